@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrow: tells the simulation which step of a state machine was taken.
+ *
+ * Every machine has a table `states` with `name` and `next` per state, and one setter. The
+ * setter says CRTI_ARROW("session", states, from, to). In the files that tests/sim compiles for
+ * itself (with CRT_SIM) that is a call; everywhere else it is nothing.
+ */
+#ifndef CRTI_BASE_ARROW_H
+#define CRTI_BASE_ARROW_H
+
+#ifdef CRT_SIM
+
+#    include <stddef.h>
+
+typedef struct crti_arrow_table {
+    const char *machine;
+    const void *rows;
+    size_t row_size, name_offset, next_offset; /* const char *name; unsigned next */
+    int states;
+} crti_arrow_table_t;
+
+/* tests/sim/arrows.c */
+void crti_arrow_taken(const crti_arrow_table_t *table, unsigned from, unsigned to);
+
+#    define CRTI_ARROW(name_of_machine, table, from, to)                                 \
+        do {                                                                             \
+            static const crti_arrow_table_t crti_arrows = {                              \
+                (name_of_machine),                                                       \
+                (table),                                                                 \
+                sizeof((table)[0]),                                                      \
+                offsetof(__typeof__((table)[0]), name),                                  \
+                offsetof(__typeof__((table)[0]), next),                                  \
+                sizeof(table) / sizeof((table)[0])};                                     \
+                                                                                         \
+            crti_arrow_taken(&crti_arrows, (from), (to));                                \
+        } while (0)
+
+#else
+#    define CRTI_ARROW(name_of_machine, table, from, to) ((void)0)
+#endif
+
+#endif

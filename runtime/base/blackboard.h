@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blackboard: a page of shared memory in which a worker writes what it is doing, so that the
+ * report of its death can name the method.
+ *
+ * Where it sits
+ *     worker's main thread (core) -> [ page ] -> node daemon, after the worker's death
+ * Threads
+ *     One writer, plain atomic stores, no fence: the reader looks after the writer died. A
+ *     reader of a living worker (state queries) may see a mixed name and must only print it.
+ * Cost
+ *     A repeated method costs two stores (enter, leave); its name is written when it changes.
+ * Trust
+ *     The page belongs to the worker: the reader takes any bytes and prints only what is
+ *     printable.
+ */
+#ifndef CRTI_BASE_BLACKBOARD_H
+#define CRTI_BASE_BLACKBOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define CRTI_BLACKBOARD_BYTES 4096
+#define CRTI_BLACKBOARD_TEXT  120 /* bytes of a name without its final zero */
+#define CRTI_BLACKBOARD_WORDS (CRTI_BLACKBOARD_TEXT / 8)
+
+typedef struct crti_blackboard {
+    _Atomic uint64_t sequence; /* counts names; odd while one is being written */
+    _Atomic uint64_t running;  /* 1 between enter and leave */
+    _Atomic uint64_t calls;    /* enters since the start */
+    _Atomic uint64_t text[CRTI_BLACKBOARD_WORDS];
+} crti_blackboard_t;
+
+_Static_assert(sizeof(crti_blackboard_t) <= CRTI_BLACKBOARD_BYTES, "one page");
+
+/* The name of what runs next, for example "Counter.add"; longer names are cut. */
+static inline void crti_blackboard_name(crti_blackboard_t *board, const char *text)
+{
+    char words[CRTI_BLACKBOARD_TEXT] = {0};
+    uint64_t word,
+        sequence = atomic_load_explicit(&board->sequence, memory_order_relaxed);
+
+    for (size_t i = 0; i < sizeof(words) - 1 && text[i]; i++)
+        words[i] = text[i];
+    atomic_store_explicit(&board->sequence, sequence + 1, memory_order_relaxed);
+    for (unsigned i = 0; i < CRTI_BLACKBOARD_WORDS; i++) {
+        memcpy(&word, words + 8 * i, 8);
+        atomic_store_explicit(&board->text[i], word, memory_order_relaxed);
+    }
+    atomic_store_explicit(&board->sequence, sequence + 2, memory_order_relaxed);
+}
+
+/* User code begins; the name was set before. */
+static inline void crti_blackboard_enter(crti_blackboard_t *board)
+{
+    uint64_t calls = atomic_load_explicit(&board->calls, memory_order_relaxed);
+
+    atomic_store_explicit(&board->calls, calls + 1, memory_order_relaxed);
+    atomic_store_explicit(&board->running, 1, memory_order_relaxed);
+}
+
+static inline void crti_blackboard_leave(crti_blackboard_t *board)
+{
+    atomic_store_explicit(&board->running, 0, memory_order_relaxed);
+}
+
+/* Reads the name of what runs into `text` (CRTI_BLACKBOARD_TEXT + 1 bytes). False, with text "",
+ * when nothing runs. */
+static inline bool crti_blackboard_read(const crti_blackboard_t *board, char *text)
+{
+    char words[CRTI_BLACKBOARD_TEXT];
+    uint64_t word;
+
+    text[0] = '\0';
+    if (atomic_load_explicit(&board->running, memory_order_relaxed) != 1)
+        return false;
+    for (unsigned i = 0; i < CRTI_BLACKBOARD_WORDS; i++) {
+        word = atomic_load_explicit(&board->text[i], memory_order_relaxed);
+        memcpy(words + 8 * i, &word, 8);
+    }
+    for (unsigned i = 0; i < sizeof(words); i++) {
+        text[i] = words[i];
+        text[i + 1] = '\0';
+        if (words[i] == '\0')
+            break;
+        if (words[i] < ' ' || words[i] > '~')
+            text[i] = '?';
+    }
+    return true;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A buffer of bytes that grows. */
+#include "runtime/base/buffer.h"
+
+#include <assert.h>
+#include <string.h>
+
+crt_status_t crti_buffer_reserve(crti_buffer_t *buffer, size_t extra)
+{
+    size_t capacity = buffer->capacity ? buffer->capacity : 256;
+    unsigned char *data;
+
+    if (buffer->capacity - buffer->size >= extra)
+        return CRT_OK;
+    if (extra > SIZE_MAX / 4 - buffer->size)
+        return crt_raise(CRT_ERR_NO_MEMORY, "buffer of %zu + %zu bytes", buffer->size,
+                         extra);
+    while (capacity - buffer->size < extra)
+        capacity *= 2;
+    data = realloc(buffer->data, capacity);
+    if (data == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "buffer of %zu bytes", capacity);
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return CRT_OK;
+}
+
+crt_status_t crti_buffer_append(crti_buffer_t *buffer, const void *data, size_t size)
+{
+    crt_status_t status = crti_buffer_reserve(buffer, size);
+
+    if (status != CRT_OK)
+        return status;
+    if (size)
+        memcpy(buffer->data + buffer->size, data, size);
+    buffer->size += size;
+    return CRT_OK;
+}
+
+void crti_buffer_consume(crti_buffer_t *buffer, size_t count)
+{
+    assert(count <= buffer->size);
+    buffer->size -= count;
+    if (buffer->size)
+        memmove(buffer->data, buffer->data + count, buffer->size);
+}
+
+void crti_buffer_fini(crti_buffer_t *buffer)
+{
+    free(buffer->data);
+    *buffer = (crti_buffer_t){0};
+}

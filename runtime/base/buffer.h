@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes: a borrowed span, and a buffer that grows. */
+#ifndef CRTI_BASE_BUFFER_H
+#define CRTI_BASE_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/cleanup.h"
+#include "runtime/base/crt_base.h"
+
+/* Borrowed bytes; text in it has no final zero. */
+typedef struct crti_span {
+    const void *data;
+    size_t size;
+} crti_span_t;
+
+/* Zero-initialised is an empty buffer. */
+typedef struct crti_buffer {
+    unsigned char *data;
+    size_t size;
+    size_t capacity;
+} crti_buffer_t;
+
+/* Room for `extra` more bytes behind `size`; capacity doubles. */
+crt_status_t crti_buffer_reserve(crti_buffer_t *buffer, size_t extra);
+
+crt_status_t crti_buffer_append(crti_buffer_t *buffer, const void *data, size_t size);
+
+/* Takes `count` bytes off the front. */
+void crti_buffer_consume(crti_buffer_t *buffer, size_t count);
+
+/* Frees the memory; the buffer is empty and usable again. */
+void crti_buffer_fini(crti_buffer_t *buffer);
+
+static inline void crti_buffer_fini_auto(crti_buffer_t *buffer)
+{
+    crti_buffer_fini(buffer);
+}
+
+static inline crti_span_t crti_span(const void *data, size_t size)
+{
+    return (crti_span_t){data, size};
+}
+
+#endif

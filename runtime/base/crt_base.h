@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every public header of crt builds on: status codes, the detail text of an error, and
+ * tensors. Include <crt.h>, <crt_ml.h> or <crt_actors.h> instead of this file.
+ *
+ * Threads: every function here may be called from any thread.
+ */
+#ifndef CRT_BASE_H
+#define CRT_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CRT_API __attribute__((visibility("default")))
+#define CRT_PRINTF(format_index, first_argument)                                         \
+    __attribute__((format(printf, format_index, first_argument)))
+
+/* One line per status: name, number, the sentence a user reads. Numbers are part of the wire
+ * format and are never reused. The ranges say what is lost for good: -1..-49 nothing but
+ * this call, -50..-69 one actor or process, -70..-89 one node, -90..-99 the cluster. */
+#define CRT_STATUS_MAP(X)                                                                \
+    X(OK, 0, "success")                                                                  \
+    X(IN_PROGRESS, 1, "accepted, not finished yet")                                      \
+    X(ERR_NO_MEMORY, -1, "out of memory")                                                \
+    X(ERR_INVALID, -2, "invalid argument")                                               \
+    X(ERR_TIMED_OUT, -3, "timed out")                                                    \
+    X(ERR_CLOSED, -4, "closed")                                                          \
+    X(ERR_UNSUPPORTED, -5, "not supported by this build or device")                      \
+    X(ERR_NOT_FOUND, -6, "not found")                                                    \
+    X(ERR_EXISTS, -7, "exists already")                                                  \
+    X(ERR_IO, -8, "input or output failed")                                              \
+    X(ERR_CORRUPT, -9, "data is damaged")                                                \
+    X(ERR_PERMISSION, -10, "not permitted")                                              \
+    X(ERR_INTERRUPTED, -11, "interrupted by a signal")                                   \
+    X(ERR_FORKED, -12, "the runtime belongs to the parent process")                      \
+    X(ERR_BACKPRESSURE, -13, "too much is in flight")                                    \
+    X(ERR_CANCELLED, -14, "cancelled")                                                   \
+    X(ERR_DEADLOCK, -15, "the call would wait for itself")                               \
+    X(ERR_STORE_FULL, -16, "the object store is full")                                   \
+    X(ERR_TOO_LARGE, -17, "too large")                                                   \
+    X(ERR_USER, -18, "the user's function failed")                                       \
+    X(ERR_PROTOCOL, -19, "malformed or unexpected message")                              \
+    X(ERR_NOT_INITIALIZED, -20, "the runtime is not initialized")                        \
+    X(ERR_UNSCHEDULABLE, -21, "no node has the resources")                               \
+    X(ERR_ACTOR_DIED, -50, "actor died")                                                 \
+    X(ERR_WORKER_DIED, -51, "worker process died")                                       \
+    X(ERR_OWNER_DIED, -52, "the owner of the object died")                               \
+    X(ERR_OBJECT_LOST, -53, "every copy of the object is lost")                          \
+    X(ERR_UNREACHABLE, -54, "the peer is alive but can't be reached")                    \
+    X(ERR_NODE_LOST, -70, "node lost")                                                   \
+    X(ERR_HEAD_LOST, -90, "the head can't be reached")
+
+typedef enum crt_status {
+#define CRT_STATUS_ENUM(name, value, text) CRT_##name = value,
+    CRT_STATUS_MAP(CRT_STATUS_ENUM)
+#undef CRT_STATUS_ENUM
+} crt_status_t;
+
+/* The sentence of a status; static text, "unknown status" for a number that is none. */
+CRT_API const char *crt_status_text(crt_status_t status);
+
+/* The name of a status as written in code ("CRT_ERR_TIMED_OUT"); static text. */
+CRT_API const char *crt_status_name(crt_status_t status);
+
+/* Says why a call failed: stores the detail for this thread (at most 1023 bytes are kept) and
+ * gives `status`. Called once, by the line that decides; callers pass the status up unchanged.
+ * A macro, so that the compiler sees which status comes back:
+ *     return crt_raise(CRT_ERR_NOT_FOUND, "no actor is called \"%s\"", name); */
+#define crt_raise(status, ...) crt_raised((status), crt_error_set_detail(__VA_ARGS__))
+
+/* The two halves of crt_raise. */
+CRT_API int crt_error_set_detail(const char *format, ...) CRT_PRINTF(1, 2);
+static inline crt_status_t crt_raised(crt_status_t status, int ignored)
+{
+    (void)ignored;
+    return status;
+}
+
+/* The detail of the last failure raised in this thread, "" if there was none.
+ * Borrowed: valid until this thread's next failing call. */
+CRT_API const char *crt_error_detail(void);
+
+/* For user code (inside the library no macro hides a return): passes a failure up. */
+#define CRT_TRY(expression)                                                              \
+    do {                                                                                 \
+        crt_status_t crt_try_status = (expression);                                      \
+        if (crt_try_status < 0)                                                          \
+            return crt_try_status;                                                       \
+    } while (0)
+
+/* For programs: prints file, line and detail and exits with 1 when the expression fails. */
+#define CRT_CHECK(expression) crt_check((expression), #expression, __FILE__, __LINE__)
+CRT_API void crt_check(crt_status_t status, const char *expression, const char *file,
+                       int line);
+
+/* ---------------------------------------------------------------- tensors */
+
+typedef enum crt_dtype {
+    CRT_FLOAT32 = 1,
+    CRT_FLOAT64 = 2,
+    CRT_FLOAT16 = 3,
+    CRT_BFLOAT16 = 4,
+    CRT_INT8 = 5,
+    CRT_INT16 = 6,
+    CRT_INT32 = 7,
+    CRT_INT64 = 8,
+    CRT_UINT8 = 9,
+    CRT_BOOL = 10
+} crt_dtype_t;
+
+#define CRT_TENSOR_DIMS 8 /* the largest rank of a tensor */
+
+/* A view of numbers in memory; it owns nothing. `data` points at element (0, ..., 0).
+ * Strides are in elements, not bytes. `device` is -1 for host memory, else a GPU's index. */
+typedef struct crt_tensor {
+    crt_dtype_t dtype;
+    int32_t device;
+    int32_t rank;
+    int64_t shape[CRT_TENSOR_DIMS];
+    int64_t strides[CRT_TENSOR_DIMS];
+    void *data;
+} crt_tensor_t;
+
+/* Bytes of one element, 0 for a number that is no dtype. */
+CRT_API size_t crt_dtype_size(crt_dtype_t dtype);
+
+/* "float32" and so on, "unknown" for a number that is no dtype. */
+CRT_API const char *crt_dtype_name(crt_dtype_t dtype);
+
+/* A dense row-major view over `data`. `shape` holds `rank` sizes, 0 <= rank <= 8; any other
+ * rank gives a tensor without dtype, which every call refuses. */
+CRT_API crt_tensor_t crt_tensor_view(crt_dtype_t dtype, int rank, const int64_t *shape,
+                                     void *data);
+
+/* Dense one-dimensional float32 view of `count` elements: the common case. */
+CRT_API crt_tensor_t crt_tensor_floats(float *data, size_t count);
+
+/* Number of elements; 1 for rank 0. */
+CRT_API size_t crt_tensor_count(const crt_tensor_t *tensor);
+
+/* Bytes of a dense copy. */
+CRT_API size_t crt_tensor_bytes(const crt_tensor_t *tensor);
+
+/* True when the elements lie dense and row major, so that `data` can be copied as one span. */
+CRT_API bool crt_tensor_is_dense(const crt_tensor_t *tensor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults planted on purpose, to prove that tests/sim finds such things. They exist only in
+ * builds for that (meson -Dfaults=true, or the files that tests/sim compiles with
+ * CRT_SIM_FAULTS); everywhere else CRTI_FAULT is the constant false.
+ *
+ * Which one is active is chosen at run time by CRT_FAULT in the environment:
+ *     1  session: a frame that comes again after a reconnect is delivered again
+ *     2  ownership: a borrower's RELEASE also takes back what was registered for it meanwhile
+ *     3  actor table: an actor is started again under its old incarnation
+ */
+#ifndef CRTI_BASE_FAULT_H
+#define CRTI_BASE_FAULT_H
+
+#include <stdbool.h>
+
+#include "crt_config.h"
+
+#if CRT_FAULTS || defined(CRT_SIM_FAULTS)
+
+#    include <stdlib.h>
+
+static inline bool crti_fault_is(int number)
+{
+    static int chosen = -1;
+
+    if (chosen < 0) {
+        const char *text = getenv("CRT_FAULT");
+
+        chosen = text ? atoi(text) : 0;
+    }
+    return chosen == number;
+}
+
+#    define CRTI_FAULT(number) crti_fault_is(number)
+#else
+#    define CRTI_FAULT(number) false
+#endif
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Logging: selection by module, one write per line. See log.h. */
+#include "runtime/base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MODULES_MAX 16
+
+static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+
+/* The log level is the runtime's one global setting: it must work before there is a runtime,
+ * and in every thread. Written by crti_log_select before other threads run. */
+static struct {
+    /* -1: not selected yet, CRT_LOG is read at the first line. Stored last (release), read
+     * first (acquire by crti_log_is_on): who sees a level sees its modules. */
+    _Atomic int level;
+    int modules;
+    struct {
+        char name[24];
+        int level;
+    } module[MODULES_MAX];
+    void (*sink)(void *user, int level, const char *line);
+    void *sink_user;
+} selected = {.level = -1};
+
+static int level_of(const char *name, size_t length)
+{
+    for (int i = 0; i <= CRTI_LOG_TRACE; i++)
+        if (strlen(level_names[i]) == length && memcmp(level_names[i], name, length) == 0)
+            return i;
+    return -1;
+}
+
+/* `level_out` is set by a word without module. */
+static void select_one(const char *word, size_t length, int *level_out)
+{
+    const char *equal = memchr(word, '=', length);
+    size_t name_length = equal ? (size_t)(equal - word) : 0;
+    int level =
+        equal ? level_of(equal + 1, length - name_length - 1) : level_of(word, length);
+
+    if (level < 0 || name_length >= sizeof(selected.module[0].name) ||
+        (equal && selected.modules == MODULES_MAX)) {
+        fprintf(stderr, "crt: CRT_LOG: \"%.*s\" is not a level or module=level\n",
+                (int)length, word);
+        return;
+    }
+    if (!equal) {
+        *level_out = level;
+        return;
+    }
+    memcpy(selected.module[selected.modules].name, word, name_length);
+    selected.module[selected.modules].name[name_length] = '\0';
+    selected.module[selected.modules++].level = level;
+}
+
+void crti_log_select(const char *selection)
+{
+    int level = CRTI_LOG_WARN;
+
+    selected.modules = 0;
+    while (selection && *selection) {
+        size_t length = strcspn(selection, ",");
+
+        if (length)
+            select_one(selection, length, &level);
+        selection += length + (selection[length] == ',');
+    }
+    atomic_store_explicit(&selected.level, level, memory_order_release);
+}
+
+static void select_from_environment(void)
+{
+    crti_log_select(getenv("CRT_LOG"));
+}
+
+void crti_log_set_sink(void (*sink)(void *user, int level, const char *line), void *user)
+{
+    selected.sink = sink;
+    selected.sink_user = user;
+}
+
+bool crti_log_is_on(crti_log_level_t level, const char *module)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int limit = atomic_load_explicit(&selected.level, memory_order_acquire);
+
+    if (limit < 0) {
+        pthread_once(&once, select_from_environment);
+        limit = atomic_load_explicit(&selected.level, memory_order_relaxed);
+    }
+    for (int i = 0; i < selected.modules; i++)
+        if (strcmp(selected.module[i].name, module) == 0)
+            limit = selected.module[i].level;
+    return (int)level <= limit;
+}
+
+void crti_log_write(crti_log_level_t level, const char *module, const char *format, ...)
+{
+    char line[2048];
+    struct timespec now;
+    struct tm local;
+    va_list args;
+    size_t used;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    used = strftime(line, sizeof(line), "%F %T", &local);
+    used += (size_t)snprintf(line + used, sizeof(line) - used, ".%03ld %s %s %d ",
+                             now.tv_nsec / 1000000, level_names[level], module,
+                             (int)getpid());
+    va_start(args, format);
+    vsnprintf(line + used, sizeof(line) - used - 1, format, args);
+    va_end(args);
+    if (selected.sink) {
+        selected.sink(selected.sink_user, (int)level, line);
+        return;
+    }
+    used = strlen(line);
+    line[used++] = '\n';
+    /* One write, so that lines of several processes do not mix. There is nobody to tell when
+     * it fails. */
+    if (write(STDERR_FILENO, line, used) < 0)
+        return;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Logging: one line per event, "time level module pid text", to stderr or the host's sink.
+ *
+ * CRT_LOG=info,session=trace selects, by default warn. Library code logs at debug at most and
+ * returns status and detail; an error is logged once, by the place that has nobody to return
+ * to. Threads: any.
+ */
+#ifndef CRTI_BASE_LOG_H
+#define CRTI_BASE_LOG_H
+
+#include <stdbool.h>
+
+#include "runtime/base/crt_base.h"
+
+typedef enum crti_log_level {
+    CRTI_LOG_ERROR,
+    CRTI_LOG_WARN,
+    CRTI_LOG_INFO,
+    CRTI_LOG_DEBUG,
+    CRTI_LOG_TRACE
+} crti_log_level_t;
+
+/* Reads a selection such as "info,session=trace". Unknown words are ignored with a warning.
+ * Call before other threads run; daemons call it with CRT_LOG or "info". */
+void crti_log_select(const char *selection);
+
+/* Lines go to `sink` instead of stderr; NULL for stderr again. */
+void crti_log_set_sink(void (*sink)(void *user, int level, const char *line), void *user);
+
+bool crti_log_is_on(crti_log_level_t level, const char *module);
+
+void crti_log_write(crti_log_level_t level, const char *module, const char *format, ...)
+    CRT_PRINTF(3, 4);
+
+/* Arguments are evaluated only when the line will be written. */
+#define crti_log(level, module, ...)                                                     \
+    do {                                                                                 \
+        if (crti_log_is_on((level), (module)))                                           \
+            crti_log_write((level), (module), __VA_ARGS__);                              \
+    } while (0)
+
+#endif

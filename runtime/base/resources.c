@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resource vectors. See resources.h. */
+#include "runtime/base/resources.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct crti_resource *find(const crti_resources_t *r, const char *name)
+{
+    for (unsigned i = 0; i < r->count; i++)
+        if (strcmp(r->item[i].name, name) == 0)
+            return (struct crti_resource *)&r->item[i];
+    return NULL;
+}
+
+static bool is_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    if (length == 0 || length >= CRTI_RESOURCE_NAME)
+        return false;
+    for (; *name; name++)
+        if (!isalnum((unsigned char)*name) && strchr("._:-", *name) == NULL)
+            return false;
+    return true;
+}
+
+int64_t crti_resources_get(const crti_resources_t *r, const char *name)
+{
+    const struct crti_resource *item = find(r, name);
+
+    return item ? item->amount : 0;
+}
+
+crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t amount)
+{
+    struct crti_resource *item = find(r, name);
+
+    if (item && amount == 0) {
+        *item = r->item[--r->count];
+        return CRT_OK;
+    }
+    if (item) {
+        item->amount = amount;
+        return CRT_OK;
+    }
+    if (amount == 0)
+        return CRT_OK;
+    if (!is_name(name))
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "\"%s\" is not a resource name (1 to %d letters, digits or . _ : -)", name,
+            CRTI_RESOURCE_NAME - 1);
+    if (r->count == CRTI_RESOURCES_MAX)
+        return crt_raise(CRT_ERR_INVALID, "resource \"%s\": more than %d names", name,
+                         CRTI_RESOURCES_MAX);
+    snprintf(r->item[r->count].name, CRTI_RESOURCE_NAME, "%s", name);
+    r->item[r->count++].amount = amount;
+    return CRT_OK;
+}
+
+/* Decimal with at most four digits behind the point, in units of 1/10000. False when it is
+ * none or does not fit. */
+static bool parse_amount(const char *text, size_t length, int64_t *amount_out)
+{
+    int64_t amount = 0;
+    int behind = -1, digits = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '.' && behind < 0) {
+            behind = 0;
+            continue;
+        }
+        if (!isdigit((unsigned char)text[i]) || behind == 4 ||
+            amount > INT64_MAX / 1000000)
+            return false;
+        amount = amount * 10 + (text[i] - '0');
+        digits++;
+        behind += behind >= 0;
+    }
+    for (behind = behind < 0 ? 0 : behind; behind < 4; behind++)
+        amount *= 10;
+    *amount_out = amount;
+    return digits > 0;
+}
+
+crt_status_t crti_resources_parse(const char *text, crti_resources_t *r)
+{
+    while (*text) {
+        size_t length = strcspn(text, ","), name_length = strcspn(text, "=,");
+        char name[CRTI_RESOURCE_NAME];
+        crt_status_t status;
+        int64_t amount, sum;
+
+        if (name_length >= length || name_length >= sizeof(name) ||
+            !parse_amount(text + name_length + 1, length - name_length - 1, &amount))
+            return crt_raise(
+                CRT_ERR_INVALID,
+                "\"%.*s\" is not name=amount (amounts: 0 or more, in steps of 0.0001)",
+                (int)length, text);
+        memcpy(name, text, name_length);
+        name[name_length] = '\0';
+        if (__builtin_add_overflow(crti_resources_get(r, name), amount, &sum))
+            return crt_raise(CRT_ERR_INVALID, "resource \"%s\": too much of it", name);
+        status = crti_resources_set(r, name, sum);
+        if (status != CRT_OK)
+            return status;
+        text += length + (text[length] == ',');
+    }
+    return CRT_OK;
+}
+
+bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *need)
+{
+    for (unsigned i = 0; i < need->count; i++)
+        if (crti_resources_get(have, need->item[i].name) < need->item[i].amount)
+            return false;
+    return true;
+}
+
+static void add(crti_resources_t *r, const crti_resources_t *other, int64_t sign)
+{
+    for (unsigned i = 0; i < other->count; i++) {
+        struct crti_resource *item = find(r, other->item[i].name);
+
+        if (item)
+            item->amount += sign * other->item[i].amount;
+        else if (r->count < CRTI_RESOURCES_MAX) {
+            r->item[r->count] = other->item[i];
+            r->item[r->count++].amount *= sign;
+        }
+    }
+}
+
+void crti_resources_take(crti_resources_t *have, const crti_resources_t *need)
+{
+    add(have, need, -1);
+}
+
+void crti_resources_give(crti_resources_t *have, const crti_resources_t *back)
+{
+    add(have, back, 1);
+}
+
+const char *crti_resources_format(const crti_resources_t *r, char *text, size_t size)
+{
+    size_t used = 0;
+
+    snprintf(text, size, "nothing");
+    for (unsigned i = 0; i < r->count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%.10g %s", used ? ", " : "",
+                                 (double)r->item[i].amount / CRTI_RESOURCE_ONE,
+                                 r->item[i].name);
+    return text;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resources: named amounts in units of 1/10000, with the arithmetic that leases and placement
+ * are made of. "CPU", "GPU" and "memory" are names like any other here.
+ *
+ * A vector holds at most CRTI_RESOURCES_MAX names; a name that is absent has amount 0.
+ */
+#ifndef CRTI_BASE_RESOURCES_H
+#define CRTI_BASE_RESOURCES_H
+
+#include "runtime/base/crt_base.h"
+
+#define CRTI_RESOURCES_MAX 12
+#define CRTI_RESOURCE_NAME 32    /* bytes of a name with its final zero */
+#define CRTI_RESOURCE_ONE  10000 /* amount of one whole unit */
+
+typedef struct crti_resources {
+    unsigned count;
+    struct crti_resource {
+        char name[CRTI_RESOURCE_NAME];
+        int64_t amount;
+    } item[CRTI_RESOURCES_MAX];
+} crti_resources_t;
+
+int64_t crti_resources_get(const crti_resources_t *r, const char *name);
+
+/* Sets a name's amount; 0 removes it. CRT_ERR_INVALID: too many names, or a bad name
+ * (letters, digits and . _ : - only, at most 31 bytes). */
+crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t amount);
+
+/* Parses "name=amount,name=amount"; amounts are decimals >= 0 with at most four digits behind
+ * the point. Adds to `r`. */
+crt_status_t crti_resources_parse(const char *text, crti_resources_t *r);
+
+/* True when `have` holds at least `need` of every name. */
+bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *need);
+
+/* have -= need, below zero too: a worker that blocks lends its CPU out. */
+void crti_resources_take(crti_resources_t *have, const crti_resources_t *need);
+
+/* have += back. */
+void crti_resources_give(crti_resources_t *have, const crti_resources_t *back);
+
+/* "2 CPU, 0.5 gpu", or "nothing"; returns `text`. */
+const char *crti_resources_format(const crti_resources_t *r, char *text, size_t size);
+
+#endif

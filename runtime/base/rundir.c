@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Run and state directories and their info files. See rundir.h. */
+#include "runtime/base/rundir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define INFO_MAX ((size_t)16 << 10)
+
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+static crt_status_t fits(int length, size_t size, const char *variable)
+{
+    if (length < 0 || (size_t)length >= size)
+        return crt_raise(CRT_ERR_TOO_LARGE,
+                         "the path of the directory is too long; set %s to a short one",
+                         variable);
+    return CRT_OK;
+}
+
+crt_status_t crti_run_dir(char *path, size_t size)
+{
+    const char *own = environment("CRT_RUN_DIR");
+    const char *base = environment("XDG_RUNTIME_DIR");
+
+    if (own)
+        return fits(snprintf(path, size, "%s", own), size, "CRT_RUN_DIR");
+    return fits(
+        snprintf(path, size, "%s/crt-%u", base ? base : "/tmp", (unsigned)geteuid()),
+        size, "CRT_RUN_DIR");
+}
+
+crt_status_t crti_state_dir(char *path, size_t size)
+{
+    const char *own = environment("CRT_STATE_DIR");
+    const char *base = environment("XDG_STATE_HOME");
+    const char *home = environment("HOME");
+
+    if (own)
+        return fits(snprintf(path, size, "%s", own), size, "CRT_STATE_DIR");
+    if (base)
+        return fits(snprintf(path, size, "%s/crt", base), size, "CRT_STATE_DIR");
+    if (!home)
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "neither CRT_STATE_DIR nor HOME is set: no place for logs");
+    return fits(snprintf(path, size, "%s/.local/state/crt", home), size, "CRT_STATE_DIR");
+}
+
+static crt_status_t check_dir(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) != 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return crt_raise(CRT_ERR_PERMISSION, "%s is not a directory", path);
+    if (st.st_uid != geteuid())
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s belongs to user %u, not to you (user %u)", path,
+                         (unsigned)st.st_uid, (unsigned)geteuid());
+    if (st.st_mode & 077)
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s can be used by others (mode %04o); run: chmod 700 %s", path,
+                         (unsigned)(st.st_mode & 07777), path);
+    return CRT_OK;
+}
+
+crt_status_t crti_dir_make(const char *path)
+{
+    char part[4096];
+    size_t length = strlen(path);
+
+    if (length == 0 || length >= sizeof(part))
+        return crt_raise(CRT_ERR_TOO_LARGE, "a path of %zu bytes", length);
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0700) != 0 && errno != EEXIST)
+            return crt_raise(errno == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_IO,
+                             "can't make the directory %s: %s", part, strerror(errno));
+    }
+    return check_dir(path);
+}
+
+crt_status_t crti_dir_lock(const char *dir, int *fd_out)
+{
+    char path[4200];
+    CRTI_AUTO(crti_close) int fd = -1;
+
+    snprintf(path, sizeof(path), "%s/lock", dir);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return crt_raise(
+            errno == EWOULDBLOCK ? CRT_ERR_EXISTS : CRT_ERR_IO, "%s: %s", path,
+            errno == EWOULDBLOCK ? "held by a living process" : strerror(errno));
+    *fd_out = crti_take_fd(&fd);
+    return CRT_OK;
+}
+
+bool crti_dir_is_locked(const char *dir)
+{
+    char path[4200];
+    CRTI_AUTO(crti_close) int fd = -1;
+
+    snprintf(path, sizeof(path), "%s/lock", dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    /* A shared lock, and for no longer than this call: two who look do not see each other. */
+    return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+static crt_status_t write_entries(FILE *file, const crti_info_entry_t *entries,
+                                  size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strchr(entries[i].value, '\n') || strpbrk(entries[i].key, " \n"))
+            return crt_raise(CRT_ERR_INVALID, "info entry \"%s\" holds a newline",
+                             entries[i].key);
+        fprintf(file, "%s %s\n", entries[i].key, entries[i].value);
+    }
+    if (fflush(file) != 0 || ferror(file))
+        return crt_raise(CRT_ERR_IO, "info file: %s", strerror(errno));
+    return CRT_OK;
+}
+
+crt_status_t crti_info_write(const char *path, const crti_info_entry_t *entries,
+                             size_t count)
+{
+    char temporary[4200];
+    CRTI_AUTO(fclose) FILE *file = NULL;
+    crt_status_t status;
+    int fd;
+
+    snprintf(temporary, sizeof(temporary), "%s.new", path);
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", temporary, strerror(errno));
+    file = fdopen(fd, "w");
+    if (!file) {
+        close(fd);
+        return crt_raise(CRT_ERR_NO_MEMORY, "%s: out of memory", temporary);
+    }
+    status = write_entries(file, entries, count);
+    if (status == CRT_OK && rename(temporary, path) != 0)
+        status = crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    if (status != CRT_OK)
+        unlink(temporary);
+    return status;
+}
+
+crt_status_t crti_info_read(const char *path, char **text_out)
+{
+    CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CRTI_AUTO(free) char *text = NULL;
+    size_t length = 0;
+
+    if (fd < 0)
+        return crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s", path,
+                         strerror(errno));
+    text = malloc(INFO_MAX + 1);
+    if (!text)
+        return crt_raise(CRT_ERR_NO_MEMORY, "%s: out of memory", path);
+    for (;;) {
+        ssize_t n = read(fd, text + length, INFO_MAX + 1 - length);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+        length += (size_t)n;
+        if (length > INFO_MAX)
+            return crt_raise(CRT_ERR_CORRUPT, "%s is larger than an info file", path);
+        if (n == 0)
+            break;
+    }
+    text[length] = '\0';
+    *text_out = CRTI_TAKE(text);
+    return CRT_OK;
+}
+
+const char *crti_info_get(const char *text, const char *key, char *value, size_t size)
+{
+    size_t key_length = strlen(key);
+
+    value[0] = '\0';
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+
+        if (length > key_length && text[key_length] == ' ' &&
+            memcmp(text, key, key_length) == 0) {
+            size_t rest = length - key_length - 1;
+
+            if (rest >= size)
+                return value;
+            memcpy(value, text + key_length + 1, rest);
+            value[rest] = '\0';
+            return value;
+        }
+        text += length + (text[length] == '\n');
+    }
+    return value;
+}
+
+int64_t crti_info_int(const char *text, const char *key)
+{
+    char value[32];
+
+    return strtoll(crti_info_get(text, key, value, sizeof(value)), NULL, 10);
+}
+
+crt_status_t crti_process_start(pid_t pid, uint64_t *start_out)
+{
+    char path[64], text[1024];
+    CRTI_AUTO(crti_close) int fd = -1;
+    const char *at;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return crt_raise(CRT_ERR_NOT_FOUND, "no process %d", (int)pid);
+    text[n] = '\0';
+    /* The name, field 2, is in parentheses and may hold any of them; start is field 22. */
+    at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        return crt_raise(CRT_ERR_CORRUPT, "%s has an unknown form", path);
+    *start_out = strtoull(at + 1, NULL, 10);
+    return CRT_OK;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Run and state directories of this user, and the info files in them
+ * (docs/design/processes.md).
+ *
+ * Where it sits
+ *     crt-head, crt-node write DIR/head.info, DIR/node.info -> [ base/rundir.c ] -> libcrt
+ * An info file is text, one "key value" per line, written in one go by rename, so that a reader
+ * sees all of it or none. A directory lives as long as its file `lock` is flock'ed by its daemon.
+ * Threads: any; no state.
+ * Failure: a path that is too long for a socket below it, a directory of another user, or one
+ * that others can enter, is refused with a sentence that names the cure.
+ */
+#ifndef CRTI_BASE_RUNDIR_H
+#define CRTI_BASE_RUNDIR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "runtime/base/cleanup.h"
+#include "runtime/base/crt_base.h"
+
+/* ${CRT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}/crt-UID}; only the name, nothing is made. */
+crt_status_t crti_run_dir(char *path, size_t size);
+
+/* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}; only the name. */
+crt_status_t crti_state_dir(char *path, size_t size);
+
+/* Makes `path` and its missing parents, mode 0700. CRT_ERR_PERMISSION: the directory is another
+ * user's, a link, or open to others (parents may be anybody's). */
+crt_status_t crti_dir_make(const char *path);
+
+/* Opens and flocks DIR/lock. CRT_ERR_EXISTS: a living process holds it. The lock ends when the
+ * descriptor is closed. */
+crt_status_t crti_dir_lock(const char *dir, int *fd_out);
+
+/* True while a process holds DIR/lock. */
+bool crti_dir_is_locked(const char *dir);
+
+typedef struct crti_info_entry {
+    const char *key; /* no blanks */
+    const char *value;
+} crti_info_entry_t;
+
+/* Writes `count` entries to `path` (mode 0600) by a temporary file and rename. A value must not
+ * hold a newline: CRT_ERR_INVALID. */
+crt_status_t crti_info_write(const char *path, const crti_info_entry_t *entries,
+                             size_t count);
+
+/* Reads the file as one text. CRT_ERR_NOT_FOUND; CRT_ERR_CORRUPT: larger than 16 KiB.
+ * Caller frees it with free(). */
+crt_status_t crti_info_read(const char *path, char **text_out);
+
+/* Copies the value of `key` to `value` and returns it; "" when it is not there or does not
+ * fit. */
+const char *crti_info_get(const char *text, const char *key, char *value, size_t size);
+int64_t crti_info_int(const char *text, const char *key);
+
+/* Start of a living process in clock ticks since boot (/proc/PID/stat): pid and start name one
+ * process for ever. CRT_ERR_NOT_FOUND when there is none. */
+crt_status_t crti_process_start(pid_t pid, uint64_t *start_out);
+
+#endif

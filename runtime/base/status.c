@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Status codes and the detail text of the calling thread.
+ *
+ * Threads: the detail is thread-local; nothing here is shared.
+ */
+#include "runtime/base/crt_base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Thread-local, the one mutable global besides the log level: a detail must survive the
+ * stack frames it passes through. */
+static _Thread_local char detail[1024];
+
+const char *crt_status_text(crt_status_t status)
+{
+    switch (status) {
+#define TEXT(name, value, text)                                                          \
+    case CRT_##name: return text;
+        CRT_STATUS_MAP(TEXT)
+#undef TEXT
+    }
+    return "unknown status";
+}
+
+const char *crt_status_name(crt_status_t status)
+{
+    switch (status) {
+#define NAME(name, value, text)                                                          \
+    case CRT_##name: return "CRT_" #name;
+        CRT_STATUS_MAP(NAME)
+#undef NAME
+    }
+    return "unknown status";
+}
+
+int crt_error_set_detail(const char *format, ...)
+{
+    /* An argument may be the old detail itself, so the text is made elsewhere first. */
+    char text[sizeof(detail)];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    memcpy(detail, text, strlen(text) + 1);
+    return 0;
+}
+
+const char *crt_error_detail(void)
+{
+    return detail;
+}
+
+void crt_check(crt_status_t status, const char *expression, const char *file, int line)
+{
+    if (status >= 0)
+        return;
+    fprintf(stderr, "%s:%d: %s: %s: %s\n", file, line, expression,
+            crt_status_text(status), crt_error_detail());
+    exit(1);
+}

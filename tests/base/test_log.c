@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/log.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct {
+    int lines;
+    int level;
+    char last[4096];
+} caught;
+
+static void catch_line(void *user, int level, const char *line)
+{
+    assert_ptr_equal(user, &caught);
+    caught.lines++;
+    caught.level = level;
+    snprintf(caught.last, sizeof(caught.last), "%s", line);
+}
+
+static int set_up(void **state)
+{
+    memset(&caught, 0, sizeof(caught));
+    crti_log_set_sink(catch_line, &caught);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    crti_log_set_sink(NULL, NULL);
+    return 0;
+}
+
+/* Runs `body` in a child with stderr on a pipe; what it wrote comes back in `text`. */
+static void stderr_of(void (*body)(void), char *text, size_t size)
+{
+    size_t used = 0;
+    ssize_t n;
+    int pipe_ends[2], status;
+    pid_t pid;
+
+    assert_int_equal(pipe(pipe_ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(pipe_ends[1], STDERR_FILENO);
+        close(pipe_ends[0]);
+        close(pipe_ends[1]);
+        body();
+        _exit(0);
+    }
+    close(pipe_ends[1]);
+    while ((n = read(pipe_ends[0], text + used, size - 1 - used)) > 0)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(pipe_ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void levels_below_the_selected_one_are_off(void **state)
+{
+    crti_log_select("info");
+    assert_true(crti_log_is_on(CRTI_LOG_ERROR, "session"));
+    assert_true(crti_log_is_on(CRTI_LOG_INFO, "session"));
+    assert_false(crti_log_is_on(CRTI_LOG_DEBUG, "session"));
+    crti_log_select(NULL);
+    assert_true(crti_log_is_on(CRTI_LOG_WARN, "session"));
+    assert_false(crti_log_is_on(CRTI_LOG_INFO, "session"));
+}
+
+static void a_module_has_its_own_level(void **state)
+{
+    crti_log_select("session=trace,,error,store=debug");
+    assert_true(crti_log_is_on(CRTI_LOG_TRACE, "session"));
+    assert_true(crti_log_is_on(CRTI_LOG_DEBUG, "store"));
+    assert_false(crti_log_is_on(CRTI_LOG_TRACE, "store"));
+    assert_false(crti_log_is_on(CRTI_LOG_WARN, "net"));
+    crti_log_select("info");
+    assert_false(crti_log_is_on(CRTI_LOG_TRACE, "session"));
+}
+
+static void select_nonsense(void)
+{
+    crti_log_select(
+        "loud,session=very,a-module-with-a-name-that-is-too-long=info,=,info");
+}
+
+static void unknown_words_are_warned_of_and_the_rest_counts(void **state)
+{
+    char text[2048];
+
+    stderr_of(select_nonsense, text, sizeof(text));
+    assert_non_null(strstr(text, "\"loud\" is not a level"));
+    assert_non_null(strstr(text, "\"session=very\""));
+    assert_non_null(strstr(text, "\"a-module-with-a-name-that-is-too-long=info\""));
+    assert_non_null(strstr(text, "\"=\""));
+    assert_null(strstr(text, "\"info\""));
+}
+
+static void select_many(void)
+{
+    char selection[40 * 12] = "";
+
+    for (int i = 0; i < 40; i++)
+        sprintf(selection + strlen(selection), "m%d=info,", i);
+    crti_log_select(selection);
+}
+
+static void modules_beyond_the_table_are_warned_of(void **state)
+{
+    char text[4096];
+
+    stderr_of(select_many, text, sizeof(text));
+    assert_null(strstr(text, "\"m15=info\""));
+    assert_non_null(strstr(text, "\"m16=info\""));
+}
+
+static void a_line_has_time_level_module_pid_and_text(void **state)
+{
+    char expected[64];
+
+    snprintf(expected, sizeof(expected), " info node %d lost 7 of 9", (int)getpid());
+    crti_log_select("info");
+    crti_log(CRTI_LOG_INFO, "node", "lost %d of %d", 7, 9);
+    assert_int_equal(caught.lines, 1);
+    assert_int_equal(caught.level, CRTI_LOG_INFO);
+    assert_string_equal(strstr(caught.last, " info"), expected);
+    assert_int_equal(strlen(caught.last),
+                     strlen(expected) + strlen("2025-01-31 12:00:00.000"));
+}
+
+static int evaluated;
+
+static int count_evaluation(void)
+{
+    return ++evaluated;
+}
+
+static void arguments_of_a_line_that_is_off_are_not_evaluated(void **state)
+{
+    evaluated = 0;
+    crti_log_select("warn");
+    crti_log(CRTI_LOG_DEBUG, "node", "%d", count_evaluation());
+    assert_int_equal(evaluated, 0);
+    assert_int_equal(caught.lines, 0);
+    crti_log(CRTI_LOG_WARN, "node", "%d", count_evaluation());
+    assert_int_equal(evaluated, 1);
+}
+
+static void a_text_longer_than_a_line_is_cut(void **state)
+{
+    char text[8000];
+
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    crti_log_select("warn");
+    crti_log(CRTI_LOG_WARN, "node", "%s", text);
+    assert_int_equal(caught.lines, 1);
+    assert_true(strlen(caught.last) < 2048);
+    assert_non_null(strstr(caught.last, "xxxxxxxx"));
+}
+
+static void write_long_line(void)
+{
+    char text[8000];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    crti_log_set_sink(NULL, NULL);
+    crti_log(CRTI_LOG_ERROR, "node", "%s", text);
+}
+
+static void a_line_on_stderr_ends_with_one_newline_even_when_cut(void **state)
+{
+    char text[4096];
+
+    stderr_of(write_long_line, text, sizeof(text));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+}
+
+static void *ask(void *argument)
+{
+    *(bool *)argument = crti_log_is_on(CRTI_LOG_TRACE, "first");
+    return NULL;
+}
+
+static void first_lines_of_many_threads(void)
+{
+    pthread_t threads[8];
+    bool on[8];
+
+    for (int i = 0; i < 8; i++)
+        if (pthread_create(&threads[i], NULL, ask, &on[i]) != 0)
+            _exit(1);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 8; i++)
+        if (!on[i])
+            _exit(2);
+}
+
+/* Must be the first test: nothing has selected a level yet in this process. */
+static void the_environment_is_read_once_by_whichever_thread_is_first(void **state)
+{
+    char text[256];
+
+    setenv("CRT_LOG", "error,first=trace", 1);
+    stderr_of(first_lines_of_many_threads, text, sizeof(text));
+    assert_string_equal(text, "");
+    unsetenv("CRT_LOG");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_environment_is_read_once_by_whichever_thread_is_first),
+        cmocka_unit_test_setup_teardown(levels_below_the_selected_one_are_off, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_module_has_its_own_level, set_up, tear_down),
+        cmocka_unit_test(unknown_words_are_warned_of_and_the_rest_counts),
+        cmocka_unit_test(modules_beyond_the_table_are_warned_of),
+        cmocka_unit_test_setup_teardown(a_line_has_time_level_module_pid_and_text, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(arguments_of_a_line_that_is_off_are_not_evaluated,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_text_longer_than_a_line_is_cut, set_up,
+                                        tear_down),
+        cmocka_unit_test(a_line_on_stderr_ends_with_one_newline_even_when_cut),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/resources.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static crti_resources_t parsed(const char *text)
+{
+    crti_resources_t r = {0};
+
+    assert_int_equal(crti_resources_parse(text, &r), CRT_OK);
+    return r;
+}
+
+static void amounts_have_four_digits_behind_the_point(void **state)
+{
+    crti_resources_t r = parsed("CPU=2,gpu=0.5,disk=.25,net=0.0001,tape=7.");
+
+    assert_int_equal(crti_resources_get(&r, "CPU"), 20000);
+    assert_int_equal(crti_resources_get(&r, "gpu"), 5000);
+    assert_int_equal(crti_resources_get(&r, "disk"), 2500);
+    assert_int_equal(crti_resources_get(&r, "net"), 1);
+    assert_int_equal(crti_resources_get(&r, "tape"), 70000);
+    assert_int_equal(crti_resources_get(&r, "none"), 0);
+}
+
+static void what_is_not_name_and_amount_is_refused_with_its_text(void **state)
+{
+    const char *const wrong[] = {
+        "CPU",     "CPU=",        "=1",
+        "CPU=-1",  "CPU=1.00001", "CPU=1e3",
+        "CPU=nan", "CPU=1 ",      "C PU=1",
+        "CPU=.",   "CPU=1.2.3",   "CPU=99999999999999999999",
+        "a,b=1",   "CPU==1",      "a-name-that-is-much-too-long-for-a-resource=1",
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        crti_resources_t r = {0};
+
+        assert_int_equal(crti_resources_parse(wrong[i], &r), CRT_ERR_INVALID);
+        assert_string_not_equal(crt_error_detail(), "");
+    }
+}
+
+static void a_sum_that_does_not_fit_is_refused(void **state)
+{
+    char text[40 * 20] = "";
+    crti_resources_t r = {0};
+
+    for (int i = 0; i < 30; i++)
+        strcat(text, "CPU=90000000000000,");
+    assert_int_equal(crti_resources_parse(text, &r), CRT_ERR_INVALID);
+    assert_non_null(strstr(crt_error_detail(), "too much"));
+}
+
+static void more_names_than_fit_are_refused(void **state)
+{
+    char name[8];
+    crti_resources_t r = {0};
+
+    for (int i = 0; i < CRTI_RESOURCES_MAX; i++) {
+        snprintf(name, sizeof(name), "r%d", i);
+        assert_int_equal(crti_resources_set(&r, name, 1), CRT_OK);
+    }
+    assert_int_equal(crti_resources_set(&r, "more", 1), CRT_ERR_INVALID);
+    assert_int_equal(crti_resources_set(&r, "r3", 0), CRT_OK);
+    assert_int_equal(crti_resources_set(&r, "more", 1), CRT_OK);
+    assert_int_equal(crti_resources_get(&r, "r3"), 0);
+    assert_int_equal(crti_resources_get(&r, "r11"), 1);
+}
+
+static void it_fits_when_there_is_enough_of_every_name(void **state)
+{
+    crti_resources_t have = parsed("CPU=2,gpu=1"), need = parsed("CPU=2");
+
+    assert_true(crti_resources_fit(&have, &need));
+    need = parsed("CPU=2.0001");
+    assert_false(crti_resources_fit(&have, &need));
+    need = parsed("tape=0.1");
+    assert_false(crti_resources_fit(&have, &need));
+    need = (crti_resources_t){0};
+    assert_true(crti_resources_fit(&have, &need));
+}
+
+static void give_undoes_take_below_zero_too(void **state)
+{
+    crti_resources_t have = parsed("CPU=1"), need = parsed("CPU=3,gpu=0.5");
+
+    crti_resources_take(&have, &need);
+    assert_int_equal(crti_resources_get(&have, "CPU"), -20000);
+    assert_int_equal(crti_resources_get(&have, "gpu"), -5000);
+    crti_resources_give(&have, &need);
+    assert_int_equal(crti_resources_get(&have, "CPU"), 10000);
+    assert_int_equal(crti_resources_get(&have, "gpu"), 0);
+}
+
+static void format_reads_like_a_sentence_and_never_overruns(void **state)
+{
+    crti_resources_t r = parsed("CPU=2,gpu=0.5"), none = {0};
+    char text[64];
+
+    assert_string_equal(crti_resources_format(&r, text, sizeof(text)), "2 CPU, 0.5 gpu");
+    assert_string_equal(crti_resources_format(&none, text, sizeof(text)), "nothing");
+    for (size_t size = 1; size < 16; size++) {
+        memset(text, '#', sizeof(text));
+        crti_resources_format(&r, text, size);
+        assert_true(strlen(text) < size);
+        assert_int_equal(text[size], '#');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(amounts_have_four_digits_behind_the_point),
+        cmocka_unit_test(what_is_not_name_and_amount_is_refused_with_its_text),
+        cmocka_unit_test(a_sum_that_does_not_fit_is_refused),
+        cmocka_unit_test(more_names_than_fit_are_refused),
+        cmocka_unit_test(it_fits_when_there_is_enough_of_every_name),
+        cmocka_unit_test(give_undoes_take_below_zero_too),
+        cmocka_unit_test(format_reads_like_a_sentence_and_never_overruns),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/rundir.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+static char base[64]; /* a private directory, gone after each test */
+
+static int set_up(void **state)
+{
+    snprintf(base, sizeof(base), "/tmp/crt-test-XXXXXX");
+    return mkdtemp(base) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf %s", base);
+    return system(command);
+}
+
+static const char *below(const char *name)
+{
+    static char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", base, name);
+    return path;
+}
+
+static void write_text(const char *path, const char *text, size_t size)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void names_come_from_the_environment_the_most_special_first(void **state)
+{
+    char path[256], expected[256];
+
+    setenv("HOME", "/h", 1);
+    setenv("CRT_RUN_DIR", "/r", 1);
+    setenv("XDG_RUNTIME_DIR", "/x", 1);
+    setenv("CRT_STATE_DIR", "/s", 1);
+    setenv("XDG_STATE_HOME", "/xs", 1);
+    assert_int_equal(crti_run_dir(path, sizeof(path)), CRT_OK);
+    assert_string_equal(path, "/r");
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
+    assert_string_equal(path, "/s");
+    setenv("CRT_RUN_DIR", "", 1); /* empty is unset */
+    unsetenv("CRT_STATE_DIR");
+    snprintf(expected, sizeof(expected), "/x/crt-%u", (unsigned)geteuid());
+    assert_int_equal(crti_run_dir(path, sizeof(path)), CRT_OK);
+    assert_string_equal(path, expected);
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
+    assert_string_equal(path, "/xs/crt");
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("XDG_STATE_HOME");
+    snprintf(expected, sizeof(expected), "/tmp/crt-%u", (unsigned)geteuid());
+    assert_int_equal(crti_run_dir(path, sizeof(path)), CRT_OK);
+    assert_string_equal(path, expected);
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
+    assert_string_equal(path, "/h/.local/state/crt");
+    unsetenv("HOME");
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_ERR_NOT_FOUND);
+}
+
+static void a_path_too_long_names_the_variable_that_cures_it(void **state)
+{
+    char path[8];
+
+    setenv("CRT_RUN_DIR", "/far/too/long", 1);
+    assert_int_equal(crti_run_dir(path, sizeof(path)), CRT_ERR_TOO_LARGE);
+    assert_non_null(strstr(crt_error_detail(), "CRT_RUN_DIR"));
+    unsetenv("CRT_RUN_DIR");
+}
+
+static void a_directory_is_made_with_its_parents_and_is_ours_alone(void **state)
+{
+    struct stat st;
+
+    assert_int_equal(crti_dir_make(below("a/b/c")), CRT_OK);
+    assert_int_equal(stat(below("a/b/c"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(crti_dir_make(below("a/b/c")), CRT_OK);
+}
+
+static void a_directory_open_to_others_is_refused_with_the_cure(void **state)
+{
+    assert_int_equal(mkdir(below("open"), 0700), 0);
+    assert_int_equal(chmod(below("open"), 0755), 0);
+    assert_int_equal(crti_dir_make(below("open")), CRT_ERR_PERMISSION);
+    assert_non_null(strstr(crt_error_detail(), "chmod 700"));
+}
+
+static void a_link_or_a_file_is_no_directory_of_ours(void **state)
+{
+    assert_int_equal(symlink("/tmp", below("link")), 0);
+    assert_int_equal(crti_dir_make(below("link")), CRT_ERR_PERMISSION);
+    write_text(below("file"), "", 0);
+    assert_int_equal(crti_dir_make(below("file")), CRT_ERR_PERMISSION);
+    assert_int_not_equal(crti_dir_make(below("file/in")), CRT_OK);
+    assert_int_not_equal(crti_dir_make(""), CRT_OK);
+}
+
+static void a_lock_lasts_as_long_as_its_process(void **state)
+{
+    int ends[2], status, fd = -1;
+    pid_t pid;
+    char byte;
+
+    assert_false(crti_dir_is_locked(base));
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (crti_dir_lock(base, &fd) != CRT_OK || write(ends[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    assert_true(crti_dir_is_locked(base));
+    assert_int_equal(crti_dir_lock(base, &fd), CRT_ERR_EXISTS);
+    assert_int_equal(fd, -1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_false(crti_dir_is_locked(base));
+    assert_int_equal(crti_dir_lock(base, &fd), CRT_OK);
+    close(fd);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void entries_are_read_as_they_were_written(void **state)
+{
+    const crti_info_entry_t entries[] = {{"pid", "17"},
+                                         {"address", "10.0.0.1:6380"},
+                                         {"empty", ""},
+                                         {"text", "two words"}};
+    CRTI_AUTO(free) char *text = NULL;
+    char value[32];
+    struct stat st;
+
+    assert_int_equal(crti_info_write(below("info"), entries, 4), CRT_OK);
+    assert_int_equal(stat(below("info"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(crti_info_read(below("info"), &text), CRT_OK);
+    assert_int_equal(crti_info_int(text, "pid"), 17);
+    assert_string_equal(crti_info_get(text, "text", value, sizeof(value)), "two words");
+    assert_string_equal(crti_info_get(text, "empty", value, sizeof(value)), "");
+    assert_string_equal(crti_info_get(text, "addr", value, sizeof(value)), "");
+    assert_string_equal(crti_info_get(text, "address", value, 8), ""); /* does not fit */
+    assert_int_equal(crti_info_int(text, "none"), 0);
+}
+
+static void an_entry_with_a_newline_is_refused_and_the_old_file_stays(void **state)
+{
+    const crti_info_entry_t good = {"a", "1"}, bad = {"a", "2\nb 3"};
+    CRTI_AUTO(free) char *text = NULL;
+
+    assert_int_equal(crti_info_write(below("info"), &good, 1), CRT_OK);
+    assert_int_equal(crti_info_write(below("info"), &bad, 1), CRT_ERR_INVALID);
+    assert_int_equal(crti_info_read(below("info"), &text), CRT_OK);
+    assert_string_equal(text, "a 1\n");
+    assert_int_equal(access(below("info.new"), F_OK), -1);
+}
+
+static void a_file_that_is_missing_too_large_or_a_link_is_not_read(void **state)
+{
+    static char large[20000];
+    char *text = NULL;
+
+    assert_int_equal(crti_info_read(below("none"), &text), CRT_ERR_NOT_FOUND);
+    memset(large, 'x', sizeof(large));
+    write_text(below("large"), large, sizeof(large));
+    assert_int_equal(crti_info_read(below("large"), &text), CRT_ERR_CORRUPT);
+    assert_int_equal(symlink("large", below("link")), 0);
+    assert_int_equal(crti_info_read(below("link"), &text), CRT_ERR_IO);
+    assert_null(text);
+}
+
+static void a_damaged_file_gives_empty_values(void **state)
+{
+    const char *const texts[] = {"",      "\n\n\n", "pid",      "pid\n",
+                                 " 17\n", "pidx 1", "=\0pid 17"};
+    char value[16];
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_string_equal(crti_info_get(texts[i], "pid", value, sizeof(value)), "");
+    assert_string_equal(crti_info_get("pid 17", "pid", value, sizeof(value)), "17");
+}
+
+static void pid_and_start_name_one_process(void **state)
+{
+    uint64_t mine = 0, again = 0, other = 0;
+
+    assert_int_equal(crti_process_start(getpid(), &mine), CRT_OK);
+    assert_int_equal(crti_process_start(getpid(), &again), CRT_OK);
+    assert_int_equal(mine, again);
+    assert_int_equal(crti_process_start(1, &other), CRT_OK);
+    assert_true(other < mine);
+    assert_int_equal(crti_process_start(0x7ffffff0, &other), CRT_ERR_NOT_FOUND);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(names_come_from_the_environment_the_most_special_first),
+        TEST(a_path_too_long_names_the_variable_that_cures_it),
+        TEST(a_directory_is_made_with_its_parents_and_is_ours_alone),
+        TEST(a_directory_open_to_others_is_refused_with_the_cure),
+        TEST(a_link_or_a_file_is_no_directory_of_ours),
+        TEST(a_lock_lasts_as_long_as_its_process),
+        TEST(entries_are_read_as_they_were_written),
+        TEST(an_entry_with_a_newline_is_refused_and_the_old_file_stays),
+        TEST(a_file_that_is_missing_too_large_or_a_link_is_not_read),
+        TEST(a_damaged_file_gives_empty_values),
+        TEST(pid_and_start_name_one_process),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/crt_base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void every_dtype_has_a_size_and_a_name(void **state)
+{
+    const size_t sizes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 1};
+
+    for (int i = CRT_FLOAT32; i <= CRT_BOOL; i++) {
+        assert_int_equal(crt_dtype_size((crt_dtype_t)i), sizes[i - 1]);
+        assert_string_not_equal(crt_dtype_name((crt_dtype_t)i), "unknown");
+    }
+    assert_string_equal(crt_dtype_name(CRT_BFLOAT16), "bfloat16");
+}
+
+static void a_number_from_the_wire_that_is_no_dtype_has_size_0(void **state)
+{
+    const int wrong[] = {0, 11, -1, 1 << 20, -2147483647 - 1};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(crt_dtype_size((crt_dtype_t)wrong[i]), 0);
+        assert_string_equal(crt_dtype_name((crt_dtype_t)wrong[i]), "unknown");
+    }
+}
+
+static void a_view_is_dense_and_row_major(void **state)
+{
+    const int64_t shape[] = {2, 3, 4};
+    double data[24];
+    crt_tensor_t view = crt_tensor_view(CRT_FLOAT64, 3, shape, data);
+
+    assert_int_equal(view.strides[0], 12);
+    assert_int_equal(view.strides[1], 4);
+    assert_int_equal(view.strides[2], 1);
+    assert_int_equal(view.device, -1);
+    assert_ptr_equal(view.data, data);
+    assert_int_equal(crt_tensor_count(&view), 24);
+    assert_int_equal(crt_tensor_bytes(&view), 192);
+    assert_true(crt_tensor_is_dense(&view));
+}
+
+static void rank_0_is_one_number(void **state)
+{
+    float number = 7;
+    crt_tensor_t view = crt_tensor_view(CRT_FLOAT32, 0, NULL, &number);
+
+    assert_int_equal(crt_tensor_count(&view), 1);
+    assert_int_equal(crt_tensor_bytes(&view), 4);
+    assert_true(crt_tensor_is_dense(&view));
+}
+
+static void the_largest_rank_fits_and_the_next_has_no_dtype(void **state)
+{
+    const int64_t shape[CRT_TENSOR_DIMS + 1] = {1, 1, 1, 1, 1, 1, 1, 2, 1};
+    char data[2];
+    crt_tensor_t view = crt_tensor_view(CRT_INT8, CRT_TENSOR_DIMS, shape, data);
+
+    assert_int_equal(crt_tensor_count(&view), 2);
+    view = crt_tensor_view(CRT_INT8, CRT_TENSOR_DIMS + 1, shape, data);
+    assert_int_equal(crt_dtype_size(view.dtype), 0);
+    assert_int_equal(view.rank, 0);
+    view = crt_tensor_view(CRT_INT8, -1, shape, data);
+    assert_int_equal(crt_dtype_size(view.dtype), 0);
+}
+
+static void a_slice_with_holes_is_not_dense(void **state)
+{
+    const int64_t shape[] = {4, 6};
+    int32_t data[24];
+    crt_tensor_t view = crt_tensor_view(CRT_INT32, 2, shape, data);
+
+    view.shape[1] = 3; /* the left half of each row */
+    assert_false(crt_tensor_is_dense(&view));
+    view.shape[0] = 1; /* of one row only */
+    assert_true(crt_tensor_is_dense(&view));
+    view = crt_tensor_view(CRT_INT32, 2, shape, data);
+    view.strides[0] = 1; /* transposed */
+    view.strides[1] = 4;
+    assert_false(crt_tensor_is_dense(&view));
+}
+
+static void an_empty_tensor_has_no_bytes_and_is_dense(void **state)
+{
+    const int64_t shape[] = {3, 0, 2};
+    crt_tensor_t view = crt_tensor_view(CRT_INT64, 3, shape, NULL);
+
+    assert_int_equal(crt_tensor_count(&view), 0);
+    assert_int_equal(crt_tensor_bytes(&view), 0);
+    view.strides[1] = 17;
+    assert_true(crt_tensor_is_dense(&view));
+}
+
+static void floats_are_one_row(void **state)
+{
+    float data[5];
+    crt_tensor_t view = crt_tensor_floats(data, 5);
+
+    assert_int_equal(view.rank, 1);
+    assert_int_equal(view.dtype, CRT_FLOAT32);
+    assert_int_equal(crt_tensor_bytes(&view), sizeof(data));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_dtype_has_a_size_and_a_name),
+        cmocka_unit_test(a_number_from_the_wire_that_is_no_dtype_has_size_0),
+        cmocka_unit_test(a_view_is_dense_and_row_major),
+        cmocka_unit_test(rank_0_is_one_number),
+        cmocka_unit_test(the_largest_rank_fits_and_the_next_has_no_dtype),
+        cmocka_unit_test(a_slice_with_holes_is_not_dense),
+        cmocka_unit_test(an_empty_tensor_has_no_bytes_and_is_dense),
+        cmocka_unit_test(floats_are_one_row),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
