@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cluster key: file and derivations. See key.h. */
+#include "runtime/net/key.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <sodium.h>
+
+#include "runtime/base/cleanup.h"
+
+#define DIGITS (2 * CRTI_KEY_SIZE)
+
+/* One subkey per context is enough; the number leaves room for key rotation. */
+#define SUBKEY 1
+
+_Static_assert(CRTI_KEY_SIZE == crypto_kdf_KEYBYTES, "crypto_kdf's key");
+_Static_assert(crypto_kdf_CONTEXTBYTES == 8, "contexts below have 8 letters");
+
+static crt_status_t check_mode(const char *path, const struct stat *st)
+{
+    if (!S_ISREG(st->st_mode))
+        return crt_raise(CRT_ERR_CORRUPT, "key file %s is not a regular file", path);
+    if (st->st_uid != geteuid())
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "key file %s belongs to user %u, not to you (user %u)", path,
+                         (unsigned)st->st_uid, (unsigned)geteuid());
+    if (st->st_mode & 077)
+        return crt_raise(
+            CRT_ERR_PERMISSION,
+            "key file %s can be used by others (mode %04o); run: chmod 600 %s", path,
+            (unsigned)(st->st_mode & 07777), path);
+    return CRT_OK;
+}
+
+/* At most size - 1 bytes and a zero; fewer mean the end of the file. */
+static crt_status_t read_text(int fd, const char *path, char *text, size_t size,
+                              size_t *length_out)
+{
+    size_t length = 0;
+
+    while (length < size - 1) {
+        ssize_t n = read(fd, text + length, size - 1 - length);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return crt_raise(CRT_ERR_IO, "key file %s: %s", path, strerror(errno));
+        if (n == 0)
+            break;
+        length += (size_t)n;
+    }
+    text[length] = '\0';
+    *length_out = length;
+    return CRT_OK;
+}
+
+crt_status_t crti_key_load(const char *path, crti_key_t *key_out)
+{
+    /* O_NONBLOCK: a fifo in the key's place must not hang us. */
+    CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char text[DIGITS + 3];
+    size_t length = 0, decoded = 0;
+    const char *end = NULL;
+    crt_status_t status;
+    struct stat st;
+    crti_key_t key;
+
+    if (fd < 0 && errno == ENOENT)
+        return crt_raise(CRT_ERR_NOT_FOUND, "key file %s does not exist", path);
+    if (fd < 0)
+        return crt_raise(errno == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_IO,
+                         "key file %s: %s", path, strerror(errno));
+    if (fstat(fd, &st) != 0)
+        return crt_raise(CRT_ERR_IO, "key file %s: %s", path, strerror(errno));
+    status = check_mode(path, &st);
+    if (status == CRT_OK)
+        status = read_text(fd, path, text, sizeof(text), &length);
+    if (status != CRT_OK)
+        return status;
+    while (length && strchr(" \r\n", text[length - 1]))
+        length--;
+    if (length != DIGITS ||
+        sodium_hex2bin(key.bytes, CRTI_KEY_SIZE, text, length, NULL, &decoded, &end) ||
+        decoded != CRTI_KEY_SIZE || end != text + length)
+        status = crt_raise(CRT_ERR_CORRUPT, "key file %s does not hold %d hex digits",
+                           path, DIGITS);
+    else
+        *key_out = key;
+    sodium_memzero(text, sizeof(text));
+    sodium_memzero(&key, sizeof(key));
+    return status;
+}
+
+static crt_status_t write_file(const char *path, const char *text)
+{
+    CRTI_AUTO(crti_close)
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    size_t length = strlen(text), done = 0;
+
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "key file %s: %s", path, strerror(errno));
+    while (done < length) {
+        ssize_t n = write(fd, text + done, length - done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return crt_raise(CRT_ERR_IO, "key file %s: %s", path, strerror(errno));
+        done += (size_t)n;
+    }
+    if (fchmod(fd, 0600) != 0 || fsync(fd) != 0)
+        return crt_raise(CRT_ERR_IO, "key file %s: %s", path, strerror(errno));
+    return CRT_OK;
+}
+
+crt_status_t crti_key_create(const char *path, crti_key_t *key_out)
+{
+    char text[DIGITS + 2], temporary[4096];
+    unsigned char salt[8];
+    crt_status_t status;
+    crti_key_t key;
+
+    if (sodium_init() < 0)
+        return crt_raise(CRT_ERR_IO, "libsodium has no source of random numbers");
+    randombytes_buf(key.bytes, sizeof(key.bytes));
+    randombytes_buf(salt, sizeof(salt));
+    sodium_bin2hex(text, sizeof(text), key.bytes, sizeof(key.bytes));
+    memcpy(text + DIGITS, "\n", 2);
+    if ((size_t)snprintf(temporary, sizeof(temporary), "%s.%02x%02x%02x%02x", path,
+                         salt[0], salt[1], salt[2], salt[3]) >= sizeof(temporary))
+        return crt_raise(CRT_ERR_INVALID, "key file: the path is too long");
+    status = write_file(temporary, text);
+    sodium_memzero(text, sizeof(text));
+    /* link, not rename: a key that others use already is never replaced. */
+    if (status == CRT_OK && link(temporary, path) != 0)
+        status = crt_raise(errno == EEXIST ? CRT_ERR_EXISTS : CRT_ERR_IO,
+                           "key file %s: %s", path, strerror(errno));
+    unlink(temporary);
+    if (status == CRT_OK)
+        *key_out = key;
+    sodium_memzero(&key, sizeof(key));
+    return status;
+}
+
+static void derive(const crti_key_t *key, const char *context,
+                   unsigned char out[CRTI_KEY_SIZE])
+{
+    /* Fails only for sizes that crypto_kdf does not make, and 32 is one that it makes. */
+    crypto_kdf_derive_from_key(out, CRTI_KEY_SIZE, SUBKEY, context, key->bytes);
+}
+
+void crti_key_curve(const crti_key_t *key, crti_key_role_t role,
+                    crti_key_pair_t *pair_out)
+{
+    derive(key, role == CRTI_KEY_SERVER ? "crtcurvS" : "crtcurvC", pair_out->secret_key);
+    crypto_scalarmult_base(pair_out->public_key, pair_out->secret_key);
+}
+
+void crti_key_stream(const crti_key_t *key, unsigned char psk[CRTI_KEY_SIZE])
+{
+    derive(key, "crtstrea", psk);
+}
+
+void crti_key_token(const crti_key_t *key, char text[CRTI_TOKEN_TEXT])
+{
+    unsigned char token[CRTI_KEY_SIZE];
+
+    derive(key, "crttoken", token);
+    sodium_bin2hex(text, CRTI_TOKEN_TEXT, token, sizeof(token));
+    sodium_memzero(token, sizeof(token));
+}
+
+void crti_key_wipe(void *secret, size_t size)
+{
+    sodium_memzero(secret, size);
+}

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net: the interface. See net.h for threads, ownership and failure, net_io.c for what happens
+ * between sockets and sessions, progress.c for who waits.
+ */
+#include "runtime/net/net.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "runtime/net/net_int.h"
+
+#define LISTENERS 8 /* sockets that are no session's, and those that are being closed */
+
+/* A descriptor of core. */
+typedef struct watch {
+    crti_source_t source;
+    crti_list_t link; /* net->watches */
+    crti_net_t *net;
+    crti_net_fd_handler_t *on_ready;
+    void *user;
+} watch_t;
+
+/* ---------------------------------------------------------------- peers */
+
+static void configure_session(crti_net_t *net, crti_id_t process, uint64_t incarnation,
+                              uint64_t nonce, crti_peer_t *peer,
+                              crti_session_config_t *config_out)
+{
+    *config_out = (crti_session_config_t){
+        .ops = &crti_net_session_ops,
+        .user = peer,
+        .counts = &net->counts,
+        .self = net->config.process,
+        .self_node = net->config.node,
+        .self_incarnation = net->config.incarnation,
+        .peer = process,
+        .peer_incarnation = incarnation,
+        .nonce = nonce,
+        .window = net->config.window_bytes,
+        .record_max = net->config.record_bytes,
+    };
+}
+
+crt_status_t crti_peer_new(crti_net_t *net, crti_id_t process, uint64_t incarnation,
+                           crti_id_t node, uint64_t nonce, crti_peer_t **peer_out,
+                           crti_session_config_t *config_out)
+{
+    crti_peer_t *peer = calloc(1, sizeof(*peer));
+
+    if (!peer)
+        return crt_raise(CRT_ERR_NO_MEMORY, "net: a peer");
+    peer->net = net;
+    peer->refs = 1;
+    peer->node = node;
+    crti_list_append(&net->peers, &peer->link);
+    crti_list_init(&peer->gathering);
+    crti_list_init(&peer->doomed);
+    configure_session(net, process, incarnation, nonce, peer, config_out);
+    *peer_out = peer;
+    return CRT_OK;
+}
+
+void crti_peer_forget(crti_peer_t *peer)
+{
+    crti_list_remove(&peer->link);
+    free(peer);
+}
+
+crti_peer_t *crti_peer_ref(crti_peer_t *peer)
+{
+    peer->refs++;
+    return peer;
+}
+
+void crti_peer_unref(crti_peer_t *peer)
+{
+    if (!peer || --peer->refs > 0)
+        return;
+    crti_session_fini(&peer->session);
+    free(peer);
+}
+
+crti_id_t crti_peer_process(const crti_peer_t *peer)
+{
+    return peer->session.config.peer;
+}
+
+uint64_t crti_peer_incarnation(const crti_peer_t *peer)
+{
+    return peer->session.config.peer_incarnation;
+}
+
+crti_id_t crti_peer_node(const crti_peer_t *peer)
+{
+    return peer->node;
+}
+
+bool crti_peer_is_lost(const crti_peer_t *peer)
+{
+    return crti_session_has_ended(&peer->session);
+}
+
+bool crti_peer_is_initiator(const crti_peer_t *peer)
+{
+    return peer->session.initiator;
+}
+
+void *crti_peer_user(const crti_peer_t *peer)
+{
+    return peer->user;
+}
+
+void crti_peer_set_user(crti_peer_t *peer, void *user)
+{
+    peer->user = user;
+}
+
+/* ---------------------------------------------------------------- start and end */
+
+/* Any number of processes may share a directory, the paths differ by the process id. */
+static crt_status_t make_ipc_path(crti_net_t *net, const char *run_dir)
+{
+    char id[CRTI_ID_HEX];
+    int n = snprintf(net->address.ipc, sizeof(net->address.ipc), "%s/p-%s.ipc", run_dir,
+                     crti_id_hex(net->config.process, id));
+
+    if (n < 0 || (size_t)n >= sizeof(net->address.ipc))
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "%s is too long for the path of a socket (%zu bytes): set CRT_RUN_DIR",
+            run_dir, sizeof(net->address.ipc) - 1);
+    return CRT_OK;
+}
+
+static crt_status_t listen_tcp(crti_net_t *net, const crti_net_config_t *config)
+{
+    CRTI_AUTO(crti_socket_drop) crti_socket_t *zap = NULL, *tcp = NULL;
+    crt_status_t status;
+
+    if (!config->ip || !config->ip[0] || !config->cluster_key)
+        return CRT_OK;
+    /* ZAP first: without it CURVE lets every key in. */
+    status = crti_zmq_serve_zap(net->zmq, &zap);
+    if (status == CRT_OK)
+        status = crti_port_new(net, &zap, NULL, &net->zap);
+    if (status != CRT_OK)
+        return status;
+    net->zap->is_zap = true;
+    status =
+        crti_zmq_listen_tcp(net->zmq, config->ip, config->port_low, config->port_high,
+                            net->address.tcp, sizeof(net->address.tcp), &tcp);
+    if (status == CRT_OK)
+        status = crti_port_new(net, &tcp, NULL, &net->tcp);
+    return status;
+}
+
+static crt_status_t listen_ipc(crti_net_t *net, const crti_net_config_t *config)
+{
+    CRTI_AUTO(crti_socket_drop) crti_socket_t *ipc = NULL;
+    crt_status_t status = make_ipc_path(net, config->run_dir);
+
+    if (status == CRT_OK)
+        status = crti_zmq_listen_ipc(net->zmq, net->address.ipc, &ipc);
+    if (status == CRT_OK)
+        status = crti_port_new(net, &ipc, NULL, &net->ipc);
+    return status;
+}
+
+static crt_status_t open_sockets(crti_net_t *net, const crti_net_config_t *config)
+{
+    size_t message_max = net->config.record_bytes + 2 * CRTI_SESSION_GATHER;
+    crt_status_t status;
+    crti_key_t key;
+
+    if (config->cluster_key)
+        memcpy(key.bytes, config->cluster_key, sizeof(key.bytes));
+    status = crti_zmq_new(config->cluster_key ? &key : NULL, message_max,
+                          net->config.sessions_max + LISTENERS, &net->zmq);
+    crti_key_wipe(&key, sizeof(key));
+    if (status == CRT_OK)
+        status = listen_ipc(net, config);
+    if (status == CRT_OK)
+        status = listen_tcp(net, config);
+    return status;
+}
+
+static void init(crti_net_t *net, const crti_net_config_t *config)
+{
+    net->config = *config;
+    net->config.cluster_key = NULL;
+    net->config.run_dir = net->config.ip = NULL;
+    if (net->config.window_bytes == 0)
+        net->config.window_bytes = CRTI_NET_WINDOW_BYTES;
+    if (net->config.record_bytes == 0)
+        net->config.record_bytes = CRTI_NET_RECORD_BYTES;
+    if (net->config.sessions_max <= 0)
+        net->config.sessions_max = CRTI_NET_SESSIONS;
+    if (net->config.record_bytes > CRTI_FRAME_RECORD_LIMIT)
+        net->config.record_bytes = CRTI_FRAME_RECORD_LIMIT;
+    net->address.process = config->process;
+    net->address.incarnation = config->incarnation;
+    net->address.node = config->node;
+    net->pid = getpid();
+    crti_list_init(&net->peers);
+    crti_list_init(&net->dirty);
+    crti_list_init(&net->gathering);
+    crti_list_init(&net->watches);
+    crti_map_init(&net->dialed, sizeof(crti_peer_key_t));
+    crti_map_init(&net->accepted, sizeof(uint64_t));
+}
+
+crt_status_t crti_net_new(const crti_net_config_t *config, crti_net_t **net_out)
+{
+    crti_net_t *net;
+    crt_status_t status;
+
+    if (sodium_init() < 0)
+        return crt_raise(CRT_ERR_IO, "libsodium cannot start: no source of random bytes");
+    net = calloc(1, sizeof(*net));
+    if (!net)
+        return crt_raise(CRT_ERR_NO_MEMORY, "net");
+    init(net, config);
+    status = crti_progress_init(&net->progress, &crti_net_progress_ops, net);
+    if (status != CRT_OK) {
+        free(net);
+        return status;
+    }
+    status = open_sockets(net, config);
+    if (status == CRT_OK)
+        status = crti_progress_start(&net->progress);
+    if (status != CRT_OK) {
+        crti_net_free(net);
+        return status;
+    }
+    *net_out = net;
+    return CRT_OK;
+}
+
+/* Says goodbye to all: BYE where everything was delivered, else RESET behind the last data. */
+static void end_sessions(crti_net_t *net)
+{
+    while (!crti_list_is_empty(&net->peers)) {
+        crti_peer_t *peer = CRTI_CONTAINER(net->peers.next, crti_peer_t, link);
+
+        crti_peer_ref(peer);
+        peer->is_known = false; /* no handler from now on */
+        crti_session_close(&peer->session, crti_now_ns());
+        crti_session_fail(&peer->session, CRT_ERR_CLOSED, "the process ended");
+        crti_peer_unref(peer);
+    }
+}
+
+static void free_watch(crti_source_t *source)
+{
+    free(CRTI_CONTAINER(source, watch_t, source));
+}
+
+void crti_net_free(crti_net_t *net)
+{
+    crti_list_t *item;
+
+    if (!net || net->pid != getpid())
+        return;
+    crti_progress_stop(&net->progress);
+    end_sessions(net);
+    while ((item = crti_list_pop(&net->watches)))
+        crti_progress_remove(&net->progress,
+                             &CRTI_CONTAINER(item, watch_t, link)->source);
+    crti_port_remove(net->tcp, CRTI_NET_LINGER_MS);
+    crti_port_remove(net->ipc, CRTI_NET_LINGER_MS);
+    crti_port_remove(net->zap, 0);
+    crti_progress_fini(&net->progress);
+    crti_zmq_free(net->zmq);
+    crti_map_fini(&net->dialed);
+    crti_map_fini(&net->accepted);
+    crti_deadlines_fini(&net->deadlines);
+    free(net);
+}
+
+const crti_address_t *crti_net_address(const crti_net_t *net)
+{
+    return &net->address;
+}
+
+pid_t crti_net_pid(const crti_net_t *net)
+{
+    return net->pid;
+}
+
+void crti_net_lock(crti_net_t *net)
+{
+    pthread_mutex_lock(&net->progress.lock);
+}
+
+void crti_net_unlock(crti_net_t *net)
+{
+    pthread_mutex_unlock(&net->progress.lock);
+}
+
+/* ---------------------------------------------------------------- sessions */
+
+/* Opens the DEALER and says HELLO. On failure the peer is gone. */
+static crt_status_t dial(crti_net_t *net, const crti_address_t *to, uint64_t nonce,
+                         crti_peer_t *peer, const crti_session_config_t *config)
+{
+    CRTI_AUTO(crti_socket_drop) crti_socket_t *socket = NULL;
+    bool is_local = crti_id_equal(to->node, net->config.node) && to->ipc[0];
+    crti_peer_key_t key = {to->process, to->incarnation};
+    crt_status_t status;
+
+    peer->route[0] = 'c';
+    memcpy(peer->route + 1, &nonce, sizeof(nonce));
+    status =
+        crti_zmq_dial(net->zmq, is_local ? to->ipc : "", to->tcp, peer->route, &socket);
+    if (status == CRT_OK)
+        status = crti_port_new(net, &socket, peer, &peer->port);
+    if (status == CRT_OK)
+        status = crti_map_put(&net->dialed, &key, peer);
+    if (status != CRT_OK) {
+        crti_port_remove(peer->port, 0);
+        crti_peer_forget(peer);
+        return status;
+    }
+    peer->is_known = peer->is_dialed = true;
+    crti_session_start(&peer->session, config, crti_now_ns());
+    crti_peer_touch(peer);
+    return CRT_OK;
+}
+
+crt_status_t crti_net_connect(crti_net_t *net, const crti_address_t *to,
+                              crti_peer_t **peer_out)
+{
+    crti_peer_key_t key = {to->process, to->incarnation};
+    crti_peer_t *peer = crti_map_get(&net->dialed, &key);
+    crti_session_config_t config;
+    crt_status_t status;
+    char id[CRTI_ID_HEX];
+    uint64_t nonce = 0;
+
+    if (peer) {
+        *peer_out = crti_peer_ref(peer);
+        return CRT_OK;
+    }
+    if (!to->tcp[0] && (!to->ipc[0] || !crti_id_equal(to->node, net->config.node)))
+        return crt_raise(CRT_ERR_UNREACHABLE,
+                         "process %s is on another node and has no tcp endpoint",
+                         crti_id_hex(to->process, id));
+    while (nonce == 0)
+        randombytes_buf(&nonce, sizeof(nonce));
+    status =
+        crti_peer_new(net, to->process, to->incarnation, to->node, nonce, &peer, &config);
+    if (status == CRT_OK)
+        status = dial(net, to, nonce, peer, &config);
+    if (status != CRT_OK)
+        return status;
+    *peer_out = crti_peer_ref(peer);
+    return CRT_OK;
+}
+
+typedef struct room {
+    crti_session_t *session;
+    size_t size;
+} room_t;
+
+static bool has_room(void *user)
+{
+    const room_t *room = user;
+
+    return crti_session_has_ended(room->session) ||
+           crti_session_has_room(room->session, room->size);
+}
+
+/* While the window is full silence of the peer must be noticed, whatever was acknowledged. */
+static crt_status_t wait_for_room(crti_net_t *net, crti_peer_t *peer, size_t size,
+                                  uint64_t deadline_ns)
+{
+    room_t room = {&peer->session, size};
+    crt_status_t status;
+
+    crti_peer_ref(peer);
+    crti_net_watch(net, peer, 1);
+    status = crti_progress_wait(&net->progress, has_room, &room, deadline_ns);
+    crti_net_watch(net, peer, -1);
+    crti_peer_unref(peer);
+    return status;
+}
+
+crt_status_t crti_net_send(crti_net_t *net, crti_peer_t *peer, const struct iovec *parts,
+                           int count, unsigned flags, uint64_t deadline_ns,
+                           uint64_t *sequence_out)
+{
+    bool control = (flags & CRTI_SEND_CONTROL) != 0;
+    bool may_wait = (flags & CRTI_SEND_TRY) == 0 && net->in_handler == 0;
+    crt_status_t status;
+    size_t size = 0;
+
+    for (;;) {
+        status = crti_session_send(&peer->session, parts, count, control,
+                                   crti_net_now(net, peer));
+        if (status != CRT_ERR_BACKPRESSURE || !may_wait)
+            break;
+        for (int i = 0; i < count && size == 0; i++)
+            size += parts[i].iov_len;
+        status = wait_for_room(net, peer, size, deadline_ns);
+        if (status != CRT_OK)
+            return status;
+    }
+    if (status == CRT_ERR_BACKPRESSURE)
+        crti_peer_touch(peer); /* it asks for room from now on */
+    if (status != CRT_OK)
+        return status;
+    if (sequence_out)
+        *sequence_out = peer->session.queued;
+    if (flags & CRTI_SEND_NOW)
+        crti_session_flush(&peer->session, net->now);
+    crti_peer_touch(peer);
+    return CRT_OK;
+}
+
+void crti_net_flush(crti_net_t *net)
+{
+    crti_net_progress_ops.flush(net);
+}
+
+void crti_net_hold(crti_net_t *net, crti_peer_t *peer, size_t size)
+{
+    crti_session_hold(&peer->session, size);
+}
+
+void crti_net_release(crti_net_t *net, crti_peer_t *peer, size_t size)
+{
+    crti_session_release(&peer->session, size, crti_net_now(net, peer));
+    crti_peer_touch(peer);
+}
+
+void crti_net_watch(crti_net_t *net, crti_peer_t *peer, int delta)
+{
+    crti_session_watch(&peer->session, delta, crti_net_now(net, peer));
+    crti_peer_touch(peer);
+}
+
+void crti_net_close(crti_net_t *net, crti_peer_t *peer)
+{
+    crti_peer_key_t key = {peer->session.config.peer,
+                           peer->session.config.peer_incarnation};
+
+    /* Whoever connects from now on begins a new session. */
+    if (peer->is_dialed && crti_map_get(&net->dialed, &key) == peer)
+        crti_map_remove(&net->dialed, &key);
+    crti_peer_ref(peer);
+    crti_session_close(&peer->session, crti_now_ns());
+    crti_peer_touch(peer);
+    crti_peer_unref(peer);
+}
+
+static void fail_doomed(crti_list_t *doomed, crt_status_t status, const char *detail)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(doomed))) {
+        crti_peer_t *peer = CRTI_CONTAINER(item, crti_peer_t, doomed);
+
+        crti_session_fail(&peer->session, status, detail);
+        crti_peer_unref(peer);
+    }
+}
+
+static void doom(crti_list_t *doomed, crti_peer_t *peer)
+{
+    if (crti_list_is_empty(&peer->doomed)) /* else a notice further up the stack has it */
+        crti_list_append(doomed, &crti_peer_ref(peer)->doomed);
+}
+
+void crti_net_peer_died(crti_net_t *net, crti_id_t process, uint64_t incarnation,
+                        crt_status_t status, const char *detail)
+{
+    crti_list_t doomed;
+
+    crti_list_init(&doomed);
+    CRTI_LIST_FOREACH (item, &net->peers) {
+        crti_peer_t *peer = CRTI_CONTAINER(item, crti_peer_t, link);
+
+        if (crti_id_equal(crti_peer_process(peer), process) &&
+            crti_peer_incarnation(peer) == incarnation)
+            doom(&doomed, peer);
+    }
+    fail_doomed(&doomed, status, detail);
+}
+
+void crti_net_node_died(crti_net_t *net, crti_id_t node, crt_status_t status,
+                        const char *detail)
+{
+    crti_list_t doomed;
+
+    crti_list_init(&doomed);
+    CRTI_LIST_FOREACH (item, &net->peers) {
+        crti_peer_t *peer = CRTI_CONTAINER(item, crti_peer_t, link);
+
+        if (crti_id_equal(peer->node, node))
+            doom(&doomed, peer);
+    }
+    fail_doomed(&doomed, status, detail);
+}
+
+/* ---------------------------------------------------------------- waiting */
+
+crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user,
+                           uint64_t deadline_ns)
+{
+    assert(net->in_handler == 0);
+    return crti_progress_wait(&net->progress, done, user, deadline_ns);
+}
+
+void crti_net_wake(crti_net_t *net)
+{
+    if (!crti_list_is_empty(&net->progress.waiters))
+        crti_progress_wake(&net->progress);
+}
+
+static void watch_is_ready(crti_source_t *source, uint32_t events)
+{
+    watch_t *w = CRTI_CONTAINER(source, watch_t, source);
+
+    w->net->in_handler++;
+    w->on_ready(w->user, source->fd, events);
+    w->net->in_handler--;
+}
+
+crt_status_t crti_net_add_fd(crti_net_t *net, int fd, uint32_t events,
+                             crti_net_fd_handler_t *on_ready, void *user)
+{
+    CRTI_AUTO(free) watch_t *w = calloc(1, sizeof(*w));
+    crt_status_t status;
+
+    if (!w)
+        return crt_raise(CRT_ERR_NO_MEMORY, "net: a descriptor");
+    *w = (watch_t){.net = net, .on_ready = on_ready, .user = user};
+    w->source =
+        (crti_source_t){.fd = fd, .on_ready = watch_is_ready, .on_free = free_watch};
+    status = crti_progress_add(&net->progress, &w->source, events);
+    if (status != CRT_OK)
+        return status;
+    crti_list_append(&net->watches, &w->link);
+    w = NULL; /* net->watches has it */
+    return CRT_OK;
+}
+
+static watch_t *find_watch(crti_net_t *net, int fd)
+{
+    CRTI_LIST_FOREACH (item, &net->watches) {
+        watch_t *w = CRTI_CONTAINER(item, watch_t, link);
+
+        if (w->source.fd == fd)
+            return w;
+    }
+    return NULL;
+}
+
+crt_status_t crti_net_modify_fd(crti_net_t *net, int fd, uint32_t events)
+{
+    watch_t *w = find_watch(net, fd);
+
+    if (!w)
+        return crt_raise(CRT_ERR_NOT_FOUND, "descriptor %d is not watched", fd);
+    return crti_progress_modify(&net->progress, &w->source, events);
+}
+
+void crti_net_remove_fd(crti_net_t *net, int fd)
+{
+    watch_t *w = find_watch(net, fd);
+
+    if (!w)
+        return;
+    crti_list_remove(&w->link);
+    crti_progress_remove(&net->progress, &w->source);
+}
+
+void crti_net_stats(crti_net_t *net, crti_net_stats_t *stats_out)
+{
+    *stats_out = net->stats;
+    stats_out->records_sent = net->counts.records_sent;
+    stats_out->records_received = net->counts.records_received;
+    stats_out->frames_resent = net->counts.frames_resent;
+    stats_out->frames_duplicate = net->counts.frames_duplicate;
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress: the token and the progress thread. See progress.h.
+ *
+ * Hot path: crti_progress_wait makes one epoll_wait per sleep, and no other system call unless
+ * another thread has to be woken.
+ */
+#include "runtime/net/progress.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/cleanup.h"
+
+#define EVENTS       64
+#define DEEP_TICKS   16           /* idle ticks before the progress thread parks */
+#define THREAD_STACK (512 * 1024) /* handlers run on it, user code does not */
+#define FUTEX_SLEEP  (3600 * CRTI_S)
+
+/* ---------------------------------------------------------------- system calls */
+
+static void wake_word(uint32_t *word)
+{
+    __atomic_store_n(word, 1,
+                     __ATOMIC_RELEASE); /* pairs with the load in sleep_on_word */
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* False when a signal handler ran. The timeout is always there: a futex wait without one is
+ * restarted after a handler with SA_RESTART. */
+static bool sleep_on_word(uint32_t *word, uint64_t deadline_ns)
+{
+    uint64_t now = crti_now_ns(), sleep = FUTEX_SLEEP;
+    struct timespec t;
+
+    if (deadline_ns != UINT64_MAX && deadline_ns < now + sleep)
+        sleep = deadline_ns > now ? deadline_ns - now : 0;
+    t = (struct timespec){(time_t)(sleep / CRTI_S), (long)(sleep % CRTI_S)};
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != 0)
+        return true;
+    return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0) == 0 ||
+           errno != EINTR;
+}
+
+/* `at` absolute, 0 switches off. */
+static void set_timer(int fd, uint64_t at, uint64_t interval)
+{
+    struct itimerspec t = {
+        .it_value = {(time_t)(at / CRTI_S), (long)(at % CRTI_S)},
+        .it_interval = {(time_t)(interval / CRTI_S), (long)(interval % CRTI_S)},
+    };
+
+    timerfd_settime(fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+static void read_counter(int fd)
+{
+    uint64_t count;
+
+    while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR) {
+    }
+}
+
+/* ---------------------------------------------------------------- sources */
+
+crt_status_t crti_progress_add(crti_progress_t *p, crti_source_t *source, uint32_t events)
+{
+    struct epoll_event e = {.events = events, .data.ptr = source};
+
+    source->removed = false;
+    crti_list_init(&source->grave);
+    if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, source->fd, &e) != 0)
+        return crt_raise(CRT_ERR_IO, "cannot watch descriptor %d: %s", source->fd,
+                         strerror(errno));
+    return CRT_OK;
+}
+
+crt_status_t crti_progress_modify(crti_progress_t *p, crti_source_t *source,
+                                  uint32_t events)
+{
+    struct epoll_event e = {.events = events, .data.ptr = source};
+
+    if (epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, source->fd, &e) != 0)
+        return crt_raise(CRT_ERR_IO, "cannot watch descriptor %d: %s", source->fd,
+                         strerror(errno));
+    return CRT_OK;
+}
+
+void crti_progress_remove(crti_progress_t *p, crti_source_t *source)
+{
+    if (source->removed)
+        return;
+    epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+    source->removed = true;
+    crti_list_append(&p->graves, &source->grave);
+}
+
+/* Only the holder of the token, with no events in hand. */
+static void bury(crti_progress_t *p)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&p->graves)))
+        CRTI_CONTAINER(item, crti_source_t, grave)
+            ->on_free(CRTI_CONTAINER(item, crti_source_t, grave));
+}
+
+static void on_event(crti_source_t *source, uint32_t events)
+{
+    read_counter(source->fd);
+}
+
+static void on_timer(crti_source_t *source, uint32_t events)
+{
+    crti_progress_t *p = CRTI_CONTAINER(source, crti_progress_t, timer);
+
+    read_counter(source->fd);
+    p->armed = UINT64_MAX;
+    p->ops->expire(p->user);
+}
+
+void crti_progress_kick(crti_progress_t *p)
+{
+    uint64_t one = 1;
+    ssize_t n = write(p->event_fd, &one, sizeof(one));
+
+    (void)n; /* it can only fail when it is set already */
+}
+
+void crti_progress_need(crti_progress_t *p, uint64_t at)
+{
+    if (at >= p->armed)
+        return;
+    p->armed = at;
+    set_timer(p->timer_fd, at ? at : 1, 0);
+}
+
+/* ---------------------------------------------------------------- turns */
+
+static int timeout_ms(uint64_t deadline_ns)
+{
+    uint64_t now, ms;
+
+    if (deadline_ns == UINT64_MAX)
+        return -1;
+    now = crti_now_ns();
+    if (deadline_ns <= now)
+        return 0;
+    ms = (deadline_ns - now + CRTI_MS - 1) / CRTI_MS;
+    return ms < 3600000 ? (int)ms : 3600000;
+}
+
+static void dispatch(struct epoll_event *events, int count)
+{
+    for (int i = 0; i < count; i++) {
+        crti_source_t *source = events[i].data.ptr;
+
+        if (!source->removed)
+            source->on_ready(source, events[i].events);
+    }
+}
+
+bool crti_progress_is_done(const crti_progress_t *p)
+{
+    const crti_waiter_t *holder = p->token;
+
+    return holder && holder->done && holder->done(holder->user);
+}
+
+/* The holder of the token receives once, sleeping for it if nothing is there. False when a
+ * signal handler ran in this thread. */
+static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
+{
+    struct epoll_event events[EVENTS];
+    int count, error, timeout;
+
+    bury(p);
+    p->ops->flush(p->user);
+    if (p->ops->pump(p->user))
+        return true;
+    crti_progress_need(p, p->ops->deadline(p->user));
+    p->sleeping = me;
+    pthread_mutex_unlock(&p->lock);
+    timeout = timeout_ms(deadline_ns);
+    count = epoll_wait(p->epoll_fd, events, EVENTS, timeout);
+    error = errno;
+    pthread_mutex_lock(&p->lock);
+    if (p->token != me) /* taken away meanwhile: the new holder sees these events too */
+        return true;
+    p->sleeping = NULL;
+    if (count < 0)
+        return error != EINTR;
+    dispatch(events, count);
+    p->ops->pump(p->user);
+    return true;
+}
+
+void crti_progress_wake(crti_progress_t *p)
+{
+    CRTI_LIST_FOREACH (item, &p->waiters) {
+        crti_waiter_t *w = CRTI_CONTAINER(item, crti_waiter_t, link);
+
+        if (w == p->token) {
+            if (w == p->sleeping && w->done(w->user))
+                crti_progress_kick(p);
+        } else if (w->done(w->user)) {
+            wake_word(&w->word);
+        }
+    }
+}
+
+static void take_token(crti_progress_t *p, crti_waiter_t *w)
+{
+    if (p->token == w)
+        return;
+    p->token = w;
+    p->sleeping = NULL;
+    p->turnover++;
+}
+
+/* Hands the token to another waiter, or sees to it that the progress thread looks soon. */
+static void leave_token(crti_progress_t *p)
+{
+    p->token = NULL;
+    p->turnover++;
+    if (!crti_list_is_empty(&p->waiters)) {
+        wake_word(&CRTI_CONTAINER(p->waiters.next, crti_waiter_t, link)->word);
+    } else if (p->state == CRTI_PROGRESS_PARKED) {
+        p->state = CRTI_PROGRESS_TICKING;
+        set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS,
+                  CRTI_PROGRESS_TICK_NS);
+    }
+}
+
+/* One sleep, with the token if it can be had. False when a signal handler ran. */
+static bool wait_once(crti_progress_t *p, crti_waiter_t *w, uint64_t deadline_ns)
+{
+    bool ok;
+
+    if (!p->token || p->token == &p->self || p->token == w) {
+        take_token(p, w);
+        ok = turn(p, w, deadline_ns);
+        if (w->link.next != w->link.prev) /* others wait too */
+            crti_progress_wake(p);
+        return ok;
+    }
+    __atomic_store_n(&w->word, 0, __ATOMIC_RELAXED); /* the lock orders it */
+    pthread_mutex_unlock(&p->lock);
+    ok = sleep_on_word(&w->word, deadline_ns);
+    pthread_mutex_lock(&p->lock);
+    return ok;
+}
+
+crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), void *user,
+                                uint64_t deadline_ns)
+{
+    crti_waiter_t w = {.done = done, .user = user};
+    crt_status_t status = CRT_OK;
+
+    /* Nothing is flushed for a wait that does not sleep: a worker with a queue of calls gathers
+     * their answers. */
+    if (done(user))
+        return CRT_OK;
+    crti_list_append(&p->waiters, &w.link);
+    for (bool ok = true; !done(user);) {
+        if (p->stopping)
+            status = crt_raise(CRT_ERR_CLOSED, "the runtime shuts down");
+        else if (!ok)
+            status = crt_raise(CRT_ERR_INTERRUPTED, "a signal interrupted the wait");
+        else if (deadline_ns != UINT64_MAX && crti_now_ns() >= deadline_ns)
+            status = crt_raise(CRT_ERR_TIMED_OUT, "timed out");
+        if (status != CRT_OK)
+            break;
+        ok = wait_once(p, &w, deadline_ns);
+    }
+    crti_list_remove(&w.link);
+    if (p->token == &w)
+        leave_token(p);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+/* Sleeps a tick, or until a waiter leaves when parked; then decides what comes next. */
+static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
+{
+    pthread_mutex_unlock(&p->lock);
+    read_counter(p->tick_fd);
+    pthread_mutex_lock(&p->lock);
+    if (p->stopping)
+        return;
+    if (!p->token)
+        p->ops->flush(p->user);
+    *idle = p->turnover == *seen ? *idle + 1 : 0;
+    *seen = p->turnover;
+    if (*idle == 0)
+        return;
+    if (!p->token && crti_list_is_empty(&p->waiters)) {
+        p->token = &p->self;
+        p->state = CRTI_PROGRESS_POLLING;
+        set_timer(p->tick_fd, 0, 0);
+    } else if (*idle >= DEEP_TICKS) {
+        p->state = CRTI_PROGRESS_PARKED;
+        set_timer(p->tick_fd, 0, 0);
+    }
+}
+
+static void *thread_main(void *argument)
+{
+    crti_progress_t *p = argument;
+    uint64_t seen = 0;
+    int idle = 0;
+
+    pthread_mutex_lock(&p->lock);
+    while (!p->stopping) {
+        if (p->token == &p->self) {
+            turn(p, &p->self, UINT64_MAX);
+            if (!crti_list_is_empty(&p->waiters))
+                crti_progress_wake(p);
+            continue;
+        }
+        if (p->state == CRTI_PROGRESS_POLLING) { /* a waiter took the token */
+            p->state = CRTI_PROGRESS_TICKING;
+            seen = p->turnover;
+            idle = 0;
+            set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS,
+                      CRTI_PROGRESS_TICK_NS);
+        }
+        tick(p, &seen, &idle);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- start and end */
+
+crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *ops,
+                                void *user)
+{
+    crt_status_t status;
+
+    *p = (crti_progress_t){.ops = ops, .user = user, .armed = UINT64_MAX};
+    pthread_mutex_init(&p->lock, NULL);
+    crti_list_init(&p->waiters);
+    crti_list_init(&p->graves);
+    p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    p->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (p->epoll_fd < 0 || p->event_fd < 0 || p->timer_fd < 0 || p->tick_fd < 0) {
+        status =
+            crt_raise(CRT_ERR_IO, "cannot make epoll and timers: %s", strerror(errno));
+        crti_progress_fini(p);
+        return status;
+    }
+    p->event = (crti_source_t){.fd = p->event_fd, .on_ready = on_event};
+    p->timer = (crti_source_t){.fd = p->timer_fd, .on_ready = on_timer};
+    status = crti_progress_add(p, &p->event, EPOLLIN);
+    if (status == CRT_OK)
+        status = crti_progress_add(p, &p->timer, EPOLLIN);
+    if (status != CRT_OK)
+        crti_progress_fini(p);
+    return status;
+}
+
+crt_status_t crti_progress_start(crti_progress_t *p)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    int error;
+
+    p->token = &p->self;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, THREAD_STACK);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&p->thread, &attr, thread_main, p);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    if (error)
+        return crt_raise(CRT_ERR_IO, "cannot start the progress thread: %s",
+                         strerror(error));
+    pthread_setname_np(p->thread, "crt-progress");
+    p->started = true;
+    return CRT_OK;
+}
+
+void crti_progress_stop(crti_progress_t *p)
+{
+    if (!p->started)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->stopping = true;
+    crti_progress_kick(p);
+    set_timer(p->tick_fd, 1, 0);
+    CRTI_LIST_FOREACH (item, &p->waiters)
+        wake_word(&CRTI_CONTAINER(item, crti_waiter_t, link)->word);
+    pthread_mutex_unlock(&p->lock);
+    pthread_join(p->thread, NULL);
+    p->started = false;
+}
+
+void crti_progress_fini(crti_progress_t *p)
+{
+    int *fds[] = {&p->epoll_fd, &p->event_fd, &p->timer_fd, &p->tick_fd};
+
+    bury(p);
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+    pthread_mutex_destroy(&p->lock);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress: who receives. The lock, the progress token, and the thread that has the token when
+ * nobody else wants it.
+ *
+ * Where it sits
+ *     crti_net_wait, and the progress thread -> [ progress ] -> epoll -> ops->pump in net
+ * Threads
+ *     `lock` covers everything here and in net and core. The holder of the token is the only
+ *     one that dispatches events. A thread that waits takes the token if it is free, or takes it
+ *     away from the progress thread; else it sleeps until the holder finds its condition true,
+ *     or leaves and hands the token on.
+ * The progress thread
+ *     POLLING holds the token and sleeps in epoll: nobody waits. When a waiter took the token
+ *     away it goes, at its next wake, to TICKING: once per millisecond it flushes what was
+ *     gathered, and takes the token only if no waiter was there for a whole tick. If a waiter
+ *     held the token for 16 ticks on end it goes to PARKED, where it costs nothing; a waiter
+ *     that leaves sets its timer again, which is a system call but no thread switch.
+ *     So a loop of short waits never meets the progress thread on its path, a long computation
+ *     is served after two milliseconds, and an idle process sleeps in one place.
+ * Sleeping
+ *     All descriptors are level-triggered in one epoll. Deadlines are a timerfd, so that an
+ *     earlier one can be set while somebody sleeps, without waking anybody.
+ * Failure
+ *     Taking the token away needs no handshake: an event that wakes both sleepers is seen by
+ *     the new holder, since only the holder dispatches and nothing is consumed by waking.
+ */
+#ifndef CRTI_NET_PROGRESS_H
+#define CRTI_NET_PROGRESS_H
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/crt_base.h"
+#include "runtime/base/list.h"
+
+#define CRTI_PROGRESS_TICK_NS CRTI_MS
+
+typedef struct crti_progress_ops {
+    /* Everything gathered leaves. */
+    void (*flush)(void *user);
+    /* Does what can be done without sleeping; true: something was done, look again. */
+    bool (*pump)(void *user);
+    /* The timer went off. */
+    void (*expire)(void *user);
+    /* The earliest deadline, UINT64_MAX for none. */
+    uint64_t (*deadline)(void *user);
+} crti_progress_ops_t;
+
+/* Something that epoll watches; a member of the owner's struct. */
+typedef struct crti_source {
+    int fd;
+    bool removed;
+    void (*on_ready)(struct crti_source *source, uint32_t events);
+    void (*on_free)(
+        struct crti_source *source); /* after removal, when nobody looks at it */
+    crti_list_t grave;
+} crti_source_t;
+
+typedef struct crti_waiter {
+    crti_list_t link;
+    bool (*done)(void *user);
+    void *user;
+    uint32_t word; /* futex; 1: look again */
+} crti_waiter_t;
+
+typedef enum crti_progress_state {
+    CRTI_PROGRESS_POLLING,
+    CRTI_PROGRESS_TICKING,
+    CRTI_PROGRESS_PARKED,
+} crti_progress_state_t;
+
+/* Members are read by net under the lock, written by progress.c alone. */
+typedef struct crti_progress {
+    pthread_mutex_t lock;
+    const crti_progress_ops_t *ops;
+    void *user;
+    int epoll_fd, event_fd, timer_fd, tick_fd;
+    crti_source_t event, timer;
+    crti_waiter_t *token;    /* NULL: free; &self: the progress thread */
+    crti_waiter_t *sleeping; /* the holder, while it is in epoll_wait */
+    crti_waiter_t self;
+    crti_list_t waiters;
+    crti_list_t graves;
+    uint64_t armed;    /* what timer_fd is set to, UINT64_MAX: off */
+    uint64_t turnover; /* how often a waiter took or left the token */
+    crti_progress_state_t state;
+    pthread_t thread;
+    bool started, stopping;
+} crti_progress_t;
+
+crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *ops,
+                                void *user);
+crt_status_t crti_progress_start(crti_progress_t *p);
+
+/* Ends the thread; waiters return CRT_ERR_CLOSED. Lock not held. */
+void crti_progress_stop(crti_progress_t *p);
+
+/* Buries removed sources and closes everything. After stop. */
+void crti_progress_fini(crti_progress_t *p);
+
+/* Lock held at entry and exit. See crti_net_wait. */
+crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), void *user,
+                                uint64_t deadline_ns);
+
+/* Wakes the waiters whose condition is true. */
+void crti_progress_wake(crti_progress_t *p);
+
+/* Whether the condition of the thread that makes progress is true: it can stop receiving. */
+bool crti_progress_is_done(const crti_progress_t *p);
+
+/* The holder sleeps but there is input that its descriptors do not show. */
+void crti_progress_kick(crti_progress_t *p);
+
+/* Somebody will look not later than `at`. */
+void crti_progress_need(crti_progress_t *p, uint64_t at);
+
+crt_status_t crti_progress_add(crti_progress_t *p, crti_source_t *source,
+                               uint32_t events);
+crt_status_t crti_progress_modify(crti_progress_t *p, crti_source_t *source,
+                                  uint32_t events);
+
+/* No on_ready follows; on_free does, later. The descriptor is still open. */
+void crti_progress_remove(crti_progress_t *p, crti_source_t *source);
+
+#endif

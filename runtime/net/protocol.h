@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control protocol: every message between daemons, drivers and workers, except the calls
+ * between processes (core/record.h), which have a format of their own for speed.
+ *
+ * Five links, one vocabulary:
+ *
+ *     local   driver or worker <-> node daemon   unix stream RUN/node.sock (net/channel.c)
+ *     zygote  node daemon <-> zygote             socketpair, inherited descriptor
+ *     head    node daemon <-> head               TLS 1.3 PSK stream to the head's port
+ *     node    node daemon <-> node daemon        TLS 1.3 PSK stream to the node's endpoint
+ *     admin   http, command <-> head             unix stream RUN/head.sock
+ *
+ * A driver or worker speaks to its own node daemon only; what is meant for the head or another
+ * node is forwarded by it (same kind, new request number). A request that was forwarded to a
+ * head which then died is sent again to its successor, so every request is idempotent: it
+ * carries the id of what it makes.
+ *
+ * Amounts of time are milliseconds, sizes bytes. "notice" means request 0, no answer.
+ * PEER(...) is where a process can be called: net/net.h turns it into crti_address_t.
+ */
+#ifndef CRTI_NET_PROTOCOL_H
+#define CRTI_NET_PROTOCOL_H
+
+#define CRTI_PROTOCOL_VERSION 1
+#define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
+#define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
+
+/* Role in ATTACH. */
+#define CRTI_ROLE_DRIVER 1
+#define CRTI_ROLE_WORKER 2
+
+/* State in ACTOR_STATE; control/actor_table.c holds the machine. */
+#define CRTI_ACTOR_PENDING    0 /* waits for a node; text says for what */
+#define CRTI_ACTOR_STARTING   1 /* a node makes its process */
+#define CRTI_ACTOR_ALIVE      2 /* address is valid */
+#define CRTI_ACTOR_RESTARTING 3
+#define CRTI_ACTOR_DEAD       4 /* text says why; nothing follows */
+
+#define CRTI_MESSAGE_MAP(M)                                                              \
+    /* answers */                                                                        \
+    M(ERROR, error, 1)                                                                   \
+    M(DONE, done, 2)                                                                     \
+    /* local link */                                                                     \
+    M(ATTACH, attach, 10)                                                                \
+    M(ATTACHED, attached, 11)                                                            \
+    M(READY, ready, 12)                                                                  \
+    M(SHUTDOWN, shutdown, 13)                                                            \
+    M(LEASE_REQUEST, lease_request, 14)                                                  \
+    M(LEASE_GRANTED, lease_granted, 15)                                                  \
+    M(LEASE_WAITING, lease_waiting, 16)                                                  \
+    M(LEASE_RETURN, lease_return, 17)                                                    \
+    M(LEASE_CANCEL, lease_cancel, 18)                                                    \
+    M(BLOCKED, blocked, 19)                                                              \
+    M(UNBLOCKED, unblocked, 20)                                                          \
+    M(WATCH, watch, 21)                                                                  \
+    M(UNWATCH, unwatch, 22)                                                              \
+    M(PEER_DIED, peer_died, 23)                                                          \
+    M(NODE_DIED, node_died, 24)                                                          \
+    M(PULL, pull, 25)                                                                    \
+    M(FREE, free, 26)                                                                    \
+    M(LOG, log, 27)                                                                      \
+    M(ACTOR_CREATE, actor_create, 28)                                                    \
+    M(ACTOR_WATCH, actor_watch, 29)                                                      \
+    M(ACTOR_UNWATCH, actor_unwatch, 30)                                                  \
+    M(ACTOR_STATE, actor_state, 31)                                                      \
+    M(ACTOR_KILL, actor_kill, 32)                                                        \
+    M(ACTOR_FIND, actor_find, 33)                                                        \
+    M(ACTOR_FAILED, actor_failed, 34)                                                    \
+    M(KV_PUT, kv_put, 35)                                                                \
+    M(KV_GET, kv_get, 36)                                                                \
+    M(KV_DELETE, kv_delete, 37)                                                          \
+    M(KV_KEYS, kv_keys, 38)                                                              \
+    M(KV_VALUE, kv_value, 39)                                                            \
+    M(STATE_QUERY, state_query, 40)                                                      \
+    M(STATE_ANSWER, state_answer, 41)                                                    \
+    M(HEAD_LINK, head_link, 42)                                                          \
+    /* zygote link */                                                                    \
+    M(ZYGOTE_READY, zygote_ready, 50)                                                    \
+    M(FORK, fork, 51)                                                                    \
+    M(FORKED, forked, 52)                                                                \
+    M(REAPED, reaped, 53)                                                                \
+    /* head link */                                                                      \
+    M(NODE_REGISTER, node_register, 60)                                                  \
+    M(NODE_REGISTERED, node_registered, 61)                                              \
+    M(HEARTBEAT, heartbeat, 62)                                                          \
+    M(HEARTBEAT_ACK, heartbeat_ack, 63)                                                  \
+    M(NODE_VIEW, node_view, 64)                                                          \
+    M(ACTOR_START, actor_start, 65)                                                      \
+    M(ACTOR_STARTED, actor_started, 66)                                                  \
+    M(ACTOR_STOP, actor_stop, 67)                                                        \
+    M(ACTOR_RUNNING, actor_running, 68)                                                  \
+    M(ACTOR_DIED, actor_died, 69)                                                        \
+    M(JOB_ADD, job_add, 70)                                                              \
+    M(JOB_END, job_end, 71)                                                              \
+    M(JOB_GET, job_get, 72)                                                              \
+    M(JOB_INFO, job_info, 73)                                                            \
+    M(JOB_START, job_start, 74)                                                          \
+    M(JOB_EXITED, job_exited, 75)                                                        \
+    M(JOB_STOP, job_stop, 76)                                                            \
+    M(LOG_READ, log_read, 77)                                                            \
+    M(LOG_DATA, log_data, 78)                                                            \
+    M(NODE_LEAVE, node_leave, 79)                                                        \
+    /* node link */                                                                      \
+    M(NODE_HELLO, node_hello, 90)                                                        \
+    M(OBJECT_GET, object_get, 91)                                                        \
+    M(OBJECT_DATA, object_data, 92)                                                      \
+    M(PROGRAM_GET, program_get, 93)                                                      \
+    M(PROGRAM_DATA, program_data, 94)                                                    \
+    /* admin link */                                                                     \
+    M(JOB_SUBMIT, job_submit, 100)                                                       \
+    M(JOB_DELETE, job_delete, 101)                                                       \
+    /* rows of the control store, never on a link */                                     \
+    M(ROW_META, row_meta, 200)                                                           \
+    M(ROW_NODE, row_node, 201)                                                           \
+    M(ROW_ACTOR, row_actor, 202)                                                         \
+    M(ROW_JOB, row_job, 203)                                                             \
+    M(ROW_JOB_STATE, row_job_state, 204)
+
+/* clang-format off */
+/* Where a process can be called. `ipc` is a path on its node, `tcp` host:port. */
+#define CRTI_PEER(F)                                                                     \
+    F(ID, process) F(U64, incarnation) F(ID, node) F(STR, ipc) F(STR, tcp)
+
+/* ------------------------------------------------------------------ answers */
+
+/* The request failed; `status` is a crt_status_t, `text` the detail. */
+#define CRTI_FIELDS_ERROR(F) F(I64, status) F(STR, text)
+#define CRTI_FIELDS_DONE(F)
+
+/* ------------------------------------------------------------------ local link */
+
+/* First message of a process. Driver: `process` is its own new random id, `job` zero, or what
+ * CRT_JOB in its environment says (a submitted job); `program` is the path of its executable,
+ * `sha` its SHA-256 in hex, `argv` and `environment` lists of text, `entrypoint` a text to
+ * show. Worker: `process` is the id from FORK or CRT_WORKER; the rest is empty.
+ * `pid` must be that of the peer (SO_PEERCRED). Answer: ATTACHED or ERROR. */
+#define CRTI_FIELDS_ATTACH(F)                                                            \
+    F(U64, protocol)                                                                     \
+    F(U64, role) F(ID, process) F(U64, incarnation) F(I64, pid) F(ID, job)               \
+        F(STR, program) F(STR, sha) F(BIN, argv) F(BIN, environment) F(STR, directory)   \
+            F(STR, entrypoint) F(BOOL, log_to_driver)
+
+/* Carries two descriptors: the arena, and the blackboard, a page of shared memory in which a
+ * worker writes what it is doing (base/blackboard.h), so that a death can name the method.
+ * Worker: `actor` zero means tasks; else the actor whose creation record follows. `cpus` is
+ * what it was given (BLAS threads). Sockets lie in `run_dir`, tcp binds to `ip` and a port of
+ * low..high (0..0: any). `key` is the cluster key. `head` is host:port to show. */
+#define CRTI_FIELDS_ATTACHED(F)                                                          \
+    F(ID, node)                                                                          \
+    F(ID, cluster) F(ID, job) F(U64, slot) F(BIN, key) F(STR, run_dir) F(STR, ip)        \
+        F(U64, port_low) F(U64, port_high) F(STR, head) F(F64, cpus) F(ID, actor)        \
+            F(U64, actor_incarnation) F(STR, class_name) F(BIN, creation)
+
+/* Notice: the process has bound its endpoints and can be called. A worker sends it at once; an
+ * actor's calls queue behind its creation. */
+#define CRTI_FIELDS_READY(F) F(STR, ipc) F(STR, tcp)
+
+/* Notice, node to process: end now; `text` says why (job ended, actor killed, node stops).
+ * Driver to node: it leaves the cluster on purpose; without it the end of its link is a death. */
+#define CRTI_FIELDS_SHUTDOWN(F) F(STR, text)
+
+/* The owner asks for a worker of a shape. Answer: LEASE_GRANTED (`process` is the worker), or
+ * ERROR (CRT_ERR_UNSCHEDULABLE is never answered: what can't be placed waits and is told by
+ * LEASE_WAITING; the owner may cancel). `spills` counts forwards to other nodes. `prefer` is the
+ * node that holds the largest arguments, or zero. The same `lease` again is the same lease. */
+#define CRTI_FIELDS_LEASE_REQUEST(F)                                                     \
+    F(ID, lease)                                                                         \
+    F(ID, job) F(ID, owner) F(ID, owner_node) F(RES, resources) F(STR, function)         \
+        F(ID, prefer) F(U64, spills)
+#define CRTI_FIELDS_LEASE_GRANTED(F) F(ID, lease) CRTI_PEER(F)
+
+/* Notice to the owner, when it must wait longer than 1 s, and again when the reason changes:
+ * "needs 3 CPU, the cluster has 2". */
+#define CRTI_FIELDS_LEASE_WAITING(F) F(ID, lease) F(STR, text)
+
+/* Notice: the owner needs the worker no more. `broken`: end it. Unknown leases are ignored. */
+#define CRTI_FIELDS_LEASE_RETURN(F) F(ID, lease) F(ID, node) F(BOOL, broken)
+/* Notice: the owner no longer wants the lease it asked for; a grant that crosses is returned. */
+#define CRTI_FIELDS_LEASE_CANCEL(F) F(ID, lease)
+
+/* Notices: the worker's main thread waits in get (its CPUs may be lent) / goes on. */
+#define CRTI_FIELDS_BLOCKED(F)
+#define CRTI_FIELDS_UNBLOCKED(F)
+
+/* Notice: tell me when that process ends. Answered at once by PEER_DIED when it is gone. */
+#define CRTI_FIELDS_WATCH(F)   F(ID, process) F(U64, incarnation) F(ID, node)
+#define CRTI_FIELDS_UNWATCH(F) F(ID, process)
+
+/* Notice: a process ended. `status` is CRT_ERR_WORKER_DIED, or CRT_OK for an expected end; `text`
+ * the whole report: pid, node, signal or exit status, method, last lines of output, core. Node
+ * to head, head to all nodes, node to the local processes that watch. */
+#define CRTI_FIELDS_PEER_DIED(F)                                                         \
+    F(ID, process) F(U64, incarnation) F(ID, node) F(I64, status) F(STR, text)
+
+/* Notice to every node and every local process: all processes of the node are gone. */
+#define CRTI_FIELDS_NODE_DIED(F) F(ID, node) F(STR, text)
+
+/* Bring a copy of a sealed object here from one of `nodes` (list of 16-byte ids). Answer: DONE
+ * when it is in the local store, ERROR CRT_ERR_OBJECT_LOST when no node has it. */
+#define CRTI_FIELDS_PULL(F) F(OBJECT, object) F(U64, size) F(BIN, nodes)
+
+/* Notice: the owner needs these objects no more; a list of (object 24 bytes, node 16 bytes). */
+#define CRTI_FIELDS_FREE(F) F(BIN, objects)
+
+/* Notice towards a driver: output lines of a worker; `prefix` is "(Counter pid=7, ip=1.2.3.4)",
+ * `lines` raw bytes ended by a newline. `driver_node` is where the driver is. */
+#define CRTI_FIELDS_LOG(F)                                                               \
+    F(ID, job) F(ID, driver_node) F(STR, prefix) F(BIN, lines) F(BOOL, is_stderr)
+
+/* Makes an actor. Answer: DONE when it is durable; its life follows by ACTOR_STATE to those who
+ * watch. CRT_ERR_EXISTS when the name is taken by another living actor. `creation` is a record
+ * of core (class and arguments), opaque here. */
+#define CRTI_FIELDS_ACTOR_CREATE(F)                                                      \
+    F(ID, actor)                                                                         \
+    F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
+        F(RES, resources) F(BOOL, detached) F(I64, max_restarts) F(BIN, creation)
+
+/* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
+#define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
+#define CRTI_FIELDS_ACTOR_UNWATCH(F) F(ID, actor)
+#define CRTI_FIELDS_ACTOR_STATE(F)                                                       \
+    F(ID, actor)                                                                         \
+    F(U64, actor_incarnation) F(U64, state) F(STR, class_name) F(STR, name)              \
+        F(U64, restarts) F(I64, status) F(STR, text) CRTI_PEER(F)
+
+/* Ends an actor for good. Answer: DONE (also when it is dead already). */
+#define CRTI_FIELDS_ACTOR_KILL(F) F(ID, actor) F(BOOL, no_restart) F(STR, text)
+
+/* Answer: ACTOR_STATE, or ERROR CRT_ERR_NOT_FOUND. */
+#define CRTI_FIELDS_ACTOR_FIND(F) F(STR, name)
+
+/* Notice, worker to node: the create function failed; the worker ends after it. */
+#define CRTI_FIELDS_ACTOR_FAILED(F) F(ID, actor) F(I64, status) F(STR, text)
+
+/* Key-value store of the cluster. PUT answers KV_VALUE with `found` = the key was there before
+ * (with overwrite false an existing value stays); GET KV_VALUE; DELETE KV_VALUE(found); KEYS
+ * KV_VALUE with a list of text. Values up to 1 MiB. */
+#define CRTI_FIELDS_KV_PUT(F)    F(STR, key) F(BIN, value) F(BOOL, overwrite)
+#define CRTI_FIELDS_KV_GET(F)    F(STR, key)
+#define CRTI_FIELDS_KV_DELETE(F) F(STR, key)
+#define CRTI_FIELDS_KV_KEYS(F)   F(STR, prefix)
+#define CRTI_FIELDS_KV_VALUE(F)  F(BOOL, found) F(BIN, value)
+
+/* What the cluster looks like, as JSON text. `what`: "cluster" (nodes, resources, actors by
+ * state, pending demand), "nodes", "actors", "jobs", "workers"; `filter` an id or "". The shapes
+ * are in docs/design/state.md. A node daemon takes this and LOG_READ on its local link also
+ * from a process that did not ATTACH: the command asks so where the head is elsewhere. */
+#define CRTI_FIELDS_STATE_QUERY(F)  F(STR, what) F(STR, filter)
+#define CRTI_FIELDS_STATE_ANSWER(F) F(BIN, json)
+
+/* Notice, node to process: the link to the head went down or came back. */
+#define CRTI_FIELDS_HEAD_LINK(F) F(BOOL, up) F(STR, text)
+
+/* ------------------------------------------------------------------ zygote link */
+
+/* First message of a zygote: `problem` is "" when it may fork, else why not ("2 threads run"):
+ * the node then executes the program once per worker. */
+#define CRTI_FIELDS_ZYGOTE_READY(F) F(STR, problem)
+
+/* Fork a worker. Carries two descriptors, its stdout and stderr. Answer: FORKED, or ERROR. */
+#define CRTI_FIELDS_FORK(F)   F(ID, process) F(F64, cpus)
+#define CRTI_FIELDS_FORKED(F) F(ID, process) F(I64, pid)
+
+/* Notice: the zygote reaped a worker; `wait_status` as of waitpid. */
+#define CRTI_FIELDS_REAPED(F) F(I64, pid) F(I64, wait_status)
+
+/* ------------------------------------------------------------------ head link */
+
+/* First message of a node daemon, and after every reconnect. `actors` and `jobs` are lists of
+ * encoded ACTOR_RUNNING and JOB_ADD messages: what runs here now. A JOB_ADD without driver is a
+ * job whose driver is not on this node; only `job` is set. Answer: NODE_REGISTERED, or ERROR. */
+#define CRTI_FIELDS_NODE_REGISTER(F)                                                     \
+    F(U64, protocol)                                                                     \
+    F(STR, version) F(ID, node) F(U64, incarnation) F(STR, ip) F(STR, hostname)          \
+        F(STR, endpoint) F(I64, pid) F(BOOL, is_head_host) F(RES, resources)             \
+            F(RES, available) F(U64, store_bytes) F(BIN, actors) F(BIN, jobs)
+
+/* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed anew);
+ * `jobs_to_end` likewise. */
+#define CRTI_FIELDS_NODE_REGISTERED(F)                                                   \
+    F(ID, cluster)                                                                       \
+    F(U64, head_incarnation) F(BIN, actors_to_end) F(BIN, jobs_to_end)                   \
+        F(BOOL, encrypt_streams) F(U64, headless_timeout_ms)
+
+/* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
+ * (encoded LEASE_REQUEST) that wait here. The head acknowledges each; a node that hears
+ * nothing for 5 s takes the link for dead and connects anew. */
+#define CRTI_FIELDS_HEARTBEAT(F)                                                         \
+    F(U64, sequence) F(RES, available) F(BIN, demand) F(U64, store_used) F(U64, workers)
+#define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence)
+
+/* Notice: how the head sees a node; sent to all nodes when a node joins or its resources
+ * change (gathered up to 50 ms). A node's death is NODE_DIED. */
+#define CRTI_FIELDS_NODE_VIEW(F)                                                         \
+    F(ID, node)                                                                          \
+    F(STR, ip) F(STR, hostname) F(STR, endpoint) F(RES, resources) F(RES, available)
+
+/* Head to node: make this actor's process. The node answers ACTOR_STARTED when the worker is
+ * READY, or ERROR. `program` is the SHA-256; the node asks JOB_GET for the rest. */
+#define CRTI_FIELDS_ACTOR_START(F)                                                       \
+    F(ID, actor)                                                                         \
+    F(U64, actor_incarnation) F(ID, job) F(STR, class_name) F(STR, name)                 \
+        F(RES, resources) F(BIN, creation)
+#define CRTI_FIELDS_ACTOR_STARTED(F)                                                     \
+    F(ID, actor) F(U64, actor_incarnation) F(I64, pid) CRTI_PEER(F)
+
+/* Head to node: end it. Answer: DONE when the process is gone. */
+#define CRTI_FIELDS_ACTOR_STOP(F) F(ID, actor) F(U64, actor_incarnation) F(STR, text)
+
+/* In NODE_REGISTER: an actor that runs on the node. */
+#define CRTI_FIELDS_ACTOR_RUNNING(F)                                                     \
+    F(ID, actor)                                                                         \
+    F(U64, actor_incarnation) F(ID, job) F(STR, class_name) F(STR, name)                 \
+        F(RES, resources) F(I64, pid) CRTI_PEER(F)
+
+/* Node to head, after PEER_DIED of an actor's worker. `created` is false when its create
+ * function failed: then it is not restarted. */
+#define CRTI_FIELDS_ACTOR_DIED(F)                                                        \
+    F(ID, actor) F(U64, actor_incarnation) F(I64, status) F(STR, text) F(BOOL, created)
+
+/* Node to head: a driver attached. `number` in the answer JOB_INFO. Idempotent by `job`. */
+#define CRTI_FIELDS_JOB_ADD(F)                                                           \
+    F(ID, job)                                                                           \
+    F(ID, driver) F(ID, node) F(I64, pid) F(STR, submission) F(STR, entrypoint)          \
+        F(STR, program) F(STR, sha) F(BIN, argv) F(BIN, environment) F(STR, directory)
+
+/* Notice, node to head and head to all nodes: the driver ended; its actors (not detached ones)
+ * and workers end. */
+#define CRTI_FIELDS_JOB_END(F) F(ID, job) F(STR, text)
+
+/* Node to head: what is this job's program? Answer: JOB_INFO or ERROR CRT_ERR_NOT_FOUND.
+ * `driver_node` has the executable `program` (path there, SHA-256 `sha`). */
+#define CRTI_FIELDS_JOB_GET(F) F(ID, job)
+#define CRTI_FIELDS_JOB_INFO(F)                                                          \
+    F(ID, job)                                                                           \
+    F(ID, driver) F(ID, driver_node) F(STR, program) F(STR, sha) F(BIN, argv)            \
+        F(BIN, environment) F(STR, directory)
+
+/* Head to the node of its own host: run a submitted job. The executable lies in the content
+ * cache as `sha`. Answer: DONE when it runs, or ERROR. At its end: JOB_EXITED with the last lines
+ * of its output, answered by DONE, and told again until it is. */
+#define CRTI_FIELDS_JOB_START(F)                                                         \
+    F(STR, submission)                                                                   \
+    F(ID, job) F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment)
+#define CRTI_FIELDS_JOB_EXITED(F) F(STR, submission) F(I64, wait_status) F(STR, text)
+/* Head to node, and admin to head: SIGTERM to the whole process group, SIGKILL after 3 s.
+ * Answer: DONE, or ERROR CRT_ERR_NOT_FOUND. */
+#define CRTI_FIELDS_JOB_STOP(F) F(STR, submission)
+
+/* Reads a log file of a worker, an actor or "job:SUBMISSION" from `offset`; waits up to
+ * `wait_ms` for more. Answer: LOG_DATA; `next` is the offset to go on from, `ended` when the
+ * process is gone and all was read. */
+#define CRTI_FIELDS_LOG_READ(F) F(STR, name) F(U64, offset) F(U64, limit) F(U64, wait_ms)
+#define CRTI_FIELDS_LOG_DATA(F) F(U64, next) F(BIN, data) F(BOOL, ended)
+
+/* Notice, node to head: it stops in an orderly way. */
+#define CRTI_FIELDS_NODE_LEAVE(F) F(STR, text)
+
+/* ------------------------------------------------------------------ node link */
+
+/* First message in both directions. */
+#define CRTI_FIELDS_NODE_HELLO(F) F(U64, protocol) F(ID, node) F(U64, incarnation)
+
+/* Asks for a part of a sealed object. Answer: OBJECT_DATA, whose frame is followed by `length`
+ * raw bytes on the stream (net/stream.h says how), or ERROR CRT_ERR_NOT_FOUND. */
+#define CRTI_FIELDS_OBJECT_GET(F) F(OBJECT, object) F(U64, offset) F(U64, length)
+#define CRTI_FIELDS_OBJECT_DATA(F)                                                       \
+    F(OBJECT, object) F(U64, offset) F(U64, length) F(U64, size)
+
+/* The executable with that SHA-256, in parts, the same way. `program` is the path the driver
+ * gave, tried when the content cache lacks it. */
+#define CRTI_FIELDS_PROGRAM_GET(F)                                                       \
+    F(STR, sha) F(STR, program) F(U64, offset) F(U64, length)
+#define CRTI_FIELDS_PROGRAM_DATA(F) F(U64, offset) F(U64, length) F(U64, size)
+
+/* ------------------------------------------------------------------ admin link */
+
+/* Answer: DONE when it is durable and accepted (PENDING), ERROR CRT_ERR_EXISTS and so on.
+ * `argv` has the program first; `sha` names the uploaded executable. `metadata` is JSON. */
+#define CRTI_FIELDS_JOB_SUBMIT(F)                                                        \
+    F(STR, submission)                                                                   \
+    F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment) F(STR, metadata)
+#define CRTI_FIELDS_JOB_DELETE(F) F(STR, submission)
+
+/* ------------------------------------------------------------------ rows of the control store */
+
+/* What the head keeps in Redis (control/control.h), in this encoding so that what is read back is
+ * checked like bytes from a peer. An actor has two rows: ACTOR_CREATE as it came, and what
+ * changes. A job likewise. */
+#define CRTI_FIELDS_ROW_META(F) F(ID, cluster) F(U64, head_incarnation) F(U64, jobs)
+#define CRTI_FIELDS_ROW_NODE(F)                                                          \
+    F(ID, node)                                                                          \
+    F(U64, incarnation) F(U64, state) F(STR, ip) F(STR, hostname) F(STR, endpoint)       \
+        F(I64, pid) F(BOOL, is_head_host) F(RES, resources) F(U64, store_bytes)          \
+            F(I64, start_ms) F(I64, end_ms) F(STR, text)
+#define CRTI_FIELDS_ROW_ACTOR(F)                                                         \
+    F(ID, actor)                                                                         \
+    F(U64, serial)                                                                       \
+    F(U64, actor_incarnation) F(U64, state) F(U64, restarts) F(I64, status) F(STR, text) \
+        F(I64, end_ms) CRTI_PEER(F)
+#define CRTI_FIELDS_ROW_JOB(F)                                                           \
+    F(ID, job)                                                                           \
+    F(U64, number) F(STR, submission) F(STR, entrypoint) F(STR, program) F(STR, sha)     \
+        F(BIN, argv) F(BIN, environment) F(STR, directory) F(STR, metadata)
+#define CRTI_FIELDS_ROW_JOB_STATE(F)                                                     \
+    F(ID, job)                                                                           \
+    F(U64, state) F(ID, driver) F(ID, node) F(I64, pid) F(BOOL, stopping)                \
+        F(BOOL, has_exit) F(I64, exit_code) F(STR, error_type) F(STR, text)              \
+            F(I64, start_ms) F(I64, end_ms)
+
+/* clang-format on */
+#endif

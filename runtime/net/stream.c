@@ -1,0 +1,738 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams: frames and payloads over an authenticated connection. See stream.h. */
+#include "runtime/net/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/net/stream_int.h"
+
+#define READ_SIZE     ((size_t)64 << 10) /* one read of messages */
+#define TURN_BUDGET   ((size_t)4 << 20) /* bytes per turn: others of the loop get theirs */
+#define SEGMENT_SIZE  ((size_t)64 << 10) /* messages gathered in one segment */
+#define KEPT_CAPACITY ((size_t)256 << 10)
+#define LINGER_MS     1000
+#define FRAME_HEADER  4
+
+/* A run of bytes to send: gathered messages, or one payload. */
+typedef struct crti_stream_segment {
+    crti_list_t link;
+    crti_buffer_t bytes;       /* messages */
+    const unsigned char *data; /* or a payload, the caller's */
+    size_t size, at;
+    crti_stream_sent_t *on_sent;
+    void *user;
+} segment_t;
+
+#define TO(state) (1u << CRTI_STREAM_##state)
+static const struct {
+    const char *name;
+    unsigned next;
+} states[CRTI_STREAM_STATES] = {
+    [CRTI_STREAM_CONNECTING] = {"connecting", TO(HANDSHAKE) | TO(CLOSED)},
+    [CRTI_STREAM_HANDSHAKE] = {"handshake", TO(OPEN) | TO(CLOSED)},
+    [CRTI_STREAM_OPEN] = {"open", TO(CLOSING) | TO(CLOSED)},
+    [CRTI_STREAM_CLOSING] = {"closing", TO(LINGER) | TO(CLOSED)},
+    [CRTI_STREAM_LINGER] = {"linger", TO(CLOSED)},
+    [CRTI_STREAM_CLOSED] = {"closed", 0},
+};
+
+static void set_state(crti_stream_t *s, crti_stream_state_t state)
+{
+    assert(states[s->state].next & (1u << state));
+    crti_log(CRTI_LOG_DEBUG, "stream", "%s: %s -> %s", s->address, states[s->state].name,
+             states[state].name);
+    s->state = state;
+}
+
+/* ---------------------------------------------------------------- contexts */
+
+crt_status_t crti_stream_context_new(const crti_key_t *key, bool encrypt,
+                                     crti_stream_context_t **context_out)
+{
+    crti_stream_context_t *context = calloc(1, sizeof(*context));
+    unsigned char psk[CRTI_KEY_SIZE];
+    crt_status_t status;
+
+    if (context == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "stream context");
+    crti_key_stream(key, psk);
+    status = crti_tls_context_new(psk, encrypt, &context->tls);
+    crti_key_wipe(psk, sizeof(psk));
+    if (status != CRT_OK) {
+        free(context);
+        return status;
+    }
+    *context_out = context;
+    return CRT_OK;
+}
+
+void crti_stream_context_free(crti_stream_context_t *context)
+{
+    if (context == NULL)
+        return;
+    crti_tls_context_unref(context->tls);
+    free(context);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void segment_free(crti_stream_t *s, segment_t *segment, crt_status_t status)
+{
+    crti_list_remove(&segment->link);
+    if (segment->on_sent)
+        segment->on_sent(segment->user, status);
+    if (s->spare == NULL && segment->data == NULL &&
+        segment->bytes.capacity <= KEPT_CAPACITY) {
+        segment->bytes.size = 0;
+        segment->at = segment->size = 0;
+        s->spare = segment;
+        return;
+    }
+    crti_buffer_fini(&segment->bytes);
+    free(segment);
+}
+
+/* Lets go of the socket and of everything queued; calls on_sent, but no handler. */
+static void teardown(crti_stream_t *s, crt_status_t status)
+{
+    if (s->state != CRTI_STREAM_CLOSED)
+        set_state(s, CRTI_STREAM_CLOSED);
+    crti_loop_cancel(s->loop, &s->deadline);
+    crti_loop_cancel(s->loop, &s->kick);
+    crti_loop_remove(s->loop, &s->watch);
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+    crti_tls_free(s->tls);
+    s->tls = NULL;
+    s->payload = NULL;
+    s->payload_left = 0;
+    while (!crti_list_is_empty(&s->out))
+        segment_free(s, CRTI_CONTAINER(s->out.next, segment_t, link), status);
+    s->queued = s->queued_control = 0;
+}
+
+static void release(crti_stream_t *s)
+{
+    if (s->spare) {
+        crti_buffer_fini(&s->spare->bytes);
+        free(s->spare);
+    }
+    crti_buffer_fini(&s->in);
+    free(s);
+}
+
+void crti_stream_free(crti_stream_t *stream)
+{
+    if (stream == NULL || stream->freed)
+        return;
+    stream->freed = true; /* on_sent may not free it again */
+    if (stream->tls && stream->state == CRTI_STREAM_OPEN)
+        crti_tls_shutdown(stream->tls);
+    teardown(stream, CRT_ERR_CLOSED);
+    if (stream->depth == 0)
+        release(stream);
+}
+
+void crti_stream_drop(crti_stream_t *stream)
+{
+    stream->listener = NULL;
+    crti_stream_free(stream);
+}
+
+/* Only from the loop: the connection is over. The raised detail is the reason. */
+static void fail(crti_stream_t *s, crt_status_t status)
+{
+    crti_stream_listener_t *listener = s->listener;
+    char text[512];
+
+    if (s->state == CRTI_STREAM_CLOSED)
+        return;
+    snprintf(text, sizeof(text), "%s", crt_error_detail());
+    teardown(s, status);
+    if (listener) {
+        crti_stream_listener_failed(listener, s, status, text);
+        crti_stream_drop(s);
+    } else if (!s->freed && s->handlers.on_closed) {
+        s->handlers.on_closed(s->handlers.user, s, status, text);
+    }
+}
+
+/* ---------------------------------------------------------------- sending */
+
+static void want_kick(crti_stream_t *s)
+{
+    /* Deadline 0: the end of this turn, so that what one turn makes leaves together. */
+    if (s->kick.place == 0)
+        crti_loop_start(s->loop, &s->kick, 0);
+}
+
+/* The segment to which messages are appended. */
+static segment_t *tail(crti_stream_t *s)
+{
+    segment_t *segment;
+
+    if (!crti_list_is_empty(&s->out)) {
+        segment = CRTI_CONTAINER(s->out.prev, segment_t, link);
+        if (segment->data == NULL && segment->bytes.size < SEGMENT_SIZE)
+            return segment;
+    }
+    segment = s->spare ? s->spare : calloc(1, sizeof(*segment));
+    s->spare = NULL;
+    if (segment == NULL) {
+        crt_raise(CRT_ERR_NO_MEMORY, "stream segment");
+        return NULL;
+    }
+    crti_list_append(&s->out, &segment->link);
+    return segment;
+}
+
+static crt_status_t check_sendable(const crti_stream_t *s)
+{
+    if (s->state > CRTI_STREAM_OPEN)
+        return crt_raise(CRT_ERR_CLOSED, "stream to %s is closed", s->address);
+    if (s->queued_control > CRTI_STREAM_QUEUE)
+        return crt_raise(CRT_ERR_BACKPRESSURE, "%s does not read: %zu bytes wait",
+                         s->address, s->queued_control);
+    return CRT_OK;
+}
+
+/* Writes the length in front of the frame that was appended behind `start`. */
+static crt_status_t close_frame(crti_stream_t *s, segment_t *segment, size_t start)
+{
+    size_t size = segment->bytes.size - start - FRAME_HEADER;
+    unsigned char *header = segment->bytes.data + start;
+
+    if (size > CRTI_MESSAGE_MAX) {
+        segment->bytes.size = start;
+        return crt_raise(CRT_ERR_TOO_LARGE, "message of %zu bytes, at most %u fit", size,
+                         CRTI_MESSAGE_MAX);
+    }
+    for (int i = 0; i < FRAME_HEADER; i++)
+        header[i] = (unsigned char)(size >> 8 * i);
+    segment->size = segment->bytes.size;
+    s->queued += size + FRAME_HEADER;
+    s->queued_control += size + FRAME_HEADER;
+    want_kick(s);
+    return CRT_OK;
+}
+
+/* An empty segment at the end of the queue, after a message that could not be made. */
+static void drop_empty(crti_stream_t *s, segment_t *segment)
+{
+    if (segment->bytes.size == 0)
+        segment_free(s, segment, CRT_OK);
+}
+
+crt_status_t crti_stream_send(crti_stream_t *stream, crti_message_kind_t kind,
+                              uint64_t request, const void *body)
+{
+    static const unsigned char header[FRAME_HEADER];
+    crt_status_t status = check_sendable(stream);
+    segment_t *segment;
+    size_t start;
+
+    if (status != CRT_OK)
+        return status;
+    segment = tail(stream);
+    if (segment == NULL)
+        return CRT_ERR_NO_MEMORY;
+    start = segment->bytes.size;
+    status = crti_buffer_append(&segment->bytes, header, sizeof(header));
+    if (status == CRT_OK)
+        status = crti_message_encode(kind, request, body, &segment->bytes);
+    if (status == CRT_OK)
+        status = close_frame(stream, segment, start);
+    if (status != CRT_OK) {
+        segment->bytes.size = start;
+        drop_empty(stream, segment);
+    }
+    return status;
+}
+
+crt_status_t crti_stream_send_bytes(crti_stream_t *stream, const void *data, size_t size)
+{
+    static const unsigned char header[FRAME_HEADER];
+    crt_status_t status = check_sendable(stream);
+    segment_t *segment;
+    size_t start;
+
+    if (status != CRT_OK)
+        return status;
+    segment = tail(stream);
+    if (segment == NULL)
+        return CRT_ERR_NO_MEMORY;
+    start = segment->bytes.size;
+    status = crti_buffer_append(&segment->bytes, header, sizeof(header));
+    if (status == CRT_OK)
+        status = crti_buffer_append(&segment->bytes, data, size);
+    if (status == CRT_OK)
+        status = close_frame(stream, segment, start);
+    if (status != CRT_OK) {
+        segment->bytes.size = start;
+        drop_empty(stream, segment);
+    }
+    return status;
+}
+
+crt_status_t crti_stream_send_error(crti_stream_t *stream, uint64_t request,
+                                    crt_status_t status)
+{
+    crti_msg_error_t error = {.status = status, .text = crti_str(crt_error_detail())};
+
+    return crti_stream_send(stream, CRTI_MSG_ERROR, request, &error);
+}
+
+/* Raw bytes that follow a message of this kind. */
+static uint64_t payload_of(crti_message_kind_t kind, const void *body)
+{
+    switch (kind) {
+    case CRTI_MSG_OBJECT_DATA: return ((const crti_msg_object_data_t *)body)->length;
+    case CRTI_MSG_PROGRAM_DATA: return ((const crti_msg_program_data_t *)body)->length;
+    default: return 0;
+    }
+}
+
+crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t kind,
+                                      uint64_t request, const void *body,
+                                      const void *data, crti_stream_sent_t *on_sent,
+                                      void *user)
+{
+    size_t size = payload_of(kind, body);
+    segment_t *segment = calloc(1, sizeof(*segment));
+    crt_status_t status;
+
+    if (segment == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "stream segment");
+    status = crti_stream_send(stream, kind, request, body);
+    if (status != CRT_OK) {
+        free(segment);
+        return status;
+    }
+    *segment = (segment_t){.data = data ? data : (const unsigned char *)"",
+                           .size = size,
+                           .on_sent = on_sent,
+                           .user = user};
+    crti_list_append(&stream->out, &segment->link);
+    stream->queued += size;
+    return CRT_OK;
+}
+
+static void sent(crti_stream_t *s, segment_t *segment, size_t done)
+{
+    segment->at += done;
+    s->queued -= done;
+    if (segment->data == NULL)
+        s->queued_control -= done;
+}
+
+/* Writes what the socket takes. */
+static crt_status_t flush(crti_stream_t *s)
+{
+    size_t budget = TURN_BUDGET;
+
+    while (!crti_list_is_empty(&s->out) && budget) {
+        segment_t *segment = CRTI_CONTAINER(s->out.next, segment_t, link);
+        const unsigned char *data = segment->data ? segment->data : segment->bytes.data;
+        size_t left = segment->size - segment->at, done = 0;
+        crt_status_t status = CRT_OK;
+
+        if (left)
+            status = crti_tls_write(s->tls, data + segment->at,
+                                    left < budget ? left : budget, &done);
+        if (status == CRT_IN_PROGRESS)
+            return CRT_OK;
+        if (status != CRT_OK)
+            return status;
+        sent(s, segment, done);
+        budget -= done;
+        if (segment->at == segment->size) {
+            segment_free(s, segment, CRT_OK);
+            if (s->freed)
+                return CRT_OK;
+        }
+    }
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- receiving */
+
+void crti_stream_receive(crti_stream_t *stream, void *buffer)
+{
+    assert(stream->payload_wanted);
+    stream->payload = buffer;
+}
+
+void crti_stream_discard(crti_stream_t *stream)
+{
+    stream->payload = NULL;
+}
+
+static void payload_done(crti_stream_t *s)
+{
+    void *buffer = s->payload;
+
+    s->payload = NULL;
+    if (buffer && s->handlers.on_payload)
+        s->handlers.on_payload(s->handlers.user, s, buffer, s->payload_size);
+}
+
+static crt_status_t deliver(crti_stream_t *s, const unsigned char *frame, size_t size)
+{
+    crti_message_t message;
+    crt_status_t status = crti_message_decode(frame, size, &message);
+
+    if (status != CRT_OK)
+        return status;
+    s->payload_left = payload_of(message.kind, &message.error);
+    s->payload_size = s->payload_left;
+    s->payload = NULL;
+    s->payload_wanted = s->payload_left != 0;
+    if (s->handlers.on_message)
+        s->handlers.on_message(s->handlers.user, s, &message);
+    s->payload_wanted = false;
+    return CRT_OK;
+}
+
+/* Moves received bytes of a payload to where they belong. */
+static void take_payload(crti_stream_t *s)
+{
+    size_t have = s->in.size - s->in_at;
+    size_t size = s->payload_left < have ? s->payload_left : have;
+
+    if (s->payload)
+        memcpy(s->payload + (s->payload_size - s->payload_left), s->in.data + s->in_at,
+               size);
+    s->in_at += size;
+    s->payload_left -= size;
+    if (s->payload_left == 0)
+        payload_done(s);
+}
+
+/* Takes the next frame out of `in`; CRT_IN_PROGRESS when it is not complete. */
+static crt_status_t take_frame(crti_stream_t *s)
+{
+    const unsigned char *at = s->in.data + s->in_at;
+    size_t have = s->in.size - s->in_at, size;
+    crt_status_t status;
+
+    if (have < FRAME_HEADER)
+        return CRT_IN_PROGRESS;
+    size = at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+    if (size == 0 || size > CRTI_MESSAGE_MAX)
+        return crt_raise(CRT_ERR_PROTOCOL, "%s sent a frame of %zu bytes", s->address,
+                         size);
+    if (have - FRAME_HEADER < size)
+        return CRT_IN_PROGRESS;
+    status = deliver(s, at + FRAME_HEADER, size);
+    s->in_at += FRAME_HEADER + size;
+    return status;
+}
+
+/* Works off what was received. */
+static crt_status_t parse(crti_stream_t *s)
+{
+    crt_status_t status = CRT_OK;
+
+    while (status == CRT_OK && s->state == CRTI_STREAM_OPEN && s->in_at < s->in.size) {
+        if (s->payload_left)
+            take_payload(s);
+        else
+            status = take_frame(s);
+    }
+    if (s->in_at == s->in.size && s->in.capacity > KEPT_CAPACITY)
+        crti_buffer_fini(&s->in);
+    else if (s->in_at)
+        crti_buffer_consume(&s->in, s->in_at);
+    s->in_at = 0;
+    return status == CRT_IN_PROGRESS ? CRT_OK : status;
+}
+
+/* One read: straight into the payload's buffer when that is what comes next. */
+static crt_status_t read_some(crti_stream_t *s, size_t *budget)
+{
+    size_t done = 0;
+    crt_status_t status;
+
+    if (s->payload_left && s->payload && s->in.size == 0) {
+        size_t size = s->payload_left < *budget ? s->payload_left : *budget;
+
+        status = crti_tls_read(s->tls, s->payload + (s->payload_size - s->payload_left),
+                               size, &done);
+        if (status != CRT_OK)
+            return status;
+        s->payload_left -= done;
+        *budget -= done;
+        if (s->payload_left == 0)
+            payload_done(s);
+        return CRT_OK;
+    }
+    status = crti_buffer_reserve(&s->in, READ_SIZE);
+    if (status == CRT_OK)
+        status = crti_tls_read(s->tls, s->in.data + s->in.size,
+                               s->in.capacity - s->in.size, &done);
+    if (status != CRT_OK)
+        return status;
+    s->in.size += done;
+    *budget -= done < *budget ? done : *budget;
+    return parse(s);
+}
+
+static crt_status_t receive(crti_stream_t *s)
+{
+    size_t budget = TURN_BUDGET;
+    crt_status_t status = CRT_OK;
+
+    while (status == CRT_OK && budget && s->state == CRTI_STREAM_OPEN)
+        status = read_some(s, &budget);
+    s->more = status == CRT_OK && s->state == CRTI_STREAM_OPEN;
+    if (s->more)
+        want_kick(s);
+    return status == CRT_IN_PROGRESS ? CRT_OK : status;
+}
+
+/* After close: what still comes is thrown away, until the peer's end. */
+static crt_status_t swallow(crti_stream_t *s)
+{
+    unsigned char scrap[4096];
+    crt_status_t status = CRT_OK;
+    size_t done;
+
+    for (size_t total = 0; status == CRT_OK && total < TURN_BUDGET; total += done)
+        status = crti_tls_read(s->tls, scrap, sizeof(scrap), &done);
+    s->more = status == CRT_OK;
+    if (s->more)
+        want_kick(s);
+    if (status == CRT_IN_PROGRESS)
+        return CRT_OK;
+    return status < 0 ? crt_raise(CRT_ERR_CLOSED, "closed") : status;
+}
+
+/* ---------------------------------------------------------------- events */
+
+static void update_events(crti_stream_t *s)
+{
+    uint32_t events = EPOLLIN;
+
+    if (s->state == CRTI_STREAM_CLOSED)
+        return;
+    if (s->state == CRTI_STREAM_CONNECTING)
+        events = EPOLLOUT;
+    else if (s->state == CRTI_STREAM_HANDSHAKE)
+        events = crti_tls_wants_write(s->tls) ? EPOLLOUT : EPOLLIN;
+    else if (!crti_list_is_empty(&s->out))
+        events |= EPOLLOUT;
+    if (s->watch.events != events)
+        crti_loop_modify(s->loop, &s->watch, events);
+}
+
+static crt_status_t connected(crti_stream_t *s)
+{
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    if (error == ECONNREFUSED)
+        return crt_raise(CRT_ERR_UNREACHABLE, "nobody listens at %s", s->address);
+    if (error == ETIMEDOUT)
+        return crt_raise(CRT_ERR_TIMED_OUT, "no answer from %s", s->address);
+    if (error)
+        return crt_raise(CRT_ERR_UNREACHABLE, "%s can't be reached: %s", s->address,
+                         strerror(error));
+    set_state(s, CRTI_STREAM_HANDSHAKE);
+    return CRT_OK;
+}
+
+static crt_status_t shake(crti_stream_t *s)
+{
+    crti_stream_listener_t *listener = s->listener;
+    crt_status_t status = crti_tls_handshake(s->tls);
+
+    if (status == CRT_IN_PROGRESS)
+        return CRT_OK;
+    if (status != CRT_OK)
+        return crt_raise(status, "%s: %s", s->address, crt_error_detail());
+    crti_loop_cancel(s->loop, &s->deadline);
+    set_state(s, CRTI_STREAM_OPEN);
+    if (listener) {
+        s->listener = NULL;
+        crti_stream_listener_opened(listener, s);
+    } else if (s->handlers.on_open) {
+        s->handlers.on_open(s->handlers.user, s);
+    }
+    return CRT_OK;
+}
+
+static crt_status_t finish_closing(crti_stream_t *s)
+{
+    if (s->state == CRTI_STREAM_CLOSING && crti_list_is_empty(&s->out)) {
+        set_state(s, CRTI_STREAM_LINGER);
+        crti_tls_shutdown(s->tls);
+        shutdown(s->fd, SHUT_WR);
+        crti_loop_start(s->loop, &s->deadline,
+                        crti_loop_now(s->loop) + LINGER_MS * CRTI_MS);
+    }
+    return swallow(s);
+}
+
+/* Does whatever can be done now. */
+static void work(crti_stream_t *s, bool readable)
+{
+    crt_status_t status = CRT_OK;
+
+    s->depth++;
+    if (s->state == CRTI_STREAM_CONNECTING)
+        status = connected(s);
+    if (status == CRT_OK && s->state == CRTI_STREAM_HANDSHAKE)
+        status = shake(s);
+    if (status == CRT_OK && s->state == CRTI_STREAM_OPEN && readable)
+        status = receive(s);
+    if (status == CRT_OK &&
+        (s->state == CRTI_STREAM_OPEN || s->state == CRTI_STREAM_CLOSING))
+        status = flush(s);
+    if (status == CRT_OK &&
+        (s->state == CRTI_STREAM_CLOSING || s->state == CRTI_STREAM_LINGER))
+        status = finish_closing(s);
+    if (status != CRT_OK)
+        fail(s, status);
+    update_events(s);
+    if (--s->depth == 0 && s->freed)
+        release(s);
+}
+
+static void on_ready(void *user, uint32_t events)
+{
+    work(user, (events & ~(uint32_t)EPOLLOUT) != 0);
+}
+
+static void on_kick(void *user)
+{
+    crti_stream_t *s = user;
+
+    if (s->state >= CRTI_STREAM_OPEN)
+        work(s, s->more);
+}
+
+static void on_deadline(void *user)
+{
+    crti_stream_t *s = user;
+    crt_status_t status;
+
+    s->depth++;
+    if (s->state == CRTI_STREAM_LINGER || s->timeout_ms == 0)
+        status = crt_raise(CRT_ERR_CLOSED, "closed");
+    else if (s->state == CRTI_STREAM_CONNECTING)
+        status = crt_raise(CRT_ERR_TIMED_OUT, "no answer from %s within %llu ms",
+                           s->address, (unsigned long long)s->timeout_ms);
+    else
+        status =
+            crt_raise(CRT_ERR_TIMED_OUT, "%s did not finish the handshake within %llu ms",
+                      s->address, (unsigned long long)s->timeout_ms);
+    fail(s, status);
+    if (--s->depth == 0 && s->freed)
+        release(s);
+}
+
+/* ---------------------------------------------------------------- making one */
+
+crt_status_t crti_stream_new(crti_loop_t *loop, crti_stream_context_t *context,
+                             int *fd_take, bool is_server, uint64_t timeout_ms,
+                             crti_stream_t **stream_out)
+{
+    crti_stream_t *s = calloc(1, sizeof(*s));
+    crt_status_t status;
+
+    if (s == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "stream");
+    crti_list_init(&s->link);
+    crti_list_init(&s->out);
+    s->loop = loop;
+    s->fd = -1;
+    s->timeout_ms = timeout_ms;
+    s->state = is_server ? CRTI_STREAM_HANDSHAKE : CRTI_STREAM_CONNECTING;
+    s->watch = (crti_watch_t){.on_ready = on_ready, .user = s};
+    s->deadline = (crti_timer_t){.on_expired = on_deadline, .user = s};
+    s->kick = (crti_timer_t){.on_expired = on_kick, .user = s};
+    status = crti_tls_new(context->tls, *fd_take, is_server, &s->tls);
+    if (status == CRT_OK)
+        status = crti_loop_add(loop, &s->watch, *fd_take, is_server ? EPOLLIN : EPOLLOUT);
+    if (status == CRT_OK)
+        status =
+            crti_loop_start(loop, &s->deadline, crti_now_ns() + timeout_ms * CRTI_MS);
+    if (status != CRT_OK) {
+        crti_stream_free(s);
+        return status;
+    }
+    s->fd = crti_take_fd(fd_take);
+    crti_stream_tune(s->fd);
+    *stream_out = s;
+    return CRT_OK;
+}
+
+crt_status_t crti_stream_connect(crti_loop_t *loop, crti_stream_context_t *context,
+                                 const char *address, uint64_t timeout_ms,
+                                 const crti_stream_handlers_t *handlers,
+                                 crti_stream_t **stream_out)
+{
+    struct sockaddr_storage to;
+    socklen_t size = 0;
+    crt_status_t status = crti_stream_parse(address, &to, &size);
+    CRTI_AUTO(crti_close) int fd = -1;
+    crti_stream_t *s = NULL;
+
+    if (status != CRT_OK)
+        return status;
+    fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
+    if (connect(fd, (struct sockaddr *)&to, size) != 0 && errno != EINPROGRESS)
+        return crt_raise(CRT_ERR_UNREACHABLE, "%s can't be reached: %s", address,
+                         strerror(errno));
+    status = crti_stream_new(loop, context, &fd, false, timeout_ms, &s);
+    if (status != CRT_OK)
+        return status;
+    snprintf(s->address, sizeof(s->address), "%s", address);
+    s->handlers = *handlers;
+    *stream_out = s;
+    return CRT_OK;
+}
+
+void crti_stream_close(crti_stream_t *stream)
+{
+    switch (stream->state) {
+    case CRTI_STREAM_OPEN:
+        set_state(stream, CRTI_STREAM_CLOSING);
+        stream->payload = NULL;
+        want_kick(stream);
+        break;
+    case CRTI_STREAM_CONNECTING:
+    case CRTI_STREAM_HANDSHAKE:
+        stream->timeout_ms = 0;
+        crti_loop_start(stream->loop, &stream->deadline, 0);
+        break;
+    default: break;
+    }
+}
+
+size_t crti_stream_queued(const crti_stream_t *stream)
+{
+    return stream->queued;
+}
+
+void crti_stream_set_handlers(crti_stream_t *stream,
+                              const crti_stream_handlers_t *handlers)
+{
+    stream->handlers = *handlers;
+}
+
+const char *crti_stream_peer_address(const crti_stream_t *stream)
+{
+    return stream->address;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stream.c and stream_listener.c share. */
+#ifndef CRTI_NET_STREAM_INT_H
+#define CRTI_NET_STREAM_INT_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "runtime/base/list.h"
+#include "runtime/net/stream.h"
+#include "runtime/net/tls.h"
+
+/*              TCP up           both keys proved        close asked          all sent
+ *  CONNECTING --------> HANDSHAKE -------------> OPEN ------------> CLOSING ----------> LINGER
+ *
+ *  LINGER waits (at most a second) for the peer's end of file, so that what was sent is not
+ *  torn down with the socket. Every state may go to CLOSED; nothing follows CLOSED.
+ */
+typedef enum crti_stream_state {
+    CRTI_STREAM_CONNECTING,
+    CRTI_STREAM_HANDSHAKE,
+    CRTI_STREAM_OPEN,
+    CRTI_STREAM_CLOSING,
+    CRTI_STREAM_LINGER,
+    CRTI_STREAM_CLOSED,
+    CRTI_STREAM_STATES
+} crti_stream_state_t;
+
+struct crti_stream_context {
+    crti_tls_context_t *tls;
+};
+
+struct crti_stream {
+    crti_list_t link;                 /* the listener's handshaking connections */
+    crti_stream_listener_t *listener; /* NULL once accepted, or outgoing */
+    crti_loop_t *loop;
+    crti_tls_t *tls;
+    int fd;
+    crti_stream_state_t state;
+    crti_watch_t watch;
+    crti_timer_t deadline; /* of connect and handshake, or of LINGER */
+    crti_timer_t kick;     /* flush what this turn queued; go on receiving */
+    bool more;             /* the receive budget ended before the bytes did */
+    bool freed;            /* inside a handler: the memory goes when it has returned */
+    int depth;             /* handlers on the stack */
+    uint64_t timeout_ms;
+    crti_stream_handlers_t handlers;
+    char address[CRTI_STREAM_ADDRESS];
+
+    crti_list_t out;       /* segments */
+    size_t queued;         /* bytes in `out` */
+    size_t queued_control; /* of them messages */
+    struct crti_stream_segment *spare;
+
+    crti_buffer_t in;
+    size_t in_at;          /* consumed bytes of `in` */
+    uint64_t payload_left; /* raw bytes until the next frame */
+    size_t payload_size;
+    unsigned char *payload; /* NULL: they are thrown away */
+    bool payload_wanted; /* on_message of a payload's message runs: receive is allowed */
+};
+
+/* A stream of a connected or connecting socket; takes the descriptor on CRT_OK. */
+crt_status_t crti_stream_new(crti_loop_t *loop, crti_stream_context_t *context,
+                             int *fd_take, bool is_server, uint64_t timeout_ms,
+                             crti_stream_t **stream_out);
+
+/* For listeners: ends a connection in its handshake, without a handler. */
+void crti_stream_drop(crti_stream_t *stream);
+
+/* Called by stream.c for a stream with a listener: its handshake succeeded (gives the stream
+ * away) or failed (the listener forgets it; stream.c frees it). */
+void crti_stream_listener_opened(crti_stream_listener_t *listener, crti_stream_t *stream);
+void crti_stream_listener_failed(crti_stream_listener_t *listener, crti_stream_t *stream,
+                                 crt_status_t status, const char *text);
+
+/* Socket options that every stream has. */
+void crti_stream_tune(int fd);
+
+/* "10.0.0.1:80" of a socket address. */
+void crti_stream_format(const struct sockaddr_storage *from, char *text, size_t size);
+
+/* Splits and parses a numeric address. */
+crt_status_t crti_stream_parse(const char *text, struct sockaddr_storage *to_out,
+                               socklen_t *size_out);
+
+#endif

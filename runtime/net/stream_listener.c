@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Incoming streams: listening, the cap on strangers, addresses. See stream.h.
+ *
+ * Invariants
+ *     At most CRTI_STREAM_UNAUTHENTICATED connections are in their handshake; one more makes
+ *     the oldest go, so that whoever opens connections and says nothing can't keep the
+ *     others out. Nothing but the handshake is done for a connection before it is over.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/net/stream_int.h"
+
+#define ACCEPTS_PER_TURN 32
+#define PAUSE_MS         100 /* after running out of descriptors */
+
+struct crti_stream_listener {
+    crti_loop_t *loop;
+    crti_stream_context_t context; /* holds a reference */
+    int fd;
+    uint16_t port;
+    crti_watch_t watch;
+    crti_timer_t pause;
+    crti_stream_accept_t *on_accept;
+    void *user;
+    crti_list_t handshakes; /* oldest first */
+    unsigned handshake_count;
+    uint64_t refused;
+};
+
+/* ---------------------------------------------------------------- addresses */
+
+void crti_stream_tune(int fd)
+{
+    int one = 1, idle_s = 5, interval_s = 1, probes = 5, user_timeout_ms = 10000;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms,
+               sizeof(user_timeout_ms));
+}
+
+void crti_stream_format(const struct sockaddr_storage *from, char *text, size_t size)
+{
+    const struct sockaddr_in6 *v6 = (const void *)from;
+    const struct sockaddr_in *v4 = (const void *)from;
+    char host[INET6_ADDRSTRLEN] = "?";
+
+    if (from->ss_family == AF_INET6) {
+        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
+        snprintf(text, size, "[%s]:%u", host, ntohs(v6->sin6_port));
+    } else {
+        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
+        snprintf(text, size, "%s:%u", host, ntohs(v4->sin_port));
+    }
+}
+
+/* Splits "host:port" and "[host]:port". */
+static crt_status_t split(const char *text, char *host, size_t host_size, char port[6])
+{
+    const char *colon = strrchr(text, ':'), *from = text;
+    size_t length = colon ? (size_t)(colon - text) : 0;
+
+    if (length >= 2 && text[0] == '[' && colon[-1] == ']') {
+        from++;
+        length -= 2;
+    } else if (length && memchr(text, ':', length)) {
+        length = 0; /* an IPv6 address needs its brackets */
+    }
+    if (length == 0 || length >= host_size || strlen(colon + 1) > 5 || !colon[1] ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) || atoi(colon + 1) > 65535)
+        return crt_raise(CRT_ERR_INVALID, "\"%.80s\" is not host:port", text);
+    memcpy(host, from, length);
+    host[length] = '\0';
+    snprintf(port, 6, "%s", colon + 1);
+    return CRT_OK;
+}
+
+static crt_status_t look_up(const char *text, int flags, struct sockaddr_storage *to_out,
+                            socklen_t *size_out)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = flags | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    char host[256], port[6];
+    crt_status_t status = split(text, host, sizeof(host), port);
+    int error;
+
+    if (status != CRT_OK)
+        return status;
+    error = getaddrinfo(host, port, &hints, &found);
+    if (error)
+        return crt_raise(flags & AI_NUMERICHOST ? CRT_ERR_INVALID : CRT_ERR_UNREACHABLE,
+                         "host \"%s\": %s", host, gai_strerror(error));
+    memcpy(to_out, found->ai_addr, found->ai_addrlen);
+    *size_out = found->ai_addrlen;
+    freeaddrinfo(found);
+    return CRT_OK;
+}
+
+crt_status_t crti_stream_parse(const char *text, struct sockaddr_storage *to_out,
+                               socklen_t *size_out)
+{
+    return look_up(text, AI_NUMERICHOST, to_out, size_out);
+}
+
+crt_status_t crti_stream_resolve(const char *address, char numeric[CRTI_STREAM_ADDRESS])
+{
+    struct sockaddr_storage to;
+    socklen_t size;
+    crt_status_t status = look_up(address, 0, &to, &size);
+
+    if (status == CRT_OK)
+        crti_stream_format(&to, numeric, CRTI_STREAM_ADDRESS);
+    return status;
+}
+
+crt_status_t crti_stream_local_ip(const crti_stream_t *stream, char *text, size_t size)
+{
+    struct sockaddr_storage here = {0};
+    socklen_t length = sizeof(here);
+    const void *ip;
+
+    if (stream->fd < 0 || getsockname(stream->fd, (struct sockaddr *)&here, &length) != 0)
+        return crt_raise(CRT_ERR_CLOSED, "stream to %s is closed", stream->address);
+    if (here.ss_family == AF_INET6)
+        ip = &((const struct sockaddr_in6 *)(const void *)&here)->sin6_addr;
+    else
+        ip = &((const struct sockaddr_in *)(const void *)&here)->sin_addr;
+    if (inet_ntop(here.ss_family, ip, text, (socklen_t)size) == NULL)
+        return crt_raise(CRT_ERR_IO, "address: %s", strerror(errno));
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- accepting */
+
+static void forget(crti_stream_listener_t *listener, crti_stream_t *stream)
+{
+    crti_list_remove(&stream->link);
+    listener->handshake_count--;
+}
+
+void crti_stream_listener_opened(crti_stream_listener_t *listener, crti_stream_t *stream)
+{
+    forget(listener, stream);
+    listener->on_accept(listener->user, stream);
+}
+
+void crti_stream_listener_failed(crti_stream_listener_t *listener, crti_stream_t *stream,
+                                 crt_status_t status, const char *text)
+{
+    forget(listener, stream);
+    listener->refused++;
+    crti_log(CRTI_LOG_INFO, "stream", "refused: %s (%s)", text, crt_status_text(status));
+}
+
+static void drop_oldest(crti_stream_listener_t *listener)
+{
+    crti_stream_t *oldest =
+        CRTI_CONTAINER(listener->handshakes.next, crti_stream_t, link);
+
+    forget(listener, oldest);
+    listener->refused++;
+    crti_stream_drop(oldest);
+}
+
+static void adopt(crti_stream_listener_t *listener, int fd,
+                  const struct sockaddr_storage *from)
+{
+    CRTI_AUTO(crti_close) int owned = fd;
+    crti_stream_t *stream = NULL;
+
+    if (listener->handshake_count >= CRTI_STREAM_UNAUTHENTICATED)
+        drop_oldest(listener);
+    if (crti_stream_new(listener->loop, &listener->context, &owned, true,
+                        CRTI_STREAM_HANDSHAKE_MS, &stream) != CRT_OK) {
+        crti_log(CRTI_LOG_WARN, "stream", "incoming connection: %s", crt_error_detail());
+        return;
+    }
+    crti_stream_format(from, stream->address, sizeof(stream->address));
+    stream->listener = listener;
+    crti_list_append(&listener->handshakes, &stream->link);
+    listener->handshake_count++;
+}
+
+static void on_ready(void *user, uint32_t events)
+{
+    crti_stream_listener_t *listener = user;
+
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        struct sockaddr_storage from = {0};
+        socklen_t size = sizeof(from);
+        int fd = accept4(listener->fd, (struct sockaddr *)&from, &size,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            adopt(listener, fd, &from);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            crti_log(CRTI_LOG_WARN, "stream", "port %u: %s; not accepting for %d ms",
+                     listener->port, strerror(errno), PAUSE_MS);
+            crti_loop_modify(listener->loop, &listener->watch, 0);
+            crti_loop_start(listener->loop, &listener->pause,
+                            crti_loop_now(listener->loop) + PAUSE_MS * CRTI_MS);
+        }
+        if (errno != ECONNABORTED && errno != EINTR)
+            return;
+    }
+}
+
+static void on_pause_over(void *user)
+{
+    crti_stream_listener_t *listener = user;
+
+    crti_loop_modify(listener->loop, &listener->watch, EPOLLIN);
+}
+
+static crt_status_t bind_port(const char *ip, uint16_t port, int *fd_out,
+                              uint16_t *port_out)
+{
+    CRTI_AUTO(crti_close) int fd = -1;
+    struct sockaddr_storage here;
+    char text[80];
+    socklen_t size;
+    int one = 1;
+    crt_status_t status;
+
+    snprintf(text, sizeof(text), strchr(ip, ':') ? "[%s]:%u" : "%s:%u", ip, port);
+    status = crti_stream_parse(text, &here, &size);
+    if (status != CRT_OK)
+        return status;
+    fd = socket(here.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, (struct sockaddr *)&here, size) != 0 || listen(fd, 256) != 0)
+        return errno == EADDRINUSE ? crt_raise(CRT_ERR_EXISTS, "port %u is taken", port)
+                                   : crt_raise(CRT_ERR_IO, "cannot listen on %s: %s",
+                                               text, strerror(errno));
+    size = sizeof(here);
+    if (getsockname(fd, (struct sockaddr *)&here, &size) != 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", text, strerror(errno));
+    *port_out = ntohs(here.ss_family == AF_INET6
+                          ? ((struct sockaddr_in6 *)(void *)&here)->sin6_port
+                          : ((struct sockaddr_in *)(void *)&here)->sin_port);
+    *fd_out = crti_take_fd(&fd);
+    return CRT_OK;
+}
+
+crt_status_t crti_stream_listen(crti_loop_t *loop, crti_stream_context_t *context,
+                                const char *ip, uint16_t port,
+                                crti_stream_accept_t *on_accept, void *user,
+                                crti_stream_listener_t **listener_out)
+{
+    crti_stream_listener_t *listener = calloc(1, sizeof(*listener));
+    crt_status_t status;
+
+    if (listener == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "listener");
+    listener->loop = loop;
+    listener->context.tls = crti_tls_context_ref(context->tls);
+    listener->fd = -1;
+    listener->on_accept = on_accept;
+    listener->user = user;
+    listener->watch = (crti_watch_t){.on_ready = on_ready, .user = listener};
+    listener->pause = (crti_timer_t){.on_expired = on_pause_over, .user = listener};
+    crti_list_init(&listener->handshakes);
+    status = bind_port(ip, port, &listener->fd, &listener->port);
+    if (status == CRT_OK)
+        status = crti_loop_add(loop, &listener->watch, listener->fd, EPOLLIN);
+    if (status != CRT_OK) {
+        crti_stream_listener_free(listener);
+        return status;
+    }
+    *listener_out = listener;
+    return CRT_OK;
+}
+
+void crti_stream_listener_free(crti_stream_listener_t *listener)
+{
+    if (listener == NULL)
+        return;
+    while (!crti_list_is_empty(&listener->handshakes))
+        drop_oldest(listener);
+    crti_loop_cancel(listener->loop, &listener->pause);
+    crti_loop_remove(listener->loop, &listener->watch);
+    if (listener->fd >= 0)
+        close(listener->fd);
+    crti_tls_context_unref(listener->context.tls);
+    free(listener);
+}
+
+void crti_stream_listener_pause(crti_stream_listener_t *listener, bool pause)
+{
+    crti_loop_cancel(listener->loop, &listener->pause);
+    crti_loop_modify(listener->loop, &listener->watch, pause ? 0 : EPOLLIN);
+}
+
+void crti_stream_listener_rekey(crti_stream_listener_t *listener,
+                                crti_stream_context_t *context)
+{
+    crti_tls_context_t *old = listener->context.tls;
+
+    listener->context.tls = crti_tls_context_ref(context->tls);
+    crti_tls_context_unref(old);
+}
+
+uint16_t crti_stream_listener_port(const crti_stream_listener_t *listener)
+{
+    return listener->port;
+}
+
+uint64_t crti_stream_listener_refused(const crti_stream_listener_t *listener)
+{
+    return listener->refused;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TLS: one authenticated connection over a non-blocking TCP socket. The only file that knows
+ * OpenSSL; net/stream.c makes frames of what it carries.
+ *
+ * Handshake
+ *     TLS 1.3, external PSK with fresh Diffie-Hellman keys, TLS_AES_256_GCM_SHA384 only; no
+ *     certificates, no tickets. Then the server sends "crt1" and 'E' or 'P' inside TLS: the
+ *     bytes that follow are encrypted, or plain TCP (a trusted network, an option of the
+ *     cluster).
+ * Threads: one at a time per connection; contexts are shared.
+ */
+#ifndef CRTI_NET_TLS_H
+#define CRTI_NET_TLS_H
+
+#include <stdbool.h>
+
+#include "runtime/net/key.h"
+
+typedef struct crti_tls_context crti_tls_context_t;
+typedef struct crti_tls crti_tls_t;
+
+/* Contexts are counted: new gives one reference. */
+crt_status_t crti_tls_context_new(const unsigned char psk[CRTI_KEY_SIZE], bool encrypt,
+                                  crti_tls_context_t **context_out);
+crti_tls_context_t *crti_tls_context_ref(crti_tls_context_t *context);
+void crti_tls_context_unref(crti_tls_context_t *context);
+
+/* The descriptor stays the caller's. */
+crt_status_t crti_tls_new(crti_tls_context_t *context, int fd, bool is_server,
+                          crti_tls_t **tls_out);
+void crti_tls_free(crti_tls_t *tls);
+
+/* CRT_OK when it is complete, CRT_IN_PROGRESS when it waits for the socket (see
+ * crti_tls_wants_write), CRT_ERR_PERMISSION: another key; CRT_ERR_PROTOCOL: not crt;
+ * CRT_ERR_CLOSED, CRT_ERR_IO. */
+crt_status_t crti_tls_handshake(crti_tls_t *tls);
+
+/* At least one byte, or CRT_IN_PROGRESS (read until then: bytes may wait inside), CRT_ERR_CLOSED, CRT_ERR_IO, CRT_ERR_PROTOCOL. */
+crt_status_t crti_tls_read(crti_tls_t *tls, void *data, size_t size, size_t *done_out);
+crt_status_t crti_tls_write(crti_tls_t *tls, const void *data, size_t size,
+                            size_t *done_out);
+
+/* True when the last CRT_IN_PROGRESS waits until the socket is writable. */
+bool crti_tls_wants_write(const crti_tls_t *tls);
+
+/* Tells the peer that this side is done; best effort. */
+void crti_tls_shutdown(crti_tls_t *tls);
+
+#endif

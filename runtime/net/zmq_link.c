@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ZeroMQ link: sockets, messages and ZAP. See zmq_link.h.
+ *
+ * Hot path: crti_zmq_make, _send and _receive.
+ */
+#include "runtime/net/zmq_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sodium.h>
+#include <zmq.h>
+
+#ifndef ZMQ_ZAP_ENFORCE_DOMAIN
+#    define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* zmq.h 4.3 hides it, the library has it */
+#endif
+#define ZAP_ENDPOINT  "inproc://zeromq.zap.01"
+#define ZAP_DOMAIN    "crt"
+#define HANDSHAKE_MS  3000
+#define HEARTBEAT_MS  5000 /* tcp only: the kernel tells of a closed unix socket */
+#define RECONNECT_MS  10
+#define RECONNECT_MAX 1000
+#define CONTEXT_FILES 16 /* what a context and its first sockets open, and some more */
+#define BACKLOG       1024
+#define ZAP_PARTS     7
+#define PORT_STEP     7919 /* an odd step through a port range, so that neighbours differ */
+
+_Static_assert(sizeof(zmq_msg_t) <= CRTI_ZMQ_MESSAGE, "a message handle fits");
+
+struct crti_zmq {
+    void *context;
+    bool has_key;
+    crti_key_pair_t server, client;
+    int64_t message_max;
+};
+
+struct crti_socket {
+    void *zmq;
+    crti_zmq_t *owner;
+    int fd;
+    bool is_router;
+};
+
+static crt_status_t failed(const char *what, const char *where)
+{
+    int e = zmq_errno();
+
+    return crt_raise(e == ENOMEM ? CRT_ERR_NO_MEMORY : CRT_ERR_IO, "zeromq: %s %s: %s",
+                     what, where, zmq_strerror(e));
+}
+
+/* libzmq aborts the process when it finds no descriptor for its threads: look before. */
+static crt_status_t check_files(void)
+{
+    int fds[CONTEXT_FILES], count = 0;
+    struct rlimit limit = {0};
+
+    while (count < CONTEXT_FILES && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+    if (count == CONTEXT_FILES)
+        return CRT_OK;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return crt_raise(
+        CRT_ERR_IO,
+        "too many open files: the limit is %llu, %d more are needed (ulimit -n)",
+        (unsigned long long)limit.rlim_cur, CONTEXT_FILES);
+}
+
+crt_status_t crti_zmq_new(const crti_key_t *key, size_t message_max, int sockets_max,
+                          crti_zmq_t **zmq_out)
+{
+    CRTI_AUTO(crti_zmq_free) crti_zmq_t *self = calloc(1, sizeof(*self));
+    crt_status_t status = check_files();
+
+    if (status != CRT_OK)
+        return status;
+    if (!self)
+        return crt_raise(CRT_ERR_NO_MEMORY, "zeromq: context");
+    self->message_max = (int64_t)message_max;
+    if (key) {
+        if (!zmq_has("curve"))
+            return crt_raise(CRT_ERR_UNSUPPORTED, "libzmq was built without CURVE");
+        crti_key_curve(key, CRTI_KEY_SERVER, &self->server);
+        crti_key_curve(key, CRTI_KEY_CLIENT, &self->client);
+        self->has_key = true;
+    }
+    self->context = zmq_ctx_new();
+    if (!self->context)
+        return failed("cannot make", "a context");
+    zmq_ctx_set(self->context, ZMQ_MAX_SOCKETS, sockets_max);
+    *zmq_out = CRTI_TAKE(self);
+    return CRT_OK;
+}
+
+void crti_zmq_free(crti_zmq_t *zmq)
+{
+    if (!zmq)
+        return;
+    if (zmq->context)
+        while (zmq_ctx_term(zmq->context) != 0 && zmq_errno() == EINTR) {
+        }
+    crti_key_wipe(&zmq->server, sizeof(zmq->server));
+    crti_key_wipe(&zmq->client, sizeof(zmq->client));
+    free(zmq);
+}
+
+/* ---------------------------------------------------------------- sockets */
+
+static bool set_int(crti_socket_t *s, int option, int value)
+{
+    return zmq_setsockopt(s->zmq, option, &value, sizeof(value)) == 0;
+}
+
+static crt_status_t open_socket(crti_zmq_t *zmq, int type, crti_socket_t **socket_out)
+{
+    CRTI_AUTO(crti_socket_drop) crti_socket_t *s = calloc(1, sizeof(*s));
+    size_t size = sizeof(s->fd);
+
+    if (!s)
+        return crt_raise(CRT_ERR_NO_MEMORY, "zeromq: socket");
+    s->owner = zmq;
+    s->is_router = type == ZMQ_ROUTER;
+    s->zmq = zmq_socket(zmq->context, type);
+    if (!s->zmq)
+        return failed("cannot make", "a socket (limit of open files, or of sessions?)");
+    if (!set_int(s, ZMQ_LINGER, 0) || !set_int(s, ZMQ_SNDHWM, 0) ||
+        !set_int(s, ZMQ_RCVHWM, 0) || !set_int(s, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) ||
+        zmq_setsockopt(s->zmq, ZMQ_MAXMSGSIZE, &zmq->message_max,
+                       sizeof(zmq->message_max)) != 0 ||
+        zmq_getsockopt(s->zmq, ZMQ_FD, &s->fd, &size) != 0)
+        return failed("cannot set up", "a socket");
+    *socket_out = CRTI_TAKE(s);
+    return CRT_OK;
+}
+
+static bool set_router(crti_socket_t *s)
+{
+    return set_int(s, ZMQ_ROUTER_MANDATORY, 1) && set_int(s, ZMQ_ROUTER_HANDOVER, 1) &&
+           set_int(s, ZMQ_BACKLOG, BACKLOG);
+}
+
+static bool set_heartbeat(crti_socket_t *s)
+{
+    return set_int(s, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
+           set_int(s, ZMQ_HEARTBEAT_TIMEOUT, 3 * HEARTBEAT_MS) &&
+           set_int(s, ZMQ_HEARTBEAT_TTL, 3 * HEARTBEAT_MS);
+}
+
+void crti_socket_close(crti_socket_t *s, int linger_ms)
+{
+    if (!s)
+        return;
+    if (s->zmq) {
+        set_int(s, ZMQ_LINGER, linger_ms);
+        zmq_close(s->zmq);
+    }
+    free(s);
+}
+
+void crti_socket_drop(crti_socket_t *s)
+{
+    crti_socket_close(s, 0);
+}
+
+int crti_socket_fd(const crti_socket_t *s)
+{
+    return s->fd;
+}
+
+bool crti_zmq_has_input(crti_socket_t *s)
+{
+    int events = 0;
+    size_t size = sizeof(events);
+
+    return zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) == 0 &&
+           (events & ZMQ_POLLIN) != 0;
+}
+
+crt_status_t crti_zmq_listen_ipc(crti_zmq_t *zmq, const char *path,
+                                 crti_socket_t **socket_out)
+{
+    CRTI_AUTO(crti_socket_drop) crti_socket_t *s = NULL;
+    char endpoint[128];
+    crt_status_t status;
+    struct stat st;
+
+    /* zmq_bind would delete it. */
+    if (lstat(path, &st) == 0)
+        return crt_raise(CRT_ERR_EXISTS, "%s exists: another process has this id", path);
+    status = open_socket(zmq, ZMQ_ROUTER, &s);
+    if (status != CRT_OK)
+        return status;
+    snprintf(endpoint, sizeof(endpoint), "ipc://%s", path);
+    if (!set_router(s) || zmq_bind(s->zmq, endpoint) != 0)
+        return failed("cannot bind", endpoint);
+    *socket_out = CRTI_TAKE(s);
+    return CRT_OK;
+}
+
+static bool set_curve_server(crti_socket_t *s)
+{
+    return zmq_setsockopt(s->zmq, ZMQ_ZAP_DOMAIN, ZAP_DOMAIN, strlen(ZAP_DOMAIN)) == 0 &&
+           set_int(s, ZMQ_ZAP_ENFORCE_DOMAIN, 1) && set_int(s, ZMQ_CURVE_SERVER, 1) &&
+           zmq_setsockopt(s->zmq, ZMQ_CURVE_SECRETKEY, s->owner->server.secret_key, 32) ==
+               0;
+}
+
+static crt_status_t bind_tcp(crti_socket_t *s, const char *ip, uint16_t low,
+                             uint16_t high)
+{
+    const char *open = strchr(ip, ':') ? "[" : "", *close = open[0] ? "]" : "";
+    unsigned count = (unsigned)(high - low) + 1;
+    unsigned offset = (unsigned)getpid() * PORT_STEP;
+    char endpoint[96];
+
+    if (low == 0) {
+        snprintf(endpoint, sizeof(endpoint), "tcp://%s%s%s:*", open, ip, close);
+        return zmq_bind(s->zmq, endpoint) == 0 ? CRT_OK : failed("cannot bind", endpoint);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(endpoint, sizeof(endpoint), "tcp://%s%s%s:%u", open, ip, close,
+                 low + (offset + i) % count);
+        if (zmq_bind(s->zmq, endpoint) == 0)
+            return CRT_OK;
+        if (zmq_errno() != EADDRINUSE)
+            return failed("cannot bind", endpoint);
+    }
+    return crt_raise(CRT_ERR_IO, "no free port of %u-%u on %s", low, high, ip);
+}
+
+crt_status_t crti_zmq_listen_tcp(crti_zmq_t *zmq, const char *ip, uint16_t low,
+                                 uint16_t high, char *endpoint_out, size_t endpoint_size,
+                                 crti_socket_t **socket_out)
+{
+    CRTI_AUTO(crti_socket_drop) crti_socket_t *s = NULL;
+    char endpoint[128];
+    size_t size = sizeof(endpoint);
+    crt_status_t status;
+
+    if (!zmq->has_key)
+        return crt_raise(CRT_ERR_PERMISSION, "no tcp endpoint without a cluster key");
+    if (high < low)
+        return crt_raise(CRT_ERR_INVALID, "port range %u-%u", low, high);
+    status = open_socket(zmq, ZMQ_ROUTER, &s);
+    if (status != CRT_OK)
+        return status;
+    if (!set_router(s) || !set_heartbeat(s) || !set_curve_server(s) ||
+        !set_int(s, ZMQ_IPV6, strchr(ip, ':') != NULL))
+        return failed("cannot set up", "the tcp endpoint");
+    status = bind_tcp(s, ip, low, high);
+    if (status != CRT_OK)
+        return status;
+    if (zmq_getsockopt(s->zmq, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
+        return failed("cannot read", "the bound endpoint");
+    snprintf(endpoint_out, endpoint_size, "%s", endpoint + strlen("tcp://"));
+    *socket_out = CRTI_TAKE(s);
+    return CRT_OK;
+}
+
+static bool set_curve_client(crti_socket_t *s)
+{
+    const crti_zmq_t *zmq = s->owner;
+
+    return zmq_setsockopt(s->zmq, ZMQ_CURVE_SERVERKEY, zmq->server.public_key, 32) == 0 &&
+           zmq_setsockopt(s->zmq, ZMQ_CURVE_PUBLICKEY, zmq->client.public_key, 32) == 0 &&
+           zmq_setsockopt(s->zmq, ZMQ_CURVE_SECRETKEY, zmq->client.secret_key, 32) == 0;
+}
+
+crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *path, const char *tcp,
+                           const unsigned char route[CRTI_ZMQ_ROUTE],
+                           crti_socket_t **socket_out)
+{
+    CRTI_AUTO(crti_socket_drop) crti_socket_t *s = NULL;
+    bool is_tcp = path[0] == '\0';
+    char endpoint[128];
+    crt_status_t status;
+
+    if (is_tcp && !zmq->has_key)
+        return crt_raise(CRT_ERR_PERMISSION, "no tcp without a cluster key");
+    status = open_socket(zmq, ZMQ_DEALER, &s);
+    if (status != CRT_OK)
+        return status;
+    snprintf(endpoint, sizeof(endpoint), is_tcp ? "tcp://%s" : "ipc://%s",
+             is_tcp ? tcp : path);
+    if (!set_int(s, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
+        !set_int(s, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX) ||
+        zmq_setsockopt(s->zmq, ZMQ_ROUTING_ID, route, CRTI_ZMQ_ROUTE) != 0 ||
+        !set_int(s, ZMQ_IPV6, is_tcp && tcp[0] == '[') ||
+        (is_tcp && (!set_heartbeat(s) || !set_curve_client(s))) ||
+        zmq_connect(s->zmq, endpoint) != 0)
+        return failed("cannot connect to", endpoint);
+    *socket_out = CRTI_TAKE(s);
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- ZAP */
+
+crt_status_t crti_zmq_serve_zap(crti_zmq_t *zmq, crti_socket_t **socket_out)
+{
+    CRTI_AUTO(crti_socket_drop) crti_socket_t *s = NULL;
+    crt_status_t status = open_socket(zmq, ZMQ_REP, &s);
+
+    if (status != CRT_OK)
+        return status;
+    if (zmq_bind(s->zmq, ZAP_ENDPOINT) != 0)
+        return failed("cannot bind", ZAP_ENDPOINT);
+    *socket_out = CRTI_TAKE(s);
+    return CRT_OK;
+}
+
+static bool part_is(zmq_msg_t *part, const char *text)
+{
+    return zmq_msg_size(part) == strlen(text) &&
+           memcmp(zmq_msg_data(part), text, strlen(text)) == 0;
+}
+
+/* version, request id, domain, address, identity, mechanism, credentials */
+static bool zap_accepts(const crti_zmq_t *zmq, zmq_msg_t part[ZAP_PARTS], int count)
+{
+    return count == ZAP_PARTS && part_is(&part[0], "1.0") &&
+           part_is(&part[2], ZAP_DOMAIN) && part_is(&part[5], "CURVE") &&
+           zmq_msg_size(&part[6]) == 32 &&
+           sodium_memcmp(zmq_msg_data(&part[6]), zmq->client.public_key, 32) == 0;
+}
+
+static void zap_reply(crti_socket_t *zap, zmq_msg_t *request_id, bool accepted)
+{
+    const char *code = accepted ? "200" : "400", *text = accepted ? "OK" : "unknown key";
+
+    zmq_send(zap->zmq, "1.0", 3, ZMQ_SNDMORE);
+    zmq_send(zap->zmq, zmq_msg_data(request_id), zmq_msg_size(request_id), ZMQ_SNDMORE);
+    zmq_send(zap->zmq, code, 3, ZMQ_SNDMORE);
+    zmq_send(zap->zmq, text, strlen(text), ZMQ_SNDMORE);
+    zmq_send(zap->zmq, "", 0, ZMQ_SNDMORE);
+    zmq_send(zap->zmq, "", 0, 0);
+}
+
+bool crti_zmq_answer_zap(crti_socket_t *zap, bool *accepted_out)
+{
+    zmq_msg_t part[ZAP_PARTS], rest;
+    int count = 0;
+    bool more = true;
+
+    for (int i = 0; i < ZAP_PARTS; i++)
+        zmq_msg_init(&part[i]);
+    zmq_msg_init(&rest);
+    for (; more; count++) {
+        zmq_msg_t *m = count < ZAP_PARTS ? &part[count] : &rest;
+
+        if (zmq_msg_recv(m, zap->zmq, ZMQ_DONTWAIT) < 0)
+            break;
+        more = zmq_msg_more(m) != 0;
+    }
+    if (count > 0) {
+        *accepted_out = zap_accepts(zap->owner, part, count);
+        zap_reply(zap, &part[1], *accepted_out);
+    }
+    for (int i = 0; i < ZAP_PARTS; i++)
+        zmq_msg_close(&part[i]);
+    zmq_msg_close(&rest);
+    return count > 0;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static bool receive_route(crti_socket_t *s, crti_zmq_input_t *input, bool *more_out)
+{
+    zmq_msg_t route;
+
+    zmq_msg_init(&route);
+    if (zmq_msg_recv(&route, s->zmq, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&route);
+        return false;
+    }
+    input->routed = zmq_msg_size(&route) == CRTI_ZMQ_ROUTE;
+    if (input->routed)
+        memcpy(input->route, zmq_msg_data(&route), CRTI_ZMQ_ROUTE);
+    *more_out = zmq_msg_more(&route) != 0;
+    zmq_msg_close(&route);
+    return true;
+}
+
+static void skip_parts(crti_socket_t *s)
+{
+    zmq_msg_t part;
+    bool more = true;
+
+    zmq_msg_init(&part);
+    while (more && zmq_msg_recv(&part, s->zmq, ZMQ_DONTWAIT) >= 0)
+        more = zmq_msg_more(&part) != 0;
+    zmq_msg_close(&part);
+}
+
+bool crti_zmq_receive(crti_socket_t *s, crti_zmq_input_t *input)
+{
+    zmq_msg_t *m = (zmq_msg_t *)(void *)input->message;
+    bool more = true;
+
+    input->routed = false;
+    if (s->is_router && !receive_route(s, input, &more))
+        return false;
+    zmq_msg_init(m);
+    /* All parts of a message arrive together: this fails only when there is no message. */
+    if (more && zmq_msg_recv(m, s->zmq, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(m);
+        return false;
+    }
+    input->is_single = more && !zmq_msg_more(m);
+    if (more && zmq_msg_more(m))
+        skip_parts(s);
+    input->data = zmq_msg_data(m);
+    input->size = zmq_msg_size(m);
+    return true;
+}
+
+void crti_zmq_release(crti_zmq_input_t *input)
+{
+    zmq_msg_close((zmq_msg_t *)(void *)input->message);
+}
+
+bool crti_zmq_make(const struct iovec *parts, int count, size_t size, void *message)
+{
+    unsigned char *to;
+
+    if (zmq_msg_init_size(message, size) != 0)
+        return false;
+    to = zmq_msg_data(message);
+    for (int i = 0; i < count; i++) {
+        if (parts[i].iov_len > 0)
+            memcpy(to, parts[i].iov_base, parts[i].iov_len);
+        to += parts[i].iov_len;
+    }
+    return true;
+}
+
+void crti_zmq_drop(void *message)
+{
+    zmq_msg_close(message);
+}
+
+static bool send_route(crti_socket_t *s, const unsigned char *route)
+{
+    return !route ||
+           zmq_send(s->zmq, route, CRTI_ZMQ_ROUTE, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+}
+
+bool crti_zmq_send(crti_socket_t *s, const unsigned char *route, void *message)
+{
+    zmq_msg_t copy;
+
+    if (!send_route(s, route))
+        return false;
+    zmq_msg_init(&copy);
+    /* Shares the bytes; they are freed with the last of both. */
+    if (zmq_msg_copy(&copy, message) == 0 &&
+        zmq_msg_send(&copy, s->zmq, ZMQ_DONTWAIT) >= 0)
+        return true;
+    zmq_msg_close(&copy);
+    return false;
+}
+
+bool crti_zmq_send_bytes(crti_socket_t *s, const unsigned char *route, const void *data,
+                         size_t size)
+{
+    return send_route(s, route) && zmq_send(s->zmq, data, size, ZMQ_DONTWAIT) >= 0;
+}

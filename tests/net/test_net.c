@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net between real processes: order, windows, waiting, ends. Strangers are in
+ * test_net_hostile.c, waiting and start in test_net_wait.c. */
+#include "net_fixture.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void echo_all_sizes(bool tcp)
+{
+    static const size_t sizes[] = {0, 1, 100, 4096, 8191, 8192, 70000, 5000000};
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    char *data = calloc(1, 5000000);
+
+    fixture_init(&f);
+    child_start(&f, tcp, &child);
+    party_start(&f, tcp, 0, &party);
+    peer = party_connect(&party, &child.address);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        memset(data, (int)('0' + i), sizes[i]);
+        party_send(&party, peer, 'e', data, sizes[i]);
+        party_wait_count(&party, i + 1);
+        assert_int_equal(party.last_size, sizes[i] + 1);
+        assert_memory_equal(party.last + 1, data, sizes[i]);
+    }
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+    free(data);
+}
+
+static void records_of_all_sizes_come_back_over_ipc(void **state)
+{
+    echo_all_sizes(false);
+}
+
+static void records_of_all_sizes_come_back_over_tcp_with_curve(void **state)
+{
+    echo_all_sizes(true);
+}
+
+static void order_holds_under_load(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    for (int round = 0; round < 20; round++)
+        party_stream(&party, peer, 2000, (size_t)(round % 5) * 100);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+static void a_second_connect_finds_the_first_session(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *a, *b;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    a = party_connect(&party, &child.address);
+    b = party_connect(&party, &child.address);
+    assert_ptr_equal(a, b);
+    crti_peer_unref(a);
+    crti_peer_unref(b);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+static void close_delivers_everything_while_the_peer_computes(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    uint32_t ms = 3000;
+    uint64_t begin;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    party_send(&party, peer, 'b', &ms, sizeof(ms));
+    for (int i = 0; i < 10; i++)
+        party_send(&party, peer, 'c', "x", 1);
+    begin = crti_now_ns();
+    crti_net_close(party.net, peer);
+    party_wait_lost(&party, 1);
+    assert_true(crti_now_ns() - begin < ms * CRTI_MS); /* its progress thread answered */
+    assert_int_equal(party.loss_status, CRT_OK);
+    assert_int_equal(party.acked, 11);
+    assert_true(crti_peer_is_lost(peer));
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_kill(&child);
+    fixture_fini(&f);
+}
+
+static void after_a_kill_the_notice_says_what_may_have_run(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    struct iovec part = {"c", 1};
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    party_send(&party, peer, 'e', "x", 1);
+    party_wait_count(&party, 1);
+    party_send(&party, peer, 'k', "", 0);
+    child_stop(&child);
+    crti_net_peer_died(party.net, child.address.process, 1, CRT_ERR_WORKER_DIED,
+                       "killed");
+    assert_int_equal(party.lost, 1);
+    assert_int_equal(party.loss_status, CRT_ERR_WORKER_DIED);
+    assert_string_equal(party.loss_detail, "killed");
+    assert_true(party.acked >= 1);
+    assert_int_equal(party.handed, 2);
+    assert_int_equal(
+        crti_net_send(party.net, peer, &part, 1, 0, CRTI_NET_NO_DEADLINE, NULL),
+        CRT_ERR_WORKER_DIED);
+    assert_string_equal(crt_error_detail(), "killed");
+    crti_peer_unref(peer);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+static void a_call_for_a_dead_process_never_runs_in_its_successor(void **state)
+{
+    fixture_t f;
+    child_t old, new;
+    party_t party;
+    crti_peer_t *peer;
+    uint64_t count;
+
+    fixture_init(&f);
+    child_start(&f, false, &old);
+    child_kill(&old);
+    unlink(old.address.ipc);
+    child_start_as(&f, false, old.address.process, 2, &new); /* binds the same path */
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &old.address);
+    party_send(&party, peer, 'c', "x", 1);
+    party_wait_lost(&party, 1);
+    assert_int_equal(party.loss_status, CRT_ERR_WORKER_DIED);
+    assert_non_null(strstr(party.loss_detail, "incarnation 2"));
+    assert_int_equal(party.handed, 0);
+    crti_peer_unref(peer);
+    peer = party_connect(&party, &new.address);
+    party_send(&party, peer, 'n', "", 0);
+    party_wait_count(&party, 1);
+    memcpy(&count, party.last, sizeof(count));
+    assert_int_equal(count, 1);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&new);
+    fixture_fini(&f);
+}
+
+static void a_peer_that_ends_cleanly_is_lost_at_once(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    party_send(&party, peer, 'e', "x", 1);
+    party_wait_count(&party, 1);
+    crti_net_unlock(party.net);
+    child_stop(&child);
+    crti_net_lock(party.net);
+    party_wait_lost(&party, 1);
+    assert_int_equal(party.loss_status, CRT_ERR_CLOSED);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+static void a_node_s_death_ends_all_its_sessions(void **state)
+{
+    fixture_t f;
+    child_t child[2];
+    party_t party;
+    crti_peer_t *peer[2];
+
+    fixture_init(&f);
+    for (int i = 0; i < 2; i++)
+        child_start(&f, true, &child[i]);
+    party_start(&f, true, 0, &party);
+    for (int i = 0; i < 2; i++) {
+        peer[i] = party_connect(&party, &child[i].address);
+        party_send(&party, peer[i], 'e', "x", 1);
+    }
+    party_wait_count(&party, 2);
+    crti_net_node_died(party.net, f.here, CRT_ERR_NODE_LOST, "another node");
+    assert_int_equal(party.lost, 0);
+    crti_net_node_died(party.net, f.elsewhere, CRT_ERR_NODE_LOST, "node lost");
+    assert_int_equal(party.lost, 2);
+    for (int i = 0; i < 2; i++)
+        crti_peer_unref(peer[i]);
+    party_stop(&party);
+    for (int i = 1; i >= 0; i--)
+        child_stop(&child[i]);
+    fixture_fini(&f);
+}
+
+static void a_full_window_refuses_or_waits_until_the_peer_consumes(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    char block[1001] = "h";
+    struct iovec part = {block, sizeof(block) - 1};
+    crt_status_t status = CRT_OK;
+    int sent = 0;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 10000, &party);
+    peer = party_connect(&party, &child.address);
+    while (status == CRT_OK && sent < 100) {
+        status = crti_net_send(party.net, peer, &part, 1, CRTI_SEND_TRY, 0, NULL);
+        sent += status == CRT_OK;
+    }
+    assert_int_equal(status, CRT_ERR_BACKPRESSURE);
+    assert_int_equal(sent, 10);
+    assert_int_equal(
+        crti_net_send(party.net, peer, &part, 1, 0, crti_now_ns() + 50 * CRTI_MS, NULL),
+        CRT_ERR_TIMED_OUT);
+    party_send(&party, peer, 'r', "", 0); /* a control record passes */
+    assert_int_equal(crti_net_send(party.net, peer, &part, 1, 0, DEADLINE, NULL), CRT_OK);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+static void a_full_window_ends_with_the_peer(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    char block[1001] = "h";
+    struct iovec part = {block, sizeof(block) - 1};
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 2000, &party);
+    peer = party_connect(&party, &child.address);
+    party_send(&party, peer, 'e', "x", 1);
+    party_wait_count(&party, 1);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(crti_net_send(party.net, peer, &part, 1, 0, DEADLINE, NULL),
+                         CRT_OK);
+    close(child.lifeline); /* it leaves while we wait for room */
+    child.lifeline = dup(0);
+    assert_int_equal(crti_net_send(party.net, peer, &part, 1, 0, DEADLINE, NULL),
+                     CRT_ERR_CLOSED);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+static void a_record_above_the_limit_is_refused_at_the_sender(void **state)
+{
+    fixture_t f;
+    party_t party;
+    crti_peer_t *peer;
+    static char byte;
+    struct iovec part = {&byte, CRTI_NET_RECORD_BYTES + 1};
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, crti_net_address(party.net));
+    assert_int_equal(crti_net_send(party.net, peer, &part, 1, 0, 0, NULL),
+                     CRT_ERR_TOO_LARGE);
+    part.iov_len = 0;
+    assert_int_equal(crti_net_send(party.net, peer, &part, 1, 0, 0, NULL),
+                     CRT_ERR_INVALID);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+static void a_process_can_call_itself(void **state)
+{
+    fixture_t f;
+    party_t party;
+    crti_peer_t *peer;
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, crti_net_address(party.net));
+    party_send(&party, peer, 'c', "hello", 5);
+    party_wait_count(&party, 1);
+    assert_memory_equal(party.last, "chello", 6);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_of_all_sizes_come_back_over_ipc),
+        cmocka_unit_test(records_of_all_sizes_come_back_over_tcp_with_curve),
+        cmocka_unit_test(order_holds_under_load),
+        cmocka_unit_test(a_second_connect_finds_the_first_session),
+        cmocka_unit_test(close_delivers_everything_while_the_peer_computes),
+        cmocka_unit_test(after_a_kill_the_notice_says_what_may_have_run),
+        cmocka_unit_test(a_call_for_a_dead_process_never_runs_in_its_successor),
+        cmocka_unit_test(a_peer_that_ends_cleanly_is_lost_at_once),
+        cmocka_unit_test(a_node_s_death_ends_all_its_sessions),
+        cmocka_unit_test(a_full_window_refuses_or_waits_until_the_peer_consumes),
+        cmocka_unit_test(a_full_window_ends_with_the_peer),
+        cmocka_unit_test(a_record_above_the_limit_is_refused_at_the_sender),
+        cmocka_unit_test(a_process_can_call_itself),
+    };
+
+    return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}

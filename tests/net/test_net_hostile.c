@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strangers and broken connections: wrong keys, garbage on every socket, malformed and oversized
+ * messages, connections that are cut. Each costs its sender something, and nobody else.
+ */
+#include "net_fixture.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <zmq.h>
+
+#include "runtime/net/frame.h"
+#include "runtime/net/key.h"
+#include "runtime/net/protocol.h"
+#include "runtime/net/session.h"
+
+/* A victim in this process, and a good child that must go on being served by it: the child's
+ * echo proves it. */
+typedef struct scene {
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+} scene_t;
+
+static void scene_init(scene_t *s, bool tcp)
+{
+    fixture_init(&s->f);
+    child_start(&s->f, tcp, &s->child);
+    party_start(&s->f, tcp, 0, &s->party);
+    s->peer = party_connect(&s->party, &s->child.address);
+    party_stream(&s->party, s->peer, 10, 0);
+}
+
+/* The good session still works, in order. */
+static void scene_fini(scene_t *s)
+{
+    party_stream(&s->party, s->peer, 100, 50);
+    assert_int_equal(s->party.lost, 0);
+    crti_peer_unref(s->peer);
+    party_stop(&s->party);
+    child_stop(&s->child);
+    fixture_fini(&s->f);
+}
+
+typedef struct until {
+    scene_t *scene;
+    uint64_t malformed, refused;
+} until_t;
+
+static bool has_counted(void *user)
+{
+    const until_t *u = user;
+    crti_net_stats_t stats;
+
+    crti_net_stats(u->scene->party.net, &stats);
+    return stats.frames_malformed >= u->malformed &&
+           stats.handshakes_refused >= u->refused;
+}
+
+/* A count does not wake anybody: look again every few milliseconds. */
+static void wait_counted(scene_t *s, uint64_t malformed, uint64_t refused)
+{
+    until_t u = {s, malformed, refused};
+    uint64_t deadline = DEADLINE;
+
+    while (!has_counted(&u) && crti_now_ns() < deadline)
+        crti_net_wait(s->party.net, has_counted, &u, crti_now_ns() + 5 * CRTI_MS);
+    assert_true(has_counted(&u));
+}
+
+/* ---------------------------------------------------------------- a raw ZeroMQ peer */
+
+typedef struct stranger {
+    void *context, *socket;
+} stranger_t;
+
+static void stranger_open(stranger_t *x, const char *route)
+{
+    int linger = 0;
+
+    x->context = zmq_ctx_new();
+    x->socket = zmq_socket(x->context, ZMQ_DEALER);
+    zmq_setsockopt(x->socket, ZMQ_LINGER, &linger, sizeof(linger));
+    if (route)
+        zmq_setsockopt(x->socket, ZMQ_ROUTING_ID, route, 9);
+}
+
+static void stranger_dial_ipc(stranger_t *x, const scene_t *s)
+{
+    char endpoint[128];
+
+    snprintf(endpoint, sizeof(endpoint), "ipc://%s", crti_net_address(s->party.net)->ipc);
+    assert_int_equal(zmq_connect(x->socket, endpoint), 0);
+}
+
+static void stranger_close(stranger_t *x)
+{
+    zmq_close(x->socket);
+    zmq_ctx_term(x->context);
+}
+
+static crti_frame_t hello_to(const scene_t *s, uint64_t nonce)
+{
+    const crti_address_t *to = crti_net_address(s->party.net);
+    crti_frame_t frame = {.type = CRTI_FRAME_HELLO, .session = nonce};
+
+    frame.greeting = (crti_greeting_t){.protocol = CRTI_PROTOCOL_VERSION,
+                                       .window = 1000,
+                                       .from = {9, 9},
+                                       .from_incarnation = 1,
+                                       .to = to->process,
+                                       .to_incarnation = to->incarnation};
+    return frame;
+}
+
+static void stranger_send(stranger_t *x, const crti_frame_t *frame)
+{
+    unsigned char bytes[CRTI_FRAME_SMALL];
+    size_t size = crti_frame_encode(frame, bytes);
+
+    assert_int_equal(zmq_send(x->socket, bytes, size, 0), size);
+}
+
+/* Receives while the party makes progress. */
+static crti_frame_type_t stranger_receive(stranger_t *x, crti_frame_t *frame)
+{
+    static unsigned char bytes[CRTI_FRAME_SMALL];
+    int timeout = 10000, n;
+
+    zmq_setsockopt(x->socket, ZMQ_RCVTIMEO, &timeout, sizeof(timeout));
+    n = zmq_recv(x->socket, bytes, sizeof(bytes), 0);
+    assert_true(n > 0);
+    assert_int_equal(crti_frame_decode(bytes, (size_t)n, frame), CRT_OK);
+    return frame->type;
+}
+
+/* Like stranger_receive, with the lock free so that the progress thread serves. */
+static crti_frame_type_t answer_to(scene_t *s, stranger_t *x, crti_frame_t *frame)
+{
+    crti_frame_type_t type;
+
+    crti_net_unlock(s->party.net);
+    type = stranger_receive(x, frame);
+    crti_net_lock(s->party.net);
+    return type;
+}
+
+/* ---------------------------------------------------------------- keys */
+
+static void stranger_dial_tcp(stranger_t *x, const scene_t *s, const char *public_key,
+                              const char *secret_key)
+{
+    crti_key_pair_t server;
+    crti_key_t key;
+    char endpoint[128];
+
+    memcpy(key.bytes, s->f.key, sizeof(key.bytes));
+    crti_key_curve(&key, CRTI_KEY_SERVER, &server);
+    zmq_setsockopt(x->socket, ZMQ_CURVE_SERVERKEY, server.public_key, 32);
+    zmq_setsockopt(x->socket, ZMQ_CURVE_PUBLICKEY, public_key, 41);
+    zmq_setsockopt(x->socket, ZMQ_CURVE_SECRETKEY, secret_key, 41);
+    snprintf(endpoint, sizeof(endpoint), "tcp://%s", crti_net_address(s->party.net)->tcp);
+    assert_int_equal(zmq_connect(x->socket, endpoint), 0);
+}
+
+static void a_stranger_with_the_server_s_public_key_is_refused(void **state)
+{
+    char public_key[41], secret_key[41];
+    crti_net_stats_t before, after;
+    crti_frame_t hello;
+    stranger_t x;
+    scene_t s;
+
+    scene_init(&s, true);
+    crti_net_stats(s.party.net, &before);
+    zmq_curve_keypair(public_key, secret_key);
+    stranger_open(&x, "c12345678");
+    stranger_dial_tcp(&x, &s, public_key, secret_key);
+    hello = hello_to(&s, 0x3837363534333231);
+    stranger_send(&x, &hello);
+    wait_counted(&s, 0, 1);
+    crti_net_stats(s.party.net, &after);
+    assert_int_equal(after.sessions_opened, before.sessions_opened);
+    assert_int_equal(after.frames_malformed, before.frames_malformed);
+    stranger_close(&x);
+    scene_fini(&s);
+}
+
+static void a_plain_connection_to_the_tcp_port_is_refused(void **state)
+{
+    crti_net_stats_t before, after;
+    crti_frame_t hello;
+    char endpoint[128];
+    stranger_t x;
+    scene_t s;
+
+    scene_init(&s, true);
+    crti_net_stats(s.party.net, &before);
+    stranger_open(&x, "c12345678");
+    snprintf(endpoint, sizeof(endpoint), "tcp://%s", crti_net_address(s.party.net)->tcp);
+    assert_int_equal(zmq_connect(x.socket, endpoint), 0);
+    hello = hello_to(&s, 0x3837363534333231);
+    stranger_send(&x, &hello);
+    party_stream(&s.party, s.peer, 200, 100);
+    crti_net_stats(s.party.net, &after);
+    assert_int_equal(after.frames_malformed, before.frames_malformed);
+    assert_int_equal(after.sessions_opened, before.sessions_opened);
+    stranger_close(&x);
+    scene_fini(&s);
+}
+
+/* ---------------------------------------------------------------- raw bytes */
+
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static int connect_port(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static uint16_t port_of(const crti_address_t *address)
+{
+    return (uint16_t)atoi(strrchr(address->tcp, ':') + 1);
+}
+
+static void write_garbage(int fd)
+{
+    unsigned char bytes[4096];
+
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)(i * 31 + 7);
+    /* The other side may have hung up already: that is a fine answer. */
+    if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) < 0)
+        assert_true(errno == EPIPE || errno == ECONNRESET);
+    close(fd);
+}
+
+static void garbage_on_the_sockets_is_dropped(void **state)
+{
+    scene_t s;
+    int idle;
+
+    scene_init(&s, true);
+    for (int i = 0; i < 20; i++) {
+        write_garbage(connect_unix(crti_net_address(s.party.net)->ipc));
+        write_garbage(connect_port(port_of(crti_net_address(s.party.net))));
+    }
+    idle = connect_port(port_of(crti_net_address(s.party.net))); /* says nothing */
+    party_stream(&s.party, s.peer, 200, 100);
+    close(idle);
+    scene_fini(&s);
+}
+
+/* ---------------------------------------------------------------- frames */
+
+static void frames_that_are_none_are_counted_and_dropped(void **state)
+{
+    crti_net_stats_t before;
+    stranger_t x;
+    scene_t s;
+
+    scene_init(&s, false);
+    crti_net_stats(s.party.net, &before);
+    stranger_open(&x, "c12345678");
+    stranger_dial_ipc(&x, &s);
+    zmq_send(x.socket, "", 0, 0);
+    zmq_send(x.socket, "garbage", 7, 0);
+    zmq_send(x.socket, "two", 3, ZMQ_SNDMORE);
+    zmq_send(x.socket, "parts", 5, 0);
+    wait_counted(&s, before.frames_malformed + 3, 0);
+    stranger_close(&x);
+    stranger_open(&x, NULL); /* a routing id that is not of our form */
+    stranger_dial_ipc(&x, &s);
+    zmq_send(x.socket, "garbage", 7, 0);
+    wait_counted(&s, before.frames_malformed + 4, 0);
+    stranger_close(&x);
+    scene_fini(&s);
+}
+
+static void another_version_and_another_incarnation_are_told_so(void **state)
+{
+    unsigned char bytes[CRTI_FRAME_SMALL];
+    crti_frame_t hello, frame;
+    stranger_t x;
+    scene_t s;
+    size_t size;
+
+    scene_init(&s, false);
+    stranger_open(&x, "c12345678");
+    stranger_dial_ipc(&x, &s);
+
+    hello = hello_to(&s, 0x3837363534333231);
+    hello.greeting.protocol++;
+    stranger_send(&x, &hello);
+    assert_int_equal(answer_to(&s, &x, &frame), CRTI_FRAME_REFUSED);
+    assert_int_equal(frame.status, CRT_ERR_PROTOCOL);
+
+    hello = hello_to(&s, 0x3837363534333231);
+    hello.greeting.to_incarnation++;
+    stranger_send(&x, &hello);
+    assert_int_equal(answer_to(&s, &x, &frame), CRTI_FRAME_REFUSED);
+    assert_int_equal(frame.status, CRT_ERR_WORKER_DIED);
+
+    hello = hello_to(&s, 0x3837363534333231);
+    size = crti_frame_encode(&hello, bytes);
+    bytes[1]++; /* version of the frame itself */
+    zmq_send(x.socket, bytes, size, 0);
+    assert_int_equal(answer_to(&s, &x, &frame), CRTI_FRAME_REFUSED);
+    assert_int_equal(frame.session, 0x3837363534333231);
+    stranger_close(&x);
+    scene_fini(&s);
+}
+
+static void data_without_a_session_is_reset(void **state)
+{
+    unsigned char bytes[CRTI_FRAME_HEADER + CRTI_FRAME_RECORD + 1];
+    crti_frame_t data = {.type = CRTI_FRAME_DATA, .session = 77, .first = 1, .count = 1},
+                 frame;
+    stranger_t x;
+    scene_t s;
+    size_t count;
+
+    scene_init(&s, false);
+    count = s.party.count;
+    stranger_open(&x, "c12345678");
+    stranger_dial_ipc(&x, &s);
+    crti_frame_encode_header(&data, bytes);
+    crti_frame_encode_size(1, false, bytes + CRTI_FRAME_HEADER);
+    bytes[sizeof(bytes) - 1] = 'x';
+    zmq_send(x.socket, bytes, sizeof(bytes), 0);
+    assert_int_equal(answer_to(&s, &x, &frame), CRTI_FRAME_RESET);
+    assert_int_equal(frame.session, 77);
+    assert_int_equal(s.party.count, count);
+    stranger_close(&x);
+    scene_fini(&s);
+}
+
+/* A member of the cluster goes mad in the middle of its session. */
+static void a_malformed_frame_ends_its_session_alone(void **state)
+{
+    crti_frame_t hello, frame, ack = {.type = CRTI_FRAME_ACK};
+    crti_net_stats_t before;
+    stranger_t x;
+    scene_t s;
+
+    scene_init(&s, false);
+    crti_net_stats(s.party.net, &before);
+    stranger_open(&x, "c12345678");
+    stranger_dial_ipc(&x, &s);
+    hello = hello_to(&s, 0x3837363534333231);
+    stranger_send(&x, &hello);
+    assert_int_equal(answer_to(&s, &x, &frame), CRTI_FRAME_WELCOME);
+    ack.session = frame.greeting.session;
+    ack.ack = 5; /* of records that were never sent */
+    stranger_send(&x, &ack);
+    assert_int_equal(answer_to(&s, &x, &frame), CRTI_FRAME_RESET);
+    wait_counted(&s, before.frames_malformed + 1, 0);
+    stranger_close(&x);
+    scene_fini(&s);
+}
+
+static void an_oversized_message_ends_its_connection_alone(void **state)
+{
+    size_t size = CRTI_NET_RECORD_BYTES + ((size_t)1 << 20);
+    crti_net_stats_t before, after;
+    void *big = calloc(1, size);
+    stranger_t x;
+    scene_t s;
+
+    scene_init(&s, false);
+    crti_net_stats(s.party.net, &before);
+    stranger_open(&x, "c12345678");
+    stranger_dial_ipc(&x, &s);
+    zmq_send(x.socket, big, size, 0);
+    party_stream(&s.party, s.peer, 500, 1000);
+    crti_net_stats(s.party.net, &after);
+    assert_int_equal(after.sessions_opened, before.sessions_opened);
+    assert_int_equal(after.sessions_lost, before.sessions_lost);
+    assert_int_equal(after.frames_malformed,
+                     before.frames_malformed); /* it never got in */
+    stranger_close(&x);
+    free(big);
+    scene_fini(&s);
+}
+
+/* ---------------------------------------------------------------- cut connections */
+
+/* Carries one tcp connection at a time to `port`, and cuts it when told. */
+typedef struct proxy {
+    int listener, control[2];
+    uint16_t port;
+    pthread_t thread;
+} proxy_t;
+
+static bool pass(int from, int to)
+{
+    char bytes[65536];
+    ssize_t n = recv(from, bytes, sizeof(bytes), 0), done = 0, sent;
+
+    while (n > 0 && done < n) {
+        sent = send(to, bytes + done, (size_t)(n - done), MSG_NOSIGNAL);
+        if (sent <= 0)
+            return false;
+        done += sent;
+    }
+    return n > 0;
+}
+
+/* False when the proxy is to end. */
+static bool carry(proxy_t *x, int client)
+{
+    int server = connect_port(x->port);
+    struct pollfd p[3] = {{.fd = client, .events = POLLIN},
+                          {.fd = server, .events = POLLIN},
+                          {.fd = x->control[0], .events = POLLIN}};
+    bool ok = true, goes_on = true;
+    char order = 'c';
+
+    while (ok) {
+        poll(p, 3, -1);
+        if (p[2].revents) {
+            goes_on = read(x->control[0], &order, 1) == 1 && order == 'c';
+            break;
+        }
+        if (p[0].revents)
+            ok = pass(client, server);
+        if (ok && p[1].revents)
+            ok = pass(server, client);
+    }
+    close(client);
+    close(server);
+    return goes_on;
+}
+
+static void *proxy_main(void *argument)
+{
+    proxy_t *x = argument;
+    struct pollfd p[2] = {{.fd = x->listener, .events = POLLIN},
+                          {.fd = x->control[0], .events = POLLIN}};
+    char order;
+
+    for (;;) {
+        poll(p, 2, -1);
+        if (p[0].revents) {
+            if (!carry(x, accept(x->listener, NULL, NULL)))
+                return NULL;
+        } else if (read(x->control[0], &order, 1) != 1 || order != 'c') {
+            return NULL;
+        }
+    }
+}
+
+static void proxy_start(proxy_t *x, const child_t *child, crti_address_t *address_out)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+
+    x->port = port_of(&child->address);
+    x->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(x->listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(x->listener, 10), 0);
+    assert_int_equal(getsockname(x->listener, (struct sockaddr *)&address, &length), 0);
+    assert_int_equal(pipe(x->control), 0);
+    pthread_create(&x->thread, NULL, proxy_main, x);
+    *address_out = child->address;
+    snprintf(address_out->tcp, sizeof(address_out->tcp), "127.0.0.1:%u",
+             ntohs(address.sin_port));
+}
+
+static void proxy_order(proxy_t *x, char order)
+{
+    assert_int_equal(write(x->control[1], &order, 1), 1);
+}
+
+static void proxy_stop(proxy_t *x)
+{
+    proxy_order(x, 'e');
+    pthread_join(x->thread, NULL);
+    close(x->listener);
+    close(x->control[0]);
+    close(x->control[1]);
+}
+
+static void every_record_comes_once_and_in_order_across_reconnects(void **state)
+{
+    crti_net_stats_t stats;
+    crti_address_t address;
+    crti_peer_t *peer;
+    proxy_t proxy;
+    fixture_t f;
+    child_t child;
+    party_t party;
+    char data[8 + 200] = {0};
+    uint64_t count;
+
+    fixture_init(&f);
+    child_start(&f, true, &child);
+    proxy_start(&proxy, &child, &address);
+    party_start(&f, true, 0, &party);
+    peer = party_connect(&party, &address);
+    party_stream(&party, peer, 10, 0);
+    party.next_number = 0;
+    for (uint64_t i = 0; i < 20000; i++) {
+        memcpy(data, &i, sizeof(i));
+        party_send(&party, peer, 'e', data, sizeof(data));
+        if (i % 5000 == 2500) {
+            party_wait_count(&party,
+                             10 + i - 2000); /* something is on its way both ways */
+            proxy_order(&proxy, 'c');
+        }
+    }
+    party_wait_count(&party, 10 + 20000);
+    assert_false(party.out_of_order);
+    assert_int_equal(party.count, 10 + 20000);
+    party_send(&party, peer, 'n', "", 0);
+    party_wait_count(&party, 10 + 20000 + 1);
+    memcpy(&count, party.last, sizeof(count));
+    assert_int_equal(count, 10 + 20000 + 1); /* each ran once */
+    assert_int_equal(party.lost, 0);
+    crti_net_stats(party.net, &stats);
+    print_message("%llu frames sent again\n", (unsigned long long)stats.frames_resent);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    proxy_stop(&proxy);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stranger_with_the_server_s_public_key_is_refused),
+        cmocka_unit_test(a_plain_connection_to_the_tcp_port_is_refused),
+        cmocka_unit_test(garbage_on_the_sockets_is_dropped),
+        cmocka_unit_test(frames_that_are_none_are_counted_and_dropped),
+        cmocka_unit_test(another_version_and_another_incarnation_are_told_so),
+        cmocka_unit_test(data_without_a_session_is_reset),
+        cmocka_unit_test(a_malformed_frame_ends_its_session_alone),
+        cmocka_unit_test(an_oversized_message_ends_its_connection_alone),
+        cmocka_unit_test(every_record_comes_once_and_in_order_across_reconnects),
+    };
+
+    return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net: who waits, who is woken, what idling costs; start, end, and too little of something. */
+#include "net_fixture.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---------------------------------------------------------------- waiting */
+
+typedef struct caller {
+    party_t *party;
+    crti_peer_t *peer;
+    size_t wants;
+    crt_status_t status;
+    pthread_t thread;
+} caller_t;
+
+static bool caller_is_done(void *user)
+{
+    const caller_t *c = user;
+
+    return c->party->count >= c->wants;
+}
+
+static void *caller_main(void *argument)
+{
+    caller_t *c = argument;
+    struct iovec part = {"e", 1};
+
+    crti_net_lock(c->party->net);
+    for (int i = 0; i < 200; i++) {
+        c->status = crti_net_send(c->party->net, c->peer, &part, 1, 0, DEADLINE, NULL);
+        c->wants = c->party->count + 1;
+        if (c->status == CRT_OK)
+            c->status = crti_net_wait(c->party->net, caller_is_done, c, DEADLINE);
+        if (c->status != CRT_OK)
+            break;
+    }
+    crti_net_unlock(c->party->net);
+    return NULL;
+}
+
+static void many_threads_wait_and_each_gets_its_answer(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    caller_t callers[8];
+    crti_peer_t *peer;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    crti_net_unlock(party.net);
+    for (int i = 0; i < 8; i++) {
+        callers[i] = (caller_t){.party = &party, .peer = peer};
+        pthread_create(&callers[i].thread, NULL, caller_main, &callers[i]);
+    }
+    for (int i = 0; i < 8; i++) {
+        pthread_join(callers[i].thread, NULL);
+        assert_int_equal(callers[i].status, CRT_OK);
+    }
+    crti_net_lock(party.net);
+    party_wait_count(&party, 8 * 200);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+static bool never(void *user)
+{
+    return false;
+}
+
+static bool is_set(void *user)
+{
+    return *(bool *)user;
+}
+
+static void a_wait_without_an_answer_times_out(void **state)
+{
+    fixture_t f;
+    party_t party;
+    uint64_t begin = crti_now_ns();
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    assert_int_equal(crti_net_wait(party.net, never, NULL, begin + 30 * CRTI_MS),
+                     CRT_ERR_TIMED_OUT);
+    assert_true(crti_now_ns() - begin >= 30 * CRTI_MS);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+typedef struct sleeper {
+    crti_net_t *net;
+    bool flag, is_in;
+    crt_status_t status;
+    pthread_t thread;
+} sleeper_t;
+
+static void *sleeper_main(void *argument)
+{
+    sleeper_t *s = argument;
+
+    crti_net_lock(s->net);
+    __atomic_store_n(&s->is_in, true,
+                     __ATOMIC_RELEASE); /* pairs with the signaller's load */
+    s->status = crti_net_wait(s->net, is_set, &s->flag, DEADLINE);
+    __atomic_store_n(&s->is_in, false, __ATOMIC_RELEASE);
+    crti_net_unlock(s->net);
+    return NULL;
+}
+
+static void wake_reaches_the_token_holder_and_the_others(void **state)
+{
+    fixture_t f;
+    party_t party;
+    sleeper_t s[3];
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    for (int i = 0; i < 3; i++) {
+        s[i] = (sleeper_t){.net = party.net};
+        pthread_create(&s[i].thread, NULL, sleeper_main, &s[i]);
+    }
+    for (int i = 2; i >= 0; i--) {
+        s[i].flag = true;
+        crti_net_wake(party.net);
+        crti_net_unlock(party.net);
+        pthread_join(s[i].thread, NULL);
+        assert_int_equal(s[i].status, CRT_OK);
+        crti_net_lock(party.net);
+    }
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+static void on_signal(int number)
+{
+}
+
+static void a_signal_interrupts_every_wait_of_its_thread(void **state)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    fixture_t f;
+    party_t party;
+    sleeper_t s[2];
+
+    fixture_init(&f);
+    sigaction(SIGUSR1, &action, NULL);
+    party_start(&f, false, 0, &party);
+    crti_net_unlock(party.net);
+    for (int i = 0; i < 2; i++) {
+        s[i] = (sleeper_t){.net = party.net};
+        pthread_create(&s[i].thread, NULL, sleeper_main, &s[i]);
+        while (!__atomic_load_n(&s[i].is_in, __ATOMIC_ACQUIRE))
+            sched_yield();
+    }
+    for (int i = 1; i >= 0; i--) {
+        /* A signal just before the sleep is not seen by it: send until it is. */
+        while (__atomic_load_n(&s[i].is_in, __ATOMIC_ACQUIRE)) {
+            pthread_kill(s[i].thread, SIGUSR1);
+            sched_yield();
+        }
+        pthread_join(s[i].thread, NULL);
+        assert_int_equal(s[i].status, CRT_ERR_INTERRUPTED);
+    }
+    crti_net_lock(party.net);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+static void read_byte(void *user, int fd, uint32_t events)
+{
+    char c;
+
+    assert_int_equal(read(fd, &c, 1), 1);
+    ((party_t *)user)->count++;
+}
+
+static void further_descriptors_are_served_by_whoever_waits(void **state)
+{
+    fixture_t f;
+    party_t party;
+    int fds[2];
+
+    fixture_init(&f);
+    assert_int_equal(pipe(fds), 0);
+    party_start(&f, false, 0, &party);
+    assert_int_equal(crti_net_add_fd(party.net, fds[0], EPOLLIN, read_byte, &party),
+                     CRT_OK);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    party_wait_count(&party, 1);
+    assert_int_equal(crti_net_modify_fd(party.net, fds[0], 0), CRT_OK);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    assert_int_equal(crti_net_wait(party.net, never, NULL, crti_now_ns() + 20 * CRTI_MS),
+                     CRT_ERR_TIMED_OUT);
+    assert_int_equal(party.count, 1);
+    crti_net_remove_fd(party.net, fds[0]);
+    assert_int_equal(crti_net_modify_fd(party.net, fds[0], EPOLLIN), CRT_ERR_NOT_FOUND);
+    party_stop(&party);
+    close(fds[0]);
+    close(fds[1]);
+    fixture_fini(&f);
+}
+
+/* In half a second. ThreadSanitizer has a thread of its own that is not idle. */
+#ifdef __has_feature
+#    if __has_feature(thread_sanitizer)
+#        define __SANITIZE_THREAD__ 1
+#    endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#    define IDLE_NS (20 * CRTI_MS)
+#else
+#    define IDLE_NS 5000
+#endif
+
+static uint64_t cpu_of(const child_t *child)
+{
+    struct timespec t;
+    clockid_t clock;
+
+    assert_int_equal(clock_getcpuclockid(child->pid, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &t), 0);
+    return (uint64_t)t.tv_sec * CRTI_S + (uint64_t)t.tv_nsec;
+}
+
+/* A thousand of them may use 1 % of a core: 10 us a second each. What the first moments after
+ * the last call cost is not counted. */
+static void an_idle_process_with_sessions_uses_no_processor_time(void **state)
+{
+    uint64_t deadline = DEADLINE, before, used;
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    party_stream(&party, peer, 100, 0);
+    do {
+        before = cpu_of(&child);
+        crti_net_wait(party.net, never, NULL, crti_now_ns() + 500 * CRTI_MS);
+        used = cpu_of(&child) - before;
+    } while (used > IDLE_NS && crti_now_ns() < deadline);
+    assert_true(used <= IDLE_NS);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+/* ---------------------------------------------------------------- start and end */
+
+static void the_same_process_id_twice_is_refused(void **state)
+{
+    fixture_t f;
+    party_t party;
+    crti_net_t *net = NULL;
+    crti_net_config_t config = {.incarnation = 1};
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    config.run_dir = f.dir;
+    config.process = crti_net_address(party.net)->process;
+    assert_int_equal(crti_net_new(&config, &net), CRT_ERR_EXISTS);
+    assert_null(net);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+static void a_run_directory_that_is_too_long_is_named(void **state)
+{
+    char dir[200];
+    crti_net_t *net = NULL;
+    crti_net_config_t config = {.run_dir = dir, .incarnation = 1};
+
+    memset(dir, 'x', sizeof(dir) - 1);
+    dir[0] = '/';
+    dir[sizeof(dir) - 1] = '\0';
+    assert_int_equal(crti_net_new(&config, &net), CRT_ERR_INVALID);
+    assert_non_null(strstr(crt_error_detail(), "CRT_RUN_DIR"));
+}
+
+static void a_port_range_without_a_free_port_is_named(void **state)
+{
+    fixture_t f;
+    party_t party;
+    crti_net_t *net = NULL;
+    crti_net_config_t config = {.process = {1, 1}, .ip = "127.0.0.1"};
+    unsigned port;
+
+    fixture_init(&f);
+    party_start(&f, true, 0, &party);
+    port = (unsigned)atoi(strchr(crti_net_address(party.net)->tcp, ':') + 1);
+    config.run_dir = f.dir;
+    config.cluster_key = f.key;
+    config.port_low = config.port_high = (uint16_t)port;
+    assert_int_equal(crti_net_new(&config, &net), CRT_ERR_IO);
+    assert_non_null(strstr(crt_error_detail(), "no free port"));
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+/* libzmq would abort the process. */
+static void too_few_files_are_an_error_that_says_so(void **state)
+{
+    crti_net_config_t config = {.process = {1, 1}, .ip = "127.0.0.1"};
+    struct rlimit before, few;
+    crti_net_t *net = NULL;
+    crt_status_t status = CRT_ERR_IO;
+    fixture_t f;
+    int refused = 0;
+
+    fixture_init(&f);
+    config.run_dir = f.dir;
+    config.cluster_key = f.key;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    for (few.rlim_cur = 3; status != CRT_OK; few.rlim_cur++) {
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        status = crti_net_new(&config, &net);
+        assert_true(status == CRT_OK || status == CRT_ERR_IO);
+        refused += status == CRT_ERR_IO;
+    }
+    assert_true(refused > 10);
+    crti_net_free(net);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    fixture_fini(&f);
+}
+
+static void a_hundred_starts_leave_nothing_behind(void **state)
+{
+    fixture_t f;
+    party_t party;
+    int before = 0;
+
+    fixture_init(&f);
+    for (int i = 0; i < 100; i++) {
+        party_start(&f, i % 2 == 0, 0, &party);
+        party_stop(&party);
+        if (i == 0)
+            before = open_files();
+    }
+    assert_int_equal(open_files(), before);
+    fixture_fini(&f);
+}
+
+static void a_forked_child_s_end_costs_the_parent_nothing(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    pid_t pid;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    party_send(&party, peer, 'e', "x", 1);
+    party_wait_count(&party, 1);
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        crti_net_free(party.net);
+        _exit(crti_net_pid(party.net) == getpid() ? 1 : 0);
+    }
+    child_stop(&(child_t){.pid = pid, .lifeline = dup(0)});
+    party_send(&party, peer, 'e', "x", 1);
+    party_wait_count(&party, 2);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_threads_wait_and_each_gets_its_answer),
+        cmocka_unit_test(a_wait_without_an_answer_times_out),
+        cmocka_unit_test(wake_reaches_the_token_holder_and_the_others),
+        cmocka_unit_test(a_signal_interrupts_every_wait_of_its_thread),
+        cmocka_unit_test(further_descriptors_are_served_by_whoever_waits),
+        cmocka_unit_test(an_idle_process_with_sessions_uses_no_processor_time),
+        cmocka_unit_test(the_same_process_id_twice_is_refused),
+        cmocka_unit_test(a_run_directory_that_is_too_long_is_named),
+        cmocka_unit_test(a_port_range_without_a_free_port_is_named),
+        cmocka_unit_test(too_few_files_are_an_error_that_says_so),
+        cmocka_unit_test(a_hundred_starts_leave_nothing_behind),
+        cmocka_unit_test(a_forked_child_s_end_costs_the_parent_nothing),
+    };
+
+    return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}
