@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Check: the invariants of docs/design/store.md, one function for each table.
+ *
+ * Where it sits
+ *     tests, debugging -> [ store/check.c ] -> every table, reading only
+ * Threads
+ *     Nobody may be inside a call: nothing is locked here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/store/space.h"
+
+/* What is known of each page that starts a run. */
+struct page_facts {
+    uint64_t used;   /* slab: units that something refers to; object: 1 */
+    uint32_t listed; /* how many lists have it */
+    uint32_t entries_index;
+};
+
+struct checker {
+    crti_store_t *store;
+    struct page_facts *pages;
+    uint32_t *pins; /* by entry slab and unit: pin units that name it */
+    uint32_t slabs, entry_slabs;
+    uint32_t free_runs;
+    uint64_t free_pages;
+};
+
+static crt_status_t broken(const char *what, uint64_t where)
+{
+    return crt_raise(CRT_ERR_CORRUPT, "object store: %s (%llu)", what,
+                     (unsigned long long)where);
+}
+
+static uint64_t used_units(uint64_t run, uint64_t bits)
+{
+    unsigned units = crti_slab_units(crti_run_class(run), crti_run_length(run));
+
+    return ~bits & (units == 64 ? ~0ull : (1ull << units) - 1);
+}
+
+static crt_status_t check_locks(struct checker *c)
+{
+    crti_store_t *store = c->store;
+
+    if (atomic_load(&store->header->heap.lock) != 0)
+        return broken("the heap's lock is held", atomic_load(&store->header->heap.lock));
+    for (unsigned i = 0; i < store->geometry.slot_count; i++) {
+        const crti_slot_t *slot = crti_slot(store, i);
+
+        if (atomic_load(&slot->lock) != 0)
+            return broken("a slot's lock is held", i);
+        if (crti_read(&slot->log_count) != 0)
+            return broken("a transaction was left behind in slot", i);
+        for (unsigned k = 0; k < CRTI_TX_LOCKS; k++)
+            if (crti_read(&slot->held[k]) != 0)
+                return broken("a lock is still listed in slot", i);
+    }
+    return CRT_OK;
+}
+
+static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
+{
+    crti_store_t *store = c->store;
+    const crti_heap_t *heap = &store->header->heap;
+    uint64_t run = crti_read(&crti_page(store, page)->run);
+    crti_page_kind_t kind = crti_run_kind(run);
+    uint32_t length = crti_run_length(run);
+    uint64_t end;
+
+    if (kind != CRTI_PAGE_FREE && kind != CRTI_PAGE_OBJECT && kind != CRTI_PAGE_SLAB)
+        return broken("no run starts where one ended, page", page);
+    if (length == 0 || length > store->geometry.page_count - page + 1)
+        return broken("a run is too long, page", page);
+    end = crti_read(&crti_page(store, page + length - 1)->run);
+    if (length > 1 &&
+        (crti_run_length(end) != length ||
+         crti_run_kind(end) !=
+             (kind == CRTI_PAGE_FREE ? CRTI_PAGE_FREE_END : CRTI_PAGE_USED_END)))
+        return broken("the ends of a run differ, page", page);
+    if (kind == CRTI_PAGE_FREE && *was_free)
+        return broken("two free runs touch at page", page);
+    if (kind != CRTI_PAGE_FREE && page + length - 1 > crti_read(&heap->high_water) &&
+        page < crti_read(&heap->low_water))
+        return broken("a used page lies between the water marks", page);
+    if (page < crti_read(&heap->floor) && page + length > crti_read(&heap->floor))
+        return broken("the slab zone starts within a run, page", page);
+    *was_free = kind == CRTI_PAGE_FREE;
+    c->free_runs += *was_free;
+    c->free_pages += *was_free ? length : 0;
+    if (kind == CRTI_PAGE_SLAB) {
+        if (crti_run_class(run) >= CRTI_CLASSES || !crti_slot(store, crti_run_slot(run)))
+            return broken("a slab has no class or slot, page", page);
+        c->slabs++;
+        if (crti_run_class(run) == CRTI_CLASS_ENTRY)
+            c->pages[page].entries_index = c->entry_slabs++;
+    }
+    return CRT_OK;
+}
+
+static crt_status_t check_runs(struct checker *c)
+{
+    uint64_t page = 1;
+    bool was_free = false;
+    crt_status_t status = CRT_OK;
+
+    while (page <= c->store->geometry.page_count && status == CRT_OK) {
+        status = check_run(c, page, &was_free);
+        page += crti_run_length(crti_read(&crti_page(c->store, page)->run));
+    }
+    if (status == CRT_OK &&
+        c->free_pages != crti_read(&c->store->header->heap.pages_free))
+        return broken("the number of free pages is wrong by the runs", c->free_pages);
+    return status;
+}
+
+/* One doubly linked list; `fits` looks at each member. */
+static crt_status_t check_list(struct checker *c, const crti_list_t *list,
+                               crti_chain_t chain,
+                               bool (*fits)(uint64_t run, uint64_t bits, uint64_t what),
+                               uint64_t what, uint32_t *count)
+{
+    uint32_t before = 0;
+    uint64_t page = crti_read(&list->head);
+
+    while (page != 0) {
+        const crti_page_t *p = crti_page_at(c->store, page);
+        uint64_t links;
+
+        if (!p)
+            return broken("a list leads outside the pages", page);
+        links = crti_read(chain == CRTI_CHAIN_LINKS ? &p->links : &p->more);
+        if (links >> 32 != before)
+            return broken("a list's way back is wrong at page", page);
+        if (!fits(crti_read(&p->run), crti_read(&p->bits), what))
+            return broken("a page is in the wrong list, page", page);
+        if (chain == CRTI_CHAIN_LINKS && c->pages[page].listed++ != 0)
+            return broken("a page is in two lists, page", page);
+        ++*count;
+        before = (uint32_t)page;
+        page = (uint32_t)links;
+    }
+    return CRT_OK;
+}
+
+static bool fits_bin(uint64_t run, uint64_t bits, uint64_t bin)
+{
+    return crti_run_kind(run) == CRTI_PAGE_FREE &&
+           crti_heap_bin(crti_run_length(run)) == bin;
+}
+
+static bool fits_entries(uint64_t run, uint64_t bits, uint64_t what)
+{
+    return crti_run_kind(run) == CRTI_PAGE_SLAB &&
+           crti_run_class(run) == CRTI_CLASS_ENTRY;
+}
+
+/* `what`: 1 bit partial, then slot, then class. */
+static bool fits_slab(uint64_t run, uint64_t bits, uint64_t what)
+{
+    return crti_run_kind(run) == CRTI_PAGE_SLAB && crti_run_class(run) == what >> 17 &&
+           crti_run_slot(run) == (what >> 1 & 0xffff) && (bits != 0) == (what & 1);
+}
+
+static crt_status_t check_bins(struct checker *c)
+{
+    const crti_heap_t *heap = &c->store->header->heap;
+    uint32_t runs = 0;
+    crt_status_t status = CRT_OK;
+
+    for (unsigned bin = 0; bin < CRTI_HEAP_BINS && status == CRT_OK; bin++) {
+        bool marked = crti_read(&heap->map[bin / 64]) >> (bin % 64) & 1;
+
+        if (marked != (crti_read(&heap->bins[bin].head) != 0))
+            return broken("the map of bins is wrong at bin", bin);
+        status = check_list(c, &heap->bins[bin], CRTI_CHAIN_LINKS, fits_bin, bin, &runs);
+    }
+    if (status == CRT_OK && runs != c->free_runs)
+        return broken("free runs are in no bin; in bins are", runs);
+    return status;
+}
+
+static crt_status_t check_slabs(struct checker *c)
+{
+    const crti_heap_t *heap = &c->store->header->heap;
+    uint32_t slabs = 0, entry_slabs = 0;
+    crt_status_t status = CRT_OK;
+
+    for (uint64_t i = 0; i < c->store->geometry.slot_count && status == CRT_OK; i++) {
+        const crti_slot_t *slot = crti_slot(c->store, (unsigned)i);
+
+        for (uint64_t class = 0; class < CRTI_CLASSES && status == CRT_OK; class ++) {
+            uint64_t what = class << 17 | i << 1;
+
+            status = check_list(c, &slot->slabs[class].partial, CRTI_CHAIN_LINKS,
+                                fits_slab, what | 1, &slabs);
+            if (status == CRT_OK)
+                status = check_list(c, &slot->slabs[class].full, CRTI_CHAIN_LINKS,
+                                    fits_slab, what, &slabs);
+        }
+    }
+    if (status == CRT_OK && slabs != c->slabs)
+        return broken("slabs are in no list; in lists are", slabs);
+    if (status == CRT_OK)
+        status = check_list(c, &heap->entry_list, CRTI_CHAIN_MORE, fits_entries, 0,
+                            &entry_slabs);
+    if (status == CRT_OK &&
+        (entry_slabs != c->entry_slabs || entry_slabs != crti_read(&heap->entry_slabs)))
+        return broken("the list of entry slabs has", entry_slabs);
+    return status;
+}
+
+/* Counts for each entry the pin units that name it. */
+static crt_status_t count_pins(struct checker *c, uint64_t page)
+{
+    uint64_t run = crti_read(&crti_page(c->store, page)->run);
+    uint64_t used = used_units(run, crti_read(&crti_page(c->store, page)->bits));
+
+    if (used != 0 &&
+        atomic_load(&crti_slot(c->store, crti_run_slot(run))->state) != CRTI_SLOT_LIVE)
+        return broken("a dead process has pins, slot", crti_run_slot(run));
+    for (; used != 0; used &= used - 1) {
+        uint64_t ref = page << 6 | (unsigned)__builtin_ctzll(used), entry;
+        const crti_pin_t *pin = crti_slab_unit(c->store, ref, CRTI_CLASS_PIN, NULL);
+
+        entry = pin ? crti_read(&pin->entry) : 0;
+        if (!crti_slab_unit(c->store, entry, CRTI_CLASS_ENTRY, NULL))
+            return broken("a pin names no entry", ref);
+        c->pins[c->pages[entry >> 6].entries_index * 64 + (entry & 63)]++;
+    }
+    return CRT_OK;
+}
+
+static crt_status_t check_entry(struct checker *c, const crti_bucket_t *bucket,
+                                uint64_t ref, const crti_entry_t *entry)
+{
+    crti_store_t *store = c->store;
+    uint64_t state = crti_read(&entry->state), place = crti_read(&entry->place), offset,
+             size;
+    bool is_writing = crti_state_of(state) == CRTI_ENTRY_WRITING ||
+                      crti_state_of(state) == CRTI_ENTRY_UNWANTED;
+    struct page_facts *facts = &c->pages[ref >> 6];
+
+    if (facts->used >> (ref & 63) & 1)
+        return broken("an entry is in two chains", ref);
+    facts->used |= 1ull << (ref & 63);
+    if (crti_table_bucket(store, crti_entry_id(entry)) != bucket)
+        return broken("an entry is in another id's chain", ref);
+    if (crti_state_of(state) == CRTI_ENTRY_GONE ||
+        crti_state_of(state) >= CRTI_ENTRY_STATES)
+        return broken("an entry has no state", ref);
+    if (crti_state_pins(state) != c->pins[facts->entries_index * 64 + (ref & 63)])
+        return broken("an entry's pins are not those of the processes", ref);
+    if (crti_state_of(state) == CRTI_ENTRY_DOOMED && crti_state_pins(state) == 0)
+        return broken("a freed object was not taken away", ref);
+    if (is_writing &&
+        atomic_load(&crti_slot(store, crti_state_slot(state))->state) != CRTI_SLOT_LIVE)
+        return broken("a dead process is writing, slot", crti_state_slot(state));
+    if (crti_table_place(store, entry, &offset, &size) != CRT_OK)
+        return CRT_ERR_CORRUPT;
+    facts = &c->pages[place >> 32];
+    if (facts->used >> (place & 63) & 1)
+        return broken("two objects share memory", place);
+    facts->used |= 1ull << (place & 63);
+    return CRT_OK;
+}
+
+static crt_status_t check_chains(struct checker *c)
+{
+    crti_store_t *store = c->store;
+    const crti_bucket_t *bucket =
+        (crti_bucket_t *)(store->base + store->geometry.buckets_offset);
+    crt_status_t status = CRT_OK;
+
+    for (uint64_t i = 0; i < store->geometry.bucket_count; i++, bucket++) {
+        uint64_t ref = crti_read(&bucket->head);
+
+        if (atomic_load(&bucket->lock) != 0)
+            return broken("a bucket's lock is held", i);
+        while (ref != 0 && status == CRT_OK) {
+            const crti_entry_t *entry =
+                crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, NULL);
+
+            if (!entry)
+                return broken("a chain leads to no entry", ref);
+            status = check_entry(c, bucket, ref, entry);
+            ref = crti_read(&entry->next);
+        }
+    }
+    return status;
+}
+
+/* Everything that is taken is taken for something. */
+static crt_status_t check_uses(struct checker *c)
+{
+    for (uint64_t page = 1; page <= c->store->geometry.page_count;) {
+        const crti_page_t *p = crti_page(c->store, page);
+        uint64_t run = crti_read(&p->run);
+
+        if (crti_run_kind(run) == CRTI_PAGE_OBJECT && c->pages[page].used != 1)
+            return broken("pages belong to no object, page", page);
+        if (crti_run_kind(run) == CRTI_PAGE_SLAB &&
+            crti_run_class(run) != CRTI_CLASS_PIN &&
+            c->pages[page].used != used_units(run, crti_read(&p->bits)))
+            return broken("units belong to no object, page", page);
+        page += crti_run_length(run);
+    }
+    return CRT_OK;
+}
+
+static crt_status_t check_pins(struct checker *c)
+{
+    crt_status_t status = CRT_OK;
+
+    for (uint64_t page = 1; page <= c->store->geometry.page_count && status == CRT_OK;) {
+        uint64_t run = crti_read(&crti_page(c->store, page)->run);
+
+        if (crti_run_kind(run) == CRTI_PAGE_SLAB && crti_run_class(run) == CRTI_CLASS_PIN)
+            status = count_pins(c, page);
+        page += crti_run_length(run);
+    }
+    return status;
+}
+
+crt_status_t crti_store_check(crti_store_t *store)
+{
+    struct checker c = {.store = store};
+    crt_status_t status;
+
+    c.pages = calloc(store->geometry.page_count + 2ull, sizeof(*c.pages));
+    if (!c.pages)
+        return crt_raise(CRT_ERR_NO_MEMORY, "object store: check of %u pages",
+                         store->geometry.page_count);
+    pthread_mutex_lock(&store->mutex);
+    status = check_locks(&c);
+    if (status == CRT_OK)
+        status = check_runs(&c);
+    if (status == CRT_OK)
+        status = check_bins(&c);
+    if (status == CRT_OK)
+        status = check_slabs(&c);
+    if (status == CRT_OK) {
+        c.pins = calloc(c.entry_slabs * 64ull + 1, sizeof(*c.pins));
+        status = c.pins ? check_pins(&c) : broken("no memory to check", c.entry_slabs);
+    }
+    if (status == CRT_OK)
+        status = check_chains(&c);
+    if (status == CRT_OK)
+        status = check_uses(&c);
+    pthread_mutex_unlock(&store->mutex);
+    free(c.pins);
+    free(c.pages);
+    return status;
+}

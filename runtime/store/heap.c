@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heap: allocation of page runs. The header has the idea.
+ *
+ * Where it sits
+ *     table.c, slab.c -> [ store/heap.c ] -> transaction.c
+ * Threads
+ *     The heap's lock covers bins, `run` of every page, and links of free runs.
+ * Invariants
+ *     Runs cover all pages without gap or overlap. A free run is in the bin of its length. No
+ *     two free runs touch. pages_free is the sum of the free runs. `floor` is where a run ends.
+ * Which run
+ *     First one of the request's own bin that fits (a short look), then the first run of the
+ *     next bin that has any: the smallest classes first, so that warm holes are used before the
+ *     untouched end of the arena, and a freed 100 MB hole serves the next 100 MB exactly.
+ *     Slabs go to the other end: a small hole, or the pages below the slab zone, which grows down
+ *     from the end of the arena. In between large objects each would split a hole for as long
+ *     as one small object lives.
+ */
+#include "runtime/store/heap.h"
+
+#define SMALL_HOLE 64 /* pages; larger holes are kept for objects */
+#define SHORT_LOOK                                                                       \
+    32 /* runs tried in the request's own bin before larger bins are used */
+
+static crti_word_t *chain_word(crti_page_t *page, crti_chain_t chain)
+{
+    return chain == CRTI_CHAIN_LINKS ? &page->links : &page->more;
+}
+
+crt_status_t crti_list_push(crti_store_t *store, crti_list_t *list, crti_chain_t chain,
+                            uint32_t page)
+{
+    uint64_t first = crti_read(&list->head);
+    crti_page_t *next = crti_page_at(store, first);
+
+    if (first != 0) {
+        crti_word_t *word;
+
+        if (!next)
+            return crti_tx_damaged(store, "a list starts outside the pages", first);
+        word = chain_word(next, chain);
+        crti_tx_set(store, word, crti_pack(page, (uint32_t)crti_read(word)));
+    }
+    crti_tx_set(store, chain_word(crti_page(store, page), chain),
+                crti_pack(0, (uint32_t)first));
+    crti_tx_set(store, &list->head, page);
+    return CRT_OK;
+}
+
+crt_status_t crti_list_unlink(crti_store_t *store, crti_list_t *list, crti_chain_t chain,
+                              uint32_t page)
+{
+    uint64_t links = crti_read(chain_word(crti_page(store, page), chain));
+    uint32_t prev = links >> 32, next = (uint32_t)links;
+    crti_page_t *p = crti_page_at(store, prev), *n = crti_page_at(store, next);
+    crti_word_t *word;
+
+    if ((prev != 0 && !p) || (next != 0 && !n))
+        return crti_tx_damaged(store, "a list leads outside the pages", links);
+    if (p) {
+        word = chain_word(p, chain);
+        if ((uint32_t)crti_read(word) != page)
+            return crti_tx_damaged(store, "a list is broken at page", page);
+        crti_tx_set(store, word, crti_pack(crti_read(word) >> 32, next));
+    } else {
+        if (crti_read(&list->head) != page)
+            return crti_tx_damaged(store, "a list lost its first page", page);
+        crti_tx_set(store, &list->head, next);
+    }
+    if (n) {
+        word = chain_word(n, chain);
+        crti_tx_set(store, word, crti_pack(prev, (uint32_t)crti_read(word)));
+    }
+    return CRT_OK;
+}
+
+unsigned crti_heap_bin(uint32_t pages)
+{
+    unsigned log2;
+
+    if (pages < 8)
+        return pages;
+    log2 = 31u - (unsigned)__builtin_clz(pages);
+    return (log2 - 2) * 8 + (pages >> (log2 - 3) & 7);
+}
+
+/* Both ends of a run. */
+static void tag(crti_store_t *store, uint32_t page, uint64_t run)
+{
+    uint32_t length = crti_run_length(run);
+    bool is_free = crti_run_kind(run) == CRTI_PAGE_FREE;
+
+    crti_tx_set(store, &crti_page(store, page)->run, run);
+    if (length > 1)
+        crti_tx_set(store, &crti_page(store, page + length - 1)->run,
+                    crti_run_word(is_free ? CRTI_PAGE_FREE_END : CRTI_PAGE_USED_END, 0, 0,
+                                  length));
+}
+
+static crt_status_t push_free(crti_store_t *store, uint32_t page, uint32_t length)
+{
+    crti_heap_t *heap = &store->header->heap;
+    unsigned bin = crti_heap_bin(length);
+    crti_word_t *map = &heap->map[bin / 64];
+    uint64_t floor = crti_read(&heap->floor);
+
+    tag(store, page, crti_run_word(CRTI_PAGE_FREE, 0, 0, length));
+    if (page <= floor && floor < page + length)
+        crti_tx_set(store, &heap->floor, page + length); /* the slab zone got smaller */
+    if (!(crti_read(map) >> (bin % 64) & 1))
+        crti_tx_set(store, map, crti_read(map) | 1ull << (bin % 64));
+    return crti_list_push(store, &heap->bins[bin], CRTI_CHAIN_LINKS, page);
+}
+
+/* A free run leaves its bin. Its length is checked here against the end of the arena. */
+static crt_status_t pull_free(crti_store_t *store, uint32_t page, uint32_t *length_out)
+{
+    crti_heap_t *heap = &store->header->heap;
+    uint64_t run = crti_read(&crti_page(store, page)->run);
+    uint32_t length = crti_run_length(run);
+    unsigned bin = crti_heap_bin(length);
+    crti_word_t *map = &heap->map[bin / 64];
+    crt_status_t status;
+
+    if (crti_run_kind(run) != CRTI_PAGE_FREE || length == 0 ||
+        length > store->geometry.page_count - page + 1)
+        return crti_tx_damaged(store, "a free run is none, at page", page);
+    status = crti_list_unlink(store, &heap->bins[bin], CRTI_CHAIN_LINKS, page);
+    if (status != CRT_OK)
+        return status;
+    if (crti_read(&heap->bins[bin].head) == 0)
+        crti_tx_set(store, map, crti_read(map) & ~(1ull << (bin % 64)));
+    *length_out = length;
+    return CRT_OK;
+}
+
+/* The first of at most `steps` runs of a bin that has `pages`; 0 when none. */
+static crt_status_t look(crti_store_t *store, unsigned bin, uint32_t pages,
+                         uint32_t steps, uint32_t *page_out)
+{
+    uint64_t page = crti_read(&store->header->heap.bins[bin].head);
+
+    *page_out = 0;
+    while (page != 0 && steps-- > 0) {
+        const crti_page_t *p = crti_page_at(store, page);
+
+        if (!p)
+            return crti_tx_damaged(store, "a bin leads outside the pages", page);
+        if (crti_run_length(crti_read(&p->run)) >= pages) {
+            *page_out = (uint32_t)page;
+            return CRT_OK;
+        }
+        page = (uint32_t)crti_read(&p->links);
+    }
+    return CRT_OK;
+}
+
+/* The first bin above `bin` that has a run; CRTI_HEAP_BINS when none. */
+static unsigned next_bin(const crti_heap_t *heap, unsigned bin)
+{
+    unsigned word = ++bin / 64;
+    uint64_t map;
+
+    if (bin >= CRTI_HEAP_BINS)
+        return CRTI_HEAP_BINS;
+    map = crti_read(&heap->map[word]) & ~0ull << (bin % 64);
+    while (map == 0) {
+        if (++word == CRTI_HEAP_BINS / 64)
+            return CRTI_HEAP_BINS;
+        map = crti_read(&heap->map[word]);
+    }
+    return word * 64 + (unsigned)__builtin_ctzll(map);
+}
+
+crt_status_t crti_heap_find(crti_store_t *store, uint32_t pages, uint32_t *page_out)
+{
+    unsigned own = crti_heap_bin(pages), larger;
+    crt_status_t status = crti_tx_lock(store, &store->header->heap.lock);
+
+    if (status != CRT_OK)
+        return status;
+    status = look(store, own, pages, SHORT_LOOK, page_out);
+    if (status != CRT_OK || *page_out != 0)
+        return status;
+    larger = next_bin(&store->header->heap, own);
+    if (larger < CRTI_HEAP_BINS)
+        return look(store, larger, pages, 1, page_out);
+    return look(store, own, pages, store->geometry.page_count, page_out);
+}
+
+/* The free run that ends just before `page`: moves `page` to its start and gives its length,
+ * which is 0 when there is none. */
+static crt_status_t find_before(crti_store_t *store, uint32_t *page, uint32_t *length_out)
+{
+    uint64_t end = crti_read(&crti_page(store, *page - 1)->run);
+    uint32_t length = crti_run_length(end);
+
+    *length_out = 0;
+    if (crti_run_kind(end) == CRTI_PAGE_FREE)
+        length = 1;
+    else if (crti_run_kind(end) != CRTI_PAGE_FREE_END)
+        return CRT_OK;
+    if (length == 0 || length >= *page ||
+        crti_read(&crti_page(store, *page - length)->run) !=
+            crti_run_word(CRTI_PAGE_FREE, 0, 0, length))
+        return crti_tx_damaged(store, "the ends of a run differ, before page", *page);
+    *page -= length;
+    *length_out = length;
+    return CRT_OK;
+}
+
+/* Takes `pages` from one end of a free run. */
+static crt_status_t carve(crti_store_t *store, uint32_t run, uint32_t pages,
+                          bool from_end, uint32_t *page_out)
+{
+    uint32_t length = 0, rest;
+    crt_status_t status = pull_free(store, run, &length);
+
+    if (status != CRT_OK)
+        return status;
+    if (length < pages)
+        return crti_tx_damaged(store, "a run is in the wrong bin, at page", run);
+    rest = length - pages;
+    *page_out = from_end ? run + rest : run;
+    return rest > 0 ? push_free(store, from_end ? run : run + pages, rest) : CRT_OK;
+}
+
+/* A run for a slab: a small hole, else the next pages below the slab zone. *page_out is 0 when
+ * there is neither. */
+static crt_status_t alloc_in_zone(crti_store_t *store, uint32_t pages, uint32_t *page_out)
+{
+    crti_heap_t *heap = &store->header->heap;
+    uint64_t floor = crti_read(&heap->floor);
+    uint32_t hole = 0, run, length = 0;
+    unsigned bin = crti_heap_bin(pages);
+    crt_status_t status = look(store, bin, pages, SHORT_LOOK, &hole);
+
+    *page_out = 0;
+    if (status == CRT_OK && hole == 0) {
+        bin = next_bin(heap, bin);
+        if (bin <= crti_heap_bin(SMALL_HOLE))
+            status = look(store, bin, pages, 1, &hole);
+    }
+    if (status != CRT_OK || hole != 0)
+        return status == CRT_OK ? carve(store, hole, pages, false, page_out) : status;
+    if (floor < 2 || floor > store->geometry.page_count + 1)
+        return crti_tx_damaged(store, "the slab zone starts outside the pages, at",
+                               floor);
+    run = (uint32_t)floor;
+    status = find_before(store, &run, &length);
+    if (status != CRT_OK || length < pages)
+        return status;
+    status = carve(store, run, pages, true, page_out);
+    crti_tx_set(store, &heap->floor, *page_out);
+    if (*page_out < crti_read(&heap->low_water))
+        crti_tx_set(store, &heap->low_water, *page_out);
+    return status;
+}
+
+static crt_status_t alloc_anywhere(crti_store_t *store, uint32_t pages,
+                                   uint32_t *page_out)
+{
+    uint32_t run = 0;
+    crt_status_t status = crti_heap_find(store, pages, &run);
+
+    if (status != CRT_OK)
+        return status;
+    return run == 0 ? CRT_ERR_STORE_FULL : carve(store, run, pages, false, page_out);
+}
+
+crt_status_t crti_heap_alloc(crti_store_t *store, uint32_t pages, crti_page_kind_t kind,
+                             unsigned class, unsigned slot, bool for_pins,
+                             uint32_t *page_out)
+{
+    crti_heap_t *heap = &store->header->heap;
+    uint32_t page = 0;
+    uint64_t pages_free;
+    crt_status_t status = crti_tx_lock(store, &heap->lock);
+
+    if (status != CRT_OK)
+        return status;
+    pages_free = crti_read(&heap->pages_free);
+    if (pages_free < (uint64_t)pages + (for_pins ? 0 : store->geometry.reserve))
+        return CRT_ERR_STORE_FULL; /* the caller knows what it was for */
+    if (kind == CRTI_PAGE_SLAB)
+        status = alloc_in_zone(store, pages, &page);
+    if (status == CRT_OK && page == 0)
+        status = alloc_anywhere(store, pages, &page);
+    if (status != CRT_OK)
+        return status;
+    tag(store, page, crti_run_word(kind, class, slot, pages));
+    crti_tx_set(store, &heap->pages_free, pages_free - pages);
+    if (page < crti_read(&heap->low_water) &&
+        page + pages - 1 > crti_read(&heap->high_water))
+        crti_tx_set(store, &heap->high_water, page + pages - 1);
+    *page_out = page;
+    return CRT_OK;
+}
+
+crt_status_t crti_heap_free(crti_store_t *store, uint32_t page)
+{
+    crti_heap_t *heap = &store->header->heap;
+    crt_status_t status = crti_tx_lock(store, &heap->lock);
+    uint64_t run = crti_read(&crti_page(store, page)->run);
+    uint32_t length = crti_run_length(run), after = 0, before = 0;
+
+    if (status != CRT_OK)
+        return status;
+    if ((crti_run_kind(run) != CRTI_PAGE_OBJECT &&
+         crti_run_kind(run) != CRTI_PAGE_SLAB) ||
+        length == 0 || length > store->geometry.page_count - page + 1)
+        return crti_tx_damaged(store, "freed pages are not in use, at", page);
+    crti_tx_set(store, &heap->pages_free, crti_read(&heap->pages_free) + length);
+    if (crti_run_kind(crti_read(&crti_page(store, page + length)->run)) ==
+        CRTI_PAGE_FREE) {
+        status = pull_free(store, page + length, &after);
+        length += after;
+    }
+    if (status == CRT_OK)
+        status = find_before(store, &page, &before);
+    if (status == CRT_OK && before > 0)
+        status = pull_free(store, page, &before);
+    if (status == CRT_OK)
+        status = push_free(store, page, length + before);
+    store->freed = true;
+    return status;
+}
+
+void crti_heap_format(crti_store_t *store)
+{
+    const uint32_t count = store->geometry.page_count;
+    crti_heap_t *heap = &store->header->heap;
+    const unsigned bin = crti_heap_bin(count);
+
+    crti_write(&crti_page(store, 0)->run, crti_run_word(CRTI_PAGE_GUARD, 0, 0, 1));
+    crti_write(&crti_page(store, count + 1)->run,
+               crti_run_word(CRTI_PAGE_GUARD, 0, 0, 1));
+    crti_write(&crti_page(store, 1)->run, crti_run_word(CRTI_PAGE_FREE, 0, 0, count));
+    crti_write(&crti_page(store, count)->run,
+               crti_run_word(CRTI_PAGE_FREE_END, 0, 0, count));
+    crti_write(&heap->bins[bin].head, 1);
+    crti_write(&heap->map[bin / 64], 1ull << (bin % 64));
+    crti_write(&heap->pages_free, count);
+    crti_write(&heap->floor, count + 1ull);
+    crti_write(&heap->low_water, count + 1ull);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heap: runs of pages, for large objects and for slabs. Called inside a transaction; each
+ * function takes the heap's lock for it.
+ *
+ * Free runs hang in 256 bins by length (exact below 8 pages, then 8 bins per doubling). Both
+ * ends of a run carry its kind and length, so that a freed run finds its neighbours and grows
+ * together with them at once: two free runs never touch.
+ */
+#ifndef CRTI_STORE_HEAP_H
+#define CRTI_STORE_HEAP_H
+
+#include "runtime/store/transaction.h"
+
+/* Lists of pages, linked through `links` (or `more`), doubly so that any page can leave. */
+typedef enum crti_chain { CRTI_CHAIN_LINKS, CRTI_CHAIN_MORE } crti_chain_t;
+crt_status_t crti_list_push(crti_store_t *store, crti_list_t *list, crti_chain_t chain,
+                            uint32_t page);
+crt_status_t crti_list_unlink(crti_store_t *store, crti_list_t *list, crti_chain_t chain,
+                              uint32_t page);
+
+/* Bin of a run of `pages`. */
+unsigned crti_heap_bin(uint32_t pages);
+
+/* Takes a run and gives it kind, class and slot. `for_pins` may use the reserve.
+ * CRT_ERR_STORE_FULL. */
+crt_status_t crti_heap_alloc(crti_store_t *store, uint32_t pages, crti_page_kind_t kind,
+                             unsigned class, unsigned slot, bool for_pins,
+                             uint32_t *page_out);
+
+/* Gives back a run in use. */
+crt_status_t crti_heap_free(crti_store_t *store, uint32_t page);
+
+/* Whether crti_heap_alloc would find `pages` now; *pages_out is a run that fits or 0. */
+crt_status_t crti_heap_find(crti_store_t *store, uint32_t pages, uint32_t *page_out);
+
+/* Lays out the empty heap of a new arena; no other process exists yet. */
+void crti_heap_format(crti_store_t *store);
+
+#endif

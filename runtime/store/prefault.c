@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pre-fault: makes pages ready before anybody writes to them.
+ *
+ * Where it sits
+ *     node daemon -> [ thread in store/prefault.c ] -> pages beyond the water marks
+ *     crti_store_create -> crti_prefault_notice, crti_prefault_block
+ * Threads
+ *     One in the daemon, all signals blocked, low priority. It touches pages only through the
+ *     kernel (MADV_POPULATE_WRITE), which changes no byte.
+ * How far
+ *     As far ahead as was used so far, at least AHEAD_LEAST, at most AHEAD_MOST: a store that is
+ *     hardly used costs hardly any memory. Pages are never given back. Objects grow up from the
+ *     start, slabs down from the end.
+ */
+#include "runtime/store/arena.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/store/futex.h"
+
+#ifndef MADV_POPULATE_WRITE
+#    define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define AHEAD_LEAST  (16u << 20)
+#define ZONE_LEAST   (4u << 20) /* at the end of the arena, where slabs are */
+#define AHEAD_MOST   (512u << 20)
+#define STEP_BYTES   (8u << 20) /* between two looks whether to stop */
+#define BLOCK_BYTES  (1u << 20) /* smaller blocks fault as they are written */
+#define PAUSE_NS     (10 * CRTI_S)
+#define LOW_PRIORITY 10
+
+/* Bytes to have ready when `used` bytes were used from one end. */
+static uint64_t wanted(const crti_store_t *store, uint64_t used, uint64_t least)
+{
+    uint64_t all = (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT;
+    uint64_t ahead = used < least ? least : used > AHEAD_MOST ? AHEAD_MOST : used;
+
+    if (ahead > all / 4)
+        ahead = all / 4;
+    return used + ahead < all ? used + ahead : all;
+}
+
+/* Makes the next piece of one end ready. False when there is nothing to do, or no more can be
+ * done: an old kernel, or no memory, which whoever writes will see. */
+static bool advance(crti_store_t *store, uint64_t goal, uint64_t *ready, bool from_end)
+{
+    uint64_t all = (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT;
+    uint64_t step = goal - *ready;
+    uint8_t *data = store->base + store->geometry.data_offset;
+
+    if (goal <= *ready)
+        return false;
+    if (step > STEP_BYTES)
+        step = STEP_BYTES;
+    data += from_end ? all - *ready - step : *ready;
+    *ready += step;
+    if (madvise(data, step, MADV_POPULATE_WRITE) == 0 || errno == EINTR)
+        return true;
+    *ready = all;
+    return false;
+}
+
+/* High water that will be worth a wake: half of what is ready ahead is used. */
+static uint32_t next_mark(uint64_t used, uint64_t ready)
+{
+    return (uint32_t)((used + (ready - used) / 2) >> CRTI_PAGE_SHIFT);
+}
+
+static void *fault_main(void *arg)
+{
+    crti_store_t *store = arg;
+    crti_header_t *header = store->header;
+    const uint64_t pages = store->geometry.page_count;
+    uint64_t low_ready = 0, high_ready = 0;
+
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOW_PRIORITY);
+    while (!atomic_load(&store->fault_stop)) {
+        uint32_t sequence = atomic_load(&header->fault_sequence);
+        uint64_t high_water = crti_read(&header->heap.high_water);
+        uint64_t low_water = crti_read(&header->heap.low_water);
+        uint64_t low, high;
+
+        if (high_water > pages || low_water > pages + 1)
+            return NULL; /* damaged */
+        low = high_water << CRTI_PAGE_SHIFT;
+        high = (pages + 1 - low_water) << CRTI_PAGE_SHIFT;
+        if (advance(store, wanted(store, high, ZONE_LEAST), &high_ready, true) ||
+            advance(store, wanted(store, low, AHEAD_LEAST), &low_ready, false))
+            continue;
+        atomic_store(&header->fault_mark, next_mark(low, low_ready));
+        atomic_store(&header->fault_zone_mark, next_mark(high, high_ready));
+        crti_futex_wait(&header->fault_sequence, sequence, PAUSE_NS);
+    }
+    return NULL;
+}
+
+crt_status_t crti_prefault_start(crti_store_t *store)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&store->fault_thread, NULL, fault_main, store);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return crt_raise(CRT_ERR_NO_MEMORY, "object store: thread: %s", strerror(error));
+    store->fault_running = true;
+    return CRT_OK;
+}
+
+static void wake(crti_store_t *store)
+{
+    atomic_fetch_add(&store->header->fault_sequence, 1);
+    crti_futex_wake(&store->header->fault_sequence, 1);
+}
+
+void crti_prefault_stop(crti_store_t *store)
+{
+    if (!store->fault_running)
+        return;
+    atomic_store(&store->fault_stop, true);
+    wake(store);
+    pthread_join(store->fault_thread, NULL);
+    store->fault_running = false;
+}
+
+void crti_prefault_notice(crti_store_t *store)
+{
+    crti_header_t *header = store->header;
+    uint64_t low = crti_read(&header->heap.high_water);
+    uint64_t high = store->geometry.page_count + 1 - crti_read(&header->heap.low_water);
+
+    if (low <= atomic_load_explicit(&header->fault_mark, memory_order_relaxed) &&
+        high <= atomic_load_explicit(&header->fault_zone_mark, memory_order_relaxed))
+        return;
+    atomic_store(&header->fault_mark, UINT32_MAX); /* once is enough */
+    atomic_store(&header->fault_zone_mark, UINT32_MAX);
+    wake(store);
+}
+
+crt_status_t crti_prefault_block(crti_store_t *store, void *data, size_t size)
+{
+    uint64_t start =
+        (uint64_t)((uint8_t *)data - store->base) - store->geometry.data_offset;
+    uint64_t first = start / CRTI_HUGE_BYTES, last = (start + size - 1) / CRTI_HUGE_BYTES;
+
+    if (size < BLOCK_BYTES)
+        return CRT_OK;
+    for (uint64_t i = first; i <= last; i++) {
+        uint64_t from = i * CRTI_HUGE_BYTES;
+        uint64_t to = from + CRTI_HUGE_BYTES;
+
+        if (atomic_load_explicit(&store->touched[i], memory_order_relaxed))
+            continue;
+        if (from < start)
+            from = start & ~(uint64_t)(CRTI_PAGE_BYTES - 1);
+        if (to > start + size)
+            to = start + size;
+        if (madvise(store->base + store->geometry.data_offset + from, to - from,
+                    MADV_POPULATE_WRITE) == 0) {
+            if (to - from == CRTI_HUGE_BYTES)
+                atomic_store_explicit(&store->touched[i], 1, memory_order_relaxed);
+        } else if (errno == ENOMEM || errno == EFAULT) {
+            return crt_raise(CRT_ERR_NO_MEMORY,
+                             "this host has no memory for an object of %zu bytes", size);
+        } else {
+            return CRT_OK; /* an old kernel: pages come as they are written */
+        }
+    }
+    return CRT_OK;
+}

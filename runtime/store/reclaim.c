@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reclaim: after the end of a process.
+ *
+ * Where it sits
+ *     node daemon (a pidfd says that a process ended) -> [ store/reclaim.c ] -> table.c, slab.c
+ * Rules
+ *     1. Undo the transaction the process was in, open its locks (transaction.c).
+ *     2. Each used unit of its pin slabs is a pin: take it from its entry.
+ *     3. Each entry in its entry slabs that is being written, by it, goes with its block.
+ *     4. Slabs without used units return to the heap. Slabs with sealed objects stay in the
+ *        slot: its next process allocates from them, and they shrink as objects are freed.
+ *     Every step is a transaction of the daemon's, so each may fail (another process stalls) and
+ *     be repeated (store.c, `later`).
+ * Trust
+ *     The tables may hold anything. What makes no sense is left as it is and counted in the log.
+ */
+#include "runtime/store/reclaim.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+
+struct slabs {
+    uint32_t *pages;
+    size_t count;
+};
+
+/* All slabs of a slot's class: both lists. */
+static crt_status_t list_slabs(crti_store_t *store, crti_slot_t *slot, unsigned class,
+                               struct slabs *slabs_out)
+{
+    CRTI_AUTO(free) uint32_t *partial = NULL, *full = NULL;
+    size_t partial_count = 0, full_count = 0;
+    uint32_t *both;
+    crt_status_t status;
+
+    crti_tx_begin(store);
+    status = crti_tx_lock(store, &slot->lock);
+    if (status == CRT_OK)
+        status = crti_space_slabs(store, &slot->slabs[class].partial, CRTI_CHAIN_LINKS,
+                                  &partial, &partial_count);
+    if (status == CRT_OK)
+        status = crti_space_slabs(store, &slot->slabs[class].full, CRTI_CHAIN_LINKS,
+                                  &full, &full_count);
+    status = crti_tx_end(store, status);
+    if (status != CRT_OK || partial_count + full_count == 0)
+        return status;
+    both = realloc(partial, (partial_count + full_count) * sizeof(*both));
+    if (!both)
+        return crt_raise(CRT_ERR_NO_MEMORY, "object store: list of %zu slabs",
+                         partial_count + full_count);
+    partial = NULL;
+    for (size_t i = 0; i < full_count; i++)
+        both[partial_count + i] = full[i];
+    *slabs_out = (struct slabs){both, partial_count + full_count};
+    return CRT_OK;
+}
+
+static crt_status_t take_pin(crti_store_t *store, uint64_t ref)
+{
+    const crti_pin_t *pin;
+    crti_found_t found;
+    crt_status_t status;
+
+    crti_tx_begin(store);
+    pin = crti_slab_unit(store, ref, CRTI_CLASS_PIN, NULL);
+    if (!pin)
+        return crti_tx_end(store, CRT_OK); /* the unit is free */
+    status = crti_table_at(store, crti_read(&pin->entry), &found);
+    if (status == CRT_OK) {
+        if (!(crti_state_flags(found.state) & CRTI_ENTRY_PRIMARY))
+            crti_write(&found.entry->stamp, crti_now_ns());
+        store->freed = true;
+        status = crti_table_unpin(store, &found);
+    }
+    if (status == CRT_OK)
+        status = crti_slab_free(store, ref);
+    return crti_tx_end(store, status);
+}
+
+static crt_status_t take_unsealed(crti_store_t *store, uint64_t ref, unsigned slot)
+{
+    const crti_entry_t *entry = crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, NULL);
+    crti_found_t found;
+    crt_status_t status;
+
+    if (!entry || (crti_state_of(crti_read(&entry->state)) != CRTI_ENTRY_WRITING &&
+                   crti_state_of(crti_read(&entry->state)) != CRTI_ENTRY_UNWANTED))
+        return CRT_OK;
+    crti_tx_begin(store);
+    status = crti_table_find(store, crti_entry_id(entry), &found);
+    if (status == CRT_OK && found.ref == ref && crti_state_slot(found.state) == slot &&
+        crti_state_of(found.state) != CRTI_ENTRY_SEALED)
+        status = crti_table_remove(store, &found);
+    return crti_tx_end(store, status);
+}
+
+static crt_status_t drop_slab(crti_store_t *store, uint32_t page, unsigned slot,
+                              unsigned class)
+{
+    crt_status_t status;
+
+    crti_tx_begin(store);
+    status = crti_slab_drop(store, page, slot, class);
+    return crti_tx_end(store, status);
+}
+
+/* Applies the rules to one class. Damage is skipped, waiting in vain ends it. */
+static crt_status_t reclaim_class(crti_store_t *store, unsigned index, unsigned class,
+                                  unsigned *damage)
+{
+    struct slabs slabs = {0};
+    crt_status_t status = list_slabs(store, crti_slot(store, index), class, &slabs);
+
+    if (status == CRT_ERR_CORRUPT) {
+        ++*damage;
+        return CRT_OK;
+    }
+    for (size_t i = 0; i < slabs.count && status != CRT_ERR_TIMED_OUT; i++) {
+        uint64_t ref = (uint64_t)slabs.pages[i] << 6;
+
+        for (unsigned unit = 0; unit < 64 && class < CRTI_CLASS_DATA; unit++, ref++) {
+            status = class == CRTI_CLASS_PIN ? take_pin(store, ref)
+                                             : take_unsealed(store, ref, index);
+            *damage += status == CRT_ERR_CORRUPT;
+            if (status == CRT_ERR_TIMED_OUT)
+                break;
+        }
+        if (status != CRT_ERR_TIMED_OUT)
+            status = drop_slab(store, slabs.pages[i], index, class);
+        *damage += status == CRT_ERR_CORRUPT;
+    }
+    free(slabs.pages);
+    return status == CRT_ERR_TIMED_OUT ? status : CRT_OK;
+}
+
+crt_status_t crti_reclaim_slot(crti_store_t *store, unsigned index)
+{
+    crti_slot_t *slot = crti_slot(store, index);
+    unsigned damage = 0;
+    crt_status_t status = CRT_OK;
+
+    /* From now on whoever frees a last unit gives the slab back: none is missed below. */
+    atomic_store(&slot->state, CRTI_SLOT_ENDING);
+    /* Pins first, then entries, then data, whose last units may just have gone. */
+    status = reclaim_class(store, index, CRTI_CLASS_PIN, &damage);
+    for (unsigned class = 0; class < CRTI_CLASSES && status == CRT_OK; class ++)
+        if (class != CRTI_CLASS_PIN)
+            status = reclaim_class(store, index, class, &damage);
+    if (damage > 0)
+        crti_log(CRTI_LOG_DEBUG, "store", "slot %u left %u damaged records", index,
+                 damage);
+    if (status == CRT_ERR_TIMED_OUT)
+        return status;
+    crti_write(&slot->process_high, 0);
+    crti_write(&slot->process_low, 0);
+    atomic_store(&slot->pid, 0);
+    atomic_store(&slot->state, CRTI_SLOT_FREE);
+    crti_tx_wake_creators(store);
+    return CRT_OK;
+}
+
+crt_status_t crti_store_reclaim(crti_store_t *store, unsigned index)
+{
+    const crti_later_t reclaiming = {.what = CRTI_LATER_RECLAIM, .slot = index};
+    crti_slot_t *slot = crti_slot(store, index);
+
+    if (index == 0 || !slot)
+        return crt_raise(CRT_ERR_INVALID, "object store: slot %u of 1 ... %u", index,
+                         store->geometry.slot_count - 1);
+    crti_store_catch_up(store);
+    pthread_mutex_lock(&store->mutex);
+    crti_tx_undo(store, slot);
+    atomic_store(&slot->state, CRTI_SLOT_ENDING);
+    pthread_mutex_unlock(&store->mutex);
+    return crti_store_do(store, &reclaiming);
+}
+
+bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot)
+{
+    const crti_slot_t *s = crti_slot(store, slot);
+
+    return s && atomic_load(&s->state) == CRTI_SLOT_FREE;
+}
+
+static bool is_inside(const crti_slot_t *slot)
+{
+    uint64_t held = 0;
+
+    for (unsigned i = 0; i < CRTI_TX_LOCKS; i++)
+        held |= crti_read(&slot->held[i]);
+    return held != 0 && atomic_load(&slot->state) == CRTI_SLOT_LIVE;
+}
+
+/* Who is at the end of the line: a holder may itself wait for another. NULL: nobody. */
+static const crti_slot_t *find_culprit(const crti_store_t *store, unsigned *index)
+{
+    const crti_slot_t *slot = crti_slot(store, *index);
+
+    if (!slot || !is_inside(slot))
+        return NULL;
+    for (unsigned steps = 0; steps < CRTI_TX_LOCKS; steps++) {
+        unsigned ahead = atomic_load(&slot->waits_for) - 1;
+        const crti_slot_t *other = crti_slot(store, ahead);
+
+        if (!other || !is_inside(other))
+            break;
+        slot = other;
+        *index = ahead;
+    }
+    return *index == store->slot ? NULL : slot;
+}
+
+bool crti_store_stalled(crti_store_t *store, unsigned *slot_out)
+{
+    unsigned index = atomic_load(&store->header->complaint) - 1;
+    const crti_slot_t *slot = find_culprit(store, &index);
+    uint64_t now = crti_now_ns();
+
+    crti_store_catch_up(store);
+    if (!slot) {
+        store->watched = 0;
+        atomic_store(&store->header->complaint, 0);
+        return false;
+    }
+    if (store->watched != index + 1 ||
+        store->watched_sequence != crti_read(&slot->sequence)) {
+        store->watched = index + 1;
+        store->watched_sequence = crti_read(&slot->sequence);
+        store->watched_ns = now;
+        return false;
+    }
+    if (now - store->watched_ns < store->stall_ns)
+        return false;
+    store->watched = 0;
+    atomic_store(&store->header->complaint, 0);
+    *slot_out = index;
+    return true;
+}
+
+static bool belongs_to(void *user, const crti_seen_t *seen)
+{
+    const crti_id_t *owner = user;
+
+    return crti_id_equal(seen->id.owner, *owner) &&
+           (crti_state_of(seen->state) == CRTI_ENTRY_WRITING ||
+            crti_state_of(seen->state) == CRTI_ENTRY_SEALED);
+}
+
+size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner)
+{
+    crti_seen_list_t orphans;
+
+    crti_space_gather(store, belongs_to, &owner, &orphans);
+    for (size_t i = 0; i < orphans.count; i++)
+        crti_store_free(store, orphans.seen[i].id);
+    free(orphans.seen);
+    return orphans.count;
+}

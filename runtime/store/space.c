@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Space: looking at all objects, and making room when there is none.
+ *
+ * Where it sits
+ *     store.c (create on a full store), figures.c, reclaim.c -> [ store/space.c ]
+ *         -> table.c, heap.c
+ * Threads
+ *     Any. Walks copy the list of entry slabs under the heap's lock, then read entries without
+ *     locks: what they see are hints, and each action finds its object again by id.
+ * Sleeping creators
+ *     space_wanted = 1, look for room, sleep on space_sequence. Whoever commits a transaction
+ *     that freed something sees space_wanted after its unlock (a full barrier), clears it,
+ *     counts the sequence up and wakes all. A wake that dies with its process is made up for by
+ *     reclaim and by the slices of the sleep.
+ */
+#include "runtime/store/space.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/store/futex.h"
+
+#define SLEEP_SLICE_NS (100 * CRTI_MS)
+#define EVICT_SHARE    64 /* evict at least that part of the store at once: walks are long */
+
+crt_status_t crti_space_slabs(crti_store_t *store, const crti_list_t *list,
+                              crti_chain_t chain, uint32_t **pages_out, size_t *count_out)
+{
+    CRTI_AUTO(free) uint32_t *pages = NULL;
+    size_t count = 0, room = 0;
+    uint64_t before = 0;
+
+    for (uint64_t page = crti_read(&list->head); page != 0;) {
+        const crti_page_t *p = crti_page_at(store, page);
+        uint64_t links;
+
+        if (!p)
+            return crti_tx_damaged(store, "a list of slabs leaves the pages at", page);
+        links = crti_read(chain == CRTI_CHAIN_LINKS ? &p->links : &p->more);
+        if (links >> 32 != before) /* a list whose ways back are right has no circle */
+            return crti_tx_damaged(store, "a list of slabs is broken at page", page);
+        if (count == room) {
+            uint32_t *more = realloc(pages, (2 * room + 64) * sizeof(*pages));
+
+            if (!more)
+                return crt_raise(CRT_ERR_NO_MEMORY, "object store: list of %zu slabs",
+                                 2 * room + 64);
+            pages = more;
+            room = 2 * room + 64;
+        }
+        pages[count++] = (uint32_t)page;
+        before = page;
+        page = (uint32_t)links;
+    }
+    *pages_out = CRTI_TAKE(pages);
+    *count_out = count;
+    return CRT_OK;
+}
+
+static void look_at_slab(crti_store_t *store, uint32_t page,
+                         void (*look)(void *user, const crti_seen_t *seen), void *user)
+{
+    for (uint64_t unit = 0; unit < CRTI_PAGE_BYTES / CRTI_RECORD_BYTES; unit++) {
+        uint64_t ref = (uint64_t)page << 6 | unit;
+        const crti_entry_t *entry = crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, NULL);
+        crti_seen_t seen;
+
+        if (!entry)
+            continue;
+        seen = (crti_seen_t){crti_entry_id(entry), crti_read(&entry->size),
+                             crti_read(&entry->state), crti_read(&entry->stamp)};
+        if (crti_state_of(seen.state) != CRTI_ENTRY_GONE &&
+            crti_state_of(seen.state) < CRTI_ENTRY_STATES)
+            look(user, &seen);
+    }
+}
+
+crt_status_t crti_space_walk(crti_store_t *store,
+                             void (*look)(void *user, const crti_seen_t *seen),
+                             void *user)
+{
+    CRTI_AUTO(free) uint32_t *pages = NULL;
+    crti_heap_t *heap = &store->header->heap;
+    size_t count = 0;
+    crt_status_t status;
+
+    crti_tx_begin(store);
+    status = crti_tx_lock(store, &heap->lock);
+    if (status == CRT_OK)
+        status =
+            crti_space_slabs(store, &heap->entry_list, CRTI_CHAIN_MORE, &pages, &count);
+    status = crti_tx_end(store, status);
+    for (size_t i = 0; status == CRT_OK && i < count; i++)
+        look_at_slab(store, pages[i], look, user);
+    return status;
+}
+
+struct gathering {
+    crti_seen_list_t *list;
+    bool (*wanted)(void *user, const crti_seen_t *seen);
+    void *user;
+};
+
+static void gather(void *user, const crti_seen_t *seen)
+{
+    struct gathering *g = user;
+    crti_seen_list_t *list = g->list;
+
+    if (!g->wanted(g->user, seen))
+        return;
+    if (list->count == list->room) {
+        size_t room = 2 * list->room + 64;
+        crti_seen_t *more = realloc(list->seen, room * sizeof(*more));
+
+        if (!more)
+            return; /* those found so far will do */
+        list->seen = more;
+        list->room = room;
+    }
+    list->seen[list->count++] = *seen;
+}
+
+void crti_space_gather(crti_store_t *store,
+                       bool (*wanted)(void *user, const crti_seen_t *seen), void *user,
+                       crti_seen_list_t *list_out)
+{
+    struct gathering g = {list_out, wanted, user};
+
+    *list_out = (crti_seen_list_t){0};
+    (void)crti_space_walk(store, gather, &g); /* damaged: what could be seen */
+}
+
+/* ---------------------------------------------------------------- eviction */
+
+static bool is_evictable(void *user, const crti_seen_t *seen)
+{
+    return crti_state_of(seen->state) == CRTI_ENTRY_SEALED &&
+           !(crti_state_flags(seen->state) & CRTI_ENTRY_PRIMARY) &&
+           crti_state_pins(seen->state) == 0;
+}
+
+static int by_stamp(const void *a, const void *b)
+{
+    const crti_seen_t *x = a, *y = b;
+
+    return x->stamp < y->stamp ? -1 : x->stamp > y->stamp;
+}
+
+static crt_status_t evict(crti_store_t *store, crti_object_id_t id, bool *evicted_out)
+{
+    crti_found_t found;
+    crt_status_t status;
+
+    crti_tx_begin(store);
+    *evicted_out = false;
+    status = crti_table_find(store, id, &found);
+    if (status == CRT_OK && found.entry &&
+        crti_state_of(found.state) == CRTI_ENTRY_SEALED &&
+        !(crti_state_flags(found.state) & CRTI_ENTRY_PRIMARY) &&
+        crti_state_pins(found.state) == 0) {
+        status = crti_table_remove(store, &found);
+        *evicted_out = status == CRT_OK;
+    }
+    status = crti_tx_end(store, status);
+    if (status == CRT_OK && *evicted_out)
+        atomic_fetch_add_explicit(&store->header->evictions, 1, memory_order_relaxed);
+    return status;
+}
+
+/* Room for an entry and for the data, exactly as crti_table_add looks for it. */
+static crt_status_t has_room(crti_store_t *store, size_t size, bool *room_out)
+{
+    const crti_heap_t *heap = &store->header->heap;
+    uint32_t page = 0, data, entry;
+    crt_status_t status;
+
+    crti_tx_begin(store);
+    status = crti_tx_lock(store, &store->me->lock);
+    data = size <= CRTI_SMALL_BYTES ? crti_slab_need(store, crti_slab_class(size))
+                                    : (uint32_t)crti_pages_for(size);
+    entry = crti_slab_need(store, CRTI_CLASS_ENTRY);
+    if (status == CRT_OK && data + entry > 0)
+        status = crti_heap_find(store, data > 0 ? data : entry, &page);
+    *room_out = data + entry == 0 ||
+                (page != 0 && crti_read(&heap->pages_free) >=
+                                  (uint64_t)data + entry + store->geometry.reserve);
+    return crti_tx_end(store, status);
+}
+
+crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out)
+{
+    crti_seen_list_t copies;
+    size_t least = store->geometry.capacity / EVICT_SHARE, gone = 0;
+    crt_status_t status = has_room(store, size, room_out);
+
+    if (status != CRT_OK || *room_out)
+        return status;
+    crti_space_gather(store, is_evictable, NULL, &copies);
+    if (copies.count > 0)
+        qsort(copies.seen, copies.count, sizeof(*copies.seen), by_stamp);
+    for (size_t i = 0; status == CRT_OK && !*room_out && i < copies.count; i++) {
+        bool evicted;
+
+        status = evict(store, copies.seen[i].id, &evicted);
+        if (!evicted)
+            continue;
+        gone += copies.seen[i].size;
+        if (status == CRT_OK &&
+            (i + 1 == copies.count || (gone >= least && gone >= size)))
+            status = has_room(store, size, room_out);
+    }
+    free(copies.seen);
+    return status;
+}
+
+crt_status_t crti_store_wait_space(crti_store_t *store, size_t size, uint64_t deadline_ns)
+{
+    crti_header_t *header = store->header;
+    char text[512];
+
+    if (size > store->geometry.capacity)
+        return crt_raise(CRT_ERR_TOO_LARGE, "an object of %zu bytes; the store holds %zu",
+                         size, (size_t)store->geometry.capacity);
+    for (;;) {
+        uint32_t sequence = atomic_load(&header->space_sequence);
+        uint64_t now;
+        bool room;
+        crt_status_t status;
+
+        atomic_store(&header->space_wanted, 1);
+        status = crti_space_make(store, size, &room);
+        if (status != CRT_OK || room)
+            return status;
+        now = crti_now_ns();
+        if (now >= deadline_ns)
+            break;
+        now = deadline_ns - now;
+        crti_futex_wait(&header->space_sequence, sequence,
+                        now < SLEEP_SLICE_NS ? now : SLEEP_SLICE_NS);
+    }
+    crti_space_describe(store, text, sizeof(text));
+    return crt_raise(CRT_ERR_STORE_FULL, "no room for %zu bytes: %s", size, text);
+}

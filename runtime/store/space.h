@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Space: looking at all objects, evicting copies, and saying who uses the memory. */
+#ifndef CRTI_STORE_SPACE_H
+#define CRTI_STORE_SPACE_H
+
+#include "runtime/store/table.h"
+
+/* What a walk saw of one object: a hint; whoever acts on it looks again by id, locked. */
+typedef struct crti_seen {
+    crti_object_id_t id;
+    uint64_t size, state, stamp;
+} crti_seen_t;
+
+/* Calls `look` for every object that is there during the whole walk. Takes the heap's lock for
+ * a moment, not for the walk. Outside transactions. */
+crt_status_t crti_space_walk(crti_store_t *store,
+                             void (*look)(void *user, const crti_seen_t *seen),
+                             void *user);
+
+typedef struct crti_seen_list {
+    crti_seen_t *seen;
+    size_t count, room;
+} crti_seen_list_t;
+
+/* All objects that `wanted` agrees to; the caller frees list_out->seen. Outside transactions. */
+void crti_space_gather(crti_store_t *store,
+                       bool (*wanted)(void *user, const crti_seen_t *seen), void *user,
+                       crti_seen_list_t *list_out);
+
+/* The first pages of the slabs in a list; the caller frees *pages_out. Inside a transaction
+ * that has the list's lock. */
+crt_status_t crti_space_slabs(crti_store_t *store, const crti_list_t *list,
+                              crti_chain_t chain, uint32_t **pages_out,
+                              size_t *count_out);
+
+/* Evicts unpinned copies, longest unused first, until an object of `size` bytes finds room or
+ * nothing is left to evict. Outside transactions. *room_out says which. */
+crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out);
+
+/* "N of M MiB used by 12 objects; largest users: ..." */
+void crti_space_describe(crti_store_t *store, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Object store of one node: objects in shared memory that every process of the node reads in
+ * place.
+ *
+ * Where it sits
+ *     core (put, get, refs), node (transfers) -> [ store ] -> one unnamed shared file per node
+ *     docs/design/store.md has the layout, the invariants and the rules of recovery.
+ * Life of an object
+ *     create -> write -> seal -> get ... release -> free
+ *     It is made once, never changes after its seal, and is known by its id to every process
+ *     of the node. The primary copy stays until its owner frees it, even when the process that
+ *     made it has died; a copy (pulled from another node) may be evicted whenever nobody has it
+ *     pinned. Freed objects can't be got any more; their memory comes back with the last pin.
+ * Threads
+ *     Every function may be called from any thread, unless it says "daemon only" (those are
+ *     called by the node daemon, from any one thread at a time). No call here ever sends a
+ *     message, and only crti_store_wait_space sleeps.
+ * Ownership
+ *     Blocks and pins belong to the process (its slot) until seal and release. When a process
+ *     ends at whatever instruction, the daemon calls crti_store_reclaim and they come back.
+ * Failure
+ *     A process that is stopped inside a call can hold up others for a moment. They give up
+ *     after CRTI_STORE_PATIENCE_NS with CRT_ERR_TIMED_OUT (the daemon after
+ *     CRTI_STORE_DAEMON_PATIENCE_NS), and crti_store_stalled tells the daemon whom to end.
+ *     Whatever else lies in the shared tables, no call crashes or loops: CRT_ERR_CORRUPT.
+ */
+#ifndef CRTI_STORE_STORE_H
+#define CRTI_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/cleanup.h"
+#include "runtime/base/crt_base.h"
+#include "runtime/base/id.h"
+
+#define CRTI_STORE_MIN_BYTES          (8u << 20) /* the smallest store that makes sense */
+#define CRTI_STORE_MAX_SLOTS          32768u
+#define CRTI_STORE_ALIGNMENT          64u            /* of every object's data */
+#define CRTI_STORE_PATIENCE_NS        10000000000ull /* wait for another process's step */
+#define CRTI_STORE_DAEMON_PATIENCE_NS 100000000ull
+#define CRTI_STORE_USERS              4 /* largest users that stats and errors name */
+
+typedef struct crti_store crti_store_t; /* one process's attachment to its node's arena */
+
+/* What crti_store_get gives: the object in place. Borrowed: valid until crti_store_release of
+ * this view. All zero is no view. */
+typedef struct crti_store_view {
+    const void *
+        data; /* read only, aligned to CRTI_STORE_ALIGNMENT; never NULL, also for size 0 */
+    size_t size;
+    uint64_t pin; /* the store's own mark of this pin; never 0 */
+} crti_store_view_t;
+
+/* ---------------------------------------------------------------- making and joining */
+
+/* Daemon only. Makes the arena with room for `bytes` of objects and for processes in slots
+ * 0 ... process_slots - 1, and attaches the daemon itself in slot 0. Memory is taken from the
+ * host as it is used, so this is fast. CRT_ERR_NO_MEMORY when the host (or the control group)
+ * has not that much; CRT_ERR_INVALID for too few bytes or too many slots.
+ * Caller owns the result and frees it with crti_store_detach. */
+crt_status_t crti_store_new(size_t bytes, unsigned process_slots,
+                            crti_store_t **store_out);
+
+/* The shared file, to be handed to processes of this node over a unix socket (SCM_RIGHTS).
+ * Borrowed: valid until crti_store_detach. Close-on-exec. */
+int crti_store_fd(const crti_store_t *store);
+
+/* Joins the arena behind `fd` (which stays the caller's and may be closed afterwards). `slot`
+ * is given by the daemon and unique among living processes (1 or more; reuse the lowest free
+ * one first: a slot's memory is reused by whoever has it next); `process` names this process in
+ * messages. CRT_ERR_CORRUPT when the file is no arena of this version.
+ * Caller owns the result and frees it with crti_store_detach. */
+crt_status_t crti_store_attach(int fd, unsigned slot, crti_id_t process,
+                               crti_store_t **store_out);
+
+/* Gives back this process's pins and unsealed blocks and unmaps: every view and every pointer
+ * from create is invalid afterwards. No other thread may be inside a call. NULL is fine. */
+void crti_store_detach(crti_store_t *store);
+CRTI_DEFINE_AUTO(crti_store_t *, crti_store_detach)
+
+/* Bytes of the largest object that could ever fit. */
+size_t crti_store_capacity(const crti_store_t *store);
+
+/* ---------------------------------------------------------------- objects */
+
+/* Room for an object of `size` bytes (0 is fine), to be written through *data_out and then
+ * sealed or aborted by this process. Evicts unpinned copies when needed, oldest first.
+ *   CRT_ERR_EXISTS      this node has the object, or somebody is writing it
+ *   CRT_ERR_STORE_FULL  no room now: crti_store_wait_space, then again
+ *   CRT_ERR_TOO_LARGE   there never will be */
+crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t size,
+                               void **data_out);
+
+/* Sleeps until an object of `size` bytes has a chance to find room (then CRT_OK: create again;
+ * another creator may have been faster) or until `deadline_ns` of crti_now_ns. The deadline
+ * gives CRT_ERR_STORE_FULL with the largest users named. */
+crt_status_t crti_store_wait_space(crti_store_t *store, size_t size,
+                                   uint64_t deadline_ns);
+
+/* The object this process created is complete: all processes see it from now on. `primary`: it
+ * stays until crti_store_free; else it is a copy that may be evicted while nobody has it
+ * pinned. Don't write to it any more. If the owner freed it meanwhile it is gone, which is not
+ * an error. CRT_ERR_NOT_FOUND when this process is not writing such an object. */
+crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool primary);
+
+/* The object this process created will not be completed; its memory comes back. Unknown or
+ * sealed ids are ignored. */
+void crti_store_abort(crti_store_t *store, crti_object_id_t id);
+
+/* Pins a sealed object for this process. Each get has its own release, in any order, also when
+ * several views show the same object. CRT_ERR_NOT_FOUND when it is not sealed on this node. */
+crt_status_t crti_store_get(crti_store_t *store, crti_object_id_t id,
+                            crti_store_view_t *view_out);
+
+/* Undoes one get and clears the view. A cleared view is ignored. */
+void crti_store_release(crti_store_t *store, crti_store_view_t *view);
+
+/* True when it is sealed on this node. A copy may be evicted right afterwards. */
+bool crti_store_contains(crti_store_t *store, crti_object_id_t id);
+
+/* The owner needs the object no more (any process may carry this out, also for an object that
+ * another one made or is writing): gone for new gets at once, the memory comes back with the
+ * last pin. Unknown ids are ignored. */
+void crti_store_free(crti_store_t *store, crti_object_id_t id);
+
+/* memcpy for object data: faster than the C library's for large sizes, and leaves the
+ * processor's caches to others. The spans must not overlap. */
+void crti_store_copy(void *destination, const void *source, size_t size);
+
+/* ---------------------------------------------------------------- node daemon */
+
+/* Daemon only; once for each process. The process in `slot` has ended (it must no longer
+ * exist): undoes what it was in the middle of, takes back its pins, unsealed blocks and locks,
+ * and frees the slot. Also right for a process that died before it attached. CRT_ERR_TIMED_OUT
+ * when another process stalls: the rest is done with later calls here, and the slot is not free
+ * until then. */
+crt_status_t crti_store_reclaim(crti_store_t *store, unsigned slot);
+
+/* Daemon only. True when the slot can be given to a new process. */
+bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot);
+
+/* Daemon only. `owner` has died: frees all its objects. Returns how many. */
+size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner);
+
+/* Daemon only; call it about once a second. True when somebody waits for a step of the process
+ * in *slot_out which has not moved since the last call (it is stopped, or mad): end that
+ * process, then reclaim its slot. */
+bool crti_store_stalled(crti_store_t *store, unsigned *slot_out);
+
+struct crti_store_stats {
+    size_t capacity;     /* bytes for objects */
+    size_t used;         /* bytes taken, with rounding and tables of objects */
+    size_t high_water;   /* bytes from the start of the arena that were ever used */
+    size_t largest_free; /* about the largest object that finds room without evicting */
+    size_t object_bytes; /* sum of the objects' sizes */
+    size_t pinned_bytes; /* ... of those that some process has pinned */
+    size_t evictable_bytes; /* ... of unpinned copies */
+    uint64_t objects;
+    uint64_t unsealed;  /* of them, being written */
+    uint64_t pins;      /* views in all processes */
+    uint64_t evictions; /* since the arena was made */
+    bool huge_pages;    /* the arena lies on a tmpfs with huge pages */
+    unsigned user_count;
+    struct {
+        crti_id_t owner;
+        uint32_t pid; /* 0 when the owner is not a process of this node */
+        size_t bytes;
+        uint64_t objects;
+    } users[CRTI_STORE_USERS]; /* largest first, by owner */
+};
+
+/* Figures of this moment; walks all objects, so not for hot paths. Any process. */
+void crti_store_stats(crti_store_t *store, struct crti_store_stats *stats_out);
+
+/* For tests and debugging, while no process is inside a call: walks every table and returns
+ * CRT_ERR_CORRUPT with the first rule that does not hold. */
+crt_status_t crti_store_check(crti_store_t *store);
+
+#endif
