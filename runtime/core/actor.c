@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Actors as their callers see them: where they live, what waits for them, their end.
+ *
+ * Where it sits
+ *     crt_actor_*, outgoing.c -> [ actor.c ] -> net (calls), node daemon (create, watch, kill)
+ * Threads
+ *     The core's lock.
+ * Invariants
+ *     Calls leave in the order they were made: whatever can't be sent now waits in the queue, and
+ *     then everything behind it does.
+ * Failure
+ *     Calls in flight to a process that died wait until the head has said why, at most 0.5 s;
+ *     without a report of the death, 10 s. Calls that wait in the queue outlive restarts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/core/core.h"
+
+#define DRAIN_AGAIN_NS (10 * CRTI_MS)
+
+/*              alive              process or session lost
+ *  WAITING ------------> CALLABLE ------------------------> DOUBTFUL
+ *     ^                     |  ^       still alive after all    |  |
+ *     |    restarting       |  +--------------------------------+  |
+ *     +---------------------+--------------------------------------+
+ *  Every phase may go to GONE: dead, or it could not be made.
+ */
+static const char *const phase_names[] = {"waiting", "callable", "doubtful", "gone"};
+
+static void set_phase(crt_actor_t *actor, crti_actor_phase_t phase)
+{
+    if (actor->phase == phase)
+        return;
+    crti_log(CRTI_LOG_DEBUG, "core", "actor %s %s -> %s", actor->hex,
+             phase_names[actor->phase], phase_names[phase]);
+    actor->phase = phase;
+    crti_net_wake(actor->core->net);
+}
+
+/* The tick looks at it then. */
+static void attend(crt_actor_t *actor, uint64_t at_ns)
+{
+    crti_list_remove(&actor->attention);
+    crti_list_append(&actor->core->attention, &actor->attention);
+    crti_core_wake_at(actor->core, at_ns);
+}
+
+/* ------------------------------------------------------------------ life of a handle */
+
+crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
+                            crt_actor_t **actor_out)
+{
+    crt_actor_t *actor = crti_map_get(&core->actors, &id);
+    crt_status_t status;
+
+    if (actor) {
+        actor->holds++;
+        *actor_out = actor;
+        return CRT_OK;
+    }
+    actor = calloc(1, sizeof(*actor));
+    if (!actor)
+        return crt_raise(CRT_ERR_NO_MEMORY, "an actor handle");
+    *actor = (crt_actor_t){.core = core, .id = id, .holds = 1};
+    crti_id_hex(id, actor->hex);
+    crti_list_init(&actor->queue);
+    crti_list_init(&actor->doubtful);
+    crti_list_init(&actor->attention);
+    actor->class_ =
+        crti_program_find_class(&core->program, class_name.data, class_name.size);
+    actor->class_name = crti_str_dup(class_name);
+    status = actor->class_name ? crti_map_put(&core->actors, &id, actor)
+                               : crt_raise(CRT_ERR_NO_MEMORY, "an actor handle");
+    if (status != CRT_OK) {
+        free(actor->class_name);
+        free(actor);
+        return status;
+    }
+    *actor_out = actor;
+    return CRT_OK;
+}
+
+void crti_actor_hold(crt_actor_t *actor)
+{
+    actor->holds++;
+}
+
+static void drop_creation_refs(crt_actor_t *actor)
+{
+    crt_ref_t **refs = actor->creation_refs;
+    size_t count = actor->creation_count;
+
+    actor->creation_refs = NULL;
+    actor->creation_count = 0;
+    for (size_t i = 0; i < count; i++)
+        crti_ref_unpin(refs[i]);
+    free(refs);
+}
+
+static void set_remote(crt_actor_t *actor, crti_remote_t *remote)
+{
+    crti_remote_t *old = actor->remote;
+
+    actor->remote = remote;
+    if (old)
+        crti_remote_unuse(actor->core, old);
+}
+
+void crti_actor_release(crt_actor_t *actor)
+{
+    crti_core_t *core = actor->core;
+
+    if (--actor->holds)
+        return;
+    if (actor->is_watched && actor->phase != CRTI_ACTOR_GONE && core->channel)
+        crti_node_notice(core, CRTI_MSG_ACTOR_UNWATCH,
+                         &(crti_msg_actor_unwatch_t){actor->id, 0});
+    crti_map_remove(&core->actors, &actor->id);
+    crti_list_remove(&actor->attention);
+    drop_creation_refs(actor);
+    set_remote(actor, NULL);
+    free(actor->class_name);
+    free(actor->text);
+    free(actor->report);
+    free(actor);
+}
+
+void crti_actor_orphan(crt_actor_t *actor)
+{
+    free(actor->creation_refs);
+    actor->creation_refs = NULL;
+    actor->creation_count = 0;
+    actor->remote = NULL;
+    actor->core = NULL;
+    actor->holds = actor->handles;
+    if (actor->holds)
+        return;
+    free(actor->class_name);
+    free(actor->text);
+    free(actor->report);
+    free(actor);
+}
+
+/* ------------------------------------------------------------------ its end */
+
+static void fail_all(crti_list_t *list, crt_status_t status, const char *text,
+                     bool in_doubt)
+{
+    while (!crti_list_is_empty(list)) {
+        crti_pending_t *p = CRTI_CONTAINER(list->next, crti_pending_t, link);
+
+        crti_pending_fail(p, status, text, in_doubt && p->may_have_run);
+    }
+}
+
+/* `text` NULL: what the node reported. */
+static void end_doubt(crt_actor_t *actor, crt_status_t status, const char *text)
+{
+    char *report = CRTI_TAKE(actor->report);
+
+    if (!text)
+        text = report ? report : "its process has ended";
+    fail_all(&actor->doubtful, status, text, true);
+    free(report);
+}
+
+void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
+{
+    if (actor->phase == CRTI_ACTOR_GONE)
+        return;
+    crti_actor_hold(actor);
+    actor->status = status < 0 ? status : CRT_ERR_ACTOR_DIED;
+    actor->text = strdup(text);
+    set_phase(actor, CRTI_ACTOR_GONE);
+    end_doubt(actor, actor->status, text);
+    fail_all(&actor->queue, actor->status, text, false);
+    if (actor->remote) { /* its process: everything in flight there is this actor's */
+        CRTI_LIST_FOREACH (item, &actor->remote->in_flight)
+            CRTI_CONTAINER(item, crti_pending_t, link)->may_have_run = true;
+        fail_all(&actor->remote->in_flight, actor->status, text, true);
+    }
+    set_remote(actor, NULL);
+    drop_creation_refs(actor);
+    crti_actor_release(actor);
+}
+
+/* Its process is gone. What that means (a create that failed, a restart, a kill) the head says
+ * soon; until then the node's report, if there is one, is kept. */
+static void doubt(crt_actor_t *actor, const char *report)
+{
+    set_phase(actor, CRTI_ACTOR_DOUBTFUL);
+    if (report && !actor->report)
+        actor->report = strdup(report);
+    actor->doubt_deadline = crti_now_ns() + (report ? CRTI_REPORT_NS : CRTI_DOUBT_NS);
+    attend(actor, actor->doubt_deadline);
+}
+
+void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
+                     const crti_net_loss_t *loss)
+{
+    switch (loss->status) {
+    case CRT_ERR_UNREACHABLE:
+    case CRT_ERR_PROTOCOL: break; /* it lives: the next call makes another session */
+    case CRT_ERR_WORKER_DIED:
+    case CRT_ERR_NODE_LOST: doubt(actor, loss->detail); break;
+    default: doubt(actor, NULL);
+    }
+}
+
+void crti_actor_process_died(crti_core_t *core, crti_remote_t *remote, const char *text)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&core->actors, &cursor, NULL, &value)) {
+        crt_actor_t *actor = value;
+
+        if (actor->remote == remote) { /* a process hosts one actor */
+            doubt(actor, text);
+            return;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ calls */
+
+static crt_status_t send_call(crt_actor_t *actor, crti_pending_t *p,
+                              const crti_buffer_t *record)
+{
+    crti_core_t *core = actor->core;
+    crti_remote_t *remote = actor->remote;
+    struct iovec part = {record->data, record->size};
+    crt_status_t status = crti_remote_connect(core, remote);
+
+    if (status == CRT_OK)
+        status = crti_net_send(core->net, remote->peer, &part, 1, CRTI_SEND_TRY,
+                               CRTI_NET_NO_DEADLINE, &p->sequence);
+    if (status != CRT_OK)
+        return status;
+    p->state = CRTI_CALL_SENT;
+    p->remote = remote;
+    crti_list_append(&remote->in_flight, &p->link);
+    crti_net_watch(core->net, remote->peer, 1);
+    return CRT_OK;
+}
+
+/* Sends one; false when it and those behind it have to wait. */
+static bool send_or_fail(crt_actor_t *actor, crti_pending_t *p,
+                         const crti_buffer_t *record)
+{
+    switch (send_call(actor, p, record)) {
+    case CRT_OK: return true;
+    case CRT_ERR_BACKPRESSURE: /* an answer makes room, as a rule */
+        attend(actor, crti_now_ns() + DRAIN_AGAIN_NS);
+        return false;
+    case CRT_ERR_WORKER_DIED:
+    case CRT_ERR_NODE_LOST:
+    case CRT_ERR_CLOSED: return false; /* its state will tell */
+    default:
+        crti_pending_fail(p, CRT_ERR_UNREACHABLE, crt_error_detail(), false);
+        return true;
+    }
+}
+
+static void queue_call(crti_pending_t *p, const crti_buffer_t *record)
+{
+    crt_actor_t *actor = p->actor;
+    crt_status_t status = crti_buffer_append(&p->record, record->data, record->size);
+
+    p->state = CRTI_CALL_QUEUED;
+    actor->queue_bytes += p->record.size;
+    crti_list_append(&actor->queue, &p->link);
+    if (status != CRT_OK)
+        crti_pending_fail(p, status, crt_error_detail(), false);
+    else
+        crti_actor_observe(actor);
+}
+
+void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
+{
+    crt_actor_t *actor = p->actor;
+
+    if (actor->phase == CRTI_ACTOR_GONE)
+        crti_pending_fail(p, actor->status, actor->text ? actor->text : "", false);
+    else if (record->size > CRTI_NET_RECORD_BYTES)
+        crti_pending_fail(p, CRT_ERR_TOO_LARGE, "the arguments of one call exceed 64 MiB",
+                          false);
+    else if (!crti_list_is_empty(&actor->queue) || actor->phase != CRTI_ACTOR_CALLABLE ||
+             !send_or_fail(actor, p, record))
+        queue_call(p, record);
+}
+
+void crti_actor_reserve(crti_pending_t *p)
+{
+    crti_list_append(&p->actor->queue, &p->link);
+    crti_actor_observe(p->actor);
+}
+
+void crti_actor_drain(crt_actor_t *actor)
+{
+    crti_actor_hold(actor);
+    while (!crti_list_is_empty(&actor->queue)) {
+        crti_pending_t *p = CRTI_CONTAINER(actor->queue.next, crti_pending_t, link);
+
+        if (actor->phase == CRTI_ACTOR_GONE) {
+            crti_pending_fail(p, actor->status, actor->text ? actor->text : "", false);
+            continue;
+        }
+        if (p->state != CRTI_CALL_QUEUED || actor->phase != CRTI_ACTOR_CALLABLE)
+            break;
+        crti_list_remove(&p->link);
+        actor->queue_bytes -= p->record.size;
+        p->state = CRTI_CALL_ARGUMENTS; /* in no list */
+        if (!send_or_fail(actor, p, &p->record)) {
+            p->state = CRTI_CALL_QUEUED;
+            actor->queue_bytes += p->record.size;
+            /* back to the front */
+            crti_list_append(actor->queue.next, &p->link);
+            break;
+        }
+    }
+    crti_actor_release(actor);
+}
+
+static bool has_room(void *user)
+{
+    crt_actor_t *actor = user;
+
+    return actor->queue_bytes <= CRTI_QUEUE_BYTES || actor->phase == CRTI_ACTOR_GONE;
+}
+
+crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
+{
+    if (has_room(actor))
+        return CRT_OK;
+    if (try_only)
+        return crt_raise(CRT_ERR_BACKPRESSURE, "%zu bytes of calls wait for actor %s",
+                         actor->queue_bytes, actor->hex);
+    return crti_wait_for(actor->core, has_room, actor, -1, NULL);
+}
+
+/* ------------------------------------------------------------------ what the head says */
+
+static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    crti_core_t *core = actor->core;
+    crti_address_t address =
+        crti_peer_address(m->process, m->incarnation, m->node, m->ipc, m->tcp);
+    crti_remote_t *remote;
+
+    if (actor->phase == CRTI_ACTOR_CALLABLE && actor->incarnation == m->actor_incarnation)
+        return;
+    if (actor->phase == CRTI_ACTOR_DOUBTFUL && actor->incarnation == m->actor_incarnation)
+        return; /* said before its process was lost */
+    end_doubt(actor, CRT_ERR_ACTOR_DIED, NULL);
+    if (crti_remote_use(core, &address, &remote) != CRT_OK) {
+        crti_actor_end(actor, CRT_ERR_NO_MEMORY, crt_error_detail());
+        return;
+    }
+    set_remote(actor, remote);
+    actor->incarnation = m->actor_incarnation;
+    drop_creation_refs(actor);
+    set_phase(actor, CRTI_ACTOR_CALLABLE);
+    crti_actor_drain(actor);
+}
+
+static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    char text[1024];
+
+    crti_text(m->text, text, sizeof(text));
+    crti_actor_hold(actor);
+    if (actor->phase == CRTI_ACTOR_GONE) {
+        /* nothing follows */
+    } else if (m->state == CRTI_ACTOR_ALIVE) {
+        become_callable(actor, m);
+    } else if (m->state == CRTI_ACTOR_DEAD) {
+        crti_actor_end(
+            actor, m->status < 0 ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED, text);
+    } else if (m->actor_incarnation >= actor->incarnation) {
+        if (m->state == CRTI_ACTOR_PENDING && text[0])
+            crti_log(CRTI_LOG_WARN, "core", "actor %s (%s) waits: %s", actor->hex,
+                     actor->class_name, text);
+        if (actor->phase != CRTI_ACTOR_CALLABLE || m->state == CRTI_ACTOR_RESTARTING) {
+            end_doubt(actor, CRT_ERR_ACTOR_DIED, text);
+            set_phase(actor, CRTI_ACTOR_WAITING);
+        }
+    }
+    crti_actor_release(actor);
+}
+
+void crti_actor_state(crti_core_t *core, const crti_msg_actor_state_t *m)
+{
+    crt_actor_t *actor = crti_map_get(&core->actors, &m->actor);
+
+    if (actor)
+        apply_state(actor, m);
+}
+
+static void on_watched(void *user, const crti_message_t *message)
+{
+    crt_actor_t *actor = user;
+
+    if (message && message->kind == CRTI_MSG_ACTOR_STATE) {
+        apply_state(actor, &message->actor_state);
+    } else if (message && message->kind == CRTI_MSG_ERROR) {
+        crti_channel_raise(&message->error);
+        crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
+    }
+    crti_actor_release(actor);
+}
+
+void crti_actor_observe(crt_actor_t *actor)
+{
+    crti_msg_actor_watch_t body = {.actor = actor->id};
+
+    if (actor->is_watched || actor->phase == CRTI_ACTOR_GONE)
+        return;
+    actor->is_watched = true;
+    crti_actor_hold(actor);
+    if (crti_node_request(actor->core, CRTI_MSG_ACTOR_WATCH, &body, on_watched, actor) ==
+        CRT_OK)
+        return;
+    crti_actor_end(actor, CRT_ERR_NODE_LOST, crt_error_detail());
+    crti_actor_release(actor);
+}
+
+/* The head is silent: what the node said is all there is. Without that, it may be alive. */
+static void end_long_doubt(crt_actor_t *actor)
+{
+    if (actor->report) {
+        set_phase(actor, CRTI_ACTOR_WAITING);
+        end_doubt(actor, CRT_ERR_ACTOR_DIED, NULL);
+        set_remote(actor, NULL);
+    } else {
+        set_phase(actor, CRTI_ACTOR_CALLABLE);
+        end_doubt(actor, CRT_ERR_UNREACHABLE, "its process closed the session");
+    }
+}
+
+void crti_actor_tick(crti_core_t *core, uint64_t now_ns)
+{
+    crti_list_t due, *item;
+
+    crti_list_init(&due);
+    while ((item = crti_list_pop(&core->attention)))
+        crti_list_append(&due, item);
+    while ((item = crti_list_pop(&due))) {
+        crt_actor_t *actor = CRTI_CONTAINER(item, crt_actor_t, attention);
+
+        if (actor->phase == CRTI_ACTOR_DOUBTFUL && actor->doubt_deadline > now_ns) {
+            attend(actor, actor->doubt_deadline);
+            continue;
+        }
+        crti_actor_hold(actor);
+        if (actor->phase == CRTI_ACTOR_DOUBTFUL)
+            end_long_doubt(actor);
+        crti_actor_drain(actor);
+        crti_actor_release(actor);
+    }
+}
+
+void crti_actors_end(crti_core_t *core, crt_status_t status, const char *text)
+{
+    crt_actor_t **actors = malloc((core->actors.count + 1) * sizeof(*actors));
+    size_t cursor = 0, count = 0;
+    void *value;
+
+    while (actors && crti_map_next(&core->actors, &cursor, NULL, &value)) {
+        actors[count] = value;
+        crti_actor_hold(actors[count++]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        crti_actor_end(actors[i], status, text);
+        crti_actor_release(actors[i]);
+    }
+    free(actors);
+}
+
+/* ------------------------------------------------------------------ making one */
+
+static void on_created(void *user, const crti_message_t *message)
+{
+    crt_actor_t *actor = user;
+
+    actor->is_creating = false;
+    if (message && message->kind == CRTI_MSG_ERROR) {
+        crti_channel_raise(&message->error);
+        crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
+    }
+    crti_actor_release(actor);
+}
+
+/* What an actor that can't even be asked for is: a handle whose calls fail. */
+static crt_actor_t *failed_actor(crti_core_t *core, const char *class_name,
+                                 crt_status_t status)
+{
+    char text[1024];
+    crt_actor_t *actor;
+
+    strncpy(text, crt_error_detail(), sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    if (crti_actor_get(core, crti_id_random(), crti_str(class_name), &actor) != CRT_OK)
+        return NULL;
+    crti_actor_end(actor, status, text);
+    return actor;
+}
+
+static crt_status_t make_resources(const crt_actor_options_t *o, crti_resources_t *r)
+{
+    crt_status_t status = CRT_OK;
+
+    *r = (crti_resources_t){.count = 0};
+    if (!o)
+        return CRT_OK;
+    if (o->resources)
+        status = crti_resources_parse(o->resources, r);
+    if (status == CRT_OK && o->num_cpus > 0)
+        status = crti_resources_set(r, "CPU",
+                                    (int64_t)(o->num_cpus * CRTI_RESOURCE_ONE + 0.5));
+    if (status == CRT_OK && o->num_gpus > 0)
+        status = crti_resources_set(r, "GPU",
+                                    (int64_t)(o->num_gpus * CRTI_RESOURCE_ONE + 0.5));
+    return status;
+}
+
+static crt_status_t check_options(const crt_actor_options_t *o)
+{
+    if (!o)
+        return CRT_OK;
+    if (o->struct_size < sizeof(*o))
+        return crt_raise(CRT_ERR_INVALID, "make actor options with CRT_ACTOR_OPTIONS");
+    if (o->detached && (!o->name || !*o->name))
+        return crt_raise(CRT_ERR_INVALID, "a detached actor needs a name");
+    if (o->name && strlen(o->name) > 255)
+        return crt_raise(CRT_ERR_INVALID, "an actor's name has at most 255 bytes");
+    return CRT_OK;
+}
+
+/* The creation record is a call record whose name is the class. */
+static crt_status_t build_creation(crt_actor_t *actor, const crt_arg_t *args,
+                                   size_t count, crti_buffer_t *record)
+{
+    const crti_function_t *create = &actor->class_->create;
+    crti_pending_t scratch = {.core = actor->core, .function = create};
+    bool is_pending;
+    crti_call_head_t head = {.name = crti_str(actor->class_name)};
+    crt_ref_t *failed = NULL;
+    crt_status_t status = crti_args_check(create, args, count);
+
+    if (status != CRT_OK)
+        return status;
+    head.arg_count = (unsigned)crti_args_count(args, count, &is_pending);
+    status = crti_put_call(record, &head);
+    if (status == CRT_OK)
+        status = crti_put_args(&scratch, record, args, count, &failed);
+    if (failed)
+        status = crti_ref_raise(failed);
+    if (status == CRT_OK && record->size > CRTI_CREATION_MAX)
+        status = crt_raise(CRT_ERR_TOO_LARGE, "%s: creation arguments of %zu bytes",
+                           create->display, record->size);
+    if (scratch.pins == scratch.few_pins && scratch.pin_count) {
+        actor->creation_refs = malloc(sizeof(scratch.few_pins));
+        if (!actor->creation_refs)
+            return crt_raise(CRT_ERR_NO_MEMORY, "%s: refs", create->display);
+        memcpy(actor->creation_refs, scratch.few_pins, sizeof(scratch.few_pins));
+    } else if (scratch.pin_count) {
+        actor->creation_refs = scratch.pins;
+    }
+    actor->creation_count = scratch.pin_count;
+    return status;
+}
+
+static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t *o,
+                                  const crt_arg_t *args, size_t count)
+{
+    crti_core_t *core = actor->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+    crti_msg_actor_create_t m = {.actor = actor->id,
+                                 .job = core->job,
+                                 .owner = core->process,
+                                 .owner_node = core->node,
+                                 .class_name = crti_str(actor->class_name),
+                                 .name = crti_str(o ? o->name : NULL),
+                                 .detached = o && o->detached,
+                                 .max_restarts = o ? o->max_restarts : 0};
+    crt_status_t status = make_resources(o, &m.resources);
+
+    if (status == CRT_OK)
+        status = build_creation(actor, args, count, &record);
+    if (status != CRT_OK)
+        return status;
+    m.creation = crti_span(record.data, record.size);
+    actor->is_creating = true;
+    crti_actor_hold(actor);
+    status = crti_node_request(core, CRTI_MSG_ACTOR_CREATE, &m, on_created, actor);
+    if (status != CRT_OK) {
+        crti_actor_release(actor);
+        return status;
+    }
+    crti_actor_observe(actor);
+    return CRT_OK;
+}
+
+static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
+                               const crt_actor_options_t *o, const crt_arg_t *args,
+                               size_t count)
+{
+    const char *name = user && user->name ? user->name : "";
+    const crti_class_t *class_;
+    crt_actor_t *actor;
+    crt_status_t status = crti_core_check(core);
+
+    if (status == CRT_OK)
+        status = crti_program_class(&core->program, user, &class_);
+    if (status == CRT_OK)
+        status = check_options(o);
+    if (status == CRT_OK)
+        status = crti_actor_get(core, crti_id_random(), crti_str(name), &actor);
+    if (status != CRT_OK)
+        return failed_actor(core, name, status);
+    status = ask_for_actor(actor, o, args, count);
+    if (status != CRT_OK)
+        crti_actor_end(actor, status, crt_error_detail());
+    return actor;
+}
+
+crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_options_t *o,
+                             const crt_arg_t *args, size_t count)
+{
+    crti_core_t *core = crti_enter_unlocked();
+    crt_arg_t *copy = NULL;
+    crt_actor_t *actor;
+    crt_status_t status;
+
+    if (!core) {
+        actor = calloc(1, sizeof(*actor));
+        if (!actor)
+            return NULL;
+        *actor = (crt_actor_t){.holds = 1,
+                               .handles = 1,
+                               .phase = CRTI_ACTOR_GONE,
+                               .status = crti_entry_status(),
+                               .text = strdup(crt_error_detail())};
+        return actor;
+    }
+    status = crti_args_put(core, args, count, &copy);
+    crti_net_lock(core->net);
+    actor = status == CRT_OK
+                ? make_actor(core, user, o, copy ? copy : args, count)
+                : failed_actor(core, user && user->name ? user->name : "", status);
+    if (actor)
+        actor->handles++;
+    crti_net_unlock(core->net);
+    crti_args_unput(core, args, copy, count);
+    crti_leave_unlocked(core);
+    return actor;
+}

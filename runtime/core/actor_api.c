@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Actor handles in crt.h: calls, finding, killing, waiting, keeping and dropping. See actor.c. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/core/core.h"
+
+/* Handles of before a shutdown have no lock of a runtime any more. */
+static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------ calls */
+
+static crt_status_t check_actor(crt_actor_t *actor, const crt_method_t *method,
+                                const crti_function_t **function_out)
+{
+    if (!actor)
+        return crt_raise(CRT_ERR_INVALID, "the actor handle is NULL");
+    if (!actor->core)
+        return crt_raise(
+            actor->phase == CRTI_ACTOR_GONE && actor->status ? actor->status
+                                                             : CRT_ERR_CLOSED,
+            "%s", actor->text ? actor->text : "the handle is of before crt_shutdown");
+    if (!actor->class_)
+        return crt_raise(CRT_ERR_INVALID, "class %s of actor %s is not in this program",
+                         actor->class_name, actor->hex);
+    return crti_class_method(actor->class_, method, function_out);
+}
+
+static crt_ref_t *call(crt_actor_t *actor, const crt_method_t *method,
+                       const crt_call_options_t *options, const crt_arg_t *args,
+                       size_t count, bool is_tell)
+{
+    crti_core_t *core = crti_enter_unlocked();
+    crti_target_t target = {
+        .actor = actor, .try_only = options && options->try_only, .is_tell = is_tell};
+    crt_arg_t *copy = NULL;
+    crt_status_t status;
+    crt_ref_t *ref;
+
+    if (!core) {
+        ref = crti_ref_failed(NULL, crti_entry_status());
+        ref->handles = 1;
+        return ref;
+    }
+    status = check_actor(actor, method, &target.function);
+    if (status == CRT_OK)
+        status = crti_args_put(core, args, count, &copy);
+    crti_net_lock(core->net);
+    ref = status == CRT_OK ? crti_call_out(core, &target, copy ? copy : args, count)
+                           : crti_ref_failed(core, status);
+    ref->handles++;
+    crti_net_unlock(core->net);
+    crti_args_unput(core, args, copy, count);
+    crti_leave_unlocked(core);
+    return ref;
+}
+
+crt_ref_t *crt_call_v(crt_actor_t *actor, const crt_method_t *method,
+                      const crt_call_options_t *options, const crt_arg_t *args,
+                      size_t count)
+{
+    return call(actor, method, options, args, count, false);
+}
+
+crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
+                        const crt_arg_t *args, size_t count)
+{
+    crt_ref_t *ref = call(actor, method, NULL, args, count, true);
+    const crt_error_t *error = crt_ref_error(ref);
+    crt_status_t status = CRT_OK;
+
+    if (error)
+        status = crt_raise(error->status, "%s", error->text);
+    crt_ref_drop(&ref);
+    return status;
+}
+
+/* ------------------------------------------------------------------ finding and ending */
+
+static crt_status_t take_found(crti_core_t *core, const crti_msg_actor_state_t *m,
+                               const char *name, const crt_actor_class_t *user,
+                               crt_actor_t **actor_out)
+{
+    const crti_class_t *class_;
+    crt_status_t status =
+        user ? crti_program_class(&core->program, user, &class_) : CRT_OK;
+    char found[256];
+
+    if (status != CRT_OK)
+        return status;
+    crti_text(m->class_name, found, sizeof(found));
+    if (user && strcmp(found, user->name) != 0)
+        return crt_raise(CRT_ERR_INVALID, "actor \"%s\" is of class %s, not %s", name,
+                         found, user->name);
+    status = crti_actor_get(core, m->actor, m->class_name, actor_out);
+    if (status == CRT_OK)
+        (*actor_out)->handles++;
+    return status;
+}
+
+crt_status_t crt_actor_find(const char *name, const crt_actor_class_t *user,
+                            crt_actor_t **actor_out)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_msg_actor_find_t body = {.name = crti_str(name)};
+    crti_core_t *core = crti_enter();
+    crti_message_t answer;
+    crt_status_t status;
+
+    if (!core)
+        return crti_entry_status();
+    if (!name || !*name || !actor_out)
+        status = crt_raise(CRT_ERR_INVALID,
+                           "the name is empty, or there is no place for the actor");
+    else
+        status =
+            crti_node_ask(core, CRTI_MSG_ACTOR_FIND, &body, 30000, &answer, &storage);
+    if (status == CRT_OK && answer.kind != CRTI_MSG_ACTOR_STATE)
+        status = crt_raise(CRT_ERR_PROTOCOL,
+                           "the head answered a question for an actor with %s",
+                           crti_message_name(answer.kind));
+    if (status == CRT_OK)
+        status = take_found(core, &answer.actor_state, name, user, actor_out);
+    crti_leave(core);
+    return status;
+}
+
+crt_status_t crt_actor_kill(crt_actor_t *actor)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_msg_actor_kill_t body = {.no_restart = true,
+                                  .text = crti_str("killed by crt_actor_kill")};
+    crti_core_t *core = crti_enter();
+    crti_message_t answer;
+    crt_status_t status;
+
+    if (!core)
+        return crti_entry_status();
+    if (!actor || actor->core != core) {
+        status = crt_raise(CRT_ERR_INVALID,
+                           "the actor handle is NULL or of before crt_shutdown");
+    } else if (actor->phase == CRTI_ACTOR_GONE) {
+        status = CRT_OK;
+    } else {
+        crti_actor_hold(actor);
+        body.actor = actor->id;
+        status =
+            crti_node_ask(core, CRTI_MSG_ACTOR_KILL, &body, 30000, &answer, &storage);
+        if (status == CRT_OK)
+            crti_actor_end(actor, CRT_ERR_ACTOR_DIED,
+                           "the actor was killed by crt_actor_kill");
+        crti_actor_release(actor);
+    }
+    crti_leave(core);
+    return status;
+}
+
+static bool is_settled(void *user)
+{
+    const crt_actor_t *actor = user;
+
+    return actor->phase == CRTI_ACTOR_CALLABLE || actor->phase == CRTI_ACTOR_GONE;
+}
+
+crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms)
+{
+    crti_core_t *core = crti_enter();
+    crt_status_t status;
+
+    if (!core)
+        return crti_entry_status();
+    if (!actor || actor->core != core) {
+        status = crt_raise(CRT_ERR_INVALID,
+                           "the actor handle is NULL or of before crt_shutdown");
+    } else {
+        crti_actor_hold(actor);
+        crti_actor_observe(actor);
+        status = crti_wait_for(core, is_settled, actor, timeout_ms, NULL);
+        if (status == CRT_OK && actor->phase == CRTI_ACTOR_GONE)
+            status = crt_raise(actor->status, "%s", actor->text ? actor->text : "");
+        crti_actor_release(actor);
+    }
+    crti_leave(core);
+    return status;
+}
+
+/* ------------------------------------------------------------------ handles */
+
+static void drop_orphan(crt_actor_t *actor)
+{
+    bool is_last;
+
+    pthread_mutex_lock(&orphans);
+    is_last = --actor->handles == 0;
+    pthread_mutex_unlock(&orphans);
+    if (!is_last)
+        return;
+    free(actor->class_name);
+    free(actor->text);
+    free(actor->report);
+    free(actor);
+}
+
+crt_actor_t *crt_actor_keep(crt_actor_t *actor)
+{
+    crti_core_t *core = actor ? crti_enter() : NULL;
+
+    if (core && actor->core == core) {
+        actor->handles++;
+        crti_actor_hold(actor);
+    } else if (actor) {
+        pthread_mutex_lock(&orphans);
+        actor->handles++;
+        pthread_mutex_unlock(&orphans);
+    }
+    if (core)
+        crti_leave(core);
+    return actor;
+}
+
+void crt_actor_drop(crt_actor_t **slot)
+{
+    crt_actor_t *actor = slot ? *slot : NULL;
+    crti_core_t *core;
+
+    if (!actor)
+        return;
+    *slot = NULL;
+    if (crti_is_forked())
+        return; /* the parent's; this copy goes with the process */
+    core = crti_enter();
+    if (core && actor->core == core) {
+        actor->handles--;
+        crti_actor_release(actor);
+    } else {
+        drop_orphan(actor);
+    }
+    if (core)
+        crti_leave(core);
+}
+
+const char *crt_actor_id(crt_actor_t *actor)
+{
+    return actor ? actor->hex : "";
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Client: how a process joins a cluster as driver or worker, and leaves it.
+ *
+ * Where it sits
+ *     crt_init, crt_shutdown -> [ client.c ] -> node daemon (ATTACH), net, store
+ * Threads
+ *     One thread joins or leaves at a time; a mutex sees to it.
+ * Failure
+ *     Everything that was made is undone in reverse order; one clear sentence remains.
+ */
+#include "runtime/core/client.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/core/core.h"
+
+#define ATTACH_NS  (30 * CRTI_S)
+#define POOL_KEEPS 16384 /* as many calls in flight allocate nothing */
+
+static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------ who we are */
+
+/* SHA-256 of the executable, remembered: a program may join and leave a thousand times. */
+static crt_status_t hash_program(char hex[65])
+{
+    static char known[65]; /* covered by `joining` */
+    unsigned char digest[crypto_hash_sha256_BYTES], block[65536];
+    crypto_hash_sha256_state state;
+    CRTI_AUTO(fclose) FILE *file = NULL;
+    size_t got;
+
+    if (!known[0]) {
+        file = fopen("/proc/self/exe", "rbe");
+        if (!file)
+            return crt_raise(CRT_ERR_IO, "/proc/self/exe: %s", strerror(errno));
+        crypto_hash_sha256_init(&state);
+        while ((got = fread(block, 1, sizeof(block), file)) > 0)
+            crypto_hash_sha256_update(&state, block, got);
+        if (ferror(file))
+            return crt_raise(CRT_ERR_IO, "/proc/self/exe can't be read");
+        crypto_hash_sha256_final(&state, digest);
+        sodium_bin2hex(known, sizeof(known), digest, sizeof(digest));
+    }
+    memcpy(hex, known, sizeof(known));
+    return CRT_OK;
+}
+
+static crt_status_t pack_texts(char *const *texts, size_t count, crti_buffer_t *list)
+{
+    crt_status_t status = CRT_OK;
+
+    for (size_t i = 0; texts && i < count && texts[i] && status == CRT_OK; i++)
+        status = crti_list_pack(list, texts[i], strlen(texts[i]));
+    return status;
+}
+
+/* The command line as people read it. */
+static crt_status_t join_texts(int argc, char **argv, crti_buffer_t *text)
+{
+    crt_status_t status = CRT_OK;
+
+    for (int i = 0; argv && i < argc && argv[i] && status == CRT_OK; i++) {
+        if (i)
+            status = crti_buffer_append(text, " ", 1);
+        if (status == CRT_OK)
+            status = crti_buffer_append(text, argv[i], strlen(argv[i]));
+    }
+    return status;
+}
+
+/* Everything that ATTACH of a driver points at. */
+typedef struct identity {
+    char path[PATH_MAX], directory[PATH_MAX], sha[65];
+    crti_buffer_t argv, environment, entrypoint;
+} identity_t;
+
+static crt_status_t identify(int argc, char **argv, identity_t *id)
+{
+    ssize_t length = readlink("/proc/self/exe", id->path, sizeof(id->path) - 1);
+    crt_status_t status;
+
+    if (length < 0 || !getcwd(id->directory, sizeof(id->directory)))
+        return crt_raise(CRT_ERR_IO, "the program's path or directory: %s",
+                         strerror(errno));
+    id->path[length] = '\0';
+    status = hash_program(id->sha);
+    if (status == CRT_OK)
+        status = pack_texts(argv, (size_t)argc, &id->argv);
+    if (status == CRT_OK && id->argv.size == 0)
+        status = crti_list_pack(&id->argv, id->path, strlen(id->path));
+    if (status == CRT_OK)
+        status = pack_texts(environ, SIZE_MAX, &id->environment);
+    return status == CRT_OK ? join_texts(argc, argv, &id->entrypoint) : status;
+}
+
+static void forget_identity(identity_t *id)
+{
+    crti_buffer_fini(&id->argv);
+    crti_buffer_fini(&id->environment);
+    crti_buffer_fini(&id->entrypoint);
+}
+
+/* ------------------------------------------------------------------ the parts of a core */
+
+static void init_tables(crti_core_t *core)
+{
+    core->next_number = 1;
+    core->next_request = 1;
+    core->timer_fd = core->channel_fd = -1;
+    core->timer_ns = UINT64_MAX;
+    crti_map_init(&core->borrowed, sizeof(crti_object_id_t));
+    crti_map_init(&core->actors, sizeof(crti_id_t));
+    crti_map_init(&core->remotes, sizeof(crti_id_t));
+    crti_list_init(&core->task_pools);
+    crti_list_init(&core->clients);
+    crti_list_init(&core->attention);
+    crti_list_init(&core->runnable);
+    crti_pool_init(&core->refs, sizeof(crt_ref_t), POOL_KEEPS, NULL);
+    crti_pool_init(&core->pendings, sizeof(crti_pending_t), POOL_KEEPS,
+                   crti_pending_fini);
+    crti_pool_init(&core->calls, sizeof(crt_call_t), POOL_KEEPS / 4, crti_call_fini);
+    core->calls.is_aligned = true;
+}
+
+static void free_tables(crti_core_t *core)
+{
+    crti_map_fini(&core->borrowed);
+    crti_map_fini(&core->actors);
+    crti_map_fini(&core->remotes);
+    crti_numbers_fini(&core->owned);
+    crti_numbers_fini(&core->requests);
+    crti_pool_fini(&core->refs);
+    crti_pool_fini(&core->pendings);
+    crti_pool_fini(&core->calls);
+    crti_buffer_fini(&core->scratch);
+    crti_buffer_fini(&core->frees);
+    crti_encoder_fini(&core->encoder);
+    free(core->broken_text);
+    free(core->deadlock);
+    crti_program_fini(&core->program);
+    free(core);
+}
+
+/* The answer to ATTACH: who we are here, the arena, the blackboard. */
+static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *m,
+                                  int *fds, int fd_count)
+{
+    crt_status_t status;
+    void *page;
+
+    if (fd_count != 2 || m->key.size != 32)
+        return crt_raise(CRT_ERR_PROTOCOL,
+                         "ATTACHED with %d descriptors and a key of %zu bytes", fd_count,
+                         m->key.size);
+    core->node = m->node;
+    core->job = m->job;
+    core->cluster = m->cluster;
+    core->cpus = m->cpus;
+    core->actor_id = m->actor;
+    core->actor_incarnation = m->actor_incarnation;
+    crti_id_hex(core->node, core->node_hex);
+    crti_id_hex(core->job, core->job_hex);
+    crti_text(m->run_dir, core->run_dir, sizeof(core->run_dir));
+    status = crti_store_attach(fds[0], (unsigned)m->slot, core->process, &core->store);
+    if (status != CRT_OK || !core->is_worker)
+        return status;
+    page =
+        mmap(NULL, CRTI_BLACKBOARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    if (page == MAP_FAILED)
+        return crt_raise(CRT_ERR_IO, "blackboard: %s", strerror(errno));
+    core->blackboard = page;
+    return CRT_OK;
+}
+
+static crt_status_t start_net(crti_core_t *core, const crti_msg_attached_t *m)
+{
+    char ip[64];
+    crti_net_config_t config = {.run_dir = core->run_dir,
+                                .node = core->node,
+                                .process = core->process,
+                                .incarnation = core->incarnation,
+                                .port_low = (uint16_t)m->port_low,
+                                .port_high = (uint16_t)m->port_high,
+                                .cluster_key = m->key.data,
+                                .handlers = crti_core_handlers};
+    crt_status_t status;
+
+    crti_text(m->ip, ip, sizeof(ip));
+    config.ip = ip[0] ? ip : NULL;
+    config.handlers.user = core;
+    status = crti_net_new(&config, &core->net);
+    if (status == CRT_OK) {
+        crti_net_lock(core->net);
+        status = crti_node_link_start(core);
+        if (status == CRT_OK)
+            status = crti_core_start_timer(core);
+        crti_net_unlock(core->net);
+    }
+    return status;
+}
+
+static void say_ready(crti_core_t *core)
+{
+    const crti_address_t *address = crti_net_address(core->net);
+    crti_msg_ready_t ready = {.ipc = crti_str(address->ipc),
+                              .tcp = crti_str(address->tcp)};
+
+    crti_node_notice(core, CRTI_MSG_READY, &ready);
+}
+
+static crt_status_t attach(crti_core_t *core, const char *socket_path,
+                           const crti_msg_attach_t *body, crti_buffer_t *storage,
+                           crti_message_t *answer)
+{
+    uint64_t deadline = crti_now_ns() + ATTACH_NS;
+    crti_channel_handlers_t handlers = crti_node_link_handlers;
+    int fds[CRTI_CHANNEL_FDS], fd_count = 0;
+    crt_status_t status;
+
+    handlers.user = core;
+    status = crti_channel_connect(socket_path, deadline, &handlers, &core->channel);
+    if (status != CRT_OK)
+        return status;
+    status = crti_channel_request(core->channel, CRTI_MSG_ATTACH, body, deadline, answer,
+                                  storage, fds, &fd_count);
+    if (status == CRT_OK && answer->kind != CRTI_MSG_ATTACHED)
+        status = crt_raise(CRT_ERR_PROTOCOL, "ATTACH was answered with %s",
+                           crti_message_name(answer->kind));
+    if (status == CRT_OK)
+        status = take_attached(core, &answer->attached, fds, fd_count);
+    for (int i = 0; i < fd_count; i++)
+        close(fds[i]);
+    return status == CRT_OK ? start_net(core, &answer->attached) : status;
+}
+
+/* Also of one that is half made. */
+static void free_core(crti_core_t *core)
+{
+    crti_net_free(core->net);
+    if (core->timer_fd >= 0)
+        close(core->timer_fd);
+    /* The store first: when the link closes the node gives its slot to the next process. */
+    crti_store_detach(core->store);
+    if (core->channel && !core->is_worker)
+        crti_channel_send(core->channel, CRTI_MSG_SHUTDOWN, 0, NULL);
+    crti_channel_free(core->channel);
+    if (core->blackboard)
+        munmap(core->blackboard, CRTI_BLACKBOARD_BYTES);
+    if (core->has_private_cluster)
+        crti_private_cluster_stop(&core->private_cluster);
+    free_tables(core);
+}
+
+static crt_status_t new_core(const crt_options_t *options, crti_core_t **core_out)
+{
+    crti_core_t *core = calloc(1, sizeof(*core));
+    crt_status_t status;
+
+    if (!core)
+        return crt_raise(CRT_ERR_NO_MEMORY, "the runtime");
+    init_tables(core);
+    core->no_log_to_driver = options && options->no_log_to_driver;
+    core->incarnation = crti_now_ns() | 1;
+    status = crti_program_init(&core->program, options);
+    if (status != CRT_OK) {
+        free_tables(core);
+        return status;
+    }
+    *core_out = core;
+    return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ worker */
+
+void crti_worker_main(const crt_options_t *options, const crti_worker_birth_t *birth)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_core_t *core = NULL;
+    crti_message_t answer;
+    crti_msg_attach_t body = {.protocol = CRTI_PROTOCOL_VERSION,
+                              .role = CRTI_ROLE_WORKER,
+                              .process = birth->process,
+                              .pid = getpid()};
+    crt_status_t status = new_core(options, &core);
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (status == CRT_OK) {
+        core->is_worker = true;
+        core->process = birth->process;
+        body.incarnation = core->incarnation;
+        status = attach(core, birth->node_socket, &body, &storage, &answer);
+    }
+    if (status != CRT_OK || !crti_publish(core)) {
+        fprintf(stderr, "crt: worker: %s\n", crt_error_detail());
+        _exit(1);
+    }
+    /* One hold of the lock: no call may come in before the actor's class is known. */
+    crti_net_lock(core->net);
+    say_ready(core);
+    crti_serve(core, answer.attached.creation);
+}
+
+/* ------------------------------------------------------------------ driver */
+
+/* The run directory of the node to join; starts a private cluster when there is none. */
+static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
+                              char *run_dir, size_t size)
+{
+    const char *address = options ? options->address : NULL;
+    const char *wanted = address && *address ? address : getenv("CRT_ADDRESS");
+    crt_cluster_info_t info;
+    crt_status_t status = crt_cluster_find(address, &info);
+
+    if (status == CRT_OK) {
+        if (!info.run_dir[0])
+            return crt_raise(
+                CRT_ERR_NOT_FOUND,
+                "the cluster %s has no node on this host: crt start --address=%s",
+                info.address, info.address);
+        snprintf(run_dir, size, "%s", info.run_dir);
+        return CRT_OK;
+    }
+    if (status != CRT_ERR_NOT_FOUND || (wanted && *wanted))
+        return status;
+    status = crti_private_cluster_start(options, &core->private_cluster);
+    if (status != CRT_OK)
+        return status;
+    core->has_private_cluster = true;
+    snprintf(run_dir, size, "%s", core->private_cluster.run_dir);
+    return CRT_OK;
+}
+
+static crt_status_t join(crti_core_t *core, int argc, char **argv,
+                         const crt_options_t *options)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    identity_t *id = calloc(1, sizeof(*id));
+    const char *job = getenv("CRT_JOB");
+    char run_dir[96], path[128];
+    crti_msg_attach_t body = {.protocol = CRTI_PROTOCOL_VERSION,
+                              .role = CRTI_ROLE_DRIVER,
+                              .pid = getpid(),
+                              .log_to_driver = !core->no_log_to_driver};
+    crti_message_t answer;
+    crt_status_t status =
+        id ? identify(argc, argv, id) : crt_raise(CRT_ERR_NO_MEMORY, "a driver");
+
+    if (status == CRT_OK && job && !crti_id_parse(job, &body.job))
+        status = crt_raise(CRT_ERR_INVALID, "CRT_JOB=%s is no job id", job);
+    if (status == CRT_OK)
+        status = find_node(core, options, run_dir, sizeof(run_dir));
+    if (status == CRT_OK) {
+        core->process = body.process = crti_id_random();
+        body.incarnation = core->incarnation;
+        body.program = crti_str(id->path);
+        body.sha = crti_str(id->sha);
+        body.argv = crti_span(id->argv.data, id->argv.size);
+        body.environment = crti_span(id->environment.data, id->environment.size);
+        body.directory = crti_str(id->directory);
+        body.entrypoint = crti_span(id->entrypoint.data, id->entrypoint.size);
+        snprintf(path, sizeof(path), "%s/node.sock", run_dir);
+        status = attach(core, path, &body, &storage, &answer);
+    }
+    if (id)
+        forget_identity(id);
+    free(id);
+    return status;
+}
+
+static crt_status_t start_driver(int argc, char **argv, const crt_options_t *options)
+{
+    crti_core_t *core = NULL;
+    crt_status_t status = new_core(options, &core);
+
+    if (status != CRT_OK)
+        return status;
+    status = join(core, argc, argv, options);
+    if (status == CRT_OK) {
+        crti_net_lock(core->net);
+        say_ready(core);
+        crti_net_unlock(core->net);
+        if (crti_publish(core))
+            return CRT_OK;
+        status = crt_raise(CRT_ERR_EXISTS, "crt_init was called already");
+    }
+    free_core(core);
+    return status;
+}
+
+crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
+{
+    crti_worker_birth_t birth;
+    crti_core_t *core;
+    crt_status_t status;
+    int zygote_fd;
+
+    if (crti_is_forked())
+        return crt_raise(CRT_ERR_FORKED, "crt was initialized before fork()");
+    if (options && options->struct_size < sizeof(*options))
+        return crt_raise(CRT_ERR_INVALID, "make the options with CRT_OPTIONS");
+    if (sodium_init() < 0)
+        return crt_raise(CRT_ERR_IO, "libsodium can't be initialized");
+    core = crti_enter_quiet();
+    if (core) {
+        crti_leave(core);
+        return crt_raise(CRT_ERR_EXISTS, "crt_init was called already");
+    }
+    switch (crti_process_role(&birth, &zygote_fd)) {
+    case CRTI_PROCESS_ZYGOTE:
+        crti_zygote_serve(zygote_fd, &birth);
+        __attribute__((fallthrough));
+    case CRTI_PROCESS_WORKER: crti_worker_main(options, &birth); break;
+    case CRTI_PROCESS_DRIVER: break;
+    }
+    pthread_mutex_lock(&joining);
+    status = start_driver(argc, argv, options);
+    pthread_mutex_unlock(&joining);
+    return status;
+}
+
+/* ------------------------------------------------------------------ shutdown */
+
+/* What the user still holds stays as memory; everything else goes. */
+static void orphan_all(crti_core_t *core)
+{
+    size_t cursor = 0;
+    crti_list_t *item;
+    crt_ref_t *ref;
+    void *value;
+
+    while ((ref = crti_numbers_next(&core->owned, &cursor)))
+        crti_ref_orphan(ref);
+    cursor = 0;
+    while (crti_map_next(&core->borrowed, &cursor, NULL, &value))
+        crti_ref_orphan(value);
+    cursor = 0;
+    while (crti_map_next(&core->actors, &cursor, NULL, &value))
+        crti_actor_orphan(value);
+    crti_tasks_fini(core);
+    while ((item = crti_list_pop(&core->clients))) {
+        crti_client_t *client = CRTI_CONTAINER(item, crti_client_t, link);
+
+        crti_peer_unref(client->peer);
+        free(client);
+    }
+    cursor = 0;
+    while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
+        crti_remote_t *remote = value;
+
+        crti_peer_unref(remote->peer);
+        free(remote);
+    }
+}
+
+crt_status_t crt_shutdown(void)
+{
+    crti_core_t *core;
+
+    if (crti_is_forked())
+        return crt_raise(CRT_ERR_FORKED, "crt was initialized before fork()");
+    pthread_mutex_lock(&joining);
+    core = crti_enter_unlocked();
+    if (!core || core->is_worker) {
+        crt_status_t status = core
+                                  ? crt_raise(CRT_ERR_INVALID, "a worker can't shut down")
+                                  : crti_entry_status();
+
+        if (core)
+            crti_leave_unlocked(core);
+        pthread_mutex_unlock(&joining);
+        return status;
+    }
+    crti_leave_unlocked(core);
+    crti_unpublish(core);
+    crti_net_lock(core->net);
+    crti_core_break(core, CRT_ERR_CLOSED, "crt_shutdown was called");
+    crti_node_link_stop(core);
+    crti_net_unlock(core->net);
+    crti_net_free(core->net);
+    core->net = NULL;
+    orphan_all(core);
+    free_core(core);
+    pthread_mutex_unlock(&joining);
+    return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ where we are */
+
+const char *crt_node_id(void)
+{
+    crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();
+    const char *id = core ? core->node_hex : "";
+
+    if (core)
+        crti_leave(core);
+    return id;
+}
+
+const char *crt_job_id(void)
+{
+    crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();
+    const char *id = core ? core->job_hex : "";
+
+    if (core)
+        crti_leave(core);
+    return id;
+}

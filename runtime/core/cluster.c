@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which clusters run on this host, and which one is meant.
+ *
+ * Where it sits
+ *     RUN/head-PORT/head.info, RUN/node-HEX8/node.info -> [ core/cluster.c ] -> crt_init, the command
+ * A private cluster keeps the same directories one level deeper. A directory counts while its
+ * daemon holds its lock; what a killed daemon left is passed over here (`crt stop` removes it).
+ * Threads: any; no state.
+ */
+#include "runtime/crt.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/rundir.h"
+#include "runtime/net/key.h"
+
+#define LIST_MAX 64
+
+typedef struct list {
+    crt_cluster_info_t *infos;
+    size_t room, count;
+} list_t;
+
+static void closedir_auto(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Calls `visit` for every directory below `path` whose name begins with `prefix`. */
+static void each_dir(const char *path, const char *prefix,
+                     void (*visit)(list_t *list, const char *path), list_t *list)
+{
+    CRTI_AUTO(closedir) DIR *dir = opendir(path);
+    struct dirent *entry;
+    char below[96];
+
+    while (dir && (entry = readdir(dir))) {
+        if (!starts_with(entry->d_name, prefix))
+            continue;
+        if (snprintf(below, sizeof(below), "%s/%s", path, entry->d_name) <
+            (int)sizeof(below))
+            visit(list, below);
+    }
+}
+
+static void add(list_t *list, const crt_cluster_info_t *info)
+{
+    if (list->count < list->room)
+        list->infos[list->count] = *info;
+    list->count++;
+}
+
+#define GET(field) crti_info_get(text, #field, info.field, sizeof(info.field))
+
+/* The dashboard is the head's: where that is on this host, its own file knows it best. */
+static void read_http(crt_cluster_info_t *info)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    char file[112];
+
+    snprintf(file, sizeof(file), "%s/head.info", info->head_dir);
+    if (info->head_dir[0] && crti_info_read(file, &text) == CRT_OK)
+        crti_info_get(text, "http", info->http, sizeof(info->http));
+}
+
+static void visit_node(list_t *list, const char *path)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    crt_cluster_info_t info = {0};
+    char file[112];
+
+    snprintf(file, sizeof(file), "%s/node.info", path);
+    if (!crti_dir_is_locked(path) || crti_info_read(file, &text) != CRT_OK)
+        return;
+    snprintf(info.run_dir, sizeof(info.run_dir), "%s", path);
+    GET(address);
+    GET(head_dir);
+    GET(node);
+    GET(node_ip);
+    GET(http);
+    GET(key_file);
+    GET(state_dir);
+    read_http(&info);
+    info.pid = crti_info_int(text, "pid");
+    info.is_private = crti_info_int(text, "private") != 0;
+    add(list, &info);
+}
+
+/* A head is an entry of its own only where no node of its cluster was found. */
+static void visit_head(list_t *list, const char *path)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    crt_cluster_info_t info = {0};
+    char file[112];
+
+    snprintf(file, sizeof(file), "%s/head.info", path);
+    if (!crti_dir_is_locked(path) || crti_info_read(file, &text) != CRT_OK)
+        return;
+    for (size_t i = 0; i < list->count && i < list->room; i++)
+        if (strcmp(list->infos[i].head_dir, path) == 0)
+            return;
+    snprintf(info.head_dir, sizeof(info.head_dir), "%s", path);
+    GET(address);
+    GET(http);
+    GET(key_file);
+    GET(state_dir);
+    info.pid = crti_info_int(text, "pid");
+    info.is_private = crti_info_int(text, "private") != 0;
+    add(list, &info);
+}
+
+static void visit_private(list_t *list, const char *path)
+{
+    each_dir(path, "node-", visit_node, list);
+    each_dir(path, "head-", visit_head, list);
+}
+
+crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room, size_t *count_out)
+{
+    list_t list = {.infos = infos, .room = room};
+    char run[96];
+    crt_status_t status = crti_run_dir(run, sizeof(run));
+
+    if (status != CRT_OK)
+        return status;
+    visit_private(&list, run);
+    each_dir(run, "private-", visit_private, &list);
+    *count_out = list.count;
+    return CRT_OK;
+}
+
+/* Several: the error lists each address once. */
+static crt_status_t several(const crt_cluster_info_t *infos, size_t count)
+{
+    char text[800] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (infos[i].is_private || strstr(text, infos[i].address))
+            continue;
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+                                 used ? ", " : "", infos[i].address);
+        if (used >= sizeof(text))
+            break;
+    }
+    return crt_raise(CRT_ERR_EXISTS,
+                     "several clusters run here (%s): say which with --address or "
+                     "CRT_ADDRESS",
+                     text);
+}
+
+crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
+{
+    CRTI_AUTO(free) crt_cluster_info_t *infos = calloc(LIST_MAX, sizeof(*infos));
+    const crt_cluster_info_t *found = NULL;
+    size_t count = 0;
+    crt_status_t status;
+
+    if (!infos)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    if (!address || !*address)
+        address = getenv("CRT_ADDRESS");
+    if (address && !*address)
+        address = NULL;
+    status = crt_cluster_list(infos, LIST_MAX, &count);
+    if (status != CRT_OK)
+        return status;
+    count = count < LIST_MAX ? count : LIST_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (address ? strcmp(infos[i].address, address) != 0 : infos[i].is_private)
+            continue;
+        if (found && strcmp(found->address, infos[i].address) != 0)
+            return several(infos, count);
+        /* Nodes come before heads in the list of one directory: the first is the best. */
+        if (!found)
+            found = &infos[i];
+    }
+    if (!found && address)
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "no node of the cluster %s runs on this host; join it with: crt "
+                         "start --address %s --key-file FILE",
+                         address, address);
+    if (!found)
+        return crt_raise(
+            CRT_ERR_NOT_FOUND,
+            "no cluster runs on this host; start one with: crt start --head");
+    *info_out = *found;
+    return CRT_OK;
+}
+
+crt_status_t crt_cluster_token(const char *key_file, char *token)
+{
+    crti_key_t key;
+    crt_status_t status = crti_key_load(key_file, &key);
+
+    if (status != CRT_OK)
+        return status;
+    crti_key_token(&key, token);
+    crti_key_wipe(&key, sizeof(key));
+    return CRT_OK;
+}

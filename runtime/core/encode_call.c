@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of a call: checked, encoded, and the refs among them pinned.
+ *
+ * Where it sits
+ *     outgoing.c, actor.c (creation) -> [ encode_call.c ] -> record
+ * What becomes of an argument
+ *     a value            its bytes; large ones were put into the store before
+ *     a ref              its value: bytes when they are small and known, the place in the store, or
+ *                        (a ref we don't own, not known here) the question to its owner
+ *     a ref for "ref"    the ref itself, inside a value
+ * Tier: message path.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/core/core.h"
+
+/* ------------------------------------------------------------------ walking */
+
+/* The arguments one by one; a spread gives its refs. */
+typedef struct walk {
+    const crt_arg_t *args;
+    size_t count, arg, part, index;
+    crt_arg_t current;
+} walk_t;
+
+static bool next_arg(walk_t *w)
+{
+    while (w->arg < w->count) {
+        const crt_arg_t *arg = &w->args[w->arg];
+
+        if (arg->kind != CRT_KIND_SPREAD) {
+            w->arg++;
+            w->current = *arg;
+            w->index++;
+            return true;
+        }
+        if (w->part < arg->as.spread.count) {
+            w->current = crt_arg_ref(arg->as.spread.refs[w->part++]);
+            w->index++;
+            return true;
+        }
+        w->part = 0;
+        w->arg++;
+    }
+    return false;
+}
+
+size_t crti_args_count(const crt_arg_t *args, size_t count, bool *is_pending_out)
+{
+    walk_t w = {.args = args, .count = count};
+
+    *is_pending_out = false;
+    while (next_arg(&w)) {
+        const crt_ref_t *ref = w.current.kind == CRT_KIND_REF ? w.current.as.ref : NULL;
+
+        if (ref && ref->is_owned && ref->content == CRTI_CONTENT_NONE)
+            *is_pending_out = true;
+    }
+    return w.index;
+}
+
+crt_status_t crti_args_check(const crti_function_t *f, const crt_arg_t *args,
+                             size_t count)
+{
+    crti_place_t place = {f->class_name, f->name, 0};
+    walk_t w = {.args = args, .count = count};
+    crt_status_t status;
+    bool is_ref, is_pending;
+
+    if (count && !args)
+        return crt_raise(CRT_ERR_INVALID, "%s: the arguments are NULL", f->display);
+    count = crti_args_count(args, count, &is_pending);
+    if (count > UINT16_MAX)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s: %zu arguments, at most 65535 can be passed", f->display,
+                         count);
+    status = crti_signature_count(&f->signature, count, &place);
+    while (status == CRT_OK && next_arg(&w)) {
+        if (w.current.kind == CRT_KIND_REF && !w.current.as.ref)
+            return crt_raise(CRT_ERR_INVALID, "%s: argument %zu: the ref is NULL",
+                             f->display, w.index);
+        if (w.current.kind == CRT_KIND_REF && !w.current.as.ref->core)
+            return crt_raise(CRT_ERR_CLOSED,
+                             "%s: argument %zu: the ref is of before crt_shutdown",
+                             f->display, w.index);
+        status = crti_signature_check(&f->signature, w.index - 1, w.current.kind, &place,
+                                      &is_ref);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ pins */
+
+static crt_status_t pin(crti_pending_t *p, crt_ref_t *ref)
+{
+    if (!p->pins) {
+        p->pins = p->few_pins;
+        p->pin_room = sizeof(p->few_pins) / sizeof(p->few_pins[0]);
+    }
+    if (p->pin_count == p->pin_room) {
+        crt_ref_t **grown = malloc((size_t)p->pin_room * 4 * sizeof(*grown));
+
+        if (!grown)
+            return crt_raise(CRT_ERR_NO_MEMORY, "%u refs of a call", p->pin_count);
+        memcpy(grown, p->pins, p->pin_count * sizeof(*grown));
+        if (p->pins != p->few_pins)
+            free(p->pins);
+        p->pins = grown;
+        p->pin_room *= 4;
+    }
+    crti_ref_pin(ref);
+    p->pins[p->pin_count++] = ref;
+    return CRT_OK;
+}
+
+static crt_status_t pin_encoded(crti_pending_t *p, const crti_encoder_t *encoder)
+{
+    size_t count;
+    crt_ref_t *const *refs = crti_encoder_refs(encoder, &count);
+    crt_status_t status = CRT_OK;
+
+    for (size_t i = 0; i < count && status == CRT_OK; i++)
+        status = pin(p, refs[i]);
+    return status;
+}
+
+/* ------------------------------------------------------------------ encoding */
+
+static crt_status_t put_ref_value(crti_buffer_t *record, crt_ref_t *ref,
+                                  crt_ref_t **failed_out)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t nodes = {0};
+    crti_ref_name_t name = crti_ref_name(ref);
+    crti_result_t result;
+
+    switch (ref->content) {
+    case CRTI_CONTENT_INLINE:
+        return crti_put_arg_bytes(record, 0, crti_span(ref->bytes, ref->size));
+    case CRTI_CONTENT_STORED:
+        crti_ref_describe(ref, &result, &nodes);
+        return crti_put_arg_object(record, &name, &result.location);
+    case CRTI_CONTENT_FAILED: *failed_out = ref; return CRT_OK;
+    case CRTI_CONTENT_NONE: break;
+    }
+    return crti_put_arg_ref(record, &name);
+}
+
+static bool is_passed_itself(const crti_function_t *f, size_t index)
+{
+    const crti_signature_t *s = &f->signature;
+
+    if (s->is_unchecked || s->count == 0)
+        return false;
+    return s->kind[index < s->count ? index : s->count - 1] == CRT_KIND_REF;
+}
+
+static crt_status_t encode(crti_pending_t *p, const walk_t *w)
+{
+    crti_encoder_t *encoder = &p->core->encoder;
+    crt_status_t status;
+
+    encoder->what = p->function->display;
+    status = crti_encode(encoder, &crti_core_naming, &w->current);
+    return status == CRT_OK ? pin_encoded(p, encoder) : status;
+}
+
+crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
+                           const crt_arg_t *args, size_t count, crt_ref_t **failed_out)
+{
+    walk_t w = {.args = args, .count = count};
+    crt_status_t status = CRT_OK;
+
+    *failed_out = NULL;
+    while (status == CRT_OK && next_arg(&w)) {
+        if (w.current.kind == CRT_KIND_REF &&
+            !is_passed_itself(p->function, w.index - 1)) {
+            status = pin(p, w.current.as.ref);
+            if (status == CRT_OK)
+                status = put_ref_value(record, w.current.as.ref, failed_out);
+            continue;
+        }
+        status = encode(p, &w);
+        if (status == CRT_OK)
+            status = crti_put_arg_value(record, 0, &p->core->encoder);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ slots */
+
+static crt_status_t slot_value(crti_pending_t *p, crti_slot_t *slot, const walk_t *w)
+{
+    crt_status_t status = encode(p, w);
+    size_t size = crti_encoder_size(&p->core->encoder);
+
+    if (status == CRT_OK)
+        status = crti_buffer_reserve(&p->values, size);
+    if (status != CRT_OK)
+        return status;
+    crti_encoder_write(&p->core->encoder, p->values.data + p->values.size);
+    slot->offset = p->values.size;
+    slot->size = size;
+    p->values.size += size;
+    return CRT_OK;
+}
+
+crt_status_t crti_slot_args(crti_pending_t *p, const crt_arg_t *args, size_t count)
+{
+    walk_t w = {.args = args, .count = count};
+    bool is_pending;
+    crt_status_t status = CRT_OK;
+
+    p->slots = calloc(crti_args_count(args, count, &is_pending) + 1, sizeof(*p->slots));
+    if (!p->slots)
+        return crt_raise(CRT_ERR_NO_MEMORY, "arguments of %s", p->function->display);
+    while (status == CRT_OK && next_arg(&w)) {
+        crti_slot_t *slot = &p->slots[p->slot_count];
+
+        slot->pending = p;
+        crti_list_init(&slot->waiting.link);
+        if (w.current.kind == CRT_KIND_REF &&
+            !is_passed_itself(p->function, w.index - 1)) {
+            status = pin(p, w.current.as.ref);
+            slot->ref = w.current.as.ref;
+        } else {
+            status = slot_value(p, slot, &w);
+        }
+        p->slot_count++;
+    }
+    return status;
+}
+
+crt_status_t crti_put_slots(crti_pending_t *p, crt_ref_t **failed_out)
+{
+    crt_status_t status = CRT_OK;
+
+    *failed_out = NULL;
+    for (unsigned i = 0; i < p->slot_count && status == CRT_OK && !*failed_out; i++) {
+        crti_slot_t *slot = &p->slots[i];
+
+        if (slot->ref)
+            status = put_ref_value(&p->record, slot->ref, failed_out);
+        else
+            status = crti_put_arg_bytes(
+                &p->record, 0, crti_span(p->values.data + slot->offset, slot->size));
+    }
+    return status;
+}
+
+void crti_drop_slots(crti_pending_t *p)
+{
+    for (unsigned i = 0; i < p->slot_count; i++)
+        crti_list_remove(&p->slots[i].waiting.link);
+    free(p->slots);
+    p->slots = NULL;
+    p->slot_count = 0;
+    p->values.size = 0;
+}
+
+/* ------------------------------------------------------------------ large ones */
+
+/* A lower bound of the encoded size, enough to tell the large. */
+static size_t weight(const crt_arg_t *arg, int depth)
+{
+    size_t sum = 0;
+
+    switch (arg->kind) {
+    case CRT_KIND_STRING: return arg->as.string ? strlen(arg->as.string) : 0;
+    case CRT_KIND_BYTES: return arg->as.bytes.size;
+    case CRT_KIND_TENSOR:
+        if (!arg->as.tensor || arg->as.tensor->rank < 0 ||
+            arg->as.tensor->rank > CRT_TENSOR_DIMS)
+            return 0; /* refused by the encoder */
+        return crt_tensor_bytes(arg->as.tensor);
+    case CRT_KIND_LIST:
+    case CRT_KIND_MAP:
+        for (size_t i = 0; arg->as.list.items && i < arg->as.list.count &&
+                           depth < CRTI_VALUE_DEPTH && sum <= CRTI_INLINE_MAX;
+             i++)
+            sum += 1 + weight(&arg->as.list.items[i], depth + 1);
+        return sum;
+    default: return 9;
+    }
+}
+
+crt_status_t crti_args_put(crti_core_t *core, const crt_arg_t *args, size_t count,
+                           crt_arg_t **copy_out)
+{
+    crt_arg_t *copy = NULL;
+
+    *copy_out = NULL;
+    for (size_t i = 0; args && i < count; i++) {
+        crt_ref_t *ref;
+
+        if (args[i].kind <= CRT_KIND_FLOAT || weight(&args[i], 0) <= CRTI_INLINE_MAX)
+            continue;
+        if (!copy) {
+            copy = malloc(count * sizeof(*copy));
+            if (!copy)
+                return crt_raise(CRT_ERR_NO_MEMORY, "%zu arguments", count);
+            memcpy(copy, args, count * sizeof(*copy));
+        }
+        ref = crti_put(core, &args[i]);
+        if (ref->content == CRTI_CONTENT_FAILED) {
+            crt_status_t status = crti_ref_raise(ref);
+
+            copy[i] = crt_arg_ref(ref);
+            crti_args_unput(core, args, copy, count);
+            return status;
+        }
+        copy[i] = crt_arg_ref(ref);
+    }
+    *copy_out = copy;
+    return CRT_OK;
+}
+
+void crti_args_unput(crti_core_t *core, const crt_arg_t *args, crt_arg_t *copy,
+                     size_t count)
+{
+    if (!copy)
+        return;
+    crti_net_lock(core->net);
+    for (size_t i = 0; i < count; i++)
+        if (copy[i].kind == CRT_KIND_REF && args[i].kind != CRT_KIND_REF)
+            crti_ref_release(copy[i].as.ref);
+    crti_net_unlock(core->net);
+    free(copy);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Execution: a worker's main thread runs what was asked for, one call after the other.
+ *
+ * Where it sits
+ *     incoming.c (runnable calls) -> [ execute.c ] -> user code -> incoming.c (answers)
+ * Threads
+ *     The main thread. It waits with the net's progress token, and runs user code without the lock.
+ * Failure
+ *     A create function that fails: the node daemon is told, callers get its error, the worker ends.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/core/core.h"
+
+/* ------------------------------------------------------------------ one call */
+
+/* Values of arguments that came as refs; false when one has failed. */
+static bool read_refs(crt_call_t *call)
+{
+    for (unsigned i = 0; i < call->arg_count; i++) {
+        crti_incoming_arg_t *arg = &call->args[i];
+        const crt_value_t *value;
+        crt_status_t status;
+
+        if (!arg->ref)
+            continue;
+        status = crti_ref_value(arg->ref, &value);
+        if (status != CRT_OK) {
+            crti_call_set_error(call, status, crt_error_detail());
+            return false;
+        }
+        arg->value = *value;
+    }
+    return true;
+}
+
+static void show(crti_core_t *core, const crti_function_t *function)
+{
+    if (!core->blackboard)
+        return;
+    if (core->shown != function) {
+        crti_blackboard_name(core->blackboard, function->display);
+        core->shown = function;
+    }
+    crti_blackboard_enter(core->blackboard);
+}
+
+static crt_status_t run(crti_core_t *core, crt_call_t *call)
+{
+    const crti_function_t *f = call->function;
+
+    if (*crt_error_detail())
+        crt_error_set_detail("%s",
+                             ""); /* what failed before is not why this call fails */
+    if (f->method)
+        return f->method->run(core->self, call);
+    if (f->task)
+        return f->task->run(call);
+    return f->create->create ? f->create->create(core->self, call) : CRT_OK;
+}
+
+static void run_unlocked(crti_core_t *core, crt_call_t *call)
+{
+    const crti_function_t *below = core->shown;
+    crt_status_t status;
+
+    call->outer = crti_running();
+    call->is_started = true;
+    crti_set_running(call);
+    core->running = call;
+    show(core, call->function);
+    crti_net_unlock(core->net);
+    status = run(core, call);
+    if (status < 0)
+        crti_call_set_error(call, status, crt_error_detail());
+    crti_net_lock(core->net);
+    if (core->blackboard)
+        crti_blackboard_leave(core->blackboard);
+    if (call->outer)
+        show(core, below);
+    core->running = call->outer;
+    crti_set_running(call->outer);
+}
+
+void crti_execute(crti_core_t *core, crt_call_t *call)
+{
+    if (read_refs(call))
+        run_unlocked(core, call);
+    crti_call_finish(call, true);
+}
+
+/* ------------------------------------------------------------------ a worker's life */
+
+static bool has_work(void *user)
+{
+    crti_core_t *core = user;
+
+    return !crti_list_is_empty(&core->runnable) || core->is_ending;
+}
+
+static bool is_complete(void *user)
+{
+    crt_call_t *call = user;
+
+    return call->missing == 0 || call->core->is_ending;
+}
+
+/* Answers leave, the link says why, then the process ends. */
+static void end_worker(crti_core_t *core, int code) __attribute__((noreturn));
+static void end_worker(crti_core_t *core, int code)
+{
+    crti_channel_t *channel = core->channel;
+
+    core->is_closing = true;
+    crti_node_link_stop(core);
+    crti_net_flush(core->net);
+    crti_net_unlock(core->net);
+    crti_net_free(core->net);
+    core->net = NULL;
+    if (channel)
+        (void)crti_channel_drain(channel, crti_now_ns() + CRTI_S);
+    fflush(NULL);
+    _exit(code);
+}
+
+static void fail_calls_in_wait(crti_core_t *core, crt_status_t status, const char *text)
+{
+    while (!crti_list_is_empty(&core->runnable)) {
+        crt_call_t *call = CRTI_CONTAINER(core->runnable.next, crt_call_t, link);
+
+        crti_list_remove(&call->link);
+        crti_call_set_error(call, status, text);
+        crti_call_finish(call, true);
+    }
+}
+
+static void fail_creation(crti_core_t *core, crt_status_t status, const char *text)
+    __attribute__((noreturn));
+static void fail_creation(crti_core_t *core, crt_status_t status, const char *text)
+{
+    crti_msg_actor_failed_t body = {
+        .actor = core->actor_id, .status = status, .text = crti_str(text)};
+
+    crti_log(CRTI_LOG_WARN, "core", "create failed: %s", text);
+    crti_node_notice(core, CRTI_MSG_ACTOR_FAILED, &body);
+    fail_calls_in_wait(core, status, text);
+    end_worker(core, 1);
+}
+
+static void create_actor(crti_core_t *core, crti_span_t creation)
+{
+    crt_call_t *call = NULL;
+    crt_status_t status = crti_incoming_creation(core, creation, &call);
+    char text[1024];
+
+    if (status == CRT_OK) {
+        core->self = calloc(1, core->class_->user->size ? core->class_->user->size : 1);
+        if (!core->self)
+            status = crt_raise(CRT_ERR_NO_MEMORY, "an actor of %zu bytes",
+                               core->class_->user->size);
+    }
+    if (status == CRT_OK)
+        status = crti_net_wait(core->net, is_complete, call, CRTI_NET_NO_DEADLINE);
+    if (core->is_ending)
+        end_worker(core, 0);
+    if (status != CRT_OK)
+        fail_creation(core, status, crt_error_detail());
+    if (read_refs(call))
+        run_unlocked(core, call);
+    status = call->status;
+    snprintf(text, sizeof(text), "%s", call->text ? call->text : "");
+    if (status < 0) {
+        char why[1400];
+
+        snprintf(why, sizeof(why), "%s: %s", core->class_->create.display, text);
+        fail_creation(core, status, why);
+    }
+    crti_call_finish(call, true);
+    core->is_created = true;
+}
+
+static void destroy_actor(crti_core_t *core)
+{
+    if (!core->is_created || !core->class_->user->destroy)
+        return;
+    crti_net_unlock(core->net);
+    core->class_->user->destroy(core->self);
+    crti_net_lock(core->net);
+}
+
+void crti_serve(crti_core_t *core, crti_span_t creation)
+{
+    if (!crti_id_is_zero(core->actor_id))
+        create_actor(core, creation);
+    for (;;) {
+        crt_call_t *call;
+
+        if (!has_work(core) && crti_net_wait(core->net, has_work, core,
+                                             CRTI_NET_NO_DEADLINE) == CRT_ERR_CLOSED)
+            break;
+        if (core->is_ending)
+            break;
+        if (crti_list_is_empty(&core->runnable))
+            continue; /* a signal interrupted the wait */
+        call = CRTI_CONTAINER(core->runnable.next, crt_call_t, link);
+        crti_list_remove(&call->link);
+        crti_execute(core, call);
+    }
+    destroy_actor(core);
+    end_worker(core, 0);
+}

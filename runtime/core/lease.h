@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leases: which worker runs the next task, when to ask for another worker and when to give one
+ * back.
+ *
+ * Where it sits
+ *     submit.c (events: tasks, grants, replies, time) -> [ lease ] -> what to do now
+ *     One pool for each shape of resources.
+ * Threads
+ *     None; pure: no I/O, no globals; the caller reads the clock. The caller's lock covers it.
+ * Ownership
+ *     A lease is a member of the caller's struct; the pool links it until it has ended.
+ * Policy
+ *     Tasks go to the lease with the fewest in flight. How many a lease may have in flight follows
+ *     from how long tasks take (about 2 ms of work), so that short tasks are pipelined and
+ *     long ones spread. When a worker is stuck on one task, another is asked for; once there is an
+ *     idle one, the tasks behind the long one are asked back and go there.
+ */
+#ifndef CRTI_CORE_LEASE_H
+#define CRTI_CORE_LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/list.h"
+
+#define CRTI_LEASE_DEPTH   1000               /* most tasks in flight on one worker */
+#define CRTI_LEASE_WORK_NS UINT64_C(2000000)  /* work that may wait in a worker */
+#define CRTI_LEASE_IDLE_NS UINT64_C(20000000) /* an idle worker is given back after it */
+#define CRTI_LEASE_STUCK_NS                                                              \
+    UINT64_C(20000000)       /* tasks behind one that runs as long come back */
+#define CRTI_LEASE_WANTED 10 /* requests that wait at a time */
+
+/*           granted            tasks came back         answer
+ *  WANTED ----------> HELD ----------------------> STUCK ------> HELD
+ *    |                  | idle, worker died          | worker died
+ *    +------------------+--------> ENDED <-----------+
+ *     cancelled, refused
+ */
+typedef enum crti_lease_state {
+    CRTI_LEASE_WANTED_STATE,
+    CRTI_LEASE_HELD,
+    CRTI_LEASE_STUCK, /* its running task takes long: nothing is sent to it */
+    CRTI_LEASE_ENDED,
+    CRTI_LEASE_STATES
+} crti_lease_state_t;
+
+typedef struct crti_lease {
+    crti_list_t link; /* in the pool */
+    crti_lease_state_t state;
+    bool was_asked; /* to give tasks back, since the last answer */
+    unsigned in_flight;
+    uint64_t
+        since_ns; /* of the last answer, or of the first task after idleness, or idle since */
+} crti_lease_t;
+
+typedef struct crti_lease_pool {
+    crti_list_t leases;
+    unsigned queued; /* tasks that wait for a worker */
+    unsigned wanted, held;
+    bool wants_one_more; /* for tasks that are stuck behind a long one */
+    uint64_t service_ns; /* how long a task takes: moving mean, 0 unknown */
+} crti_lease_pool_t;
+
+bool crti_lease_may_follow(crti_lease_state_t state, crti_lease_state_t next);
+const char *crti_lease_state_name(crti_lease_state_t state);
+
+void crti_lease_pool_init(crti_lease_pool_t *pool);
+
+/* Should another worker be asked for? Then crti_lease_want. */
+bool crti_lease_should_want(const crti_lease_pool_t *pool);
+void crti_lease_want(crti_lease_pool_t *pool, crti_lease_t *lease);
+/* A request that waits and is not needed any more, or NULL; the caller cancels and ends it. */
+crti_lease_t *crti_lease_unwanted(const crti_lease_pool_t *pool);
+
+void crti_lease_granted(crti_lease_pool_t *pool, crti_lease_t *lease, uint64_t now_ns);
+/* The end, for whatever reason; unlinked. */
+void crti_lease_end(crti_lease_pool_t *pool, crti_lease_t *lease);
+
+/* Where the next task goes; NULL: nowhere now. Then crti_lease_sent. */
+crti_lease_t *crti_lease_pick(const crti_lease_pool_t *pool);
+void crti_lease_sent(crti_lease_pool_t *pool, crti_lease_t *lease, uint64_t now_ns);
+/* A task ended; `given_back`: it had not started. */
+void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool given_back,
+                         uint64_t now_ns);
+
+/* What time asks for. Call again, with `*next_ns` for the moment to come back, until it says
+ * NOTHING. */
+typedef enum crti_lease_due {
+    CRTI_LEASE_DUE_NOTHING,
+    CRTI_LEASE_DUE_RETURN,   /* give *lease_out back (crti_lease_end) */
+    CRTI_LEASE_DUE_GIVE_BACK /* ask its worker to give tasks back */
+} crti_lease_due_t;
+crti_lease_due_t crti_lease_due(crti_lease_pool_t *pool, uint64_t now_ns,
+                                crti_lease_t **lease_out, uint64_t *next_ns);
+
+#endif

@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Peers: the processes we talk to, their records, and their deaths.
+ *
+ * Where it sits
+ *     net (records, losses), node_link.c (deaths) -> [ peers.c ] -> outgoing, incoming, refs
+ * Ownership
+ *     A remote lives while somebody uses it and lingers until the next tick after that, so that
+ *     a session is not made anew for every short-lived ref.
+ * Failure
+ *     A lost session fails the calls in flight on it. That the process is dead is told by the node
+ *     daemon only: borrowed refs and lent objects go by that.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/core/core.h"
+
+/* ------------------------------------------------------------------ remotes */
+
+static void free_remote(crti_core_t *core, crti_remote_t *remote)
+{
+    crti_map_remove(&core->remotes, &remote->address.process);
+    if (remote->is_watched && !remote->is_dead && core->channel)
+        crti_node_notice(core, CRTI_MSG_UNWATCH,
+                         &(crti_msg_unwatch_t){.process = remote->address.process});
+    if (remote->peer) {
+        crti_peer_set_user(remote->peer, NULL);
+        if (!crti_peer_is_lost(remote->peer))
+            crti_net_close(core->net, remote->peer);
+        crti_peer_unref(remote->peer);
+    }
+    free(remote);
+}
+
+/* Those that nobody used lately end when the next one is made: so they are never many more than
+ * those in use. */
+static void sweep(crti_core_t *core)
+{
+    size_t cursor = 0, idle = 0;
+    crti_remote_t *oldest = NULL;
+    void *value;
+
+    while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
+        crti_remote_t *remote = value;
+
+        if (remote->uses == 0 && crti_list_is_empty(&remote->in_flight)) {
+            oldest = remote;
+            idle++;
+        }
+    }
+    if (oldest && idle > 16)
+        free_remote(core, oldest);
+}
+
+static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,
+                               crti_remote_t **remote_out)
+{
+    char hex[CRTI_ID_HEX];
+    crti_remote_t *remote;
+    crt_status_t status;
+
+    sweep(core);
+    remote = calloc(1, sizeof(*remote));
+    if (!remote)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a process to talk to");
+    remote->address = *address;
+    if (!address->ipc[0] && crti_id_equal(address->node, core->node) &&
+        snprintf(remote->address.ipc, sizeof(remote->address.ipc), "%s/p-%s.ipc",
+                 core->run_dir,
+                 crti_id_hex(address->process, hex)) >= (int)sizeof(remote->address.ipc))
+        remote->address.ipc[0] = '\0'; /* then by tcp */
+    crti_list_init(&remote->in_flight);
+    crti_list_init(&remote->borrowing);
+    status = crti_map_put(&core->remotes, &remote->address.process, remote);
+    if (status != CRT_OK) {
+        free(remote);
+        return status;
+    }
+    *remote_out = remote;
+    return CRT_OK;
+}
+
+crti_address_t crti_peer_address(crti_id_t process, uint64_t incarnation, crti_id_t node,
+                                 crti_span_t ipc, crti_span_t tcp)
+{
+    crti_address_t address = {
+        .process = process, .incarnation = incarnation, .node = node};
+
+    crti_text(ipc, address.ipc, sizeof(address.ipc));
+    crti_text(tcp, address.tcp, sizeof(address.tcp));
+    return address;
+}
+
+crt_status_t crti_remote_use(crti_core_t *core, const crti_address_t *address,
+                             crti_remote_t **remote_out)
+{
+    crti_remote_t *remote = crti_map_get(&core->remotes, &address->process);
+    crt_status_t status = remote ? CRT_OK : new_remote(core, address, &remote);
+
+    if (status != CRT_OK)
+        return status;
+    if (!remote->address
+             .tcp[0]) /* a borrower that is owner or actor, too, now says where */
+        memcpy(remote->address.tcp, address->tcp, sizeof(address->tcp));
+    remote->uses++;
+    *remote_out = remote;
+    return CRT_OK;
+}
+
+void crti_remote_unuse(crti_core_t *core, crti_remote_t *remote)
+{
+    if (--remote->uses == 0 && remote->is_dead)
+        free_remote(core, remote);
+}
+
+crt_status_t crti_remote_connect(crti_core_t *core, crti_remote_t *remote)
+{
+    crt_status_t status;
+    char hex[CRTI_ID_HEX];
+
+    if (remote->is_dead)
+        return crt_raise(CRT_ERR_WORKER_DIED, "process %s has ended",
+                         crti_id_hex(remote->address.process, hex));
+    if (remote->peer)
+        return CRT_OK;
+    status = crti_net_connect(core->net, &remote->address, &remote->peer);
+    crti_log(CRTI_LOG_DEBUG, "core", "process %s at %s %s: %s",
+             crti_id_hex(remote->address.process, hex), remote->address.ipc,
+             remote->address.tcp, crt_status_text(status));
+    if (status != CRT_OK)
+        return status;
+    crti_peer_set_user(remote->peer, remote);
+    crti_remote_watch(core, remote);
+    return CRT_OK;
+}
+
+void crti_remote_watch(crti_core_t *core, crti_remote_t *remote)
+{
+    if (remote->is_watched)
+        return;
+    remote->is_watched = true;
+    crti_node_notice(core, CRTI_MSG_WATCH,
+                     &(crti_msg_watch_t){.process = remote->address.process,
+                                         .incarnation = remote->address.incarnation,
+                                         .node = remote->address.node});
+}
+
+void crti_remote_send(crti_core_t *core, crti_remote_t *remote,
+                      const crti_buffer_t *record)
+{
+    struct iovec part = {record->data, record->size};
+
+    if (crti_remote_connect(core, remote) != CRT_OK)
+        return;
+    crti_net_send(core->net, remote->peer, &part, 1, CRTI_SEND_CONTROL,
+                  CRTI_NET_NO_DEADLINE, NULL);
+}
+
+void crti_peer_reply(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *record,
+                     unsigned flags)
+{
+    struct iovec part = {record->data, record->size};
+
+    if (!crti_peer_is_lost(peer))
+        crti_net_send(core->net, peer, &part, 1, flags, CRTI_NET_NO_DEADLINE, NULL);
+}
+
+/* ------------------------------------------------------------------ clients */
+
+crti_client_t *crti_client_ref(crti_client_t *client)
+{
+    client->refs++;
+    return client;
+}
+
+void crti_client_unref(crti_client_t *client)
+{
+    if (--client->refs)
+        return;
+    crti_list_remove(&client->link);
+    crti_peer_unref(client->peer);
+    free(client);
+}
+
+static crti_client_t *client_of(crti_core_t *core, crti_peer_t *peer)
+{
+    crti_client_t *client = crti_peer_user(peer);
+
+    if (client)
+        return client;
+    client = calloc(1, sizeof(*client));
+    if (!client)
+        return NULL;
+    *client = (crti_client_t){.core = core, .peer = crti_peer_ref(peer), .refs = 1};
+    crti_list_init(&client->calls);
+    crti_list_init(&client->blocked);
+    crti_list_append(&core->clients, &client->link);
+    crti_peer_set_user(peer, client);
+    return client;
+}
+
+/* ------------------------------------------------------------------ records of callers */
+
+static void answer_located(crti_core_t *core, crti_peer_t *peer, uint64_t number,
+                           crt_ref_t *ref)
+{
+    crti_buffer_t record = crti_scratch_take(core), nodes = {0};
+    crti_result_t result;
+    crt_status_t status;
+
+    if (ref)
+        crti_ref_describe(ref, &result, &nodes);
+    else
+        result = (crti_result_t){
+            .form = CRTI_RESULT_ERROR,
+            .failure = {.status = CRT_ERR_OBJECT_LOST,
+                        .text = crti_str("its owner has freed the object already"),
+                        .node = core->node}};
+    status = crti_put_result(&record, CRTI_RECORD_LOCATED, number, &result, NULL);
+    if (status == CRT_OK)
+        crti_peer_reply(core, peer, &record, CRTI_SEND_CONTROL);
+    crti_buffer_fini(&nodes);
+    crti_scratch_give(core, &record);
+}
+
+/* A process that asks for an object which is pending. */
+typedef struct locator {
+    crti_waiting_t waiting;
+    crti_core_t *core;
+    crti_peer_t *peer;
+} locator_t;
+
+static void on_locatable(crti_waiting_t *waiting, crt_ref_t *ref)
+{
+    locator_t *locator = CRTI_CONTAINER(waiting, locator_t, waiting);
+
+    answer_located(locator->core, locator->peer, ref->id.number, ref);
+    crti_peer_unref(locator->peer);
+    free(locator);
+}
+
+static crt_status_t on_locate(crti_core_t *core, crti_peer_t *peer, const void *data,
+                              size_t size)
+{
+    uint64_t request, number;
+    crt_status_t status = crti_get_locate(data, size, &request, &number);
+    crt_ref_t *ref;
+    locator_t *locator;
+
+    if (status != CRT_OK)
+        return status;
+    ref = crti_numbers_get(&core->owned, number);
+    if (!ref || ref->content != CRTI_CONTENT_NONE) {
+        answer_located(core, peer, number, ref);
+        return CRT_OK;
+    }
+    locator = calloc(1, sizeof(*locator));
+    if (!locator)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a question for an object");
+    *locator = (locator_t){{.on_ready = on_locatable}, core, crti_peer_ref(peer)};
+    crti_ref_await(ref, &locator->waiting, false);
+    return CRT_OK;
+}
+
+/* The process that will hold the object: its death must end its registration. */
+static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t *borrow)
+{
+    crti_address_t address = {.process = borrow->process,
+                              .incarnation = borrow->incarnation,
+                              .node = borrow->node};
+    crti_remote_t *remote = crti_map_get(&core->remotes, &borrow->process);
+    crt_status_t status;
+
+    if (remote && remote->is_borrower)
+        return CRT_OK;
+    if (crti_id_equal(borrow->process, core->process))
+        return CRT_OK;
+    status = crti_remote_use(core, &address, &remote);
+    if (status != CRT_OK)
+        return status;
+    remote->is_borrower = true; /* keeps its use until it is dead */
+    crti_remote_watch(core, remote);
+    return CRT_OK;
+}
+
+void crti_lend(crti_core_t *core, crt_ref_t *ref, const crti_borrow_record_t *borrow)
+{
+    if (watch_borrower(core, borrow) == CRT_OK)
+        (void)crti_owned_borrow(&ref->owned, borrow->process);
+}
+
+static crt_status_t on_borrow(crti_core_t *core, crti_peer_t *peer, const void *data,
+                              size_t size)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t gone = {0}, record = {0};
+    crti_borrow_record_t borrow, answer;
+    crt_status_t status = crti_get_borrow(data, size, &borrow);
+
+    if (status == CRT_OK && crti_id_is_zero(borrow.process)) {
+        borrow.process = crti_peer_process(peer);
+        borrow.incarnation = crti_peer_incarnation(peer);
+        borrow.node = crti_peer_node(peer);
+    }
+    if (status == CRT_OK)
+        status = watch_borrower(core, &borrow);
+    if (status != CRT_OK)
+        return status;
+    for (uint32_t i = 0; i < borrow.count; i++) {
+        uint64_t number = crti_number_at(borrow.numbers, i);
+        crt_ref_t *ref = crti_numbers_get(&core->owned, number);
+
+        if (!ref || crti_owned_borrow(&ref->owned, borrow.process) != CRT_OK)
+            crti_buffer_append(&gone, &number, sizeof(number));
+    }
+    answer = (crti_borrow_record_t){.request = borrow.request,
+                                    .numbers = gone.data,
+                                    .count = (uint32_t)(gone.size / 8)};
+    status = crti_put_borrow(&record, CRTI_RECORD_BORROWED, &answer);
+    if (status == CRT_OK)
+        crti_peer_reply(core, peer, &record, CRTI_SEND_CONTROL);
+    return status;
+}
+
+static crt_status_t on_release(crti_core_t *core, crti_peer_t *peer, const void *data,
+                               size_t size)
+{
+    uint64_t number, tokens;
+    crt_status_t status = crti_get_release(data, size, &number, &tokens);
+    crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
+
+    if (ref)
+        crti_owned_bits(ref,
+                        crti_owned_release(&ref->owned, crti_peer_process(peer), tokens));
+    return status;
+}
+
+static crt_status_t on_copy(crti_core_t *core, const void *data, size_t size)
+{
+    uint64_t number;
+    crti_id_t node;
+    crt_status_t status = crti_get_copy(data, size, &number, &node);
+    crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
+
+    return ref ? crti_owned_copy(&ref->owned, node) : status;
+}
+
+static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void *data,
+                                size_t size)
+{
+    crti_client_t *client = client_of(core, peer);
+
+    if (!client)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a caller");
+    switch (crti_record_kind(data, size)) {
+    case CRTI_RECORD_CALL: return crti_incoming_call(client, data, size);
+    case CRTI_RECORD_LOCATE: return on_locate(core, peer, data, size);
+    case CRTI_RECORD_BORROW: return on_borrow(core, peer, data, size);
+    case CRTI_RECORD_RELEASE: return on_release(core, peer, data, size);
+    case CRTI_RECORD_COPY: return on_copy(core, data, size);
+    case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
+    case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
+    default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
+    }
+}
+
+/* ------------------------------------------------------------------ records of the called */
+
+static crt_status_t on_reply(crti_core_t *core, crti_remote_t *remote, const void *data,
+                             size_t size)
+{
+    crti_result_t result;
+    uint64_t number;
+    crt_status_t status = crti_get_result(data, size, &number, &result);
+    crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
+
+    if (ref && ref->call && ref->call->remote == remote)
+        crti_pending_answer(ref->call, &result);
+    return status;
+}
+
+static crt_status_t on_located(crti_core_t *core, crti_remote_t *remote, const void *data,
+                               size_t size)
+{
+    crti_object_id_t id = {.owner = remote->address.process};
+    crti_result_t result;
+    crt_status_t status = crti_get_result(data, size, &id.number, &result);
+    crt_ref_t *ref = status == CRT_OK ? crti_map_get(&core->borrowed, &id) : NULL;
+
+    if (ref && ref->is_locating)
+        crti_ref_set_result(ref, &result, false);
+    return status;
+}
+
+static bool is_among(const crti_borrow_record_t *gone, uint64_t number)
+{
+    for (uint32_t i = 0; i < gone->count; i++)
+        if (crti_number_at(gone->numbers, i) == number)
+            return true;
+    return false;
+}
+
+static crt_status_t on_borrowed(crti_remote_t *remote, const void *data, size_t size)
+{
+    crti_borrow_record_t answer;
+    crt_status_t status = crti_get_borrow(data, size, &answer);
+
+    if (status != CRT_OK)
+        return status;
+    CRTI_LIST_FOREACH_SAFE (item, &remote->borrowing) {
+        crti_borrow_wait_t *wait = CRTI_CONTAINER(item, crti_borrow_wait_t, link);
+        crt_ref_t *ref = wait->ref;
+
+        if (wait->request != answer.request)
+            continue;
+        crti_list_remove(&wait->link);
+        if (wait->ending)
+            crti_ending_done(wait->ending);
+        else
+            crti_ref_owner_answered(ref, is_among(&answer, ref->id.number));
+        crti_ref_release(ref);
+        free(wait);
+        break;
+    }
+    return CRT_OK;
+}
+
+static crt_status_t from_called(crti_core_t *core, crti_peer_t *peer, const void *data,
+                                size_t size)
+{
+    crti_remote_t *remote = crti_peer_user(peer);
+
+    if (!remote)
+        return CRT_OK; /* we are closing it */
+    switch (crti_record_kind(data, size)) {
+    case CRTI_RECORD_REPLY: return on_reply(core, remote, data, size);
+    case CRTI_RECORD_LOCATED: return on_located(core, remote, data, size);
+    case CRTI_RECORD_BORROWED: return on_borrowed(remote, data, size);
+    default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
+    }
+}
+
+static void on_record(void *user, crti_peer_t *peer, const void *data, size_t size)
+{
+    crti_core_t *core = user;
+    crt_status_t status = crti_peer_is_initiator(peer)
+                              ? from_called(core, peer, data, size)
+                              : from_caller(core, peer, data, size);
+    char hex[CRTI_ID_HEX];
+
+    if (status == CRT_OK)
+        return;
+    crti_log(CRTI_LOG_WARN, "core", "process %s: %s",
+             crti_id_hex(crti_peer_process(peer), hex), crt_error_detail());
+    if (status == CRT_ERR_PROTOCOL)
+        crti_net_close(core->net, peer);
+}
+
+/* ------------------------------------------------------------------ ends */
+
+/* What waits for BORROWED goes on: the owner is gone, or can't be reached. */
+static void end_borrowing(crti_remote_t *remote)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&remote->borrowing))) {
+        crti_borrow_wait_t *wait = CRTI_CONTAINER(item, crti_borrow_wait_t, link);
+
+        if (wait->ending)
+            crti_ending_done(wait->ending);
+        else
+            crti_ref_owner_answered(wait->ref, true);
+        crti_ref_release(wait->ref);
+        free(wait);
+    }
+}
+
+/* Questions to it will not be answered. */
+static void fail_locating(crti_core_t *core, crti_remote_t *remote, const char *text)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&core->borrowed, &cursor, NULL, &value)) {
+        crt_ref_t *ref = value;
+
+        if (ref->owner != remote || !ref->is_locating ||
+            ref->content != CRTI_CONTENT_NONE)
+            continue;
+        ref->is_locating = false;
+        crti_ref_hold(ref);
+        crti_ref_fail(ref, crt_raise(CRT_ERR_OWNER_DIED, "%s", text));
+        crti_ref_release(ref);
+        cursor = 0; /* the map may have changed */
+    }
+}
+
+static void lose_remote(crti_core_t *core, crti_remote_t *remote,
+                        const crti_net_loss_t *loss)
+{
+    size_t cursor = 0;
+    void *value;
+
+    remote->uses++;
+    crti_peer_unref(remote->peer);
+    remote->peer = NULL;
+    crti_leases_lost(core, remote); /* so that what never left is not sent there again */
+    /* What the actor does with its calls depends on what is known of it: so it is told first. */
+    while (crti_map_next(&core->actors, &cursor, NULL, &value)) {
+        crt_actor_t *actor = value;
+
+        if (actor->remote == remote)
+            crti_actor_lost(actor, remote, loss);
+    }
+    while (!crti_list_is_empty(&remote->in_flight)) {
+        crti_list_t *item = remote->in_flight.next;
+
+        crti_pending_lost(CRTI_CONTAINER(item, crti_pending_t, link), loss);
+    }
+    end_borrowing(remote);
+    fail_locating(core, remote, loss->detail);
+    crti_remote_unuse(core, remote);
+}
+
+static void on_peer_lost(void *user, crti_peer_t *peer, const crti_net_loss_t *loss)
+{
+    crti_core_t *core = user;
+    void *state = crti_peer_user(peer);
+
+    crti_peer_set_user(peer, NULL);
+    if (!state)
+        return;
+    if (crti_peer_is_initiator(peer))
+        lose_remote(core, state, loss);
+    else
+        crti_client_lost(state);
+}
+
+const crti_net_handlers_t crti_core_handlers = {.on_record = on_record,
+                                                .on_peer_lost = on_peer_lost};
+
+/* Refs in a list, each held, so that what happens to one may change the tables. */
+static crt_ref_t **gather(crti_core_t *core, crti_remote_t *remote, bool borrowed,
+                          size_t *count_out)
+{
+    size_t room = borrowed ? core->borrowed.count : core->owned.count, cursor = 0;
+    crt_ref_t **refs = malloc((room + 1) * sizeof(*refs)), *ref;
+    void *value;
+
+    *count_out = 0;
+    if (!refs)
+        return NULL;
+    if (borrowed) {
+        while (crti_map_next(&core->borrowed, &cursor, NULL, &value))
+            if (((crt_ref_t *)value)->owner == remote)
+                refs[(*count_out)++] = value;
+    } else {
+        while ((ref = crti_numbers_next(&core->owned, &cursor)))
+            if (ref->owned.borrower_count)
+                refs[(*count_out)++] = ref;
+    }
+    for (size_t i = 0; i < *count_out; i++)
+        crti_ref_hold(refs[i]);
+    return refs;
+}
+
+static void remote_died(crti_core_t *core, crti_remote_t *remote, const char *text)
+{
+    crti_id_t process = remote->address.process;
+    size_t count;
+    crt_ref_t **refs;
+
+    if (remote->is_dead)
+        return;
+    remote->is_dead = true;
+    remote->uses++;
+    crti_actor_process_died(core, remote, text);
+    crti_leases_lost(core, remote);
+    end_borrowing(remote);
+    refs = gather(core, remote, true, &count);
+    for (size_t i = 0; i < count; i++) {
+        crti_ref_owner_died(refs[i], text);
+        crti_ref_release(refs[i]);
+    }
+    free(refs);
+    if (remote->is_borrower) {
+        refs = gather(core, remote, false, &count);
+        for (size_t i = 0; i < count; i++) {
+            crti_owned_bits(refs[i], crti_owned_process_died(&refs[i]->owned, process));
+            crti_ref_release(refs[i]);
+        }
+        free(refs);
+        remote->uses--;
+    }
+    crti_remote_unuse(core, remote);
+}
+
+void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *m)
+{
+    crti_remote_t *remote = crti_map_get(&core->remotes, &m->process);
+    char text[1024];
+
+    crti_text(m->text, text, sizeof(text));
+    crti_net_peer_died(core->net, m->process, m->incarnation,
+                       m->status < 0 ? (crt_status_t)m->status : CRT_ERR_WORKER_DIED,
+                       text);
+    remote = crti_map_get(&core->remotes, &m->process);
+    if (remote && remote->address.incarnation == m->incarnation)
+        remote_died(core, remote, text);
+}
+
+static crti_remote_t *living_remote_of(crti_core_t *core, crti_id_t node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
+        crti_remote_t *remote = value;
+
+        if (!remote->is_dead && crti_id_equal(remote->address.node, node))
+            return remote;
+    }
+    return NULL;
+}
+
+static void lose_copies(crti_core_t *core, crti_id_t node)
+{
+    size_t cursor = 0;
+    crt_ref_t *ref;
+
+    while ((ref = crti_numbers_next(&core->owned, &cursor))) {
+        unsigned bits = crti_owned_node_died(&ref->owned, node);
+
+        if (!bits)
+            continue;
+        crti_owned_bits(ref, bits);
+        cursor = 0; /* the table may have changed */
+    }
+}
+
+void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *m)
+{
+    crti_remote_t *remote;
+    char text[1024];
+
+    crti_text(m->text, text, sizeof(text));
+    crti_net_node_died(core->net, m->node, CRT_ERR_NODE_LOST, text);
+    while ((remote = living_remote_of(core, m->node)))
+        remote_died(core, remote, text);
+    lose_copies(core, m->node);
+}

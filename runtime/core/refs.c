@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Refs: their life, and the content that comes to them. The rules are in ownership.h and
+ * borrow.h; here is what they ask for.
+ *
+ * Where it sits
+ *     outgoing, incoming, peers, crt_ref_* -> [ refs.c ] -> records to owners, frees, waiters
+ * Threads
+ *     The core's lock.
+ * Invariants
+ *     Content is set once. Whoever waits is told exactly once, also when it failed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/core/core.h"
+
+/* ------------------------------------------------------------------ making */
+
+static crt_ref_t *new_ref(crti_core_t *core)
+{
+    crt_ref_t *ref = crti_pool_get(&core->refs);
+
+    if (!ref)
+        return NULL;
+    memset(ref, 0, sizeof(*ref));
+    ref->core = core;
+    crti_list_init(&ref->waiters);
+    crti_list_init(&ref->local_waiters);
+    crti_list_init(&ref->uncovering);
+    return ref;
+}
+
+crt_ref_t *crti_ref_new(crti_core_t *core)
+{
+    crt_ref_t *ref = new_ref(core);
+
+    if (!ref)
+        return NULL;
+    ref->is_owned = true;
+    ref->id = (crti_object_id_t){core->process, core->next_number++};
+    crti_owned_init(&ref->owned);
+    if (crti_numbers_add(&core->owned, ref->id.number, ref) != CRT_OK) {
+        crti_pool_put(&core->refs, ref);
+        return NULL;
+    }
+    return ref;
+}
+
+static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
+                                 crt_ref_t **ref_out)
+{
+    crti_address_t address = {
+        .process = name->id.owner, .incarnation = name->incarnation, .node = name->node};
+    crt_ref_t *ref = new_ref(core);
+    crt_status_t status;
+
+    if (!ref)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a ref");
+    crti_text(name->tcp, address.tcp, sizeof(address.tcp));
+    ref->id = name->id;
+    crti_borrow_init(&ref->borrow);
+    status = crti_remote_use(core, &address, &ref->owner);
+    if (status == CRT_OK) {
+        status = crti_map_put(&core->borrowed, &ref->id, ref);
+        if (status == CRT_OK) {
+            crti_remote_watch(core, ref->owner);
+            *ref_out = ref;
+            return CRT_OK;
+        }
+        crti_remote_unuse(core, ref->owner);
+    }
+    crti_pool_put(&core->refs, ref);
+    return status;
+}
+
+crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
+                             crt_ref_t **ref_out)
+{
+    crt_ref_t *ref;
+
+    if (crti_id_equal(name->id.owner, core->process)) {
+        ref = crti_numbers_get(&core->owned, name->id.number);
+        if (!ref)
+            return crt_raise(CRT_ERR_OBJECT_LOST, "ref %llu came back after it was freed",
+                             (unsigned long long)name->id.number);
+        *ref_out = ref;
+        return CRT_OK;
+    }
+    ref = crti_map_get(&core->borrowed, &name->id);
+    if (!ref)
+        return new_borrowed(core, name, ref_out);
+    *ref_out = ref;
+    return CRT_OK;
+}
+
+crti_ref_name_t crti_ref_name(const crt_ref_t *ref)
+{
+    const crti_address_t *owner =
+        ref->is_owned ? crti_net_address(ref->core->net) : &ref->owner->address;
+
+    return (crti_ref_name_t){.id = ref->id,
+                             .incarnation = owner->incarnation,
+                             .node = owner->node,
+                             .tcp = crti_str(owner->tcp)};
+}
+
+static void name_ref(crt_ref_t *ref, crti_ref_name_t *name_out)
+{
+    *name_out = crti_ref_name(ref);
+}
+
+static void name_actor(crt_actor_t *actor, crti_actor_name_t *name_out)
+{
+    *name_out = (crti_actor_name_t){actor->id, crti_str(actor->class_name)};
+}
+
+const crti_naming_t crti_core_naming = {name_ref, name_actor};
+
+/* ------------------------------------------------------------------ the end of one */
+
+static void free_content(crt_ref_t *ref)
+{
+    if (ref->bytes != ref->small)
+        free(ref->bytes);
+    free(ref->memory);
+    free(ref->error);
+    free(ref->nodes);
+    if (ref->core && ref->view.data)
+        crti_store_release(ref->core->store, &ref->view);
+}
+
+static void free_ref(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+
+    free_content(ref);
+    if (ref->is_owned)
+        crti_owned_fini(&ref->owned);
+    crti_pool_put(&core->refs, ref);
+}
+
+/* Something that ends after the refs inside it were registered. */
+typedef struct late_end {
+    crti_ending_t ending;
+    crt_ref_t *ref; /* held until then */
+} late_end_t;
+
+static void on_late_end(crti_ending_t *ending)
+{
+    late_end_t *late = CRTI_CONTAINER(ending, late_end_t, ending);
+    crt_ref_t *ref = late->ref;
+
+    free(late);
+    crti_ref_release(ref);
+}
+
+/* Closes `inner`; `held` is released once what was kept of it is registered. False: there is
+ * nothing to wait for, and nothing was done. */
+static bool close_late(crti_inner_t *inner, crt_ref_t *held)
+{
+    late_end_t *late = crti_inner_is_kept(inner) ? calloc(1, sizeof(*late)) : NULL;
+
+    if (!late)
+        return false;
+    *late = (late_end_t){{1, on_late_end}, held};
+    crti_inner_close(inner, &late->ending);
+    crti_ending_done(&late->ending);
+    return true;
+}
+
+/* Refs inside a forwarded value live by the hold on the ref that it came from. */
+static void end_forward(crt_ref_t *ref)
+{
+    crt_ref_t *forward = ref->forward;
+
+    ref->forward = NULL;
+    if (forward && !close_late(&ref->inner, forward))
+        crti_ref_release(forward);
+}
+
+void crti_owned_bits(crt_ref_t *ref, unsigned bits)
+{
+    crti_core_t *core = ref->core;
+
+    if (bits & CRTI_OWNED_LOST && !ref->view.data) {
+        ref->content = CRTI_CONTENT_NONE;
+        free(ref->nodes);
+        ref->nodes = NULL;
+        crti_ref_fail(ref, crt_raise(CRT_ERR_OBJECT_LOST,
+                                     "every node that had a copy of the object is gone"));
+    }
+    if (!(bits & CRTI_OWNED_FREE))
+        return;
+    crti_numbers_remove(&core->owned, ref->id.number);
+    if (ref->object.number && !ref->forward)
+        crti_object_unstore(core, ref->object, ref->owned.nodes, ref->owned.node_count);
+    end_forward(ref);
+    crti_inner_close(&ref->inner, NULL);
+    free_ref(ref);
+}
+
+void crti_ref_hold(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_hold(&ref->owned);
+    else
+        crti_borrow_hold(&ref->borrow);
+}
+
+/* Refs inside that are kept must be registered before the ref that brought them may end. */
+static void drop_borrowed(crt_ref_t *ref)
+{
+    const crti_borrow_t *b = &ref->borrow;
+
+    if (b->holds == 1 && b->covers == 0 && b->state == CRTI_BORROW_HELD &&
+        close_late(&ref->inner, ref))
+        return;
+    crti_borrowed_bits(ref, crti_borrow_drop(&ref->borrow));
+}
+
+void crti_ref_release(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_bits(ref, crti_owned_drop(&ref->owned));
+    else
+        drop_borrowed(ref);
+}
+
+void crti_ref_pin(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_pin(&ref->owned);
+    else
+        crti_borrow_hold(&ref->borrow);
+}
+
+void crti_ref_unpin(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_bits(ref, crti_owned_unpin(&ref->owned));
+    else
+        drop_borrowed(ref);
+}
+
+/* ------------------------------------------------------------------ borrowed ones */
+
+/* The registration of a borrowed ref that lives longer than what it came in. */
+static void send_borrow(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    crti_borrow_wait_t *wait = calloc(1, sizeof(*wait));
+    crti_borrow_record_t record = {
+        .request = core->next_request++, .numbers = &ref->id.number, .count = 1};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+
+    if (!wait || crti_put_borrow(&out, CRTI_RECORD_BORROW, &record) != CRT_OK ||
+        crti_remote_connect(core, ref->owner) != CRT_OK) {
+        free(wait);
+        crti_ref_owner_answered(ref, true);
+        return;
+    }
+    *wait = (crti_borrow_wait_t){.request = record.request, .ref = ref};
+    crti_ref_hold(ref);
+    crti_list_append(&ref->owner->borrowing, &wait->link);
+    crti_remote_send(core, ref->owner, &out);
+}
+
+static void send_release(crt_ref_t *ref)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+
+    if (!ref->core->is_closing &&
+        crti_put_release(&out, ref->id.number, ref->borrow.tokens) == CRT_OK)
+        crti_remote_send(ref->core, ref->owner, &out);
+}
+
+static void forget(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    crti_remote_t *owner = ref->owner;
+
+    crti_map_remove(&core->borrowed, &ref->id);
+    if (ref->borrow.tokens)
+        send_release(ref);
+    free_ref(ref);
+    crti_remote_unuse(core, owner);
+}
+
+void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
+{
+    crti_list_t *item;
+
+    if (bits & CRTI_BORROW_REGISTER)
+        send_borrow(ref);
+    if (bits & CRTI_BORROW_UNCOVER) {
+        while ((item = crti_list_pop(&ref->uncovering))) {
+            crti_end_wait_t *wait = CRTI_CONTAINER(item, crti_end_wait_t, link);
+            crti_ending_t *ending = wait->ending;
+
+            free(wait);
+            crti_ending_done(ending);
+        }
+    }
+    if (bits & CRTI_BORROW_FORGET) {
+        crti_inner_close(&ref->inner, NULL);
+        forget(ref);
+    }
+}
+
+void crti_ref_cover(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_hold(&ref->owned);
+    else
+        crti_borrow_cover(&ref->borrow);
+}
+
+static void wait_for_registration(crt_ref_t *ref, crti_ending_t *ending)
+{
+    crti_end_wait_t *wait = ending ? calloc(1, sizeof(*wait)) : NULL;
+
+    if (!wait)
+        return; /* out of memory: the cover ends early, which the owner may notice */
+    wait->ending = ending;
+    ending->waits++;
+    crti_list_append(&ref->uncovering, &wait->link);
+}
+
+void crti_ref_uncover(crt_ref_t *ref, crti_ending_t *ending)
+{
+    unsigned bits;
+
+    if (ref->is_owned) {
+        crti_owned_bits(ref, crti_owned_drop(&ref->owned));
+        return;
+    }
+    /* If this is its end, what it holds inside ends first. */
+    if (ref->borrow.covers == 1 && ref->borrow.holds == 0 &&
+        ref->borrow.state != CRTI_BORROW_REGISTERING)
+        crti_inner_close(&ref->inner, ending);
+    bits = crti_borrow_uncover(&ref->borrow);
+    if (bits & CRTI_BORROW_WAIT)
+        wait_for_registration(ref, ending);
+    crti_borrowed_bits(ref, bits);
+}
+
+void crti_ref_add_token(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_bits(ref, crti_owned_release(&ref->owned, ref->core->process, 1));
+    else
+        crti_borrowed_bits(ref, crti_borrow_token(&ref->borrow));
+}
+
+void crti_ending_done(crti_ending_t *ending)
+{
+    if (--ending->waits == 0)
+        ending->on_end(ending);
+}
+
+void crti_ref_owner_answered(crt_ref_t *ref, bool gone)
+{
+    unsigned bits = crti_borrow_answered(&ref->borrow, gone);
+
+    if (ref->borrow.state == CRTI_BORROW_ORPHANED && ref->content == CRTI_CONTENT_NONE)
+        crti_ref_fail(ref,
+                      crt_raise(CRT_ERR_OBJECT_LOST, "its owner has freed the object"));
+    crti_borrowed_bits(ref, bits);
+}
+
+void crti_ref_owner_died(crt_ref_t *ref, const char *text)
+{
+    bool is_here = ref->content == CRTI_CONTENT_INLINE || ref->view.data;
+    unsigned bits = crti_borrow_owner_died(&ref->borrow);
+
+    /* The node drops the objects of a dead owner: only what is pinned here stays readable. */
+    if (!is_here && ref->content != CRTI_CONTENT_FAILED) {
+        ref->content = CRTI_CONTENT_NONE;
+        crti_ref_fail(
+            ref, crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object died: %s", text));
+    }
+    crti_borrowed_bits(ref, bits);
+}
+
+/* ------------------------------------------------------------------ content */
+
+static void tell(crti_list_t *waiters, crt_ref_t *ref)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(waiters))) {
+        crti_waiting_t *waiting = CRTI_CONTAINER(item, crti_waiting_t, link);
+
+        waiting->on_ready(waiting, ref);
+    }
+}
+
+/* Content is here: tell those who wait for it, and go on for those who want to read it. */
+static void tell_all(crt_ref_t *ref)
+{
+    crti_ref_hold(ref);
+    tell(&ref->waiters, ref);
+    if (!crti_list_is_empty(&ref->local_waiters) && crti_ref_fetch(ref))
+        tell(&ref->local_waiters, ref);
+    crti_ref_release(ref);
+}
+
+/* Moves the machine of an owned ref; then tells. An object that nobody holds is freed by the
+ * release in tell_all. */
+static void content_came(crt_ref_t *ref, crti_owned_state_t state, crti_id_t node)
+{
+    ref->is_locating = false;
+    if (ref->is_owned) {
+        ref->owned.local++; /* the machine must not end it before it was told */
+        crti_owned_resolve(&ref->owned, state, node);
+        ref->owned.local--;
+    }
+    tell_all(ref);
+}
+
+void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size)
+{
+    if (ref->content != CRTI_CONTENT_NONE)
+        return;
+    if (size <= sizeof(ref->small))
+        ref->bytes = ref->small;
+    else if (posix_memalign(&ref->bytes, crti_value_has_data(bytes, size) ? 64 : 16,
+                            size) != 0) {
+        ref->bytes = NULL;
+        crti_ref_fail(ref, crt_raise(CRT_ERR_NO_MEMORY, "a value of %zu bytes", size));
+        return;
+    }
+    memcpy(ref->bytes, bytes, size);
+    ref->size = size;
+    ref->content = CRTI_CONTENT_INLINE;
+    content_came(ref, CRTI_OWNED_INLINE, (crti_id_t){0, 0});
+}
+
+static crt_status_t keep_nodes(crt_ref_t *ref, const crti_location_t *location)
+{
+    ref->nodes = calloc(location->node_count, sizeof(*ref->nodes));
+    if (!ref->nodes)
+        return crt_raise(CRT_ERR_NO_MEMORY, "%u copies of an object",
+                         location->node_count);
+    for (uint32_t i = 0; i < location->node_count; i++)
+        ref->nodes[i] = crti_location_node(location, i);
+    ref->node_count = location->node_count;
+    return CRT_OK;
+}
+
+void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
+                         crti_span_t table, bool has_tokens)
+{
+    crt_status_t status = CRT_OK;
+    crti_id_t first = {0, 0};
+
+    if (ref->content != CRTI_CONTENT_NONE)
+        return;
+    if (location->node_count == 0)
+        status = crt_raise(CRT_ERR_OBJECT_LOST, "no node has the object");
+    else if (!ref->is_owned)
+        status = keep_nodes(ref, location);
+    if (status == CRT_OK && table.size && ref->is_owned)
+        status =
+            crti_inner_open(ref->core, table, CRTI_INNER_HELD, has_tokens, &ref->inner);
+    if (status != CRT_OK) {
+        crti_ref_fail(ref, status);
+        return;
+    }
+    if (location->node_count)
+        first = crti_location_node(location, 0);
+    ref->object = location->object;
+    ref->size = location->size;
+    ref->content = CRTI_CONTENT_STORED;
+    content_came(ref, CRTI_OWNED_STORED, first);
+}
+
+void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure)
+{
+    if (ref->content != CRTI_CONTENT_NONE)
+        return;
+    ref->error = crti_error_new(failure);
+    ref->content = CRTI_CONTENT_FAILED;
+    content_came(ref, CRTI_OWNED_FAILED, (crti_id_t){0, 0});
+}
+
+void crti_ref_fail(crt_ref_t *ref, crt_status_t status)
+{
+    crti_failure_t failure = {.status = status,
+                              .text = crti_str(crt_error_detail()),
+                              .node = ref->core->node,
+                              .pid = getpid()};
+
+    crti_ref_set_failed(ref, &failure);
+}
+
+/* An inline value with refs inside: the refs are made first, so that they are held before
+ * anybody is told. */
+static void set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
+{
+    crti_span_t table = {"", 0};
+    crt_status_t status = crti_value_table(value.data, value.size, &table);
+
+    if (status == CRT_OK && table.size)
+        status = crti_inner_open(ref->core, table,
+                                 has_tokens ? CRTI_INNER_HELD : CRTI_INNER_COVERED,
+                                 has_tokens, &ref->inner);
+    if (status != CRT_OK)
+        crti_ref_fail(ref, status);
+    else
+        crti_ref_set_inline(ref, value.data, value.size);
+}
+
+static void on_forward_ready(crti_waiting_t *waiting, crt_ref_t *target)
+{
+    crti_ref_set_forward(CRTI_CONTAINER(waiting, crt_ref_t, forward_waiting), target);
+}
+
+static void set_target(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tokens)
+{
+    crt_ref_t *target;
+    crt_status_t status = crti_ref_arrive(ref->core, name, &target);
+
+    if (status != CRT_OK) {
+        crti_ref_fail(ref, status);
+        return;
+    }
+    crti_ref_hold(target);
+    if (has_tokens)
+        crti_ref_add_token(target);
+    ref->forward = target;
+    ref->forward_waiting.on_ready = on_forward_ready;
+    crti_ref_await(target, &ref->forward_waiting, false);
+}
+
+void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens)
+{
+    if (ref->content != CRTI_CONTENT_NONE)
+        return;
+    switch (result->form) {
+    case CRTI_RESULT_VALUE:
+    case CRTI_RESULT_DATA: set_value(ref, result->value, has_tokens); break;
+    case CRTI_RESULT_STORED:
+        crti_ref_set_stored(ref, &result->location, result->table, has_tokens);
+        break;
+    case CRTI_RESULT_ERROR: crti_ref_set_failed(ref, &result->failure); break;
+    case CRTI_RESULT_FORWARD: set_target(ref, &result->ref, has_tokens); break;
+    default:
+        crti_ref_fail(ref, crt_raise(CRT_ERR_PROTOCOL, "a result of unexpected form"));
+        break;
+    }
+}
+
+void crti_ref_set_forward(crt_ref_t *ref, crt_ref_t *target)
+{
+    crti_buffer_t nodes = {0};
+    crti_result_t result;
+    crti_span_t table = {"", 0};
+
+    crti_ref_hold(ref);
+    crti_ref_describe(target, &result, &nodes);
+    if (result.form == CRTI_RESULT_ERROR)
+        crti_ref_set_failed(ref, &result.failure);
+    else if (result.form == CRTI_RESULT_STORED)
+        crti_ref_set_stored(ref, &result.location, table, false);
+    else
+        set_value(ref, result.value, false);
+    crti_buffer_fini(&nodes);
+    crti_ref_release(ref);
+}
+
+void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nodes)
+{
+    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
+    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->nodes;
+
+    *result = (crti_result_t){.form = CRTI_RESULT_VALUE};
+    if (ref->content == CRTI_CONTENT_INLINE) {
+        result->value = crti_span(ref->bytes, ref->size);
+        return;
+    }
+    if (ref->content == CRTI_CONTENT_FAILED) {
+        result->form = CRTI_RESULT_ERROR;
+        result->failure = crti_error_failure(ref->error);
+        return;
+    }
+    result->form = CRTI_RESULT_STORED;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char id[16];
+
+        crti_put_id(id, ids[i]);
+        if (crti_buffer_append(nodes, id, sizeof(id)) != CRT_OK)
+            break;
+    }
+    result->location = (crti_location_t){ref->object, ref->size, nodes->data,
+                                         (uint32_t)(nodes->size / 16)};
+}
+
+/* ------------------------------------------------------------------ errors */
+
+static void copy_text(char *to, crti_span_t text)
+{
+    if (text.size)
+        memcpy(to, text.data, text.size);
+}
+
+crti_error_t *crti_error_new(const crti_failure_t *f)
+{
+    size_t size = f->text.size + f->class_name.size + f->method.size + 3;
+    crti_error_t *error = calloc(1, sizeof(*error) + size);
+    char *text;
+
+    if (!error)
+        return NULL;
+    text = (char *)(error + 1);
+    error->actor = f->actor;
+    error->node = f->node;
+    if (!crti_id_is_zero(f->actor))
+        crti_id_hex(f->actor, error->actor_hex);
+    if (!crti_id_is_zero(f->node))
+        crti_id_hex(f->node, error->node_hex);
+    error->user = (crt_error_t){.status = f->status,
+                                .text = text,
+                                .class_name = text + f->text.size + 1,
+                                .method = text + f->text.size + f->class_name.size + 2,
+                                .actor = error->actor_hex,
+                                .node = error->node_hex,
+                                .pid = f->pid,
+                                .may_have_run = f->may_have_run};
+    copy_text(text, f->text);
+    copy_text(text + f->text.size + 1, f->class_name);
+    copy_text(text + f->text.size + f->class_name.size + 2, f->method);
+    return error;
+}
+
+crti_failure_t crti_error_failure(const crti_error_t *error)
+{
+    if (!error) /* there was no memory to keep it */
+        return (crti_failure_t){.status = CRT_ERR_NO_MEMORY,
+                                .text = crti_str("out of memory"),
+                                .class_name = crti_str(""),
+                                .method = crti_str("")};
+    return (crti_failure_t){.status = error->user.status,
+                            .may_have_run = error->user.may_have_run,
+                            .text = crti_str(error->user.text),
+                            .class_name = crti_str(error->user.class_name),
+                            .method = crti_str(error->user.method),
+                            .actor = error->actor,
+                            .node = error->node,
+                            .pid = error->user.pid};
+}
+
+/* ------------------------------------------------------------------ shutdown */
+
+void crti_ref_orphan(crt_ref_t *ref)
+{
+    /* The store is about to be unmapped: nothing in it may be looked at any more. */
+    if (ref->view.data)
+        crti_store_release(ref->core->store, &ref->view);
+    if (ref->is_owned)
+        crti_owned_fini(&ref->owned);
+    free(ref->inner.refs);
+    free(ref->inner.actors);
+    ref->inner = (crti_inner_t){0};
+    ref->core = NULL;
+    if (ref->handles == 0)
+        crti_ref_free_orphan(ref);
+}
+
+void crti_ref_free_orphan(crt_ref_t *ref)
+{
+    if (ref == &crti_ref_out_of_memory)
+        return;
+    free_content(ref);
+    free(ref);
+}

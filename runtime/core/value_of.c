@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The value of a ref: asked of its owner, brought to this node, pinned, decoded.
+ *
+ * Where it sits
+ *     wait.c (get), incoming.c (arguments) -> [ value_of.c ] -> LOCATE, PULL, store
+ * Threads
+ *     The core's lock. Pinning and decoding are short; nothing is copied.
+ * Failure
+ *     What can't be brought here fails the ref, with the reason; that is its content then.
+ */
+#include <stdlib.h>
+
+#include "runtime/core/core.h"
+
+void crti_ref_locate(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+    crt_status_t status;
+
+    if (ref->is_owned || ref->is_locating || ref->content != CRTI_CONTENT_NONE)
+        return;
+    status = crti_remote_connect(core, ref->owner);
+    if (status != CRT_OK) {
+        crti_ref_fail(
+            ref, status == CRT_ERR_WORKER_DIED
+                     ? crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended")
+                     : status);
+        return;
+    }
+    status = crti_put_locate(&out, 0, ref->id.number);
+    if (status != CRT_OK) {
+        crti_ref_fail(ref, status);
+        return;
+    }
+    ref->is_locating = true;
+    crti_remote_send(core, ref->owner, &out);
+}
+
+/* ------------------------------------------------------------------ bytes of the store */
+
+static void tell_local(crt_ref_t *ref)
+{
+    crti_list_t *item;
+
+    crti_ref_hold(ref);
+    while ((item = crti_list_pop(&ref->local_waiters))) {
+        crti_waiting_t *waiting = CRTI_CONTAINER(item, crti_waiting_t, link);
+
+        waiting->on_ready(waiting, ref);
+    }
+    crti_ref_release(ref);
+    crti_net_wake(ref->core->net);
+}
+
+/* The content was known, and turned out not to be had. */
+static void lose(crt_ref_t *ref, crt_status_t status)
+{
+    ref->content = CRTI_CONTENT_NONE;
+    free(ref->nodes);
+    ref->nodes = NULL;
+    ref->node_count = 0;
+    crti_ref_fail(ref, status);
+}
+
+/* Tells the owner that this node has a copy, so that others may pull from here. */
+static void announce_copy(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+
+    if (ref->is_owned)
+        (void)crti_owned_copy(&ref->owned, core->node);
+    else if (crti_put_copy(&out, ref->id.number, core->node) == CRT_OK)
+        crti_remote_send(core, ref->owner, &out);
+}
+
+static void on_pulled(void *user, const crti_message_t *message)
+{
+    crt_ref_t *ref = user;
+    crti_core_t *core = ref->core;
+
+    ref->is_pulling = false;
+    if (ref->content == CRTI_CONTENT_STORED) {
+        if (!message)
+            lose(ref, core->broken != CRT_OK
+                          ? crti_core_check(core)
+                          : crt_raise(CRT_ERR_CLOSED, "no answer to PULL"));
+        else if (message->kind == CRTI_MSG_ERROR)
+            lose(ref, crti_channel_raise(&message->error));
+        else if (crti_store_get(core->store, ref->object, &ref->view) != CRT_OK)
+            lose(ref, crt_raise(CRT_ERR_OBJECT_LOST,
+                                "the object was evicted before it was read"));
+        else
+            announce_copy(ref);
+    }
+    tell_local(ref);
+    crti_ref_release(ref);
+}
+
+static void pull(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t nodes = {0};
+    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->nodes;
+    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
+    crti_msg_pull_t body = {.object = ref->object, .size = ref->size};
+    crt_status_t status;
+
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char id[16];
+
+        crti_id_pack(ids[i], id);
+        (void)crti_buffer_append(&nodes, id, sizeof(id));
+    }
+    body.nodes = crti_span(nodes.data, nodes.size);
+    ref->is_pulling = true;
+    crti_ref_hold(ref);
+    status = crti_node_request(core, CRTI_MSG_PULL, &body, on_pulled, ref);
+    if (status == CRT_OK)
+        return;
+    ref->is_pulling = false;
+    lose(ref, status);
+    crti_ref_release(ref);
+}
+
+bool crti_ref_fetch(crt_ref_t *ref)
+{
+    crt_status_t status;
+
+    switch (ref->content) {
+    case CRTI_CONTENT_NONE: crti_ref_locate(ref); break;
+    case CRTI_CONTENT_INLINE:
+    case CRTI_CONTENT_FAILED: return true;
+    case CRTI_CONTENT_STORED:
+        if (ref->view.data)
+            return true;
+        if (ref->is_pulling)
+            return false;
+        status = crti_store_get(ref->core->store, ref->object, &ref->view);
+        if (status == CRT_OK)
+            return true;
+        if (status == CRT_ERR_NOT_FOUND)
+            pull(ref);
+        else
+            lose(ref, status);
+        break;
+    }
+    /* Locating or pulling may have failed at once. */
+    return ref->content == CRTI_CONTENT_FAILED;
+}
+
+/* ------------------------------------------------------------------ decoding */
+
+crt_status_t crti_ref_raise(const crt_ref_t *ref)
+{
+    const crt_error_t *error = ref->error ? &ref->error->user : NULL;
+
+    if (!error)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    return crt_raise(error->status, "%s", error->text);
+}
+
+crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
+{
+    const void *bytes = ref->content == CRTI_CONTENT_INLINE ? ref->bytes : ref->view.data;
+    crti_span_t table;
+    crt_status_t status;
+
+    *value_out = &ref->value;
+    if (ref->is_decoded)
+        return CRT_OK;
+    if (ref->content == CRTI_CONTENT_FAILED)
+        return crti_ref_raise(ref);
+    if (!bytes)
+        return crt_raise(CRT_ERR_INVALID, "the value is not here");
+    status = crti_value_table(bytes, ref->size, &table);
+    if (status == CRT_OK && table.size && !ref->inner.refs)
+        status =
+            crti_inner_open(ref->core, table, CRTI_INNER_COVERED, false, &ref->inner);
+    if (status == CRT_OK)
+        status = crti_decode(bytes, ref->size, ref->inner.refs, ref->inner.actors,
+                             &ref->value, &ref->memory);
+    ref->is_decoded = status == CRT_OK;
+    return status;
+}
+
+void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
+{
+    bool is_ready;
+
+    if (local) {
+        is_ready = crti_ref_fetch(ref);
+    } else {
+        crti_ref_locate(ref);
+        is_ready = ref->content != CRTI_CONTENT_NONE;
+    }
+    if (is_ready) {
+        crti_list_init(&waiting->link);
+        waiting->on_ready(waiting, ref);
+    } else {
+        crti_list_append(local ? &ref->local_waiters : &ref->waiters, &waiting->link);
+    }
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The version of the library that is loaded, which need not be that of the headers. */
+#include "runtime/crt.h"
+
+#include "crt_config.h"
+
+const char *crt_version(void)
+{
+    return CRT_VERSION;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting: get, wait, and what a worker does about its CPU while it waits.
+ *
+ * Where it sits
+ *     crt_get_v, crt_wait -> [ wait.c ] -> crti_net_wait (whoever waits makes progress)
+ * A worker's main thread that waits
+ *     at once     runs its own task inline, if that has not started
+ *     1 ms        tells the node (its CPUs may be lent) and gives tasks back that it has not
+ *                 started: what it waits for may depend on them
+ *     10 ms       sends the chain of waiting processes on, by which cycles are found; again
+ *                 later, since others may begin to wait after us
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/core/core.h"
+
+#define BLOCKED_AFTER (1 * CRTI_MS)
+#define CHAIN_AFTER   (10 * CRTI_MS)
+#define CHAIN_EVERY   (1 * CRTI_S)
+#define LONGEST_MS    INT64_C(1000000000000) /* longer is without limit */
+#define INLINE_MAX    2000                   /* tasks within tasks on one stack */
+
+/* Refs of before a shutdown have no lock of a runtime any more. */
+static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------ the wait itself */
+
+typedef struct waiting {
+    crti_core_t *core;
+    bool (*done)(void *user);
+    void *user;
+} waiting_t;
+
+static bool is_over(void *user)
+{
+    waiting_t *w = user;
+
+    return w->done(w->user) || w->core->is_closing || w->core->broken != CRT_OK ||
+           (w->core->deadlock && crti_running());
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void set_blocked(crti_core_t *core, bool is_blocked)
+{
+    core->is_blocked = is_blocked;
+    crti_node_notice(core, is_blocked ? CRTI_MSG_BLOCKED : CRTI_MSG_UNBLOCKED, NULL);
+    if (is_blocked)
+        crti_incoming_give_back_all(core);
+}
+
+/* The chain is sent at growing intervals for as long as it takes. */
+static crt_status_t wait_with_chains(crti_core_t *core, waiting_t *w,
+                                     uint64_t deadline_ns, crt_ref_t *ref)
+{
+    uint64_t interval = CHAIN_AFTER;
+
+    for (;;) {
+        uint64_t next = ref ? crti_now_ns() + interval : CRTI_NET_NO_DEADLINE;
+        crt_status_t status =
+            crti_net_wait(core->net, is_over, w, earlier(deadline_ns, next));
+
+        if (status != CRT_ERR_TIMED_OUT || deadline_ns <= next)
+            return status;
+        crti_chain_start(core, ref);
+        interval = interval < CHAIN_EVERY ? interval * 2 : CHAIN_EVERY;
+    }
+}
+
+/* The main thread of a worker; `deadline_ns` is the user's. */
+static crt_status_t wait_in_worker(crti_core_t *core, waiting_t *w, uint64_t deadline_ns,
+                                   crt_ref_t *ref)
+{
+    uint64_t start = crti_now_ns();
+    bool was_blocked = core->is_blocked;
+    crt_status_t status;
+
+    core->waits++;
+    core->waits_for = ref;
+    status =
+        crti_net_wait(core->net, is_over, w, earlier(deadline_ns, start + BLOCKED_AFTER));
+    if (status == CRT_ERR_TIMED_OUT && deadline_ns > start + BLOCKED_AFTER) {
+        if (!was_blocked)
+            set_blocked(core, true);
+        status = wait_with_chains(core, w, deadline_ns, ref);
+        if (!was_blocked)
+            set_blocked(core, false);
+    }
+    core->waits++;
+    core->waits_for = NULL;
+    return status;
+}
+
+crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
+                           int64_t timeout_ms, crt_ref_t *ref)
+{
+    waiting_t w = {core, done, user};
+    uint64_t deadline = CRTI_NET_NO_DEADLINE;
+    crt_status_t status;
+
+    if (done(user))
+        return CRT_OK;
+    if (timeout_ms >= 0 && timeout_ms < LONGEST_MS)
+        deadline = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
+    status = crti_running() ? wait_in_worker(core, &w, deadline, ref)
+                            : crti_net_wait(core->net, is_over, &w, deadline);
+    if (done(user))
+        return CRT_OK;
+    if (crti_running() && core->deadlock) {
+        status = crt_raise(CRT_ERR_DEADLOCK, "%s", core->deadlock);
+        free(core->deadlock);
+        core->deadlock = NULL;
+        return status;
+    }
+    if (core->is_closing || core->broken != CRT_OK)
+        return crti_core_check(core);
+    if (status == CRT_ERR_TIMED_OUT)
+        return crt_raise(status, "not ready after %lld ms", (long long)timeout_ms);
+    return status;
+}
+
+/* ------------------------------------------------------------------ get */
+
+static bool is_readable(void *user)
+{
+    return crti_ref_fetch(user);
+}
+
+static bool is_complete(void *user)
+{
+    crt_call_t *call = user;
+
+    return call->missing == 0 || call->core->is_ending || call->core->broken != CRT_OK;
+}
+
+/* Runs the task behind `ref` in this thread, if it waits for a worker. */
+static bool run_inline(crti_core_t *core, crt_ref_t *ref)
+{
+    crti_pending_t *p;
+    crt_call_t *call = NULL;
+    crt_status_t status;
+
+    if (core->inline_depth >= INLINE_MAX)
+        return false;
+    p = crti_task_steal(core, ref);
+    if (!p)
+        return false;
+    status = crti_incoming_own(p, &call);
+    if (status == CRT_OK)
+        status = crti_net_wait(core->net, is_complete, call, CRTI_NET_NO_DEADLINE);
+    if (status != CRT_OK && !call) {
+        crti_pending_fail(p, status, crt_error_detail(), false);
+        return true;
+    }
+    core->inline_depth++;
+    if (status != CRT_OK) {
+        crti_call_set_error(call, status, crt_error_detail());
+        crti_call_finish(call, true);
+    } else {
+        crti_execute(core, call);
+    }
+    core->inline_depth--;
+    return true;
+}
+
+static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
+                        crt_out_t out)
+{
+    const crt_value_t *value;
+    crt_status_t status = CRT_OK;
+
+    if (!crti_ref_fetch(ref)) {
+        if (crti_running()) {
+            status = crti_check_self_wait(core, ref);
+            while (status == CRT_OK && !crti_ref_fetch(ref) && run_inline(core, ref))
+                continue;
+        }
+        if (status == CRT_OK)
+            status = crti_wait_for(core, is_readable, ref, timeout_ms, ref);
+        if (status != CRT_OK && ref->content != CRTI_CONTENT_FAILED)
+            return status;
+    }
+    status = crti_ref_value(ref, &value);
+    return status == CRT_OK ? crti_value_to(value, out, NULL) : status;
+}
+
+/* A ref of before a shutdown: a small value is still there. */
+static crt_status_t get_orphan(crt_ref_t *ref, crt_out_t out)
+{
+    if (ref->content == CRTI_CONTENT_FAILED)
+        return crti_ref_raise(ref);
+    if (ref->content == CRTI_CONTENT_INLINE && ref->is_decoded)
+        return crti_value_to(&ref->value, out, NULL);
+    return crt_raise(CRT_ERR_CLOSED, "the ref is of before crt_shutdown");
+}
+
+crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
+{
+    crti_core_t *core;
+    crt_status_t status;
+
+    if (!ref)
+        return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
+    if (!ref->core)
+        return get_orphan(ref, out);
+    core = crti_enter();
+    if (!core)
+        return crti_entry_status();
+    status = get(core, ref, timeout_ms, out);
+    crti_leave(core);
+    return status;
+}
+
+/* ------------------------------------------------------------------ wait */
+
+typedef struct many {
+    crt_ref_t *const *refs;
+    size_t count, want;
+} many_t;
+
+static bool has_content(crt_ref_t *ref)
+{
+    return !ref->core || ref->content != CRTI_CONTENT_NONE;
+}
+
+static bool are_enough(void *user)
+{
+    const many_t *many = user;
+    size_t ready = 0;
+
+    for (size_t i = 0; i < many->count && ready < many->want; i++)
+        ready += has_content(many->refs[i]);
+    return ready >= many->want;
+}
+
+static crt_status_t wait_many(crti_core_t *core, many_t *many, int64_t timeout_ms)
+{
+    bool is_main = crti_running() != NULL;
+
+    for (size_t i = 0; i < many->count; i++)
+        if (many->refs[i]->core)
+            crti_ref_locate(many->refs[i]);
+    /* All of them are waited for: one after the other may run here. */
+    for (size_t i = 0; is_main && many->want == many->count && i < many->count; i++)
+        while (!has_content(many->refs[i]) && run_inline(core, many->refs[i]))
+            continue;
+    return crti_wait_for(core, are_enough, many, timeout_ms,
+                         many->count == 1 ? many->refs[0] : NULL);
+}
+
+crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
+                      int64_t timeout_ms, size_t *ready, size_t *ready_count)
+{
+    many_t many = {refs, count, want};
+    crti_core_t *core;
+    crt_status_t status;
+    size_t found = 0;
+
+    if (want > count || (count && !refs))
+        return crt_raise(CRT_ERR_INVALID, "crt_wait for %zu of %zu refs", want, count);
+    for (size_t i = 0; i < count; i++)
+        if (!refs[i])
+            return crt_raise(CRT_ERR_INVALID, "crt_wait: ref %zu is NULL", i);
+    core = crti_enter();
+    if (!core)
+        return crti_entry_status();
+    status = wait_many(core, &many, timeout_ms);
+    for (size_t i = 0; i < count; i++)
+        if (has_content(refs[i])) {
+            if (ready)
+                ready[found] = i;
+            found++;
+        }
+    if (ready_count)
+        *ready_count = found;
+    crti_leave(core);
+    return status;
+}
+
+/* ------------------------------------------------------------------ one ref */
+
+bool crt_ref_is_ready(crt_ref_t *ref)
+{
+    crti_core_t *core;
+    bool is_ready;
+
+    if (!ref || !ref->core)
+        return true; /* get answers at once */
+    core = crti_enter();
+    if (!core)
+        return true;
+    is_ready = crti_ref_fetch(ref);
+    crti_leave(core);
+    return is_ready;
+}
+
+const crt_error_t *crt_ref_error(crt_ref_t *ref)
+{
+    crti_core_t *core;
+    const crt_error_t *error;
+
+    if (!ref)
+        return NULL;
+    if (!ref->core)
+        return ref->content == CRTI_CONTENT_FAILED && ref->error ? &ref->error->user
+                                                                 : NULL;
+    core = crti_enter();
+    if (!core)
+        return NULL;
+    error = ref->content == CRTI_CONTENT_FAILED && ref->error ? &ref->error->user : NULL;
+    crti_leave(core);
+    return error;
+}
+
+static void count_orphan(crt_ref_t *ref, int delta)
+{
+    bool is_last;
+
+    pthread_mutex_lock(&orphans);
+    ref->handles += (uint32_t)delta;
+    is_last = ref->handles == 0;
+    pthread_mutex_unlock(&orphans);
+    if (is_last)
+        crti_ref_free_orphan(ref);
+}
+
+crt_ref_t *crt_ref_keep(crt_ref_t *ref)
+{
+    crti_core_t *core;
+
+    if (!ref || crti_is_forked())
+        return ref;
+    core = ref->core ? crti_enter() : NULL;
+    if (core) {
+        ref->handles++;
+        crti_ref_hold(ref);
+        crti_leave(core);
+    } else {
+        count_orphan(ref, 1);
+    }
+    return ref;
+}
+
+static void drop(crt_ref_t *ref)
+{
+    ref->handles--;
+    crti_ref_release(ref);
+}
+
+void crt_ref_drop(crt_ref_t **slot)
+{
+    crt_refs_drop(slot, slot ? 1 : 0);
+}
+
+void crt_refs_drop(crt_ref_t **refs, size_t count)
+{
+    crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();
+
+    for (size_t i = 0; i < count; i++) {
+        crt_ref_t *ref = refs[i];
+
+        refs[i] = NULL;
+        if (!ref || crti_is_forked())
+            continue;
+        if (ref->core && core)
+            drop(ref);
+        else if (!ref->core)
+            count_orphan(ref, -1);
+    }
+    if (core)
+        crti_leave(core);
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt: tasks and actors on the processes and machines of a cluster.
+ *
+ * One executable holds the driver and the code of its tasks and actors. `crt_main` runs the
+ * driver in the process that the user started; in a worker it serves and does not come back.
+ *
+ *     static crt_status_t add_run(crt_call_t *call)
+ *     {
+ *         int64_t a, b;
+ *         CRT_TRY(crt_args(call, &a, &b));
+ *         return crt_return(call, a + b);
+ *     }
+ *     static const crt_task_t add = CRT_TASK(.name = "add", .run = add_run, .signature = "int, int");
+ *
+ *     static int driver(int argc, char **argv)
+ *     {
+ *         int64_t sum;
+ *         crt_ref_t *ref = crt_submit(&add, NULL, 2, 3);
+ *         CRT_CHECK(crt_get(ref, &sum));
+ *         crt_ref_drop(&ref);
+ *         printf("%lld\n", (long long)sum);
+ *         return 0;
+ *     }
+ *     int main(int argc, char **argv)
+ *     { return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&add)), driver); }
+ *
+ * Threads: every function may be called from any thread of a driver or worker unless it says
+ * otherwise. After fork() the child's calls return CRT_ERR_FORKED. No signal handlers are
+ * installed; a wait that a signal interrupts returns CRT_ERR_INTERRUPTED.
+ *
+ * Errors: functions return crt_status_t (0 done, negative failed; crt_error_detail() has the
+ * text). Functions that give a ref never give NULL: a failed submission is a failed ref, and
+ * whoever gets or consumes it sees the error.
+ */
+#ifndef CRT_H
+#define CRT_H
+
+#include "crt_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct crt_call crt_call_t;   /* one running call: its arguments and its result */
+typedef struct crt_ref crt_ref_t;     /* a future: a value, here, elsewhere or not yet */
+typedef struct crt_actor crt_actor_t; /* a handle of an actor */
+typedef struct crt_object crt_object_t; /* an object of the store that is being written */
+
+/* ---------------------------------------------------------------- what a program defines */
+
+/* A method of an actor class. Calls name it by address; between processes it travels as its
+ * place in the class's list, checked by name when a process meets the class. */
+typedef struct crt_method {
+    const char *name;
+    /* `self` is the actor's struct. The status and the detail of a failure reach the caller. */
+    crt_status_t (*run)(void *self, crt_call_t *call);
+    /* Kinds of the arguments, checked at the caller: a comma-separated list of
+     * "bool int float string bytes tensor actor list map ref any"; the last may end in "..."
+     * (zero or more). A ref may stand for an argument of any kind: its value is passed. "" is no
+     * arguments, NULL means unchecked. "ref" passes the ref itself, without waiting for it. */
+    const char *signature;
+} crt_method_t;
+
+/* An actor: a struct of `size` bytes, zeroed, then filled in by `create` (NULL: left zero).
+ * `destroy` (may be NULL) runs when the actor ends in an orderly way. */
+typedef struct crt_actor_class {
+    size_t struct_size; /* set by CRT_ACTOR_CLASS */
+    const char *name;
+    size_t size;
+    crt_status_t (*create)(void *self, crt_call_t *call);
+    const char *signature; /* of create's arguments */
+    void (*destroy)(void *self);
+    const crt_method_t *const *methods; /* ended by NULL: CRT_METHODS */
+} crt_actor_class_t;
+
+/* A task: a function that runs in any worker. */
+typedef struct crt_task {
+    size_t struct_size; /* set by CRT_TASK */
+    const char *name;
+    crt_status_t (*run)(crt_call_t *call);
+    const char *signature;
+} crt_task_t;
+
+/* clang-format off */
+#define CRT_METHODS(...) (const crt_method_t *const[]) {__VA_ARGS__, NULL}
+#define CRT_CLASSES(...) (const crt_actor_class_t *const[]) {__VA_ARGS__, NULL}
+#define CRT_TASKS(...)   (const crt_task_t *const[]) {__VA_ARGS__, NULL}
+#define CRT_ACTOR_CLASS(...) {.struct_size = sizeof(crt_actor_class_t), __VA_ARGS__}
+#define CRT_TASK(...)        {.struct_size = sizeof(crt_task_t), __VA_ARGS__}
+/* clang-format on */
+
+/* ---------------------------------------------------------------- start and stop */
+
+/* What crt_main and crt_init need. Zero means the default. */
+typedef struct crt_options {
+    size_t struct_size;                      /* set by CRT_OPTIONS */
+    const crt_actor_class_t *const *classes; /* CRT_CLASSES(&a, &b) */
+    const crt_task_t *const *tasks;          /* CRT_TASKS(&a, &b) */
+    /* Of the head; else CRT_ADDRESS, else this user's only running cluster, else a private
+     * one is started. */
+    const char *address;
+    double num_cpus;              /* of a private cluster; default: all of the machine */
+    const char *resources;        /* of a private cluster: "gpu=1,disk=2" */
+    uint64_t object_store_memory; /* bytes, likewise; default 30 % of memory */
+    bool no_log_to_driver;        /* do not print the workers' output here */
+} crt_options_t;
+#define CRT_OPTIONS(...)                                                                 \
+    (&(const crt_options_t){.struct_size = sizeof(crt_options_t), __VA_ARGS__})
+
+/* Initialises, runs `driver` and shuts down; returns what `driver` returned, or 1 after printing
+ * why there is no cluster. In a worker it serves calls and exits the process. */
+CRT_API int crt_main(int argc, char **argv, const crt_options_t *options,
+                     int (*driver)(int argc, char **argv));
+
+/* For embedding: joins a cluster (or starts a private one). Does not come back in a worker. Call
+ * it as early in main as possible: a worker runs everything before it, too. A second init
+ * without a shutdown between is CRT_ERR_EXISTS. */
+CRT_API crt_status_t crt_init(int argc, char **argv, const crt_options_t *options);
+
+/* Leaves the cluster: this driver's tasks and actors end (detached actors live on), a private
+ * cluster stops. Refs and handles may still be dropped afterwards. Waits until it is done. */
+CRT_API crt_status_t crt_shutdown(void);
+
+/* ---------------------------------------------------------------- arguments */
+
+typedef struct crt_bytes {
+    const void *data;
+    size_t size;
+} crt_bytes_t;
+
+typedef enum crt_kind {
+    CRT_KIND_NONE = 0, /* no value: what a call returns that returns nothing */
+    CRT_KIND_BOOL = 1,
+    CRT_KIND_INT = 2,
+    CRT_KIND_FLOAT = 3,
+    CRT_KIND_STRING = 4,
+    CRT_KIND_BYTES = 5,
+    CRT_KIND_TENSOR = 6,
+    CRT_KIND_REF = 7,
+    CRT_KIND_ACTOR = 8,
+    CRT_KIND_LIST = 9,
+    CRT_KIND_MAP = 10,
+    CRT_KIND_SPREAD = 11, /* several refs, each an argument of its own */
+    CRT_KIND_OBJECT = 12  /* written in place; taken by the call it is given to */
+} crt_kind_t;
+
+/* One argument, made by CRT_ARG(x) or a crt_arg_* function; everything in it is borrowed until
+ * the call it is given to returns. */
+typedef struct crt_arg {
+    crt_kind_t kind;
+    union {
+        bool boolean;
+        int64_t integer;
+        double number;
+        const char *string;
+        crt_bytes_t bytes;
+        const crt_tensor_t *tensor;
+        crt_ref_t *ref;
+        crt_actor_t *actor;
+        crt_object_t *object;
+        struct {
+            const struct crt_arg *items; /* a map: key, value, key, value, ... */
+            size_t count;
+        } list;
+        struct {
+            crt_ref_t *const *refs;
+            size_t count;
+        } spread;
+    } as;
+} crt_arg_t;
+
+CRT_API crt_arg_t crt_arg_none(const void *null);
+CRT_API crt_arg_t crt_arg_bool(bool value);
+CRT_API crt_arg_t crt_arg_int(int64_t value);
+CRT_API crt_arg_t crt_arg_unsigned(uint64_t value); /* above INT64_MAX: the call fails */
+CRT_API crt_arg_t crt_arg_float(double value);
+CRT_API crt_arg_t crt_arg_string(const char *value);
+CRT_API crt_arg_t crt_arg_bytes(crt_bytes_t value);
+CRT_API crt_arg_t crt_arg_tensor(const crt_tensor_t *value);
+CRT_API crt_arg_t crt_arg_ref(crt_ref_t *value);
+CRT_API crt_arg_t crt_arg_actor(crt_actor_t *value);
+CRT_API crt_arg_t crt_arg_object(crt_object_t *value);
+CRT_API crt_arg_t crt_arg_self(crt_arg_t value);
+
+/* Each of `count` refs becomes an argument: crt_call(server, &apply, crt_spread(grads, n)). */
+CRT_API crt_arg_t crt_spread(crt_ref_t *const *refs, size_t count);
+
+/* A list of arguments, and a map of string keys and values in turn (count is even). */
+CRT_API crt_arg_t crt_list(const crt_arg_t *items, size_t count);
+CRT_API crt_arg_t crt_map(const crt_arg_t *items, size_t count);
+
+/* Where a value goes: made from a pointer by CRT_OUT(&x). */
+typedef struct crt_out {
+    enum {
+        CRT_OUT_NONE,
+        CRT_OUT_BOOL,
+        CRT_OUT_INT8,
+        CRT_OUT_INT16,
+        CRT_OUT_INT32,
+        CRT_OUT_INT64,
+        CRT_OUT_UINT8,
+        CRT_OUT_UINT16,
+        CRT_OUT_UINT32,
+        CRT_OUT_UINT64,
+        CRT_OUT_FLOAT,
+        CRT_OUT_DOUBLE,
+        CRT_OUT_STRING,
+        CRT_OUT_BYTES,
+        CRT_OUT_TENSOR,
+        CRT_OUT_REF,
+        CRT_OUT_ACTOR,
+        CRT_OUT_VALUE
+    } kind;
+    void *to;
+} crt_out_t;
+
+/* A value that was received, of any kind; lists and maps are looked into with these. Borrowed
+ * from the call or ref it came from. */
+typedef struct crt_value crt_value_t;
+CRT_API crt_kind_t crt_value_kind(const crt_value_t *value);
+/* Entries of a list or map, else 0. */
+CRT_API size_t crt_value_count(const crt_value_t *value);
+/* NULL: there is no such entry. */
+CRT_API const crt_value_t *crt_value_at(const crt_value_t *list, size_t index);
+CRT_API const char *crt_value_key(const crt_value_t *map, size_t index);
+CRT_API const crt_value_t *crt_value_find(const crt_value_t *map, const char *key);
+CRT_API crt_status_t crt_value_read_v(const crt_value_t *value, crt_out_t out);
+CRT_API const char *crt_kind_name(crt_kind_t kind); /* "int", "tensor", ... */
+
+/* ---------------------------------------------------------------- refs and objects */
+
+/* Puts a value into the store (or, when small, beside it). Caller owns the result and drops it
+ * with crt_ref_drop. */
+CRT_API crt_ref_t *crt_put_v(crt_arg_t value);
+
+/* Waits until the value is here and reads it. `timeout_ms` < 0: without limit (an error ends the
+ * wait too). Pointers it gives (strings, bytes, tensors, refs, actors, values) are borrowed:
+ * valid until the ref is dropped. CRT_ERR_TIMED_OUT, CRT_ERR_INTERRUPTED, CRT_ERR_DEADLOCK, or
+ * the status of the failed call; crt_ref_error tells more. */
+CRT_API crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out);
+
+/* Waits until `want` of `count` refs are ready (values or errors). `ready` has room for `count`
+ * indices; the first `*ready_count` are those ready, in the order of `refs`. CRT_ERR_TIMED_OUT
+ * also sets them. */
+CRT_API crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
+                              int64_t timeout_ms, size_t *ready, size_t *ready_count);
+
+/* True when get would not wait. */
+CRT_API bool crt_ref_is_ready(crt_ref_t *ref);
+
+/* A second hold on the same ref, e.g. to keep an argument beyond the call. Dropped like it. */
+CRT_API crt_ref_t *crt_ref_keep(crt_ref_t *ref);
+
+/* Gives up a ref and sets it to NULL; NULL is fine. Calls that it was passed to keep the value. */
+CRT_API void crt_ref_drop(crt_ref_t **ref);
+CRT_API void crt_refs_drop(crt_ref_t **refs, size_t count);
+
+/* What went wrong with a failed ref. Text is never NULL. */
+typedef struct crt_error {
+    crt_status_t status;
+    const char *text;       /* the detail, as raised where it failed */
+    const char *class_name; /* of the actor or "" */
+    const char *method;     /* or the task's name */
+    const char *actor;      /* id in hex, or "" */
+    const char *node;       /* id in hex, or "" */
+    int64_t pid;            /* where it failed, 0 unknown */
+    bool may_have_run;      /* false: it certainly did not run */
+} crt_error_t;
+
+/* NULL while the ref is pending or when it holds a value. Borrowed: valid until it is dropped. */
+CRT_API const crt_error_t *crt_ref_error(crt_ref_t *ref);
+
+/* Room in the store to write a tensor in place: `view` is writable until the object is given to
+ * crt_object_seal, crt_return or crt_object_abort. Waits for room some seconds when the store is
+ * full, then CRT_ERR_STORE_FULL. */
+CRT_API crt_status_t crt_object_create(crt_dtype_t dtype, int rank, const int64_t *shape,
+                                       crt_object_t **object_out, crt_tensor_t *view_out);
+/* Ends the writing; the object is NULL afterwards. Caller owns the ref. */
+CRT_API crt_ref_t *crt_object_seal(crt_object_t **object_take);
+CRT_API void crt_object_abort(crt_object_t **object_take);
+
+/* ---------------------------------------------------------------- tasks and actors */
+
+typedef struct crt_task_options {
+    size_t struct_size;
+    double num_cpus;       /* default 1; CRT_ZERO_CPUS for none */
+    double num_gpus;       /* default 0 */
+    const char *resources; /* "name=amount,name=amount" */
+} crt_task_options_t;
+#define CRT_ZERO_CPUS (-1.0)
+#define CRT_TASK_OPTIONS(...)                                                            \
+    (&(const crt_task_options_t){.struct_size = sizeof(crt_task_options_t), __VA_ARGS__})
+
+typedef struct crt_actor_options {
+    size_t struct_size;
+    double num_cpus; /* default 0 */
+    double num_gpus;
+    const char *resources;
+    const char *name; /* for crt_actor_find; unique among living actors of the cluster */
+    bool detached;    /* outlives its driver; needs a name */
+    int64_t max_restarts; /* default 0; -1 without limit */
+} crt_actor_options_t;
+#define CRT_ACTOR_OPTIONS(...)                                                           \
+    (&(const crt_actor_options_t){.struct_size = sizeof(crt_actor_options_t),            \
+                                  __VA_ARGS__})
+
+typedef struct crt_call_options {
+    size_t struct_size;
+    bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too much is out */
+} crt_call_options_t;
+#define CRT_CALL_OPTIONS(...)                                                            \
+    (&(const crt_call_options_t){.struct_size = sizeof(crt_call_options_t), __VA_ARGS__})
+
+/* Runs a task somewhere in the cluster. Caller owns the ref. */
+CRT_API crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *options,
+                                const crt_arg_t *args, size_t count);
+
+/* Makes an actor; returns at once. Errors of its placement or `create` reach the calls made to
+ * it. It lives until crt_actor_kill or the end of its driver's job (detached: until killed).
+ * Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
+CRT_API crt_actor_t *crt_actor_new_v(const crt_actor_class_t *actor_class,
+                                     const crt_actor_options_t *options,
+                                     const crt_arg_t *args, size_t count);
+
+/* Calls a method. Calls of one caller to one actor run in the order they were made. A full
+ * window makes the caller wait, or fails with try_only. Caller owns the ref. */
+CRT_API crt_ref_t *crt_call_v(crt_actor_t *actor, const crt_method_t *method,
+                              const crt_call_options_t *options, const crt_arg_t *args,
+                              size_t count);
+
+/* The same without a result: errors are logged and counted. */
+CRT_API crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
+                                const crt_arg_t *args, size_t count);
+
+/* Finds a living actor by name; `actor_class` is checked (NULL: any, then only crt_actor_kill is
+ * possible). Caller owns the handle. CRT_ERR_NOT_FOUND. */
+CRT_API crt_status_t crt_actor_find(const char *name,
+                                    const crt_actor_class_t *actor_class,
+                                    crt_actor_t **actor_out);
+
+/* Ends the actor; its pending calls fail with CRT_ERR_ACTOR_DIED. Waits until the head knows. */
+CRT_API crt_status_t crt_actor_kill(crt_actor_t *actor);
+
+/* Waits until the actor can be called (CRT_OK) or is dead (its error). */
+CRT_API crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms);
+
+CRT_API crt_actor_t *crt_actor_keep(crt_actor_t *actor);
+CRT_API void crt_actor_drop(crt_actor_t **actor);
+
+/* 32 hex digits. Borrowed: valid as long as the handle. */
+CRT_API const char *crt_actor_id(crt_actor_t *actor);
+
+/* ---------------------------------------------------------------- inside a call */
+
+CRT_API size_t crt_arg_count(const crt_call_t *call);
+
+/* Reads argument `index`. Pointers are borrowed: valid until the method returns. An int converts
+ * to bool or floating point, and a float to an int, when nothing is lost; anything else is an
+ * error naming method, argument and both kinds. */
+CRT_API crt_status_t crt_arg_at_v(crt_call_t *call, size_t index, crt_out_t out);
+
+/* Reads all arguments; their number must be `count`. */
+CRT_API crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t count);
+
+/* Sets the result (at most once) and returns CRT_OK or why it can't be returned. A tensor is
+ * copied into the store, an object written in place is moved, a ref's value is passed on. */
+CRT_API crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value);
+
+/* Fails the call: sets the detail and returns `status` (CRT_ERR_USER when it is not negative). */
+CRT_API crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format,
+                              ...) CRT_PRINTF(3, 4);
+
+/* True when nobody waits for the result any more: the caller died or its job ended. */
+CRT_API bool crt_cancelled(const crt_call_t *call);
+
+/* ---------------------------------------------------------------- the cluster */
+
+/* Key-value store of the cluster, durable in its control store. Keys are text up to 255 bytes,
+ * values up to 1 MiB. `value_out` is the caller's to free(). */
+CRT_API crt_status_t crt_kv_put(const char *key, const void *value, size_t size,
+                                bool overwrite);
+CRT_API crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_out);
+CRT_API crt_status_t crt_kv_delete(const char *key);
+
+/* State of the cluster as JSON text: what = "cluster", "nodes", "actors", "jobs", "workers".
+ * Caller frees it with free(). */
+CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
+
+/* Ids of this process's place, 32 hex digits, "" when not initialised. */
+CRT_API const char *crt_node_id(void);
+CRT_API const char *crt_job_id(void);
+
+CRT_API const char *crt_version(void); /* "0.1.0" */
+
+/* ---------------------------------------------------------------- which cluster */
+
+/* What one running node of this user says of itself (its run directory's node.info). A head that
+ * has no node on this host is listed too: then run_dir and node are "". */
+typedef struct crt_cluster_info {
+    char address[72];  /* of the head, host:port */
+    char run_dir[96];  /* of the node */
+    char head_dir[96]; /* run directory of the head, "" when it is on another host */
+    char node[33];     /* node id */
+    char node_ip[64];
+    char http[72];      /* host:port of the dashboard, "" when there is none */
+    char key_file[256]; /* the cluster key */
+    char state_dir[256];
+    int64_t pid;     /* of the node daemon, else of the head */
+    bool is_private; /* belongs to one driver */
+} crt_cluster_info_t;
+
+/* Running nodes of this user on this host, private ones included. Fills up to `room` entries and
+ * sets `*count_out` to how many there are. */
+CRT_API crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room,
+                                      size_t *count_out);
+
+/* The cluster that is meant: `address`, else CRT_ADDRESS, else the only one that is not private.
+ * CRT_ERR_NOT_FOUND: none; CRT_ERR_EXISTS: several, the detail lists them. */
+CRT_API crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out);
+
+/* The bearer token of the cluster whose key `key_file` holds; `token` has room for 65 bytes. */
+CRT_API crt_status_t crt_cluster_token(const char *key_file, char *token);
+
+/* Asks a running cluster of this host without joining it. `what` and the JSON text are those of
+ * crt_cluster_state; `filter` is an id or NULL. Caller frees it with free(). */
+CRT_API crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster,
+                                       const char *what, const char *filter,
+                                       char **json_out);
+
+/* A part of the log of a worker, of an actor (id or name) or of "job:SUBMISSION". */
+typedef struct crt_cluster_log {
+    char *data; /* caller frees it with free() */
+    size_t size;
+    uint64_t next; /* offset to go on from */
+    bool ended;    /* the process is gone and all was read */
+} crt_cluster_log_t;
+
+/* Reads from `offset`; waits up to `wait_ms` for more. CRT_ERR_NOT_FOUND: no such log. */
+CRT_API crt_status_t crt_cluster_log(const crt_cluster_info_t *cluster, const char *name,
+                                     uint64_t offset, uint64_t wait_ms,
+                                     crt_cluster_log_t *log_out);
+
+/* Where this installation or build tree has a daemon ("crt-head", "crt-node", "crt-http"): in
+ * CRT_LIBEXEC if that is set, else beside libcrt or the program, else where it was installed. */
+CRT_API crt_status_t crt_daemon_path(const char *name, char *path, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#include "crt_arguments.h"
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The argument macros of crt.h: values of many kinds in one call, checked by the compiler.
+ *
+ *     crt_call(actor, &method, 1, 2.5, "text", &tensor, ref)
+ *     crt_tell(actor, &method, ...)        crt_submit(&task, options, ...)
+ *     crt_actor_new(&class, options, ...)  crt_args(call, &a, &b)
+ *     crt_arg_at(call, index, &x)          crt_return(call, x)
+ *     crt_put(x)   crt_get(ref, &x)        crt_get_for(ref, timeout_ms, &x)
+ *
+ * C chooses by _Generic, C++ by overloads. At most 16 arguments; more by the *_v functions.
+ * Included by crt.h.
+ */
+#ifndef CRT_ARGUMENTS_H
+#define CRT_ARGUMENTS_H
+
+#include "crt.h"
+
+/* clang-format off */
+
+#ifndef __cplusplus
+
+#define CRT_ARG(x)                                                                       \
+    _Generic((x),                                                                        \
+        bool: crt_arg_bool,                                                              \
+        char: crt_arg_int,                                                               \
+        signed char: crt_arg_int,                                                        \
+        short: crt_arg_int,                                                              \
+        int: crt_arg_int,                                                                \
+        long: crt_arg_int,                                                               \
+        long long: crt_arg_int,                                                          \
+        unsigned char: crt_arg_unsigned,                                                 \
+        unsigned short: crt_arg_unsigned,                                                \
+        unsigned: crt_arg_unsigned,                                                      \
+        unsigned long: crt_arg_unsigned,                                                 \
+        unsigned long long: crt_arg_unsigned,                                            \
+        float: crt_arg_float,                                                            \
+        double: crt_arg_float,                                                           \
+        char *: crt_arg_string,                                                          \
+        const char *: crt_arg_string,                                                    \
+        crt_bytes_t: crt_arg_bytes,                                                      \
+        crt_tensor_t *: crt_arg_tensor,                                                  \
+        const crt_tensor_t *: crt_arg_tensor,                                            \
+        crt_ref_t *: crt_arg_ref,                                                        \
+        crt_actor_t *: crt_arg_actor,                                                    \
+        crt_object_t *: crt_arg_object,                                                  \
+        void *: crt_arg_none,                                                            \
+        crt_arg_t: crt_arg_self)(x)
+
+#define CRT_OUT_KIND(p)                                                                  \
+    _Generic((p),                                                                        \
+        bool *: CRT_OUT_BOOL,                                                            \
+        signed char *: CRT_OUT_INT8,                                                     \
+        short *: CRT_OUT_INT16,                                                          \
+        int *: CRT_OUT_INT32,                                                            \
+        long *: CRT_OUT_INT64,                                                           \
+        long long *: CRT_OUT_INT64,                                                      \
+        unsigned char *: CRT_OUT_UINT8,                                                  \
+        unsigned short *: CRT_OUT_UINT16,                                                \
+        unsigned *: CRT_OUT_UINT32,                                                      \
+        unsigned long *: CRT_OUT_UINT64,                                                 \
+        unsigned long long *: CRT_OUT_UINT64,                                            \
+        float *: CRT_OUT_FLOAT,                                                          \
+        double *: CRT_OUT_DOUBLE,                                                        \
+        const char **: CRT_OUT_STRING,                                                   \
+        crt_bytes_t *: CRT_OUT_BYTES,                                                    \
+        const crt_tensor_t **: CRT_OUT_TENSOR,                                           \
+        crt_ref_t **: CRT_OUT_REF,                                                       \
+        crt_actor_t **: CRT_OUT_ACTOR,                                                   \
+        const crt_value_t **: CRT_OUT_VALUE,                                             \
+        void *: CRT_OUT_NONE)
+#define CRT_OUT(p) ((crt_out_t){CRT_OUT_KIND(p), (p)})
+
+/* Every macro takes at least one argument in its "...", as C11 wants it: the head, and a tail of
+ * none to sixteen. */
+#define CRT_HEAD(...)       CRT_HEAD_(__VA_ARGS__, 0)
+#define CRT_HEAD_(head, ...) head
+#define CRT_COUNT(...)                                                                   \
+    CRT_COUNT_(__VA_ARGS__, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define CRT_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, count, ...) count
+#define CRT_PASTE(a, b)  CRT_PASTE_(a, b)
+#define CRT_PASTE_(a, b) a##b
+
+#define CRT_EACH_2(F, z, a)       F(a)
+#define CRT_EACH_3(F, z, a, ...)  F(a), CRT_EACH_2(F, z, __VA_ARGS__)
+#define CRT_EACH_4(F, z, a, ...)  F(a), CRT_EACH_3(F, z, __VA_ARGS__)
+#define CRT_EACH_5(F, z, a, ...)  F(a), CRT_EACH_4(F, z, __VA_ARGS__)
+#define CRT_EACH_6(F, z, a, ...)  F(a), CRT_EACH_5(F, z, __VA_ARGS__)
+#define CRT_EACH_7(F, z, a, ...)  F(a), CRT_EACH_6(F, z, __VA_ARGS__)
+#define CRT_EACH_8(F, z, a, ...)  F(a), CRT_EACH_7(F, z, __VA_ARGS__)
+#define CRT_EACH_9(F, z, a, ...)  F(a), CRT_EACH_8(F, z, __VA_ARGS__)
+#define CRT_EACH_10(F, z, a, ...) F(a), CRT_EACH_9(F, z, __VA_ARGS__)
+#define CRT_EACH_11(F, z, a, ...) F(a), CRT_EACH_10(F, z, __VA_ARGS__)
+#define CRT_EACH_12(F, z, a, ...) F(a), CRT_EACH_11(F, z, __VA_ARGS__)
+#define CRT_EACH_13(F, z, a, ...) F(a), CRT_EACH_12(F, z, __VA_ARGS__)
+#define CRT_EACH_14(F, z, a, ...) F(a), CRT_EACH_13(F, z, __VA_ARGS__)
+#define CRT_EACH_15(F, z, a, ...) F(a), CRT_EACH_14(F, z, __VA_ARGS__)
+#define CRT_EACH_16(F, z, a, ...) F(a), CRT_EACH_15(F, z, __VA_ARGS__)
+#define CRT_EACH_17(F, z, a, ...) F(a), CRT_EACH_16(F, z, __VA_ARGS__)
+
+/* "array, count" of what follows the head; F makes one element of type T. */
+#define CRT_TAIL(T, F, ...) CRT_PASTE(CRT_TAIL_, CRT_COUNT(__VA_ARGS__))(T, F, __VA_ARGS__)
+#define CRT_TAIL_1(T, F, z) NULL, 0
+#define CRT_TAIL_N(T, F, N, ...)                                                         \
+    (const T[]){CRT_PASTE(CRT_EACH_, N)(F, __VA_ARGS__)}, (N)-1
+#define CRT_TAIL_2(T, F, ...)  CRT_TAIL_N(T, F, 2, __VA_ARGS__)
+#define CRT_TAIL_3(T, F, ...)  CRT_TAIL_N(T, F, 3, __VA_ARGS__)
+#define CRT_TAIL_4(T, F, ...)  CRT_TAIL_N(T, F, 4, __VA_ARGS__)
+#define CRT_TAIL_5(T, F, ...)  CRT_TAIL_N(T, F, 5, __VA_ARGS__)
+#define CRT_TAIL_6(T, F, ...)  CRT_TAIL_N(T, F, 6, __VA_ARGS__)
+#define CRT_TAIL_7(T, F, ...)  CRT_TAIL_N(T, F, 7, __VA_ARGS__)
+#define CRT_TAIL_8(T, F, ...)  CRT_TAIL_N(T, F, 8, __VA_ARGS__)
+#define CRT_TAIL_9(T, F, ...)  CRT_TAIL_N(T, F, 9, __VA_ARGS__)
+#define CRT_TAIL_10(T, F, ...) CRT_TAIL_N(T, F, 10, __VA_ARGS__)
+#define CRT_TAIL_11(T, F, ...) CRT_TAIL_N(T, F, 11, __VA_ARGS__)
+#define CRT_TAIL_12(T, F, ...) CRT_TAIL_N(T, F, 12, __VA_ARGS__)
+#define CRT_TAIL_13(T, F, ...) CRT_TAIL_N(T, F, 13, __VA_ARGS__)
+#define CRT_TAIL_14(T, F, ...) CRT_TAIL_N(T, F, 14, __VA_ARGS__)
+#define CRT_TAIL_15(T, F, ...) CRT_TAIL_N(T, F, 15, __VA_ARGS__)
+#define CRT_TAIL_16(T, F, ...) CRT_TAIL_N(T, F, 16, __VA_ARGS__)
+#define CRT_TAIL_17(T, F, ...) CRT_TAIL_N(T, F, 17, __VA_ARGS__)
+#define CRT_ARGUMENTS(...) CRT_TAIL(crt_arg_t, CRT_ARG, __VA_ARGS__)
+#define CRT_OUTS(...)      CRT_TAIL(crt_out_t, CRT_OUT, __VA_ARGS__)
+
+#define crt_call(actor, ...)                                                             \
+    crt_call_v((actor), CRT_HEAD(__VA_ARGS__), NULL, CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_call_with(actor, method, ...)                                                \
+    crt_call_v((actor), (method), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_tell(actor, ...)                                                             \
+    crt_tell_v((actor), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_submit(task, ...)                                                            \
+    crt_submit_v((task), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_actor_new(actor_class, ...)                                                  \
+    crt_actor_new_v((actor_class), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_args(...)                    crt_args_v(CRT_HEAD(__VA_ARGS__), CRT_OUTS(__VA_ARGS__))
+#define crt_arg_at(call, index, p)       crt_arg_at_v((call), (index), CRT_OUT(p))
+#define crt_return(call, x)              crt_return_v((call), CRT_ARG(x))
+#define crt_put(x)                       crt_put_v(CRT_ARG(x))
+#define crt_get(ref, p)                  crt_get_v((ref), -1, CRT_OUT(p))
+#define crt_get_for(ref, timeout_ms, p)  crt_get_v((ref), (timeout_ms), CRT_OUT(p))
+#define crt_value_read(value, p)         crt_value_read_v((value), CRT_OUT(p))
+
+#else /* __cplusplus */
+
+#include <cstddef>
+
+inline crt_arg_t CRT_ARG(bool x) { return crt_arg_bool(x); }
+inline crt_arg_t CRT_ARG(int x) { return crt_arg_int(x); }
+inline crt_arg_t CRT_ARG(long x) { return crt_arg_int(x); }
+inline crt_arg_t CRT_ARG(long long x) { return crt_arg_int(x); }
+inline crt_arg_t CRT_ARG(unsigned x) { return crt_arg_unsigned(x); }
+inline crt_arg_t CRT_ARG(unsigned long x) { return crt_arg_unsigned(x); }
+inline crt_arg_t CRT_ARG(unsigned long long x) { return crt_arg_unsigned(x); }
+inline crt_arg_t CRT_ARG(double x) { return crt_arg_float(x); }
+inline crt_arg_t CRT_ARG(const char *x) { return crt_arg_string(x); }
+inline crt_arg_t CRT_ARG(crt_bytes_t x) { return crt_arg_bytes(x); }
+inline crt_arg_t CRT_ARG(const crt_tensor_t *x) { return crt_arg_tensor(x); }
+inline crt_arg_t CRT_ARG(crt_ref_t *x) { return crt_arg_ref(x); }
+inline crt_arg_t CRT_ARG(crt_actor_t *x) { return crt_arg_actor(x); }
+inline crt_arg_t CRT_ARG(crt_object_t *x) { return crt_arg_object(x); }
+inline crt_arg_t CRT_ARG(crt_arg_t x) { return x; }
+inline crt_arg_t CRT_ARG(std::nullptr_t) { return crt_arg_none(nullptr); }
+
+inline crt_out_t CRT_OUT(bool *p) { return {crt_out_t::CRT_OUT_BOOL, p}; }
+inline crt_out_t CRT_OUT(signed char *p) { return {crt_out_t::CRT_OUT_INT8, p}; }
+inline crt_out_t CRT_OUT(short *p) { return {crt_out_t::CRT_OUT_INT16, p}; }
+inline crt_out_t CRT_OUT(int *p) { return {crt_out_t::CRT_OUT_INT32, p}; }
+inline crt_out_t CRT_OUT(long *p) { return {crt_out_t::CRT_OUT_INT64, p}; }
+inline crt_out_t CRT_OUT(long long *p) { return {crt_out_t::CRT_OUT_INT64, p}; }
+inline crt_out_t CRT_OUT(unsigned char *p) { return {crt_out_t::CRT_OUT_UINT8, p}; }
+inline crt_out_t CRT_OUT(unsigned short *p) { return {crt_out_t::CRT_OUT_UINT16, p}; }
+inline crt_out_t CRT_OUT(unsigned *p) { return {crt_out_t::CRT_OUT_UINT32, p}; }
+inline crt_out_t CRT_OUT(unsigned long *p) { return {crt_out_t::CRT_OUT_UINT64, p}; }
+inline crt_out_t CRT_OUT(unsigned long long *p) { return {crt_out_t::CRT_OUT_UINT64, p}; }
+inline crt_out_t CRT_OUT(float *p) { return {crt_out_t::CRT_OUT_FLOAT, p}; }
+inline crt_out_t CRT_OUT(double *p) { return {crt_out_t::CRT_OUT_DOUBLE, p}; }
+inline crt_out_t CRT_OUT(const char **p) { return {crt_out_t::CRT_OUT_STRING, p}; }
+inline crt_out_t CRT_OUT(crt_bytes_t *p) { return {crt_out_t::CRT_OUT_BYTES, p}; }
+inline crt_out_t CRT_OUT(const crt_tensor_t **p) { return {crt_out_t::CRT_OUT_TENSOR, p}; }
+inline crt_out_t CRT_OUT(crt_ref_t **p) { return {crt_out_t::CRT_OUT_REF, p}; }
+inline crt_out_t CRT_OUT(crt_actor_t **p) { return {crt_out_t::CRT_OUT_ACTOR, p}; }
+inline crt_out_t CRT_OUT(const crt_value_t **p) { return {crt_out_t::CRT_OUT_VALUE, p}; }
+inline crt_out_t CRT_OUT(std::nullptr_t) { return {crt_out_t::CRT_OUT_NONE, nullptr}; }
+
+template <class... A> crt_ref_t *crt_call(crt_actor_t *actor, const crt_method_t *method, A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    return crt_call_v(actor, method, nullptr, list, sizeof...(args));
+}
+template <class... A>
+crt_status_t crt_tell(crt_actor_t *actor, const crt_method_t *method, A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    return crt_tell_v(actor, method, list, sizeof...(args));
+}
+template <class... A>
+crt_ref_t *crt_submit(const crt_task_t *task, const crt_task_options_t *options, A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    return crt_submit_v(task, options, list, sizeof...(args));
+}
+template <class... A>
+crt_actor_t *crt_actor_new(const crt_actor_class_t *actor_class, const crt_actor_options_t *options,
+                           A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    return crt_actor_new_v(actor_class, options, list, sizeof...(args));
+}
+template <class... P> crt_status_t crt_args(crt_call_t *call, P... pointers)
+{
+    const crt_out_t outs[] = {CRT_OUT(pointers)..., CRT_OUT(nullptr)};
+    return crt_args_v(call, outs, sizeof...(pointers));
+}
+template <class P> crt_status_t crt_arg_at(crt_call_t *call, std::size_t index, P pointer)
+{
+    return crt_arg_at_v(call, index, CRT_OUT(pointer));
+}
+template <class T> crt_status_t crt_return(crt_call_t *call, T value)
+{
+    return crt_return_v(call, CRT_ARG(value));
+}
+template <class T> crt_ref_t *crt_put(T value) { return crt_put_v(CRT_ARG(value)); }
+template <class P> crt_status_t crt_get(crt_ref_t *ref, P pointer)
+{
+    return crt_get_v(ref, -1, CRT_OUT(pointer));
+}
+template <class P> crt_status_t crt_get_for(crt_ref_t *ref, int64_t timeout_ms, P pointer)
+{
+    return crt_get_v(ref, timeout_ms, CRT_OUT(pointer));
+}
+template <class P> crt_status_t crt_value_read(const crt_value_t *value, P pointer)
+{
+    return crt_value_read_v(value, CRT_OUT(pointer));
+}
+
+#endif
+#endif

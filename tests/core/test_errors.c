@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bad input and bad luck: each gives a clear error in the right place and costs nobody else
+ * anything. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "program.h"
+
+#include <cmocka.h>
+
+#define OK(expression)                                                                   \
+    do {                                                                                 \
+        crt_status_t status_ = (expression);                                             \
+        if (status_ != CRT_OK)                                                           \
+            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
+                     crt_error_detail());                                                \
+    } while (0)
+
+/* The call failed with this status and a text that holds `part`. */
+static void check_failed(crt_ref_t *ref, crt_status_t status, const char *part)
+{
+    crt_status_t got = crt_get_for(ref, 20000, NULL);
+
+    if (got != status || !strstr(crt_error_detail(), part))
+        fail_msg("wanted %s with \"%s\", got %s: %s", crt_status_name(status), part,
+                 crt_status_name(got), crt_error_detail());
+    assert_int_equal(crt_ref_error(ref)->status, status);
+    crt_ref_drop(&ref);
+}
+
+static crt_actor_t *new_counter(void)
+{
+    return crt_actor_new(&counter_class, NULL, 0);
+}
+
+static void end_counter(crt_actor_t *counter)
+{
+    crt_actor_kill(counter);
+    crt_actor_drop(&counter);
+}
+
+static void wrong_arguments_are_named_at_the_caller(void **state)
+{
+    crt_actor_t *counter = new_counter();
+
+    check_failed(crt_call(counter, &counter_add), CRT_ERR_INVALID,
+                 "Counter.add takes 1 argument, 0 given");
+    check_failed(crt_call(counter, &counter_add, "x"), CRT_ERR_INVALID,
+                 "Counter.add: argument 1 is of kind string, int is wanted");
+    check_failed(crt_submit(&t_add, NULL, 1, 2, 3), CRT_ERR_INVALID,
+                 "add takes 2 arguments");
+    check_failed(crt_call(counter, &counter_add, 2.5), CRT_ERR_INVALID,
+                 "does not fit in int64");
+    check_failed(crt_submit(&t_absent, NULL), CRT_ERR_INVALID,
+                 "task absent is not in this program");
+    check_failed(crt_call(NULL, &counter_add, 1), CRT_ERR_INVALID, "NULL");
+    end_counter(counter);
+}
+
+static void the_kind_of_a_refs_value_is_checked_where_it_is_read(void **state)
+{
+    crt_ref_t *text = crt_put("text");
+
+    check_failed(crt_submit(&t_add, NULL, text, 1), CRT_ERR_INVALID,
+                 "add: argument 1 is of kind string, int64 is wanted");
+    crt_ref_drop(&text);
+}
+
+static void a_failing_function_says_where_it_failed(void **state)
+{
+    crt_ref_t *ref = crt_submit(&t_fail, NULL);
+    const crt_error_t *error;
+
+    assert_int_equal(crt_get(ref, NULL), CRT_ERR_USER);
+    error = crt_ref_error(ref);
+    assert_string_equal(error->text, "on purpose, 42");
+    assert_string_equal(error->method, "fail");
+    assert_string_equal(error->node, crt_node_id());
+    assert_true(error->pid > 0 && error->pid != getpid());
+    assert_true(error->may_have_run);
+    crt_ref_drop(&ref);
+}
+
+static void a_failed_argument_fails_the_call_with_its_error(void **state)
+{
+    crt_actor_t *counter = new_counter();
+    crt_ref_t *failed = crt_submit(&t_fail, NULL);
+    crt_ref_t *call = crt_call(counter, &counter_add, failed), *after;
+    int64_t value;
+
+    assert_int_equal(crt_get(call, NULL), CRT_ERR_USER);
+    assert_string_equal(crt_ref_error(call)->method, "fail");
+    assert_false(crt_ref_error(call)->may_have_run);
+    after = crt_call(counter, &counter_add, 1);
+    OK(crt_get(after, &value));
+    assert_int_equal(value, 1);
+    crt_refs_drop((crt_ref_t *[]){failed, call, after}, 3);
+    end_counter(counter);
+}
+
+static void a_crash_is_reported_with_signal_and_method(void **state)
+{
+    crt_actor_t *counter = new_counter();
+    crt_ref_t *ref = crt_call(counter, &counter_crash);
+
+    assert_int_equal(crt_get_for(ref, 20000, NULL), CRT_ERR_ACTOR_DIED);
+    assert_non_null(strstr(crt_error_detail(), "signal 11"));
+    assert_non_null(strstr(crt_error_detail(), "Counter.crash"));
+    assert_true(crt_ref_error(ref)->may_have_run);
+    crt_ref_drop(&ref);
+    check_failed(crt_call(counter, &counter_get), CRT_ERR_ACTOR_DIED, "signal 11");
+    crt_actor_drop(&counter);
+    check_failed(crt_submit(&t_segv, NULL), CRT_ERR_WORKER_DIED, "signal 11");
+}
+
+static void an_exit_is_reported_with_its_status(void **state)
+{
+    crt_actor_t *counter = new_counter();
+
+    check_failed(crt_call(counter, &counter_exit), CRT_ERR_ACTOR_DIED,
+                 "exited with status 3");
+    crt_actor_drop(&counter);
+    check_failed(crt_submit(&t_exit, NULL), CRT_ERR_WORKER_DIED, "exited with status 7");
+}
+
+static void a_killed_worker_is_an_error_within_a_second(void **state)
+{
+    crt_actor_t *counter = new_counter();
+    crt_ref_t *pid_ref = crt_call(counter, &counter_pid), *ref;
+    int pid;
+
+    OK(crt_get(pid_ref, &pid));
+    ref = crt_call(counter, &counter_sleep, 60000);
+    kill(pid, SIGKILL);
+    assert_int_equal(crt_get_for(ref, 1000, NULL), CRT_ERR_ACTOR_DIED);
+    assert_non_null(strstr(crt_error_detail(), "signal 9"));
+    crt_refs_drop((crt_ref_t *[]){pid_ref, ref}, 2);
+    crt_actor_drop(&counter);
+}
+
+static void a_create_that_fails_is_every_callers_error(void **state)
+{
+    crt_actor_t *broken = crt_actor_new(&broken_class, NULL, "no such luck");
+
+    check_failed(crt_call(broken, &broken_get), CRT_ERR_INVALID, "no such luck");
+    check_failed(crt_call(broken, &broken_get), CRT_ERR_INVALID, "no such luck");
+    crt_actor_drop(&broken);
+}
+
+static void a_value_larger_than_the_store_is_refused(void **state)
+{
+    int64_t shape = (int64_t)1 << 32;
+    crt_object_t *object;
+    crt_tensor_t view;
+
+    assert_int_equal(crt_object_create(CRT_UINT8, 1, &shape, &object, &view),
+                     CRT_ERR_TOO_LARGE);
+    check_failed(crt_submit(&t_big_object, NULL, shape), CRT_ERR_TOO_LARGE, "");
+}
+
+static void a_get_times_out_and_can_be_tried_again(void **state)
+{
+    crt_ref_t *ref = crt_submit(&t_sleep, NULL, 100);
+
+    assert_int_equal(crt_get_for(ref, 10, NULL), CRT_ERR_TIMED_OUT);
+    OK(crt_get(ref, NULL));
+    crt_ref_drop(&ref);
+}
+
+static void on_alarm(int signal_number)
+{
+}
+
+static void a_signal_interrupts_a_wait(void **state)
+{
+    struct sigaction action = {.sa_handler = on_alarm}, old;
+    struct itimerval timer = {.it_value = {0, 50000}};
+    crt_ref_t *ref = crt_submit(&t_sleep, NULL, 3000);
+
+    sigaction(SIGALRM, &action, &old);
+    setitimer(ITIMER_REAL, &timer, NULL);
+    assert_int_equal(crt_get(ref, NULL), CRT_ERR_INTERRUPTED);
+    sigaction(SIGALRM, &old, NULL);
+    crt_ref_drop(&ref);
+}
+
+static void too_much_in_flight_is_backpressure_and_the_rest_arrives(void **state)
+{
+    enum { MOST = 2000 };
+    static char bytes[60000];
+    crt_actor_t *counter = new_counter();
+    crt_ref_t *slow = crt_call(counter, &counter_sleep, 500), *refs[MOST];
+    size_t count = 0, ready;
+
+    do {
+        refs[count] =
+            crt_call_with(counter, &counter_swallow, CRT_CALL_OPTIONS(.try_only = true),
+                          ((crt_bytes_t){bytes, sizeof(bytes)}));
+        if (crt_ref_error(refs[count++]))
+            break;
+    } while (count < MOST);
+    assert_true(count > 100 && count < MOST);
+    check_failed(refs[--count], CRT_ERR_BACKPRESSURE, "wait for actor");
+    /* Without try_only the caller waits for room. */
+    refs[count++] = crt_call(counter, &counter_swallow, ((crt_bytes_t){bytes, 100}));
+    OK(crt_wait(refs, count, count, 20000, NULL, &ready));
+    for (size_t i = 0; i < count; i++)
+        OK(crt_get(refs[i], NULL));
+    crt_refs_drop(refs, count);
+    crt_ref_drop(&slow);
+    end_counter(counter);
+}
+
+static void a_call_to_oneself_is_a_deadlock(void **state)
+{
+    crt_actor_t *counter = new_counter();
+
+    check_failed(crt_call(counter, &counter_call_self, counter), CRT_ERR_DEADLOCK,
+                 "Counter.get of its own actor");
+    end_counter(counter);
+}
+
+static void a_cycle_of_waiting_actors_is_a_deadlock(void **state)
+{
+    crt_actor_t *a = new_counter(), *b = new_counter();
+
+    check_failed(crt_call(a, &counter_call_other, b, 1, a), CRT_ERR_DEADLOCK,
+                 "Counter.call_other -> Counter.call_other");
+    end_counter(a);
+    end_counter(b);
+}
+
+static void a_forked_child_is_refused_and_ends_nothing(void **state)
+{
+    crt_ref_t *ref = crt_put(3);
+    int64_t value;
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        crt_ref_t *made = crt_put(1);
+        int wrong = crt_get(ref, &value) != CRT_ERR_FORKED;
+
+        wrong |= crt_get(made, NULL) != CRT_ERR_FORKED;
+        wrong |= crt_shutdown() != CRT_ERR_FORKED;
+        crt_ref_drop(&ref);
+        _exit(wrong);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    OK(crt_get(ref, &value));
+    assert_int_equal(value, 3);
+    crt_ref_drop(&ref);
+}
+
+static void an_owner_that_died_is_named(void **state)
+{
+    crt_ref_t *list_ref = crt_submit(&t_put_list, NULL, 3), *inner, *pid_ref;
+    const crt_value_t *list;
+
+    OK(crt_get(list_ref, &list));
+    OK(crt_value_read(crt_value_at(list, 0), &inner));
+    inner = crt_ref_keep(inner);
+    crt_ref_drop(&list_ref);
+    /* The worker that put it owns it; tasks that crash take it down. */
+    for (int i = 0; i < 4; i++) {
+        pid_ref = crt_submit(&t_segv, NULL);
+        crt_get(pid_ref, NULL);
+        crt_ref_drop(&pid_ref);
+    }
+    assert_int_equal(crt_get_for(inner, 20000, NULL), CRT_ERR_OWNER_DIED);
+    crt_ref_drop(&inner);
+}
+
+static int driver(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_arguments_are_named_at_the_caller),
+        cmocka_unit_test(the_kind_of_a_refs_value_is_checked_where_it_is_read),
+        cmocka_unit_test(a_failing_function_says_where_it_failed),
+        cmocka_unit_test(a_failed_argument_fails_the_call_with_its_error),
+        cmocka_unit_test(a_crash_is_reported_with_signal_and_method),
+        cmocka_unit_test(an_exit_is_reported_with_its_status),
+        cmocka_unit_test(a_killed_worker_is_an_error_within_a_second),
+        cmocka_unit_test(a_create_that_fails_is_every_callers_error),
+        cmocka_unit_test(a_value_larger_than_the_store_is_refused),
+        cmocka_unit_test(a_get_times_out_and_can_be_tried_again),
+        cmocka_unit_test(a_signal_interrupts_a_wait),
+        cmocka_unit_test(too_much_in_flight_is_backpressure_and_the_rest_arrives),
+        cmocka_unit_test(a_call_to_oneself_is_a_deadlock),
+        cmocka_unit_test(a_cycle_of_waiting_actors_is_a_deadlock),
+        cmocka_unit_test(a_forked_child_is_refused_and_ends_nothing),
+        cmocka_unit_test(an_owner_that_died_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.classes = PROGRAM_CLASSES, .tasks = PROGRAM_TASKS,
+                                .num_cpus = 2, .object_store_memory = 64 << 20),
+                    driver);
+}

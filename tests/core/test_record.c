@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/core/record.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const crti_naming_t naming;
+
+static crti_ref_name_t some_ref(void)
+{
+    return (crti_ref_name_t){{{1, 2}, 3}, 4, {5, 6}, {"tcp://x:1", 9}};
+}
+
+static void a_call_with_every_form_of_argument_comes_back(void **state)
+{
+    crti_encoder_t e = {0};
+    crti_buffer_t out = {0};
+    float numbers[3] = {1, 2, 3};
+    crt_tensor_t tensor = crt_tensor_floats(numbers, 3);
+    crt_arg_t number = crt_arg_int(41), array = crt_arg_tensor(&tensor);
+    unsigned char nodes[32] = {1, 2, 3};
+    crti_location_t location = {{{9, 9}, 77}, 1000, nodes, 2};
+    crti_ref_name_t ref = some_ref();
+    crti_call_head_t head = {CRTI_CALL_TASK, 7, 4, 99, {"add", 3}};
+    crti_call_arg_t arg;
+    crti_reader_t args;
+    unsigned char *record;
+
+    assert_int_equal(crti_put_call(&out, &head), CRT_OK);
+    assert_int_equal(crti_encode(&e, &naming, &number), CRT_OK);
+    assert_int_equal(crti_put_arg_value(&out, 0, &e), CRT_OK);
+    assert_int_equal(crti_encode(&e, &naming, &array), CRT_OK);
+    assert_int_equal(crti_put_arg_value(&out, 0, &e), CRT_OK);
+    assert_int_equal(crti_put_arg_object(&out, &ref, &location), CRT_OK);
+    assert_int_equal(crti_put_arg_ref(&out, &ref), CRT_OK);
+
+    record = aligned_alloc(64, (out.size + 63) & ~(size_t)63);
+    memcpy(record, out.data, out.size);
+    memset(&head, 0, sizeof(head));
+    assert_int_equal(crti_record_kind(record, out.size), CRTI_RECORD_CALL);
+    assert_int_equal(crti_get_call(record, out.size, &head, &args), CRT_OK);
+    assert_int_equal(head.index, 7);
+    assert_int_equal(head.call, 99);
+    assert_memory_equal(head.name.data, "add", 3);
+    assert_int_equal(crti_get_arg(&args, record, &arg), CRT_OK);
+    assert_int_equal(arg.form, CRTI_ARG_VALUE);
+    assert_int_equal(crti_get_arg(&args, record, &arg), CRT_OK);
+    assert_int_equal(arg.form, CRTI_ARG_DATA);
+    assert_int_equal((uintptr_t)arg.value.data % 64, 0);
+    assert_int_equal(crti_get_arg(&args, record, &arg), CRT_OK);
+    assert_int_equal(arg.location.object.number, 77);
+    assert_int_equal(arg.location.node_count, 2);
+    assert_int_equal(crti_get_arg(&args, record, &arg), CRT_OK);
+    assert_int_equal(arg.ref.id.number, 3);
+    assert_int_equal(crti_get_arg(&args, record, &arg), CRT_ERR_PROTOCOL);
+    free(record);
+    crti_buffer_fini(&out);
+    crti_encoder_fini(&e);
+}
+
+static void an_error_keeps_everything_that_is_known(void **state)
+{
+    crti_buffer_t out = {0};
+    crti_result_t result = {.form = CRTI_RESULT_ERROR,
+                            .failure = {CRT_ERR_USER,
+                                        true,
+                                        {"it broke", 8},
+                                        {"Counter", 7},
+                                        {"add", 3},
+                                        {1, 2},
+                                        {3, 4},
+                                        4711}};
+    uint64_t number;
+
+    assert_int_equal(crti_put_result(&out, CRTI_RECORD_REPLY, 5, &result, NULL), CRT_OK);
+    memset(&result, 0, sizeof(result));
+    assert_int_equal(crti_get_result(out.data, out.size, &number, &result), CRT_OK);
+    assert_int_equal(number, 5);
+    assert_int_equal(result.failure.status, CRT_ERR_USER);
+    assert_true(result.failure.may_have_run);
+    assert_memory_equal(result.failure.text.data, "it broke", 8);
+    assert_int_equal(result.failure.pid, 4711);
+    assert_int_equal(result.failure.node.low, 4);
+    /* every shorter record is refused */
+    for (size_t size = 0; size < out.size; size++)
+        assert_int_equal(crti_get_result(out.data, size, &number, &result),
+                         CRT_ERR_PROTOCOL);
+    crti_buffer_fini(&out);
+}
+
+static void a_stored_result_names_what_it_refers_to(void **state)
+{
+    crti_buffer_t out = {0};
+    unsigned char nodes[16] = {1};
+    crti_result_t result = {.form = CRTI_RESULT_STORED,
+                            .location = {{{1, 2}, 3}, 1 << 20, nodes, 1},
+                            .table = {"table", 5}};
+    uint64_t number;
+
+    assert_int_equal(crti_put_result(&out, CRTI_RECORD_LOCATED, 8, &result, NULL),
+                     CRT_OK);
+    memset(&result, 0, sizeof(result));
+    assert_int_equal(crti_get_result(out.data, out.size, &number, &result), CRT_OK);
+    assert_int_equal(result.location.size, 1 << 20);
+    assert_int_equal(crti_location_node(&result.location, 0).high, 1);
+    assert_memory_equal(result.table.data, "table", 5);
+    crti_buffer_fini(&out);
+}
+
+static void references_and_chains_come_back(void **state)
+{
+    crti_buffer_t out = {0};
+    uint64_t numbers[3] = {1, 2, 300}, a, b;
+    crti_borrow_record_t borrow = {11, {1, 1}, 2, {3, 3}, numbers, 3};
+    crti_chain_t chain = {true, 6, 2, {{{1, 2}, 3, {"A.b", 3}}, {{4, 5}, 6, {"", 0}}}};
+    crti_id_t node;
+
+    assert_int_equal(crti_put_borrow(&out, CRTI_RECORD_BORROW, &borrow), CRT_OK);
+    assert_int_equal(crti_get_borrow(out.data, out.size, &borrow), CRT_OK);
+    assert_int_equal(crti_number_at(borrow.numbers, 2), 300);
+    out.size = 0;
+    assert_int_equal(crti_put_release(&out, 4, 2), CRT_OK);
+    assert_int_equal(crti_get_release(out.data, out.size, &a, &b), CRT_OK);
+    assert_true(a == 4 && b == 2);
+    out.size = 0;
+    assert_int_equal(crti_put_copy(&out, 4, (crti_id_t){7, 8}), CRT_OK);
+    assert_int_equal(crti_get_copy(out.data, out.size, &a, &node), CRT_OK);
+    assert_int_equal(node.low, 8);
+    out.size = 0;
+    assert_int_equal(crti_put_chain(&out, &chain), CRT_OK);
+    memset(&chain, 0, sizeof(chain));
+    assert_int_equal(crti_get_chain(out.data, out.size, &chain), CRT_OK);
+    assert_int_equal(chain.count, 2);
+    assert_int_equal(chain.waiter[1].wait, 6);
+    crti_buffer_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_with_every_form_of_argument_comes_back),
+        cmocka_unit_test(an_error_keeps_everything_that_is_known),
+        cmocka_unit_test(a_stored_result_names_what_it_refers_to),
+        cmocka_unit_test(references_and_chains_come_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

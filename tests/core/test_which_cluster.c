@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of core/cluster.c and core/daemon_path.c: which cluster is meant, where daemons are. */
+#include "runtime/crt.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/rundir.h"
+
+static char run[64];
+
+static int make_run(void **state)
+{
+    strcpy(run, "/tmp/crt-clusters-XXXXXX");
+    unsetenv("CRT_ADDRESS");
+    return mkdtemp(run) && setenv("CRT_RUN_DIR", run, 1) == 0 ? 0 : -1;
+}
+
+static int remove_run(void **state)
+{
+    char command[96];
+
+    snprintf(command, sizeof(command), "rm -rf %s", run);
+    return system(command);
+}
+
+/* A directory with its info file; the descriptor of its lock, as if a daemon lived. */
+static int make_place(const char *name, const char *address, const char *head_dir,
+                      const char *http)
+{
+    char path[200];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", run, name);
+    assert_int_equal(crti_dir_make(path), CRT_OK);
+    assert_int_equal(crti_dir_lock(path, &fd), CRT_OK);
+    snprintf(path, sizeof(path), "%s/%s/%s", run, name,
+             strstr(name, "head-") ? "head.info" : "node.info");
+    assert_int_equal(
+        crti_info_write(path,
+                        (crti_info_entry_t[]){{"address", address},
+                                              {"pid", "77"},
+                                              {"node", name},
+                                              {"head_dir", head_dir},
+                                              {"http", http},
+                                              {"private", strchr(name, '/') ? "1" : "0"}},
+                        6),
+        CRT_OK);
+    return fd;
+}
+
+static void nothing_runs_at_first(void **state)
+{
+    crt_cluster_info_t info;
+
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_NOT_FOUND);
+    assert_non_null(strstr(crt_error_detail(), "crt start --head"));
+}
+
+static void the_only_living_cluster_is_meant(void **state)
+{
+    int node = make_place("node-1", "h:1", "", "");
+    int dead = make_place("node-2", "h:2", "", "");
+    crt_cluster_info_t info;
+
+    close(dead);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.address, "h:1");
+    assert_string_equal(info.node, "node-1");
+    assert_int_equal(info.pid, 77);
+    assert_int_equal(crt_cluster_find("h:2", &info), CRT_ERR_NOT_FOUND);
+    close(node);
+}
+
+static void two_nodes_of_one_cluster_are_one_cluster(void **state)
+{
+    int a = make_place("node-1", "h:1", "", ""), b = make_place("node-2", "h:1", "", "");
+    crt_cluster_info_t info, list[4];
+    size_t count;
+
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_list(list, 4, &count), CRT_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(crt_cluster_list(list, 1, &count),
+                     CRT_OK); /* more than there is room for */
+    assert_int_equal(count, 2);
+    close(a);
+    close(b);
+}
+
+static void of_several_clusters_one_must_be_named(void **state)
+{
+    int a = make_place("node-1", "h:1", "", ""), b = make_place("node-2", "h:2", "", "");
+    crt_cluster_info_t info;
+
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_EXISTS);
+    assert_non_null(strstr(crt_error_detail(), "h:1"));
+    assert_non_null(strstr(crt_error_detail(), "h:2"));
+    assert_int_equal(crt_cluster_find("h:2", &info), CRT_OK);
+    setenv("CRT_ADDRESS", "h:1", 1);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.address, "h:1");
+    assert_int_equal(crt_cluster_find("h:2", &info),
+                     CRT_OK); /* what is said counts more */
+    assert_string_equal(info.address, "h:2");
+    close(a);
+    close(b);
+}
+
+static void a_private_cluster_is_never_meant_unless_it_is_named(void **state)
+{
+    int a = make_place("private-x/node-1", "h:1", "", "");
+    crt_cluster_info_t info;
+
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_cluster_find("h:1", &info), CRT_OK);
+    assert_true(info.is_private);
+    close(a);
+}
+
+static void a_head_is_listed_where_it_has_no_node(void **state)
+{
+    char head_dir[96];
+    int head = make_place("head-1", "h:1", "", "h:8265"), node;
+    crt_cluster_info_t info;
+
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.run_dir, "");
+    assert_string_equal(info.http, "h:8265");
+    snprintf(head_dir, sizeof(head_dir), "%s/head-1", run);
+    node = make_place("node-1", "h:1", head_dir, "old");
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.node, "node-1");
+    assert_string_equal(info.http, "h:8265"); /* the head knows it best */
+    close(head);
+    close(node);
+}
+
+static void daemons_are_found_in_crt_libexec_alone_when_it_is_set(void **state)
+{
+    char path[256], file[128];
+    FILE *out;
+
+    setenv("CRT_LIBEXEC", run, 1);
+    assert_int_equal(crt_daemon_path("crt-head", path, sizeof(path)), CRT_ERR_NOT_FOUND);
+    assert_non_null(strstr(crt_error_detail(), run));
+    snprintf(file, sizeof(file), "%s/crt-head", run);
+    out = fopen(file, "we");
+    fclose(out);
+    assert_int_equal(crt_daemon_path("crt-head", path, sizeof(path)), CRT_ERR_NOT_FOUND);
+    assert_int_equal(chmod(file, 0700), 0);
+    assert_int_equal(crt_daemon_path("crt-head", path, sizeof(path)), CRT_OK);
+    assert_string_equal(path, file);
+    assert_int_equal(crt_daemon_path("crt-head", path, 4), CRT_ERR_NOT_FOUND);
+    unsetenv("CRT_LIBEXEC");
+    assert_int_equal(crt_daemon_path("crt-head", path, sizeof(path)),
+                     CRT_OK); /* this tree's */
+    assert_int_equal(crt_daemon_path("no-such-daemon", path, sizeof(path)),
+                     CRT_ERR_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_run, remove_run)
+        TEST(nothing_runs_at_first),
+        TEST(the_only_living_cluster_is_meant),
+        TEST(two_nodes_of_one_cluster_are_one_cluster),
+        TEST(of_several_clusters_one_must_be_named),
+        TEST(a_private_cluster_is_never_meant_unless_it_is_named),
+        TEST(a_head_is_listed_where_it_has_no_node),
+        TEST(daemons_are_found_in_crt_libexec_alone_when_it_is_set),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
