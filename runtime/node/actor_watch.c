@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Watched actors: which processes of this node want to hear of which actor's life.
+ *
+ * Where it sits
+ *     local.c (ACTOR_WATCH) -> [ node/actor_watch.c ] -> head; head (ACTOR_STATE) -> watchers
+ * Rules
+ *     The head knows nodes, not processes: it is asked on every watch (the answer is the state
+ *     now) and told when the last process of this node stops watching. After a reconnect every
+ *     watched actor is asked for again, so that no change is missed.
+ */
+#include <string.h>
+
+#include "runtime/node/node.h"
+
+typedef struct actor_watch {
+    crti_id_t actor;
+    crti_buffer_t watchers; /* crti_id_t of processes */
+} actor_watch_t;
+
+static crt_status_t add(crti_node_t *node, crti_id_t actor, crti_id_t process)
+{
+    actor_watch_t *w = crti_map_get(&node->actor_watches, &actor);
+    crt_status_t status;
+
+    if (w == NULL) {
+        w = calloc(1, sizeof(*w));
+        if (w == NULL)
+            return crt_raise(CRT_ERR_NO_MEMORY, "watch of an actor");
+        w->actor = actor;
+        status = crti_map_put(&node->actor_watches, &actor, w);
+        if (status != CRT_OK) {
+            free(w);
+            return status;
+        }
+    }
+    for (size_t i = 0; i < w->watchers.size; i += sizeof(process))
+        if (memcmp(w->watchers.data + i, &process, sizeof(process)) == 0)
+            return CRT_OK;
+    return crti_buffer_append(&w->watchers, &process, sizeof(process));
+}
+
+static void drop(crti_node_t *node, actor_watch_t *w)
+{
+    crti_msg_actor_unwatch_t unwatch = {.actor = w->actor};
+
+    crti_head_send(node, CRTI_MSG_ACTOR_UNWATCH, 0, &unwatch);
+    crti_map_remove(&node->actor_watches, &w->actor);
+    crti_buffer_fini(&w->watchers);
+    free(w);
+}
+
+/* True when nobody is left. */
+static bool take_out(actor_watch_t *w, crti_id_t process)
+{
+    for (size_t i = 0; i < w->watchers.size; i += sizeof(process))
+        if (memcmp(w->watchers.data + i, &process, sizeof(process)) == 0) {
+            memmove(w->watchers.data + i, w->watchers.data + i + sizeof(process),
+                    w->watchers.size - i - sizeof(process));
+            w->watchers.size -= sizeof(process);
+            break;
+        }
+    return w->watchers.size == 0;
+}
+
+void crti_actor_watch(crti_local_t *local, const crti_message_t *message)
+{
+    crt_status_t status =
+        add(local->node, message->actor_watch.actor, local->process->id);
+
+    if (status != CRT_OK) {
+        crti_channel_send_error(local->channel, message->request, status);
+        return;
+    }
+    crti_head_forward(local, message);
+}
+
+void crti_actor_unwatch(crti_node_t *node, crti_id_t process, crti_id_t actor)
+{
+    actor_watch_t *w = crti_map_get(&node->actor_watches, &actor);
+
+    if (w && take_out(w, process))
+        drop(node, w);
+}
+
+void crti_actor_watch_drop(crti_node_t *node, crti_id_t process)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->actor_watches, &cursor, NULL, &value))
+        if (take_out(value, process)) {
+            drop(node, value);
+            cursor = 0; /* the map changed */
+        }
+}
+
+static void on_state_again(crti_node_t *node, crti_id_t id, uint64_t number,
+                           const crti_message_t *answer)
+{
+    crti_msg_actor_state_t dead = {
+        .actor = id, .state = CRTI_ACTOR_DEAD, .status = CRT_ERR_ACTOR_DIED};
+
+    if (answer && answer->kind == CRTI_MSG_ACTOR_STATE) {
+        crti_actor_state(node, &answer->actor_state);
+    } else if (answer && answer->kind == CRTI_MSG_ERROR) {
+        dead.text = answer->error.text; /* the head knows it no more */
+        crti_actor_state(node, &dead);
+    }
+}
+
+void crti_actor_watch_again(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->actor_watches, &cursor, NULL, &value)) {
+        crti_msg_actor_watch_t watch = {.actor = ((actor_watch_t *)value)->actor};
+
+        crti_head_ask(node, CRTI_MSG_ACTOR_WATCH, &watch, on_state_again, watch.actor, 0);
+    }
+}
+
+void crti_actor_state(crti_node_t *node, const crti_msg_actor_state_t *state)
+{
+    const actor_watch_t *w = crti_map_get(&node->actor_watches, &state->actor);
+
+    for (size_t i = 0; w && i < w->watchers.size; i += sizeof(crti_id_t)) {
+        crti_id_t process;
+
+        memcpy(&process, w->watchers.data + i, sizeof(process));
+        crti_local_send(crti_process_get(node, process), CRTI_MSG_ACTOR_STATE, 0, state);
+    }
+}
+
+void crti_actor_watch_free(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->actor_watches, &cursor, NULL, &value)) {
+        crti_buffer_fini(&((actor_watch_t *)value)->watchers);
+        free(value);
+    }
+    crti_map_fini(&node->actor_watches);
+}

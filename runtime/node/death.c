@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Death: the end of a process of this node, noticed by its pidfd, reported once, and everything
+ * it held taken back.
+ *
+ * Where it sits
+ *     pidfd, zygote (REAPED), local link -> [ node/death.c ] -> tables, store, watch.c, head
+ * Rules
+ *     The rest of a worker's process group is killed before its last output is read, so that a
+ *     grandchild can't hold the report up. The report waits at most REAP_NS for the wait
+ *     status: a zygote reaps its workers, this node reaps what it executed and orphans.
+ *     The store's slot is taken back when no thread of the process runs any more.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/node/node.h"
+
+#define REAP_NS (500 * CRTI_MS)
+
+/* ---------------------------------------------------------------- the report */
+
+static void add(char *text, size_t size, const char *format, ...) CRT_PRINTF(3, 4);
+
+static void add(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+/* Where the kernel wrote the core; only patterns that are plain file names are followed. */
+static void add_core(char *text, size_t size, const crti_process_t *p)
+{
+    char pattern[128] = "", path[300];
+    FILE *file = fopen("/proc/sys/kernel/core_pattern", "re");
+
+    if (file && fgets(pattern, sizeof(pattern), file))
+        pattern[strcspn(pattern, "\n")] = '\0';
+    if (file)
+        fclose(file);
+    if (pattern[0] == '|' || pattern[0] == '\0' || strchr(pattern, '%')) {
+        add(text, size, "; core dumped (kernel.core_pattern is %s)", pattern);
+        return;
+    }
+    snprintf(path, sizeof(path), "%s/%s.%d", crti_job_directory(p->job), pattern,
+             (int)p->pid);
+    if (access(path, F_OK) != 0)
+        snprintf(path, sizeof(path), "%s/%s", crti_job_directory(p->job), pattern);
+    if (access(path, F_OK) == 0)
+        add(text, size, "; core: %s", path);
+    else
+        add(text, size, "; core dumped");
+}
+
+static void add_how(char *text, size_t size, const crti_process_t *p)
+{
+    if (!p->reaped)
+        add(text, size, " ended");
+    else if (WIFSIGNALED(p->wait_status))
+        add(text, size, " killed by signal %d (%s)", WTERMSIG(p->wait_status),
+            strsignal(WTERMSIG(p->wait_status)));
+    else
+        add(text, size, " exited with status %d", WEXITSTATUS(p->wait_status));
+}
+
+/* "worker 3f2a.. (Counter, pid 4711) on node 9c.. killed by signal 11 (Segmentation fault) in
+ * Counter.add; core: /path; last output: ..." */
+static void make_report(crti_process_t *p, char *text, size_t size)
+{
+    char hex[CRTI_ID_HEX], name[96] = "", method[CRTI_BLACKBOARD_TEXT + 1], last[500];
+
+    if (!crti_id_is_zero(p->actor))
+        crti_actor_class(p->node, p->actor, name, sizeof(name));
+    snprintf(text, size, "worker %.8s.. (%s%spid %d) on node %.8s.. (%s)",
+             crti_id_hex(p->id, hex), name, name[0] ? ", " : "", (int)p->pid,
+             p->node->hex, p->node->ip);
+    add_how(text, size, p);
+    if (p->board && crti_blackboard_read(p->board, method))
+        add(text, size, " in %s", method);
+    if (p->end_text[0])
+        add(text, size, " (%s)", p->end_text);
+    if (p->reaped && WIFSIGNALED(p->wait_status) && WCOREDUMP(p->wait_status))
+        add_core(text, size, p);
+    crti_log_file_last(&p->log, last, sizeof(last));
+    if (last[0])
+        add(text, size, "; last output: %s", last);
+}
+
+/* ---------------------------------------------------------------- the end of a worker */
+
+void crti_process_kill(crti_process_t *process)
+{
+    if (process->pid <= 1 || process->role != CRTI_ROLE_WORKER)
+        return;
+    kill(-process->pid, SIGKILL);
+    if (process->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
+}
+
+static void publish(crti_process_t *p, crt_status_t status, const char *text)
+{
+    crti_msg_peer_died_t died = {.process = p->id,
+                                 .incarnation = p->incarnation,
+                                 .node = p->node->id,
+                                 .status = status,
+                                 .text = crti_str(text)};
+
+    crti_log(status == CRT_OK ? CRTI_LOG_DEBUG : CRTI_LOG_WARN, "death", "%s", text);
+    crti_dead_add(p->node, p->id, status, text);
+    crti_watch_drop(p->node, p->id);
+    crti_actor_watch_drop(p->node, p->id);
+    crti_pull_table_requester_died(p->node->pulls, p->id);
+    if (p->incarnation) { /* it had attached: others may know it */
+        crti_head_send(p->node, CRTI_MSG_PEER_DIED, 0, &died);
+        crti_process_died(p->node, &died);
+    }
+}
+
+static void finish_worker(crti_process_t *p)
+{
+    crti_node_t *node = p->node;
+    bool expected;
+    crt_status_t status;
+    char text[1000];
+
+    crti_loop_cancel(node->loop, &p->reap_timer);
+    for (int i = 0; i < 2; i++)
+        crti_output_close(&p->output[i]);
+    make_report(p, text, sizeof(text));
+    expected = p->told_to_end && p->end_text[0] == '\0';
+    status = expected ? CRT_OK : CRT_ERR_WORKER_DIED;
+    crti_lease_worker_died(p, status == CRT_OK ? CRT_ERR_CANCELLED : status, text);
+    publish(p, status, text);
+    if (!crti_id_is_zero(p->actor))
+        crti_actor_process_died(p, CRT_ERR_WORKER_DIED, text);
+    crti_process_free(p);
+    crti_lease_act(node);
+    crti_pull_act(node);
+    crti_logs_wake(node);
+    crti_node_check_stopped(node);
+}
+
+static void on_reap_late(void *user)
+{
+    finish_worker(user);
+}
+
+/* True when the wait status is known: the process is ours, or has become ours. */
+static bool try_reap(crti_process_t *p)
+{
+    siginfo_t info = {0};
+
+    if (p->reaped)
+        return true;
+    if (p->pidfd < 0 || waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0 ||
+        info.si_pid == 0)
+        return false;
+    p->reaped = true;
+    p->wait_status = info.si_code == CLD_EXITED   ? (info.si_status & 255) << 8
+                     : info.si_code == CLD_DUMPED ? info.si_status | 128
+                                                  : info.si_status;
+    return true;
+}
+
+static void finish_driver(crti_process_t *p, const char *how);
+
+void crti_death_noticed(crti_process_t *process)
+{
+    crti_node_t *node = process->node;
+
+    if (process->dying)
+        return;
+    process->dying = true;
+    if (process->role == CRTI_ROLE_DRIVER) {
+        finish_driver(process, process->leaves ? "" : "died");
+        return;
+    }
+    kill(-process->pid, SIGKILL);
+    if (try_reap(process)) {
+        finish_worker(process);
+        return;
+    }
+    process->reap_timer = (crti_timer_t){.on_expired = on_reap_late, .user = process};
+    if (crti_loop_start(node->loop, &process->reap_timer,
+                        crti_node_now(node) + REAP_NS) != CRT_OK)
+        finish_worker(process);
+}
+
+void crti_death_reaped(crti_process_t *process, int wait_status)
+{
+    process->reaped = true;
+    process->wait_status = wait_status;
+    if (process->dying)
+        finish_worker(process);
+    else if (process->pidfd < 0)
+        crti_death_noticed(process); /* it was gone before it could be watched */
+}
+
+void crti_death_zygote_gone(crti_process_t *process)
+{
+    /* Its parent-death signal ends it; this only makes sure. */
+    process->is_child = true;
+    crti_process_kill(process);
+    if (process->dying && process->reap_timer.place)
+        crti_loop_start(process->node->loop, &process->reap_timer,
+                        crti_node_now(process->node) + 20 * CRTI_MS);
+}
+
+/* ---------------------------------------------------------------- drivers, and cuts */
+
+/* `how` "" is a driver that left the cluster in an orderly way. */
+static void driver_left(crti_process_t *p, const char *how)
+{
+    char text[300], hex[CRTI_ID_HEX];
+
+    if (p->told_to_end)
+        return; /* it was told already */
+    p->told_to_end = true;
+    snprintf(text, sizeof(text), "driver %.8s.. (pid %d) on node %.8s.. (%s) %s",
+             crti_id_hex(p->id, hex), (int)p->pid, p->node->hex, p->node->ip,
+             how[0] ? how : "ended");
+    publish(p, how[0] ? CRT_ERR_WORKER_DIED : CRT_OK, text);
+    if (p->job)
+        crti_job_driver_gone(p, how[0] ? text : "");
+}
+
+static void finish_driver(crti_process_t *p, const char *how)
+{
+    crti_node_t *node = p->node;
+
+    driver_left(p, how);
+    crti_process_free(p);
+    crti_lease_act(node);
+    crti_pull_act(node);
+    crti_node_check_stopped(node);
+}
+
+void crti_death_driver_closed(crti_process_t *process)
+{
+    finish_driver(process, process->leaves ? "" : "died");
+}
+
+void crti_process_cut(crti_process_t *process, const char *why)
+{
+    if (process->role == CRTI_ROLE_DRIVER) {
+        /* It is the user's program: it is not killed, and its slot stays taken until it ends. */
+        if (process->local)
+            crti_local_close(process->local);
+        driver_left(process, why);
+        crti_lease_act(process->node);
+        return;
+    }
+    if (process->end_text[0] == '\0' && !process->told_to_end &&
+        strcmp(why, "channel: the peer closed") != 0)
+        snprintf(process->end_text, sizeof(process->end_text), "%s", why);
+    if (process->local)
+        crti_local_close(process->local);
+    crti_process_kill(process);
+}
+
+/* ---------------------------------------------------------------- deaths anywhere */
+
+void crti_process_died(crti_node_t *node, const crti_msg_peer_died_t *died)
+{
+    crti_watch_fire(node, died);
+    crti_lease_owner_died(node, died->process, died->node);
+    crti_store_drop_owner(node->store, died->process);
+    crti_pull_table_owner_died(node->pulls, died->process);
+    if (!crti_id_equal(died->node, node->id)) {
+        char text[1024];
+
+        crti_dead_add(node, died->process, (crt_status_t)died->status,
+                      crti_text(died->text, text, sizeof(text)));
+        crti_lease_act(node);
+        crti_pull_act(node);
+    }
+}
+
+void crti_node_died(crti_node_t *node, const crti_msg_node_died_t *died)
+{
+    char text[256];
+
+    crti_text(died->text, text, sizeof(text));
+    crti_local_broadcast(node, CRTI_MSG_NODE_DIED, died);
+    crti_watch_node_died(node, died->node);
+    crti_lease_owner_died(node, (crti_id_t){0}, died->node);
+    crti_lease_table_node_died(node->leases, died->node, crti_node_now(node));
+    crti_pull_table_node_lost(node->pulls, died->node, text);
+    crti_job_node_died(node, died->node);
+    crti_node_forget(node, died->node);
+    crti_lease_act(node);
+    crti_pull_act(node);
+}

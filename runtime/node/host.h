@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host: what this machine has, and whether one more process fits. Reads /proc and the control
+ * group; nothing is kept. */
+#ifndef CRTI_NODE_HOST_H
+#define CRTI_NODE_HOST_H
+
+#include "runtime/base/crt_base.h"
+
+/* Processors that this process may use, in 1/10000. */
+int64_t crti_host_cpus(void);
+
+/* Bytes of memory: of the host or, when smaller, of the control group. */
+uint64_t crti_host_memory(void);
+/* ... of it that are free to be used now. */
+uint64_t crti_host_available(void);
+
+/* CRT_ERR_BACKPRESSURE naming the limit (processes, open files, memory) when one more worker
+ * does not fit. `open_files`: about how many this process has. */
+crt_status_t crti_host_check(size_t open_files);
+
+/* The soft limit of open files is raised to the hard one. */
+void crti_host_raise_limits(void);
+
+#endif

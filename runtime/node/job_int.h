@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job on this node: what is known of its program, and the zygote that makes its workers.
+ * Shared by job.c (the record), program.c (the executable) and zygote.c (the process). */
+#ifndef CRTI_NODE_JOB_INT_H
+#define CRTI_NODE_JOB_INT_H
+
+#include "runtime/node/node.h"
+
+#define CRTI_SHA_TEXT 65
+
+/* Where the program is on its way to workers:
+ *
+ *          worker wanted        head answered         executable here          READY
+ *   IDLE ---------------> ASKING -----------> FETCHING -------------> STARTING -------> SERVING
+ *    ^ |                                        ^                       |
+ *    | +--- all is known already ---------------+                       | READY "can't fork"
+ *    |                                                                  v
+ *    +------- failed (the wishes fail with the reason), zygote died -- EXECUTING
+ *
+ * Whether the driver lives is another matter (`ended`): detached actors outlive it, and their
+ * workers may be made anew.
+ */
+typedef enum crti_job_state {
+    CRTI_JOB_IDLE,
+    CRTI_JOB_ASKING,
+    CRTI_JOB_FETCHING,
+    CRTI_JOB_STARTING,
+    CRTI_JOB_SERVING,   /* the zygote forks workers */
+    CRTI_JOB_EXECUTING, /* it can't: the program is executed once per worker */
+    CRTI_JOB_STATES
+} crti_job_state_t;
+
+typedef struct crti_zygote {
+    pid_t pid; /* 0: none */
+    int pidfd;
+    crti_watch_t pidfd_watch;
+    crti_channel_t *channel;
+    crti_output_t output[2];
+    crti_log_file_t log;
+    crti_timer_t start_timer;
+} crti_zygote_t;
+
+struct crti_job {
+    crti_node_t *node;
+    crti_id_t id;
+    crti_job_state_t state;
+    bool ended; /* its driver is gone: no task runs any more */
+    bool known; /* the fields below are set */
+    crti_id_t driver;
+    crti_id_t driver_node;
+    int64_t driver_pid; /* of a driver on this node that lives, else 0 */
+    bool log_to_driver;
+    char *program, *entrypoint, *directory, *submission;
+    char sha[CRTI_SHA_TEXT];
+    crti_buffer_t argv, environment; /* lists of text */
+
+    int exec_fd; /* the executable, -1: not here yet */
+    struct crti_fetch *fetch;
+    crti_zygote_t zygote;
+    char warned[200];    /* why workers are executed, told once */
+    crti_list_t wanted;  /* processes that wait for the program */
+    crti_list_t forking; /* processes whose FORK is not answered */
+    size_t processes;    /* records that point here */
+};
+
+void crti_job_set_state(crti_job_t *job, crti_job_state_t state);
+/* Everything that waits fails; the next wish tries again. */
+void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text);
+/* The executable is there: exec_fd is set. */
+void crti_job_program_ready(crti_job_t *job);
+/* The zygote answered READY, or can't fork: wishes are served. */
+void crti_job_serve(crti_job_t *job);
+/* Frees an ended job that has no process left. */
+void crti_job_release(crti_job_t *job);
+
+/* program.c: looks for the executable here, else fetches it; crti_job_program_ready or
+ * crti_job_fail follows. */
+void crti_program_find(crti_job_t *job);
+void crti_program_cancel(crti_job_t *job);
+
+/* zygote.c. */
+crt_status_t crti_zygote_start(crti_job_t *job);
+crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const int fds[2]);
+crt_status_t crti_zygote_execute(crti_job_t *job, crti_process_t *process,
+                                 const int fds[2]);
+void crti_zygote_warn(crti_job_t *job);
+void crti_zygote_kill(crti_job_t *job);
+void crti_zygote_fini(crti_job_t *job);
+
+#endif

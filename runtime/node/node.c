@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Start and stop of the node daemon, and the ticks of its tables. See node.h.
+ *
+ * Start: directories and lock, key, store, local socket; then the head (connect, register); then
+ * node.info and `ready`. Whatever fails before is told in one sentence, and everything that was
+ * made is undone.
+ * Stop: submitted jobs and workers are told to end, killed after KILL_NS; then the zygotes; when
+ * the last is gone the loop stops and the directory is removed.
+ */
+#include "runtime/node/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define START_NS    (6 * CRTI_S) /* for the head to answer */
+#define KILL_NS     (1 * CRTI_S)
+#define GIVE_UP_NS  (4 * CRTI_S) /* of being killed; the kernel may hang */
+#define FLUSH_NS    (200 * CRTI_MS)
+#define STALLED_NS  (1 * CRTI_S)
+#define MAX_WORKERS 64 /* of tasks, at least */
+
+uint64_t crti_node_now(const crti_node_t *node)
+{
+    return crti_loop_now(node->loop);
+}
+
+/* ---------------------------------------------------------------- ticks */
+
+static void reap_orphans(crti_node_t *node);
+
+static void on_tick(void *user)
+{
+    crti_node_t *node = user;
+    uint64_t now = crti_node_now(node), next, due;
+    unsigned slot;
+
+    if (now - node->stalled_ns >= STALLED_NS) {
+        node->stalled_ns = now;
+        if (crti_store_stalled(node->store, &slot))
+            crti_node_stalled(node, slot);
+        reap_orphans(node);
+    }
+    next = crti_lease_table_tick(node->leases, now);
+    due = crti_worker_table_tick(node->workers, now);
+    next = due < next ? due : next;
+    due = crti_pull_table_tick(node->pulls, now);
+    next = due < next ? due : next;
+    due = node->stalled_ns + STALLED_NS;
+    next = due < next ? due : next;
+    crti_loop_start(node->loop, &node->tick, next);
+    crti_lease_act(node);
+    crti_pull_act(node);
+}
+
+void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns)
+{
+    /* At the end of this turn at the earliest: many events need one tick. */
+    if (node->tick.place == 0 || node->tick.deadline_ns > at_ns)
+        crti_loop_start(node->loop, &node->tick, at_ns);
+}
+
+/* A process that others wait for in the store does not move: it is stopped, or mad. */
+void crti_node_stalled(crti_node_t *node, unsigned slot)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
+        crti_process_t *p = value;
+
+        if (p->slot != slot)
+            continue;
+        crti_log(CRTI_LOG_WARN, "node", "pid %d holds the store up: it is ended",
+                 (int)p->pid);
+        if (p->role == CRTI_ROLE_DRIVER)
+            kill(p->pid, SIGKILL);
+        else
+            crti_process_cut(p, "it held the object store up (stopped?) and was ended");
+        return;
+    }
+}
+
+/* ---------------------------------------------------------------- directories */
+
+static crt_status_t make_dirs(crti_node_t *node)
+{
+    char run[CRTI_NODE_PATH], logs[CRTI_NODE_PATH + 8];
+    const char *private_dir = node->options.private_dir;
+    crt_status_t status = CRT_OK;
+
+    if (private_dir[0]) {
+        snprintf(run, sizeof(run), "%s", private_dir);
+        snprintf(node->state_dir, sizeof(node->state_dir), "%s", private_dir);
+    } else {
+        status = crti_run_dir(run, sizeof(run));
+        if (status == CRT_OK)
+            status = crti_state_dir(node->state_dir, sizeof(node->state_dir));
+    }
+    if (status != CRT_OK)
+        return status;
+    if (strlen(run) + 16 > sizeof(node->run_dir) ||
+        strlen(node->state_dir) + 32 > sizeof(node->own_state))
+        return crt_raise(CRT_ERR_TOO_LARGE,
+                         "the path of the directory is too long; set "
+                         "CRT_RUN_DIR and CRT_STATE_DIR to short ones");
+    snprintf(node->run_dir, sizeof(node->run_dir), "%.200s/node-%.8s", run, node->hex);
+    snprintf(node->own_state, sizeof(node->own_state), "%.200s/node-%.8s",
+             node->state_dir, node->hex);
+    status = crti_dir_make(run);
+    if (status == CRT_OK)
+        status = crti_dir_make(node->run_dir);
+    if (status == CRT_OK)
+        status = crti_dir_lock(node->run_dir, &node->lock_fd);
+    snprintf(logs, sizeof(logs), "%s/logs", node->own_state);
+    if (status == CRT_OK)
+        status = crti_dir_make(logs);
+    return status;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type,
+                        struct FTW *walk)
+{
+    remove(path); /* what stays can be seen there */
+    return 0;
+}
+
+static void remove_dirs(crti_node_t *node)
+{
+    char programs[CRTI_NODE_PATH + 16];
+
+    if (node->lock_fd < 0)
+        return;
+    nftw(node->run_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    rmdir(node->own_state); /* without a log nothing is left to keep */
+    if (node->options.private_dir[0]) {
+        nftw(node->own_state, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        snprintf(programs, sizeof(programs), "%s/programs", node->state_dir);
+        nftw(programs, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        rmdir(node->options.private_dir); /* whoever leaves last succeeds */
+    }
+    close(node->lock_fd);
+    node->lock_fd = -1;
+}
+
+static crt_status_t write_info(crti_node_t *node)
+{
+    char pid[24], start[24], path[CRTI_NODE_PATH + 16], http[72] = "";
+    char head_info[CRTI_NODE_PATH + 16];
+    uint64_t started = 0;
+    crt_status_t status = crti_process_start(getpid(), &started);
+
+    if (status != CRT_OK)
+        return status;
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    snprintf(start, sizeof(start), "%llu", (unsigned long long)started);
+    if (node->options.head_dir[0]) {
+        CRTI_AUTO(free) char *text = NULL;
+
+        snprintf(head_info, sizeof(head_info), "%s/head.info", node->options.head_dir);
+        if (crti_info_read(head_info, &text) == CRT_OK)
+            crti_info_get(text, "http", http, sizeof(http));
+    }
+    snprintf(path, sizeof(path), "%s/node.info", node->run_dir);
+    return crti_info_write(path,
+                           (const crti_info_entry_t[]){
+                               {"pid", pid},
+                               {"start", start},
+                               {"node", node->hex},
+                               {"address", node->head_address},
+                               {"node_ip", node->ip},
+                               {"head_dir", node->options.head_dir},
+                               {"http", http},
+                               {"key_file", node->options.key_file},
+                               {"state_dir", node->own_state},
+                               {"private", node->options.private_dir[0] ? "1" : "0"}},
+                           10);
+}
+
+/* ---------------------------------------------------------------- telling the parent */
+
+static void tell_parent(crti_node_t *node, const char *line)
+{
+    int fd = node->options.ready_fd;
+    size_t size = strlen(line);
+
+    node->options.ready_fd = -1;
+    if (fd < 0)
+        return;
+    if (write(fd, line, size) != (ssize_t)size)
+        crti_log(CRTI_LOG_WARN, "node", "the parent does not listen");
+    close(fd);
+}
+
+void crti_node_registered(crti_node_t *node)
+{
+    char line[CRTI_NODE_PATH + 80];
+
+    if (node->ready)
+        return;
+    crti_loop_cancel(node->loop, &node->start_timer);
+    if (write_info(node) != CRT_OK) {
+        crti_node_fail_start(node, crt_error_detail());
+        return;
+    }
+    node->ready = true;
+    crti_node_schedule_tick(node, crti_node_now(node));
+    snprintf(line, sizeof(line), "ready node %s run_dir %s\n", node->hex, node->run_dir);
+    tell_parent(node, line);
+}
+
+void crti_node_fail_start(crti_node_t *node, const char *text)
+{
+    if (node->exit_status)
+        return;
+    snprintf(node->start_error, sizeof(node->start_error), "%s", text);
+    crti_log(CRTI_LOG_ERROR, "node", "%s", text);
+    node->exit_status = 1;
+    crti_loop_stop(node->loop);
+}
+
+static void on_start_late(void *user)
+{
+    crti_node_t *node = user;
+    char text[512];
+
+    snprintf(text, sizeof(text), "the head at %s can't be reached: %s",
+             node->head_address,
+             node->head.why[0] ? node->head.why : "it does not answer");
+    crti_node_fail_start(node, text);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void flush_and_stop(void *user)
+{
+    crti_node_t *node = user;
+    uint64_t now = crti_node_now(node);
+
+    if (node->head.stream && crti_stream_queued(node->head.stream) &&
+        now < node->flush_until_ns)
+        crti_loop_start(node->loop, &node->stop_timer, now + CRTI_MS);
+    else
+        crti_loop_stop(node->loop);
+}
+
+void crti_node_check_stopped(crti_node_t *node)
+{
+    if (!node->stopping || node->flush_until_ns)
+        return;
+    if (crti_worker_table_count(node->workers) || crti_submission_any(node))
+        return;
+    if (crti_job_any_zygote(node)) {
+        crti_job_stop_all(node);
+        return;
+    }
+    node->flush_until_ns = crti_node_now(node) + FLUSH_NS;
+    crti_loop_cancel(node->loop, &node->stop_timer);
+    node->stop_timer = (crti_timer_t){.on_expired = flush_and_stop, .user = node};
+    crti_loop_start(node->loop, &node->stop_timer, 0);
+}
+
+static void on_give_up(void *user)
+{
+    crti_node_t *node = user;
+
+    crti_log(CRTI_LOG_ERROR, "node", "%zu workers were killed and do not go",
+             crti_worker_table_count(node->workers));
+    crti_loop_stop(node->loop);
+}
+
+static void end_workers(crti_node_t *node, bool at_once)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->jobs, &cursor, NULL, &value))
+        crti_worker_table_end_job(node->workers, crti_job_id(value), true, at_once,
+                                  crti_node_now(node));
+    crti_lease_act(node);
+}
+
+static void on_kill(void *user)
+{
+    crti_node_t *node = user;
+
+    crti_job_stop_all(node); /* a zygote's death ends its workers, attached or not */
+    end_workers(node, true);
+    crti_submission_kill_all(node);
+    node->stop_timer = (crti_timer_t){.on_expired = on_give_up, .user = node};
+    crti_loop_start(node->loop, &node->stop_timer, crti_node_now(node) + GIVE_UP_NS);
+}
+
+void crti_node_stop(crti_node_t *node, const char *why)
+{
+    if (node->stopping)
+        return;
+    if (!node->ready) {
+        crti_node_fail_start(node, why);
+        return;
+    }
+    node->stopping = true;
+    crti_log(CRTI_LOG_INFO, "node", "stops: %s", why);
+    crti_head_leave(node, why);
+    crti_loop_remove(node->loop, &node->listen_watch);
+    crti_submission_stop_all(node);
+    end_workers(node, false);
+    node->stop_timer = (crti_timer_t){.on_expired = on_kill, .user = node};
+    crti_loop_start(node->loop, &node->stop_timer, crti_node_now(node) + KILL_NS);
+    crti_node_check_stopped(node);
+}
+
+static void on_signal(void *user, int number)
+{
+    crti_node_stop(user, number == SIGINT ? "interrupted" : "stopped by its user");
+}
+
+/* Orphans of user code become this daemon's children; whoever has a record is reaped by its
+ * pidfd, the others here. A child with a record stands in the way of those behind it until it
+ * is reaped: the tick looks again. */
+static void reap_orphans(crti_node_t *node)
+{
+    siginfo_t info = {0};
+    bool more = true;
+
+    while (more && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid) {
+        more = !crti_node_has_child(node, info.si_pid);
+        if (more)
+            waitpid(info.si_pid, NULL, WNOHANG);
+        info.si_pid = 0;
+    }
+}
+
+static void on_child(void *user, int number)
+{
+    reap_orphans(user);
+}
+
+static void on_lifeline(void *user, uint32_t events)
+{
+    crti_node_t *node = user;
+    char byte;
+
+    if (read(node->options.lifeline_fd, &byte, 1) > 0)
+        return;
+    crti_loop_remove(node->loop, &node->lifeline_watch);
+    crti_node_stop(node, "its driver has ended");
+}
+
+/* ---------------------------------------------------------------- life */
+
+static crt_status_t make_store(crti_node_t *node)
+{
+    uint64_t total = crti_host_memory(), available = crti_host_available();
+
+    node->store_bytes = node->options.store_bytes;
+    if (node->store_bytes == 0) {
+        node->store_bytes = total / 10 * 3;
+        if (node->store_bytes > available / 2)
+            node->store_bytes = available / 2;
+    }
+    node->slots = calloc(CRTI_NODE_SLOTS, 1);
+    if (node->slots == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "slots");
+    return crti_store_new(node->store_bytes, CRTI_NODE_SLOTS, &node->store);
+}
+
+static crt_status_t make_tables(crti_node_t *node)
+{
+    int64_t cpus =
+        crti_resources_get(&node->options.resources, "CPU") / CRTI_RESOURCE_ONE;
+    size_t workers = (size_t)cpus * 8 > MAX_WORKERS ? (size_t)cpus * 8 : MAX_WORKERS;
+    crt_status_t status =
+        crti_lease_table_new(node->id, &node->options.resources, workers, &node->leases);
+
+    if (status == CRT_OK)
+        status = crti_worker_table_new(cpus > 4 ? (size_t)cpus * 2 : 8, &node->workers);
+    if (status == CRT_OK)
+        status = crti_pull_table_new(&node->pulls);
+    return status;
+}
+
+static void init_maps(crti_node_t *node)
+{
+    crti_map_t *by_id[] = {&node->processes,   &node->jobs,    &node->actors,
+                           &node->peers,       &node->watches, &node->actor_watches,
+                           &node->lease_askers};
+
+    for (size_t i = 0; i < sizeof(by_id) / sizeof(by_id[0]); i++)
+        crti_map_init(by_id[i], sizeof(crti_id_t));
+    crti_map_init(&node->local_numbers, sizeof(uint64_t));
+    crti_map_init(&node->submissions, 0);
+    crti_map_init(&node->places, sizeof(crti_object_id_t));
+    crti_list_init(&node->locals);
+    crti_list_init(&node->guests);
+    crti_list_init(&node->log_readers);
+    crti_head_init(node);
+}
+
+static crt_status_t start_loop(crti_node_t *node)
+{
+    crt_status_t status;
+
+    node->tick = (crti_timer_t){.on_expired = on_tick, .user = node};
+    node->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = node};
+    status = crti_loop_signal(node->loop, SIGTERM, on_signal, node);
+    if (status == CRT_OK)
+        status = crti_loop_signal(node->loop, SIGINT, on_signal, node);
+    if (status == CRT_OK)
+        status = crti_loop_signal(node->loop, SIGCHLD, on_child, node);
+    if (status == CRT_OK && node->options.lifeline_fd >= 0) {
+        fcntl(node->options.lifeline_fd, F_SETFD, FD_CLOEXEC);
+        node->lifeline_watch = (crti_watch_t){.on_ready = on_lifeline, .user = node};
+        status = crti_loop_add(node->loop, &node->lifeline_watch,
+                               node->options.lifeline_fd, EPOLLIN);
+    }
+    if (status == CRT_OK)
+        status = crti_loop_start(node->loop, &node->start_timer,
+                                 crti_node_now(node) + START_NS);
+    return status;
+}
+
+static crt_status_t start(crti_node_t *node)
+{
+    crt_status_t status = crti_stream_resolve(node->options.address, node->head_address);
+
+    if (status == CRT_OK)
+        status = crti_key_load(node->options.key_file, &node->key);
+    if (status == CRT_OK)
+        status = make_dirs(node);
+    if (status == CRT_OK)
+        status = crti_loop_new(&node->loop);
+    if (status == CRT_OK)
+        status = make_store(node);
+    if (status == CRT_OK)
+        status = make_tables(node);
+    if (status == CRT_OK)
+        status = crti_stream_context_new(&node->key, node->encrypt, &node->context);
+    if (status == CRT_OK)
+        status = crti_local_listen(node);
+    if (status == CRT_OK)
+        status = start_loop(node);
+    return status;
+}
+
+crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out)
+{
+    crti_node_t *node = calloc(1, sizeof(*node));
+    crt_status_t status;
+
+    if (node == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "node");
+    node->options = *options;
+    node->lock_fd = node->listen_fd = -1;
+    node->encrypt = true; /* until the head says otherwise */
+    node->id = crti_id_random();
+    node->incarnation = (uint64_t)crti_wall_ms();
+    crti_id_hex(node->id, node->hex);
+    if (options->node_ip)
+        snprintf(node->ip, sizeof(node->ip), "%s", options->node_ip);
+    gethostname(node->hostname, sizeof(node->hostname) - 1);
+    init_maps(node);
+    crti_host_raise_limits();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    status = start(node);
+    if (status == CRT_OK) {
+        *node_out = node;
+        return CRT_OK;
+    }
+    snprintf(node->start_error, sizeof(node->start_error), "%s", crt_error_detail());
+    node->exit_status = 1;
+    crti_node_free(node);
+    return status;
+}
+
+int crti_node_run(crti_node_t *node)
+{
+    crti_head_connect(node);
+    if (crti_loop_run(node->loop) != CRT_OK) {
+        crti_log(CRTI_LOG_ERROR, "node", "%s", crt_error_detail());
+        node->exit_status = 1;
+    }
+    return node->exit_status;
+}
+
+static void free_processes(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    node->acting = node->pulling = true; /* nothing more is carried out */
+    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
+        crti_process_kill(value);
+        crti_process_free(value);
+        cursor = 0;
+    }
+    while (!crti_list_is_empty(&node->locals))
+        crti_local_close(CRTI_CONTAINER(node->locals.next, crti_local_t, link));
+}
+
+void crti_node_free(crti_node_t *node)
+{
+    char line[600];
+
+    node->stopping = true;
+    if (node->loop) {
+        free_processes(node);
+        crti_logs_free(node);
+        crti_submission_free_all(node);
+        crti_job_free_all(node);
+        crti_peer_free_all(node);
+        crti_head_free(node);
+    }
+    crti_actor_free_all(node);
+    crti_watch_free(node);
+    crti_actor_watch_free(node);
+    crti_lease_free(node);
+    crti_pull_free(node);
+    crti_map_fini(&node->processes);
+    crti_map_fini(&node->local_numbers);
+    crti_lease_table_free(node->leases);
+    crti_worker_table_free(node->workers);
+    crti_pull_table_free(node->pulls);
+    crti_stream_context_free(node->context);
+    crti_store_detach(node->store);
+    free(node->slots);
+    if (node->listen_fd >= 0)
+        close(node->listen_fd);
+    crti_loop_free(node->loop);
+    remove_dirs(node);
+    crti_key_wipe(&node->key, sizeof(node->key));
+    snprintf(line, sizeof(line), "error %s\n", node->start_error);
+    if (node->exit_status) /* after everything was undone */
+        tell_parent(node, line);
+    free(node);
+}

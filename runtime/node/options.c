@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command line of crt-node. See options.h. */
+#include "runtime/node/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/node/host.h"
+
+enum {
+    ADDRESS = 256,
+    KEY_FILE,
+    READY_FD,
+    LIFELINE_FD,
+    NODE_IP,
+    NUM_CPUS,
+    RESOURCES,
+    STORE,
+    PORTS,
+    HEAD_DIR,
+    PRIVATE
+};
+
+static const struct option list[] = {
+    {"address", required_argument, NULL, ADDRESS},
+    {"key-file", required_argument, NULL, KEY_FILE},
+    {"ready-fd", required_argument, NULL, READY_FD},
+    {"lifeline-fd", required_argument, NULL, LIFELINE_FD},
+    {"node-ip-address", required_argument, NULL, NODE_IP},
+    {"num-cpus", required_argument, NULL, NUM_CPUS},
+    {"resources", required_argument, NULL, RESOURCES},
+    {"object-store-memory", required_argument, NULL, STORE},
+    {"worker-port-range", required_argument, NULL, PORTS},
+    {"head-dir", required_argument, NULL, HEAD_DIR},
+    {"private", required_argument, NULL, PRIVATE},
+    {NULL, 0, NULL, 0}};
+
+static crt_status_t number(const char *option, const char *text, uint64_t limit,
+                           uint64_t *value_out)
+{
+    char *end;
+
+    errno = 0;
+    *value_out = strtoull(text, &end, 10);
+    if (errno || *end || end == text || *text == '-' || *value_out > limit)
+        return crt_raise(CRT_ERR_INVALID, "--%s \"%s\": a number up to %llu is needed",
+                         option, text, (unsigned long long)limit);
+    return CRT_OK;
+}
+
+static crt_status_t descriptor(const char *option, const char *text, int *fd_out)
+{
+    uint64_t value;
+    crt_status_t status = number(option, text, 1 << 20, &value);
+
+    if (status == CRT_OK)
+        *fd_out = (int)value;
+    return status;
+}
+
+static crt_status_t ports(const char *text, crti_options_t *o)
+{
+    char *end, *last;
+    unsigned long low = strtoul(text, &end, 10);
+    unsigned long high = *end == '-' ? strtoul(end + 1, &last, 10) : 0;
+
+    if (end == text || *end != '-' || last == end + 1 || *last || low == 0 ||
+        low > high || high > 65535)
+        return crt_raise(CRT_ERR_INVALID,
+                         "--worker-port-range \"%s\": LOW-HIGH is needed, for example "
+                         "20000-20999",
+                         text);
+    o->port_low = (uint16_t)low;
+    o->port_high = (uint16_t)high;
+    return CRT_OK;
+}
+
+static crt_status_t cpus(const char *text, crti_options_t *o)
+{
+    char entry[64];
+
+    snprintf(entry, sizeof(entry), "CPU=%s", text);
+    o->resources = (crti_resources_t){0};
+    if (crti_resources_parse(entry, &o->resources) != CRT_OK)
+        return crt_raise(CRT_ERR_INVALID, "--num-cpus \"%s\" is not a number of CPUs",
+                         text);
+    return CRT_OK;
+}
+
+static crt_status_t one(int option, const char *text, const char **custom,
+                        crti_options_t *o)
+{
+    switch (option) {
+    case ADDRESS: o->address = text; return CRT_OK;
+    case KEY_FILE: o->key_file = text; return CRT_OK;
+    case NODE_IP: o->node_ip = text; return CRT_OK;
+    case HEAD_DIR: o->head_dir = text; return CRT_OK;
+    case PRIVATE: o->private_dir = text; return CRT_OK;
+    case RESOURCES: *custom = text; return CRT_OK;
+    case READY_FD: return descriptor("ready-fd", text, &o->ready_fd);
+    case LIFELINE_FD: return descriptor("lifeline-fd", text, &o->lifeline_fd);
+    case NUM_CPUS: return cpus(text, o);
+    case STORE:
+        return number("object-store-memory", text, (uint64_t)1 << 50, &o->store_bytes);
+    case PORTS: return ports(text, o);
+    default: return crt_raise(CRT_ERR_INVALID, "crt-node: unknown option");
+    }
+}
+
+crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_out)
+{
+    crti_options_t o = {
+        .head_dir = "", .private_dir = "", .ready_fd = -1, .lifeline_fd = -1};
+    const char *custom = NULL;
+    crt_status_t status = CRT_OK;
+    int option;
+
+    optind = 1;
+    opterr = 0;
+    crti_resources_set(&o.resources, "CPU", crti_host_cpus());
+    while (status == CRT_OK && (option = getopt_long(argc, argv, "", list, NULL)) != -1)
+        status = option == '?' ? crt_raise(CRT_ERR_INVALID, "crt-node: bad option %s",
+                                           argv[optind - 1])
+                               : one(option, optarg, &custom, &o);
+    if (status == CRT_OK && custom)
+        status = crti_resources_parse(custom, &o.resources);
+    if (status == CRT_OK && (optind < argc || !o.address || !o.key_file))
+        status = crt_raise(CRT_ERR_INVALID,
+                           "crt-node: --address H:P and --key-file F are needed, nothing "
+                           "else than options");
+    if (status == CRT_OK)
+        *options_out = o;
+    return status;
+}
+
+int crti_options_ready_fd(int argc, char **argv)
+{
+    int fd = -1;
+
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--ready-fd") == 0)
+            descriptor("ready-fd", argv[i + 1], &fd);
+    return fd;
+}

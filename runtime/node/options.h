@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command line of crt-node (docs/design/processes.md), checked. */
+#ifndef CRTI_NODE_OPTIONS_H
+#define CRTI_NODE_OPTIONS_H
+
+#include "runtime/base/crt_base.h"
+#include "runtime/base/resources.h"
+
+typedef struct crti_options {
+    const char *address; /* of the head, as given */
+    const char *key_file;
+    const char *node_ip;     /* NULL: the address by which the head sees this host */
+    const char *head_dir;    /* "" unless the head runs on this host */
+    const char *private_dir; /* "" or the directory of a private cluster */
+    int ready_fd;            /* -1: none */
+    int lifeline_fd;         /* -1: none */
+    crti_resources_t resources;
+    uint64_t store_bytes; /* 0: chosen by the host's memory */
+    uint16_t port_low, port_high;
+} crti_options_t;
+
+/* `argv` must live as long as the options. CRT_ERR_INVALID names the option and the cure. */
+crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_out);
+
+/* The number behind --ready-fd, also when the rest is wrong; -1: none. */
+int crti_options_ready_fd(int argc, char **argv);
+
+#endif

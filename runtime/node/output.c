@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Output of processes: pipes, log files, last lines. See output.h. */
+#include "runtime/node/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+
+#define READ_BYTES ((size_t)32 << 10)
+#define READS_MAX  8                 /* of one event: other processes have a turn too */
+#define DRAIN_MAX  ((size_t)4 << 20) /* read of a dead process whose pipe is held open */
+
+void crti_log_file_init(crti_log_file_t *file)
+{
+    *file = (crti_log_file_t){.fd = -1};
+}
+
+void crti_log_file_close(crti_log_file_t *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}
+
+static void make_file(crti_log_file_t *file)
+{
+    const char *name = strrchr(file->path, '/');
+
+    file->fd =
+        open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file->fd < 0) {
+        file->failed = true;
+        crti_log(CRTI_LOG_ERROR, "output", "%s: %s", file->path, strerror(errno));
+        return;
+    }
+    if (file->link[0] == '\0' || name == NULL)
+        return;
+    unlink(file->link);
+    if (symlink(name + 1, file->link) < 0)
+        crti_log(CRTI_LOG_WARN, "output", "%s: %s", file->link, strerror(errno));
+}
+
+static void keep_tail(crti_log_file_t *file, const char *data, size_t size)
+{
+    size_t keep;
+
+    if (size >= sizeof(file->tail)) {
+        memcpy(file->tail, data + size - sizeof(file->tail), sizeof(file->tail));
+        file->tail_size = sizeof(file->tail);
+        return;
+    }
+    keep = sizeof(file->tail) - size < file->tail_size ? sizeof(file->tail) - size
+                                                       : file->tail_size;
+    memmove(file->tail, file->tail + file->tail_size - keep, keep);
+    memcpy(file->tail + keep, data, size);
+    file->tail_size = keep + size;
+}
+
+void crti_log_file_write(crti_log_file_t *file, const char *data, size_t size)
+{
+    keep_tail(file, data, size);
+    if (file->fd < 0 && !file->failed)
+        make_file(file);
+    while (size && !file->failed) {
+        ssize_t put = write(file->fd, data, size);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0) {
+            file->failed = true;
+            crti_log(CRTI_LOG_ERROR, "output", "%s: %s; further output is not kept",
+                     file->path, strerror(errno));
+            return;
+        }
+        data += put;
+        size -= (size_t)put;
+    }
+}
+
+const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t size)
+{
+    size_t from = 0, end = file->tail_size, used = 0;
+
+    while (end && file->tail[end - 1] == '\n')
+        end--;
+    if (end - from >= size / 2) /* separators need room too */
+        from = end - size / 2;
+    for (size_t i = from; i < end && used + 4 < size; i++) {
+        char c = file->tail[i];
+
+        if (c == '\n') {
+            memcpy(text + used, " | ", 3);
+            used += 3;
+        } else {
+            text[used++] = (c >= ' ' || c == '\t' || c < 0) && c != 127 ? c : '?';
+        }
+    }
+    text[used] = '\0';
+    return text;
+}
+
+/* ---------------------------------------------------------------- lines */
+
+static void tell(crti_output_t *output, const char *lines, size_t size)
+{
+    if (size && output->on_lines)
+        output->on_lines(output->user, output->is_stderr, lines, size);
+}
+
+/* Tells whole lines; what is left stays in `partial`. */
+static void add_lines(crti_output_t *output, const char *data, size_t size)
+{
+    const char *last = memrchr(data, '\n', size);
+    size_t whole = last ? (size_t)(last + 1 - data) : 0;
+
+    if (whole && output->partial.size) {
+        size_t first = (size_t)((const char *)memchr(data, '\n', size) + 1 - data);
+
+        if (crti_buffer_append(&output->partial, data, first) == CRT_OK)
+            tell(output, (const char *)output->partial.data, output->partial.size);
+        crti_buffer_fini(&output->partial);
+        tell(output, data + first, whole - first);
+    } else {
+        tell(output, data, whole);
+    }
+    if (whole < size)
+        crti_buffer_append(&output->partial, data + whole, size - whole);
+    if (output->partial.size >= CRTI_OUTPUT_LINE) {
+        crti_buffer_append(&output->partial, "\n", 1);
+        tell(output, (const char *)output->partial.data, output->partial.size);
+        crti_buffer_fini(&output->partial);
+    }
+}
+
+/* One read. False: nothing more now, or ever. */
+static bool read_some(crti_output_t *output, size_t *got_out)
+{
+    char data[READ_BYTES];
+    ssize_t got = read(output->fd, data, sizeof(data));
+
+    if (got > 0) {
+        crti_log_file_write(output->file, data, (size_t)got);
+        add_lines(output, data, (size_t)got);
+        *got_out = (size_t)got;
+        return true;
+    }
+    if (got == 0 && output->loop) /* all writers closed it; without this epoll spins */
+        crti_loop_remove(output->loop, &output->watch);
+    return got < 0 && errno == EINTR;
+}
+
+static void on_ready(void *user, uint32_t events)
+{
+    crti_output_t *output = user;
+    size_t got;
+
+    for (int i = 0; i < READS_MAX && read_some(output, &got); i++)
+        ;
+}
+
+crt_status_t crti_output_open(crti_output_t *output, bool is_stderr,
+                              crti_log_file_t *file, crti_output_lines_t *on_lines,
+                              void *user, int *write_fd_out)
+{
+    int fds[2];
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return crt_raise(CRT_ERR_IO, "pipe: %s", strerror(errno));
+    /* Only our end: the process must not see EAGAIN on its stdout. */
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    *output = (crti_output_t){.fd = fds[0],
+                              .is_stderr = is_stderr,
+                              .file = file,
+                              .on_lines = on_lines,
+                              .user = user};
+    *write_fd_out = fds[1];
+    return CRT_OK;
+}
+
+crt_status_t crti_output_start(crti_output_t *output, crti_loop_t *loop)
+{
+    output->watch = (crti_watch_t){.on_ready = on_ready, .user = output};
+    output->loop = loop;
+    return crti_loop_add(loop, &output->watch, output->fd, EPOLLIN);
+}
+
+void crti_output_close(crti_output_t *output)
+{
+    size_t total = 0, got = 0;
+
+    if (output->fd < 0)
+        return;
+    while (total < DRAIN_MAX && read_some(output, &got)) {
+        total += got;
+        got = 0;
+    }
+    if (output->partial.size) {
+        crti_buffer_append(&output->partial, "\n", 1);
+        tell(output, (const char *)output->partial.data, output->partial.size);
+    }
+    crti_buffer_fini(&output->partial);
+    if (output->loop)
+        crti_loop_remove(output->loop, &output->watch);
+    close(output->fd);
+    output->fd = -1;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spawn: from "a worker is wanted" to a running process, by the job's zygote or by executing the
+ * program once per worker.
+ *
+ * Where it sits
+ *     worker_table.c (SPAWN) -> lease.c -> [ node/spawn.c ] -> job.c (zygote) -> worker's ATTACH
+ * Invariants
+ *     Processes are forked by the loop's thread only: the parent-death signal follows the
+ *     forking thread, which lives as long as the daemon. The child calls nothing but
+ *     async-signal-safe functions before exec.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "runtime/node/node.h"
+
+/* ---------------------------------------------------------------- process records */
+
+crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
+                              crti_process_t **process_out)
+{
+    crti_process_t *p = calloc(1, sizeof(*p));
+    crt_status_t status;
+
+    if (p == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "process");
+    p->node = node;
+    p->id = id;
+    p->role = role;
+    p->pidfd = p->board_fd = -1;
+    p->output[0].fd = p->output[1].fd = -1;
+    crti_log_file_init(&p->log);
+    crti_list_init(&p->link);
+    status = crti_map_put(&node->processes, &id, p);
+    if (status != CRT_OK) {
+        free(p);
+        return status;
+    }
+    *process_out = p;
+    return CRT_OK;
+}
+
+void crti_process_free(crti_process_t *process)
+{
+    crti_node_t *node = process->node;
+
+    if (process->local) {
+        process->local->process = NULL;
+        crti_local_close(process->local);
+    }
+    for (int i = 0; i < 2; i++)
+        crti_output_close(&process->output[i]);
+    crti_log_file_close(&process->log);
+    crti_loop_cancel(node->loop, &process->reap_timer);
+    if (process->pidfd >= 0) {
+        crti_loop_remove(node->loop, &process->pidfd_watch);
+        close(process->pidfd);
+    }
+    if (process->board)
+        munmap(process->board, CRTI_BLACKBOARD_BYTES);
+    if (process->board_fd >= 0)
+        close(process->board_fd);
+    if (process->slot) {
+        crti_store_reclaim(node->store, process->slot);
+        node->slots[process->slot] = 0;
+    }
+    crti_list_remove(&process->link);
+    if (crti_map_get(&node->processes, &process->id) == process)
+        crti_map_remove(&node->processes, &process->id);
+    crti_job_process_gone(process);
+    free(process);
+}
+
+bool crti_node_has_child(crti_node_t *node, pid_t pid)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
+        const crti_process_t *p = value;
+
+        if (p->pid == pid && p->role == CRTI_ROLE_WORKER)
+            return true;
+    }
+    return crti_job_has_zygote(node, pid) || crti_submission_has(node, pid);
+}
+
+static void on_pidfd(void *user, uint32_t events)
+{
+    crti_process_t *process = user;
+
+    crti_loop_remove(process->node->loop, &process->pidfd_watch);
+    crti_death_noticed(process);
+}
+
+crt_status_t crti_process_watch(crti_process_t *process)
+{
+    process->pidfd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+    if (process->pidfd < 0)
+        return crt_raise(errno == ESRCH ? CRT_ERR_WORKER_DIED : CRT_ERR_IO,
+                         "pid %d can't be watched: %s", (int)process->pid,
+                         strerror(errno));
+    process->pidfd_watch = (crti_watch_t){.on_ready = on_pidfd, .user = process};
+    return crti_loop_add(process->node->loop, &process->pidfd_watch, process->pidfd,
+                         EPOLLIN);
+}
+
+/* ---------------------------------------------------------------- output of workers */
+
+static const char *prefix_of(crti_process_t *p, char *text, size_t size)
+{
+    char name[96] = "";
+
+    if (!crti_id_is_zero(p->actor))
+        crti_actor_class(p->node, p->actor, name, sizeof(name));
+    else if (p->worker)
+        snprintf(name, sizeof(name), "%s", crti_lease_function(p->node, p->worker));
+    snprintf(text, size, "(%s pid=%d, ip=%s)", name[0] ? name : "worker", (int)p->pid,
+             p->node->ip);
+    return text;
+}
+
+static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
+{
+    crti_process_t *p = user;
+    crti_node_t *node = p->node;
+    char prefix[192];
+    crti_msg_log_t log = {.job = crti_job_id(p->job),
+                          .driver_node = crti_job_driver_node(p->job),
+                          .prefix = crti_str(prefix_of(p, prefix, sizeof(prefix))),
+                          .lines = crti_span(lines, size),
+                          .is_stderr = is_stderr};
+
+    crti_logs_wake(node);
+    if (!crti_job_logs(p->job))
+        return;
+    if (crti_id_equal(log.driver_node, node->id))
+        crti_local_send(crti_process_get(node, crti_job_driver(p->job)), CRTI_MSG_LOG, 0,
+                        &log);
+    else
+        crti_node_notify(node, log.driver_node, CRTI_MSG_LOG, &log);
+}
+
+/* ---------------------------------------------------------------- from wish to process */
+
+void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker)
+{
+    crti_process_t *process;
+    crti_job_t *job = crti_job_get(node, worker->job);
+    crt_status_t status =
+        job ? crti_host_check(node->processes.count * 5 + 64) : CRT_ERR_NO_MEMORY;
+
+    if (status == CRT_OK)
+        status = crti_process_new(node, worker->id, CRTI_ROLE_WORKER, &process);
+    if (status != CRT_OK) {
+        char text[512];
+
+        snprintf(text, sizeof(text), "no worker can be made on node %.8s: %s", node->hex,
+                 crt_error_detail());
+        crti_worker_table_died(node->workers, worker, status, text);
+        return;
+    }
+    worker->io = process;
+    process->worker = worker;
+    crti_job_join(job, process);
+    if (worker->is_actor)
+        process->actor = worker->purpose;
+    crti_job_want(job, process);
+}
+
+void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char *text)
+{
+    crti_node_t *node = process->node;
+
+    crti_list_remove(&process->link);
+    if (process->worker)
+        crti_worker_table_died(node->workers, process->worker, status, text);
+    process->worker = NULL;
+    crti_process_free(process);
+    crti_lease_act(node);
+    crti_node_check_stopped(node);
+}
+
+void crti_spawn_refused(crti_node_t *node, const crti_msg_attach_t *attach,
+                        const char *text)
+{
+    crti_process_t *process = crti_process_get(node, attach->process);
+
+    if (process == NULL || process->worker == NULL || process->local)
+        return;
+    snprintf(process->end_text, sizeof(process->end_text), "%s", text);
+    crti_worker_table_end(node->workers, process->worker, true, crti_node_now(node));
+    crti_lease_act(node);
+}
+
+static crt_status_t open_outputs(crti_process_t *p, int fds[2])
+{
+    for (int i = 0; i < 2; i++) {
+        crt_status_t status =
+            crti_output_open(&p->output[i], i == 1, &p->log, on_lines, p, &fds[i]);
+
+        if (status != CRT_OK)
+            return status;
+    }
+    return CRT_OK;
+}
+
+void crti_spawn_go(crti_process_t *process)
+{
+    crti_node_t *node = process->node;
+    int fds[2] = {-1, -1};
+    crt_status_t status;
+
+    if (process->worker->state != CRTI_WORKER_WANTED) {
+        crti_spawn_failed(process, CRT_ERR_CANCELLED, "it was ended before it began");
+        return;
+    }
+    status = open_outputs(process, fds);
+    if (status == CRT_OK) {
+        crti_worker_table_forking(node->workers, process->worker, crti_node_now(node));
+        status = crti_job_start_worker(process->job, process, fds);
+    }
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (status != CRT_OK)
+        crti_spawn_failed(process, status, crt_error_detail());
+}
+
+void crti_spawn_forked(crti_process_t *process, pid_t pid)
+{
+    crti_node_t *node = process->node;
+    char hex[CRTI_ID_HEX];
+    crt_status_t status = CRT_OK;
+
+    crti_list_remove(&process->link);
+    process->fork_request = 0;
+    process->pid = pid;
+    snprintf(process->log.path, sizeof(process->log.path), "%s/logs/worker-%.8s-%d.log",
+             node->own_state, crti_id_hex(process->id, hex), (int)pid);
+    if (!crti_id_is_zero(process->actor))
+        snprintf(process->log.link, sizeof(process->log.link), "%s/logs/actor-%s.log",
+                 node->own_state, crti_id_hex(process->actor, hex));
+    for (int i = 0; i < 2 && status == CRT_OK; i++)
+        status = crti_output_start(&process->output[i], node->loop);
+    /* It may have attached before the zygote's answer was read. */
+    if (status == CRT_OK && process->pidfd < 0)
+        status = crti_process_watch(process);
+    if (status == CRT_ERR_WORKER_DIED)
+        crti_death_noticed(process); /* gone already: REAPED tells how */
+    else if (status != CRT_OK)
+        crti_process_cut(process, crt_error_detail());
+    else if (process->worker->state == CRTI_WORKER_ENDING)
+        crti_process_kill(process); /* it was told to end before it had a pid */
+}
+
+/* ---------------------------------------------------------------- exec */
+
+static void report_and_exit(int fd, int step)
+{
+    int message[2] = {step, errno};
+    ssize_t put = write(fd, message, sizeof(message));
+
+    _exit(put == sizeof(message) ? 127 : 126);
+}
+
+static void child(const crti_exec_t *exec, pid_t parent, int error_fd)
+{
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t none;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(126);
+    for (int i = 1; i < NSIG; i++)
+        sigaction(i, &plain, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (dup2(exec->stdout_fd, STDOUT_FILENO) < 0 ||
+        dup2(exec->stderr_fd, STDERR_FILENO) < 0)
+        report_and_exit(error_fd, 0);
+    if (exec->keep_fd >= 0)
+        fcntl(exec->keep_fd, F_SETFD, 0);
+    if (exec->directory && chdir(exec->directory) < 0 && chdir("/") < 0)
+        report_and_exit(error_fd, 0);
+    if (exec->path)
+        execve(exec->path, exec->argv, exec->environment);
+    else
+        syscall(SYS_execveat, exec->exec_fd, "", exec->argv, exec->environment,
+                AT_EMPTY_PATH);
+    report_and_exit(error_fd, 1);
+}
+
+/* Waits until exec has closed the pipe, or told why it could not. */
+static crt_status_t exec_result(int fd, const crti_exec_t *exec)
+{
+    const char *name = exec->path ? exec->path : exec->argv[0];
+    int message[2];
+    ssize_t got;
+
+    do
+        got = read(fd, message, sizeof(message));
+    while (got < 0 && errno == EINTR);
+    if (got != sizeof(message))
+        return CRT_OK;
+    if (message[0] == 1 && message[1] == ENOEXEC)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "%s is not a program for this node's processor", name);
+    return crt_raise(message[1] == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO,
+                     "%s can't be executed: %s", name, strerror(message[1]));
+}
+
+crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out)
+{
+    pid_t parent = getpid(), pid;
+    int fds[2];
+    crt_status_t status;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return crt_raise(CRT_ERR_IO, "pipe: %s", strerror(errno));
+    pid = fork();
+    if (pid == 0)
+        child(exec, parent, fds[1]);
+    close(fds[1]);
+    if (pid < 0) {
+        status = crt_raise(CRT_ERR_BACKPRESSURE, "fork: %s", strerror(errno));
+    } else {
+        setpgid(pid, pid); /* whichever is first: the group exists when this returns */
+        status = exec_result(fds[0], exec);
+        if (status != CRT_OK)
+            waitpid(pid, NULL, 0);
+    }
+    close(fds[0]);
+    if (status == CRT_OK)
+        *pid_out = pid;
+    return status;
+}

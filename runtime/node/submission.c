@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Submitted jobs: drivers that the head starts here, supervised.
+ *
+ * Where it sits
+ *     head.c (JOB_START, JOB_STOP) -> [ node/submission.c ] -> process -> driver.log, JOB_EXITED
+ * Rules
+ *     The driver has a process group, a directory and a log file of its own below the head's
+ *     state directory. Stopping is SIGTERM to the group, then SIGKILL after STOP_NS. When the
+ *     driver has ended the rest of its group is killed. Its end is told until the head answers.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "runtime/node/node.h"
+
+#define STOP_NS    (3 * CRTI_S)
+#define NAME_MAX_  128
+#define ENDED_MAX  100 /* ends that are remembered */
+#define LAST_BYTES 20000
+#define LAST_LINES 10
+
+/*              JOB_STOP             process gone
+ *   RUNNING -------------> STOPPING -------------> ENDED
+ *      |                                             ^
+ *      +---------------- process gone ---------------+
+ */
+typedef enum submission_state { RUNNING, STOPPING, ENDED } submission_state_t;
+
+typedef struct submission {
+    crti_node_t *node;
+    char name[NAME_MAX_];
+    submission_state_t state;
+    crti_id_t job;
+    pid_t pid;
+    int pidfd;
+    crti_watch_t pidfd_watch;
+    crti_output_t output[2];
+    crti_log_file_t log;
+    crti_timer_t stop_timer;
+    uint64_t stop_request;
+    int wait_status;
+    uint64_t ended_order;
+} submission_t;
+
+static void set_state(submission_t *s, submission_state_t state)
+{
+    assert(state > s->state);
+    s->state = state;
+}
+
+static submission_t *find(crti_node_t *node, const char *name)
+{
+    return crti_map_get(&node->submissions, name);
+}
+
+static bool good_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 0 && length < NAME_MAX_ && name[0] != '.' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                        "._-") == length;
+}
+
+/* ---------------------------------------------------------------- places */
+
+/* The directory of a submission, below the head's state directory. */
+static crt_status_t directory_of(crti_node_t *node, const char *name, char *path,
+                                 size_t size)
+{
+    char file[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH];
+    CRTI_AUTO(free) char *text = NULL;
+    crt_status_t status;
+
+    if (node->options.head_dir[0] == '\0')
+        return crt_raise(CRT_ERR_UNSUPPORTED, "jobs run on the node of the head's host");
+    snprintf(file, sizeof(file), "%s/head.info", node->options.head_dir);
+    status = crti_info_read(file, &text);
+    if (status != CRT_OK)
+        return status;
+    crti_info_get(text, "state_dir", state, sizeof(state));
+    if (state[0] == '\0')
+        return crt_raise(CRT_ERR_CORRUPT, "%s names no state_dir", file);
+    snprintf(path, size, "%s/jobs/%s", state, name);
+    return CRT_OK;
+}
+
+crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,
+                                 size_t size, bool *ended_out)
+{
+    char dir[CRTI_NODE_PATH + NAME_MAX_ + 8];
+    const submission_t *s = find(node, name);
+    crt_status_t status;
+
+    if (!good_name(name))
+        return crt_raise(CRT_ERR_NOT_FOUND, "\"%s\" is not the id of a job", name);
+    status = directory_of(node, name, dir, sizeof(dir));
+    if (status != CRT_OK)
+        return status;
+    snprintf(path, size, "%s/driver.log", dir);
+    *ended_out = s == NULL || s->state == ENDED;
+    if (s == NULL && access(path, F_OK) < 0)
+        return crt_raise(CRT_ERR_NOT_FOUND, "job %s has no log", name);
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- the end */
+
+/* The last lines of the log, as they are. */
+static void read_last_lines(const char *path, char *text)
+{
+    CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    off_t from = size > LAST_BYTES ? size - LAST_BYTES : 0;
+    ssize_t got = fd >= 0 ? pread(fd, text, LAST_BYTES, from) : 0;
+    int lines = 0;
+
+    text[got > 0 ? got : 0] = '\0';
+    for (ssize_t i = got - 2; i >= 0; i--)
+        if (text[i] == '\n' && ++lines == LAST_LINES) {
+            memmove(text, text + i + 1, (size_t)(got - i));
+            break;
+        }
+}
+
+static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
+                          const crti_message_t *answer)
+{
+}
+
+/* Asked, not merely told: it is said again until the head has it on disk. */
+static void tell_exited(submission_t *s)
+{
+    char *text = malloc(LAST_BYTES + 1);
+    crti_msg_job_exited_t exited = {.submission = crti_str(s->name),
+                                    .wait_status = s->wait_status};
+
+    if (text) {
+        read_last_lines(s->log.path, text);
+        exited.text = crti_str(text);
+    }
+    if (crti_head_ask(s->node, CRTI_MSG_JOB_EXITED, &exited, on_exit_heard, s->job, 0) !=
+        CRT_OK)
+        crti_log(CRTI_LOG_ERROR, "submission", "the end of job %s can't be told: %s",
+                 s->name, crt_error_detail());
+    free(text);
+}
+
+static void close_process(submission_t *s)
+{
+    for (int i = 0; i < 2; i++)
+        crti_output_close(&s->output[i]);
+    crti_log_file_close(&s->log);
+    crti_loop_cancel(s->node->loop, &s->stop_timer);
+    if (s->pidfd >= 0) {
+        crti_loop_remove(s->node->loop, &s->pidfd_watch);
+        close(s->pidfd);
+    }
+    s->pidfd = -1;
+}
+
+/* Only so many ends are remembered: the oldest goes. */
+static void trim(crti_node_t *node)
+{
+    submission_t *oldest = NULL;
+    size_t cursor = 0, ended = 0;
+    void *value;
+
+    while (crti_map_next(&node->submissions, &cursor, NULL, &value)) {
+        submission_t *s = value;
+
+        if (s->state != ENDED)
+            continue;
+        ended++;
+        if (oldest == NULL || s->ended_order < oldest->ended_order)
+            oldest = s;
+    }
+    if (ended <= ENDED_MAX)
+        return;
+    crti_map_remove(&node->submissions, oldest->name);
+    free(oldest);
+}
+
+static void on_gone(void *user, uint32_t events)
+{
+    submission_t *s = user;
+    crti_node_t *node = s->node;
+    siginfo_t info = {0};
+
+    kill(-s->pid, SIGKILL); /* what it started and left behind */
+    if (waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
+        s->wait_status =
+            info.si_code == CLD_EXITED ? (info.si_status & 255) << 8 : info.si_status;
+    close_process(s);
+    set_state(s, ENDED);
+    s->ended_order = ++node->ended_submissions;
+    tell_exited(s);
+    if (s->stop_request)
+        crti_head_send(node, CRTI_MSG_DONE, s->stop_request, NULL);
+    crti_logs_wake(node);
+    trim(node);
+    crti_node_check_stopped(node);
+}
+
+static void on_stop_late(void *user)
+{
+    submission_t *s = user;
+
+    kill(-s->pid, SIGKILL);
+}
+
+static void stop(submission_t *s)
+{
+    if (s->state != RUNNING)
+        return;
+    set_state(s, STOPPING);
+    kill(-s->pid, SIGTERM);
+    crti_loop_start(s->node->loop, &s->stop_timer, crti_node_now(s->node) + STOP_NS);
+}
+
+void crti_submission_stop(crti_node_t *node, uint64_t request, crti_span_t name_text)
+{
+    char name[NAME_MAX_];
+    submission_t *s = find(node, crti_text(name_text, name, sizeof(name)));
+
+    if (s == NULL) {
+        crti_head_send_error(node, request, CRT_ERR_NOT_FOUND,
+                             "no job with that id runs on the node");
+        return;
+    }
+    stop(s);
+    crti_head_send(node, CRTI_MSG_DONE, request, NULL);
+}
+
+void crti_submission_stop_all(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->submissions, &cursor, NULL, &value))
+        stop(value);
+}
+
+void crti_submission_kill_all(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->submissions, &cursor, NULL, &value))
+        if (((submission_t *)value)->state != ENDED)
+            kill(-((submission_t *)value)->pid, SIGKILL);
+}
+
+bool crti_submission_has(crti_node_t *node, pid_t pid)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->submissions, &cursor, NULL, &value))
+        if (((submission_t *)value)->state != ENDED &&
+            ((submission_t *)value)->pid == pid)
+            return true;
+    return false;
+}
+
+bool crti_submission_any(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->submissions, &cursor, NULL, &value))
+        if (((submission_t *)value)->state != ENDED)
+            return true;
+    return false;
+}
+
+void crti_submission_free_all(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->submissions, &cursor, NULL, &value)) {
+        submission_t *s = value;
+
+        if (s->state != ENDED) {
+            kill(-s->pid, SIGKILL);
+            waitpid(s->pid, NULL, 0);
+        }
+        close_process(s);
+        free(s);
+    }
+    crti_map_fini(&node->submissions);
+}
+
+/* ---------------------------------------------------------------- the start */
+
+static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
+{
+    crti_logs_wake(((submission_t *)user)->node);
+}
+
+typedef struct vector {
+    char *list[CRTI_EXEC_STRINGS];
+    size_t count;
+} vector_t;
+
+static void vector_fini_auto(vector_t *v)
+{
+    for (size_t i = 0; i < v->count; i++)
+        free(v->list[i]);
+}
+
+static crt_status_t add(vector_t *v, crti_span_t text)
+{
+    if (v->count + 1 >= CRTI_EXEC_STRINGS)
+        return crt_raise(CRT_ERR_TOO_LARGE, "more than %d arguments or variables",
+                         CRTI_EXEC_STRINGS - 1);
+    v->list[v->count] = crti_str_dup(text);
+    return v->list[v->count++] ? CRT_OK
+                               : crt_raise(CRT_ERR_NO_MEMORY, "arguments of a job");
+}
+
+static crt_status_t add_list(vector_t *v, crti_span_t list)
+{
+    crti_span_t entry;
+    crt_status_t status = CRT_OK, next;
+
+    while (status == CRT_OK && (next = crti_list_unpack(&list, &entry)) == CRT_OK)
+        status = memchr(entry.data, 0, entry.size)
+                     ? crt_raise(CRT_ERR_PROTOCOL, "a zero byte in a job's arguments")
+                     : add(v, entry);
+    return status;
+}
+
+static bool has_variable(const vector_t *v, const char *name, size_t length)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (strncmp(v->list[i], name, length) == 0 && v->list[i][length] == '=')
+            return true;
+    return false;
+}
+
+/* Ours, then the job's, then what this daemon has and neither names. */
+static crt_status_t make_environment(crti_node_t *node, const crti_msg_job_start_t *start,
+                                     vector_t *v)
+{
+    char line[CRTI_NODE_PATH + 64], hex[CRTI_ID_HEX];
+    crt_status_t status;
+
+    snprintf(line, sizeof(line), "CRT_ADDRESS=%s", node->head_address);
+    status = add(v, crti_str(line));
+    snprintf(line, sizeof(line), "CRT_JOB=%s", crti_id_hex(start->job, hex));
+    if (status == CRT_OK)
+        status = add(v, crti_str(line));
+    snprintf(line, sizeof(line), "CRT_SUBMISSION=%.*s", (int)start->submission.size,
+             (const char *)start->submission.data);
+    if (status == CRT_OK)
+        status = add(v, crti_str(line));
+    snprintf(line, sizeof(line), "CRT_NODE_DIR=%s", node->run_dir);
+    if (status == CRT_OK)
+        status = add(v, crti_str(line));
+    if (status == CRT_OK)
+        status = add_list(v, start->environment);
+    for (char **e = environ; *e && status == CRT_OK; e++) {
+        size_t length = strcspn(*e, "=");
+
+        if (!has_variable(v, *e, length) && strncmp(*e, "CRT_HEAD_DIR=", 13) != 0)
+            status = add(v, crti_str(*e));
+    }
+    return status;
+}
+
+static crt_status_t make_places(submission_t *s, char *cwd, size_t size)
+{
+    char dir[CRTI_NODE_PATH + NAME_MAX_ + 8];
+    crt_status_t status = directory_of(s->node, s->name, dir, sizeof(dir));
+
+    if (status != CRT_OK)
+        return status;
+    snprintf(cwd, size, "%s/cwd", dir);
+    snprintf(s->log.path, sizeof(s->log.path), "%s/driver.log", dir);
+    return crti_dir_make(cwd);
+}
+
+static crt_status_t watch(submission_t *s)
+{
+    crt_status_t status;
+
+    s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+    if (s->pidfd < 0)
+        return crt_raise(CRT_ERR_IO, "pidfd of pid %d: %s", (int)s->pid, strerror(errno));
+    s->pidfd_watch = (crti_watch_t){.on_ready = on_gone, .user = s};
+    s->stop_timer = (crti_timer_t){.on_expired = on_stop_late, .user = s};
+    status = crti_loop_add(s->node->loop, &s->pidfd_watch, s->pidfd, EPOLLIN);
+    for (int i = 0; i < 2 && status == CRT_OK; i++)
+        status = crti_output_start(&s->output[i], s->node->loop);
+    return status;
+}
+
+/* What is executed: the uploaded program, or, where none was (a shell command), a program of this
+ * host by its whole path. */
+static crt_status_t path_of(const crti_node_t *node, const char *sha, const char *program,
+                            char *path, size_t size)
+{
+    int length;
+
+    if (!*sha && program[0] != '/')
+        return crt_raise(CRT_ERR_INVALID, "the program \"%s\" is not a whole path",
+                         program);
+    if (*sha && (strspn(sha, "0123456789abcdef") != 64 || sha[64]))
+        return crt_raise(CRT_ERR_PROTOCOL, "the program's SHA-256 is not one");
+    length = *sha ? snprintf(path, size, "%s/programs/%s", node->state_dir, sha)
+                  : snprintf(path, size, "%s", program);
+    if (length < 0 || (size_t)length >= size)
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path of the program is too long");
+    return CRT_OK;
+}
+
+static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
+                            const int fds[2])
+{
+    __attribute__((cleanup(vector_fini_auto))) vector_t argv = {0};
+    __attribute__((cleanup(vector_fini_auto))) vector_t environment = {0};
+    char path[2 * CRTI_NODE_PATH], sha[65], cwd[CRTI_NODE_PATH + NAME_MAX_ + 16];
+    crti_exec_t exec = {.exec_fd = -1,
+                        .path = path,
+                        .argv = argv.list,
+                        .environment = environment.list,
+                        .directory = cwd,
+                        .stdout_fd = fds[0],
+                        .stderr_fd = fds[1],
+                        .keep_fd = -1};
+    char line[700];
+    crt_status_t status = make_places(s, cwd, sizeof(cwd));
+
+    if (status == CRT_OK)
+        status = add_list(&argv, start->argv);
+    if (status == CRT_OK && argv.count == 0)
+        status = crt_raise(CRT_ERR_PROTOCOL, "a job without a program");
+    if (status == CRT_OK)
+        status = path_of(s->node, crti_text(start->sha, sha, sizeof(sha)), argv.list[0],
+                         path, sizeof(path));
+    if (status == CRT_OK)
+        status = make_environment(s->node, start, &environment);
+    if (status != CRT_OK)
+        return status;
+    snprintf(line, sizeof(line), "Running entrypoint for job %s: %.*s\n", s->name,
+             (int)(start->entrypoint.size > 400 ? 400 : start->entrypoint.size),
+             start->entrypoint.size ? (const char *)start->entrypoint.data : "");
+    crti_log_file_write(&s->log, line, strlen(line));
+    return crti_exec_start(&exec, &s->pid);
+}
+
+static crt_status_t begin(submission_t *s, const crti_msg_job_start_t *start)
+{
+    int fds[2] = {-1, -1};
+    crt_status_t status;
+
+    status = crti_output_open(&s->output[0], false, &s->log, on_lines, s, &fds[0]);
+    if (status == CRT_OK)
+        status = crti_output_open(&s->output[1], true, &s->log, on_lines, s, &fds[1]);
+    if (status == CRT_OK)
+        status = execute(s, start, fds);
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (status == CRT_OK)
+        status = watch(s);
+    if (status == CRT_OK)
+        status = crti_map_put(&s->node->submissions, s->name, s);
+    if (status != CRT_OK && s->pid) {
+        kill(-s->pid, SIGKILL);
+        waitpid(s->pid, NULL, 0);
+    }
+    if (status != CRT_OK)
+        close_process(s);
+    return status;
+}
+
+void crti_submission_start(crti_node_t *node, uint64_t request,
+                           const crti_msg_job_start_t *start)
+{
+    char name[NAME_MAX_ + 1];
+    submission_t *s = find(node, crti_text(start->submission, name, sizeof(name)));
+    crt_status_t status = CRT_OK;
+
+    if (s == NULL && !good_name(name))
+        status = crt_raise(CRT_ERR_INVALID, "\"%s\" is no submission id", name);
+    if (s == NULL && status == CRT_OK) {
+        s = calloc(1, sizeof(*s));
+        if (s == NULL) {
+            status = crt_raise(CRT_ERR_NO_MEMORY, "job");
+        } else {
+            s->node = node;
+            s->job = start->job;
+            s->pidfd = s->output[0].fd = s->output[1].fd = -1;
+            memcpy(s->name, name, sizeof(s->name));
+            crti_log_file_init(&s->log);
+            status = begin(s, start);
+            if (status != CRT_OK)
+                free(s);
+        }
+    }
+    if (status == CRT_OK)
+        crti_head_send(node, CRTI_MSG_DONE, request, NULL);
+    else
+        crti_head_send_error(node, request, status, crt_error_detail());
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Watches: who wants to hear when a process ends, and the memory of recent deaths for those who
+ * ask late.
+ *
+ * Where it sits
+ *     local.c, peer.c (WATCH), lease.c -> [ node/watch.c ] <- death.c, head.c (PEER_DIED)
+ * Rules
+ *     A process of this node is watched here. One of another node is watched there, by this
+ *     node: one WATCH per process over the node link, said again when the link comes back; the
+ *     head's PEER_DIED and NODE_DIED end it too, whichever is first.
+ */
+#include <string.h>
+
+#include "runtime/node/node.h"
+
+#define DEAD_MAX 1024
+
+typedef struct watcher {
+    crti_id_t id;
+    bool is_node;
+} watcher_t;
+
+typedef struct watch {
+    crti_msg_watch_t target;
+    crti_buffer_t watchers; /* watcher_t */
+} watch_t;
+
+typedef struct dead {
+    crti_id_t process;
+    crt_status_t status;
+    char text[480];
+} dead_t;
+
+/* ---------------------------------------------------------------- recent deaths */
+
+void crti_dead_add(crti_node_t *node, crti_id_t process, crt_status_t status,
+                   const char *text)
+{
+    dead_t dead = {.process = process, .status = status};
+
+    snprintf(dead.text, sizeof(dead.text), "%s", text);
+    if (node->dead.size < DEAD_MAX * sizeof(dead)) {
+        crti_buffer_append(&node->dead, &dead, sizeof(dead));
+        return;
+    }
+    memcpy(node->dead.data + node->dead_next * sizeof(dead), &dead, sizeof(dead));
+    node->dead_next = (node->dead_next + 1) % DEAD_MAX;
+}
+
+static const dead_t *find_dead(const crti_node_t *node, crti_id_t process)
+{
+    const dead_t *all = (const dead_t *)(const void *)node->dead.data;
+
+    for (size_t i = node->dead.size / sizeof(dead_t); i-- > 0;)
+        if (crti_id_equal(all[i].process, process))
+            return &all[i];
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- telling */
+
+static void tell(crti_node_t *node, const watcher_t *w, const crti_msg_peer_died_t *died)
+{
+    if (w->is_node)
+        crti_node_notify(node, w->id, CRTI_MSG_PEER_DIED, died);
+    else
+        crti_local_send(crti_process_get(node, w->id), CRTI_MSG_PEER_DIED, 0, died);
+}
+
+/* The process is gone already, as far as this node knows. */
+static bool is_gone(crti_node_t *node, const crti_msg_watch_t *target,
+                    crti_msg_peer_died_t *died)
+{
+    const dead_t *dead = find_dead(node, target->process);
+    const crti_process_t *process = crti_process_get(node, target->process);
+
+    *died = (crti_msg_peer_died_t){.process = target->process,
+                                   .incarnation = target->incarnation,
+                                   .node = target->node,
+                                   .status = CRT_ERR_WORKER_DIED};
+    if (dead) {
+        died->status = dead->status;
+        died->text = crti_str(dead->text);
+        return true;
+    }
+    if (!crti_id_equal(target->node, node->id)) {
+        died->text = crti_str("its node is not part of the cluster (any more)");
+        return !crti_node_is_known(node, target->node);
+    }
+    died->text = crti_str("the process ended some time ago");
+    return process == NULL ||
+           (target->incarnation && process->incarnation != target->incarnation);
+}
+
+/* ---------------------------------------------------------------- watching */
+
+static watch_t *make_watch(crti_node_t *node, const crti_msg_watch_t *target)
+{
+    watch_t *w = crti_map_get(&node->watches, &target->process);
+
+    if (w)
+        return w;
+    w = calloc(1, sizeof(*w));
+    if (w == NULL)
+        return NULL;
+    w->target = *target;
+    if (crti_map_put(&node->watches, &target->process, w) == CRT_OK)
+        return w;
+    free(w);
+    return NULL;
+}
+
+/* False: out of memory; the head's word comes nevertheless when a node dies. */
+static bool add_watcher(watch_t *w, const watcher_t *watcher)
+{
+    const watcher_t *all = (const watcher_t *)(const void *)w->watchers.data;
+
+    for (size_t i = 0; i < w->watchers.size / sizeof(*all); i++)
+        if (crti_id_equal(all[i].id, watcher->id))
+            return true;
+    return crti_buffer_append(&w->watchers, watcher, sizeof(*watcher)) == CRT_OK;
+}
+
+static void add(crti_node_t *node, const watcher_t *watcher,
+                const crti_msg_watch_t *target, bool ask_there)
+{
+    crti_msg_peer_died_t died;
+    bool is_first;
+    watch_t *w;
+
+    if (is_gone(node, target, &died)) {
+        tell(node, watcher, &died);
+        return;
+    }
+    w = make_watch(node, target);
+    if (w == NULL) {
+        crti_log(CRTI_LOG_ERROR, "watch", "no memory for a watch");
+        return;
+    }
+    is_first = w->watchers.size == 0;
+    add_watcher(w, watcher);
+    if (is_first && ask_there && !crti_id_equal(target->node, node->id))
+        crti_node_notify(node, target->node, CRTI_MSG_WATCH, target);
+}
+
+void crti_watch_add(crti_process_t *watcher, const crti_msg_watch_t *watch)
+{
+    add(watcher->node, &(watcher_t){.id = watcher->id}, watch, true);
+}
+
+void crti_watch_note(crti_node_t *node, crti_id_t watcher, const crti_msg_watch_t *watch)
+{
+    add(node, &(watcher_t){.id = watcher}, watch, false);
+}
+
+void crti_watch_add_node(crti_node_t *node, crti_id_t from, const crti_msg_watch_t *watch)
+{
+    if (crti_id_equal(watch->node,
+                      node->id)) /* only its own processes, never in circles */
+        add(node, &(watcher_t){.id = from, .is_node = true}, watch, false);
+}
+
+static void free_watch(crti_node_t *node, watch_t *w)
+{
+    crti_map_remove(&node->watches, &w->target.process);
+    crti_buffer_fini(&w->watchers);
+    free(w);
+}
+
+/* True when nobody is left. */
+static bool remove_watcher(watch_t *w, crti_id_t id)
+{
+    watcher_t *all = (watcher_t *)(void *)w->watchers.data;
+    size_t count = w->watchers.size / sizeof(*all), kept = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!crti_id_equal(all[i].id, id))
+            all[kept++] = all[i];
+    w->watchers.size = kept * sizeof(*all);
+    return kept == 0;
+}
+
+void crti_watch_remove(crti_process_t *watcher, crti_id_t target)
+{
+    crti_node_t *node = watcher->node;
+    watch_t *w = crti_map_get(&node->watches, &target);
+
+    if (w == NULL || !remove_watcher(w, watcher->id))
+        return;
+    if (!crti_id_equal(w->target.node, node->id)) {
+        crti_msg_unwatch_t unwatch = {.process = target};
+
+        crti_node_notify(node, w->target.node, CRTI_MSG_UNWATCH, &unwatch);
+    }
+    free_watch(node, w);
+}
+
+void crti_watch_remove_node(crti_node_t *node, crti_id_t from, crti_id_t target)
+{
+    watch_t *w = crti_map_get(&node->watches, &target);
+
+    if (w && remove_watcher(w, from))
+        free_watch(node, w);
+}
+
+void crti_watch_drop(crti_node_t *node, crti_id_t watcher)
+{
+    size_t cursor = 0;
+    void *value;
+
+    /* Freeing one changes the map: the walk begins anew. */
+    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+        watch_t *w = value;
+
+        if (w->watchers.size && remove_watcher(w, watcher)) {
+            free_watch(node, w);
+            cursor = 0;
+        }
+    }
+}
+
+void crti_watch_fire(crti_node_t *node, const crti_msg_peer_died_t *died)
+{
+    watch_t *w = crti_map_get(&node->watches, &died->process);
+    const watcher_t *all;
+
+    if (w == NULL)
+        return;
+    crti_map_remove(&node->watches,
+                    &died->process); /* telling may lead to more watches */
+    all = (const watcher_t *)(const void *)w->watchers.data;
+    for (size_t i = 0; i < w->watchers.size / sizeof(*all); i++)
+        tell(node, &all[i], died);
+    crti_buffer_fini(&w->watchers);
+    free(w);
+}
+
+/* Local processes heard NODE_DIED; their watches of that node's processes are over. */
+void crti_watch_node_died(crti_node_t *node, crti_id_t target_node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    crti_watch_drop(node, target_node);
+    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+        watch_t *w = value;
+
+        if (!crti_id_equal(w->target.node, target_node))
+            continue;
+        free_watch(node, w);
+        cursor = 0;
+    }
+}
+
+void crti_watch_again(crti_node_t *node, crti_id_t target_node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+        const watch_t *w = value;
+
+        if (crti_id_equal(w->target.node, target_node))
+            crti_node_notify(node, target_node, CRTI_MSG_WATCH, &w->target);
+    }
+}
+
+void crti_watch_free(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+        crti_buffer_fini(&((watch_t *)value)->watchers);
+        free(value);
+    }
+    crti_map_fini(&node->watches);
+    crti_buffer_fini(&node->dead);
+}

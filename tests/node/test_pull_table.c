@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/node/pull_table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+
+#include <cmocka.h>
+
+#define A    ((crti_id_t){0, 1})
+#define B    ((crti_id_t){0, 2})
+#define PART CRTI_PULL_PART
+
+typedef struct scene {
+    crti_pull_table_t *table;
+    uint64_t now;
+    crti_pull_action_t action;
+} scene_t;
+
+static int setup(void **state)
+{
+    scene_t *s = calloc(1, sizeof(*s));
+
+    s->now = 100 * CRTI_S;
+    assert_int_equal(crti_pull_table_new(&s->table), CRT_OK);
+    *state = s;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    scene_t *s = *state;
+
+    crti_pull_table_free(s->table);
+    free(s);
+    return 0;
+}
+
+static crti_object_id_t object(uint64_t n)
+{
+    return (crti_object_id_t){{8, n / 100}, n};
+}
+
+static void pull_from(scene_t *s, uint64_t n, uint64_t size, uint64_t requester,
+                      crti_id_t first, crti_id_t second)
+{
+    crti_id_t nodes[2] = {first, second};
+    crti_pull_requester_t who = {.process = {1, requester}, .request = 1000 + requester};
+
+    assert_int_equal(crti_pull_table_request(s->table, object(n), size, nodes,
+                                             crti_id_is_zero(second) ? 1 : 2, who,
+                                             s->now),
+                     CRT_OK);
+}
+
+static void expect(scene_t *s, crti_pull_verb_t verb, uint64_t n)
+{
+    assert_true(crti_pull_table_action(s->table, &s->action));
+    assert_int_equal(s->action.verb, verb);
+    assert_true(crti_object_id_equal(s->action.object, object(n)));
+}
+
+static void expect_ask(scene_t *s, uint64_t n, crti_id_t node, uint64_t offset,
+                       uint64_t length)
+{
+    expect(s, CRTI_PULL_ASK, n);
+    assert_true(crti_id_equal(s->action.node, node));
+    assert_int_equal(s->action.offset, offset);
+    assert_int_equal(s->action.length, length);
+}
+
+static void expect_answer(scene_t *s, uint64_t n, uint64_t requester, crt_status_t status)
+{
+    expect(s, CRTI_PULL_ANSWER, n);
+    assert_int_equal(s->action.requester.process.low, requester);
+    assert_int_equal(s->action.requester.request, 1000 + requester);
+    assert_int_equal(s->action.status, status);
+}
+
+static void expect_nothing(scene_t *s)
+{
+    assert_false(crti_pull_table_action(s->table, &s->action));
+}
+
+static void an_object_comes_in_parts_and_is_sealed_and_answered(void **state)
+{
+    scene_t *s = *state;
+
+    pull_from(s, 1, 2 * PART + 5, 1, A, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    assert_int_equal(s->action.size, 2 * PART + 5);
+    expect_nothing(s);
+    crti_pull_table_room(s->table, object(1));
+    expect_ask(s, 1, A, 0, PART);
+    expect_ask(s, 1, A, PART, PART);
+    expect_ask(s, 1, A, 2 * PART, 5);
+    assert_int_equal(crti_pull_table_bytes(s->table), 2 * PART + 5);
+    crti_pull_table_part(s->table, object(1), A, PART);
+    crti_pull_table_part(s->table, object(1), A, PART); /* twice counts once */
+    crti_pull_table_part(s->table, object(1), A, 0);
+    expect_nothing(s);
+    crti_pull_table_part(s->table, object(1), A, 2 * PART);
+    expect(s, CRTI_PULL_SEAL, 1);
+    expect_answer(s, 1, 1, CRT_OK);
+    assert_int_equal(crti_pull_table_count(s->table), 0);
+    assert_int_equal(crti_pull_table_bytes(s->table), 0);
+}
+
+static void an_empty_object_needs_no_part(void **state)
+{
+    scene_t *s = *state;
+
+    pull_from(s, 1, 0, 1, A, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_room(s->table, object(1));
+    expect(s, CRTI_PULL_SEAL, 1);
+    expect_answer(s, 1, 1, CRT_OK);
+}
+
+static void one_pull_serves_everybody_who_asks(void **state)
+{
+    scene_t *s = *state;
+    crti_pull_requester_t who = {.process = {1, 9}};
+
+    pull_from(s, 1, 10, 1, A, (crti_id_t){0});
+    pull_from(s, 1, 10, 2, B, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_room(s->table, object(1));
+    expect_ask(s, 1, A, 0, 10);
+    expect_nothing(s);
+    assert_int_equal(
+        crti_pull_table_request(s->table, object(1), 11, NULL, 0, who, s->now),
+        CRT_ERR_INVALID);
+    crti_pull_table_part(s->table, object(1), A, 0);
+    expect(s, CRTI_PULL_SEAL, 1);
+    expect_answer(s, 1, 1, CRT_OK);
+    expect_answer(s, 1, 2, CRT_OK);
+}
+
+static void the_next_source_takes_over_where_the_first_stopped(void **state)
+{
+    scene_t *s = *state;
+
+    pull_from(s, 1, 3 * PART, 1, A, B);
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_room(s->table, object(1));
+    for (uint64_t i = 0; i < 3; i++)
+        expect_ask(s, 1, A, i * PART, PART);
+    crti_pull_table_part(s->table, object(1), A, PART);
+    crti_pull_table_node_lost(s->table, A, "link broke");
+    expect_ask(s, 1, B, 0, PART);
+    expect_ask(s, 1, B, 2 * PART, PART);
+    expect_nothing(s);
+    crti_pull_table_part(s->table, object(1), A, 0); /* too late, from the wrong one */
+    crti_pull_table_part(s->table, object(1), B, 0);
+    crti_pull_table_part(s->table, object(1), B, 2 * PART);
+    expect(s, CRTI_PULL_SEAL, 1);
+    expect_answer(s, 1, 1, CRT_OK);
+}
+
+static void with_no_source_left_the_object_is_lost_and_the_last_reason_told(void **state)
+{
+    scene_t *s = *state;
+
+    pull_from(s, 1, PART, 1, A, B);
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_room(s->table, object(1));
+    expect_ask(s, 1, A, 0, PART);
+    crti_pull_table_refused(s->table, object(1), A, "evicted");
+    expect_ask(s, 1, B, 0, PART);
+    crti_pull_table_refused(s->table, object(1), B, "not sealed on this node");
+    expect(s, CRTI_PULL_ABORT, 1);
+    expect_answer(s, 1, 1, CRT_ERR_OBJECT_LOST);
+    assert_non_null(strstr(s->action.text, "not sealed on this node"));
+    assert_int_equal(crti_pull_table_bytes(s->table), 0);
+}
+
+static void a_source_named_again_is_tried_again(void **state)
+{
+    scene_t *s = *state;
+
+    pull_from(s, 1, PART, 1, A, B);
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_room(s->table, object(1));
+    expect_ask(s, 1, A, 0, PART);
+    crti_pull_table_refused(s->table, object(1), A, "not yet");
+    expect_ask(s, 1, B, 0, PART);
+    pull_from(s, 1, PART, 2, A, (crti_id_t){0});
+    crti_pull_table_refused(s->table, object(1), B, "gone");
+    expect_ask(s, 1, A, 0, PART);
+}
+
+static void an_object_that_nobody_has_is_lost_at_once(void **state)
+{
+    scene_t *s = *state;
+    crti_pull_requester_t who = {.process = {1, 1}, .request = 1001};
+
+    assert_int_equal(
+        crti_pull_table_request(s->table, object(1), 10, NULL, 0, who, s->now), CRT_OK);
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_room(s->table, object(1));
+    expect(s, CRTI_PULL_ABORT, 1);
+    expect_answer(s, 1, 1, CRT_ERR_OBJECT_LOST);
+}
+
+static void parts_under_way_are_bounded_for_an_object_and_for_all(void **state)
+{
+    scene_t *s = *state;
+    uint64_t asked = 0;
+
+    for (uint64_t n = 1; n <= 20; n++) {
+        pull_from(s, n, 100 * PART, n, A, (crti_id_t){0});
+        expect(s, CRTI_PULL_MAKE_ROOM, n);
+        crti_pull_table_room(s->table, object(n));
+        for (uint64_t mine = 0; crti_pull_table_action(s->table, &s->action); mine++) {
+            assert_int_equal(s->action.verb, CRTI_PULL_ASK);
+            assert_true(mine < CRTI_PULL_OBJECT_PARTS);
+            asked++;
+        }
+    }
+    assert_int_equal(asked, CRTI_PULL_BYTES / PART);
+    assert_int_equal(crti_pull_table_bytes(s->table), CRTI_PULL_BYTES);
+    crti_pull_table_part(s->table, object(1), A, 0);
+    expect_ask(s, 1, A, 8 * PART, PART); /* the oldest first */
+    expect_nothing(s);
+}
+
+static void a_full_store_is_asked_again_until_the_time_is_up(void **state)
+{
+    scene_t *s = *state;
+    uint64_t due;
+
+    pull_from(s, 1, 10, 1, A, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_no_room(s->table, object(1), CRT_ERR_STORE_FULL, "full", s->now);
+    expect_nothing(s);
+    due = crti_pull_table_tick(s->table, s->now);
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    assert_true(due > s->now && due <= s->now + CRTI_S);
+    s->now += 11 * CRTI_S;
+    crti_pull_table_no_room(s->table, object(1), CRT_ERR_STORE_FULL, "full: x has 9",
+                            s->now);
+    expect_answer(s, 1, 1, CRT_ERR_STORE_FULL);
+    assert_string_equal(s->action.text, "full: x has 9");
+    assert_int_equal(crti_pull_table_tick(s->table, s->now), UINT64_MAX);
+}
+
+static void other_failures_of_the_store_end_the_pull_at_once(void **state)
+{
+    scene_t *s = *state;
+
+    pull_from(s, 1, 10, 1, A, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_no_room(s->table, object(1), CRT_ERR_TOO_LARGE, "never", s->now);
+    expect_answer(s, 1, 1, CRT_ERR_TOO_LARGE);
+    pull_from(s, 2, 10, 1, A, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, 2);
+    crti_pull_table_no_room(s->table, object(2), CRT_ERR_EXISTS, "", s->now);
+    expect_answer(s, 2, 1, CRT_OK); /* it came another way */
+}
+
+static void a_dead_owners_pulls_fail_and_others_go_on(void **state)
+{
+    scene_t *s = *state;
+
+    pull_from(s, 1, PART, 1, A, (crti_id_t){0});
+    pull_from(s, 101, PART, 2, A, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    expect(s, CRTI_PULL_MAKE_ROOM, 101);
+    crti_pull_table_room(s->table, object(1));
+    crti_pull_table_room(s->table, object(101));
+    expect_ask(s, 1, A, 0, PART);
+    expect_ask(s, 101, A, 0, PART);
+    crti_pull_table_owner_died(s->table, object(1).owner);
+    expect(s, CRTI_PULL_ABORT, 1);
+    expect_answer(s, 1, 1, CRT_ERR_OWNER_DIED);
+    crti_pull_table_part(s->table, object(101), A, 0);
+    expect(s, CRTI_PULL_SEAL, 101);
+    expect_answer(s, 101, 2, CRT_OK);
+}
+
+static void a_pull_that_only_a_dead_process_wanted_is_given_up(void **state)
+{
+    scene_t *s = *state;
+
+    pull_from(s, 1, PART, 1, A, (crti_id_t){0});
+    pull_from(s, 2, PART, 1, A, (crti_id_t){0});
+    pull_from(s, 2, PART, 2, A, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    expect(s, CRTI_PULL_MAKE_ROOM, 2);
+    crti_pull_table_room(s->table, object(1));
+    crti_pull_table_room(s->table, object(2));
+    expect_ask(s, 1, A, 0, PART);
+    expect_ask(s, 2, A, 0, PART);
+    crti_pull_table_requester_died(s->table, (crti_id_t){1, 1});
+    expect(s, CRTI_PULL_ABORT, 1);
+    expect_nothing(s);
+    crti_pull_table_part(s->table, object(2), A, 0);
+    expect(s, CRTI_PULL_SEAL, 2);
+    expect_answer(s, 2, 2, CRT_OK);
+}
+
+static void
+whatever_happens_every_requester_gets_one_answer_and_bytes_add_up(void **state)
+{
+    enum { OBJECTS = 8, ROUNDS = 200 };
+    scene_t *s = *state;
+    unsigned random = 3;
+    uint64_t asked = 0, answered = 0;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        for (uint64_t n = 0; n < OBJECTS; n++) {
+            pull_from(s, n, (n % 3) * PART + n, n + 1, A, B);
+            asked++;
+        }
+        for (int step = 0; step < 400 && crti_pull_table_count(s->table); step++) {
+            if (!crti_pull_table_action(s->table, &s->action)) {
+                crti_pull_table_tick(s->table, s->now);
+                s->now += 50 * CRTI_MS;
+                continue;
+            }
+            random = random * 1103515245 + 12345;
+            answered += s->action.verb == CRTI_PULL_ANSWER;
+            if (s->action.verb == CRTI_PULL_MAKE_ROOM && random >> 24 & 1)
+                crti_pull_table_room(s->table, s->action.object);
+            else if (s->action.verb == CRTI_PULL_MAKE_ROOM)
+                crti_pull_table_no_room(s->table, s->action.object, CRT_ERR_STORE_FULL,
+                                        "full", s->now);
+            else if (s->action.verb == CRTI_PULL_ASK && random >> 24 & 3)
+                crti_pull_table_part(s->table, s->action.object, s->action.node,
+                                     s->action.offset);
+            else if (s->action.verb == CRTI_PULL_ASK)
+                crti_pull_table_refused(s->table, s->action.object, s->action.node, "no");
+        }
+        while (crti_pull_table_action(s->table, &s->action))
+            answered += s->action.verb == CRTI_PULL_ANSWER;
+        assert_int_equal(crti_pull_table_count(s->table), 0);
+        assert_int_equal(crti_pull_table_bytes(s->table), 0);
+        assert_int_equal(answered, asked);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_object_comes_in_parts_and_is_sealed_and_answered),
+        TEST(an_empty_object_needs_no_part),
+        TEST(one_pull_serves_everybody_who_asks),
+        TEST(the_next_source_takes_over_where_the_first_stopped),
+        TEST(with_no_source_left_the_object_is_lost_and_the_last_reason_told),
+        TEST(a_source_named_again_is_tried_again),
+        TEST(an_object_that_nobody_has_is_lost_at_once),
+        TEST(parts_under_way_are_bounded_for_an_object_and_for_all),
+        TEST(a_full_store_is_asked_again_until_the_time_is_up),
+        TEST(other_failures_of_the_store_end_the_pull_at_once),
+        TEST(a_dead_owners_pulls_fail_and_others_go_on),
+        TEST(a_pull_that_only_a_dead_process_wanted_is_given_up),
+        TEST(whatever_happens_every_requester_gets_one_answer_and_bytes_add_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
