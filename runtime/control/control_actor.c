@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Actors: made, placed, watched, killed, and started again. See control.h. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/control/control_int.h"
+
+#define PLACES_MAX 256
+
+/* ---------------------------------------------------------------- counting */
+
+/* How many living actors end with this process. */
+static void count_owner(crti_control_t *c, const crti_actor_t *actor, int change)
+{
+    intptr_t count = (intptr_t)crti_map_get(&c->owners, &actor->owner) + change;
+
+    if (actor->detached)
+        return;
+    if (count > 0)
+        crti_map_put(&c->owners, &actor->owner, (void *)count);
+    else
+        crti_map_remove(&c->owners, &actor->owner);
+}
+
+/* Detached actors keep the program of their job. */
+static void count_job(crti_control_t *c, const crti_actor_t *actor, int change)
+{
+    crti_job_t *job = actor->detached ? crti_job_table_get(&c->jobs, actor->job) : NULL;
+
+    if (job == NULL)
+        return;
+    job->actors += (size_t)change;
+    crti_job_release(job);
+}
+
+static void count_idle(crti_control_t *c, const crti_actor_t *actor, int change)
+{
+    crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
+
+    if (node && actor->resources.count == 0)
+        node->idle_actors += (unsigned)change;
+}
+
+void crti_control_actor_loaded(crti_control_t *c, crti_actor_t *actor)
+{
+    if (actor->state == CRTI_ACTOR_DEAD)
+        return;
+    count_owner(c, actor, 1);
+    count_job(c, actor, 1);
+    if (crti_actor_is_placed(actor))
+        count_idle(c, actor, 1);
+}
+
+/* ---------------------------------------------------------------- changes */
+
+static void put_actor(crti_control_t *c, const crti_actor_t *actor)
+{
+    crti_msg_row_actor_t row = crti_actor_row(actor);
+
+    crti_control_put(c, CRTI_STORE_ACTOR_STATES, actor->id, CRTI_MSG_ROW_ACTOR, &row);
+}
+
+static bool is_placed(unsigned state)
+{
+    return state == CRTI_ACTOR_STARTING || state == CRTI_ACTOR_ALIVE;
+}
+
+void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, bool stored)
+{
+    crti_control_t *c = user;
+    crti_msg_actor_state_t notice = crti_actor_notice(actor);
+
+    if (stored && before == CRTI_ACTOR_STARTING) {
+        crti_control_unask(c, actor->start_request);
+        actor->start_request = 0;
+    }
+    if (stored && is_placed(before) != crti_actor_is_placed(actor))
+        count_idle(c, actor, is_placed(before) ? -1 : 1);
+    if (stored && actor->state == CRTI_ACTOR_DEAD) {
+        count_owner(c, actor, -1);
+        count_job(c, actor, -1);
+    }
+    if (stored && !actor->unsaved)
+        put_actor(c, actor);
+    for (size_t i = 0; i < actor->watcher_count; i++)
+        crti_control_answer(c, actor->watchers[i], CRTI_MSG_ACTOR_STATE, 0, &notice,
+                            false);
+}
+
+/* ---------------------------------------------------------------- placing */
+
+static size_t list_places(crti_control_t *c, crti_place_t places[PLACES_MAX])
+{
+    size_t count = 0;
+
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        const crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (node->state != CRTI_NODE_ALIVE || count == PLACES_MAX)
+            continue;
+        places[count++] = (crti_place_t){.node = node->id,
+                                         .total = &node->resources,
+                                         .available = &node->available,
+                                         .idle_actors = node->idle_actors};
+    }
+    return count;
+}
+
+static void send_start(crti_control_t *c, crti_actor_t *actor,
+                       const crti_node_entry_t *node)
+{
+    crti_request_t *request = crti_control_ask(c, node, CRTI_MSG_ACTOR_START, actor->id);
+    crti_msg_actor_start_t body = {
+        .actor = actor->id,
+        .actor_incarnation = actor->incarnation,
+        .job = actor->job,
+        .class_name = crti_str(actor->class_name),
+        .name = crti_str(actor->name),
+        .resources = actor->resources,
+        .creation = crti_span(actor->creation.data, actor->creation.size),
+    };
+
+    if (request == NULL)
+        return;
+    crti_control_unask(c, actor->start_request);
+    request->incarnation = actor->incarnation;
+    actor->start_request = request->number;
+    crti_control_send(c, node->link, CRTI_MSG_ACTOR_START, request->number, &body);
+}
+
+/* The row that says where the actor will run is durable: the node may begin. */
+static void after_placed(crti_control_t *c, const crti_outgoing_t *out)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, out->id);
+    const crti_node_entry_t *node;
+
+    if (actor == NULL || actor->state != CRTI_ACTOR_STARTING ||
+        actor->incarnation != out->number || actor->start_written)
+        return;
+    if (out->status != CRT_OK) {
+        crti_actor_refused(&c->actors, actor, out->text ? out->text : "", c->now_ns);
+        return;
+    }
+    actor->start_written = true;
+    node = crti_node_table_get(&c->nodes, actor->node);
+    if (node && node->link) /* else: sent when the node is back */
+        send_start(c, actor, node);
+}
+
+void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node)
+{
+    CRTI_LIST_FOREACH (item, &c->actors.placed) {
+        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+
+        if (actor->state == CRTI_ACTOR_STARTING && actor->start_written &&
+            crti_id_equal(actor->node, node->id))
+            send_start(c, actor, node);
+    }
+}
+
+/* True when it found a place. */
+static bool place(crti_control_t *c, crti_actor_t *actor, const crti_place_t *places,
+                  size_t count)
+{
+    int best = crti_placement_pick(places, count, &actor->resources, actor->owner_node);
+    crti_node_entry_t *node;
+    char text[256];
+
+    if (best < 0) {
+        crti_actor_waits(
+            &c->actors, actor,
+            crti_placement_reason(places, count, &actor->resources, text, sizeof(text)));
+        return false;
+    }
+    node = crti_node_table_get(&c->nodes, places[best].node);
+    crti_resources_take(&node->available, &actor->resources);
+    crti_control_view_changed(c, node);
+    crti_actor_placed(&c->actors, actor, node->id);
+    crti_control_after(c, after_placed, actor->id, actor->incarnation);
+    return true;
+}
+
+static bool may_place(const crti_control_t *c, const crti_actor_t *actor)
+{
+    return !actor->unsaved && actor->retry_ns <= c->now_ns;
+}
+
+static void place_pass(crti_control_t *c)
+{
+    const crti_resources_t *refused =
+        NULL; /* that shape found no room: others like it neither */
+    crti_place_t places[PLACES_MAX];
+    size_t count = list_places(c, places);
+
+    CRTI_LIST_FOREACH_SAFE (item, &c->actors.waiting) {
+        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+
+        if (!may_place(c, actor))
+            continue;
+        if (refused && actor->text[0] && crti_resources_fit(&actor->resources, refused))
+            continue;
+        if (place(c, actor, places, count))
+            count = list_places(c, places);
+        else
+            refused = &actor->resources;
+    }
+}
+
+void crti_control_place_all(crti_control_t *c)
+{
+    c->place_again = true;
+    if (c->placing || !c->serving)
+        return;
+    c->placing = true;
+    while (c->place_again) {
+        c->place_again = false;
+        place_pass(c);
+    }
+    c->placing = false;
+}
+
+/* ---------------------------------------------------------------- requests */
+
+static void after_created(crti_control_t *c, const crti_outgoing_t *out)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, out->id);
+
+    if (actor == NULL || !actor->unsaved)
+        return;
+    if (out->status != CRT_OK) {
+        if (actor->state != CRTI_ACTOR_DEAD) {
+            count_owner(c, actor, -1);
+            count_job(c, actor, -1);
+        }
+        crti_control_delete_actor(c, out->id); /* one of its rows may have arrived */
+        crti_actor_table_undo(&c->actors, actor);
+        return;
+    }
+    actor->unsaved = false;
+    if (actor->state == CRTI_ACTOR_DEAD) /* its job ended meanwhile */
+        put_actor(c, actor);
+    else
+        crti_control_place_all(c);
+}
+
+/* A creation that was asked for twice: the rows of the first time are durable, or it is gone. */
+static void after_known(crti_control_t *c, const crti_outgoing_t *out)
+{
+    if (crti_actor_table_get(&c->actors, out->id)) {
+        crti_control_answer(c, out->link, CRTI_MSG_DONE, out->request, NULL, false);
+        return;
+    }
+    crt_raise(CRT_ERR_IO, "the control store could not write the actor's creation");
+    crti_control_refuse(c, out->link, out->request, CRT_ERR_IO);
+}
+
+static crt_status_t check_creation(const crti_control_t *c,
+                                   const crti_msg_actor_create_t *m)
+{
+    const crti_job_t *job = crti_job_table_get(&c->jobs, m->job);
+    char hex[CRTI_ID_HEX];
+
+    if (m->creation.size > CRTI_CREATION_MAX)
+        return crt_raise(CRT_ERR_TOO_LARGE,
+                         "creation arguments of %zu bytes, at most %u fit",
+                         m->creation.size, CRTI_CREATION_MAX);
+    if (crti_id_is_zero(m->actor))
+        return crt_raise(CRT_ERR_PROTOCOL, "the actor has no id");
+    if (m->detached && m->name.size == 0)
+        return crt_raise(CRT_ERR_INVALID, "a detached actor needs a name");
+    if (job == NULL || (crti_job_is_ended(job) && !job->actors))
+        return crt_raise(CRT_ERR_CLOSED, "job %s has ended", crti_id_hex(m->job, hex));
+    if (crti_map_get(&c->death_map, &m->owner) && !m->detached)
+        return crt_raise(CRT_ERR_OWNER_DIED, "the process that asked for the actor died");
+    return CRT_OK;
+}
+
+void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t request,
+                               const crti_msg_actor_create_t *m)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    crt_status_t status;
+
+    if (actor) { /* asked again, after a head or a link died */
+        crti_control_after_for(c, after_known, m->actor, link, request);
+        return;
+    }
+    status = check_creation(c, m);
+    if (status == CRT_OK)
+        status = crti_actor_table_create(&c->actors, m, &actor);
+    if (status != CRT_OK) {
+        crti_control_refuse(c, link, request, status);
+        return;
+    }
+    count_owner(c, actor, 1);
+    count_job(c, actor, 1);
+    crti_control_put(c, CRTI_STORE_ACTORS, actor->id, CRTI_MSG_ACTOR_CREATE, m);
+    put_actor(c, actor);
+    crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+    crti_control_after(c, after_created, actor->id, 0);
+    crti_control_watch_early(c, actor);
+}
+
+/* ---------------------------------------------------------------- ending */
+
+/* Tells the node to end that incarnation. */
+static void stop_process(crti_control_t *c, crti_id_t node_id, crti_id_t id,
+                         uint64_t incarnation, const char *text)
+{
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, node_id);
+    crti_msg_actor_stop_t body = {
+        .actor = id, .actor_incarnation = incarnation, .text = crti_str(text)};
+    crti_request_t *request;
+
+    if (node == NULL || node->link == 0)
+        return; /* told when it registers again */
+    request = crti_control_ask(c, node, CRTI_MSG_ACTOR_STOP, id);
+    if (request == NULL)
+        return;
+    request->incarnation = incarnation;
+    crti_control_send(c, node->link, CRTI_MSG_ACTOR_STOP, request->number, &body);
+}
+
+void crti_control_actor_end(crti_control_t *c, crti_actor_t *actor, crt_status_t status,
+                            const char *text)
+{
+    bool was_placed = crti_actor_is_placed(actor);
+
+    crti_actor_end(&c->actors, actor, status, text, c->now_ns, crti_control_wall(c));
+    if (was_placed)
+        stop_process(c, actor->node, actor->id, actor->incarnation, text);
+}
+
+void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
+                             const crti_msg_actor_kill_t *m)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    char text[512];
+
+    crti_text(m->text, text, sizeof(text));
+    if (actor && actor->state == CRTI_ACTOR_DEAD)
+        crti_control_put_if_dirty(c, CRTI_STORE_ACTOR_STATES, actor->id);
+    else if (actor && m->no_restart)
+        crti_control_actor_end(c, actor, CRT_ERR_ACTOR_DIED,
+                               *text ? text : "it was killed");
+    else if (actor && crti_actor_is_placed(actor))
+        stop_process(c, actor->node, actor->id, actor->incarnation, text);
+    if (request)
+        crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+    crti_control_place_all(c);
+}
+
+void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
+                             uint64_t request, const crti_msg_actor_died_t *m)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    char text[2048];
+
+    if (actor && actor->incarnation == m->actor_incarnation &&
+        crti_id_equal(actor->node, link->node->id))
+        crti_actor_died(&c->actors, actor,
+                        m->status ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED,
+                        crti_text(m->text, text, sizeof(text)), m->created, c->now_ns,
+                        crti_control_wall(c));
+    if (request)
+        crti_control_answer(c, link->number, CRTI_MSG_DONE, request, NULL, true);
+    crti_control_place_all(c);
+}
+
+/* Ends every living actor for which `is_meant` holds; detached ones live on. */
+static void end_where(crti_control_t *c,
+                      bool (*is_meant)(const crti_actor_t *, const void *),
+                      const void *subject, crt_status_t status, const char *text)
+{
+    crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
+
+    for (size_t i = 0; i < 2; i++)
+        CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
+            crti_actor_t *actor = CRTI_ACTOR_OF(item);
+
+            if (!actor->detached && is_meant(actor, subject))
+                crti_control_actor_end(c, actor, status, text);
+        }
+}
+
+static bool is_of_job(const crti_actor_t *actor, const void *job)
+{
+    return crti_id_equal(actor->job, *(const crti_id_t *)job);
+}
+
+static bool is_of_owner(const crti_actor_t *actor, const void *owner)
+{
+    return crti_id_equal(actor->owner, *(const crti_id_t *)owner);
+}
+
+static bool is_of_owner_node(const crti_actor_t *actor, const void *node)
+{
+    return crti_id_equal(actor->owner_node, *(const crti_id_t *)node);
+}
+
+void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *text)
+{
+    char whole[600];
+
+    snprintf(whole, sizeof(whole), "its job ended%s%s", *text ? ": " : "", text);
+    end_where(c, is_of_job, &job, CRT_ERR_ACTOR_DIED, whole);
+}
+
+void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process, const char *text)
+{
+    char whole[600];
+
+    if (crti_map_get(&c->owners, &process) == NULL)
+        return;
+    snprintf(whole, sizeof(whole), "the process that made it died: %s", text);
+    end_where(c, is_of_owner, &process, CRT_ERR_ACTOR_DIED, whole);
+}
+
+void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *node,
+                                 const char *text)
+{
+    char whole[600];
+
+    snprintf(whole, sizeof(whole), "the process that made it died: %s", text);
+    end_where(c, is_of_owner_node, &node->id, CRT_ERR_ACTOR_DIED, whole);
+    CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
+        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+
+        if (crti_id_equal(actor->node, node->id))
+            crti_actor_died(&c->actors, actor, CRT_ERR_NODE_LOST, text, true, c->now_ns,
+                            crti_control_wall(c));
+    }
+}
+
+/* ---------------------------------------------------------------- what nodes say */
+
+void crti_control_actor_started(crti_control_t *c, const crti_node_entry_t *node,
+                                const crti_msg_actor_started_t *m)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+
+    if (actor == NULL || !crti_id_equal(actor->node, node->id) ||
+        !crti_actor_started(&c->actors, actor, m->actor_incarnation, m->process,
+                            m->incarnation, m->ipc, m->tcp))
+        stop_process(c, node->id, m->actor, m->actor_incarnation,
+                     "the head does not expect it any more");
+    else
+        actor->pid = m->pid;
+}
+
+void crti_control_actor_answer(crti_control_t *c, const crti_request_t *request,
+                               const crti_message_t *answer)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, request->subject);
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, request->node);
+    char text[2048];
+
+    if (answer->kind == CRTI_MSG_ACTOR_STARTED && node) {
+        crti_control_actor_started(c, node, &answer->actor_started);
+        return;
+    }
+    if (actor == NULL || actor->state != CRTI_ACTOR_STARTING ||
+        actor->incarnation != request->incarnation || answer->kind != CRTI_MSG_ERROR)
+        return;
+    crti_text(answer->error.text, text, sizeof(text));
+    switch (answer->error.status) {
+    case CRT_ERR_UNSCHEDULABLE:
+    case CRT_ERR_BACKPRESSURE:
+        crti_actor_refused(&c->actors, actor, text, c->now_ns);
+        break;
+    case CRT_ERR_WORKER_DIED:
+        crti_actor_died(&c->actors, actor, CRT_ERR_ACTOR_DIED, text, true, c->now_ns,
+                        crti_control_wall(c));
+        break;
+    default: /* the program is missing, or does not run there: trying again won't help */
+        crti_actor_died(&c->actors, actor, CRT_ERR_ACTOR_DIED, text, false, c->now_ns,
+                        crti_control_wall(c));
+    }
+    crti_control_place_all(c);
+}
+
+bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node,
+                                const crti_msg_actor_running_t *m)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+
+    if (!actor || !crti_id_equal(actor->node, node->id) ||
+        !crti_actor_started(&c->actors, actor, m->actor_incarnation, m->process,
+                            m->incarnation, m->ipc, m->tcp))
+        return false;
+    actor->pid = m->pid;
+    return true;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests of the head to nodes, and of others that it passes on. See control.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/control/control_int.h"
+
+#define PATIENCE_NS                                                                      \
+    (5 * CRTI_S) /* for the answer of a node to what somebody else waits for */
+
+static void free_gather(crti_gather_t *gather)
+{
+    crti_buffer_fini(&gather->rows);
+    free(gather->filter);
+    free(gather);
+}
+
+/* Nobody finds it any more. */
+static void take_out(crti_control_t *c, crti_request_t *request)
+{
+    crti_list_remove(&request->in_requests);
+    crti_map_remove(&c->request_map, &request->number);
+}
+
+static void free_request(crti_request_t *request)
+{
+    free(request->name);
+    free(request);
+}
+
+static void forget(crti_control_t *c, crti_request_t *request)
+{
+    take_out(c, request);
+    free_request(request);
+}
+
+void crti_control_unask(crti_control_t *c, uint64_t number)
+{
+    crti_request_t *request = crti_map_get(&c->request_map, &number);
+
+    if (request)
+        forget(c, request);
+}
+
+crti_request_t *crti_control_ask(crti_control_t *c, const crti_node_entry_t *node,
+                                 crti_message_kind_t kind, crti_id_t subject)
+{
+    crti_request_t *request = calloc(1, sizeof(*request));
+
+    if (request == NULL)
+        return NULL;
+    request->number = ++c->last_request;
+    if (crti_map_put(&c->request_map, &request->number, request) != CRT_OK) {
+        free(request);
+        return NULL;
+    }
+    request->kind = kind;
+    request->link = node->link;
+    request->node = node->id;
+    request->subject = subject;
+    request->deadline_ns = UINT64_MAX; /* ends with the link */
+    crti_list_append(&c->requests, &request->in_requests);
+    return request;
+}
+
+/* ---------------------------------------------------------------- logs */
+
+static void send_log_read(crti_control_t *c, const crti_node_entry_t *node,
+                          const crti_request_t *like)
+{
+    crti_request_t *request =
+        crti_control_ask(c, node, CRTI_MSG_LOG_READ, (crti_id_t){0, 0});
+    crti_msg_log_read_t body = {.name = crti_str(like->name),
+                                .offset = like->offset,
+                                .limit = like->limit,
+                                .wait_ms = like->wait_ms};
+
+    if (request == NULL)
+        return;
+    request->from_link = like->from_link;
+    request->from_request = like->from_request;
+    request->name = strdup(like->name);
+    request->offset = like->offset;
+    request->limit = like->limit;
+    request->wait_ms = like->wait_ms;
+    request->subject = like->subject;
+    request->deadline_ns = c->now_ns + PATIENCE_NS + like->wait_ms * CRTI_MS;
+    crti_control_send(c, node->link, CRTI_MSG_LOG_READ, request->number, &body);
+}
+
+/* The living node behind `after` (zero: the first) in the order of the table. */
+static crti_node_entry_t *next_node(const crti_control_t *c, crti_id_t after)
+{
+    bool passed = crti_id_is_zero(after);
+
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (passed && node->state == CRTI_NODE_ALIVE)
+            return node;
+        passed = passed || crti_id_equal(node->id, after);
+    }
+    return NULL;
+}
+
+/* Which node has that log; false: it can't be told from the name. */
+static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node_out,
+                      char hex[CRTI_ID_HEX])
+{
+    const crti_node_entry_t *host = crti_control_head_host(c);
+    const crti_actor_t *actor;
+    const crti_job_t *job;
+    crti_id_t id;
+
+    if (strncmp(name, "job:", 4) == 0) {
+        job = crti_job_table_find(&c->jobs, crti_str(name + 4));
+        *node_out = job && !crti_id_is_zero(job->node) ? job->node
+                    : host                             ? host->id
+                                                       : (crti_id_t){0, 0};
+        return true;
+    }
+    actor = crti_id_parse(name, &id) ? crti_actor_table_get(&c->actors, id)
+                                     : crti_actor_table_find(&c->actors, crti_str(name));
+    if (actor == NULL)
+        return false;
+    *node_out = actor->node;
+    crti_id_hex(actor->id, hex);
+    return true;
+}
+
+void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
+                           const crti_msg_log_read_t *m)
+{
+    CRTI_AUTO(free) char *name = crti_str_dup(m->name);
+    char hex[CRTI_ID_HEX] = "";
+    crti_node_entry_t *node = NULL;
+    crti_id_t id = {0, 0};
+    crti_request_t like = {.from_link = link,
+                           .from_request = request,
+                           .offset = m->offset,
+                           .limit = m->limit,
+                           .wait_ms = m->wait_ms};
+
+    if (name == NULL)
+        return;
+    if (log_owner(c, name, &id, hex)) {
+        node = crti_node_table_get(&c->nodes, id);
+    } else {
+        node = next_node(c, id); /* a worker: whichever node knows it */
+        like.subject = (crti_id_t){0, 1};
+    }
+    if (node == NULL || node->link == 0) {
+        crt_raise(CRT_ERR_NOT_FOUND,
+                  "%s: the node that has this log is not in the cluster", name);
+        crti_control_refuse(c, link, request, CRT_ERR_NOT_FOUND);
+        return;
+    }
+    like.name = *hex ? hex : name;
+    send_log_read(c, node, &like);
+}
+
+/* ---------------------------------------------------------------- questions to all nodes */
+
+static void finish_gather(crti_control_t *c, crti_gather_t *gather)
+{
+    CRTI_AUTO(free)
+    char *json = crti_state_join(crti_span(gather->rows.data, gather->rows.size),
+                                 gather->filter ? gather->filter : "");
+    crti_msg_state_answer_t answer = {.json = crti_str(json ? json : "[]")};
+
+    crti_control_answer(c, gather->from_link, CRTI_MSG_STATE_ANSWER, gather->from_request,
+                        &answer, false);
+    free_gather(gather);
+}
+
+static void gather_one(crti_control_t *c, crti_gather_t *gather, crti_span_t json)
+{
+    if (json.size)
+        crti_list_pack(&gather->rows, json.data, json.size);
+    if (--gather->open == 0)
+        finish_gather(c, gather);
+}
+
+static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
+                    const crti_msg_state_query_t *m)
+{
+    crti_gather_t *gather = calloc(1, sizeof(*gather));
+
+    if (gather == NULL)
+        return;
+    gather->from_link = link;
+    gather->from_request = request;
+    gather->filter = crti_str_dup(m->filter);
+    gather->open = 1; /* this loop's own, so that it does not end inside */
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        const crti_node_entry_t *node = CRTI_NODE_OF(item);
+        crti_request_t *question;
+
+        if (node->state != CRTI_NODE_ALIVE || node->link == link)
+            continue;
+        question = crti_control_ask(c, node, CRTI_MSG_STATE_QUERY, (crti_id_t){0, 0});
+        if (question == NULL)
+            continue;
+        question->gather = gather;
+        question->deadline_ns = c->now_ns + 2 * CRTI_S;
+        gather->open++;
+        crti_control_send(c, node->link, CRTI_MSG_STATE_QUERY, question->number, m);
+    }
+    gather_one(c, gather, crti_span(NULL, 0));
+}
+
+void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
+                        const crti_msg_state_query_t *m)
+{
+    CRTI_AUTO(free) char *json = NULL;
+    crti_msg_state_answer_t answer;
+
+    if (crti_str_equal(m->what, "workers")) {
+        ask_all(c, link, request, m);
+        return;
+    }
+    json = crti_state_json(c, m->what, m->filter);
+    if (json == NULL) {
+        crti_control_refuse(c, link, request, CRT_ERR_INVALID);
+        return;
+    }
+    answer = (crti_msg_state_answer_t){.json = crti_str(json)};
+    crti_control_send(c, link, CRTI_MSG_STATE_ANSWER, request, &answer);
+}
+
+/* ---------------------------------------------------------------- answers */
+
+/* The request comes to nothing: no node answers it any more. */
+static void fail(crti_control_t *c, crti_request_t *request, crt_status_t status,
+                 const char *text)
+{
+    take_out(c, request);
+    if (request->gather)
+        gather_one(c, request->gather, crti_span(NULL, 0));
+    if (request->from_link) {
+        crt_raise(status, "%s", text);
+        crti_control_refuse(c, request->from_link, request->from_request, status);
+    }
+    free_request(request);
+}
+
+static void forwarded(crti_control_t *c, crti_request_t *request, const crti_message_t *m)
+{
+    crti_node_entry_t *next;
+
+    if (m->kind == CRTI_MSG_ERROR && m->error.status == CRT_ERR_NOT_FOUND &&
+        request->kind == CRTI_MSG_LOG_READ && request->subject.low) {
+        next = next_node(c, request->node);
+        if (next) {
+            send_log_read(c, next, request);
+            return;
+        }
+    }
+    crti_control_answer(c, request->from_link, m->kind, request->from_request, &m->error,
+                        false);
+}
+
+bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
+                           const crti_message_t *m)
+{
+    crti_request_t *request = crti_map_get(&c->request_map, &m->request);
+
+    if (request == NULL || request->link != link->number) {
+        if (m->kind == CRTI_MSG_ACTOR_STARTED) /* too late: is it still wanted? */
+            crti_control_actor_started(c, link->node, &m->actor_started);
+        return m->kind == CRTI_MSG_DONE || m->kind == CRTI_MSG_ERROR ||
+               m->kind == CRTI_MSG_LOG_DATA || m->kind == CRTI_MSG_STATE_ANSWER ||
+               m->kind == CRTI_MSG_ACTOR_STARTED;
+    }
+    take_out(c, request);
+    switch (request->kind) {
+    case CRTI_MSG_ACTOR_START: crti_control_actor_answer(c, request, m); break;
+    case CRTI_MSG_JOB_START: crti_control_job_answer(c, request, m); break;
+    case CRTI_MSG_STATE_QUERY:
+        gather_one(c, request->gather,
+                   m->kind == CRTI_MSG_STATE_ANSWER ? m->state_answer.json
+                                                    : crti_span(NULL, 0));
+        break;
+    default:
+        if (request->from_link)
+            forwarded(c, request, m);
+    }
+    free_request(request);
+    return true;
+}
+
+void crti_control_requests_lost(crti_control_t *c, uint64_t link, const char *text)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->requests) {
+        crti_request_t *request = CRTI_CONTAINER(item, crti_request_t, in_requests);
+
+        if (request->link == link)
+            fail(c, request, CRT_ERR_UNREACHABLE, text);
+    }
+}
+
+/* The one who asked is gone. */
+void crti_control_requests_of(crti_control_t *c, uint64_t from_link)
+{
+    CRTI_LIST_FOREACH (item, &c->requests) {
+        crti_request_t *request = CRTI_CONTAINER(item, crti_request_t, in_requests);
+
+        if (request->from_link == from_link)
+            request->from_link = 0;
+    }
+}
+
+void crti_control_requests_overdue(crti_control_t *c)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->requests) {
+        crti_request_t *request = CRTI_CONTAINER(item, crti_request_t, in_requests);
+
+        if (request->deadline_ns <= c->now_ns)
+            fail(c, request, CRT_ERR_TIMED_OUT, "the node does not answer");
+    }
+}
+
+uint64_t crti_control_requests_deadline(const crti_control_t *c)
+{
+    uint64_t earliest = UINT64_MAX;
+
+    CRTI_LIST_FOREACH (item, &c->requests) {
+        const crti_request_t *request = CRTI_CONTAINER(item, crti_request_t, in_requests);
+
+        if (request->deadline_ns < earliest)
+            earliest = request->deadline_ns;
+    }
+    return earliest;
+}
+
+void crti_control_requests_free(crti_control_t *c)
+{
+    while (!crti_list_is_empty(&c->requests)) {
+        crti_request_t *request =
+            CRTI_CONTAINER(c->requests.next, crti_request_t, in_requests);
+
+        if (request->gather && --request->gather->open == 0)
+            free_gather(request->gather);
+        forget(c, request);
+    }
+}

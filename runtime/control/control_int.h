@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of control share. */
+#ifndef CRTI_CONTROL_CONTROL_INT_H
+#define CRTI_CONTROL_CONTROL_INT_H
+
+#include "runtime/base/clock.h"
+#include "runtime/control/actor_table.h"
+#include "runtime/control/control.h"
+#include "runtime/control/job_table.h"
+#include "runtime/control/node_table.h"
+#include "runtime/control/placement.h"
+
+#define CRTI_VIEW_NS        (50 * CRTI_MS) /* changes of resources are gathered this long */
+#define CRTI_DIRTY_RETRY_NS CRTI_S /* rows that could not be stored are tried again */
+#define CRTI_LOG_QUEUE      ((size_t)8 << 20)
+#define CRTI_DEATHS_MAX     4096 /* processes whose death is remembered */
+
+/* A connection. */
+typedef struct crti_control_link {
+    uint64_t number;
+    bool is_admin;
+    crti_node_entry_t *node; /* NULL: not registered */
+    crti_list_t in_links;
+} crti_control_link_t;
+
+/* What waits for rows to be durable: a message, or work to go on with. */
+typedef struct crti_outgoing crti_outgoing_t;
+typedef void crti_after_t(crti_control_t *c, const crti_outgoing_t *out);
+struct crti_outgoing {
+    crti_list_t in_outbox;
+    uint64_t first, last; /* tickets; first > last: of no row, but in order */
+    uint64_t link;
+    uint64_t
+        request; /* of an answer that turns into ERROR; 0: sent as it is; of `after`: as given */
+    crti_buffer_t message;
+    crti_after_t *after; /* or this */
+    crti_id_t id;
+    uint64_t number;
+    crt_status_t status; /* the first of its rows that failed */
+    char *text;
+};
+
+/* An operation on its way to the store. */
+typedef struct crti_inflight {
+    crti_list_t in_flight;
+    uint64_t ticket;
+    crti_store_verb_t verb;
+    crti_store_table_t table;
+    crti_id_t id;           /* of a row */
+    uint64_t link, request; /* of a user's value */
+} crti_inflight_t;
+
+/* A request of the head to a node. */
+typedef struct crti_request {
+    crti_list_t in_requests;
+    uint64_t number;
+    crti_message_kind_t kind;
+    uint64_t link; /* of the node */
+    crti_id_t node;
+    crti_id_t subject;                /* actor or job */
+    uint64_t incarnation;             /* of the actor */
+    uint64_t from_link, from_request; /* whom to answer; 0: nobody */
+    uint64_t deadline_ns;
+    char *name; /* LOG_READ: tried on one node after the other */
+    uint64_t offset, limit, wait_ms;
+    struct crti_gather *gather;
+} crti_request_t;
+
+/* A question to all nodes. */
+typedef struct crti_gather {
+    unsigned open; /* requests without an answer */
+    uint64_t from_link, from_request;
+    crti_buffer_t rows; /* JSON text of each answer, one list entry each */
+    char *filter;
+} crti_gather_t;
+
+typedef struct crti_death {
+    crti_id_t process;
+    uint64_t incarnation;
+    crti_id_t node;
+    crt_status_t status;
+    char *text;
+    crti_list_t in_deaths;
+} crti_death_t;
+
+/* A row that could not be stored. */
+typedef struct crti_dirty {
+    crti_list_t in_dirty;
+    crti_store_table_t table;
+    crti_id_t id;
+    bool waiting; /* tried again, no answer yet */
+} crti_dirty_t;
+
+struct crti_control {
+    crti_control_config_t config;
+    char *address;
+    crti_id_t cluster;
+    uint64_t head_incarnation;
+    int64_t start_ms;
+    bool serving, joining; /* joining: nodes of before the restart are still expected */
+    uint64_t random;
+    uint64_t now_ns; /* of the event that is handled */
+
+    crti_node_table_t nodes;
+    crti_actor_table_t actors;
+    crti_job_table_t jobs;
+    crti_map_t owners; /* process -> number of living actors that end with it */
+
+    crti_map_t links; /* number -> crti_control_link_t */
+    crti_list_t link_list;
+
+    uint64_t ticket, acked,
+        event_first; /* last given, last acknowledged, first of this event */
+    crti_list_t outbox, in_flight, dirty;
+    size_t outbox_count, dirty_count;
+    uint64_t dirty_retry_ns;
+
+    uint64_t last_request;
+    crti_map_t request_map; /* number -> crti_request_t */
+    crti_list_t requests;
+
+    crti_map_t death_map; /* process -> crti_death_t */
+    crti_list_t deaths;
+
+    crti_list_t early; /* watchers of actors that nobody knows yet */
+
+    uint64_t view_ns; /* when changed views go out; UINT64_MAX: none */
+    bool placing;     /* try_place_all runs: what it causes does not start it again */
+    bool place_again;
+    uint64_t rows_unreadable, messages_refused;
+};
+
+static inline int64_t crti_control_wall(const crti_control_t *c)
+{
+    return (int64_t)(c->now_ns / CRTI_MS) + c->config.wall_offset_ms;
+}
+
+/* ---------------------------------------------------------------- control.c */
+
+/* At once. */
+void crti_control_send(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
+                       uint64_t request, const void *body);
+/* To every registered node but `except` (0: all). */
+void crti_control_broadcast(crti_control_t *c, crti_message_kind_t kind, const void *body,
+                            uint64_t except);
+/* In order behind what waits for the store; `is_change`: as ERROR if this event's rows fail. */
+void crti_control_answer(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
+                         uint64_t request, const void *body, bool is_change);
+/* ERROR with the raised detail, in order. */
+void crti_control_refuse(crti_control_t *c, uint64_t link, uint64_t request,
+                         crt_status_t status);
+/* Goes on when the rows of this event are durable, or not. What `link` and `request` mean is the
+ * caller's. */
+void crti_control_after(crti_control_t *c, crti_after_t *after, crti_id_t id,
+                        uint64_t number);
+void crti_control_after_for(crti_control_t *c, crti_after_t *after, crti_id_t id,
+                            uint64_t link, uint64_t request);
+
+/* Rows. */
+void crti_control_put(crti_control_t *c, crti_store_table_t table, crti_id_t id,
+                      crti_message_kind_t kind, const void *row);
+void crti_control_delete(crti_control_t *c, crti_store_table_t table, crti_id_t id);
+/* Somebody says again what could not be stored the first time: his answer waits for it. */
+void crti_control_put_if_dirty(crti_control_t *c, crti_store_table_t table, crti_id_t id);
+/* Both rows. */
+void crti_control_delete_actor(crti_control_t *c, crti_id_t id);
+void crti_control_delete_job(crti_control_t *c, crti_id_t id);
+void crti_control_put_meta(crti_control_t *c);
+/* A user's value. */
+void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_span_t key,
+                              crti_span_t value, uint64_t link, uint64_t request);
+
+crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number);
+
+/* ---------------------------------------------------------------- control_node.c */
+
+void crti_control_register(crti_control_t *c, crti_control_link_t *link,
+                           const crti_msg_node_register_t *m, uint64_t request);
+void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
+                            const crti_msg_heartbeat_t *m);
+void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node);
+void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const char *text);
+void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,
+                            const crti_msg_peer_died_t *m);
+void crti_control_watch_peer(crti_control_t *c, crti_control_link_t *link,
+                             const crti_msg_watch_t *m);
+void crti_control_send_views(crti_control_t *c);
+void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node);
+void crti_control_forget_deaths(crti_control_t *c);
+
+/* ---------------------------------------------------------------- control_actor.c */
+
+void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, bool stored);
+void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t request,
+                               const crti_msg_actor_create_t *m);
+void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
+                             const crti_msg_actor_kill_t *m);
+void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
+                             uint64_t request, const crti_msg_actor_died_t *m);
+/* A process of an actor is there; it ends unless it is the one that is wanted. */
+void crti_control_actor_started(crti_control_t *c, const crti_node_entry_t *node,
+                                const crti_msg_actor_started_t *m);
+/* The answer to ACTOR_START. */
+void crti_control_actor_answer(crti_control_t *c, const crti_request_t *request,
+                               const crti_message_t *answer);
+void crti_control_place_all(crti_control_t *c);
+/* Sends every ACTOR_START again that a node which is back has not answered. */
+void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node);
+void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *node,
+                                 const char *text);
+void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *text);
+void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process, const char *text);
+/* Dead for good; its process is ended. */
+void crti_control_actor_end(crti_control_t *c, crti_actor_t *actor, crt_status_t status,
+                            const char *text);
+/* What a node says it runs; false: it should not. */
+bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node,
+                                const crti_msg_actor_running_t *m);
+/* Counts an entry that was loaded. */
+void crti_control_actor_loaded(crti_control_t *c, crti_actor_t *actor);
+
+/* ---------------------------------------------------------------- control_watch.c */
+
+void crti_control_actor_watch(crti_control_t *c, uint64_t link, uint64_t request,
+                              crti_id_t id);
+void crti_control_actor_unwatch(crti_control_t *c, uint64_t link, crti_id_t id);
+void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
+                             crti_span_t name);
+/* The actor was made: those who watched before hear of it. */
+void crti_control_watch_early(crti_control_t *c, crti_actor_t *actor);
+void crti_control_early_closed(crti_control_t *c, uint64_t link);
+void crti_control_early_overdue(crti_control_t *c);
+uint64_t crti_control_early_deadline(const crti_control_t *c);
+void crti_control_early_free(crti_control_t *c);
+
+/* ---------------------------------------------------------------- control_job.c */
+
+void crti_control_on_job(void *user, crti_job_t *job);
+void crti_control_job_add(crti_control_t *c, uint64_t link, uint64_t request,
+                          const crti_msg_job_add_t *m);
+void crti_control_job_end(crti_control_t *c, crti_control_link_t *link,
+                          const crti_msg_job_end_t *m);
+void crti_control_job_get(crti_control_t *c, uint64_t link, uint64_t request,
+                          crti_id_t id);
+void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
+                             const crti_msg_job_submit_t *m);
+void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
+                           const crti_msg_job_stop_t *m);
+void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
+                             const crti_msg_job_delete_t *m);
+void crti_control_job_exited(crti_control_t *c, uint64_t link, uint64_t request,
+                             const crti_msg_job_exited_t *m);
+void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
+                             const crti_message_t *answer);
+void crti_control_jobs_of_node(crti_control_t *c, const crti_node_entry_t *node,
+                               const char *text);
+void crti_control_start_jobs(crti_control_t *c);
+/* What a node says it runs; false: it should not. */
+bool crti_control_job_running(crti_control_t *c, const crti_msg_job_add_t *m);
+/* A job whose driver is elsewhere, or not there yet; false: its end was not heard of. */
+bool crti_control_job_goes_on(const crti_control_t *c, crti_id_t id);
+/* Drivers of a node that is back and does not have them any more. */
+void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
+                               crti_span_t reported);
+crti_node_entry_t *crti_control_head_host(const crti_control_t *c);
+
+/* ---------------------------------------------------------------- control_forward.c */
+
+/* A request to a node; NULL when out of memory. The message is sent by the caller with
+ * request->number. */
+crti_request_t *crti_control_ask(crti_control_t *c, const crti_node_entry_t *node,
+                                 crti_message_kind_t kind, crti_id_t subject);
+/* Its answer is of no interest any more. */
+void crti_control_unask(crti_control_t *c, uint64_t number);
+/* An answer came; false: to no request of ours. */
+bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
+                           const crti_message_t *message);
+void crti_control_requests_lost(crti_control_t *c, uint64_t link, const char *text);
+void crti_control_requests_of(crti_control_t *c, uint64_t from_link);
+void crti_control_requests_overdue(crti_control_t *c);
+void crti_control_requests_free(crti_control_t *c);
+uint64_t crti_control_requests_deadline(const crti_control_t *c);
+void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
+                           const crti_msg_log_read_t *m);
+void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
+                        const crti_msg_state_query_t *m);
+
+/* ---------------------------------------------------------------- control_load.c */
+
+/* After a node came or died: perhaps it was the last one that was expected. */
+void crti_control_joined(crti_control_t *c);
+/* The row of an entry as it is now, or its deletion. */
+void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t id);
+
+/* ---------------------------------------------------------------- kv.c */
+
+/* KV_PUT, KV_GET, KV_DELETE, KV_KEYS: checked and handed to the store. */
+void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *message);
+void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
+                          crt_status_t status, const char *text, bool found,
+                          crti_span_t value);
+
+/* ---------------------------------------------------------------- state_json.c */
+
+/* JSON text (docs/design/state.md); NULL with the detail raised. Caller frees it. */
+char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
+/* Joins the lists that nodes answered. */
+char *crti_state_join(crti_span_t answers, const char *filter);
+
+#endif

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs: drivers that come and go, programs that were submitted. See control.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/control/control_int.h"
+
+static void put_job(crti_control_t *c, const crti_job_t *job)
+{
+    crti_msg_row_job_t row = crti_job_row(job);
+
+    crti_control_put(c, CRTI_STORE_JOBS, job->id, CRTI_MSG_ROW_JOB, &row);
+}
+
+static void put_state(crti_control_t *c, const crti_job_t *job)
+{
+    crti_msg_row_job_state_t row = crti_job_state_row(job);
+
+    crti_control_put(c, CRTI_STORE_JOB_STATES, job->id, CRTI_MSG_ROW_JOB_STATE, &row);
+}
+
+void crti_control_on_job(void *user, crti_job_t *job)
+{
+    if (!job->unsaved)
+        put_state(user, job);
+}
+
+crti_node_entry_t *crti_control_head_host(const crti_control_t *c)
+{
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (node->is_head_host && node->state == CRTI_NODE_ALIVE)
+            return node;
+    }
+    return NULL;
+}
+
+static void random_id(crti_control_t *c, crti_id_t *id_out)
+{
+    uint64_t *halves[2] = {&id_out->high, &id_out->low};
+
+    for (int i = 0; i < 2;
+         i++) { /* splitmix64: seeded from the kernel outside of tests */
+        uint64_t z = (c->random += 0x9e3779b97f4a7c15ull);
+
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+        *halves[i] = z ^ z >> 31;
+    }
+}
+
+/* The rows of a new entry are durable, or not. */
+static void after_added(crti_control_t *c, const crti_outgoing_t *out)
+{
+    crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
+
+    if (job == NULL || !job->unsaved)
+        return;
+    if (out->status != CRT_OK) {
+        crti_control_delete_job(c, out->id); /* one of its rows may have arrived */
+        crti_job_table_undo(&c->jobs, job);
+        return;
+    }
+    job->unsaved = false;
+    if (crti_job_is_ended(job)) /* meanwhile */
+        put_state(c, job);
+    crti_control_start_jobs(c);
+}
+
+static void put_new(crti_control_t *c, const crti_job_t *job)
+{
+    crti_control_put_meta(c);
+    put_job(c, job);
+    put_state(c, job);
+}
+
+/* ---------------------------------------------------------------- drivers */
+
+static void answer_info(crti_control_t *c, uint64_t link, uint64_t request,
+                        const crti_job_t *job)
+{
+    crti_msg_job_info_t info = crti_job_info(job);
+
+    crti_control_answer(c, link, CRTI_MSG_JOB_INFO, request, &info, true);
+}
+
+/* The rows of a driver's job are durable, now or since it was asked for the first time; or not. */
+static void after_known(crti_control_t *c, const crti_outgoing_t *out)
+{
+    const crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
+
+    if (job && out->status == CRT_OK) {
+        answer_info(c, out->link, out->request, job);
+        return;
+    }
+    crt_raise(CRT_ERR_IO, "%s",
+              out->text ? out->text : "the control store could not write the job");
+    crti_control_refuse(c, out->link, out->request, CRT_ERR_IO);
+}
+
+void crti_control_job_add(crti_control_t *c, uint64_t link, uint64_t request,
+                          const crti_msg_job_add_t *m)
+{
+    crti_job_t *job = NULL;
+    bool is_new = false;
+    crt_status_t status =
+        crti_job_table_add(&c->jobs, m, crti_control_wall(c), &job, &is_new);
+
+    if (status != CRT_OK) {
+        crti_control_refuse(c, link, request, status);
+        return;
+    }
+    if (is_new)
+        put_new(c, job);
+    if (is_new && job->unsaved)
+        crti_control_after(c, after_added, job->id, 0);
+    if (request)
+        crti_control_after_for(c, after_known, job->id, link, request);
+}
+
+bool crti_control_job_running(crti_control_t *c, const crti_msg_job_add_t *m)
+{
+    crti_job_t *job = NULL;
+    bool is_new = false;
+
+    if (crti_job_table_add(&c->jobs, m, crti_control_wall(c), &job, &is_new) != CRT_OK)
+        return false;
+    if (is_new) {
+        job->unsaved = false; /* it runs: a fact, not a request */
+        put_new(c, job);
+    }
+    return true;
+}
+
+/* Its actors and workers end everywhere. */
+static void relay_end(crti_control_t *c, const crti_job_t *job, const char *text)
+{
+    crti_msg_job_end_t notice = {.job = job->id, .text = crti_str(text)};
+
+    crti_control_broadcast(c, CRTI_MSG_JOB_END, &notice, 0);
+    crti_control_actors_of_job(c, job->id, text);
+}
+
+/* A driver left without an exit status that anybody saw. */
+static void driver_left(crti_control_t *c, crti_job_t *job, const char *text)
+{
+    job->driver = (crti_id_t){0, 0};
+    if (!crti_job_is_submission(job)) /* else JOB_EXITED says how it went */
+        crti_job_end(&c->jobs, job, *text ? CRTI_JOB_FAILED : CRTI_JOB_SUCCEEDED, "",
+                     text, c->now_ns, crti_control_wall(c));
+    relay_end(c, job, text);
+}
+
+void crti_control_job_end(crti_control_t *c, crti_control_link_t *link,
+                          const crti_msg_job_end_t *m)
+{
+    crti_job_t *job = crti_job_table_get(&c->jobs, m->job);
+    char text[2048];
+
+    if (job && !crti_job_is_ended(job))
+        driver_left(c, job, crti_text(m->text, text, sizeof(text)));
+}
+
+void crti_control_job_get(crti_control_t *c, uint64_t link, uint64_t request,
+                          crti_id_t id)
+{
+    const crti_job_t *job = crti_job_table_get(&c->jobs, id);
+    char hex[CRTI_ID_HEX];
+
+    if (job == NULL || (crti_job_is_ended(job) && job->actors == 0)) {
+        crt_raise(CRT_ERR_NOT_FOUND, "job %s %s", crti_id_hex(id, hex),
+                  job ? "has ended" : "is not known");
+        crti_control_refuse(c, link, request, CRT_ERR_NOT_FOUND);
+        return;
+    }
+    answer_info(c, link, request, job);
+}
+
+static bool was_reported(crti_span_t reported, crti_id_t job)
+{
+    crti_message_t m;
+    crti_span_t entry;
+
+    while (crti_list_unpack(&reported, &entry) == CRT_OK)
+        if (crti_message_decode(entry.data, entry.size, &m) == CRT_OK &&
+            m.kind == CRTI_MSG_JOB_ADD && crti_id_equal(m.job_add.job, job))
+            return !crti_id_is_zero(m.job_add.driver);
+    return false;
+}
+
+bool crti_control_job_goes_on(const crti_control_t *c, crti_id_t id)
+{
+    const crti_job_t *job = crti_job_table_get(&c->jobs, id);
+
+    return job && !crti_job_is_ended(job);
+}
+
+void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
+                               crti_span_t reported)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
+        crti_job_t *job = CRTI_JOB_OF(item);
+
+        if (!crti_id_equal(job->node, node->id))
+            continue;
+        if (job->state == CRTI_JOB_PENDING)
+            job->start_sent = false; /* sent again: the node knows the submission */
+        else if (!crti_id_is_zero(job->driver) && !was_reported(reported, job->id))
+            driver_left(c, job, "");
+    }
+}
+
+void crti_control_jobs_of_node(crti_control_t *c, const crti_node_entry_t *node,
+                               const char *text)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
+        crti_job_t *job = CRTI_JOB_OF(item);
+
+        if (!crti_id_equal(job->node, node->id))
+            continue;
+        if (job->state == CRTI_JOB_PENDING && !job->start_sent)
+            continue;
+        crti_job_end(&c->jobs, job, job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
+                     crti_job_is_submission(job) ? "JOB_SUPERVISOR_ACTOR_DIED" : "", text,
+                     c->now_ns, crti_control_wall(c));
+        relay_end(c, job, text);
+    }
+}
+
+/* ---------------------------------------------------------------- submissions */
+
+/* The row that says which node may have begun is durable: so it is never begun twice. */
+static void after_start(crti_control_t *c, const crti_outgoing_t *out)
+{
+    crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
+    const crti_node_entry_t *node;
+    crti_msg_job_start_t body;
+    crti_request_t *request;
+
+    if (job == NULL || job->state != CRTI_JOB_PENDING || !job->start_sent)
+        return;
+    if (out->status != CRT_OK) {
+        crti_job_waits(&c->jobs, job, out->text ? out->text : "");
+        job->start_sent = false;
+        job->node = (crti_id_t){0, 0};
+        return;
+    }
+    node = crti_node_table_get(&c->nodes, job->node);
+    request = node && node->link ? crti_control_ask(c, node, CRTI_MSG_JOB_START, out->id)
+                                 : NULL;
+    if (request == NULL)
+        return; /* asked again when the node is back */
+    body = (crti_msg_job_start_t){
+        .submission = crti_str(job->submission),
+        .job = job->id,
+        .entrypoint = crti_str(job->entrypoint),
+        .argv = crti_span(job->argv.data, job->argv.size),
+        .sha = crti_str(job->sha),
+        .environment = crti_span(job->environment.data, job->environment.size),
+    };
+    crti_control_send(c, node->link, CRTI_MSG_JOB_START, request->number, &body);
+}
+
+static void start_job(crti_control_t *c, crti_job_t *job, const crti_node_entry_t *node)
+{
+    job->start_sent = true;
+    job->node = node->id;
+    put_state(c, job);
+    crti_control_after(c, after_start, job->id, 0);
+}
+
+void crti_control_start_jobs(crti_control_t *c)
+{
+    const crti_node_entry_t *node = crti_control_head_host(c);
+
+    CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
+        crti_job_t *job = CRTI_JOB_OF(item);
+
+        if (job->state != CRTI_JOB_PENDING || job->unsaved || job->start_sent)
+            continue;
+        if (job->stopping) /* asked to stop while a node that is gone was to begin it */
+            crti_job_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
+        else if (node)
+            start_job(c, job, node);
+        else
+            crti_job_waits(&c->jobs, job, "It waits for the node of the head's host.");
+    }
+}
+
+static void after_submitted(crti_control_t *c, const crti_outgoing_t *out)
+{
+    const crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
+    crt_status_t status =
+        job ? crt_raise(
+                  CRT_ERR_EXISTS,
+                  "Job with submission_id %s already exists. Please use a different "
+                  "submission_id.",
+                  job->submission)
+            : crt_raise(CRT_ERR_IO, "the control store could not write the submission");
+
+    crti_control_refuse(c, out->link, out->request, status);
+}
+
+void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
+                             const crti_msg_job_submit_t *m)
+{
+    crti_job_t *job = NULL;
+    crt_status_t status;
+    crti_id_t id;
+
+    job = crti_job_table_find(&c->jobs, m->submission);
+    if (job && job->unsaved) { /* asked again: whether it exists is not certain yet */
+        crti_control_after_for(c, after_submitted, job->id, link, request);
+        return;
+    }
+    random_id(c, &id);
+    status = crti_job_table_submit(&c->jobs, m, id, crti_control_wall(c), &job);
+    if (status != CRT_OK) {
+        crti_control_refuse(c, link, request, status);
+        return;
+    }
+    put_new(c, job);
+    crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+    crti_control_after(c, after_added, job->id, 0);
+}
+
+static crti_job_t *submission(crti_control_t *c, crti_span_t name, const char *verb)
+{
+    crti_job_t *job = crti_job_table_find(&c->jobs, name);
+    char text[CRTI_ID_HEX + 1];
+    crti_id_t id;
+
+    if (job)
+        return job;
+    if (crti_id_parse(crti_text(name, text, sizeof(text)), &id) &&
+        crti_job_table_get(&c->jobs, id))
+        crt_raise(CRT_ERR_INVALID, "Can only %s submission type jobs", verb);
+    else
+        crt_raise(CRT_ERR_NOT_FOUND, "Job %.*s does not exist", (int)name.size,
+                  name.size ? (const char *)name.data : "");
+    return NULL;
+}
+
+static crt_status_t raised(crti_span_t name)
+{
+    return strncmp(crt_error_detail(), "Can only", 8) == 0 ? CRT_ERR_INVALID
+                                                           : CRT_ERR_NOT_FOUND;
+}
+
+/* Passes the wish on to the node that runs it; `from_link` 0: nobody waits for the answer. */
+static void stop_process(crti_control_t *c, const crti_job_t *job, uint64_t from_link,
+                         uint64_t from_request)
+{
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
+    crti_msg_job_stop_t body = {.submission = crti_str(job->submission)};
+    crti_request_t *request;
+
+    if (node == NULL || node->link == 0) {
+        crt_raise(CRT_ERR_UNREACHABLE, "the node that runs the job has no link now");
+        if (from_link)
+            crti_control_refuse(c, from_link, from_request, CRT_ERR_UNREACHABLE);
+        return;
+    }
+    request = crti_control_ask(c, node, CRTI_MSG_JOB_STOP, job->id);
+    if (request == NULL)
+        return;
+    request->from_link = from_link;
+    request->from_request = from_request;
+    crti_control_send(c, node->link, CRTI_MSG_JOB_STOP, request->number, &body);
+}
+
+void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
+                           const crti_msg_job_stop_t *m)
+{
+    crti_job_t *job = submission(c, m->submission, "stop");
+
+    if (job == NULL) {
+        crti_control_refuse(c, link, request, raised(m->submission));
+        return;
+    }
+    if (crti_job_is_ended(job)) {
+        crt_raise(CRT_ERR_CLOSED, "Job %s has ended already (%s)", job->submission,
+                  crti_job_state_name(job->state));
+        crti_control_refuse(c, link, request, CRT_ERR_CLOSED);
+        return;
+    }
+    crti_job_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
+    if (!crti_job_is_ended(job))
+        put_state(c, job); /* that it was asked for outlives the head */
+    if (job->state == CRTI_JOB_RUNNING)
+        stop_process(c, job, link, request);
+    else
+        crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+}
+
+void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
+                             const crti_msg_job_delete_t *m)
+{
+    crti_job_t *job = submission(c, m->submission, "delete");
+
+    if (job == NULL) {
+        crti_control_refuse(c, link, request, raised(m->submission));
+        return;
+    }
+    if (!crti_job_is_ended(job)) {
+        crt_raise(CRT_ERR_INVALID,
+                  "Attempted to delete job '%s', but it is in a non-terminal state %s.",
+                  job->submission, crti_job_state_name(job->state));
+        crti_control_refuse(c, link, request, CRT_ERR_INVALID);
+        return;
+    }
+    crti_control_delete_job(c, job->id);
+    crti_job_table_forget(&c->jobs, job);
+    crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+}
+
+void crti_control_job_exited(crti_control_t *c, uint64_t link, uint64_t request,
+                             const crti_msg_job_exited_t *m)
+{
+    crti_job_t *job = crti_job_table_find(&c->jobs, m->submission);
+    CRTI_AUTO(free) char *text = crti_str_dup(m->text);
+
+    if (job && !crti_job_is_ended(job)) {
+        crti_job_exited(&c->jobs, job, m->wait_status, text ? text : "", c->now_ns,
+                        crti_control_wall(c));
+        relay_end(c, job, "");
+    } else if (job) {
+        crti_control_put_if_dirty(c, CRTI_STORE_JOB_STATES, job->id);
+    }
+    if (request)
+        crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+}
+
+void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
+                             const crti_message_t *answer)
+{
+    crti_job_t *job = crti_job_table_get(&c->jobs, request->subject);
+    char text[2048];
+
+    if (job == NULL || job->state != CRTI_JOB_PENDING)
+        return;
+    job->start_sent = false;
+    if (answer->kind == CRTI_MSG_DONE) {
+        crti_job_runs(&c->jobs, job, request->node);
+        if (job->stopping)
+            stop_process(c, job, 0, 0);
+        return;
+    }
+    if (answer->kind == CRTI_MSG_ERROR)
+        crti_job_end(&c->jobs, job, job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
+                     "JOB_ENTRYPOINT_COMMAND_START_ERROR",
+                     crti_text(answer->error.text, text, sizeof(text)), c->now_ns,
+                     crti_control_wall(c));
+}

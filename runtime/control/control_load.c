@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recovery: the tables from the rows of the store, and rows written again. The rules are in
+ * docs/design/recovery.md; what nodes report is joined in control_node.c. */
+#include "runtime/base/log.h"
+#include "runtime/control/control_int.h"
+
+/* ---------------------------------------------------------------- loading */
+
+static crt_status_t expect(const crti_message_t *m, crti_message_kind_t kind)
+{
+    return m->kind == kind
+               ? CRT_OK
+               : crt_raise(CRT_ERR_CORRUPT, "a row holds %s instead of %s",
+                           crti_message_name(m->kind), crti_message_name(kind));
+}
+
+static crt_status_t load_actor(crti_control_t *c, const crti_message_t *m)
+{
+    crt_status_t status = expect(m, CRTI_MSG_ACTOR_CREATE);
+
+    return status == CRT_OK ? crti_actor_table_load_new(&c->actors, &m->actor_create)
+                            : status;
+}
+
+static crt_status_t load_actor_state(crti_control_t *c, const crti_message_t *m)
+{
+    crt_status_t status = expect(m, CRTI_MSG_ROW_ACTOR);
+    crti_actor_t *actor;
+
+    if (status != CRT_OK)
+        return status;
+    actor = crti_actor_table_get(&c->actors, m->row_actor.actor);
+    if (actor == NULL) { /* its first row could not be stored, or is deleted */
+        crti_control_delete(c, CRTI_STORE_ACTOR_STATES, m->row_actor.actor);
+        return CRT_OK;
+    }
+    status = crti_actor_table_load(&c->actors, actor, &m->row_actor, c->now_ns);
+    if (status == CRT_OK)
+        crti_control_actor_loaded(c, actor);
+    return status;
+}
+
+static crt_status_t load_job(crti_control_t *c, const crti_message_t *m)
+{
+    crt_status_t status = expect(m, CRTI_MSG_ROW_JOB);
+    crti_job_t *job = NULL;
+
+    if (status == CRT_OK)
+        status = crti_job_table_load(&c->jobs, &m->row_job, &job);
+    if (status == CRT_OK)
+        job->unsaved = true; /* until its second row comes */
+    return status;
+}
+
+static crt_status_t load_job_state(crti_control_t *c, const crti_message_t *m)
+{
+    crt_status_t status = expect(m, CRTI_MSG_ROW_JOB_STATE);
+    crti_job_t *job;
+
+    if (status != CRT_OK)
+        return status;
+    job = crti_job_table_get(&c->jobs, m->row_job_state.job);
+    if (job == NULL) {
+        crti_control_delete(c, CRTI_STORE_JOB_STATES, m->row_job_state.job);
+        return CRT_OK;
+    }
+    job->unsaved = false;
+    return crti_job_table_load_state(&c->jobs, job, &m->row_job_state, c->now_ns);
+}
+
+static crt_status_t load_row(crti_control_t *c, crti_store_table_t table,
+                             const crti_message_t *m)
+{
+    crt_status_t status;
+
+    switch (table) {
+    case CRTI_STORE_META:
+        status = expect(m, CRTI_MSG_ROW_META);
+        if (status == CRT_OK) {
+            c->cluster = m->row_meta.cluster;
+            c->head_incarnation = m->row_meta.head_incarnation;
+            c->jobs.last_number = m->row_meta.jobs;
+        }
+        return status;
+    case CRTI_STORE_NODES:
+        status = expect(m, CRTI_MSG_ROW_NODE);
+        return status == CRT_OK ? crti_node_table_load(&c->nodes, &m->row_node, c->now_ns)
+                                : status;
+    case CRTI_STORE_ACTORS: return load_actor(c, m);
+    case CRTI_STORE_ACTOR_STATES: return load_actor_state(c, m);
+    case CRTI_STORE_JOBS: return load_job(c, m);
+    case CRTI_STORE_JOB_STATES: return load_job_state(c, m);
+    default: return CRT_OK; /* users' values stay where they are */
+    }
+}
+
+void crti_control_load(crti_control_t *c, crti_store_table_t table, crti_span_t key,
+                       crti_span_t value, uint64_t now_ns)
+{
+    crti_message_t m;
+    crt_status_t status;
+
+    c->now_ns = now_ns;
+    status = crti_message_decode(value.data, value.size, &m);
+    if (status == CRT_OK)
+        status = load_row(c, table, &m);
+    if (status == CRT_OK)
+        return;
+    c->rows_unreadable++;
+    crti_log(CRTI_LOG_WARN, "control", "row %.*s of table %d: %s", (int)key.size,
+             key.size ? (const char *)key.data : "", (int)table, crt_error_detail());
+}
+
+/* ---------------------------------------------------------------- after loading */
+
+/* First rows without a second: nobody was told that the creation succeeded. */
+static void drop_halves(crti_control_t *c)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->actors.waiting) {
+        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+
+        if (!actor->unsaved)
+            continue;
+        crti_control_delete(c, CRTI_STORE_ACTORS, actor->id);
+        crti_actor_table_undo(&c->actors, actor);
+    }
+    CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
+        crti_job_t *job = CRTI_JOB_OF(item);
+
+        if (!job->unsaved)
+            continue;
+        crti_control_delete(c, CRTI_STORE_JOBS, job->id);
+        crti_job_table_undo(&c->jobs, job);
+    }
+}
+
+/* A node that no row knows, but an actor or a job is on: its row could not be stored. It is waited
+ * for like the others. */
+static void expect_nodes(crti_control_t *c)
+{
+    CRTI_LIST_FOREACH (item, &c->actors.placed)
+        crti_node_table_expect(&c->nodes, CRTI_ACTOR_OF(item)->node, c->now_ns);
+    CRTI_LIST_FOREACH (item, &c->jobs.running)
+        crti_node_table_expect(&c->nodes, CRTI_JOB_OF(item)->node, c->now_ns);
+}
+
+/* What is said to be on a node that is dead is not there. */
+static void end_homeless(crti_control_t *c)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
+        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        const crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
+
+        if (node && node->state == CRTI_NODE_DEAD)
+            crti_actor_died(&c->actors, actor, CRT_ERR_NODE_LOST,
+                            "its node died while the head was away", true, c->now_ns,
+                            crti_control_wall(c));
+    }
+    CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
+        crti_job_t *job = CRTI_JOB_OF(item);
+        const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
+
+        if ((job->state == CRTI_JOB_RUNNING || job->start_sent) && node &&
+            node->state == CRTI_NODE_DEAD)
+            crti_job_end(&c->jobs, job, CRTI_JOB_FAILED, "", "its node died", c->now_ns,
+                         crti_control_wall(c));
+    }
+}
+
+/* Actors whose name was given to a later one: they had died. */
+static void end_superseded(crti_control_t *c)
+{
+    crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
+
+    for (size_t i = 0; i < 2; i++)
+        CRTI_LIST_FOREACH_SAFE (item, lists[i])
+            if (CRTI_ACTOR_OF(item)->superseded)
+                crti_actor_end(&c->actors, CRTI_ACTOR_OF(item), CRT_ERR_ACTOR_DIED,
+                               "it died before its name was given to another actor",
+                               c->now_ns, crti_control_wall(c));
+}
+
+/* Actors whose job has ended; with `unknown` also those whose job nobody knows. */
+static void end_orphans(crti_control_t *c, bool unknown)
+{
+    crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
+
+    for (size_t i = 0; i < 2; i++)
+        CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
+            crti_actor_t *actor = CRTI_ACTOR_OF(item);
+            const crti_job_t *job = crti_job_table_get(&c->jobs, actor->job);
+
+            if (!actor->detached && (job ? crti_job_is_ended(job) : unknown))
+                crti_control_actor_end(c, actor, CRT_ERR_ACTOR_DIED, "its job ended");
+        }
+}
+
+void crti_control_joined(crti_control_t *c)
+{
+    if (!c->joining)
+        return;
+    CRTI_LIST_FOREACH (item, &c->nodes.living)
+        if (CRTI_NODE_OF(item)->state == CRTI_NODE_EXPECTED)
+            return;
+    /* Every node that may come back has said which drivers it has. */
+    c->joining = false;
+    end_orphans(c, true);
+}
+
+void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
+{
+    c->now_ns = now_ns;
+    c->event_first = c->ticket + 1;
+    c->start_ms = crti_control_wall(c);
+    c->head_incarnation++;
+    crti_control_put_meta(c);
+    drop_halves(c);
+    end_superseded(c);
+    expect_nodes(c);
+    end_homeless(c);
+    end_orphans(c, false);
+    c->serving = c->joining = true;
+    crti_control_joined(c);
+    crti_log(CRTI_LOG_INFO, "control", "serving: %zu nodes, %zu actors, %zu jobs known",
+             c->nodes.by_id.count, c->actors.by_id.count, c->jobs.by_id.count);
+}
+
+/* ---------------------------------------------------------------- rows again */
+
+static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t id)
+{
+    const crti_actor_t *actor = crti_actor_table_get(&c->actors, id);
+    crti_msg_row_actor_t row;
+
+    if (actor == NULL || actor->unsaved) {
+        crti_control_delete(c, table, id);
+    } else if (table == CRTI_STORE_ACTOR_STATES) {
+        row = crti_actor_row(actor);
+        crti_control_put(c, table, id, CRTI_MSG_ROW_ACTOR, &row);
+    } else {
+        crti_msg_actor_create_t create = {
+            .actor = actor->id,
+            .job = actor->job,
+            .owner = actor->owner,
+            .owner_node = actor->owner_node,
+            .class_name = crti_str(actor->class_name),
+            .name = crti_str(actor->name),
+            .resources = actor->resources,
+            .detached = actor->detached,
+            .max_restarts = actor->max_restarts,
+            .creation = crti_span(actor->creation.data, actor->creation.size)};
+
+        crti_control_put(c, table, id, CRTI_MSG_ACTOR_CREATE, &create);
+    }
+}
+
+static void rewrite_job(crti_control_t *c, crti_store_table_t table, crti_id_t id)
+{
+    const crti_job_t *job = crti_job_table_get(&c->jobs, id);
+
+    if (job == NULL || job->unsaved) {
+        crti_control_delete(c, table, id);
+    } else if (table == CRTI_STORE_JOBS) {
+        crti_msg_row_job_t row = crti_job_row(job);
+
+        crti_control_put(c, table, id, CRTI_MSG_ROW_JOB, &row);
+    } else {
+        crti_msg_row_job_state_t row = crti_job_state_row(job);
+
+        crti_control_put(c, table, id, CRTI_MSG_ROW_JOB_STATE, &row);
+    }
+}
+
+void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t id)
+{
+    const crti_node_entry_t *node;
+
+    switch (table) {
+    case CRTI_STORE_META: crti_control_put_meta(c); break;
+    case CRTI_STORE_NODES:
+        node = crti_node_table_get(&c->nodes, id);
+        if (node) {
+            crti_msg_row_node_t row = crti_node_row(node);
+
+            crti_control_put(c, table, id, CRTI_MSG_ROW_NODE, &row);
+        } else {
+            crti_control_delete(c, table, id);
+        }
+        break;
+    case CRTI_STORE_ACTORS:
+    case CRTI_STORE_ACTOR_STATES: rewrite_actor(c, table, id); break;
+    case CRTI_STORE_JOBS:
+    case CRTI_STORE_JOB_STATES: rewrite_job(c, table, id); break;
+    default: break;
+    }
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes that join, report, fall silent and die; processes that die on them. See control.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/control/control_int.h"
+
+#define DEMAND_MAX ((size_t)256 << 10) /* bytes of waiting lease requests kept per node */
+
+static void put_node(crti_control_t *c, const crti_node_entry_t *node)
+{
+    crti_msg_row_node_t row = crti_node_row(node);
+
+    crti_control_put(c, CRTI_STORE_NODES, node->id, CRTI_MSG_ROW_NODE, &row);
+}
+
+/* ---------------------------------------------------------------- views */
+
+static crti_msg_node_view_t view_of(const crti_node_entry_t *node)
+{
+    return (crti_msg_node_view_t){.node = node->id,
+                                  .ip = crti_str(node->ip),
+                                  .hostname = crti_str(node->hostname),
+                                  .endpoint = crti_str(node->endpoint),
+                                  .resources = node->resources,
+                                  .available = node->available};
+}
+
+void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node)
+{
+    node->view_changed = true;
+    if (c->view_ns == UINT64_MAX)
+        c->view_ns = c->now_ns + CRTI_VIEW_NS;
+}
+
+void crti_control_send_views(crti_control_t *c)
+{
+    c->view_ns = UINT64_MAX;
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        crti_node_entry_t *node = CRTI_NODE_OF(item);
+        crti_msg_node_view_t view;
+
+        if (!node->view_changed || node->state == CRTI_NODE_EXPECTED)
+            continue;
+        node->view_changed = false;
+        view = view_of(node);
+        crti_control_broadcast(c, CRTI_MSG_NODE_VIEW, &view, node->link);
+    }
+}
+
+/* A node that joins hears of all others at once. */
+static void send_all_views(crti_control_t *c, const crti_node_entry_t *to)
+{
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        const crti_node_entry_t *node = CRTI_NODE_OF(item);
+        crti_msg_node_view_t view = view_of(node);
+
+        if (node != to && node->state != CRTI_NODE_EXPECTED)
+            crti_control_send(c, to->link, CRTI_MSG_NODE_VIEW, 0, &view);
+    }
+}
+
+/* ---------------------------------------------------------------- joining */
+
+static void append_id(crti_buffer_t *list, crti_id_t id)
+{
+    unsigned char bytes[16];
+
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (unsigned char)(id.high >> (56 - 8 * i));
+        bytes[8 + i] = (unsigned char)(id.low >> (56 - 8 * i));
+    }
+    crti_buffer_append(list, bytes, sizeof(bytes));
+}
+
+/* A living actor that the node should run, and did not report. */
+static bool was_reported(crti_span_t reported, const crti_actor_t *actor)
+{
+    crti_message_t m;
+    crti_span_t entry;
+
+    while (crti_list_unpack(&reported, &entry) == CRT_OK)
+        if (crti_message_decode(entry.data, entry.size, &m) == CRT_OK &&
+            m.kind == CRTI_MSG_ACTOR_RUNNING &&
+            crti_id_equal(m.actor_running.actor, actor->id) &&
+            m.actor_running.actor_incarnation == actor->incarnation)
+            return true;
+    return false;
+}
+
+/* Joins what the tables say with what the node reports (docs/design/recovery.md). */
+static void join_actors(crti_control_t *c, const crti_node_entry_t *node,
+                        crti_span_t reported, crti_buffer_t *to_end)
+{
+    crti_span_t rest = reported, entry;
+    crti_message_t m;
+
+    while (crti_list_unpack(&rest, &entry) == CRT_OK) {
+        if (crti_message_decode(entry.data, entry.size, &m) != CRT_OK ||
+            m.kind != CRTI_MSG_ACTOR_RUNNING)
+            continue;
+        if (!crti_control_actor_running(c, node, &m.actor_running))
+            append_id(to_end, m.actor_running.actor);
+    }
+    CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
+        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+
+        if (!crti_id_equal(actor->node, node->id) || was_reported(reported, actor))
+            continue;
+        if (actor->state == CRTI_ACTOR_ALIVE) /* STARTING: asked again below */
+            crti_actor_died(&c->actors, actor, CRT_ERR_ACTOR_DIED,
+                            "its process ended while its node had no link to the head",
+                            true, c->now_ns, crti_control_wall(c));
+    }
+}
+
+static void join_jobs(crti_control_t *c, const crti_node_entry_t *node,
+                      crti_span_t reported, crti_buffer_t *to_end)
+{
+    crti_span_t rest = reported, entry;
+    crti_message_t m;
+
+    while (crti_list_unpack(&rest, &entry) == CRT_OK) {
+        bool goes_on;
+
+        if (crti_message_decode(entry.data, entry.size, &m) != CRT_OK ||
+            m.kind != CRTI_MSG_JOB_ADD)
+            continue;
+        /* JOB_END may have been sent while the node had no link. */
+        goes_on = crti_id_is_zero(m.job_add.driver)
+                      ? crti_control_job_goes_on(c, m.job_add.job)
+                      : crti_control_job_running(c, &m.job_add);
+        if (!goes_on)
+            append_id(to_end, m.job_add.job);
+    }
+    crti_control_jobs_missing(c, node, reported);
+}
+
+static crt_status_t check_register(const crti_msg_node_register_t *m)
+{
+    if (m->protocol != CRTI_PROTOCOL_VERSION)
+        return crt_raise(CRT_ERR_PROTOCOL,
+                         "the node speaks protocol %llu, the head %d: install the same "
+                         "version of crt on both",
+                         (unsigned long long)m->protocol, CRTI_PROTOCOL_VERSION);
+    if (crti_id_is_zero(m->node))
+        return crt_raise(CRT_ERR_PROTOCOL, "the node has no id");
+    return CRT_OK;
+}
+
+/* Old connections of the same node end; its new one counts. */
+static void take_link(crti_control_t *c, crti_node_entry_t *node)
+{
+    crti_control_link_t *old = node->link ? crti_control_link(c, node->link) : NULL;
+
+    if (old == NULL)
+        return;
+    old->node = NULL;
+    c->config.actions.drop(c->config.actions.user, old->number,
+                           "a newer link replaced it");
+    crti_control_closed(c, old->number, "a newer link of the node replaced it",
+                        c->now_ns);
+}
+
+static void welcome(crti_control_t *c, crti_node_entry_t *node,
+                    const crti_msg_node_register_t *m, uint64_t request)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t actors = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t jobs = {0};
+    crti_msg_node_registered_t answer = {
+        .cluster = c->cluster,
+        .head_incarnation = c->head_incarnation,
+        .encrypt_streams = c->config.encrypt_streams,
+        .headless_timeout_ms = c->config.headless_timeout_ms,
+    };
+    uint64_t link = node->link;
+
+    put_node(c, node);
+    node->link =
+        0; /* what ends now is in the answer; orders before it would be ignored */
+    join_jobs(c, node, m->jobs, &jobs);
+    join_actors(c, node, m->actors, &actors);
+    node->link = link;
+    answer.actors_to_end = crti_span(actors.data, actors.size);
+    answer.jobs_to_end = crti_span(jobs.data, jobs.size);
+    /* At once: that the node is here is a fact, and what comes next on the link follows. */
+    crti_control_send(c, node->link, CRTI_MSG_NODE_REGISTERED, request, &answer);
+    send_all_views(c, node);
+    crti_control_view_changed(c, node);
+    crti_control_joined(c);
+    crti_control_start_again(c, node);
+    crti_control_start_jobs(c);
+    crti_control_place_all(c);
+}
+
+void crti_control_register(crti_control_t *c, crti_control_link_t *link,
+                           const crti_msg_node_register_t *m, uint64_t request)
+{
+    crti_node_entry_t *node = crti_node_table_get(&c->nodes, m->node);
+    crti_node_join_t join = crti_node_table_judge(&c->nodes, m->node, m->incarnation);
+    crt_status_t status = check_register(m);
+    char hex[CRTI_ID_HEX];
+
+    if (status == CRT_OK && join == CRTI_NODE_JOIN_REFUSE)
+        status = crt_raise(
+            CRT_ERR_NODE_LOST, "node %s incarnation %llu was declared dead: %s",
+            crti_id_hex(m->node, hex), (unsigned long long)m->incarnation, node->text);
+    if (status != CRT_OK) {
+        crti_control_refuse(c, link->number, request, status);
+        return;
+    }
+    if (join == CRTI_NODE_JOIN_REPLACE)
+        crti_control_node_died(c, node, "it started again with a new incarnation");
+    if (join == CRTI_NODE_JOIN_BACK)
+        take_link(c, node);
+    status = crti_node_table_register(&c->nodes, m, link->number, c->now_ns,
+                                      crti_control_wall(c), &node);
+    if (status != CRT_OK) {
+        crti_control_refuse(c, link->number, request, status);
+        return;
+    }
+    link->node = node;
+    crti_log(CRTI_LOG_INFO, "control", "node %s (%s) %s", crti_id_hex(node->id, hex),
+             node->hostname, join == CRTI_NODE_JOIN_BACK ? "is back" : "joined");
+    welcome(c, node, m, request);
+}
+
+/* ---------------------------------------------------------------- life */
+
+static bool grew(const crti_resources_t *before, const crti_resources_t *after)
+{
+    for (unsigned i = 0; i < after->count; i++)
+        if (after->item[i].amount > crti_resources_get(before, after->item[i].name))
+            return true;
+    return false;
+}
+
+static bool same(const crti_resources_t *a, const crti_resources_t *b)
+{
+    return crti_resources_fit(a, b) && crti_resources_fit(b, a);
+}
+
+void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
+                            const crti_msg_heartbeat_t *m)
+{
+    crti_msg_heartbeat_ack_t ack = {.sequence = m->sequence};
+    crti_node_entry_t *node = link->node;
+    bool has_room = grew(&node->available, &m->available);
+
+    crti_control_send(c, link->number, CRTI_MSG_HEARTBEAT_ACK, 0, &ack);
+    if (!same(&node->available, &m->available)) {
+        node->available = m->available;
+        crti_control_view_changed(c, node);
+    }
+    node->store_used = m->store_used;
+    node->workers = m->workers;
+    node->demand.size = 0;
+    if (m->demand.size <= DEMAND_MAX)
+        crti_buffer_append(&node->demand, m->demand.data, m->demand.size);
+    if (has_room && !crti_list_is_empty(&c->actors.waiting))
+        crti_control_place_all(c);
+}
+
+void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node)
+{
+    char hex[CRTI_ID_HEX];
+
+    crti_log(CRTI_LOG_WARN, "control", "the link to node %s (%s) broke",
+             crti_id_hex(node->id, hex), node->hostname);
+    crti_node_table_suspect(&c->nodes, node, c->now_ns);
+}
+
+void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const char *text)
+{
+    crti_control_link_t *link = node->link ? crti_control_link(c, node->link) : NULL;
+    char hex[CRTI_ID_HEX], whole[512];
+    crti_msg_node_died_t notice = {.node = node->id};
+
+    snprintf(whole, sizeof(whole), "node %s (%s) died: %s", crti_id_hex(node->id, hex),
+             node->hostname ? node->hostname : "", text);
+    crti_log(CRTI_LOG_WARN, "control", "%s", whole);
+    crti_node_table_kill(&c->nodes, node, text, c->now_ns, crti_control_wall(c));
+    if (link) {
+        uint64_t number = link->number;
+
+        link->node = NULL;
+        c->config.actions.drop(c->config.actions.user, number, whole);
+        crti_control_closed(c, number, whole, c->now_ns);
+    }
+    put_node(c, node);
+    notice.text = crti_str(whole);
+    crti_control_broadcast(c, CRTI_MSG_NODE_DIED, &notice, 0);
+    crti_control_jobs_of_node(c, node, whole);
+    crti_control_actors_of_node(c, node, whole);
+    crti_control_joined(c);
+    crti_control_place_all(c);
+}
+
+/* ---------------------------------------------------------------- deaths of processes */
+
+static void forget_death(crti_control_t *c, crti_death_t *death)
+{
+    crti_list_remove(&death->in_deaths);
+    crti_map_remove(&c->death_map, &death->process);
+    free(death->text);
+    free(death);
+}
+
+void crti_control_forget_deaths(crti_control_t *c)
+{
+    while (!crti_list_is_empty(&c->deaths))
+        forget_death(c, CRTI_CONTAINER(c->deaths.next, crti_death_t, in_deaths));
+}
+
+static void remember_death(crti_control_t *c, const crti_msg_peer_died_t *m)
+{
+    crti_death_t *death = crti_map_get(&c->death_map, &m->process);
+
+    if (death)
+        return;
+    while (c->death_map.count >= CRTI_DEATHS_MAX)
+        forget_death(c, CRTI_CONTAINER(c->deaths.next, crti_death_t, in_deaths));
+    death = calloc(1, sizeof(*death));
+    if (death == NULL || crti_map_put(&c->death_map, &m->process, death) != CRT_OK) {
+        free(death);
+        return;
+    }
+    death->process = m->process;
+    death->incarnation = m->incarnation;
+    death->node = m->node;
+    death->status = (crt_status_t)m->status;
+    death->text = crti_str_dup(m->text);
+    crti_list_append(&c->deaths, &death->in_deaths);
+}
+
+void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,
+                            const crti_msg_peer_died_t *m)
+{
+    char text[512];
+
+    remember_death(c, m);
+    crti_control_broadcast(c, CRTI_MSG_PEER_DIED, m, link->number);
+    crti_control_actors_of_owner(c, m->process, crti_text(m->text, text, sizeof(text)));
+}
+
+/* A node asks about a process of another node that it did not hear the end of. */
+void crti_control_watch_peer(crti_control_t *c, crti_control_link_t *link,
+                             const crti_msg_watch_t *m)
+{
+    const crti_death_t *death = crti_map_get(&c->death_map, &m->process);
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, m->node);
+    crti_msg_peer_died_t answer = {
+        .process = m->process, .incarnation = m->incarnation, .node = m->node};
+
+    if (death) {
+        answer.status = death->status;
+        answer.text = crti_str(death->text);
+        crti_control_send(c, link->number, CRTI_MSG_PEER_DIED, 0, &answer);
+    } else if (node == NULL || node->state == CRTI_NODE_DEAD) {
+        answer.status = CRT_ERR_NODE_LOST;
+        answer.text = crti_str(node ? node->text : "its node is not in the cluster");
+        crti_control_send(c, link->number, CRTI_MSG_PEER_DIED, 0, &answer);
+    } else if (node->link && node->link != link->number) {
+        crti_control_send(c, node->link, CRTI_MSG_WATCH, 0, m);
+    }
+}

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt-head: the process that decides for a cluster.
+ *
+ * Where it sits
+ *     crt start --head -> [ control/head.c ] -> loop: listener, links, control, redis, crt-http
+ * Threads
+ *     One. It forks its children from here, so that they end with it.
+ * Start
+ *     arguments, port, directories, lock, key, redis-server, its rows, control, crt-http,
+ *     head.info, "ready ..." on --ready-fd. Whatever fails says "error TEXT" there, and what
+ *     was made is undone. Connections wait in the kernel until control serves.
+ * End
+ *     SIGTERM, SIGINT, or end of file on the lifeline: the nodes are told, then crt-http,
+ *     redis-server and the directories go; the tables too, a clean end is a fresh beginning.
+ *     After SIGKILL the tables stay, and the next start on this port resumes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "crt_config.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/rundir.h"
+#include "runtime/control/control.h"
+#include "runtime/control/head_http.h"
+#include "runtime/control/head_links.h"
+#include "runtime/control/head_options.h"
+#include "runtime/control/redis.h"
+#include "runtime/crt.h"
+#include "runtime/net/key.h"
+#include "runtime/net/stream.h"
+
+#define STOP_NODES_NS (2 * CRTI_S) /* for the nodes to end their links */
+#define LOG_BYTES     (8 << 20)    /* of head.log before it is rotated */
+
+typedef struct head {
+    crti_head_options_t options;
+    crti_head_paths_t paths;
+    char address[96];
+    int lock_fd;
+    crti_loop_t *loop;
+    crti_stream_context_t *context;
+    crti_stream_listener_t *listener;
+    crti_head_links_t *links;
+    crti_redis_t *redis;
+    crti_head_http_t *http;
+    crti_control_t *control;
+    crti_timer_t settle; /* end of a turn: when must control look again? */
+    crti_timer_t tick;
+    crti_timer_t stop_timer;
+    crti_watch_t lifeline;
+    pid_t redis_pid;
+    bool serving, stopping, failed;
+    char problem[1200];
+} head_t;
+
+/* ---------------------------------------------------------------- telling the starter */
+
+static void tell(head_t *h, const char *line)
+{
+    if (h->options.ready_fd < 0)
+        return;
+    (void)!write(h->options.ready_fd, line, strlen(line));
+    close(h->options.ready_fd);
+    h->options.ready_fd = -1;
+}
+
+/* The start failed, or something that can't be lived without is lost. */
+static void give_up(head_t *h, const char *text)
+{
+    if (h->failed)
+        return;
+    h->failed = true;
+    snprintf(h->problem, sizeof(h->problem), "%s", text);
+    crti_loop_stop(h->loop);
+}
+
+static void write_info(head_t *h)
+{
+    char pid[16], start[24], http_pid[16], redis_pid[16];
+    uint64_t ticks = 0;
+    crti_info_entry_t entries[] = {
+        {"pid", pid},
+        {"start", start},
+        {"address", h->address},
+        {"http", crti_head_http_address(h->http)},
+        {"http_pid", http_pid},
+        {"redis_pid", redis_pid},
+        {"key_file", h->paths.key},
+        {"state_dir", h->paths.state_dir},
+        {"token_file", h->paths.token},
+        {"private", h->options.private_dir ? "1" : "0"},
+    };
+
+    crti_process_start(getpid(), &ticks);
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    snprintf(start, sizeof(start), "%llu", (unsigned long long)ticks);
+    snprintf(http_pid, sizeof(http_pid), "%d", (int)crti_head_http_pid(h->http));
+    snprintf(redis_pid, sizeof(redis_pid), "%d", (int)h->redis_pid);
+    if (crti_info_write(h->paths.info, entries, sizeof(entries) / sizeof(entries[0])) !=
+        CRT_OK)
+        crti_log(CRTI_LOG_WARN, "head", "%s", crt_error_detail());
+}
+
+/* ---------------------------------------------------------------- control and time */
+
+static void on_settle(void *user)
+{
+    head_t *h = user;
+    uint64_t now = crti_now_ns(), deadline = crti_control_deadline(h->control, now);
+
+    if (deadline == UINT64_MAX)
+        crti_loop_cancel(h->loop, &h->tick);
+    else
+        crti_loop_start(h->loop, &h->tick, deadline);
+}
+
+/* After every event: once per turn, control is asked when it wants to be called. */
+static void settle(head_t *h)
+{
+    if (h->settle.place == 0)
+        crti_loop_start(h->loop, &h->settle, 0);
+}
+
+static void on_tick(void *user)
+{
+    head_t *h = user;
+
+    crti_control_tick(h->control, crti_now_ns());
+    settle(h);
+}
+
+static void on_link_opened(void *user, uint64_t link, bool is_admin)
+{
+    head_t *h = user;
+
+    crti_control_opened(h->control, link, is_admin, crti_now_ns());
+    settle(h);
+}
+
+static void on_link_message(void *user, uint64_t link, const crti_message_t *message)
+{
+    head_t *h = user;
+
+    crti_control_message(h->control, link, message, crti_now_ns());
+    settle(h);
+}
+
+static void on_link_closed(void *user, uint64_t link, const char *text)
+{
+    head_t *h = user;
+
+    crti_control_closed(h->control, link, text, crti_now_ns());
+    settle(h);
+    if (h->stopping && crti_head_links_nodes(h->links) == 0)
+        crti_loop_stop(h->loop);
+}
+
+static void on_accept(void *user, crti_stream_t *stream)
+{
+    crti_head_links_add_stream(((head_t *)user)->links, stream);
+}
+
+/* ---------------------------------------------------------------- the store */
+
+static void do_store(void *user, const crti_store_operation_t *operation)
+{
+    crti_redis_store(((head_t *)user)->redis, operation);
+}
+
+static void do_send(void *user, uint64_t link, const void *message, size_t size)
+{
+    crti_head_links_send(((head_t *)user)->links, link, message, size);
+}
+
+static void do_drop(void *user, uint64_t link, const char *why)
+{
+    crti_head_links_drop(((head_t *)user)->links, link, why);
+}
+
+static size_t get_queued(void *user, uint64_t link)
+{
+    return crti_head_links_queued(((head_t *)user)->links, link);
+}
+
+static void on_row(void *user, crti_store_table_t table, crti_span_t key,
+                   crti_span_t value)
+{
+    crti_control_load(((head_t *)user)->control, table, key, value, crti_now_ns());
+}
+
+static void on_redis_failed(void *user, const char *text)
+{
+    give_up(user, text);
+}
+
+static void on_redis_process(void *user, pid_t pid)
+{
+    head_t *h = user;
+
+    h->redis_pid = pid;
+    if (h->serving)
+        write_info(h);
+}
+
+static void on_done(void *user, uint64_t ticket, crt_status_t status, const char *text,
+                    bool found, crti_span_t value)
+{
+    head_t *h = user;
+
+    crti_control_stored(h->control, ticket, status, text, found, value, crti_now_ns());
+    settle(h);
+}
+
+/* ---------------------------------------------------------------- serving */
+
+/* crt-http serves, or there is none: the last step of the start, and after each restart. */
+static void on_http(void *user, const char *problem)
+{
+    head_t *h = user;
+    char line[3 * PATH_MAX];
+    const char *http = crti_head_http_address(h->http);
+
+    if (problem && !h->serving) {
+        give_up(h, problem);
+        return;
+    }
+    write_info(h);
+    if (h->serving)
+        return;
+    h->serving = true;
+    snprintf(line, sizeof(line), "ready address %s%s%s key_file %s head_dir %s\n",
+             h->address, *http ? " http " : "", http, h->paths.key, h->paths.head_dir);
+    tell(h, line);
+    crti_log(CRTI_LOG_INFO, "head", "serving at %s, dashboard at %s", h->address,
+             *http ? http : "none");
+}
+
+static void on_loaded(void *user)
+{
+    head_t *h = user;
+    crt_status_t status;
+
+    crti_control_loaded(h->control, crti_now_ns());
+    crti_stream_listener_pause(h->listener, false);
+    status = crti_head_links_serve(h->links, h->paths.socket);
+    if (status == CRT_OK)
+        status = crti_head_http_start(h->http);
+    settle(h);
+    if (status != CRT_OK)
+        give_up(h, crt_error_detail());
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void on_stop_timer(void *user)
+{
+    crti_loop_stop(((head_t *)user)->loop);
+}
+
+static void begin_stop(head_t *h, const char *why)
+{
+    crti_msg_shutdown_t body = {.text = crti_str("the cluster was stopped")};
+
+    if (h->stopping)
+        return;
+    crti_log(CRTI_LOG_INFO, "head", "stopping: %s", why);
+    h->stopping = true;
+    if (!h->serving || crti_head_links_nodes(h->links) == 0) {
+        crti_loop_stop(h->loop);
+        return;
+    }
+    crti_head_links_tell_nodes(h->links, CRTI_MSG_SHUTDOWN, &body);
+    crti_loop_start(h->loop, &h->stop_timer, crti_now_ns() + STOP_NODES_NS);
+}
+
+static void on_signal(void *user, int signal_number)
+{
+    begin_stop(user, strsignal(signal_number));
+}
+
+static void on_lifeline(void *user, uint32_t events)
+{
+    head_t *h = user;
+    char scrap[64];
+    ssize_t n = read(h->options.lifeline_fd, scrap, sizeof(scrap));
+
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return;
+    crti_loop_remove(h->loop, &h->lifeline);
+    begin_stop(h, "the driver of this private cluster ended");
+}
+
+/* ---------------------------------------------------------------- the start */
+
+static crt_status_t open_port(head_t *h)
+{
+    const crti_head_options_t *o = &h->options;
+    crti_key_t none = {
+        {0}}; /* replaced before anything is accepted: the listener is paused */
+    CRTI_AUTO(crti_stream_context_free) crti_stream_context_t *context = NULL;
+    crt_status_t status = crti_stream_context_new(&none, o->encrypt_streams, &context);
+
+    if (status == CRT_OK)
+        status = crti_stream_listen(h->loop, context, o->ip, o->port, on_accept, h,
+                                    &h->listener);
+    if (status == CRT_ERR_EXISTS) {
+        char run[PATH_MAX], dir[PATH_MAX + 32];
+
+        if (crti_run_dir(run, sizeof(run)) == CRT_OK) {
+            snprintf(dir, sizeof(dir), "%s/head-%u", run, o->port);
+            if (crti_dir_is_locked(dir))
+                return crt_raise(
+                    status,
+                    "a head of yours runs on port %u already; join it with: crt "
+                    "start --address %s:%u, or end it with: crt stop",
+                    o->port, o->ip, o->port);
+        }
+        return crt_raise(
+            status, "port %u is taken by another program; choose another with --port",
+            o->port);
+    }
+    if (status == CRT_OK)
+        crti_stream_listener_pause(h->listener, true);
+    return status;
+}
+
+static crt_status_t take_key(head_t *h)
+{
+    crti_key_t key;
+    crt_status_t status = crti_key_load(h->paths.key, &key);
+    char token[CRTI_TOKEN_TEXT + 1];
+    int fd;
+
+    if (status == CRT_ERR_NOT_FOUND)
+        status = crti_key_create(h->paths.key, &key);
+    if (status == CRT_OK)
+        status = crti_stream_context_new(&key, h->options.encrypt_streams, &h->context);
+    if (status != CRT_OK)
+        return status;
+    crti_stream_listener_rekey(h->listener, h->context);
+    crti_key_token(&key, token);
+    crti_key_wipe(&key, sizeof(key));
+    fd =
+        open(h->paths.token, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    strcat(token, "\n");
+    if (fd < 0 || write(fd, token, strlen(token)) != (ssize_t)strlen(token))
+        status =
+            crt_raise(CRT_ERR_IO, "token file %s: %s", h->paths.token, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    crti_key_wipe(token, sizeof(token));
+    return status;
+}
+
+static crt_status_t take_directories(head_t *h)
+{
+    uint16_t port = crti_stream_listener_port(h->listener);
+    crt_status_t status = crti_head_paths_make(&h->options, port, &h->paths);
+
+    if (status == CRT_OK)
+        status = crti_dir_lock(h->paths.head_dir, &h->lock_fd);
+    if (status == CRT_ERR_EXISTS)
+        return crt_raise(status, "a head of yours holds %s already", h->paths.head_dir);
+    if (status != CRT_OK)
+        return status;
+    crti_head_end_remains(&h->paths);
+    unlink(h->paths.info);
+    unlink(h->paths.socket);
+    if (h->options.fresh)
+        crti_head_remove_tree(h->paths.data);
+    snprintf(h->address, sizeof(h->address),
+             strchr(h->options.ip, ':') ? "[%s]:%u" : "%s:%u", h->options.ip, port);
+    return crti_dir_make(h->paths.data);
+}
+
+static crt_status_t make_control(head_t *h)
+{
+    crti_control_config_t config = {
+        .cluster = crti_id_random(),
+        .address = h->address,
+        .headless_timeout_ms = h->options.headless_timeout_ms,
+        .encrypt_streams = h->options.encrypt_streams,
+        .wall_offset_ms = crti_wall_ms() - (int64_t)(crti_now_ns() / CRTI_MS),
+        .seed = crti_id_random().low,
+        .actions = {.user = h,
+                    .send = do_send,
+                    .drop = do_drop,
+                    .queued = get_queued,
+                    .store = do_store},
+    };
+    crti_head_links_handlers_t handlers = {.user = h,
+                                           .on_opened = on_link_opened,
+                                           .on_message = on_link_message,
+                                           .on_closed = on_link_closed};
+    crt_status_t status = crti_control_new(&config, &h->control);
+
+    return status == CRT_OK ? crti_head_links_new(h->loop, &handlers, &h->links) : status;
+}
+
+static crt_status_t make_children(head_t *h)
+{
+    crti_redis_config_t redis = {.loop = h->loop,
+                                 .head_dir = h->paths.head_dir,
+                                 .data_dir = h->paths.data,
+                                 .user = h,
+                                 .on_row = on_row,
+                                 .on_loaded = on_loaded,
+                                 .on_failed = on_redis_failed,
+                                 .on_process = on_redis_process,
+                                 .on_done = on_done};
+    crti_head_http_config_t http = {.loop = h->loop,
+                                    .host = h->options.dashboard_host,
+                                    .port = h->options.dashboard_port,
+                                    .head_dir = h->paths.head_dir,
+                                    .key_file = h->paths.key,
+                                    .log = h->paths.http_log,
+                                    .user = h,
+                                    .on_change = on_http};
+    crt_status_t status = crti_head_http_new(&http, &h->http);
+
+    return status == CRT_OK ? crti_redis_new(&redis, &h->redis) : status;
+}
+
+static crt_status_t watch_ends(head_t *h)
+{
+    int fd = h->options.lifeline_fd;
+    crt_status_t status = crti_loop_signal(h->loop, SIGTERM, on_signal, h);
+
+    if (status == CRT_OK)
+        status = crti_loop_signal(h->loop, SIGINT, on_signal, h);
+    if (status != CRT_OK || fd < 0)
+        return status;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    h->lifeline = (crti_watch_t){.on_ready = on_lifeline, .user = h};
+    return crti_loop_add(h->loop, &h->lifeline, fd, EPOLLIN);
+}
+
+/* From now on what is logged goes to a file; a terminal stays the log of a head that was started
+ * by hand. */
+static void redirect_log(const head_t *h)
+{
+    char old[PATH_MAX + 2];
+    struct stat st;
+    int fd;
+
+    if (h->options.ready_fd < 0)
+        return;
+    if (stat(h->paths.log, &st) == 0 && st.st_size > LOG_BYTES) {
+        snprintf(old, sizeof(old), "%s.1", h->paths.log);
+        rename(h->paths.log, old);
+    }
+    fd = open(h->paths.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    dup2(fd, STDOUT_FILENO);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+}
+
+static crt_status_t start(head_t *h)
+{
+    crt_status_t status = crti_loop_new(&h->loop);
+
+    h->settle = (crti_timer_t){.on_expired = on_settle, .user = h};
+    h->tick = (crti_timer_t){.on_expired = on_tick, .user = h};
+    h->stop_timer = (crti_timer_t){.on_expired = on_stop_timer, .user = h};
+    if (status == CRT_OK)
+        status = watch_ends(h);
+    if (status == CRT_OK)
+        status = open_port(h);
+    if (status == CRT_OK)
+        status = take_directories(h);
+    if (status != CRT_OK)
+        return status;
+    redirect_log(h);
+    status = take_key(h);
+    if (status == CRT_OK)
+        status = make_control(h);
+    if (status == CRT_OK)
+        status = make_children(h);
+    return status;
+}
+
+/* ---------------------------------------------------------------- after the loop */
+
+/* Removes what this process made; the tables only after a clean end. */
+static void clean_up(head_t *h, bool is_clean)
+{
+    char parent[PATH_MAX + 8];
+
+    signal(SIGTERM, SIG_IGN); /* asked twice: the end has begun */
+    signal(SIGINT, SIG_IGN);
+    crti_head_http_free(h->http);
+    crti_redis_free(h->redis);
+    crti_head_links_free(h->links);
+    crti_stream_listener_free(h->listener);
+    crti_stream_context_free(h->context);
+    crti_control_free(h->control);
+    if (h->lock_fd >= 0) {
+        unlink(h->paths.info);
+        unlink(h->paths.socket);
+        if (is_clean)
+            crti_head_remove_tree(h->paths.data);
+        crti_head_remove_tree(h->paths.head_dir);
+        close(h->lock_fd);
+    }
+    if (h->lock_fd >= 0 && h->options.private_dir) {
+        crti_head_remove_tree(h->paths.state_dir);
+        snprintf(parent, sizeof(parent), "%s/state", h->options.private_dir);
+        rmdir(parent);
+        rmdir(
+            h->options.private_dir); /* fails while its node still has something there */
+    }
+    crti_loop_free(h->loop);
+}
+
+static int finish(head_t *h, crt_status_t status)
+{
+    char line[1300];
+    bool was_serving = h->serving;
+
+    if (status != CRT_OK && !h->failed) {
+        h->failed = true;
+        snprintf(h->problem, sizeof(h->problem), "%s", crt_error_detail());
+    }
+    /* A start that failed leaves the tables of an earlier head alone. */
+    clean_up(h, was_serving && !h->failed);
+    if (!h->failed)
+        return 0;
+    crti_log(CRTI_LOG_ERROR, "head", "%s", h->problem);
+    snprintf(line, sizeof(line), "error %s\n", h->problem);
+    tell(h, line);
+    return 1;
+}
+
+static void usage(void)
+{
+    printf("crt-head is started by: crt start --head\n"
+           "    --port P  --node-ip-address IP  --dashboard-host H  --dashboard-port "
+           "P|none\n"
+           "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
+           "    --headless-timeout S  --encrypt-streams on|off\n");
+}
+
+int main(int argc, char **argv)
+{
+    static head_t h; /* large, and there is one */
+    crt_status_t status;
+
+    h.lock_fd = -1;
+    umask(077);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    crti_log_select(getenv("CRT_LOG") ? getenv("CRT_LOG") : "info");
+    status = crti_head_options_parse(argc, argv, &h.options);
+    if (h.options.help) {
+        usage();
+        return 0;
+    }
+    if (h.options.ready_fd >= 0) {
+        fcntl(h.options.ready_fd, F_SETFD, FD_CLOEXEC);
+        setsid();
+    }
+    if (status == CRT_OK && sodium_init() < 0)
+        status = crt_raise(CRT_ERR_IO, "libsodium has no source of random numbers");
+    if (status == CRT_OK)
+        status = start(&h);
+    if (status == CRT_OK)
+        status = crti_loop_run(h.loop);
+    return finish(&h, status);
+}

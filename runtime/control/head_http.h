@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The head's crt-http process: started, and started again when it dies, so that a fault in a
+ * parser can't stop scheduling. */
+#ifndef CRTI_CONTROL_HEAD_HTTP_H
+#define CRTI_CONTROL_HEAD_HTTP_H
+
+#include <sys/types.h>
+
+#include "runtime/net/loop.h"
+
+typedef struct crti_head_http crti_head_http_t;
+
+typedef struct crti_head_http_config {
+    crti_loop_t *loop;
+    const char *host; /* NULL: no dashboard */
+    uint16_t port;
+    const char *head_dir, *key_file, *log; /* kept by the caller */
+    void *user;
+    /* It serves, or there is none (problem NULL); or it can't, for this reason. */
+    void (*on_change)(void *user, const char *problem);
+} crti_head_http_config_t;
+
+crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
+                                crti_head_http_t **http_out);
+/* SIGTERM, and after a second SIGKILL. NULL is fine. */
+void crti_head_http_free(crti_head_http_t *http);
+
+/* on_change follows, inside this call when there is no dashboard. */
+crt_status_t crti_head_http_start(crti_head_http_t *http);
+
+/* host:port where it serves, "" when there is none. */
+const char *crti_head_http_address(const crti_head_http_t *http);
+pid_t crti_head_http_pid(const crti_head_http_t *http);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments and directories of crt-head. See head_options.h. */
+#include "runtime/control/head_options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "runtime/base/cleanup.h"
+#include "runtime/base/rundir.h"
+
+#define REMAINS_MS 3000
+
+/* ---------------------------------------------------------------- arguments */
+
+static crt_status_t number(const char *name, const char *text, uint64_t most,
+                           uint64_t *value_out)
+{
+    char *end;
+
+    errno = 0;
+    *value_out = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-' || *value_out > most)
+        return crt_raise(CRT_ERR_INVALID, "--%s: \"%s\" is not a number of 0 to %llu",
+                         name, text, (unsigned long long)most);
+    return CRT_OK;
+}
+
+static crt_status_t on_off(const char *name, const char *text, bool *value_out)
+{
+    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+        return crt_raise(CRT_ERR_INVALID, "--%s: \"%s\" is neither on nor off", name,
+                         text);
+    *value_out = strcmp(text, "on") == 0;
+    return CRT_OK;
+}
+
+static crt_status_t take(crti_head_options_t *o, const char *name, const char *text)
+{
+    uint64_t value = 0;
+    crt_status_t status = CRT_OK;
+
+    if (strcmp(name, "port") == 0) {
+        status = number(name, text, 65535, &value);
+        o->port = (uint16_t)value;
+    } else if (strcmp(name, "node-ip-address") == 0) {
+        o->ip = text;
+    } else if (strcmp(name, "dashboard-host") == 0) {
+        o->dashboard_host = text;
+    } else if (strcmp(name, "dashboard-port") == 0) {
+        if (strcmp(text, "none") == 0) {
+            o->dashboard_host = NULL;
+        } else {
+            status = number(name, text, 65535, &value);
+            o->dashboard_port = (uint16_t)value;
+        }
+    } else if (strcmp(name, "ready-fd") == 0) {
+        status = number(name, text, INT_MAX, &value);
+        o->ready_fd = (int)value;
+    } else if (strcmp(name, "lifeline-fd") == 0) {
+        status = number(name, text, INT_MAX, &value);
+        o->lifeline_fd = (int)value;
+    } else if (strcmp(name, "private") == 0) {
+        o->private_dir = text;
+    } else if (strcmp(name, "headless-timeout") == 0) {
+        status = number(name, text, 1000000000, &value);
+        o->headless_timeout_ms = value * 1000;
+    } else if (strcmp(name, "encrypt-streams") == 0) {
+        status = on_off(name, text, &o->encrypt_streams);
+    } else if (strcmp(name, "fresh") == 0) {
+        o->fresh = true;
+    } else {
+        o->help = true;
+    }
+    return status;
+}
+
+crt_status_t crti_head_options_parse(int argc, char **argv,
+                                     crti_head_options_t *options_out)
+{
+    static const struct option names[] = {
+        {"port", required_argument, NULL, 0},
+        {"node-ip-address", required_argument, NULL, 0},
+        {"dashboard-host", required_argument, NULL, 0},
+        {"dashboard-port", required_argument, NULL, 0},
+        {"ready-fd", required_argument, NULL, 0},
+        {"lifeline-fd", required_argument, NULL, 0},
+        {"private", required_argument, NULL, 0},
+        {"headless-timeout", required_argument, NULL, 0},
+        {"encrypt-streams", required_argument, NULL, 0},
+        {"fresh", no_argument, NULL, 0},
+        {"help", no_argument, NULL, 0},
+        {NULL, 0, NULL, 0},
+    };
+    crti_head_options_t o = {.ip = "127.0.0.1",
+                             .dashboard_host = "127.0.0.1",
+                             .port = 6380,
+                             .dashboard_port = 8265,
+                             .ready_fd = -1,
+                             .lifeline_fd = -1,
+                             .headless_timeout_ms = 600 * 1000,
+                             .encrypt_streams = true};
+    crt_status_t status = CRT_OK;
+    int index = 0, letter;
+
+    opterr = 0;
+    optind = 1;
+    while (status == CRT_OK &&
+           (letter = getopt_long(argc, argv, "", names, &index)) != -1)
+        status = letter ? crt_raise(CRT_ERR_INVALID, "unknown or incomplete argument %s",
+                                    argv[optind - 1])
+                        : take(&o, names[index].name, optarg);
+    if (status == CRT_OK && optind < argc)
+        status = crt_raise(CRT_ERR_INVALID, "unexpected argument %s", argv[optind]);
+    /* Also after an error: it is told there. */
+    *options_out = o;
+    return status;
+}
+
+/* ---------------------------------------------------------------- directories */
+
+static crt_status_t join(char path[PATH_MAX], const char *dir, const char *name)
+{
+    if (snprintf(path, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path %s/%s is too long", dir, name);
+    return CRT_OK;
+}
+
+static crt_status_t name_dirs(const crti_head_options_t *options, uint16_t port,
+                              crti_head_paths_t *p)
+{
+    char run[PATH_MAX - 32], state[PATH_MAX - 32];
+    crt_status_t status = CRT_OK;
+
+    if (options->private_dir) {
+        if (strlen(options->private_dir) >= sizeof(run) - 8)
+            return crt_raise(CRT_ERR_TOO_LARGE, "--private: the path is too long");
+        snprintf(run, sizeof(run), "%s", options->private_dir);
+        snprintf(state, sizeof(state), "%s/state", options->private_dir);
+    } else {
+        status = crti_run_dir(run, sizeof(run));
+        if (status == CRT_OK)
+            status = crti_state_dir(state, sizeof(state));
+        if (status == CRT_OK)
+            status = crti_dir_make(run);
+    }
+    snprintf(p->head_dir, PATH_MAX, "%s/head-%u", run, port);
+    snprintf(p->state_dir, PATH_MAX, "%s/head-%u", state, port);
+    return status;
+}
+
+crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t port,
+                                  crti_head_paths_t *paths_out)
+{
+    crti_head_paths_t *p = paths_out;
+    crt_status_t status = name_dirs(options, port, p);
+    const struct {
+        char *path;
+        const char *dir, *name;
+    } all[] = {
+        {p->info, p->head_dir, "head.info"},     {p->socket, p->head_dir, "head.sock"},
+        {p->key, p->state_dir, "cluster.key"},   {p->token, p->state_dir, "token"},
+        {p->data, p->state_dir, "redis"},        {p->log, p->state_dir, "head.log"},
+        {p->http_log, p->state_dir, "http.log"},
+    };
+
+    for (size_t i = 0; status == CRT_OK && i < sizeof(all) / sizeof(all[0]); i++)
+        status = join(all[i].path, all[i].dir, all[i].name);
+    if (status == CRT_OK)
+        status = crti_dir_make(p->head_dir);
+    if (status == CRT_OK)
+        status = crti_dir_make(p->state_dir);
+    return status;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind,
+                      struct FTW *where)
+{
+    remove(path);
+    return 0;
+}
+
+void crti_head_remove_tree(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---------------------------------------------------------------- remains */
+
+/* True when the process has CRT_HEAD_DIR=`dir` in its environment. */
+static bool belongs_to(int64_t pid, const char *dir)
+{
+    char path[64], wanted[PATH_MAX + 16];
+    CRTI_AUTO(fclose) FILE *file = NULL;
+    CRTI_AUTO(free) char *entry = NULL;
+    size_t room = 0;
+
+    snprintf(path, sizeof(path), "/proc/%lld/environ", (long long)pid);
+    snprintf(wanted, sizeof(wanted), "CRT_HEAD_DIR=%s", dir);
+    file = fopen(path, "re");
+    while (file && getdelim(&entry, &room, '\0', file) > 0)
+        if (strcmp(entry, wanted) == 0)
+            return true;
+    return false;
+}
+
+static void end_one(int64_t pid, const char *dir)
+{
+    CRTI_AUTO(crti_close)
+    int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+
+    if (fd < 0 || !belongs_to(pid, dir))
+        return;
+    syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+    while (poll(&waiting, 1, REMAINS_MS) < 0 && errno == EINTR)
+        continue;
+}
+
+void crti_head_end_remains(const crti_head_paths_t *paths)
+{
+    CRTI_AUTO(free) char *text = NULL;
+
+    if (crti_info_read(paths->info, &text) != CRT_OK)
+        return;
+    end_one(crti_info_int(text, "redis_pid"), paths->head_dir);
+    end_one(crti_info_int(text, "http_pid"), paths->head_dir);
+}

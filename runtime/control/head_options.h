@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of crt-head, and the directories that follow from them
+ * (docs/design/processes.md). */
+#ifndef CRTI_CONTROL_HEAD_OPTIONS_H
+#define CRTI_CONTROL_HEAD_OPTIONS_H
+
+#include <limits.h>
+
+#include "runtime/base/crt_base.h"
+
+typedef struct crti_head_options {
+    const char *ip;             /* --node-ip-address */
+    const char *dashboard_host; /* NULL: no dashboard */
+    const char *private_dir;    /* NULL: a cluster that others may join */
+    uint16_t port, dashboard_port;
+    int ready_fd, lifeline_fd; /* -1: none */
+    uint64_t headless_timeout_ms;
+    bool encrypt_streams, fresh, help;
+} crti_head_options_t;
+
+crt_status_t crti_head_options_parse(int argc, char **argv,
+                                     crti_head_options_t *options_out);
+
+typedef struct crti_head_paths {
+    char head_dir[PATH_MAX];  /* RUN/head-PORT */
+    char state_dir[PATH_MAX]; /* STATE/head-PORT */
+    char info[PATH_MAX], socket[PATH_MAX], key[PATH_MAX], token[PATH_MAX];
+    char data[PATH_MAX], log[PATH_MAX], http_log[PATH_MAX];
+} crti_head_paths_t;
+
+/* Makes the directories. */
+crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t port,
+                                  crti_head_paths_t *paths_out);
+
+/* Removes a directory and what is in it, without following links; best effort. */
+void crti_head_remove_tree(const char *path);
+
+/* Ends and awaits what a killed head may have left: processes named in its info file that have
+ * its directory in their environment. */
+void crti_head_end_remains(const crti_head_paths_t *paths);
+
+#endif

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs: drivers and submissions. See job_table.h. */
+#include "runtime/control/job_table.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "runtime/base/arrow.h"
+#include "runtime/base/log.h"
+
+#define TO(state) (1u << CRTI_JOB_##state)
+static const struct {
+    const char *name;
+    const char *message;
+    unsigned next;
+} states[CRTI_JOB_STATES] = {
+    [CRTI_JOB_PENDING] = {"PENDING", "Job has not started yet.",
+                          TO(RUNNING) | TO(STOPPED) | TO(FAILED)},
+    [CRTI_JOB_RUNNING] = {"RUNNING", "Job is currently running.",
+                          TO(STOPPED) | TO(SUCCEEDED) | TO(FAILED)},
+    [CRTI_JOB_STOPPED] = {"STOPPED", "Job was intentionally stopped.", 0},
+    [CRTI_JOB_SUCCEEDED] = {"SUCCEEDED", "Job finished successfully.", 0},
+    [CRTI_JOB_FAILED] = {"FAILED", "Job failed.", 0},
+};
+
+const char *crti_job_state_name(crti_job_state_t state)
+{
+    return states[state].name;
+}
+
+bool crti_job_is_ended(const crti_job_t *job)
+{
+    return states[job->state].next == 0;
+}
+
+bool crti_job_is_submission(const crti_job_t *job)
+{
+    return *job->submission != '\0';
+}
+
+static void set_state(crti_job_table_t *table, crti_job_t *job, crti_job_state_t state)
+{
+    char hex[CRTI_ID_HEX];
+
+    assert(states[job->state].next & (1u << state));
+    crti_log(CRTI_LOG_DEBUG, "control", "job %s: %s -> %s", crti_id_hex(job->id, hex),
+             states[job->state].name, states[state].name);
+    CRTI_ARROW("job", states, job->state, state);
+    table->counts[job->state]--;
+    table->counts[state]++;
+    job->state = state;
+    if (crti_job_is_ended(job)) {
+        crti_list_remove(&job->in_state);
+        crti_list_append(&table->ended, &job->in_state);
+    }
+    if (table->on_change)
+        table->on_change(table->user, job);
+}
+
+/* Never fails visibly: out of memory keeps the old text. */
+static void set_text(char **field, crti_span_t text)
+{
+    char *copy = crti_str_dup(text);
+
+    if (copy == NULL)
+        return;
+    free(*field);
+    *field = copy;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+void crti_job_table_init(crti_job_table_t *table, crti_job_changed_t *on_change,
+                         void *user)
+{
+    *table = (crti_job_table_t){.on_change = on_change, .user = user};
+    crti_map_init(&table->by_id, sizeof(crti_id_t));
+    crti_map_init(&table->by_submission, 0);
+    crti_list_init(&table->running);
+    crti_list_init(&table->ended);
+}
+
+static void free_job(crti_job_t *job)
+{
+    free(job->submission);
+    free(job->entrypoint);
+    free(job->program);
+    free(job->sha);
+    free(job->directory);
+    free(job->metadata);
+    free(job->error_type);
+    free(job->text);
+    crti_buffer_fini(&job->argv);
+    crti_buffer_fini(&job->environment);
+    free(job);
+}
+
+void crti_job_table_fini(crti_job_table_t *table)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&table->running)))
+        free_job(CRTI_JOB_OF(item));
+    while ((item = crti_list_pop(&table->ended)))
+        free_job(CRTI_JOB_OF(item));
+    crti_map_fini(&table->by_id);
+    crti_map_fini(&table->by_submission);
+}
+
+crti_job_t *crti_job_table_get(const crti_job_table_t *table, crti_id_t id)
+{
+    return crti_map_get(&table->by_id, &id);
+}
+
+crti_job_t *crti_job_table_find(const crti_job_table_t *table, crti_span_t submission)
+{
+    CRTI_AUTO(free) char *text = crti_str_dup(submission);
+
+    return text && *text ? crti_map_get(&table->by_submission, text) : NULL;
+}
+
+/* All texts of an entry; false when out of memory. */
+static bool fill(crti_job_t *job, const crti_msg_row_job_t *from)
+{
+    job->submission = crti_str_dup(from->submission);
+    job->entrypoint = crti_str_dup(from->entrypoint);
+    job->program = crti_str_dup(from->program);
+    job->sha = crti_str_dup(from->sha);
+    job->directory = crti_str_dup(from->directory);
+    job->metadata = crti_str_dup(from->metadata);
+    job->error_type = crti_str_dup(crti_str(""));
+    job->text = crti_str_dup(crti_str(""));
+    return job->submission && job->entrypoint && job->program && job->sha &&
+           job->directory && job->metadata && job->error_type && job->text &&
+           crti_buffer_append(&job->argv, from->argv.data, from->argv.size) == CRT_OK &&
+           crti_buffer_append(&job->environment, from->environment.data,
+                              from->environment.size) == CRT_OK;
+}
+
+static crt_status_t insert(crti_job_table_t *table, const crti_msg_row_job_t *from,
+                           crti_job_state_t state, crti_job_t **job_out)
+{
+    crti_job_t *job = calloc(1, sizeof(*job));
+
+    if (job == NULL || !fill(job, from) ||
+        crti_map_put(&table->by_id, &from->job, job) != CRT_OK) {
+        if (job)
+            free_job(job);
+        return crt_raise(CRT_ERR_NO_MEMORY, "job entry");
+    }
+    if (*job->submission &&
+        crti_map_put(&table->by_submission, job->submission, job) != CRT_OK) {
+        crti_map_remove(&table->by_id, &from->job);
+        free_job(job);
+        return crt_raise(CRT_ERR_NO_MEMORY, "job entry");
+    }
+    job->id = from->job;
+    job->number = from->number;
+    if (job->number > table->last_number)
+        table->last_number = job->number;
+    job->state = state;
+    table->counts[state]++;
+    crti_list_append(&table->running, &job->in_state);
+    *job_out = job;
+    return CRT_OK;
+}
+
+static void attach_driver(crti_job_t *job, const crti_msg_job_add_t *m)
+{
+    job->driver = m->driver;
+    job->node = m->node;
+    job->pid = m->pid;
+}
+
+crt_status_t crti_job_table_add(crti_job_table_t *table,
+                                const crti_msg_job_add_t *message, int64_t wall_ms,
+                                crti_job_t **job_out, bool *is_new_out)
+{
+    crti_job_t *job = crti_job_table_get(table, message->job);
+    crti_msg_row_job_t row = {.job = message->job,
+                              .number = table->last_number + 1,
+                              .submission = message->submission,
+                              .entrypoint = message->entrypoint,
+                              .program = message->program,
+                              .sha = message->sha,
+                              .argv = message->argv,
+                              .environment = message->environment,
+                              .directory = message->directory};
+    char hex[CRTI_ID_HEX];
+    crt_status_t status;
+
+    *is_new_out = false;
+    if (job && crti_job_is_ended(job))
+        return crt_raise(CRT_ERR_CLOSED, "job %s has ended (%s)",
+                         crti_id_hex(job->id, hex), states[job->state].name);
+    if (job) {
+        /* A submission's driver: what it runs replaces what was asked for. */
+        if (crti_id_is_zero(job->driver) && crti_job_is_submission(job)) {
+            set_text(&job->program, message->program);
+            set_text(&job->sha, message->sha);
+            set_text(&job->directory, message->directory);
+            job->argv.size = job->environment.size = 0;
+            crti_buffer_append(&job->argv, message->argv.data, message->argv.size);
+            crti_buffer_append(&job->environment, message->environment.data,
+                               message->environment.size);
+            *is_new_out = true;
+        }
+        attach_driver(job, message);
+        *job_out = job;
+        return CRT_OK;
+    }
+    status = insert(table, &row, CRTI_JOB_RUNNING, &job);
+    if (status != CRT_OK)
+        return status;
+    attach_driver(job, message);
+    job->start_ms = wall_ms;
+    job->unsaved = true;
+    *is_new_out = true;
+    *job_out = job;
+    return CRT_OK;
+}
+
+crt_status_t crti_job_table_submit(crti_job_table_t *table,
+                                   const crti_msg_job_submit_t *message, crti_id_t id,
+                                   int64_t wall_ms, crti_job_t **job_out)
+{
+    crti_msg_row_job_t row = {.job = id,
+                              .number = table->last_number + 1,
+                              .submission = message->submission,
+                              .entrypoint = message->entrypoint,
+                              .sha = message->sha,
+                              .argv = message->argv,
+                              .environment = message->environment,
+                              .metadata = message->metadata};
+    crt_status_t status;
+
+    if (message->submission.size == 0)
+        return crt_raise(CRT_ERR_INVALID, "the submission has no id");
+    if (crti_job_table_find(table, message->submission))
+        return crt_raise(
+            CRT_ERR_EXISTS,
+            "Job with submission_id %.*s already exists. Please use a different "
+            "submission_id.",
+            (int)message->submission.size, (const char *)message->submission.data);
+    status = insert(table, &row, CRTI_JOB_PENDING, job_out);
+    if (status != CRT_OK)
+        return status;
+    (*job_out)->start_ms = wall_ms;
+    (*job_out)->unsaved = true;
+    return CRT_OK;
+}
+
+static void drop(crti_job_table_t *table, crti_job_t *job)
+{
+    if (*job->submission && crti_map_get(&table->by_submission, job->submission) == job)
+        crti_map_remove(&table->by_submission, job->submission);
+    crti_map_remove(&table->by_id, &job->id);
+    crti_list_remove(&job->in_state);
+    table->counts[job->state]--;
+    free_job(job);
+}
+
+void crti_job_table_undo(crti_job_table_t *table, crti_job_t *job)
+{
+    drop(table, job);
+}
+
+crt_status_t crti_job_table_load(crti_job_table_t *table, const crti_msg_row_job_t *row,
+                                 crti_job_t **job_out)
+{
+    if (crti_job_table_get(table, row->job))
+        return crt_raise(CRT_ERR_CORRUPT, "two rows of one job");
+    return insert(table, row, CRTI_JOB_PENDING, job_out);
+}
+
+crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_t *job,
+                                       const crti_msg_row_job_state_t *row,
+                                       uint64_t now_ns)
+{
+    if (row->state >= CRTI_JOB_STATES)
+        return crt_raise(CRT_ERR_CORRUPT, "job row with state %llu",
+                         (unsigned long long)row->state);
+    table->counts[job->state]--;
+    table->counts[row->state]++;
+    job->state = (crti_job_state_t)row->state;
+    job->driver = row->driver;
+    job->node = row->node;
+    job->start_sent = row->state == CRTI_JOB_PENDING && !crti_id_is_zero(row->node);
+    job->pid = row->pid;
+    job->stopping = row->stopping;
+    job->has_exit = row->has_exit;
+    job->exit_code = row->exit_code;
+    job->start_ms = row->start_ms;
+    job->end_ms = row->end_ms;
+    job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
+    set_text(&job->error_type, row->error_type);
+    set_text(&job->text, row->text);
+    if (crti_job_is_ended(job)) {
+        crti_list_remove(&job->in_state);
+        crti_list_append(&table->ended, &job->in_state);
+    }
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- events */
+
+void crti_job_runs(crti_job_table_t *table, crti_job_t *job, crti_id_t node)
+{
+    job->node = node;
+    set_text(&job->text, crti_str(""));
+    if (job->state == CRTI_JOB_PENDING)
+        set_state(table, job, CRTI_JOB_RUNNING);
+}
+
+void crti_job_waits(crti_job_table_t *table, crti_job_t *job, const char *text)
+{
+    set_text(&job->text, crti_str(text));
+}
+
+void crti_job_end(crti_job_table_t *table, crti_job_t *job, crti_job_state_t state,
+                  const char *error_type, const char *text, uint64_t now_ns,
+                  int64_t wall_ms)
+{
+    if (crti_job_is_ended(job))
+        return;
+    job->end_ms = wall_ms;
+    job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
+    set_text(&job->error_type, crti_str(error_type));
+    set_text(&job->text, crti_str(text));
+    set_state(table, job, state);
+    crti_job_release(job);
+}
+
+void crti_job_stop(crti_job_table_t *table, crti_job_t *job, uint64_t now_ns,
+                   int64_t wall_ms)
+{
+    job->stopping = true;
+    if (job->state == CRTI_JOB_PENDING && !job->start_sent)
+        crti_job_end(table, job, CRTI_JOB_STOPPED, "", "", now_ns, wall_ms);
+}
+
+void crti_job_exited(crti_job_table_t *table, crti_job_t *job, int64_t wait_status,
+                     const char *output, uint64_t now_ns, int64_t wall_ms)
+{
+    int ended = (int)wait_status;
+    char text[21000];
+
+    if (crti_job_is_ended(job))
+        return;
+    if (job->state == CRTI_JOB_PENDING) /* the exit came before the answer to JOB_START */
+        crti_job_runs(table, job, job->node);
+    job->has_exit = true;
+    job->exit_code = WIFEXITED(ended) ? WEXITSTATUS(ended) : -WTERMSIG(ended);
+    if (job->stopping) {
+        crti_job_end(table, job, CRTI_JOB_STOPPED, "", "", now_ns, wall_ms);
+    } else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 0) {
+        crti_job_end(table, job, CRTI_JOB_SUCCEEDED, "", "", now_ns, wall_ms);
+    } else {
+        if (WIFSIGNALED(ended))
+            snprintf(
+                text, sizeof(text),
+                "Job entrypoint command was killed by signal %d (%s), last available "
+                "logs (truncated to 20,000 chars):\n%s",
+                WTERMSIG(ended), strsignal(WTERMSIG(ended)), output);
+        else
+            snprintf(text, sizeof(text),
+                     "Job entrypoint command failed with exit code %d, last available "
+                     "logs (truncated to 20,000 chars):\n%s",
+                     WEXITSTATUS(ended), output);
+        crti_job_end(table, job, CRTI_JOB_FAILED, "JOB_ENTRYPOINT_COMMAND_ERROR", text,
+                     now_ns, wall_ms);
+    }
+}
+
+void crti_job_release(crti_job_t *job)
+{
+    if (!crti_job_is_ended(job) || job->actors)
+        return;
+    crti_buffer_fini(&job->argv);
+    crti_buffer_fini(&job->environment);
+}
+
+/* ---------------------------------------------------------------- expiry */
+
+crti_job_t *crti_job_table_expired(const crti_job_table_t *table, uint64_t now_ns)
+{
+    size_t count = table->counts[CRTI_JOB_STOPPED] + table->counts[CRTI_JOB_SUCCEEDED] +
+                   table->counts[CRTI_JOB_FAILED];
+
+    CRTI_LIST_FOREACH (item, &table->ended) {
+        crti_job_t *job = CRTI_JOB_OF(item);
+
+        if (count <= CRTI_JOB_ENDED_MAX && job->expires_ns > now_ns)
+            return NULL;
+        if (job->actors == 0)
+            return job;
+    }
+    return NULL;
+}
+
+void crti_job_table_forget(crti_job_table_t *table, crti_job_t *job)
+{
+    assert(crti_job_is_ended(job));
+    drop(table, job);
+}
+
+uint64_t crti_job_table_deadline(const crti_job_table_t *table)
+{
+    CRTI_LIST_FOREACH (item, &table->ended) {
+        if (CRTI_JOB_OF(item)->actors == 0)
+            return CRTI_JOB_OF(item)->expires_ns;
+    }
+    return UINT64_MAX;
+}
+
+/* ---------------------------------------------------------------- shown and stored */
+
+const char *crti_job_message(const crti_job_t *job, char *text, size_t size)
+{
+    if (job->state == CRTI_JOB_PENDING && *job->text)
+        snprintf(text, size, "%s %s", states[job->state].message, job->text);
+    else
+        snprintf(text, size, "%s", *job->text ? job->text : states[job->state].message);
+    return text;
+}
+
+crti_msg_row_job_t crti_job_row(const crti_job_t *job)
+{
+    return (crti_msg_row_job_t){
+        .job = job->id,
+        .number = job->number,
+        .submission = crti_str(job->submission),
+        .entrypoint = crti_str(job->entrypoint),
+        .program = crti_str(job->program),
+        .sha = crti_str(job->sha),
+        .argv = crti_span(job->argv.data, job->argv.size),
+        .environment = crti_span(job->environment.data, job->environment.size),
+        .directory = crti_str(job->directory),
+        .metadata = crti_str(job->metadata),
+    };
+}
+
+crti_msg_row_job_state_t crti_job_state_row(const crti_job_t *job)
+{
+    return (crti_msg_row_job_state_t){
+        .job = job->id,
+        .state = job->state,
+        .driver = job->driver,
+        .node = job->node,
+        .pid = job->pid,
+        .stopping = job->stopping,
+        .has_exit = job->has_exit,
+        .exit_code = job->exit_code,
+        .error_type = crti_str(job->error_type),
+        .text = crti_str(job->text),
+        .start_ms = job->start_ms,
+        .end_ms = job->end_ms,
+    };
+}
+
+crti_msg_job_info_t crti_job_info(const crti_job_t *job)
+{
+    return (crti_msg_job_info_t){
+        .job = job->id,
+        .driver = job->driver,
+        .driver_node = job->node,
+        .program = crti_str(job->program),
+        .sha = crti_str(job->sha),
+        .argv = crti_span(job->argv.data, job->argv.size),
+        .environment = crti_span(job->environment.data, job->environment.size),
+        .directory = crti_str(job->directory),
+    };
+}

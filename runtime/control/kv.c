@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The users' key-value store: checked here, kept in the store only. See control.h. */
+#include "runtime/control/control_int.h"
+
+#define KEY_MAX   ((size_t)4096)
+#define VALUE_MAX ((size_t)1 << 20)
+
+static crt_status_t check_key(crti_span_t key)
+{
+    if (key.size == 0 || key.size > KEY_MAX)
+        return crt_raise(CRT_ERR_INVALID, "a key has 1 to %zu bytes, not %zu", KEY_MAX,
+                         key.size);
+    return CRT_OK;
+}
+
+void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *m)
+{
+    crti_store_verb_t verb = CRTI_STORE_GET;
+    crti_span_t key = m->kv_get.key, value = {0};
+    crt_status_t status = CRT_OK;
+
+    switch (m->kind) {
+    case CRTI_MSG_KV_PUT:
+        verb = m->kv_put.overwrite ? CRTI_STORE_PUT : CRTI_STORE_PUT_NEW;
+        key = m->kv_put.key;
+        value = m->kv_put.value;
+        if (value.size > VALUE_MAX)
+            status = crt_raise(CRT_ERR_TOO_LARGE, "a value of %zu bytes, at most %zu fit",
+                               value.size, VALUE_MAX);
+        break;
+    case CRTI_MSG_KV_DELETE:
+        verb = CRTI_STORE_DELETE;
+        key = m->kv_delete.key;
+        break;
+    case CRTI_MSG_KV_KEYS:
+        verb = CRTI_STORE_KEYS;
+        key = m->kv_keys.prefix;
+        break;
+    default: break;
+    }
+    if (status == CRT_OK && verb != CRTI_STORE_KEYS)
+        status = check_key(key);
+    if (status != CRT_OK)
+        crti_control_refuse(c, link, m->request, status);
+    else
+        crti_control_store_value(c, verb, key, value, link, m->request);
+}
+
+void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
+                          crt_status_t status, const char *text, bool found,
+                          crti_span_t value)
+{
+    crti_msg_kv_value_t answer = {.found = found, .value = value};
+
+    if (operation->request == 0)
+        return;
+    if (status == CRT_OK && value.size > CRTI_MESSAGE_MAX - 1024)
+        status = crt_raise(CRT_ERR_TOO_LARGE, "the answer has %zu bytes", value.size);
+    else if (status != CRT_OK)
+        crt_raise(status, "%s", text);
+    if (status != CRT_OK)
+        crti_control_refuse(c, operation->link, operation->request, status);
+    else
+        crti_control_answer(c, operation->link, CRTI_MSG_KV_VALUE, operation->request,
+                            &answer, false);
+}

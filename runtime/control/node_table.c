@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes: joining, liveness, death. See node_table.h. */
+#include "runtime/control/node_table.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "runtime/base/arrow.h"
+#include "runtime/base/log.h"
+
+#define TO(state) (1u << CRTI_NODE_##state)
+static const struct {
+    const char *name;
+    unsigned next;
+} states[CRTI_NODE_STATES] = {
+    [CRTI_NODE_EXPECTED] = {"EXPECTED", TO(ALIVE) | TO(DEAD)},
+    [CRTI_NODE_ALIVE] = {"ALIVE", TO(SUSPECT) | TO(DEAD)},
+    [CRTI_NODE_SUSPECT] = {"SUSPECT", TO(ALIVE) | TO(DEAD)},
+    [CRTI_NODE_DEAD] = {"DEAD", 0},
+};
+
+const char *crti_node_state_name(crti_node_state_t state)
+{
+    return states[state].name;
+}
+
+static void set_state(crti_node_table_t *table, crti_node_entry_t *node,
+                      crti_node_state_t state)
+{
+    char hex[CRTI_ID_HEX];
+
+    if (node->state == state)
+        return;
+    assert(states[node->state].next & (1u << state));
+    crti_log(CRTI_LOG_DEBUG, "control", "node %s: %s -> %s", crti_id_hex(node->id, hex),
+             states[node->state].name, states[state].name);
+    CRTI_ARROW("node", states, node->state, state);
+    node->state = state;
+}
+
+void crti_node_table_init(crti_node_table_t *table)
+{
+    *table = (crti_node_table_t){0};
+    crti_map_init(&table->by_id, sizeof(crti_id_t));
+    crti_list_init(&table->living);
+    crti_list_init(&table->dead);
+}
+
+static void free_entry(crti_node_entry_t *node)
+{
+    free(node->ip);
+    free(node->hostname);
+    free(node->endpoint);
+    free(node->text);
+    crti_buffer_fini(&node->demand);
+    free(node);
+}
+
+void crti_node_table_fini(crti_node_table_t *table)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&table->living)))
+        free_entry(CRTI_NODE_OF(item));
+    while ((item = crti_list_pop(&table->dead)))
+        free_entry(CRTI_NODE_OF(item));
+    crti_map_fini(&table->by_id);
+}
+
+crti_node_entry_t *crti_node_table_get(const crti_node_table_t *table, crti_id_t id)
+{
+    return crti_map_get(&table->by_id, &id);
+}
+
+crti_node_join_t crti_node_table_judge(const crti_node_table_t *table, crti_id_t id,
+                                       uint64_t incarnation)
+{
+    const crti_node_entry_t *node = crti_node_table_get(table, id);
+
+    if (node == NULL)
+        return CRTI_NODE_JOIN_NEW;
+    if (node->is_guess && node->state == CRTI_NODE_EXPECTED)
+        return CRTI_NODE_JOIN_BACK;
+    if (incarnation < node->incarnation)
+        return CRTI_NODE_JOIN_REFUSE;
+    if (node->state == CRTI_NODE_DEAD)
+        return incarnation > node->incarnation ? CRTI_NODE_JOIN_NEW
+                                               : CRTI_NODE_JOIN_REFUSE;
+    return incarnation > node->incarnation ? CRTI_NODE_JOIN_REPLACE : CRTI_NODE_JOIN_BACK;
+}
+
+/* Replaces a text; false when out of memory. */
+static bool set_text(char **field, crti_span_t text)
+{
+    char *copy = crti_str_dup(text);
+
+    if (copy == NULL)
+        return false;
+    free(*field);
+    *field = copy;
+    return true;
+}
+
+static crt_status_t add_entry(crti_node_table_t *table, crti_id_t id,
+                              crti_node_entry_t **entry_out)
+{
+    crti_node_entry_t *node = calloc(1, sizeof(*node));
+
+    if (node == NULL || crti_map_put(&table->by_id, &id, node) != CRT_OK) {
+        free(node);
+        return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
+    }
+    node->id = id;
+    crti_list_append(&table->living, &node->link_in_list);
+    table->living_count++;
+    *entry_out = node;
+    return CRT_OK;
+}
+
+crt_status_t crti_node_table_register(crti_node_table_t *table,
+                                      const crti_msg_node_register_t *message,
+                                      uint64_t link, uint64_t now_ns, int64_t wall_ms,
+                                      crti_node_entry_t **entry_out)
+{
+    crti_node_entry_t *node = crti_node_table_get(table, message->node);
+    crt_status_t status = CRT_OK;
+
+    if (node && node->state == CRTI_NODE_DEAD) {
+        crti_node_table_forget(table, node);
+        node = NULL;
+    }
+    if (node == NULL) {
+        status = add_entry(table, message->node, &node);
+        if (status != CRT_OK)
+            return status;
+        node->incarnation = message->incarnation;
+        node->start_ms = wall_ms;
+        node->state = CRTI_NODE_ALIVE;
+    }
+    if (!set_text(&node->ip, message->ip) ||
+        !set_text(&node->hostname, message->hostname) ||
+        !set_text(&node->endpoint, message->endpoint) ||
+        !set_text(&node->text, crti_str("")))
+        return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
+    if (node->is_guess) {
+        node->is_guess = false;
+        node->incarnation = message->incarnation;
+        node->start_ms = wall_ms;
+    }
+    set_state(table, node, CRTI_NODE_ALIVE);
+    node->link = link;
+    node->pid = message->pid;
+    node->is_head_host = message->is_head_host;
+    node->resources = message->resources;
+    node->available = message->available;
+    node->store_bytes = message->store_bytes;
+    node->view_changed = true;
+    crti_node_heard(node, now_ns);
+    *entry_out = node;
+    return CRT_OK;
+}
+
+crt_status_t crti_node_table_load(crti_node_table_t *table,
+                                  const crti_msg_row_node_t *row, uint64_t now_ns)
+{
+    crti_node_entry_t *node;
+    crt_status_t status;
+
+    if (crti_node_table_get(table, row->node))
+        return crt_raise(CRT_ERR_CORRUPT, "two rows of one node");
+    status = add_entry(table, row->node, &node);
+    if (status != CRT_OK)
+        return status;
+    node->incarnation = row->incarnation;
+    if (!set_text(&node->ip, row->ip) || !set_text(&node->hostname, row->hostname) ||
+        !set_text(&node->endpoint, row->endpoint) || !set_text(&node->text, row->text))
+        return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
+    node->pid = row->pid;
+    node->is_head_host = row->is_head_host;
+    node->resources = row->resources;
+    node->store_bytes = row->store_bytes;
+    node->start_ms = row->start_ms;
+    node->end_ms = row->end_ms;
+    node->state = CRTI_NODE_EXPECTED;
+    node->deadline_ns = now_ns + CRTI_NODE_EXPECTED_NS;
+    if (row->state == CRTI_NODE_DEAD)
+        crti_node_table_kill(table, node, node->text, now_ns, row->end_ms);
+    return CRT_OK;
+}
+
+void crti_node_table_expect(crti_node_table_t *table, crti_id_t id, uint64_t now_ns)
+{
+    crti_node_entry_t *node;
+
+    if (crti_id_is_zero(id) || crti_node_table_get(table, id) ||
+        add_entry(table, id, &node) != CRT_OK)
+        return;
+    node->is_guess = true;
+    node->state = CRTI_NODE_EXPECTED;
+    node->deadline_ns = now_ns + CRTI_NODE_EXPECTED_NS;
+}
+
+void crti_node_heard(crti_node_entry_t *node, uint64_t now_ns)
+{
+    if (node->state == CRTI_NODE_ALIVE)
+        node->deadline_ns = now_ns + CRTI_NODE_SILENT_NS;
+}
+
+void crti_node_table_suspect(crti_node_table_t *table, crti_node_entry_t *node,
+                             uint64_t now_ns)
+{
+    set_state(table, node, CRTI_NODE_SUSPECT);
+    node->link = 0;
+    node->deadline_ns = now_ns + CRTI_NODE_SUSPECT_NS;
+}
+
+void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,
+                          const char *text, uint64_t now_ns, int64_t wall_ms)
+{
+    char *copy = strdup(text); /* `text` may be the entry's own */
+
+    if (copy) {
+        free(node->text);
+        node->text = copy;
+    }
+    set_state(table, node, CRTI_NODE_DEAD);
+    node->link = 0;
+    node->end_ms = wall_ms;
+    node->deadline_ns = now_ns + CRTI_NODE_DEAD_KEEP_NS;
+    node->workers = 0;
+    crti_buffer_fini(&node->demand);
+    crti_list_remove(&node->link_in_list);
+    crti_list_append(&table->dead, &node->link_in_list);
+    table->living_count--;
+    table->dead_count++;
+}
+
+crti_node_entry_t *crti_node_table_overdue(const crti_node_table_t *table,
+                                           uint64_t now_ns, const char **text_out)
+{
+    CRTI_LIST_FOREACH (item, &table->living) {
+        crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (node->deadline_ns > now_ns)
+            continue;
+        switch (node->state) {
+        case CRTI_NODE_SUSPECT:
+            *text_out = "its connection broke and did not come back";
+            break;
+        case CRTI_NODE_EXPECTED:
+            *text_out = "it did not come back after the head was started again";
+            break;
+        default: *text_out = "nothing was heard of it for 5 s"; break;
+        }
+        return node;
+    }
+    return NULL;
+}
+
+crti_node_entry_t *crti_node_table_expired(const crti_node_table_t *table,
+                                           uint64_t now_ns)
+{
+    crti_node_entry_t *oldest;
+
+    if (crti_list_is_empty(&table->dead))
+        return NULL;
+    oldest = CRTI_NODE_OF(table->dead.next);
+    return table->dead_count > CRTI_NODE_DEAD_MAX || oldest->deadline_ns <= now_ns
+               ? oldest
+               : NULL;
+}
+
+void crti_node_table_forget(crti_node_table_t *table, crti_node_entry_t *node)
+{
+    assert(node->state == CRTI_NODE_DEAD);
+    crti_list_remove(&node->link_in_list);
+    crti_map_remove(&table->by_id, &node->id);
+    table->dead_count--;
+    free_entry(node);
+}
+
+uint64_t crti_node_table_deadline(const crti_node_table_t *table)
+{
+    uint64_t earliest = UINT64_MAX;
+
+    CRTI_LIST_FOREACH (item, &table->living) {
+        if (CRTI_NODE_OF(item)->deadline_ns < earliest)
+            earliest = CRTI_NODE_OF(item)->deadline_ns;
+    }
+    if (!crti_list_is_empty(&table->dead) &&
+        CRTI_NODE_OF(table->dead.next)->deadline_ns < earliest)
+        earliest = CRTI_NODE_OF(table->dead.next)->deadline_ns;
+    return earliest;
+}
+
+crti_msg_row_node_t crti_node_row(const crti_node_entry_t *node)
+{
+    return (crti_msg_row_node_t){
+        .node = node->id,
+        .incarnation = node->incarnation,
+        .state = node->state == CRTI_NODE_DEAD ? CRTI_NODE_DEAD : CRTI_NODE_ALIVE,
+        .ip = crti_str(node->ip),
+        .hostname = crti_str(node->hostname),
+        .endpoint = crti_str(node->endpoint),
+        .pid = node->pid,
+        .is_head_host = node->is_head_host,
+        .resources = node->resources,
+        .store_bytes = node->store_bytes,
+        .start_ms = node->start_ms,
+        .end_ms = node->end_ms,
+        .text = crti_str(node->text),
+    };
+}

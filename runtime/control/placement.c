@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pack until half full, then spread. See placement.h. */
+#include "runtime/control/placement.h"
+
+#include <stdio.h>
+
+/* How full the place is with the newcomer, 0..1000; the fullest resource counts. */
+static int64_t fullness(const crti_place_t *place, const crti_resources_t *need)
+{
+    int64_t cpus = crti_resources_get(place->total, "CPU");
+    int64_t worst = 0;
+
+    if (cpus < CRTI_RESOURCE_ONE)
+        cpus = CRTI_RESOURCE_ONE;
+    for (unsigned i = 0; i < place->total->count; i++) {
+        const char *name = place->total->item[i].name;
+        int64_t total = place->total->item[i].amount, used, part;
+
+        if (total <= 0)
+            continue;
+        used = total - crti_resources_get(place->available, name) +
+               crti_resources_get(need, name);
+        part = (int64_t)((double)used * 1000 / (double)total);
+        worst = part > worst ? part : worst;
+    }
+    if (need->count == 0) {
+        int64_t part =
+            (int64_t)(place->idle_actors + 1) * CRTI_RESOURCE_ONE * 1000 / cpus;
+
+        worst = part > worst ? part : worst;
+    }
+    return worst;
+}
+
+static bool is_smaller(crti_id_t a, crti_id_t b)
+{
+    return a.high != b.high ? a.high < b.high : a.low < b.low;
+}
+
+int crti_placement_pick(const crti_place_t *places, size_t count,
+                        const crti_resources_t *need, crti_id_t prefer)
+{
+    int64_t best_score = 0;
+    int best = -1;
+
+    for (size_t i = 0; i < count; i++) {
+        bool preferred = crti_id_equal(places[i].node, prefer);
+        int64_t score;
+
+        if (!crti_resources_fit(places[i].available, need))
+            continue;
+        score = fullness(&places[i], need);
+        score = score <= 500 ? 0 : score;
+        if (best >= 0 && score > best_score)
+            continue;
+        if (best >= 0 && score == best_score && !preferred &&
+            (crti_id_equal(places[best].node, prefer) ||
+             is_smaller(places[best].node, places[i].node)))
+            continue;
+        best = (int)i;
+        best_score = score;
+    }
+    return best;
+}
+
+/* "needs 3 CPU, the cluster has 2" for one name; false when that name is no obstacle. */
+static bool scarce(const crti_place_t *places, size_t count,
+                   const struct crti_resource *need, char *text, size_t size)
+{
+    int64_t sum = 0, largest = 0, free_most = 0;
+    double unit = CRTI_RESOURCE_ONE;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t total = crti_resources_get(places[i].total, need->name);
+        int64_t available = crti_resources_get(places[i].available, need->name);
+
+        sum += total;
+        largest = total > largest ? total : largest;
+        free_most = available > free_most ? available : free_most;
+    }
+    if (free_most >= need->amount)
+        return false;
+    if (sum < need->amount)
+        snprintf(text, size, "needs %.10g %s, the cluster has %.10g",
+                 (double)need->amount / unit, need->name, (double)sum / unit);
+    else if (largest < need->amount)
+        snprintf(text, size, "needs %.10g %s on one node, the largest has %.10g",
+                 (double)need->amount / unit, need->name, (double)largest / unit);
+    else
+        snprintf(text, size, "needs %.10g %s, at most %.10g of %.10g are free on a node",
+                 (double)need->amount / unit, need->name,
+                 (double)(free_most > 0 ? free_most : 0) / unit, (double)largest / unit);
+    return true;
+}
+
+const char *crti_placement_reason(const crti_place_t *places, size_t count,
+                                  const crti_resources_t *need, char *text, size_t size)
+{
+    char what[200];
+
+    if (count == 0) {
+        snprintf(text, size, "the cluster has no node");
+        return text;
+    }
+    for (unsigned i = 0; i < need->count; i++)
+        if (scarce(places, count, &need->item[i], text, size))
+            return text;
+    snprintf(text, size, "needs %s, no node has all of it free",
+             crti_resources_format(need, what, sizeof(what)));
+    return text;
+}

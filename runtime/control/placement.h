@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Placement: which node gets an actor, and the sentence for what fits nowhere. Pure.
+ *
+ * Where it sits
+ *     control/control_actor.c -> [ control/placement.c ] -> node_table.h's resources
+ * Policy
+ *     Pack until half full, then spread: a node that is at most half full with the newcomer
+ *     counts as empty; ties go to the preferred node (that of the owner), then to the smallest
+ *     id. Actors that need nothing count as one CPU each for this, so that many of them
+ *     spread too.
+ */
+#ifndef CRTI_CONTROL_PLACEMENT_H
+#define CRTI_CONTROL_PLACEMENT_H
+
+#include <stddef.h>
+
+#include "runtime/base/id.h"
+#include "runtime/base/resources.h"
+
+typedef struct crti_place {
+    crti_id_t node;
+    const crti_resources_t *total, *available;
+    unsigned idle_actors; /* actors there that hold nothing */
+} crti_place_t;
+
+/* Index of the best of `count` places, or -1 when none has room now. */
+int crti_placement_pick(const crti_place_t *places, size_t count,
+                        const crti_resources_t *need, crti_id_t prefer);
+
+/* Why no place has room: "needs 3 CPU, the cluster has 2". Returns `text`. */
+const char *crti_placement_reason(const crti_place_t *places, size_t count,
+                                  const crti_resources_t *need, char *text, size_t size);
+
+#endif

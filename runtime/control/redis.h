@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Redis: the durable store of the head. The only file that knows hiredis.
+ *
+ * Where it sits
+ *     control.c's operations -> [ control/redis.c ] -> hiredis -> redis.sock -> redis-server
+ * Durability
+ *     redis-server syncs its file before it answers (`appendfsync always`); all operations of
+ *     one turn of the loop travel together, so that one sync covers them.
+ * Failure
+ *     When redis-server ends it is started again from its file, and what had no answer yet is
+ *     sent again, in order: rows are the same however often they are written. It ends on
+ *     purpose when its disk is full; operations during which it ended twice, or that waited
+ *     GIVE_UP_NS, fail with its complaint. The next ones try again.
+ * Ownership
+ *     Operations are copied. on_done is called once for each, in the order of their tickets,
+ *     from the loop, never inside crti_redis_store.
+ */
+#ifndef CRTI_CONTROL_REDIS_H
+#define CRTI_CONTROL_REDIS_H
+
+#include <sys/types.h>
+
+#include "runtime/control/control.h"
+#include "runtime/net/loop.h"
+
+#define CRTI_REDIS_GIVE_UP_NS (3 * CRTI_S)
+#define CRTI_REDIS_QUEUE      ((size_t)256 << 20) /* bytes of operations without an answer */
+
+typedef struct crti_redis crti_redis_t;
+
+typedef struct crti_redis_config {
+    crti_loop_t *loop;
+    const char *head_dir, *data_dir;
+    void *user;
+    /* At the start: every row, table after table; then on_loaded. */
+    void (*on_row)(void *user, crti_store_table_t table, crti_span_t key,
+                   crti_span_t value);
+    void (*on_loaded)(void *user);
+    /* The start failed. */
+    void (*on_failed)(void *user, const char *text);
+    /* Its process changed: started, or ended (pid 0). */
+    void (*on_process)(void *user, pid_t pid);
+    void (*on_done)(void *user, uint64_t ticket, crt_status_t status, const char *text,
+                    bool found, crti_span_t value);
+} crti_redis_config_t;
+
+/* Starts redis-server. CRT_ERR_NOT_FOUND: it is not installed. Caller owns the result and frees
+ * it with crti_redis_free. */
+crt_status_t crti_redis_new(const crti_redis_config_t *config, crti_redis_t **redis_out);
+
+/* Ends redis-server; operations without an answer are dropped, on_done is not called. */
+void crti_redis_free(crti_redis_t *redis);
+
+void crti_redis_store(crti_redis_t *redis, const crti_store_operation_t *operation);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The private redis-server. See redis_server.h. */
+#include "runtime/control/redis_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/log.h"
+
+#define LINE_MAX_BYTES 1024
+#define DISK_LEAST     ((uint64_t)2 << 20) /* with less, a full disk is the likely reason */
+
+struct crti_redis_server {
+    crti_redis_server_config_t config;
+    char program[PATH_MAX], socket[128], head_dir[PATH_MAX], data_dir[PATH_MAX];
+    char password[CRTI_REDIS_PASSWORD];
+    crti_child_t child;
+    int log_fd;
+    crti_watch_t log_watch;
+    crti_buffer_t log;
+    char complaint[LINE_MAX_BYTES];
+    bool is_ready;
+};
+
+/* ---------------------------------------------------------------- its log */
+
+/* "123:M 21 Nov 2026 04:00:00.000 * text": the mark says how serious it is. */
+static void read_line(crti_redis_server_t *s, const char *line)
+{
+    const char *mark = line;
+
+    for (int blanks = 0; *mark && blanks < 5; mark++)
+        blanks += *mark == ' ';
+    if (*mark == '\0' || mark[1] != ' ')
+        mark = NULL;
+    if (strstr(line, "ready to accept connections") ||
+        strstr(line, "Ready to accept connections")) {
+        s->is_ready = true;
+        s->complaint[0] = '\0';
+        s->config.on_ready(s->config.user);
+        return;
+    }
+    if (mark == NULL || *mark == '#') {
+        /* "Exiting" says less than the complaint before it. */
+        if (s->complaint[0] && strstr(line, "Exiting"))
+            return;
+        snprintf(s->complaint, sizeof(s->complaint), "%s", mark ? mark + 2 : line);
+        crti_log(s->is_ready ? CRTI_LOG_INFO : CRTI_LOG_DEBUG, "redis", "%s",
+                 s->complaint);
+    } else {
+        crti_log(CRTI_LOG_DEBUG, "redis", "%s", mark + 2);
+    }
+}
+
+static void take_lines(crti_redis_server_t *s)
+{
+    char line[LINE_MAX_BYTES];
+    unsigned char *end;
+
+    while (s->log.size && (end = memchr(s->log.data, '\n', s->log.size))) {
+        size_t length = (size_t)(end - s->log.data);
+
+        snprintf(line, sizeof(line), "%.*s", (int)length, (const char *)s->log.data);
+        crti_buffer_consume(&s->log, length + 1);
+        read_line(s, line);
+    }
+    if (s->log.size > 64 * 1024)
+        s->log.size = 0; /* no line of redis is so long */
+}
+
+static void read_log(crti_redis_server_t *s)
+{
+    ssize_t n = 1;
+
+    while (s->log_fd >= 0 && n > 0) {
+        if (crti_buffer_reserve(&s->log, 4096) != CRT_OK)
+            return;
+        n = read(s->log_fd, s->log.data + s->log.size, 4096);
+        if (n > 0)
+            s->log.size += (size_t)n;
+        take_lines(s);
+    }
+    if (n == 0) {
+        crti_loop_remove(s->config.loop, &s->log_watch);
+        close(crti_take_fd(&s->log_fd));
+    }
+}
+
+static void on_log(void *user, uint32_t events)
+{
+    read_log(user);
+}
+
+static void on_exit_child(void *user, int wait_status)
+{
+    crti_redis_server_t *s = user;
+    char text[LINE_MAX_BYTES + PATH_MAX + 128];
+    struct statvfs disk;
+    size_t used;
+
+    read_log(s);
+    s->is_ready = false;
+    if (s->complaint[0])
+        snprintf(text, sizeof(text), "redis-server ended: %s", s->complaint);
+    else if (WIFSIGNALED(wait_status))
+        snprintf(text, sizeof(text), "redis-server was killed by signal %d",
+                 WTERMSIG(wait_status));
+    else
+        snprintf(text, sizeof(text), "redis-server ended with status %d",
+                 WEXITSTATUS(wait_status));
+    used = strlen(text);
+    if (statvfs(s->data_dir, &disk) == 0 && disk.f_bavail * disk.f_frsize < DISK_LEAST)
+        snprintf(text + used, sizeof(text) - used, "; the disk of %s is full",
+                 s->data_dir);
+    s->config.on_exit(s->config.user, text);
+}
+
+/* ---------------------------------------------------------------- start */
+
+static crt_status_t write_configuration(const crti_redis_server_t *s, int fd)
+{
+    char text[2 * PATH_MAX + 1024];
+    int length = snprintf(
+        text, sizeof(text),
+        "port 0\nunixsocket \"%s\"\nunixsocketperm 700\nrequirepass %s\ndaemonize no\n"
+        "dir \"%s\"\nappendonly yes\nappendfsync always\nno-appendfsync-on-rewrite no\n"
+        "aof-load-truncated yes\nauto-aof-rewrite-percentage 100\n"
+        "auto-aof-rewrite-min-size 16mb\nsave \"\"\nstop-writes-on-bgsave-error no\n"
+        "maxclients 16\ntimeout 0\nlogfile \"\"\nloglevel notice\ndatabases 1\n"
+        "maxmemory-policy noeviction\nalways-show-logo no\nset-proc-title no\n",
+        s->socket, s->password, s->data_dir);
+
+    if (length >= (int)sizeof(text) || strchr(s->data_dir, '"') || strchr(s->socket, '"'))
+        return crt_raise(CRT_ERR_INVALID, "the path %s can't be used", s->data_dir);
+    /* Fits in the pipe, so this never waits. */
+    if (write(fd, text, (size_t)length) != length)
+        return crt_raise(CRT_ERR_IO, "redis-server's configuration: %s", strerror(errno));
+    return CRT_OK;
+}
+
+crt_status_t crti_redis_server_start(crti_redis_server_t *s)
+{
+    const char *const argv[] = {"redis-server", "-", NULL};
+    crti_child_command_t command = {
+        .path = s->program, .argv = argv, .head_dir = s->head_dir, .pass_fd = -1};
+    CRTI_AUTO(crti_close) int config_read = -1;
+    CRTI_AUTO(crti_close) int config_write = -1;
+    CRTI_AUTO(crti_close) int log_write = -1;
+    int config[2], log[2];
+    crt_status_t status;
+
+    crti_child_kill(&s->child);
+    if (pipe2(config, O_CLOEXEC) != 0)
+        return crt_raise(CRT_ERR_IO, "pipe: %s", strerror(errno));
+    config_read = config[0];
+    config_write = config[1];
+    if (pipe2(log, O_CLOEXEC) != 0)
+        return crt_raise(CRT_ERR_IO, "pipe: %s", strerror(errno));
+    log_write = log[1];
+    if (s->log_fd >= 0) {
+        crti_loop_remove(s->config.loop, &s->log_watch);
+        close(s->log_fd);
+    }
+    s->log_fd = log[0];
+    fcntl(s->log_fd, F_SETFL, O_NONBLOCK);
+    unlink(s->socket); /* of one that was killed */
+    s->is_ready = false;
+    s->log.size = 0;
+    s->complaint[0] = '\0';
+    command.stdin_fd = config_read;
+    command.output_fd = log_write;
+    status = write_configuration(s, config_write);
+    if (status == CRT_OK)
+        status = crti_loop_add(s->config.loop, &s->log_watch, s->log_fd, EPOLLIN);
+    if (status == CRT_OK)
+        status = crti_child_start(&s->child, s->config.loop, &command);
+    return status;
+}
+
+/* ---------------------------------------------------------------- life */
+
+crt_status_t crti_redis_server_new(const crti_redis_server_config_t *config,
+                                   crti_redis_server_t **server_out)
+{
+    crti_redis_server_t *s = calloc(1, sizeof(*s));
+    unsigned char secret[32];
+    crt_status_t status;
+
+    if (s == NULL || sodium_init() < 0) {
+        free(s);
+        return crt_raise(CRT_ERR_NO_MEMORY, "redis-server");
+    }
+    s->config = *config;
+    s->log_fd = -1;
+    s->child = (crti_child_t){.on_exit = on_exit_child, .user = s};
+    s->log_watch = (crti_watch_t){.on_ready = on_log, .user = s};
+    randombytes_buf(secret, sizeof(secret));
+    sodium_bin2hex(s->password, sizeof(s->password), secret, sizeof(secret));
+    snprintf(s->head_dir, sizeof(s->head_dir), "%s", config->head_dir);
+    snprintf(s->data_dir, sizeof(s->data_dir), "%s", config->data_dir);
+    status = crti_child_find("redis-server", s->program, sizeof(s->program));
+    if (status != CRT_OK)
+        status =
+            crt_raise(status, "redis-server is not installed; run setup.sh, or: apt-get "
+                              "install redis-server");
+    else if (snprintf(s->socket, sizeof(s->socket), "%s/redis.sock", config->head_dir) >=
+             (int)sizeof(((struct sockaddr_un *)0)->sun_path))
+        status =
+            crt_raise(CRT_ERR_TOO_LARGE,
+                      "the path %s/redis.sock is too long for a socket: set CRT_RUN_DIR "
+                      "to a short one",
+                      config->head_dir);
+    if (status != CRT_OK) {
+        free(s);
+        return status;
+    }
+    *server_out = s;
+    return CRT_OK;
+}
+
+void crti_redis_server_free(crti_redis_server_t *s)
+{
+    if (s == NULL)
+        return;
+    crti_child_kill(&s->child);
+    if (s->log_fd >= 0) {
+        crti_loop_remove(s->config.loop, &s->log_watch);
+        close(s->log_fd);
+    }
+    unlink(s->socket);
+    crti_buffer_fini(&s->log);
+    sodium_memzero(s->password, sizeof(s->password));
+    free(s);
+}
+
+const char *crti_redis_server_socket(const crti_redis_server_t *s)
+{
+    return s->socket;
+}
+
+const char *crti_redis_server_password(const crti_redis_server_t *s)
+{
+    return s->password;
+}
+
+pid_t crti_redis_server_pid(const crti_redis_server_t *s)
+{
+    return s->child.pid;
+}

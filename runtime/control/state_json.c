@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables as JSON (docs/design/state.md). The only file of control that knows jansson. */
+#include <string.h>
+
+#include <jansson.h>
+
+#include "crt_config.h"
+#include "runtime/control/control_int.h"
+
+static json_t *id_json(crti_id_t id)
+{
+    char hex[CRTI_ID_HEX];
+
+    return json_string(crti_id_is_zero(id) ? "" : crti_id_hex(id, hex));
+}
+
+/* Text from users may be no UTF-8: what is not becomes '?'. */
+static json_t *text_json(const char *text)
+{
+    json_t *json = json_string(text ? text : "");
+    char copy[4096];
+
+    if (json)
+        return json;
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *at = copy; *at; at++)
+        if ((unsigned char)*at >= 0x80)
+            *at = '?';
+    return json_string(copy);
+}
+
+static json_t *time_json(int64_t ms)
+{
+    return ms ? json_integer(ms) : json_null();
+}
+
+static json_t *amount_json(int64_t amount)
+{
+    if (amount % CRTI_RESOURCE_ONE == 0)
+        return json_integer(amount / CRTI_RESOURCE_ONE);
+    return json_real((double)amount / CRTI_RESOURCE_ONE);
+}
+
+static json_t *resources_json(const crti_resources_t *r)
+{
+    json_t *json = json_object();
+
+    for (unsigned i = 0; i < r->count; i++)
+        json_object_set_new(json, r->item[i].name, amount_json(r->item[i].amount));
+    return json;
+}
+
+static bool is_meant(const char *filter, crti_id_t id)
+{
+    char hex[CRTI_ID_HEX];
+
+    return *filter == '\0' || strcmp(filter, crti_id_hex(id, hex)) == 0;
+}
+
+/* ---------------------------------------------------------------- nodes */
+
+static json_t *node_json(const crti_node_entry_t *node)
+{
+    bool is_dead = node->state == CRTI_NODE_DEAD;
+    json_t *json = json_object();
+
+    json_object_set_new(json, "node_id", id_json(node->id));
+    json_object_set_new(json, "state", json_string(is_dead ? "DEAD" : "ALIVE"));
+    json_object_set_new(json, "state_message", text_json(node->text));
+    json_object_set_new(json, "ip", text_json(node->ip));
+    json_object_set_new(json, "hostname", text_json(node->hostname));
+    json_object_set_new(json, "endpoint", text_json(node->endpoint));
+    json_object_set_new(json, "pid", json_integer(node->pid));
+    json_object_set_new(json, "is_head_node", json_boolean(node->is_head_host));
+    json_object_set_new(json, "start_time", time_json(node->start_ms));
+    json_object_set_new(json, "end_time", time_json(is_dead ? node->end_ms : 0));
+    json_object_set_new(json, "resources_total", resources_json(&node->resources));
+    json_object_set_new(json, "resources_available", resources_json(&node->available));
+    json_object_set_new(json, "store_bytes", json_integer((json_int_t)node->store_bytes));
+    json_object_set_new(json, "store_used", json_integer((json_int_t)node->store_used));
+    json_object_set_new(json, "workers", json_integer((json_int_t)node->workers));
+    return json;
+}
+
+static json_t *nodes_json(const crti_control_t *c, const char *filter)
+{
+    const crti_list_t *lists[] = {&c->nodes.living, &c->nodes.dead};
+    json_t *json = json_array();
+
+    for (size_t i = 0; i < 2; i++)
+        CRTI_LIST_FOREACH (item, lists[i])
+            if (is_meant(filter, CRTI_NODE_OF(item)->id))
+                json_array_append_new(json, node_json(CRTI_NODE_OF(item)));
+    return json;
+}
+
+/* ---------------------------------------------------------------- actors */
+
+static json_t *actor_json(const crti_actor_t *actor)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "actor_id", id_json(actor->id));
+    json_object_set_new(json, "class_name", text_json(actor->class_name));
+    json_object_set_new(json, "name", text_json(actor->name));
+    json_object_set_new(json, "state", json_string(crti_actor_state_name(actor->state)));
+    json_object_set_new(json, "job_id", id_json(actor->job));
+    json_object_set_new(json, "node_id", id_json(actor->node));
+    json_object_set_new(json, "worker_id", id_json(actor->process));
+    json_object_set_new(json, "pid",
+                        actor->state == CRTI_ACTOR_ALIVE && actor->pid > 0
+                            ? json_integer(actor->pid)
+                            : json_null());
+    json_object_set_new(json, "num_restarts", json_integer((json_int_t)actor->restarts));
+    json_object_set_new(json, "is_detached", json_boolean(actor->detached));
+    json_object_set_new(json, "required_resources", resources_json(&actor->resources));
+    json_object_set_new(json, "message", text_json(actor->text));
+    return json;
+}
+
+static json_t *actors_json(const crti_control_t *c, const char *filter)
+{
+    const crti_list_t *lists[] = {&c->actors.placed, &c->actors.waiting, &c->actors.dead};
+    json_t *json = json_array();
+
+    for (size_t i = 0; i < 3; i++)
+        CRTI_LIST_FOREACH (item, lists[i])
+            if (is_meant(filter, CRTI_ACTOR_OF(item)->id))
+                json_array_append_new(json, actor_json(CRTI_ACTOR_OF(item)));
+    return json;
+}
+
+/* ---------------------------------------------------------------- jobs */
+
+static json_t *metadata_json(const char *metadata)
+{
+    json_t *json = *metadata ? json_loads(metadata, 0, NULL) : NULL;
+
+    return json && json_is_object(json) ? json : (json_decref(json), json_object());
+}
+
+static json_t *job_json(const crti_control_t *c, const crti_job_t *job)
+{
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
+    bool is_submission = crti_job_is_submission(job);
+    json_t *json = json_object();
+    char message[21000];
+
+    json_object_set_new(json, "type",
+                        json_string(is_submission ? "SUBMISSION" : "DRIVER"));
+    json_object_set_new(json, "job_id", id_json(job->id));
+    json_object_set_new(json, "number", json_integer((json_int_t)job->number));
+    json_object_set_new(json, "submission_id", text_json(job->submission));
+    json_object_set_new(json, "status", json_string(crti_job_state_name(job->state)));
+    json_object_set_new(json, "entrypoint", text_json(job->entrypoint));
+    json_object_set_new(json, "message",
+                        text_json(crti_job_message(job, message, sizeof(message))));
+    json_object_set_new(json, "error_type", text_json(job->error_type));
+    json_object_set_new(json, "start_time", time_json(job->start_ms));
+    json_object_set_new(json, "end_time", time_json(job->end_ms));
+    json_object_set_new(json, "metadata", metadata_json(job->metadata));
+    json_object_set_new(json, "driver_node_id", id_json(job->node));
+    json_object_set_new(json, "driver_node_ip", text_json(node ? node->ip : ""));
+    json_object_set_new(json, "driver_pid",
+                        job->pid ? json_integer(job->pid) : json_null());
+    json_object_set_new(json, "driver_exit_code",
+                        job->has_exit ? json_integer(job->exit_code) : json_null());
+    return json;
+}
+
+static void add_jobs(const crti_control_t *c, json_t *json, const char *filter,
+                     bool submissions)
+{
+    const crti_list_t *lists[] = {&c->jobs.running, &c->jobs.ended};
+
+    for (size_t i = 0; i < 2; i++) /* backwards: the newest first */
+        for (const crti_list_t *at = lists[i]->prev; at != lists[i]; at = at->prev) {
+            const crti_job_t *job = CRTI_JOB_OF(at);
+
+            if (crti_job_is_submission(job) != submissions)
+                continue;
+            if (is_meant(filter, job->id) || strcmp(filter, job->submission) == 0)
+                json_array_append_new(json, job_json(c, job));
+        }
+}
+
+static json_t *jobs_json(const crti_control_t *c, const char *filter)
+{
+    json_t *json = json_array();
+
+    add_jobs(c, json, filter, true);
+    add_jobs(c, json, filter, false);
+    return json;
+}
+
+/* ---------------------------------------------------------------- demand */
+
+/* One line for all that wait for the same thing under the same name. */
+static void add_demand(json_t *list, const crti_resources_t *need, const char *kind,
+                       const char *name, const char *reason)
+{
+    json_t *resources = resources_json(need), *entry;
+    size_t i;
+
+    json_array_foreach(list, i, entry)
+    {
+        json_t *count = json_object_get(entry, "count");
+
+        if (strcmp(json_string_value(json_object_get(entry, "name")), name) != 0 ||
+            strcmp(json_string_value(json_object_get(entry, "kind")), kind) != 0 ||
+            !json_equal(json_object_get(entry, "resources"), resources))
+            continue;
+        json_integer_set(count, json_integer_value(count) + 1);
+        json_decref(resources);
+        return;
+    }
+    entry = json_object();
+    json_object_set_new(entry, "resources", resources);
+    json_object_set_new(entry, "count", json_integer(1));
+    json_object_set_new(entry, "kind", json_string(kind));
+    json_object_set_new(entry, "name", text_json(name));
+    json_object_set_new(entry, "reason", text_json(reason));
+    json_array_append_new(list, entry);
+}
+
+static void add_leases(const crti_control_t *c, json_t *list,
+                       const crti_node_entry_t *node, const crti_place_t *places,
+                       size_t count)
+{
+    crti_span_t rest = crti_span(node->demand.data, node->demand.size), entry;
+    char name[128], reason[256];
+    crti_message_t m;
+
+    while (crti_list_unpack(&rest, &entry) == CRT_OK) {
+        if (crti_message_decode(entry.data, entry.size, &m) != CRT_OK ||
+            m.kind != CRTI_MSG_LEASE_REQUEST)
+            continue;
+        add_demand(list, &m.lease_request.resources, "task",
+                   crti_text(m.lease_request.function, name, sizeof(name)),
+                   crti_placement_reason(places, count, &m.lease_request.resources,
+                                         reason, sizeof(reason)));
+    }
+}
+
+static json_t *demand_json(const crti_control_t *c)
+{
+    crti_place_t places[64];
+    json_t *list = json_array();
+    size_t count = 0;
+
+    CRTI_LIST_FOREACH (item, &c->actors.waiting) {
+        const crti_actor_t *actor = CRTI_ACTOR_OF(item);
+
+        add_demand(list, &actor->resources, "actor", actor->class_name, actor->text);
+    }
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        const crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (node->state == CRTI_NODE_ALIVE && count < 64)
+            places[count++] = (crti_place_t){.node = node->id,
+                                             .total = &node->resources,
+                                             .available = &node->available};
+    }
+    CRTI_LIST_FOREACH (item, &c->nodes.living)
+        add_leases(c, list, CRTI_NODE_OF(item), places, count);
+    return list;
+}
+
+/* ---------------------------------------------------------------- the cluster */
+
+static json_t *counts_json(const size_t *counts, unsigned states,
+                           const char *(*name)(unsigned state))
+{
+    json_t *json = json_object();
+
+    for (unsigned i = 0; i < states; i++)
+        if (counts[i])
+            json_object_set_new(json, name(i), json_integer((json_int_t)counts[i]));
+    return json;
+}
+
+static const char *job_state_name(unsigned state)
+{
+    return crti_job_state_name((crti_job_state_t)state);
+}
+
+static json_t *cluster_json(const crti_control_t *c)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "cluster", id_json(c->cluster));
+    json_object_set_new(json, "address", text_json(c->address));
+    json_object_set_new(json, "version", json_string(CRT_VERSION));
+    json_object_set_new(json, "time", json_integer(crti_control_wall(c)));
+    json_object_set_new(json, "start_time", json_integer(c->start_ms));
+    json_object_set_new(json, "nodes", nodes_json(c, ""));
+    json_object_set_new(json, "demand", demand_json(c));
+    json_object_set_new(
+        json, "actors",
+        counts_json(c->actors.counts, CRTI_ACTOR_STATES, crti_actor_state_name));
+    json_object_set_new(json, "jobs",
+                        counts_json(c->jobs.counts, CRTI_JOB_STATES, job_state_name));
+    return json;
+}
+
+char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter)
+{
+    char filter_text[256], *text;
+    json_t *json;
+
+    crti_text(filter, filter_text, sizeof(filter_text));
+    if (crti_str_equal(what, "cluster"))
+        json = cluster_json(c);
+    else if (crti_str_equal(what, "nodes"))
+        json = nodes_json(c, filter_text);
+    else if (crti_str_equal(what, "actors"))
+        json = actors_json(c, filter_text);
+    else if (crti_str_equal(what, "jobs"))
+        json = jobs_json(c, filter_text);
+    else {
+        crt_raise(CRT_ERR_INVALID,
+                  "nothing is known of \"%.*s\" (cluster, nodes, actors, jobs, workers)",
+                  (int)what.size, what.size ? (const char *)what.data : "");
+        return NULL;
+    }
+    text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    json_decref(json);
+    if (text == NULL)
+        crt_raise(CRT_ERR_NO_MEMORY, "state as JSON");
+    return text;
+}
+
+char *crti_state_join(crti_span_t answers, const char *filter)
+{
+    json_t *all = json_array(), *one, *row;
+    crti_span_t entry;
+    char *text;
+    size_t i;
+
+    while (crti_list_unpack(&answers, &entry) == CRT_OK) {
+        one = json_loadb(entry.data, entry.size, 0, NULL);
+        json_array_foreach(one, i, row)
+        {
+            const char *id = json_string_value(json_object_get(row, "worker_id"));
+
+            if (*filter == '\0' || (id && strcmp(id, filter) == 0))
+                json_array_append(all, row);
+        }
+        json_decref(one);
+    }
+    text = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    return text;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which node gets an actor, and what is said when none can. */
+#include "runtime/control/placement.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNT 3
+
+typedef struct cluster {
+    crti_resources_t total[COUNT], available[COUNT];
+    crti_place_t places[COUNT];
+} cluster_t;
+
+/* Nodes 1, 2, 3 with what the texts say. */
+static void make(cluster_t *c, const char *const total[COUNT],
+                 const char *const available[COUNT])
+{
+    memset(c, 0, sizeof(*c));
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(crti_resources_parse(total[i], &c->total[i]), CRT_OK);
+        assert_int_equal(crti_resources_parse(available[i], &c->available[i]), CRT_OK);
+        c->places[i] = (crti_place_t){.node = {0, (uint64_t)i + 1},
+                                      .total = &c->total[i],
+                                      .available = &c->available[i]};
+    }
+}
+
+static int pick(const cluster_t *c, const char *need, uint64_t prefer)
+{
+    crti_resources_t r = {0};
+
+    assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
+    return crti_placement_pick(c->places, COUNT, &r, (crti_id_t){0, prefer});
+}
+
+static const char *reason(const cluster_t *c, size_t count, const char *need)
+{
+    static char text[200];
+    crti_resources_t r = {0};
+
+    assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
+    return crti_placement_reason(c->places, count, &r, text, sizeof(text));
+}
+
+static const char *const eight[COUNT] = {"CPU=8", "CPU=8", "CPU=8"};
+
+static void nodes_are_packed_until_half_full_then_the_emptiest_is_taken(void **state)
+{
+    cluster_t c;
+    int order[12];
+
+    make(&c, eight, eight);
+    for (int i = 0; i < 12; i++) {
+        order[i] = pick(&c, "CPU=1", 0);
+        assert_in_range(order[i], 0, COUNT - 1);
+        c.available[order[i]].item[0].amount -= CRTI_RESOURCE_ONE;
+    }
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(order[i], i / 4); /* four of eight on each */
+    for (int i = 0; i < 12; i++) {
+        int at = pick(&c, "CPU=1", 0);
+
+        assert_int_equal(at, i % COUNT); /* one after the other */
+        c.available[at].item[0].amount -= CRTI_RESOURCE_ONE;
+    }
+    assert_int_equal(pick(&c, "CPU=1", 0), -1);
+}
+
+static void the_preferred_node_wins_while_it_is_at_most_half_full(void **state)
+{
+    const char *const third_full[COUNT] = {"CPU=8", "CPU=8", "CPU=3"};
+    cluster_t c;
+
+    make(&c, eight, eight);
+    assert_int_equal(pick(&c, "CPU=1", 3), 2);
+    assert_int_equal(pick(&c, "CPU=4", 3), 2);
+    make(&c, eight, third_full);
+    assert_int_equal(pick(&c, "CPU=1", 3), 0);
+}
+
+static void actors_that_need_nothing_spread_too(void **state)
+{
+    cluster_t c;
+    unsigned counts[COUNT] = {0};
+
+    make(&c, eight, eight);
+    for (int i = 0; i < 300; i++) {
+        int at = pick(&c, "", 0);
+
+        assert_in_range(at, 0, COUNT - 1);
+        counts[at]++;
+        c.places[at].idle_actors++;
+    }
+    for (int i = 0; i < COUNT; i++)
+        assert_in_range(counts[i], 90, 110);
+}
+
+static void every_named_resource_counts(void **state)
+{
+    const char *const mixed[COUNT] = {"CPU=8", "CPU=8,gpu=1", "CPU=1,gpu=4"};
+    cluster_t c;
+
+    make(&c, mixed, mixed);
+    assert_int_equal(pick(&c, "CPU=2,gpu=1", 0), 1);
+    assert_int_equal(pick(&c, "gpu=2", 0), 2);
+    assert_int_equal(pick(&c, "CPU=2,gpu=2", 0), -1);
+    assert_int_equal(pick(&c, "tpu=0.0001", 0), -1);
+}
+
+static void the_reason_names_what_is_missing(void **state)
+{
+    const char *const total[COUNT] = {"CPU=2", "CPU=1,gpu=1", "CPU=1"};
+    const char *const some[COUNT] = {"CPU=0.5", "CPU=1,gpu=1", "CPU=0.5"};
+    cluster_t c;
+
+    make(&c, total, some);
+    assert_string_equal(reason(&c, 0, "CPU=1"), "the cluster has no node");
+    assert_string_equal(reason(&c, 1, "CPU=3"), "needs 3 CPU, the cluster has 2");
+    assert_string_equal(reason(&c, COUNT, "CPU=5"), "needs 5 CPU, the cluster has 4");
+    assert_string_equal(reason(&c, COUNT, "CPU=3"),
+                        "needs 3 CPU on one node, the largest has 2");
+    assert_string_equal(reason(&c, COUNT, "CPU=1.5"),
+                        "needs 1.5 CPU, at most 1 of 2 are free on a node");
+    assert_string_equal(reason(&c, COUNT, "tpu=1"), "needs 1 tpu, the cluster has 0");
+    make(&c, total, total);
+    assert_string_equal(reason(&c, COUNT, "CPU=2,gpu=1"),
+                        "needs 2 CPU, 1 gpu, no node has all of it free");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_are_packed_until_half_full_then_the_emptiest_is_taken),
+        cmocka_unit_test(the_preferred_node_wins_while_it_is_at_most_half_full),
+        cmocka_unit_test(actors_that_need_nothing_spread_too),
+        cmocka_unit_test(every_named_resource_counts),
+        cmocka_unit_test(the_reason_names_what_is_missing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
