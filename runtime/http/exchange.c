@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request and its reply. See exchange.h. */
+#include "runtime/http/exchange.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+
+#define CHUNK        ((size_t)16 << 10) /* of a reply's body */
+#define DRAIN_MAX    (1u << 20) /* of a refused body that is read; a larger one breaks off */
+#define SEND_SECONDS 30         /* for each chunk */
+#define BODY_SECONDS 20         /* for a body, plus its size at BODY_RATE */
+#define BODY_RATE    (64u << 10) /* bytes a second that a client must reach */
+
+#define TO(state) (1u << CRTI_EXCHANGE_##state)
+static const struct {
+    const char *name;
+    unsigned next;
+} states[CRTI_EXCHANGE_STATES] = {
+    [CRTI_EXCHANGE_IDLE] = {"idle",
+                            TO(READING) | TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
+    [CRTI_EXCHANGE_READING] = {"reading", TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
+    [CRTI_EXCHANGE_DRAINING] = {"draining", TO(REPLYING)},
+    [CRTI_EXCHANGE_ASKING] = {"asking", TO(ASKING) | TO(REPLYING)},
+    [CRTI_EXCHANGE_REPLYING] = {"replying", TO(IDLE)},
+};
+
+static void set_state(crti_exchange_t *x, crti_exchange_state_t state)
+{
+    assert(states[x->state].next & (1u << state));
+    crti_log(CRTI_LOG_DEBUG, "http", "exchange %p %s -> %s", (void *)x,
+             states[x->state].name, states[state].name);
+    x->state = state;
+}
+
+static void on_deadline(lws_sorted_usec_list_t *sul);
+
+/* Replaces the deadline of the step before. (lws_set_timer_usecs can't be cancelled in all
+ * versions: it fires at once instead.) */
+static void set_deadline(crti_exchange_t *x, uint64_t seconds)
+{
+    lws_sul_schedule(lws_get_context(x->wsi), 0, &x->deadline, on_deadline,
+                     (lws_usec_t)seconds * LWS_US_PER_SEC);
+}
+
+/* ---------------------------------------------------------------- the reply */
+
+/* Everything of the reply is set: what is left of the body goes first. */
+static void reply_is_made(crti_exchange_t *x)
+{
+    crti_upload_free(CRTI_TAKE(x->upload));
+    if (x->body_size > DRAIN_MAX)
+        x->closes = true;
+    else if (x->body_size > 0) {
+        set_state(x, CRTI_EXCHANGE_DRAINING);
+        return;
+    }
+    set_state(x, CRTI_EXCHANGE_REPLYING);
+    set_deadline(x, SEND_SECONDS);
+    lws_callback_on_writable(x->wsi);
+}
+
+void crti_exchange_text(crti_exchange_t *x, unsigned code, const char *format, ...)
+{
+    char text[1200];
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (length >= (int)sizeof(text))
+        length = sizeof(text) - 1;
+    x->code = code;
+    x->type = "text/plain; charset=utf-8";
+    x->reply.size = 0;
+    if (length > 0 && crti_buffer_append(&x->reply, text, (size_t)length) != CRT_OK)
+        x->code = 500;
+    reply_is_made(x);
+}
+
+void crti_exchange_json(crti_exchange_t *x, unsigned code, json_t *json_take)
+{
+    char *text = json_take ? json_dumps(json_take, JSON_COMPACT) : NULL;
+
+    json_decref(json_take);
+    if (!text) {
+        crti_exchange_text(x, 500, "the answer can't be written as JSON");
+        return;
+    }
+    crti_buffer_fini(&x->reply);
+    x->reply.data = (unsigned char *)text;
+    x->reply.size = x->reply.capacity = strlen(text);
+    x->code = code;
+    x->type = "application/json; charset=utf-8";
+    reply_is_made(x);
+}
+
+void crti_exchange_bytes(crti_exchange_t *x, const char *type, crti_span_t constant)
+{
+    x->code = 200;
+    x->type = type;
+    x->constant = constant;
+    reply_is_made(x);
+}
+
+void crti_exchange_buffer(crti_exchange_t *x, const char *type, crti_buffer_t *take)
+{
+    crti_buffer_fini(&x->reply);
+    x->reply = *take;
+    *take = (crti_buffer_t){0};
+    x->code = 200;
+    x->type = type;
+    reply_is_made(x);
+}
+
+void crti_exchange_fail(crti_exchange_t *x, crt_status_t status)
+{
+    static const struct {
+        crt_status_t status;
+        unsigned code;
+    } codes[] = {{CRT_ERR_INVALID, 400},   {CRT_ERR_CORRUPT, 400},
+                 {CRT_ERR_EXISTS, 400},    {CRT_ERR_NOT_FOUND, 404},
+                 {CRT_ERR_TOO_LARGE, 413}, {CRT_ERR_STORE_FULL, 507},
+                 {CRT_ERR_HEAD_LOST, 503}, {CRT_ERR_TIMED_OUT, 503}};
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (codes[i].status == status) {
+            crti_exchange_text(x, codes[i].code, "%s", crt_error_detail());
+            return;
+        }
+    crti_exchange_text(x, 500, "%s", crt_error_detail());
+}
+
+/* ---------------------------------------------------------------- questions to the head */
+
+static void on_head_answer(void *user, crt_status_t status, const crti_message_t *message)
+{
+    crti_exchange_t *x = user;
+
+    x->question = 0;
+    x->on_answer(x, status, message);
+}
+
+void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void *body,
+                       uint64_t timeout_ms,
+                       void (*on_answer)(crti_exchange_t *x, crt_status_t status,
+                                         const crti_message_t *message))
+{
+    crt_status_t status;
+
+    set_state(x, CRTI_EXCHANGE_ASKING);
+    x->on_answer = on_answer;
+    lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
+    set_deadline(x, timeout_ms / 1000 + 10);
+    status =
+        crti_head_link_ask(x->http->link, kind, body, on_head_answer, x, &x->question);
+    if (status != CRT_OK)
+        on_answer(x, status, NULL);
+}
+
+/* ---------------------------------------------------------------- the request */
+
+static void begin_again(crti_exchange_t *x)
+{
+    crti_http_t *http = x->http;
+    struct lws *wsi = x->wsi;
+
+    crti_exchange_fini(x);
+    *x = (crti_exchange_t){.http = http, .wsi = wsi};
+}
+
+void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
+                         uint64_t body_size)
+{
+    crti_http_refusal_t refusal = crti_http_guard(&x->http->policy, request);
+
+    begin_again(x);
+    x->body_size = body_size;
+    x->is_head = request->method == CRTI_HTTP_HEAD;
+    if (!refusal.code)
+        refusal = crti_http_find_route(request, &x->route, x->id);
+    if (refusal.code) {
+        crti_exchange_text(x, refusal.code, "%s", refusal.text);
+    } else {
+        crti_endpoint_begin(x, request);
+        if (x->state == CRTI_EXCHANGE_IDLE)
+            set_state(x, CRTI_EXCHANGE_READING);
+    }
+    if (x->state == CRTI_EXCHANGE_READING || x->state == CRTI_EXCHANGE_DRAINING)
+        set_deadline(x, BODY_SECONDS + body_size / BODY_RATE);
+    if (x->state == CRTI_EXCHANGE_READING && body_size == 0)
+        crti_endpoint_body(x);
+}
+
+void crti_exchange_body(crti_exchange_t *x, const void *data, size_t size)
+{
+    crt_status_t status;
+
+    x->body_size -= size < x->body_size ? size : x->body_size;
+    if (x->state != CRTI_EXCHANGE_READING)
+        return;
+    status = x->upload ? crti_upload_write(x->upload, data, size)
+                       : crti_buffer_append(&x->body, data, size);
+    if (status != CRT_OK)
+        crti_exchange_fail(x, status);
+}
+
+void crti_exchange_body_complete(crti_exchange_t *x)
+{
+    x->body_size = 0;
+    if (x->state == CRTI_EXCHANGE_DRAINING)
+        reply_is_made(x);
+    else if (x->state == CRTI_EXCHANGE_READING)
+        crti_endpoint_body(x);
+}
+
+static void on_deadline(lws_sorted_usec_list_t *sul)
+{
+    crti_exchange_t *x = lws_container_of(sul, crti_exchange_t, deadline);
+
+    switch (x->state) {
+    case CRTI_EXCHANGE_READING:
+    case CRTI_EXCHANGE_DRAINING:
+        x->body_size = 0; /* the rest is not read */
+        x->closes = true;
+        crti_exchange_text(x, 408, "408: the request's body did not arrive in time");
+        break;
+    case CRTI_EXCHANGE_ASKING:
+        crti_head_link_forget(x->http->link, x->question);
+        x->question = 0;
+        x->on_answer(x, crt_raise(CRT_ERR_TIMED_OUT, "the head does not answer"), NULL);
+        break;
+    case CRTI_EXCHANGE_REPLYING: /* a client that does not read */
+        lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+        break;
+    default: break;
+    }
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static bool add_header(struct lws *wsi, const char *name, const char *value,
+                       unsigned char **at, unsigned char *end)
+{
+    return lws_add_http_header_by_name(wsi, (const unsigned char *)name,
+                                       (const unsigned char *)value, (int)strlen(value),
+                                       at, end) == 0;
+}
+
+/* Two names: Ray's, and one of this cluster alone (ports share a host's cookies). */
+static bool add_cookies(crti_exchange_t *x, unsigned char **at, unsigned char *end)
+{
+    const crti_http_policy_t *policy = &x->http->policy;
+    char own[40], cookie[256];
+
+    snprintf(own, sizeof(own), "crt-authentication-token-%u", policy->port);
+    for (int i = 0; i < 2; i++) {
+        snprintf(cookie, sizeof(cookie),
+                 "%s=%s; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000",
+                 i ? own : "ray-authentication-token", policy->token);
+        if (!add_header(x->wsi, "set-cookie:", cookie, at, end))
+            return false;
+    }
+    return true;
+}
+
+static bool write_headers(crti_exchange_t *x, size_t size)
+{
+    static const char *const always[][2] = {
+        {"cache-control:", "no-store"},
+        {"x-content-type-options:", "nosniff"},
+        {"x-frame-options:", "DENY"},
+        {"referrer-policy:", "no-referrer"},
+        {"cross-origin-resource-policy:", "same-origin"},
+        {"content-security-policy:",
+         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
+         "'none'"},
+    };
+    unsigned char memory[LWS_PRE + 2048], *start = memory + LWS_PRE, *at = start;
+    unsigned char *end = memory + sizeof(memory);
+
+    if (lws_add_http_header_status(x->wsi, x->code, &at, end) ||
+        !add_header(x->wsi, "content-type:", x->type, &at, end) ||
+        lws_add_http_header_content_length(x->wsi, size, &at, end))
+        return false;
+    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+        if (!add_header(x->wsi, always[i][0], always[i][1], &at, end))
+            return false;
+    if (x->sets_cookie && !add_cookies(x, &at, end))
+        return false;
+    if (x->closes && !add_header(x->wsi, "connection:", "close", &at, end))
+        return false;
+    if (lws_finalize_http_header(x->wsi, &at, end))
+        return false;
+    return lws_write(x->wsi, start, (size_t)(at - start), LWS_WRITE_HTTP_HEADERS) ==
+           (int)(at - start);
+}
+
+static bool finish(crti_exchange_t *x)
+{
+    bool closes = x->closes;
+
+    set_state(x, CRTI_EXCHANGE_IDLE);
+    begin_again(x);
+    return lws_http_transaction_completed(x->wsi) == 0 && !closes;
+}
+
+bool crti_exchange_write(crti_exchange_t *x)
+{
+    unsigned char memory[LWS_PRE + CHUNK];
+    crti_span_t reply =
+        x->constant.data ? x->constant : crti_span(x->reply.data, x->reply.size);
+    size_t part = reply.size - x->sent < CHUNK ? reply.size - x->sent : CHUNK;
+    bool is_last = x->sent + part == reply.size;
+
+    if (x->state != CRTI_EXCHANGE_REPLYING)
+        return true;
+    set_deadline(x, SEND_SECONDS);
+    lws_set_timeout(x->wsi, PENDING_TIMEOUT_HTTP_CONTENT, SEND_SECONDS);
+    if (!x->headers_sent) {
+        if (!write_headers(x, reply.size))
+            return false;
+        x->headers_sent = true;
+        if (x->is_head || reply.size == 0)
+            return finish(x);
+        lws_callback_on_writable(x->wsi);
+        return true;
+    }
+    memcpy(memory + LWS_PRE, (const char *)reply.data + x->sent, part);
+    if (lws_write(x->wsi, memory + LWS_PRE, part,
+                  is_last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) != (int)part)
+        return false;
+    x->sent += part;
+    if (is_last)
+        return finish(x);
+    lws_callback_on_writable(x->wsi);
+    return true;
+}
+
+void crti_exchange_fini(crti_exchange_t *x)
+{
+    if (x->question)
+        crti_head_link_forget(x->http->link, x->question);
+    x->question = 0;
+    lws_sul_cancel(&x->deadline);
+    crti_upload_free(CRTI_TAKE(x->upload));
+    crti_buffer_fini(&x->body);
+    crti_buffer_fini(&x->gathered);
+    crti_buffer_fini(&x->reply);
+}

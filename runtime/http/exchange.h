@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exchange: one request of a client and its reply.
+ *
+ * Where it sits
+ *     http/server.c (libwebsockets) -> [ http/exchange.c ] <-> http/endpoints.c -> http/head_link.c
+ * Threads: the loop's.
+ * Ownership
+ *     Each connection has one exchange, used again for its next request. It owns the body, the
+ *     upload and the reply. A client that leaves while the head is asked makes it forget the
+ *     question.
+ * Invariants
+ *     Every request gets one reply, within a deadline at each step, or its connection closes.
+ */
+#ifndef CRTI_HTTP_EXCHANGE_H
+#define CRTI_HTTP_EXCHANGE_H
+
+#include "runtime/base/buffer.h"
+#include "runtime/http/head_link.h"
+#include "runtime/http/request.h"
+#include "runtime/http/upload.h"
+
+#include <jansson.h>
+#include <libwebsockets.h>
+
+/*          headers          body is complete        answered
+ *  IDLE -----------> READING ---------------> ASKING -------> REPLYING --+
+ *   ^  |                |                        ^                |       |
+ *   |  | no body        | refused               +-----<----------|-------|-- asks again
+ *   |  +----------------|----> ASKING, REPLYING                  |       |
+ *   |                   +----> DRAINING ----------> REPLYING     | sent  |
+ *   +-----------------------------------------------------------+-------+
+ *
+ *  READING may go straight to REPLYING (answered here, or too late). A broken connection ends
+ *  the exchange in any state.
+ */
+typedef enum crti_exchange_state {
+    CRTI_EXCHANGE_IDLE,
+    CRTI_EXCHANGE_READING,  /* the body */
+    CRTI_EXCHANGE_DRAINING, /* the body of a request that was refused */
+    CRTI_EXCHANGE_ASKING,   /* waits for the head */
+    CRTI_EXCHANGE_REPLYING,
+    CRTI_EXCHANGE_STATES
+} crti_exchange_state_t;
+
+/* What all exchanges share. */
+typedef struct crti_http {
+    crti_http_policy_t policy;
+    crti_head_link_t *link;
+    const char *programs; /* directory of the content cache */
+} crti_http_t;
+
+typedef struct crti_exchange {
+    crti_http_t *http;
+    struct lws *wsi;
+    crti_exchange_state_t state;
+    lws_sorted_usec_list_t deadline; /* of this state */
+    crti_http_route_t route;
+    bool is_head;               /* no body in the reply */
+    char id[CRTI_HTTP_ID_MAX];  /* from the path */
+    char log_name[160];         /* of a log that is read */
+    uint64_t offset, wait_ms;   /* of a log */
+    uint64_t limit;             /* rows or lines wanted */
+    bool wants_part;            /* of a log: the reply says where to go on */
+    bool has_ended;             /* the job whose log is read */
+    bool wants_detail, as_text; /* of state and status */
+
+    uint64_t body_size; /* announced */
+    crti_buffer_t body;
+    crti_upload_t *upload;
+
+    uint64_t question; /* to the head; 0: none is open */
+    void (*on_answer)(struct crti_exchange *x, crt_status_t status,
+                      const crti_message_t *message);
+    crti_buffer_t gathered; /* of a log that comes in parts */
+
+    unsigned code;
+    const char *type;     /* static text */
+    crti_buffer_t reply;  /* made here, or: */
+    crti_span_t constant; /* static bytes */
+    size_t sent;
+    bool headers_sent;
+    bool closes; /* the connection ends after the reply */
+    bool sets_cookie;
+} crti_exchange_t;
+
+/* Each ends the request's work: the reply goes out when the connection can be written. */
+void crti_exchange_text(crti_exchange_t *x, unsigned code, const char *format, ...)
+    CRT_PRINTF(3, 4);
+void crti_exchange_json(crti_exchange_t *x, unsigned code, json_t *json_take);
+void crti_exchange_bytes(crti_exchange_t *x, const char *type, crti_span_t constant);
+void crti_exchange_buffer(crti_exchange_t *x, const char *type, crti_buffer_t *take);
+
+/* The status as a code and the detail as the text. */
+void crti_exchange_fail(crti_exchange_t *x, crt_status_t status);
+
+/* Asks the head; `on_answer` runs once, unless the client leaves. A failure to ask is replied. */
+void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void *body,
+                       uint64_t timeout_ms,
+                       void (*on_answer)(crti_exchange_t *x, crt_status_t status,
+                                         const crti_message_t *message));
+
+/* ---- for server.c */
+
+/* A new request: `request` is borrowed for the call. `body_size` 0: it has none. */
+void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
+                         uint64_t body_size);
+void crti_exchange_body(crti_exchange_t *x, const void *data, size_t size);
+void crti_exchange_body_complete(crti_exchange_t *x);
+/* Writes a part of the reply. False: the connection closes. */
+bool crti_exchange_write(crti_exchange_t *x);
+/* Frees everything in it. */
+void crti_exchange_fini(crti_exchange_t *x);
+
+/* ---- of endpoints.c */
+
+/* The headers of a request that may be served: starts its work, or wants its body. */
+void crti_endpoint_begin(crti_exchange_t *x, const crti_http_request_t *request);
+/* Its body is complete. */
+void crti_endpoint_body(crti_exchange_t *x);
+
+#endif

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who may send a request and what it asks for. See request.h. */
+#include "runtime/http/request.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <sodium.h>
+
+#define HOST_MAX 256
+
+static const crti_http_refusal_t welcome = {0};
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* ---------------------------------------------------------------- host */
+
+/* "name", "name:port", "[v6]:port" without the port and brackets; false when it is neither. */
+static bool host_without_port(const char *host, char *name, size_t size)
+{
+    const char *end = host + strlen(host), *colon = strrchr(host, ':');
+    size_t length;
+
+    if (host[0] == '[') {
+        const char *bracket = strchr(host, ']');
+
+        if (!bracket || (bracket[1] != '\0' && bracket[1] != ':'))
+            return false;
+        host++;
+        end = bracket;
+    } else if (colon) {
+        if (strspn(colon + 1, "0123456789") != strlen(colon + 1))
+            return false;
+        end = colon;
+    }
+    length = (size_t)(end - host);
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(name, host, length);
+    name[length] = '\0';
+    return true;
+}
+
+static bool host_is_known(const crti_http_policy_t *policy, const char *host)
+{
+    char name[HOST_MAX];
+    unsigned char address[16];
+
+    if (!host_without_port(host, name, sizeof(name)))
+        return false;
+    return inet_pton(AF_INET, name, address) == 1 ||
+           inet_pton(AF_INET6, name, address) == 1 ||
+           strcasecmp(name, "localhost") == 0 ||
+           strcasecmp(name, policy->host_name) == 0 ||
+           strcasecmp(name, policy->bound_to) == 0;
+}
+
+/* ---------------------------------------------------------------- origin */
+
+static bool changes_something(const crti_http_request_t *request)
+{
+    return (request->method != CRTI_HTTP_GET && request->method != CRTI_HTTP_HEAD) ||
+           request->is_upgrade;
+}
+
+/* Our own page's origin is the scheme and the host it was asked for. */
+static bool is_own_origin(const crti_http_request_t *request)
+{
+    const char *origin = request->origin;
+
+    if (starts_with(origin, "http://"))
+        origin += strlen("http://");
+    else if (starts_with(origin, "https://")) /* behind a proxy that speaks TLS */
+        origin += strlen("https://");
+    else
+        return false;
+    return strcasecmp(origin, request->host) == 0;
+}
+
+static bool is_cross_site(const crti_http_request_t *request)
+{
+    if (!changes_something(request))
+        return false;
+    if (request->origin[0] && !is_own_origin(request))
+        return true;
+    return request->fetch_site[0] && strcmp(request->fetch_site, "same-origin") != 0 &&
+           strcmp(request->fetch_site, "none") != 0;
+}
+
+/* ---------------------------------------------------------------- token */
+
+bool crti_http_token_is(const crti_http_policy_t *policy, const char *given)
+{
+    size_t length = strlen(policy->token);
+
+    /* The length of a token is no secret. */
+    return strlen(given) == length && sodium_memcmp(given, policy->token, length) == 0;
+}
+
+/* The text behind "Bearer "; "" when the header has another form. */
+static const char *bearer(const char *header)
+{
+    if (strncasecmp(header, "Bearer ", 7) != 0)
+        return "";
+    header += 7;
+    return header + strspn(header, " ");
+}
+
+/* Looks through "a=b; c=d". `*seen` is set when a cookie of that name is there. */
+static bool cookie_has_token(const crti_http_policy_t *policy, const char *cookie,
+                             const char *name, bool *seen)
+{
+    size_t name_length = strlen(name);
+    char value[128];
+
+    while (*cookie) {
+        size_t length;
+
+        cookie += strspn(cookie, "; \t");
+        length = strcspn(cookie, ";");
+        if (length > name_length && cookie[name_length] == '=' &&
+            memcmp(cookie, name, name_length) == 0) {
+            size_t rest = length - name_length - 1;
+
+            *seen = true;
+            if (rest < sizeof(value)) {
+                memcpy(value, cookie + name_length + 1, rest);
+                value[rest] = '\0';
+                if (crti_http_token_is(policy, value))
+                    return true;
+            }
+        }
+        cookie += length;
+    }
+    return false;
+}
+
+static crti_http_refusal_t check_token(const crti_http_policy_t *policy,
+                                       const crti_http_request_t *request)
+{
+    const char *header =
+        request->authorization[0] ? request->authorization : request->ray_authorization;
+    char own[48];
+    bool seen = header[0] != '\0';
+
+    if (seen && crti_http_token_is(policy, bearer(header)))
+        return welcome;
+    /* Cookies are shared by all ports of a host: each cluster has one of its own name, too. */
+    snprintf(own, sizeof(own), "crt-authentication-token-%u", policy->port);
+    if (!seen &&
+        (cookie_has_token(policy, request->cookie, own, &seen) ||
+         cookie_has_token(policy, request->cookie, "ray-authentication-token", &seen)))
+        return welcome;
+    if (!seen)
+        return (crti_http_refusal_t){401, "Unauthorized: Missing authentication token"};
+    return (crti_http_refusal_t){403, "Forbidden: Invalid authentication token"};
+}
+
+static bool is_public(const char *path)
+{
+    static const char *const paths[] = {"/",
+                                        "/favicon.ico",
+                                        "/api/authentication_mode",
+                                        "/api/authenticate",
+                                        "/api/healthz",
+                                        "/api/gcs_healthz",
+                                        "/api/local_raylet_healthz",
+                                        "/-/healthz"};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        if (strcmp(path, paths[i]) == 0)
+            return true;
+    return starts_with(path, "/static/");
+}
+
+crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
+                                    const crti_http_request_t *request)
+{
+    if (!host_is_known(policy, request->host))
+        return (crti_http_refusal_t){
+            403, "Forbidden: unknown Host header; use an address, localhost, or the name "
+                 "given by --dashboard-host"};
+    if (is_cross_site(request))
+        return (crti_http_refusal_t){405, "Method Not Allowed for browser traffic."};
+    if (is_public(request->path))
+        return welcome;
+    return check_token(policy, request);
+}
+
+/* ---------------------------------------------------------------- arguments */
+
+const char *crti_http_arg(const crti_http_request_t *request, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (size_t i = 0; i < request->arg_count; i++)
+        if (strncmp(request->args[i], name, length) == 0) {
+            if (request->args[i][length] == '=')
+                return request->args[i] + length + 1;
+            if (request->args[i][length] == '\0')
+                return "";
+        }
+    return NULL;
+}
+
+bool crti_http_arg_number(const crti_http_request_t *request, const char *name,
+                          uint64_t limit, uint64_t fallback, uint64_t *number_out)
+{
+    const char *text = crti_http_arg(request, name);
+    uint64_t number = 0;
+
+    *number_out = fallback;
+    if (!text)
+        return true;
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || number > (UINT64_MAX - 9) / 10)
+            return false;
+        number = number * 10 + (uint64_t)(*text - '0');
+    }
+    *number_out = number;
+    return number <= limit;
+}
+
+/* ---------------------------------------------------------------- routes */
+
+bool crti_http_is_job_id(const char *text)
+{
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "0123456789._-");
+
+    return length > 0 && length < CRTI_HTTP_ID_MAX && text[length] == '\0' &&
+           text[0] != '.';
+}
+
+bool crti_http_is_sha(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == 64 && text[64] == '\0';
+}
+
+static const crti_http_refusal_t no_path = {404, "404: Not Found"};
+static const crti_http_refusal_t no_method = {405, "405: Method Not Allowed"};
+
+/* Paths without an id. POST and PUT are matched exactly, HEAD counts as GET. */
+static const struct {
+    const char *path;
+    crti_http_method_t method;
+    crti_http_route_t route;
+    const char *id;
+} fixed[] = {
+    {"/", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, ""},
+    {"/favicon.ico", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, "favicon.svg"},
+    {"/static/page.js", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, "page.js"},
+    {"/static/page.css", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, "page.css"},
+    {"/api/healthz", CRTI_HTTP_GET, CRTI_ROUTE_HEALTH, ""},
+    {"/api/gcs_healthz", CRTI_HTTP_GET, CRTI_ROUTE_HEALTH, ""},
+    {"/api/local_raylet_healthz", CRTI_HTTP_GET, CRTI_ROUTE_HEALTH, ""},
+    {"/-/healthz", CRTI_HTTP_GET, CRTI_ROUTE_HEALTH, ""},
+    {"/api/version", CRTI_HTTP_GET, CRTI_ROUTE_VERSION, ""},
+    {"/api/authentication_mode", CRTI_HTTP_GET, CRTI_ROUTE_AUTH_MODE, ""},
+    {"/api/authenticate", CRTI_HTTP_POST, CRTI_ROUTE_LOGIN, ""},
+    {"/api/cluster_status", CRTI_HTTP_GET, CRTI_ROUTE_CLUSTER_STATUS, ""},
+    {"/api/jobs", CRTI_HTTP_GET, CRTI_ROUTE_JOB_LIST, ""},
+    {"/api/jobs/", CRTI_HTTP_GET, CRTI_ROUTE_JOB_LIST, ""},
+    {"/api/jobs", CRTI_HTTP_POST, CRTI_ROUTE_JOB_SUBMIT, ""},
+    {"/api/jobs/", CRTI_HTTP_POST, CRTI_ROUTE_JOB_SUBMIT, ""},
+    {"/api/v0/actors", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "actors"},
+    {"/api/v0/nodes", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "nodes"},
+    {"/api/v0/logs/file", CRTI_HTTP_GET, CRTI_ROUTE_LOG_FILE, ""},
+};
+
+/* Paths with an id between `before` and `after`. */
+static const struct {
+    const char *before, *after;
+    crti_http_method_t method;
+    crti_http_route_t route;
+    bool (*is_id)(const char *text);
+    const char *refusal;
+} variable[] = {
+    {"/api/jobs/", "", CRTI_HTTP_GET, CRTI_ROUTE_JOB_GET, crti_http_is_job_id,
+     "not a job id"},
+    {"/api/jobs/", "", CRTI_HTTP_DELETE, CRTI_ROUTE_JOB_DELETE, crti_http_is_job_id,
+     "not a job id"},
+    {"/api/jobs/", "/stop", CRTI_HTTP_POST, CRTI_ROUTE_JOB_STOP, crti_http_is_job_id,
+     "not a job id"},
+    {"/api/jobs/", "/logs", CRTI_HTTP_GET, CRTI_ROUTE_JOB_LOGS, crti_http_is_job_id,
+     "not a job id"},
+    {"/api/packages/crt/", "", CRTI_HTTP_GET, CRTI_ROUTE_PACKAGE_GET, crti_http_is_sha,
+     "the name of a program is its SHA-256, 64 lower-case hex digits"},
+    {"/api/packages/crt/", "", CRTI_HTTP_PUT, CRTI_ROUTE_PACKAGE_PUT, crti_http_is_sha,
+     "the name of a program is its SHA-256, 64 lower-case hex digits"},
+};
+
+/* The part of `path` between `before` and `after`, without a '/'; false when it does not match. */
+static bool match(const char *path, const char *before, const char *after, char *id)
+{
+    size_t length = strlen(path), front = strlen(before), back = strlen(after);
+    size_t middle;
+
+    if (length <= front + back || !starts_with(path, before) ||
+        strcmp(path + length - back, after) != 0)
+        return false;
+    middle = length - front - back;
+    if (memchr(path + front, '/', middle))
+        return false;
+    /* An id that is too long stays too long for is_id. */
+    if (middle >= CRTI_HTTP_ID_MAX)
+        middle = 0;
+    memcpy(id, path + front, middle);
+    id[middle] = '\0';
+    return true;
+}
+
+crti_http_refusal_t crti_http_find_route(const crti_http_request_t *request,
+                                         crti_http_route_t *route_out, char *id)
+{
+    crti_http_method_t method =
+        request->method == CRTI_HTTP_HEAD ? CRTI_HTTP_GET : request->method;
+    bool path_exists = false;
+
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+        if (strcmp(request->path, fixed[i].path) != 0)
+            continue;
+        path_exists = true;
+        if (fixed[i].method != method)
+            continue;
+        *route_out = fixed[i].route;
+        snprintf(id, CRTI_HTTP_ID_MAX, "%s", fixed[i].id);
+        return welcome;
+    }
+    for (size_t i = 0; i < sizeof(variable) / sizeof(variable[0]); i++) {
+        if (!match(request->path, variable[i].before, variable[i].after, id))
+            continue;
+        path_exists = true;
+        if (variable[i].method != method)
+            continue;
+        if (!variable[i].is_id(id))
+            return (crti_http_refusal_t){400, variable[i].refusal};
+        *route_out = variable[i].route;
+        return welcome;
+    }
+    return path_exists ? no_method : no_path;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Request: what crt-http takes from a client, who may send it, and what it asks for.
+ *
+ * Where it sits
+ *     http/server.c (libwebsockets) -> [ http/request.c ] -> http/endpoints.c
+ * Threads: any; pure functions, no state.
+ * Trust
+ *     Every field holds bytes of a stranger. Nothing here allocates, and nothing is looked at
+ *     before the host, the origin and the token were.
+ * Rules
+ *     Host: an address, "localhost", this machine's name, or the one it was bound to: any other
+ *     name may have been pointed at us by a stranger (DNS rebinding).
+ *     Origin, Sec-Fetch-Site: a request that changes something, and an upgrade, must come from
+ *     our own page or from no page at all.
+ *     Token: Authorization, X-Ray-Authorization or a cookie; public paths need none.
+ */
+#ifndef CRTI_HTTP_REQUEST_H
+#define CRTI_HTTP_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/crt_base.h"
+
+#define CRTI_HTTP_ARGS   24  /* most arguments behind the '?' */
+#define CRTI_HTTP_ID_MAX 101 /* bytes of an id in a path, with its final zero */
+
+typedef enum crti_http_method {
+    CRTI_HTTP_GET,
+    CRTI_HTTP_HEAD,
+    CRTI_HTTP_POST,
+    CRTI_HTTP_PUT,
+    CRTI_HTTP_DELETE,
+    CRTI_HTTP_OTHER
+} crti_http_method_t;
+
+/* Texts are never NULL; "" when the client did not send them. */
+typedef struct crti_http_request {
+    crti_http_method_t method;
+    const char *path; /* percent-decoded, without the arguments */
+    const char *host;
+    const char *origin;
+    const char *fetch_site;
+    const char *authorization;
+    const char *ray_authorization;
+    const char *cookie;
+    const char *args[CRTI_HTTP_ARGS]; /* "name=value", percent-decoded */
+    size_t arg_count;
+    bool is_upgrade; /* to a WebSocket */
+} crti_http_request_t;
+
+typedef struct crti_http_policy {
+    const char *token;     /* 64 hex digits */
+    const char *bound_to;  /* host that the server listens on, as it was given */
+    const char *host_name; /* of this machine */
+    unsigned port;
+} crti_http_policy_t;
+
+/* Why a request is not served; code 0: it is. */
+typedef struct crti_http_refusal {
+    unsigned code;
+    const char *text;
+} crti_http_refusal_t;
+
+crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
+                                    const crti_http_request_t *request);
+
+/* True when `given` is the token, in a time that does not depend on where they differ. */
+bool crti_http_token_is(const crti_http_policy_t *policy, const char *given);
+
+typedef enum crti_http_route {
+    CRTI_ROUTE_PAGE, /* id: "" or the name below /static/ */
+    CRTI_ROUTE_HEALTH,
+    CRTI_ROUTE_VERSION,
+    CRTI_ROUTE_AUTH_MODE,
+    CRTI_ROUTE_LOGIN,
+    CRTI_ROUTE_CLUSTER_STATUS,
+    CRTI_ROUTE_PACKAGE_GET, /* id: SHA-256 */
+    CRTI_ROUTE_PACKAGE_PUT,
+    CRTI_ROUTE_JOB_LIST,
+    CRTI_ROUTE_JOB_SUBMIT,
+    CRTI_ROUTE_JOB_GET, /* id: submission or job */
+    CRTI_ROUTE_JOB_STOP,
+    CRTI_ROUTE_JOB_DELETE,
+    CRTI_ROUTE_JOB_LOGS,
+    CRTI_ROUTE_STATE, /* id: "actors" or "nodes" */
+    CRTI_ROUTE_LOG_FILE
+} crti_http_route_t;
+
+/* What the request asks for. `id` has CRTI_HTTP_ID_MAX bytes. 404: no such path, 405: not with
+ * this method, 400: an id that can't be one. */
+crti_http_refusal_t crti_http_find_route(const crti_http_request_t *request,
+                                         crti_http_route_t *route_out, char *id);
+
+/* Value of the first argument with that name, NULL when it is not there. */
+const char *crti_http_arg(const crti_http_request_t *request, const char *name);
+
+/* An argument that is a whole number; `fallback` when it is absent. False: it is no number, or
+ * above `limit`. */
+bool crti_http_arg_number(const crti_http_request_t *request, const char *name,
+                          uint64_t limit, uint64_t fallback, uint64_t *number_out);
+
+/* Letters, digits and . _ - only, not beginning with a point, 1 to 100 bytes: safe as the name of
+ * a directory. */
+bool crti_http_is_job_id(const char *text);
+
+/* 64 lower-case hex digits. */
+bool crti_http_is_sha(const char *text);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The body of POST /api/jobs/. See submission.h. */
+#include "runtime/http/submission.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+#include <sodium.h>
+
+#include "runtime/net/message.h"
+
+#define ARGV_MAX 4096
+
+static void json_decref_auto(json_t **json)
+{
+    json_decref(*json);
+}
+
+/* NULL-valued keys count as absent: clients strip them, or not. */
+static const json_t *member(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_null(value) ? NULL : value;
+}
+
+static crt_status_t wrong_type(const char *key, const char *expected)
+{
+    return crt_raise(CRT_ERR_INVALID, "\"%s\" must be %s", key, expected);
+}
+
+static crt_status_t put_text(crti_buffer_t *list, const char *text, size_t size,
+                             const char *key)
+{
+    if (memchr(text, '\0', size))
+        return crt_raise(CRT_ERR_INVALID, "\"%s\" holds a zero character", key);
+    return crti_list_pack(list, text, size);
+}
+
+static crt_status_t read_id(const json_t *body, crti_submission_t *s)
+{
+    static const char letters[] =
+        "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+    const json_t *id = member(body, "submission_id");
+    size_t used;
+
+    if (!id)
+        id = member(body, "job_id");
+    if (id && !json_is_string(id))
+        return wrong_type("submission_id", "a string");
+    if (id && !crti_http_is_job_id(json_string_value(id)))
+        return crt_raise(CRT_ERR_INVALID,
+                         "\"submission_id\" must be 1 to %d letters, digits or . _ - and "
+                         "not begin with a point",
+                         CRTI_HTTP_ID_MAX - 1);
+    if (id) {
+        snprintf(s->id, sizeof(s->id), "%s", json_string_value(id));
+        return CRT_OK;
+    }
+    used = (size_t)snprintf(s->id, sizeof(s->id), "raysubmit_");
+    for (int i = 0; i < 16; i++)
+        s->id[used++] = letters[randombytes_uniform(sizeof(letters) - 1)];
+    s->id[used] = '\0';
+    return CRT_OK;
+}
+
+static crt_status_t read_entrypoint(const json_t *body, crti_submission_t *s)
+{
+    const json_t *entrypoint = member(body, "entrypoint");
+
+    if (!json_is_string(entrypoint) || json_string_length(entrypoint) == 0)
+        return wrong_type("entrypoint", "a string that is not empty");
+    if (strlen(json_string_value(entrypoint)) != json_string_length(entrypoint))
+        return crt_raise(CRT_ERR_INVALID, "\"entrypoint\" holds a zero character");
+    s->entrypoint = strdup(json_string_value(entrypoint));
+    return s->entrypoint ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+}
+
+static crt_status_t read_environment(const json_t *runtime_env, crti_submission_t *s)
+{
+    const json_t *variables = member(runtime_env, "env_vars"), *value;
+    const char *name;
+    void *at;
+    crt_status_t status;
+
+    if (!variables)
+        return CRT_OK;
+    if (!json_is_object(variables))
+        return wrong_type("runtime_env.env_vars", "an object of strings");
+    for (at = json_object_iter((json_t *)variables); at;
+         at = json_object_iter_next((json_t *)variables, at)) {
+        char *entry;
+        int length;
+
+        name = json_object_iter_key(at);
+        value = json_object_iter_value(at);
+        if (!json_is_string(value) || !*name || strchr(name, '='))
+            return wrong_type("runtime_env.env_vars", "an object of strings");
+        length = asprintf(&entry, "%s=%s", name, json_string_value(value));
+        if (length < 0)
+            return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+        status = strlen(json_string_value(value)) == json_string_length(value)
+                     ? put_text(&s->environment, entry, (size_t)length, "env_vars")
+                     : crt_raise(CRT_ERR_INVALID, "\"%s\" holds a zero character", name);
+        free(entry);
+        if (status != CRT_OK)
+            return status;
+    }
+    return CRT_OK;
+}
+
+static crt_status_t read_runtime_env(const json_t *body, crti_submission_t *s)
+{
+    static const char *const known[] = {"env_vars", "program", "excludes", "config"};
+    const json_t *runtime_env = member(body, "runtime_env"), *program;
+
+    if (!runtime_env)
+        return CRT_OK;
+    if (!json_is_object(runtime_env))
+        return wrong_type("runtime_env", "an object");
+    for (void *at = json_object_iter((json_t *)runtime_env); at;
+         at = json_object_iter_next((json_t *)runtime_env, at)) {
+        const char *key = json_object_iter_key(at);
+        bool is_known = key[0] == '_' || json_is_null(json_object_iter_value(at));
+
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+            is_known = is_known || strcmp(key, known[i]) == 0;
+        if (!is_known)
+            return crt_raise(CRT_ERR_INVALID,
+                             "runtime_env.%s is not supported; give \"program\" (an "
+                             "uploaded executable) and \"env_vars\"",
+                             key);
+    }
+    program = member(runtime_env, "program");
+    if (program &&
+        (!json_is_string(program) || !crti_http_is_sha(json_string_value(program))))
+        return wrong_type(
+            "runtime_env.program",
+            "the SHA-256 of an uploaded executable, 64 lower-case hex digits");
+    if (program)
+        snprintf(s->sha, sizeof(s->sha), "%s", json_string_value(program));
+    return read_environment(runtime_env, s);
+}
+
+/* The list as it is; without one, the shell runs the entrypoint, as in Ray. */
+static crt_status_t read_argv(const json_t *body, crti_submission_t *s)
+{
+    const json_t *argv = member(body, "argv"), *value;
+    crt_status_t status = CRT_OK;
+    size_t i;
+
+    if (argv && (!json_is_array(argv) || json_array_size(argv) == 0 ||
+                 json_array_size(argv) > ARGV_MAX))
+        return wrong_type("argv", "a list of 1 to 4096 strings, the program first");
+    if (!argv && s->sha[0])
+        return crt_raise(CRT_ERR_INVALID,
+                         "\"argv\" must be given with runtime_env.program");
+    if (!argv) {
+        const char *const shell[] = {"/bin/sh", "-c", s->entrypoint};
+
+        for (i = 0; status == CRT_OK && i < 3; i++)
+            status = crti_list_pack(&s->argv, shell[i], strlen(shell[i]));
+        return status;
+    }
+    json_array_foreach((json_t *)argv, i, value)
+    {
+        if (!json_is_string(value))
+            return wrong_type("argv", "a list of 1 to 4096 strings, the program first");
+        status = put_text(&s->argv, json_string_value(value), json_string_length(value),
+                          "argv");
+        if (status != CRT_OK)
+            return status;
+    }
+    return CRT_OK;
+}
+
+static crt_status_t read_metadata(const json_t *body, crti_submission_t *s)
+{
+    const json_t *metadata = member(body, "metadata");
+
+    if (metadata && !json_is_object(metadata))
+        return wrong_type("metadata", "an object of strings");
+    for (void *at = metadata ? json_object_iter((json_t *)metadata) : NULL; at;
+         at = json_object_iter_next((json_t *)metadata, at))
+        if (!json_is_string(json_object_iter_value(at)))
+            return wrong_type("metadata", "an object of strings");
+    s->metadata = metadata ? json_dumps(metadata, JSON_COMPACT) : strdup("{}");
+    return s->metadata ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+}
+
+/* The driver of a job holds nothing in this version: what asks for more is told so instead of
+ * running without it. */
+static crt_status_t check_resources(const json_t *body)
+{
+    static const char *const amounts[] = {"entrypoint_num_cpus", "entrypoint_num_gpus",
+                                          "entrypoint_memory"};
+    static const char *const objects[] = {"entrypoint_resources",
+                                          "entrypoint_label_selector", "retry_policy"};
+
+    for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
+        const json_t *amount = member(body, amounts[i]);
+
+        if (amount && !json_is_number(amount))
+            return wrong_type(amounts[i], "a number");
+        if (amount && json_number_value(amount) != 0)
+            return crt_raise(CRT_ERR_INVALID,
+                             "\"%s\" is not supported: the driver of a job holds no "
+                             "resources, its tasks and actors do",
+                             amounts[i]);
+    }
+    for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
+        const json_t *object = member(body, objects[i]);
+
+        if (object && !json_is_object(object))
+            return wrong_type(objects[i], "an object");
+        if (object && json_object_size(object) != 0)
+            return crt_raise(CRT_ERR_INVALID, "\"%s\" is not supported", objects[i]);
+    }
+    return CRT_OK;
+}
+
+crt_status_t crti_submission_parse(const void *json, size_t size,
+                                   crti_submission_t *submission)
+{
+    json_error_t error;
+    CRTI_AUTO(json_decref)
+    json_t *body =
+        json_loadb(json, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    crt_status_t status;
+
+    if (!body)
+        return crt_raise(CRT_ERR_INVALID, "the body is not JSON: %s (line %d, column %d)",
+                         error.text, error.line, error.column);
+    if (!json_is_object(body))
+        return crt_raise(CRT_ERR_INVALID, "the body must be a JSON object");
+    status = read_id(body, submission);
+    if (status == CRT_OK)
+        status = read_entrypoint(body, submission);
+    if (status == CRT_OK)
+        status = read_runtime_env(body, submission);
+    if (status == CRT_OK)
+        status = read_argv(body, submission);
+    if (status == CRT_OK)
+        status = read_metadata(body, submission);
+    if (status == CRT_OK)
+        status = check_resources(body);
+    return status;
+}
+
+void crti_submission_fini(crti_submission_t *submission)
+{
+    free(submission->entrypoint);
+    free(submission->metadata);
+    crti_buffer_fini(&submission->argv);
+    crti_buffer_fini(&submission->environment);
+    *submission = (crti_submission_t){0};
+}

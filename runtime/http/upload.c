@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executables on their way into the content cache. See upload.h. */
+#include "runtime/http/upload.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <sodium.h>
+
+#include "runtime/base/rundir.h"
+
+struct crti_upload {
+    char directory[4096];
+    char temporary[4160];
+    char sha[65];
+    int fd;
+    uint64_t size, written;
+    crypto_hash_sha256_state hash;
+};
+
+static crt_status_t disk_failed(const crti_upload_t *upload, const char *what)
+{
+    bool is_full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+
+    if (is_full)
+        return crt_raise(
+            CRT_ERR_STORE_FULL, "no room for a program of %llu bytes in %s: %s",
+            (unsigned long long)upload->size, upload->directory, strerror(errno));
+    return crt_raise(CRT_ERR_IO, "%s: %s: %s", what, upload->temporary, strerror(errno));
+}
+
+crt_status_t crti_upload_new(const char *directory, const char *sha, uint64_t size,
+                             crti_upload_t **upload_out)
+{
+    static unsigned count;
+    CRTI_AUTO(crti_upload_free) crti_upload_t *self = NULL;
+    crt_status_t status;
+
+    if (size > CRTI_UPLOAD_MAX)
+        return crt_raise(CRT_ERR_TOO_LARGE, "a program of %llu bytes; the limit is %llu",
+                         (unsigned long long)size, (unsigned long long)CRTI_UPLOAD_MAX);
+    status = crti_dir_make(directory);
+    if (status != CRT_OK)
+        return status;
+    self = calloc(1, sizeof(*self));
+    if (!self)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    self->size = size;
+    snprintf(self->sha, sizeof(self->sha), "%s", sha);
+    snprintf(self->directory, sizeof(self->directory), "%s", directory);
+    snprintf(self->temporary, sizeof(self->temporary), "%s/.upload-%d-%u",
+             self->directory, (int)getpid(), ++count);
+    self->fd = open(self->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    if (self->fd < 0) {
+        status = disk_failed(self, "open");
+        self->temporary[0] = '\0'; /* not ours to remove */
+        return status;
+    }
+    /* Not every file system can promise room; then a write says it. */
+    if (size && fallocate(self->fd, 0, 0, (off_t)size) != 0 && errno != EOPNOTSUPP)
+        return disk_failed(self, "fallocate");
+    crypto_hash_sha256_init(&self->hash);
+    *upload_out = CRTI_TAKE(self);
+    return CRT_OK;
+}
+
+crt_status_t crti_upload_write(crti_upload_t *upload, const void *data, size_t size)
+{
+    const char *at = data;
+
+    if (size > upload->size - upload->written)
+        return crt_raise(CRT_ERR_TOO_LARGE, "more bytes than the %llu announced",
+                         (unsigned long long)upload->size);
+    crypto_hash_sha256_update(&upload->hash, data, size);
+    while (size) {
+        ssize_t n = write(upload->fd, at, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return disk_failed(upload, "write");
+        at += n;
+        size -= (size_t)n;
+        upload->written += (uint64_t)n;
+    }
+    return CRT_OK;
+}
+
+static crt_status_t check_hash(crti_upload_t *upload)
+{
+    unsigned char digest[crypto_hash_sha256_BYTES];
+    char text[65];
+
+    if (upload->written != upload->size)
+        return crt_raise(CRT_ERR_CORRUPT, "%llu of %llu bytes arrived",
+                         (unsigned long long)upload->written,
+                         (unsigned long long)upload->size);
+    crypto_hash_sha256_final(&upload->hash, digest);
+    sodium_bin2hex(text, sizeof(text), digest, sizeof(digest));
+    if (strcmp(text, upload->sha) != 0)
+        return crt_raise(CRT_ERR_CORRUPT, "the bytes have SHA-256 %s, not %s", text,
+                         upload->sha);
+    return CRT_OK;
+}
+
+crt_status_t crti_upload_finish(crti_upload_t *upload)
+{
+    crt_status_t status = check_hash(upload);
+    CRTI_AUTO(crti_close) int directory = -1;
+    char path[4200];
+
+    if (status != CRT_OK)
+        return status;
+    snprintf(path, sizeof(path), "%s/%s", upload->directory, upload->sha);
+    directory = open(upload->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fchmod(upload->fd, 0700) != 0 || fsync(upload->fd) != 0 || directory < 0)
+        return disk_failed(upload, "fsync");
+    /* Closed before it has its name: an executable that is open for writing can't be run. */
+    close(crti_take_fd(&upload->fd));
+    if (rename(upload->temporary, path) != 0)
+        return disk_failed(upload, "rename");
+    upload->temporary[0] = '\0';
+    if (fsync(directory) != 0)
+        return disk_failed(upload, "fsync");
+    return CRT_OK;
+}
+
+void crti_upload_free(crti_upload_t *upload)
+{
+    if (!upload)
+        return;
+    if (upload->fd >= 0 && upload->temporary[0])
+        close(upload->fd);
+    if (upload->temporary[0])
+        unlink(upload->temporary);
+    free(upload);
+}
+
+bool crti_program_exists(const char *directory, const char *sha)
+{
+    char path[4200];
+    struct stat st;
+
+    return snprintf(path, sizeof(path), "%s/%s", directory, sha) < (int)sizeof(path) &&
+           stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+void crti_upload_clean(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        int pid = 0;
+
+        if (sscanf(entry->d_name, ".upload-%d-", &pid) == 1 && pid > 0 &&
+            kill(pid, 0) != 0 && errno == ESRCH)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views: what the head says (docs/design/state.md) in the shapes of the jobs and state API.
+ *
+ * Where it sits
+ *     STATE_ANSWER -> http/endpoints.c -> [ http/views.c, http/status_text.c ] -> JSON for the client
+ * Keys that the head leaves out become empty values: a row always has all its columns.
+ * Ownership: each function gives a new reference; NULL when out of memory.
+ * Threads: any; no state.
+ */
+#ifndef CRTI_HTTP_VIEWS_H
+#define CRTI_HTTP_VIEWS_H
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/crt_base.h"
+
+#include <jansson.h>
+
+/* JobDetails of one entry of "jobs". */
+json_t *crti_view_job(const json_t *job);
+json_t *crti_view_jobs(const json_t *jobs);
+
+/* Reply of GET /api/cluster_status from "cluster". `as_text`: clusterStatus is the text. */
+json_t *crti_view_cluster(const json_t *cluster, bool as_text);
+
+/* Reply of GET /api/v0/actors and /api/v0/nodes: at most `limit` rows. */
+json_t *crti_view_state(const char *what, const json_t *rows, size_t limit, bool detail);
+json_t *crti_view_state_error(const char *text);
+
+/* Appends a text like that of `ray status`. */
+crt_status_t crti_status_text(const json_t *cluster, crti_buffer_t *out);
+
+/* A member's text, "" when it is missing or no text; borrowed from `object`. */
+const char *crti_view_text(const json_t *object, const char *key);
+
+/* Appends `bytes` as valid UTF-8: what is none becomes U+FFFD. `*used_out` is how much was taken:
+ * all of it if `final`, else a character that is cut at the end stays behind. */
+crt_status_t crti_utf8_clean(crti_span_t bytes, bool final, crti_buffer_t *out,
+                             size_t *used_out);
+
+#endif

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A head for tests of crt-http and the command: takes crt-head's options, has its directories,
+ * lock, info file and admin link, starts the real crt-http, and answers from memory.
+ *
+ * Its one node and its actors are always the same. A submitted job has ended at once, with a log
+ * of a few lines; an entrypoint with "forever" in it runs until it is stopped, one with "fail"
+ * fails. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
+ * without a word, "hang" never becomes ready, "mute" never answers a question, "nonsense" answers
+ * with what is no JSON. SIGUSR1 closes its links.
+ */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/rundir.h"
+#include "runtime/crt.h"
+#include "runtime/net/channel.h"
+#include "runtime/net/key.h"
+
+#define JOBS_MAX  16
+#define LINKS_MAX 64
+
+typedef struct job {
+    char id[128], entrypoint[256], sha[65];
+    const char *status;
+} job_t;
+
+static struct {
+    char port[16], http_port[16], http_host[64];
+    int ready_fd;
+    char run[256], state[256], key_file[300], http[256];
+    pid_t http_pid;
+    crti_loop_t *loop;
+    crti_watch_t listen;
+    job_t jobs[JOBS_MAX];
+    int job_count;
+    crti_channel_t *links[LINKS_MAX];
+    const char *mode;
+} head = {.port = "0", .http_port = "0", .http_host = "127.0.0.1", .ready_fd = -1};
+
+static void say(const char *what, const char *text)
+{
+    char line[1200];
+    int length = snprintf(line, sizeof(line), "%s %s\n", what, text);
+
+    if (write(head.ready_fd, line, (size_t)length) != length)
+        exit(3);
+    close(head.ready_fd);
+}
+
+static void fail(const char *text)
+{
+    char command[600];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", head.run);
+    if (head.run[0] && system(command) != 0)
+        text = "fake_head can't clean up";
+    say("error", text);
+    exit(1);
+}
+
+/* ---------------------------------------------------------------- what it knows */
+
+#define CLUSTER_JSON                                                                     \
+    "{\"cluster\":\"c0\",\"address\":\"127.0.0.1:%s\",\"version\":\"0.1.0\",\"time\":"   \
+    "2000,"                                                                              \
+    "\"start_time\":1000,\"nodes\":[%s],\"demand\":[{\"resources\":{\"CPU\":3},"         \
+    "\"count\":"                                                                         \
+    "2,"                                                                                 \
+    "\"kind\":\"task\",\"name\":\"big\",\"reason\":\"needs 3 CPU, the cluster has "      \
+    "2\"}],"                                                                             \
+    "\"actors\":{\"ALIVE\":1,\"DEAD\":1},\"jobs\":{\"RUNNING\":1}}"
+static const char nodes_json[] =
+    "{\"node_id\":\"9c000000000000000000000000000001\",\"state\":\"ALIVE\",\"state_"
+    "message\":\"\","
+    "\"ip\":\"127.0.0.1\",\"hostname\":\"here\",\"endpoint\":\"127.0.0.1:1\",\"pid\":7,"
+    "\"is_head_node\":true,\"start_time\":1000,\"end_time\":null,"
+    "\"resources_total\":{\"CPU\":2,\"memory\":4294967296},"
+    "\"resources_available\":{\"CPU\":0.5,\"memory\":4294967296},\"store_bytes\":1048576,"
+    "\"store_used\":1024,\"workers\":2},"
+    "{\"node_id\":\"9c000000000000000000000000000002\",\"state\":\"DEAD\","
+    "\"state_message\":\"connection lost\",\"ip\":\"127.0.0.2\",\"hostname\":\"there\"}";
+static const char actors_json[] =
+    "[{\"actor_id\":\"ac000000000000000000000000000001\",\"class_name\":\"Counter\","
+    "\"name\":\"tally\",\"state\":\"ALIVE\",\"job_id\":\"01\",\"node_id\":\"9c01\","
+    "\"pid\":11,"
+    "\"num_restarts\":0,\"is_detached\":true,\"required_resources\":{\"CPU\":1},"
+    "\"message\":\"\"},"
+    "{\"actor_id\":\"ac000000000000000000000000000002\",\"class_name\":\"<b>Bold</b>\","
+    "\"name\":\"\",\"state\":\"DEAD\",\"job_id\":\"01\",\"node_id\":\"\",\"pid\":null,"
+    "\"message\":\"killed\"}]";
+static const char log_text[] =
+    "Running entrypoint for job\nhello\ngr\xc3\xbc\xc3\x9f\x65 \xff\n";
+
+static void put_job(char *text, size_t size, const job_t *job)
+{
+    bool has_ended = strcmp(job->status, "RUNNING") != 0;
+
+    snprintf(
+        text, size,
+        "{\"type\":\"SUBMISSION\",\"job_id\":\"0a\",\"submission_id\":\"%s\","
+        "\"status\":\"%s\",\"entrypoint\":\"%s\",\"message\":\"%s\",\"error_type\":\"\","
+        "\"start_time\":1000,\"end_time\":%s,\"metadata\":{\"k\":\"v\"},"
+        "\"driver_node_id\":\"9c01\",\"driver_node_ip\":\"127.0.0.1\",\"driver_pid\":12,"
+        "\"driver_exit_code\":%s}",
+        job->id, job->status, job->entrypoint,
+        has_ended ? "Job finished." : "Job is currently running.",
+        has_ended ? "2000" : "null", strcmp(job->status, "FAILED") == 0 ? "3" : "null");
+}
+
+static void jobs_json(char *text, size_t size, const char *filter)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+
+    for (int i = 0; i < head.job_count; i++) {
+        if (*filter && strcmp(filter, head.jobs[i].id) != 0)
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s", used > 1 ? "," : "");
+        put_job(text + used, size - used, &head.jobs[i]);
+        used += strlen(text + used);
+    }
+    snprintf(text + used, size - used, "]");
+}
+
+static job_t *find_job(const char *id)
+{
+    for (int i = 0; i < head.job_count; i++)
+        if (strcmp(head.jobs[i].id, id) == 0)
+            return &head.jobs[i];
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- the admin link */
+
+static void answer_state(crti_channel_t *channel, const crti_message_t *m)
+{
+    static char nodes[4096], text[16384];
+    char what[32], filter[128];
+
+    crti_text(m->state_query.what, what, sizeof(what));
+    crti_text(m->state_query.filter, filter, sizeof(filter));
+    snprintf(nodes, sizeof(nodes), "%s", nodes_json);
+    if (strcmp(what, "cluster") == 0)
+        snprintf(text, sizeof(text), CLUSTER_JSON, head.port, nodes);
+    else if (strcmp(what, "nodes") == 0)
+        snprintf(text, sizeof(text), "[%s]", nodes);
+    else if (strcmp(what, "actors") == 0)
+        snprintf(text, sizeof(text), "%s", actors_json);
+    else
+        jobs_json(text, sizeof(text), filter);
+    if (strcmp(head.mode, "nonsense") == 0)
+        snprintf(text, sizeof(text), "{\"nodes\": [1, {\"state\": 7}], ");
+    crti_channel_send(channel, CRTI_MSG_STATE_ANSWER, m->request,
+                      &(crti_msg_state_answer_t){.json = crti_str(text)});
+}
+
+static void answer_submit(crti_channel_t *channel, const crti_message_t *m)
+{
+    job_t *job;
+    char id[128];
+
+    crti_text(m->job_submit.submission, id, sizeof(id));
+    if (find_job(id) || head.job_count == JOBS_MAX) {
+        crti_channel_send_error(channel, m->request,
+                                crt_raise(CRT_ERR_EXISTS, "job %s exists", id));
+        return;
+    }
+    job = &head.jobs[head.job_count++];
+    snprintf(job->id, sizeof(job->id), "%s", id);
+    crti_text(m->job_submit.entrypoint, job->entrypoint, sizeof(job->entrypoint));
+    crti_text(m->job_submit.sha, job->sha, sizeof(job->sha));
+    job->status = strstr(job->entrypoint, "forever") ? "RUNNING"
+                  : strstr(job->entrypoint, "fail")  ? "FAILED"
+                                                     : "SUCCEEDED";
+    crti_channel_send(channel, CRTI_MSG_DONE, m->request, NULL);
+}
+
+static void answer_log(crti_channel_t *channel, const crti_message_t *m)
+{
+    const job_t *job;
+    char name[160];
+    size_t size = sizeof(log_text) - 1, offset = m->log_read.offset;
+
+    crti_text(m->log_read.name, name, sizeof(name));
+    job = strncmp(name, "job:", 4) == 0 ? find_job(name + 4) : NULL;
+    if (!job && strncmp(name, "ac0", 3) != 0) {
+        crti_channel_send_error(channel, m->request,
+                                crt_raise(CRT_ERR_NOT_FOUND, "no log of %s", name));
+        return;
+    }
+    offset = offset < size ? offset : size;
+    crti_channel_send(
+        channel, CRTI_MSG_LOG_DATA, m->request,
+        &(crti_msg_log_data_t){.next = size,
+                               .data = crti_span(log_text + offset, size - offset),
+                               .ended = !job || strcmp(job->status, "RUNNING") != 0});
+}
+
+static void on_message(void *user, crti_channel_t *channel, const crti_message_t *m,
+                       int *fds, int fd_count)
+{
+    char id[128];
+    job_t *job;
+
+    if (strcmp(head.mode, "mute") == 0)
+        return;
+    switch (m->kind) {
+    case CRTI_MSG_STATE_QUERY: answer_state(channel, m); break;
+    case CRTI_MSG_JOB_SUBMIT: answer_submit(channel, m); break;
+    case CRTI_MSG_LOG_READ: answer_log(channel, m); break;
+    case CRTI_MSG_JOB_STOP:
+        job = find_job(crti_text(m->job_stop.submission, id, sizeof(id)));
+        if (job)
+            job->status = "STOPPED";
+        crti_channel_send(channel, CRTI_MSG_DONE, m->request, NULL);
+        break;
+    case CRTI_MSG_JOB_DELETE:
+        job = find_job(crti_text(m->job_delete.submission, id, sizeof(id)));
+        if (job)
+            *job = head.jobs[--head.job_count];
+        crti_channel_send(channel, CRTI_MSG_DONE, m->request, NULL);
+        break;
+    default:
+        crti_channel_send_error(channel, m->request,
+                                crt_raise(CRT_ERR_PROTOCOL, "unexpected message"));
+    }
+}
+
+static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
+                      const char *detail)
+{
+    for (int i = 0; i < LINKS_MAX; i++)
+        if (head.links[i] == channel)
+            head.links[i] = NULL;
+    crti_channel_free(channel);
+}
+
+static void keep_link(crti_channel_t *channel)
+{
+    for (int i = 0; i < LINKS_MAX; i++)
+        if (!head.links[i]) {
+            head.links[i] = channel;
+            return;
+        }
+}
+
+static void on_connection(void *user, uint32_t events)
+{
+    static const crti_channel_handlers_t handlers = {.on_message = on_message,
+                                                     .on_closed = on_closed};
+    crti_channel_t *channel;
+    int fd;
+
+    while (crti_channel_accept(head.listen.fd, &fd) == CRT_OK)
+        if (crti_channel_new(&fd, &handlers, 0, &channel) == CRT_OK) {
+            keep_link(channel);
+            crti_channel_attach(channel, head.loop);
+        }
+}
+
+/* ---------------------------------------------------------------- start */
+
+static void parse(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"port", required_argument, NULL, 'p'},
+        {"node-ip-address", required_argument, NULL, 'x'},
+        {"dashboard-host", required_argument, NULL, 'h'},
+        {"dashboard-port", required_argument, NULL, 'd'},
+        {"ready-fd", required_argument, NULL, 'r'},
+        {"headless-timeout", required_argument, NULL, 'x'},
+        {"encrypt-streams", required_argument, NULL, 'x'},
+        {"fresh", no_argument, NULL, 'x'},
+        {0}};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        switch (option) {
+        case 'p': snprintf(head.port, sizeof(head.port), "%s", optarg); break;
+        case 'h': snprintf(head.http_host, sizeof(head.http_host), "%s", optarg); break;
+        case 'd': snprintf(head.http_port, sizeof(head.http_port), "%s", optarg); break;
+        case 'r': head.ready_fd = atoi(optarg); break;
+        case 'x': break;
+        default: exit(2);
+        }
+}
+
+/* Holds the port, as the real one does. */
+static void bind_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)},
+                                  .sin_port = htons((uint16_t)atoi(head.port))};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    char text[128];
+
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 8) != 0) {
+        snprintf(text, sizeof(text), "port %s is taken; choose another with --port",
+                 head.port);
+        fail(text);
+    }
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    snprintf(head.port, sizeof(head.port), "%d", ntohs(address.sin_port));
+}
+
+static void start_http(void)
+{
+    char program[4096], fd_text[16], line[256];
+    int ready[2];
+    ssize_t n;
+
+    if (crt_daemon_path("crt-http", program, sizeof(program)) != CRT_OK ||
+        pipe(ready) != 0)
+        fail(crt_error_detail());
+    head.http_pid = fork();
+    if (head.http_pid == 0) {
+        close(ready[0]);
+        snprintf(fd_text, sizeof(fd_text), "%d", ready[1]);
+        setenv("CRT_HEAD_DIR", head.run, 1);
+        execl(program, "crt-http", "--head-dir", head.run, "--host", head.http_host,
+              "--port", head.http_port, "--ready-fd", fd_text, "--key-file",
+              head.key_file, NULL);
+        _exit(127);
+    }
+    close(ready[1]);
+    n = read(ready[0], line, sizeof(line) - 1);
+    close(ready[0]);
+    line[n > 0 ? n : 0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    if (strncmp(line, "ready http ", 11) != 0)
+        fail(strncmp(line, "error ", 6) == 0 ? line + 6 : "crt-http crashed");
+    snprintf(head.http, sizeof(head.http), "%s", line + 11);
+}
+
+static void write_info(void)
+{
+    char path[300], address[32], pid[16], http_pid[16], start[32];
+    uint64_t ticks = 0;
+
+    crti_process_start(getpid(), &ticks);
+    snprintf(path, sizeof(path), "%s/head.info", head.run);
+    snprintf(address, sizeof(address), "127.0.0.1:%s", head.port);
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    snprintf(start, sizeof(start), "%llu", (unsigned long long)ticks);
+    snprintf(http_pid, sizeof(http_pid), "%d", (int)head.http_pid);
+    if (crti_info_write(path,
+                        (crti_info_entry_t[]){{"pid", pid},
+                                              {"start", start},
+                                              {"address", address},
+                                              {"http", head.http},
+                                              {"http_pid", http_pid},
+                                              {"key_file", head.key_file},
+                                              {"state_dir", head.state},
+                                              {"private", "0"}},
+                        8) != CRT_OK)
+        fail(crt_error_detail());
+}
+
+static void make_dirs(void)
+{
+    crti_key_t key;
+    char run[200], state[200], socket_path[280], text[300];
+    int lock, listen_fd;
+
+    if (crti_run_dir(run, sizeof(run)) != CRT_OK ||
+        crti_state_dir(state, sizeof(state)) != CRT_OK)
+        fail(crt_error_detail());
+    snprintf(head.run, sizeof(head.run), "%s/head-%s", run, head.port);
+    snprintf(head.state, sizeof(head.state), "%s/head-%s", state, head.port);
+    snprintf(head.key_file, sizeof(head.key_file), "%s/cluster.key", head.state);
+    snprintf(socket_path, sizeof(socket_path), "%s/head.sock", head.run);
+    if (crti_dir_make(head.run) != CRT_OK || crti_dir_make(head.state) != CRT_OK)
+        fail(crt_error_detail());
+    if (crti_dir_lock(head.run, &lock) != CRT_OK) {
+        snprintf(text, sizeof(text), "a head runs at port %s already", head.port);
+        fail(text);
+    }
+    if (crti_key_load(head.key_file, &key) != CRT_OK &&
+        crti_key_create(head.key_file, &key) != CRT_OK)
+        fail(crt_error_detail());
+    unlink(socket_path);
+    if (crti_channel_listen(socket_path, &listen_fd) != CRT_OK)
+        fail(crt_error_detail());
+    head.listen = (crti_watch_t){.on_ready = on_connection};
+    crti_loop_add(head.loop, &head.listen, listen_fd, EPOLLIN);
+}
+
+static void close_links(void)
+{
+    for (int i = 0; i < LINKS_MAX; i++) {
+        crti_channel_free(head.links[i]);
+        head.links[i] = NULL;
+    }
+}
+
+static void on_signal(void *user, int signal_number)
+{
+    char command[600];
+    int http_status = 0;
+
+    close_links();
+    if (signal_number == SIGUSR1)
+        return;
+    if (head.http_pid) {
+        kill(head.http_pid, SIGTERM);
+        waitpid(head.http_pid, &http_status, 0);
+    }
+    snprintf(command, sizeof(command), "rm -rf '%s'", head.run);
+    if (system(command) != 0 || http_status != 0)
+        exit(1);
+    crti_loop_stop(head.loop);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = getenv("FAKE_HEAD");
+    char text[160];
+    crt_status_t status;
+
+    head.mode = mode ? mode : "";
+    parse(argc, argv);
+    fcntl(head.ready_fd, F_SETFD, FD_CLOEXEC);
+    if (strcmp(head.mode, "crash") == 0)
+        return 1;
+    if (strncmp(head.mode, "error ", 6) == 0)
+        fail(head.mode + 6);
+    if (strcmp(head.mode, "hang") == 0)
+        pause();
+    setsid();
+    if (crti_loop_new(&head.loop) != CRT_OK)
+        return 1;
+    if (strcmp(head.port, "0") != 0) { /* a second start is told before the port is */
+        char run[200];
+
+        crti_run_dir(run, sizeof(run));
+        snprintf(text, sizeof(text), "%.100s/head-%s", run, head.port);
+        if (crti_dir_is_locked(text)) {
+            snprintf(text, sizeof(text), "a head runs at port %s already", head.port);
+            fail(text);
+        }
+    }
+    bind_port();
+    make_dirs();
+    crti_loop_signal(head.loop, SIGTERM, on_signal, NULL);
+    crti_loop_signal(head.loop, SIGUSR1, on_signal, NULL);
+    if (strcmp(head.http_port, "none") != 0)
+        start_http();
+    write_info();
+    if (dprintf(head.ready_fd,
+                "ready address 127.0.0.1:%s http %s key_file %s head_dir %s\n", head.port,
+                head.http[0] ? head.http : "none", head.key_file, head.run) < 0)
+        return 1;
+    close(head.ready_fd);
+    status = crti_loop_run(head.loop);
+    crti_loop_free(head.loop);
+    return status != CRT_OK;
+}

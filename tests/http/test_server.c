@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of crt-http as a process, over TCP, with a head that answers from memory (fake_head):
+ * http/server.c, exchange.c, endpoints.c, head_link.c. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <sodium.h>
+
+#include "http_fixture.h"
+
+static http_fixture_t shared;
+
+static int start_shared(void **state)
+{
+    http_fixture_start(&shared, "");
+    return 0;
+}
+
+static int stop_shared(void **state)
+{
+    http_fixture_stop(&shared);
+    return 0;
+}
+
+static json_t *get_json(const char *path, int code)
+{
+    http_answer_t answer;
+    json_t *json;
+
+    http_request(&shared, "GET", path, "", true, NULL, 0, &answer);
+    if (answer.code != code)
+        fail_msg("%s: %d %s", path, answer.code, answer.body);
+    json = json_loadb(answer.body, answer.size, JSON_ALLOW_NUL, NULL);
+    assert_non_null(json);
+    http_answer_fini(&answer);
+    return json;
+}
+
+static void assert_text(const char *method, const char *path, const char *headers,
+                        bool with_token, const char *body, int code, const char *text)
+{
+    http_answer_t answer;
+
+    http_request(&shared, method, path, headers, with_token, body,
+                 body ? strlen(body) : 0, &answer);
+    if (answer.code != code || !strstr(answer.body, text))
+        fail_msg("%s %s: %d %s", method, path, answer.code, answer.body);
+    http_answer_fini(&answer);
+}
+
+/* ---------------------------------------------------------------- the page and the doors */
+
+static void the_page_is_served_without_a_token_and_with_its_safety_headers(void **state)
+{
+    static const char *const headers[] = {
+        "content-security-policy: default-src 'none'", "x-content-type-options: nosniff",
+        "x-frame-options: DENY", "referrer-policy: no-referrer",
+        "cache-control: no-store"};
+    http_answer_t answer;
+
+    http_request(&shared, "GET", "/", "", false, NULL, 0, &answer);
+    assert_int_equal(answer.code, 200);
+    assert_non_null(strstr(answer.body, "<!doctype html>"));
+    assert_null(strstr(answer.body, "http://")); /* nothing from elsewhere */
+    assert_null(strstr(answer.body, "https://"));
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        assert_non_null(strstr(answer.head, headers[i]));
+    http_answer_fini(&answer);
+    assert_int_equal(http_code(&shared, "GET", "/static/page.js", "", false), 200);
+    assert_int_equal(http_code(&shared, "GET", "/static/page.css", "", false), 200);
+    assert_int_equal(http_code(&shared, "GET", "/favicon.ico", "", false), 200);
+}
+
+static void head_has_the_headers_and_no_body(void **state)
+{
+    int fd = http_connect(&shared);
+    char request[128];
+    http_answer_t answer;
+
+    snprintf(request, sizeof(request), "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    http_send(fd, request, strlen(request));
+    /* The next answer on the connection begins where a body would. */
+    snprintf(request, sizeof(request),
+             "GET /api/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    http_send(fd, request, strlen(request));
+    shutdown(fd, SHUT_WR);
+    http_read(fd, &answer);
+    assert_int_equal(answer.code, 200);
+    assert_non_null(strstr(answer.head, "text/html"));
+    if (answer.size)
+        assert_int_equal(strncmp(answer.body, "HTTP/1.1 200", 12), 0);
+    http_answer_fini(&answer);
+    close(fd);
+}
+
+static void a_path_with_dots_does_not_leave_the_static_folder(void **state)
+{
+    static const char *const paths[] = {
+        "/static/../../etc/passwd", "/static/%2e%2e/page.js",
+        "/static/..%2f..%2fetc/passwd", "/static//etc/passwd"};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        http_answer_t answer;
+
+        http_request(&shared, "GET", paths[i], "", true, NULL, 0, &answer);
+        assert_true(answer.code == 404 || answer.code == 403 || answer.code == 0);
+        http_answer_fini(&answer);
+    }
+}
+
+static void nothing_is_told_without_the_token(void **state)
+{
+    static const char *const paths[] = {
+        "/api/version",   "/api/cluster_status", "/api/jobs/",
+        "/api/v0/actors", "/api/jobs/x/logs",    "/api/v0/logs/file?actor_id=ac01"};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        assert_text("GET", paths[i], "", false, NULL, 401,
+                    "Unauthorized: Missing authentication token");
+        assert_text("GET", paths[i], "Authorization: Bearer nonsense\r\n", false, NULL,
+                    403, "Forbidden: Invalid authentication token");
+    }
+    assert_text("POST", "/api/jobs/", "", false, "{\"entrypoint\":\"x\"}", 401,
+                "Missing");
+    assert_text("PUT", "/api/packages/crt/00", "", false, "x", 401, "Missing");
+}
+
+static void the_token_is_taken_from_rays_header_too(void **state)
+{
+    char header[128];
+
+    snprintf(header, sizeof(header), "X-Ray-Authorization: Bearer %s\r\n", shared.token);
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 200);
+    snprintf(header, sizeof(header), "aUTHORIZATION: Bearer %s\r\n", shared.token);
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 200);
+}
+
+static void signing_in_gives_a_cookie_that_opens_the_rest(void **state)
+{
+    char header[200];
+    http_answer_t answer;
+
+    http_request(&shared, "POST", "/api/authenticate", "", true, NULL, 0, &answer);
+    assert_int_equal(answer.code, 200);
+    snprintf(
+        header, sizeof(header),
+        "set-cookie: ray-authentication-token=%s; HttpOnly; SameSite=Strict; Path=/; "
+        "Max-Age=2592000",
+        shared.token);
+    assert_non_null(strstr(answer.head, header));
+    http_answer_fini(&answer);
+    snprintf(header, sizeof(header), "Cookie: ray-authentication-token=%s\r\n",
+             shared.token);
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 200);
+    assert_text("POST", "/api/authenticate", "", false, NULL, 401, "Missing");
+    assert_text("POST", "/api/authenticate", "Authorization: Bearer x\r\n", false, NULL,
+                403, "Invalid");
+    assert_text("GET", "/api/authentication_mode", "", false, NULL, 200,
+                "{\"authentication_mode\":\"token\"}");
+}
+
+static void another_sites_page_can_change_nothing_even_with_the_cookie(void **state)
+{
+    char header[300];
+
+    snprintf(header, sizeof(header),
+             "Origin: http://evil.example\r\nCookie: ray-authentication-token=%s\r\n",
+             shared.token);
+    assert_text("POST", "/api/jobs/", header, false, "{\"entrypoint\":\"x\"}", 405,
+                "Method Not Allowed for browser traffic.");
+    assert_int_equal(http_code(&shared, "DELETE", "/api/jobs/x", header, false), 405);
+    assert_text("POST", "/api/authenticate", "Sec-Fetch-Site: cross-site\r\n", true, NULL,
+                405, "browser");
+}
+
+static void a_rebound_name_is_refused(void **state)
+{
+    int fd = http_connect(&shared);
+    char request[256];
+    http_answer_t answer;
+
+    snprintf(
+        request, sizeof(request),
+        "GET /api/version HTTP/1.1\r\nHost: evil.example:%u\r\nAuthorization: Bearer "
+        "%s\r\n\r\n",
+        shared.port, shared.token);
+    http_send(fd, request, strlen(request));
+    http_read(fd, &answer);
+    assert_int_equal(answer.code, 403);
+    assert_non_null(strstr(answer.body, "unknown Host"));
+    http_answer_fini(&answer);
+    close(fd);
+}
+
+/* ---------------------------------------------------------------- state */
+
+static void version_and_health_are_as_rays_clients_want_them(void **state)
+{
+    json_t *version = get_json("/api/version", 200);
+
+    assert_string_equal(json_string_value(json_object_get(version, "version")), "4");
+    assert_string_equal(json_string_value(json_object_get(version, "ray_version")),
+                        "2.52.0");
+    json_decref(version);
+    assert_text("GET", "/api/healthz", "", false, NULL, 200, "success");
+    assert_text("GET", "/-/healthz", "", false, NULL, 200, "success");
+}
+
+static void the_clusters_state_comes_as_json_and_as_text(void **state)
+{
+    json_t *reply = get_json("/api/cluster_status", 200);
+    json_t *status = json_object_get(json_object_get(reply, "data"), "clusterStatus");
+    json_t *usage =
+        json_object_get(json_object_get(status, "loadMetricsReport"), "usage");
+
+    assert_true(json_number_value(json_array_get(json_object_get(usage, "CPU"), 0)) ==
+                1.5);
+    json_decref(reply);
+    assert_text("GET", "/api/cluster_status?format=1", "", true, NULL, 200,
+                " 1.5/2.0 CPU\\n");
+    reply = get_json("/api/v0/nodes?detail=True", 200);
+    json_decref(reply);
+    reply = get_json("/api/v0/actors?limit=1", 200);
+    json_decref(reply);
+    reply = get_json("/api/v0/actors?limit=10001", 400);
+    assert_true(json_is_false(json_object_get(reply, "result")));
+    json_decref(reply);
+}
+
+/* ---------------------------------------------------------------- jobs */
+
+static void submit(const char *id, const char *entrypoint)
+{
+    char body[256], expected[256];
+    http_answer_t answer;
+
+    snprintf(body, sizeof(body), "{\"entrypoint\":\"%s\",\"submission_id\":\"%s\"}",
+             entrypoint, id);
+    http_request(&shared, "POST", "/api/jobs/", "", true, body, strlen(body), &answer);
+    snprintf(expected, sizeof(expected), "{\"job_id\":\"%s\",\"submission_id\":\"%s\"}",
+             id, id);
+    assert_int_equal(answer.code, 200);
+    assert_string_equal(answer.body, expected); /* no other key */
+    http_answer_fini(&answer);
+}
+
+static void a_job_is_submitted_listed_and_read(void **state)
+{
+    json_t *reply;
+
+    submit("one", "echo one");
+    reply = get_json("/api/jobs/one", 200);
+    assert_string_equal(json_string_value(json_object_get(reply, "status")), "SUCCEEDED");
+    json_decref(reply);
+    reply = get_json("/api/jobs/", 200);
+    assert_true(json_array_size(reply) >= 1);
+    json_decref(reply);
+    reply = get_json("/api/jobs/one/logs", 200);
+    assert_int_equal(json_object_size(reply), 1);
+    assert_string_equal(json_string_value(json_object_get(reply, "logs")),
+                        "Running entrypoint for job\nhello\ngr\xc3\xbc\xc3\x9f"
+                        "e \xef\xbf\xbd\n");
+    json_decref(reply);
+    reply = get_json("/api/jobs/one/logs?offset=33&wait_ms=10", 200);
+    assert_int_equal(json_object_size(reply), 3);
+    assert_true(json_is_true(json_object_get(reply, "ended")));
+    json_decref(reply);
+    assert_text("GET", "/api/v0/logs/file?actor_id=ac01&lines=2", "", true, NULL, 200,
+                "hello\ngr");
+}
+
+static void the_same_id_twice_is_refused_in_rays_words(void **state)
+{
+    submit("twice", "true");
+    assert_text("POST", "/api/jobs/", "", true,
+                "{\"entrypoint\":\"x\",\"submission_id\":\"twice\"}", 400,
+                "Job with submission_id twice already exists. Please use a different "
+                "submission_id.");
+}
+
+static void a_job_is_stopped_once(void **state)
+{
+    submit("long", "sleep forever");
+    assert_text("POST", "/api/jobs/long/stop", "", true, NULL, 200, "{\"stopped\":true}");
+    assert_text("POST", "/api/jobs/long/stop", "", true, NULL, 200,
+                "{\"stopped\":false}");
+    assert_text("GET", "/api/jobs/long", "", true, NULL, 200, "\"STOPPED\"");
+}
+
+static void only_an_ended_job_is_deleted(void **state)
+{
+    submit("busy", "sleep forever");
+    assert_text(
+        "DELETE", "/api/jobs/busy", "", true, NULL, 500,
+        "Attempted to delete job 'busy', but it is in a non-terminal state RUNNING.");
+    assert_text("POST", "/api/jobs/busy/stop", "", true, NULL, 200, "true");
+    assert_text("DELETE", "/api/jobs/busy", "", true, NULL, 200, "{\"deleted\":true}");
+    assert_text("GET", "/api/jobs/busy", "", true, NULL, 404, "Job busy does not exist");
+}
+
+static void an_unknown_job_is_404_everywhere(void **state)
+{
+    assert_text("GET", "/api/jobs/none", "", true, NULL, 404, "Job none does not exist");
+    assert_text("GET", "/api/jobs/none/logs", "", true, NULL, 404,
+                "Job none does not exist");
+    assert_text("POST", "/api/jobs/none/stop", "", true, NULL, 404,
+                "Job none does not exist");
+    assert_text("DELETE", "/api/jobs/none", "", true, NULL, 404,
+                "Job none does not exist");
+    assert_text("GET", "/api/v0/logs/file?actor_id=zz", "", true, NULL, 404,
+                "no log of zz");
+    assert_text("GET", "/api/v0/logs/file", "", true, NULL, 400, "give one of");
+}
+
+static void a_malformed_description_is_400_with_the_reason(void **state)
+{
+    static const char *const bodies[] = {"", "{", "[]", "{\"entrypoint\":1}", "\xff\xfe"};
+
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+        assert_text("POST", "/api/jobs/", "", true, bodies[i], 400, "");
+    assert_text("POST", "/api/jobs/", "", true,
+                "{\"entrypoint\":\"x\",\"argv\":[\"x\"],\"runtime_env\":{\"program\":"
+                "\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"}}",
+                400, "was not uploaded");
+}
+
+/* ---------------------------------------------------------------- programs */
+
+static void sha_of(const void *data, size_t size, char text[65])
+{
+    unsigned char digest[crypto_hash_sha256_BYTES];
+
+    crypto_hash_sha256(digest, data, size);
+    sodium_bin2hex(text, 65, digest, sizeof(digest));
+}
+
+static int count_files(const char *pattern)
+{
+    char command[256];
+    int count = 0;
+    FILE *pipe_in;
+
+    snprintf(command, sizeof(command), "ls -A %s/programs 2>/dev/null | grep -c '%s'",
+             shared.state, pattern);
+    pipe_in = popen(command, "re");
+    assert_int_equal(fscanf(pipe_in, "%d", &count), 1);
+    pclose(pipe_in);
+    return count;
+}
+
+static void a_program_is_kept_whole_and_executable(void **state)
+{
+    size_t size = 3000001;
+    char *bytes = malloc(size), sha[65], path[200], file[300];
+    struct stat st;
+    http_answer_t answer;
+
+    randombytes_buf(bytes, size);
+    sha_of(bytes, size, sha);
+    snprintf(path, sizeof(path), "/api/packages/crt/%s", sha);
+    assert_text("GET", path, "", true, NULL, 404, "does not exist");
+    http_request(&shared, "PUT", path, "", true, bytes, size, &answer);
+    assert_int_equal(answer.code, 200);
+    assert_int_equal(answer.size, 0);
+    http_answer_fini(&answer);
+    snprintf(file, sizeof(file), "%s/programs/%s", shared.state, sha);
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(st.st_size, size);
+    assert_int_equal(http_code(&shared, "GET", path, "", true), 200);
+    /* Again: the same bytes under the same name. */
+    http_request(&shared, "PUT", path, "", true, bytes, size, &answer);
+    assert_int_equal(answer.code, 200);
+    http_answer_fini(&answer);
+    assert_int_equal(count_files("^.upload"), 0);
+    free(bytes);
+}
+
+static void other_bytes_than_the_name_says_are_refused_and_leave_nothing(void **state)
+{
+    static const char path[] =
+        "/api/packages/crt/"
+        "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
+
+    assert_text("PUT", path, "", true, "not those bytes", 400, "the bytes have SHA-256");
+    assert_int_equal(http_code(&shared, "GET", path, "", true), 404);
+    assert_int_equal(count_files("^.upload"), 0);
+    assert_int_equal(count_files("^ccc"), 0);
+}
+
+static void an_upload_that_breaks_off_leaves_nothing(void **state)
+{
+    char request[512];
+    int fd = http_connect(&shared), left = 1;
+
+    snprintf(
+        request, sizeof(request),
+        "PUT /api/packages/crt/"
+        "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd "
+        "HTTP/1.1\r\nHost: "
+        "localhost\r\nAuthorization: Bearer %s\r\nContent-Length: 100000\r\n\r\npart",
+        shared.token);
+    http_send(fd, request, strlen(request));
+    for (int i = 0; i < 1000 && count_files("^.upload") == 0; i++)
+        usleep(5000); /* until it has begun */
+    assert_int_equal(count_files("^.upload"), 1);
+    close(fd);
+    for (int i = 0; i < 1000 && (left = count_files("^.upload")) != 0; i++)
+        usleep(5000);
+    assert_int_equal(left, 0);
+}
+
+static void a_program_above_the_limit_is_refused_before_it_is_sent(void **state)
+{
+    char request[512];
+    int fd = http_connect(&shared);
+    http_answer_t answer;
+
+    snprintf(
+        request, sizeof(request),
+        "PUT /api/packages/crt/"
+        "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee "
+        "HTTP/1.1\r\nHost: "
+        "localhost\r\nAuthorization: Bearer %s\r\nContent-Length: 2000000000\r\n\r\n",
+        shared.token);
+    http_send(fd, request, strlen(request));
+    http_read(fd, &answer);
+    assert_int_equal(answer.code, 413);
+    assert_non_null(strstr(answer.head, "connection: close"));
+    http_answer_fini(&answer);
+    close(fd);
+}
+
+/* ---------------------------------------------------------------- malformed, large, slow */
+
+/* Sends bytes; whatever the answer is, the server must be there afterwards. */
+static int send_raw(const void *bytes, size_t size)
+{
+    int fd = http_connect(&shared);
+    http_answer_t answer;
+
+    http_send(fd, bytes, size);
+    shutdown(fd, SHUT_WR);
+    http_read(fd, &answer);
+    http_answer_fini(&answer);
+    close(fd);
+    assert_int_equal(http_code(&shared, "GET", "/api/healthz", "", false), 200);
+    return answer.code;
+}
+
+static void malformed_requests_cost_nobody_else_anything(void **state)
+{
+    static const char *const requests[] = {
+        "",
+        "\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "NONSENSE / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /\xff\xfe%zz%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /api/jobs/%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost localhost\r\n\r\n",
+        "GET / HTTP/1.1\r\n: \r\n\r\n",
+        "POST /api/jobs/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        "POST /api/jobs/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1e9\r\n\r\n",
+        "POST /api/jobs/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+        "99999999999999999999\r\n\r\n",
+        "POST /api/jobs/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "POST /api/jobs/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+        "chunked\r\n\r\nffffffff\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: "
+        "Upgrade\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\nConnection: Upgrade, "
+        "HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    };
+
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+        assert_true(send_raw(requests[i], strlen(requests[i])) != 500);
+}
+
+static void random_bytes_cost_nobody_else_anything(void **state)
+{
+    unsigned char bytes[700];
+
+    for (int round = 0; round < 60; round++) {
+        randombytes_buf(bytes, sizeof(bytes));
+        if (round % 2)
+            memcpy(bytes, "GET /api/jobs/", 14);
+        send_raw(bytes, sizeof(bytes) - (size_t)round);
+    }
+}
+
+static void headers_without_end_are_cut_off(void **state)
+{
+    size_t size = 200000;
+    char *request = malloc(size);
+    int used = snprintf(request, size, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ");
+
+    memset(request + used, 'a', size - (size_t)used);
+    assert_int_not_equal(send_raw(request, size), 200);
+    used = snprintf(request, size, "GET /");
+    memset(request + used, 'a', size - (size_t)used);
+    assert_int_not_equal(send_raw(request, size), 200);
+    free(request);
+}
+
+static void a_long_token_or_cookie_is_a_wrong_one(void **state)
+{
+    char header[6000] = "Authorization: Bearer ";
+    size_t used = strlen(header);
+
+    memset(header + used, 'a', 5000);
+    strcpy(header + used + 5000, "\r\n");
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 403);
+}
+
+static void a_body_that_is_too_large_is_413(void **state)
+{
+    size_t size = (1u << 20) + 1;
+    char *body = malloc(size);
+    http_answer_t answer;
+
+    memset(body, ' ', size);
+    http_request(&shared, "POST", "/api/jobs/", "", true, body, size, &answer);
+    assert_int_equal(answer.code, 413);
+    http_answer_fini(&answer);
+    free(body);
+}
+
+static void slow_clients_do_not_hold_up_others(void **state)
+{
+    int slow[20];
+    http_answer_t answer;
+
+    for (int i = 0; i < 20; i++) {
+        slow[i] = http_connect(&shared);
+        http_send(slow[i], "GET / HT", 8);
+    }
+    assert_int_equal(http_code(&shared, "GET", "/api/healthz", "", false), 200);
+    /* And they are cut off: some seconds after they began. */
+    http_read(slow[0], &answer);
+    assert_true(answer.code == 0 || answer.code >= 400);
+    http_answer_fini(&answer);
+    for (int i = 0; i < 20; i++)
+        close(slow[i]);
+}
+
+static void more_connections_than_the_limit_are_closed_and_then_taken_again(void **state)
+{
+    int fds[260], answered = 0;
+    http_answer_t answer;
+
+    for (int i = 0; i < 260; i++)
+        fds[i] = http_connect(&shared);
+    for (int i = 0; i < 260; i++)
+        close(fds[i]);
+    for (int i = 0; i < 2000 && !answered; i++) {
+        http_request(&shared, "GET", "/api/healthz", "", false, NULL, 0, &answer);
+        answered = answer.code == 200;
+        http_answer_fini(&answer);
+    }
+    assert_true(answered);
+}
+
+static void one_connection_serves_many_requests(void **state)
+{
+    int fd = http_connect(&shared);
+    char request[256];
+    http_answer_t answer;
+
+    snprintf(request, sizeof(request),
+             "GET /api/version HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+             "%s\r\n\r\n",
+             shared.token);
+    for (int i = 0; i < 50; i++) {
+        http_send(fd, request, strlen(request));
+        http_read(fd, &answer);
+        assert_int_equal(answer.code, 200);
+        http_answer_fini(&answer);
+    }
+    close(fd);
+}
+
+/* ---------------------------------------------------------------- the head */
+
+static void a_head_that_is_gone_is_said_and_found_again(void **state)
+{
+    char from[160], to[160];
+    int code = 0;
+
+    /* The socket of the head is moved away, and its end of the link is not: only new links fail.
+     * So the whole head is exchanged by a second one in the same place. */
+    snprintf(from, sizeof(from), "%s/head.sock", shared.head_dir);
+    snprintf(to, sizeof(to), "%s/moved.sock", shared.head_dir);
+    assert_int_equal(rename(from, to), 0);
+    assert_int_equal(http_code(&shared, "GET", "/api/jobs/", "", true), 200);
+    assert_int_equal(kill(shared.head, SIGUSR1), 0); /* closes its links */
+    for (int i = 0; i < 500 && code != 503; i++)
+        code = http_code(&shared, "GET", "/api/jobs/", "", true);
+    assert_int_equal(code, 503);
+    assert_text("GET", "/api/jobs/", "", true, NULL, 503, "the head can't be reached");
+    assert_int_equal(http_code(&shared, "GET", "/api/healthz", "", false), 503);
+    assert_int_equal(rename(to, from), 0);
+    for (int i = 0; i < 2000 && code != 200; i++) {
+        code = http_code(&shared, "GET", "/api/jobs/", "", true);
+        usleep(5000);
+    }
+    assert_int_equal(code, 200);
+}
+
+static void a_head_that_answers_nonsense_is_a_500_and_no_crash(void **state)
+{
+    http_fixture_t f;
+
+    http_fixture_start(&f, "nonsense");
+    assert_int_equal(http_code(&f, "GET", "/api/cluster_status", "", true), 500);
+    assert_int_equal(http_code(&f, "GET", "/api/jobs/", "", true), 500);
+    assert_int_equal(http_code(&f, "GET", "/api/v0/actors", "", true), 500);
+    assert_int_equal(http_code(&f, "GET", "/api/healthz", "", false), 200);
+    http_fixture_stop(&f);
+}
+
+static void clients_that_leave_while_the_head_is_asked_are_forgotten(void **state)
+{
+    http_fixture_t f;
+    char request[256];
+
+    http_fixture_start(&f, "mute");
+    snprintf(
+        request, sizeof(request),
+        "GET /api/jobs/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+        f.token);
+    for (int i = 0; i < 30; i++) {
+        int fd = http_connect(&f);
+
+        http_send(fd, request, strlen(request));
+        close(fd);
+    }
+    assert_int_equal(http_code(&f, "GET", "/api/healthz", "", false), 200);
+    http_fixture_stop(&f); /* reports leaks, and reads of what was freed */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_page_is_served_without_a_token_and_with_its_safety_headers),
+        cmocka_unit_test(head_has_the_headers_and_no_body),
+        cmocka_unit_test(a_path_with_dots_does_not_leave_the_static_folder),
+        cmocka_unit_test(nothing_is_told_without_the_token),
+        cmocka_unit_test(the_token_is_taken_from_rays_header_too),
+        cmocka_unit_test(signing_in_gives_a_cookie_that_opens_the_rest),
+        cmocka_unit_test(another_sites_page_can_change_nothing_even_with_the_cookie),
+        cmocka_unit_test(a_rebound_name_is_refused),
+        cmocka_unit_test(version_and_health_are_as_rays_clients_want_them),
+        cmocka_unit_test(the_clusters_state_comes_as_json_and_as_text),
+        cmocka_unit_test(a_job_is_submitted_listed_and_read),
+        cmocka_unit_test(the_same_id_twice_is_refused_in_rays_words),
+        cmocka_unit_test(a_job_is_stopped_once),
+        cmocka_unit_test(only_an_ended_job_is_deleted),
+        cmocka_unit_test(an_unknown_job_is_404_everywhere),
+        cmocka_unit_test(a_malformed_description_is_400_with_the_reason),
+        cmocka_unit_test(a_program_is_kept_whole_and_executable),
+        cmocka_unit_test(other_bytes_than_the_name_says_are_refused_and_leave_nothing),
+        cmocka_unit_test(an_upload_that_breaks_off_leaves_nothing),
+        cmocka_unit_test(a_program_above_the_limit_is_refused_before_it_is_sent),
+        cmocka_unit_test(malformed_requests_cost_nobody_else_anything),
+        cmocka_unit_test(random_bytes_cost_nobody_else_anything),
+        cmocka_unit_test(headers_without_end_are_cut_off),
+        cmocka_unit_test(a_long_token_or_cookie_is_a_wrong_one),
+        cmocka_unit_test(a_body_that_is_too_large_is_413),
+        cmocka_unit_test(slow_clients_do_not_hold_up_others),
+        cmocka_unit_test(more_connections_than_the_limit_are_closed_and_then_taken_again),
+        cmocka_unit_test(one_connection_serves_many_requests),
+        cmocka_unit_test(a_head_that_is_gone_is_said_and_found_again),
+        cmocka_unit_test(a_head_that_answers_nonsense_is_a_500_and_no_crash),
+        cmocka_unit_test(clients_that_leave_while_the_head_is_asked_are_forgotten),
+    };
+
+    if (sodium_init() < 0)
+        return 1;
+    return cmocka_run_group_tests(tests, start_shared, stop_shared);
+}

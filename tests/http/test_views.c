@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of http/views.c and http/status_text.c: shapes that clients rely on. */
+#include "runtime/http/views.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void json_decref_auto(json_t **json)
+{
+    json_decref(*json);
+}
+
+static json_t *load(const char *text)
+{
+    json_t *json = json_loads(text, 0, NULL);
+
+    assert_non_null(json);
+    return json;
+}
+
+static void assert_keys(const json_t *object, const char *const *keys, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!json_object_get(object, keys[i]))
+            fail_msg("no key %s", keys[i]);
+    assert_int_equal(json_object_size(object), count);
+}
+
+static void a_job_has_all_keys_and_its_pid_is_a_text(void **state)
+{
+    static const char *const keys[] = {
+        "type",           "job_id",           "submission_id",
+        "driver_info",    "status",           "entrypoint",
+        "message",        "error_type",       "start_time",
+        "end_time",       "metadata",         "runtime_env",
+        "driver_node_id", "driver_exit_code", "driver_agent_http_address"};
+    CRTI_AUTO(json_decref)
+    json_t *job =
+        load("{\"type\":\"SUBMISSION\",\"submission_id\":\"a\",\"status\":\"RUNNING\","
+             "\"driver_pid\":12,\"job_id\":\"01\",\"driver_node_ip\":\"10.0.0.1\","
+             "\"start_time\":5,\"extra\":1,\"error_type\":\"\"}");
+    CRTI_AUTO(json_decref) json_t *view = crti_view_job(job);
+    const json_t *driver = json_object_get(view, "driver_info");
+
+    assert_keys(view, keys, sizeof(keys) / sizeof(keys[0]));
+    assert_string_equal(crti_view_text(driver, "pid"), "12");
+    assert_string_equal(crti_view_text(driver, "node_ip_address"), "10.0.0.1");
+    assert_true(json_is_null(json_object_get(view, "error_type")));
+    assert_true(json_is_null(json_object_get(view, "end_time")));
+    assert_true(json_is_object(json_object_get(view, "metadata")));
+}
+
+static void an_empty_job_still_has_what_is_required(void **state)
+{
+    CRTI_AUTO(json_decref) json_t *job = load("{}");
+    CRTI_AUTO(json_decref) json_t *view = crti_view_job(job);
+
+    assert_string_equal(crti_view_text(view, "type"), "SUBMISSION");
+    assert_string_equal(crti_view_text(view, "status"), "PENDING");
+    assert_true(json_is_null(json_object_get(view, "driver_info")));
+}
+
+static const char two_nodes[] =
+    "{\"nodes\":[{\"node_id\":\"n1\",\"state\":\"ALIVE\",\"resources_total\":{\"CPU\":4,"
+    "\"memory\":2147483648},\"resources_available\":{\"CPU\":1,\"memory\":2147483648},"
+    "\"store_bytes\":1048576,\"store_used\":0},{\"node_id\":\"n2\",\"state\":\"ALIVE\","
+    "\"resources_total\":{\"CPU\":2,\"gpu\":1},\"resources_available\":{\"CPU\":2}},"
+    "{\"node_id\":\"n3\",\"state\":\"DEAD\",\"state_message\":\"cut off\","
+    "\"resources_total\":{\"CPU\":64}}],\"demand\":[{\"resources\":{\"CPU\":9},\"count\":"
+    "2,"
+    "\"reason\":\"needs 9 CPU, the cluster has "
+    "6\"}],\"actors\":{\"ALIVE\":1},\"jobs\":{}}";
+
+static void usage_is_summed_over_living_nodes(void **state)
+{
+    CRTI_AUTO(json_decref) json_t *cluster = load(two_nodes);
+    CRTI_AUTO(json_decref) json_t *view = crti_view_cluster(cluster, false);
+    const json_t *data = json_object_get(view, "data");
+    const json_t *status = json_object_get(data, "clusterStatus");
+    const json_t *report = json_object_get(status, "loadMetricsReport");
+    const json_t *cpu = json_object_get(json_object_get(report, "usage"), "CPU");
+
+    assert_true(json_is_true(json_object_get(view, "result")));
+    assert_true(json_number_value(json_array_get(cpu, 0)) == 3);
+    assert_true(json_number_value(json_array_get(cpu, 1)) == 6);
+    assert_int_equal(json_array_size(json_object_get(report, "resourceDemand")), 1);
+    assert_true(json_is_null(json_object_get(data, "autoscalingError")));
+    assert_non_null(
+        json_object_get(json_object_get(status, "autoscalerReport"), "activeNodes"));
+}
+
+static void the_text_has_the_lines_that_scripts_read(void **state)
+{
+    static const char *const lines[] = {"======== Autoscaler status: ",
+                                        "Node status\n---",
+                                        "Active:\n 1 node_n1\n 1 node_n2\n",
+                                        "Recent failures:\n node_n3: cut off\n",
+                                        "Total Usage:\n",
+                                        " 3.0/6.0 CPU\n",
+                                        " 0B/2.00GiB memory\n",
+                                        " 1.0/1.0 gpu\n",
+                                        " 0B/1.00MiB object_store_memory\n",
+                                        "Pending Demands:\n {'CPU': 9}: 2+ pending tasks",
+                                        " (needs 9 CPU, the cluster has 6)\n",
+                                        "Actors:\n 1 ALIVE\n",
+                                        "Jobs:\n (none)\n"};
+    CRTI_AUTO(json_decref) json_t *cluster = load(two_nodes);
+    CRTI_AUTO(json_decref) json_t *view = crti_view_cluster(cluster, true);
+    const char *text = crti_view_text(json_object_get(view, "data"), "clusterStatus");
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        if (!strstr(text, lines[i]))
+            fail_msg("no \"%s\" in:\n%s", lines[i], text);
+}
+
+static void an_empty_cluster_is_shown_as_one(void **state)
+{
+    CRTI_AUTO(json_decref) json_t *cluster = load("{}");
+    CRTI_AUTO(json_decref) json_t *as_text = crti_view_cluster(cluster, true);
+    CRTI_AUTO(json_decref) json_t *as_object = crti_view_cluster(cluster, false);
+
+    assert_non_null(
+        strstr(crti_view_text(json_object_get(as_text, "data"), "clusterStatus"),
+               " (no active nodes)\n"));
+    assert_non_null(as_object);
+}
+
+static void rows_of_the_state_api_have_the_columns_of_their_level(void **state)
+{
+    static const char *const base[] = {"actor_id", "class_name",   "state",
+                                       "job_id",   "name",         "node_id",
+                                       "pid",      "ray_namespace"};
+    CRTI_AUTO(json_decref)
+    json_t *rows =
+        load("[{\"actor_id\":\"a\",\"state\":\"STARTING\"},{\"actor_id\":\"b\","
+             "\"state\":\"DEAD\",\"message\":\"why\"}]");
+    CRTI_AUTO(json_decref) json_t *brief = crti_view_state("actors", rows, 1, false);
+    CRTI_AUTO(json_decref) json_t *full = crti_view_state("actors", rows, 100, true);
+    const json_t *result = json_object_get(json_object_get(brief, "data"), "result");
+    const json_t *row = json_array_get(json_object_get(result, "result"), 0);
+
+    assert_keys(row, base, 8);
+    assert_string_equal(crti_view_text(row, "state"), "PENDING_CREATION");
+    assert_int_equal(json_integer_value(json_object_get(result, "total")), 2);
+    assert_int_equal(json_integer_value(json_object_get(result, "num_after_truncation")),
+                     1);
+    result = json_object_get(json_object_get(full, "data"), "result");
+    row = json_array_get(json_object_get(result, "result"), 1);
+    assert_int_equal(json_object_size(row), 16);
+    assert_string_equal(
+        crti_view_text(json_object_get(row, "death_cause"), "error_message"), "why");
+}
+
+static void answers_of_a_wrong_shape_do_no_harm(void **state)
+{
+    static const char *const odd[] = {"[1,\"x\",null,[],{\"state\":7,\"pid\":\"x\"}]",
+                                      "{}", "{\"nodes\":{},\"demand\":7,\"actors\":[]}",
+                                      "{\"nodes\":[[],1,{\"resources_total\":[1]}]}"};
+
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        CRTI_AUTO(json_decref) json_t *json = load(odd[i]);
+
+        json_decref(crti_view_jobs(json));
+        json_decref(crti_view_cluster(json, false));
+        json_decref(crti_view_cluster(json, true));
+        json_decref(crti_view_state("nodes", json, 10, true));
+        json_decref(crti_view_state("actors", json, 10, true));
+    }
+}
+
+static void assert_clean(const char *in, bool final, const char *out,
+                         size_t used_expected)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
+    size_t used;
+
+    assert_int_equal(crti_utf8_clean(crti_span(in, strlen(in)), final, &text, &used),
+                     CRT_OK);
+    assert_int_equal(used, used_expected);
+    assert_int_equal(text.size, strlen(out));
+    assert_memory_equal(text.data ? (char *)text.data : "", out, text.size);
+}
+
+static void bytes_that_are_no_characters_are_replaced(void **state)
+{
+    assert_clean("", true, "", 0);
+    assert_clean("plain\n", true, "plain\n", 6);
+    assert_clean("gr\xc3\xbc\xc3\x9f", true, "gr\xc3\xbc\xc3\x9f", 6);
+    assert_clean("\xff"
+                 "a",
+                 true,
+                 "\xef\xbf\xbd"
+                 "a",
+                 2);
+    assert_clean("\xc0\x80", true, "\xef\xbf\xbd\xef\xbf\xbd", 2); /* overlong */
+    assert_clean("\xed\xa0\x80", true, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd",
+                 3); /* surrogate */
+    assert_clean("\xf4\x90\x80\x80", true,
+                 "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd",
+                 4); /* beyond U+10FFFF */
+    assert_clean("\xf0\x9f\x98\x80", true, "\xf0\x9f\x98\x80", 4);
+}
+
+static void a_character_cut_at_the_end_waits_for_the_rest(void **state)
+{
+    assert_clean("ab\xc3", false, "ab", 2);
+    assert_clean("ab\xf0\x9f\x98", false, "ab", 2);
+    assert_clean("ab\xc3", true, "ab\xef\xbf\xbd", 3);
+    assert_clean("\xc3"
+                 "ab",
+                 false,
+                 "\xef\xbf\xbd"
+                 "ab",
+                 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_has_all_keys_and_its_pid_is_a_text),
+        cmocka_unit_test(an_empty_job_still_has_what_is_required),
+        cmocka_unit_test(usage_is_summed_over_living_nodes),
+        cmocka_unit_test(the_text_has_the_lines_that_scripts_read),
+        cmocka_unit_test(an_empty_cluster_is_shown_as_one),
+        cmocka_unit_test(rows_of_the_state_api_have_the_columns_of_their_level),
+        cmocka_unit_test(answers_of_a_wrong_shape_do_no_harm),
+        cmocka_unit_test(bytes_that_are_no_characters_are_replaced),
+        cmocka_unit_test(a_character_cut_at_the_end_waits_for_the_rest),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
