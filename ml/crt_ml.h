@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The learning library of crt: layers, models, optimizers, data sets.
+ *
+ * A model keeps all its parameters in one flat buffer of float32 and all its gradients in
+ * another, so that the weights travel as one object and a gradient as one message:
+ *
+ *     crt_batches_next -> crt_model_compute_gradients -> (gradient tensor)
+ *         -> crt_optimizer_apply -> (weights tensor) -> crt_model_accuracy
+ *
+ * Weights may be read in place from memory that is not the model's, such as an object of
+ * the store mapped read only: every function that computes takes them as an argument.
+ *
+ * Threads: an object is used by one thread at a time; different objects by different
+ * threads at once. A data set is read only after it was made and may be shared.
+ */
+#ifndef CRT_ML_H
+#define CRT_ML_H
+
+#include "crt_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Threads that the matrix products of this process may use (at least 1). Workers leave it
+ * at what the runtime gave them. */
+CRT_API void crt_ml_set_threads(int threads);
+
+/* ---------------------------------------------------------------- data sets */
+
+/* Samples and their labels. Features are uint8 (read as x / 255) or float32, labels
+ * uint8. */
+typedef struct crt_dataset crt_dataset_t;
+
+typedef enum crt_split { CRT_SPLIT_TRAIN = 0, CRT_SPLIT_TEST = 1 } crt_split_t;
+
+/* A data set over memory of the caller, which must outlive it; nothing is copied.
+ * `features` is (samples, ...), dense; `labels` is (samples), each below `classes`
+ * (2..256). Labels are checked here, once. Caller owns the result and frees it with
+ * crt_dataset_free. */
+CRT_API crt_status_t crt_dataset_new(const crt_tensor_t *features,
+                                     const crt_tensor_t *labels, int classes,
+                                     crt_dataset_t **set_out);
+
+/* The part `index` of `parts` consecutive, equally large parts of `set`; borrows its
+ * memory. Caller owns the result and frees it with crt_dataset_free. */
+CRT_API crt_status_t crt_dataset_new_shard(const crt_dataset_t *set, int index, int parts,
+                                           crt_dataset_t **shard_out);
+
+/* `count` drawings of the digits 0 to 9, 28x28, that look written by hand: strokes in
+ * several styles, distorted, blurred and noisy. Sample i of a seed is the same whatever
+ * the count. Caller owns the result and frees it with crt_dataset_free. */
+CRT_API crt_status_t crt_dataset_new_digits(size_t count, uint64_t seed,
+                                            crt_dataset_t **set_out);
+
+/* Images and labels from two IDX files (the format of MNIST), plain or gzip.
+ * CRT_ERR_NOT_FOUND when a file is missing, CRT_ERR_CORRUPT when one is damaged or the
+ * counts differ. Caller owns the result and frees it with crt_dataset_free. */
+CRT_API crt_status_t crt_dataset_read_idx(const char *images_path,
+                                          const char *labels_path, int classes,
+                                          crt_dataset_t **set_out);
+
+/* One half of a source: "builtin" draws 60,000 training or 10,000 test digits, anything
+ * else is a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte,
+ * t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain or with .gz.
+ * Caller owns the result and frees it with crt_dataset_free. */
+CRT_API crt_status_t crt_dataset_open(const char *source, crt_split_t split,
+                                      crt_dataset_t **set_out);
+
+CRT_API size_t crt_dataset_count(const crt_dataset_t *set);
+CRT_API int crt_dataset_width(const crt_dataset_t *set); /* features of one sample */
+CRT_API int crt_dataset_classes(const crt_dataset_t *set);
+
+/* (samples, width) and (samples). Borrowed: valid until the data set is freed. */
+CRT_API const crt_tensor_t *crt_dataset_features(const crt_dataset_t *set);
+CRT_API const crt_tensor_t *crt_dataset_labels(const crt_dataset_t *set);
+
+CRT_API void crt_dataset_free(crt_dataset_t *set);
+
+/* ---------------------------------------------------------------- batches */
+
+/* Some samples as a model takes them. */
+typedef struct crt_batch {
+    crt_tensor_t inputs; /* (rows, width), float32 */
+    crt_tensor_t labels; /* (rows), uint8 */
+} crt_batch_t;
+
+/* An endless row of batches: all samples of a set in random order, the last batch of a
+ * pass may be short, then the order is drawn anew. */
+typedef struct crt_batches crt_batches_t;
+
+/* `set` must outlive the batches; `batch` is the number of samples of one.
+ * Caller owns the result and frees it with crt_batches_free. */
+CRT_API crt_status_t crt_batches_new(const crt_dataset_t *set, int batch, uint64_t seed,
+                                     crt_batches_t **batches_out);
+
+/* Borrowed: valid until the next call or crt_batches_free. */
+CRT_API const crt_batch_t *crt_batches_next(crt_batches_t *batches);
+
+/* Passes over the data that have begun: 0 before the first batch. */
+CRT_API uint64_t crt_batches_epoch(const crt_batches_t *batches);
+
+CRT_API void crt_batches_free(crt_batches_t *batches);
+
+/* ---------------------------------------------------------------- models */
+
+typedef enum crt_layer_kind {
+    CRT_LAYER_DENSE = 1,  /* y = x W' + b; W is (outputs, inputs) */
+    CRT_LAYER_RELU = 2,   /* y = max(x, 0) */
+    CRT_LAYER_DROPOUT = 3 /* while training: y = x * (u >= rate) / (1 - rate) */
+} crt_layer_kind_t;
+
+typedef enum crt_layer_init {
+    CRT_LAYER_GLOROT = 0, /* W uniform in +-sqrt(6 / (outputs + inputs)), b zero */
+    CRT_LAYER_ZERO = 1    /* W and b zero: for the layer in front of the softmax */
+} crt_layer_init_t;
+
+/* One layer of a model; make it with the macros below. */
+typedef struct crt_layer {
+    crt_layer_kind_t kind;
+    crt_layer_init_t init; /* dense */
+    int width;             /* dense: outputs */
+    double rate; /* dropout: part of the inputs that is left out, 0 <= rate < 1 */
+} crt_layer_t;
+
+#ifndef __cplusplus
+#    define CRT_DENSE(outputs)                                                           \
+        ((crt_layer_t){CRT_LAYER_DENSE, CRT_LAYER_GLOROT, (outputs), 0})
+#    define CRT_DENSE_ZERO(outputs)                                                      \
+        ((crt_layer_t){CRT_LAYER_DENSE, CRT_LAYER_ZERO, (outputs), 0})
+#    define CRT_RELU() ((crt_layer_t){CRT_LAYER_RELU, CRT_LAYER_GLOROT, 0, 0})
+#    define CRT_DROPOUT(rate)                                                            \
+        ((crt_layer_t){CRT_LAYER_DROPOUT, CRT_LAYER_GLOROT, 0, (rate)})
+#endif
+
+/* A stack of layers that ends in a softmax, trained with cross-entropy. */
+typedef struct crt_model crt_model_t;
+
+/* `count` layers from the input on, the last one dense: its outputs are the classes.
+ * `seed` draws the first weights and starts the dropout. CRT_ERR_INVALID names a layer
+ * that can't be. Caller owns the result and frees it with crt_model_free. */
+CRT_API crt_status_t crt_model_new(int inputs, const crt_layer_t *layers, size_t count,
+                                   uint64_t seed, crt_model_t **model_out);
+
+/* A multi-layer perceptron. `widths` ends with 0: inputs, hidden widths, classes, 0. Each
+ * hidden layer is dense, ReLU and (rate > 0) dropout; the last dense layer starts at
+ * zero. Caller owns the result and frees it with crt_model_free. */
+CRT_API crt_status_t crt_mlp_new(const int *widths, double dropout, uint64_t seed,
+                                 crt_model_t **model_out);
+
+CRT_API int crt_model_inputs(const crt_model_t *model);
+CRT_API int crt_model_outputs(const crt_model_t *model);
+CRT_API size_t
+crt_model_parameters(const crt_model_t *model); /* floats in a flat buffer */
+
+/* All weights, one dimension. Borrowed: valid until the model is freed; the numbers
+ * change with the next optimizer step. */
+CRT_API const crt_tensor_t *crt_model_weights(crt_model_t *model);
+
+/* All gradients summed since the last step. Borrowed: valid until the model is freed. */
+CRT_API const crt_tensor_t *crt_model_gradients(crt_model_t *model);
+
+/* Copies `weights` (flat) into the model. */
+CRT_API crt_status_t crt_model_set_weights(crt_model_t *model,
+                                           const crt_tensor_t *weights);
+
+/* Adds a flat gradient to the model's. */
+CRT_API crt_status_t crt_model_add_gradients(crt_model_t *model,
+                                             const crt_tensor_t *gradients);
+
+/* Forgets the gradients added since the last step. */
+CRT_API void crt_model_zero_gradients(crt_model_t *model);
+
+/* Starts the random numbers of the dropout anew. */
+CRT_API void crt_model_set_seed(crt_model_t *model, uint64_t seed);
+
+/* One forward and backward pass over `batch`, with dropout: *overwrites* `gradients`
+ * (flat) with the gradient of the mean cross-entropy and stores that mean in `*loss_out`
+ * (may be NULL). `weights` NULL: the model's own; else they are read in place.
+ * `gradients` NULL: the model's own. */
+CRT_API crt_status_t crt_model_compute_gradients(crt_model_t *model,
+                                                 const crt_tensor_t *weights,
+                                                 const crt_batch_t *batch,
+                                                 crt_tensor_t *gradients,
+                                                 double *loss_out);
+
+/* Probabilities (rows, outputs) of `inputs` (rows, inputs), float32, without dropout.
+ * `weights` as above. */
+CRT_API crt_status_t crt_model_predict(crt_model_t *model, const crt_tensor_t *weights,
+                                       const crt_tensor_t *inputs,
+                                       crt_tensor_t *probabilities);
+
+/* The part of `set` whose most probable class is its label, 0..1. `weights` as above. */
+CRT_API crt_status_t crt_model_accuracy(crt_model_t *model, const crt_tensor_t *weights,
+                                        const crt_dataset_t *set, double *accuracy_out);
+
+/* Writes the weights with shapes and a checksum: to a file beside `path`, synced, then
+ * renamed over it, so that `path` always holds one whole version. */
+CRT_API crt_status_t crt_model_save(crt_model_t *model, const char *path);
+
+/* Reads weights that crt_model_save wrote. CRT_ERR_NOT_FOUND: no such file;
+ * CRT_ERR_CORRUPT: not such a file, cut short or damaged; CRT_ERR_INVALID: whole, but of
+ * another shape. The model is unchanged on failure. */
+CRT_API crt_status_t crt_model_load(crt_model_t *model, const char *path);
+
+CRT_API void crt_model_free(crt_model_t *model);
+
+/* ---------------------------------------------------------------- optimizers */
+
+/* Turns gradients into new weights. Belongs to one model. */
+typedef struct crt_optimizer crt_optimizer_t;
+
+typedef enum crt_optimizer_kind { CRT_ADAM = 1, CRT_SGD = 2 } crt_optimizer_kind_t;
+
+/* Start from crt_adam_options or crt_sgd_options. */
+typedef struct crt_optimizer_options {
+    size_t size; /* of this struct */
+    crt_optimizer_kind_t kind;
+    double learn_rate;
+    /* Each parameter array's gradient is scaled to at most this L2 norm; 0: never. */
+    double grad_clip;
+    /* A penalty on the weights: w -= rate * l2 * w after the step, or, when it is not
+     * weight decay, g += l2 * w before. */
+    double l2;
+    bool l2_is_weight_decay;
+    double beta1, beta2, epsilon; /* Adam */
+    double momentum;              /* SGD: v = momentum * v + g; w -= rate * v */
+} crt_optimizer_options_t;
+
+/* beta 0.9 and 0.999, epsilon 1e-8, clip 1.0 per array, no L2. */
+CRT_API crt_optimizer_options_t crt_adam_options(double learn_rate);
+
+/* No clip, no L2. */
+CRT_API crt_optimizer_options_t crt_sgd_options(double learn_rate, double momentum);
+
+/* `model` must outlive the optimizer.
+ * Caller owns the result and frees it with crt_optimizer_free. */
+CRT_API crt_status_t crt_optimizer_new(crt_model_t *model,
+                                       const crt_optimizer_options_t *options,
+                                       crt_optimizer_t **optimizer_out);
+
+/* crt_optimizer_new with crt_adam_options. */
+CRT_API crt_status_t crt_adam_new(crt_model_t *model, double learn_rate,
+                                  crt_optimizer_t **optimizer_out);
+
+/* crt_optimizer_new with crt_sgd_options. */
+CRT_API crt_status_t crt_sgd_new(crt_model_t *model, double learn_rate, double momentum,
+                                 crt_optimizer_t **optimizer_out);
+
+/* One update with the gradients added to the model, which are zero afterwards.
+ * CRT_ERR_INVALID when there are none, or when one is not finite (the weights stay). */
+CRT_API crt_status_t crt_optimizer_step(crt_optimizer_t *optimizer, crt_model_t *model);
+
+/* The same in one pass over memory: sums `count` flat gradients (and what was added to
+ * the model before), updates the weights and writes a copy of them to `weights_out`
+ * (flat, may be NULL), such as an object of the store under construction. */
+CRT_API crt_status_t crt_optimizer_apply(crt_optimizer_t *optimizer, crt_model_t *model,
+                                         const crt_tensor_t *const *gradients,
+                                         size_t count, crt_tensor_t *weights_out);
+
+/* Updates made so far. */
+CRT_API uint64_t crt_optimizer_steps(const crt_optimizer_t *optimizer);
+
+CRT_API void crt_optimizer_free(crt_optimizer_t *optimizer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ml/matrix.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "crt_ml.h"
+
+#include <cblas.h>
+
+void crt_ml_set_threads(int threads)
+{
+    openblas_set_num_threads(threads < 1 ? 1 : threads);
+}
+
+void crti_matrix_affine(int rows, int outs, int ins, const float *x, const float *w,
+                        const float *b, float *y)
+{
+    for (int i = 0; i < rows; i++)
+        memcpy(y + (size_t)i * (size_t)outs, b, (size_t)outs * sizeof(float));
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, outs, ins, 1, x, ins, w,
+                ins, 1, y, outs);
+}
+
+void crti_matrix_affine_gradients(int rows, int outs, int ins, const float *x,
+                                  const float *dy, float *dw, float *db)
+{
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, outs, ins, rows, 1, dy, outs, x,
+                ins, 0, dw, ins);
+    memset(db, 0, (size_t)outs * sizeof(float));
+    for (int i = 0; i < rows; i++, dy += outs)
+        for (int j = 0; j < outs; j++)
+            db[j] += dy[j];
+}
+
+void crti_matrix_affine_inputs(int rows, int outs, int ins, const float *dy,
+                               const float *w, float *dx)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, ins, outs, 1, dy, outs,
+                w, ins, 0, dx, ins);
+}
+
+static crt_status_t check_host(const crt_tensor_t *tensor, crt_dtype_t dtype,
+                               const char *what)
+{
+    if (tensor->dtype != dtype)
+        return crt_raise(CRT_ERR_INVALID, "%s are %s, not %s", what,
+                         crt_dtype_name(tensor->dtype), crt_dtype_name(dtype));
+    if (tensor->device != -1)
+        return crt_raise(CRT_ERR_INVALID, "%s lie on GPU %d, not in host memory", what,
+                         (int)tensor->device);
+    if (tensor->rank < 0 || tensor->rank > CRT_TENSOR_DIMS ||
+        !crt_tensor_is_dense(tensor))
+        return crt_raise(CRT_ERR_INVALID, "%s are not dense", what);
+    return CRT_OK;
+}
+
+crt_status_t crti_matrix_check_flat(const crt_tensor_t *tensor, size_t count,
+                                    const char *what)
+{
+    crt_status_t status = check_host(tensor, CRT_FLOAT32, what);
+
+    if (status != CRT_OK)
+        return status;
+    if (crt_tensor_count(tensor) != count)
+        return crt_raise(CRT_ERR_INVALID, "%s have %zu numbers, the model has %zu", what,
+                         crt_tensor_count(tensor), count);
+    return CRT_OK;
+}
+
+crt_status_t crti_matrix_check_rows(const crt_tensor_t *tensor, crt_dtype_t dtype,
+                                    size_t cols, const char *what)
+{
+    crt_status_t status = check_host(tensor, dtype, what);
+    size_t count = status == CRT_OK ? crt_tensor_count(tensor) : 0;
+
+    if (status != CRT_OK)
+        return status;
+    if (tensor->rank < 1 || tensor->shape[0] < 1 || tensor->shape[0] > INT_MAX ||
+        count != (size_t)tensor->shape[0] * cols)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s have %zu numbers in %lld rows, not %zu each", what, count,
+                         tensor->rank < 1 ? 0 : (long long)tensor->shape[0], cols);
+    return CRT_OK;
+}

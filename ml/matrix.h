@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix: dense, row-major float32 and the few products that layers need.
+ *
+ * Where it sits
+ *     layers -> [ ml/matrix.c ] -> OpenBLAS
+ * The only file that knows OpenBLAS. Sizes were checked when the model was built.
+ */
+#ifndef CRTI_ML_MATRIX_H
+#define CRTI_ML_MATRIX_H
+
+#include "crt_base.h"
+
+/* y(rows, outs) = x(rows, ins) * w(outs, ins)' + b(outs) */
+void crti_matrix_affine(int rows, int outs, int ins, const float *x, const float *w,
+                        const float *b, float *y);
+
+/* dw(outs, ins) = dy(rows, outs)' * x(rows, ins); db(outs) = column sums of dy */
+void crti_matrix_affine_gradients(int rows, int outs, int ins, const float *x,
+                                  const float *dy, float *dw, float *db);
+
+/* dx(rows, ins) = dy(rows, outs) * w(outs, ins) */
+void crti_matrix_affine_inputs(int rows, int outs, int ins, const float *dy,
+                               const float *w, float *dx);
+
+/* CRT_ERR_INVALID, naming `what`, unless `tensor` is dense float32 in host memory with
+ * `count` elements. */
+crt_status_t crti_matrix_check_flat(const crt_tensor_t *tensor, size_t count,
+                                    const char *what);
+
+/* The same for (rows, cols) of `dtype`; rows at least 1. */
+crt_status_t crti_matrix_check_rows(const crt_tensor_t *tensor, crt_dtype_t dtype,
+                                    size_t cols, const char *what);
+
+#endif
