@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ParameterServer: the actor that owns the weights.
+ *
+ * Where it sits
+ *     DataWorker -> gradients -> [ actors/parameter_server.c ] -> weights in the store
+ * Ownership
+ *     The actor's struct owns model and optimizer. Gradients are borrowed for the call;
+ *     the new weights are written into an object that becomes the result.
+ * Invariants
+ *     One call is one update. A call that fails leaves weights and optimizer as they
+ *     were.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "actors/spec.h"
+#include "crt_actors.h"
+
+typedef struct server {
+    crt_model_t *model;
+    crt_optimizer_t *optimizer;
+} server_t;
+
+static crt_status_t create(void *self, crt_call_t *call)
+{
+    server_t *s = self;
+    const crt_value_t *widths;
+    const char *name;
+    double dropout, rate, momentum;
+    uint64_t seed;
+    crt_optimizer_options_t options;
+    crt_status_t status =
+        crt_args(call, &widths, &dropout, &seed, &name, &rate, &momentum);
+
+    if (status != CRT_OK)
+        return status;
+    if (strcmp(name, "adam") == 0)
+        options = crt_adam_options(rate);
+    else if (strcmp(name, "sgd") == 0)
+        options = crt_sgd_options(rate, momentum);
+    else
+        return crt_raise(CRT_ERR_INVALID, "no optimizer is called '%s' (adam, sgd)",
+                         name);
+    status = crti_spec_model(widths, dropout, seed, &s->model);
+    return status == CRT_OK ? crt_optimizer_new(s->model, &options, &s->optimizer)
+                            : status;
+}
+
+static void destroy(void *self)
+{
+    server_t *s = self;
+
+    crt_optimizer_free(s->optimizer);
+    crt_model_free(s->model);
+}
+
+static crt_status_t get_weights(void *self, crt_call_t *call)
+{
+    server_t *s = self;
+
+    return crt_return(call, crt_model_weights(s->model));
+}
+
+static crt_status_t set_weights(void *self, crt_call_t *call)
+{
+    server_t *s = self;
+    const crt_tensor_t *weights;
+    crt_status_t status = crt_args(call, &weights);
+
+    return status == CRT_OK ? crt_model_set_weights(s->model, weights) : status;
+}
+
+/* All gradients of the call; the caller frees the list. */
+static crt_status_t read_gradients(crt_call_t *call, const crt_tensor_t ***gradients_out)
+{
+    size_t count = crt_arg_count(call);
+    const crt_tensor_t **gradients = calloc(count ? count : 1, sizeof(*gradients));
+    crt_status_t status = CRT_OK;
+
+    if (!gradients)
+        return crt_raise(CRT_ERR_NO_MEMORY, "list of %zu gradients", count);
+    for (size_t i = 0; i < count && status == CRT_OK; i++)
+        status = crt_arg_at(call, i, &gradients[i]);
+    if (status != CRT_OK) {
+        free(gradients);
+        return status;
+    }
+    *gradients_out = gradients;
+    return CRT_OK;
+}
+
+static crt_status_t apply_gradients(void *self, crt_call_t *call)
+{
+    server_t *s = self;
+    const crt_tensor_t **gradients;
+    crt_object_t *object;
+    crt_tensor_t weights;
+    crt_status_t status = read_gradients(call, &gradients);
+
+    if (status != CRT_OK)
+        return status;
+    status = crti_spec_object(s->model, &object, &weights);
+    if (status == CRT_OK) {
+        status = crt_optimizer_apply(s->optimizer, s->model, gradients,
+                                     crt_arg_count(call), &weights);
+        if (status == CRT_OK)
+            status = crt_return(call, object);
+        else
+            crt_object_abort(&object);
+    }
+    free(gradients);
+    return status;
+}
+
+const crt_method_t crt_parameter_server_get_weights = {"get_weights", get_weights, ""};
+const crt_method_t crt_parameter_server_set_weights = {"set_weights", set_weights,
+                                                       "tensor"};
+const crt_method_t crt_parameter_server_apply_gradients = {"apply_gradients",
+                                                           apply_gradients, "tensor..."};
+
+const crt_actor_class_t crt_parameter_server =
+    CRT_ACTOR_CLASS(.name = "ParameterServer", .size = sizeof(server_t), .create = create,
+                    .signature = "list, float, int, string, float, float",
+                    .destroy = destroy,
+                    .methods = CRT_METHODS(&crt_parameter_server_get_weights,
+                                           &crt_parameter_server_set_weights,
+                                           &crt_parameter_server_apply_gradients));
+
+crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options,
+                                      const crt_mlp_spec_t *spec,
+                                      const crt_optimizer_options_t *optimizer)
+{
+    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1];
+    const char *name = optimizer->kind == CRT_ADAM  ? "adam"
+                       : optimizer->kind == CRT_SGD ? "sgd"
+                                                    : "?";
+
+    return crt_actor_new(&crt_parameter_server, options,
+                         crti_spec_widths(spec->widths, room), spec->dropout, spec->seed,
+                         name, optimizer->learn_rate, optimizer->momentum);
+}

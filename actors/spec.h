@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spec: a model's description on its way to an actor, as arguments and back. */
+#ifndef CRTI_ACTORS_SPEC_H
+#define CRTI_ACTORS_SPEC_H
+
+#include "crt_actors.h"
+
+#define CRTI_SPEC_WIDTHS_MAX 64
+
+/* Widths as arguments; `room` holds what the result points at. A list that is too long
+ * travels with its first CRTI_SPEC_WIDTHS_MAX + 1 entries and is refused where it is
+ * read. */
+crt_arg_t crti_spec_widths(const int *widths, crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1]);
+
+/* A model of a list of widths; the list is checked. */
+crt_status_t crti_spec_model(const crt_value_t *widths, double dropout, uint64_t seed,
+                             crt_model_t **model_out);
+
+/* Room in the store for the flat weights or gradients of `model`. */
+crt_status_t crti_spec_object(const crt_model_t *model, crt_object_t **object_out,
+                              crt_tensor_t *view_out);
+
+#endif
