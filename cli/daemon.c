@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting a daemon. See daemon.h. */
+#include "cli/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FD_READY 3 /* its number in the daemon */
+
+extern char **environ;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void crti_daemon_init(daemon_t *daemon, const char *name)
+{
+    *daemon = (daemon_t){.argv = {name}, .argc = 1, .pidfd = -1};
+}
+
+void crti_daemon_flag(daemon_t *daemon, const char *option)
+{
+    if (daemon->argc < DAEMON_ARGS - 1)
+        daemon->argv[daemon->argc++] = option;
+}
+
+void crti_daemon_option(daemon_t *daemon, const char *option, const char *value)
+{
+    if (!value)
+        return;
+    crti_daemon_flag(daemon, option);
+    crti_daemon_flag(daemon, value);
+}
+
+/* Standard error is a file in memory: what a daemon that crashes at once said is not lost, and
+ * no terminal or pipe of ours is held by one that lives on. */
+static int spawn_it(daemon_t *daemon, const char *path, int ready, int errors)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t all, none;
+    int failed;
+
+    sigfillset(&all);
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, ready, FD_READY);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    failed = posix_spawn(&daemon->pid, path, &actions, &attributes,
+                         (char *const *)(uintptr_t)daemon->argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return failed;
+}
+
+/* The last line it wrote, to explain a crash. */
+static crt_status_t crashed(const daemon_t *daemon, int errors)
+{
+    char text[1024];
+    off_t end = lseek(errors, 0, SEEK_END);
+    off_t from = end > (off_t)sizeof(text) - 1 ? end - (off_t)sizeof(text) + 1 : 0;
+    ssize_t n = pread(errors, text, sizeof(text) - 1, from);
+    char *line;
+
+    text[n > 0 ? n : 0] = '\0';
+    while (n > 0 && text[n - 1] == '\n')
+        text[--n] = '\0';
+    line = strrchr(text, '\n');
+    line = line ? line + 1 : text;
+    return crt_raise(CRT_ERR_IO, "%s ended before it served%s%s", daemon->argv[0],
+                     *line ? ": " : "", line);
+}
+
+static crt_status_t read_ready(daemon_t *daemon, int ready, int errors,
+                               int64_t timeout_ms, int cancel_fd)
+{
+    int64_t deadline = now_ms() + timeout_ms;
+    char *line = daemon->ready;
+    size_t used = 0;
+
+    while (used < sizeof(daemon->ready) - 1 && !memchr(line, '\n', used)) {
+        struct pollfd fds[2] = {{.fd = ready, .events = POLLIN},
+                                {.fd = cancel_fd, .events = POLLIN}};
+        int64_t left = deadline - now_ms();
+        ssize_t n;
+
+        if (left <= 0)
+            return crt_raise(CRT_ERR_TIMED_OUT, "%s does not serve after %lld s",
+                             daemon->argv[0], (long long)(timeout_ms / 1000));
+        if (poll(fds, 2, (int)left) < 0 && errno != EINTR)
+            return crt_raise(CRT_ERR_IO, "poll: %s", strerror(errno));
+        if (fds[1].revents)
+            return crt_raise(CRT_ERR_INTERRUPTED, "interrupted");
+        if (!fds[0].revents)
+            continue;
+        n = read(ready, line + used, sizeof(daemon->ready) - 1 - used);
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+    }
+    line[used] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    if (strncmp(line, "error ", 6) == 0)
+        return crt_raise(CRT_ERR_IO, "%s", line + 6);
+    if (strncmp(line, "ready", 5) != 0)
+        return crashed(daemon, errors);
+    return CRT_OK;
+}
+
+/* A pipe whose ends do not collide with the number they get in the daemon. */
+static crt_status_t make_pipe(int ends[2])
+{
+    int low[2];
+
+    if (pipe2(low, O_CLOEXEC) < 0)
+        return crt_raise(CRT_ERR_IO, "pipe: %s", strerror(errno));
+    ends[0] = fcntl(low[0], F_DUPFD_CLOEXEC, 10);
+    ends[1] = fcntl(low[1], F_DUPFD_CLOEXEC, 10);
+    close(low[0]);
+    close(low[1]);
+    if (ends[0] >= 0 && ends[1] >= 0)
+        return CRT_OK;
+    close(ends[0]);
+    close(ends[1]);
+    return crt_raise(CRT_ERR_IO, "pipe: %s", strerror(errno));
+}
+
+crt_status_t crti_daemon_start(daemon_t *daemon, int64_t timeout_ms, int cancel_fd)
+{
+    char path[4096];
+    int ready[2], errors, failed;
+    crt_status_t status = crt_daemon_path(daemon->argv[0], path, sizeof(path));
+
+    if (status != CRT_OK)
+        return status;
+    status = make_pipe(ready);
+    if (status != CRT_OK)
+        return status;
+    errors = memfd_create("crt-start", MFD_CLOEXEC);
+    crti_daemon_option(daemon, "--ready-fd", "3");
+    failed = spawn_it(daemon, path, ready[1], errors);
+    close(ready[1]);
+    if (failed) {
+        daemon->pid = 0;
+        status = crt_raise(CRT_ERR_IO, "can't execute %s: %s", path, strerror(failed));
+    } else {
+        daemon->pidfd = (int)syscall(SYS_pidfd_open, daemon->pid, 0);
+        status = read_ready(daemon, ready[0], errors, timeout_ms, cancel_fd);
+    }
+    close(ready[0]);
+    if (errors >= 0)
+        close(errors);
+    if (status != CRT_OK)
+        crti_daemon_undo(daemon, 5000);
+    return status;
+}
+
+void crti_daemon_value(const daemon_t *daemon, const char *key, char *value, size_t size)
+{
+    size_t length = strlen(key);
+
+    value[0] = '\0';
+    for (const char *at = strchr(daemon->ready, ' '); at; at = strchr(at + 1, ' '))
+        if (strncmp(at + 1, key, length) == 0 && at[1 + length] == ' ') {
+            snprintf(value, size, "%.*s", (int)strcspn(at + 2 + length, " "),
+                     at + 2 + length);
+            return;
+        }
+}
+
+void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms)
+{
+    int64_t deadline = now_ms() + timeout_ms;
+
+    if (daemon->pid <= 0)
+        return;
+    kill(daemon->pid, SIGTERM);
+    while (daemon->pidfd >= 0) {
+        struct pollfd ended = {.fd = daemon->pidfd, .events = POLLIN};
+        int64_t left = deadline - now_ms();
+
+        if (poll(&ended, 1, left > 0 ? (int)left : 100) > 0)
+            break;
+        if (left <= 0)
+            kill(daemon->pid, SIGKILL);
+    }
+    while (waitpid(daemon->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    daemon->pid = 0;
+    crti_daemon_release(daemon);
+}
+
+void crti_daemon_release(daemon_t *daemon)
+{
+    if (daemon->pidfd >= 0)
+        close(daemon->pidfd);
+    daemon->pidfd = -1;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP requests of the command to crt-http, by libcurl, with the cluster's token.
+ *
+ * Where it sits
+ *     cli/job.c, cli/job_submit.c -> [ cli/http_client.c ] -> crt-http
+ */
+#ifndef CRTI_CLI_HTTP_CLIENT_H
+#define CRTI_CLI_HTTP_CLIENT_H
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+typedef struct http_client http_client_t;
+
+/* Which cluster's HTTP: CRT_HTTP with CRT_TOKEN or the key file, else that of the cluster that
+ * is meant. Caller owns the result and frees it with crti_client_free. */
+crt_status_t crti_client_new(const char *address, http_client_t **client_out);
+void crti_client_free(http_client_t *client);
+
+/* "http://host:port". Borrowed: valid until the client is freed. */
+const char *crti_client_url(const http_client_t *client);
+
+typedef struct http_reply {
+    long code;
+    char *text; /* of `size` bytes and a zero */
+    size_t size;
+} http_reply_t;
+
+/* `body` may be NULL (POST: empty). CRT_ERR_IO: no answer. The reply is released by
+ * crti_reply_fini, also after a failure. */
+crt_status_t crti_client_send(http_client_t *client, const char *method, const char *path,
+                              const char *body, http_reply_t *reply_out);
+
+/* PUT of a whole file, read from its beginning. */
+crt_status_t crti_client_upload(http_client_t *client, const char *path, FILE *file,
+                                uint64_t size, http_reply_t *reply_out);
+
+/* `id` as a part of a path. Caller frees it with crti_client_escape_free. */
+char *crti_client_escape(const char *id);
+void crti_client_escape_free(char *escaped);
+
+void crti_reply_fini(http_reply_t *reply);
+
+/* Sends and reads a JSON answer; NULL: the detail says why, `code_out` (may be NULL) is the
+ * reply's code, 0 without one. Caller owns the reference. */
+json_t *crti_client_json(http_client_t *client, const char *method, const char *path,
+                         const char *body, long *code_out);
+
+#endif

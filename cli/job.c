@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt job: list, status, logs and stop. Submit is in job_submit.c.
+ *
+ * Where it sits
+ *     user -> [ cli/job.c ] -> cli/http_client.c -> crt-http (/api/jobs/)
+ */
+#include "cli/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/options.h"
+#include "cli/table.h"
+
+#define WAIT_MS 10000 /* of one long poll */
+
+static const char *address; /* of --address, one command per process */
+static bool follows, no_wait, as_json;
+
+#define ADDRESS_OPTION                                                                   \
+    {                                                                                    \
+        "address", 'a', "HOST:PORT", OPTION_TEXT, &address,                              \
+            "the cluster's head; default: the only cluster here"                         \
+    }
+
+const char *crti_job_text(const json_t *job, const char *key)
+{
+    const char *text = json_string_value(json_object_get(job, key));
+
+    return text ? text : "";
+}
+
+http_client_t *crti_job_client(const char *command, const char *where)
+{
+    http_client_t *client;
+
+    if (crti_client_new(where, &client) == CRT_OK)
+        return client;
+    crti_cli_fail_detail(command);
+    return NULL;
+}
+
+static void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static void job_path(char *path, size_t size, const char *id, const char *rest)
+{
+    char *escaped = crti_client_escape(id);
+
+    snprintf(path, size, "/api/jobs/%s%s", escaped ? escaped : "", rest);
+    crti_client_escape_free(escaped);
+}
+
+/* ---------------------------------------------------------------- list */
+
+static void format_time(const json_t *job, const char *key, char *text, size_t size)
+{
+    json_int_t ms = json_integer_value(json_object_get(job, key));
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm local;
+
+    text[0] = '\0';
+    if (ms > 0 && localtime_r(&seconds, &local))
+        strftime(text, size, "%F %T", &local);
+}
+
+static void print_list(const json_t *jobs)
+{
+    static const table_column_t columns[] = {{"JOB", 0},   {"TYPE", 0},
+                                             {"STATE", 0}, {"STARTED", 0},
+                                             {"ENDED", 0}, {"ENTRYPOINT", 0}};
+    table_t *table = crti_table_new(columns, 6);
+
+    if (json_array_size(jobs) == 0)
+        printf("No jobs.\n");
+    for (size_t i = 0; i < json_array_size(jobs); i++) {
+        const json_t *job = json_array_get(jobs, i);
+        const char *id = crti_job_text(job, "submission_id");
+        char started[32], ended[32];
+
+        format_time(job, "start_time", started, sizeof(started));
+        format_time(job, "end_time", ended, sizeof(ended));
+        crti_table_row(table,
+                       (const char *const[]){*id ? id : crti_job_text(job, "job_id"),
+                                             crti_job_text(job, "type"),
+                                             crti_job_text(job, "status"), started, ended,
+                                             crti_job_text(job, "entrypoint")});
+    }
+    crti_table_print(table);
+}
+
+static int run_list(http_client_t *client, const char *name, const char *id)
+{
+    json_t *jobs = crti_client_json(client, "GET", "/api/jobs/", NULL, NULL);
+
+    if (!jobs)
+        return crti_cli_fail_detail(name);
+    if (as_json) {
+        json_dumpf(jobs, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
+        print_list(jobs);
+    }
+    json_decref(jobs);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- status */
+
+/* NULL: printed why. */
+static json_t *get_job(http_client_t *client, const char *name, const char *id)
+{
+    char path[512];
+    json_t *job;
+
+    job_path(path, sizeof(path), id, "");
+    job = crti_client_json(client, "GET", path, NULL, NULL);
+    if (!job)
+        crti_cli_fail_detail(name);
+    return job;
+}
+
+static int run_status(http_client_t *client, const char *name, const char *id)
+{
+    json_t *job = get_job(client, name, id);
+
+    if (!job)
+        return CLI_FAILED;
+    if (as_json) {
+        json_dumpf(job, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
+        printf("Status for job '%s': %s\nStatus message: %s\n", id,
+               crti_job_text(job, "status"), crti_job_text(job, "message"));
+    }
+    json_decref(job);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- logs */
+
+static bool has_ended(const json_t *job)
+{
+    const char *status = crti_job_text(job, "status");
+
+    return *status && strcmp(status, "PENDING") != 0 && strcmp(status, "RUNNING") != 0;
+}
+
+static void print_box(const char *format, const char *id)
+{
+    char line[256];
+    int length = snprintf(line, sizeof(line), "Job '%s' %s", id, format);
+
+    printf("\n");
+    for (int i = 0; i < length; i++)
+        putchar('-');
+    printf("\n%s\n", line);
+    for (int i = 0; i < length; i++)
+        putchar('-');
+    printf("\n");
+}
+
+/* How it ended, and the exit status that says so. */
+static int tell_end(http_client_t *client, const char *name, const char *id)
+{
+    json_t *job = NULL;
+    const char *status;
+    int result = CLI_FAILED;
+
+    /* The log may end a moment before the head knows the exit status. */
+    for (int tries = 0; tries < 100; tries++) {
+        json_decref(job);
+        job = get_job(client, name, id);
+        if (!job || has_ended(job))
+            break;
+        sleep_ms(100);
+    }
+    if (!job)
+        return CLI_FAILED;
+    status = crti_job_text(job, "status");
+    if (strcmp(status, "SUCCEEDED") == 0) {
+        print_box("succeeded", id);
+        result = 0;
+    } else if (strcmp(status, "STOPPED") == 0) {
+        print_box("was stopped", id);
+    } else if (strcmp(status, "FAILED") == 0) {
+        print_box("failed", id);
+        printf("Status message: %s\n", crti_job_text(job, "message"));
+    } else {
+        crti_cli_fail(name, "the job's log ended, but its state is %s", status);
+    }
+    json_decref(job);
+    return result;
+}
+
+int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
+{
+    json_int_t offset = 0;
+    int failures = 0;
+    bool ended = false;
+
+    while (!ended) {
+        char path[512], rest[96];
+        json_t *part, *logs;
+        size_t size;
+        long code;
+
+        snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d", (long long)offset,
+                 WAIT_MS);
+        job_path(path, sizeof(path), id, rest);
+        part = crti_client_json(client, "GET", path, NULL, &code);
+        if (!part && (code == 0 || code == 503) && ++failures < 150) {
+            sleep_ms(200); /* crt-http or the head starts again */
+            continue;
+        }
+        if (!part)
+            return crti_cli_fail_detail(name);
+        failures = 0;
+        logs = json_object_get(part, "logs");
+        size = json_string_length(logs);
+        if (size)
+            fwrite(json_string_value(logs), 1, size, stdout);
+        fflush(stdout);
+        ended = json_is_true(json_object_get(part, "ended"));
+        offset = json_integer_value(json_object_get(part, "next"));
+        json_decref(part);
+        if (!size && !ended)
+            sleep_ms(
+                50); /* a log that is not there yet must not be asked for without end */
+    }
+    return tell_end(client, name, id);
+}
+
+static int run_logs(http_client_t *client, const char *name, const char *id)
+{
+    char path[512];
+    json_t *reply, *logs;
+
+    if (follows)
+        return crti_cli_follow_job(client, name, id);
+    job_path(path, sizeof(path), id, "/logs");
+    reply = crti_client_json(client, "GET", path, NULL, NULL);
+    if (!reply)
+        return crti_cli_fail_detail(name);
+    logs = json_object_get(reply, "logs");
+    if (json_string_length(logs))
+        fwrite(json_string_value(logs), 1, json_string_length(logs), stdout);
+    json_decref(reply);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- stop */
+
+static int run_stop(http_client_t *client, const char *name, const char *id)
+{
+    char path[512];
+    json_t *reply, *job = NULL;
+    bool ended = false, was_running;
+
+    printf("Attempting to stop job '%s'\n", id);
+    job_path(path, sizeof(path), id, "/stop");
+    reply = crti_client_json(client, "POST", path, NULL, NULL);
+    if (!reply)
+        return crti_cli_fail_detail(name);
+    was_running = json_is_true(json_object_get(reply, "stopped"));
+    json_decref(reply);
+    if (no_wait && was_running)
+        return 0;
+    if (was_running)
+        printf("Waiting for job '%s' to exit (disable with --no-wait):\n", id);
+    for (int tries = 0; tries < 300 && !ended;
+         tries++) { /* 30 s; the kill comes after 3 s */
+        if (tries)
+            sleep_ms(100);
+        job = get_job(client, name, id);
+        if (!job)
+            return CLI_FAILED;
+        ended = has_ended(job);
+        if (!ended)
+            json_decref(job);
+    }
+    if (!ended)
+        return crti_cli_fail(name, "job %s still runs after 30 s", id);
+    if (was_running && strcmp(crti_job_text(job, "status"), "STOPPED") == 0)
+        printf("Job '%s' was stopped\n", id);
+    else
+        printf("Job '%s' had ended: %s\n", id, crti_job_text(job, "status"));
+    json_decref(job);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- which of them */
+
+static const option_spec_t list_options[] = {
+    ADDRESS_OPTION,
+    {"json", 'j', NULL, OPTION_FLAG, &as_json, "as JSON, as the REST API gives it"}};
+static const option_spec_t logs_options[] = {
+    ADDRESS_OPTION,
+    {"follow", 'f', NULL, OPTION_FLAG, &follows,
+     "go on until the job ends; the exit status is 0 when it succeeded"}};
+static const option_spec_t stop_options[] = {
+    ADDRESS_OPTION,
+    {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not wait until it has ended"}};
+
+static const struct {
+    command_spec_t spec;
+    int (*run)(http_client_t *client, const char *name, const char *id);
+} commands[] = {
+    {{.name = "crt job list",
+      .summary = "Lists submitted jobs, then other drivers.",
+      .options = list_options,
+      .count = 2},
+     run_list},
+    {{.name = "crt job status",
+      .operands = "JOB",
+      .summary = "Shows the state of a job.",
+      .options = list_options,
+      .count = 2},
+     run_status},
+    {{.name = "crt job logs",
+      .operands = "JOB",
+      .summary = "Prints the output of a job.",
+      .options = logs_options,
+      .count = 2},
+     run_logs},
+    {{.name = "crt job stop",
+      .operands = "JOB",
+      .summary = "Stops a job: SIGTERM to its processes, SIGKILL after 3 s.",
+      .options = stop_options,
+      .count = 2},
+     run_stop},
+};
+
+static int run_one(size_t which, int argc, char **argv)
+{
+    const command_spec_t *spec = &commands[which].spec;
+    http_client_t *client;
+    int first, result;
+
+    switch (crti_cli_parse(argc, argv, spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    if (spec->operands && argc - first != 1)
+        return crti_cli_misused(spec->name, "give one JOB, as crt job list shows it");
+    client = crti_job_client(spec->name, address);
+    if (!client)
+        return CLI_FAILED;
+    result = commands[which].run(client, spec->name, argv[first]);
+    crti_client_free(client);
+    return result;
+}
+
+static void print_help(void)
+{
+    printf(
+        "Usage: crt job COMMAND [OPTIONS]\n\nRuns programs on the head's node as "
+        "supervised "
+        "jobs.\n\nCommands:\n  submit   upload a program and run it: crt job submit -- "
+        "./program ARGUMENTS\n  list     list jobs\n  status   show the state of a job\n "
+        " "
+        "logs     print the output of a job\n  stop     stop a job\n\ncrt job COMMAND "
+        "--help "
+        "shows the options of a command.\n");
+    crti_cli_print_environment();
+}
+
+int crti_cli_job(int argc, char **argv)
+{
+    char name[64];
+
+    if (argc < 2)
+        return crti_cli_misused("crt job",
+                                "which of submit, list, status, logs and stop?");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help();
+        return 0;
+    }
+    if (strcmp(argv[1], "submit") == 0)
+        return crti_cli_job_submit(argc - 1, argv + 1);
+    snprintf(name, sizeof(name), "crt job %.40s", argv[1]);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(commands[i].spec.name, name) == 0)
+            return run_one(i, argc - 1, argv + 1);
+    return crti_cli_misused("crt job", "unknown command \"%s\"", argv[1]);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The crt command: which part runs. See cli.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/microbenchmark.h"
+#include "cli/options.h"
+
+static const struct {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"start", "start a cluster on this host (--head), or join one (--address)",
+     crti_cli_start},
+    {"stop", "end this host's part of a cluster", crti_cli_stop},
+    {"status", "show nodes, resources, what waits, actors and jobs", crti_cli_status},
+    {"logs", "show the output of a worker or an actor", crti_cli_logs},
+    {"job", "submit a program; list, watch, read and stop jobs", crti_cli_job},
+    {"token", "print the cluster's token for HTTP", crti_cli_token},
+    {"microbenchmark", "measure calls, tasks and objects on this host",
+     crt_microbenchmark_main},
+    {"version", "print the version", crti_cli_version},
+};
+
+int crti_cli_fail(const char *command, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "%s: ", command);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return CLI_FAILED;
+}
+
+int crti_cli_fail_detail(const char *command)
+{
+    return crti_cli_fail(command, "%s", crt_error_detail());
+}
+
+int crti_cli_version(int argc, char **argv)
+{
+    static const command_spec_t spec = {.name = "crt version",
+                                        .summary = "Prints the version of crt."};
+    int first;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    printf("crt %s\n", crt_version());
+    return 0;
+}
+
+static void print_help(void)
+{
+    printf(
+        "Usage: crt COMMAND [OPTIONS]\n\ncrt runs tasks and actors on the processes and "
+        "machines of a cluster.\n\nCommands:\n");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        printf("  %-16s %s\n", commands[i].name, commands[i].summary);
+    printf("\ncrt COMMAND --help shows the options of a command.\n");
+    crti_cli_print_environment();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "crt: which command? crt --help lists them\n");
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_help();
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0)
+        return crti_cli_version(1, argv);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(commands[i].name, argv[1]) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "crt: unknown command \"%s\"; crt --help lists them\n", argv[1]);
+    return CLI_USAGE;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that belong to run directories. See places.h.
+ *
+ * A process is recognised by what only ours have, never by its name: the daemons by the pid and
+ * start time in their info files, everything they executed by CRT_HEAD_DIR, CRT_NODE_DIR or
+ * CRT_NODE_SOCKET in its environment, which is inherited: what a killed daemon left behind is
+ * found too, and so are the grandchildren of user code.
+ */
+#include "cli/places.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FILE_MAX ((size_t)4 << 20) /* an environment has at most a few MiB */
+
+/* Start in clock ticks since boot, and whether it still runs (a zombie does not). */
+static bool read_start(pid_t pid, uint64_t *start)
+{
+    char path[64], text[1024];
+    const char *at;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    at = strrchr(text, ')'); /* behind the name, field 2 */
+    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+        return false;
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        return false;
+    *start = strtoull(at + 1, NULL, 10);
+    return true;
+}
+
+/* A file of /proc/PID, ended by a zero; the size is 0 when it can't be read. */
+static size_t read_proc(pid_t pid, const char *name, char **text, size_t *capacity)
+{
+    char path[64];
+    size_t used = 0;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && used < FILE_MAX) {
+        ssize_t n;
+
+        if (used + 1 >= *capacity) {
+            char *larger = realloc(*text, *capacity ? 2 * *capacity : 1 << 16);
+
+            if (!larger)
+                break;
+            *capacity = *capacity ? 2 * *capacity : 1 << 16;
+            *text = larger;
+        }
+        n = read(fd, *text + used, *capacity - used - 1);
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (*text)
+        (*text)[used] = '\0';
+    return used;
+}
+
+/* Which place the environment names; NULL: none. */
+static const place_t *place_of(const char *environ_text, size_t size,
+                               const place_t *places, size_t count)
+{
+    static const char *const names[] = {
+        "CRT_HEAD_DIR=", "CRT_NODE_DIR=", "CRT_NODE_SOCKET="};
+    const char *end = environ_text + size;
+
+    for (const char *entry = environ_text; entry < end; entry += strlen(entry) + 1)
+        for (size_t i = 0; i < 3; i++) {
+            const char *value = entry + strlen(names[i]);
+
+            if (strncmp(entry, names[i], strlen(names[i])) != 0)
+                continue;
+            for (size_t k = 0; k < count; k++) {
+                size_t length = strlen(places[k].dir);
+
+                if (strncmp(value, places[k].dir, length) == 0 &&
+                    strcmp(value + length, i == 2 ? "/node.sock" : "") == 0)
+                    return &places[k];
+            }
+        }
+    return NULL;
+}
+
+/* The daemon, or a child of a head that is named in its info file and has its directory among
+ * its arguments. */
+static const place_t *place_of_recorded(pid_t pid, uint64_t start, const place_t *places,
+                                        size_t count, bool *is_daemon)
+{
+    static char *arguments;
+    static size_t capacity;
+
+    for (size_t k = 0; k < count; k++) {
+        size_t size;
+
+        *is_daemon = true;
+        if (places[k].pid == pid &&
+            (places[k].start ? places[k].start == start : places[k].is_living))
+            return &places[k];
+        *is_daemon = false;
+        if (places[k].children[0] != pid && places[k].children[1] != pid)
+            continue;
+        size = read_proc(pid, "cmdline", &arguments, &capacity);
+        if (size && memmem(arguments, size, places[k].dir, strlen(places[k].dir)))
+            return &places[k];
+    }
+    return NULL;
+}
+
+size_t crti_members_find(const place_t *places, size_t count, member_t *members,
+                         size_t room)
+{
+    DIR *proc = opendir("/proc");
+    char *text = NULL;
+    size_t capacity = 0, found = 0;
+    struct dirent *entry;
+
+    while (proc && (entry = readdir(proc))) {
+        pid_t pid = (pid_t)atol(entry->d_name);
+        const place_t *place;
+        bool is_daemon = false;
+        uint64_t start;
+        size_t size;
+        struct stat st;
+
+        if (!isdigit((unsigned char)entry->d_name[0]) || pid == getpid() ||
+            fstatat(dirfd(proc), entry->d_name, &st, 0) != 0 || st.st_uid != geteuid() ||
+            !read_start(pid, &start))
+            continue;
+        place = place_of_recorded(pid, start, places, count, &is_daemon);
+        if (!place) {
+            size = read_proc(pid, "environ", &text, &capacity);
+            place = size ? place_of(text, size, places, count) : NULL;
+        }
+        if (!place)
+            continue;
+        if (found < room)
+            members[found] = (member_t){pid, start, is_daemon, place->is_head};
+        found++;
+    }
+    if (proc)
+        closedir(proc);
+    free(text);
+    return found;
+}
+
+int crti_member_open(const member_t *member)
+{
+    int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
+    uint64_t start;
+
+    /* Checked after the descriptor holds the process: the number can't change owners now. */
+    if (fd >= 0 && read_start(member->pid, &start) && start == member->start)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parsing and help from one table. See options.h. */
+#include "cli/options.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELP_COLUMN 34
+
+static const char *const environment[][2] = {
+    {"CRT_ADDRESS", "HOST:PORT of the cluster that is meant, like --address"},
+    {"CRT_KEY_FILE", "key file of the cluster, like --key-file"},
+    {"CRT_HTTP",
+     "HOST:PORT of the dashboard, where the head is on another host (job commands)"},
+    {"CRT_TOKEN", "token for CRT_HTTP; else it is made from the key file"},
+    {"CRT_RUN_DIR",
+     "directory for sockets and locks; $XDG_RUNTIME_DIR/crt-UID or /tmp/crt-UID"},
+    {"CRT_STATE_DIR", "directory for keys, logs and tables; $XDG_STATE_HOME/crt or "
+                      "~/.local/state/crt"},
+    {"CRT_LIBEXEC", "directory of crt-head, crt-node and crt-http"},
+    {"CRT_LOG", "what is logged, for example info,session=trace"},
+};
+
+void crti_cli_print_environment(void)
+{
+    printf("\nEnvironment:\n");
+    for (size_t i = 0; i < sizeof(environment) / sizeof(environment[0]); i++)
+        printf("  %-16s %s\n", environment[i][0], environment[i][1]);
+}
+
+int crti_cli_misused(const char *command, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "%s: ", command);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "; %s --help shows how\n", command);
+    return CLI_USAGE;
+}
+
+static void print_option(const char *name, char letter, const char *argument,
+                         const char *help)
+{
+    char left[80];
+    int used = letter ? snprintf(left, sizeof(left), "  -%c, --%s", letter, name)
+                      : snprintf(left, sizeof(left), "      --%s", name);
+
+    if (argument)
+        snprintf(left + used, sizeof(left) - (size_t)used, " %s", argument);
+    if (strlen(left) < HELP_COLUMN)
+        printf("%-*s%s\n", HELP_COLUMN, left, help);
+    else
+        printf("%s\n%*s%s\n", left, HELP_COLUMN, "", help);
+}
+
+static void print_help(const command_spec_t *command)
+{
+    printf("Usage: %s [OPTIONS]%s%s\n\n%s\n\nOptions:\n", command->name,
+           command->operands ? " " : "", command->operands ? command->operands : "",
+           command->summary);
+    for (size_t i = 0; i < command->count; i++)
+        print_option(command->options[i].name, command->options[i].letter,
+                     command->options[i].argument, command->options[i].help);
+    print_option("help", 'h', NULL, "show this text");
+    crti_cli_print_environment();
+}
+
+/* ---------------------------------------------------------------- values */
+
+static bool is_whole(const char *text, uint64_t limit, uint64_t *number)
+{
+    char *end;
+
+    if (!*text || strspn(text, "0123456789") != strlen(text) || strlen(text) > 19)
+        return false;
+    *number = strtoull(text, &end, 10);
+    return *number <= limit;
+}
+
+static bool is_port(const char *text)
+{
+    uint64_t port;
+
+    return is_whole(text, 65535, &port);
+}
+
+static bool is_count(const char *text)
+{
+    size_t digits = strspn(text, "0123456789"), behind;
+
+    if (digits == 0 || digits > 9)
+        return false;
+    if (text[digits] == '\0')
+        return true;
+    behind = strspn(text + digits + 1, "0123456789");
+    return text[digits] == '.' && behind > 0 && behind <= 4 &&
+           text[digits + 1 + behind] == '\0';
+}
+
+static bool read_bytes(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    size_t length = strlen(text);
+    char digits[24];
+    const char *unit;
+    unsigned shift = 0;
+
+    if (length == 0 || length >= sizeof(digits))
+        return false;
+    strcpy(digits, text);
+    unit = strchr(units, text[length - 1]);
+    if (unit) {
+        shift = 10 * (unsigned)(unit - units + 1);
+        digits[length - 1] = '\0';
+    }
+    if (!is_whole(digits, UINT64_MAX >> shift, bytes))
+        return false;
+    *bytes <<= shift;
+    return true;
+}
+
+static bool is_range(const char *text)
+{
+    const char *dash = strchr(text, '-');
+    char low[8];
+    uint64_t first, last;
+
+    if (!dash || (size_t)(dash - text) >= sizeof(low))
+        return false;
+    snprintf(low, sizeof(low), "%.*s", (int)(dash - text), text);
+    return is_whole(low, 65535, &first) && is_whole(dash + 1, 65535, &last) &&
+           first > 0 && first <= last;
+}
+
+static bool is_resources(const char *text)
+{
+    while (*text) {
+        size_t name = strcspn(text, "=,"), length = strcspn(text, ",");
+        char value[32];
+
+        if (name == 0 || text[name] != '=' || length - name - 1 >= sizeof(value))
+            return false;
+        snprintf(value, sizeof(value), "%.*s", (int)(length - name - 1), text + name + 1);
+        if (!is_count(value))
+            return false;
+        text += length;
+        if (*text == ',' && *++text == '\0')
+            return false;
+    }
+    return true;
+}
+
+/* False: `*expected` says what the option takes. */
+static bool take(const option_spec_t *option, const char *value, const char **expected)
+{
+    switch (option->kind) {
+    case OPTION_FLAG: *(bool *)option->to = true; return true;
+    case OPTION_BYTES:
+        *expected = "bytes, for example 500000000 or 2G";
+        return read_bytes(value, option->to);
+    case OPTION_TEXT: *expected = "a text that is not empty"; break;
+    case OPTION_PORT: *expected = "a port from 0 to 65535"; break;
+    case OPTION_COUNT:
+        *expected = "a number, at most four digits behind the point";
+        break;
+    case OPTION_RANGE: *expected = "two ports, for example 20000-20999"; break;
+    case OPTION_ON_OFF: *expected = "on or off"; break;
+    case OPTION_RESOURCES: *expected = "a list such as gpu=1,disk=0.5"; break;
+    }
+    if ((option->kind == OPTION_TEXT && !*value) ||
+        (option->kind == OPTION_PORT && !is_port(value)) ||
+        (option->kind == OPTION_COUNT && !is_count(value)) ||
+        (option->kind == OPTION_RANGE && !is_range(value)) ||
+        (option->kind == OPTION_ON_OFF && strcmp(value, "on") != 0 &&
+         strcmp(value, "off") != 0) ||
+        (option->kind == OPTION_RESOURCES && !is_resources(value)))
+        return false;
+    *(const char **)option->to = value;
+    return true;
+}
+
+/* ---------------------------------------------------------------- parsing */
+
+static const option_spec_t *find(const command_spec_t *command, int code, int index)
+{
+    if (code == 0)
+        return &command->options[index];
+    for (size_t i = 0; i < command->count; i++)
+        if (command->options[i].letter == code)
+            return &command->options[i];
+    return NULL;
+}
+
+/* The option that getopt complains about, as the user wrote it. */
+static int complain(const command_spec_t *command, char **argv, int code)
+{
+    const char *word = optind > 0 ? argv[optind - 1] : "";
+    char letter[3] = {'-', (char)optopt, '\0'};
+
+    if (optopt && strncmp(word, "--", 2) != 0)
+        word = letter;
+    if (code == ':')
+        return crti_cli_misused(command->name, "%s needs a value", word);
+    return crti_cli_misused(command->name, "unknown option %s", word);
+}
+
+parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *command,
+                              int *first_operand)
+{
+    struct option longs[OPTIONS_MAX + 2] = {0};
+    char shorts[2 * OPTIONS_MAX + 4];
+    size_t used = 0;
+    int code, index = 0;
+
+    if (command->stops_at_operand)
+        shorts[used++] = '+';
+    shorts[used++] = ':'; /* getopt prints nothing */
+    for (size_t i = 0; i < command->count && i < OPTIONS_MAX; i++) {
+        const option_spec_t *o = &command->options[i];
+
+        longs[i] = (struct option){o->name, o->argument ? required_argument : no_argument,
+                                   NULL, o->letter};
+        if (o->letter)
+            shorts[used++] = o->letter;
+        if (o->letter && o->argument)
+            shorts[used++] = ':';
+    }
+    longs[command->count] = (struct option){"help", no_argument, NULL, 'h'};
+    shorts[used++] = 'h';
+    shorts[used] = '\0';
+    optind = 0;
+    while ((code = getopt_long(argc, argv, shorts, longs, &index)) != -1) {
+        const option_spec_t *option;
+        const char *expected = "";
+
+        if (code == 'h') {
+            print_help(command);
+            return PARSE_DONE;
+        }
+        option = code == '?' || code == ':' ? NULL : find(command, code, index);
+        if (!option) {
+            complain(command, argv, code);
+            return PARSE_WRONG;
+        }
+        if (!take(option, optarg, &expected)) {
+            crti_cli_misused(command->name, "--%s takes %s, not \"%s\"", option->name,
+                             expected, optarg);
+            return PARSE_WRONG;
+        }
+    }
+    *first_operand = optind;
+    if (!command->operands && optind < argc) {
+        crti_cli_misused(command->name, "unexpected argument %s", argv[optind]);
+        return PARSE_WRONG;
+    }
+    return PARSE_OK;
+}

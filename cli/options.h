@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of a command: one table that is parsed and that prints the help, so that the two can't
+ * disagree. */
+#ifndef CRTI_CLI_OPTIONS_H
+#define CRTI_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/cli.h"
+
+typedef enum option_kind {
+    OPTION_FLAG,     /* bool */
+    OPTION_TEXT,     /* const char *, not empty */
+    OPTION_PORT,     /* const char *: 0 to 65535 */
+    OPTION_COUNT,    /* const char *: a decimal number >= 0 */
+    OPTION_BYTES,    /* uint64_t: a number with an optional K, M, G, T (powers of 1024) */
+    OPTION_RANGE,    /* const char *: PORT-PORT */
+    OPTION_ON_OFF,   /* const char *: on or off */
+    OPTION_RESOURCES /* const char *: name=amount,name=amount */
+} option_kind_t;
+
+typedef struct option_spec {
+    const char *name;     /* without the dashes */
+    char letter;          /* 0: none */
+    const char *argument; /* as the help shows it; NULL for a flag */
+    option_kind_t kind;
+    void *to; /* left alone when the option is not given */
+    const char *help;
+} option_spec_t;
+
+typedef struct command_spec {
+    const char *name;      /* "crt start" */
+    const char *operands;  /* as the help shows them; NULL: none are allowed */
+    bool stops_at_operand; /* what follows is somebody else's: job submit */
+    const char *summary;
+    const option_spec_t *options;
+    size_t count;
+} command_spec_t;
+
+#define OPTIONS_MAX 24
+
+typedef enum parse_result { PARSE_OK, PARSE_DONE, PARSE_WRONG } parse_result_t;
+
+/* Parses; `*first_operand` is the index of the first argument that is no option. PARSE_DONE: the
+ * help was printed. PARSE_WRONG: one sentence was printed; exit with CLI_USAGE. */
+parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *command,
+                              int *first_operand);
+
+/* Prints the environment variables that the command and the daemons read. */
+void crti_cli_print_environment(void);
+
+/* Prints "COMMAND: text; COMMAND --help shows how" and returns CLI_USAGE. */
+int crti_cli_misused(const char *command, const char *format, ...) CRT_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Run directories. See places.h. */
+#include "cli/places.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* False: it does not fit; then no daemon can have its sockets there either. */
+static bool run_directory(char *path, size_t size)
+{
+    const char *own = getenv("CRT_RUN_DIR"), *base = getenv("XDG_RUNTIME_DIR");
+
+    if (own && *own)
+        return snprintf(path, size, "%s", own) < (int)size;
+    return snprintf(path, size, "%s/crt-%u", base && *base ? base : "/tmp",
+                    (unsigned)geteuid()) < (int)size;
+}
+
+bool crti_place_is_living(const char *dir)
+{
+    char path[128];
+    bool is_living;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/lock", dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    is_living = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return is_living;
+}
+
+/* The info file as "key value" lines. */
+static void read_info(place_t *place)
+{
+    char path[128], line[512];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", place->dir,
+             place->is_head ? "head.info" : "node.info");
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        char *value = strchr(line, ' ');
+
+        line[strcspn(line, "\n")] = '\0';
+        if (!value)
+            continue;
+        *value++ = '\0';
+        if (strcmp(line, "address") == 0)
+            snprintf(place->address, sizeof(place->address), "%s", value);
+        else if (strcmp(line, "pid") == 0)
+            place->pid = (pid_t)atol(value);
+        else if (strcmp(line, "start") == 0)
+            place->start = strtoull(value, NULL, 10);
+        else if (strcmp(line, "http_pid") == 0)
+            place->children[0] = (pid_t)atol(value);
+        else if (strcmp(line, "redis_pid") == 0)
+            place->children[1] = (pid_t)atol(value);
+    }
+    if (file)
+        fclose(file);
+}
+
+static bool is_our_directory(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+size_t crti_places_find(const char *address, place_t places[PLACES_MAX])
+{
+    char run[96];
+    struct dirent *entry;
+    size_t count = 0;
+    DIR *dir;
+
+    if (!run_directory(run, sizeof(run)) || !(dir = opendir(run)))
+        return 0;
+    while (count < PLACES_MAX && (entry = readdir(dir))) {
+        place_t *place = &places[count];
+
+        *place = (place_t){.is_head = strncmp(entry->d_name, "head-", 5) == 0};
+        if (!place->is_head && strncmp(entry->d_name, "node-", 5) != 0)
+            continue;
+        if (snprintf(place->dir, sizeof(place->dir), "%s/%s", run, entry->d_name) >=
+                (int)sizeof(place->dir) ||
+            !is_our_directory(place->dir))
+            continue;
+        place->is_living = crti_place_is_living(place->dir);
+        read_info(place);
+        if (!address || strcmp(address, place->address) == 0)
+            count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type,
+                        struct FTW *walk)
+{
+    return remove(path);
+}
+
+bool crti_place_remove(const char *dir)
+{
+    return nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT;
+}
+
+void crti_places_remove_root(void)
+{
+    const char *own = getenv("CRT_RUN_DIR");
+    char run[96];
+
+    if (!(own && *own) && run_directory(run, sizeof(run)))
+        rmdir(run); /* fails when somebody else uses it: as it should */
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places: the run directories of this user's heads and nodes, living or left behind, and the
+ * processes that belong to them (docs/design/processes.md).
+ *
+ * Where it sits
+ *     RUN/head-PORT, RUN/node-HEX8, /proc -> [ cli/places.c, cli/members.c ] -> cli/stop.c
+ * Private clusters are not looked at: they end with their driver.
+ */
+#ifndef CRTI_CLI_PLACES_H
+#define CRTI_CLI_PLACES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/cli.h"
+
+#define PLACES_MAX 128
+
+typedef struct place {
+    char dir[108];
+    bool is_head;
+    bool is_living;    /* its daemon holds the lock */
+    char address[72];  /* of the head; "" when it left no info file */
+    pid_t pid;         /* of the daemon, 0 unknown */
+    uint64_t start;    /* of that process, 0 unknown */
+    pid_t children[2]; /* of a head: crt-http, redis-server */
+} place_t;
+
+/* Fills up to PLACES_MAX places of `address` (NULL: all) and returns how many there are. */
+size_t crti_places_find(const char *address, place_t places[PLACES_MAX]);
+
+/* True while the daemon of that directory lives. */
+bool crti_place_is_living(const char *dir);
+
+/* Removes the directory and everything in it. False: something stays, errno says why. */
+bool crti_place_remove(const char *dir);
+
+/* Removes the run directory itself when it is empty and of our own making. */
+void crti_places_remove_root(void);
+
+typedef struct member {
+    pid_t pid;
+    uint64_t start;
+    bool is_daemon; /* crt-head or crt-node itself */
+    bool of_head;   /* belongs to a head, not to a node */
+} member_t;
+
+/* The living processes of the places: the daemons, and whoever has one of the directories in his
+ * environment. Never this process. Returns how many there are; fills up to `room`. */
+size_t crti_members_find(const place_t *places, size_t count, member_t *members,
+                         size_t room);
+
+/* Opens a pidfd if that process still lives; -1: it is gone. */
+int crti_member_open(const member_t *member);
+
+#endif

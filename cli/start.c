@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt start: a head and a node on this host, or a node that joins a cluster.
+ *
+ * Executes crt-head and crt-node, waits until each serves, and says what to type next. A failure
+ * of one is told in one sentence and undoes the other. With --block it stays, and ends what it
+ * started on Ctrl-C.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/daemon.h"
+#include "cli/options.h"
+#include "cli/stop.h"
+
+#define NAME              "crt start"
+#define START_TIMEOUT     30000
+#define UNDO_TIMEOUT      5000
+#define TAKE_BACK_SECONDS 10
+
+static struct {
+    bool head, block, fresh;
+    const char *address, *key_file, *port, *num_cpus, *resources, *node_ip;
+    const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
+        *encrypt;
+    uint64_t store_bytes;
+} given;
+
+static const option_spec_t options[] = {
+    {"head", 0, NULL, OPTION_FLAG, &given.head,
+     "start a new cluster: its head and a node"},
+    {"address", 'a', "HOST:PORT", OPTION_TEXT, &given.address,
+     "join the cluster whose head is there"},
+    {"key-file", 'k', "FILE", OPTION_TEXT, &given.key_file,
+     "key of the cluster to join (CRT_KEY_FILE)"},
+    {"port", 'p', "PORT", OPTION_PORT, &given.port, "port of the head; default 6380"},
+    {"num-cpus", 0, "N", OPTION_COUNT, &given.num_cpus,
+     "CPUs of this node; default: those of the machine"},
+    {"resources", 0, "K=V,...", OPTION_RESOURCES, &given.resources,
+     "more resources of this node, for example gpu=1,disk=2"},
+    {"object-store-memory", 0, "BYTES", OPTION_BYTES, &given.store_bytes,
+     "size of this node's object store; default 30 % of memory"},
+    {"node-ip-address", 0, "IP", OPTION_TEXT, &given.node_ip,
+     "address by which other hosts reach this one"},
+    {"dashboard-host", 0, "HOST", OPTION_TEXT, &given.dashboard_host,
+     "where the dashboard listens; default 127.0.0.1"},
+    {"dashboard-port", 0, "PORT", OPTION_PORT, &given.dashboard_port,
+     "its port; default 8265, 0: any free one"},
+    {"worker-port-range", 0, "LOW-HIGH", OPTION_RANGE, &given.worker_ports,
+     "ports of workers; default: any free ones"},
+    {"headless-timeout", 0, "SECONDS", OPTION_COUNT, &given.headless_timeout,
+     "nodes end when the head is gone that long; default 600"},
+    {"encrypt-streams", 0, "on|off", OPTION_ON_OFF, &given.encrypt,
+     "encrypt objects between hosts; default on"},
+    {"block", 0, NULL, OPTION_FLAG, &given.block,
+     "stay in the foreground; Ctrl-C ends what was started"},
+    {"fresh", 0, NULL, OPTION_FLAG, &given.fresh,
+     "forget what an earlier head on this port knew"}};
+
+static const command_spec_t spec = {
+    .name = NAME,
+    .summary =
+        "Starts a cluster on this host (--head), or adds this host to one (--address).\n"
+        "Returns when it serves, and prints what to type next.",
+    .options = options,
+    .count = sizeof(options) / sizeof(options[0])};
+
+/* What is known once both serve. */
+typedef struct started {
+    daemon_t head, node;
+    char address[128], http[128], key_file[PATH_MAX], head_dir[256];
+    char node_id[64], run_dir[256];
+    double seconds;
+    bool took_back; /* the node lived on without its head */
+} started_t;
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---------------------------------------------------------------- what was asked */
+
+/* An option that only a head has. */
+static const char *head_only(void)
+{
+    return given.port               ? "--port"
+           : given.dashboard_host   ? "--dashboard-host"
+           : given.dashboard_port   ? "--dashboard-port"
+           : given.headless_timeout ? "--headless-timeout"
+           : given.encrypt          ? "--encrypt-streams"
+           : given.fresh            ? "--fresh"
+                                    : NULL;
+}
+
+static int check_options(void)
+{
+    const char *colon = given.address ? strrchr(given.address, ':') : NULL;
+
+    if (given.head && given.address)
+        return crti_cli_misused(NAME,
+                                "--head starts a cluster and --address joins one: give "
+                                "one of the two");
+    if (!given.head && !given.address)
+        return crti_cli_misused(
+            NAME, "give --head to start a cluster, or --address to join one");
+    if (given.address && (!colon || colon == given.address || !colon[1] ||
+                          strspn(colon + 1, "0123456789") != strlen(colon + 1)))
+        return crti_cli_misused(NAME, "--address takes HOST:PORT, not \"%s\"",
+                                given.address);
+    if (given.address && head_only())
+        return crti_cli_misused(NAME, "%s belongs to the head: give it with --head",
+                                head_only());
+    if (given.head && given.key_file)
+        return crti_cli_misused(NAME,
+                                "--key-file goes with --address: a head makes its key");
+    return 0;
+}
+
+/* The key to join with: as given, or that of a node of the same cluster here. */
+static int find_key(started_t *s)
+{
+    const char *from_environment = getenv("CRT_KEY_FILE");
+    crt_cluster_info_t here;
+    char token[65];
+
+    if (!given.key_file && from_environment && *from_environment)
+        given.key_file = from_environment;
+    if (given.key_file)
+        snprintf(s->key_file, sizeof(s->key_file), "%s", given.key_file);
+    else if (crt_cluster_find(given.address, &here) == CRT_OK && here.key_file[0])
+        snprintf(s->key_file, sizeof(s->key_file), "%s", here.key_file);
+    else
+        return crti_cli_fail(
+            NAME, "to join a cluster its key is needed: copy cluster.key from the "
+                  "head's host and give it with --key-file or CRT_KEY_FILE");
+    /* Read here too, so that a bad file is told before anything runs. */
+    if (crt_cluster_token(s->key_file, token) != CRT_OK)
+        return crti_cli_fail_detail(NAME);
+    memset(token, 0, sizeof(token));
+    return 0;
+}
+
+/* ---------------------------------------------------------------- starting */
+
+static crt_status_t start_head(started_t *s, int cancel_fd)
+{
+    daemon_t *d = &s->head;
+    crt_status_t status;
+
+    crti_daemon_init(d, "crt-head");
+    crti_daemon_option(d, "--port", given.port ? given.port : "6380");
+    crti_daemon_option(d, "--node-ip-address", given.node_ip);
+    crti_daemon_option(d, "--dashboard-host",
+                       given.dashboard_host ? given.dashboard_host : "127.0.0.1");
+    crti_daemon_option(d, "--dashboard-port",
+                       given.dashboard_port ? given.dashboard_port : "8265");
+    crti_daemon_option(d, "--headless-timeout", given.headless_timeout);
+    crti_daemon_option(d, "--encrypt-streams", given.encrypt);
+    if (given.fresh)
+        crti_daemon_flag(d, "--fresh");
+    status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
+    if (status != CRT_OK)
+        return status;
+    crti_daemon_value(d, "address", s->address, sizeof(s->address));
+    crti_daemon_value(d, "http", s->http, sizeof(s->http));
+    crti_daemon_value(d, "key_file", s->key_file, sizeof(s->key_file));
+    crti_daemon_value(d, "head_dir", s->head_dir, sizeof(s->head_dir));
+    return CRT_OK;
+}
+
+static crt_status_t start_node(started_t *s, int cancel_fd)
+{
+    daemon_t *d = &s->node;
+    char bytes[24], absolute[PATH_MAX];
+    crt_status_t status;
+
+    if (!realpath(s->key_file, absolute))
+        return crt_raise(CRT_ERR_NOT_FOUND, "key file %s: %s", s->key_file,
+                         strerror(errno));
+    snprintf(s->key_file, sizeof(s->key_file), "%s", absolute);
+    snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given.store_bytes);
+    crti_daemon_init(d, "crt-node");
+    crti_daemon_option(d, "--address", s->address);
+    crti_daemon_option(d, "--key-file", s->key_file);
+    crti_daemon_option(d, "--node-ip-address", given.node_ip);
+    crti_daemon_option(d, "--num-cpus", given.num_cpus);
+    crti_daemon_option(d, "--resources", given.resources);
+    crti_daemon_option(d, "--object-store-memory", given.store_bytes ? bytes : NULL);
+    crti_daemon_option(d, "--worker-port-range", given.worker_ports);
+    crti_daemon_option(d, "--head-dir", s->head_dir[0] ? s->head_dir : NULL);
+    status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
+    if (status != CRT_OK)
+        return status;
+    crti_daemon_value(d, "node", s->node_id, sizeof(s->node_id));
+    crti_daemon_value(d, "run_dir", s->run_dir, sizeof(s->run_dir));
+    return CRT_OK;
+}
+
+/* True when the head says that the node is one of its own. */
+static bool is_taken_back(const crt_cluster_info_t *node)
+{
+    char *json = NULL;
+    bool is_back = crt_cluster_query(node, "nodes", node->node, &json) == CRT_OK &&
+                   strstr(json, "\"ALIVE\"") != NULL;
+
+    free(json);
+    return is_back;
+}
+
+/* A head that starts again after a crash takes its nodes back: the one that lives on this host is
+ * this host's node, and no second one is started. False: there is none. */
+static bool take_node_back(started_t *s)
+{
+    crt_cluster_info_t node;
+    double deadline = now_s() + TAKE_BACK_SECONDS;
+
+    if (crt_cluster_find(s->address, &node) != CRT_OK || !node.node[0] ||
+        strcmp(node.head_dir, s->head_dir) != 0)
+        return false;
+    while (!is_taken_back(&node)) {
+        if (now_s() > deadline)
+            return false;
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
+    snprintf(s->node_id, sizeof(s->node_id), "%s", node.node);
+    snprintf(s->run_dir, sizeof(s->run_dir), "%s", node.run_dir);
+    s->node.pid = (pid_t)node.pid;
+    s->node.pidfd = (int)syscall(SYS_pidfd_open, s->node.pid, 0);
+    s->took_back = true;
+    return true;
+}
+
+/* Removes what a killed daemon could not. The error's detail is kept. */
+static void undo_head(started_t *s)
+{
+    crti_daemon_undo(&s->head, UNDO_TIMEOUT);
+    if (s->head_dir[0] && !crti_place_is_living(s->head_dir))
+        crti_place_remove(s->head_dir);
+    crti_places_remove_root();
+}
+
+/* ---------------------------------------------------------------- what to type next */
+
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 ||
+           strncmp(address, "[::1]", 5) == 0;
+}
+
+/* The host of "host:port"; an address in brackets loses them, as scp wants it with. */
+static void host_of(const char *address, char *host, size_t size)
+{
+    const char *colon = strrchr(address, ':');
+
+    snprintf(host, size, "%.*s", colon ? (int)(colon - address) : (int)strlen(address),
+             address);
+}
+
+static bool is_only_cluster(const char *address)
+{
+    place_t *places = calloc(PLACES_MAX, sizeof(*places));
+    bool is_only = true;
+    size_t count = places ? crti_places_find(NULL, places) : 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (places[i].is_living && strcmp(places[i].address, address) != 0)
+            is_only = false;
+    free(places);
+    return is_only;
+}
+
+static void say_next(const started_t *s)
+{
+    bool is_only = is_only_cluster(s->address);
+    const char *option = is_only ? "" : " --address ", *value = is_only ? "" : s->address;
+    char host[128], token[65];
+
+    host_of(s->address, host, sizeof(host));
+    printf("The cluster %s runs%s: node %.8s, started in %.2f s.\n\n", s->address,
+           s->took_back ? " again" : "", s->node_id, s->seconds);
+    if (is_loopback(s->address))
+        printf("Another node on this host joins with\n  crt start --address %s "
+               "--key-file %s\n"
+               "(for other hosts start the head with --node-ip-address IP)\n",
+               s->address, s->key_file);
+    else
+        printf(
+            "Another host joins with\n  scp %s:%s . && crt start --address %s --key-file "
+            "cluster.key\n",
+            host, s->key_file, s->address);
+    printf("Run a program on it with\n  crt job submit%s%s -- ./program ARGUMENTS\n",
+           option, value);
+    printf("See what happens with\n  crt status%s%s\n", option, value);
+    if (s->http[0] && strcmp(s->http, "none") != 0 &&
+        crt_cluster_token(s->key_file, token) == CRT_OK)
+        printf("or in a browser at\n  http://%s/#token=%s\n", s->http, token);
+    printf("End it with\n  crt stop%s%s\n", option, value);
+}
+
+static void say_joined(const started_t *s)
+{
+    bool is_only = is_only_cluster(s->address);
+
+    printf("This host joined %s: node %.8s, started in %.2f s.\n\nSee what happens "
+           "with\n  crt "
+           "status%s%s\nEnd this host's part with\n  crt stop%s%s\n",
+           s->address, s->node_id, s->seconds, is_only ? "" : " --address ",
+           is_only ? "" : s->address, is_only ? "" : " --address ",
+           is_only ? "" : s->address);
+}
+
+/* ---------------------------------------------------------------- --block */
+
+/* Ends exactly what this command started. */
+static int end_started(started_t *s)
+{
+    place_t places[2] = {0};
+    size_t count = 0;
+
+    if (s->run_dir[0])
+        snprintf(places[count++].dir, sizeof(places[0].dir), "%.107s", s->run_dir);
+    places[0].pid = s->node.pid;
+    if (s->head_dir[0]) {
+        places[count].is_head = true;
+        places[count].pid = s->head.pid;
+        snprintf(places[count++].dir, sizeof(places[0].dir), "%.107s", s->head_dir);
+    }
+    for (size_t i = 0; i < count; i++)
+        places[i].is_living = crti_place_is_living(places[i].dir);
+    return crti_cli_end_places(places, count, false);
+}
+
+static int stay(started_t *s, int signal_fd)
+{
+    struct pollfd fds[3] = {{.fd = signal_fd, .events = POLLIN},
+                            {.fd = s->node.pidfd, .events = POLLIN},
+                            {.fd = s->head.pidfd, .events = POLLIN}};
+    const char *ended = NULL;
+    int result;
+
+    printf("\nStays in the foreground; Ctrl-C ends it.\n");
+    fflush(stdout);
+    while (poll(fds, 3, -1) < 0 && errno == EINTR)
+        continue;
+    if (!fds[0].revents)
+        ended = fds[1].revents ? "crt-node" : "crt-head";
+    /* A killed daemon is a child of this process: reaped, so that it counts as gone. */
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
+    result = end_started(s);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
+    if (ended)
+        return crti_cli_fail(NAME,
+                             "%s ended by itself; the rest was stopped (its log is in "
+                             "the state directory)",
+                             ended);
+    if (result == 0)
+        printf("Stopped.\n");
+    return result;
+}
+
+/* ---------------------------------------------------------------- the command */
+
+static int fail_start(crt_status_t status)
+{
+    if (status == CRT_ERR_INTERRUPTED) {
+        crti_cli_fail(NAME, "interrupted; nothing is left running");
+        return 130;
+    }
+    return crti_cli_fail_detail(NAME);
+}
+
+static int run(started_t *s, int signal_fd)
+{
+    double begin = now_s();
+    crt_status_t status = CRT_OK;
+    int result;
+
+    if (given.head) {
+        status = start_head(s, signal_fd);
+    } else {
+        snprintf(s->address, sizeof(s->address), "%s", given.address);
+        result = find_key(s);
+        if (result != 0)
+            return result;
+    }
+    if (status == CRT_OK && !(given.head && take_node_back(s))) {
+        status = start_node(s, signal_fd);
+        if (status != CRT_OK)
+            undo_head(s);
+    }
+    if (status != CRT_OK)
+        return fail_start(status);
+    s->seconds = now_s() - begin;
+    if (given.head)
+        say_next(s);
+    else
+        say_joined(s);
+    if (given.block)
+        return stay(s, signal_fd);
+    return 0;
+}
+
+int crti_cli_start(int argc, char **argv)
+{
+    started_t *s;
+    sigset_t set;
+    int first, result, signal_fd;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    result = check_options();
+    if (result != 0)
+        return result;
+    /* Ctrl-C in the middle must not leave a daemon behind: signals are read, not delivered. */
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    s = calloc(1, sizeof(*s));
+    if (signal_fd < 0 || !s) {
+        free(s);
+        return crti_cli_fail(NAME, "can't watch for Ctrl-C: %s", strerror(errno));
+    }
+    s->head.pidfd = s->node.pidfd = -1;
+    result = run(s, signal_fd);
+    crti_daemon_release(&s->head);
+    crti_daemon_release(&s->node);
+    free(s);
+    close(signal_fd);
+    return result;
+}

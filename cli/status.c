@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt status: nodes, resources, what waits and why, actors and jobs.
+ *
+ * Where it sits
+ *     STATE_ANSWER (docs/design/state.md) by crt_cluster_query -> [ cli/status.c ] -> stdout
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+
+#include "cli/options.h"
+#include "cli/table.h"
+
+#define NAME       "crt status"
+#define ROWS_SHOWN 50
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static bool is_alive(const json_t *node)
+{
+    return strcmp(text_of(node, "state"), "ALIVE") == 0;
+}
+
+static void format_bytes(double bytes, char *text, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+
+    while (bytes >= 1024 && unit < 4) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+static void format_amount(const char *name, double amount, char *text, size_t size)
+{
+    if (strcmp(name, "memory") == 0)
+        format_bytes(amount, text, size);
+    else
+        snprintf(text, size, "%.10g", amount);
+}
+
+/* ---------------------------------------------------------------- parts */
+
+static void print_nodes(const json_t *nodes)
+{
+    static const table_column_t columns[] = {{"NODE", 0}, {"STATE", 0}, {"ADDRESS", 0},
+                                             {"CPU", 1},  {"STORE", 1}, {"WORKERS", 1},
+                                             {"PID", 1},  {"REMARK", 0}};
+    table_t *table = crti_table_new(columns, 8);
+
+    printf("Nodes\n");
+    if (json_array_size(nodes) == 0)
+        printf(" (no node has joined)\n");
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        const json_t *total = json_object_get(node, "resources_total");
+        const json_t *available = json_object_get(node, "resources_available");
+        char id[16], cpu[48] = "", store[64] = "", used[24], all[24], workers[24] = "";
+        char pid[24] = "";
+
+        snprintf(id, sizeof(id), "%.8s", text_of(node, "node_id"));
+        if (is_alive(node)) {
+            snprintf(cpu, sizeof(cpu), "%.10g/%.10g",
+                     number_of(total, "CPU") - number_of(available, "CPU"),
+                     number_of(total, "CPU"));
+            format_bytes(number_of(node, "store_used"), used, sizeof(used));
+            format_bytes(number_of(node, "store_bytes"), all, sizeof(all));
+            snprintf(store, sizeof(store), "%s/%s", used, all);
+            snprintf(workers, sizeof(workers), "%.0f", number_of(node, "workers"));
+            snprintf(pid, sizeof(pid), "%.0f", number_of(node, "pid"));
+        }
+        crti_table_row(
+            table,
+            (const char *const[]){
+                id, text_of(node, "state"), text_of(node, "ip"), cpu, store, workers, pid,
+                is_alive(node) ? (json_is_true(json_object_get(node, "is_head_node"))
+                                      ? "head"
+                                      : text_of(node, "hostname"))
+                               : text_of(node, "state_message")});
+    }
+    crti_table_print(table);
+}
+
+/* One line per resource, summed over the living nodes. */
+static void print_resources(const json_t *nodes)
+{
+    json_t *totals = json_object();
+    const char *name;
+    json_t *amount;
+    size_t i;
+
+    printf("\nResources (used/total)\n");
+    for (i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        json_t *available = json_object_get(node, "resources_available");
+
+        if (!is_alive(node))
+            continue;
+        json_object_foreach(json_object_get(node, "resources_total"), name, amount)
+        {
+            const json_t *sum = json_object_get(totals, name);
+            double all = json_number_value(amount);
+
+            json_object_set_new(
+                totals, name,
+                json_pack("{s:f, s:f}", "used",
+                          number_of(sum, "used") + all - number_of(available, name),
+                          "total", number_of(sum, "total") + all));
+        }
+    }
+    if (json_object_size(totals) == 0)
+        printf(" (none)\n");
+    json_object_foreach(totals, name, amount)
+    {
+        char used[32], total[32];
+
+        format_amount(name, number_of(amount, "used"), used, sizeof(used));
+        format_amount(name, number_of(amount, "total"), total, sizeof(total));
+        printf(" %s/%s %s\n", used, total, name);
+    }
+    json_decref(totals);
+}
+
+static void print_demand(const json_t *demand)
+{
+    printf("\nWaiting\n");
+    if (json_array_size(demand) == 0)
+        printf(" (nothing waits for resources)\n");
+    for (size_t i = 0; i < json_array_size(demand); i++) {
+        const json_t *entry = json_array_get(demand, i);
+        const char *name, *separator = "", *reason = text_of(entry, "reason");
+        json_t *amount;
+
+        printf(" %.0f x %s %s {", number_of(entry, "count"), text_of(entry, "kind"),
+               text_of(entry, "name"));
+        json_object_foreach(json_object_get(entry, "resources"), name, amount)
+        {
+            char text[32];
+
+            format_amount(name, json_number_value(amount), text, sizeof(text));
+            printf("%s%s %s", separator, text, name);
+            separator = ", ";
+        }
+        printf("}%s%s\n", *reason ? ": " : "", reason);
+    }
+}
+
+static void print_counts(const char *heading, const json_t *counts)
+{
+    const char *state, *separator = "";
+    json_t *count;
+
+    printf("\n%s: ", heading);
+    if (json_object_size(counts) == 0)
+        printf("none");
+    json_object_foreach((json_t *)counts, state, count)
+    {
+        printf("%s%lld %s", separator, (long long)json_integer_value(count), state);
+        separator = ", ";
+    }
+    printf("\n");
+}
+
+static void print_actors(const json_t *actors)
+{
+    static const table_column_t columns[] = {{"ACTOR", 0},  {"CLASS", 0}, {"NAME", 0},
+                                             {"STATE", 0},  {"NODE", 0},  {"PID", 1},
+                                             {"MESSAGE", 0}};
+    size_t count = json_array_size(actors),
+           shown = count < ROWS_SHOWN ? count : ROWS_SHOWN;
+    table_t *table = crti_table_new(columns, 7);
+
+    for (size_t i = 0; i < shown; i++) {
+        const json_t *actor = json_array_get(actors, i);
+        char id[40], node[16], pid[24] = "";
+
+        snprintf(id, sizeof(id), "%.12s", text_of(actor, "actor_id"));
+        snprintf(node, sizeof(node), "%.8s", text_of(actor, "node_id"));
+        if (json_is_integer(json_object_get(actor, "pid")))
+            snprintf(pid, sizeof(pid), "%.0f", number_of(actor, "pid"));
+        crti_table_row(table, (const char *const[]){id, text_of(actor, "class_name"),
+                                                    text_of(actor, "name"),
+                                                    text_of(actor, "state"), node, pid,
+                                                    text_of(actor, "message")});
+    }
+    crti_table_print(table);
+    if (count > shown)
+        printf(" and %zu more (crt status --json shows all)\n", count - shown);
+}
+
+static void print_jobs(const json_t *jobs)
+{
+    static const table_column_t columns[] = {{"JOB", 0}, {"STATE", 0}, {"ENTRYPOINT", 0}};
+    size_t count = json_array_size(jobs), shown = count < ROWS_SHOWN ? count : ROWS_SHOWN;
+    table_t *table = crti_table_new(columns, 3);
+
+    for (size_t i = 0; i < shown; i++) {
+        const json_t *job = json_array_get(jobs, i);
+        const char *id = text_of(job, "submission_id");
+
+        crti_table_row(table, (const char *const[]){*id ? id : text_of(job, "job_id"),
+                                                    text_of(job, "status"),
+                                                    text_of(job, "entrypoint")});
+    }
+    crti_table_print(table);
+    if (count > shown)
+        printf(" and %zu more (crt job list shows all)\n", count - shown);
+}
+
+/* ---------------------------------------------------------------- the command */
+
+static json_t *query(const crt_cluster_info_t *cluster, const char *what)
+{
+    char *text = NULL;
+    json_t *json;
+
+    if (crt_cluster_query(cluster, what, NULL, &text) != CRT_OK) {
+        crti_cli_fail_detail(NAME);
+        return NULL;
+    }
+    json = json_loads(text, JSON_DECODE_ANY, NULL);
+    free(text);
+    if (!json)
+        crti_cli_fail(NAME, "the head's answer is not JSON");
+    return json;
+}
+
+static void print_text(const json_t *state, const json_t *actors, const json_t *jobs)
+{
+    time_t now = time(NULL);
+    struct tm local;
+    char when[32];
+
+    localtime_r(&now, &local);
+    strftime(when, sizeof(when), "%F %T", &local);
+    printf("======== Cluster %s, crt %s: %s ========\n", text_of(state, "address"),
+           text_of(state, "version"), when);
+    print_nodes(json_object_get(state, "nodes"));
+    print_resources(json_object_get(state, "nodes"));
+    print_demand(json_object_get(state, "demand"));
+    print_counts("Actors", json_object_get(state, "actors"));
+    print_actors(actors);
+    print_counts("Jobs", json_object_get(state, "jobs"));
+    print_jobs(jobs);
+}
+
+int crti_cli_status(int argc, char **argv)
+{
+    static const char *address;
+    static bool as_json;
+    static const option_spec_t options[] = {
+        {"address", 'a', "HOST:PORT", OPTION_TEXT, &address,
+         "the cluster's head; default: the only cluster here"},
+        {"json", 'j', NULL, OPTION_FLAG, &as_json, "everything as one JSON object"}};
+    static const command_spec_t spec = {
+        .name = NAME,
+        .summary =
+            "Shows the nodes of a cluster, their resources, what waits for resources and "
+            "why,\nactors and jobs.",
+        .options = options,
+        .count = 2};
+    crt_cluster_info_t cluster;
+    json_t *state = NULL, *actors = NULL, *jobs = NULL;
+    int first;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    if (crt_cluster_find(address, &cluster) != CRT_OK)
+        return crti_cli_fail_detail(NAME);
+    state = query(&cluster, "cluster");
+    actors = state ? query(&cluster, "actors") : NULL;
+    jobs = actors ? query(&cluster, "jobs") : NULL;
+    if (jobs && as_json) {
+        json_t *all = json_pack("{s:O, s:O, s:O}", "cluster", state, "actors", actors,
+                                "jobs", jobs);
+
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(all);
+    } else if (jobs) {
+        print_text(state, actors, jobs);
+    }
+    first = jobs ? 0 : CLI_FAILED;
+    json_decref(state);
+    json_decref(actors);
+    json_decref(jobs);
+    return first;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt stop: ends this host's part of a cluster, exactly its processes, and checks that nothing is
+ * left.
+ *
+ * Nodes first, so that their jobs and workers end in an orderly way and the head hears of it;
+ * then the head; then what killed daemons left behind; then the directories. Each step asks by
+ * SIGTERM, and at its deadline kills.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/options.h"
+#include "cli/places.h"
+#include "cli/stop.h"
+
+#define NAME        "crt stop"
+#define MEMBERS_MAX 65536
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void send_signal(int pidfd, int signal_number)
+{
+    syscall(SYS_pidfd_send_signal, pidfd, signal_number, NULL, 0);
+}
+
+/* SIGTERM to all, SIGKILL to those that live at the deadline; returns when all have ended, or 5 s
+ * after the kill (a process in the kernel's hands). */
+static void end_all(const member_t *members, size_t count, int64_t grace_ms)
+{
+    struct pollfd *fds = calloc(count ? count : 1, sizeof(*fds));
+    int64_t deadline = now_ms() + grace_ms;
+    bool killed = false;
+    size_t living = 0;
+
+    if (!fds)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        int fd = crti_member_open(&members[i]);
+
+        if (fd < 0)
+            continue;
+        fds[living++] = (struct pollfd){.fd = fd, .events = POLLIN};
+        send_signal(fd, SIGTERM);
+    }
+    while (living > 0) {
+        int64_t left = deadline - now_ms();
+
+        if (left <= 0 && killed)
+            break;
+        if (left <= 0) {
+            killed = true;
+            deadline = now_ms() + 5000;
+            for (size_t i = 0; i < living; i++)
+                send_signal(fds[i].fd, SIGKILL);
+            continue;
+        }
+        if (poll(fds, living, (int)left) < 0 && errno != EINTR)
+            break;
+        for (size_t i = 0; i < living;) {
+            if (!fds[i].revents) {
+                i++;
+                continue;
+            }
+            close(fds[i].fd);
+            fds[i] = fds[--living];
+        }
+    }
+    for (size_t i = 0; i < living; i++)
+        close(fds[i].fd);
+    free(fds);
+}
+
+/* The members that `wanted` chooses. */
+static size_t choose(const place_t *places, size_t count, member_t *members,
+                     bool (*wanted)(const member_t *member))
+{
+    size_t all = crti_members_find(places, count, members, MEMBERS_MAX), kept = 0;
+
+    for (size_t i = 0; i < all && i < MEMBERS_MAX; i++)
+        if (wanted(&members[i]))
+            members[kept++] = members[i];
+    return kept;
+}
+
+static bool is_node(const member_t *member)
+{
+    return member->is_daemon && !member->of_head;
+}
+
+static bool is_head(const member_t *member)
+{
+    return member->is_daemon && member->of_head;
+}
+
+static bool is_any(const member_t *member)
+{
+    return true;
+}
+
+static int remove_directories(const place_t *places, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!crti_place_remove(places[i].dir))
+            return crti_cli_fail(NAME, "can't remove %s: %s", places[i].dir,
+                                 strerror(errno));
+    crti_places_remove_root();
+    return 0;
+}
+
+int crti_cli_end_places(const place_t *places, size_t count, bool force)
+{
+    int64_t grace = force ? 1000 : 10000;
+    member_t *members = calloc(MEMBERS_MAX, sizeof(*members));
+    size_t left;
+
+    if (!members)
+        return crti_cli_fail(NAME, "out of memory");
+    end_all(members, choose(places, count, members, is_node), grace);
+    end_all(members, choose(places, count, members, is_head), grace);
+    /* What is left had a daemon that was killed. A process may fork while it is ended: look
+     * again until there is none. */
+    for (int round = 0; round < 5; round++) {
+        left = choose(places, count, members, is_any);
+        if (left == 0)
+            break;
+        end_all(members, left, force ? 500 : 2000);
+    }
+    left = choose(places, count, members, is_any);
+    if (left > 0) {
+        pid_t pid = members[0].pid;
+
+        free(members);
+        return crti_cli_fail(NAME, "%zu processes do not end, one of them has pid %d",
+                             left, (int)pid);
+    }
+    free(members);
+    return remove_directories(places, count);
+}
+
+/* ---------------------------------------------------------------- which cluster */
+
+/* The one living cluster's address in `address`; false: several live, which was printed. */
+static bool choose_cluster(const place_t *places, size_t count, char *address,
+                           size_t size)
+{
+    char list[1024] = "";
+    size_t found = 0, used = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool is_new = places[i].is_living && places[i].address[0];
+
+        for (size_t k = 0; k < i && is_new; k++)
+            if (places[k].is_living && strcmp(places[k].address, places[i].address) == 0)
+                is_new = false;
+        if (!is_new)
+            continue;
+        found++;
+        snprintf(address, size, "%s", places[i].address);
+        if (used < sizeof(list))
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+                                     used ? ", " : "", places[i].address);
+    }
+    if (found > 1)
+        crti_cli_fail(
+            NAME,
+            "several clusters run here (%s): say which with --address or CRT_ADDRESS",
+            list);
+    return found <= 1;
+}
+
+/* Keeps the places of `address`; with `dead` also those whose daemons left no address. */
+static size_t keep(place_t *places, size_t count, const char *address)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(places[i].address, address) == 0 ||
+            (!places[i].address[0] && !places[i].is_living))
+            places[kept++] = places[i];
+    return kept;
+}
+
+static void say_stopped(const place_t *places, size_t count, const char *address)
+{
+    size_t nodes = 0, heads = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        heads += places[i].is_head && places[i].is_living;
+        nodes += !places[i].is_head && places[i].is_living;
+    }
+    if (heads + nodes == 0)
+        printf("No daemon of %s ran here; removed what was left of it.\n",
+               *address ? address : "a cluster");
+    else
+        printf("Stopped %zu node%s%s of %s.\n", nodes, nodes == 1 ? "" : "s",
+               heads ? " and the head" : "", address);
+}
+
+int crti_cli_stop(int argc, char **argv)
+{
+    static const char *address;
+    static bool force;
+    static const option_spec_t options[] = {
+        {"address", 'a', "HOST:PORT", OPTION_TEXT, &address,
+         "the cluster's head; default: the only cluster here"},
+        {"force", 'f', NULL, OPTION_FLAG, &force,
+         "kill after 1 s what does not end by itself (default 10 s)"}};
+    static const command_spec_t spec = {
+        .name = NAME,
+        .summary =
+            "Ends this host's nodes of a cluster, and its head if that is here: daemons, "
+            "workers\nand jobs, sockets and directories. Checks that nothing is left.",
+        .options = options,
+        .count = sizeof(options) / sizeof(options[0])};
+    place_t *places = calloc(PLACES_MAX, sizeof(*places));
+    char chosen[72] = "";
+    size_t count;
+    int result, first;
+
+    switch (places ? crti_cli_parse(argc, argv, &spec, &first) : PARSE_WRONG) {
+    case PARSE_DONE: free(places); return 0;
+    case PARSE_WRONG: free(places); return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    if (!address)
+        address = getenv("CRT_ADDRESS");
+    if (address && !*address)
+        address = NULL;
+    count = crti_places_find(address, places);
+    if (count == 0) {
+        free(places);
+        if (address)
+            return crti_cli_fail(
+                NAME, "no node or head of the cluster %s runs on this host", address);
+        printf("No cluster runs on this host.\n");
+        return 0;
+    }
+    if (address)
+        snprintf(chosen, sizeof(chosen), "%s", address);
+    else if (!choose_cluster(places, count, chosen, sizeof(chosen))) {
+        free(places);
+        return CLI_FAILED;
+    }
+    if (*chosen) /* else all are dead, and all go */
+        count = keep(places, count, chosen);
+    result = crti_cli_end_places(places, count, force);
+    if (result == 0)
+        say_stopped(places, count, chosen);
+    free(places);
+    return result;
+}

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the crt command against daemons that behave, or fail, as a test wants them to
+ * (fake_head, fake_node) and the real crt-http. */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "cli_fixture.h"
+
+#define START "start --head --port 0 --dashboard-port 0"
+
+static int begin(void **state)
+{
+    cli_begin(true);
+    return 0;
+}
+
+static int end(void **state)
+{
+    cli_end();
+    return 0;
+}
+
+/* The port that the system chose for the head. */
+static long head_port(void)
+{
+    const char *at = strstr(cli_output, "The cluster 127.0.0.1:");
+
+    assert_non_null(at);
+    return atol(at + strlen("The cluster 127.0.0.1:"));
+}
+
+/* ---------------------------------------------------------------- use */
+
+static void every_command_has_a_help_that_lists_options_and_environment(void **state)
+{
+    static const struct {
+        const char *command, *option;
+    } commands[] = {{"start", "--object-store-memory BYTES"},
+                    {"stop", "-f, --force"},
+                    {"status", "--json"},
+                    {"logs", "--follow"},
+                    {"token", "--key-file FILE"},
+                    {"version", "--help"},
+                    {"job submit", "--no-wait"},
+                    {"job list", "--json"},
+                    {"job status", "--address HOST:PORT"},
+                    {"job logs", "--follow"},
+                    {"job stop", "--no-wait"},
+                    {"job", "submit"}};
+
+    cli_expect(0, "Commands:", "--help");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        cli_expect(0, commands[i].option, "%s --help", commands[i].command);
+        assert_non_null(strstr(cli_output, "Environment:\n  CRT_ADDRESS"));
+    }
+    cli_expect(0, "crt 0.", "version");
+    cli_expect(0, "crt 0.", "--version");
+}
+
+static void wrong_use_is_one_sentence_and_exit_status_2(void **state)
+{
+    static const struct {
+        const char *words, *sentence;
+    } cases[] = {
+        {"", "crt: which command?"},
+        {"nonsense", "crt: unknown command \"nonsense\""},
+        {"status --nonsense", "crt status: unknown option --nonsense"},
+        {"status -x", "crt status: unknown option -x"},
+        {"status more", "crt status: unexpected argument more"},
+        {"start", "give --head to start a cluster, or --address to join one"},
+        {"start --head --address a:1", "give one of the two"},
+        {"start --head --port", "--port needs a value"},
+        {"start --head --port 65536",
+         "--port takes a port from 0 to 65535, not \"65536\""},
+        {"start --head --port x", "--port takes a port"},
+        {"start --head --num-cpus -1", "--num-cpus takes a number"},
+        {"start --head --num-cpus 1.23456", "--num-cpus takes a number"},
+        {"start --head --resources gpu", "--resources takes a list"},
+        {"start --head --resources gpu=1,", "--resources takes a list"},
+        {"start --head --object-store-memory 1X", "--object-store-memory takes bytes"},
+        {"start --head --object-store-memory 99999999999999999999", "takes bytes"},
+        {"start --head --worker-port-range 5", "--worker-port-range takes two ports"},
+        {"start --head --worker-port-range 20-10", "--worker-port-range takes two ports"},
+        {"start --head --encrypt-streams maybe", "--encrypt-streams takes on or off"},
+        {"start --head --key-file k", "a head makes its key"},
+        {"start --address 10.0.0.1", "--address takes HOST:PORT, not \"10.0.0.1\""},
+        {"start --address a:1 --dashboard-port 1",
+         "--dashboard-port belongs to the head"},
+        {"job", "which of submit, list, status, logs and stop?"},
+        {"job fly", "unknown command \"fly\""},
+        {"job submit", "which program?"},
+        {"job submit --env x -- y", "--env takes NAME=VALUE"},
+        {"job status", "give one JOB"},
+        {"job logs a b", "give one JOB"},
+        {"logs a b", "one name at a time"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cli_expect(2, cases[i].sentence, "%s", cases[i].words);
+        assert_ptr_equal(strchr(cli_output, '\n'), strrchr(cli_output, '\n'));
+    }
+}
+
+static void without_a_cluster_each_command_says_how_to_start_one(void **state)
+{
+    static const char *const commands[] = {"status", "logs", "token", "job list",
+                                           "job submit -- true"};
+
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        cli_expect(1, "no cluster runs on this host; start one with: crt start --head",
+                   "%s", commands[i]);
+    cli_expect(1, "no node of the cluster 10.9.9.9:1", "status --address 10.9.9.9:1");
+    cli_expect(0, "No cluster runs on this host.", "stop");
+    cli_expect(1, "no node or head of the cluster 10.9.9.9:1",
+               "stop --address 10.9.9.9:1");
+}
+
+/* ---------------------------------------------------------------- start */
+
+static void start_says_what_to_type_next(void **state)
+{
+    char token[80], *newline;
+
+    cli_expect(0, "The cluster 127.0.0.1:", START);
+    assert_non_null(strstr(cli_output, "--key-file /"));
+    assert_non_null(strstr(cli_output, "crt job submit -- ./program"));
+    assert_non_null(strstr(cli_output, "/#token="));
+    assert_non_null(strstr(cli_output, "crt stop"));
+    snprintf(token, sizeof(token), "%.64s", strstr(cli_output, "/#token=") + 8);
+    cli_expect(0, token, "token");
+    newline = strchr(cli_output, '\n');
+    assert_int_equal(newline - cli_output, 64);
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+}
+
+static void a_taken_port_is_said_and_nothing_is_left(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    cli_expect(1, "is taken; choose another with --port",
+               "start --head --dashboard-port 0 --port %d", ntohs(address.sin_port));
+    assert_true(cli_is_clean());
+    cli_expect(1, "is taken; choose another with --dashboard-port",
+               "start --head --port 0 --dashboard-port %d", ntohs(address.sin_port));
+    close(fd);
+}
+
+static void a_second_start_is_said_and_the_first_goes_on(void **state)
+{
+    long port;
+
+    cli_expect(0, "runs", START);
+    port = head_port();
+    cli_expect(1, "a head runs at port", "start --head --dashboard-port 0 --port %ld",
+               port);
+    cli_expect(0, "ALIVE", "status");
+    cli_expect(0, "Stopped", "stop");
+}
+
+static void what_a_daemon_says_is_the_error_and_nothing_is_left(void **state)
+{
+    setenv("FAKE_HEAD",
+           "error there is no redis-server; install it with: apt-get install "
+           "redis-server",
+           1);
+    cli_expect(1, "crt start: there is no redis-server; install it with", START);
+    setenv("FAKE_HEAD", "crash", 1);
+    cli_expect(1, "crt start: crt-head ended before it served", START);
+    unsetenv("FAKE_HEAD");
+    setenv("FAKE_NODE", "error 100 MB of memory are free, the object store needs 200 MB",
+           1);
+    cli_expect(1, "crt start: 100 MB of memory are free", START);
+    assert_true(cli_is_clean()); /* the head, too */
+    setenv("FAKE_NODE", "crash", 1);
+    cli_expect(1, "crt-node ended before it served: something broke", START);
+    unsetenv("FAKE_NODE");
+}
+
+static void without_daemons_the_place_is_named(void **state)
+{
+    setenv("CRT_LIBEXEC", "/nowhere", 1);
+    cli_expect(1, "crt-head is not in CRT_LIBEXEC=/nowhere", START);
+}
+
+static void ctrl_c_in_the_middle_of_a_start_leaves_nothing(void **state)
+{
+    pid_t pid;
+    int fd;
+
+    setenv("FAKE_NODE", "hang", 1);
+    pid = cli_spawn(&fd, START);
+    for (int i = 0; i < 5000 && cli_info("head-", "pid") == 0; i++)
+        usleep(2000); /* until the head serves */
+    kill(pid, SIGINT);
+    cli_read_until(fd, NULL);
+    close(fd);
+    assert_int_equal(cli_wait(pid), 130);
+    assert_non_null(strstr(cli_output, "interrupted; nothing is left running"));
+}
+
+/* ---------------------------------------------------------------- joining */
+
+static void joining_needs_a_key_that_only_its_owner_can_read(void **state)
+{
+    FILE *file = fopen(cli_path("k"), "we");
+
+    fprintf(file, "%064d\n", 1);
+    fclose(file);
+    cli_expect(1, "to join a cluster its key is needed", "start --address 127.0.0.1:1");
+    cli_expect(1, "does not exist", "start --address 127.0.0.1:1 --key-file /nowhere");
+    chmod(cli_path("k"), 0644);
+    cli_expect(1, "can be used by others (mode 0644); run: chmod 600",
+               "start --address 127.0.0.1:1 --key-file %s", cli_path("k"));
+    chmod(cli_path("k"), 0600);
+    setenv("FAKE_NODE",
+           "error the head at 127.0.0.1:1 can't be reached: connection refused", 1);
+    cli_expect(1, "crt start: the head at 127.0.0.1:1 can't be reached",
+               "start --address 127.0.0.1:1 --key-file %s", cli_path("k"));
+    unsetenv("FAKE_NODE");
+    cli_expect(0, "This host joined 127.0.0.1:1",
+               "start --address 127.0.0.1:1 --key-file %s", cli_path("k"));
+    cli_expect(0, "Stopped 1 node of 127.0.0.1:1", "stop");
+}
+
+static void a_second_node_on_the_heads_host_needs_no_key_file(void **state)
+{
+    long port;
+
+    cli_expect(0, "runs", START);
+    port = head_port();
+    cli_expect(0, "This host joined", "start --address 127.0.0.1:%ld", port);
+    cli_expect(0, "Stopped 2 nodes and the head", "stop");
+}
+
+/* ---------------------------------------------------------------- several clusters */
+
+static void clusters_live_side_by_side(void **state)
+{
+    long first, second;
+
+    cli_expect(0, "runs", START);
+    first = head_port();
+    cli_expect(0, "--address", START); /* the lines to type next say which */
+    second = head_port();
+    cli_expect(1, "several clusters run here", "status");
+    cli_expect(1, "several clusters run here", "stop");
+    assert_non_null(strstr(cli_output, "--address"));
+    cli_expect(0, "ALIVE", "status --address 127.0.0.1:%ld", first);
+    cli_expect(0, "Stopped 1 node and the head", "stop --address 127.0.0.1:%ld", first);
+    cli_expect(0, "ALIVE", "status"); /* the other one is meant now */
+    setenv("CRT_ADDRESS", "127.0.0.1:1", 1);
+    cli_expect(1, "127.0.0.1:1", "status");
+    unsetenv("CRT_ADDRESS");
+    cli_expect(0, "Stopped 1 node and the head", "stop --address 127.0.0.1:%ld", second);
+}
+
+/* ---------------------------------------------------------------- stop */
+
+static void kill_and_stop(const char *prefix, const char *key, const char *options)
+{
+    pid_t pid;
+
+    cli_expect(0, "runs", START);
+    pid = (pid_t)cli_info(prefix, key);
+    assert_true(pid > 1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    cli_await_end(pid);
+    cli_expect(0, "", "stop %s", options);
+    assert_true(cli_is_clean());
+}
+
+/* crt-http is its head's zombie until it is reaped, so it is not waited for. */
+static void stop_leaves_nothing_after_kill_9_of_any_daemon(void **state)
+{
+    pid_t http;
+
+    setenv("FAKE_NODE", "litter", 1);
+    kill_and_stop("head-", "pid", "");
+    kill_and_stop("node-", "pid", "--force");
+    cli_expect(0, "runs", START);
+    http = (pid_t)cli_info("head-", "http_pid");
+    assert_int_equal(kill(http, SIGKILL), 0);
+    cli_run("stop --force");
+    assert_true(cli_is_clean());
+}
+
+static void stop_leaves_nothing_after_kill_9_of_all_daemons(void **state)
+{
+    pid_t head, node;
+
+    setenv("FAKE_NODE", "litter", 1);
+    cli_expect(0, "runs", START);
+    head = (pid_t)cli_info("head-", "pid");
+    node = (pid_t)cli_info("node-", "pid");
+    kill(head, SIGKILL);
+    kill(node, SIGKILL);
+    cli_await_end(head);
+    cli_await_end(node);
+    cli_expect(1, "no cluster runs on this host", "status");
+    cli_expect(0, "removed what was left of it", "stop");
+    assert_true(cli_is_clean());
+}
+
+static void a_daemon_that_does_not_end_is_killed(void **state)
+{
+    setenv("FAKE_NODE", "stubborn", 1);
+    cli_expect(0, "runs", START);
+    cli_expect(0, "Stopped 1 node and the head", "stop --force");
+    assert_true(cli_is_clean());
+}
+
+static void a_recorded_number_that_belongs_to_another_process_is_left_alone(void **state)
+{
+    pid_t node, stranger = fork();
+    char command[600];
+
+    if (stranger == 0) {
+        execl("/bin/sleep", "sleep", "1000", NULL);
+        _exit(127);
+    }
+    cli_expect(0, "runs", START);
+    node = (pid_t)cli_info("node-", "pid");
+    kill(node, SIGKILL);
+    cli_await_end(node);
+    snprintf(command, sizeof(command), "sed -i 's/^pid .*/pid %d/' %s/node-*/node.info",
+             (int)stranger, cli_path("r"));
+    assert_int_equal(system(command), 0);
+    cli_expect(0, "Stopped", "stop");
+    assert_int_equal(kill(stranger, 0), 0);
+    kill(stranger, SIGKILL);
+    cli_wait(stranger);
+}
+
+static void block_stays_until_ctrl_c_and_then_leaves_nothing(void **state)
+{
+    pid_t pid;
+    int fd;
+
+    pid = cli_spawn(&fd, START " --block");
+    assert_true(cli_read_until(fd, "Ctrl-C ends it"));
+    kill(pid, SIGINT);
+    cli_read_until(fd, NULL);
+    close(fd);
+    assert_int_equal(cli_wait(pid), 0);
+    assert_non_null(strstr(cli_output, "Stopped."));
+    assert_true(cli_is_clean());
+}
+
+static void block_ends_when_a_daemon_does(void **state)
+{
+    pid_t pid;
+    int fd;
+
+    pid = cli_spawn(&fd, START " --block");
+    assert_true(cli_read_until(fd, "Ctrl-C ends it"));
+    kill((pid_t)cli_info("node-", "pid"), SIGKILL);
+    cli_read_until(fd, NULL);
+    close(fd);
+    assert_int_equal(cli_wait(pid), 1);
+    assert_non_null(strstr(cli_output, "crt-node ended by itself; the rest was stopped"));
+    assert_true(cli_is_clean());
+}
+
+/* ---------------------------------------------------------------- status, logs */
+
+static void status_shows_the_cluster_as_text_and_json(void **state)
+{
+    static const char *const parts[] = {"ALIVE  127.0.0.1  1.5/2",
+                                        "DEAD   127.0.0.2",
+                                        "connection lost",
+                                        " 1.5/2 CPU\n",
+                                        " 0 B/4.0 GiB memory\n",
+                                        "needs 3 CPU, the cluster has 2",
+                                        "Actors: 1 ALIVE, 1 DEAD",
+                                        "Counter",
+                                        "tally"};
+    json_t *json;
+
+    cli_expect(0, "runs", START);
+    cli_expect(0, "Nodes\n", "status");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        assert_non_null(strstr(cli_output, parts[i]));
+    cli_expect(0, "{", "status --json");
+    json = json_loads(cli_output, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(json_array_size(json_object_get(json, "actors")), 2);
+    json_decref(json);
+    cli_expect(0, "Stopped", "stop");
+}
+
+static void logs_lists_or_prints_and_follows(void **state)
+{
+    cli_expect(0, "runs", START);
+    cli_expect(0, "ac000000000000000000000000000001  Counter", "logs");
+    cli_expect(0, "Running entrypoint for job\nhello\n",
+               "logs ac000000000000000000000000000001");
+    cli_expect(0, "hello\n", "logs --follow ac000000000000000000000000000001");
+    cli_expect(1, "no log of nobody", "logs nobody");
+    cli_expect(0, "Stopped", "stop");
+}
+
+static void a_dead_head_is_said(void **state)
+{
+    pid_t head;
+
+    cli_expect(0, "runs", START);
+    head = (pid_t)cli_info("head-", "pid");
+    kill(head, SIGKILL);
+    cli_await_end(head);
+    cli_expect(1, "does not answer; start it again with: crt start --head --port",
+               "status");
+    cli_expect(0, "Stopped 1 node", "stop");
+}
+
+/* ---------------------------------------------------------------- jobs */
+
+static void a_job_is_uploaded_once_followed_and_decides_the_exit_status(void **state)
+{
+    cli_expect(0, "runs", START);
+    cli_expect(0, "Uploading", "job submit -- /bin/true one two~three");
+    assert_non_null(strstr(cli_output, "submitted successfully"));
+    assert_non_null(strstr(cli_output, "Running entrypoint for job\nhello\n"));
+    assert_non_null(strstr(cli_output, "' succeeded\n"));
+    cli_expect(1, "' failed\n", "job submit -- /bin/true fail");
+    assert_null(strstr(cli_output, "Uploading"));
+    cli_expect(0, "/bin/true one 'two three'", "job list");
+    cli_expect(0, "submitted",
+               "job submit --no-wait --submission-id mine -- true forever");
+    assert_null(strstr(cli_output, "hello"));
+    cli_expect(1, "already exists", "job submit --submission-id mine -- true");
+    cli_expect(0, "Status for job 'mine': RUNNING", "job status mine");
+    cli_expect(0, "hello\n", "job logs mine");
+    cli_expect(0, "Job 'mine' was stopped", "job stop mine");
+    cli_expect(0, "had ended: STOPPED", "job stop mine");
+    cli_expect(1, "Job 'mine' was stopped", "job logs -f mine");
+    cli_expect(0, "Stopped", "stop");
+}
+
+static void what_can_not_be_submitted_is_said(void **state)
+{
+    cli_expect(0, "runs", START);
+    cli_expect(1, "can't read the program ./none", "job submit -- ./none");
+    cli_expect(1, "can't read the program no-such-program",
+               "job submit -- no-such-program");
+    cli_expect(1, "is not an executable file", "job submit -- /etc/passwd");
+    cli_expect(1, "is not an executable file", "job submit -- /tmp");
+    cli_expect(1, "\"submission_id\" must be", "job submit --submission-id ../x -- true");
+    cli_expect(1, "Job none does not exist", "job status none");
+    cli_expect(1, "Job none does not exist", "job logs none");
+    cli_expect(1, "Job none does not exist", "job logs -f none");
+    cli_expect(1, "Job none does not exist", "job stop none");
+    cli_expect(1, "not a job id", "job status a~b");
+    cli_expect(0, "Stopped", "stop");
+}
+
+static void another_hosts_server_is_reached_by_crt_http(void **state)
+{
+    char http[64], token[65], *at;
+
+    cli_expect(0, "runs", START);
+    at = strstr(cli_output, "http://");
+    snprintf(http, sizeof(http), "%.*s", (int)strcspn(at, "#") - 1, at);
+    snprintf(token, sizeof(token), "%.64s", strstr(cli_output, "#token=") + 7);
+    setenv("CRT_HTTP", http, 1);
+    cli_expect(1, "CRT_HTTP needs CRT_TOKEN or CRT_KEY_FILE", "job list");
+    setenv("CRT_TOKEN", "wrong", 1);
+    cli_expect(1, "Forbidden: Invalid authentication token", "job list");
+    setenv("CRT_TOKEN", token, 1);
+    cli_expect(0, "No jobs.", "job list");
+    unsetenv("CRT_HTTP");
+    unsetenv("CRT_TOKEN");
+    cli_expect(0, "Stopped", "stop");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+        TEST(every_command_has_a_help_that_lists_options_and_environment),
+        TEST(wrong_use_is_one_sentence_and_exit_status_2),
+        TEST(without_a_cluster_each_command_says_how_to_start_one),
+        TEST(start_says_what_to_type_next),
+        TEST(a_taken_port_is_said_and_nothing_is_left),
+        TEST(a_second_start_is_said_and_the_first_goes_on),
+        TEST(what_a_daemon_says_is_the_error_and_nothing_is_left),
+        TEST(without_daemons_the_place_is_named),
+        TEST(ctrl_c_in_the_middle_of_a_start_leaves_nothing),
+        TEST(joining_needs_a_key_that_only_its_owner_can_read),
+        TEST(a_second_node_on_the_heads_host_needs_no_key_file),
+        TEST(clusters_live_side_by_side),
+        TEST(stop_leaves_nothing_after_kill_9_of_any_daemon),
+        TEST(stop_leaves_nothing_after_kill_9_of_all_daemons),
+        TEST(a_daemon_that_does_not_end_is_killed),
+        TEST(a_recorded_number_that_belongs_to_another_process_is_left_alone),
+        TEST(block_stays_until_ctrl_c_and_then_leaves_nothing),
+        TEST(block_ends_when_a_daemon_does),
+        TEST(status_shows_the_cluster_as_text_and_json),
+        TEST(logs_lists_or_prints_and_follows),
+        TEST(a_dead_head_is_said),
+        TEST(a_job_is_uploaded_once_followed_and_decides_the_exit_status),
+        TEST(what_can_not_be_submitted_is_said),
+        TEST(another_hosts_server_is_reached_by_crt_http),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the crt command with the real daemons: a cluster's whole life on one host, and its end
+ * after kill -9 of each kind of process. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "../http/http_fixture.h"
+#include "cli_fixture.h"
+
+#define START                                                                            \
+    "start --head --port 0 --dashboard-port 0 --num-cpus 2 --object-store-memory 100M"
+
+static int begin(void **state)
+{
+    cli_begin(false);
+    return 0;
+}
+
+static int end(void **state)
+{
+    cli_end();
+    return 0;
+}
+
+static void a_cluster_starts_runs_jobs_and_stops(void **state)
+{
+    const char *program = getenv("CRT_TEST_JOB");
+    json_t *json;
+
+    cli_expect(0, "The cluster 127.0.0.1:", START);
+    cli_expect(0, "ALIVE", "status");
+    assert_non_null(strstr(cli_output, " 0/2 CPU\n"));
+    cli_expect(0, "hello [hello] [a b]\n", "job submit -- %s hello a~b", program);
+    assert_non_null(strstr(cli_output, "' succeeded\n"));
+    cli_expect(1, "' failed\n", "job submit -- %s fail", program);
+    assert_non_null(strstr(cli_output, "exit code 3"));
+    cli_expect(0, "submitted", "job submit --no-wait --submission-id one -- %s stay",
+               program);
+    cli_expect(0, "SUCCEEDED", "job list");
+    cli_expect(0, "{", "status --json");
+    json = json_loads(cli_output, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(json_array_size(json_object_get(json, "jobs")), 3);
+    json_decref(json);
+    cli_expect(0, "Job 'one' was stopped", "job stop one");
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+    assert_true(cli_is_clean());
+}
+
+/* Submits the job that stays; its output until it says which worker it has. */
+static void start_and_stay(pid_t *worker)
+{
+    pid_t follower;
+    int fd;
+
+    cli_expect(0, "The cluster", START);
+    cli_expect(0, "submitted", "job submit --no-wait --submission-id stays -- %s stay",
+               getenv("CRT_TEST_JOB"));
+    follower = cli_spawn(&fd, "job logs --follow stays");
+    if (!cli_read_until(fd, " stays\n"))
+        fail_msg("the job said \"%s\"", cli_output);
+    *worker = (pid_t)atol(strstr(cli_output, "worker ") + strlen("worker "));
+    kill(follower, SIGKILL);
+    close(fd);
+    cli_wait(follower);
+}
+
+/* The parent of a process: a worker's is its zygote. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], name[64];
+    long parent = 0;
+    FILE *file;
+    char process_state;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    if (!file || fscanf(file, "%*d (%63[^)]) %c %ld", name, &process_state, &parent) != 3)
+        fail_msg("no process %d", (int)pid);
+    fclose(file);
+    return (pid_t)parent;
+}
+
+/* The driver of the job: it has the submission in its environment, the worker's zygote, too, so it
+ * is the one that is a child of the node daemon and no zygote. */
+static pid_t driver_pid(pid_t node, pid_t zygote)
+{
+    static char text[1 << 18];
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    pid_t found = 0;
+
+    while (!found && (entry = readdir(proc))) {
+        pid_t pid = (pid_t)atol(entry->d_name);
+        char path[64];
+        ssize_t n;
+        int fd;
+
+        if (!isdigit((unsigned char)entry->d_name[0]) || pid == zygote)
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        n = read(fd, text, sizeof(text));
+        close(fd);
+        if (n > 0 && memmem(text, (size_t)n, "CRT_SUBMISSION=stays", 20) &&
+            memmem(text, (size_t)n, cli_path("r"), strlen(cli_path("r"))) &&
+            parent_of(pid) == node)
+            found = pid;
+    }
+    closedir(proc);
+    return found;
+}
+
+enum victim { HEAD, HTTP, REDIS, NODE, ZYGOTE, WORKER, DRIVER, EVERY_DAEMON };
+
+static void kill_and_stop(enum victim victim)
+{
+    pid_t worker, node, head, pid = 0;
+
+    start_and_stay(&worker);
+    node = (pid_t)cli_info("node-", "pid");
+    head = (pid_t)cli_info("head-", "pid");
+    switch (victim) {
+    case HEAD: pid = head; break;
+    case HTTP: pid = (pid_t)cli_info("head-", "http_pid"); break;
+    case REDIS: pid = (pid_t)cli_info("head-", "redis_pid"); break;
+    case NODE: pid = node; break;
+    case ZYGOTE: pid = parent_of(worker); break;
+    case WORKER: pid = worker; break;
+    case DRIVER: pid = driver_pid(node, parent_of(worker)); break;
+    case EVERY_DAEMON:
+        kill(head, SIGKILL);
+        pid = node;
+        break;
+    }
+    assert_true(pid > 1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    cli_expect(0, "", "stop");
+    assert_true(cli_is_clean());
+}
+
+static void stop_leaves_nothing_after_kill_9_of_the_head(void **state)
+{
+    kill_and_stop(HEAD);
+}
+
+static void stop_leaves_nothing_after_kill_9_of_the_http_server(void **state)
+{
+    kill_and_stop(HTTP);
+}
+
+static void stop_leaves_nothing_after_kill_9_of_redis(void **state)
+{
+    kill_and_stop(REDIS);
+}
+
+static void stop_leaves_nothing_after_kill_9_of_the_node(void **state)
+{
+    kill_and_stop(NODE);
+}
+
+static void stop_leaves_nothing_after_kill_9_of_a_zygote(void **state)
+{
+    kill_and_stop(ZYGOTE);
+}
+
+static void stop_leaves_nothing_after_kill_9_of_a_worker(void **state)
+{
+    kill_and_stop(WORKER);
+}
+
+static void stop_leaves_nothing_after_kill_9_of_a_jobs_driver(void **state)
+{
+    kill_and_stop(DRIVER);
+}
+
+static void stop_leaves_nothing_after_kill_9_of_both_daemons(void **state)
+{
+    kill_and_stop(EVERY_DAEMON);
+}
+
+static void logs_of_an_actor_are_found_by_its_name(void **state)
+{
+    pid_t worker;
+
+    start_and_stay(&worker);
+    cli_expect(0, "Holder", "logs");
+    assert_non_null(strstr(cli_output, " worker  "));
+    assert_non_null(strstr(cli_output, " driver  "));
+    cli_expect(0, "the actor holds\n", "logs held");
+    cli_expect(0, "Stopped", "stop");
+}
+
+static void what_stands_in_the_way_of_a_start_is_one_sentence(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const char *key;
+    FILE *file;
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    cli_expect(1, "crt start: ", "start --head --dashboard-port 0 --port %d",
+               ntohs(address.sin_port));
+    assert_ptr_equal(strchr(cli_output, '\n'), strrchr(cli_output, '\n'));
+    assert_true(cli_is_clean());
+    cli_expect(1, "--dashboard-port", "start --head --port 0 --dashboard-port %d",
+               ntohs(address.sin_port));
+    assert_true(cli_is_clean());
+    cli_expect(1, "crt start: ", START " --object-store-memory 900T");
+    assert_ptr_equal(strchr(cli_output, '\n'), strrchr(cli_output, '\n'));
+    assert_true(cli_is_clean());
+    close(fd);
+    key = cli_path("wrong.key");
+    file = fopen(key, "we");
+    fprintf(file, "%064d\n", 7);
+    fclose(file);
+    assert_int_equal(chmod(key, 0600), 0);
+    cli_expect(1, "crt start: ", "start --address 127.0.0.1:%d --key-file %s",
+               ntohs(address.sin_port),
+               cli_path("wrong.key")); /* nobody listens any more */
+    assert_true(cli_is_clean());
+}
+
+static void a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on(void **state)
+{
+    char address[32];
+    FILE *file = NULL;
+
+    cli_expect(0, "The cluster 127.0.0.1:", START);
+    snprintf(address, sizeof(address), "127.0.0.1:%ld",
+             atol(strstr(cli_output, "127.0.0.1:") + 10));
+    cli_expect(1, "crt start: ", "start --head --dashboard-port 0 --port %s",
+               strchr(address, ':') + 1);
+    file = fopen(cli_path("wrong.key"), "we");
+    fprintf(file, "%064d\n", 7);
+    fclose(file);
+    assert_int_equal(chmod(cli_path("wrong.key"), 0600), 0);
+    cli_expect(1, "key", "start --address %s --key-file %s", address,
+               cli_path("wrong.key"));
+    cli_expect(0, "ALIVE", "status");
+    cli_expect(0, "This host joined",
+               "start --address %s --num-cpus 1 --object-store-memory 50M", address);
+    cli_expect(0, " 0/3 CPU\n", "status");
+    cli_expect(0, "Stopped 2 nodes and the head", "stop");
+}
+
+/* As Ray's clients submit: no program is uploaded, a shell runs the entrypoint. */
+static void a_shell_command_is_a_job_too(void **state)
+{
+    static const char body[] =
+        "{\"entrypoint\":\"echo hi $K; exit 4\",\"submission_id\":\"sh\","
+        "\"runtime_env\":{\"env_vars\":{\"K\":\"there\"}}}";
+    http_fixture_t server = {0};
+    http_answer_t answer;
+    char *at;
+
+    cli_expect(0, "The cluster", START);
+    at = strstr(cli_output, "http://127.0.0.1:");
+    assert_non_null(at);
+    server.port = (unsigned)atoi(at + strlen("http://127.0.0.1:"));
+    snprintf(server.token, sizeof(server.token), "%.64s", strstr(at, "#token=") + 7);
+    http_request(&server, "POST", "/api/jobs/", "", true, body, strlen(body), &answer);
+    assert_int_equal(answer.code, 200);
+    http_answer_fini(&answer);
+    cli_expect(1, "hi there\n", "job logs -f sh");
+    assert_non_null(strstr(cli_output, "exit code 4"));
+    cli_expect(0, "Stopped", "stop");
+}
+
+/* The node comes back to a head that serves already: what it has is told in that moment. */
+static void await_status(const char *text)
+{
+    time_t deadline = time(NULL) + 20;
+
+    do
+        assert_int_equal(cli_run("status"), 0);
+    while (strstr(cli_output, text) == NULL && time(NULL) < deadline);
+    assert_non_null(strstr(cli_output, text));
+}
+
+static void
+a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back(void **state)
+{
+    pid_t worker, head;
+    char port[16];
+
+    start_and_stay(&worker);
+    head = (pid_t)cli_info("head-", "pid");
+    cli_expect(0, "127.0.0.1:", "status");
+    snprintf(port, sizeof(port), "%ld", atol(strstr(cli_output, "127.0.0.1:") + 10));
+    assert_int_equal(kill(head, SIGKILL), 0);
+    cli_await_end(head);
+    cli_expect(0, " runs again: node ", "start --head --dashboard-port 0 --port %s",
+               port);
+    await_status(" 0/2 CPU\n"); /* one node, as before */
+    cli_expect(0, "RUNNING", "job status stays");
+    cli_expect(0, "held", "status");
+    assert_int_equal(kill(worker, 0), 0);
+    cli_expect(0, "was stopped", "job stop stays");
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+}
+
+static void a_job_stops_with_its_actors_and_their_litter(void **state)
+{
+    pid_t worker;
+
+    start_and_stay(&worker);
+    cli_expect(0, "was stopped", "job stop stays");
+    cli_await_end(worker);
+    cli_expect(0, "Stopped", "stop");
+    assert_true(cli_is_clean());
+}
+
+static void ctrl_c_ends_a_blocked_start_with_everything_it_runs(void **state)
+{
+    pid_t pid;
+    int fd;
+
+    pid = cli_spawn(&fd, START " --block");
+    assert_true(cli_read_until(fd, "Ctrl-C ends it"));
+    kill(pid, SIGINT);
+    cli_read_until(fd, NULL);
+    close(fd);
+    assert_int_equal(cli_wait(pid), 0);
+    assert_true(cli_is_clean());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+        TEST(a_cluster_starts_runs_jobs_and_stops),
+        TEST(stop_leaves_nothing_after_kill_9_of_the_head),
+        TEST(stop_leaves_nothing_after_kill_9_of_the_http_server),
+        TEST(stop_leaves_nothing_after_kill_9_of_redis),
+        TEST(stop_leaves_nothing_after_kill_9_of_the_node),
+        TEST(stop_leaves_nothing_after_kill_9_of_a_zygote),
+        TEST(stop_leaves_nothing_after_kill_9_of_a_worker),
+        TEST(stop_leaves_nothing_after_kill_9_of_a_jobs_driver),
+        TEST(stop_leaves_nothing_after_kill_9_of_both_daemons),
+        TEST(logs_of_an_actor_are_found_by_its_name),
+        TEST(what_stands_in_the_way_of_a_start_is_one_sentence),
+        TEST(a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on),
+        TEST(a_shell_command_is_a_job_too),
+        TEST(a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back),
+        TEST(a_job_stops_with_its_actors_and_their_litter),
+        TEST(ctrl_c_ends_a_blocked_start_with_everything_it_runs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
