@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_train_mnist.py TRAIN_MNIST TRAIN_SERIAL
+
+Runs the training example with small settings: its lines, its JSON, weights saved and loaded, what it
+says to wrong input. Synchronous training must end at the very accuracy of the same arithmetic
+without a runtime.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+PROGRAM, SERIAL = sys.argv[1:3]
+SMALL = ["--hidden", "32", "--seed", "3"]
+
+
+def run(*args, expect=0, program=PROGRAM):
+    done = subprocess.run([program, *args], capture_output=True, text=True, timeout=120)
+    assert done.returncode == expect, (args, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def final(text):
+    return float(re.search(r"^final accuracy: (0\.\d{3}|1\.000)$", text, re.M).group(1))
+
+
+def wrong_options_are_named():
+    for args, part in [
+        (["--workers", "0"], "--workers 0: not a whole number in 1.."),
+        (["--iterations", "1x"], "--iterations 1x"),
+        (["--dropout", "1"], "--dropout 1: not a number in [0, 1)"),
+        (["--lr", "nan"], "--lr nan"),
+        (["--mode", "both"], "--mode both: not sync or async"),
+        (["--nonsense"], "nonsense"),
+        (["builtin"], "builtin"),
+    ]:
+        done = run(*args, expect=2)
+        assert part in done.stderr and not done.stdout, done
+    assert "--eval-every" in run("--help").stdout
+
+
+def missing_and_damaged_files_are_named(folder):
+    done = run("--data", folder, expect=1)
+    assert f"{folder}/train-images-idx3-ubyte, plain or .gz: No such file" in done.stderr, done
+    with open(f"{folder}/train-images-idx3-ubyte", "wb") as f:
+        f.write(b"\0\0\x08\x03\0\0")
+    with open(f"{folder}/train-labels-idx1-ubyte", "wb") as f:
+        f.write(b"\0\0\x08\x01\0\0\0\x01\x05")
+    done = run("--data", folder, expect=1)
+    assert "damaged" in done.stderr and "cut short" in done.stderr, done
+    with open(f"{folder}/w", "wb") as f:
+        f.write(b"not weights at all, but long enough")
+    done = run("--load", f"{folder}/w", expect=1)
+    assert "damaged" in done.stderr and "not a file of crt weights" in done.stderr, done
+
+
+def sync_equals_the_arithmetic_without_a_runtime(folder):
+    args = ["--iterations", "60", *SMALL]
+    out = run(*args, "--eval-every", "20", "--save", f"{folder}/saved").stdout
+    lines = re.findall(r"^iteration +(\d+) +accuracy: (\d\.\d{3})$", out, re.M)
+    assert [int(i) for i, _ in lines] == [0, 20, 40], out
+    assert "60 updates, seconds in the loop: " in out and out.endswith("\n"), out
+    assert final(out) == final(run(*args, program=SERIAL).stdout), out
+    return final(out)
+
+
+def loaded_weights_go_on_where_they_were(folder, accuracy):
+    out = run("--iterations", "1", *SMALL, "--load", f"{folder}/saved", "--eval-every", "0").stdout
+    assert "iteration" not in out and abs(final(out) - accuracy) < 0.05, (out, accuracy)
+    done = run("--hidden", "16", "--load", f"{folder}/saved", expect=1)
+    assert "array 0 is 32 x 784, the model's 16 x 784" in done.stderr, done
+
+
+def async_makes_an_update_of_every_gradient():
+    out = run("--mode", "async", "--workers", "3", "--iterations", "60", *SMALL, "--eval-every", "75",
+              "--json").stdout
+    result = json.loads(out)
+    assert result["updates"] == 180 and result["mode"] == "async", result
+    assert [i for i, _ in result["curve"]] == [0, 75, 150], result
+    assert result["final_accuracy"] > 0.5 and result["loop_seconds"] > 0, result
+
+
+with tempfile.TemporaryDirectory() as where:
+    wrong_options_are_named()
+    os.mkdir(f"{where}/data")
+    missing_and_damaged_files_are_named(f"{where}/data")
+    reached = sync_equals_the_arithmetic_without_a_runtime(where)
+    loaded_weights_go_on_where_they_were(where, reached)
+    async_makes_an_update_of_every_gradient()
