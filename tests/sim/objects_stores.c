@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores of the nodes, and pulls between them: what node/transfer.c does around pull_table.h. See
+ * test_objects.c. */
+#include "tests/sim/objects.h"
+
+#include <stdlib.h>
+
+typedef struct stored {
+    crti_list_t link;
+    crti_object_id_t object;
+    crti_id_t maker; /* process that wrote or pulled it */
+} stored_t;
+
+static void carry_out(scene_t *scene, unsigned node);
+
+static uint64_t size_of(crti_object_id_t object)
+{
+    return (1 + object.number % 3) * CRTI_PULL_PART - object.number % 7;
+}
+
+static scene_t *scene_of(const sim_holder_t *h)
+{
+    return h->process.user;
+}
+
+static node_t *node_of(const sim_holder_t *h)
+{
+    return &scene_of(h)->node[h->process.node];
+}
+
+static node_t *find_node(scene_t *scene, crti_id_t id)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        if (scene->node[i].is_alive && crti_id_equal(scene->node[i].id, id))
+            return &scene->node[i];
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- bytes */
+
+static void add(node_t *node, crti_object_id_t object, crti_id_t maker)
+{
+    stored_t *s = crti_map_get(&node->store, &object);
+
+    if (s)
+        return;
+    s = calloc(1, sizeof(*s));
+    if (!s || crti_map_put(&node->store, &object, s) != CRT_OK)
+        abort();
+    s->object = object;
+    s->maker = maker;
+    crti_list_append(&node->stored, &s->link);
+}
+
+static void discard(node_t *node, crti_object_id_t object)
+{
+    stored_t *s = crti_map_remove(&node->store, &object);
+
+    if (!s)
+        return;
+    crti_list_remove(&s->link);
+    free(s);
+}
+
+bool sim_stores_has(sim_holder_t *h, crti_object_id_t object)
+{
+    return crti_map_get(&node_of(h)->store, &object) != NULL;
+}
+
+void sim_stores_store(sim_holder_t *h, crti_object_id_t object)
+{
+    add(node_of(h), object, h->process.id);
+}
+
+crti_id_t sim_stores_node_id(sim_holder_t *h)
+{
+    return node_of(h)->id;
+}
+
+static size_t new_transfer(scene_t *scene, transfer_t transfer)
+{
+    if (scene->transfer_count == scene->transfer_room) {
+        scene->transfer_room = scene->transfer_room ? scene->transfer_room * 2 : 64;
+        scene->transfers =
+            realloc(scene->transfers, scene->transfer_room * sizeof(transfer));
+        if (!scene->transfers)
+            abort();
+    }
+    scene->transfers[scene->transfer_count] = transfer;
+    return scene->transfer_count++;
+}
+
+static void on_free(void *user, uint64_t number)
+{
+    scene_t *scene = user;
+    node_t *node = find_node(scene, scene->transfers[number].to);
+
+    if (node)
+        discard(node, scene->transfers[number].object);
+}
+
+void sim_stores_unstore(sim_holder_t *h, crti_object_id_t object, crti_id_t node)
+{
+    scene_t *scene = scene_of(h);
+
+    if (crti_id_equal(node_of(h)->id, node))
+        discard(node_of(h), object);
+    else
+        sim_after(scene->world, sim_below(scene->world, 50 * CRTI_MS), on_free, scene,
+                  new_transfer(scene, (transfer_t){.object = object, .to = node}));
+}
+
+/* ---------------------------------------------------------------- pulls */
+
+static void on_part(void *user, uint64_t number)
+{
+    scene_t *scene = user;
+    transfer_t t = scene->transfers[number];
+    node_t *node = find_node(scene, t.to);
+
+    if (!node)
+        return;
+    crti_pull_table_part(node->pulls, t.object, t.from, t.offset);
+    carry_out(scene, (unsigned)(node - scene->node));
+}
+
+static void on_refused(void *user, uint64_t number)
+{
+    scene_t *scene = user;
+    transfer_t t = scene->transfers[number];
+    node_t *node = find_node(scene, t.to);
+
+    if (!node)
+        return;
+    crti_pull_table_refused(node->pulls, t.object, t.from, "it has no such object");
+    carry_out(scene, (unsigned)(node - scene->node));
+}
+
+/* The question comes to the source; a cut delays it, as a stream does. */
+static void on_ask(void *user, uint64_t number)
+{
+    scene_t *scene = user;
+    transfer_t t = scene->transfers[number];
+    node_t *from = find_node(scene, t.from), *to = find_node(scene, t.to);
+    uint64_t delay = sim_below(scene->world, 10 * CRTI_MS);
+
+    if (!to)
+        return;
+    if (!from || !crti_map_get(&from->store, &t.object))
+        sim_after(scene->world, delay, on_refused, scene, number);
+    else if (sim_network_is_cut(&scene->net, (unsigned)(from - scene->node),
+                                (unsigned)(to - scene->node)))
+        sim_after(scene->world, 100 * CRTI_MS, on_ask, scene, number);
+    else
+        sim_after(scene->world, delay, on_part, scene, number);
+}
+
+static void make_room(scene_t *scene, node_t *node, crti_object_id_t object)
+{
+    if (scene->is_tight && sim_chance(scene->world, 200))
+        add(node, object, (crti_id_t){0, 0}); /* it came by another way meanwhile */
+    if (crti_map_get(&node->store, &object))
+        crti_pull_table_no_room(node->pulls, object, CRT_ERR_EXISTS, "",
+                                scene->world->now);
+    else if (scene->is_tight && sim_chance(scene->world, 9900))
+        crti_pull_table_no_room(node->pulls, object, CRT_ERR_STORE_FULL, "full",
+                                scene->world->now);
+    else
+        crti_pull_table_room(node->pulls, object);
+}
+
+static void answer(scene_t *scene, const crti_pull_action_t *action)
+{
+    sim_holder_t *h = sim_objects_holder(scene, action->requester.process);
+
+    if (h)
+        sim_holder_pulled(h, action->object, action->status);
+}
+
+static void on_tick(void *user, uint64_t number)
+{
+    scene_t *scene = user;
+    node_t *node = &scene->node[number];
+
+    if (!node->is_alive || node->tick_at != scene->world->now)
+        return;
+    node->tick_at = 0;
+    carry_out(scene, (unsigned)number);
+}
+
+static void set_tick(scene_t *scene, node_t *node, uint64_t at)
+{
+    if (at == UINT64_MAX || node->tick_at > scene->world->now)
+        return;
+    node->tick_at = at;
+    sim_after(scene->world, at - scene->world->now, on_tick, scene,
+              (uint64_t)(node - scene->node));
+}
+
+static void carry_out(scene_t *scene, unsigned index)
+{
+    node_t *node = &scene->node[index];
+    crti_pull_action_t a;
+    bool is_due = node->tick_at <= scene->world->now;
+
+    for (;;) {
+        while (node->is_alive && crti_pull_table_action(node->pulls, &a))
+            switch (a.verb) {
+            case CRTI_PULL_MAKE_ROOM: make_room(scene, node, a.object); break;
+            case CRTI_PULL_ASK:
+                sim_after(scene->world, sim_below(scene->world, 10 * CRTI_MS), on_ask,
+                          scene,
+                          new_transfer(
+                              scene, (transfer_t){a.object, a.node, node->id, a.offset}));
+                break;
+            case CRTI_PULL_SEAL: add(node, a.object, (crti_id_t){0, 0}); break;
+            case CRTI_PULL_ABORT: break;
+            case CRTI_PULL_ANSWER: answer(scene, &a); break;
+            }
+        if (!node->is_alive || !is_due)
+            return;
+        is_due = false;
+        set_tick(scene, node, crti_pull_table_tick(node->pulls, scene->world->now));
+    }
+}
+
+void sim_stores_pull(sim_holder_t *h, sim_ref_t *ref)
+{
+    scene_t *scene = scene_of(h);
+    node_t *node = node_of(h);
+    crti_pull_requester_t requester = {h->process.id, ref->id.number};
+    const crti_id_t *nodes = ref->is_owned ? ref->owned.nodes : ref->nodes;
+    size_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
+
+    if (crti_pull_table_request(node->pulls, ref->id, size_of(ref->id), nodes, count,
+                                requester, scene->world->now) != CRT_OK)
+        abort();
+    carry_out(scene, h->process.node);
+}
+
+/* ---------------------------------------------------------------- deaths */
+
+static void drop_of(node_t *node, crti_id_t owner)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &node->stored) {
+        stored_t *s = CRTI_CONTAINER(item, stored_t, link);
+
+        if (crti_id_equal(s->object.owner, owner))
+            discard(node, s->object);
+    }
+}
+
+/* A death is told to the nodes: they drop what the process owned. */
+static void on_death(void *user, uint64_t number)
+{
+    scene_t *scene = user;
+    crti_id_t dead = scene->dead[number / NODES];
+    node_t *node = &scene->node[number % NODES];
+
+    if (!node->is_alive)
+        return;
+    drop_of(node, dead);
+    crti_pull_table_owner_died(node->pulls, dead);
+    carry_out(scene, (unsigned)(number % NODES));
+}
+
+void sim_stores_process_died(scene_t *scene, unsigned node, crti_id_t process)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        sim_after(scene->world, sim_below(scene->world, CRTI_S), on_death, scene,
+                  (scene->dead_count - 1) * NODES + i);
+    if (!scene->node[node].is_alive)
+        return;
+    crti_pull_table_requester_died(scene->node[node].pulls, process);
+    carry_out(scene, node);
+}
+
+void sim_stores_node_died(scene_t *scene, unsigned node, crti_id_t dead)
+{
+    if (!scene->node[node].is_alive)
+        return;
+    crti_pull_table_node_lost(scene->node[node].pulls, dead, "the node died");
+    carry_out(scene, node);
+}
+
+void sim_stores_start(scene_t *scene, unsigned index)
+{
+    node_t *node = &scene->node[index];
+
+    *node = (node_t){.id = sim_id(scene->world, 0xa), .is_alive = true};
+    if (crti_pull_table_new(&node->pulls) != CRT_OK)
+        abort();
+    crti_map_init(&node->store, sizeof(crti_object_id_t));
+    crti_list_init(&node->stored);
+}
+
+void sim_stores_kill(scene_t *scene, unsigned index)
+{
+    node_t *node = &scene->node[index];
+
+    if (!node->is_alive)
+        return;
+    while (!crti_list_is_empty(&node->stored))
+        discard(node, CRTI_CONTAINER(node->stored.next, stored_t, link)->object);
+    crti_map_fini(&node->store);
+    crti_pull_table_free(node->pulls);
+    node->pulls = NULL;
+    node->is_alive = false;
+}
+
+void sim_stores_check_empty(scene_t *scene)
+{
+    for (unsigned i = 0; i < NODES; i++) {
+        if (!scene->node[i].is_alive)
+            continue;
+        CRTI_LIST_FOREACH (item, &scene->node[i].stored) {
+            const stored_t *s = CRTI_CONTAINER(item, stored_t, link);
+            bool was_pulled = crti_id_is_zero(s->maker);
+
+            if (scene->dead_count &&
+                (was_pulled || sim_objects_is_dead(scene, s->maker) ||
+                 sim_objects_is_dead(scene, s->object.owner)))
+                continue;
+            sim_fail(scene->world, "node %u keeps bytes of object %llu of %04llx (%s)", i,
+                     (unsigned long long)s->object.number,
+                     (unsigned long long)(s->object.owner.high & 0xffff),
+                     was_pulled ? "a copy" : "the first");
+        }
+    }
+}
