@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what crt needs to build, to run and to be tested, on Debian and Ubuntu, by apt.
+# Safe to run again: what is there is left alone, and then neither root nor network is needed.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: ./setup.sh [--with-cuda] [--with-browser] [--help]
+
+Installs the Debian packages that crt is built from and tested with (as root, or by sudo).
+  --with-cuda      headers and libraries of CUDA and NCCL, from the Python registry's nvidia
+                   wheels, into build-cuda/ of this folder, unless a toolkit is in
+                   CUDA_HOME (default /usr/local/cuda). Build with: meson setup ... -Dgpu_root=$PWD/build-cuda
+  --with-browser   chromium, for the test that reads the dashboard
+  --help           this text
+TEXT
+}
+
+# "a|b": either will do; the first is installed.
+base_packages=(
+    gcc g++ libc6-dev pkg-config python3 'meson' ninja-build git ca-certificates   # build
+    libzmq3-dev libmsgpack-dev libsodium-dev libssl-dev zlib1g-dev                 # libcrt
+    libopenblas-dev                                                                # libcrt_ml
+    libhiredis-dev redis-server libwebsockets-dev libjansson-dev libsmartcols-dev
+    'libcurl4-openssl-dev|libcurl4-gnutls-dev'                                     # daemons, command
+    libcmocka-dev clang libclang-rt-14-dev\|libclang-rt-dev 'clang-format-14|clang-format'
+    iproute2 nftables util-linux iputils-ping procps scdoc                         # tests, manual
+)
+cuda_wheels=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12 nvidia-nccl-cu12)
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+is_installed() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# Prints the first choice of every entry of which no choice is installed.
+missing_packages() {
+    local entry choice
+    for entry; do
+        for choice in ${entry//|/ }; do
+            is_installed "$choice" && continue 2
+        done
+        printf '%s\n' "${entry%%|*}"
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -- "$@"; fi
+}
+
+# Packages with a service start it when installed; crt needs the program redis-server only, and
+# a server on the default port is nothing that the user asked for.
+hold_services() {
+    [ -e /usr/sbin/policy-rc.d ] && return
+    printf '#!/bin/sh\nexit 101\n' | as_root tee /usr/sbin/policy-rc.d >/dev/null
+    as_root chmod 755 /usr/sbin/policy-rc.d
+    trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
+}
+
+install_packages() {
+    local packages=("$@")
+    command -v apt-get >/dev/null ||
+        die "no apt-get here: install by hand what these Debian packages hold: ${packages[*]}"
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+        die "needs root or sudo to install: ${packages[*]}"
+    say "installing ${#packages[@]} packages by apt: ${packages[*]}"
+    export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+    hold_services
+    as_root apt-get -qq update || die "apt-get update failed; is the package mirror reachable?"
+    as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
+        apt-get -qq install -y --no-install-recommends "${packages[@]}" >/dev/null ||
+        die "apt-get could not install all of: ${packages[*]}"
+    if [[ " ${packages[*]} " == *' redis-server '* ]] && [ -d /run/systemd/system ]; then
+        as_root systemctl disable --quiet redis-server || true
+        say "the packaged redis service is left disabled; crt starts servers of its own"
+    fi
+}
+
+install_cuda() {
+    local into="$root/build-cuda" wheel place
+    for place in "${CUDA_HOME:-/usr/local/cuda}" "$into"; do
+        if [ -e "$place/include/cuda_runtime_api.h" ] && [ -e "$place/include/nccl.h" ]; then
+            say "CUDA and NCCL are in $place"
+            return
+        fi
+    done
+    command -v pip3 >/dev/null || install_packages python3-pip
+    say "fetching ${cuda_wheels[*]}"
+    rm -rf "$into"
+    mkdir -p "$into/wheels"
+    pip3 download -q --no-deps --only-binary :all: -d "$into/wheels" "${cuda_wheels[@]}" ||
+        { rm -rf "$into"; die "pip3 could not download the nvidia wheels"; }
+    for wheel in "$into"/wheels/*.whl; do
+        python3 -m zipfile -e "$wheel" "$into/unpacked"
+    done
+    mkdir -p "$into/include" "$into/lib"
+    cp -r "$into"/unpacked/nvidia/*/include/. "$into/include/"
+    cp -r "$into"/unpacked/nvidia/*/lib/. "$into/lib/"
+    rm -rf "$into/wheels" "$into/unpacked"
+    say "CUDA and NCCL are in build-cuda; build with -Dgpu_root=$into and run with" \
+        "LD_LIBRARY_PATH=$into/lib"
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+with_cuda=0
+wanted=("${base_packages[@]}")
+for argument; do
+    case "$argument" in
+    --with-cuda) with_cuda=1 ;;
+    --with-browser) wanted+=('chromium|chromium-browser|google-chrome-stable') ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; die "no such option: $argument" ;;
+    esac
+done
+
+mapfile -t missing < <(missing_packages "${wanted[@]}")
+if [ ${#missing[@]} -gt 0 ]; then
+    install_packages "${missing[@]}"
+    say "done"
+else
+    say "everything is installed"
+fi
+[ $with_cuda = 0 ] || install_cuda

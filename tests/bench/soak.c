@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Soak: many actor calls and many put/get/drop rounds, and whether anything grows meanwhile.
+ *
+ * Usage: soak [--calls N] [--rounds N]
+ *
+ * Samples every process of the cluster (head, redis, http, node, zygotes, workers, this driver)
+ * at 10 % and at 100 % of the run: anonymous private memory, open files, threads. "Flat" means
+ * that nothing grew by more than max(1 %, 128 KiB), files and threads not at all. Exit status 1
+ * when something did.
+ */
+#include <crt.h>
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROCESSES_MAX 64
+#define BATCH         1000
+
+struct counter {
+    int64_t sum;
+};
+
+static crt_status_t counter_add_run(void *self, crt_call_t *call)
+{
+    struct counter *counter = self;
+    int64_t amount;
+
+    CRT_TRY(crt_args(call, &amount));
+    counter->sum += amount;
+    return crt_return(call, counter->sum);
+}
+
+static crt_status_t counter_pid_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, (int64_t)getpid());
+}
+
+/* Keeps the actor busy, so that a whole batch of calls queues behind it: the deepest queue comes
+ * before the first sample, not by chance somewhere behind it. */
+static crt_status_t counter_stall_run(void *self, crt_call_t *call)
+{
+    struct timespec start, now;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 <
+           100);
+    return CRT_OK;
+}
+
+static const crt_method_t counter_stall = {"stall", counter_stall_run, ""};
+static const crt_method_t counter_add = {"add", counter_add_run, "int"};
+static const crt_method_t counter_pid = {"pid", counter_pid_run, ""};
+static const crt_actor_class_t counter_class =
+    CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
+                    .methods = CRT_METHODS(&counter_add, &counter_pid, &counter_stall));
+
+struct sample {
+    pid_t pid;
+    char name[32];
+    long anonymous_kib;
+    long files;
+    long threads;
+};
+
+static long status_number(pid_t pid, const char *file, const char *key)
+{
+    char path[64], line[256];
+    long value = -1;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    f = fopen(path, "re");
+    if (f == NULL)
+        return -1;
+    while (value < 0 && fgets(line, sizeof(line), f))
+        if (strncmp(line, key, strlen(key)) == 0)
+            value = atol(line + strlen(key));
+    fclose(f);
+    return value;
+}
+
+static long count_files(pid_t pid)
+{
+    char path[64];
+    long count = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    dir = opendir(path);
+    if (dir == NULL)
+        return -1;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        count += isdigit((unsigned char)entry->d_name[0]) != 0;
+    closedir(dir);
+    return count;
+}
+
+static void read_name(pid_t pid, char *name, size_t size)
+{
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    f = fopen(path, "re");
+    name[0] = '\0';
+    if (f && fgets(name, (int)size, f))
+        name[strcspn(name, "\n")] = '\0';
+    if (f)
+        fclose(f);
+}
+
+static void take_sample(pid_t pid, struct sample *sample)
+{
+    sample->pid = pid;
+    read_name(pid, sample->name, sizeof(sample->name));
+    sample->anonymous_kib = status_number(pid, "smaps_rollup", "Anonymous:");
+    sample->files = count_files(pid);
+    sample->threads = status_number(pid, "status", "Threads:");
+}
+
+/* A number from one of the "key value" files of a run directory; 0 when it is not there. */
+static pid_t info_pid(const char *dir, const char *file, const char *key)
+{
+    char path[256], line[512];
+    pid_t pid = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    f = fopen(path, "re");
+    if (f == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), f))
+        if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ' ')
+            pid = (pid_t)atoi(line + strlen(key) + 1);
+    fclose(f);
+    return pid;
+}
+
+static int find_processes(pid_t worker, struct sample *samples)
+{
+    crt_cluster_info_t infos[8];
+    size_t count = 0;
+    pid_t pids[PROCESSES_MAX] = {getpid(), worker};
+    int n = 2, kept = 0;
+
+    CRT_CHECK(crt_cluster_list(infos, 8, &count));
+    for (size_t i = 0; i < count && i < 8 && n < PROCESSES_MAX - 4; i++) {
+        if (strcmp(infos[i].node, crt_node_id()) != 0)
+            continue;
+        pids[n++] = (pid_t)infos[i].pid;
+        pids[n++] = info_pid(infos[i].head_dir, "head.info", "pid");
+        pids[n++] = info_pid(infos[i].head_dir, "head.info", "redis_pid");
+        pids[n++] = info_pid(infos[i].head_dir, "head.info", "http_pid");
+    }
+    for (int i = 0; i < n; i++)
+        if (pids[i] > 0)
+            take_sample(pids[i], &samples[kept++]);
+    return kept;
+}
+
+static int report_growth(const struct sample *before, const struct sample *after,
+                         int count)
+{
+    int grown = 0;
+
+    printf("%-16s %8s %22s %14s %10s\n", "process", "pid", "anonymous KiB", "files",
+           "threads");
+    for (int i = 0; i < count; i++) {
+        const struct sample *a = &before[i], *b = &after[i];
+        long limit = a->anonymous_kib / 100 > 128 ? a->anonymous_kib / 100 : 128;
+        int bad = b->anonymous_kib - a->anonymous_kib > limit || b->files > a->files ||
+                  b->threads > a->threads || b->anonymous_kib < 0;
+
+        printf("%-16s %8d %10ld -> %8ld %5ld -> %5ld %3ld -> %3ld %s\n", a->name,
+               (int)a->pid, a->anonymous_kib, b->anonymous_kib, a->files, b->files,
+               a->threads, b->threads, bad ? "GREW" : "flat");
+        grown += bad;
+    }
+    return grown;
+}
+
+static void call_batch(crt_actor_t *actor)
+{
+    crt_ref_t *refs[BATCH];
+
+    for (int i = 0; i < BATCH; i++)
+        refs[i] = crt_call(actor, &counter_add, 1);
+    for (int i = 0; i < BATCH; i++)
+        CRT_CHECK(crt_get(refs[i], NULL));
+    crt_refs_drop(refs, BATCH);
+}
+
+static void put_round(int64_t round)
+{
+    static float data[4096];
+    crt_tensor_t tensor = crt_tensor_floats(data, round % 2 ? 256 : 4096);
+    const crt_tensor_t *back;
+    crt_ref_t *ref;
+
+    data[0] = (float)round;
+    ref = crt_put(&tensor);
+    CRT_CHECK(crt_get(ref, &back));
+    if (((const float *)back->data)[0] != (float)round) {
+        fprintf(stderr, "soak: round %lld gave back something else\n", (long long)round);
+        exit(1);
+    }
+    crt_ref_drop(&ref);
+}
+
+static int64_t calls = 1000000, rounds = 100000;
+
+static int driver(int argc, char **argv)
+{
+    struct sample before[PROCESSES_MAX], after[PROCESSES_MAX];
+    crt_actor_t *actor = crt_actor_new(&counter_class, NULL);
+    crt_ref_t *ref = crt_call(actor, &counter_pid);
+    int64_t pid = 0;
+    int count = 0, grown;
+
+    CRT_CHECK(crt_get(ref, &pid));
+    crt_ref_drop(&ref);
+    CRT_CHECK(crt_tell(actor, &counter_stall));
+    for (int tenth = 0; tenth < 10; tenth++) {
+        for (int64_t done = 0; done < calls / 10; done += BATCH)
+            call_batch(actor);
+        for (int64_t done = 0; done < rounds / 10; done++)
+            put_round(done);
+        if (tenth == 0)
+            count = find_processes((pid_t)pid, before);
+    }
+    if (find_processes((pid_t)pid, after) != count) {
+        fprintf(stderr, "soak: a process of the cluster ended meanwhile\n");
+        return 1;
+    }
+    printf("%lld calls, %lld put/get/drop rounds\n", (long long)calls, (long long)rounds);
+    grown = report_growth(before, after, count);
+    crt_actor_drop(&actor);
+    return grown ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--calls") == 0)
+            calls = atoll(argv[i + 1]);
+        else if (strcmp(argv[i], "--rounds") == 0)
+            rounds = atoll(argv[i + 1]);
+    }
+    return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&counter_class)),
+                    driver);
+}

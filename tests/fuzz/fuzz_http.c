@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fuzz target: what crt-http makes of a client's bytes (headers, paths, arguments, descriptions
+ * of jobs) and of the head's JSON. The first byte chooses which. */
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/http/request.h"
+#include "runtime/http/submission.h"
+#include "runtime/http/views.h"
+
+#define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static const crti_http_policy_t policy = {
+    .token = TOKEN, .bound_to = "localhost", .host_name = "here", .port = 8265};
+
+/* Lines: method number, path, host, origin, site, two authorizations, cookie, arguments. */
+static void read_request(char *text)
+{
+    crti_http_request_t request = {0};
+    const char **fields[] = {&request.path,          &request.host,
+                             &request.origin,        &request.fetch_site,
+                             &request.authorization, &request.ray_authorization,
+                             &request.cookie};
+    char id[CRTI_HTTP_ID_MAX], *rest = text, *line;
+    crti_http_route_t route;
+    uint64_t number;
+
+    line = strsep(&rest, "\n");
+    request.method = (crti_http_method_t)((unsigned char)line[0] % (CRTI_HTTP_OTHER + 1));
+    request.is_upgrade = line[0] & 8;
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        line = strsep(&rest, "\n");
+        *fields[i] = line ? line : "";
+    }
+    while (request.arg_count < CRTI_HTTP_ARGS && (line = strsep(&rest, "\n")))
+        request.args[request.arg_count++] = line;
+    crti_http_guard(&policy, &request);
+    if (crti_http_find_route(&request, &route, id).code == 0 &&
+        (strlen(id) >= CRTI_HTTP_ID_MAX || strchr(id, '/') || strcmp(id, "..") == 0))
+        abort();
+    if (crti_http_arg_number(&request, "limit", 100, 0, &number) && number > 100)
+        abort();
+}
+
+static void read_submission(const uint8_t *data, size_t size)
+{
+    CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
+
+    if (crti_submission_parse(data, size, &s) != CRT_OK)
+        return;
+    if (!crti_http_is_job_id(s.id) || !s.entrypoint[0] || s.argv.size == 0 ||
+        (s.sha[0] && !crti_http_is_sha(s.sha)))
+        abort();
+}
+
+static void read_state(const uint8_t *data, size_t size)
+{
+    json_t *json = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
+
+    json_decref(crti_view_jobs(json));
+    json_decref(crti_view_cluster(json, false));
+    json_decref(crti_view_cluster(json, true));
+    json_decref(crti_view_state("actors", json, 10, true));
+    json_decref(crti_view_state("nodes", json, 10, true));
+    json_decref(json);
+}
+
+static void read_text(const uint8_t *data, size_t size)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
+    size_t used;
+    json_t *json;
+
+    if (crti_utf8_clean(crti_span(data, size), size % 2, &text, &used) != CRT_OK)
+        return;
+    json = json_stringn(text.data ? (const char *)text.data : "", text.size);
+    if (!json || used > size) /* jansson knows what is UTF-8 */
+        abort();
+    json_decref(json);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text;
+
+    if (size == 0)
+        return 0;
+    switch (data[0] % 4) {
+    case 0:
+        text = malloc(size);
+        if (!text)
+            return 0;
+        memcpy(text, data + 1, size - 1);
+        text[size - 1] = '\0';
+        read_request(text);
+        free(text);
+        break;
+    case 1: read_submission(data + 1, size - 1); break;
+    case 2: read_state(data + 1, size - 1); break;
+    case 3: read_text(data + 1, size - 1); break;
+    }
+    return 0;
+}
+
+size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
+{
+    static const char *const seeds[] = {
+        "\0200\n/api/jobs/x/logs\nlocalhost:1\nhttp://localhost:1\nnone\nBearer " TOKEN
+        "\n\na=b; ray-authentication-token=" TOKEN "\noffset=1\nlimit=100\n",
+        "\0202\n/api/packages/crt/" TOKEN
+        "\n[::1]:80\n\nsame-origin\n\nBearer x\n\nformat=1",
+        "\001{\"entrypoint\":\"a b\",\"submission_id\":\"x\",\"argv\":[\"a\",\"b\"],"
+        "\"runtime_env\":{\"program\":\"" TOKEN
+        "\",\"env_vars\":{\"A\":\"B\"}},\"metadata\":"
+        "{\"k\":\"v\"},\"entrypoint_num_cpus\":0,\"entrypoint_resources\":{}}",
+        "\002{\"address\":\"a:1\",\"nodes\":[{\"node_id\":\"n\",\"state\":\"ALIVE\","
+        "\"resources_total\":{\"CPU\":4,\"memory\":1e10},\"resources_available\":{"
+        "\"CPU\":1}}],"
+        "\"demand\":[{\"resources\":{\"CPU\":9},\"count\":2,\"reason\":\"r\"}],"
+        "\"actors\":{\"A\":1}}",
+        "\002[{\"type\":\"SUBMISSION\",\"submission_id\":\"a\",\"driver_pid\":1,"
+        "\"metadata\":{}},"
+        "{\"actor_id\":\"x\",\"state\":\"DEAD\",\"message\":\"m\",\"pid\":3}]",
+        "\003gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80 \xff\n",
+    };
+    size_t size;
+
+    if (index >= sizeof(seeds) / sizeof(seeds[0]))
+        return 0;
+    size = strlen(seeds[index]);
+    if (size > room)
+        return 0;
+    memcpy(out, seeds[index], size);
+    return size;
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Installs into a temporary folder, checks that everything is in its place, and builds and runs a
+program outside the tree with `cc app.c $(pkg-config --cflags --libs crt)`.
+Usage: check_install.py BUILD_ROOT APP_C CC SANITIZERS"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from sources import finish
+
+EXPECTED = [
+    "include/crt/crt.h", "include/crt/crt_base.h", "include/crt/crt_arguments.h",
+    "include/crt/crt_ml.h", "include/crt/crt_actors.h",
+    "bin/crt", "libexec/crt/crt-head", "libexec/crt/crt-node",
+    "lib/libcrt.so", "lib/libcrt_ml.so", "lib/pkgconfig/crt.pc", "lib/pkgconfig/crt_ml.pc",
+]
+
+
+def run(problems, *command, **options):
+    """Output of the command; a failure becomes a problem and gives ""."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    if result.returncode != 0:
+        problems.append(f"{' '.join(command)}: exit {result.returncode}\n"
+                        f"{result.stdout}{result.stderr}")
+        return ""
+    return result.stdout
+
+
+def installed_files(prefix):
+    """Paths below the prefix; lib/TRIPLET/ and lib64/ are written lib/."""
+    found = set()
+    for folder, _, names in os.walk(prefix):
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), prefix)
+            found.add(re.sub(r"^lib(/\w+-linux-gnu\w*|64)/", "lib/", path))
+    return found
+
+
+def build_and_run(problems, folder, prefix, app, compiler, sanitizers):
+    libraries = next(os.path.dirname(os.path.join(where, "libcrt.so"))
+                     for where, _, names in os.walk(prefix) if "libcrt.so" in names)
+    environment = dict(os.environ, PKG_CONFIG_PATH=os.path.join(libraries, "pkgconfig"),
+                       LD_LIBRARY_PATH=libraries)
+    flags = run(problems, "pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs",
+                "crt", env=environment).split()
+    # The program is built as the library was, or the sanitizer's own library comes too late.
+    if sanitizers != "none":
+        flags.append(f"-fsanitize={sanitizers}")
+    source = shutil.copy(app, os.path.join(folder, "app.c"))
+    program = os.path.join(folder, "app")
+    run(problems, *compiler.split(), "-o", program, source, *flags, cwd=folder, env=environment)
+    if not problems:
+        said = run(problems, program, cwd=folder, env=environment)
+        if "24 bytes, invalid argument: asked for" not in said:
+            problems.append(f"the program said: {said}")
+
+
+def main(build, app, compiler, sanitizers):
+    problems = []
+    with tempfile.TemporaryDirectory(prefix="crt-install-") as folder:
+        staged = os.path.join(folder, "stage")
+        run(problems, "meson", "install", "-C", build, "--no-rebuild", "--destdir", staged)
+        bottom = next((where for where, folders, _ in os.walk(staged) if "include" in folders), None)
+        if bottom is None:
+            finish(problems + ["nothing was installed"], "installation")
+        there = installed_files(bottom)
+        problems += [f"not installed: {path}" for path in EXPECTED if path not in there]
+        if not problems:
+            build_and_run(problems, folder, bottom, app, compiler, sanitizers)
+    finish(problems, "installation")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

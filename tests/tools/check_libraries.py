@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails when a shared library exports anything but crt_*, when libcrt needs a library that is for
+the daemons or for ml only, or when anything in the build folder links to CUDA or NCCL.
+Usage: check_libraries.py BUILD_ROOT LIBCRT LIBCRT_ML"""
+import os
+import re
+import subprocess
+import sys
+
+from sources import finish
+
+NOT_IN_LIBCRT = re.compile(r"hiredis|websockets|jansson|archive|curl|blas|smartcols")
+GPU = re.compile(r"libcuda|libcudart|libnccl|libcublas|libcudnn|libnvrtc")
+# What the sanitizers and gcov put into every library.
+TOOL_SYMBOLS = re.compile(r"^(__|_)?(asan|ubsan|tsan|lsan|odr|sancov|gcov|llvm)")
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def exported(library):
+    for line in output_of("nm", "-D", "--defined-only", library).splitlines():
+        yield line.split()[-1].split("@")[0]
+
+
+def needed(path):
+    """Names of the libraries that the file itself asks for."""
+    text = output_of("readelf", "-d", path)
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", text)
+
+
+def elf_files(folder):
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(where, name)
+            if name.endswith((".o", ".a")) or os.path.islink(path) or not os.path.isfile(path):
+                continue
+            with open(path, "rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    yield path
+
+
+def main(build, libcrt, libcrt_ml):
+    problems = []
+    for library in (libcrt, libcrt_ml):
+        name = os.path.basename(library)
+        symbols = [s for s in exported(library) if not TOOL_SYMBOLS.match(s)]
+        problems += [f"{name} exports {s}" for s in symbols if not s.startswith("crt_")]
+        if not any(s.startswith("crt_") for s in symbols):
+            problems.append(f"{name} exports nothing")
+    for line in output_of("ldd", libcrt).splitlines():
+        if NOT_IN_LIBCRT.search(line.split("=>")[0]):
+            problems.append(f"libcrt loads {line.strip()}")
+    if any("not found" in line for line in output_of("ldd", libcrt).splitlines()):
+        problems.append("libcrt needs a library that is not found")
+    for path in elf_files(build):
+        problems += [f"{path} links to {n}" for n in needed(path) if GPU.search(n)]
+    finish(problems, "libraries")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
