@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives: groups of actors that reduce and exchange tensors together.
+ *
+ *     crt_group_t *group;
+ *     float *gradient;
+ *
+ *     CRT_TRY(crt_collective_init_group(size, rank, NULL, &group));
+ *     CRT_TRY(crt_collective_alloc(count * sizeof(float), (void **)&gradient));
+ *     crt_tensor_t view = crt_tensor_floats(gradient, count);
+ *     ...
+ *     CRT_TRY(crt_collective_allreduce(group, &view, &view, CRT_AVERAGE));
+ *
+ * Every member of a group makes the same calls in the same order. Each call checks that the
+ * others make the same one (operation, dtype, count, reduction, root) and fails on every member,
+ * naming both sides, when they do not. A member that dies, or does not come within the timeout,
+ * ends the call of every other member with an error that names it; crt_collective_rebuild makes
+ * the group usable again. Nothing hangs and no wrong sum is ever given.
+ *
+ * Tensors: dense (crt_tensor_is_dense), on the host (device -1) except for the backend "nccl".
+ * Floating point, integers; not bool. `input` and `output` may be the same memory (in place, as
+ * said at each operation) but must not overlap otherwise. They stay the caller's, unchanged by
+ * the caller until the operation has ended. After a failed operation the output is undefined.
+ *
+ * Threads: a group is used by one thread at a time; different groups are independent.
+ */
+#ifndef CRT_COLLECTIVE_H
+#define CRT_COLLECTIVE_H
+
+#include "crt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* This process's membership in a group. */
+typedef struct crt_group crt_group_t;
+
+/* How elements are joined. CRT_AVERAGE is the sum divided by the number of members; of integers
+ * it is rounded toward zero. float16 and bfloat16 are summed in float32 and rounded once. The
+ * order of the sum is the same on all members, so that results are bit-identical. */
+typedef enum crt_reduction {
+    CRT_SUM = 1,
+    CRT_PRODUCT = 2,
+    CRT_MIN = 3,
+    CRT_MAX = 4,
+    CRT_AVERAGE = 5
+} crt_reduction_t;
+
+/* ---------------------------------------------------------------- groups */
+
+typedef struct crt_group_options {
+    size_t struct_size;
+    const char
+        *name; /* default "default"; unique among the living groups of a job; at most
+                            63 of [A-Za-z0-9_.-] */
+    const char *backend; /* "auto" (default), "shm", "ring", "two-level", "nccl" */
+    int64_t timeout_ms;  /* of joining and of each operation; default 60000 */
+} crt_group_options_t;
+#define CRT_GROUP_OPTIONS(...)                                                           \
+    (&(const crt_group_options_t){.struct_size = sizeof(crt_group_options_t),            \
+                                  __VA_ARGS__})
+
+#define CRT_RANK_ANY (-1)
+
+/* Joins a group of `size` members as `rank` (0 to size - 1) and waits for the others. Inside an
+ * actor only (else CRT_ERR_INVALID). CRT_RANK_ANY: takes the place of a dead member of a group
+ * that its survivors rebuild with a replacement; waits for that.
+ * CRT_ERR_EXISTS: the rank is taken, or a living group has the name; CRT_ERR_INVALID: the members
+ * say different sizes or backends; CRT_ERR_TIMED_OUT: names the ranks that did not come;
+ * CRT_ERR_ACTOR_DIED: a member died meanwhile. Caller owns the result and frees it with
+ * crt_collective_destroy_group. */
+CRT_API crt_status_t crt_collective_init_group(int size, int rank,
+                                               const crt_group_options_t *options,
+                                               crt_group_t **group_out);
+
+/* In the driver: declares that actors[i] is ranks[i] of a group (ranks NULL: i). The members join
+ * with crt_collective_find_group. CRT_ERR_INVALID: ranks are no permutation, or an actor is there
+ * twice; CRT_ERR_EXISTS. */
+CRT_API crt_status_t crt_collective_create_group(crt_actor_t *const *actors,
+                                                 const int *ranks, int size,
+                                                 const crt_group_options_t *options);
+
+/* In an actor: its membership in the group that a driver declared (joins and waits as
+ * crt_collective_init_group does). Caller owns the result and frees it with
+ * crt_collective_destroy_group. CRT_ERR_NOT_FOUND: no such group, or this actor is not in it. */
+CRT_API crt_status_t crt_collective_find_group(const char *name, crt_group_t **group_out);
+
+/* After an operation failed: makes the group anew, with a new incarnation; what is still under
+ * way in the old one is ignored. Every living member calls it. With `size` 0 the survivors go on
+ * alone and keep their order; with another size that many members are waited for: survivors keep
+ * their ranks, actors that call crt_collective_init_group(size, CRT_RANK_ANY, ...) fill the
+ * places of the dead. Operations that were posted have ended before it returns.
+ * CRT_ERR_TIMED_OUT names who did not come. On failure the group stays failed; call it again. */
+CRT_API crt_status_t crt_collective_rebuild(crt_group_t *group, int size);
+
+/* Leaves the group: operations that are under way fail with CRT_ERR_CANCELLED here, and on the
+ * other members with an error that names this rank; the name is free once all have left or died.
+ * Posted operations that were not waited for are freed. NULL inside is fine. */
+CRT_API void crt_collective_destroy_group(crt_group_t **group_take);
+
+CRT_API int crt_collective_rank(const crt_group_t *group);
+CRT_API int crt_collective_size(const crt_group_t *group);
+/* "shm", "ring", "two-level" or "nccl": what "auto" chose. Static text. */
+CRT_API const char *crt_collective_backend(const crt_group_t *group);
+/* 1 at first, one more after each rebuild. */
+CRT_API uint64_t crt_collective_incarnation(const crt_group_t *group);
+
+/* Why the group's last operation failed. */
+typedef struct crt_group_error {
+    crt_status_t status;
+    int rank;          /* who is to blame; -1: nobody in particular */
+    const char *actor; /* 32 hex digits of that member, "" when rank is -1 */
+    const char *node;
+    const char *text; /* as crt_error_detail() was */
+} crt_group_error_t;
+
+/* NULL when no operation has failed since the group was built. Borrowed: valid until the next
+ * operation, rebuild or destroy. */
+CRT_API const crt_group_error_t *crt_collective_error(const crt_group_t *group);
+
+/* ---------------------------------------------------------------- memory */
+
+/* Memory that members on the same node reduce in place, without a copy in or out; aligned to 64
+ * bytes, zeroed. May be used with any group, at any offset, and as ordinary memory. Any thread.
+ * CRT_ERR_NO_MEMORY. */
+CRT_API crt_status_t crt_collective_alloc(size_t bytes, void **memory_out);
+
+/* Not while an operation uses it. NULL is fine. */
+CRT_API void crt_collective_free(void *memory);
+
+/* ---------------------------------------------------------------- operations */
+
+/* Each blocks until the operation has ended here. n is the number of elements of `input`, m the
+ * number of members. All fail with CRT_ERR_CANCELLED on a group that has failed and was not
+ * rebuilt, with CRT_ERR_TIMED_OUT, CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST as told above, and
+ * with CRT_ERR_INVALID when the members' calls do not fit together. */
+
+/* output (n) = input of all members, reduced. In place: the same memory. */
+CRT_API crt_status_t crt_collective_allreduce(crt_group_t *group,
+                                              const crt_tensor_t *input,
+                                              const crt_tensor_t *output,
+                                              crt_reduction_t reduction);
+/* The same on `root` only; `output` may be NULL elsewhere. In place at the root. */
+CRT_API crt_status_t crt_collective_reduce(crt_group_t *group, const crt_tensor_t *input,
+                                           const crt_tensor_t *output, int root,
+                                           crt_reduction_t reduction);
+/* Every member's tensor becomes that of `root`. */
+CRT_API crt_status_t crt_collective_broadcast(crt_group_t *group,
+                                              const crt_tensor_t *tensor, int root);
+/* output (m * n) = the inputs in the order of the ranks. In place: input lies at its place. */
+CRT_API crt_status_t crt_collective_allgather(crt_group_t *group,
+                                              const crt_tensor_t *input,
+                                              const crt_tensor_t *output);
+/* output (n / m) = part `rank` of the reduced inputs; n is a multiple of m. In place: output lies
+ * at its place in input. */
+CRT_API crt_status_t crt_collective_reducescatter(crt_group_t *group,
+                                                  const crt_tensor_t *input,
+                                                  const crt_tensor_t *output,
+                                                  crt_reduction_t reduction);
+/* output (n): its part i is part `rank` of member i's input; n is a multiple of m. */
+CRT_API crt_status_t crt_collective_alltoall(crt_group_t *group,
+                                             const crt_tensor_t *input,
+                                             const crt_tensor_t *output);
+/* To and from one other member, in the order of the calls between the two. `send` may return
+ * before the other has received. */
+CRT_API crt_status_t crt_collective_send(crt_group_t *group, const crt_tensor_t *tensor,
+                                         int peer);
+CRT_API crt_status_t crt_collective_recv(crt_group_t *group, const crt_tensor_t *tensor,
+                                         int peer);
+/* No member returns before all have called it. */
+CRT_API crt_status_t crt_collective_barrier(crt_group_t *group);
+
+/* ---------------------------------------------------------------- posting */
+
+typedef enum crt_collective_kind {
+    CRT_COLLECTIVE_ALLREDUCE = 1,
+    CRT_COLLECTIVE_REDUCE = 2,
+    CRT_COLLECTIVE_BROADCAST = 3,
+    CRT_COLLECTIVE_ALLGATHER = 4,
+    CRT_COLLECTIVE_REDUCESCATTER = 5,
+    CRT_COLLECTIVE_ALLTOALL = 6,
+    CRT_COLLECTIVE_SEND = 7,
+    CRT_COLLECTIVE_RECV = 8,
+    CRT_COLLECTIVE_BARRIER = 9
+} crt_collective_kind_t;
+
+/* An operation as the functions above take it; fields that it does not have stay zero. The
+ * tensor views are copied, what they point at is not. */
+typedef struct crt_collective {
+    crt_collective_kind_t kind;
+    const crt_tensor_t *input;  /* broadcast, send: the tensor */
+    const crt_tensor_t *output; /* broadcast, recv: the tensor */
+    crt_reduction_t reduction;
+    int peer;           /* root, or the other member */
+    int64_t timeout_ms; /* 0: the group's */
+} crt_collective_t;
+
+/* A posted operation. */
+typedef struct crt_operation crt_operation_t;
+
+/* Starts an operation and returns at once; a thread of the group carries it out. Operations of a
+ * group run in the order in which they were posted or called, one at a time.
+ * Caller owns the result and frees it with crt_collective_wait. */
+CRT_API crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *what,
+                                         crt_operation_t **operation_out);
+
+/* CRT_IN_PROGRESS, or how the operation ended. Does not free it. */
+CRT_API crt_status_t crt_collective_test(crt_operation_t *operation);
+
+/* Waits until the operation has ended, frees it and says how it ended. */
+CRT_API crt_status_t crt_collective_wait(crt_operation_t **operation_take);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

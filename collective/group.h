@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Group: what one member knows of its group, and what backends are given.
+ *
+ * Where it sits
+ *     crt_collective.h -> group (join, leave, rebuild), operation (check, order, post)
+ *         -> backend.h -> the backends shm, ring, two-level, nccl
+ *     rendezvous: who is in it, by the control store; runtime/core: who died
+ * Threads
+ *     One operation runs at a time: in the caller's thread, or in the group's thread when
+ *     operations are posted. Death notices come in whichever thread makes progress; they only
+ *     set `failure` and ring `wake_fd`.
+ * Failure
+ *     The first failure of an incarnation is kept, every later one is ignored. A backend that
+ *     waits looks at crti_group_failed at least every CRTI_GROUP_LOOK_NS, or watches wake_fd.
+ */
+#ifndef CRTI_COLLECTIVE_GROUP_H
+#define CRTI_COLLECTIVE_GROUP_H
+
+#include <stdatomic.h>
+
+#include "collective/backend.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/id.h"
+#include "runtime/net/stream.h"
+
+#define CRTI_GROUP_NAME 64
+#define CRTI_GROUP_SIZE 1024 /* most members */
+#define CRTI_GROUP_LOOK_NS                                                               \
+    (20 * CRTI_MS) /* the longest sleep without a look at the failure */
+
+/* A member, as it said of itself when it joined. */
+typedef struct crti_member {
+    crti_id_t actor, node, process;
+    uint64_t actor_incarnation;
+    int64_t pid;
+    uint64_t nonce; /* of this joining: names its shared memory, proves its links */
+    char address
+        [CRTI_STREAM_ADDRESS]; /* where its links listen (links.h); "" when nowhere */
+} crti_member_t;
+
+typedef struct crti_group_failure {
+    crt_status_t status;
+    int rank; /* -1: nobody in particular */
+    char text[1024];
+} crti_group_failure_t;
+
+/* The part of a group that backends use. Constant from open to close, but for `failed`. */
+struct crt_group {
+    char name[CRTI_GROUP_NAME];
+    uint64_t incarnation;
+    int size, rank;
+    crti_member_t *members; /* by rank */
+    int wake_fd;            /* eventfd: readable once the group has failed */
+    atomic_bool has_failed;
+    struct crti_links *links; /* connections to members elsewhere, made when needed */
+    struct crti_group_private *private; /* of what carries the group out */
+};
+
+/* Ends the operation that runs and all later ones of this incarnation. `rank` -1: nobody. Any
+ * thread. Gives `status`, raised with the text, for the line that decides. */
+crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
+                             const char *format, ...) CRT_PRINTF(4, 5);
+
+/* Raises the failure in this thread; CRT_OK when there is none. */
+crt_status_t crti_group_failed(crt_group_t *group);
+
+/* A member's link or shared memory shows that its process is gone (end of file, pidfd): gives the
+ * runtime a moment to tell why (until `deadline_ns`), then fails the group with that, or with
+ * what was seen. */
+crt_status_t crti_group_lost(crt_group_t *group, int rank, uint64_t deadline_ns,
+                             const char *seen);
+
+/* "rank 2 (actor 3f..., node 9c...)". */
+const char *crti_group_describe(const crt_group_t *group, int rank, char *text,
+                                size_t text_bytes);
+
+#endif
