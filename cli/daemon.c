@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -15,7 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FD_READY 3 /* its number in the daemon */
+#include "cli/places.h"
+#include "cli/stop.h"
+
+#define FD_READY     3 /* its number in the daemon */
+#define UNDO_TIMEOUT 5000
 
 extern char **environ;
 
@@ -167,11 +172,13 @@ crt_status_t crti_daemon_start(daemon_t *daemon, int64_t timeout_ms, int cancel_
         daemon->pidfd = (int)syscall(SYS_pidfd_open, daemon->pid, 0);
         status = read_ready(daemon, ready[0], errors, timeout_ms, cancel_fd);
     }
+    /* The pipe is open until the daemon is gone: its line may be on the way, and a daemon that
+     * is to end in an orderly way must not fail at it. */
+    if (status != CRT_OK)
+        crti_daemon_undo(daemon, UNDO_TIMEOUT);
     close(ready[0]);
     if (errors >= 0)
         close(errors);
-    if (status != CRT_OK)
-        crti_daemon_undo(daemon, 5000);
     return status;
 }
 
@@ -188,9 +195,26 @@ void crti_daemon_value(const daemon_t *daemon, const char *key, char *value, siz
         }
 }
 
+/* Ends and removes what a killed daemon could not: whose directory it was is told by its info or
+ * lock file. */
+static void remove_remains(pid_t pid)
+{
+    place_t *places = calloc(PLACES_MAX, sizeof(*places));
+    size_t count = places ? crti_places_find(NULL, places) : 0, kept = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!places[i].is_living && places[i].pid == pid)
+            places[kept++] = places[i];
+    if (kept)
+        crti_cli_end_places(places, kept, true);
+    free(places);
+}
+
 void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms)
 {
     int64_t deadline = now_ms() + timeout_ms;
+    pid_t pid = daemon->pid;
+    int how = 0;
 
     if (daemon->pid <= 0)
         return;
@@ -204,8 +228,10 @@ void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms)
         if (left <= 0)
             kill(daemon->pid, SIGKILL);
     }
-    while (waitpid(daemon->pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
         continue;
+    if (WIFSIGNALED(how))
+        remove_remains(pid);
     daemon->pid = 0;
     crti_daemon_release(daemon);
 }

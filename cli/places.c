@@ -39,6 +39,20 @@ bool crti_place_is_living(const char *dir)
     return is_living;
 }
 
+/* A daemon that was killed during its start left no info file, only its number in the lock. */
+static void read_lock(place_t *place)
+{
+    char path[128], line[32];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/lock", place->dir);
+    file = fopen(path, "re");
+    if (file && fgets(line, sizeof(line), file))
+        place->pid = (pid_t)atol(line);
+    if (file)
+        fclose(file);
+}
+
 /* The info file as "key value" lines. */
 static void read_info(place_t *place)
 {
@@ -68,6 +82,8 @@ static void read_info(place_t *place)
     }
     if (file)
         fclose(file);
+    if (place->pid == 0)
+        read_lock(place);
 }
 
 static bool is_our_directory(const char *path)

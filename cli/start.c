@@ -244,15 +244,6 @@ static bool take_node_back(started_t *s)
     return true;
 }
 
-/* Removes what a killed daemon could not. The error's detail is kept. */
-static void undo_head(started_t *s)
-{
-    crti_daemon_undo(&s->head, UNDO_TIMEOUT);
-    if (s->head_dir[0] && !crti_place_is_living(s->head_dir))
-        crti_place_remove(s->head_dir);
-    crti_places_remove_root();
-}
-
 /* ---------------------------------------------------------------- what to type next */
 
 static bool is_loopback(const char *address)
@@ -401,11 +392,12 @@ static int run(started_t *s, int signal_fd)
     }
     if (status == CRT_OK && !(given.head && take_node_back(s))) {
         status = start_node(s, signal_fd);
-        if (status != CRT_OK)
-            undo_head(s);
     }
-    if (status != CRT_OK)
+    if (status != CRT_OK) {
+        crti_daemon_undo(&s->head, UNDO_TIMEOUT);
+        crti_places_remove_root();
         return fail_start(status);
+    }
     s->seconds = now_s() - begin;
     if (given.head)
         say_next(s);

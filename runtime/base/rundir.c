@@ -108,6 +108,9 @@ crt_status_t crti_dir_lock(const char *dir, int *fd_out)
         return crt_raise(
             errno == EWOULDBLOCK ? CRT_ERR_EXISTS : CRT_ERR_IO, "%s: %s", path,
             errno == EWOULDBLOCK ? "held by a living process" : strerror(errno));
+    /* Who held it, for those who clean up after a process that was killed. */
+    if (ftruncate(fd, 0) != 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
     *fd_out = crti_take_fd(&fd);
     return CRT_OK;
 }

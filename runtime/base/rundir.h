@@ -30,8 +30,8 @@ crt_status_t crti_state_dir(char *path, size_t size);
  * user's, a link, or open to others (parents may be anybody's). */
 crt_status_t crti_dir_make(const char *path);
 
-/* Opens and flocks DIR/lock. CRT_ERR_EXISTS: a living process holds it. The lock ends when the
- * descriptor is closed. */
+/* Opens and flocks DIR/lock, and writes this process's number into it. CRT_ERR_EXISTS: a living
+ * process holds it. The lock ends when the descriptor is closed. */
 crt_status_t crti_dir_lock(const char *dir, int *fd_out);
 
 /* True while a process holds DIR/lock. */

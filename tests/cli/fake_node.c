@@ -3,7 +3,7 @@
  * info file, and a "worker" that ends with it.
  *
  * FAKE_NODE in the environment: "error TEXT" is told as a failed start, "crash" exits with a word
- * on stderr only, "hang" never becomes ready, "stubborn" ignores SIGTERM, "litter" leaves a grandchild in a
+ * on stderr only, "hang" makes the file node-hangs in the state directory and never becomes ready, "stubborn" ignores SIGTERM, "litter" leaves a grandchild in a
  * session of its own that ignores SIGTERM, as user code may.
  */
 #include <fcntl.h>
@@ -111,6 +111,21 @@ static void write_info(const char *id)
         fail(crt_error_detail());
 }
 
+static void hang(void)
+{
+    char state[200], path[256];
+    int fd;
+
+    if (crti_state_dir(state, sizeof(state)) != CRT_OK)
+        fail(crt_error_detail());
+    snprintf(path, sizeof(path), "%s/node-hangs", state);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        fail("no file in the state directory");
+    for (;;)
+        pause();
+}
+
 static volatile sig_atomic_t ends;
 
 static void on_term(int signal_number)
@@ -151,7 +166,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (strcmp(mode, "hang") == 0)
-        pause();
+        hang();
     signal(SIGTERM, strcmp(mode, "stubborn") == 0 ? SIG_IGN : on_term);
     setsid();
     crti_id_hex(crti_id_random(), id);

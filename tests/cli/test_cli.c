@@ -200,20 +200,50 @@ static void without_daemons_the_place_is_named(void **state)
     cli_expect(1, "crt-head is not in CRT_LIBEXEC=/nowhere", START);
 }
 
-static void ctrl_c_in_the_middle_of_a_start_leaves_nothing(void **state)
+static bool head_has_info(void)
+{
+    return cli_info("head-", "pid") != 0;
+}
+
+static bool node_hangs(void)
+{
+    return access(cli_path("s/node-hangs"), F_OK) == 0;
+}
+
+/* Ctrl-C to a start that has come so far. */
+static void interrupt_when(bool (*has_come_so_far)(void))
 {
     pid_t pid;
     int fd;
 
-    setenv("FAKE_NODE", "hang", 1);
     pid = cli_spawn(&fd, START);
-    for (int i = 0; i < 5000 && cli_info("head-", "pid") == 0; i++)
-        usleep(2000); /* until the head serves */
+    for (int i = 0; i < 15000 && !has_come_so_far(); i++)
+        usleep(2000);
+    assert_true(has_come_so_far());
     kill(pid, SIGINT);
     cli_read_until(fd, NULL);
     close(fd);
     assert_int_equal(cli_wait(pid), 130);
     assert_non_null(strstr(cli_output, "interrupted; nothing is left running"));
+    assert_true(cli_is_clean());
+}
+
+static void ctrl_c_while_the_node_starts_leaves_nothing(void **state)
+{
+    setenv("FAKE_NODE", "hang", 1);
+    interrupt_when(node_hangs);
+}
+
+static void ctrl_c_while_the_head_says_that_it_serves_leaves_nothing(void **state)
+{
+    setenv("FAKE_HEAD", "late", 1);
+    interrupt_when(head_has_info);
+}
+
+static void ctrl_c_leaves_nothing_of_a_head_that_must_be_killed(void **state)
+{
+    setenv("FAKE_HEAD", "stubborn", 1);
+    interrupt_when(head_has_info);
 }
 
 /* ---------------------------------------------------------------- joining */
@@ -502,7 +532,9 @@ int main(void)
         TEST(a_second_start_is_said_and_the_first_goes_on),
         TEST(what_a_daemon_says_is_the_error_and_nothing_is_left),
         TEST(without_daemons_the_place_is_named),
-        TEST(ctrl_c_in_the_middle_of_a_start_leaves_nothing),
+        TEST(ctrl_c_while_the_node_starts_leaves_nothing),
+        TEST(ctrl_c_while_the_head_says_that_it_serves_leaves_nothing),
+        TEST(ctrl_c_leaves_nothing_of_a_head_that_must_be_killed),
         TEST(joining_needs_a_key_that_only_its_owner_can_read),
         TEST(a_second_node_on_the_heads_host_needs_no_key_file),
         TEST(clusters_live_side_by_side),

@@ -5,8 +5,9 @@
  * Its one node and its actors are always the same. A submitted job has ended at once, with a log
  * of a few lines; an entrypoint with "forever" in it runs until it is stopped, one with "fail"
  * fails. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
- * without a word, "hang" never becomes ready, "mute" never answers a question, "nonsense" answers
- * with what is no JSON. SIGUSR1 closes its links.
+ * without a word, "hang" never becomes ready, "late" does when it is asked to end, "stubborn" does
+ * neither, "mute" never answers a question, "nonsense" answers with what is no JSON. SIGUSR1 closes
+ * its links.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -420,6 +421,20 @@ static void on_signal(void *user, int signal_number)
     crti_loop_stop(head.loop);
 }
 
+/* Between the info file and the ready line, until it is asked to end. */
+static void dawdle(void)
+{
+    sigset_t set;
+    int number;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    do
+        sigwait(&set, &number);
+    while (strcmp(head.mode, "stubborn") == 0);
+    raise(SIGTERM); /* blocked: the loop reads it */
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = getenv("FAKE_HEAD");
@@ -448,13 +463,15 @@ int main(int argc, char **argv)
             fail(text);
         }
     }
-    bind_port();
-    make_dirs();
     crti_loop_signal(head.loop, SIGTERM, on_signal, NULL);
     crti_loop_signal(head.loop, SIGUSR1, on_signal, NULL);
+    bind_port();
+    make_dirs();
     if (strcmp(head.http_port, "none") != 0)
         start_http();
     write_info();
+    if (strcmp(head.mode, "late") == 0 || strcmp(head.mode, "stubborn") == 0)
+        dawdle();
     if (dprintf(head.ready_fd,
                 "ready address 127.0.0.1:%s http %s key_file %s head_dir %s\n", head.port,
                 head.http[0] ? head.http : "none", head.key_file, head.run) < 0)
