@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ways to train that the scaling benchmark compares; scaling_program.c picks one. */
+#ifndef CRTI_BENCH_SCALING_MODES_H
+#define CRTI_BENCH_SCALING_MODES_H
+
+#include "scaling.h"
+
+#define SCALING_HOSTS 64 /* at most */
+
+typedef enum scaling_mode {
+    SCALING_SERVER, /* one parameter server, on the first host */
+    SCALING_SHARDED /* one on each host */
+} scaling_mode_t;
+
+typedef struct scaling_options {
+    scaling_mode_t mode;
+    int workers, updates, warm_up;
+    double update_ms;
+    size_t bucket_bytes;
+} scaling_options_t;
+
+extern const crt_actor_class_t scaling_server, scaling_server_worker;
+
+/* Seconds that `updates` updates took; wrong weights or a failure end the program. */
+double scaling_run_servers(const scaling_options_t *options);
+
+/* Host `number` of 0, 1, ...: its node has the resource "hostNUMBER". Valid until the next call. */
+const crt_actor_options_t *scaling_place(int number);
+
+/* Ends the program, saying why. */
+void scaling_must(crt_status_t status, const char *what);
+void scaling_must_ref(crt_ref_t *ref);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program that scaling.py runs on its hosts: one training of the emulated model.
+ *
+ *     scaling_program --mode MODE --workers N [--updates U] [--warm-up W] [--update-ms T]
+ *                     [--bucket-bytes B]
+ *
+ * Prints one line of JSON. The cluster's nodes have resources host0, host1, ..., one each.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scaling_modes.h"
+
+static const char *const modes[] = {"server", "sharded"};
+
+static scaling_options_t options = {.workers = 1,
+                                    .updates = 100,
+                                    .warm_up = 3,
+                                    .update_ms = 117,
+                                    .bucket_bytes = 1 << 20};
+
+void scaling_must(crt_status_t status, const char *what)
+{
+    if (status == CRT_OK)
+        return;
+    fprintf(stderr, "scaling: %s: %s: %s\n", what, crt_status_text(status),
+            crt_error_detail());
+    exit(1);
+}
+
+void scaling_must_ref(crt_ref_t *ref)
+{
+    const crt_error_t *error = crt_ref_error(ref);
+
+    if (!error)
+        return;
+    fprintf(stderr, "scaling: %s.%s on node %s: %s: %s\n", error->class_name,
+            error->method, error->node, crt_status_text(error->status), error->text);
+    exit(1);
+}
+
+const crt_actor_options_t *scaling_place(int number)
+{
+    static char resources[32];
+    static crt_actor_options_t place = {.struct_size = sizeof(place),
+                                        .resources = resources};
+
+    snprintf(resources, sizeof(resources), "host%d=1", number);
+    return &place;
+}
+
+static int driver(int argc, char **argv)
+{
+    double seconds = scaling_run_servers(&options);
+
+    printf("{\"mode\": \"%s\", \"workers\": %d, \"updates\": %d, \"seconds\": %.4f, "
+           "\"update_ms\": %.3f}\n",
+           modes[options.mode], options.workers, options.updates, seconds,
+           seconds / options.updates * 1e3);
+    return 0;
+}
+
+static void set_mode(const char *text)
+{
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+        if (strcmp(text, modes[i]) == 0) {
+            options.mode = (scaling_mode_t)i;
+            return;
+        }
+    fprintf(stderr, "scaling: --mode %s\n", text);
+    exit(2);
+}
+
+static double number(const char *name, const char *text, double low, double high)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= low && value <= high)) {
+        fprintf(stderr, "scaling: --%s %s: not a number in %g..%g\n", name, text, low,
+                high);
+        exit(2);
+    }
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option known[] = {{"mode", required_argument, NULL, 'm'},
+                                          {"workers", required_argument, NULL, 'w'},
+                                          {"updates", required_argument, NULL, 'u'},
+                                          {"warm-up", required_argument, NULL, 'p'},
+                                          {"update-ms", required_argument, NULL, 't'},
+                                          {"bucket-bytes", required_argument, NULL, 'b'},
+                                          {NULL, 0, NULL, 0}};
+    int c, at;
+
+    while ((c = getopt_long(argc, argv, "", known, &at)) != -1) {
+        switch (c) {
+        case 'm': set_mode(optarg); break;
+        case 'w':
+            options.workers = (int)number("workers", optarg, 1, SCALING_HOSTS);
+            break;
+        case 'u': options.updates = (int)number("updates", optarg, 1, 1e6); break;
+        case 'p': options.warm_up = (int)number("warm-up", optarg, 1, 1e6); break;
+        case 't': options.update_ms = number("update-ms", optarg, 0, 1e6); break;
+        case 'b':
+            options.bucket_bytes = (size_t)number("bucket-bytes", optarg, 0, 1e9);
+            break;
+        default: return 2;
+        }
+    }
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.classes = CRT_CLASSES(&scaling_server, &scaling_server_worker)),
+        driver);
+}
