@@ -8,11 +8,15 @@
  *     ACTOR_START and ACTOR_STOP may come again after a reconnect: the newest request is the one
  *     that is answered. An actor's death is told to the head once; what was not told because
  *     the link was down is seen by the head in NODE_REGISTER, where the actor is missing.
+ *     An incarnation runs once: what ended is remembered (ENDED_MAX actors), and asked for again,
+ *     because the answer was lost with a link, it is answered with how it ended.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "runtime/node/node.h"
+
+#define ENDED_MAX 4096
 
 /*              worker READY        ACTOR_STOP, create failed
  *   STARTING ---------------> RUNNING ----------------------> ENDING
@@ -60,6 +64,58 @@ static void free_actor(crti_actor_t *actor)
     free(actor);
 }
 
+/* ---------------------------------------------------------------- what ended */
+
+typedef struct ended {
+    crti_id_t actor;
+    uint64_t incarnation;
+    crt_status_t status;
+    crti_list_t link;
+    char text[];
+} ended_t;
+
+static void free_ended(crti_node_t *node, ended_t *e)
+{
+    crti_map_remove(&node->ended_actors, &e->actor);
+    crti_list_remove(&e->link);
+    free(e);
+}
+
+/* Without memory it is not remembered: the head's own rules still hold, but for one lost answer. */
+static void remember(crti_node_t *node, const crti_actor_t *actor, crt_status_t status,
+                     const char *text)
+{
+    ended_t *old = crti_map_get(&node->ended_actors, &actor->id);
+    size_t size = strlen(text) + 1;
+    ended_t *e = calloc(1, sizeof(*e) + size);
+
+    if (old)
+        free_ended(node, old);
+    if (e == NULL || crti_map_put(&node->ended_actors, &actor->id, e) != CRT_OK) {
+        free(e);
+        return;
+    }
+    e->actor = actor->id;
+    e->incarnation = actor->incarnation;
+    e->status = status;
+    memcpy(e->text, text, size);
+    crti_list_append(&node->ended_order, &e->link);
+    if (node->ended_actors.count > ENDED_MAX)
+        free_ended(node, CRTI_CONTAINER(node->ended_order.next, ended_t, link));
+}
+
+/* That incarnation, or a later one, ended here already: answered, and true. */
+static bool answer_ended(crti_node_t *node, uint64_t request,
+                         const crti_msg_actor_start_t *start)
+{
+    const ended_t *e = crti_map_get(&node->ended_actors, &start->actor);
+
+    if (e == NULL || e->incarnation < start->actor_incarnation)
+        return false;
+    crti_head_send_error(node, request, e->status, e->text);
+    return true;
+}
+
 static void forget(crti_node_t *node, crti_actor_t *actor)
 {
     crti_map_remove(&node->actors, &actor->id);
@@ -75,6 +131,9 @@ void crti_actor_free_all(crti_node_t *node)
     while (crti_map_next(&node->actors, &cursor, NULL, &value))
         free_actor(value);
     crti_map_fini(&node->actors);
+    while (!crti_list_is_empty(&node->ended_order))
+        free_ended(node, CRTI_CONTAINER(node->ended_order.next, ended_t, link));
+    crti_map_fini(&node->ended_actors);
 }
 
 /* ---------------------------------------------------------------- starting */
@@ -186,6 +245,8 @@ void crti_actor_start(crti_node_t *node, uint64_t request,
         start_again(node, actor, request, start);
         return;
     }
+    if (answer_ended(node, request, start))
+        return;
     status = begin(node, start, request);
     if (status != CRT_OK)
         crti_head_send_error(node, request, status, crt_error_detail());
@@ -244,6 +305,7 @@ void crti_actor_failed(crti_node_t *node, crti_id_t id, crt_status_t status,
      * death, after which the head may try again. */
     if (actor->state == ACTOR_STARTING && status == CRT_ERR_CANCELLED)
         status = CRT_ERR_WORKER_DIED;
+    remember(node, actor, status, text);
     if (actor->start_request)
         crti_head_send_error(node, actor->start_request, status, text);
     if (actor->stop_request)
@@ -274,11 +336,14 @@ void crti_actor_process_died(crti_process_t *process, crt_status_t status,
 
     if (actor == NULL || !crti_id_equal(actor->process, process->id))
         return; /* it failed before it was assigned: told by the worker table */
-    if (actor->create_failed)
-        tell_died(node, actor, actor->fail_status, actor->end_text);
-    else
-        tell_died(node, actor, CRT_ERR_ACTOR_DIED,
-                  actor->end_text[0] ? actor->end_text : text);
+    if (actor->end_text[0])
+        text = actor->end_text;
+    tell_died(node, actor, actor->create_failed ? actor->fail_status : CRT_ERR_ACTOR_DIED,
+              text);
+    /* To ACTOR_START the head takes WORKER_DIED for a death after which it may try again, and
+     * NOT_FOUND for one after which it may not. */
+    remember(node, actor, actor->create_failed ? CRT_ERR_NOT_FOUND : CRT_ERR_WORKER_DIED,
+             text);
     if (actor->stop_request)
         crti_head_send(node, CRTI_MSG_DONE, actor->stop_request, NULL);
     forget(node, actor);

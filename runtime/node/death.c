@@ -118,7 +118,7 @@ static void publish(crti_process_t *p, crt_status_t status, const char *text)
     crti_actor_watch_drop(p->node, p->id);
     crti_pull_table_requester_died(p->node->pulls, p->id);
     if (p->incarnation) { /* it had attached: others may know it */
-        crti_head_send(p->node, CRTI_MSG_PEER_DIED, 0, &died);
+        crti_head_tell_death(p->node, &died);
         crti_process_died(p->node, &died);
     }
 }
@@ -226,6 +226,7 @@ static void driver_left(crti_process_t *p, const char *how)
     snprintf(text, sizeof(text), "driver %.8s.. (pid %d) on node %.8s.. (%s) %s",
              crti_id_hex(p->id, hex), (int)p->pid, p->node->hex, p->node->ip,
              how[0] ? how : "ended");
+    crti_head_drop(p->node, p->id); /* JOB_ADD */
     publish(p, how[0] ? CRT_ERR_WORKER_DIED : CRT_OK, text);
     if (p->job)
         crti_job_driver_gone(p, how[0] ? text : "");

@@ -7,7 +7,8 @@
  *         -> actor.c, submission.c, death.c, peer.c, logs.c (orders and news)
  * Rules
  *     A broken link is made anew at once, then every RETRY_NS. Questions wait meanwhile and are
- *     sent again in their order once NODE_REGISTERED came. Silence for SILENCE_NS breaks the
+ *     sent again in their order once NODE_REGISTERED came, behind the deaths that were not told;
+ *     those of a process that ended are dropped. Silence for SILENCE_NS breaks the
  *     link. Without a head for `headless_ns` the node stops. A head that says this node was dead
  *     gets a new incarnation of it, with all old workers gone.
  */
@@ -22,6 +23,7 @@
 #define GATHER_NS  (50 * CRTI_MS)
 #define SILENCE_NS (5 * CRTI_S)
 #define HEADLESS   (600 * CRTI_S) /* until the head says otherwise */
+#define UNTOLD_MAX 4096 /* deaths that are kept for the head, as many as it keeps */
 
 typedef struct question {
     uint64_t number;
@@ -90,11 +92,70 @@ static void answered(crti_node_t *node, const crti_message_t *message)
     copy.on_answer(node, copy.id, copy.token, message);
 }
 
+void crti_head_drop(crti_node_t *node, crti_id_t id)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &node->head.order) {
+        question_t *q = CRTI_CONTAINER(item, question_t, link);
+
+        if (crti_id_equal(q->id, id))
+            free_question(node, q);
+    }
+}
+
 void crti_head_send(crti_node_t *node, crti_message_kind_t kind, uint64_t request,
                     const void *body)
 {
-    if (node->head.open)
+    /* An answer belongs to the link that the request came on. */
+    if (node->head.open || (node->head.registering && request == 0))
         crti_stream_send(node->head.stream, kind, request, body);
+}
+
+/* ---------------------------------------------------------------- deaths */
+
+typedef struct untold {
+    crti_buffer_t bytes; /* the encoded PEER_DIED */
+    crti_list_t link;
+} untold_t;
+
+static void forget_untold(crti_node_t *node)
+{
+    untold_t *u = CRTI_CONTAINER(crti_list_pop(&node->head.untold), untold_t, link);
+
+    node->head.untold_count--;
+    crti_buffer_fini(&u->bytes);
+    free(u);
+}
+
+void crti_head_tell_death(crti_node_t *node, const crti_msg_peer_died_t *died)
+{
+    untold_t *u;
+
+    if (node->head.open || node->head.registering) {
+        crti_head_send(node, CRTI_MSG_PEER_DIED, 0, died);
+        return;
+    }
+    u = calloc(1, sizeof(*u));
+    if (u == NULL ||
+        crti_message_encode(CRTI_MSG_PEER_DIED, 0, died, &u->bytes) != CRT_OK) {
+        crti_log(CRTI_LOG_ERROR, "head", "out of memory: a death is not told");
+        free(u);
+        return;
+    }
+    crti_list_append(&node->head.untold, &u->link);
+    if (++node->head.untold_count > UNTOLD_MAX)
+        forget_untold(node);
+}
+
+static void tell_deaths(crti_node_t *node)
+{
+    while (!crti_list_is_empty(&node->head.untold)) {
+        const untold_t *u = CRTI_CONTAINER(node->head.untold.next, untold_t, link);
+        crti_message_t message;
+
+        if (crti_message_decode(u->bytes.data, u->bytes.size, &message) == CRT_OK)
+            crti_head_send(node, CRTI_MSG_PEER_DIED, 0, &message.peer_died);
+        forget_untold(node);
+    }
 }
 
 void crti_head_send_error(crti_node_t *node, uint64_t request, crt_status_t status,
@@ -115,13 +176,21 @@ static void pass_answer(crti_node_t *node, crti_id_t id, uint64_t request,
         crti_channel_send(local->channel, answer->kind, request, &answer->error);
 }
 
+/* The connection's number in an id's clothes: it is what the answer is found by. */
+static crti_id_t asker(const crti_local_t *local)
+{
+    return (crti_id_t){.high = 0, .low = local->number};
+}
+
+void crti_head_local_closed(const crti_local_t *local)
+{
+    crti_head_drop(local->node, asker(local));
+}
+
 void crti_head_forward(crti_local_t *local, const crti_message_t *message)
 {
-    /* The connection's number in an id's clothes: it is what the answer is found by. */
-    crti_id_t id = {.high = 0, .low = local->number};
-
-    if (crti_head_ask(local->node, message->kind, &message->error, pass_answer, id,
-                      message->request) != CRT_OK)
+    if (crti_head_ask(local->node, message->kind, &message->error, pass_answer,
+                      asker(local), message->request) != CRT_OK)
         crti_channel_send_error(local->channel, message->request, CRT_ERR_NO_MEMORY);
 }
 
@@ -197,8 +266,8 @@ static void register_node(crti_node_t *node)
         return;
     message.actors = crti_span(actors.data, actors.size);
     message.jobs = crti_span(jobs.data, jobs.size);
-    crti_stream_send(node->head.stream, CRTI_MSG_NODE_REGISTER, CRTI_REGISTER_REQUEST,
-                     &message);
+    node->head.registering = crti_stream_send(node->head.stream, CRTI_MSG_NODE_REGISTER,
+                                              CRTI_REGISTER_REQUEST, &message) == CRT_OK;
 }
 
 static void end_ids(crti_node_t *node, crti_span_t list, bool actors)
@@ -231,6 +300,7 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     crti_log(CRTI_LOG_INFO, "head", "registered with %s", node->head_address);
     beat(node);
     crti_loop_start(node->loop, &node->head.beat, crti_node_now(node) + BEAT_NS);
+    tell_deaths(node);
     crti_actor_watch_again(node);
     CRTI_LIST_FOREACH (item, &node->head.order) {
         put_on_link(node, CRTI_CONTAINER(item, question_t, link));
@@ -416,7 +486,7 @@ void crti_head_lost(crti_node_t *node, const char *why)
 
     crti_stream_free(head->stream);
     head->stream = NULL;
-    head->open = false;
+    head->open = head->registering = false;
     crti_loop_cancel(node->loop, &head->beat);
     if (node->stopping)
         return;
@@ -465,6 +535,7 @@ void crti_head_init(crti_node_t *node)
 {
     crti_map_init(&node->head.pending, sizeof(uint64_t));
     crti_list_init(&node->head.order);
+    crti_list_init(&node->head.untold);
     node->head.requests = CRTI_REGISTER_REQUEST;
     node->head.headless_ns = HEADLESS;
     node->head.retry = (crti_timer_t){.on_expired = on_retry, .user = node};
@@ -488,4 +559,6 @@ void crti_head_free(crti_node_t *node)
     while (!crti_list_is_empty(&node->head.order))
         free_question(node, CRTI_CONTAINER(node->head.order.next, question_t, link));
     crti_map_fini(&node->head.pending);
+    while (!crti_list_is_empty(&node->head.untold))
+        forget_untold(node);
 }

@@ -71,6 +71,7 @@ void crti_local_close(crti_local_t *local)
         local->process->local = NULL;
     crti_map_remove(&node->local_numbers, &local->number);
     crti_list_remove(&local->link);
+    crti_head_local_closed(local);
     crti_lease_local_closed(node, local->number);
     crti_logs_local_closed(node, local->number);
     crti_channel_free(local->channel);

@@ -388,9 +388,9 @@ static crt_status_t make_tables(crti_node_t *node)
 
 static void init_maps(crti_node_t *node)
 {
-    crti_map_t *by_id[] = {&node->processes,   &node->jobs,    &node->actors,
-                           &node->peers,       &node->watches, &node->actor_watches,
-                           &node->lease_askers};
+    crti_map_t *by_id[] = {&node->processes,    &node->jobs,        &node->actors,
+                           &node->peers,        &node->watches,     &node->actor_watches,
+                           &node->lease_askers, &node->ended_actors};
 
     for (size_t i = 0; i < sizeof(by_id) / sizeof(by_id[0]); i++)
         crti_map_init(by_id[i], sizeof(crti_id_t));
@@ -398,6 +398,7 @@ static void init_maps(crti_node_t *node)
     crti_map_init(&node->submissions, 0);
     crti_map_init(&node->places, sizeof(crti_object_id_t));
     crti_list_init(&node->locals);
+    crti_list_init(&node->ended_order);
     crti_list_init(&node->guests);
     crti_list_init(&node->log_readers);
     crti_head_init(node);

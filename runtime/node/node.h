@@ -102,8 +102,9 @@ typedef void crti_head_answer_t(crti_node_t *node, crti_id_t id, uint64_t number
 
 typedef struct crti_head {
     crti_stream_t *stream;
-    bool open; /* NODE_REGISTERED came on this stream */
-    bool ever; /* ... on any */
+    bool registering; /* NODE_REGISTER went out on this stream */
+    bool open;        /* NODE_REGISTERED came on it */
+    bool ever;        /* ... on any */
     crti_timer_t retry;
     crti_timer_t beat;
     uint64_t attempts;
@@ -113,8 +114,10 @@ typedef struct crti_head {
     uint64_t beat_ns;
     bool changed; /* resources changed since the last heartbeat */
     uint64_t requests;
-    crti_map_t pending;   /* request number -> question */
-    crti_list_t order;    /* the same, oldest first: sent again in this order */
+    crti_map_t pending; /* request number -> question */
+    crti_list_t order;  /* the same, oldest first: sent again in this order */
+    crti_list_t untold; /* deaths of processes while there was no link, oldest first */
+    size_t untold_count;
     uint64_t headless_ns; /* how long to live without */
     char why[300];        /* why the last attempt failed, before the first success */
 } crti_head_t;
@@ -148,10 +151,12 @@ struct crti_node {
     crti_list_t locals;
     crti_map_t local_numbers; /* number -> crti_local_t */
     uint64_t last_local;
-    crti_map_t processes;   /* id -> crti_process_t */
-    crti_map_t jobs;        /* id -> crti_job_t */
-    crti_map_t actors;      /* id -> crti_actor_t */
-    crti_map_t submissions; /* text -> submission */
+    crti_map_t processes;    /* id -> crti_process_t */
+    crti_map_t jobs;         /* id -> crti_job_t */
+    crti_map_t actors;       /* id -> crti_actor_t */
+    crti_map_t ended_actors; /* id -> what ended last, actor.c */
+    crti_list_t ended_order; /* the same, oldest first */
+    crti_map_t submissions;  /* text -> submission */
     uint64_t ended_submissions;
     crti_map_t peers;   /* node id -> peer */
     crti_list_t guests; /* streams of other nodes */
@@ -400,14 +405,21 @@ void crti_head_lost(crti_node_t *node, const char *why);
 /* Asks the head; sent again after each reconnect until it is answered. */
 crt_status_t crti_head_ask(crti_node_t *node, crti_message_kind_t kind, const void *body,
                            crti_head_answer_t *on_answer, crti_id_t id, uint64_t number);
+/* The questions asked with that id are asked no more, and their answers not heard: whoever asked
+ * them is gone, and would not end what they make. */
+void crti_head_drop(crti_node_t *node, crti_id_t id);
 /* A notice, or an answer to a request of the head. Lost without a link: what must not be lost
- * is part of NODE_REGISTER. */
+ * is part of NODE_REGISTER, a question, or a death. Notices go out as soon as NODE_REGISTER
+ * went: what ends after it is still in that report. */
 void crti_head_send(crti_node_t *node, crti_message_kind_t kind, uint64_t request,
                     const void *body);
 void crti_head_send_error(crti_node_t *node, uint64_t request, crt_status_t status,
                           const char *text);
-/* A request of a local connection that the head answers. */
+/* A process of this node ended: told when there is a link. */
+void crti_head_tell_death(crti_node_t *node, const crti_msg_peer_died_t *died);
+/* A request of a local connection that the head answers; dropped with the connection. */
 void crti_head_forward(crti_local_t *local, const crti_message_t *message);
+void crti_head_local_closed(const crti_local_t *local);
 void crti_head_changed(crti_node_t *node); /* heartbeat soon */
 void crti_head_leave(crti_node_t *node, const char *why);
 void crti_head_free(crti_node_t *node);

@@ -17,11 +17,12 @@
 
 #include "runtime/node/node.h"
 
-#define STOP_NS    (3 * CRTI_S)
-#define NAME_MAX_  128
-#define ENDED_MAX  100 /* ends that are remembered */
-#define LAST_BYTES 20000
-#define LAST_LINES 10
+#define STOP_NS       (3 * CRTI_S)
+#define NAME_MAX_     128
+#define ENDED_MAX     100 /* ends that are remembered */
+#define TELL_AGAIN_NS (1 * CRTI_S)
+#define LAST_BYTES    20000
+#define LAST_LINES    10
 
 /*              JOB_STOP             process gone
  *   RUNNING -------------> STOPPING -------------> ENDED
@@ -40,10 +41,11 @@ typedef struct submission {
     crti_watch_t pidfd_watch;
     crti_output_t output[2];
     crti_log_file_t log;
-    crti_timer_t stop_timer;
+    crti_timer_t stop_timer; /* RUNNING, STOPPING: SIGKILL; ENDED: told again */
     uint64_t stop_request;
     int wait_status;
     uint64_t ended_order;
+    bool heard; /* the head has its end on disk */
 } submission_t;
 
 static void set_state(submission_t *s, submission_state_t state)
@@ -127,9 +129,68 @@ static void read_last_lines(const char *path, char *text)
         }
 }
 
+/* Only so many ends that the head knows are remembered: the oldest goes. */
+static void trim(crti_node_t *node)
+{
+    submission_t *oldest = NULL;
+    size_t cursor = 0, ended = 0;
+    void *value;
+
+    while (crti_map_next(&node->submissions, &cursor, NULL, &value)) {
+        submission_t *s = value;
+
+        if (s->state != ENDED || !s->heard)
+            continue;
+        ended++;
+        if (oldest == NULL || s->ended_order < oldest->ended_order)
+            oldest = s;
+    }
+    if (ended <= ENDED_MAX)
+        return;
+    crti_map_remove(&node->submissions, oldest->name);
+    free(oldest);
+}
+
+static void tell_exited(submission_t *s);
+
+static void on_tell_again(void *user)
+{
+    tell_exited(user);
+}
+
+static void tell_later(submission_t *s)
+{
+    s->stop_timer = (crti_timer_t){.on_expired = on_tell_again, .user = s};
+    if (crti_loop_start(s->node->loop, &s->stop_timer,
+                        crti_node_now(s->node) + TELL_AGAIN_NS) != CRT_OK)
+        crti_log(CRTI_LOG_ERROR, "submission", "the end of job %s can't be told: %s",
+                 s->name, crt_error_detail());
+}
+
+/* The head has it on disk, or could not write it. */
 static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
                           const crti_message_t *answer)
 {
+    size_t cursor = 0;
+    void *value;
+
+    while (answer && crti_map_next(&node->submissions, &cursor, NULL, &value)) {
+        submission_t *s = value;
+        char text[256];
+
+        if (s->state != ENDED || s->ended_order != number)
+            continue;
+        s->heard = answer->kind != CRTI_MSG_ERROR;
+        if (s->heard)
+            break;
+        crti_log(CRTI_LOG_WARN, "submission",
+                 "the end of job %s is told again, the head says: %s", s->name,
+                 crti_text(answer->error.text, text, sizeof(text)));
+        tell_later(s);
+        break;
+    }
+    if (answer)
+        trim(node);
 }
 
 /* Asked, not merely told: it is said again until the head has it on disk. */
@@ -143,10 +204,9 @@ static void tell_exited(submission_t *s)
         read_last_lines(s->log.path, text);
         exited.text = crti_str(text);
     }
-    if (crti_head_ask(s->node, CRTI_MSG_JOB_EXITED, &exited, on_exit_heard, s->job, 0) !=
-        CRT_OK)
-        crti_log(CRTI_LOG_ERROR, "submission", "the end of job %s can't be told: %s",
-                 s->name, crt_error_detail());
+    if (crti_head_ask(s->node, CRTI_MSG_JOB_EXITED, &exited, on_exit_heard, s->job,
+                      s->ended_order) != CRT_OK)
+        tell_later(s);
     free(text);
 }
 
@@ -161,28 +221,6 @@ static void close_process(submission_t *s)
         close(s->pidfd);
     }
     s->pidfd = -1;
-}
-
-/* Only so many ends are remembered: the oldest goes. */
-static void trim(crti_node_t *node)
-{
-    submission_t *oldest = NULL;
-    size_t cursor = 0, ended = 0;
-    void *value;
-
-    while (crti_map_next(&node->submissions, &cursor, NULL, &value)) {
-        submission_t *s = value;
-
-        if (s->state != ENDED)
-            continue;
-        ended++;
-        if (oldest == NULL || s->ended_order < oldest->ended_order)
-            oldest = s;
-    }
-    if (ended <= ENDED_MAX)
-        return;
-    crti_map_remove(&node->submissions, oldest->name);
-    free(oldest);
 }
 
 static void on_gone(void *user, uint32_t events)
@@ -202,7 +240,6 @@ static void on_gone(void *user, uint32_t events)
     if (s->stop_request)
         crti_head_send(node, CRTI_MSG_DONE, s->stop_request, NULL);
     crti_logs_wake(node);
-    trim(node);
     crti_node_check_stopped(node);
 }
 

@@ -105,12 +105,19 @@ static scene_node_t *node_of(scene_t *s, crti_id_t id)
     return NULL;
 }
 
-static void answer_register(scene_t *s, crti_stream_t *stream, const crti_message_t *m)
+void scene_welcome(scene_t *s, int n)
 {
     crti_msg_node_registered_t registered = {.cluster = {1, 2},
                                              .head_incarnation = 5,
                                              .encrypt_streams = !s->plain,
                                              .headless_timeout_ms = s->headless_ms};
+
+    scene_head_send(s, n, CRTI_MSG_NODE_REGISTERED, s->nodes[n].register_request,
+                    &registered);
+}
+
+static void answer_register(scene_t *s, crti_stream_t *stream, const crti_message_t *m)
+{
     crti_msg_error_t lost = {.status = CRT_ERR_NODE_LOST, .text = crti_str("was dead")};
     scene_node_t *node = node_of(s, m->node_register.node);
 
@@ -132,7 +139,19 @@ static void answer_register(scene_t *s, crti_stream_t *stream, const crti_messag
         crti_stream_send(stream, CRTI_MSG_ERROR, m->request, &lost);
         return;
     }
-    crti_stream_send(stream, CRTI_MSG_NODE_REGISTERED, m->request, &registered);
+    node->register_request = m->request;
+    if (!s->hesitates)
+        scene_welcome(s, (int)(node - s->nodes));
+}
+
+static void answer_exited(scene_t *s, crti_stream_t *stream, uint64_t request)
+{
+    crti_msg_error_t error = {.status = CRT_ERR_IO, .text = crti_str("disk full")};
+
+    if (s->exits_refused-- > 0)
+        crti_stream_send(stream, CRTI_MSG_ERROR, request, &error);
+    else
+        crti_stream_send(stream, CRTI_MSG_DONE, request, NULL);
 }
 
 static void on_head_message(void *user, crti_stream_t *stream, const crti_message_t *m)
@@ -154,7 +173,9 @@ static void on_head_message(void *user, crti_stream_t *stream, const crti_messag
     keep(s, node, m);
     if (m->kind == CRTI_MSG_NODE_REGISTER)
         answer_register(s, stream, m);
-    else if (m->kind == CRTI_MSG_JOB_ADD || m->kind == CRTI_MSG_JOB_EXITED)
+    else if (m->kind == CRTI_MSG_JOB_EXITED)
+        answer_exited(s, stream, m->request);
+    else if (m->kind == CRTI_MSG_JOB_ADD)
         crti_stream_send(stream, CRTI_MSG_DONE, m->request, NULL);
 }
 

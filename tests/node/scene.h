@@ -43,6 +43,7 @@ typedef struct scene_node {
     char run_dir[200];
     crti_stream_t *stream; /* the head's side; NULL: not connected */
     uint64_t incarnation;
+    uint64_t register_request;
     int registrations;
     char endpoint[64];
     char stderr_path[200];
@@ -76,8 +77,10 @@ struct scene {
     bool silent;      /* the head answers nothing */
     bool plain;       /* streams between nodes are not encrypted */
     uint64_t headless_ms;
-    int file_limit; /* of the nodes that are started, 0: none */
-    bool refuse;    /* NODE_REGISTER gets CRT_ERR_NODE_LOST once */
+    int file_limit;    /* of the nodes that are started, 0: none */
+    bool refuse;       /* NODE_REGISTER gets CRT_ERR_NODE_LOST once */
+    bool hesitates;    /* NODE_REGISTER gets no answer until scene_welcome */
+    int exits_refused; /* so many JOB_EXITED are answered by an error */
     uint64_t lease_number;
     bool quiet;              /* messages are not kept, but ATTACHED */
     crti_id_t foreign_owner; /* of leases, zero: the driver */
@@ -90,6 +93,9 @@ void scene_end(scene_t *s);
 /* The head's listener goes away, with all links, and comes back on the same port. */
 void scene_head_down(scene_t *s);
 void scene_head_up(scene_t *s);
+
+/* Answers the NODE_REGISTER of node n that was held back. */
+void scene_welcome(scene_t *s, int n);
 
 /* Starts crt-node number `n` and waits for `ready`. `options`: more options, ended by NULL. */
 void scene_start_node(scene_t *s, int n, const char *const *options);

@@ -316,7 +316,7 @@ static void serve_spoilt_program(scene_t *s, const char *part, const char *spoil
     fclose(file);
     chmod(path, 0700);
     free(bytes);
-    start.job = crti_id_random();
+    start.job = start.actor = crti_id_random();
     scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 31, &start);
     get = scene_wait(s, CRTI_MSG_JOB_GET);
     crti_list_pack(&argv, "program", 7);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the node daemon owes the head across broken links and lost answers
+ * (docs/design/recovery.md), with a head that the test plays. */
+#include "scene.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/rundir.h"
+
+static int setup(void **state)
+{
+    scene_t *s = calloc(1, sizeof(*s));
+
+    scene_begin(s);
+    *state = s;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    scene_end(*state);
+    free(*state);
+    return 0;
+}
+
+static bool contains(crti_span_t text, const char *part)
+{
+    return memmem(text.data, text.size, part, strlen(part)) != NULL;
+}
+
+static pid_t pid_of(const crti_msg_actor_started_t *started)
+{
+    crti_msg_lease_granted_t granted = {.ipc = started->ipc};
+
+    return scene_pid(&granted);
+}
+
+static crti_msg_actor_start_t actor_start(scene_t *s, uint64_t incarnation)
+{
+    return (crti_msg_actor_start_t){.actor = {6, 1},
+                                    .actor_incarnation = incarnation,
+                                    .job = s->drivers[0].job,
+                                    .class_name = crti_str("Counter"),
+                                    .name = crti_str(""),
+                                    .creation = crti_str("args")};
+}
+
+/* The links break, and the node has asked to be taken back when this returns. */
+static void break_links(scene_t *s)
+{
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    s->hesitates = true;
+    scene_head_down(s);
+    assert_false(scene_wait(s, CRTI_MSG_HEAD_LINK)->head_link.up);
+    scene_head_up(s);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+}
+
+/* ---------------------------------------------------------------- notices */
+
+static void what_ends_after_the_report_is_told_behind_it(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_start_t start;
+    const crti_msg_actor_died_t *died;
+    const crti_msg_job_end_t *end;
+    crti_id_t job;
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    job = s->drivers[0].job;
+    start = actor_start(s, 1);
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 31, &start);
+    pid = pid_of(&scene_wait(s, CRTI_MSG_ACTOR_STARTED)->actor_started);
+    break_links(s);
+    kill(pid, SIGKILL); /* the report said that it runs */
+    died = &scene_wait(s, CRTI_MSG_ACTOR_DIED)->actor_died;
+    assert_true(crti_id_equal(died->actor, start.actor));
+    assert_int_equal(died->actor_incarnation, 1);
+    scene_detach(s, 0);
+    end = &scene_wait(s, CRTI_MSG_JOB_END)->job_end;
+    assert_true(crti_id_equal(end->job, job));
+    scene_welcome(s, 0);
+}
+
+static void a_death_without_a_link_is_told_when_there_is_one(void **state)
+{
+    scene_t *s = *state;
+    crti_id_t dead;
+    const crti_msg_lease_granted_t *granted;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    dead = granted->process;
+    scene_head_down(s);
+    assert_false(scene_wait(s, CRTI_MSG_HEAD_LINK)->head_link.up);
+    kill(scene_pid(granted), SIGKILL);
+    scene_wait(s, CRTI_MSG_PEER_DIED); /* the driver hears of it at once */
+    assert_false(scene_seen(s, CRTI_MSG_PEER_DIED));
+    scene_head_up(s);
+    assert_true(
+        crti_id_equal(scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died.process, dead));
+}
+
+/* ---------------------------------------------------------------- questions */
+
+static void what_a_process_asked_is_not_asked_again_after_its_end(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_create_t create = {.actor = {6, 9}, .class_name = crti_str("Counter")};
+    crti_msg_kv_get_t get = {.key = crti_str("k")};
+    crti_msg_watch_t watch = {.incarnation = 1};
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 0);
+    create.job = s->drivers[0].job;
+    create.owner = watch.process = s->drivers[0].process;
+    create.owner_node = watch.node = s->nodes[0].id;
+    break_links(s);
+    crti_channel_send(s->drivers[1].channel, CRTI_MSG_WATCH, 0, &watch);
+    crti_channel_send(s->drivers[1].channel, CRTI_MSG_KV_GET, 56, &get);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_ACTOR_CREATE, 57, &create);
+    scene_detach(s, 0);
+    scene_wait(s, CRTI_MSG_PEER_DIED);
+    scene_welcome(s, 0);
+    scene_wait(s, CRTI_MSG_KV_GET);
+    /* Questions go out in their order: this one is behind all that were kept. */
+    crti_channel_send(s->drivers[1].channel, CRTI_MSG_KV_GET, 58, &get);
+    scene_wait(s, CRTI_MSG_KV_GET);
+    assert_false(scene_seen(s, CRTI_MSG_ACTOR_CREATE));
+}
+
+/* ---------------------------------------------------------------- orders that come again */
+
+static void an_incarnation_of_an_actor_runs_once(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_start_t start;
+    const crti_message_t *m;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    start = actor_start(s, 1);
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 31, &start);
+    kill(pid_of(&scene_wait(s, CRTI_MSG_ACTOR_STARTED)->actor_started), SIGKILL);
+    scene_wait(s, CRTI_MSG_ACTOR_DIED);
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 32, &start); /* the answer was lost */
+    m = scene_wait(s, CRTI_MSG_ERROR);
+    assert_int_equal(m->request, 32);
+    assert_int_equal(m->error.status, CRT_ERR_WORKER_DIED);
+    assert_true(contains(m->error.text, "killed by signal 9"));
+    start.actor_incarnation = 2;
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 33, &start);
+    assert_int_equal(
+        scene_wait(s, CRTI_MSG_ACTOR_STARTED)->actor_started.actor_incarnation, 2);
+    assert_false(scene_seen(s, CRTI_MSG_ACTOR_STARTED));
+}
+
+static void an_actor_whose_program_fails_is_answered_alike_each_time(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_start_t start;
+    const crti_message_t *m;
+    crti_span_t text;
+
+    s->mode = "early";
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    start = actor_start(s, 1);
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 31, &start);
+    m = scene_wait(s, CRTI_MSG_ERROR);
+    text = m->error.text;
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 32, &start);
+    m = scene_wait(s, CRTI_MSG_ERROR);
+    assert_int_equal(m->request, 32);
+    assert_int_equal(m->error.text.size, text.size);
+    assert_memory_equal(m->error.text.data, text.data, text.size);
+}
+
+/* ---------------------------------------------------------------- submissions */
+
+static void the_end_of_a_job_is_told_until_the_head_has_it(void **state)
+{
+    scene_t *s = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
+    crti_msg_job_start_t start = {.submission = crti_str("sub-1"),
+                                  .job = {5, 1},
+                                  .entrypoint = crti_str("/bin/true"),
+                                  .sha = crti_str("")};
+    char head_dir[128], path[200];
+
+    snprintf(head_dir, sizeof(head_dir), "%s/head-1", s->dir);
+    assert_int_equal(crti_dir_make(head_dir), CRT_OK);
+    snprintf(path, sizeof(path), "%s/head.info", head_dir);
+    assert_int_equal(
+        crti_info_write(path, (const crti_info_entry_t[]){{"state_dir", head_dir}}, 1),
+        CRT_OK);
+    scene_start_node(s, 0, (const char *[]){"--head-dir", head_dir, NULL});
+    crti_list_pack(&argv, "/bin/true", 9);
+    start.argv = crti_span(argv.data, argv.size);
+    s->exits_refused = 2;
+    scene_head_send(s, 0, CRTI_MSG_JOB_START, 41, &start);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(scene_wait(s, CRTI_MSG_JOB_EXITED)->job_exited.wait_status, 0);
+    assert_int_equal(scene_count(s, CRTI_MSG_JOB_EXITED, 1500, 1), 0);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(what_ends_after_the_report_is_told_behind_it),
+        TEST(a_death_without_a_link_is_told_when_there_is_one),
+        TEST(what_a_process_asked_is_not_asked_again_after_its_end),
+        TEST(an_incarnation_of_an_actor_runs_once),
+        TEST(an_actor_whose_program_fails_is_answered_alike_each_time),
+        TEST(the_end_of_a_job_is_told_until_the_head_has_it),
+    };
+
+    if (program_is_meant())
+        return program_main(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
