@@ -151,6 +151,7 @@ static void free_tables(crti_core_t *core)
     free(core->broken_text);
     free(core->deadlock);
     crti_program_fini(&core->program);
+    crti_key_wipe(&core->streams.key, sizeof(core->streams.key));
     free(core);
 }
 
@@ -174,6 +175,11 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     crti_id_hex(core->node, core->node_hex);
     crti_id_hex(core->job, core->job_hex);
     crti_text(m->run_dir, core->run_dir, sizeof(core->run_dir));
+    memcpy(core->streams.key.bytes, m->key.data, CRTI_KEY_SIZE);
+    core->streams.encrypt = m->encrypt_streams;
+    core->streams.port_low = (uint16_t)m->port_low;
+    core->streams.port_high = (uint16_t)m->port_high;
+    crti_text(m->ip, core->streams.ip, sizeof(core->streams.ip));
     status = crti_store_attach(fds[0], (unsigned)m->slot, core->process, &core->store);
     if (status != CRT_OK || !core->is_worker)
         return status;

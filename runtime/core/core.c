@@ -98,6 +98,17 @@ void crti_leave(crti_core_t *core)
     crti_leave_unlocked(core);
 }
 
+crt_status_t crti_core_stream_place(crti_stream_place_t *place_out)
+{
+    crti_core_t *core = crti_enter_unlocked();
+
+    if (!core)
+        return crti_entry_status();
+    *place_out = core->streams;
+    crti_leave_unlocked(core);
+    return CRT_OK;
+}
+
 crt_status_t crti_entry_status(void)
 {
     return entry_status;

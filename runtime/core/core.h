@@ -34,6 +34,7 @@
 #include "runtime/core/program.h"
 #include "runtime/core/record.h"
 #include "runtime/net/channel.h"
+#include "runtime/net/key.h"
 #include "runtime/net/net.h"
 #include "runtime/store/store.h"
 
@@ -303,8 +304,17 @@ typedef struct crti_borrow_wait {
 /* An answer of the node daemon. `message` is NULL when the link broke. */
 typedef void crti_answer_handler_t(void *user, const crti_message_t *message);
 
+/* How this process makes and takes streams of its own (collectives). */
+typedef struct crti_stream_place {
+    crti_key_t key;
+    bool encrypt;
+    char ip[64];                  /* "": it can't be reached from other nodes */
+    uint16_t port_low, port_high; /* 0, 0: any */
+} crti_stream_place_t;
+
 struct crti_core {
     /* set by init, then constant */
+    crti_stream_place_t streams;
     bool is_worker, no_log_to_driver;
     crti_id_t process, node, job, cluster, actor_id;
     char node_hex[CRTI_ID_HEX], job_hex[CRTI_ID_HEX];
@@ -374,6 +384,9 @@ crt_status_t crti_entry_status(void); /* why crti_enter gave NULL */
 bool crti_publish(crti_core_t *core);
 void crti_unpublish(crti_core_t *core);
 bool crti_is_forked(void);
+
+/* A copy; the caller wipes the key. CRT_ERR_NOT_INITIALIZED, CRT_ERR_FORKED. */
+crt_status_t crti_core_stream_place(crti_stream_place_t *place_out);
 
 /* The call that this thread runs; NULL in a driver and in threads that a program made. */
 crt_call_t *crti_running(void);

@@ -2,13 +2,14 @@
 /* The control protocol: every message between daemons, drivers and workers, except the calls
  * between processes (core/record.h), which have a format of their own for speed.
  *
- * Five links, one vocabulary:
+ * Six links, one vocabulary:
  *
  *     local   driver or worker <-> node daemon   unix stream RUN/node.sock (net/channel.c)
  *     zygote  node daemon <-> zygote             socketpair, inherited descriptor
  *     head    node daemon <-> head               TLS 1.3 PSK stream to the head's port
  *     node    node daemon <-> node daemon        TLS 1.3 PSK stream to the node's endpoint
  *     admin   http, command <-> head             unix stream RUN/head.sock
+ *     group   member <-> member of a collective  TLS 1.3 PSK stream between their processes
  *
  * A driver or worker speaks to its own node daemon only; what is meant for the head or another
  * node is forwarded by it (same kind, new request number). A request that was forwarded to a
@@ -109,6 +110,13 @@
     /* admin link */                                                                     \
     M(JOB_SUBMIT, job_submit, 100)                                                       \
     M(JOB_DELETE, job_delete, 101)                                                       \
+    /* group link */                                                                     \
+    M(GROUP_HELLO, group_hello, 110)                                                     \
+    M(GROUP_WELCOME, group_welcome, 111)                                                 \
+    M(GROUP_DATA, group_data, 112)                                                       \
+    M(GROUP_OFFER, group_offer, 113)                                                     \
+    M(GROUP_TAKEN, group_taken, 114)                                                     \
+    M(GROUP_ABORT, group_abort, 115)                                                     \
     /* rows of the control store, never on a link */                                     \
     M(ROW_META, row_meta, 200)                                                           \
     M(ROW_NODE, row_node, 201)                                                           \
@@ -144,12 +152,14 @@
  * worker writes what it is doing (base/blackboard.h), so that a death can name the method.
  * Worker: `actor` zero means tasks; else the actor whose creation record follows. `cpus` is
  * what it was given (BLAS threads). Sockets lie in `run_dir`, tcp binds to `ip` and a port of
- * low..high (0..0: any). `key` is the cluster key. `head` is host:port to show. */
+ * low..high (0..0: any). `key` is the cluster key. `head` is host:port to show.
+ * `encrypt_streams` is the cluster's option, for streams that others make to this process. */
 #define CRTI_FIELDS_ATTACHED(F)                                                          \
     F(ID, node)                                                                          \
     F(ID, cluster) F(ID, job) F(U64, slot) F(BIN, key) F(STR, run_dir) F(STR, ip)        \
         F(U64, port_low) F(U64, port_high) F(STR, head) F(F64, cpus) F(ID, actor)        \
-            F(U64, actor_incarnation) F(STR, class_name) F(BIN, creation)
+            F(U64, actor_incarnation) F(STR, class_name) F(BIN, creation)                \
+                F(BOOL, encrypt_streams)
 
 /* Notice: the process has bound its endpoints and can be called. A worker sends it at once; an
  * actor's calls queue behind its creation. */
@@ -381,6 +391,35 @@
     F(STR, submission)                                                                   \
     F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment) F(STR, metadata)
 #define CRTI_FIELDS_JOB_DELETE(F) F(STR, submission)
+
+/* ------------------------------------------------------------------ group link */
+
+/* First message of the member that dials: which group, who it is and whom it wants, with the
+ * nonces of both from the group's roster. Answer: GROUP_WELCOME, or ERROR and the end. */
+#define CRTI_FIELDS_GROUP_HELLO(F)                                                       \
+    F(U64, protocol)                                                                     \
+    F(STR, name) F(U64, incarnation) F(U64, rank) F(U64, nonce) F(U64, to_rank)          \
+        F(U64, to_nonce)
+#define CRTI_FIELDS_GROUP_WELCOME(F) F(U64, rank) F(U64, nonce)
+
+/* A part of an operation, followed by `length` raw bytes. The first line says which operation:
+ * `team` is a hash of the ranks that take part, `sequence` its number, `phase` the step of a
+ * combined algorithm; then what the caller asked for (crt_collective.h; `peer` a rank of the
+ * group or -1); `round` says which message of the algorithm it is. */
+#define CRTI_FIELDS_GROUP_DATA(F)                                                        \
+    F(U64, team)                                                                         \
+    F(U64, sequence) F(U64, phase) F(U64, kind) F(U64, dtype) F(U64, reduction)          \
+        F(U64, count) F(I64, peer) F(U64, round) F(U64, length)
+
+/* Notices of send and receive. A send is offered, with its bytes behind it when it is small
+ * (`length`; else 0), and taken by the receive of the same number; the bytes of a large one
+ * follow then. `done`: operations of the whole group that the sender has finished. */
+#define CRTI_FIELDS_GROUP_OFFER(F)                                                       \
+    F(U64, sequence) F(U64, dtype) F(U64, count) F(U64, done) F(U64, length)
+#define CRTI_FIELDS_GROUP_TAKEN(F) F(U64, sequence)
+
+/* Notice: the group has failed at the sender. `rank` is to blame, -1: nobody. */
+#define CRTI_FIELDS_GROUP_ABORT(F) F(I64, status) F(I64, rank) F(STR, text)
 
 /* ------------------------------------------------------------------ rows of the control store */
 

@@ -203,82 +203,80 @@ static crt_status_t check_sendable(const crti_stream_t *s)
     return CRT_OK;
 }
 
-/* Writes the length in front of the frame that was appended behind `start`. */
-static crt_status_t close_frame(crti_stream_t *s, segment_t *segment, size_t start)
+static crt_status_t open_frame(crti_stream_t *s, segment_t **segment_out,
+                               size_t *start_out)
 {
-    size_t size = segment->bytes.size - start - FRAME_HEADER;
-    unsigned char *header = segment->bytes.data + start;
+    static const unsigned char header[FRAME_HEADER];
+    crt_status_t status = check_sendable(s);
+    segment_t *segment = status == CRT_OK ? tail(s) : NULL;
 
-    if (size > CRTI_MESSAGE_MAX) {
-        segment->bytes.size = start;
-        return crt_raise(CRT_ERR_TOO_LARGE, "message of %zu bytes, at most %u fit", size,
-                         CRTI_MESSAGE_MAX);
-    }
-    for (int i = 0; i < FRAME_HEADER; i++)
-        header[i] = (unsigned char)(size >> 8 * i);
-    segment->size = segment->bytes.size;
-    s->queued += size + FRAME_HEADER;
-    s->queued_control += size + FRAME_HEADER;
-    want_kick(s);
-    return CRT_OK;
+    if (segment == NULL)
+        return status == CRT_OK ? CRT_ERR_NO_MEMORY : status;
+    *segment_out = segment;
+    *start_out = segment->bytes.size;
+    status = crti_buffer_append(&segment->bytes, header, sizeof(header));
+    if (status != CRT_OK && segment->bytes.size == 0)
+        segment_free(s, segment, CRT_OK);
+    return status;
 }
 
-/* An empty segment at the end of the queue, after a message that could not be made. */
-static void drop_empty(crti_stream_t *s, segment_t *segment)
+/* Writes the length in front of the frame behind `start`; `status` is how its making went. The
+ * last `payload` bytes are not part of it. */
+static crt_status_t close_frame(crti_stream_t *s, segment_t *segment, size_t start,
+                                size_t payload, crt_status_t status)
 {
-    if (segment->bytes.size == 0)
-        segment_free(s, segment, CRT_OK);
+    size_t added = segment->bytes.size - start, size = added - FRAME_HEADER - payload;
+
+    if (status == CRT_OK && size > CRTI_MESSAGE_MAX)
+        status = crt_raise(CRT_ERR_TOO_LARGE, "message of %zu bytes, at most %u fit",
+                           size, CRTI_MESSAGE_MAX);
+    if (status != CRT_OK) {
+        segment->bytes.size = start;
+        if (start == 0)
+            segment_free(s, segment, CRT_OK);
+        return status;
+    }
+    for (int i = 0; i < FRAME_HEADER; i++)
+        segment->bytes.data[start + (size_t)i] = (unsigned char)(size >> 8 * i);
+    segment->size = segment->bytes.size;
+    s->queued += added;
+    s->queued_control += added;
+    want_kick(s);
+    return CRT_OK;
 }
 
 crt_status_t crti_stream_send(crti_stream_t *stream, crti_message_kind_t kind,
                               uint64_t request, const void *body)
 {
-    static const unsigned char header[FRAME_HEADER];
-    crt_status_t status = check_sendable(stream);
+    return crti_stream_send_copy(stream, kind, request, body, NULL, 0);
+}
+
+crt_status_t crti_stream_send_copy(crti_stream_t *stream, crti_message_kind_t kind,
+                                   uint64_t request, const void *body, const void *data,
+                                   size_t size)
+{
     segment_t *segment;
     size_t start;
+    crt_status_t status = open_frame(stream, &segment, &start);
 
     if (status != CRT_OK)
         return status;
-    segment = tail(stream);
-    if (segment == NULL)
-        return CRT_ERR_NO_MEMORY;
-    start = segment->bytes.size;
-    status = crti_buffer_append(&segment->bytes, header, sizeof(header));
-    if (status == CRT_OK)
-        status = crti_message_encode(kind, request, body, &segment->bytes);
-    if (status == CRT_OK)
-        status = close_frame(stream, segment, start);
-    if (status != CRT_OK) {
-        segment->bytes.size = start;
-        drop_empty(stream, segment);
-    }
-    return status;
+    status = crti_message_encode(kind, request, body, &segment->bytes);
+    if (status == CRT_OK && size)
+        status = crti_buffer_append(&segment->bytes, data, size);
+    return close_frame(stream, segment, start, status == CRT_OK ? size : 0, status);
 }
 
 crt_status_t crti_stream_send_bytes(crti_stream_t *stream, const void *data, size_t size)
 {
-    static const unsigned char header[FRAME_HEADER];
-    crt_status_t status = check_sendable(stream);
     segment_t *segment;
     size_t start;
+    crt_status_t status = open_frame(stream, &segment, &start);
 
     if (status != CRT_OK)
         return status;
-    segment = tail(stream);
-    if (segment == NULL)
-        return CRT_ERR_NO_MEMORY;
-    start = segment->bytes.size;
-    status = crti_buffer_append(&segment->bytes, header, sizeof(header));
-    if (status == CRT_OK)
-        status = crti_buffer_append(&segment->bytes, data, size);
-    if (status == CRT_OK)
-        status = close_frame(stream, segment, start);
-    if (status != CRT_OK) {
-        segment->bytes.size = start;
-        drop_empty(stream, segment);
-    }
-    return status;
+    status = crti_buffer_append(&segment->bytes, data, size);
+    return close_frame(stream, segment, start, 0, status);
 }
 
 crt_status_t crti_stream_send_error(crti_stream_t *stream, uint64_t request,
@@ -295,6 +293,8 @@ static uint64_t payload_of(crti_message_kind_t kind, const void *body)
     switch (kind) {
     case CRTI_MSG_OBJECT_DATA: return ((const crti_msg_object_data_t *)body)->length;
     case CRTI_MSG_PROGRAM_DATA: return ((const crti_msg_program_data_t *)body)->length;
+    case CRTI_MSG_GROUP_DATA: return ((const crti_msg_group_data_t *)body)->length;
+    case CRTI_MSG_GROUP_OFFER: return ((const crti_msg_group_offer_t *)body)->length;
     default: return 0;
     }
 }
@@ -369,6 +369,20 @@ void crti_stream_receive(crti_stream_t *stream, void *buffer)
     stream->payload = buffer;
 }
 
+void crti_stream_hold(crti_stream_t *stream)
+{
+    stream->held = true;
+}
+
+void crti_stream_resume(crti_stream_t *stream)
+{
+    if (!stream->held)
+        return;
+    stream->held = stream->payload_wanted = false;
+    stream->more = true;
+    want_kick(stream);
+}
+
 void crti_stream_discard(crti_stream_t *stream)
 {
     stream->payload = NULL;
@@ -396,7 +410,8 @@ static crt_status_t deliver(crti_stream_t *s, const unsigned char *frame, size_t
     s->payload_wanted = s->payload_left != 0;
     if (s->handlers.on_message)
         s->handlers.on_message(s->handlers.user, s, &message);
-    s->payload_wanted = false;
+    if (!s->held)
+        s->payload_wanted = false;
     return CRT_OK;
 }
 
@@ -440,7 +455,8 @@ static crt_status_t parse(crti_stream_t *s)
 {
     crt_status_t status = CRT_OK;
 
-    while (status == CRT_OK && s->state == CRTI_STREAM_OPEN && s->in_at < s->in.size) {
+    while (status == CRT_OK && s->state == CRTI_STREAM_OPEN && !s->held &&
+           s->in_at < s->in.size) {
         if (s->payload_left)
             take_payload(s);
         else
@@ -487,11 +503,11 @@ static crt_status_t read_some(crti_stream_t *s, size_t *budget)
 static crt_status_t receive(crti_stream_t *s)
 {
     size_t budget = TURN_BUDGET;
-    crt_status_t status = CRT_OK;
+    crt_status_t status = parse(s); /* what came before it was held */
 
-    while (status == CRT_OK && budget && s->state == CRTI_STREAM_OPEN)
+    while (status == CRT_OK && budget && s->state == CRTI_STREAM_OPEN && !s->held)
         status = read_some(s, &budget);
-    s->more = status == CRT_OK && s->state == CRTI_STREAM_OPEN;
+    s->more = status == CRT_OK && s->state == CRTI_STREAM_OPEN && !s->held;
     if (s->more)
         want_kick(s);
     return status == CRT_IN_PROGRESS ? CRT_OK : status;
@@ -528,7 +544,13 @@ static void update_events(crti_stream_t *s)
         events = crti_tls_wants_write(s->tls) ? EPOLLOUT : EPOLLIN;
     else if (!crti_list_is_empty(&s->out))
         events |= EPOLLOUT;
-    if (s->watch.events != events)
+    if (s->held && s->state == CRTI_STREAM_OPEN)
+        events &= ~(uint32_t)EPOLLIN;
+    if (events == 0) /* a broken connection would be reported again and again */
+        crti_loop_remove(s->loop, &s->watch);
+    else if (!s->watch.added)
+        crti_loop_add(s->loop, &s->watch, s->fd, events);
+    else if (s->watch.events != events)
         crti_loop_modify(s->loop, &s->watch, events);
 }
 

@@ -11,8 +11,8 @@
  *     follow are encrypted too (an option of the cluster): what it says is authenticated.
  * Frames
  *     32-bit little-endian length, then a message (net/message.h) of at most
- *     CRTI_MESSAGE_MAX bytes. OBJECT_DATA and PROGRAM_DATA are followed by as many raw bytes as
- *     their `length` says: the payload. It is received straight into a buffer that the handler
+ *     CRTI_MESSAGE_MAX bytes. OBJECT_DATA, PROGRAM_DATA, GROUP_DATA and GROUP_OFFER are
+ *     followed by as many raw bytes as their `length` says: the payload. It is received straight into a buffer that the handler
  *     of the message gives with crti_stream_receive, or thrown away when it gives none.
  * Threads
  *     A stream belongs to the loop it was made on and is used in that thread only. Contexts
@@ -104,9 +104,26 @@ crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t
                                       const void *data, crti_stream_sent_t *on_sent,
                                       void *user);
 
-/* Only inside on_message of a message that has a payload: where to put it (`length` bytes).
- * The buffer stays valid until on_payload, crti_stream_discard, on_closed or free. */
+/* The same with a small payload that is copied, so that it leaves in one write with its message;
+ * the body's `length` is `size`. */
+crt_status_t crti_stream_send_copy(crti_stream_t *stream, crti_message_kind_t kind,
+                                   uint64_t request, const void *body, const void *data,
+                                   size_t size);
+
+/* Only inside on_message of a message that has a payload, or while the stream is held there:
+ * where to put it (`length` bytes). The buffer stays valid until on_payload,
+ * crti_stream_discard, on_closed or free. */
 void crti_stream_receive(crti_stream_t *stream, void *buffer);
+
+/* Only inside on_message: nothing more is taken from this stream, the message's payload
+ * neither, until crti_stream_resume. The peer's bytes wait in the kernel; that the connection
+ * broke is noticed only by sending, or then. */
+void crti_stream_hold(crti_stream_t *stream);
+void crti_stream_resume(crti_stream_t *stream);
+
+/* The connection may stay without progress for as long as the peer answers probes: for a peer
+ * that is alive but reads late. Whether its host is alive must be known from elsewhere. */
+void crti_stream_be_patient(crti_stream_t *stream);
 
 /* The buffer of the payload in progress is needed no more: the rest of it is thrown away, and
  * on_payload is not called for it. */

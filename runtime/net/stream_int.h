@@ -58,6 +58,7 @@ struct crti_stream {
     size_t payload_size;
     unsigned char *payload; /* NULL: they are thrown away */
     bool payload_wanted; /* on_message of a payload's message runs: receive is allowed */
+    bool held;           /* nothing is taken from `in` and the socket */
 };
 
 /* A stream of a connected or connecting socket; takes the descriptor on CRT_OK. */

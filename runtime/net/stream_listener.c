@@ -50,6 +50,14 @@ void crti_stream_tune(int fd)
                sizeof(user_timeout_ms));
 }
 
+void crti_stream_be_patient(crti_stream_t *stream)
+{
+    int none = 0;
+
+    if (stream->fd >= 0)
+        setsockopt(stream->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
+}
+
 void crti_stream_format(const struct sockaddr_storage *from, char *text, size_t size)
 {
     const struct sockaddr_in6 *v6 = (const void *)from;

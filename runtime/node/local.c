@@ -181,7 +181,8 @@ static void send_attached(crti_local_t *local, uint64_t request)
                                     .ip = crti_str(node->ip),
                                     .port_low = node->options.port_low,
                                     .port_high = node->options.port_high,
-                                    .head = crti_str(node->head_address)};
+                                    .head = crti_str(node->head_address),
+                                    .encrypt_streams = node->encrypt};
 
     if (p->worker) {
         attached.cpus = p->worker->cpus;

@@ -31,7 +31,7 @@ typedef struct end {
     bool in_order;
     size_t last_size;
     unsigned char *buffer; /* for the next payload, NULL: none */
-    bool free_in_message, free_in_payload, free_in_closed, discard;
+    bool free_in_message, free_in_payload, free_in_closed, discard, hold, take_group_data;
 } end_t;
 
 typedef struct world {
@@ -58,8 +58,12 @@ static void on_message(void *user, crti_stream_t *stream, const crti_message_t *
         end->last_size = message->kv_value.value.size;
     if (message->kind == CRTI_MSG_OBJECT_DATA && end->buffer)
         crti_stream_receive(stream, end->buffer);
+    if (message->kind == CRTI_MSG_GROUP_DATA && end->take_group_data)
+        crti_stream_receive(stream, end->buffer);
     if (message->kind == CRTI_MSG_OBJECT_DATA && end->discard)
         crti_stream_discard(stream);
+    if (end->hold)
+        crti_stream_hold(stream);
     if (end->free_in_message) {
         crti_stream_free(stream);
         end->stream = NULL;
@@ -301,6 +305,83 @@ a_payload_that_nobody_wants_is_thrown_away_and_the_next_message_is_read(void **s
     assert_int_equal(counts[0], 3);
     assert_true(w.server.in_order);
     free(from);
+    stop(&w);
+}
+
+static void held(bool encrypt, size_t size)
+{
+    unsigned char *from = malloc(size), *to = calloc(1, size);
+    int counts[2] = {0};
+    world_t w;
+
+    memset(from, 7, size);
+    start(&w, encrypt);
+    join(&w);
+    w.server.hold = true;
+    send_object(&w.client, 1, from, size, counts);
+    crti_stream_send(w.client.stream, CRTI_MSG_DONE, 2, NULL);
+    UNTIL(&w, w.server.messages == 1);
+    w.server.hold = false;
+    for (int i = 0; i < 20; i++) /* what is in the kernel by now stays there */
+        crti_loop_turn(w.loop, 0);
+    assert_int_equal(w.server.messages, 1);
+    w.server.buffer = to;
+    crti_stream_receive(w.server.stream, to);
+    crti_stream_resume(w.server.stream);
+    UNTIL(&w, w.server.messages == 2);
+    assert_int_equal(w.server.payloads, 1);
+    assert_memory_equal(from, to, size);
+    stop(&w);
+    free(from);
+    free(to);
+}
+
+static void a_held_stream_waits_for_its_buffer_and_goes_on(void **state)
+{
+    held(true, 10);
+    held(true, 3000000);
+    held(false, 10);
+    held(false, 3000000);
+}
+
+static void a_held_stream_notices_the_end_when_it_goes_on(void **state)
+{
+    int turns = 0;
+    world_t w;
+
+    start(&w, true);
+    join(&w);
+    w.server.hold = true;
+    crti_stream_send(w.client.stream, CRTI_MSG_DONE, 1, NULL);
+    UNTIL(&w, w.server.messages == 1);
+    crti_stream_free(w.client.stream);
+    w.client.stream = NULL;
+    for (uint64_t end = crti_now_ns() + 50 * CRTI_MS; crti_now_ns() < end; turns++)
+        crti_loop_turn(w.loop, end);
+    assert_true(turns < 20); /* and the loop does not spin */
+    assert_int_equal(w.server.closed, 0);
+    crti_stream_resume(w.server.stream);
+    UNTIL(&w, w.server.closed);
+    stop(&w);
+}
+
+static void a_small_payload_leaves_with_its_message(void **state)
+{
+    crti_msg_group_data_t body = {.length = 5};
+    unsigned char to[5] = "";
+    world_t w;
+
+    start(&w, true);
+    join(&w);
+    w.server.buffer = to;
+    w.server.take_group_data = true;
+    assert_int_equal(
+        crti_stream_send_copy(w.client.stream, CRTI_MSG_GROUP_DATA, 1, &body, "12345", 5),
+        CRT_OK);
+    crti_stream_send(w.client.stream, CRTI_MSG_DONE, 2, NULL);
+    UNTIL(&w, w.server.messages == 2);
+    assert_memory_equal(to, "12345", 5);
+    assert_int_equal(crti_stream_queued(w.client.stream), 0);
     stop(&w);
 }
 
@@ -765,6 +846,9 @@ int main(void)
         cmocka_unit_test(a_payload_lands_in_the_buffer_of_the_receiver),
         cmocka_unit_test(
             a_payload_that_nobody_wants_is_thrown_away_and_the_next_message_is_read),
+        cmocka_unit_test(a_held_stream_waits_for_its_buffer_and_goes_on),
+        cmocka_unit_test(a_held_stream_notices_the_end_when_it_goes_on),
+        cmocka_unit_test(a_small_payload_leaves_with_its_message),
         cmocka_unit_test(on_sent_is_called_once_with_an_error_when_the_stream_goes),
         cmocka_unit_test(close_delivers_what_was_queued_first),
         cmocka_unit_test(a_stream_may_be_freed_in_each_of_its_handlers),
