@@ -152,6 +152,8 @@ CRT_API int crt_model_inputs(const crt_model_t *model);
 CRT_API int crt_model_outputs(const crt_model_t *model);
 CRT_API size_t
 crt_model_parameters(const crt_model_t *model); /* floats in a flat buffer */
+/* Weights and biases of each dense layer: the arrays that the flat buffers consist of. */
+CRT_API size_t crt_model_arrays(const crt_model_t *model);
 
 /* All weights, one dimension. Borrowed: valid until the model is freed; the numbers
  * change with the next optimizer step. */
@@ -183,6 +185,15 @@ CRT_API crt_status_t crt_model_compute_gradients(crt_model_t *model,
                                                  const crt_batch_t *batch,
                                                  crt_tensor_t *gradients,
                                                  double *loss_out);
+
+/* Says how far a gradient is: all floats from `first` to the end are final. */
+typedef void crt_gradients_seen_t(void *context, size_t first);
+
+/* Calls `seen` (NULL: nothing) in every crt_model_compute_gradients of this model, in its thread,
+ * whenever a layer's gradients are final: from the last layer to the first, so `first` falls, and
+ * ends at 0. For those who send gradients while the rest is still computed. */
+CRT_API void crt_model_watch_gradients(crt_model_t *model, crt_gradients_seen_t *seen,
+                                       void *context);
 
 /* Probabilities (rows, outputs) of `inputs` (rows, inputs), float32, without dropout.
  * `weights` as above. */
@@ -258,8 +269,43 @@ CRT_API crt_status_t crt_optimizer_apply(crt_optimizer_t *optimizer, crt_model_t
                                          const crt_tensor_t *const *gradients,
                                          size_t count, crt_tensor_t *weights_out);
 
+/* A run of floats in the flat buffers. */
+typedef struct crt_part {
+    size_t first, count;
+} crt_part_t;
+
+/* An update of some parts of the weights, for processes of which each has all gradients but
+ * updates only its own parts:
+ *
+ *     crt_optimizer_measure -> sum `squares` over all processes -> crt_optimizer_update
+ *
+ * `squares` has room for crt_model_arrays(model) numbers and gets, for each array, the sum of the
+ * squares of the gradients in these parts. Adds the L2 penalty to `gradients` (flat) where it is
+ * not weight decay. */
+CRT_API crt_status_t crt_optimizer_measure(const crt_optimizer_t *optimizer,
+                                           const crt_model_t *model,
+                                           const crt_tensor_t *gradients,
+                                           const crt_part_t *parts, size_t count,
+                                           double *squares);
+
+/* `squares` of whole arrays. Scales the gradient to at most the norm `clip` as a whole (0: never),
+ * then each array as the optimizer's options say, and updates the parts; `gradients` are zero in
+ * them afterwards. Counts as one step. CRT_ERR_INVALID when a square is not finite: then nothing
+ * was changed. */
+CRT_API crt_status_t crt_optimizer_update(crt_optimizer_t *optimizer, crt_model_t *model,
+                                          const crt_tensor_t *gradients,
+                                          const crt_part_t *parts, size_t count,
+                                          const double *squares, double clip);
+
 /* Updates made so far. */
 CRT_API uint64_t crt_optimizer_steps(const crt_optimizer_t *optimizer);
+
+/* What the optimizer remembers: flat buffers, as many as crt_optimizer_states says, and the number
+ * of steps. Together with the weights they are all that another process needs to go on.
+ * Borrowed: valid until the optimizer is freed; may be written to. */
+CRT_API int crt_optimizer_states(const crt_optimizer_t *optimizer);
+CRT_API const crt_tensor_t *crt_optimizer_state(crt_optimizer_t *optimizer, int index);
+CRT_API void crt_optimizer_set_steps(crt_optimizer_t *optimizer, uint64_t steps);
 
 CRT_API void crt_optimizer_free(crt_optimizer_t *optimizer);
 

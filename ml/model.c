@@ -187,6 +187,18 @@ size_t crt_model_parameters(const crt_model_t *model)
     return model->parameter_count;
 }
 
+size_t crt_model_arrays(const crt_model_t *model)
+{
+    return model->array_count;
+}
+
+void crt_model_watch_gradients(crt_model_t *model, crt_gradients_seen_t *seen,
+                               void *context)
+{
+    model->seen = seen;
+    model->seen_context = context;
+}
+
 const crt_tensor_t *crt_model_weights(crt_model_t *model)
 {
     return &model->weights_view;

@@ -37,6 +37,8 @@ struct crt_model {
     crt_tensor_t weights_view, gradients_view;
     bool has_gradients; /* something was added since the last step */
     crti_random_t random;
+    crt_gradients_seen_t *seen; /* may be NULL */
+    void *seen_context;
 
     /* Scratch of a pass, for up to `rows` samples: pass.c */
     int rows;

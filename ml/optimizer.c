@@ -76,6 +76,7 @@ crt_status_t crt_optimizer_new(crt_model_t *model, const crt_optimizer_options_t
     ok = o->norms != NULL;
     for (int i = 0; i < o->ops->states; i++) {
         o->state[i] = calloc(model->parameter_count, sizeof(float));
+        o->state_views[i] = crt_tensor_floats(o->state[i], model->parameter_count);
         ok = ok && o->state[i];
     }
     if (!ok) {
@@ -240,6 +241,21 @@ crt_status_t crt_optimizer_step(crt_optimizer_t *o, crt_model_t *model)
 uint64_t crt_optimizer_steps(const crt_optimizer_t *o)
 {
     return o->steps;
+}
+
+int crt_optimizer_states(const crt_optimizer_t *o)
+{
+    return o->ops->states;
+}
+
+const crt_tensor_t *crt_optimizer_state(crt_optimizer_t *o, int index)
+{
+    return &o->state_views[index];
+}
+
+void crt_optimizer_set_steps(crt_optimizer_t *o, uint64_t steps)
+{
+    o->steps = steps;
 }
 
 void crt_optimizer_free(crt_optimizer_t *o)

@@ -38,6 +38,7 @@ struct crt_optimizer {
     const crt_model_t *model;
     uint64_t steps;
     float *state[2];
+    crt_tensor_t state_views[2];
     double *norms; /* of each array's gradient, in this step */
 };
 

@@ -84,6 +84,8 @@ static void backward(crt_model_t *model, const float *weights, int rows,
         layer->ops->backward(layer, weights + layer->params_at, rows, x,
                              model->outputs_of[i], delta, gradients + layer->params_at,
                              dx);
+        if (model->seen && layer->ops->has_weights)
+            model->seen(model->seen_context, layer->params_at);
         delta = dx;
     }
 }

@@ -267,6 +267,51 @@ static void tensors_of_a_wrong_kind_are_refused(void **state)
     crt_model_free(model);
 }
 
+typedef struct watch {
+    const float *gradients;
+    size_t parameters;
+    size_t first[8];
+    int calls;
+    float final[8]; /* the float at `first`, as it was then */
+} watch_t;
+
+static void watch(void *context, size_t first)
+{
+    watch_t *w = context;
+
+    assert_true(w->calls < 8);
+    w->first[w->calls] = first;
+    w->final[w->calls++] = w->gradients[first];
+}
+
+static void whoever_watches_gradients_sees_each_layer_when_it_is_final(void **state)
+{
+    static const int widths[] = {5, 4, 4, 3, 0};
+    crt_model_t *model;
+    float x[10] = {0.3f, 0.1f, -0.4f, 0.9f, 0.2f, -0.1f, 0.5f, 0.8f, -0.6f, 0.7f};
+    uint8_t y[2] = {2, 0};
+    int64_t shape[2] = {2, 5};
+    crt_batch_t batch = {.inputs = crt_tensor_view(CRT_FLOAT32, 2, shape, x),
+                         .labels = crt_tensor_view(CRT_UINT8, 1, shape, y)};
+    watch_t w = {.calls = 0};
+
+    assert_ok(crt_mlp_new(widths, 0.2, 1, &model));
+    assert_int_equal(crt_model_arrays(model), 6);
+    w.gradients = crt_model_gradients(model)->data;
+    crt_model_watch_gradients(model, watch, &w);
+    assert_ok(crt_model_compute_gradients(model, NULL, &batch, NULL, NULL));
+    assert_int_equal(w.calls, 3);
+    assert_int_equal(w.first[0], 5 * 4 + 4 + 4 * 4 + 4);
+    assert_int_equal(w.first[1], 5 * 4 + 4);
+    assert_int_equal(w.first[2], 0);
+    for (int i = 0; i < 3; i++)
+        assert_true(w.final[i] == w.gradients[w.first[i]]);
+    crt_model_watch_gradients(model, NULL, NULL);
+    assert_ok(crt_model_compute_gradients(model, NULL, &batch, NULL, NULL));
+    assert_int_equal(w.calls, 3);
+    crt_model_free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +325,7 @@ int main(void)
         cmocka_unit_test(added_gradients_sum_up),
         cmocka_unit_test(layers_that_can_not_be_are_named),
         cmocka_unit_test(tensors_of_a_wrong_kind_are_refused),
+        cmocka_unit_test(whoever_watches_gradients_sees_each_layer_when_it_is_final),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
