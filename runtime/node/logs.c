@@ -99,8 +99,10 @@ static crt_status_t find_log(crti_node_t *node, const char *name, char *path, si
     }
     return find_old(node, name, path, size)
                ? CRT_OK
-               : crt_raise(CRT_ERR_NOT_FOUND, "no worker or actor %s is known here",
-                           name);
+               : crt_raise(CRT_ERR_NOT_FOUND,
+                           "no worker or actor %s is known here, and no log of one (old "
+                           "logs go when all are more than %llu MiB)",
+                           name, (unsigned long long)(node->options.log_total >> 20));
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -116,25 +118,39 @@ static void answer(crti_node_t *node, uint64_t local_number, uint64_t request,
         crti_channel_send(local->channel, kind, request, body);
 }
 
-/* Reads what is there. A file that does not exist yet is an empty one. */
-static crt_status_t read_part(const char *path, uint64_t offset, uint64_t limit,
+/* Reads what is there, and moves `offset` behind it. A file that does not exist yet is an empty one.
+ * Who asks for what the quota removed gets the line that says so, and what comes behind it. */
+static crt_status_t read_part(const char *path, uint64_t *offset, uint64_t limit,
                               crti_buffer_t *data)
 {
     CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    crti_log_place_t place;
     crt_status_t status;
+    uint64_t at;
     ssize_t got;
 
     if (fd < 0 && (errno == ENOENT || path[0] == '\0'))
         return CRT_OK;
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    place = crti_log_find(fd);
+    if (*offset >= place.removed) {
+        at = *offset - place.removed + place.marker;
+    } else {
+        at = 0;
+        *offset = place.removed - place.marker;
+        limit = limit > place.marker ? limit : place.marker;
+    }
+    if (at > INT64_MAX)
+        return CRT_OK;
     status = crti_buffer_reserve(data, limit);
     if (status != CRT_OK)
         return status;
-    got = pread(fd, data->data, limit, (off_t)offset);
+    got = pread(fd, data->data, limit, (off_t)at);
     if (got < 0)
         return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
     data->size = (size_t)got;
+    *offset += (uint64_t)got;
     return CRT_OK;
 }
 
@@ -148,8 +164,9 @@ static bool serve(const reader_t *r, bool is_late)
     crti_msg_log_data_t data = {0};
     crti_msg_error_t error;
 
+    data.next = r->offset;
     if (status == CRT_OK)
-        status = read_part(path, r->offset, r->limit, &bytes);
+        status = read_part(path, &data.next, r->limit, &bytes);
     if (status != CRT_OK) {
         error =
             (crti_msg_error_t){.status = status, .text = crti_str(crt_error_detail())};
@@ -158,7 +175,6 @@ static bool serve(const reader_t *r, bool is_late)
     }
     if (bytes.size == 0 && !ended && !is_late)
         return false;
-    data.next = r->offset + bytes.size;
     data.data = crti_span(bytes.data, bytes.size);
     data.ended = ended && bytes.size < r->limit;
     answer(r->node, r->local, r->request, CRTI_MSG_LOG_DATA, &data);

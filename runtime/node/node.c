@@ -401,6 +401,7 @@ static void init_maps(crti_node_t *node)
     crti_list_init(&node->ended_order);
     crti_list_init(&node->guests);
     crti_list_init(&node->log_readers);
+    crti_log_quota_init(&node->log_quota, node->options.log_total);
     crti_head_init(node);
 }
 
@@ -523,6 +524,7 @@ void crti_node_free(crti_node_t *node)
     crti_actor_watch_free(node);
     crti_lease_free(node);
     crti_pull_free(node);
+    crti_log_quota_fini(&node->log_quota);
     crti_map_fini(&node->processes);
     crti_map_fini(&node->local_numbers);
     crti_lease_table_free(node->leases);

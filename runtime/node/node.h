@@ -37,6 +37,7 @@
 #include "runtime/net/stream.h"
 #include "runtime/node/host.h"
 #include "runtime/node/lease_table.h"
+#include "runtime/node/log_quota.h"
 #include "runtime/node/options.h"
 #include "runtime/node/output.h"
 #include "runtime/node/pull_table.h"
@@ -166,6 +167,7 @@ struct crti_node {
     crti_buffer_t dead; /* ring of the last deaths, for late watchers */
     size_t dead_next;
     crti_list_t log_readers;
+    crti_log_quota_t log_quota;
 
     crti_head_t head;
     crti_lease_table_t *leases;

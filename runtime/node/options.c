@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "runtime/node/host.h"
+#include "runtime/node/log_quota.h"
+
+#define LOG_LEAST 1024 /* a log has room for more than the marker */
 
 enum {
     ADDRESS = 256,
@@ -110,10 +113,31 @@ static crt_status_t one(int option, const char *text, const char **custom,
     }
 }
 
+/* Bytes, from the environment; left alone when it is not set. */
+static crt_status_t quota(const char *name, uint64_t *bytes)
+{
+    const char *text = getenv(name);
+    char *end;
+
+    if (text == NULL || *text == '\0')
+        return CRT_OK;
+    errno = 0;
+    *bytes = strtoull(text, &end, 10);
+    if (errno || *end || end == text || *text == '-' || *bytes < LOG_LEAST ||
+        *bytes > INT64_MAX)
+        return crt_raise(CRT_ERR_INVALID, "%s=%s: a number of bytes from %d is needed",
+                         name, text, LOG_LEAST);
+    return CRT_OK;
+}
+
 crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_out)
 {
-    crti_options_t o = {
-        .head_dir = "", .private_dir = "", .ready_fd = -1, .lifeline_fd = -1};
+    crti_options_t o = {.head_dir = "",
+                        .private_dir = "",
+                        .ready_fd = -1,
+                        .lifeline_fd = -1,
+                        .log_limit = CRTI_LOG_LIMIT,
+                        .log_total = CRTI_LOG_TOTAL};
     const char *custom = NULL;
     crt_status_t status = CRT_OK;
     int option;
@@ -131,6 +155,10 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
         status = crt_raise(CRT_ERR_INVALID,
                            "crt-node: --address H:P and --key-file F are needed, nothing "
                            "else than options");
+    if (status == CRT_OK)
+        status = quota("CRT_LOG_LIMIT", &o.log_limit);
+    if (status == CRT_OK)
+        status = quota("CRT_LOG_TOTAL", &o.log_total);
     if (status == CRT_OK)
         *options_out = o;
     return status;

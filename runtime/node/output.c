@@ -6,16 +6,18 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/base/log.h"
+#include "runtime/node/log_quota.h"
 
 #define READ_BYTES ((size_t)32 << 10)
 #define READS_MAX  8                 /* of one event: other processes have a turn too */
 #define DRAIN_MAX  ((size_t)4 << 20) /* read of a dead process whose pipe is held open */
 
-void crti_log_file_init(crti_log_file_t *file)
+void crti_log_file_init(crti_log_file_t *file, uint64_t limit)
 {
-    *file = (crti_log_file_t){.fd = -1};
+    *file = (crti_log_file_t){.fd = -1, .limit = limit};
 }
 
 void crti_log_file_close(crti_log_file_t *file)
@@ -28,9 +30,12 @@ void crti_log_file_close(crti_log_file_t *file)
 static void make_file(crti_log_file_t *file)
 {
     const char *name = strrchr(file->path, '/');
+    struct stat st;
 
     file->fd =
-        open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+        open(file->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file->fd >= 0 && fstat(file->fd, &st) == 0)
+        file->size = (uint64_t)st.st_size;
     if (file->fd < 0) {
         file->failed = true;
         crti_log(CRTI_LOG_ERROR, "output", "%s: %s", file->path, strerror(errno));
@@ -77,7 +82,10 @@ void crti_log_file_write(crti_log_file_t *file, const char *data, size_t size)
         }
         data += put;
         size -= (size_t)put;
+        file->size += (uint64_t)put;
     }
+    if (file->size > file->limit && !file->failed)
+        crti_log_trim(file);
 }
 
 const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t size)

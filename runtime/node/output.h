@@ -6,6 +6,8 @@
  *     worker, zygote, submitted driver -> pipe -> [ node/output.c ] -> log file, on_lines
  * Rules
  *     The file is made at the first byte. Its last bytes are kept for the report of a death.
+ *     A file that grows beyond its limit loses its older half (log_quota.c): a marker line at its
+ *     start says how much. Whoever reads counts bytes from the first one that was ever printed.
  *     Lines are told whole; one longer than CRTI_OUTPUT_LINE is told in parts.
  * Threads: the loop's.
  * Failure: a disk that is full costs the log, never the worker: the pipe is always read.
@@ -23,6 +25,8 @@
 typedef struct crti_log_file {
     int fd;         /* -1: not made yet */
     bool failed;    /* told once; nothing more is written */
+    uint64_t limit; /* bytes of the file */
+    uint64_t size;  /* the same, now */
     char path[512]; /* set before output is read */
     char link[512]; /* a symbolic link to it, made with it; "" none */
     char tail[CRTI_OUTPUT_TAIL];
@@ -45,7 +49,7 @@ struct crti_output {
     crti_buffer_t partial; /* an unfinished line */
 };
 
-void crti_log_file_init(crti_log_file_t *file);
+void crti_log_file_init(crti_log_file_t *file, uint64_t limit);
 void crti_log_file_close(crti_log_file_t *file);
 /* The last lines, on one line joined by " | ", at most `size` - 1 bytes; "" when nothing was
  * printed. Returns `text`. */

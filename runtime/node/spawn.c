@@ -34,7 +34,7 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
     p->role = role;
     p->pidfd = p->board_fd = -1;
     p->output[0].fd = p->output[1].fd = -1;
-    crti_log_file_init(&p->log);
+    crti_log_file_init(&p->log, node->options.log_limit);
     crti_list_init(&p->link);
     status = crti_map_put(&node->processes, &id, p);
     if (status != CRT_OK) {
@@ -55,7 +55,7 @@ void crti_process_free(crti_process_t *process)
     }
     for (int i = 0; i < 2; i++)
         crti_output_close(&process->output[i]);
-    crti_log_file_close(&process->log);
+    crti_log_quota_ended(&node->log_quota, &process->log);
     crti_loop_cancel(node->loop, &process->reap_timer);
     if (process->pidfd >= 0) {
         crti_loop_remove(node->loop, &process->pidfd_watch);

@@ -536,7 +536,7 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
             s->job = start->job;
             s->pidfd = s->output[0].fd = s->output[1].fd = -1;
             memcpy(s->name, name, sizeof(s->name));
-            crti_log_file_init(&s->log);
+            crti_log_file_init(&s->log, node->options.log_limit);
             status = begin(s, start);
             if (status != CRT_OK)
                 free(s);

@@ -235,7 +235,7 @@ static void close_zygote(crti_job_t *job)
 
     for (int i = 0; i < 2; i++)
         crti_output_close(&z->output[i]);
-    crti_log_file_close(&z->log);
+    crti_log_quota_ended(&job->node->log_quota, &z->log);
     crti_channel_free(z->channel);
     z->channel = NULL;
     crti_loop_cancel(job->node->loop, &z->start_timer);
@@ -332,7 +332,7 @@ static crt_status_t open_pipes(crti_job_t *job, int fds[4])
     crti_zygote_t *z = &job->zygote;
     crt_status_t status = crti_channel_pair(fds);
 
-    crti_log_file_init(&z->log);
+    crti_log_file_init(&z->log, job->node->options.log_limit);
     if (status == CRT_OK)
         status = crti_output_open(&z->output[0], false, &z->log, NULL, NULL, &fds[2]);
     if (status == CRT_OK)

@@ -1075,6 +1075,65 @@ static void a_submitted_job_runs_is_logged_and_stopped(void **state)
     assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_NOT_FOUND);
 }
 
+/* Follows job "sub-1" from `offset` to its end; how many bytes came, `first` is the first line. */
+static size_t follow_job(scene_t *s, uint64_t *offset, char *first, size_t size)
+{
+    crti_msg_log_read_t read = {
+        .name = crti_str("job:sub-1"), .limit = 5000, .wait_ms = 5000};
+    size_t total = 0;
+
+    for (bool ended = false; !ended;) {
+        const crti_msg_log_data_t *data;
+
+        read.offset = *offset;
+        scene_head_send(s, 0, CRTI_MSG_LOG_READ, 60, &read);
+        data = &scene_wait(s, CRTI_MSG_LOG_DATA)->log_data;
+        if (total == 0)
+            snprintf(first, size, "%.*s",
+                     (int)((const char *)memchr(data->data.data, '\n', data->data.size) -
+                           (const char *)data->data.data),
+                     (const char *)data->data.data);
+        total += data->data.size;
+        *offset = data->next;
+        ended = data->ended;
+    }
+    return total;
+}
+
+static void a_jobs_log_beyond_its_limit_is_read_to_its_end(void **state)
+{
+    static const char script[] =
+        "i=0; while [ $i -lt 30000 ]; do echo line $i; i=$((i+1)); done";
+    static const char sha[] =
+        "00000000000000000000000000000000000000000000000000000000000000aa";
+    scene_t *s = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
+    crti_msg_job_start_t start = {.submission = crti_str("sub-1"),
+                                  .job = {5, 1},
+                                  .entrypoint = crti_str("sh"),
+                                  .sha = crti_str(sha)};
+    uint64_t followed = 0, again = 0;
+    char head_dir[128], first[100];
+
+    make_head_dir(s, head_dir, sizeof(head_dir));
+    put_script(s, sha);
+    setenv("CRT_LOG_LIMIT", "50000", 1);
+    scene_start_node(s, 0, (const char *[]){"--head-dir", head_dir, NULL});
+    unsetenv("CRT_LOG_LIMIT");
+    crti_list_pack(&argv, "sh", 2);
+    crti_list_pack(&argv, "-c", 2);
+    crti_list_pack(&argv, script, strlen(script));
+    start.argv = crti_span(argv.data, argv.size);
+    scene_head_send(s, 0, CRTI_MSG_JOB_START, 41, &start);
+    assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 41);
+    follow_job(s, &followed, first, sizeof(first));
+    /* 10 lines of 7 bytes, 90 of 8, ..., 20000 of 11, behind the first one */
+    assert_int_equal(followed, 37 + 70 + 720 + 8100 + 90000 + 220000);
+    assert_true(follow_job(s, &again, first, sizeof(first)) < 60000);
+    assert_true(strncmp(first, "--- ", 4) == 0 && strstr(first, "by the log quota ---"));
+    assert_int_equal(again, followed);
+}
+
 static void a_workers_log_is_read_by_its_id_after_its_death_too(void **state)
 {
     scene_t *s = *state;
@@ -1172,6 +1231,7 @@ int main(int argc, char **argv)
         TEST(an_object_is_pulled_without_encryption_where_the_cluster_has_none),
         TEST(a_source_that_dies_in_the_middle_fails_the_pull),
         TEST(a_submitted_job_runs_is_logged_and_stopped),
+        TEST(a_jobs_log_beyond_its_limit_is_read_to_its_end),
         TEST(a_workers_log_is_read_by_its_id_after_its_death_too),
         TEST(a_new_actor_is_ready_within_milliseconds),
     };

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much of a log is kept, and how its reader knows what is gone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/node/log_quota.h"
+
+#define LIMIT ((uint64_t)16 << 10)
+
+static char dir[64];
+
+static int begin(void **state)
+{
+    strcpy(dir, "/tmp/crt-logs-XXXXXX");
+    return mkdtemp(dir) ? 0 : 1;
+}
+
+static int end(void **state)
+{
+    return rmdir(dir); /* each test removes its files: a forgotten one is a failure */
+}
+
+static void begin_log(crti_log_file_t *log, uint64_t limit, const char *name)
+{
+    crti_log_file_init(log, limit);
+    snprintf(log->path, sizeof(log->path), "%s/%s", dir, name);
+}
+
+static char *read_all(const char *path, size_t *size_out)
+{
+    FILE *file = fopen(path, "re");
+    char *text = calloc(1, 1 << 20);
+
+    assert_non_null(file);
+    *size_out = fread(text, 1, (1 << 20) - 1, file);
+    fclose(file);
+    return text;
+}
+
+static bool exists(const char *name)
+{
+    char path[128];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return lstat(path, &st) == 0;
+}
+
+/* Prints `count` lines "line N" from `from` on; the bytes. */
+static uint64_t print_lines(crti_log_file_t *log, int from, int count)
+{
+    uint64_t bytes = 0;
+    char line[32];
+
+    for (int i = from; i < from + count; i++) {
+        int length = snprintf(line, sizeof(line), "line %d\n", i);
+
+        crti_log_file_write(log, line, (size_t)length);
+        bytes += (uint64_t)length;
+    }
+    return bytes;
+}
+
+/* The file has the marker, whole lines, and the last of them. */
+static void check_log(const crti_log_file_t *log, uint64_t printed, int lines)
+{
+    crti_log_place_t place = crti_log_find(log->fd);
+    char first[64], last[32], *text;
+    size_t size;
+
+    text = read_all(log->path, &size);
+    assert_true(size <= LIMIT);
+    assert_int_equal(size, log->size);
+    assert_true(place.removed > 0);
+    assert_int_equal(place.removed + size - place.marker, printed);
+    snprintf(first, sizeof(first), "--- %llu bytes (", (unsigned long long)place.removed);
+    assert_memory_equal(text, first, strlen(first));
+    assert_memory_equal(text + place.marker, "line ", 5);
+    assert_int_equal(text[place.marker - 1], '\n');
+    snprintf(last, sizeof(last), "\nline %d\n", lines - 1);
+    assert_string_equal(text + size - strlen(last), last);
+    free(text);
+}
+
+static void a_long_log_keeps_its_end_and_says_what_is_gone(void **state)
+{
+    crti_log_file_t log;
+    uint64_t printed = 0;
+
+    begin_log(&log, LIMIT, "a");
+    printed += print_lines(&log, 0, 2000);
+    check_log(&log, printed, 2000);
+    printed += print_lines(&log, 2000, 48000); /* trimmed many times */
+    check_log(&log, printed, 50000);
+    crti_log_file_close(&log);
+    assert_false(exists("a.new"));
+    unlink(log.path);
+}
+
+static void a_short_log_is_left_alone(void **state)
+{
+    crti_log_file_t log;
+    uint64_t printed;
+
+    begin_log(&log, LIMIT, "a");
+    printed = print_lines(&log, 0, 100);
+    assert_int_equal(log.size, printed);
+    assert_int_equal(crti_log_find(log.fd).marker, 0);
+    crti_log_file_close(&log);
+    unlink(log.path);
+}
+
+static void one_line_without_end_is_cut_in_the_middle(void **state)
+{
+    crti_log_file_t log;
+    char bytes[1000];
+    uint64_t printed = 0;
+
+    memset(bytes, 'x', sizeof(bytes));
+    begin_log(&log, LIMIT, "a");
+    for (int i = 0; i < 100; i++, printed += sizeof(bytes))
+        crti_log_file_write(&log, bytes, sizeof(bytes));
+    assert_true(log.size <= LIMIT);
+    assert_int_equal(
+        crti_log_find(log.fd).removed + log.size - crti_log_find(log.fd).marker, printed);
+    crti_log_file_close(&log);
+    unlink(log.path);
+}
+
+static void a_log_goes_on_where_an_earlier_daemon_left_it(void **state)
+{
+    crti_log_file_t log;
+    uint64_t printed;
+
+    begin_log(&log, LIMIT, "a");
+    printed = print_lines(&log, 0, 3000);
+    crti_log_file_close(&log);
+    begin_log(&log, LIMIT, "a");
+    printed += print_lines(&log, 3000, 3000);
+    check_log(&log, printed, 6000);
+    crti_log_file_close(&log);
+    unlink(log.path);
+}
+
+static void output_that_looks_like_the_marker_is_output(void **state)
+{
+    static const char *const lines[] = {"--- 12 bytes removed\n",
+                                        "--- 12 bytes (0.0 MiB) removed by the log\n",
+                                        "--- -1 bytes (0.0 MiB) removed by the log quota "
+                                        "---\n"};
+
+    for (int i = 0; i < 3; i++) {
+        crti_log_file_t log;
+
+        begin_log(&log, LIMIT, "a");
+        crti_log_file_write(&log, lines[i], strlen(lines[i]));
+        assert_int_equal(crti_log_find(log.fd).marker, 0);
+        crti_log_file_close(&log);
+        unlink(log.path);
+    }
+}
+
+static void a_log_that_can_not_be_copied_is_emptied(void **state)
+{
+    crti_log_file_t log;
+    char path[128];
+    uint64_t printed;
+
+    snprintf(path, sizeof(path), "%s/a.new", dir);
+    assert_int_equal(mkdir(path, 0700), 0); /* in the way of the copy */
+    begin_log(&log, LIMIT, "a");
+    printed = print_lines(&log, 0, 5000);
+    assert_false(log.failed);
+    assert_true(log.size <= LIMIT);
+    assert_int_equal(
+        crti_log_find(log.fd).removed + log.size - crti_log_find(log.fd).marker, printed);
+    crti_log_file_close(&log);
+    unlink(log.path);
+    assert_int_equal(rmdir(path), 0);
+}
+
+static void end_log(crti_log_quota_t *quota, const char *name, const char *link)
+{
+    crti_log_file_t log;
+    char bytes[1000];
+
+    memset(bytes, 'x', sizeof(bytes));
+    begin_log(&log, LIMIT, name);
+    if (link)
+        snprintf(log.link, sizeof(log.link), "%s/%s", dir, link);
+    crti_log_file_write(&log, bytes, sizeof(bytes));
+    crti_log_quota_ended(quota, &log);
+    assert_int_equal(log.fd, -1);
+}
+
+static void of_the_logs_of_ended_processes_the_oldest_go(void **state)
+{
+    crti_log_quota_t quota;
+    char path[128];
+
+    crti_log_quota_init(&quota, 3500);
+    end_log(&quota, "1", "actor-a");
+    end_log(&quota, "2", "actor-b");
+    end_log(&quota, "3", "actor-b"); /* the actor was started again */
+    assert_true(exists("1") && exists("2") && exists("3"));
+    end_log(&quota, "4", NULL);
+    assert_true(!exists("1") && exists("2") && exists("3") && exists("4"));
+    assert_false(exists("actor-a"));
+    end_log(&quota, "5", NULL);
+    assert_true(!exists("2") && exists("3"));
+    assert_true(exists("actor-b")); /* it leads to 3 */
+    assert_int_equal(quota.used, 3000);
+    assert_int_equal(quota.files, 3);
+    crti_log_quota_fini(&quota);
+    for (int i = 3; i <= 5; i++) {
+        snprintf(path, sizeof(path), "%s/%d", dir, i);
+        unlink(path);
+    }
+    snprintf(path, sizeof(path), "%s/actor-b", dir);
+    unlink(path);
+}
+
+static void a_process_that_printed_nothing_counts_for_nothing(void **state)
+{
+    crti_log_quota_t quota;
+    crti_log_file_t log;
+
+    crti_log_quota_init(&quota, 1024);
+    begin_log(&log, LIMIT, "a");
+    crti_log_quota_ended(&quota, &log);
+    assert_int_equal(quota.files, 0);
+    crti_log_quota_fini(&quota);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(a_long_log_keeps_its_end_and_says_what_is_gone),
+        TEST(a_short_log_is_left_alone),
+        TEST(one_line_without_end_is_cut_in_the_middle),
+        TEST(a_log_goes_on_where_an_earlier_daemon_left_it),
+        TEST(output_that_looks_like_the_marker_is_output),
+        TEST(a_log_that_can_not_be_copied_is_emptied),
+        TEST(of_the_logs_of_ended_processes_the_oldest_go),
+        TEST(a_process_that_printed_nothing_counts_for_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
