@@ -59,14 +59,25 @@ static bool is_meant(const char *filter, crti_id_t id)
 
 /* ---------------------------------------------------------------- nodes */
 
+/* AWAY: the rows name it, and it has not come back since the head was started again. */
+static const char *node_state(const crti_node_entry_t *node)
+{
+    return node->state == CRTI_NODE_DEAD       ? "DEAD"
+           : node->state == CRTI_NODE_EXPECTED ? "AWAY"
+                                               : "ALIVE";
+}
+
 static json_t *node_json(const crti_node_entry_t *node)
 {
     bool is_dead = node->state == CRTI_NODE_DEAD;
     json_t *json = json_object();
 
     json_object_set_new(json, "node_id", id_json(node->id));
-    json_object_set_new(json, "state", json_string(is_dead ? "DEAD" : "ALIVE"));
-    json_object_set_new(json, "state_message", text_json(node->text));
+    json_object_set_new(json, "state", json_string(node_state(node)));
+    json_object_set_new(json, "state_message",
+                        text_json(node->state == CRTI_NODE_EXPECTED
+                                      ? "not back yet since the head was started again"
+                                      : node->text));
     json_object_set_new(json, "ip", text_json(node->ip));
     json_object_set_new(json, "hostname", text_json(node->hostname));
     json_object_set_new(json, "endpoint", text_json(node->endpoint));

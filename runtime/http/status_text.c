@@ -81,7 +81,7 @@ static void say_nodes(crti_buffer_t *out, const json_t *nodes)
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
 
-        if (is_alive(node))
+        if (strcmp(crti_view_text(node, "state"), "DEAD") != 0)
             continue;
         dead++;
         say(out, " node_%s: %s\n", crti_view_text(node, "node_id"),

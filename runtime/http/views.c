@@ -140,7 +140,7 @@ static json_t *nodes_of_state(const json_t *nodes, bool alive)
     for (size_t i = 0; out && i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
 
-        if ((strcmp(crti_view_text(node, "state"), "ALIVE") == 0) != alive)
+        if (strcmp(crti_view_text(node, "state"), alive ? "ALIVE" : "DEAD") != 0)
             continue;
         if (alive)
             json_object_set_new(out, crti_view_text(node, "node_id"), json_integer(1));

@@ -436,6 +436,17 @@ static void status_shows_the_cluster_as_text_and_json(void **state)
     cli_expect(0, "Stopped", "stop");
 }
 
+static void a_node_that_is_away_is_not_shown_as_used(void **state)
+{
+    setenv("FAKE_HEAD", "away", 1);
+    cli_expect(0, "runs", START);
+    cli_expect(0, "not back yet", "status");
+    assert_non_null(strstr(cli_output, "AWAY"));
+    assert_null(strstr(cli_output, "2/2"));
+    assert_non_null(strstr(cli_output, "Resources (used/total)\n (none)\n"));
+    cli_expect(0, "Stopped", "stop");
+}
+
 static void logs_lists_or_prints_and_follows(void **state)
 {
     cli_expect(0, "runs", START);
@@ -545,6 +556,7 @@ int main(void)
         TEST(block_stays_until_ctrl_c_and_then_leaves_nothing),
         TEST(block_ends_when_a_daemon_does),
         TEST(status_shows_the_cluster_as_text_and_json),
+        TEST(a_node_that_is_away_is_not_shown_as_used),
         TEST(logs_lists_or_prints_and_follows),
         TEST(a_dead_head_is_said),
         TEST(a_job_is_uploaded_once_followed_and_decides_the_exit_status),

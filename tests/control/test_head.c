@@ -321,10 +321,16 @@ static void a_killed_head_started_again_knows_everything(void **state)
     json = admin_state(bed, "jobs", "");
     assert_non_null(strstr(json, "./program"));
     free(json);
+    json = admin_state(bed, "nodes", ""); /* what it uses is not known yet */
+    assert_non_null(strstr(json, "\"AWAY\""));
+    free(json);
     node_join(node); /* reports nothing: what ran there is gone */
     expect_stored(node, "k", "v");
     m = node_ask(node, CRTI_MSG_ACTOR_FIND, &find);
     assert_int_equal(m.kind, CRTI_MSG_ERROR); /* died while the head was away */
+    json = admin_state(bed, "nodes", "");
+    assert_non_null(strstr(json, "\"ALIVE\""));
+    free(json);
     node_free(node);
 }
 

@@ -6,7 +6,7 @@
  * of a few lines; an entrypoint with "forever" in it runs until it is stopped, one with "fail"
  * fails. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
  * without a word, "hang" never becomes ready, "late" does when it is asked to end, "stubborn" does
- * neither, "mute" never answers a question, "nonsense" answers with what is no JSON. SIGUSR1 closes
+ * neither, "mute" never answers a question, "away" has a node that is not back, "nonsense" answers with what is no JSON. SIGUSR1 closes
  * its links.
  */
 #include <arpa/inet.h>
@@ -148,6 +148,11 @@ static void answer_state(crti_channel_t *channel, const crti_message_t *m)
     crti_text(m->state_query.what, what, sizeof(what));
     crti_text(m->state_query.filter, filter, sizeof(filter));
     snprintf(nodes, sizeof(nodes), "%s", nodes_json);
+    if (strcmp(head.mode, "away") == 0)
+        snprintf(nodes, sizeof(nodes),
+                 "{\"node_id\":\"9c000000000000000000000000000001\",\"state\":\"AWAY\","
+                 "\"state_message\":\"not back yet\",\"ip\":\"127.0.0.1\","
+                 "\"resources_total\":{\"CPU\":2},\"resources_available\":{}}");
     if (strcmp(what, "cluster") == 0)
         snprintf(text, sizeof(text), CLUSTER_JSON, head.port, nodes);
     else if (strcmp(what, "nodes") == 0)

@@ -28,7 +28,7 @@ function cell(row, text, kind) {
 const KINDS = {
   ALIVE: "good", RUNNING: "good", SUCCEEDED: "good",
   DEAD: "bad", FAILED: "bad",
-  PENDING: "wait", PENDING_CREATION: "wait", RESTARTING: "wait",
+  AWAY: "wait", PENDING: "wait", PENDING_CREATION: "wait", RESTARTING: "wait",
 };
 
 function badge(row, state) {
