@@ -203,7 +203,7 @@ static void remove_remains(pid_t pid)
     size_t count = places ? crti_places_find(NULL, places) : 0, kept = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (!places[i].is_living && places[i].pid == pid)
+        if (places[i].pid == pid)
             places[kept++] = places[i];
     if (kept)
         crti_cli_end_places(places, kept, true);

@@ -22,6 +22,7 @@
 
 #define NAME        "crt stop"
 #define MEMBERS_MAX 65536
+#define KEEPER_MS   6000
 
 static int64_t now_ms(void)
 {
@@ -110,6 +111,16 @@ static bool is_any(const member_t *member)
     return true;
 }
 
+/* The lock of a node is free when its keeper has ended too (runtime/node/keeper.h). */
+static void await_locks(const place_t *places, size_t count)
+{
+    int64_t deadline = now_ms() + KEEPER_MS;
+
+    for (size_t i = 0; i < count; i++)
+        while (crti_place_is_living(places[i].dir) && now_ms() < deadline)
+            nanosleep(&(struct timespec){0, 2000000}, NULL);
+}
+
 static int remove_directories(const place_t *places, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -147,6 +158,7 @@ int crti_cli_end_places(const place_t *places, size_t count, bool force)
                              left, (int)pid);
     }
     free(members);
+    await_locks(places, count);
     return remove_directories(places, count);
 }
 

@@ -331,7 +331,11 @@ static void reap_orphans(crti_node_t *node)
     while (more && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid) {
         more = !crti_node_has_child(node, info.si_pid);
-        if (more)
+        if (info.si_pid == node->keeper.pid) {
+            crti_log(CRTI_LOG_ERROR, "node", "crt-keeper (pid %d) was killed",
+                     (int)info.si_pid);
+            crti_keeper_end(&node->keeper);
+        } else if (more)
             waitpid(info.si_pid, NULL, WNOHANG);
         info.si_pid = 0;
     }
@@ -405,18 +409,28 @@ static void init_maps(crti_node_t *node)
     crti_head_init(node);
 }
 
-static crt_status_t start_loop(crti_node_t *node)
+/* Before anything is made: from now on a signal does not end the process, it is read. */
+static crt_status_t make_loop(crti_node_t *node)
 {
-    crt_status_t status;
+    crt_status_t status = crti_loop_new(&node->loop);
 
-    node->tick = (crti_timer_t){.on_expired = on_tick, .user = node};
-    node->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = node};
-    status = crti_loop_signal(node->loop, SIGTERM, on_signal, node);
+    signal(SIGPIPE, SIG_IGN); /* of a parent that does not wait for `ready` any more */
+    if (status == CRT_OK)
+        status = crti_loop_signal(node->loop, SIGTERM, on_signal, node);
     if (status == CRT_OK)
         status = crti_loop_signal(node->loop, SIGINT, on_signal, node);
     if (status == CRT_OK)
         status = crti_loop_signal(node->loop, SIGCHLD, on_child, node);
-    if (status == CRT_OK && node->options.lifeline_fd >= 0) {
+    return status;
+}
+
+static crt_status_t start_loop(crti_node_t *node)
+{
+    crt_status_t status = CRT_OK;
+
+    node->tick = (crti_timer_t){.on_expired = on_tick, .user = node};
+    node->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = node};
+    if (node->options.lifeline_fd >= 0) {
         fcntl(node->options.lifeline_fd, F_SETFD, FD_CLOEXEC);
         node->lifeline_watch = (crti_watch_t){.on_ready = on_lifeline, .user = node};
         status = crti_loop_add(node->loop, &node->lifeline_watch,
@@ -435,9 +449,11 @@ static crt_status_t start(crti_node_t *node)
     if (status == CRT_OK)
         status = crti_key_load(node->options.key_file, &node->key);
     if (status == CRT_OK)
+        status = make_loop(node);
+    if (status == CRT_OK)
         status = make_dirs(node);
     if (status == CRT_OK)
-        status = crti_loop_new(&node->loop);
+        status = crti_keeper_start(&node->keeper, node->run_dir, node->lock_fd);
     if (status == CRT_OK)
         status = make_store(node);
     if (status == CRT_OK)
@@ -459,7 +475,7 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     if (node == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "node");
     node->options = *options;
-    node->lock_fd = node->listen_fd = -1;
+    node->lock_fd = node->listen_fd = node->keeper.fd = -1;
     node->encrypt = true; /* until the head says otherwise */
     node->id = crti_id_random();
     node->incarnation = (uint64_t)crti_wall_ms();
@@ -510,6 +526,8 @@ void crti_node_free(crti_node_t *node)
 {
     char line[600];
 
+    signal(SIGTERM, SIG_IGN); /* asked twice: the end has begun */
+    signal(SIGINT, SIG_IGN);
     node->stopping = true;
     if (node->loop) {
         free_processes(node);
@@ -536,6 +554,7 @@ void crti_node_free(crti_node_t *node)
     if (node->listen_fd >= 0)
         close(node->listen_fd);
     crti_loop_free(node->loop);
+    crti_keeper_end(&node->keeper);
     remove_dirs(node);
     crti_key_wipe(&node->key, sizeof(node->key));
     snprintf(line, sizeof(line), "error %s\n", node->start_error);

@@ -36,6 +36,7 @@
 #include "runtime/net/loop.h"
 #include "runtime/net/stream.h"
 #include "runtime/node/host.h"
+#include "runtime/node/keeper.h"
 #include "runtime/node/lease_table.h"
 #include "runtime/node/log_quota.h"
 #include "runtime/node/options.h"
@@ -138,6 +139,7 @@ struct crti_node {
     char endpoint[CRTI_STREAM_ADDRESS];
     char hostname[64];
     int lock_fd;
+    crti_keeper_t keeper;
     bool encrypt; /* streams that others make to this node */
     crti_key_t key;
     crti_stream_context_t *context;

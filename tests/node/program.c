@@ -9,7 +9,8 @@
  *     mute          its workers never attach
  *
  * A worker's READY says "pid:N" as its ipc address. SIGUSR1: prints a line on stderr and starts
- * a child that holds the worker's stdout open and never ends.
+ * a child that holds the worker's stdout open and never ends. SIGUSR2: starts one that leaves the
+ * session and the process group, as a daemon does.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -39,6 +40,15 @@ static void on_usr1(int number)
         sigemptyset(&none);
         for (;;)
             sigsuspend(&none);
+    }
+}
+
+static void on_usr2(int number)
+{
+    if (fork() == 0) {
+        setsid();
+        for (;;)
+            pause();
     }
 }
 
@@ -87,6 +97,7 @@ static int serve(const crti_worker_birth_t *birth)
     crti_loop_t *loop;
 
     signal(SIGUSR1, on_usr1);
+    signal(SIGUSR2, on_usr2);
     if (strcmp(mode, "mute") == 0)
         pause();
     attach.protocol += strcmp(mode, "old") == 0;

@@ -670,6 +670,52 @@ an_actor_of_an_unknown_job_asks_the_head_and_fails_with_its_answer(void **state)
     assert_true(contains(scene_wait(s, CRTI_MSG_ERROR)->error.text, "no such job"));
 }
 
+/* ---------------------------------------------------------------- what outlives its maker */
+
+static void await_processes(scene_t *s, int count)
+{
+    uint64_t deadline = crti_now_ns() + 20 * CRTI_S;
+
+    while (scene_processes(s, 0) != count) {
+        assert_true(crti_now_ns() < deadline);
+        scene_turn(s, 2);
+    }
+}
+
+/* A node, a zygote, a worker, and a child of it that is a daemon of its own. */
+static void start_litter(scene_t *s)
+{
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    kill(scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted), SIGUSR2);
+    await_processes(s, 3);
+}
+
+static void grandchildren_end_with_a_node_that_is_killed(void **state)
+{
+    scene_t *s = *state;
+    int fd;
+
+    start_litter(s);
+    scene_stop_node(s, 0, SIGKILL);
+    await_processes(s, 0);
+    for (int i = 0; crti_dir_lock(s->nodes[0].run_dir, &fd) != CRT_OK; i++) {
+        assert_true(i < 10000);
+        scene_turn(s, 2);
+    }
+    close(fd);
+}
+
+static void grandchildren_end_with_a_node_that_is_stopped(void **state)
+{
+    scene_t *s = *state;
+
+    start_litter(s);
+    assert_int_equal(scene_stop_node(s, 0, SIGTERM), 0);
+    assert_int_equal(scene_processes(s, 0), 0);
+}
+
 /* ---------------------------------------------------------------- the head comes and goes */
 
 static void requests_wait_for_the_head_and_running_things_are_told_again(void **state)
@@ -1219,6 +1265,8 @@ int main(int argc, char **argv)
         TEST(an_actor_is_started_stopped_and_its_death_reported),
         TEST(a_job_that_the_head_ends_is_over_for_its_driver_too),
         TEST(an_actor_of_an_unknown_job_asks_the_head_and_fails_with_its_answer),
+        TEST(grandchildren_end_with_a_node_that_is_killed),
+        TEST(grandchildren_end_with_a_node_that_is_stopped),
         TEST(requests_wait_for_the_head_and_running_things_are_told_again),
         TEST(a_node_taken_for_dead_ends_its_workers_and_joins_anew),
         TEST(a_node_without_a_head_ends_after_its_time),

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeper: a process that waits for the end of the daemon, however it ends, and then ends what user
+ * code left behind.
+ *
+ * Where it sits
+ *     node.c (start) -> fork -> [ node/keeper.c ] -> end of file on its pipe: the daemon is gone
+ *         -> SIGKILL to whoever has this node's directory in his environment
+ * Why
+ *     Workers and zygotes have a parent-death signal. Their children have none, and may have left
+ *     the process group and the session: only their environment tells whose they are, and
+ *     after kill -9 of the daemon nobody would look at it before `crt stop`.
+ * Threads
+ *     It is forked before the daemon has threads or a store, and lives in raw system calls: it
+ *     shares the daemon's memory copy on write and must not touch it.
+ * Ownership
+ *     It holds the lock of the run directory with the daemon: the lock is free when nothing of
+ *     the node is left. Signals that end programs do not end it; SIGKILL does, and then the
+ *     daemon goes on without it.
+ * Failure
+ *     What does not end in KEEPER_NS is left (a process in the kernel's hands).
+ */
+#ifndef CRTI_NODE_KEEPER_H
+#define CRTI_NODE_KEEPER_H
+
+#include <sys/types.h>
+
+#include "runtime/base/crt_base.h"
+
+typedef struct crti_keeper {
+    pid_t pid; /* 0: none */
+    int fd;    /* its end of file is the daemon's end; -1 none */
+} crti_keeper_t;
+
+/* Forks it. `run_dir` is the node's, `lock_fd` holds its lock. CRT_ERR_IO, CRT_ERR_BACKPRESSURE. */
+crt_status_t crti_keeper_start(crti_keeper_t *keeper, const char *run_dir, int lock_fd);
+/* Lets it do its work and waits until it has. Fine when there is none. */
+void crti_keeper_end(crti_keeper_t *keeper);
+
+#endif
