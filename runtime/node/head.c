@@ -117,10 +117,15 @@ typedef struct untold {
     crti_list_t link;
 } untold_t;
 
+/* The oldest. */
 static void forget_untold(crti_node_t *node)
 {
-    untold_t *u = CRTI_CONTAINER(crti_list_pop(&node->head.untold), untold_t, link);
+    crti_list_t *item = crti_list_pop(&node->head.untold);
+    untold_t *u;
 
+    if (item == NULL)
+        return;
+    u = CRTI_CONTAINER(item, untold_t, link);
     node->head.untold_count--;
     crti_buffer_fini(&u->bytes);
     free(u);
