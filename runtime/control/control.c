@@ -249,13 +249,14 @@ static crti_inflight_t *give_ticket(crti_control_t *c, crti_store_verb_t verb,
 }
 
 static void store(crti_control_t *c, const crti_inflight_t *operation, crti_span_t key,
-                  crti_span_t value)
+                  crti_span_t value, crti_span_t expected)
 {
     crti_store_operation_t out = {.ticket = operation->ticket,
                                   .verb = operation->verb,
                                   .table = operation->table,
                                   .key = key,
-                                  .value = value};
+                                  .value = value,
+                                  .expected = expected};
 
     c->config.actions.store(c->config.actions.user, &out);
 }
@@ -274,7 +275,7 @@ void crti_control_put(crti_control_t *c, crti_store_table_t table, crti_id_t id,
     operation = give_ticket(c, CRTI_STORE_PUT, table, id);
     if (operation)
         store(c, operation, crti_str(crti_id_hex(id, key)),
-              crti_span(value.data, value.size));
+              crti_span(value.data, value.size), crti_span(NULL, 0));
 }
 
 void crti_control_delete(crti_control_t *c, crti_store_table_t table, crti_id_t id)
@@ -283,7 +284,8 @@ void crti_control_delete(crti_control_t *c, crti_store_table_t table, crti_id_t 
     char key[CRTI_ID_HEX];
 
     if (operation)
-        store(c, operation, crti_str(crti_id_hex(id, key)), crti_span(NULL, 0));
+        store(c, operation, crti_str(crti_id_hex(id, key)), crti_span(NULL, 0),
+              crti_span(NULL, 0));
 }
 
 /* The second row goes first: a first row alone is known as a half (control_load.c). */
@@ -309,7 +311,8 @@ void crti_control_put_meta(crti_control_t *c)
 }
 
 void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_span_t key,
-                              crti_span_t value, uint64_t link, uint64_t request)
+                              crti_span_t value, crti_span_t expected, uint64_t link,
+                              uint64_t request)
 {
     crti_inflight_t *operation = give_ticket(c, verb, CRTI_STORE_KV, (crti_id_t){0, 0});
 
@@ -317,7 +320,7 @@ void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_sp
         return;
     operation->link = link;
     operation->request = request;
-    store(c, operation, key, value);
+    store(c, operation, key, value, expected);
 }
 
 static crti_dirty_t *find_dirty(const crti_control_t *c, crti_store_table_t table,
@@ -559,6 +562,7 @@ static bool request_message(crti_control_t *c, uint64_t link, const crti_message
     case CRTI_MSG_KV_PUT:
     case CRTI_MSG_KV_GET:
     case CRTI_MSG_KV_DELETE:
+    case CRTI_MSG_KV_SWAP:
     case CRTI_MSG_KV_KEYS: crti_control_kv(c, link, m); return true;
     case CRTI_MSG_STATE_QUERY:
         crti_control_query(c, link, m->request, &m->state_query);

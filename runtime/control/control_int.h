@@ -168,7 +168,8 @@ void crti_control_delete_job(crti_control_t *c, crti_id_t id);
 void crti_control_put_meta(crti_control_t *c);
 /* A user's value. */
 void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_span_t key,
-                              crti_span_t value, uint64_t link, uint64_t request);
+                              crti_span_t value, crti_span_t expected, uint64_t link,
+                              uint64_t request);
 
 crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number);
 

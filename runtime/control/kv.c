@@ -16,7 +16,7 @@ static crt_status_t check_key(crti_span_t key)
 void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *m)
 {
     crti_store_verb_t verb = CRTI_STORE_GET;
-    crti_span_t key = m->kv_get.key, value = {0};
+    crti_span_t key = m->kv_get.key, value = {0}, expected = {0};
     crt_status_t status = CRT_OK;
 
     switch (m->kind) {
@@ -24,9 +24,12 @@ void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *m)
         verb = m->kv_put.overwrite ? CRTI_STORE_PUT : CRTI_STORE_PUT_NEW;
         key = m->kv_put.key;
         value = m->kv_put.value;
-        if (value.size > VALUE_MAX)
-            status = crt_raise(CRT_ERR_TOO_LARGE, "a value of %zu bytes, at most %zu fit",
-                               value.size, VALUE_MAX);
+        break;
+    case CRTI_MSG_KV_SWAP:
+        verb = CRTI_STORE_SWAP;
+        key = m->kv_swap.key;
+        value = m->kv_swap.value;
+        expected = m->kv_swap.expected;
         break;
     case CRTI_MSG_KV_DELETE:
         verb = CRTI_STORE_DELETE;
@@ -38,12 +41,15 @@ void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *m)
         break;
     default: break;
     }
+    if (value.size > VALUE_MAX)
+        status = crt_raise(CRT_ERR_TOO_LARGE, "a value of %zu bytes, at most %zu fit",
+                           value.size, VALUE_MAX);
     if (status == CRT_OK && verb != CRTI_STORE_KEYS)
         status = check_key(key);
     if (status != CRT_OK)
         crti_control_refuse(c, link, m->request, status);
     else
-        crti_control_store_value(c, verb, key, value, link, m->request);
+        crti_control_store_value(c, verb, key, value, expected, link, m->request);
 }
 
 void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,

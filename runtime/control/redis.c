@@ -23,6 +23,13 @@
     "if redis.call('HSETNX',KEYS[1],ARGV[1],ARGV[2])==1 then return 1 end "              \
     "if redis.call('HGET',KEYS[1],ARGV[1])==ARGV[2] then return 1 end return 0"
 
+/* Again: that it is not as expected may be an earlier try's doing. */
+#define SWAP                                                                             \
+    "local v=redis.call('HGET',KEYS[1],ARGV[1]) local new=ARGV[3] "                      \
+    "if v==ARGV[2] then if new=='' then redis.call('HDEL',KEYS[1],ARGV[1]) "             \
+    "else redis.call('HSET',KEYS[1],ARGV[1],new) end return 1 end "                      \
+    "if ARGV[4]=='1' and (v or '')==new then return 1 end return 0"
+
 static const char *const tables[CRTI_STORE_TABLES] = {
     [CRTI_STORE_META] = "crt:meta",     [CRTI_STORE_NODES] = "crt:nodes",
     [CRTI_STORE_ACTORS] = "crt:actors", [CRTI_STORE_ACTOR_STATES] = "crt:actor-states",
@@ -67,8 +74,8 @@ typedef struct operation {
     bool sent, again;
     unsigned strikes;
     uint64_t since_ns;
-    size_t key_size, value_size;
-    char bytes[]; /* key, value */
+    size_t key_size, value_size, expected_size;
+    char bytes[]; /* key, value, expected */
 } operation_t;
 
 struct crti_redis {
@@ -153,7 +160,8 @@ static void done(crti_redis_t *r, operation_t *operation, crt_status_t status,
                  const char *text, bool found, crti_span_t value)
 {
     crti_list_remove(&operation->in_queue);
-    r->queued_bytes -= operation->key_size + operation->value_size;
+    r->queued_bytes -=
+        operation->key_size + operation->value_size + operation->expected_size;
     r->config.on_done(r->config.user, operation->ticket, status, text, found, value);
 }
 
@@ -281,8 +289,9 @@ static void answer(crti_redis_t *r, operation_t *operation, const redisReply *re
 
     switch (reply->type) {
     case REDIS_REPLY_INTEGER: /* HSET, HSETNX: 1 is new; HDEL: how many there were */
-        found = operation->verb == CRTI_STORE_DELETE ? reply->integer > 0
-                                                     : reply->integer == 0;
+        found = operation->verb == CRTI_STORE_DELETE || operation->verb == CRTI_STORE_SWAP
+                    ? reply->integer > 0
+                    : reply->integer == 0;
         break;
     case REDIS_REPLY_STRING:
         found = true;
@@ -315,6 +324,26 @@ static void on_reply(redisAsyncContext *connection, void *reply, void *user)
     free(operation);
 }
 
+static void send_swap(crti_redis_t *r, operation_t *o)
+{
+    const char *table = tables[o->table];
+    const char *argv[] = {"EVAL",      SWAP,
+                          "1",         table,
+                          key_of(o),   value_of(o) + o->value_size,
+                          value_of(o), o->again ? "1" : "0"};
+    const size_t sizes[] = {4,
+                            sizeof(SWAP) - 1,
+                            1,
+                            strlen(table),
+                            o->key_size,
+                            o->expected_size,
+                            o->value_size,
+                            1};
+
+    o->sent =
+        redisAsyncCommandArgv(r->connection, on_reply, o, 8, argv, sizes) == REDIS_OK;
+}
+
 static void send_operation(crti_redis_t *r, operation_t *operation)
 {
     static const char *const verbs[] = {[CRTI_STORE_PUT] = "HSET",
@@ -328,6 +357,10 @@ static void send_operation(crti_redis_t *r, operation_t *operation)
     size_t sizes[6] = {4, sizeof(PUT_NEW_AGAIN) - 1, 1};
     int count = script ? 3 : 0;
 
+    if (operation->verb == CRTI_STORE_SWAP) {
+        send_swap(r, operation);
+        return;
+    }
     if (!script) {
         argv[count] = verbs[operation->verb];
         sizes[count++] = strlen(verbs[operation->verb]);
@@ -348,8 +381,8 @@ static void send_operation(crti_redis_t *r, operation_t *operation)
 
 void crti_redis_store(crti_redis_t *r, const crti_store_operation_t *from)
 {
-    operation_t *operation =
-        malloc(sizeof(*operation) + from->key.size + from->value.size + 1);
+    operation_t *operation = malloc(sizeof(*operation) + from->key.size +
+                                    from->value.size + from->expected.size + 1);
 
     if (operation == NULL) { /* without it tickets would come out of order */
         crti_log(CRTI_LOG_ERROR, "redis", "out of memory");
@@ -361,14 +394,19 @@ void crti_redis_store(crti_redis_t *r, const crti_store_operation_t *from)
                                .table = from->table,
                                .since_ns = crti_now_ns(),
                                .key_size = from->key.size,
-                               .value_size = from->value.size};
+                               .value_size = from->value.size,
+                               .expected_size = from->expected.size};
     if (from->key.size)
         memcpy(operation->bytes, from->key.data, from->key.size);
     if (from->value.size)
         memcpy(operation->bytes + from->key.size, from->value.data, from->value.size);
+    if (from->expected.size)
+        memcpy(operation->bytes + from->key.size + from->value.size, from->expected.data,
+               from->expected.size);
     if (r->queued_bytes > CRTI_REDIS_QUEUE && r->state != REDIS_UP)
         operation->strikes = STRIKES; /* fails with the ones before it */
-    r->queued_bytes += operation->key_size + operation->value_size;
+    r->queued_bytes +=
+        operation->key_size + operation->value_size + operation->expected_size;
     crti_list_append(&r->queue, &operation->in_queue);
     if (r->state == REDIS_UP)
         send_operation(r, operation);

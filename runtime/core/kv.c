@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions to the head: key-value store, state of the cluster. */
+#include "runtime/core/kv.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +95,34 @@ crt_status_t crt_kv_delete(const char *key)
         status = ask(CRTI_MSG_KV_DELETE, &body, CRTI_MSG_KV_VALUE, &answer, &storage);
     if (status == CRT_OK && !answer.kv_value.found)
         return crt_raise(CRT_ERR_NOT_FOUND, "there is no key %s", key);
+    return status;
+}
+
+crt_status_t crti_kv_swap(const char *key, crti_span_t expected, crti_span_t value,
+                          bool *swapped_out)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_msg_kv_swap_t body = {crti_str(key), expected, value, 0};
+    crti_message_t answer;
+    crt_status_t status = check_key(key);
+
+    if (status == CRT_OK)
+        status = ask(CRTI_MSG_KV_SWAP, &body, CRTI_MSG_KV_VALUE, &answer, &storage);
+    if (status == CRT_OK)
+        *swapped_out = answer.kv_value.found;
+    return status;
+}
+
+crt_status_t crti_kv_keys(const char *prefix, crti_buffer_t *storage,
+                          crti_span_t *list_out)
+{
+    crti_msg_kv_keys_t body = {crti_str(prefix), 0};
+    crti_message_t answer;
+    crt_status_t status =
+        ask(CRTI_MSG_KV_KEYS, &body, CRTI_MSG_KV_VALUE, &answer, storage);
+
+    if (status == CRT_OK)
+        *list_out = answer.kv_value.value;
     return status;
 }
 

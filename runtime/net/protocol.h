@@ -75,6 +75,7 @@
     M(STATE_QUERY, state_query, 40)                                                      \
     M(STATE_ANSWER, state_answer, 41)                                                    \
     M(HEAD_LINK, head_link, 42)                                                          \
+    M(KV_SWAP, kv_swap, 43)                                                              \
     /* zygote link */                                                                    \
     M(ZYGOTE_READY, zygote_ready, 50)                                                    \
     M(FORK, fork, 51)                                                                    \
@@ -244,11 +245,13 @@
 
 /* Key-value store of the cluster. PUT answers KV_VALUE with `found` = the key was there before
  * (with overwrite false an existing value stays); GET KV_VALUE; DELETE KV_VALUE(found); KEYS
- * KV_VALUE with a list of text. Values up to 1 MiB. */
+ * KV_VALUE with a list of text. SWAP replaces a value that is exactly `expected` (by an empty one:
+ * deletes it) and answers KV_VALUE(found: it was). Values up to 1 MiB. */
 #define CRTI_FIELDS_KV_PUT(F)    F(STR, key) F(BIN, value) F(BOOL, overwrite)
 #define CRTI_FIELDS_KV_GET(F)    F(STR, key)
 #define CRTI_FIELDS_KV_DELETE(F) F(STR, key)
 #define CRTI_FIELDS_KV_KEYS(F)   F(STR, prefix)
+#define CRTI_FIELDS_KV_SWAP(F)   F(STR, key) F(BIN, expected) F(BIN, value)
 #define CRTI_FIELDS_KV_VALUE(F)  F(BOOL, found) F(BIN, value)
 
 /* What the cluster looks like, as JSON text. `what`: "cluster" (nodes, resources, actors by

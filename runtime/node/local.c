@@ -338,6 +338,7 @@ static bool for_the_head(crti_local_t *local, const crti_message_t *message)
     case CRTI_MSG_KV_PUT:
     case CRTI_MSG_KV_GET:
     case CRTI_MSG_KV_DELETE:
+    case CRTI_MSG_KV_SWAP:
     case CRTI_MSG_KV_KEYS: crti_head_forward(local, message); return true;
     case CRTI_MSG_ACTOR_WATCH: crti_actor_watch(local, message); return true;
     case CRTI_MSG_ACTOR_UNWATCH:

@@ -129,6 +129,34 @@ static void values_are_put_read_listed_and_deleted(void **state)
     node_free(node);
 }
 
+static bool swap(fake_node_t *node, const char *expected, const char *value)
+{
+    crti_msg_kv_swap_t body = {
+        .key = crti_str("s"), .expected = crti_str(expected), .value = crti_str(value)};
+
+    return node_ask(node, CRTI_MSG_KV_SWAP, &body).kv_value.found;
+}
+
+static void a_value_is_exchanged_only_for_what_was_expected(void **state)
+{
+    head_bed_t *bed = *state;
+    fake_node_t *node;
+
+    assert_true(head_start(bed, "0", NULL));
+    node = node_new(bed, 1);
+    node_join(node);
+    assert_false(swap(node, "one", "two")); /* nothing is there */
+    expect_stored(node, "s", NULL);
+    put(node, "s", "one");
+    assert_false(swap(node, "on", "two"));
+    assert_true(swap(node, "one", "two"));
+    expect_stored(node, "s", "two");
+    assert_false(swap(node, "one", ""));
+    assert_true(swap(node, "two", ""));
+    expect_stored(node, "s", NULL);
+    node_free(node);
+}
+
 static void the_admin_socket_answers_with_json(void **state)
 {
     head_bed_t *bed = *state;
@@ -637,6 +665,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(an_actor_is_placed_started_and_found_by_name),
         TEST(values_are_put_read_listed_and_deleted),
+        TEST(a_value_is_exchanged_only_for_what_was_expected),
         TEST(the_admin_socket_answers_with_json),
         TEST(a_clean_end_leaves_no_process_and_begins_anew),
         TEST(the_end_of_the_lifeline_ends_it),
