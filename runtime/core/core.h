@@ -57,9 +57,20 @@ typedef struct crti_remote {
     crti_peer_t *peer;     /* the session that we made; NULL: none */
     crti_list_t in_flight; /* crti_pending_t.link: calls that it has to answer */
     crti_list_t borrowing; /* crti_borrow_wait_t: BORROWs that it has to answer */
+    crti_list_t watchers;  /* crti_process_watch_t.link */
     uint32_t uses;
     bool is_watched, is_borrower, is_dead;
 } crti_remote_t;
+
+/* Somebody who wants to know when a process ends. A member of the owner's struct. */
+typedef struct crti_process_watch {
+    crti_list_t link;      /* remote->watchers */
+    crti_remote_t *remote; /* used; NULL: not watching, or it has ended */
+    /* Called at most once, under the lock, not inside crti_process_watch. `status` is
+     * CRT_ERR_ACTOR_DIED, or CRT_ERR_NODE_LOST when its whole node is gone. */
+    void (*on_ended)(struct crti_process_watch *watch, crt_status_t status,
+                     const char *text);
+} crti_process_watch_t;
 
 /* A session that another process made to us: it calls, we answer. */
 typedef struct crti_client {
@@ -440,6 +451,10 @@ void crti_remote_send(crti_core_t *core, crti_remote_t *remote,
                       const crti_buffer_t *record);
 void crti_peer_reply(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *record,
                      unsigned flags);
+/* Calls watch->on_ended when the process ends, soon if it has ended already. */
+crt_status_t crti_process_watch(crti_core_t *core, const crti_address_t *address,
+                                crti_process_watch_t *watch);
+void crti_process_unwatch(crti_core_t *core, crti_process_watch_t *watch);
 /* Deaths, as the node daemon tells them. */
 void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *message);
 void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *message);

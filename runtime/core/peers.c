@@ -73,6 +73,7 @@ static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,
         remote->address.ipc[0] = '\0'; /* then by tcp */
     crti_list_init(&remote->in_flight);
     crti_list_init(&remote->borrowing);
+    crti_list_init(&remote->watchers);
     status = crti_map_put(&core->remotes, &remote->address.process, remote);
     if (status != CRT_OK) {
         free(remote);
@@ -145,6 +146,49 @@ void crti_remote_watch(crti_core_t *core, crti_remote_t *remote)
                      &(crti_msg_watch_t){.process = remote->address.process,
                                          .incarnation = remote->address.incarnation,
                                          .node = remote->address.node});
+}
+
+crt_status_t crti_process_watch(crti_core_t *core, const crti_address_t *address,
+                                crti_process_watch_t *watch)
+{
+    crt_status_t status;
+
+    crti_list_init(&watch->link);
+    watch->remote = NULL;
+    status = crti_remote_use(core, address, &watch->remote);
+    if (status != CRT_OK)
+        return status;
+    crti_list_append(&watch->remote->watchers, &watch->link);
+    if (watch->remote->is_dead) /* asked again, the node tells it again */
+        watch->remote->is_watched = false;
+    crti_remote_watch(core, watch->remote);
+    return CRT_OK;
+}
+
+void crti_process_unwatch(crti_core_t *core, crti_process_watch_t *watch)
+{
+    crti_remote_t *remote = watch->remote;
+
+    watch->remote = NULL;
+    crti_list_remove(&watch->link);
+    if (remote)
+        crti_remote_unuse(core, remote);
+}
+
+static void tell_watchers(crti_core_t *core, crti_remote_t *remote, crt_status_t status,
+                          const char *text)
+{
+    crti_list_t *item;
+
+    remote->uses++;
+    while ((item = crti_list_pop(&remote->watchers))) {
+        crti_process_watch_t *watch = CRTI_CONTAINER(item, crti_process_watch_t, link);
+
+        watch->remote = NULL;
+        remote->uses--;
+        watch->on_ended(watch, status, text);
+    }
+    crti_remote_unuse(core, remote);
 }
 
 void crti_remote_send(crti_core_t *core, crti_remote_t *remote,
@@ -565,16 +609,20 @@ static crt_ref_t **gather(crti_core_t *core, crti_remote_t *remote, bool borrowe
     return refs;
 }
 
-static void remote_died(crti_core_t *core, crti_remote_t *remote, const char *text)
+static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t status,
+                        const char *text)
 {
     crti_id_t process = remote->address.process;
     size_t count;
     crt_ref_t **refs;
 
-    if (remote->is_dead)
-        return;
-    remote->is_dead = true;
     remote->uses++;
+    tell_watchers(core, remote, status, text);
+    if (remote->is_dead) {
+        crti_remote_unuse(core, remote);
+        return;
+    }
+    remote->is_dead = true;
     crti_actor_process_died(core, remote, text);
     crti_leases_lost(core, remote);
     end_borrowing(remote);
@@ -607,7 +655,7 @@ void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *m)
                        text);
     remote = crti_map_get(&core->remotes, &m->process);
     if (remote && remote->address.incarnation == m->incarnation)
-        remote_died(core, remote, text);
+        remote_died(core, remote, CRT_ERR_ACTOR_DIED, text);
 }
 
 static crti_remote_t *living_remote_of(crti_core_t *core, crti_id_t node)
@@ -647,6 +695,6 @@ void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *m)
     crti_text(m->text, text, sizeof(text));
     crti_net_node_died(core->net, m->node, CRT_ERR_NODE_LOST, text);
     while ((remote = living_remote_of(core, m->node)))
-        remote_died(core, remote, text);
+        remote_died(core, remote, CRT_ERR_NODE_LOST, text);
     lose_copies(core, m->node);
 }
