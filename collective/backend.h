@@ -47,6 +47,9 @@ typedef struct crti_backend {
      * CRT_ERR_INVALID, naming both sides. Fails the group (crti_group_fail) on everything that
      * makes it unusable. */
     crt_status_t (*run)(void *state, const crti_step_t *step);
+    /* The group has failed here (crti_group_failed): tells the other members why, as far as it
+     * can without waiting. In the thread of operations, between two of them. May be NULL. */
+    void (*tell)(void *state);
     /* Not collective, also after a failure; other members must not be hurt by it. */
     void (*close)(void *state);
 } crti_backend_t;

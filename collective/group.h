@@ -31,9 +31,10 @@
 /* A member, as it said of itself when it joined. */
 typedef struct crti_member {
     crti_id_t actor, node, process;
-    uint64_t actor_incarnation;
+    uint64_t process_incarnation, actor_incarnation;
     int64_t pid;
     uint64_t nonce; /* of this joining: names its shared memory, proves its links */
+    int memory_fd;  /* of its shared memory, in its process; -1: none */
     char address
         [CRTI_STREAM_ADDRESS]; /* where its links listen (links.h); "" when nowhere */
 } crti_member_t;
@@ -69,6 +70,9 @@ crt_status_t crti_group_failed(crt_group_t *group);
  * what was seen. */
 crt_status_t crti_group_lost(crt_group_t *group, int rank, uint64_t deadline_ns,
                              const char *seen);
+
+/* The shared memory that this member shows others on its node; the group's. */
+struct crti_region *crti_group_region(crt_group_t *group);
 
 /* "rank 2 (actor 3f..., node 9c...)". */
 const char *crti_group_describe(const crt_group_t *group, int rank, char *text,

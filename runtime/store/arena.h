@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "runtime/store/file.h"
 #include "runtime/store/store.h"
 
 #define CRTI_ARENA_MAGIC   0x616e657261747263ull /* "crtarena" */
@@ -344,10 +345,6 @@ static inline crti_object_id_t crti_entry_id(const crti_entry_t *entry)
 
 /* Memory that this host, and the control group of this process, can still give. */
 size_t crti_memory_available(void);
-
-/* An unnamed shared file of `bytes`; *huge: whether huge pages are wanted, then whether it got
- * them. */
-crt_status_t crti_arena_file(size_t bytes, int *fd_out, bool *huge);
 
 /* Lays a geometry out for `bytes` of objects. */
 crt_status_t crti_arena_plan(size_t bytes, unsigned slots, crti_geometry_t *geometry_out);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a group that its own files share; backends see group.h only. */
+#ifndef CRTI_COLLECTIVE_GROUP_INT_H
+#define CRTI_COLLECTIVE_GROUP_INT_H
+
+#include <pthread.h>
+
+#include "collective/attendance.h"
+#include "collective/roster.h"
+#include "collective/shm.h"
+#include "runtime/base/list.h"
+
+#define CRTI_GROUP_KEY 160 /* bytes of "collective/JOB/NAME" */
+
+struct crti_group_private {
+    /* what was asked for */
+    int wanted_size, wanted_rank;
+    char wanted_backend[16];
+    int64_t timeout_ms;
+
+    /* rendezvous.c */
+    char key[CRTI_GROUP_KEY];
+    uint64_t token, attempt;
+    crti_member_t me;
+    crti_attendance_t *attendance; /* of the members, by rank */
+
+    /* group.c */
+    pthread_mutex_t lock; /* covers `failure` */
+    crti_group_failure_t failure;
+    bool was_told; /* `failure`, by an operation of this member */
+    crt_group_error_t error;
+    char error_actor[CRTI_ID_HEX], error_node[CRTI_ID_HEX];
+    const crti_backend_t *backend;
+    void *state;           /* of the backend; NULL: not open */
+    crti_region_t *region; /* what this member shows others on its node */
+    atomic_bool is_open;   /* deaths fail the group */
+
+    /* operation.c: numbers of operations */
+    uint64_t sequence;
+    uint64_t *sent, *received;    /* by rank */
+    struct crti_posting *posting; /* NULL: nothing was posted */
+};
+
+/* ------------------------------------------------------------------ group.c */
+
+/* Readies what a member says of itself: shared memory, address of its links. */
+crt_status_t crti_group_prepare(crt_group_t *group, int size);
+/* Backend for a roster that was agreed on; connects it. */
+crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns);
+/* Ends the backend, forgets the members. */
+void crti_group_close(crt_group_t *group);
+
+/* ------------------------------------------------------------------ rendezvous.c */
+
+/* Fills key, identity. CRT_ERR_INVALID outside of an actor. */
+crt_status_t crti_rendezvous_init(crt_group_t *group);
+/* Agrees with the others on the members. Sets incarnation, size, rank, members. */
+crt_status_t crti_rendezvous_join(crt_group_t *group, uint64_t deadline_ns);
+/* The same for a group that a driver declared: size, rank, backend come from there. */
+crt_status_t crti_rendezvous_find(crt_group_t *group);
+/* In a driver: `group` has key and timeout only. CRT_ERR_EXISTS. */
+crt_status_t crti_rendezvous_declare(crt_group_t *group, const crti_roster_t *roster);
+/* The name is free when the last one leaves. */
+void crti_rendezvous_leave(crt_group_t *group);
+/* crt_collective_rebuild's part; `size` 0: the survivors. */
+crt_status_t crti_rendezvous_again(crt_group_t *group, int size, uint64_t deadline_ns);
+/* Takes the place of a dead member when the survivors rebuild. */
+crt_status_t crti_rendezvous_any(crt_group_t *group, uint64_t deadline_ns);
+crt_status_t crti_group_key(const char *name, char key[CRTI_GROUP_KEY]);
+
+/* ------------------------------------------------------------------ posting.c */
+
+/* Waits until posted operations have ended (all of them: `cancel` makes them fail first). */
+void crti_posting_drain(crt_group_t *group);
+void crti_posting_free(crt_group_t *group);
+/* Behind what was posted; false: nothing was, run it here. */
+bool crti_posting_is_busy(crt_group_t *group);
+
+/* ------------------------------------------------------------------ operation.c */
+
+/* Checks an operation, runs it or says why not. One at a time. */
+crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels: the arithmetic of reductions, one set of loops per instruction set.
+ *
+ * Where it sits
+ *     backends -> crti_kernel_* (backend.h) -> [ kernel.c ] -> a table of kernel_loops.c
+ * The loops are one file, compiled once for each instruction set; kernel.c takes the best table
+ * that this processor runs. All give the same bits: no fused or reordered arithmetic.
+ */
+#ifndef CRTI_COLLECTIVE_KERNEL_H
+#define CRTI_COLLECTIVE_KERNEL_H
+
+#include <stddef.h>
+
+/* Slots of a table, in the order of crt_dtype_t from CRT_FLOAT32 to CRT_UINT8, and of
+ * crt_reduction_t from CRT_SUM to CRT_MAX (CRT_AVERAGE sums). */
+#define CRTI_KERNEL_DTYPES     9
+#define CRTI_KERNEL_REDUCTIONS 4
+
+/* out[i] = a[i] (op) b[i]; out may be a or b. */
+typedef void crti_kernel_pair_t(void *out, const void *a, const void *b, size_t count);
+typedef void crti_kernel_scale_t(void *values, int divisor, size_t count);
+
+typedef struct crti_kernels {
+    const char *name;
+    crti_kernel_pair_t *pair[CRTI_KERNEL_DTYPES][CRTI_KERNEL_REDUCTIONS];
+    crti_kernel_scale_t *scale[CRTI_KERNEL_DTYPES];
+    /* float16 and bfloat16 to float32 and back, rounded to nearest even. */
+    void (*widen[2])(float *to, const void *from, size_t count);
+    void (*narrow[2])(void *to, const float *from, size_t count);
+} crti_kernels_t;
+
+extern const crti_kernels_t crti_kernels_plain;
+#if defined(__x86_64__)
+extern const crti_kernels_t crti_kernels_avx2, crti_kernels_avx512;
+#endif
+
+/* The best tables first; those that this processor can't run are left out. For tests. */
+int crti_kernel_tables(const crti_kernels_t *tables[3]);
+/* What crti_kernel_* use; NULL: the best again. For tests. */
+void crti_kernel_use(const crti_kernels_t *table);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loops of reductions, compiled once per instruction set. See kernel.h.
+ *
+ * CRTI_KERNELS names the table that this compilation makes. The loops are plain C that compilers
+ * vectorise; integers are computed without sign, since their sums wrap.
+ */
+#include "collective/kernel.h"
+
+#include <stdint.h>
+#include <string.h>
+#if defined(__F16C__)
+#    include <immintrin.h>
+#endif
+
+#define SUM(a, b)     ((a) + (b))
+#define PRODUCT(a, b) ((a) * (b))
+#define MIN(a, b)     ((b) < (a) ? (b) : (a))
+#define MAX(a, b)     ((a) < (b) ? (b) : (a))
+
+/* `compute` is what the operands are converted to, wide enough not to be promoted to int. */
+#define PAIR(name, type, compute, operation)                                             \
+    static void name(void *out, const void *a, const void *b, size_t count)              \
+    {                                                                                    \
+        type *o = out;                                                                   \
+        const type *x = a, *y = b;                                                       \
+                                                                                         \
+        _Pragma("GCC ivdep") for (size_t i = 0; i < count; i++) o[i] =                   \
+            (type)operation((compute)x[i], (compute)y[i]);                               \
+    }
+#define SCALE(name, type)                                                                \
+    static void name(void *values, int divisor, size_t count)                            \
+    {                                                                                    \
+        type *v = values;                                                                \
+                                                                                         \
+        for (size_t i = 0; i < count; i++)                                               \
+            v[i] = (type)(v[i] / (type)divisor);                                         \
+    }
+/* Small integers are divided as int: a divisor may not fit into them. */
+#define SCALE_SMALL(name, type)                                                          \
+    static void name(void *values, int divisor, size_t count)                            \
+    {                                                                                    \
+        type *v = values;                                                                \
+                                                                                         \
+        for (size_t i = 0; i < count; i++)                                               \
+            v[i] = (type)(v[i] / divisor);                                               \
+    }
+#define KIND(t, type, wrap)                                                              \
+    PAIR(sum_##t, type, wrap, SUM)                                                       \
+    PAIR(product_##t, type, wrap, PRODUCT)                                               \
+    PAIR(min_##t, type, type, MIN)                                                       \
+    PAIR(max_##t, type, type, MAX)
+
+KIND(f32, float, float)
+KIND(f64, double, double)
+KIND(i8, int8_t, uint32_t)
+KIND(i16, int16_t, uint32_t)
+KIND(i32, int32_t, uint32_t)
+KIND(i64, int64_t, uint64_t)
+KIND(u8, uint8_t, uint32_t)
+SCALE(scale_f32, float)
+SCALE(scale_f64, double)
+SCALE_SMALL(scale_i8, int8_t)
+SCALE_SMALL(scale_i16, int16_t)
+SCALE_SMALL(scale_i32, int32_t)
+SCALE_SMALL(scale_i64, int64_t)
+SCALE_SMALL(scale_u8, uint8_t)
+
+/* ---------------------------------------------------------------- bfloat16 */
+
+static inline uint32_t bits_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float x;
+
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static void widen_bf16(float *to, const void *from, size_t count)
+{
+    const uint16_t *x = from;
+
+    for (size_t i = 0; i < count; i++)
+        to[i] = float_of((uint32_t)x[i] << 16);
+}
+
+static void narrow_bf16(void *to, const float *from, size_t count)
+{
+    uint16_t *x = to;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = bits_of(from[i]);
+        uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        uint32_t nan = bits >> 16 | 0x40; /* quiet; rounding might make it infinite */
+
+        x[i] = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+    }
+}
+
+/* ---------------------------------------------------------------- float16 */
+
+static inline float widen_one(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
+
+    if (rest >= 0x7c00) /* infinite, or not a number: made quiet */
+        return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13 |
+                        (rest > 0x7c00 ? 0x400000u : 0));
+    /* The exponent is moved by a multiplication, which is right for subnormals, too. */
+    return float_of(sign | bits_of(float_of(rest << 13) * 0x1p112f));
+}
+
+static inline uint16_t narrow_one(float x)
+{
+    uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000;
+
+    bits &= 0x7fffffff;
+    if (bits > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00 | (bits >> 13 & 0x3ff));
+    if (bits >= 0x477ff000) /* rounds to more than 65504 */
+        return (uint16_t)(sign | 0x7c00);
+    if (bits < 0x38800000) /* subnormal: an addition rounds at the last bit there is */
+        return (uint16_t)(sign | (bits_of(float_of(bits) + 0.5f) - 0x3f000000));
+    return (uint16_t)(sign | (bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13);
+}
+
+static void widen_f16(float *to, const void *from, size_t count)
+{
+    const uint16_t *x = from;
+    size_t i = 0;
+
+#if defined(__F16C__)
+    for (; i + 8 <= count; i += 8)
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(
+                                     (const __m128i *)(const void *)(x + i))));
+#endif
+    for (; i < count; i++)
+        to[i] = widen_one(x[i]);
+}
+
+static void narrow_f16(void *to, const float *from, size_t count)
+{
+    uint16_t *x = to;
+    size_t i = 0;
+
+#if defined(__F16C__)
+    for (; i + 8 <= count; i += 8)
+        _mm_storeu_si128(
+            (__m128i *)(void *)(x + i),
+            _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    for (; i < count; i++)
+        x[i] = narrow_one(from[i]);
+}
+
+/* Two of them: through float32, a block that fits the first cache at a time. */
+#define BLOCK 512
+#define HALF_PAIR(name, t, operation)                                                    \
+    static void name(void *out, const void *a, const void *b, size_t count)              \
+    {                                                                                    \
+        float x[BLOCK], y[BLOCK];                                                        \
+                                                                                         \
+        for (size_t i = 0; i < count; i += BLOCK) {                                      \
+            size_t n = count - i < BLOCK ? count - i : BLOCK;                            \
+                                                                                         \
+            widen_##t(x, (const uint16_t *)a + i, n);                                    \
+            widen_##t(y, (const uint16_t *)b + i, n);                                    \
+            operation##_f32(x, x, y, n);                                                 \
+            narrow_##t((uint16_t *)out + i, x, n);                                       \
+        }                                                                                \
+    }
+#define HALF(t)                                                                          \
+    HALF_PAIR(sum_##t, t, sum)                                                           \
+    HALF_PAIR(product_##t, t, product)                                                   \
+    HALF_PAIR(min_##t, t, min)                                                           \
+    HALF_PAIR(max_##t, t, max)                                                           \
+    static void scale_##t(void *values, int divisor, size_t count)                       \
+    {                                                                                    \
+        float x[BLOCK];                                                                  \
+                                                                                         \
+        for (size_t i = 0; i < count; i += BLOCK) {                                      \
+            size_t n = count - i < BLOCK ? count - i : BLOCK;                            \
+                                                                                         \
+            widen_##t(x, (uint16_t *)values + i, n);                                     \
+            scale_f32(x, divisor, n);                                                    \
+            narrow_##t((uint16_t *)values + i, x, n);                                    \
+        }                                                                                \
+    }
+HALF(f16)
+HALF(bf16)
+
+#define OF(t)                                                                            \
+    {                                                                                    \
+        sum_##t, product_##t, min_##t, max_##t                                           \
+    }
+#define TEXT(x)       #x
+#define NAME(x)       TEXT(x)
+#define JOIN(a, b)    a##b
+#define TABLE(suffix) JOIN(crti_kernels_, suffix)
+
+const crti_kernels_t TABLE(CRTI_KERNELS) = {
+    .name = NAME(CRTI_KERNELS),
+    .pair = {OF(f32), OF(f64), OF(f16), OF(bf16), OF(i8), OF(i16), OF(i32), OF(i64),
+             OF(u8)},
+    .scale = {scale_f32, scale_f64, scale_f16, scale_bf16, scale_i8, scale_i16, scale_i32,
+              scale_i64, scale_u8},
+    .widen = {widen_f16, widen_bf16},
+    .narrow = {narrow_f16, narrow_bf16},
+};

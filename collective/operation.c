@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations: what a call must satisfy before a backend sees it, and its number.
+ *
+ * Where it sits
+ *     crt_collective_allreduce ... -> [ operation.c ] -> the group's backend
+ *     posting.c (its thread)       ->
+ * Failure
+ *     A call that is wrong in itself fails the group like one that does not fit the others': the
+ *     others wait for it and must hear.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective/group_int.h"
+
+/* ---------------------------------------------------------------- checks */
+
+static const char *kind_name(crt_collective_kind_t kind)
+{
+    static const char *const names[] = {
+        "",         "allreduce", "reduce", "broadcast", "allgather", "reducescatter",
+        "alltoall", "send",      "recv",   "barrier"};
+
+    return kind > 0 && kind <= CRT_COLLECTIVE_BARRIER ? names[kind] : "an operation";
+}
+
+static crt_status_t check_tensor(const crt_collective_t *what, const char *which,
+                                 const crt_tensor_t *t)
+{
+    const char *name = kind_name(what->kind);
+    size_t size;
+
+    if (!t)
+        return crt_raise(CRT_ERR_INVALID, "%s: there is no %s", name, which);
+    size = crt_dtype_size(t->dtype);
+    if (size == 0 || t->dtype == CRT_BOOL)
+        return crt_raise(CRT_ERR_INVALID, "%s: the %s is of %s", name, which,
+                         crt_dtype_name(t->dtype));
+    if (t->device != -1)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s: the %s lies on device %d; this backend takes host memory",
+                         name, which, t->device);
+    if (!crt_tensor_is_dense(t))
+        return crt_raise(CRT_ERR_INVALID, "%s: the %s is not dense", name, which);
+    if (crt_tensor_count(t) && (!t->data || (uintptr_t)t->data % size))
+        return crt_raise(CRT_ERR_INVALID, "%s: the %s has no data, or not aligned to %zu",
+                         name, which, size);
+    return CRT_OK;
+}
+
+static crt_status_t check_count(const crt_collective_t *what, const crt_tensor_t *input,
+                                const crt_tensor_t *output, size_t wanted)
+{
+    if (output->dtype != input->dtype)
+        return crt_raise(CRT_ERR_INVALID, "%s: input of %s, output of %s",
+                         kind_name(what->kind), crt_dtype_name(input->dtype),
+                         crt_dtype_name(output->dtype));
+    if (crt_tensor_count(output) != wanted)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s: an input of %zu elements needs an output of %zu, not %zu",
+                         kind_name(what->kind), crt_tensor_count(input), wanted,
+                         crt_tensor_count(output));
+    return CRT_OK;
+}
+
+/* Overlapping memory is in order only where the place is exactly `in_place`. */
+static crt_status_t check_overlap(const crt_collective_t *what, const crt_tensor_t *input,
+                                  const crt_tensor_t *output, ptrdiff_t in_place)
+{
+    const char *in = input->data, *out = output->data;
+    size_t in_bytes = crt_tensor_bytes(input), out_bytes = crt_tensor_bytes(output);
+
+    if (!in_bytes || !out_bytes || in >= out + out_bytes || out >= in + in_bytes)
+        return CRT_OK;
+    if (in_place != PTRDIFF_MIN && in - out == in_place)
+        return CRT_OK;
+    return crt_raise(CRT_ERR_INVALID, "%s: input and output overlap",
+                     kind_name(what->kind));
+}
+
+static crt_status_t check_root(const crt_group_t *group, const crt_collective_t *what)
+{
+    bool is_pair = what->kind == CRT_COLLECTIVE_SEND || what->kind == CRT_COLLECTIVE_RECV;
+
+    if (what->peer < 0 || what->peer >= group->size)
+        return crt_raise(CRT_ERR_INVALID, "%s: there is no rank %d in a group of %d",
+                         kind_name(what->kind), what->peer, group->size);
+    if (is_pair && what->peer == group->rank)
+        return crt_raise(CRT_ERR_INVALID, "%s: rank %d is this member",
+                         kind_name(what->kind), what->peer);
+    return CRT_OK;
+}
+
+static crt_status_t check_reduction(const crt_collective_t *what)
+{
+    if (what->reduction >= CRT_SUM && what->reduction <= CRT_AVERAGE)
+        return CRT_OK;
+    return crt_raise(CRT_ERR_INVALID, "%s: there is no reduction %d",
+                     kind_name(what->kind), (int)what->reduction);
+}
+
+/* ---------------------------------------------------------------- steps */
+
+/* Operations with input and output; `wanted` elements of output. */
+static crt_status_t fill_both(const crt_collective_t *what, size_t wanted,
+                              ptrdiff_t in_place, crti_step_t *step)
+{
+    crt_status_t status = check_tensor(what, "output", what->output);
+
+    if (status == CRT_OK)
+        status = check_count(what, what->input, what->output, wanted);
+    if (status == CRT_OK)
+        status = check_overlap(what, what->input, what->output, in_place);
+    if (status == CRT_OK)
+        step->output = what->output->data;
+    return status;
+}
+
+static crt_status_t fill_parts(const crt_group_t *group, const crt_collective_t *what,
+                               crti_step_t *step)
+{
+    size_t n = crt_tensor_count(what->input), m = (size_t)group->size;
+    size_t size = crt_dtype_size(what->input->dtype);
+
+    if (what->kind == CRT_COLLECTIVE_ALLGATHER)
+        return fill_both(what, n * m, (ptrdiff_t)((size_t)group->rank * n * size), step);
+    if (n % m)
+        return crt_raise(CRT_ERR_INVALID, "%s: %zu elements for %zu members",
+                         kind_name(what->kind), n, m);
+    step->count = n / m;
+    if (what->kind == CRT_COLLECTIVE_ALLTOALL)
+        return fill_both(what, n, PTRDIFF_MIN, step);
+    return fill_both(what, n / m, -(ptrdiff_t)((size_t)group->rank * (n / m) * size),
+                     step);
+}
+
+static crt_status_t fill(const crt_group_t *group, const crt_collective_t *what,
+                         crti_step_t *step)
+{
+    const crt_tensor_t *tensor =
+        what->kind == CRT_COLLECTIVE_RECV ? what->output : what->input;
+    crt_status_t status = check_tensor(what, "input", tensor);
+
+    if (status != CRT_OK)
+        return status;
+    step->dtype = tensor->dtype;
+    step->count = crt_tensor_count(tensor);
+    step->input = what->kind == CRT_COLLECTIVE_RECV ? NULL : tensor->data;
+    switch (what->kind) {
+    case CRT_COLLECTIVE_ALLREDUCE: return fill_both(what, step->count, 0, step);
+    case CRT_COLLECTIVE_REDUCE:
+        return group->rank == what->peer ? fill_both(what, step->count, 0, step) : CRT_OK;
+    case CRT_COLLECTIVE_ALLGATHER:
+    case CRT_COLLECTIVE_REDUCESCATTER:
+    case CRT_COLLECTIVE_ALLTOALL: return fill_parts(group, what, step);
+    case CRT_COLLECTIVE_BROADCAST: step->output = tensor->data; return CRT_OK;
+    case CRT_COLLECTIVE_RECV: step->output = tensor->data; return CRT_OK;
+    default: return CRT_OK;
+    }
+}
+
+/* Fills in what does not depend on time and order. */
+static crt_status_t make_step(const crt_group_t *group, const crt_collective_t *what,
+                              crti_step_t *step)
+{
+    crt_status_t status = CRT_OK;
+
+    *step = (crti_step_t){.kind = what->kind, .peer = -1};
+    switch (what->kind) {
+    case CRT_COLLECTIVE_BARRIER: return CRT_OK;
+    case CRT_COLLECTIVE_REDUCE:
+        status = check_root(group, what);
+        __attribute__((fallthrough));
+    case CRT_COLLECTIVE_ALLREDUCE:
+    case CRT_COLLECTIVE_REDUCESCATTER:
+        if (status == CRT_OK)
+            status = check_reduction(what);
+        step->reduction = what->reduction;
+        break;
+    case CRT_COLLECTIVE_BROADCAST:
+    case CRT_COLLECTIVE_SEND:
+    case CRT_COLLECTIVE_RECV: status = check_root(group, what); break;
+    case CRT_COLLECTIVE_ALLGATHER:
+    case CRT_COLLECTIVE_ALLTOALL: break;
+    default:
+        return crt_raise(CRT_ERR_INVALID, "there is no operation %d", (int)what->kind);
+    }
+    if (what->kind == CRT_COLLECTIVE_REDUCE || what->kind == CRT_COLLECTIVE_BROADCAST ||
+        what->kind == CRT_COLLECTIVE_SEND || what->kind == CRT_COLLECTIVE_RECV)
+        step->peer = what->peer;
+    return status == CRT_OK ? fill(group, what, step) : status;
+}
+
+/* ---------------------------------------------------------------- running */
+
+static crt_status_t refuse(crt_group_t *group)
+{
+    const crt_group_error_t *error = crt_collective_error(group);
+
+    return crt_raise(CRT_ERR_CANCELLED, "group \"%s\" has failed and was not rebuilt: %s",
+                     group->name, error ? error->text : "");
+}
+
+static void tell_others(crt_group_t *group)
+{
+    struct crti_group_private *p = group->private;
+
+    if (p->state && p->backend->tell)
+        p->backend->tell(p->state);
+}
+
+static uint64_t next_number(struct crti_group_private *p, const crti_step_t *step)
+{
+    switch (step->kind) {
+    case CRT_COLLECTIVE_SEND: return ++p->sent[step->peer];
+    case CRT_COLLECTIVE_RECV: return ++p->received[step->peer];
+    default: return ++p->sequence;
+    }
+}
+
+crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what)
+{
+    struct crti_group_private *p = group->private;
+    int64_t timeout_ms = what->timeout_ms ? what->timeout_ms : p->timeout_ms;
+    crti_step_t step;
+    crt_status_t status;
+
+    if (atomic_load_explicit(&group->has_failed, memory_order_acquire)) {
+        tell_others(group);
+        if (p->was_told)
+            return refuse(group);
+        p->was_told = true;
+        return crti_group_failed(group);
+    }
+    status = make_step(group, what, &step);
+    if (status != CRT_OK) {
+        char who[160];
+
+        status =
+            crti_group_fail(group, status, group->rank, "%s: %s",
+                            crti_group_describe(group, group->rank, who, sizeof(who)),
+                            crt_error_detail());
+        tell_others(group);
+    } else {
+        step.sequence = next_number(p, &step);
+        step.deadline_ns = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
+        status = p->backend->run(p->state, &step);
+    }
+    if (status != CRT_OK)
+        p->was_told = true;
+    return status;
+}
+
+/* ---------------------------------------------------------------- the calls */
+
+static crt_status_t call(crt_group_t *group, const crt_collective_t *what)
+{
+    crt_operation_t *operation;
+    crt_status_t status;
+
+    if (!group)
+        return crt_raise(CRT_ERR_INVALID, "%s: the group is NULL", kind_name(what->kind));
+    if (!crti_posting_is_busy(group))
+        return crti_operation_run(group, what);
+    status = crt_collective_post(group, what, &operation);
+    return status == CRT_OK ? crt_collective_wait(&operation) : status;
+}
+
+crt_status_t crt_collective_allreduce(crt_group_t *group, const crt_tensor_t *input,
+                                      const crt_tensor_t *output,
+                                      crt_reduction_t reduction)
+{
+    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_ALLREDUCE,
+                                           .input = input,
+                                           .output = output,
+                                           .reduction = reduction});
+}
+
+crt_status_t crt_collective_reduce(crt_group_t *group, const crt_tensor_t *input,
+                                   const crt_tensor_t *output, int root,
+                                   crt_reduction_t reduction)
+{
+    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_REDUCE,
+                                           .input = input,
+                                           .output = output,
+                                           .reduction = reduction,
+                                           .peer = root});
+}
+
+crt_status_t crt_collective_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
+                                      int root)
+{
+    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_BROADCAST,
+                                           .input = tensor,
+                                           .output = tensor,
+                                           .peer = root});
+}
+
+crt_status_t crt_collective_allgather(crt_group_t *group, const crt_tensor_t *input,
+                                      const crt_tensor_t *output)
+{
+    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_ALLGATHER,
+                                           .input = input,
+                                           .output = output});
+}
+
+crt_status_t crt_collective_reducescatter(crt_group_t *group, const crt_tensor_t *input,
+                                          const crt_tensor_t *output,
+                                          crt_reduction_t reduction)
+{
+    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_REDUCESCATTER,
+                                           .input = input,
+                                           .output = output,
+                                           .reduction = reduction});
+}
+
+crt_status_t crt_collective_alltoall(crt_group_t *group, const crt_tensor_t *input,
+                                     const crt_tensor_t *output)
+{
+    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_ALLTOALL,
+                                           .input = input,
+                                           .output = output});
+}
+
+crt_status_t crt_collective_send(crt_group_t *group, const crt_tensor_t *tensor, int peer)
+{
+    return call(group, &(crt_collective_t){
+                           .kind = CRT_COLLECTIVE_SEND, .input = tensor, .peer = peer});
+}
+
+crt_status_t crt_collective_recv(crt_group_t *group, const crt_tensor_t *tensor, int peer)
+{
+    return call(group, &(crt_collective_t){
+                           .kind = CRT_COLLECTIVE_RECV, .output = tensor, .peer = peer});
+}
+
+crt_status_t crt_collective_barrier(crt_group_t *group)
+{
+    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_BARRIER});
+}

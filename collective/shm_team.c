@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for each other: barriers, sleeping, and the look at who lives. See shm.h. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collective/shm_int.h"
+#include "runtime/store/futex.h"
+
+#define SPINS_LEAST 64
+#define LOST_NS     (60 * CRTI_MS) /* for the runtime to say why a process is gone */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static inline bool has_reached(uint32_t now, uint32_t wanted)
+{
+    return (int32_t)(now - wanted) >= 0;
+}
+
+/* ---------------------------------------------------------------- waking */
+
+void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word)
+{
+    /* The word was stored sequentially consistent; a sleeper says so before it looks again. */
+    for (int i = 0; i < team->size; i++)
+        if (i != team->rank &&
+            atomic_load_explicit(&team->peers[i].head->sleepers, memory_order_seq_cst)) {
+            crti_futex_wake((_Atomic uint32_t *)(uintptr_t)word, INT32_MAX);
+            return;
+        }
+}
+
+void crti_shm_arrive(crti_shm_t *team)
+{
+    _Atomic uint32_t *flag = &team->region->head->flag;
+
+    atomic_store_explicit(flag, ++team->phase, memory_order_seq_cst);
+    crti_shm_wake(team, flag);
+}
+
+/* ---------------------------------------------------------------- looking */
+
+static crt_status_t take_failure(crti_shm_t *team, int who)
+{
+    const crti_shm_head_t *head = team->peers[who].head;
+    crti_shm_failure_t failure;
+    crt_status_t status;
+    int rank;
+
+    memcpy(&failure, &head->failure, sizeof(failure));
+    failure.text[sizeof(failure.text) - 1] = '\0';
+    status = failure.status < 0 && failure.status > -1000 ? (crt_status_t)failure.status
+                                                          : CRT_ERR_CANCELLED;
+    rank = failure.rank >= 0 && failure.rank < team->group->size ? failure.rank : -1;
+    /* A peer can't declare us dead. */
+    return crti_group_fail(team->group, status, rank, "%s", failure.text);
+}
+
+/* Who has left in good order after its part of what we wait for does not end it. */
+static bool has_done_its_part(const crti_shm_t *team, int i, int waits_for)
+{
+    const _Atomic uint32_t *word =
+        i == waits_for ? team->word : &team->peers[i].head->flag;
+    uint32_t value = i == waits_for ? team->value : team->phase;
+
+    return word && has_reached(atomic_load_explicit(word, memory_order_acquire), value);
+}
+
+static crt_status_t look_at_states(crti_shm_t *team, int waits_for)
+{
+    char who[160];
+
+    for (int i = 0; i < team->size; i++) {
+        const crti_shm_peer_t *peer = &team->peers[i];
+
+        switch (atomic_load_explicit(&peer->head->state, memory_order_acquire)) {
+        case CRTI_SHM_ALIVE: break;
+        case CRTI_SHM_LEFT:
+            if (has_done_its_part(team, i, waits_for))
+                break;
+            return crti_group_fail(
+                team->group, CRT_ERR_CLOSED, peer->rank, "%s has left the group",
+                crti_group_describe(team->group, peer->rank, who, sizeof(who)));
+        default:
+            if (i != team->rank)
+                return take_failure(team, i);
+        }
+    }
+    return CRT_OK;
+}
+
+/* The kernel's word, which is there before any notice. */
+static crt_status_t look_at_processes(crti_shm_t *team)
+{
+    int ended = -1;
+
+    for (int i = 0; i < team->size; i++) {
+        team->polls[i] = (struct pollfd){
+            .fd = i == team->rank ? -1 : team->peers[i].pidfd, .events = POLLIN};
+    }
+    if (poll(team->polls, (nfds_t)team->size, 0) <= 0)
+        return CRT_OK;
+    for (int i = 0; i < team->size && ended < 0; i++)
+        if (team->polls[i].revents)
+            ended = team->peers[i].rank;
+    return ended < 0 ? CRT_OK
+                     : crti_group_lost(team->group, ended, crti_now_ns() + LOST_NS,
+                                       "its process has ended");
+}
+
+/* Whether a peer that is in message `number` of `kind` with us can't go on before we have done our
+ * part of it. */
+static bool needs_us(const crti_shm_t *team, int who, int kind, uint32_t number)
+{
+    const crti_shm_peer_t *peer = &team->peers[who];
+    const crti_shm_channel_t *to_us = &peer->channels[team->peers[team->rank].rank];
+    const crti_shm_channel_t *ours = &team->region->channels[peer->rank];
+    uint32_t received = atomic_load_explicit(&ours->received, memory_order_relaxed);
+    uint64_t bytes;
+
+    if (kind == CRT_COLLECTIVE_RECV)
+        return !has_reached(atomic_load_explicit(&ours->sent, memory_order_relaxed),
+                            number);
+    if (!has_reached(atomic_load_explicit(&to_us->sent, memory_order_acquire), number))
+        return !has_reached(received, number - 1); /* for the channel to be free */
+    bytes = to_us->slot.call.count * crt_dtype_size((crt_dtype_t)to_us->slot.call.dtype);
+    return bytes > CRTI_SHM_INLINE && !has_reached(received, number);
+}
+
+/* One who waits for us between two members, while we wait for it in something else, would wait
+ * for ever. */
+static crt_status_t look_for_cross(crti_shm_t *team, int waits_for)
+{
+    const crti_shm_head_t *head = team->peers[waits_for].head;
+    uint64_t what = atomic_load_explicit(&head->in_pair, memory_order_acquire);
+    int kind = (int)(what >> 48), own = team->step ? (int)team->step->kind : 0;
+    crti_shm_call_t other = {.kind = kind, .peer = team->rank};
+
+    if ((what >> 32 & 0xffff) != (uint64_t)team->peers[team->rank].rank + 1 || !own ||
+        (own == CRT_COLLECTIVE_SEND && kind == CRT_COLLECTIVE_RECV) ||
+        (own == CRT_COLLECTIVE_RECV && kind == CRT_COLLECTIVE_SEND) ||
+        !needs_us(team, waits_for, kind, (uint32_t)what) ||
+        atomic_load_explicit(&head->in_pair, memory_order_acquire) != what)
+        return CRT_OK;
+    return crti_shm_mismatch(team, waits_for, &other);
+}
+
+static crt_status_t time_out(crti_shm_t *team, int waits_for)
+{
+    const crti_shm_peer_t *peer = &team->peers[waits_for];
+    char who[160];
+
+    crti_group_describe(team->group, peer->rank, who, sizeof(who));
+    return crti_group_fail(team->group, CRT_ERR_TIMED_OUT, peer->rank,
+                           "timed out: %s did not come", who);
+}
+
+crt_status_t crti_shm_look(crti_shm_t *team, int waits_for)
+{
+    uint64_t now = crti_now_ns();
+    crt_status_t status = crti_group_failed(team->group);
+
+    if (status == CRT_OK)
+        status = look_at_states(team, waits_for);
+    if (status == CRT_OK)
+        status = look_at_processes(team);
+    if (status == CRT_OK && now - team->last_look_ns > CRTI_GROUP_LOOK_NS / 2) {
+        team->last_look_ns = now;
+        status = look_for_cross(team, waits_for);
+    }
+    if (status == CRT_OK && team->step && now > team->step->deadline_ns)
+        status = time_out(team, waits_for);
+    return status;
+}
+
+/* ---------------------------------------------------------------- sleeping */
+
+static bool spin(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
+{
+    for (uint32_t i = 0; i < team->spins; i++) {
+        if (has_reached(atomic_load_explicit(word, memory_order_acquire), value)) {
+            if (team->spins < team->most_spins)
+                team->spins += team->spins / 4;
+            return true;
+        }
+        relax();
+    }
+    if (team->spins > SPINS_LEAST)
+        team->spins /= 2;
+    return false;
+}
+
+static void sleep_on(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
+{
+    _Atomic uint32_t *sleepers = &team->region->head->sleepers;
+    uint32_t now;
+
+    /* Pairs with crti_shm_wake: either it sees us, or we see the word. */
+    atomic_store_explicit(sleepers, 1, memory_order_seq_cst);
+    now = atomic_load_explicit(word, memory_order_seq_cst);
+    if (!has_reached(now, value))
+        crti_futex_wait((_Atomic uint32_t *)(uintptr_t)word, now, CRTI_GROUP_LOOK_NS);
+    atomic_store_explicit(sleepers, 0, memory_order_relaxed);
+}
+
+crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_t *word,
+                                uint32_t value)
+{
+    crt_status_t status = CRT_OK;
+
+    team->word = word;
+    team->value = value;
+    if (has_reached(atomic_load_explicit(word, memory_order_acquire), value) ||
+        (team->most_spins && spin(team, word, value)))
+        return CRT_OK;
+    for (;;) {
+        uint64_t start = crti_now_ns();
+
+        sleep_on(team, word, value);
+        if (has_reached(atomic_load_explicit(word, memory_order_acquire), value))
+            return CRT_OK;
+        /* Woken by somebody else's step: no need to look at once. */
+        if (crti_now_ns() - start >= CRTI_GROUP_LOOK_NS ||
+            crti_now_ns() - team->last_look_ns >= CRTI_GROUP_LOOK_NS)
+            status = crti_shm_look(team, who);
+        if (status != CRT_OK)
+            return status;
+    }
+}
+
+crt_status_t crti_shm_await(crti_shm_t *team)
+{
+    for (int i = 0; i < team->size; i++) {
+        crt_status_t status;
+
+        if (i == team->rank)
+            continue;
+        status = crti_shm_wait_word(team, i, &team->peers[i].head->flag, team->phase);
+        if (status != CRT_OK)
+            return status;
+    }
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- telling */
+
+void crti_shm_tell(crti_shm_t *team)
+{
+    crti_shm_head_t *head = team->region->head;
+    const crt_group_error_t *error = crt_collective_error(team->group);
+
+    if (!error || atomic_load_explicit(&head->state, memory_order_relaxed))
+        return;
+    head->failure = (crti_shm_failure_t){.status = error->status, .rank = error->rank};
+    snprintf(head->failure.text, sizeof(head->failure.text), "%s", error->text);
+    atomic_store_explicit(&head->state, CRTI_SHM_FAILED, memory_order_release);
+    crti_futex_wake(&head->flag, INT32_MAX);
+}

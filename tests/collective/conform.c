@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operations of a group, checked by each member against a reference that it computes alone:
+ * inputs are a function of rank and index, small whole numbers that every dtype holds, so that
+ * results are exact but for averages of short floating point. */
+#include "conform.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LARGE_BYTES                                                                      \
+    (256 << 10) /* a staging buffer of the shm backend; a chunk of the ring */
+
+enum { SHARED, PRIVATE, MIXED, MODES };
+static const char *const modes[] = {"shared", "private", "mixed"};
+static const char *const kinds[] = {"",          "allreduce",     "reduce",   "broadcast",
+                                    "allgather", "reducescatter", "alltoall", "send",
+                                    "recv",      "barrier"};
+
+typedef struct trial {
+    crt_group_t *group;
+    crt_call_t *call;
+    crt_collective_kind_t kind;
+    crt_dtype_t dtype;
+    crt_reduction_t reduction;
+    size_t count; /* elements of the unit: of one part */
+    int root, mode;
+    bool in_place;
+    unsigned seed;
+    int size, rank;
+} trial_t;
+
+/* ---------------------------------------------------------------- numbers */
+
+static double value_at(const trial_t *t, int rank, size_t i)
+{
+    int v = (int)((t->seed * 31 + (unsigned)rank * 7 + i * 13) % 5);
+
+    return t->dtype == CRT_UINT8 ? v : v - 2;
+}
+
+static uint16_t half_bits(double x, int mantissa, int bias)
+{
+    int exponent;
+    double m = frexp(fabs(x), &exponent); /* 0.5 <= m < 1 */
+    unsigned sign = x < 0 ? 0x8000 : 0, rest;
+
+    if (x == 0)
+        return (uint16_t)sign;
+    rest = (unsigned)lrint(ldexp(m, mantissa + 1)) - (1u << mantissa);
+    return (uint16_t)(sign + ((unsigned)(exponent - 1 + bias) << mantissa) + rest);
+}
+
+static double half_value(uint16_t bits, int mantissa, int bias)
+{
+    int exponent = (bits & 0x7fff) >> mantissa;
+    double m = bits & ((1 << mantissa) - 1);
+    double x = exponent ? ldexp(m + (1 << mantissa), exponent - bias - mantissa)
+                        : ldexp(m, 1 - bias - mantissa);
+
+    return bits & 0x8000 ? -x : x;
+}
+
+static void put_number(crt_dtype_t dtype, void *data, size_t i, double x)
+{
+    switch (dtype) {
+    case CRT_FLOAT32: ((float *)data)[i] = (float)x; break;
+    case CRT_FLOAT64: ((double *)data)[i] = x; break;
+    case CRT_FLOAT16: ((uint16_t *)data)[i] = half_bits(x, 10, 15); break;
+    case CRT_BFLOAT16: ((uint16_t *)data)[i] = half_bits(x, 7, 127); break;
+    case CRT_INT8: ((int8_t *)data)[i] = (int8_t)(int64_t)x; break;
+    case CRT_INT16: ((int16_t *)data)[i] = (int16_t)x; break;
+    case CRT_INT32: ((int32_t *)data)[i] = (int32_t)x; break;
+    case CRT_INT64: ((int64_t *)data)[i] = (int64_t)x; break;
+    default: ((uint8_t *)data)[i] = (uint8_t)(int64_t)x; break;
+    }
+}
+
+static double get_number(crt_dtype_t dtype, const void *data, size_t i)
+{
+    switch (dtype) {
+    case CRT_FLOAT32: return (double)((const float *)data)[i];
+    case CRT_FLOAT64: return ((const double *)data)[i];
+    case CRT_FLOAT16: return half_value(((const uint16_t *)data)[i], 10, 15);
+    case CRT_BFLOAT16: return half_value(((const uint16_t *)data)[i], 7, 127);
+    case CRT_INT8: return ((const int8_t *)data)[i];
+    case CRT_INT16: return ((const int16_t *)data)[i];
+    case CRT_INT32: return ((const int32_t *)data)[i];
+    case CRT_INT64: return (double)((const int64_t *)data)[i];
+    default: return ((const uint8_t *)data)[i];
+    }
+}
+
+static bool is_floating(crt_dtype_t dtype)
+{
+    return dtype <= CRT_BFLOAT16;
+}
+
+static double reduced_at(const trial_t *t, size_t i)
+{
+    double x = value_at(t, 0, i);
+
+    for (int r = 1; r < t->size; r++) {
+        double y = value_at(t, r, i);
+
+        switch (t->reduction) {
+        case CRT_PRODUCT: x *= y; break;
+        case CRT_MIN: x = y < x ? y : x; break;
+        case CRT_MAX: x = y > x ? y : x; break;
+        default: x += y;
+        }
+    }
+    if (t->reduction == CRT_AVERAGE)
+        x = is_floating(t->dtype) ? x / t->size : trunc(x / t->size);
+    return x;
+}
+
+static bool is_right(const trial_t *t, double got, double wanted)
+{
+    double slack = 0;
+
+    if (t->reduction == CRT_AVERAGE && is_floating(t->dtype))
+        slack = fabs(wanted) * (t->dtype == CRT_BFLOAT16  ? 0x1p-8
+                                : t->dtype == CRT_FLOAT16 ? 0x1p-11
+                                                          : 0x1p-23);
+    if (!is_floating(t->dtype)) { /* integers wrap */
+        char a[8] = {0};
+
+        put_number(t->dtype, a, 0, wanted);
+        wanted = get_number(t->dtype, a, 0);
+    }
+    return fabs(got - wanted) <= slack;
+}
+
+/* ---------------------------------------------------------------- one trial */
+
+static bool is_in_parts(crt_collective_kind_t kind)
+{
+    return kind == CRT_COLLECTIVE_REDUCESCATTER || kind == CRT_COLLECTIVE_ALLTOALL;
+}
+
+static size_t input_count(const trial_t *t)
+{
+    return is_in_parts(t->kind) ? t->count * (size_t)t->size : t->count;
+}
+
+static size_t output_count(const trial_t *t)
+{
+    return t->kind == CRT_COLLECTIVE_ALLGATHER || t->kind == CRT_COLLECTIVE_ALLTOALL
+               ? t->count * (size_t)t->size
+               : t->count;
+}
+
+static double wanted_at(const trial_t *t, size_t i)
+{
+    size_t n = t->count;
+
+    switch (t->kind) {
+    case CRT_COLLECTIVE_BROADCAST: return value_at(t, t->root, i);
+    case CRT_COLLECTIVE_ALLGATHER: return value_at(t, (int)(i / n), i % n);
+    case CRT_COLLECTIVE_ALLTOALL:
+        return value_at(t, (int)(i / n), (size_t)t->rank * n + i % n);
+    case CRT_COLLECTIVE_REDUCESCATTER: return reduced_at(t, (size_t)t->rank * n + i);
+    default: return reduced_at(t, i);
+    }
+}
+
+static bool is_shared(const trial_t *t)
+{
+    return t->mode == SHARED || (t->mode == MIXED && t->rank % 2 == 0);
+}
+
+/* 64 bytes off, so that tensors need not begin where the memory does. */
+static void *get_memory(const trial_t *t, size_t bytes)
+{
+    char *memory = NULL;
+
+    if (!is_shared(t))
+        memory = malloc(bytes + 64);
+    else if (crt_collective_alloc(bytes + 64, (void **)&memory) != CRT_OK)
+        return NULL;
+    return memory ? memory + 64 : NULL;
+}
+
+static void give_memory(const trial_t *t, void *memory)
+{
+    if (is_shared(t))
+        crt_collective_free((char *)memory - 64);
+    else
+        free((char *)memory - 64);
+}
+
+static crt_status_t run_kind(const trial_t *t, const crt_tensor_t *in,
+                             const crt_tensor_t *out)
+{
+    switch (t->kind) {
+    case CRT_COLLECTIVE_ALLREDUCE:
+        return crt_collective_allreduce(t->group, in, out, t->reduction);
+    case CRT_COLLECTIVE_REDUCE:
+        return crt_collective_reduce(t->group, in, t->rank == t->root ? out : NULL,
+                                     t->root, t->reduction);
+    case CRT_COLLECTIVE_BROADCAST: return crt_collective_broadcast(t->group, in, t->root);
+    case CRT_COLLECTIVE_ALLGATHER: return crt_collective_allgather(t->group, in, out);
+    case CRT_COLLECTIVE_REDUCESCATTER:
+        return crt_collective_reducescatter(t->group, in, out, t->reduction);
+    case CRT_COLLECTIVE_ALLTOALL: return crt_collective_alltoall(t->group, in, out);
+    default: return crt_collective_barrier(t->group);
+    }
+}
+
+static crt_status_t compare(const trial_t *t, const crt_tensor_t *out)
+{
+    for (size_t i = 0; i < crt_tensor_count(out); i++) {
+        double got = get_number(t->dtype, out->data, i), wanted = wanted_at(t, i);
+
+        if (!is_right(t, got, wanted))
+            return crt_fail(t->call, CRT_ERR_USER,
+                            "%s of %zu %s, reduction %d, root %d, %s, %s: element %zu of "
+                            "rank %d of %d is %g, not %g",
+                            kinds[t->kind], t->count, crt_dtype_name(t->dtype),
+                            (int)t->reduction, t->root, modes[t->mode],
+                            t->in_place ? "in place" : "out of place", i, t->rank,
+                            t->size, got, wanted);
+    }
+    return CRT_OK;
+}
+
+/* In place means the same memory, or its place in the larger tensor. */
+static void place(const trial_t *t, char *large, crt_tensor_t *in, crt_tensor_t *out)
+{
+    size_t offset = (size_t)t->rank * t->count * crt_dtype_size(t->dtype);
+
+    in->data = out->data = large;
+    if (t->kind == CRT_COLLECTIVE_ALLGATHER)
+        in->data = large + offset;
+    if (t->kind == CRT_COLLECTIVE_REDUCESCATTER)
+        out->data = large + offset;
+}
+
+static crt_status_t run_trial(const trial_t *t)
+{
+    size_t size = crt_dtype_size(t->dtype), n = input_count(t), m = output_count(t);
+    int64_t in_shape = (int64_t)n, out_shape = (int64_t)m;
+    void *a = get_memory(t, (n > m ? n : m) * size), *b = get_memory(t, m * size);
+    crt_tensor_t in = crt_tensor_view(t->dtype, 1, &in_shape, a);
+    crt_tensor_t out = crt_tensor_view(t->dtype, 1, &out_shape, b);
+    crt_status_t status;
+
+    if (!a || !b)
+        return crt_fail(t->call, CRT_ERR_NO_MEMORY, "no memory for a trial");
+    memset(a, 0x55, (n > m ? n : m) * size);
+    memset(b, 0x55, m * size);
+    if (t->in_place || t->kind == CRT_COLLECTIVE_BROADCAST)
+        place(t, a, &in, &out);
+    if (t->kind != CRT_COLLECTIVE_BROADCAST || t->rank == t->root)
+        for (size_t i = 0; i < n; i++)
+            put_number(t->dtype, in.data, i, value_at(t, t->rank, i));
+    status = run_kind(t, &in, &out);
+    if (status == CRT_OK && (t->kind != CRT_COLLECTIVE_REDUCE || t->rank == t->root))
+        status = compare(t, &out);
+    give_memory(t, a);
+    give_memory(t, b);
+    return status;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+static bool has_reduction(crt_collective_kind_t kind)
+{
+    return kind == CRT_COLLECTIVE_ALLREDUCE || kind == CRT_COLLECTIVE_REDUCE ||
+           kind == CRT_COLLECTIVE_REDUCESCATTER;
+}
+
+/* Small counts in every mode; a large one in the mode whose turn it is. */
+static crt_status_t run_counts(trial_t *t, bool large)
+{
+    static const size_t counts[] = {0, 1, 7, 1009};
+
+    for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++)
+        for (t->mode = 0; t->mode < MODES; t->mode++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                t->in_place = in_place && t->kind != CRT_COLLECTIVE_ALLTOALL;
+                t->count = counts[c];
+                t->root = (int)(t->seed++ % (unsigned)t->size);
+                CRT_TRY(run_trial(t));
+            }
+    if (!large || (t->reduction > CRT_SUM && t->reduction != CRT_AVERAGE))
+        return CRT_OK;
+    t->mode = (int)(t->seed % MODES);
+    t->in_place = t->seed / MODES % 2 && t->kind != CRT_COLLECTIVE_ALLTOALL;
+    t->count = LARGE_BYTES / crt_dtype_size(t->dtype) + 1;
+    if (is_in_parts(t->kind))
+        t->count = LARGE_BYTES / crt_dtype_size(t->dtype) / (size_t)t->size + 1;
+    t->root = (int)(t->seed++ % (unsigned)t->size);
+    return run_trial(t);
+}
+
+crt_status_t conform_all(crt_group_t *group, crt_call_t *call, bool large)
+{
+    trial_t t = {.group = group,
+                 .call = call,
+                 .size = crt_collective_size(group),
+                 .rank = crt_collective_rank(group)};
+
+    for (int kind = CRT_COLLECTIVE_ALLREDUCE; kind <= CRT_COLLECTIVE_ALLTOALL; kind++)
+        for (int dtype = CRT_FLOAT32; dtype <= CRT_UINT8; dtype++)
+            for (int reduction = CRT_SUM; reduction <= CRT_AVERAGE; reduction++) {
+                t.kind = (crt_collective_kind_t)kind;
+                t.dtype = (crt_dtype_t)dtype;
+                t.reduction = (crt_reduction_t)reduction;
+                if (!has_reduction(t.kind) && reduction > CRT_SUM)
+                    continue;
+                CRT_TRY(run_counts(&t, large));
+            }
+    CRT_TRY(crt_collective_barrier(group));
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- pairs */
+
+static crt_status_t exchange(const trial_t *t, int peer)
+{
+    size_t bytes = t->count * crt_dtype_size(t->dtype);
+    int64_t shape = (int64_t)t->count;
+    void *a = get_memory(t, bytes), *b = get_memory(t, bytes);
+    crt_tensor_t mine = crt_tensor_view(t->dtype, 1, &shape, a);
+    crt_tensor_t theirs = crt_tensor_view(t->dtype, 1, &shape, b);
+    crt_status_t status = CRT_OK;
+
+    if (!a || !b)
+        return crt_fail(t->call, CRT_ERR_NO_MEMORY, "no memory for a trial");
+    for (size_t i = 0; i < t->count; i++)
+        put_number(t->dtype, a, i, value_at(t, t->rank, i));
+    for (int turn = 0; turn < 2 && status == CRT_OK; turn++)
+        status = (t->rank < peer) == (turn == 0)
+                     ? crt_collective_send(t->group, &mine, peer)
+                     : crt_collective_recv(t->group, &theirs, peer);
+    for (size_t i = 0; i < t->count && status == CRT_OK; i++)
+        if (get_number(t->dtype, b, i) != value_at(t, peer, i))
+            status = crt_fail(t->call, CRT_ERR_USER,
+                              "element %zu of %zu from rank %d at rank %d is wrong", i,
+                              t->count, peer, t->rank);
+    give_memory(t, a);
+    give_memory(t, b);
+    return status;
+}
+
+crt_status_t conform_pairs(crt_group_t *group, crt_call_t *call, bool large)
+{
+    trial_t t = {.group = group,
+                 .call = call,
+                 .kind = CRT_COLLECTIVE_SEND,
+                 .size = crt_collective_size(group),
+                 .rank = crt_collective_rank(group)};
+    size_t counts[] = {0, 1, 1009, 3 * LARGE_BYTES / 4 + 1};
+
+    for (int dtype = CRT_FLOAT32; dtype <= CRT_UINT8; dtype++)
+        for (size_t c = 0; c < (large ? 4 : 3); c++)
+            for (t.mode = 0; t.mode < MODES; t.mode++) {
+                t.dtype = (crt_dtype_t)dtype;
+                t.count = counts[c];
+                t.seed++;
+                /* Everybody with everybody, in an order that fits on both sides. */
+                for (int i = 0; i < t.size; i++)
+                    for (int j = i + 1; j < t.size; j++)
+                        if (t.rank == i || t.rank == j)
+                            CRT_TRY(exchange(&t, t.rank == i ? j : i));
+            }
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- posted operations */
+
+#define POSTED 40
+
+crt_status_t conform_posted(crt_group_t *group, crt_call_t *call)
+{
+    int size = crt_collective_size(group), rank = crt_collective_rank(group);
+    crt_operation_t *operations[POSTED] = {0};
+    static float data[POSTED][3000];
+    float now = 1;
+    crt_tensor_t view = crt_tensor_floats(&now, 1);
+    crt_status_t status = CRT_OK;
+
+    for (int k = 0; k < POSTED && status == CRT_OK; k++) {
+        size_t count = (size_t)(k * 71 + 1);
+        crt_tensor_t tensor = crt_tensor_floats(data[k], count);
+        crt_collective_t what = {.kind = CRT_COLLECTIVE_ALLREDUCE,
+                                 .input = &tensor,
+                                 .output = &tensor,
+                                 .reduction = CRT_SUM};
+
+        for (size_t i = 0; i < count; i++)
+            data[k][i] = (float)(rank + k);
+        status = crt_collective_post(group, &what, &operations[k]);
+    }
+    /* A call queues behind what was posted. */
+    if (status == CRT_OK)
+        status = crt_collective_allreduce(group, &view, &view, CRT_SUM);
+    if (status == CRT_OK && now != (float)size)
+        status = crt_fail(call, CRT_ERR_USER, "a call after posts gave %g", (double)now);
+    for (int k = 0; k < POSTED && status == CRT_OK; k++)
+        if (crt_collective_test(operations[k]) != CRT_OK)
+            status =
+                crt_fail(call, CRT_ERR_USER, "operation %d has not ended in order", k);
+    for (int k = 0; k < POSTED; k++) {
+        float wanted = (float)(size * (size - 1) / 2 + size * k);
+        crt_status_t ended = operations[k] ? crt_collective_wait(&operations[k]) : CRT_OK;
+
+        if (status == CRT_OK)
+            status = ended;
+        for (int i = 0; i <= k * 71 && status == CRT_OK; i++)
+            if (data[k][i] != wanted)
+                status = crt_fail(call, CRT_ERR_USER, "posted sum %d is %g, not %g", k,
+                                  (double)data[k][i], (double)wanted);
+    }
+    return status;
+}

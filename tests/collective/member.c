@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "member.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "conform.h"
+
+#define PATIENCE_MS 240000
+
+struct member {
+    crt_group_t *groups[MEMBER_GROUPS];
+};
+
+static void member_destroy(void *self)
+{
+    struct member *m = self;
+
+    for (int i = 0; i < MEMBER_GROUPS; i++)
+        crt_collective_destroy_group(&m->groups[i]);
+}
+
+static crt_group_t **slot_of(void *self, int slot)
+{
+    return &((struct member *)self)->groups[slot % MEMBER_GROUPS];
+}
+
+static crt_status_t join_run(void *self, crt_call_t *call)
+{
+    const char *name, *backend;
+    int slot, size, rank;
+    int64_t timeout_ms;
+
+    CRT_TRY(crt_args(call, &slot, &name, &backend, &size, &rank, &timeout_ms));
+    return crt_collective_init_group(
+        size, rank,
+        CRT_GROUP_OPTIONS(.name = name, .backend = backend, .timeout_ms = timeout_ms),
+        slot_of(self, slot));
+}
+const crt_method_t member_join = {"join", join_run, "int, string, string, int, int, int"};
+
+static crt_status_t find_run(void *self, crt_call_t *call)
+{
+    const char *name;
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot, &name));
+    return crt_collective_find_group(name, slot_of(self, slot));
+}
+const crt_method_t member_find = {"find", find_run, "int, string"};
+
+static crt_status_t leave_run(void *self, crt_call_t *call)
+{
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot));
+    crt_collective_destroy_group(slot_of(self, slot));
+    return CRT_OK;
+}
+const crt_method_t member_leave = {"leave", leave_run, "int"};
+
+static crt_status_t rebuild_run(void *self, crt_call_t *call)
+{
+    int slot, size;
+
+    CRT_TRY(crt_args(call, &slot, &size));
+    CRT_TRY(crt_collective_rebuild(*slot_of(self, slot), size));
+    return crt_return(call, crt_collective_incarnation(*slot_of(self, slot)));
+}
+const crt_method_t member_rebuild = {"rebuild", rebuild_run, "int, int"};
+
+static crt_status_t state_run(void *self, crt_call_t *call)
+{
+    const crt_group_t *group;
+    char text[80];
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot));
+    group = *slot_of(self, slot);
+    snprintf(text, sizeof(text), "%d/%d %s %d", crt_collective_rank(group),
+             crt_collective_size(group), crt_collective_backend(group),
+             (int)crt_collective_incarnation(group));
+    return crt_return(call, (const char *)text);
+}
+const crt_method_t member_state = {"state", state_run, "int"};
+
+static crt_status_t error_run(void *self, crt_call_t *call)
+{
+    const crt_group_error_t *error;
+    char text[1200] = "";
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot));
+    error = crt_collective_error(*slot_of(self, slot));
+    if (error)
+        snprintf(text, sizeof(text), "%d %s %s", error->rank, error->actor, error->text);
+    return crt_return(call, (const char *)text);
+}
+const crt_method_t member_error = {"error", error_run, "int"};
+
+static crt_status_t conform_run(void *self, crt_call_t *call)
+{
+    int slot, large;
+
+    CRT_TRY(crt_args(call, &slot, &large));
+    CRT_TRY(conform_all(*slot_of(self, slot), call, large));
+    return conform_pairs(*slot_of(self, slot), call, large);
+}
+const crt_method_t member_conform = {"conform", conform_run, "int, int"};
+
+static crt_status_t post_run(void *self, crt_call_t *call)
+{
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot));
+    return conform_posted(*slot_of(self, slot), call);
+}
+const crt_method_t member_post = {"post", post_run, "int"};
+
+/* Operations of two groups in turn; one of them posted while the other runs. */
+static crt_status_t two_groups_run(void *self, crt_call_t *call)
+{
+    crt_group_t *a, *b;
+    crt_operation_t *operation;
+    float x, y;
+    crt_tensor_t vx = crt_tensor_floats(&x, 1), vy = crt_tensor_floats(&y, 1);
+    int first, second;
+
+    CRT_TRY(crt_args(call, &first, &second));
+    a = *slot_of(self, first);
+    b = *slot_of(self, second);
+    for (int i = 0; i < 50; i++) {
+        crt_collective_t what = {.kind = CRT_COLLECTIVE_ALLREDUCE,
+                                 .input = &vx,
+                                 .output = &vx,
+                                 .reduction = CRT_SUM};
+
+        x = y = (float)(i + 1);
+        CRT_TRY(crt_collective_post(a, &what, &operation));
+        CRT_TRY(crt_collective_allreduce(b, &vy, &vy, CRT_MAX));
+        CRT_TRY(crt_collective_wait(&operation));
+        if (x != (float)((i + 1) * crt_collective_size(a)) || y != (float)(i + 1))
+            return crt_fail(call, CRT_ERR_USER, "round %d: %g and %g", i, (double)x,
+                            (double)y);
+    }
+    return CRT_OK;
+}
+const crt_method_t member_two_groups = {"two_groups", two_groups_run, "int, int"};
+
+static crt_status_t sum_run(void *self, crt_call_t *call)
+{
+    int slot, rounds;
+    int64_t count;
+    float *data;
+    crt_tensor_t view;
+    crt_group_t *group;
+    crt_status_t status = CRT_OK;
+    float last;
+
+    CRT_TRY(crt_args(call, &slot, &count, &rounds));
+    group = *slot_of(self, slot);
+    CRT_TRY(crt_collective_alloc((size_t)count * sizeof(float), (void **)&data));
+    view = crt_tensor_floats(data, (size_t)count);
+    for (int k = 0; k < rounds && status == CRT_OK; k++) {
+        for (int64_t i = 0; i < count; i++)
+            data[i] = (float)(crt_collective_rank(group) + 1);
+        status = crt_collective_allreduce(group, &view, &view, CRT_SUM);
+    }
+    last = count ? data[count - 1] : 0;
+    crt_collective_free(data);
+    return status == CRT_OK ? crt_return(call, (double)last) : status;
+}
+const crt_method_t member_sum = {"sum", sum_run, "int, int, int"};
+
+static crt_status_t operate_run(void *self, crt_call_t *call)
+{
+    int slot, kind, dtype, reduction, root;
+    int64_t count, timeout_ms;
+    crt_operation_t *operation;
+    crt_tensor_t in, out;
+    int64_t more;
+    void *memory;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &slot, &kind, &dtype, &count, &reduction, &root, &timeout_ms));
+    memory = calloc((size_t)count * 8 + 8, 8);
+    more = kind == CRT_COLLECTIVE_ALLGATHER
+               ? count * crt_collective_size(*slot_of(self, slot))
+               : count;
+    in = crt_tensor_view((crt_dtype_t)dtype, 1, &count, memory);
+    out = crt_tensor_view((crt_dtype_t)dtype, 1, &more,
+                          kind == CRT_COLLECTIVE_ALLREDUCE ? memory
+                                                           : calloc((size_t)more + 1, 8));
+    status =
+        crt_collective_post(*slot_of(self, slot),
+                            &(crt_collective_t){.kind = (crt_collective_kind_t)kind,
+                                                .input = &in,
+                                                .output = &out,
+                                                .reduction = (crt_reduction_t)reduction,
+                                                .peer = root,
+                                                .timeout_ms = timeout_ms},
+                            &operation);
+    if (status == CRT_OK)
+        status = crt_collective_wait(&operation);
+    if (out.data != memory)
+        free(out.data);
+    free(memory);
+    return status;
+}
+const crt_method_t member_operate = {"operate", operate_run,
+                                     "int, int, int, int, int, int, int"};
+
+static crt_status_t any_kind(crt_group_t *group, unsigned round, const crt_tensor_t *a,
+                             const crt_tensor_t *b)
+{
+    int size = crt_collective_size(group), rank = crt_collective_rank(group);
+    int64_t n = (int64_t)crt_tensor_count(a);
+    int64_t part = n / size;
+    crt_tensor_t all = *b, each;
+
+    all.shape[0] = part * size;
+    each = crt_tensor_view(CRT_FLOAT32, 1, &part, a->data);
+    switch (round % 8) {
+    case 0: return crt_collective_allreduce(group, a, a, CRT_SUM);
+    case 1: return crt_collective_reduce(group, a, b, (int)round % size, CRT_MAX);
+    case 2: return crt_collective_broadcast(group, a, (int)round % size);
+    case 3: return crt_collective_allgather(group, &each, &all);
+    case 4:
+        each.data = b->data;
+        all.data = a->data;
+        return crt_collective_reducescatter(group, &all, &each, CRT_SUM);
+    case 5:
+        all.data = a->data;
+        {
+            crt_tensor_t out = all;
+
+            out.data = b->data;
+            return crt_collective_alltoall(group, &all, &out);
+        }
+    case 6: /* around a ring, even ranks send first */
+        for (int turn = 0; turn < 2; turn++) {
+            bool sends = (rank % 2 == 0) == (turn == 0);
+
+            if (size % 2 && rank == size - 1)
+                break; /* it has no partner */
+            CRT_TRY(sends ? crt_collective_send(group, a, rank ^ 1)
+                          : crt_collective_recv(group, b, rank ^ 1));
+        }
+        return CRT_OK;
+    default: return crt_collective_barrier(group);
+    }
+}
+
+static crt_status_t any_run(void *self, crt_call_t *call)
+{
+    static const int64_t counts[] = {4, 3000, 200000};
+    crt_group_t *group;
+    void *a, *b;
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot));
+    group = *slot_of(self, slot);
+    CRT_TRY(crt_collective_alloc(200000 * sizeof(float), &a));
+    b = calloc(200000, sizeof(float));
+    for (unsigned round = 0;; round++) {
+        crt_tensor_t va =
+            crt_tensor_view(CRT_FLOAT32, 1, &counts[round / 8 % 3], round & 64 ? b : a);
+        crt_tensor_t vb =
+            crt_tensor_view(CRT_FLOAT32, 1, &counts[round / 8 % 3], round & 64 ? a : b);
+
+        if (any_kind(group, round, &va, &vb) != CRT_OK)
+            break;
+    }
+    crt_collective_free(a);
+    free(b);
+    return crt_return(call, crt_collective_error(group)->rank);
+}
+const crt_method_t member_any = {"any", any_run, "int"};
+
+static crt_status_t pid_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, (int)getpid());
+}
+const crt_method_t member_pid = {"pid", pid_run, ""};
+
+static crt_status_t descriptors_run(void *self, crt_call_t *call)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+
+    while (dir && readdir(dir))
+        count++;
+    if (dir)
+        closedir(dir);
+    return crt_return(call, count);
+}
+const crt_method_t member_descriptors = {"descriptors", descriptors_run, ""};
+
+const crt_actor_class_t member_class =
+    CRT_ACTOR_CLASS(.name = "Member", .size = sizeof(struct member),
+                    .destroy = member_destroy,
+                    .methods = CRT_METHODS(
+                        &member_join, &member_find, &member_leave, &member_rebuild,
+                        &member_state, &member_error, &member_conform, &member_post,
+                        &member_two_groups, &member_sum, &member_operate, &member_any,
+                        &member_pid, &member_descriptors));
+
+/* ------------------------------------------------------------------ in the driver */
+
+void expect_all_ok(crt_ref_t **refs, int count)
+{
+    char text[1200] = "";
+
+    for (int i = 0; i < count; i++) {
+        const crt_error_t *error;
+        size_t ready;
+
+        if (crt_wait(&refs[i], 1, 1, PATIENCE_MS, NULL, &ready) != CRT_OK)
+            snprintf(text, sizeof(text), "member %d: %s", i, crt_error_detail());
+        error = crt_ref_error(refs[i]);
+        if (error && !text[0])
+            snprintf(text, sizeof(text), "member %d: %s", i, error->text);
+        crt_ref_drop(&refs[i]);
+    }
+    if (text[0])
+        fail_msg("%s", text);
+}
+
+crt_status_t failure_of(crt_ref_t **ref, const char **text)
+{
+    static char kept[1200];
+    const crt_error_t *error;
+    crt_status_t status = CRT_OK;
+    size_t ready;
+
+    kept[0] = '\0';
+    if (crt_wait(ref, 1, 1, PATIENCE_MS, NULL, &ready) != CRT_OK)
+        fail_msg("no answer: %s", crt_error_detail());
+    error = crt_ref_error(*ref);
+    if (error) {
+        status = error->status;
+        snprintf(kept, sizeof(kept), "%s", error->text);
+    }
+    crt_ref_drop(ref);
+    if (text)
+        *text = kept;
+    return status;
+}
+
+void members_start(crt_actor_t **members, int count)
+{
+    for (int i = 0; i < count; i++)
+        members[i] = crt_actor_new(&member_class, NULL);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(crt_actor_ready(members[i], PATIENCE_MS), CRT_OK);
+}
+
+void members_stop(crt_actor_t **members, int count)
+{
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(crt_actor_kill(members[i]), CRT_OK);
+        crt_actor_drop(&members[i]);
+    }
+}
+
+void members_join(crt_actor_t **members, int count, int slot, const char *name,
+                  const char *backend)
+{
+    crt_ref_t *refs[MEMBERS];
+
+    for (int i = 0; i < count; i++)
+        refs[i] =
+            crt_call(members[i], &member_join, slot, name, backend, count, i, 60000);
+    expect_all_ok(refs, count);
+}
+
+void members_leave(crt_actor_t **members, int count, int slot)
+{
+    crt_ref_t *refs[MEMBERS];
+
+    for (int i = 0; i < count; i++)
+        refs[i] = crt_call(members[i], &member_leave, slot);
+    expect_all_ok(refs, count);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every backend gives the same results: groups of 1 (nothing to exchange), 2 (a pair), 3 (odd), 4
+ * (a power of two), 7 (a prime), 8 (more than the cores here). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "member.h"
+
+#include <cmocka.h>
+
+static const char *backend = "shm";
+static crt_actor_t *members[MEMBERS];
+
+static int start_members(void **state)
+{
+    members_start(members, MEMBERS);
+    return 0;
+}
+
+static int stop_members(void **state)
+{
+    members_stop(members, MEMBERS);
+    return 0;
+}
+
+static void conform(int size, bool large)
+{
+    crt_ref_t *refs[MEMBERS];
+
+    char name[32];
+
+    snprintf(name, sizeof(name), "conformance-%d", size);
+    members_join(members, size, 0, name, backend);
+    for (int i = 0; i < size; i++)
+        refs[i] = crt_call(members[i], &member_conform, 0, (int)large);
+    expect_all_ok(refs, size);
+    members_leave(members, size, 0);
+}
+
+static void one_member_gives_right_results(void **state)
+{
+    conform(1, true);
+}
+
+static void two_members_give_right_results(void **state)
+{
+    conform(2, true);
+}
+
+static void three_members_give_right_results(void **state)
+{
+    conform(3, true);
+}
+
+static void four_members_give_right_results(void **state)
+{
+    conform(4, true);
+}
+
+static void seven_members_give_right_results(void **state)
+{
+    conform(7, false);
+}
+
+static void eight_members_give_right_results(void **state)
+{
+    conform(8, false);
+}
+
+static void posted_operations_run_in_their_order(void **state)
+{
+    crt_ref_t *refs[MEMBERS];
+
+    members_join(members, 3, 0, "posted", backend);
+    for (int i = 0; i < 3; i++)
+        refs[i] = crt_call(members[i], &member_post, 0);
+    expect_all_ok(refs, 3);
+    members_leave(members, 3, 0);
+}
+
+static void several_groups_in_one_process_are_independent(void **state)
+{
+    crt_ref_t *refs[MEMBERS];
+
+    members_join(members, 4, 0, "all", backend);
+    members_join(members, 2, 1, "low", backend);
+    members_join(members + 2, 2, 1, "high", backend);
+    for (int i = 0; i < 4; i++)
+        refs[i] = crt_call(members[i], &member_two_groups, 0, 1);
+    expect_all_ok(refs, 4);
+    members_leave(members, 4, 0);
+    members_leave(members, 4, 1);
+}
+
+static void a_declared_group_is_found_by_its_members(void **state)
+{
+    crt_ref_t *refs[3];
+    const int ranks[3] = {2, 0, 1};
+    const char *text;
+
+    assert_int_equal(
+        crt_collective_create_group(
+            members, ranks, 3, CRT_GROUP_OPTIONS(.name = "declared", .backend = backend)),
+        CRT_OK);
+    for (int i = 0; i < 3; i++)
+        refs[i] = crt_call(members[i], &member_find, 0, "declared");
+    expect_all_ok(refs, 3);
+    refs[0] = crt_call(members[0], &member_state, 0);
+    assert_int_equal(crt_get(refs[0], &text), CRT_OK);
+    assert_true(strncmp(text, "2/3 ", 4) == 0);
+    crt_ref_drop(&refs[0]);
+    members_leave(members, 3, 0);
+}
+
+static int driver(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_member_gives_right_results),
+        cmocka_unit_test(two_members_give_right_results),
+        cmocka_unit_test(three_members_give_right_results),
+        cmocka_unit_test(four_members_give_right_results),
+        cmocka_unit_test(seven_members_give_right_results),
+        cmocka_unit_test(eight_members_give_right_results),
+        cmocka_unit_test(posted_operations_run_in_their_order),
+        cmocka_unit_test(several_groups_in_one_process_are_independent),
+        cmocka_unit_test(a_declared_group_is_found_by_its_members),
+    };
+
+    if (argc > 1)
+        backend = argv[1];
+    return cmocka_run_group_tests_name(backend, tests, start_members, stop_members);
+}
+
+int main(int argc, char **argv)
+{
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.classes = CRT_CLASSES(&member_class), .num_cpus = 2,
+                                .object_store_memory = 64 << 20),
+                    driver);
+}
