@@ -118,7 +118,8 @@ CRT_API int crt_main(int argc, char **argv, const crt_options_t *options,
 CRT_API crt_status_t crt_init(int argc, char **argv, const crt_options_t *options);
 
 /* Leaves the cluster: this driver's tasks and actors end (detached actors live on), a private
- * cluster stops. Refs and handles may still be dropped afterwards. Waits until it is done. */
+ * cluster stops. Refs and handles may still be dropped afterwards. Waits until this node has ended
+ * what ran for the driver, so that its resources are free, at most 5 s. */
 CRT_API crt_status_t crt_shutdown(void);
 
 /* ---------------------------------------------------------------- arguments */

@@ -27,6 +27,7 @@
 #include "runtime/core/core.h"
 
 #define ATTACH_NS  (30 * CRTI_S)
+#define LEAVE_NS   (5 * CRTI_S)
 #define POOL_KEEPS 16384 /* as many calls in flight allocate nothing */
 
 static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
@@ -252,6 +253,24 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
     return status == CRT_OK ? start_net(core, &answer->attached) : status;
 }
 
+/* The node ends what ran for this driver, and says when it has: then its resources are free. The
+ * node of a private cluster ends itself. */
+static void leave_node(crti_core_t *core)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_message_t answer;
+
+    core->is_leaving =
+        true; /* there are no tables any more that a message could change */
+    if (core->has_private_cluster)
+        crti_channel_send(core->channel, CRTI_MSG_SHUTDOWN, 0, NULL);
+    else if (crti_channel_request(core->channel, CRTI_MSG_SHUTDOWN, NULL,
+                                  crti_now_ns() + LEAVE_NS, &answer, &storage, NULL,
+                                  NULL) != CRT_OK)
+        crti_log(CRTI_LOG_DEBUG, "core", "the node has not said that all has ended: %s",
+                 crt_error_detail());
+}
+
 /* Also of one that is half made. */
 static void free_core(crti_core_t *core)
 {
@@ -261,7 +280,7 @@ static void free_core(crti_core_t *core)
     /* The store first: when the link closes the node gives its slot to the next process. */
     crti_store_detach(core->store);
     if (core->channel && !core->is_worker)
-        crti_channel_send(core->channel, CRTI_MSG_SHUTDOWN, 0, NULL);
+        leave_node(core);
     crti_channel_free(core->channel);
     if (core->blackboard)
         munmap(core->blackboard, CRTI_BLACKBOARD_BYTES);

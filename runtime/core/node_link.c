@@ -193,6 +193,8 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
 {
     crti_core_t *core = user;
 
+    if (core->is_leaving && m->kind != CRTI_MSG_LOG)
+        return;
     if (m->kind == CRTI_MSG_LEASE_WAITING) {
         crti_lease_message(core, m);
         return;

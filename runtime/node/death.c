@@ -243,6 +243,22 @@ static void finish_driver(crti_process_t *p, const char *how)
     crti_node_check_stopped(node);
 }
 
+void crti_death_driver_leaves(crti_process_t *process, uint64_t request)
+{
+    crti_node_t *node = process->node;
+
+    if (process->role != CRTI_ROLE_DRIVER)
+        return;
+    process->leaves = true;
+    if (request == 0)
+        return; /* its link closes next */
+    process->leave_request = request;
+    driver_left(process, "");
+    crti_lease_act(node);
+    crti_pull_act(node);
+    crti_job_await_end(process);
+}
+
 void crti_death_driver_closed(crti_process_t *process)
 {
     finish_driver(process, process->leaves ? "" : "died");

@@ -438,6 +438,57 @@ void crti_job_join(crti_job_t *job, crti_process_t *process)
     job->processes++;
 }
 
+/* To the driver, if it still waits for it. */
+static void confirm_end(crti_process_t *driver)
+{
+    if (driver == NULL || driver->leave_request == 0)
+        return;
+    crti_local_send(driver, CRTI_MSG_DONE, driver->leave_request, NULL);
+    driver->leave_request = 0;
+}
+
+/* What of the job was told to end: all but the detached actors. */
+static void await_workers(crti_process_t *driver)
+{
+    crti_node_t *node = driver->node;
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
+        crti_process_t *p = value;
+
+        if (p->job != driver->job || p->role != CRTI_ROLE_WORKER || p->awaited ||
+            (!crti_id_is_zero(p->actor) && !p->told_to_end))
+            continue;
+        p->awaited = true;
+        p->job->awaited++;
+    }
+    if (driver->job->awaited == 0)
+        confirm_end(driver);
+}
+
+/* The head has heard of the job's end, and what it told this node because of it came before. */
+static void on_head_knows(crti_node_t *node, crti_id_t id, uint64_t number,
+                          const crti_message_t *answer)
+{
+    crti_process_t *driver = crti_process_get(node, id);
+
+    if (answer && driver && driver->job && driver->leave_request)
+        await_workers(driver);
+}
+
+void crti_job_await_end(crti_process_t *driver)
+{
+    crti_msg_job_get_t get = {.job = crti_job_id(driver->job)};
+
+    if (driver->job == NULL)
+        confirm_end(driver);
+    else if (!driver->node->head.open ||
+             crti_head_ask(driver->node, CRTI_MSG_JOB_GET, &get, on_head_knows,
+                           driver->id, 0) != CRT_OK)
+        await_workers(driver);
+}
+
 void crti_job_process_gone(crti_process_t *process)
 {
     crti_job_t *job = process->job;
@@ -446,6 +497,8 @@ void crti_job_process_gone(crti_process_t *process)
         return;
     process->job = NULL;
     job->processes--;
+    if (process->awaited && --job->awaited == 0)
+        confirm_end(crti_process_get(job->node, job->driver));
     crti_job_release(job);
 }
 

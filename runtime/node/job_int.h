@@ -61,6 +61,7 @@ struct crti_job {
     crti_list_t wanted;  /* processes that wait for the program */
     crti_list_t forking; /* processes whose FORK is not answered */
     size_t processes;    /* records that point here */
+    size_t awaited;      /* of them, those that the leaving driver waits for */
 };
 
 void crti_job_set_state(crti_job_t *job, crti_job_state_t state);

@@ -78,6 +78,9 @@ struct crti_process {
     unsigned slot; /* of the store, 0 none */
     char ipc[108], tcp[64];
     bool leaves; /* a driver that said so: its end is no death */
+    uint64_t
+        leave_request; /* of a driver that waits for the end of what ran for it, 0 none */
+    bool awaited;      /* a worker that it waits for */
 
     /* Workers. */
     crti_worker_t *worker;
@@ -301,11 +304,16 @@ int crti_job_program_fd(crti_node_t *node, crti_span_t sha);
 /* JOB_ADD to the head; `on_answer` gets its answer. */
 crt_status_t crti_job_announce(crti_job_t *job, crti_head_answer_t *on_answer,
                                crti_id_t id, uint64_t number);
+/* Answers the driver's leave_request when its job's workers on this node are gone, and those of its
+ * actors that the head ends with the job. */
+void crti_job_await_end(crti_process_t *driver);
 /* Its driver, a process of this node, is gone: its workers end, the head hears it. */
 void crti_job_driver_gone(crti_process_t *driver, const char *text);
 
 /* ---------------------------------------------------------------- death.c, watch.c */
 
+/* A driver said that it leaves; with a request it hears when what ran for it here has ended. */
+void crti_death_driver_leaves(crti_process_t *process, uint64_t request);
 /* A driver closed its link: it left the cluster, whether its process lives on or not. */
 void crti_death_driver_closed(crti_process_t *process);
 /* The pidfd of a process is readable. */

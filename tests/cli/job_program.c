@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that tests submit as a job: job_program hello|fail|stay.
+/* A program that tests submit as a job: job_program hello|fail|stay|leave.
  *
  * "stay" makes an actor whose process leaves a grandchild in a session of its own, as user code
- * may, says so, and stays. */
+ * may, says so, and stays. "leave" leaves the cluster while its actor lives, and looks at it then. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,21 @@ static _Noreturn void stay(void)
         pause();
 }
 
+/* The actor's process in a moment when crt_shutdown has returned. */
+static int leave(void)
+{
+    crt_actor_t *actor = crt_actor_new(&holder, CRT_ACTOR_OPTIONS(.num_cpus = 1));
+    crt_ref_t *ref = crt_call(actor, &hold);
+    int64_t pid;
+
+    CRT_CHECK(crt_get(ref, &pid));
+    crt_ref_drop(&ref);
+    CRT_CHECK(crt_shutdown());
+    printf("its actor %s\n", kill((pid_t)pid, 0) == 0 ? "still runs" : "is gone");
+    crt_actor_drop(&actor);
+    return 0;
+}
+
 static int driver(int argc, char **argv)
 {
     printf("hello");
@@ -56,6 +72,8 @@ static int driver(int argc, char **argv)
     printf("\n");
     if (argc > 1 && strcmp(argv[1], "stay") == 0)
         stay();
+    if (argc > 1 && strcmp(argv[1], "leave") == 0)
+        return leave();
     return argc > 1 && strcmp(argv[1], "fail") == 0 ? 3 : 0;
 }
 

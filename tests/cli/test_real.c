@@ -311,6 +311,13 @@ a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back(void **stat
     cli_expect(0, "Stopped 1 node and the head", "stop");
 }
 
+static void what_a_driver_used_is_free_when_its_shutdown_returns(void **state)
+{
+    cli_expect(0, "The cluster", START);
+    cli_expect(0, "its actor is gone", "job submit -- %s leave", getenv("CRT_TEST_JOB"));
+    cli_expect(0, "Stopped", "stop");
+}
+
 static void a_job_stops_with_its_actors_and_their_litter(void **state)
 {
     pid_t worker;
@@ -354,6 +361,7 @@ int main(void)
         TEST(a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on),
         TEST(a_shell_command_is_a_job_too),
         TEST(a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back),
+        TEST(what_a_driver_used_is_free_when_its_shutdown_returns),
         TEST(a_job_stops_with_its_actors_and_their_litter),
         TEST(ctrl_c_ends_a_blocked_start_with_everything_it_runs),
     };

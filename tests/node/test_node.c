@@ -632,6 +632,59 @@ static void an_actor_is_started_stopped_and_its_death_reported(void **state)
     assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 36);
 }
 
+static void a_driver_that_leaves_hears_when_what_ran_for_it_has_ended(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_start_t start;
+    crti_msg_actor_stop_t stop = {.actor_incarnation = 1, .text = crti_str("job ended")};
+    crti_msg_error_t ended = {.status = CRT_ERR_NOT_FOUND, .text = crti_str("has ended")};
+    crti_msg_lease_granted_t granted;
+    const crti_message_t *get, *done;
+    pid_t pids[3];
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    pids[0] = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+    for (int i = 1; i < 3; i++) { /* 1 is the driver's, 2 is detached */
+        start = actor_start(s, (uint64_t)i);
+        scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 30, &start);
+        granted.ipc = scene_wait(s, CRTI_MSG_ACTOR_STARTED)->actor_started.ipc;
+        pids[i] = scene_pid(&granted);
+    }
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_SHUTDOWN, 77, NULL);
+    scene_wait(s, CRTI_MSG_JOB_END);
+    get = scene_wait(s, CRTI_MSG_JOB_GET);
+    assert_false(scene_seen(s, CRTI_MSG_DONE));
+    stop.actor = (crti_id_t){6, 1};
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_STOP, 35, &stop);
+    scene_head_send(s, 0, CRTI_MSG_ERROR, get->request, &ended);
+    do
+        done = scene_wait(s, CRTI_MSG_DONE);
+    while (done->request == 35);
+    assert_int_equal(done->request, 77);
+    assert_false(scene_is_alive(pids[0]));
+    assert_false(scene_is_alive(pids[1]));
+    assert_true(scene_is_alive(pids[2]));
+}
+
+static void without_a_head_a_driver_leaves_all_the_same(void **state)
+{
+    scene_t *s = *state;
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    pid = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+    scene_head_down(s);
+    assert_false(scene_wait(s, CRTI_MSG_HEAD_LINK)->head_link.up);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_SHUTDOWN, 78, NULL);
+    assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 78);
+    assert_false(scene_is_alive(pid));
+    scene_head_up(s);
+}
+
 static void a_job_that_the_head_ends_is_over_for_its_driver_too(void **state)
 {
     scene_t *s = *state;
@@ -1263,6 +1316,8 @@ int main(int argc, char **argv)
         TEST(garbage_on_the_socket_costs_nobody_else_anything),
         TEST(nonsense_of_every_kind_on_every_link_leaves_the_node_serving),
         TEST(an_actor_is_started_stopped_and_its_death_reported),
+        TEST(a_driver_that_leaves_hears_when_what_ran_for_it_has_ended),
+        TEST(without_a_head_a_driver_leaves_all_the_same),
         TEST(a_job_that_the_head_ends_is_over_for_its_driver_too),
         TEST(an_actor_of_an_unknown_job_asks_the_head_and_fails_with_its_answer),
         TEST(grandchildren_end_with_a_node_that_is_killed),
