@@ -14,6 +14,7 @@ typedef struct opening {
     crti_core_t *core;
     crti_inner_t *inner;
     bool has_tokens;
+    crt_status_t lost; /* why a ref could not be made */
 } opening_t;
 
 static crt_status_t open_ref(void *user, uint32_t index, const crti_ref_name_t *name)
@@ -22,16 +23,17 @@ static crt_status_t open_ref(void *user, uint32_t index, const crti_ref_name_t *
     crt_ref_t *ref;
     crt_status_t status = crti_ref_arrive(o->core, name, &ref);
 
+    if (status != CRT_OK && o->has_tokens)
+        o->lost = status; /* the others' tokens are ours all the same: they are given back */
     if (status != CRT_OK)
-        return status;
+        return o->has_tokens ? CRT_OK : status;
     if (o->inner->mode == CRTI_INNER_HELD)
         crti_ref_hold(ref);
     else
         crti_ref_cover(ref);
     if (o->has_tokens)
         crti_ref_add_token(ref);
-    o->inner->refs[index] = ref;
-    o->inner->ref_count = index + 1;
+    o->inner->refs[o->inner->ref_count++] = ref;
     return CRT_OK;
 }
 
@@ -49,7 +51,7 @@ static crt_status_t open_actor(void *user, uint32_t index, const crti_actor_name
 crt_status_t crti_inner_open(crti_core_t *core, crti_span_t bytes, crti_inner_mode_t mode,
                              bool has_tokens, crti_inner_t *inner)
 {
-    opening_t opening = {core, inner, has_tokens};
+    opening_t opening = {core, inner, has_tokens, CRT_OK};
     crti_table_visitor_t visitor = {&opening, open_ref, open_actor};
     crti_table_t table;
     crt_status_t status = crti_table_open(bytes, &table);
@@ -63,6 +65,8 @@ crt_status_t crti_inner_open(crti_core_t *core, crti_span_t bytes, crti_inner_mo
         status = crt_raise(CRT_ERR_NO_MEMORY, "a value with %u refs", table.ref_count);
     else
         status = crti_table_visit(&table, &visitor);
+    if (status == CRT_OK)
+        status = opening.lost;
     if (status != CRT_OK)
         crti_inner_close(inner, NULL);
     return status;

@@ -448,6 +448,16 @@ static crt_status_t keep_nodes(crt_ref_t *ref, const crti_location_t *location)
     return CRT_OK;
 }
 
+/* A result of ours that can't be used: its bytes are needed nowhere. */
+static void unstore_result(crt_ref_t *ref, const crti_location_t *location)
+{
+    for (uint32_t i = 0; i < location->node_count; i++) {
+        crti_id_t node = crti_location_node(location, i);
+
+        crti_object_unstore(ref->core, location->object, &node, 1);
+    }
+}
+
 void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
                          crti_span_t table, bool has_tokens)
 {
@@ -464,6 +474,8 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
         status =
             crti_inner_open(ref->core, table, CRTI_INNER_HELD, has_tokens, &ref->inner);
     if (status != CRT_OK) {
+        if (ref->is_owned && has_tokens)
+            unstore_result(ref, location);
         crti_ref_fail(ref, status);
         return;
     }

@@ -247,10 +247,13 @@ static void on_reply(sim_holder_t *h, sim_remote_t *r, const message_t *m)
 
         if (p->number != m->number)
             continue;
-        if (m->is_failed || !sim_inner_open(p->result, m->refs, m->ref_count, &r->id))
-            sim_ref_fail(p->result, CRT_ERR_USER);
-        else
+        if (!m->is_failed && sim_inner_open(p->result, m->refs, m->ref_count, &r->id)) {
             sim_ref_set_value(p->result, m->is_stored, m->nodes[0]);
+        } else {
+            if (m->is_stored)
+                h->ops->unstore(h, p->result->id, m->nodes[0]);
+            sim_ref_fail(p->result, CRT_ERR_USER);
+        }
         end_pending(p);
         return;
     }

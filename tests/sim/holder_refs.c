@@ -288,12 +288,18 @@ void sim_ref_node_died(sim_ref_t *ref, crti_id_t node)
 bool sim_inner_open(sim_ref_t *ref, const sim_name_t *names, uint64_t count,
                     const crti_id_t *via)
 {
+    bool is_whole = true;
+
     ref->inner_is_held = via != NULL;
     for (uint64_t i = 0; i < count; i++) {
         sim_ref_t *inner = sim_ref_arrive(ref->holder, &names[i]);
 
-        if (!inner)
+        if (!inner && !via)
             return false;
+        if (!inner) { /* the others' tokens are ours all the same */
+            is_whole = false;
+            continue;
+        }
         if (via)
             sim_ref_hold(inner);
         else
@@ -302,7 +308,7 @@ bool sim_inner_open(sim_ref_t *ref, const sim_name_t *names, uint64_t count,
         if (via)
             sim_ref_add_token(inner, names[i].is_void, *via);
     }
-    return true;
+    return is_whole;
 }
 
 void sim_inner_close(sim_ref_t *ref, sim_ending_t *ending)
