@@ -24,7 +24,8 @@ static crt_status_t open_ref(void *user, uint32_t index, const crti_ref_name_t *
     crt_status_t status = crti_ref_arrive(o->core, name, &ref);
 
     if (status != CRT_OK && o->has_tokens)
-        o->lost = status; /* the others' tokens are ours all the same: they are given back */
+        o->lost =
+            status; /* the others' tokens are ours all the same: they are given back */
     if (status != CRT_OK)
         return o->has_tokens ? CRT_OK : status;
     if (o->inner->mode == CRTI_INNER_HELD)

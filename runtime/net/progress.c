@@ -280,7 +280,9 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
         ok = wait_once(p, &w, deadline_ns);
     }
     crti_list_remove(&w.link);
-    if (p->token == &w)
+    /* A free token was meant for whoever of us woke: one that leaves without taking it passes it
+     * on, or the others would sleep with nobody receiving. */
+    if (!p->token || p->token == &w)
         leave_token(p);
     return status;
 }

@@ -17,6 +17,8 @@
  *     that leaves sets its timer again, which is a system call but no thread switch.
  *     So a loop of short waits never meets the progress thread on its path, a long computation
  *     is served after two milliseconds, and an idle process sleeps in one place.
+ *     While the token is free and somebody waits, a waiter is awake and about to take it or
+ *     to pass it on.
  * Sleeping
  *     All descriptors are level-triggered in one epoll. Deadlines are a timerfd, so that an
  *     earlier one can be set while somebody sleeps, without waking anybody.

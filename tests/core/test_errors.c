@@ -196,7 +196,7 @@ static void too_much_in_flight_is_backpressure_and_the_rest_arrives(void **state
     enum { MOST = 2000 };
     static char bytes[60000];
     crt_actor_t *counter = new_counter();
-    crt_ref_t *slow = crt_call(counter, &counter_sleep, 500), *refs[MOST];
+    crt_ref_t *slow = crt_call(counter, &counter_sleep, 3000), *refs[MOST];
     size_t count = 0, ready;
 
     do {

@@ -185,6 +185,61 @@ static void read_byte(void *user, int fd, uint32_t events)
     ((party_t *)user)->count++;
 }
 
+static void set_flag(void *user, int fd, uint32_t events)
+{
+    char c;
+
+    assert_int_equal(read(fd, &c, 1), 1);
+    *(bool *)user = true;
+}
+
+static void sleeper_start(sleeper_t *s, crti_net_t *net)
+{
+    *s = (sleeper_t){.net = net};
+    pthread_create(&s->thread, NULL, sleeper_main, s);
+    while (!__atomic_load_n(&s->is_in, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+/* The one who makes progress and the one who is next in line may both be done at once; the third
+ * must not be left without anybody who receives for it. */
+static void when_two_leave_at_once_the_third_goes_on_receiving(void **state)
+{
+    enum { LEAVERS = 2, ROUNDS = 300 };
+    fixture_t f;
+    party_t party;
+    sleeper_t leaver[LEAVERS], stays;
+    int fds[2];
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(crti_net_add_fd(party.net, fds[0], EPOLLIN, set_flag, &stays.flag),
+                     CRT_OK);
+    crti_net_unlock(party.net);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < LEAVERS; i++)
+            sleeper_start(&leaver[i], party.net);
+        sleeper_start(&stays, party.net);
+        crti_net_lock(party.net);
+        for (int i = 0; i < LEAVERS; i++)
+            leaver[i].flag = true;
+        crti_net_wake(party.net);
+        crti_net_unlock(party.net);
+        for (int i = 0; i < LEAVERS; i++)
+            pthread_join(leaver[i].thread, NULL);
+        assert_int_equal(write(fds[1], "x", 1), 1);
+        pthread_join(stays.thread, NULL);
+        assert_int_equal(stays.status, CRT_OK);
+    }
+    crti_net_lock(party.net);
+    crti_net_remove_fd(party.net, fds[0]);
+    party_stop(&party);
+    close(fds[0]);
+    close(fds[1]);
+    fixture_fini(&f);
+}
+
 static void further_descriptors_are_served_by_whoever_waits(void **state)
 {
     fixture_t f;
@@ -393,6 +448,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wake_reaches_the_token_holder_and_the_others),
         cmocka_unit_test(a_signal_interrupts_every_wait_of_its_thread),
         cmocka_unit_test(further_descriptors_are_served_by_whoever_waits),
+        cmocka_unit_test(when_two_leave_at_once_the_third_goes_on_receiving),
         cmocka_unit_test(an_idle_process_with_sessions_uses_no_processor_time),
         cmocka_unit_test(the_same_process_id_twice_is_refused),
         cmocka_unit_test(a_run_directory_that_is_too_long_is_named),
