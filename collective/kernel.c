@@ -3,6 +3,9 @@
 #include "collective/kernel.h"
 
 #include <assert.h>
+#if defined(__x86_64__)
+#    include <cpuid.h>
+#endif
 #include <stdatomic.h>
 #include <string.h>
 
@@ -13,6 +16,16 @@
 
 static _Atomic(const crti_kernels_t *) chosen;
 
+#if defined(__x86_64__)
+/* Not every compiler's __builtin_cpu_supports knows it. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c = 0, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+#endif
+
 int crti_kernel_tables(const crti_kernels_t *tables[3])
 {
     int count = 0;
@@ -21,9 +34,9 @@ int crti_kernel_tables(const crti_kernels_t *tables[3])
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("f16c"))
+        has_f16c())
         tables[count++] = &crti_kernels_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+    if (__builtin_cpu_supports("avx2") && has_f16c())
         tables[count++] = &crti_kernels_avx2;
 #endif
     tables[count++] = &crti_kernels_plain;

@@ -17,6 +17,13 @@
 #define MIN(a, b)     ((b) < (a) ? (b) : (a))
 #define MAX(a, b)     ((a) < (b) ? (b) : (a))
 
+/* `out` may be `a` or `b` but overlaps them in no other way: an element depends on none before. */
+#if defined(__clang__)
+#    define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#    define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 /* `compute` is what the operands are converted to, wide enough not to be promoted to int. */
 #define PAIR(name, type, compute, operation)                                             \
     static void name(void *out, const void *a, const void *b, size_t count)              \
@@ -24,7 +31,7 @@
         type *o = out;                                                                   \
         const type *x = a, *y = b;                                                       \
                                                                                          \
-        _Pragma("GCC ivdep") for (size_t i = 0; i < count; i++) o[i] =                   \
+        INDEPENDENT for (size_t i = 0; i < count; i++) o[i] =                            \
             (type)operation((compute)x[i], (compute)y[i]);                               \
     }
 #define SCALE(name, type)                                                                \

@@ -153,10 +153,10 @@ static void a_log_goes_on_where_an_earlier_daemon_left_it(void **state)
 
 static void output_that_looks_like_the_marker_is_output(void **state)
 {
-    static const char *const lines[] = {"--- 12 bytes removed\n",
-                                        "--- 12 bytes (0.0 MiB) removed by the log\n",
-                                        "--- -1 bytes (0.0 MiB) removed by the log quota "
-                                        "---\n"};
+    static const char negative[] =
+        "--- -1 bytes (0.0 MiB) removed by the log quota ---\n";
+    const char *const lines[] = {"--- 12 bytes removed\n",
+                                 "--- 12 bytes (0.0 MiB) removed by the log\n", negative};
 
     for (int i = 0; i < 3; i++) {
         crti_log_file_t log;
