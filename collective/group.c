@@ -457,6 +457,17 @@ crt_status_t crt_collective_create_group(crt_actor_t *const *actors, const int *
 
 /* ---------------------------------------------------------------- rebuilding, leaving */
 
+/* With the text of what was raised last. */
+static crt_status_t stay_failed(crt_group_t *group, crt_status_t status)
+{
+    char text[1024];
+
+    snprintf(text, sizeof(text), "%s", crt_error_detail());
+    crti_group_fail(group, status, -1, "%s", text);
+    crti_group_close(group);
+    return crt_raise(status, "%s", text);
+}
+
 crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
 {
     struct crti_group_private *p = group ? group->private : NULL;
@@ -476,11 +487,7 @@ crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
     status = crti_rendezvous_again(group, size, deadline);
     if (status == CRT_OK)
         status = crti_group_open(group, deadline);
-    if (status != CRT_OK) {
-        crti_group_fail(group, CRT_ERR_CANCELLED, -1, "%s", crt_error_detail());
-        crti_group_close(group);
-    }
-    return status;
+    return status == CRT_OK ? CRT_OK : stay_failed(group, status);
 }
 
 void crt_collective_destroy_group(crt_group_t **group_take)

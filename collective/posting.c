@@ -109,7 +109,10 @@ crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *wha
     crt_status_t status;
 
     if (!group || !what || !operation_out)
-        return crt_raise(CRT_ERR_INVALID, "posting needs a group, an operation, a place");
+        return crt_raise(CRT_ERR_INVALID, "post: the %s is NULL",
+                         !group  ? "group"
+                         : !what ? "operation"
+                                 : "place for the result");
     if (!group->private->posting) {
         status = start(group);
         if (status != CRT_OK)

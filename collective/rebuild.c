@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "collective/rendezvous_int.h"
+#include "runtime/base/log.h"
 #include "runtime/core/kv.h"
 #include "runtime/net/message.h"
 
@@ -273,6 +274,8 @@ static crt_status_t lead(rebuilding_t *r, const crti_stored_t *now)
         return CRT_OK;
     if (r->wanted > survivors) {
         status = look_for_candidates(r, &now->roster);
+        crti_log(CRTI_LOG_DEBUG, "collective", "%s: %d survivors, %d newcomers of %d",
+                 r->group->private->key, survivors, r->candidate_count, r->wanted);
         if (status != CRT_OK || r->candidate_count < r->wanted - survivors)
             return status;
     }

@@ -142,10 +142,8 @@ static crt_status_t map_peer(crti_shm_t *team, crti_shm_peer_t *peer)
 static void close_team(void *state)
 {
     crti_shm_t *team = state;
-    uint32_t alive = CRTI_SHM_ALIVE;
 
-    atomic_compare_exchange_strong(&team->region->head->state, &alive, CRTI_SHM_LEFT);
-    crti_futex_wake(&team->region->head->flag, INT32_MAX);
+    crti_shm_say_left(team);
     for (int i = 0; i < team->size; i++) {
         crti_shm_peer_t *peer = &team->peers[i];
 

@@ -43,6 +43,7 @@ typedef enum crti_shm_state {
 
 typedef struct crti_shm_failure {
     int32_t status, rank;
+    uint32_t passed; /* the last barrier that it came out of */
     char text[768];
 } crti_shm_failure_t;
 
@@ -52,7 +53,7 @@ typedef struct crti_shm_head {
     CRTI_SHM_LINE _Atomic uint32_t flag;
     CRTI_SHM_LINE _Atomic uint32_t sleepers; /* this member sleeps on somebody's word */
     CRTI_SHM_LINE _Atomic uint32_t state; /* crti_shm_state_t; released after `failure` */
-    crti_shm_failure_t failure;
+    crti_shm_failure_t failure;           /* of one that has left: `passed` only */
     /* The message between two members that it is in: kind << 48 | (group rank + 1) << 32 |
      * number in the channel; 0: none. */
     CRTI_SHM_LINE _Atomic uint64_t in_pair;
@@ -91,6 +92,7 @@ typedef struct crti_shm {
     crti_region_t *region; /* ours; the group's */
     int size, rank;        /* of the team */
     uint32_t phase;        /* barriers that we have arrived at */
+    uint32_t passed;       /* and come out of */
     uint64_t count;        /* collective operations: slot parity */
     uint64_t pieces;       /* through staging: buffer parity */
     uint32_t spins, most_spins;
@@ -123,8 +125,9 @@ crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_
 void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word);
 /* CRT_OK: all others live and have not failed. */
 crt_status_t crti_shm_look(crti_shm_t *team, int waits_for);
-/* Tells the others of the group's failure. */
+/* Tells the others of the group's failure; that we leave. */
 void crti_shm_tell(crti_shm_t *team);
+void crti_shm_say_left(crti_shm_t *team);
 
 /* ------------------------------------------------------------------ shm.c */
 

@@ -64,14 +64,16 @@ static crt_status_t take_failure(crti_shm_t *team, int who)
     return crti_group_fail(team->group, status, rank, "%s", failure.text);
 }
 
-/* Who has left in good order after its part of what we wait for does not end it. */
+/* Who came out of the barrier that we wait in, or has done what we wait for between us two, may
+ * fail or leave afterwards: what we are in ends well. */
 static bool has_done_its_part(const crti_shm_t *team, int i, int waits_for)
 {
-    const _Atomic uint32_t *word =
-        i == waits_for ? team->word : &team->peers[i].head->flag;
-    uint32_t value = i == waits_for ? team->value : team->phase;
-
-    return word && has_reached(atomic_load_explicit(word, memory_order_acquire), value);
+    if (team->step->kind != CRT_COLLECTIVE_SEND &&
+        team->step->kind != CRT_COLLECTIVE_RECV)
+        return has_reached(team->peers[i].head->failure.passed, team->phase);
+    return i != waits_for ||
+           has_reached(atomic_load_explicit(team->word, memory_order_acquire),
+                       team->value);
 }
 
 static crt_status_t look_at_states(crti_shm_t *team, int waits_for)
@@ -80,19 +82,16 @@ static crt_status_t look_at_states(crti_shm_t *team, int waits_for)
 
     for (int i = 0; i < team->size; i++) {
         const crti_shm_peer_t *peer = &team->peers[i];
+        uint32_t state = atomic_load_explicit(&peer->head->state, memory_order_acquire);
 
-        switch (atomic_load_explicit(&peer->head->state, memory_order_acquire)) {
-        case CRTI_SHM_ALIVE: break;
-        case CRTI_SHM_LEFT:
-            if (has_done_its_part(team, i, waits_for))
-                break;
-            return crti_group_fail(
-                team->group, CRT_ERR_CLOSED, peer->rank, "%s has left the group",
-                crti_group_describe(team->group, peer->rank, who, sizeof(who)));
-        default:
-            if (i != team->rank)
-                return take_failure(team, i);
-        }
+        if (state == CRTI_SHM_ALIVE || i == team->rank ||
+            has_done_its_part(team, i, waits_for))
+            continue;
+        if (state != CRTI_SHM_LEFT)
+            return take_failure(team, i);
+        return crti_group_fail(
+            team->group, CRT_ERR_CLOSED, peer->rank, "%s has left the group",
+            crti_group_describe(team->group, peer->rank, who, sizeof(who)));
     }
     return CRT_OK;
 }
@@ -247,10 +246,22 @@ crt_status_t crti_shm_await(crti_shm_t *team)
         if (status != CRT_OK)
             return status;
     }
+    team->passed = team->phase;
     return CRT_OK;
 }
 
 /* ---------------------------------------------------------------- telling */
+
+void crti_shm_say_left(crti_shm_t *team)
+{
+    crti_shm_head_t *head = team->region->head;
+
+    if (atomic_load_explicit(&head->state, memory_order_relaxed))
+        return;
+    head->failure.passed = team->passed;
+    atomic_store_explicit(&head->state, CRTI_SHM_LEFT, memory_order_release);
+    crti_futex_wake(&head->flag, INT32_MAX);
+}
 
 void crti_shm_tell(crti_shm_t *team)
 {
@@ -259,7 +270,8 @@ void crti_shm_tell(crti_shm_t *team)
 
     if (!error || atomic_load_explicit(&head->state, memory_order_relaxed))
         return;
-    head->failure = (crti_shm_failure_t){.status = error->status, .rank = error->rank};
+    head->failure = (crti_shm_failure_t){
+        .status = error->status, .rank = error->rank, .passed = team->passed};
     snprintf(head->failure.text, sizeof(head->failure.text), "%s", error->text);
     atomic_store_explicit(&head->state, CRTI_SHM_FAILED, memory_order_release);
     crti_futex_wake(&head->flag, INT32_MAX);

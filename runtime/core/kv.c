@@ -118,8 +118,10 @@ crt_status_t crti_kv_keys(const char *prefix, crti_buffer_t *storage,
 {
     crti_msg_kv_keys_t body = {crti_str(prefix), 0};
     crti_message_t answer;
-    crt_status_t status =
-        ask(CRTI_MSG_KV_KEYS, &body, CRTI_MSG_KV_VALUE, &answer, storage);
+    crt_status_t status;
+
+    crti_buffer_fini(storage); /* it may hold an earlier list */
+    status = ask(CRTI_MSG_KV_KEYS, &body, CRTI_MSG_KV_VALUE, &answer, storage);
 
     if (status == CRT_OK)
         *list_out = answer.kv_value.value;

@@ -194,8 +194,9 @@ static crt_status_t operate_run(void *self, crt_call_t *call)
     more = kind == CRT_COLLECTIVE_ALLGATHER
                ? count * crt_collective_size(*slot_of(self, slot))
                : count;
-    in = crt_tensor_view((crt_dtype_t)dtype, 1, &count, memory);
-    out = crt_tensor_view((crt_dtype_t)dtype, 1, &more,
+    in = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &count, memory);
+    in.device = dtype > 100 ? 0 : -1;
+    out = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &more,
                           kind == CRT_COLLECTIVE_ALLREDUCE ? memory
                                                            : calloc((size_t)more + 1, 8));
     status =
@@ -316,7 +317,7 @@ const crt_actor_class_t member_class =
 
 void expect_all_ok(crt_ref_t **refs, int count)
 {
-    char text[1200] = "";
+    char text[4000] = "";
 
     for (int i = 0; i < count; i++) {
         const crt_error_t *error;
@@ -325,8 +326,9 @@ void expect_all_ok(crt_ref_t **refs, int count)
         if (crt_wait(&refs[i], 1, 1, PATIENCE_MS, NULL, &ready) != CRT_OK)
             snprintf(text, sizeof(text), "member %d: %s", i, crt_error_detail());
         error = crt_ref_error(refs[i]);
-        if (error && !text[0])
-            snprintf(text, sizeof(text), "member %d: %s", i, error->text);
+        if (error)
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "member %d: %s. ",
+                     i, error->text);
         crt_ref_drop(&refs[i]);
     }
     if (text[0])

@@ -21,9 +21,9 @@ extern const crt_method_t member_join, /* (slot, name, backend, size, rank, time
     member_post,       /* (slot): many posted operations, in order */
     member_two_groups, /* (slot, slot) */
     member_sum,        /* (slot, count, rounds) -> sum of the last round */
-    member_operate,    /* (slot, kind, dtype, count, reduction, root, timeout_ms) */
-    member_any, /* (slot): operations of all kinds until one fails -> rank to blame */
-    member_pid, /* () -> pid */
+    member_operate, /* (slot, kind, dtype, count, reduction, root, timeout_ms); a dtype above 100: on device 0 */
+    member_any,     /* (slot): operations of all kinds until one fails -> rank to blame */
+    member_pid,     /* () -> pid */
     member_descriptors; /* () -> open descriptors */
 
 /* Makes actors and waits for them. */
