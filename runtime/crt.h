@@ -287,6 +287,7 @@ typedef struct crt_task_options {
     double num_cpus;       /* default 1; CRT_ZERO_CPUS for none */
     double num_gpus;       /* default 0 */
     const char *resources; /* "name=amount,name=amount" */
+    bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too many tasks wait */
 } crt_task_options_t;
 #define CRT_ZERO_CPUS (-1.0)
 #define CRT_TASK_OPTIONS(...)                                                            \
@@ -312,7 +313,9 @@ typedef struct crt_call_options {
 #define CRT_CALL_OPTIONS(...)                                                            \
     (&(const crt_call_options_t){.struct_size = sizeof(crt_call_options_t), __VA_ARGS__})
 
-/* Runs a task somewhere in the cluster. Caller owns the ref. */
+/* Runs a task somewhere in the cluster. When the tasks of one shape of resources that wait for
+ * workers hold more than 128 MiB (millions of small ones) the caller waits, or it fails with
+ * try_only. Caller owns the ref. */
 CRT_API crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *options,
                                 const crt_arg_t *args, size_t count);
 

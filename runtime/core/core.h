@@ -41,7 +41,8 @@
 #define CRTI_INLINE_MAX  65536 /* larger results and arguments go to the store */
 #define CRTI_PUT_INLINE  4096  /* larger puts go to the store */
 #define CRTI_STORE_WAIT  (5 * CRTI_S)
-#define CRTI_QUEUE_BYTES ((size_t)16 << 20) /* calls that wait for one actor */
+#define CRTI_QUEUE_BYTES ((size_t)16 << 20)  /* calls that wait for one actor */
+#define CRTI_TASK_BYTES  ((size_t)128 << 20) /* tasks of a shape that wait */
 #define CRTI_DOUBT_NS    (10 * CRTI_S) /* how long a lost session may stay unexplained */
 #define CRTI_REPORT_NS   (500 * CRTI_MS) /* how long the head may take to explain a death */
 #define CRTI_NUMBER_BITS 48 /* an object's number; above it, parts made inside one call */
@@ -192,6 +193,7 @@ typedef struct crti_task_pool {
     crti_resources_t resources;
     crti_lease_pool_t leases;
     crti_list_t queue; /* crti_pending_t.link: ready to be sent */
+    size_t queue_bytes;
     bool said_waiting;
     char told[160]; /* the last reason shown for waiting */
 } crti_task_pool_t;
@@ -609,7 +611,9 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text);
 
 /* ------------------------------------------------------------------ submit.c */
 
-void crti_task_submit(crti_pending_t *pending); /* its record is built */
+void crti_task_submit(crti_pending_t *pending);   /* its record is built */
+void crti_task_unqueued(crti_pending_t *pending); /* it leaves the queue unsent */
+crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only); /* as for actors */
 void crti_task_pump(crti_task_pool_t *pool);
 /* An answer came: `given_back` means run it elsewhere. */
 void crti_task_answered(crti_pending_t *pending, bool given_back);
@@ -628,6 +632,7 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
 void crti_incoming_give_back(crti_client_t *client);
 void crti_incoming_give_back_all(crti_core_t *core);
 void crti_client_lost(crti_client_t *client);
+void crti_chain_arrived(crti_client_t *client, const void *data, size_t size);
 /* The creation of the actor that lives here; our own task, run by the thread that waits for it.
  * They are not queued: wait until `missing` is 0, then crti_execute. */
 crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
@@ -646,14 +651,6 @@ void crti_call_fini(void *call);
 void crti_execute(crti_core_t *core, crt_call_t *call);
 /* A worker's life; lock held. Does not come back. */
 void crti_serve(crti_core_t *core, crti_span_t creation) __attribute__((noreturn));
-
-/* ------------------------------------------------------------------ deadlock.c */
-
-void crti_chain_arrived(crti_client_t *client, const void *data, size_t size);
-/* The main thread of this worker has waited for `ref` for a while. */
-void crti_chain_start(crti_core_t *core, crt_ref_t *ref);
-/* CRT_ERR_DEADLOCK when `ref` is made by a call that waits in this very process. */
-crt_status_t crti_check_self_wait(crti_core_t *core, crt_ref_t *ref);
 
 /* ------------------------------------------------------------------ node_link.c */
 

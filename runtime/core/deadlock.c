@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "runtime/core/core.h"
+#include "runtime/core/deadlock.h"
 
 static const char *running_name(const crti_core_t *core)
 {

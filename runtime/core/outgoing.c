@@ -91,7 +91,7 @@ static void unlink_pending(crti_pending_t *p)
         if (p->actor)
             p->actor->queue_bytes -= p->record.size;
         else
-            p->pool->leases.queued--;
+            crti_task_unqueued(p);
     }
 }
 
@@ -350,6 +350,8 @@ crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
         status = crti_args_check(target->function, args, count);
     if (status == CRT_OK && target->actor)
         status = crti_actor_room(target->actor, target->try_only);
+    else if (status == CRT_OK)
+        status = crti_task_room(target->pool, target->try_only);
     if (status != CRT_OK)
         return crti_ref_failed(core, status);
     p = new_pending(core, target);

@@ -211,6 +211,7 @@ static crt_status_t send_task(crti_pending_t *p, crti_task_lease_t *lease)
     if (status != CRT_OK)
         return status;
     crti_list_remove(&p->link);
+    p->pool->queue_bytes -= p->record.size;
     p->state = CRTI_CALL_SENT;
     p->lease = lease;
     p->remote = lease->remote;
@@ -258,8 +259,30 @@ void crti_task_submit(crti_pending_t *p)
     p->state = CRTI_CALL_QUEUED;
     p->lease = NULL;
     p->pool->leases.queued++;
+    p->pool->queue_bytes += p->record.size;
     crti_list_append(&p->pool->queue, &p->link);
     crti_task_pump(p->pool);
+}
+
+void crti_task_unqueued(crti_pending_t *p)
+{
+    p->pool->leases.queued--;
+    p->pool->queue_bytes -= p->record.size;
+}
+
+static bool has_room(void *user)
+{
+    return ((crti_task_pool_t *)user)->queue_bytes <= CRTI_TASK_BYTES;
+}
+
+crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only)
+{
+    if (has_room(pool))
+        return CRT_OK;
+    if (try_only)
+        return crt_raise(CRT_ERR_BACKPRESSURE, "%u tasks (%zu bytes) wait for workers",
+                         pool->leases.queued, pool->queue_bytes);
+    return crti_wait_for(pool->core, has_room, pool, -1, NULL);
 }
 
 void crti_task_answered(crti_pending_t *p, bool given_back)
@@ -275,6 +298,7 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
             crti_net_watch(p->core->net, p->remote->peer, -1);
         p->state = CRTI_CALL_QUEUED;
         crti_list_append(pool->queue.next, &p->link); /* first again */
+        pool->queue_bytes += p->record.size;
         if (!lease)
             pool->leases.queued++;
     }
@@ -416,7 +440,7 @@ crti_pending_t *crti_task_steal(crti_core_t *core, crt_ref_t *ref)
         !crti_resources_fit(&mine, &p->pool->resources))
         return NULL;
     crti_list_remove(&p->link);
-    p->pool->leases.queued--;
+    crti_task_unqueued(p);
     p->state = CRTI_CALL_INLINE;
     crti_task_pump(p->pool); /* a request for a worker may be too much now */
     return p;
@@ -428,7 +452,7 @@ static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
                          const crt_task_options_t *options, const crt_arg_t *args,
                          size_t count)
 {
-    crti_target_t target = {.actor = NULL};
+    crti_target_t target = {.actor = NULL, .try_only = options && options->try_only};
     crti_resources_t resources;
     crt_status_t status = crti_program_task(&core->program, task, &target.function);
 

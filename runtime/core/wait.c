@@ -16,6 +16,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/core/core.h"
+#include "runtime/core/deadlock.h"
 
 #define BLOCKED_AFTER (1 * CRTI_MS)
 #define CHAIN_AFTER   (10 * CRTI_MS)

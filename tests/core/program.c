@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -70,6 +71,28 @@ static crt_status_t sleep_run(crt_call_t *call)
 }
 const crt_task_t t_sleep =
     CRT_TASK(.name = "sleep", .run = sleep_run, .signature = "int");
+
+static crt_status_t gate_run(crt_call_t *call)
+{
+    const char *path;
+    int fd;
+
+    CRT_TRY(crt_args(call, &path));
+    fd = open(path, O_RDONLY | O_CLOEXEC); /* until somebody opens the other end */
+    if (fd < 0)
+        return crt_fail(call, CRT_ERR_IO, "%s", path);
+    close(fd);
+    return CRT_OK;
+}
+const crt_task_t t_gate =
+    CRT_TASK(.name = "gate", .run = gate_run, .signature = "string");
+
+static crt_status_t swallow_run(crt_call_t *call)
+{
+    return CRT_OK;
+}
+const crt_task_t t_swallow =
+    CRT_TASK(.name = "swallow", .run = swallow_run, .signature = "bytes");
 
 static crt_status_t fail_run(crt_call_t *call)
 {

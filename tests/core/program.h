@@ -10,6 +10,8 @@
 extern const crt_task_t t_add;      /* (int, int) -> sum */
 extern const crt_task_t t_echo;     /* (any) -> the same, scalars and texts */
 extern const crt_task_t t_sleep;    /* (ms) -> ms */
+extern const crt_task_t t_gate;     /* (path of a fifo): until its other end is opened */
+extern const crt_task_t t_swallow;  /* (bytes) */
 extern const crt_task_t t_fail;     /* () fails with "on purpose" */
 extern const crt_task_t t_exit;     /* () exits with 7 */
 extern const crt_task_t t_segv;     /* () crashes */
@@ -37,9 +39,9 @@ extern const crt_actor_class_t broken_class;
 extern const crt_method_t broken_get;
 
 #define PROGRAM_TASKS                                                                    \
-    CRT_TASKS(&t_add, &t_echo, &t_sleep, &t_fail, &t_exit, &t_segv, &t_floats, &t_sum,   \
-              &t_recurse, &t_put_list, &t_sum_refs, &t_first_ref, &t_object,             \
-              &t_big_object, &t_get_ref, &t_pid)
+    CRT_TASKS(&t_add, &t_echo, &t_sleep, &t_gate, &t_swallow, &t_fail, &t_exit, &t_segv, \
+              &t_floats, &t_sum, &t_recurse, &t_put_list, &t_sum_refs, &t_first_ref,     \
+              &t_object, &t_big_object, &t_get_ref, &t_pid)
 #define PROGRAM_CLASSES CRT_CLASSES(&counter_class, &broken_class)
 
 #endif

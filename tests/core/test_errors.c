@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bad input and bad luck: each gives a clear error in the right place and costs nobody else
  * anything. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -218,6 +220,45 @@ static void too_much_in_flight_is_backpressure_and_the_rest_arrives(void **state
     end_counter(counter);
 }
 
+static void too_many_waiting_tasks_are_backpressure_and_the_rest_arrives(void **state)
+{
+    enum { MOST = 5000 };
+    static char bytes[60000];
+    char dir[] = "/tmp/crt-gate-XXXXXX", path[64];
+    crt_ref_t **refs = calloc(MOST, sizeof(*refs)), *gate;
+    size_t count = 0, ready;
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/fifo", dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    /* One at a time takes the whole cluster. */
+    gate = crt_submit(&t_gate, CRT_TASK_OPTIONS(.num_cpus = 2), path);
+    do {
+        refs[count] =
+            crt_submit(&t_swallow, CRT_TASK_OPTIONS(.num_cpus = 2, .try_only = true),
+                       ((crt_bytes_t){bytes, sizeof(bytes)}));
+        if (crt_ref_error(refs[count++]))
+            break;
+    } while (count < MOST);
+    assert_true(count > 2000 && count < MOST);
+    check_failed(refs[--count], CRT_ERR_BACKPRESSURE, "wait for workers");
+    close(open(path, O_WRONLY | O_CLOEXEC)); /* waits until the task reads */
+    /* Without try_only the caller waits for room; another shape has a queue of its own. */
+    refs[count++] = crt_submit(&t_swallow, CRT_TASK_OPTIONS(.num_cpus = 2),
+                               ((crt_bytes_t){bytes, 100}));
+    refs[count++] = crt_submit(&t_swallow, CRT_TASK_OPTIONS(.try_only = true),
+                               ((crt_bytes_t){bytes, 100}));
+    OK(crt_wait(refs, count, count, 60000, NULL, &ready));
+    for (size_t i = 0; i < count; i++)
+        OK(crt_get(refs[i], NULL));
+    crt_refs_drop(refs, count);
+    free(refs);
+    OK(crt_get(gate, NULL));
+    crt_ref_drop(&gate);
+    unlink(path);
+    rmdir(dir);
+}
+
 static void a_call_to_oneself_is_a_deadlock(void **state)
 {
     crt_actor_t *counter = new_counter();
@@ -294,6 +335,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_get_times_out_and_can_be_tried_again),
         cmocka_unit_test(a_signal_interrupts_a_wait),
         cmocka_unit_test(too_much_in_flight_is_backpressure_and_the_rest_arrives),
+        cmocka_unit_test(too_many_waiting_tasks_are_backpressure_and_the_rest_arrives),
         cmocka_unit_test(a_call_to_oneself_is_a_deadlock),
         cmocka_unit_test(a_cycle_of_waiting_actors_is_a_deadlock),
         cmocka_unit_test(a_forked_child_is_refused_and_ends_nothing),
