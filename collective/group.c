@@ -14,14 +14,8 @@
 #define TIMEOUT_MS 60000
 #define LONGEST_MS INT64_C(1000000000)
 
-/* Backends other than shm are there when their files are part of the library. */
-extern const crti_backend_t crti_backend_ring __attribute__((weak));
-extern const crti_backend_t crti_backend_two_level __attribute__((weak));
+/* It is there when its file is part of the library. */
 extern const crti_backend_t crti_backend_nccl __attribute__((weak));
-extern crt_status_t crti_links_new(crti_links_t **links_out,
-                                   char address[CRTI_STREAM_ADDRESS])
-    __attribute__((weak));
-extern void crti_links_free(crti_links_t *links) __attribute__((weak));
 
 /* ---------------------------------------------------------------- failure */
 
@@ -138,8 +132,7 @@ crt_status_t crti_group_prepare(crt_group_t *group, int size)
     p->me.nonce = crti_id_random().low | 1;
     p->me.memory_fd = -1;
     p->me.address[0] = '\0';
-    if (group->links && crti_links_free)
-        crti_links_free(group->links);
+    crti_links_free(group->links);
     group->links = NULL;
     crti_attendance_free(p->attendance);
     p->attendance = NULL;
@@ -148,7 +141,7 @@ crt_status_t crti_group_prepare(crt_group_t *group, int size)
         status = crti_attendance_new(size, on_member_ended, group, &p->attendance);
     if (status == CRT_OK)
         p->me.memory_fd = crti_region_fd(p->region);
-    if (status == CRT_OK && crti_links_new && strcmp(p->wanted_backend, "shm") != 0)
+    if (status == CRT_OK && strcmp(p->wanted_backend, "shm") != 0)
         status = crti_links_new(&group->links, p->me.address);
     return status;
 }
@@ -259,8 +252,7 @@ static void free_group(crt_group_t *group)
     crti_group_close(group);
     crti_attendance_free(p->attendance);
     crti_region_free(p->region);
-    if (group->links && crti_links_free)
-        crti_links_free(group->links);
+    crti_links_free(group->links);
     if (group->wake_fd >= 0)
         close(group->wake_fd);
     pthread_mutex_destroy(&p->lock);
@@ -293,13 +285,7 @@ static crt_status_t check_options(const crt_group_options_t *o)
 
 static bool has_backend(const char *name)
 {
-    if (strcmp(name, "ring") == 0)
-        return &crti_backend_ring != NULL;
-    if (strcmp(name, "two-level") == 0)
-        return &crti_backend_two_level != NULL;
-    if (strcmp(name, "nccl") == 0)
-        return &crti_backend_nccl != NULL;
-    return true;
+    return strcmp(name, "nccl") != 0 || &crti_backend_nccl != NULL;
 }
 
 static crt_status_t new_group(const crt_group_options_t *o, int size, int rank,

@@ -592,6 +592,16 @@ static crt_status_t shake(crti_stream_t *s)
     return CRT_OK;
 }
 
+/* It can't be written to any more; what the peer said before that is here. */
+static void last_words(crti_stream_t *s)
+{
+    char text[512];
+
+    snprintf(text, sizeof(text), "%s", crt_error_detail());
+    receive(s);
+    crt_error_set_detail("%s", text);
+}
+
 static crt_status_t finish_closing(crti_stream_t *s)
 {
     if (s->state == CRTI_STREAM_CLOSING && crti_list_is_empty(&s->out)) {
@@ -617,8 +627,11 @@ static void work(crti_stream_t *s, bool readable)
     if (status == CRT_OK && s->state == CRTI_STREAM_OPEN && readable)
         status = receive(s);
     if (status == CRT_OK &&
-        (s->state == CRTI_STREAM_OPEN || s->state == CRTI_STREAM_CLOSING))
+        (s->state == CRTI_STREAM_OPEN || s->state == CRTI_STREAM_CLOSING)) {
         status = flush(s);
+        if (status == CRT_ERR_IO && s->state == CRTI_STREAM_OPEN)
+            last_words(s);
+    }
     if (status == CRT_OK &&
         (s->state == CRTI_STREAM_CLOSING || s->state == CRTI_STREAM_LINGER))
         status = finish_closing(s);

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exchange: matching, queues and waits. See exchange.h; exchange_pair.c: send and receive.
+ *
+ * Invariants
+ *     A payload is received only into memory that an incoming of the running operation names,
+ *     and only the bytes that it still lacks.
+ *     At most WINDOW bytes of a member's sends are given to its stream, in pieces, so that an
+ *     abort does not wait behind a large one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective/backends/exchange_int.h"
+
+#define PIECE     ((size_t)512 << 10)
+#define WINDOW    ((size_t)1 << 20)
+#define COPY      ((size_t)8 << 10) /* smaller pieces leave in one write with their message */
+#define REPORT_NS (800 * CRTI_MS)
+
+/* ---------------------------------------------------------------- sending */
+
+static void feed(crti_exchange_t *x, crti_peer_queue_t *peer);
+
+static void forget_send(crti_exchange_t *x, crti_outgoing_t *out)
+{
+    crti_list_remove(&out->link);
+    crti_list_append(&x->spare, &out->link);
+}
+
+/* The system has taken a piece, or the stream is gone. */
+static void on_sent(void *user, crt_status_t status)
+{
+    crti_outgoing_t *out = user;
+    crti_peer_queue_t *peer = out->peer;
+    crti_exchange_t *x = peer->x;
+
+    out->pieces--;
+    if (out->at == out->size && out->pieces == 0) {
+        x->unsent--;
+        peer->unsent--;
+        if (out->unsent)
+            --*out->unsent;
+        forget_send(x, out);
+    }
+    if (status == CRT_OK)
+        feed(x, peer);
+}
+
+/* Gives the next piece of `out` to the stream. */
+static crt_status_t send_piece(crti_stream_t *stream, crti_outgoing_t *out)
+{
+    crti_msg_group_data_t m = crti_exchange_header(out->peer->x);
+    size_t left = out->size - out->at, size = left < PIECE ? left : PIECE;
+    const unsigned char *data = out->data + out->at;
+    crt_status_t status;
+
+    m.round = out->round;
+    m.length = size;
+    out->at += size;
+    out->pieces++;
+    if (size > COPY)
+        return crti_stream_send_payload(stream, CRTI_MSG_GROUP_DATA, 0, &m, data, on_sent,
+                                        out);
+    status = crti_stream_send_copy(stream, CRTI_MSG_GROUP_DATA, 0, &m, data, size);
+    if (status == CRT_OK)
+        on_sent(out, CRT_IN_PROGRESS);
+    return status;
+}
+
+static void feed(crti_exchange_t *x, crti_peer_queue_t *peer)
+{
+    crti_stream_t *stream = crti_links_stream(x->links, peer->rank);
+
+    if (stream == NULL || peer->is_feeding || !x->is_running)
+        return;
+    peer->is_feeding = true;
+    while (!crti_list_is_empty(&peer->outgoing) && crti_stream_queued(stream) < WINDOW) {
+        crti_outgoing_t *out = CRTI_CONTAINER(peer->outgoing.next, crti_outgoing_t, link);
+
+        if (out->size - out->at <= PIECE) { /* its last piece: it waits apart */
+            crti_list_remove(&out->link);
+            crti_list_append(&peer->leaving, &out->link);
+        }
+        if (send_piece(stream, out) != CRT_OK) {
+            crti_group_fail(x->group, CRT_ERR_IO, peer->rank, "to rank %d: %s",
+                            peer->rank, crt_error_detail());
+            break;
+        }
+    }
+    peer->is_feeding = false;
+}
+
+static crti_outgoing_t *new_outgoing(crti_exchange_t *x)
+{
+    crti_list_t *spare = crti_list_pop(&x->spare);
+    crti_outgoing_t *out;
+
+    if (spare)
+        return CRTI_CONTAINER(spare, crti_outgoing_t, link);
+    out = malloc(sizeof(*out));
+    if (out)
+        crti_list_init(&out->link);
+    return out;
+}
+
+static void lost(crti_exchange_t *x, int rank)
+{
+    if (x->lost < 0)
+        x->lost = rank;
+}
+
+/* Something is to be done with that member. */
+crti_peer_queue_t *crti_exchange_use(crti_exchange_t *x, int rank)
+{
+    crti_peer_queue_t *peer = &x->peers[rank];
+
+    if (crti_links_lost(x->links, rank))
+        lost(x, rank);
+    else
+        crti_links_want(x->links, rank);
+    return peer;
+}
+
+void crti_exchange_queue(crti_exchange_t *x, int to, uint64_t round, const void *data,
+                         size_t size, unsigned *unsent)
+{
+    crti_peer_queue_t *peer = crti_exchange_use(x, to);
+    crti_outgoing_t *out = new_outgoing(x);
+
+    if (out == NULL) {
+        crti_group_fail(x->group, CRT_ERR_NO_MEMORY, x->group->rank,
+                        "out of memory at rank %d", x->group->rank);
+        return;
+    }
+    out->peer = peer;
+    out->round = round;
+    out->data = data;
+    out->size = size;
+    out->at = 0;
+    out->pieces = 0;
+    out->unsent = unsent;
+    if (unsent)
+        ++*unsent;
+    x->unsent++;
+    peer->unsent++;
+    crti_list_append(size ? &peer->outgoing : peer->outgoing.next, &out->link);
+    feed(x, peer);
+}
+
+void crti_exchange_send(crti_exchange_t *x, int to, uint64_t round, const void *data,
+                        size_t size, unsigned *unsent)
+{
+    if (size)
+        crti_exchange_queue(x, to, round, data, size, unsent);
+}
+
+/* ---------------------------------------------------------------- the check */
+
+/* Round i of the check goes to the member 2^i further on. */
+static int check_peer(const crti_exchange_t *x, int round, int direction)
+{
+    int step = (1 << round) % x->check.size;
+
+    return x->check
+        .ranks[(x->check.rank + (direction > 0 ? step : x->check.size - step)) %
+               x->check.size];
+}
+
+static void check_go_on(crti_exchange_t *x)
+{
+    while (x->check.next < x->check.rounds &&
+           (x->check.arrived & (1u << x->check.next))) {
+        if (++x->check.next < x->check.rounds)
+            crti_exchange_queue(x, check_peer(x, x->check.next, 1),
+                                CHECK_ROUND | (unsigned)x->check.next, NULL, 0, NULL);
+    }
+}
+
+static bool check_arrived(crti_exchange_t *x, int rank, uint64_t round)
+{
+    uint64_t i = round & ~CHECK_ROUND;
+
+    if (i >= (uint64_t)x->check.rounds || check_peer(x, (int)i, -1) != rank ||
+        (x->check.arrived & (1u << i)))
+        return false;
+    x->check.arrived |= 1u << i;
+    check_go_on(x);
+    return true;
+}
+
+void crti_exchange_check(crti_exchange_t *x, const int *ranks, int size, int rank)
+{
+    int rounds = 0;
+
+    while (1 << rounds < size)
+        rounds++;
+    x->check.ranks = ranks;
+    x->check.size = size;
+    x->check.rank = rank;
+    x->check.rounds = rounds;
+    x->check.next = 0;
+    x->check.arrived = 0;
+    if (rounds == 0)
+        return;
+    for (int i = 0; i < rounds; i++)
+        crti_exchange_use(x, check_peer(x, i, -1));
+    crti_exchange_queue(x, check_peer(x, 0, 1), CHECK_ROUND, NULL, 0, NULL);
+    crti_exchange_look_again(x);
+}
+
+static bool check_waits_for(const crti_exchange_t *x, int rank)
+{
+    for (int i = 0; i < x->check.rounds; i++)
+        if (!(x->check.arrived & (1u << i)) && check_peer(x, i, -1) == rank)
+            return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- receiving */
+
+typedef enum verdict { TAKE, LATER, WRONG } verdict_t;
+
+static bool is_same_call(const crti_msg_group_data_t *a, const crti_msg_group_data_t *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->reduction == b->reduction &&
+           a->count == b->count && a->peer == b->peer && a->team == b->team;
+}
+
+/* Does this message belong to what runs here? WRONG: the group has failed. */
+static verdict_t judge(crti_exchange_t *x, int rank, const crti_msg_group_data_t *m)
+{
+    crti_msg_group_data_t mine = crti_exchange_header(x);
+
+    if (!x->is_running)
+        return LATER;
+    if (x->is_pair || m->kind == CRT_COLLECTIVE_SEND)
+        return crti_exchange_is_of_pair(x, rank, m)
+                   ? TAKE
+                   : (crti_group_failed(x->group) == CRT_OK ? LATER : WRONG);
+    if (m->sequence > mine.sequence)
+        return LATER;
+    if (m->sequence == mine.sequence && m->kind == mine.kind && m->phase > mine.phase)
+        return LATER;
+    if (m->sequence == mine.sequence && m->phase == mine.phase && is_same_call(m, &mine))
+        return TAKE;
+    crti_exchange_mismatch(x, rank, m);
+    return WRONG;
+}
+
+static void take(crti_exchange_t *x, crti_peer_queue_t *peer, crti_stream_t *stream,
+                 const crti_msg_group_data_t *m)
+{
+    crti_incoming_t *in =
+        crti_list_is_empty(&peer->incoming)
+            ? NULL
+            : CRTI_CONTAINER(peer->incoming.next, crti_incoming_t, link);
+
+    if (m->length == 0) {
+        if (!(m->round & CHECK_ROUND) || !check_arrived(x, peer->rank, m->round))
+            crti_exchange_nonsense(x, peer->rank, "a message without bytes out of turn");
+        return;
+    }
+    if (m->round != in->round || m->length > in->size - in->got) {
+        crti_exchange_nonsense(x, peer->rank, "a message out of turn");
+        return;
+    }
+    peer->current = in;
+    crti_stream_receive(stream, in->data + in->got);
+}
+
+/* True when the message was dealt with; false: it must wait. */
+static bool consider(crti_exchange_t *x, crti_peer_queue_t *peer, crti_stream_t *stream,
+                     const crti_msg_group_data_t *m)
+{
+    verdict_t verdict = judge(x, peer->rank, m);
+
+    if (verdict == TAKE && m->length && crti_list_is_empty(&peer->incoming))
+        verdict = LATER;
+    if (verdict == TAKE && !m->length && x->check.rounds == 0)
+        verdict = LATER; /* the check has not begun here */
+    if (verdict == TAKE)
+        take(x, peer, stream, m);
+    return verdict != LATER;
+}
+
+static void on_message(void *user, int rank, crti_stream_t *stream,
+                       const crti_message_t *message)
+{
+    crti_exchange_t *x = user;
+    crti_peer_queue_t *peer = &x->peers[rank];
+
+    if (message->kind != CRTI_MSG_GROUP_DATA) {
+        crti_exchange_pair_message(x, peer, stream, message);
+        return;
+    }
+    if (consider(x, peer, stream, &message->group_data))
+        return;
+    peer->held = message->group_data;
+    peer->is_held = true;
+    crti_stream_hold(stream);
+}
+
+static void look_at_held(crti_exchange_t *x, crti_peer_queue_t *peer)
+{
+    crti_stream_t *stream = crti_links_stream(x->links, peer->rank);
+
+    if (!peer->is_held || stream == NULL || !consider(x, peer, stream, &peer->held))
+        return;
+    peer->is_held = false;
+    crti_stream_resume(stream);
+}
+
+void crti_exchange_look_again(crti_exchange_t *x)
+{
+    for (int i = 0; i < x->group->size; i++)
+        look_at_held(x, &x->peers[i]);
+}
+
+static void on_payload(void *user, int rank, void *buffer, size_t size)
+{
+    crti_exchange_t *x = user;
+    crti_peer_queue_t *peer = &x->peers[rank];
+    crti_incoming_t *in = peer->current;
+
+    peer->current = NULL;
+    if (in == NULL) {
+        crti_exchange_pair_payload(x, peer);
+        return;
+    }
+    in->got += size;
+    if (in->got == in->size)
+        crti_list_remove(&in->link);
+}
+
+void crti_exchange_receive(crti_exchange_t *x, crti_incoming_t *incoming, int from,
+                           uint64_t round, void *data, size_t size)
+{
+    crti_peer_queue_t *peer;
+
+    *incoming = (crti_incoming_t){.round = round, .data = data, .size = size};
+    crti_list_init(&incoming->link);
+    if (size == 0)
+        return;
+    peer = crti_exchange_use(x, from);
+    crti_list_append(&peer->incoming, &incoming->link);
+    look_at_held(x, peer);
+}
+
+static void on_up(void *user, int rank)
+{
+    crti_exchange_t *x = user;
+
+    feed(x, &x->peers[rank]);
+}
+
+static bool depends_on(const crti_exchange_t *x, const crti_peer_queue_t *peer)
+{
+    return !crti_list_is_empty(&peer->incoming) || peer->unsent ||
+           check_waits_for(x, peer->rank) || x->pair_waits == peer->rank;
+}
+
+static void on_lost(void *user, int rank, const char *text)
+{
+    crti_exchange_t *x = user;
+
+    if (x->is_running && depends_on(x, &x->peers[rank]))
+        lost(x, rank);
+}
+
+/* ---------------------------------------------------------------- waits */
+
+/* Names who did not do its part in time. */
+static crt_status_t too_late(crti_exchange_t *x)
+{
+    crti_msg_group_data_t mine = crti_exchange_header(x);
+    char who[400] = "", what[200], one[160];
+    int first = -1, at = 0;
+
+    for (int i = 0; i < x->group->size && at < (int)sizeof(who) - 170; i++) {
+        const char *doubt = crti_links_doubt(x->links, i);
+
+        if (i == x->group->rank || !depends_on(x, &x->peers[i]))
+            continue;
+        at += snprintf(who + at, sizeof(who) - (size_t)at, "%s%s%s%.60s%s",
+                       first < 0 ? "" : ", ",
+                       crti_group_describe(x->group, i, one, sizeof(one)),
+                       doubt[0] ? " [" : "", doubt, doubt[0] ? "]" : "");
+        first = first < 0 ? i : first;
+    }
+    return crti_group_fail(x->group, CRT_ERR_TIMED_OUT, first,
+                           "%s: waited too long for %s",
+                           crti_exchange_describe(&mine, what, sizeof(what)), who);
+}
+
+/* After a failure: nothing of the caller's memory may be used any more. */
+static void drop_all(crti_exchange_t *x)
+{
+    crti_links_abort(x->links);
+    for (int i = 0; i < x->group->size; i++) {
+        crti_peer_queue_t *peer = &x->peers[i];
+
+        while (crti_list_pop(&peer->incoming))
+            continue;
+        while (!crti_list_is_empty(&peer->outgoing))
+            forget_send(x, CRTI_CONTAINER(peer->outgoing.next, crti_outgoing_t, link));
+        while (!crti_list_is_empty(&peer->leaving))
+            forget_send(x, CRTI_CONTAINER(peer->leaving.next, crti_outgoing_t, link));
+        peer->unsent = 0;
+        peer->current = NULL;
+        peer->is_held = false;
+    }
+    x->unsent = 0;
+}
+
+crt_status_t crti_exchange_give_up(crti_exchange_t *x, crt_status_t status)
+{
+    crti_group_fail(x->group, status, -1, "%s", crt_error_detail());
+    x->is_running = false;
+    x->can_go_on = NULL;
+    drop_all(x);
+    return crti_group_failed(x->group);
+}
+
+/* A member that is needed is gone. Why, the runtime or another member may tell soon. */
+static crt_status_t fail_lost(crti_exchange_t *x)
+{
+    uint64_t deadline = crti_now_ns() + REPORT_NS;
+    crt_status_t status = CRT_OK;
+
+    while (status == CRT_OK && crti_now_ns() < deadline)
+        status = crti_links_turn(x->links, deadline);
+    return status == CRT_OK ? crti_group_lost(x->group, x->lost, deadline,
+                                              crti_links_lost(x->links, x->lost))
+                            : status;
+}
+
+crt_status_t crti_exchange_turn(crti_exchange_t *x)
+{
+    crt_status_t status = crti_group_failed(x->group);
+
+    if (status == CRT_OK && x->lost < 0)
+        status = crti_links_turn(x->links, x->call.deadline_ns);
+    if (status == CRT_OK && x->lost >= 0)
+        status = fail_lost(x);
+    else if (status == CRT_OK && crti_now_ns() >= x->call.deadline_ns)
+        status = too_late(x);
+    return status == CRT_OK ? CRT_OK : crti_exchange_give_up(x, status);
+}
+
+crt_status_t crti_exchange_wait(crti_exchange_t *x, const crti_incoming_t *incoming)
+{
+    crt_status_t status = CRT_OK;
+
+    while (status == CRT_OK && incoming->got < incoming->size)
+        status = crti_exchange_turn(x);
+    return status;
+}
+
+crt_status_t crti_exchange_wait_sent_all(crti_exchange_t *x)
+{
+    return crti_exchange_wait_sent(x, &x->unsent);
+}
+
+crt_status_t crti_exchange_wait_sent(crti_exchange_t *x, const unsigned *unsent)
+{
+    crt_status_t status = CRT_OK;
+
+    while (status == CRT_OK && *unsent)
+        status = crti_exchange_turn(x);
+    return status;
+}
+
+/* ---------------------------------------------------------------- operations */
+
+void crti_exchange_begin(crti_exchange_t *x, const crti_exchange_call_t *call)
+{
+    x->call = *call;
+    x->is_running = true;
+    x->is_pair = call->kind == CRT_COLLECTIVE_SEND || call->kind == CRT_COLLECTIVE_RECV;
+    x->pair_waits = -1;
+    x->can_go_on = NULL;
+    x->check.rounds = 0;
+    x->lost = -1;
+    for (int i = 0; i < x->group->size; i++)
+        crti_exchange_pair_look(x, &x->peers[i]);
+    crti_exchange_look_again(x);
+}
+
+crt_status_t crti_exchange_end(crti_exchange_t *x, crt_status_t status)
+{
+    while (status == CRT_OK && (x->unsent || x->check.next < x->check.rounds ||
+                                !crti_links_is_flushed(x->links)))
+        status = crti_exchange_turn(x);
+    if (status != CRT_OK)
+        status = crti_exchange_give_up(x, status);
+    x->is_running = false;
+    x->pair_waits = -1;
+    x->check.rounds = 0;
+    return status;
+}
+
+void crti_exchange_tell(crti_exchange_t *x)
+{
+    if (crti_group_failed(x->group) != CRT_OK)
+        drop_all(x);
+}
+
+void crti_exchange_set_done(crti_exchange_t *x, uint64_t sequence)
+{
+    x->done = sequence + 1;
+}
+
+/* ---------------------------------------------------------------- life */
+
+static const crti_links_handlers_t handlers = {.on_message = on_message,
+                                               .on_payload = on_payload,
+                                               .on_up = on_up,
+                                               .on_lost = on_lost};
+
+static crt_status_t new_exchange(crt_group_t *group, crti_exchange_t **exchange_out)
+{
+    crti_exchange_t *x = calloc(1, sizeof(*x));
+
+    if (x)
+        x->peers = calloc((size_t)group->size, sizeof(*x->peers));
+    if (x == NULL || x->peers == NULL) {
+        free(x);
+        return crt_raise(CRT_ERR_NO_MEMORY, "exchange of %d members", group->size);
+    }
+    x->group = group;
+    x->links = group->links;
+    x->lost = x->pair_waits = -1;
+    crti_list_init(&x->spare);
+    for (int i = 0; i < group->size; i++) {
+        crti_peer_queue_t *peer = &x->peers[i];
+
+        peer->x = x;
+        peer->rank = i;
+        crti_list_init(&peer->incoming);
+        crti_list_init(&peer->outgoing);
+        crti_list_init(&peer->leaving);
+        crti_list_init(&peer->offers);
+    }
+    *exchange_out = x;
+    return CRT_OK;
+}
+
+static void free_exchange(crti_exchange_t *x)
+{
+    for (int i = 0; i < x->group->size; i++)
+        crti_exchange_pair_forget(&x->peers[i]);
+    while (!crti_list_is_empty(&x->spare))
+        free(CRTI_CONTAINER(crti_list_pop(&x->spare), crti_outgoing_t, link));
+    free(x->peers);
+    free(x);
+}
+
+crt_status_t crti_exchange_open(crt_group_t *group, crti_exchange_t **exchange_out)
+{
+    crti_links_handlers_t mine = handlers;
+    crti_exchange_t *x;
+    crt_status_t status;
+
+    if (group->links == NULL)
+        return crt_raise(CRT_ERR_UNSUPPORTED, "this process has no links to other nodes");
+    x = crti_links_user(group->links);
+    if (x) {
+        x->uses++;
+        *exchange_out = x;
+        return CRT_OK;
+    }
+    status = new_exchange(group, &x);
+    if (status != CRT_OK)
+        return status;
+    mine.user = x;
+    status = crti_links_attach(group->links, group, &mine);
+    if (status != CRT_OK) {
+        free_exchange(x);
+        return status;
+    }
+    x->uses = 1;
+    *exchange_out = x;
+    return CRT_OK;
+}
+
+void crti_exchange_close(crti_exchange_t *x)
+{
+    if (x == NULL || --x->uses)
+        return;
+    crti_links_detach(x->links);
+    free_exchange(x);
+}
+
+crt_status_t crti_exchange_connect(crti_exchange_t *x, const int *ranks, int count,
+                                   uint64_t deadline_ns)
+{
+    crt_status_t status = CRT_OK;
+
+    x->call = (crti_exchange_call_t){
+        .kind = CRT_COLLECTIVE_BARRIER, .peer = -1, .deadline_ns = deadline_ns};
+    x->lost = -1;
+    for (int i = 0; i < count; i++)
+        if (ranks[i] != x->group->rank)
+            crti_exchange_use(x, ranks[i]);
+    for (int i = 0; i < count && status == CRT_OK; i++) {
+        x->pair_waits = ranks[i];
+        while (status == CRT_OK && ranks[i] != x->group->rank &&
+               crti_links_stream(x->links, ranks[i]) == NULL) {
+            if (crti_links_lost(x->links, ranks[i]))
+                lost(x, ranks[i]);
+            status = crti_exchange_turn(x);
+        }
+    }
+    while (status == CRT_OK && !crti_links_is_flushed(x->links))
+        status = crti_exchange_turn(x);
+    x->pair_waits = -1;
+    return status;
+}

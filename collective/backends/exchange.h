@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exchange: the messages of an operation, matched with what this member does.
+ *
+ * Where it sits
+ *     ring.c, ring_*.c (algorithms), two_level.c -> [ exchange ] -> collective/links.h
+ * Matching
+ *     Each message says which operation it belongs to and what its sender was asked for. Of the
+ *     operation that runs here it is compared with what we were asked for: a difference fails
+ *     the group, naming both. Of a later one it waits, and all behind it on that link: its bytes
+ *     stay in the kernel. Messages with bytes come from each member in the order in which they
+ *     are received here; `round` says which it is, to be sure.
+ * Threads
+ *     That of links.
+ * Failure
+ *     The first failure of the group ends the operation; the other members are told, and no
+ *     memory of the caller is used after that.
+ */
+#ifndef CRTI_COLLECTIVE_EXCHANGE_H
+#define CRTI_COLLECTIVE_EXCHANGE_H
+
+#include "collective/links.h"
+
+typedef struct crti_exchange crti_exchange_t;
+
+/* The operation that runs, as the caller asked for it. */
+typedef struct crti_exchange_call {
+    crt_collective_kind_t kind;
+    crt_dtype_t dtype;
+    crt_reduction_t reduction;
+    uint64_t count;
+    int peer; /* rank of the group, -1: none */
+    uint64_t sequence, phase, team;
+    uint64_t deadline_ns;
+} crti_exchange_call_t;
+
+/* Bytes that are expected from a member. The caller's memory, until it has come. */
+typedef struct crti_incoming {
+    crti_list_t link;
+    uint64_t round;
+    unsigned char *data;
+    size_t size, got;
+} crti_incoming_t;
+
+/* One per group and incarnation, shared by all backends of it. Caller owns the result and frees
+ * it with crti_exchange_close. */
+crt_status_t crti_exchange_open(crt_group_t *group, crti_exchange_t **exchange_out);
+void crti_exchange_close(crti_exchange_t *x);
+
+/* Connects with these ranks. */
+crt_status_t crti_exchange_connect(crti_exchange_t *x, const int *ranks, int count,
+                                   uint64_t deadline_ns);
+
+/* Begins an operation. Every begin has its end. */
+void crti_exchange_begin(crti_exchange_t *x, const crti_exchange_call_t *call);
+
+/* Ends it: waits until everything was sent and the check is over. `status` is how it went so far.
+ * After a wait that failed no incoming is used any more, and the others were told. */
+crt_status_t crti_exchange_end(crti_exchange_t *x, crt_status_t status);
+
+/* Every member compares its call with its neighbour's, in log2(n) rounds that run beside all
+ * else: it ends when all members have called. `ranks`: the team, `rank` our index in it. */
+void crti_exchange_check(crti_exchange_t *x, const int *ranks, int size, int rank);
+
+/* Starts to receive or to send. Nothing happens for 0 bytes. `unsent` (may be NULL) counts sends
+ * whose memory is still used. Failures show in the next wait. */
+void crti_exchange_receive(crti_exchange_t *x, crti_incoming_t *incoming, int from,
+                           uint64_t round, void *data, size_t size);
+void crti_exchange_send(crti_exchange_t *x, int to, uint64_t round, const void *data,
+                        size_t size, unsigned *unsent);
+
+/* Until it has come, or nothing of it is unsent. */
+crt_status_t crti_exchange_wait(crti_exchange_t *x, const crti_incoming_t *incoming);
+crt_status_t crti_exchange_wait_sent(crti_exchange_t *x, const unsigned *unsent);
+crt_status_t crti_exchange_wait_sent_all(crti_exchange_t *x);
+
+/* The group has failed: tells the other members, unless they were told. */
+void crti_exchange_tell(crti_exchange_t *x);
+
+/* Operations of the whole group that have ended here, counted by their sequence. */
+void crti_exchange_set_done(crti_exchange_t *x, uint64_t sequence);
+
+/* Send and receive, from begin to end. */
+crt_status_t crti_exchange_send_to(crti_exchange_t *x, const crti_exchange_call_t *call,
+                                   const void *data, size_t size);
+crt_status_t crti_exchange_receive_from(crti_exchange_t *x,
+                                        const crti_exchange_call_t *call, void *data,
+                                        size_t size);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backend "ring": any members, over links. Which algorithm, and what every one needs.
+ *
+ * Where it sits
+ *     operation.c, two_level.c -> [ ring.c ] -> ring_flow.c, ring_direct.c, ring_tree.c -> exchange
+ * The check
+ *     Of an operation whose algorithm makes every member depend on every other, the messages
+ *     themselves say what was called. The others (broadcast, reduce, barrier, nothing to do) have
+ *     a round of small messages beside them, so that a difference fails all members and not the
+ *     next operation. All first messages go to the next member at least: wherever two
+ *     neighbours call differently one of them sees it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective/backends/ring_int.h"
+
+#define MESH 32 /* up to so many members all are connected at the start */
+
+/* What a step costs, for the choice: measured between hosts that are namespaces of one machine
+ * (docs/design/collective.md). Only their ratios matter, and all members must have the same. */
+#define HOP_NS     50000.0 /* from a send to what it makes the receiver do */
+#define MESSAGE_NS 9000.0  /* of the processor, to send and receive one more */
+#define BYTE_NS    2.0     /* between 0.4 (a fast network) and 8 (1 Gbit/s) */
+#define CROWD      1.2     /* of bytes that many send to one at once */
+
+/* ---------------------------------------------------------------- small things */
+
+void *crti_ring_scratch(crti_ring_t *ring, int which, size_t size)
+{
+    if (size <= ring->scratch_size[which])
+        return ring->scratch[which];
+    free(ring->scratch[which]);
+    ring->scratch_size[which] = 0;
+    size = (size + 4095) / 4096 * 4096;
+    if (posix_memalign(&ring->scratch[which], 64, size) != 0) {
+        ring->scratch[which] = NULL;
+        crti_group_fail(ring->group, CRT_ERR_NO_MEMORY, ring->group->rank,
+                        "rank %d: no %zu bytes for temporary values", ring->group->rank,
+                        size);
+        return NULL;
+    }
+    ring->scratch_size[which] = size;
+    return ring->scratch[which];
+}
+
+void crti_ring_receive(crti_ring_t *ring, crti_incoming_t *incoming, int from,
+                       uint64_t round, void *data, size_t size)
+{
+    crti_exchange_receive(ring->exchange, incoming, ring->ranks[from], round, data, size);
+}
+
+void crti_ring_send(crti_ring_t *ring, int to, uint64_t round, const void *data,
+                    size_t size, unsigned *unsent)
+{
+    crti_exchange_send(ring->exchange, ring->ranks[to], round, data, size, unsent);
+}
+
+bool crti_ring_sums_at_once(const crti_ring_job_t *job)
+{
+    return job->dtype == CRT_FLOAT16 || job->dtype == CRT_BFLOAT16;
+}
+
+static uint64_t hash(const int *ranks, int size)
+{
+    uint64_t h = 1469598103934665603ull;
+
+    for (int i = 0; i < size; i++)
+        h = (h ^ (uint64_t)ranks[i]) * 1099511628211ull;
+    return h;
+}
+
+/* ---------------------------------------------------------------- the choice */
+
+static double rounds(int n)
+{
+    int count = 0;
+
+    while (1 << count < n)
+        count++;
+    return count;
+}
+
+static crt_status_t run_allreduce(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = (double)(job->count * job->element);
+    double share = 2 * (n - 1) / n * bytes * BYTE_NS;
+    double bruck = rounds(job->ring->size) * HOP_NS + (n - 1) * bytes * BYTE_NS;
+    double gather = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes * BYTE_NS);
+    double direct = 2 * HOP_NS + 2 * (n - 1) * MESSAGE_NS + CROWD * share;
+    double flow = 2 * (n - 1) * HOP_NS + share;
+
+    if (job->count < (size_t)job->ring->size) /* parts of it would be empty */
+        direct = flow = 1e30;
+    if (crti_ring_sums_at_once(job))
+        flow = 1e30;
+    if (bruck <= gather && bruck <= direct && bruck <= flow)
+        return crti_ring_gathered(job, crti_ring_bruck);
+    if (gather <= direct && gather <= flow)
+        return crti_ring_gathered(job, crti_ring_exchange_all);
+    return direct <= flow ? crti_ring_direct(job) : crti_ring_flow(job);
+}
+
+static crt_status_t run_reducescatter(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
+    double direct = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
+    double flow = (n - 1) * (HOP_NS + bytes);
+
+    return crti_ring_sums_at_once(job) || direct <= flow ? crti_ring_direct(job)
+                                                         : crti_ring_flow(job);
+}
+
+static crt_status_t run_allgather(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
+    double bruck = rounds(job->ring->size) * HOP_NS + (n - 1) * bytes;
+    double direct = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
+    double flow = (n - 1) * (HOP_NS + bytes);
+
+    /* Bruck's takes temporary memory and copies. */
+    if (bruck <= direct && bytes < (double)(1 << 16))
+        return crti_ring_bruck(job);
+    return direct <= flow ? crti_ring_exchange_all(job) : crti_ring_flow(job);
+}
+
+static crt_status_t run_reduce(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
+    double collect = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
+    double direct = 2 * HOP_NS + n * MESSAGE_NS + 2 * CROWD * bytes;
+    double chain = (n - 1) * HOP_NS + bytes;
+
+    if (job->count < (size_t)job->ring->size)
+        direct = 1e30;
+    if (crti_ring_sums_at_once(job))
+        chain = 1e30;
+    if (collect <= direct && collect <= chain)
+        return crti_ring_collect(job);
+    return direct <= chain ? crti_ring_direct(job) : crti_ring_chain(job);
+}
+
+static crt_status_t run_broadcast(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
+    double tree = rounds(job->ring->size) * (HOP_NS + bytes);
+    double chain = (n - 1) * HOP_NS + bytes;
+
+    return tree <= chain ? crti_ring_tree(job) : crti_ring_chain(job);
+}
+
+static crt_status_t run_kind(const crti_ring_job_t *job)
+{
+    switch (job->kind) {
+    case CRT_COLLECTIVE_ALLREDUCE: return run_allreduce(job);
+    case CRT_COLLECTIVE_REDUCE: return run_reduce(job);
+    case CRT_COLLECTIVE_BROADCAST: return run_broadcast(job);
+    case CRT_COLLECTIVE_ALLGATHER: return run_allgather(job);
+    case CRT_COLLECTIVE_REDUCESCATTER: return run_reducescatter(job);
+    case CRT_COLLECTIVE_ALLTOALL: return crti_ring_exchange_all(job);
+    default: return CRT_OK; /* the check is all */
+    }
+}
+
+/* ---------------------------------------------------------------- operations */
+
+/* A team of one: output is input. */
+static crt_status_t run_alone(const crti_ring_job_t *job)
+{
+    const void *source = job->input;
+
+    if (job->count == 0 || job->output == NULL || job->kind == CRT_COLLECTIVE_BARRIER)
+        return CRT_OK;
+    if (job->reduction)
+        crti_kernel_reduce_many(job->dtype, job->reduction, job->output, &source, 1,
+                                job->divisor, job->count);
+    else if (job->output != job->input)
+        memcpy(job->output, job->input, job->count * job->element);
+    return CRT_OK;
+}
+
+static bool needs_check(const crti_ring_job_t *job)
+{
+    return job->count == 0 || job->kind == CRT_COLLECTIVE_BARRIER ||
+           job->kind == CRT_COLLECTIVE_BROADCAST || job->kind == CRT_COLLECTIVE_REDUCE;
+}
+
+static crti_ring_job_t job_of(crti_ring_t *ring, const crti_step_t *step, int divisor)
+{
+    crti_ring_job_t job = {.ring = ring,
+                           .kind = step->kind,
+                           .dtype = step->dtype,
+                           .reduction = step->reduction,
+                           .element = crt_dtype_size(step->dtype),
+                           .count =
+                               step->kind == CRT_COLLECTIVE_BARRIER ? 0 : step->count,
+                           .divisor = divisor,
+                           .root = step->peer,
+                           .input = step->input,
+                           .output = step->output};
+
+    if (step->kind == CRT_COLLECTIVE_BROADCAST) { /* one tensor */
+        const void *tensor = step->output ? step->output : step->input;
+
+        job.output = (unsigned char *)(uintptr_t)tensor;
+        job.input = step->input && step->peer == ring->rank ? step->input : tensor;
+    }
+    return job;
+}
+
+crti_exchange_call_t crti_ring_call(const crti_step_t *step, const int *ranks)
+{
+    bool has_values = step->kind != CRT_COLLECTIVE_BARRIER;
+    bool reduces = step->kind == CRT_COLLECTIVE_ALLREDUCE ||
+                   step->kind == CRT_COLLECTIVE_REDUCE ||
+                   step->kind == CRT_COLLECTIVE_REDUCESCATTER;
+    bool has_peer =
+        step->kind == CRT_COLLECTIVE_REDUCE || step->kind == CRT_COLLECTIVE_BROADCAST ||
+        step->kind == CRT_COLLECTIVE_SEND || step->kind == CRT_COLLECTIVE_RECV;
+
+    return (crti_exchange_call_t){.kind = step->kind,
+                                  .dtype = has_values ? step->dtype : 0,
+                                  .reduction = reduces ? step->reduction : 0,
+                                  .count = has_values ? step->count : 0,
+                                  .peer = has_peer ? ranks[step->peer] : -1,
+                                  .sequence = step->sequence,
+                                  .deadline_ns = step->deadline_ns};
+}
+
+crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
+                           const crti_exchange_call_t *asked, int divisor)
+{
+    crti_ring_job_t job = job_of(ring, step, divisor);
+    crti_exchange_call_t call = *asked;
+    crt_status_t status;
+
+    if (job.kind == CRT_COLLECTIVE_SEND)
+        return crti_exchange_send_to(ring->exchange, &call, step->input,
+                                     job.count * job.element);
+    if (job.kind == CRT_COLLECTIVE_RECV)
+        return crti_exchange_receive_from(ring->exchange, &call, step->output,
+                                          job.count * job.element);
+    if (ring->size == 1)
+        return run_alone(&job);
+    call.team = ring->team;
+    crti_exchange_begin(ring->exchange, &call);
+    if (needs_check(&job))
+        crti_exchange_check(ring->exchange, ring->ranks, ring->size, ring->rank);
+    status = job.count ? run_kind(&job) : CRT_OK;
+    return crti_exchange_end(ring->exchange, status);
+}
+
+static crt_status_t run(void *state, const crti_step_t *step)
+{
+    crti_ring_t *ring = state;
+    crti_exchange_call_t asked = crti_ring_call(step, ring->ranks);
+    crt_status_t status = crti_ring_run(ring, step, &asked, ring->size);
+
+    if (status == CRT_OK && step->kind != CRT_COLLECTIVE_SEND &&
+        step->kind != CRT_COLLECTIVE_RECV)
+        crti_exchange_set_done(ring->exchange, step->sequence);
+    return status;
+}
+
+static void tell(void *state)
+{
+    crti_exchange_tell(((crti_ring_t *)state)->exchange);
+}
+
+/* ---------------------------------------------------------------- life */
+
+static void close_ring(void *state)
+{
+    crti_ring_t *ring = state;
+
+    if (ring == NULL)
+        return;
+    crti_exchange_close(ring->exchange);
+    free(ring->scratch[0]);
+    free(ring->scratch[1]);
+    free(ring->ranks);
+    free(ring);
+}
+
+/* Small teams: all; else the neighbours, and others when they are needed. */
+static crt_status_t connect_team(crti_ring_t *ring, uint64_t deadline_ns)
+{
+    int near[2] = {ring->ranks[crti_ring_member(ring, -1)],
+                   ring->ranks[crti_ring_member(ring, 1)]};
+
+    if (ring->size <= MESH)
+        return crti_exchange_connect(ring->exchange, ring->ranks, ring->size,
+                                     deadline_ns);
+    return crti_exchange_connect(ring->exchange, near, 2, deadline_ns);
+}
+
+static crt_status_t open_ring(crt_group_t *group, const crti_team_t *team,
+                              uint64_t deadline_ns, void **state_out)
+{
+    crti_ring_t *ring = calloc(1, sizeof(*ring));
+    crt_status_t status;
+
+    if (ring)
+        ring->ranks = calloc((size_t)team->size, sizeof(int));
+    if (ring == NULL || ring->ranks == NULL) {
+        free(ring);
+        return crt_raise(CRT_ERR_NO_MEMORY, "ring of %d", team->size);
+    }
+    memcpy(ring->ranks, team->ranks, (size_t)team->size * sizeof(int));
+    ring->group = group;
+    ring->size = team->size;
+    ring->rank = team->rank;
+    ring->team = hash(team->ranks, team->size);
+    status = crti_exchange_open(group, &ring->exchange);
+    if (status == CRT_OK && ring->size > 1)
+        status = connect_team(ring, deadline_ns);
+    if (status != CRT_OK) {
+        close_ring(ring);
+        return status;
+    }
+    *state_out = ring;
+    return CRT_OK;
+}
+
+const crti_backend_t crti_backend_ring = {
+    .name = "ring", .open = open_ring, .run = run, .tell = tell, .close = close_ring};

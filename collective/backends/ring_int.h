@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ring: what its files share, and what two-level uses of it.
+ *
+ * An algorithm starts receives and sends, waits for what it needs next, and returns when its
+ * output is complete or the group has failed. The order of the sum is the same for every
+ * element on all members, because each element is summed at one place only.
+ */
+#ifndef CRTI_COLLECTIVE_RING_INT_H
+#define CRTI_COLLECTIVE_RING_INT_H
+
+#include "collective/backends/exchange.h"
+
+typedef struct crti_ring {
+    crt_group_t *group;
+    crti_exchange_t *exchange;
+    int size, rank; /* of the team */
+    int *ranks;     /* of the group */
+    uint64_t team;
+    void *scratch[2];
+    size_t scratch_size[2];
+} crti_ring_t;
+
+/* One operation, in elements and bytes. */
+typedef struct crti_ring_job {
+    crti_ring_t *ring;
+    crt_collective_kind_t kind;
+    crt_dtype_t dtype;
+    crt_reduction_t reduction;
+    size_t element, count; /* bytes of an element; count as in crti_step_t */
+    int divisor;           /* of CRT_AVERAGE */
+    int root;              /* of the team */
+    const unsigned char *input;
+    unsigned char *output;
+} crti_ring_job_t;
+
+/* Runs `step` as part `phase` of the operation that its members were asked for as `asked` (its
+ * peer a rank of the group). Averages divide by `divisor`. */
+crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
+                           const crti_exchange_call_t *asked, int divisor);
+/* Without comparing: what the caller was asked for, of a step whose peer is a rank of `ranks`. */
+crti_exchange_call_t crti_ring_call(const crti_step_t *step, const int *ranks);
+
+/* Room for temporary values (0 and 1 are different), aligned to 64 bytes; kept until the ring is
+ * closed. NULL: no memory, and the group has failed. */
+void *crti_ring_scratch(crti_ring_t *ring, int which, size_t size);
+
+/* Members of the team, by their index. */
+void crti_ring_receive(crti_ring_t *ring, crti_incoming_t *incoming, int from,
+                       uint64_t round, void *data, size_t size);
+void crti_ring_send(crti_ring_t *ring, int to, uint64_t round, const void *data,
+                    size_t size, unsigned *unsent);
+
+/* Member `i` steps further on, or back. */
+static inline int crti_ring_member(const crti_ring_t *ring, int i)
+{
+    return ((ring->rank + i) % ring->size + ring->size) % ring->size;
+}
+
+/* Part `i` of `n` of `count` elements: sizes differ by one at most. */
+static inline size_t crti_ring_part(size_t count, int n, int i)
+{
+    size_t base = count / (size_t)n, more = count % (size_t)n;
+
+    return base * (size_t)i + ((size_t)i < more ? (size_t)i : more);
+}
+
+/* float16 and bfloat16 are rounded once: what all have sent must come together at one member. */
+bool crti_ring_sums_at_once(const crti_ring_job_t *job);
+
+/* ring_flow.c: along the ring, in chunks; for what is large */
+crt_status_t
+crti_ring_flow(const crti_ring_job_t *job); /* allreduce, reducescatter, allgather */
+crt_status_t crti_ring_chain(const crti_ring_job_t *job); /* broadcast, reduce */
+
+/* ring_direct.c: from each to each, at once */
+crt_status_t
+crti_ring_direct(const crti_ring_job_t *job); /* allreduce, reducescatter, reduce */
+crt_status_t crti_ring_exchange_all(const crti_ring_job_t *job); /* alltoall, allgather */
+crt_status_t crti_ring_collect(const crti_ring_job_t *job);      /* reduce */
+
+/* ring_tree.c: few steps; for what is small */
+crt_status_t crti_ring_bruck(const crti_ring_job_t *job); /* allgather */
+crt_status_t crti_ring_tree(const crti_ring_job_t *job);  /* broadcast */
+crt_status_t
+crti_ring_gathered(const crti_ring_job_t *job,
+                   crt_status_t (*gather)(const crti_ring_job_t *)); /* allreduce */
+
+#endif
