@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ready-made actors that train models: a parameter server and its data workers.
+/* Ready-made actors that train models: a parameter server and its data workers, and trainers that
+ * sum their gradients among themselves.
  *
  *     crt_ref_t *weights = crt_call(server, &crt_parameter_server_get_weights);
  *     crt_ref_t *grads[2];
@@ -20,6 +21,7 @@
 #define CRT_ACTORS_H
 
 #include "crt.h"
+#include "crt_collective.h"
 #include "crt_ml.h"
 
 #ifdef __cplusplus
@@ -83,6 +85,150 @@ extern CRT_API const crt_method_t crt_data_worker_compute_gradients;
 CRT_API crt_actor_t *crt_data_worker_new(const crt_actor_options_t *options,
                                          const crt_mlp_spec_t *spec,
                                          const crt_data_spec_t *data);
+
+/* ---------------------------------------------------------------- buckets */
+
+/* Averages a flat gradient over a group while it is still being computed: floats become final from
+ * the last to the first (crt_model_watch_gradients), and each bucket's sum starts as soon as all of
+ * it is final. For any model; `crt_replica_t` below does it for models of crt_ml.h.
+ *
+ *     compute into crt_buckets_gradients, telling crt_buckets_seen -> crt_buckets_finish
+ *
+ * Every member makes the same calls with the same sizes. Used by one thread at a time. */
+typedef struct crt_buckets crt_buckets_t;
+
+typedef struct crt_buckets_options {
+    size_t struct_size;
+    size_t bucket_bytes; /* of float32 in one bucket; default 1 MiB */
+    bool at_end;         /* no sum starts before crt_buckets_finish: to compare with */
+    bool bfloat16; /* gradients travel as bfloat16, half the bytes; summed in float32 */
+    bool scatter;  /* each member gets the average of its own parts only */
+} crt_buckets_options_t;
+#define CRT_BUCKETS_OPTIONS(...)                                                         \
+    (&(const crt_buckets_options_t){.struct_size = sizeof(crt_buckets_options_t),        \
+                                    __VA_ARGS__})
+
+/* For gradients of `count` floats. `group` must outlive the buckets; after crt_collective_rebuild
+ * new buckets are needed. `options` may be NULL. Caller owns the result and frees it with
+ * crt_buckets_free. */
+CRT_API crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
+                                     const crt_buckets_options_t *options,
+                                     crt_buckets_t **buckets_out);
+
+/* Where the gradient is computed into: flat, in memory that members on one node sum in place.
+ * Borrowed: valid until the buckets are freed; not to be written between crt_buckets_seen and
+ * crt_buckets_finish where it is final. */
+CRT_API const crt_tensor_t *crt_buckets_gradients(crt_buckets_t *buckets);
+
+/* All floats from `first` on are final. `buckets` is a crt_buckets_t: fits
+ * crt_model_watch_gradients. A failure is told by crt_buckets_finish. */
+CRT_API void crt_buckets_seen(void *buckets, size_t first);
+
+/* All floats are final: waits until every bucket is averaged. On failure (that of the group, as
+ * crt_collective.h tells) the gradients are undefined, and nothing is under way any more. */
+CRT_API crt_status_t crt_buckets_finish(crt_buckets_t *buckets);
+
+/* The parts that this member has the average of: one part that is everything, or with `scatter` one
+ * of each bucket. Borrowed: valid until the buckets are freed. */
+CRT_API const crt_part_t *crt_buckets_parts(const crt_buckets_t *buckets,
+                                            size_t *count_out);
+
+/* With `scatter`: gives every member all parts of `values` (flat), of which each has its own.
+ * Without: does nothing. On failure `values` is unchanged. */
+CRT_API crt_status_t crt_buckets_gather(crt_buckets_t *buckets,
+                                        const crt_tensor_t *values);
+
+CRT_API void crt_buckets_free(crt_buckets_t *buckets);
+
+/* ---------------------------------------------------------------- replicas */
+
+/* One member's copy of a model that a group trains: each member computes gradients of its own
+ * batches, all make the same update with their average, so that all copies stay bit-identical.
+ * For use inside an actor; `crt_trainer` below is one. Used by one thread at a time. */
+typedef struct crt_replica crt_replica_t;
+
+typedef struct crt_replica_options {
+    size_t struct_size;
+    const crt_optimizer_options_t *optimizer; /* default: Adam, 0.001 */
+    double clip; /* norm that the averaged gradient as a whole is scaled to; 0: never */
+    bool
+        sharded; /* each member keeps the optimizer's state of its parts of the weights only */
+    bool at_end;         /* gradients are summed after the backward pass, not during it */
+    bool bfloat16;       /* gradients travel as bfloat16 */
+    size_t bucket_bytes; /* default 1 MiB */
+} crt_replica_options_t;
+#define CRT_REPLICA_OPTIONS(...)                                                         \
+    (&(const crt_replica_options_t){.struct_size = sizeof(crt_replica_options_t),        \
+                                    __VA_ARGS__})
+
+/* Collective. All members get weights and optimizer state of the one that has made most steps (of
+ * several: the lowest rank), so that a newcomer starts where the others are. `group` and `model`
+ * must outlive the replica. Caller owns the result and frees it with crt_replica_free. */
+CRT_API crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
+                                     const crt_replica_options_t *options,
+                                     crt_replica_t **replica_out);
+
+/* Collective. One update with the average of all members' gradients; `loss_out` (may be NULL) gets
+ * this member's own loss. Fails as crt_collective.h tells when a member dies: then
+ * crt_replica_recover, and the step may be made again. A gradient that is not finite fails on all
+ * members with CRT_ERR_INVALID and changes nothing. */
+CRT_API crt_status_t crt_replica_step(crt_replica_t *replica, const crt_batch_t *batch,
+                                      double *loss_out);
+
+/* Collective, after the group has failed: rebuilds it (`size` as in crt_collective_rebuild) and
+ * gives all members the same weights again. At most the step that failed is lost. With `sharded`
+ * the state of the parts that nobody living has begins anew. May be called again when it fails. */
+CRT_API crt_status_t crt_replica_recover(crt_replica_t *replica, int size);
+
+/* Collective. CRT_ERR_CORRUPT, naming the ranks, when the members' weights are not the same to the
+ * bit. */
+CRT_API crt_status_t crt_replica_compare(crt_replica_t *replica);
+
+CRT_API uint64_t crt_replica_steps(const crt_replica_t *replica);
+/* Of the weights. */
+CRT_API uint64_t crt_replica_hash(const crt_replica_t *replica);
+/* Whether gradients are summed after the backward pass from the next step on; the same on all
+ * members. */
+CRT_API void crt_replica_set_at_end(crt_replica_t *replica, bool at_end);
+
+CRT_API void crt_replica_free(crt_replica_t *replica);
+
+/* ---------------------------------------------------------------- Trainer */
+
+/* What becomes of a training of which a member dies. */
+typedef enum crt_on_death {
+    CRT_DEATH_FAILS = 0,   /* crt_trainer_train fails on all members */
+    CRT_DEATH_SHRINKS = 1, /* the others go on without it */
+    CRT_DEATH_REPLACES = 2 /* they wait for another one, see crt_trainer_join */
+} crt_on_death_t;
+
+/* A replica of a perceptron that trains on its own shard of the data. Create arguments: those of
+ * DataWorker, then a map with "optimizer" ("adam" or "sgd"), "learn_rate", "momentum", "clip",
+ * "sharded", "at_end", "bfloat16" and "bucket_bytes". */
+extern CRT_API const crt_actor_class_t crt_trainer;
+
+/* (group name, size, rank) -> own rank. Called on all trainers at once; rank CRT_RANK_ANY takes the
+ * place of a dead one. Waits for the others, at most 60 s. */
+extern CRT_API const crt_method_t crt_trainer_join;
+
+/* (steps, on_death, at_end) -> map. Trains until the replica has made that many steps in all, and
+ * compares all replicas then. The map: "steps", "loss" (the mean of this call's own losses),
+ * "seconds", "hash" of the weights (16 hex digits), "size" of the group, "recoveries". Called on all
+ * trainers at once, with the same arguments. */
+extern CRT_API const crt_method_t crt_trainer_train;
+
+/* () -> weights: a flat float32 tensor in the store. */
+extern CRT_API const crt_method_t crt_trainer_get_weights;
+
+/* (weights): replaces the weights; to be called before crt_trainer_join. */
+extern CRT_API const crt_method_t crt_trainer_set_weights;
+
+/* Makes a Trainer. `model->seed` draws its batches and its dropout, the weights are those of rank 0.
+ * Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
+CRT_API crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
+                                     const crt_mlp_spec_t *model,
+                                     const crt_data_spec_t *data,
+                                     const crt_replica_options_t *replica);
 
 #ifdef __cplusplus
 }

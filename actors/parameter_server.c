@@ -11,7 +11,6 @@
  *     were.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "actors/spec.h"
 #include "crt_actors.h"
@@ -34,13 +33,9 @@ static crt_status_t create(void *self, crt_call_t *call)
 
     if (status != CRT_OK)
         return status;
-    if (strcmp(name, "adam") == 0)
-        options = crt_adam_options(rate);
-    else if (strcmp(name, "sgd") == 0)
-        options = crt_sgd_options(rate, momentum);
-    else
-        return crt_raise(CRT_ERR_INVALID, "no optimizer is called '%s' (adam, sgd)",
-                         name);
+    status = crti_spec_optimizer(name, rate, momentum, &options);
+    if (status != CRT_OK)
+        return status;
     status = crti_spec_model(widths, dropout, seed, &s->model);
     return status == CRT_OK ? crt_optimizer_new(s->model, &options, &s->optimizer)
                             : status;
@@ -131,11 +126,9 @@ crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options,
                                       const crt_optimizer_options_t *optimizer)
 {
     crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1];
-    const char *name = optimizer->kind == CRT_ADAM  ? "adam"
-                       : optimizer->kind == CRT_SGD ? "sgd"
-                                                    : "?";
 
     return crt_actor_new(&crt_parameter_server, options,
                          crti_spec_widths(spec->widths, room), spec->dropout, spec->seed,
-                         name, optimizer->learn_rate, optimizer->momentum);
+                         crti_spec_optimizer_name(optimizer), optimizer->learn_rate,
+                         optimizer->momentum);
 }

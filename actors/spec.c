@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "actors/spec.h"
 
+#include <string.h>
+
 crt_arg_t crti_spec_widths(const int *widths, crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1])
 {
     size_t count = 0;
@@ -38,4 +40,22 @@ crt_status_t crti_spec_object(const crt_model_t *model, crt_object_t **object_ou
     int64_t shape = (int64_t)crt_model_parameters(model);
 
     return crt_object_create(CRT_FLOAT32, 1, &shape, object_out, view_out);
+}
+
+const char *crti_spec_optimizer_name(const crt_optimizer_options_t *options)
+{
+    return options->kind == CRT_ADAM ? "adam" : options->kind == CRT_SGD ? "sgd" : "?";
+}
+
+crt_status_t crti_spec_optimizer(const char *name, double rate, double momentum,
+                                 crt_optimizer_options_t *options_out)
+{
+    if (strcmp(name, "adam") == 0)
+        *options_out = crt_adam_options(rate);
+    else if (strcmp(name, "sgd") == 0)
+        *options_out = crt_sgd_options(rate, momentum);
+    else
+        return crt_raise(CRT_ERR_INVALID, "no optimizer is called '%s' (adam, sgd)",
+                         name);
+    return CRT_OK;
 }

@@ -16,6 +16,11 @@ crt_arg_t crti_spec_widths(const int *widths, crt_arg_t room[CRTI_SPEC_WIDTHS_MA
 crt_status_t crti_spec_model(const crt_value_t *widths, double dropout, uint64_t seed,
                              crt_model_t **model_out);
 
+/* An optimizer by its name. */
+const char *crti_spec_optimizer_name(const crt_optimizer_options_t *options);
+crt_status_t crti_spec_optimizer(const char *name, double rate, double momentum,
+                                 crt_optimizer_options_t *options_out);
+
 /* Room in the store for the flat weights or gradients of `model`. */
 crt_status_t crti_spec_object(const crt_model_t *model, crt_object_t **object_out,
                               crt_tensor_t *view_out);

@@ -106,6 +106,7 @@ static crt_value_t value_of(crt_arg_t arg)
     case CRT_KIND_TENSOR: v.tensor = copy_tensor(arg.as.tensor); break;
     case CRT_KIND_REF: v.ref = crt_ref_keep(arg.as.ref); break;
     case CRT_KIND_LIST:
+    case CRT_KIND_MAP: /* key, value, key, value, ... */
         v.count = arg.as.list.count;
         v.items = calloc(v.count ? v.count : 1, sizeof(*v.items));
         for (size_t i = 0; i < v.count; i++)
@@ -155,6 +156,9 @@ crt_status_t crt_value_read_v(const crt_value_t *v, crt_out_t out)
             return wrong_kind(v, "float");
         *(double *)out.to = v->kind == CRT_KIND_INT ? (double)v->integer : v->number;
         return CRT_OK;
+    case CRT_OUT_BOOL:
+        *(bool *)out.to = v->boolean;
+        return v->kind == CRT_KIND_BOOL ? CRT_OK : wrong_kind(v, "bool");
     case CRT_OUT_STRING:
         *(const char **)out.to = v->string;
         return v->kind == CRT_KIND_STRING ? CRT_OK : wrong_kind(v, "string");
@@ -179,6 +183,14 @@ const crt_value_t *crt_value_at(const crt_value_t *v, size_t index)
     return index < v->count ? &v->items[index] : NULL;
 }
 
+const crt_value_t *crt_value_find(const crt_value_t *map, const char *key)
+{
+    for (size_t i = 0; i + 1 < map->count; i += 2)
+        if (strcmp(map->items[i].string, key) == 0)
+            return &map->items[i + 1];
+    return NULL;
+}
+
 const char *crt_kind_name(crt_kind_t kind)
 {
     static const char *const names[] = {"none",   "bool",  "int",    "float",
@@ -189,6 +201,11 @@ const char *crt_kind_name(crt_kind_t kind)
 }
 
 /* ---------------------------------------------------------------- arguments */
+
+crt_arg_t crt_arg_bool(bool value)
+{
+    return (crt_arg_t){.kind = CRT_KIND_BOOL, .as.boolean = value};
+}
 
 crt_arg_t crt_arg_int(int64_t value)
 {
@@ -233,6 +250,11 @@ crt_arg_t crt_arg_self(crt_arg_t value)
 crt_arg_t crt_list(const crt_arg_t *items, size_t count)
 {
     return (crt_arg_t){.kind = CRT_KIND_LIST, .as.list = {items, count}};
+}
+
+crt_arg_t crt_map(const crt_arg_t *items, size_t count)
+{
+    return (crt_arg_t){.kind = CRT_KIND_MAP, .as.list = {items, count}};
 }
 
 crt_arg_t crt_spread(crt_ref_t *const *refs, size_t count)
@@ -502,6 +524,11 @@ void crt_actor_drop(crt_actor_t **actor)
         a->actor_class->destroy(a->self);
     free(a->self);
     free(a);
+}
+
+bool crt_cancelled(const crt_call_t *call)
+{
+    return false;
 }
 
 int crt_main(int argc, char **argv, const crt_options_t *options,

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Agree: gives all members of a group the same weights, steps and optimizer state.
+ *
+ *     all: "I have made s steps" -> the lowest rank with the most steps is the source
+ *     weights: broadcast by the source
+ *     state:   broadcast by the source; sharded: each part by whoever kept it
+ *
+ * Where it sits
+ *     join, rebuild -> [ actors/agree.c ] -> steps
+ * Invariants
+ *     A sharded step that was not agreed on is undone here, unless the source has finished it: then
+ *     every member had updated its parts, and they stand.
+ * Failure
+ *     When the group fails meanwhile the replica stays as it is and agrees again after the next
+ *     rebuild. Members that came to the end and members that did not may meet then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "actors/replica.h"
+
+#define CHUNK ((size_t)1 << 18) /* floats that are exchanged at a time */
+
+/* ---------------------------------------------------------------- undoing a step */
+
+/* Calls `move` with the places of all own parts in weights and states, and in `before`. */
+static void each_part(crt_replica_t *r,
+                      void (*move)(float *value, float *before, size_t count))
+{
+    int states = crt_optimizer_states(r->optimizer);
+    float *before = r->before;
+
+    for (int s = -1; s < states; s++) {
+        const crt_tensor_t *values =
+            s < 0 ? crt_model_weights(r->model) : crt_optimizer_state(r->optimizer, s);
+
+        for (size_t i = 0; i < r->owned_count; i++) {
+            move((float *)values->data + r->owned[i].first, before, r->owned[i].count);
+            before += r->owned[i].count;
+        }
+    }
+}
+
+static void keep_part(float *value, float *before, size_t count)
+{
+    memcpy(before, value, count * sizeof(float));
+}
+
+static void restore_part(float *value, float *before, size_t count)
+{
+    memcpy(value, before, count * sizeof(float));
+}
+
+crt_status_t crti_replica_keep(crt_replica_t *r)
+{
+    size_t floats = 0;
+
+    if (!r->before) { /* as large as the own parts, which change in take_over only */
+        for (size_t i = 0; i < r->owned_count; i++)
+            floats += r->owned[i].count;
+        floats *= 1 + (size_t)crt_optimizer_states(r->optimizer);
+        r->before = malloc((floats + 1) * sizeof(float));
+        if (!r->before)
+            return crt_raise(CRT_ERR_NO_MEMORY, "copy of %zu floats", floats);
+    }
+    each_part(r, keep_part);
+    r->has_before = true;
+    return CRT_OK;
+}
+
+void crti_replica_restore(crt_replica_t *r)
+{
+    each_part(r, restore_part);
+    crt_optimizer_set_steps(r->optimizer, crt_optimizer_steps(r->optimizer) - 1);
+    r->has_before = false;
+}
+
+/* ---------------------------------------------------------------- who is ahead */
+
+static crt_status_t find_source(crt_replica_t *r, int *source_out, uint64_t *steps_out)
+{
+    int size = crt_collective_size(r->group), rank = crt_collective_rank(r->group);
+    int64_t one = 1, all = size, *steps = calloc((size_t)size, sizeof(*steps));
+    crt_tensor_t own, view;
+    crt_status_t status;
+
+    if (!steps)
+        return crt_raise(CRT_ERR_NO_MEMORY, "steps of %d replicas", size);
+    steps[rank] = (int64_t)r->steps;
+    own = crt_tensor_view(CRT_INT64, 1, &one, &steps[rank]);
+    view = crt_tensor_view(CRT_INT64, 1, &all, steps);
+    status = crt_collective_allgather(r->group, &own, &view);
+    *source_out = 0;
+    for (int i = 1; i < size; i++)
+        if (steps[i] > steps[*source_out])
+            *source_out = i;
+    *steps_out = (uint64_t)steps[*source_out];
+    free(steps);
+    return status;
+}
+
+/* ---------------------------------------------------------------- what is exchanged */
+
+/* Weights and states as they will be: nothing of the replica changes before all of it is here. */
+typedef struct fresh {
+    float *values[3]; /* weights, then the states */
+    int count;
+} fresh_t;
+
+static float *current(crt_replica_t *r, int index)
+{
+    return index == 0 ? crt_model_weights(r->model)->data
+                      : crt_optimizer_state(r->optimizer, index - 1)->data;
+}
+
+static void fresh_fini(fresh_t *fresh)
+{
+    for (int i = 0; i < fresh->count; i++)
+        free(fresh->values[i]);
+}
+
+static crt_status_t fresh_init(fresh_t *fresh, const crt_replica_t *r)
+{
+    size_t floats = crt_model_parameters(r->model);
+
+    *fresh = (fresh_t){.count = 1 + crt_optimizer_states(r->optimizer)};
+    for (int i = 0; i < fresh->count; i++) {
+        fresh->values[i] = calloc(floats, sizeof(float));
+        if (!fresh->values[i])
+            return crt_raise(CRT_ERR_NO_MEMORY, "copy of %zu floats", floats);
+    }
+    return CRT_OK;
+}
+
+static crt_status_t broadcast(crt_replica_t *r, fresh_t *fresh, int index, int source)
+{
+    size_t floats = crt_model_parameters(r->model);
+    crt_tensor_t view = crt_tensor_floats(fresh->values[index], floats);
+
+    if (crt_collective_rank(r->group) == source)
+        memcpy(fresh->values[index], current(r, index), floats * sizeof(float));
+    return crt_collective_broadcast(r->group, &view, source);
+}
+
+/* Calls for every run of floats in [at, at + count) that lies in one of the parts. */
+typedef void visit_t(size_t at, size_t count, float *values, float *chunk);
+
+static void visit(const crt_part_t *parts, size_t part_count, size_t at, size_t count,
+                  visit_t *to, float *values, float *chunk)
+{
+    for (size_t i = 0; i < part_count; i++) {
+        size_t end = parts[i].first + parts[i].count;
+        size_t from = parts[i].first > at ? parts[i].first : at;
+
+        end = end < at + count ? end : at + count;
+        if (from < end)
+            to(from, end - from, values, chunk + 2 * (from - at));
+    }
+}
+
+/* In the chunk every float is followed by the number of members that keep it. */
+static void put_in(size_t at, size_t count, float *values, float *chunk)
+{
+    for (size_t i = 0; i < count; i++) {
+        chunk[2 * i] = values[at + i];
+        chunk[2 * i + 1] = 1;
+    }
+}
+
+static void take_out(size_t at, size_t count, float *values, float *chunk)
+{
+    for (size_t i = 0; i < count; i++)
+        values[at + i] = chunk[2 * i + 1] > 0 ? chunk[2 * i] / chunk[2 * i + 1] : 0;
+}
+
+/* A float of a sharded state is kept by one member; by two, if one of them did not come to the end
+ * of the last agreement; or by none, if that one died: then it begins anew, with zero. */
+static crt_status_t share_state(crt_replica_t *r, fresh_t *fresh, int index,
+                                const crt_part_t *parts, size_t part_count)
+{
+    size_t floats = crt_model_parameters(r->model);
+    float *chunk = malloc(2 * CHUNK * sizeof(float));
+    crt_status_t status = chunk ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "state");
+
+    for (size_t at = 0; at < floats && status == CRT_OK; at += CHUNK) {
+        size_t size = floats - at < CHUNK ? floats - at : CHUNK;
+        crt_tensor_t view = crt_tensor_floats(chunk, 2 * size);
+
+        memset(chunk, 0, 2 * size * sizeof(float));
+        visit(r->owned, r->owned_count, at, size, put_in, current(r, index), chunk);
+        status = crt_collective_allreduce(r->group, &view, &view, CRT_SUM);
+        if (status == CRT_OK)
+            visit(parts, part_count, at, size, take_out, fresh->values[index], chunk);
+    }
+    free(chunk);
+    return status;
+}
+
+/* ---------------------------------------------------------------- agreement */
+
+static crt_status_t new_buckets(crt_replica_t *r)
+{
+    crt_buckets_free(r->buckets);
+    r->buckets = NULL;
+    return crt_buckets_new(r->group, crt_model_parameters(r->model),
+                           CRT_BUCKETS_OPTIONS(.bucket_bytes = r->options.bucket_bytes,
+                                               .at_end = r->options.at_end,
+                                               .bfloat16 = r->options.bfloat16,
+                                               .scatter = r->options.sharded),
+                           &r->buckets);
+}
+
+static crt_status_t receive(crt_replica_t *r, fresh_t *fresh, int source)
+{
+    size_t count;
+    const crt_part_t *parts = crt_buckets_parts(r->buckets, &count);
+    crt_status_t status = broadcast(r, fresh, 0, source);
+
+    for (int i = 1; i < fresh->count && status == CRT_OK; i++)
+        status = r->options.sharded ? share_state(r, fresh, i, parts, count)
+                                    : broadcast(r, fresh, i, source);
+    return status;
+}
+
+/* Takes over what was received; can't fail half way. */
+static crt_status_t take_over(crt_replica_t *r, const fresh_t *fresh, uint64_t steps)
+{
+    size_t count, floats = crt_model_parameters(r->model);
+    const crt_part_t *parts = crt_buckets_parts(r->buckets, &count);
+    crt_part_t *owned = malloc(count * sizeof(*owned));
+
+    if (!owned)
+        return crt_raise(CRT_ERR_NO_MEMORY, "%zu parts", count);
+    memcpy(owned, parts, count * sizeof(*owned));
+    free(r->owned);
+    free(r->before);
+    r->owned = owned;
+    r->owned_count = count;
+    r->before = NULL;
+    r->has_before = false;
+    memcpy(current(r, 0), fresh->values[0], floats * sizeof(float));
+    for (int i = 1; i < fresh->count; i++)
+        for (size_t k = 0; k < count; k++)
+            memcpy(current(r, i) + owned[k].first, fresh->values[i] + owned[k].first,
+                   owned[k].count * sizeof(float));
+    r->steps = steps;
+    crt_optimizer_set_steps(r->optimizer, steps);
+    return CRT_OK;
+}
+
+crt_status_t crti_replica_agree(crt_replica_t *r)
+{
+    fresh_t fresh = {.count = 0};
+    uint64_t steps;
+    int source;
+    crt_status_t status = new_buckets(r);
+
+    if (status == CRT_OK)
+        status = find_source(r, &source, &steps);
+    if (status != CRT_OK)
+        return status;
+    if (r->has_before && steps == r->steps)
+        crti_replica_restore(r);
+    status = fresh_init(&fresh, r);
+    if (status == CRT_OK)
+        status = receive(r, &fresh, source);
+    if (status == CRT_OK)
+        status = take_over(r, &fresh, steps);
+    fresh_fini(&fresh);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replica: a step of one member's copy of a model.
+ *
+ * Where it sits
+ *     batch -> backward pass -> buckets -> [ actors/replica.c: norms, update ] -> weights
+ * Invariants
+ *     `steps` and the weights change together, when nothing of the step can fail any more; so after
+ *     a failure members are at most one step apart, and agree.c brings them together.
+ *     With `sharded` a member updates its parts before it knows that all will get them: it keeps
+ *     what they were (crti_replica_keep) until the weights are gathered.
+ */
+#include "actors/replica.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static crt_status_t check_options(const crt_replica_options_t *options)
+{
+    if (!options)
+        return CRT_OK;
+    if (options->struct_size != sizeof(*options))
+        return crt_raise(CRT_ERR_INVALID, "options of a replica of %zu bytes, not %zu",
+                         options->struct_size, sizeof(*options));
+    if (!(options->clip >= 0))
+        return crt_raise(CRT_ERR_INVALID, "a replica that clips to %g", options->clip);
+    return CRT_OK;
+}
+
+crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
+                             const crt_replica_options_t *options,
+                             crt_replica_t **replica_out)
+{
+    crt_optimizer_options_t adam = crt_adam_options(0.001);
+    crt_status_t status = check_options(options);
+    crt_replica_t *r;
+
+    if (status != CRT_OK)
+        return status;
+    r = calloc(1, sizeof(*r));
+    if (!r)
+        return crt_raise(CRT_ERR_NO_MEMORY, "replica");
+    r->group = group;
+    r->model = model;
+    if (options)
+        r->options = *options;
+    status = crt_optimizer_new(model, r->options.optimizer ? r->options.optimizer : &adam,
+                               &r->optimizer);
+    r->options.optimizer = NULL; /* borrowed for this call only */
+    if (status == CRT_OK) {
+        r->squares = calloc(crt_model_arrays(model), sizeof(*r->squares));
+        status = r->squares ? crti_replica_agree(r)
+                            : crt_raise(CRT_ERR_NO_MEMORY, "replica of %zu arrays",
+                                        crt_model_arrays(model));
+    }
+    if (status != CRT_OK) {
+        crt_replica_free(r);
+        return status;
+    }
+    *replica_out = r;
+    return CRT_OK;
+}
+
+/* This member's gradient, averaged with those of the others. The first failure counts, but the
+ * buckets are finished in any case. */
+static crt_status_t average(crt_replica_t *r, const crt_batch_t *batch, double *loss_out)
+{
+    crt_tensor_t gradients = *crt_buckets_gradients(r->buckets);
+    crt_status_t status;
+
+    crt_model_watch_gradients(r->model, crt_buckets_seen, r->buckets);
+    status = crt_model_compute_gradients(r->model, NULL, batch, &gradients, loss_out);
+    crt_model_watch_gradients(r->model, NULL, NULL);
+    return status == CRT_OK ? crt_buckets_finish(r->buckets) : status;
+}
+
+/* Squares of the norms of whole arrays; with `sharded` each member has those of its parts. */
+static crt_status_t measure(crt_replica_t *r)
+{
+    size_t count, arrays = crt_model_arrays(r->model);
+    const crt_part_t *parts = crt_buckets_parts(r->buckets, &count);
+    int64_t shape = (int64_t)arrays;
+    crt_tensor_t squares = crt_tensor_view(CRT_FLOAT64, 1, &shape, r->squares);
+    crt_status_t status =
+        crt_optimizer_measure(r->optimizer, r->model, crt_buckets_gradients(r->buckets),
+                              parts, count, r->squares);
+
+    if (status == CRT_OK && r->options.sharded)
+        status = crt_collective_allreduce(r->group, &squares, &squares, CRT_SUM);
+    return status;
+}
+
+static crt_status_t update(crt_replica_t *r)
+{
+    size_t count;
+    const crt_part_t *parts = crt_buckets_parts(r->buckets, &count);
+    crt_status_t status = r->options.sharded ? crti_replica_keep(r) : CRT_OK;
+
+    if (status == CRT_OK)
+        status = crt_optimizer_update(r->optimizer, r->model,
+                                      crt_buckets_gradients(r->buckets), parts, count,
+                                      r->squares, r->options.clip);
+    if (status != CRT_OK) /* the same numbers, so the same on all members */
+        r->has_before = false;
+    else
+        status = crt_buckets_gather(r->buckets, crt_model_weights(r->model));
+    return status;
+}
+
+crt_status_t crt_replica_step(crt_replica_t *r, const crt_batch_t *batch,
+                              double *loss_out)
+{
+    crt_status_t status = average(r, batch, loss_out);
+
+    if (status == CRT_OK)
+        status = measure(r);
+    if (status == CRT_OK)
+        status = update(r);
+    if (status != CRT_OK)
+        return status;
+    r->has_before = false;
+    r->steps++;
+    return CRT_OK;
+}
+
+crt_status_t crt_replica_recover(crt_replica_t *r, int size)
+{
+    crt_status_t status;
+
+    crt_buckets_free(r->buckets); /* waits for what is under way */
+    r->buckets = NULL;
+    status = crt_collective_rebuild(r->group, size);
+    return status == CRT_OK ? crti_replica_agree(r) : status;
+}
+
+/* ---------------------------------------------------------------- comparing */
+
+/* FNV-1a over words of 64 bits, each spread before it is taken in. */
+uint64_t crt_replica_hash(const crt_replica_t *r)
+{
+    const crt_tensor_t *weights = crt_model_weights(r->model);
+    const char *at = weights->data;
+    size_t bytes = crt_tensor_bytes(weights);
+    uint64_t hash = 0xcbf29ce484222325u, word;
+
+    for (size_t i = 0; i < bytes; i += sizeof(word)) {
+        size_t left = bytes - i < sizeof(word) ? bytes - i : sizeof(word);
+
+        word = 0;
+        memcpy(&word, at + i, left);
+        word *= 0x9e3779b97f4a7c15u;
+        hash = (hash ^ word ^ word >> 32) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+crt_status_t crt_replica_compare(crt_replica_t *r)
+{
+    int size = crt_collective_size(r->group), rank = crt_collective_rank(r->group);
+    int64_t one = 1, all = size, *hashes = calloc((size_t)size, sizeof(*hashes));
+    crt_tensor_t own, view;
+    crt_status_t status;
+
+    if (!hashes)
+        return crt_raise(CRT_ERR_NO_MEMORY, "hashes of %d replicas", size);
+    hashes[rank] = (int64_t)crt_replica_hash(r);
+    own = crt_tensor_view(CRT_INT64, 1, &one, &hashes[rank]);
+    view = crt_tensor_view(CRT_INT64, 1, &all, hashes);
+    status = crt_collective_allgather(r->group, &own, &view);
+    for (int i = 1; i < size && status == CRT_OK; i++)
+        if (hashes[i] != hashes[0])
+            status =
+                crt_raise(CRT_ERR_CORRUPT,
+                          "after step %llu the weights of rank %d (hash %016llx) are "
+                          "not those of rank 0 (%016llx)",
+                          (unsigned long long)r->steps, i, (unsigned long long)hashes[i],
+                          (unsigned long long)hashes[0]);
+    free(hashes);
+    return status;
+}
+
+uint64_t crt_replica_steps(const crt_replica_t *r)
+{
+    return r->steps;
+}
+
+void crt_replica_set_at_end(crt_replica_t *r, bool at_end)
+{
+    r->options.at_end = at_end;
+    if (r->buckets)
+        crti_buckets_set_at_end(r->buckets, at_end);
+}
+
+void crt_replica_free(crt_replica_t *r)
+{
+    if (!r)
+        return;
+    crt_buckets_free(r->buckets);
+    crt_optimizer_free(r->optimizer);
+    free(r->owned);
+    free(r->before);
+    free(r->squares);
+    free(r);
+}
