@@ -1,60 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trains a network that reads handwritten digits, with a parameter server and data
- * workers.
+ * workers, or with trainers that sum their gradients among themselves.
  *
- *     train_mnist --data DIR|builtin --mode sync|async --workers N --iterations N ...
+ *     train_mnist --data DIR|builtin --mode sync|async|allreduce --workers N --iterations N ...
  *
  * sync: every iteration each worker computes a gradient of the same weights, the server
  * sums them and makes one update. async: the server makes one update of each gradient as
  * it comes, and that worker goes on with the new weights; workers x iterations updates.
  * The driver hands refs around; weights and gradients never pass through it, except the
  * weights it evaluates.
+ *
+ * allreduce: each trainer has its own copy of the weights; all make the same update with the
+ * average of their gradients. The driver only says how far to train, and makes a new trainer
+ * when one dies and --on-death replace is given.
  */
-#include <errno.h>
-#include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <crt_actors.h>
-
-#define WORKERS_MAX 1024
-
-static const char usage[] =
-    "usage: train_mnist [options]\n"
-    "  --data DIR|builtin   folder with the four IDX files, or drawn digits (builtin)\n"
-    "  --mode sync|async    one update per round of all workers, or per gradient (sync)\n"
-    "  --workers N          data workers (2)\n"
-    "  --iterations N       rounds; async makes N x workers updates (200)\n"
-    "  --batch N            samples per gradient (128)\n"
-    "  --hidden N           width of each of the two hidden layers (128)\n"
-    "  --dropout P          (0.2)\n"
-    "  --lr RATE            of Adam (0.001)\n"
-    "  --eval-every N       updates between two evaluations; 0: only at the end (10)\n"
-    "  --seed S             (0)\n"
-    "  --save FILE          write the weights at the end\n"
-    "  --load FILE          start from these weights\n"
-    "  --json               print one JSON object at the end, nothing else\n"
-    "  --help\n"
-    "Joins the cluster of CRT_ADDRESS or this user's only one, else starts its own.\n";
-
-static struct options {
-    const char *data, *save, *load;
-    bool async, json;
-    int workers, iterations, batch, hidden, eval_every;
-    double dropout, lr;
-    uint64_t seed;
-} options = {.data = "builtin",
-             .workers = 2,
-             .iterations = 200,
-             .batch = 128,
-             .hidden = 128,
-             .eval_every = 10,
-             .dropout = 0.2,
-             .lr = 0.001};
+#include "train_mnist.h"
 
 /* One run: who takes part, and what was measured. */
 typedef struct training {
@@ -65,6 +31,13 @@ typedef struct training {
     crt_ref_t *weights; /* the newest */
     int points;         /* of the curve */
     double evaluation_s, accuracy;
+    /* allreduce: a trainer that died and was not replaced is NULL */
+    char hash[32]; /* of all replicas' weights */
+    int died;
+    double
+        update_ms[2]
+                 [2048]; /* with overlap, without: of each stretch between evaluations */
+    int stretches[2];
 } training_t;
 
 static double now_s(void)
@@ -203,6 +176,193 @@ static void train_async(training_t *t)
     get_weights(t);
 }
 
+/* ---------------------------------------------------------------- allreduce */
+
+#define GROUP "train_mnist"
+
+static crt_actor_t *new_trainer(training_t *t, int number)
+{
+    int widths[] = {crt_dataset_width(t->test), options.hidden, options.hidden,
+                    crt_dataset_classes(t->test), 0};
+    crt_optimizer_options_t adam = crt_adam_options(options.lr);
+    crt_mlp_spec_t spec = {.widths = widths,
+                           .dropout = options.dropout,
+                           .seed = options.seed * 1000 + (uint64_t)number + 1};
+    crt_data_spec_t data = {.features = t->features,
+                            .labels = t->labels,
+                            .classes = crt_dataset_classes(t->test),
+                            .shard = number,
+                            .shards = options.workers,
+                            .batch = options.batch};
+    crt_actor_t *trainer = crt_trainer_new(
+        CRT_ACTOR_OPTIONS(.num_cpus = 1), &spec, &data,
+        CRT_REPLICA_OPTIONS(.optimizer = &adam, .sharded = options.sharded,
+                            .bfloat16 = options.bfloat16,
+                            .bucket_bytes = (size_t)options.bucket));
+    crt_ref_t *set =
+        crt_call(trainer, &crt_trainer_set_weights, crt_model_weights(t->model));
+
+    crt_ref_drop(&set); /* a failure also fails what comes after it */
+    return trainer;
+}
+
+static void start_trainers(training_t *t)
+{
+    crt_ref_t *joined[WORKERS_MAX];
+
+    for (int i = 0; i < options.workers; i++) {
+        t->workers[i] = new_trainer(t, i);
+        joined[i] = crt_call(t->workers[i], &crt_trainer_join, GROUP, options.workers, i);
+    }
+    for (int i = 0; i < options.workers; i++) {
+        crt_get(joined[i], NULL);
+        check_ref(joined[i]);
+    }
+    crt_refs_drop(joined, (size_t)options.workers);
+}
+
+static crt_ref_t *call_train(const training_t *t, int number, int steps, bool at_end)
+{
+    return crt_call(t->workers[number], &crt_trainer_train, steps, (int)options.on_death,
+                    at_end);
+}
+
+/* A trainer died: the others go on. With --on-death replace a new one joins them and trains, which
+ * is the new ref. */
+static crt_ref_t *replace(training_t *t, int number, crt_ref_t *failed, int steps,
+                          bool at_end)
+{
+    const crt_error_t *error = crt_ref_error(failed);
+    crt_ref_t *joined;
+
+    if (error->status > CRT_ERR_ACTOR_DIED || options.on_death == CRT_DEATH_FAILS)
+        check_ref(failed);
+    fprintf(stderr, "train_mnist: trainer %d died: %s\n", number, error->text);
+    t->died++;
+    crt_ref_drop(&failed);
+    crt_actor_drop(&t->workers[number]);
+    if (options.on_death == CRT_DEATH_SHRINKS)
+        return NULL;
+    t->workers[number] = new_trainer(t, number);
+    joined = crt_call(t->workers[number], &crt_trainer_join, GROUP, options.workers,
+                      CRT_RANK_ANY);
+    crt_ref_drop(&joined);
+    return call_train(t, number, steps, at_end);
+}
+
+/* What one trainer said: its hash must be that of the others. */
+static double read_answer(training_t *t, crt_ref_t *ref)
+{
+    const crt_value_t *map;
+    const char *hash;
+    double seconds;
+
+    check(crt_get(ref, &map), "training");
+    check(crt_value_read(crt_value_find(map, "hash"), &hash), "hash");
+    check(crt_value_read(crt_value_find(map, "seconds"), &seconds), "seconds");
+    if (t->hash[0] && strcmp(hash, t->hash) != 0) {
+        fprintf(stderr, "train_mnist: replicas differ: %s and %s\n", hash, t->hash);
+        exit(1);
+    }
+    snprintf(t->hash, sizeof(t->hash), "%s", hash);
+    return seconds;
+}
+
+/* All trainers to that many steps; gives the seconds of the slowest. */
+static double train_to(training_t *t, int steps, bool at_end)
+{
+    crt_ref_t *refs[WORKERS_MAX];
+    int who[WORKERS_MAX];
+    size_t count = 0, ready[WORKERS_MAX], ready_count;
+    double slowest = 0;
+
+    t->hash[0] = 0;
+    for (int i = 0; i < options.workers; i++)
+        if (t->workers[i]) {
+            who[count] = i;
+            refs[count++] = call_train(t, i, steps, at_end);
+        }
+    while (count > 0) {
+        size_t at;
+
+        check(crt_wait(refs, count, 1, -1, ready, &ready_count), "training");
+        at = ready[0];
+        if (crt_ref_error(refs[at])) {
+            refs[at] = replace(t, who[at], refs[at], steps, at_end);
+        } else {
+            double seconds = read_answer(t, refs[at]);
+
+            slowest = seconds > slowest ? seconds : slowest;
+            crt_ref_drop(&refs[at]);
+        }
+        if (!refs[at]) {
+            refs[at] = refs[--count];
+            who[at] = who[count];
+        }
+    }
+    return slowest;
+}
+
+/* The weights are the same everywhere: from any trainer that lives. */
+static void fetch_weights(training_t *t)
+{
+    for (int i = 0; i < options.workers; i++) {
+        if (!t->workers[i])
+            continue;
+        crt_ref_drop(&t->weights);
+        t->weights = crt_call(t->workers[i], &crt_trainer_get_weights);
+        if (crt_get(t->weights, NULL) == CRT_OK)
+            return;
+    }
+    get_weights(t); /* says why there are none */
+}
+
+static void train_allreduce(training_t *t)
+{
+    int stretch = options.eval_every        ? options.eval_every
+                  : options.overlap == BOTH ? 20
+                                            : options.iterations;
+    int steps = 0, turn = 0;
+
+    while (steps < options.iterations) {
+        int next = steps == 0 && options.eval_every ? 1 : steps + stretch;
+        bool at_end =
+            options.overlap == OFF || (options.overlap == BOTH && turn++ % 2 == 1);
+        double seconds;
+        int made;
+
+        next = next < options.iterations ? next : options.iterations;
+        made = next - steps;
+        seconds = train_to(t, next, at_end);
+        steps = next;
+        if (made > 1 && t->stretches[at_end] < 2048)
+            t->update_ms[at_end][t->stretches[at_end]++] = seconds / made * 1e3;
+        if (evaluates_at(steps - 1)) {
+            fetch_weights(t);
+            evaluate(t, steps - 1);
+        }
+    }
+    fetch_weights(t);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of the stretches with or without overlap; 0 when there were none. */
+static double median_ms(training_t *t, bool at_end)
+{
+    int count = t->stretches[at_end];
+
+    qsort(t->update_ms[at_end], (size_t)count, sizeof(double), compare_doubles);
+    return count ? t->update_ms[at_end][count / 2] : 0;
+}
+
+/* ---------------------------------------------------------------- all modes */
+
 /* The training data go into the store once; workers on every node map them from there. */
 static void open_data(training_t *t)
 {
@@ -235,9 +395,6 @@ static void start_actors(training_t *t)
                             .shards = options.workers,
                             .batch = options.batch};
 
-    check(crt_mlp_new(widths, options.dropout, options.seed, &t->model), "model");
-    if (options.load)
-        check(crt_model_load(t->model, options.load), "--load");
     t->server = crt_parameter_server_new(NULL, &spec, &adam);
     for (int i = 0; i < options.workers; i++) {
         spec.seed = options.seed * 1000 + (uint64_t)i + 1;
@@ -259,6 +416,29 @@ static void start_actors(training_t *t)
         check(crt_actor_ready(t->workers[i], -1), "data worker");
 }
 
+static void start(training_t *t)
+{
+    int widths[] = {crt_dataset_width(t->test), options.hidden, options.hidden,
+                    crt_dataset_classes(t->test), 0};
+
+    check(crt_mlp_new(widths, options.dropout, options.seed, &t->model), "model");
+    if (options.load)
+        check(crt_model_load(t->model, options.load), "--load");
+    if (options.mode == ALLREDUCE)
+        start_trainers(t);
+    else
+        start_actors(t);
+}
+
+static void train(training_t *t)
+{
+    switch (options.mode) {
+    case SYNC: train_sync(t); break;
+    case ASYNC: train_async(t); break;
+    case ALLREDUCE: train_allreduce(t); break;
+    }
+}
+
 static void save(training_t *t)
 {
     check(crt_model_set_weights(t->model, get_weights(t)), "weights");
@@ -271,152 +451,60 @@ static void finish(training_t *t)
     crt_ref_drop(&t->features);
     crt_ref_drop(&t->labels);
     for (int i = 0; i < options.workers; i++)
-        crt_actor_drop(&t->workers[i]);
-    crt_actor_drop(&t->server);
+        if (t->workers[i])
+            crt_actor_drop(&t->workers[i]);
+    if (t->server)
+        crt_actor_drop(&t->server);
     crt_model_free(t->model);
     crt_dataset_free(t->test);
 }
 
-static void print_result(const training_t *t, double loop_s)
+static void print_result(training_t *t, double loop_s)
 {
-    int updates = options.iterations * (options.async ? options.workers : 1);
+    int updates = options.iterations * (options.mode == ASYNC ? options.workers : 1);
+    double with = median_ms(t, false), without = median_ms(t, true);
 
     if (options.json)
         printf(
             "], \"mode\": \"%s\", \"workers\": %d, \"iterations\": %d, \"updates\": %d, "
             "\"batch\": %d, \"hidden\": %d, \"seed\": %llu, \"loop_seconds\": %.4f, "
-            "\"evaluation_seconds\": %.4f, \"final_accuracy\": %.4f}\n",
-            options.async ? "async" : "sync", options.workers, options.iterations,
-            updates, options.batch, options.hidden, (unsigned long long)options.seed,
-            loop_s, t->evaluation_s, t->accuracy);
+            "\"evaluation_seconds\": %.4f, \"final_accuracy\": %.4f, \"hash\": \"%s\", "
+            "\"died\": %d, \"update_ms_overlapped\": %.4f, \"update_ms_at_end\": %.4f}\n",
+            options.mode_name, options.workers, options.iterations, updates,
+            options.batch, options.hidden, (unsigned long long)options.seed, loop_s,
+            t->evaluation_s, t->accuracy, t->hash, t->died, with, without);
     else
         printf("%d updates, seconds in the loop: %.3f, in evaluation: %.3f\n"
                "final accuracy: %.3f\n",
                updates, loop_s, t->evaluation_s, t->accuracy);
+    if (options.json || options.mode != ALLREDUCE)
+        return;
+    printf("replicas are identical, hash %s\n", t->hash);
+    if (with > 0)
+        printf("median update with overlap: %.3f ms\n", with);
+    if (without > 0)
+        printf("median update without overlap: %.3f ms\n", without);
 }
 
 static int driver(int argc, char **argv)
 {
-    training_t t = {.points = 0};
-    double start, loop_s;
+    static training_t t;
+    double began, loop_s;
 
     crt_ml_set_threads(1); /* idle BLAS threads would spin on the workers' CPUs */
     open_data(&t);
-    start_actors(&t);
+    start(&t);
     if (options.json)
         printf("{\"curve\": [");
-    start = now_s();
-    if (options.async)
-        train_async(&t);
-    else
-        train_sync(&t);
-    loop_s = now_s() - start - t.evaluation_s;
+    began = now_s();
+    train(&t);
+    loop_s = now_s() - began - t.evaluation_s;
     evaluate(&t, -1);
     print_result(&t, loop_s);
     if (options.save)
         save(&t);
     finish(&t);
     return 0;
-}
-
-static void bad_option(const char *name, const char *text, const char *wanted)
-{
-    fprintf(stderr, "train_mnist: --%s %s: %s\n", name, text, wanted);
-    exit(2);
-}
-
-static int whole(const char *name, const char *text, int low, int high)
-{
-    char wanted[64], *end;
-    long value;
-
-    errno = 0;
-    value = strtol(text, &end, 10);
-    if (end == text || *end || errno || value < low || value > high) {
-        snprintf(wanted, sizeof(wanted), "not a whole number in %d..%d", low, high);
-        bad_option(name, text, wanted);
-    }
-    return (int)value;
-}
-
-static double number(const char *name, const char *text, double below)
-{
-    char *end;
-    double value = strtod(text, &end);
-
-    if (end == text || *end || !(value >= 0) || value >= below)
-        bad_option(name, text,
-                   below <= 1 ? "not a number in [0, 1)" : "not a number of at least 0");
-    return value;
-}
-
-/* `name` is an option of getopt_long, `text` its value. */
-static void set_option(const char *name, const char *text)
-{
-    struct options *o = &options;
-
-    if (strcmp(name, "data") == 0)
-        o->data = text;
-    else if (strcmp(name, "save") == 0)
-        o->save = text;
-    else if (strcmp(name, "load") == 0)
-        o->load = text;
-    else if (strcmp(name, "json") == 0)
-        o->json = true;
-    else if (strcmp(name, "workers") == 0)
-        o->workers = whole(name, text, 1, WORKERS_MAX);
-    else if (strcmp(name, "iterations") == 0)
-        o->iterations = whole(name, text, 1, 1000000);
-    else if (strcmp(name, "batch") == 0)
-        o->batch = whole(name, text, 1, 1000000);
-    else if (strcmp(name, "hidden") == 0)
-        o->hidden = whole(name, text, 1, 65536);
-    else if (strcmp(name, "eval-every") == 0)
-        o->eval_every = whole(name, text, 0, 1000000);
-    else if (strcmp(name, "seed") == 0)
-        o->seed = (uint64_t)whole(name, text, 0, 1000000000);
-    else if (strcmp(name, "dropout") == 0)
-        o->dropout = number(name, text, 1);
-    else if (strcmp(name, "lr") == 0)
-        o->lr = number(name, text, INFINITY);
-    else if (strcmp(text, "sync") != 0 && strcmp(text, "async") != 0)
-        bad_option(name, text, "not sync or async");
-    else
-        o->async = strcmp(text, "async") == 0;
-}
-
-static void read_options(int argc, char **argv)
-{
-    static const struct option known[] = {{"data", required_argument, NULL, 0},
-                                          {"mode", required_argument, NULL, 0},
-                                          {"workers", required_argument, NULL, 0},
-                                          {"iterations", required_argument, NULL, 0},
-                                          {"batch", required_argument, NULL, 0},
-                                          {"hidden", required_argument, NULL, 0},
-                                          {"dropout", required_argument, NULL, 0},
-                                          {"lr", required_argument, NULL, 0},
-                                          {"seed", required_argument, NULL, 0},
-                                          {"eval-every", required_argument, NULL, 0},
-                                          {"save", required_argument, NULL, 0},
-                                          {"load", required_argument, NULL, 0},
-                                          {"json", no_argument, NULL, 0},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int index, c;
-
-    while ((c = getopt_long(argc, argv, "h", known, &index)) != -1) {
-        if (c == 'h') {
-            fputs(usage, stdout);
-            exit(0);
-        }
-        if (c != 0) {
-            fputs("train_mnist: --help lists the options\n", stderr);
-            exit(2);
-        }
-        set_option(known[index].name, optarg);
-    }
-    if (optind < argc)
-        bad_option("", argv[optind], "options only");
 }
 
 int main(int argc, char **argv)
@@ -430,7 +518,8 @@ int main(int argc, char **argv)
     cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
     return crt_main(
         argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&crt_parameter_server, &crt_data_worker),
+        CRT_OPTIONS(.classes = CRT_CLASSES(&crt_parameter_server, &crt_data_worker,
+                                           &crt_trainer),
                     .num_cpus = options.workers > cores ? options.workers : cores),
         driver);
 }

@@ -6,9 +6,11 @@ Runs the training example with small settings: its lines, its JSON, weights save
 says to wrong input. Synchronous training must end at the very accuracy of the same arithmetic
 without a runtime.
 """
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,7 +35,9 @@ def wrong_options_are_named():
         (["--iterations", "1x"], "--iterations 1x"),
         (["--dropout", "1"], "--dropout 1: not a number in [0, 1)"),
         (["--lr", "nan"], "--lr nan"),
-        (["--mode", "both"], "--mode both: not sync or async"),
+        (["--overlap", "maybe"], "--overlap maybe: not on, off or both"),
+        (["--on-death", "cry"], "--on-death cry: not fail, shrink or replace"),
+        (["--mode", "both"], "--mode both: not sync, async or allreduce"),
         (["--nonsense"], "nonsense"),
         (["builtin"], "builtin"),
     ]:
@@ -83,6 +87,58 @@ def async_makes_an_update_of_every_gradient():
     assert result["final_accuracy"] > 0.5 and result["loop_seconds"] > 0, result
 
 
+def allreduce_reaches_what_sync_reaches(accuracy):
+    """Trainers: equal copies, whatever travels and whoever keeps the optimizer's state."""
+    workers = 1 if os.path.basename(PROGRAM).startswith("inline") else 2  # one process: one trainer
+    args = ["--mode", "allreduce", "--workers", str(workers), "--iterations", "60", *SMALL,
+            "--eval-every", "20", "--bucket", "16384"]
+    out = run(*args, "--overlap", "both").stdout
+    lines = re.findall(r"^iteration +(\d+) +accuracy: (\d\.\d{3})$", out, re.M)
+    assert [int(i) for i, _ in lines] == [0, 20, 40], out
+    assert "median update with overlap" in out and "median update without overlap" in out, out
+    if workers == 2:  # the same samples for each update
+        assert abs(final(out) - accuracy) < 0.05, (out, accuracy)
+    said = re.search(r"^replicas are identical, hash ([0-9a-f]{16})$", out, re.M)[1]
+    result = json.loads(run(*args, "--json").stdout)
+    assert result["hash"] == said and result["died"] == 0, (result, said)
+    result = json.loads(run(*args, "--json", "--optimizer", "sharded", "--gradients", "bfloat16").stdout)
+    assert result["hash"] != said, (result, said)
+    if workers == 2:
+        assert abs(result["final_accuracy"] - accuracy) < 0.05, (result, accuracy)
+
+
+def a_killed_trainer_is_lost_or_replaced():
+    """In the middle of a training that the others end alike."""
+    for then in ("shrink", "replace"):
+        driver = subprocess.Popen([PROGRAM, "--mode", "allreduce", "--workers", "3", "--iterations", "2001",
+                                   *SMALL, "--eval-every", "500", "--on-death", then],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            first = driver.stdout.readline()
+            assert first.startswith("iteration "), (first, driver.stderr.read())
+            os.kill(trainers_of(driver.pid)[1], signal.SIGKILL)
+            out, errors = driver.communicate(timeout=120)
+        finally:
+            driver.kill()
+        assert driver.returncode == 0, (out, errors)
+        assert re.search(r"^train_mnist: trainer \d died: .*killed by signal 9", errors, re.M), errors
+        assert final(out) > 0.5 and "replicas are identical" in out, out
+
+
+def trainers_of(driver):
+    """Processes of a trainer, by their parents: driver, node daemon, zygote, worker."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as f:
+                parents[int(name)] = int(f.read().rsplit(")", 1)[1].split()[1])
+
+    def depth(pid):
+        return 0 if pid == driver else 1 + depth(parents[pid]) if pid in parents else 99
+
+    return sorted(pid for pid in parents if depth(pid) == 3)
+
+
 with tempfile.TemporaryDirectory() as where:
     wrong_options_are_named()
     os.mkdir(f"{where}/data")
@@ -90,3 +146,6 @@ with tempfile.TemporaryDirectory() as where:
     reached = sync_equals_the_arithmetic_without_a_runtime(where)
     loaded_weights_go_on_where_they_were(where, reached)
     async_makes_an_update_of_every_gradient()
+    allreduce_reaches_what_sync_reaches(reached)
+    if not os.path.basename(PROGRAM).startswith("inline"):
+        a_killed_trainer_is_lost_or_replaced()

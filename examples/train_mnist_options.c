@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of train_mnist. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train_mnist.h"
+
+static const char usage[] =
+    "usage: train_mnist [options]\n"
+    "  --data DIR|builtin   folder with the four IDX files, or drawn digits (builtin)\n"
+    "  --mode sync|async|allreduce\n"
+    "                       one update per round of all workers, or per gradient, by a "
+    "server;\n"
+    "                       or by all workers with the average of their gradients "
+    "(sync)\n"
+    "  --workers N          data workers or trainers (2)\n"
+    "  --iterations N       rounds; async makes N x workers updates (200)\n"
+    "  --batch N            samples per gradient (128)\n"
+    "  --hidden N           width of each of the two hidden layers (128)\n"
+    "  --dropout P          (0.2)\n"
+    "  --lr RATE            of Adam (0.001)\n"
+    "  --eval-every N       updates between two evaluations; 0: only at the end (10)\n"
+    "  --seed S             (0)\n"
+    "  --save FILE          write the weights at the end\n"
+    "  --load FILE          start from these weights\n"
+    "  --json               print one JSON object at the end, nothing else\n"
+    "With --mode allreduce:\n"
+    "  --overlap on|off|both    sum gradients during the backward pass, after it, or in "
+    "turns,\n"
+    "                           to see what it saves (on)\n"
+    "  --gradients float32|bfloat16   how they travel (float32)\n"
+    "  --optimizer whole|sharded      state kept by each worker: all, or its part "
+    "(whole)\n"
+    "  --bucket BYTES           of gradients that are summed at once (1048576)\n"
+    "  --on-death fail|shrink|replace  what becomes of a training that loses a worker "
+    "(shrink)\n"
+    "  --help\n"
+    "Joins the cluster of CRT_ADDRESS or this user's only one, else starts its own.\n";
+
+static const char *const modes[] = {"sync", "async", "allreduce", NULL};
+static const char *const overlaps[] = {"on", "off", "both", NULL};
+static const char *const gradients_as[] = {"float32", "bfloat16", NULL};
+static const char *const optimizers[] = {"whole", "sharded", NULL};
+static const char *const deaths[] = {"fail", "shrink", "replace", NULL};
+
+struct options options = {.mode_name = "sync",
+                          .data = "builtin",
+                          .workers = 2,
+                          .iterations = 200,
+                          .batch = 128,
+                          .hidden = 128,
+                          .eval_every = 10,
+                          .bucket = 1 << 20,
+                          .on_death = CRT_DEATH_SHRINKS,
+                          .dropout = 0.2,
+                          .lr = 0.001};
+
+static void bad_option(const char *name, const char *text, const char *wanted)
+{
+    fprintf(stderr, "train_mnist: --%s %s: %s\n", name, text, wanted);
+    exit(2);
+}
+
+static int whole(const char *name, const char *text, int low, int high)
+{
+    char wanted[64], *end;
+    long value;
+
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (end == text || *end || errno || value < low || value > high) {
+        snprintf(wanted, sizeof(wanted), "not a whole number in %d..%d", low, high);
+        bad_option(name, text, wanted);
+    }
+    return (int)value;
+}
+
+static double number(const char *name, const char *text, double below)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= 0) || value >= below)
+        bad_option(name, text,
+                   below <= 1 ? "not a number in [0, 1)" : "not a number of at least 0");
+    return value;
+}
+
+/* Which of the words it is. */
+static int one_of(const char *name, const char *text, const char *const *words)
+{
+    char wanted[64] = "not ";
+    size_t length = strlen(wanted);
+
+    for (int i = 0; words[i]; i++) {
+        if (strcmp(text, words[i]) == 0)
+            return i;
+        length += (size_t)snprintf(wanted + length, sizeof(wanted) - length, "%s%s",
+                                   i == 0         ? ""
+                                   : words[i + 1] ? ", "
+                                                  : " or ",
+                                   words[i]);
+    }
+    bad_option(name, text, wanted);
+    return 0;
+}
+
+/* `name` is an option of getopt_long, `text` its value. */
+static void set_option(const char *name, const char *text)
+{
+    struct options *o = &options;
+
+    if (strcmp(name, "data") == 0)
+        o->data = text;
+    else if (strcmp(name, "save") == 0)
+        o->save = text;
+    else if (strcmp(name, "load") == 0)
+        o->load = text;
+    else if (strcmp(name, "json") == 0)
+        o->json = true;
+    else if (strcmp(name, "workers") == 0)
+        o->workers = whole(name, text, 1, WORKERS_MAX);
+    else if (strcmp(name, "iterations") == 0)
+        o->iterations = whole(name, text, 1, 1000000);
+    else if (strcmp(name, "batch") == 0)
+        o->batch = whole(name, text, 1, 1000000);
+    else if (strcmp(name, "hidden") == 0)
+        o->hidden = whole(name, text, 1, 65536);
+    else if (strcmp(name, "eval-every") == 0)
+        o->eval_every = whole(name, text, 0, 1000000);
+    else if (strcmp(name, "seed") == 0)
+        o->seed = (uint64_t)whole(name, text, 0, 1000000000);
+    else if (strcmp(name, "dropout") == 0)
+        o->dropout = number(name, text, 1);
+    else if (strcmp(name, "lr") == 0)
+        o->lr = number(name, text, INFINITY);
+    else if (strcmp(name, "bucket") == 0)
+        o->bucket = whole(name, text, 64, 1 << 30);
+    else if (strcmp(name, "overlap") == 0)
+        o->overlap = (overlap_t)one_of(name, text, overlaps);
+    else if (strcmp(name, "gradients") == 0)
+        o->bfloat16 = one_of(name, text, gradients_as) == 1;
+    else if (strcmp(name, "optimizer") == 0)
+        o->sharded = one_of(name, text, optimizers) == 1;
+    else if (strcmp(name, "on-death") == 0)
+        o->on_death = (crt_on_death_t)one_of(name, text, deaths);
+    else
+        o->mode = (train_mode_t)one_of(name, text, modes);
+    o->mode_name = modes[o->mode];
+}
+
+void read_options(int argc, char **argv)
+{
+    static const struct option known[] = {{"data", required_argument, NULL, 0},
+                                          {"mode", required_argument, NULL, 0},
+                                          {"workers", required_argument, NULL, 0},
+                                          {"iterations", required_argument, NULL, 0},
+                                          {"batch", required_argument, NULL, 0},
+                                          {"hidden", required_argument, NULL, 0},
+                                          {"dropout", required_argument, NULL, 0},
+                                          {"lr", required_argument, NULL, 0},
+                                          {"seed", required_argument, NULL, 0},
+                                          {"eval-every", required_argument, NULL, 0},
+                                          {"save", required_argument, NULL, 0},
+                                          {"load", required_argument, NULL, 0},
+                                          {"overlap", required_argument, NULL, 0},
+                                          {"gradients", required_argument, NULL, 0},
+                                          {"optimizer", required_argument, NULL, 0},
+                                          {"bucket", required_argument, NULL, 0},
+                                          {"on-death", required_argument, NULL, 0},
+                                          {"json", no_argument, NULL, 0},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int index, c;
+
+    while ((c = getopt_long(argc, argv, "h", known, &index)) != -1) {
+        if (c == 'h') {
+            fputs(usage, stdout);
+            exit(0);
+        }
+        if (c != 0) {
+            fputs("train_mnist: --help lists the options\n", stderr);
+            exit(2);
+        }
+        set_option(known[index].name, optarg);
+    }
+    if (optind < argc)
+        bad_option("", argv[optind], "options only");
+}
