@@ -21,7 +21,7 @@ import hosts  # noqa: E402
 import scaling_report  # noqa: E402
 from crt_cluster import KEY, PORT  # noqa: E402
 
-MODES = ("server", "sharded")
+MODES = ("server", "sharded", "blocking", "overlapped")
 
 
 def read_arguments():
@@ -29,7 +29,9 @@ def read_arguments():
         prog="scaling", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
     parser.add_argument("--modes", default=",".join(MODES),
-                        help="of server (one parameter server) and sharded (one on each host)")
+                        help="of server (one parameter server), sharded (one on each host), blocking "
+                             "(an allreduce per array, as published), overlapped (buckets during the "
+                             "backward pass)")
     parser.add_argument("--hosts", default="1,2,4,8,16", help="numbers of hosts")
     parser.add_argument("--rate", default="1gbit", help="of each host's link, each way, as tc takes it; 0: no limit")
     parser.add_argument("--updates", type=int, default=1000)

@@ -8,8 +8,10 @@
 #define SCALING_HOSTS 64 /* at most */
 
 typedef enum scaling_mode {
-    SCALING_SERVER, /* one parameter server, on the first host */
-    SCALING_SHARDED /* one on each host */
+    SCALING_SERVER,    /* one parameter server, on the first host */
+    SCALING_SHARDED,   /* one on each host */
+    SCALING_BLOCKING,  /* a blocking allreduce of each array, as soon as it is readable */
+    SCALING_OVERLAPPED /* allreduce of buckets while the backward pass goes on */
 } scaling_mode_t;
 
 typedef struct scaling_options {
@@ -19,10 +21,12 @@ typedef struct scaling_options {
     size_t bucket_bytes;
 } scaling_options_t;
 
-extern const crt_actor_class_t scaling_server, scaling_server_worker;
+extern const crt_actor_class_t scaling_server, scaling_server_worker,
+    scaling_allreduce_worker;
 
 /* Seconds that `updates` updates took; wrong weights or a failure end the program. */
 double scaling_run_servers(const scaling_options_t *options);
+double scaling_run_allreduce(const scaling_options_t *options);
 
 /* Host `number` of 0, 1, ...: its node has the resource "hostNUMBER". Valid until the next call. */
 const crt_actor_options_t *scaling_place(int number);

@@ -13,7 +13,7 @@
 
 #include "scaling_modes.h"
 
-static const char *const modes[] = {"server", "sharded"};
+static const char *const modes[] = {"server", "sharded", "blocking", "overlapped"};
 
 static scaling_options_t options = {.workers = 1,
                                     .updates = 100,
@@ -53,7 +53,9 @@ const crt_actor_options_t *scaling_place(int number)
 
 static int driver(int argc, char **argv)
 {
-    double seconds = scaling_run_servers(&options);
+    bool has_servers = options.mode == SCALING_SERVER || options.mode == SCALING_SHARDED;
+    double seconds =
+        has_servers ? scaling_run_servers(&options) : scaling_run_allreduce(&options);
 
     printf("{\"mode\": \"%s\", \"workers\": %d, \"updates\": %d, \"seconds\": %.4f, "
            "\"update_ms\": %.3f}\n",
@@ -114,6 +116,7 @@ int main(int argc, char **argv)
     }
     return crt_main(
         argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&scaling_server, &scaling_server_worker)),
+        CRT_OPTIONS(.classes = CRT_CLASSES(&scaling_server, &scaling_server_worker,
+                                           &scaling_allreduce_worker)),
         driver);
 }

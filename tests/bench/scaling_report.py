@@ -9,8 +9,9 @@ import subprocess
 # (github.com/MccRee177/spacy_ray_nccl, README).
 PUBLISHED = {1: (137.5, 116.7), 2: (354.1, 171.1), 4: (523.9, 179.6), 8: (710.1, 205.8),
              16: (1296.1, 248.3)}
-TITLES = {"server": "one server", "sharded": "sharded servers"}
-COLORS = {"server": "#b03a2e", "sharded": "#ca6f1e"}
+TITLES = {"server": "one server", "sharded": "sharded servers", "blocking": "allreduce, blocking",
+          "overlapped": "allreduce, overlapped"}
+COLORS = {"server": "#b03a2e", "sharded": "#ca6f1e", "blocking": "#2471a3", "overlapped": "#1e8449"}
 
 
 def series(report):
