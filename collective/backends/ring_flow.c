@@ -6,20 +6,27 @@
  * (allgather). Each member sends 2(n-1)/n of the values, which is the least there is.
  * Broadcast and reduce go along the chain of members from or to the root.
  * All in chunks: a chunk goes on as soon as it was summed, while the next one arrives.
+ *
+ * Invariant
+ *     A chunk that is summed lies in a slot until it was sent on. A member lets a new chunk of its
+ *     own into the ring only when one has ended here: at most LAP of each are on their way, and
+ *     there are more slots, so that the ring never comes to stand with all slots full.
  */
 #include <string.h>
 
 #include "collective/backends/ring_int.h"
 
 #define CHUNK ((size_t)128 << 10) /* bytes */
-#define DEPTH 16                  /* chunks that are expected at once */
+#define DEPTH 16                  /* chunks that are expected at once; slots */
+#define LAP   8                   /* chunks of a member that are in the ring */
 
-/* Chunks on their way through this member: received, worked on, sent on. */
+/* Chunks on their way through this member: received, worked on, sent on. Items are numbered as
+ * they come: by lap (LAP chunks of each part), step and chunk. */
 typedef struct flow {
     const crti_ring_job_t *job;
-    size_t chunk, chunks; /* elements of a chunk; chunks of the largest part */
-    size_t items, posted; /* chunks that come here in all; that are expected */
-    size_t scatter;       /* of them still to be summed: the first ones */
+    size_t chunk;         /* elements */
+    size_t items, posted; /* items that come here in all; that are expected */
+    size_t scatter, lap;  /* of a lap: items that are summed (the first ones); all */
     int from, to;         /* -1: nobody */
     crti_incoming_t incoming[DEPTH];
     unsigned unsent[DEPTH]; /* of `slots` */
@@ -50,14 +57,18 @@ static chunk_t chunk_of(const flow_t *f, int part, size_t j)
     return (chunk_t){from, to - from < f->chunk ? to - from : f->chunk};
 }
 
-/* What item `i` is: step i / chunks of the scatter or, behind it, of the gather. */
+static bool is_summed(const flow_t *f, size_t i)
+{
+    return i % f->lap < f->scatter;
+}
+
 static chunk_t item_chunk(const flow_t *f, size_t i)
 {
-    int step = (int)((i < f->scatter ? i : i - f->scatter) / f->chunks);
+    size_t at = i % f->lap;
+    int step = (int)((at < f->scatter ? at : at - f->scatter) / LAP);
+    int part = crti_ring_member(f->job->ring, at < f->scatter ? -2 - step : -1 - step);
 
-    return chunk_of(
-        f, crti_ring_member(f->job->ring, i < f->scatter ? -2 - step : -1 - step),
-        i % f->chunks);
+    return chunk_of(f, part, i / f->lap * LAP + i % LAP);
 }
 
 static unsigned char *slot_of(const flow_t *f, size_t i)
@@ -74,17 +85,17 @@ static crt_status_t post(flow_t *f, size_t done)
     while (status == CRT_OK && f->posted < f->items && f->posted < done + DEPTH) {
         size_t i = f->posted;
         chunk_t c = item_chunk(f, i);
-        bool is_summed = i < f->scatter;
+        bool has_slot = is_summed(f, i);
 
-        if (is_summed && f->unsent[i % DEPTH]) {
+        if (has_slot && f->unsent[i % DEPTH]) {
             if (i > done) /* others come first; it is looked at again after them */
                 return CRT_OK;
             status = crti_exchange_wait_sent(job->ring->exchange, &f->unsent[i % DEPTH]);
         }
         if (status == CRT_OK)
             crti_ring_receive(job->ring, &f->incoming[i % DEPTH], f->from, i,
-                              is_summed ? slot_of(f, i)
-                                        : job->output + c.at * job->element,
+                              has_slot ? slot_of(f, i)
+                                       : job->output + c.at * job->element,
                               c.count * job->element);
         f->posted++;
     }
@@ -95,62 +106,70 @@ static crt_status_t post(flow_t *f, size_t done)
 static void sum(flow_t *f, size_t i, chunk_t c)
 {
     const crti_ring_job_t *job = f->job;
-    bool is_complete = i >= f->scatter - f->chunks;
+    bool is_complete = i % f->lap >= f->scatter - LAP;
     unsigned char *slot = slot_of(f, i), *to = slot;
 
     if (is_complete)
         to = job->kind == CRT_COLLECTIVE_ALLREDUCE
                  ? job->output + c.at * job->element
-                 : job->output + (i % f->chunks) * f->chunk * job->element;
+                 : job->output +
+                       (c.at - job->count * (size_t)job->ring->rank) * job->element;
     crti_kernel_reduce(job->dtype, job->reduction, to, slot,
                        job->input + c.at * job->element, c.count);
     if (is_complete && job->reduction == CRT_AVERAGE)
         crti_kernel_scale(job->dtype, to, job->divisor, c.count);
     if (!is_complete)
-        crti_ring_send(job->ring, f->to, i + f->chunks, slot, c.count * job->element,
+        crti_ring_send(job->ring, f->to, i + LAP, slot, c.count * job->element,
                        &f->unsent[i % DEPTH]);
     else if (job->kind == CRT_COLLECTIVE_ALLREDUCE)
-        crti_ring_send(job->ring, f->to, i + f->chunks, to, c.count * job->element, NULL);
+        crti_ring_send(job->ring, f->to, i + LAP, to, c.count * job->element, NULL);
 }
 
-static crt_status_t run_items(flow_t *f)
-{
-    const crti_ring_job_t *job = f->job;
-    crt_status_t status = post(f, 0);
-
-    for (size_t i = 0; i < f->items && status == CRT_OK; i++) {
-        chunk_t c = item_chunk(f, i);
-
-        if (f->posted == i)
-            status = post(f, i);
-        if (status == CRT_OK)
-            status = crti_exchange_wait(job->ring->exchange, &f->incoming[i % DEPTH]);
-        if (status != CRT_OK)
-            break;
-        if (i < f->scatter && c.count)
-            sum(f, i, c);
-        else if (i + f->chunks < f->items)
-            crti_ring_send(job->ring, f->to, i + f->chunks,
-                           job->output + c.at * job->element, c.count * job->element,
-                           NULL);
-        status = post(f, i + 1);
-    }
-    return status;
-}
-
-/* Ours goes first: of the scatter, or, when there is none, of the gather. */
-static void send_own(flow_t *f)
+/* One of ours goes into the ring: of the scatter, or, when there is none, of the gather. */
+static void send_own(flow_t *f, size_t lap, size_t k)
 {
     const crti_ring_job_t *job = f->job;
     const unsigned char *from = f->scatter ? job->input : job->output;
     int part = f->scatter ? crti_ring_member(job->ring, -1) : job->ring->rank;
+    chunk_t c = chunk_of(f, part, lap * LAP + k);
 
-    for (size_t j = 0; j < f->chunks; j++) {
-        chunk_t c = chunk_of(f, part, j);
+    crti_ring_send(job->ring, f->to, lap * f->lap + k, from + c.at * job->element,
+                   c.count * job->element, NULL);
+}
 
-        crti_ring_send(job->ring, f->to, j, from + c.at * job->element,
+/* Item `i` is here. */
+static void work_on(flow_t *f, size_t i)
+{
+    const crti_ring_job_t *job = f->job;
+    chunk_t c = item_chunk(f, i);
+
+    if (is_summed(f, i) && c.count)
+        sum(f, i, c);
+    else if (!is_summed(f, i) && i % f->lap + LAP < f->lap)
+        crti_ring_send(job->ring, f->to, i + LAP, job->output + c.at * job->element,
                        c.count * job->element, NULL);
+    if (i % f->lap + LAP >= f->lap) /* it ends here */
+        send_own(f, i / f->lap + 1, i % LAP);
+}
+
+static crt_status_t run_items(flow_t *f)
+{
+    crt_status_t status;
+
+    for (size_t k = 0; k < LAP; k++)
+        send_own(f, 0, k);
+    status = post(f, 0);
+    for (size_t i = 0; i < f->items && status == CRT_OK; i++) {
+        if (f->posted == i)
+            status = post(f, i);
+        if (status == CRT_OK)
+            status = crti_exchange_wait(f->job->ring->exchange, &f->incoming[i % DEPTH]);
+        if (status != CRT_OK)
+            break;
+        work_on(f, i);
+        status = post(f, i + 1);
     }
+    return status;
 }
 
 /* The counts of what is unsent are ours. */
@@ -169,7 +188,8 @@ static size_t chunk_elements(const crti_ring_job_t *job)
 crt_status_t crti_ring_flow(const crti_ring_job_t *job)
 {
     crti_ring_t *ring = job->ring;
-    size_t steps = (size_t)ring->size - 1, part = job->count;
+    size_t steps = (size_t)ring->size - 1, part = job->count, chunks;
+    unsigned char *place = job->output + (size_t)ring->rank * job->count * job->element;
     flow_t f = {.job = job,
                 .chunk = chunk_elements(job),
                 .from = crti_ring_member(ring, -1),
@@ -177,22 +197,20 @@ crt_status_t crti_ring_flow(const crti_ring_job_t *job)
 
     if (job->kind == CRT_COLLECTIVE_ALLREDUCE)
         part = crti_ring_part(job->count, ring->size, 1);
-    f.chunks = (part + f.chunk - 1) / f.chunk;
+    chunks = (part + f.chunk - 1) / f.chunk;
     if (job->kind != CRT_COLLECTIVE_ALLGATHER)
-        f.scatter = steps * f.chunks;
-    f.items = f.scatter;
+        f.scatter = steps * LAP;
+    f.lap = f.scatter;
     if (job->kind != CRT_COLLECTIVE_REDUCESCATTER)
-        f.items += steps * f.chunks;
+        f.lap += steps * LAP;
+    f.items = (chunks + LAP - 1) / LAP * f.lap;
     if (f.scatter) {
         f.slots = crti_ring_scratch(ring, 0, DEPTH * f.chunk * job->element);
         if (f.slots == NULL)
             return crti_group_failed(ring->group);
-    } else if (job->output + (size_t)ring->rank * job->count * job->element !=
-               job->input) {
-        memcpy(job->output + (size_t)ring->rank * job->count * job->element, job->input,
-               job->count * job->element);
+    } else if (place != job->input) {
+        memcpy(place, job->input, job->count * job->element);
     }
-    send_own(&f);
     return finish(&f, run_items(&f));
 }
 

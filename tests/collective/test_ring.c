@@ -162,6 +162,33 @@ static void every_kind_gives_what_it_says_for_every_size(void **state)
         bed_run(sizes[i], &crti_backend_ring, all_kinds);
 }
 
+/* Parts that no socket's and no other buffer takes as a whole. */
+static void much(bed_t *bed)
+{
+    size_t n = 12000000;
+    float *x = malloc(n * 4);
+    crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(i % 1000);
+    step.reduction = CRT_SUM;
+    BED_CHECK(bed_step(bed, step) == CRT_OK);
+    for (size_t i = 0; i < n; i++)
+        BED_CHECK(x[i] == (float)(i % 1000 * 3));
+    step.kind = CRT_COLLECTIVE_REDUCESCATTER;
+    step.count = n / 3;
+    step.output = x + n / 3 * (size_t)bed->rank;
+    BED_CHECK(bed_step(bed, step) == CRT_OK);
+    for (size_t i = n / 3 * (size_t)bed->rank, k = 0; k < n / 3; i++, k++)
+        BED_CHECK(x[i] == (float)(i % 1000 * 9));
+    free(x);
+}
+
+static void values_that_fit_no_buffer_go_round(void **state)
+{
+    bed_run(3, &crti_backend_ring, much);
+}
+
 static void two_levels_give_the_same(void **state)
 {
     static const int shapes[][2] = {{4, 2}, {6, 3}, {3, 2}, {7, 3}, {4, 1}, {2, 4}};
@@ -494,6 +521,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_gives_what_it_says_for_every_size),
+        cmocka_unit_test(values_that_fit_no_buffer_go_round),
         cmocka_unit_test(two_levels_give_the_same),
         cmocka_unit_test(it_works_without_encryption),
         cmocka_unit_test(sums_are_the_same_to_the_bit_on_all_members),
