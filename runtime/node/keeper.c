@@ -22,6 +22,7 @@
 #define ENTRY_BYTES 4096          /* a longer variable is none of ours */
 #define KEEPER_FD   3             /* numbers in the keeper */
 #define LOCK_FD     4
+#define NAME        "crt-keeper"
 
 /* ---------------------------------------------------------------- whose process */
 
@@ -139,6 +140,25 @@ static void keep(const wanted_t *wanted)
     _exit(0);
 }
 
+/* So that `ps` does not show two daemons. The arguments lie in one piece from argv[0] on. */
+static void take_name(void)
+{
+    char part[256];
+    size_t room = 0;
+    ssize_t n;
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+
+    prctl(PR_SET_NAME, NAME);
+    while (fd >= 0 && (n = read(fd, part, sizeof(part))) > 0)
+        room += (size_t)n;
+    if (fd >= 0)
+        close(fd);
+    if (room > sizeof(NAME)) {
+        memset(program_invocation_name, 0, room);
+        memcpy(program_invocation_name, NAME, sizeof(NAME));
+    }
+}
+
 /* Only the pipe and the lock stay open: else the starter's pipes would never end. */
 static void become_keeper(const wanted_t *wanted, int fd, int lock_fd)
 {
@@ -146,7 +166,7 @@ static void become_keeper(const wanted_t *wanted, int fd, int lock_fd)
     int null;
 
     setsid();
-    prctl(PR_SET_NAME, "crt-keeper");
+    take_name();
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
         signal(ignored[i], SIG_IGN);
     /* Out of the way of the numbers they get. */
