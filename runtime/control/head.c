@@ -519,8 +519,7 @@ static void clean_up(head_t *h, bool is_clean)
         crti_head_remove_tree(h->paths.state_dir);
         snprintf(parent, sizeof(parent), "%s/state", h->options.private_dir);
         rmdir(parent);
-        rmdir(
-            h->options.private_dir); /* fails while its node still has something there */
+        crti_head_remove_private(h->options.private_dir);
     }
     crti_loop_free(h->loop);
 }

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/base/rundir.h"
 #include "runtime/net/tls.h"
 #include "tests/control/head_bed.h"
 
@@ -240,6 +241,24 @@ static void a_private_cluster_leaves_nothing(void **state)
     assert_int_equal(mkdir(folder, 0700), 0);
     assert_true(head_start(bed, "0", arguments));
     assert_non_null(strstr(bed->head_dir, folder));
+    assert_int_equal(head_stop(bed), 0);
+    assert_int_equal(access(folder, F_OK), -1);
+}
+
+static void a_private_cluster_leaves_nothing_of_a_node_that_was_killed(void **state)
+{
+    head_bed_t *bed = *state;
+    char folder[64], dead[80];
+    const char *arguments[] = {"--dashboard-port", "none", "--private", folder, NULL};
+    int fd;
+
+    snprintf(folder, sizeof(folder), "%s/private", bed->folder);
+    snprintf(dead, sizeof(dead), "%s/node-dead", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_true(head_start(bed, "0", arguments));
+    assert_int_equal(mkdir(dead, 0700), 0);
+    assert_int_equal(crti_dir_lock(dead, &fd), CRT_OK);
+    close(fd);
     assert_int_equal(head_stop(bed), 0);
     assert_int_equal(access(folder, F_OK), -1);
 }
@@ -670,6 +689,7 @@ int main(int argc, char **argv)
         TEST(a_clean_end_leaves_no_process_and_begins_anew),
         TEST(the_end_of_the_lifeline_ends_it),
         TEST(a_private_cluster_leaves_nothing),
+        TEST(a_private_cluster_leaves_nothing_of_a_node_that_was_killed),
         TEST(a_taken_port_is_one_clear_sentence),
         TEST(a_second_start_is_refused_and_harms_nothing),
         TEST(without_redis_the_start_says_how_to_get_it),
