@@ -154,7 +154,7 @@ static void guest_greets(void *user, crti_stream_t *stream, const crti_message_t
     link = &links->link[message->group_hello.rank];
     if (link->state == UP || link->state == LOST) {
         crt_raise(CRT_ERR_EXISTS, "rank %d is linked already", link->rank);
-        refuse(guest, true);
+        refuse(guest, false);
         return;
     }
     if (link->dial && links->group->rank < link->rank) {

@@ -19,7 +19,7 @@
 
 /* What a step costs, for the choice: measured between hosts that are namespaces of one machine
  * (docs/design/collective.md). Only their ratios matter, and all members must have the same. */
-#define HOP_NS     50000.0 /* from a send to what it makes the receiver do */
+#define HOP_NS     25000.0 /* from a send to what it makes the receiver do */
 #define MESSAGE_NS 9000.0  /* of the processor, to send and receive one more */
 #define BYTE_NS    2.0     /* between 0.4 (a fast network) and 8 (1 Gbit/s) */
 #define CROWD      1.2     /* of bytes that many send to one at once */

@@ -17,8 +17,8 @@
 #include "collective/backends/ring_int.h"
 
 #define CHUNK ((size_t)128 << 10) /* bytes */
-#define DEPTH 16                  /* chunks that are expected at once; slots */
-#define LAP   8                   /* chunks of a member that are in the ring */
+#define DEPTH 32                  /* chunks that are expected at once; slots */
+#define LAP   16                  /* chunks of a member that are in the ring */
 
 /* Chunks on their way through this member: received, worked on, sent on. Items are numbered as
  * they come: by lap (LAP chunks of each part), step and chunk. */
