@@ -36,8 +36,9 @@ static void backward(const crti_layer_t *layer, const float *params, int rows,
                      float *dx)
 {
     (void)y;
-    crti_matrix_affine_gradients(rows, layer->outputs, layer->inputs, x, dy, dparams,
-                                 dparams + crti_layer_weights(layer));
+    if (dparams)
+        crti_matrix_affine_gradients(rows, layer->outputs, layer->inputs, x, dy, dparams,
+                                     dparams + crti_layer_weights(layer));
     if (dx)
         crti_matrix_affine_inputs(rows, layer->outputs, layer->inputs, dy, params, dx);
 }

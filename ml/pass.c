@@ -72,20 +72,35 @@ static float *forward(crt_model_t *model, const float *weights, int rows, const 
     return model->outputs_of[model->layer_count - 1];
 }
 
+/* A layer's gradients first and what goes on to the layer before it after that, so that whoever
+ * watches has the second half of the work to send the first. */
+static void backward_watched(const crt_model_t *model, const crti_layer_t *layer,
+                             const float *params, int rows, const float *x,
+                             const float *y, const float *dy, float *dparams, float *dx)
+{
+    layer->ops->backward(layer, params, rows, x, y, dy, dparams, NULL);
+    model->seen(model->seen_context, layer->params_at);
+    if (dx)
+        layer->ops->backward(layer, params, rows, x, y, dy, NULL, dx);
+}
+
 /* `delta` is the gradient of the last layer's output. */
 static void backward(crt_model_t *model, const float *weights, int rows,
                      const float *inputs, const float *delta, float *gradients)
 {
     for (size_t i = model->layer_count; i-- > 0;) {
         const crti_layer_t *layer = &model->layers[i];
+        const float *params = weights + layer->params_at;
         const float *x = i ? model->outputs_of[i - 1] : inputs;
+        float *dparams = gradients + layer->params_at;
         float *dx = i ? model->deltas[i % 2] : NULL;
 
-        layer->ops->backward(layer, weights + layer->params_at, rows, x,
-                             model->outputs_of[i], delta, gradients + layer->params_at,
-                             dx);
         if (model->seen && layer->ops->has_weights)
-            model->seen(model->seen_context, layer->params_at);
+            backward_watched(model, layer, params, rows, x, model->outputs_of[i], delta,
+                             dparams, dx);
+        else
+            layer->ops->backward(layer, params, rows, x, model->outputs_of[i], delta,
+                                 dparams, dx);
         delta = dx;
     }
 }
