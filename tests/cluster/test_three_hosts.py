@@ -74,6 +74,33 @@ def trains(lab):
     cluster.stop()
 
 
+def trainers(lab):
+    """Trainers on two hosts with a narrow link; then one is killed and the other goes on alone."""
+    a, b, c = three_hosts(lab)
+    cluster = Cluster(lab, a, b, c)
+    for host in (b, c):
+        lab.shape(host, "300mbit")
+    done = cluster.train("--mode", "allreduce", "--iterations", "120", "--hidden", "256",
+                         "--eval-every", "0", "--overlap", "both", "--bucket", "131072")
+    check(done.wait(240) == 0, f"training failed:\n{done.text}")
+    for pattern in (r"^final accuracy: (0\.9\d+|1\.000)", r"^replicas are identical, hash \w{16}$",
+                    r"^median update with overlap: .*", r"^median update without overlap: .*"):
+        print(done.wait_line(pattern, 1)[1][0], flush=True)
+    driver = cluster.train("--mode", "allreduce", "--iterations", "601", "--hidden", "64",
+                           "--eval-every", "200", "--on-death", "shrink")
+    driver.wait_line(r"^iteration +0\b", 60)
+    victim = next(w for w in cluster.actors("Trainer") if w["host"] is b)
+    began = time.monotonic()
+    b.kill(victim["pid"])
+    at, match = driver.wait_line(r"^train_mnist: trainer \d died: .*", 20)
+    print(f"the driver knew after {at - began:.3f} s: {match[0]}", flush=True)
+    check(at - began <= 1, f"told after {at - began:.3f} s, not within 1 s")
+    check(driver.wait(240) == 0, f"the other one did not go on:\n{driver.text}")
+    driver.wait_line(r"^iteration +600\b", 1)
+    no_workers_are_left(b, c)
+    cluster.stop()
+
+
 def killed_worker(lab):
     a, b, c = three_hosts(lab)
     cluster = Cluster(lab, a, b, c)
@@ -219,7 +246,7 @@ def strangers(lab):
     cluster.stop()
 
 
-SCENARIOS = {f.__name__: f for f in (trains, killed_worker, killed_node, pulled_cable,
+SCENARIOS = {f.__name__: f for f in (trains, trainers, killed_worker, killed_node, pulled_cable,
                                      lossy_and_slow_links, wrong_key, missing_library, strangers)}
 
 
