@@ -61,6 +61,12 @@ static const crti_kernels_t *kernels(void)
     return atomic_load_explicit(&chosen, memory_order_relaxed);
 }
 
+void crti_kernel_copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes && to != from)
+        kernels()->copy(to, from, bytes);
+}
+
 static crti_kernel_pair_t *pair_of(crt_dtype_t dtype, crt_reduction_t reduction)
 {
     assert(dtype >= CRT_FLOAT32 && dtype <= CRT_UINT8);

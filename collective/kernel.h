@@ -24,6 +24,9 @@ typedef struct crti_kernels {
     const char *name;
     crti_kernel_pair_t *pair[CRTI_KERNEL_DTYPES][CRTI_KERNEL_REDUCTIONS];
     crti_kernel_scale_t *scale[CRTI_KERNEL_DTYPES];
+    /* As memcpy, whose string instructions some processors carry out slowly when both sides have
+     * the same place in a page. */
+    void (*copy)(void *to, const void *from, size_t bytes);
     /* float16 and bfloat16 to float32 and back, rounded to nearest even. */
     void (*widen[2])(float *to, const void *from, size_t count);
     void (*narrow[2])(void *to, const float *from, size_t count);
@@ -38,5 +41,6 @@ extern const crti_kernels_t crti_kernels_avx2, crti_kernels_avx512;
 int crti_kernel_tables(const crti_kernels_t *tables[3]);
 /* What crti_kernel_* use; NULL: the best again. For tests. */
 void crti_kernel_use(const crti_kernels_t *table);
+void crti_kernel_copy(void *to, const void *from, size_t bytes);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 #include <string.h>
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(__AVX2__)
 #    include <immintrin.h>
 #endif
 
@@ -167,6 +167,39 @@ static void narrow_f16(void *to, const float *from, size_t count)
         x[i] = narrow_one(from[i]);
 }
 
+/* ---------------------------------------------------------------- copying */
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    char *t = to;
+    const char *f = from;
+
+#if defined(__AVX512F__)
+    for (; bytes >= 256; bytes -= 256, t += 256, f += 256) {
+        __m512i a = _mm512_loadu_si512(f), b = _mm512_loadu_si512(f + 64);
+        __m512i c = _mm512_loadu_si512(f + 128), d = _mm512_loadu_si512(f + 192);
+
+        _mm512_storeu_si512(t, a);
+        _mm512_storeu_si512(t + 64, b);
+        _mm512_storeu_si512(t + 128, c);
+        _mm512_storeu_si512(t + 192, d);
+    }
+#elif defined(__AVX2__)
+    for (; bytes >= 128; bytes -= 128, t += 128, f += 128) {
+        const __m256i *x = (const __m256i *)(const void *)f;
+        __m256i *y = (__m256i *)(void *)t;
+        __m256i a = _mm256_loadu_si256(x), b = _mm256_loadu_si256(x + 1);
+        __m256i c = _mm256_loadu_si256(x + 2), d = _mm256_loadu_si256(x + 3);
+
+        _mm256_storeu_si256(y, a);
+        _mm256_storeu_si256(y + 1, b);
+        _mm256_storeu_si256(y + 2, c);
+        _mm256_storeu_si256(y + 3, d);
+    }
+#endif
+    memcpy(t, f, bytes);
+}
+
 /* Two of them: through float32, a block that fits the first cache at a time. */
 #define BLOCK 512
 #define HALF_PAIR(name, t, operation)                                                    \
@@ -218,6 +251,7 @@ const crti_kernels_t TABLE(CRTI_KERNELS) = {
              OF(u8)},
     .scale = {scale_f32, scale_f64, scale_f16, scale_bf16, scale_i8, scale_i16, scale_i32,
               scale_i64, scale_u8},
+    .copy = copy,
     .widen = {widen_f16, widen_bf16},
     .narrow = {narrow_f16, narrow_bf16},
 };

@@ -22,7 +22,8 @@
 #define MAGIC      UINT64_C(0x314e47524c4f4343)
 #define VERSION    1
 #define PAGE_BYTES ((size_t)4096)
-#define MOST_SPINS 8192 /* some 100 us */
+#define HUGE_BYTES ((size_t)2 << 20) /* one page, where the kernel can */
+#define MOST_SPINS 8192              /* some 100 us */
 
 /* ---------------------------------------------------------------- regions */
 
@@ -40,7 +41,9 @@ static size_t stages_offset(int size)
 
 static size_t region_bytes(int size)
 {
-    return stages_offset(size) + CRTI_SHM_STAGES * CRTI_SHM_STAGE;
+    size_t bytes = stages_offset(size) + CRTI_SHM_STAGES * CRTI_SHM_STAGE;
+
+    return (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
 }
 
 crt_status_t crti_region_new(int size, uint64_t nonce, crti_region_t **region_out)
@@ -70,6 +73,8 @@ crt_status_t crti_region_new(int size, uint64_t nonce, crti_region_t **region_ou
     region->head->bytes = region->bytes;
     region->head->size = size;
     region->head->version = VERSION;
+    if (sched_getaffinity(0, sizeof(cpu_set_t), &region->head->cores) != 0)
+        CPU_ZERO(&region->head->cores);
     region->head->magic = MAGIC;
     *region_out = CRTI_TAKE(region);
     return CRT_OK;
@@ -163,16 +168,6 @@ static void close_team(void *state)
     free(team);
 }
 
-/* Spinning pays when every member has a core of its own. */
-static uint32_t most_spins(int size)
-{
-    cpu_set_t cores;
-
-    if (sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= size)
-        return MOST_SPINS;
-    return 0;
-}
-
 static crti_shm_t *new_team(crt_group_t *group, const crti_team_t *of,
                             crti_region_t *region)
 {
@@ -185,12 +180,10 @@ static crti_shm_t *new_team(crt_group_t *group, const crti_team_t *of,
                          .region = region,
                          .size = of->size,
                          .rank = of->rank,
-                         .most_spins = most_spins(of->size),
                          .slots = aligned_alloc(64, size * sizeof(crti_shm_slot_t)),
                          .sources = calloc(size, sizeof(void *)),
                          .targets = calloc(size, sizeof(void *)),
                          .polls = calloc(size, sizeof(struct pollfd))};
-    team->spins = team->most_spins;
     for (int i = 0; i < of->size; i++) {
         team->peers[i].rank = of->ranks[i];
         team->peers[i].pidfd = -1;
@@ -202,6 +195,20 @@ static crti_shm_t *new_team(crt_group_t *group, const crti_team_t *of,
         return team;
     close_team(team);
     return NULL;
+}
+
+/* Spinning pays when every member has a core of its own. */
+static uint32_t most_spins(const crti_shm_t *team)
+{
+    cpu_set_t all;
+
+    CPU_ZERO(&all);
+    for (int i = 0; i < team->size; i++) {
+        cpu_set_t cores = team->peers[i].head->cores;
+
+        CPU_OR(&all, &all, &cores);
+    }
+    return CPU_COUNT(&all) >= team->size ? MOST_SPINS : 0;
 }
 
 static crt_status_t open_team(crt_group_t *group, const crti_team_t *of,
@@ -222,6 +229,8 @@ static crt_status_t open_team(crt_group_t *group, const crti_team_t *of,
     if (status == CRT_OK)
         status = crti_shm_barrier(team);
     team->step = NULL;
+    if (status == CRT_OK)
+        team->spins = team->most_spins = most_spins(team);
     if (status != CRT_OK) {
         crti_group_fail(group, status, -1, "%s", crt_error_detail());
         crti_shm_tell(team);

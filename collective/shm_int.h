@@ -3,6 +3,7 @@
 #ifndef CRTI_COLLECTIVE_SHM_INT_H
 #define CRTI_COLLECTIVE_SHM_INT_H
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "collective/group.h"
@@ -50,6 +51,7 @@ typedef struct crti_shm_failure {
 typedef struct crti_shm_head {
     uint64_t magic, nonce, bytes;
     int32_t size, version;
+    cpu_set_t cores; /* where its thread of operations may run */
     CRTI_SHM_LINE _Atomic uint32_t flag;
     CRTI_SHM_LINE _Atomic uint32_t sleepers; /* this member sleeps on somebody's word */
     CRTI_SHM_LINE _Atomic uint32_t state; /* crti_shm_state_t; released after `failure` */

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "collective/kernel.h"
 #include "collective/shm_int.h"
 
 static void store(crti_shm_t *team, _Atomic uint32_t *word, uint32_t value)
@@ -54,8 +55,8 @@ static crt_status_t send_pieces(crti_shm_t *team, const crti_step_t *step, size_
         status = crti_shm_wait_word(team, step->peer, &back->taken, piece - 1);
         if (status != CRT_OK)
             break;
-        memcpy(pair_stage(team->region->stages, piece), (const char *)step->input + done,
-               piece_bytes(bytes, done));
+        crti_kernel_copy(pair_stage(team->region->stages, piece),
+                         (const char *)step->input + done, piece_bytes(bytes, done));
         store(team, &channel->staged, ++piece);
     }
     return status;
@@ -114,8 +115,8 @@ static crt_status_t receive_pieces(crti_shm_t *team, const crti_step_t *step,
         status = crti_shm_wait_word(team, step->peer, &channel->staged, piece + 1);
         if (status != CRT_OK)
             break;
-        memcpy((char *)step->output + done, pair_stage(peer->stages, piece),
-               piece_bytes(bytes, done));
+        crti_kernel_copy((char *)step->output + done, pair_stage(peer->stages, piece),
+                         piece_bytes(bytes, done));
         store(team, &back->taken, ++piece);
     }
     return status;
@@ -139,7 +140,7 @@ static crt_status_t take(crti_shm_t *team, const crti_step_t *step,
     place.bytes = bytes;
     status = crti_shm_reach(team, step->peer, &place, NULL, &from);
     if (status == CRT_OK)
-        memcpy(step->output, from, bytes);
+        crti_kernel_copy(step->output, from, bytes);
     return status;
 }
 

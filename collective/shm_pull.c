@@ -2,13 +2,8 @@
 /* Taking: what a member's output is made of, from inputs that it can read. See shm.h. */
 #include <string.h>
 
+#include "collective/kernel.h"
 #include "collective/shm_int.h"
-
-static void copy(void *to, const void *from, size_t bytes)
-{
-    if (bytes && to != from)
-        memcpy(to, from, bytes);
-}
 
 static const void *at(const void *base, size_t bytes)
 {
@@ -35,15 +30,18 @@ void crti_shm_pull(crti_shm_t *team, const void *const *sources, size_t stride,
         crti_kernel_reduce_many(step->dtype, step->reduction, output, sources, team->size,
                                 team->size, count);
         break;
-    case CRT_COLLECTIVE_BROADCAST: copy(output, sources[step->peer], count * size); break;
+    case CRT_COLLECTIVE_BROADCAST:
+        crti_kernel_copy(output, sources[step->peer], count * size);
+        break;
     case CRT_COLLECTIVE_ALLGATHER:
         for (int i = 0; i < team->size; i++)
-            copy(output + (size_t)i * step->count * size, sources[i], count * size);
+            crti_kernel_copy(output + (size_t)i * step->count * size, sources[i],
+                             count * size);
         break;
     case CRT_COLLECTIVE_ALLTOALL:
         for (int i = 0; i < team->size; i++)
-            copy(output + (size_t)i * step->count * size, at(sources[i], mine),
-                 count * size);
+            crti_kernel_copy(output + (size_t)i * step->count * size,
+                             at(sources[i], mine), count * size);
         break;
     default: break;
     }

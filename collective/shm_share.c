@@ -3,6 +3,7 @@
  * share of the elements, from all inputs into all outputs. Two barriers, no copy. See shm.h. */
 #include <string.h>
 
+#include "collective/kernel.h"
 #include "collective/shm_int.h"
 
 #define BLOCK_BYTES                                                                      \
@@ -56,7 +57,7 @@ static void reduce_block(crti_shm_t *team, size_t offset, size_t count)
         if (!target)
             continue;
         if (first)
-            memcpy(target, first, bytes);
+            crti_kernel_copy(target, first, bytes);
         else
             crti_kernel_reduce_many(step->dtype, step->reduction, target, sources,
                                     team->size, team->size, count);

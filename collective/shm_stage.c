@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "collective/kernel.h"
 #include "collective/shm_int.h"
 
 /* What others read of a member directly: never an input that the member itself overwrites in the
@@ -61,9 +62,9 @@ static void copy_in(crti_shm_t *team, unsigned char *stage, size_t first, size_t
     if (!crti_shm_gives(step, team->rank) || is_reached(team, team->rank))
         return;
     for (size_t i = 0; i < parts; i++)
-        memcpy(stage + i * count * size,
-               (const char *)step->input + (i * step->count + first) * size,
-               count * size);
+        crti_kernel_copy(stage + i * count * size,
+                         (const char *)step->input + (i * step->count + first) * size,
+                         count * size);
 }
 
 static void take_piece(crti_shm_t *team, void *const *reached, size_t first, size_t count)
@@ -160,9 +161,10 @@ static void copy_out(sharing_t *s, size_t index)
 
     for (int i = 0; i < team->size; i++) {
         crti_shm_share_of(piece_count(s, index), size, team->size, i, &first, &length);
-        memcpy(output + first * size,
-               stage_of(team, i, CRTI_SHM_STAGE_OUT, s->start + index) + first * size,
-               length * size);
+        crti_kernel_copy(output + first * size,
+                         stage_of(team, i, CRTI_SHM_STAGE_OUT, s->start + index) +
+                             first * size,
+                         length * size);
     }
 }
 
