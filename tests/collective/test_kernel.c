@@ -89,8 +89,8 @@ static uint16_t round_slowly(double x, int which)
     double low, high;
 
     for (uint16_t step = 0x4000; step; step = (uint16_t)(step >> 1))
-        if (below + step < top && half_value((uint16_t)(below + step), mantissa, bias) <=
-                                      fabs(x))
+        if (below + step < top &&
+            half_value((uint16_t)(below + step), mantissa, bias) <= fabs(x))
             below = (uint16_t)(below + step);
     low = half_value(below, mantissa, bias);
     high = below + 1 == top ? ldexp(1, bias + 1)

@@ -100,7 +100,8 @@ static void a_roster_with_wrong_bytes_does_no_harm(void **state)
 static void an_arrival_comes_back_or_is_refused(void **state)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-    crti_arrival_t arrival = {.member = {.pid = 3, .address = ""}, .size = 4,
+    crti_arrival_t arrival = {.member = {.pid = 3, .address = ""},
+                              .size = 4,
                               .rank = CRT_RANK_ANY},
                    back;
 
