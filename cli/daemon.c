@@ -34,7 +34,7 @@ static int64_t now_ms(void)
 
 void crti_daemon_init(daemon_t *daemon, const char *name)
 {
-    *daemon = (daemon_t){.argv = {name}, .argc = 1, .pidfd = -1};
+    *daemon = (daemon_t){.argv = {name}, .argc = 1, .pidfd = -1, .undo_signal = SIGTERM};
 }
 
 void crti_daemon_flag(daemon_t *daemon, const char *option)
@@ -218,7 +218,7 @@ void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms)
 
     if (daemon->pid <= 0)
         return;
-    kill(daemon->pid, SIGTERM);
+    kill(daemon->pid, daemon->undo_signal);
     while (daemon->pidfd >= 0) {
         struct pollfd ended = {.fd = daemon->pidfd, .events = POLLIN};
         int64_t left = deadline - now_ms();

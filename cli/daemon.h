@@ -22,6 +22,7 @@ typedef struct daemon {
     int argc;
     pid_t pid;
     int pidfd;
+    int undo_signal;  /* SIGTERM, or what else undoes its start */
     char ready[2048]; /* the line "ready KEY VALUE ..." */
 } daemon_t;
 
@@ -37,7 +38,7 @@ crt_status_t crti_daemon_start(daemon_t *daemon, int64_t timeout_ms, int cancel_
 /* The value of `key` in the ready line; "" when it is not there. */
 void crti_daemon_value(const daemon_t *daemon, const char *key, char *value, size_t size);
 
-/* Ends it: SIGTERM, after `timeout_ms` SIGKILL, and waits; what one that was killed left behind is
+/* Ends it: with its undo_signal, after `timeout_ms` SIGKILL, and waits; what one that was killed left behind is
  * ended and removed. Fine when it was not started. */
 void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms);
 

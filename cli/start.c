@@ -162,6 +162,7 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
     crt_status_t status;
 
     crti_daemon_init(d, "crt-head");
+    d->undo_signal = SIGUSR2; /* one that has resumed leaves its tables */
     crti_daemon_option(d, "--port", given.port ? given.port : "6380");
     crti_daemon_option(d, "--node-ip-address", given.node_ip);
     crti_daemon_option(d, "--dashboard-host",

@@ -13,6 +13,8 @@
  *     SIGTERM, SIGINT, or end of file on the lifeline: the nodes are told, then crt-http,
  *     redis-server and the directories go; the tables too, a clean end is a fresh beginning.
  *     After SIGKILL the tables stay, and the next start on this port resumes.
+ *     SIGUSR2: the start that this head is part of failed elsewhere. A head that has resumed goes
+ *     as it came, tables and nodes stay for the next one; else it is a clean end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,6 +62,8 @@ typedef struct head {
     crti_watch_t lifeline;
     pid_t redis_pid;
     bool serving, stopping, failed;
+    bool has_resumed; /* there were tables of an earlier head */
+    bool is_undone;
     char problem[1200];
 } head_t;
 
@@ -195,7 +199,10 @@ static size_t get_queued(void *user, uint64_t link)
 static void on_row(void *user, crti_store_table_t table, crti_span_t key,
                    crti_span_t value)
 {
-    crti_control_load(((head_t *)user)->control, table, key, value, crti_now_ns());
+    head_t *h = user;
+
+    h->has_resumed = true;
+    crti_control_load(h->control, table, key, value, crti_now_ns());
 }
 
 static void on_redis_failed(void *user, const char *text)
@@ -286,6 +293,19 @@ static void begin_stop(head_t *h, const char *why)
 static void on_signal(void *user, int signal_number)
 {
     begin_stop(user, strsignal(signal_number));
+}
+
+static void on_undo(void *user, int signal_number)
+{
+    head_t *h = user;
+
+    if (!h->has_resumed) {
+        begin_stop(h, "its start is undone");
+        return;
+    }
+    crti_log(CRTI_LOG_INFO, "head", "its start is undone; the tables stay");
+    h->is_undone = true;
+    crti_loop_stop(h->loop);
 }
 
 static void on_lifeline(void *user, uint32_t events)
@@ -438,6 +458,8 @@ static crt_status_t watch_ends(head_t *h)
 
     if (status == CRT_OK)
         status = crti_loop_signal(h->loop, SIGINT, on_signal, h);
+    if (status == CRT_OK)
+        status = crti_loop_signal(h->loop, SIGUSR2, on_undo, h);
     if (status != CRT_OK || fd < 0)
         return status;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -501,6 +523,7 @@ static void clean_up(head_t *h, bool is_clean)
 
     signal(SIGTERM, SIG_IGN); /* asked twice: the end has begun */
     signal(SIGINT, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     crti_head_http_free(h->http);
     crti_redis_free(h->redis);
     crti_head_links_free(h->links);
@@ -534,7 +557,7 @@ static int finish(head_t *h, crt_status_t status)
         snprintf(h->problem, sizeof(h->problem), "%s", crt_error_detail());
     }
     /* A start that failed leaves the tables of an earlier head alone. */
-    clean_up(h, was_serving && !h->failed);
+    clean_up(h, was_serving && !h->failed && !h->is_undone);
     if (!h->failed)
         return 0;
     crti_log(CRTI_LOG_ERROR, "head", "%s", h->problem);

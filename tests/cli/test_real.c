@@ -157,6 +157,26 @@ static void kill_and_stop(enum victim victim)
     assert_true(cli_is_clean());
 }
 
+static void a_failed_start_leaves_the_tables_of_a_killed_head(void **state)
+{
+    long port;
+
+    cli_expect(0, "The cluster 127.0.0.1:", START);
+    port = atol(strstr(cli_output, "127.0.0.1:") + strlen("127.0.0.1:"));
+    cli_expect(0, "hello", "job submit --submission-id before -- %s hello",
+               getenv("CRT_TEST_JOB"));
+    kill((pid_t)cli_info("node-", "pid"), SIGKILL);
+    kill((pid_t)cli_info("head-", "pid"), SIGKILL);
+    for (int i = 0; i < 2; i++)
+        cli_expect(
+            1, "crt start: ",
+            "start --head --dashboard-port 0 --port %ld --object-store-memory 900T",
+            port);
+    cli_expect(0, "The cluster", "start --head --dashboard-port 0 --port %ld", port);
+    cli_expect(0, "before", "job list");
+    cli_expect(0, "Stopped", "stop");
+}
+
 static void stop_leaves_nothing_after_kill_9_of_the_head(void **state)
 {
     kill_and_stop(HEAD);
@@ -348,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(a_cluster_starts_runs_jobs_and_stops),
+        TEST(a_failed_start_leaves_the_tables_of_a_killed_head),
         TEST(stop_leaves_nothing_after_kill_9_of_the_head),
         TEST(stop_leaves_nothing_after_kill_9_of_the_http_server),
         TEST(stop_leaves_nothing_after_kill_9_of_redis),

@@ -434,10 +434,11 @@ static void dawdle(void)
 
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR2);
     do
         sigwait(&set, &number);
     while (strcmp(head.mode, "stubborn") == 0);
-    raise(SIGTERM); /* blocked: the loop reads it */
+    raise(number); /* blocked: the loop reads it */
 }
 
 int main(int argc, char **argv)
@@ -470,6 +471,7 @@ int main(int argc, char **argv)
     }
     crti_loop_signal(head.loop, SIGTERM, on_signal, NULL);
     crti_loop_signal(head.loop, SIGUSR1, on_signal, NULL);
+    crti_loop_signal(head.loop, SIGUSR2, on_signal, NULL);
     bind_port();
     make_dirs();
     if (strcmp(head.http_port, "none") != 0)
