@@ -28,7 +28,9 @@ base_packages=(
     libcmocka-dev clang libclang-rt-14-dev\|libclang-rt-dev 'clang-format-14|clang-format'
     iproute2 nftables util-linux iputils-ping procps scdoc                         # tests, manual
 )
-cuda_wheels=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12 nvidia-nccl-cu12)
+# nvcc: for the headers in include/crt, which those of the runtime include.
+cuda_wheels=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12
+    nvidia-nccl-cu12)
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -83,7 +85,8 @@ install_packages() {
 install_cuda() {
     local into="$root/build-cuda" wheel place
     for place in "${CUDA_HOME:-/usr/local/cuda}" "$into"; do
-        if [ -e "$place/include/cuda_runtime_api.h" ] && [ -e "$place/include/nccl.h" ]; then
+        if [ -e "$place/include/cuda_runtime_api.h" ] && [ -e "$place/include/nccl.h" ] &&
+            [ -e "$place/include/crt/host_defines.h" ]; then
             say "CUDA and NCCL are in $place"
             return
         fi

@@ -35,6 +35,7 @@ typedef struct crti_step {
     uint64_t sequence; /* number of this operation in the group (of send and recv: among
                              those between the two); the same on all members */
     uint64_t deadline_ns; /* of crti_now_ns */
+    bool is_on_device;    /* tensors lie on the group's device, not on the host */
 } crti_step_t;
 
 typedef struct crti_backend {
@@ -50,6 +51,9 @@ typedef struct crti_backend {
     /* The group has failed here (crti_group_failed): tells the other members why, as far as it
      * can without waiting. In the thread of operations, between two of them. May be NULL. */
     void (*tell)(void *state);
+    /* Whether others have failed or died, without waiting; fails the group with what they say.
+     * Between two operations, in their thread. May be NULL. */
+    crt_status_t (*look)(void *state);
     /* Not collective, also after a failure; other members must not be hurt by it. */
     void (*close)(void *state);
 } crti_backend_t;

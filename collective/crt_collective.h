@@ -16,7 +16,8 @@
  * ends the call of every other member with an error that names it; crt_collective_rebuild makes
  * the group usable again. Nothing hangs and no wrong sum is ever given.
  *
- * Tensors: dense (crt_tensor_is_dense), on the host (device -1) except for the backend "nccl".
+ * Tensors: dense (crt_tensor_is_dense), on the host (device -1) except for the backend "nccl" (see
+ * there).
  * Floating point, integers; not bool. `input` and `output` may be the same memory (in place, as
  * said at each operation) but must not overlap otherwise. They stay the caller's, unchanged by
  * the caller until the operation has ended. After a failed operation the output is undefined.
@@ -55,12 +56,29 @@ typedef struct crt_group_options {
                             63 of [A-Za-z0-9_.-] */
     const char *backend; /* "auto" (default), "shm", "ring", "two-level", "nccl" */
     int64_t timeout_ms;  /* of joining and of each operation; default 60000 */
+    int device;          /* "nccl": this member's GPU, counted as CUDA does; default 0 */
+    void *stream; /* "nccl": the cudaStream_t that its operations follow; default NULL */
 } crt_group_options_t;
 #define CRT_GROUP_OPTIONS(...)                                                           \
     (&(const crt_group_options_t){.struct_size = sizeof(crt_group_options_t),            \
                                   __VA_ARGS__})
 
 #define CRT_RANK_ANY (-1)
+
+/* The backend "nccl". Every member has one GPU, `device` of its options (0 in members that find a
+ * declared group); no two may have the same. libcudart and libnccl (2.14.3 or newer, the same on
+ * all members) are opened when the first group needs them; CRT_ERR_UNSUPPORTED names the member
+ * where there is no GPU or no library.
+ * Tensors lie on that device, or on the host: those are copied to device memory of the group and
+ * back, which costs more than the operation. Input and output lie on the same side. A tensor of
+ * another device is CRT_ERR_INVALID.
+ * Stream order: an operation on device tensors begins on the GPU after all that was submitted to
+ * `stream` before it (to the default stream when that is NULL; work on other streams must have
+ * ended). The call, or crt_collective_wait, returns when it has ended on the GPU, so that every
+ * stream may use the result then. Posted operations follow the stream as it is when they begin.
+ * `stream` belongs to `device` and lives as long as the membership.
+ * Arithmetic is NCCL's: float16 and bfloat16 may be rounded more than once; CRT_ERR_UNSUPPORTED
+ * for reductions of int16, which leaves the group as it was. */
 
 /* Joins a group of `size` members as `rank` (0 to size - 1) and waits for the others. Inside an
  * actor only (else CRT_ERR_INVALID). CRT_RANK_ANY: takes the place of a dead member of a group

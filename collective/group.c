@@ -14,9 +14,6 @@
 #define TIMEOUT_MS 60000
 #define LONGEST_MS INT64_C(1000000000)
 
-/* It is there when its file is part of the library. */
-extern const crti_backend_t crti_backend_nccl __attribute__((weak));
-
 /* ---------------------------------------------------------------- failure */
 
 const char *crti_group_describe(const crt_group_t *group, int rank, char *text,
@@ -163,15 +160,20 @@ static bool are_all_apart(const crt_group_t *group)
     return true;
 }
 
-/* The same on all members: it depends on the roster only. */
+/* It depends on the roster only. */
+const crti_backend_t *crti_group_host_backend(const crt_group_t *group)
+{
+    return are_on_one_node(group) ? &crti_backend_shm
+           : are_all_apart(group) ? &crti_backend_ring
+                                  : &crti_backend_two_level;
+}
+
 static const crti_backend_t *find_backend(const crt_group_t *group)
 {
     const char *wanted = group->private->wanted_backend;
 
     if (strcmp(wanted, "auto") == 0)
-        wanted = are_on_one_node(group) ? "shm"
-                 : are_all_apart(group) ? "ring"
-                                        : "two-level";
+        return crti_group_host_backend(group);
     if (strcmp(wanted, "shm") == 0)
         return &crti_backend_shm;
     if (strcmp(wanted, "ring") == 0)
@@ -190,9 +192,6 @@ static crt_status_t open_backend(crt_group_t *group, uint64_t deadline_ns)
     for (int i = 0; i < group->size; i++)
         ranks[i] = i;
     p->backend = find_backend(group);
-    if (!p->backend)
-        return crti_group_fail(group, CRT_ERR_UNSUPPORTED, -1,
-                               "this build has no backend for members on several nodes");
     if (p->backend == &crti_backend_shm && !are_on_one_node(group))
         return crti_group_fail(group, CRT_ERR_INVALID, -1,
                                "backend \"shm\" needs all members on one node");
@@ -241,6 +240,7 @@ void crti_group_close(crt_group_t *group)
     if (p->state)
         p->backend->close(p->state);
     p->state = NULL;
+    group->device = -1;
 }
 
 /* ---------------------------------------------------------------- making and ending */
@@ -283,11 +283,6 @@ static crt_status_t check_options(const crt_group_options_t *o)
                : CRT_OK;
 }
 
-static bool has_backend(const char *name)
-{
-    return strcmp(name, "nccl") != 0 || &crti_backend_nccl != NULL;
-}
-
 static crt_status_t new_group(const crt_group_options_t *o, int size, int rank,
                               crt_group_t **group_out)
 {
@@ -295,9 +290,6 @@ static crt_status_t new_group(const crt_group_options_t *o, int size, int rank,
     struct crti_group_private *p;
     crt_status_t status = check_options(o);
 
-    if (status == CRT_OK && o && o->backend && !has_backend(o->backend))
-        status = crt_raise(CRT_ERR_UNSUPPORTED, "this build has no backend \"%s\"",
-                           o->backend);
     if (status != CRT_OK)
         return status;
     group = calloc(1, sizeof(*group));
@@ -308,6 +300,9 @@ static crt_status_t new_group(const crt_group_options_t *o, int size, int rank,
         return crt_raise(CRT_ERR_NO_MEMORY, "a group");
     }
     group->private = p;
+    group->device = -1;
+    group->wanted_device = o ? o->device : 0;
+    group->gpu_stream = o ? o->stream : NULL;
     snprintf(group->name, sizeof(group->name), "%s", o && o->name ? o->name : "default");
     if (o && o->name && strlen(o->name) >= sizeof(group->name))
         group->name[0] = '\0'; /* refused with the key */

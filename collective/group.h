@@ -53,6 +53,9 @@ struct crt_group {
     crti_member_t *members; /* by rank */
     int wake_fd;            /* eventfd: readable once the group has failed */
     atomic_bool has_failed;
+    int device;        /* whose memory tensors may lie in, too; -1: none. Set by open */
+    int wanted_device; /* of backends with devices */
+    void *gpu_stream;  /* cudaStream_t that operations follow; NULL: the default stream */
     struct crti_links *links; /* connections to members elsewhere, made when needed */
     struct crti_group_private *private; /* of what carries the group out */
 };
@@ -73,6 +76,9 @@ crt_status_t crti_group_lost(crt_group_t *group, int rank, uint64_t deadline_ns,
 
 /* The shared memory that this member shows others on its node; the group's. */
 struct crti_region *crti_group_region(crt_group_t *group);
+
+/* The backend that this group would have without devices; the same on all members. */
+const crti_backend_t *crti_group_host_backend(const crt_group_t *group);
 
 /* "rank 2 (actor 3f..., node 9c...)". */
 const char *crti_group_describe(const crt_group_t *group, int rank, char *text,

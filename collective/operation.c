@@ -24,9 +24,24 @@ static const char *kind_name(crt_collective_kind_t kind)
     return kind > 0 && kind <= CRT_COLLECTIVE_BARRIER ? names[kind] : "an operation";
 }
 
-static crt_status_t check_tensor(const crt_collective_t *what, const char *which,
-                                 const crt_tensor_t *t)
+static crt_status_t check_device(const crt_group_t *group, const char *name,
+                                 const char *which, const crt_tensor_t *t)
 {
+    if (t->device == -1 || t->device == group->device)
+        return CRT_OK;
+    if (group->device < 0)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s: the %s lies on device %d; backend \"%s\" takes host memory",
+                         name, which, t->device, crt_collective_backend(group));
+    return crt_raise(CRT_ERR_INVALID,
+                     "%s: the %s lies on device %d; this member's device is %d", name,
+                     which, t->device, group->device);
+}
+
+static crt_status_t check_tensor(const crt_group_t *group, const crt_collective_t *what,
+                                 const char *which, const crt_tensor_t *t)
+{
+    crt_status_t status;
     const char *name = kind_name(what->kind);
     size_t size;
 
@@ -36,10 +51,9 @@ static crt_status_t check_tensor(const crt_collective_t *what, const char *which
     if (size == 0 || t->dtype == CRT_BOOL)
         return crt_raise(CRT_ERR_INVALID, "%s: the %s is of %s", name, which,
                          crt_dtype_name(t->dtype));
-    if (t->device != -1)
-        return crt_raise(CRT_ERR_INVALID,
-                         "%s: the %s lies on device %d; this backend takes host memory",
-                         name, which, t->device);
+    status = check_device(group, name, which, t);
+    if (status != CRT_OK)
+        return status;
     if (!crt_tensor_is_dense(t))
         return crt_raise(CRT_ERR_INVALID, "%s: the %s is not dense", name, which);
     if (crt_tensor_count(t) && (!t->data || (uintptr_t)t->data % size))
@@ -102,11 +116,15 @@ static crt_status_t check_reduction(const crt_collective_t *what)
 /* ---------------------------------------------------------------- steps */
 
 /* Operations with input and output; `wanted` elements of output. */
-static crt_status_t fill_both(const crt_collective_t *what, size_t wanted,
-                              ptrdiff_t in_place, crti_step_t *step)
+static crt_status_t fill_both(const crt_group_t *group, const crt_collective_t *what,
+                              size_t wanted, ptrdiff_t in_place, crti_step_t *step)
 {
-    crt_status_t status = check_tensor(what, "output", what->output);
+    crt_status_t status = check_tensor(group, what, "output", what->output);
 
+    if (status == CRT_OK && what->output->device != what->input->device)
+        status = crt_raise(
+            CRT_ERR_INVALID, "%s: the input lies on device %d, the output on %d",
+            kind_name(what->kind), what->input->device, what->output->device);
     if (status == CRT_OK)
         status = check_count(what, what->input, what->output, wanted);
     if (status == CRT_OK)
@@ -123,15 +141,16 @@ static crt_status_t fill_parts(const crt_group_t *group, const crt_collective_t 
     size_t size = crt_dtype_size(what->input->dtype);
 
     if (what->kind == CRT_COLLECTIVE_ALLGATHER)
-        return fill_both(what, n * m, (ptrdiff_t)((size_t)group->rank * n * size), step);
+        return fill_both(group, what, n * m, (ptrdiff_t)((size_t)group->rank * n * size),
+                         step);
     if (n % m)
         return crt_raise(CRT_ERR_INVALID, "%s: %zu elements for %zu members",
                          kind_name(what->kind), n, m);
     step->count = n / m;
     if (what->kind == CRT_COLLECTIVE_ALLTOALL)
-        return fill_both(what, n, PTRDIFF_MIN, step);
-    return fill_both(what, n / m, -(ptrdiff_t)((size_t)group->rank * (n / m) * size),
-                     step);
+        return fill_both(group, what, n, PTRDIFF_MIN, step);
+    return fill_both(group, what, n / m,
+                     -(ptrdiff_t)((size_t)group->rank * (n / m) * size), step);
 }
 
 static crt_status_t fill(const crt_group_t *group, const crt_collective_t *what,
@@ -139,17 +158,19 @@ static crt_status_t fill(const crt_group_t *group, const crt_collective_t *what,
 {
     const crt_tensor_t *tensor =
         what->kind == CRT_COLLECTIVE_RECV ? what->output : what->input;
-    crt_status_t status = check_tensor(what, "input", tensor);
+    crt_status_t status = check_tensor(group, what, "input", tensor);
 
     if (status != CRT_OK)
         return status;
     step->dtype = tensor->dtype;
+    step->is_on_device = tensor->device >= 0;
     step->count = crt_tensor_count(tensor);
     step->input = what->kind == CRT_COLLECTIVE_RECV ? NULL : tensor->data;
     switch (what->kind) {
-    case CRT_COLLECTIVE_ALLREDUCE: return fill_both(what, step->count, 0, step);
+    case CRT_COLLECTIVE_ALLREDUCE: return fill_both(group, what, step->count, 0, step);
     case CRT_COLLECTIVE_REDUCE:
-        return group->rank == what->peer ? fill_both(what, step->count, 0, step) : CRT_OK;
+        return group->rank == what->peer ? fill_both(group, what, step->count, 0, step)
+                                         : CRT_OK;
     case CRT_COLLECTIVE_ALLGATHER:
     case CRT_COLLECTIVE_REDUCESCATTER:
     case CRT_COLLECTIVE_ALLTOALL: return fill_parts(group, what, step);
@@ -246,7 +267,7 @@ crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what
         step.deadline_ns = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
         status = p->backend->run(p->state, &step);
     }
-    if (status != CRT_OK)
+    if (status != CRT_OK && atomic_load(&group->has_failed))
         p->was_told = true;
     return status;
 }

@@ -514,5 +514,14 @@ static void tell(void *state)
     crti_shm_tell(state);
 }
 
-const crti_backend_t crti_backend_shm = {
-    .name = "shm", .open = open_team, .run = run, .tell = tell, .close = close_team};
+static crt_status_t look(void *state)
+{
+    return crti_shm_look_around(state);
+}
+
+const crti_backend_t crti_backend_shm = {.name = "shm",
+                                         .open = open_team,
+                                         .run = run,
+                                         .tell = tell,
+                                         .look = look,
+                                         .close = close_team};

@@ -127,6 +127,8 @@ crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_
 void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word);
 /* CRT_OK: all others live and have not failed. */
 crt_status_t crti_shm_look(crti_shm_t *team, int waits_for);
+/* The same of what others told and of their processes, between operations. */
+crt_status_t crti_shm_look_around(crti_shm_t *team);
 /* Tells the others of the group's failure; that we leave. */
 void crti_shm_tell(crti_shm_t *team);
 void crti_shm_say_left(crti_shm_t *team);

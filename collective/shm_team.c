@@ -180,6 +180,19 @@ crt_status_t crti_shm_look(crti_shm_t *team, int waits_for)
     return status;
 }
 
+/* Who has left has done its part: it stays until it has. */
+crt_status_t crti_shm_look_around(crti_shm_t *team)
+{
+    crt_status_t status = crti_group_failed(team->group);
+
+    for (int i = 0; i < team->size && status == CRT_OK; i++)
+        if (i != team->rank &&
+            atomic_load_explicit(&team->peers[i].head->state, memory_order_acquire) ==
+                CRTI_SHM_FAILED)
+            status = take_failure(team, i);
+    return status == CRT_OK ? look_at_processes(team) : status;
+}
+
 /* ---------------------------------------------------------------- sleeping */
 
 static bool spin(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)

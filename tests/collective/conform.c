@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device.h"
+
 #define LARGE_BYTES                                                                      \
     (256 << 10) /* a staging buffer of the shm backend; a chunk of the ring */
 
 enum { SHARED, PRIVATE, MIXED, MODES };
-static const char *const modes[] = {"shared", "private", "mixed"};
+static const char *const modes[] = {"shared (on the device)", "private", "mixed"};
 static const char *const kinds[] = {"",          "allreduce",     "reduce",   "broadcast",
                                     "allgather", "reducescatter", "alltoall", "send",
                                     "recv",      "barrier"};
@@ -26,7 +28,7 @@ typedef struct trial {
     crt_reduction_t reduction;
     size_t count; /* elements of the unit: of one part */
     int root, mode;
-    bool in_place;
+    bool in_place, is_nccl;
     unsigned seed;
     int size, rank;
 } trial_t;
@@ -135,6 +137,12 @@ static bool is_right(const trial_t *t, double got, double wanted)
 
 /* ---------------------------------------------------------------- one trial */
 
+static bool has_reduction(crt_collective_kind_t kind)
+{
+    return kind == CRT_COLLECTIVE_ALLREDUCE || kind == CRT_COLLECTIVE_REDUCE ||
+           kind == CRT_COLLECTIVE_REDUCESCATTER;
+}
+
 static bool is_in_parts(crt_collective_kind_t kind)
 {
     return kind == CRT_COLLECTIVE_REDUCESCATTER || kind == CRT_COLLECTIVE_ALLTOALL;
@@ -191,6 +199,12 @@ static void give_memory(const trial_t *t, void *memory)
         free((char *)memory - 64);
 }
 
+/* On GPUs shared memory has no meaning: those tensors lie on the device. */
+static bool is_on_device(const trial_t *t)
+{
+    return t->is_nccl && is_shared(t);
+}
+
 static crt_status_t run_kind(const trial_t *t, const crt_tensor_t *in,
                              const crt_tensor_t *out)
 {
@@ -207,6 +221,33 @@ static crt_status_t run_kind(const trial_t *t, const crt_tensor_t *in,
     case CRT_COLLECTIVE_ALLTOALL: return crt_collective_alltoall(t->group, in, out);
     default: return crt_collective_barrier(t->group);
     }
+}
+
+/* Tensors lie in `a` and `b`; the calls see them there, or copies on the device. */
+static crt_status_t run_placed(const trial_t *t, const crt_tensor_t *in,
+                               const crt_tensor_t *out, char *a, size_t a_bytes, char *b,
+                               size_t b_bytes)
+{
+    crt_tensor_t there[2] = {*in, *out};
+    char *copies[2];
+    bool out_is_in_a = (char *)out->data >= a && (char *)out->data <= a + a_bytes;
+    crt_status_t status;
+
+    if (!is_on_device(t))
+        return run_kind(t, in, out);
+    copies[0] = device_copy_of(a - 64, a_bytes + 64);
+    copies[1] = device_copy_of(b - 64, b_bytes + 64);
+    if (!copies[0] || !copies[1])
+        return crt_fail(t->call, CRT_ERR_USER, "no device memory for a trial");
+    there[0].device = there[1].device = 0;
+    there[0].data = copies[0] + 64 + ((char *)in->data - a);
+    there[1].data = out_is_in_a ? copies[0] + 64 + ((char *)out->data - a)
+                                : copies[1] + 64 + ((char *)out->data - b);
+    status = run_kind(t, &there[0], &there[1]);
+    if (!device_take_back(a - 64, copies[0], a_bytes + 64) ||
+        !device_take_back(b - 64, copies[1], b_bytes + 64))
+        return crt_fail(t->call, CRT_ERR_USER, "device memory can't be read");
+    return status;
 }
 
 static crt_status_t compare(const trial_t *t, const crt_tensor_t *out)
@@ -256,8 +297,11 @@ static crt_status_t run_trial(const trial_t *t)
     if (t->kind != CRT_COLLECTIVE_BROADCAST || t->rank == t->root)
         for (size_t i = 0; i < n; i++)
             put_number(t->dtype, in.data, i, value_at(t, t->rank, i));
-    status = run_kind(t, &in, &out);
-    if (status == CRT_OK && (t->kind != CRT_COLLECTIVE_REDUCE || t->rank == t->root))
+    status = run_placed(t, &in, &out, a, (n > m ? n : m) * size, b, m * size);
+    if (t->is_nccl && t->dtype == CRT_INT16 && has_reduction(t->kind) &&
+        status == CRT_ERR_UNSUPPORTED)
+        status = CRT_OK;
+    else if (status == CRT_OK && (t->kind != CRT_COLLECTIVE_REDUCE || t->rank == t->root))
         status = compare(t, &out);
     give_memory(t, a);
     give_memory(t, b);
@@ -265,12 +309,6 @@ static crt_status_t run_trial(const trial_t *t)
 }
 
 /* ---------------------------------------------------------------- all of them */
-
-static bool has_reduction(crt_collective_kind_t kind)
-{
-    return kind == CRT_COLLECTIVE_ALLREDUCE || kind == CRT_COLLECTIVE_REDUCE ||
-           kind == CRT_COLLECTIVE_REDUCESCATTER;
-}
 
 /* Small counts in every mode; a large one in the mode whose turn it is. */
 static crt_status_t run_counts(trial_t *t, bool large)
@@ -301,6 +339,7 @@ crt_status_t conform_all(crt_group_t *group, crt_call_t *call, bool large)
     trial_t t = {.group = group,
                  .call = call,
                  .size = crt_collective_size(group),
+                 .is_nccl = strcmp(crt_collective_backend(group), "nccl") == 0,
                  .rank = crt_collective_rank(group)};
 
     for (int kind = CRT_COLLECTIVE_ALLREDUCE; kind <= CRT_COLLECTIVE_ALLTOALL; kind++)
@@ -352,6 +391,7 @@ crt_status_t conform_pairs(crt_group_t *group, crt_call_t *call, bool large)
                  .call = call,
                  .kind = CRT_COLLECTIVE_SEND,
                  .size = crt_collective_size(group),
+                 .is_nccl = strcmp(crt_collective_backend(group), "nccl") == 0,
                  .rank = crt_collective_rank(group)};
     size_t counts[] = {0, 1, 1009, 3 * LARGE_BYTES / 4 + 1};
 

@@ -37,8 +37,12 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     const char *name, *backend;
     int slot, size, rank;
     int64_t timeout_ms;
+    char host[32];
 
     CRT_TRY(crt_args(call, &slot, &name, &backend, &size, &rank, &timeout_ms));
+    /* NCCL wants a GPU for each member, unless they are on different hosts. */
+    snprintf(host, sizeof(host), "%d", (int)getpid());
+    setenv("NCCL_HOSTID", host, 0);
     return crt_collective_init_group(
         size, rank,
         CRT_GROUP_OPTIONS(.name = name, .backend = backend, .timeout_ms = timeout_ms),
@@ -195,7 +199,7 @@ static crt_status_t operate_run(void *self, crt_call_t *call)
                ? count * crt_collective_size(*slot_of(self, slot))
                : count;
     in = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &count, memory);
-    in.device = dtype > 100 ? 0 : -1;
+    in.device = dtype / 100 - 1;
     out = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &more,
                           kind == CRT_COLLECTIVE_ALLREDUCE ? memory
                                                            : calloc((size_t)more + 1, 8));

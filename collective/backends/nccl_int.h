@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL backend: operations between GPUs.
+ *
+ * Where it sits
+ *     operation.c -> nccl.c (opening, comparing, order) -> nccl_comm.c (life of a communicator,
+ *         waiting), nccl_launch.c (staging, which function) -> nccl_library.c -> libnccl, libcudart
+ *     nccl.c -> `control`: the backend that the members would have without GPUs
+ * How
+ *     NCCL does not compare calls, does not know who died and waits for ever. So each operation is
+ *     given to NCCL first and then, while the GPU works, compared by a small exchange over
+ *     `control`, which also tells who did not come, who left and who failed. What NCCL does after
+ *     that is polled; a failure of the group ends it: the communicator is revoked, or aborted where
+ *     NCCL can't, and the next incarnation makes a new one from a new unique id.
+ * Threads
+ *     That of operations. The device that is current in it is put back after each call.
+ * Invariants
+ *     Communicators are non-blocking: no call of NCCL waits for another member, but for the end of
+ *     an abort, which waits for nobody.
+ *     While NCCL says "in progress" of a communicator only its state is asked, or it is ended.
+ *     When run returns, no GPU touches the caller's memory any more.
+ */
+#ifndef CRTI_COLLECTIVE_BACKENDS_NCCL_INT_H
+#define CRTI_COLLECTIVE_BACKENDS_NCCL_INT_H
+
+#include "collective/backends/nccl_library.h"
+#include "collective/group.h"
+
+/* What a member does, as it tells the others. */
+typedef struct crti_nccl_call {
+    uint64_t sequence, count;
+    int32_t kind, dtype, reduction, peer;
+} crti_nccl_call_t;
+
+/* Device memory for a tensor that lies on the host; grows. */
+typedef struct crti_nccl_stage {
+    void *memory;
+    size_t bytes;
+} crti_nccl_stage_t;
+
+typedef struct crti_nccl {
+    crt_group_t *group;
+    const crti_nccl_api_t *api;
+    const crti_backend_t *control;
+    void *control_state; /* NULL: not open */
+    int size, rank;      /* of the team */
+    const int *ranks;
+    int device;
+    ncclComm_t comm; /* NULL: none, or given up */
+    cudaStream_t stream;
+    cudaEvent_t before, done; /* the user's work that an operation follows; its own end */
+    crti_nccl_stage_t input, output;
+    uint64_t exchanges;        /* over control */
+    uint64_t *sent, *received; /* over control, by rank of the team */
+    crti_nccl_call_t *calls;   /* by rank of the team */
+    uint64_t deadline_ns;      /* of what runs */
+} crti_nccl_t;
+
+/* ------------------------------------------------------------------ nccl_comm.c */
+
+/* Fails the group with what CUDA or NCCL says. */
+crt_status_t crti_nccl_cuda_failed(crti_nccl_t *n, const char *what, cudaError_t error);
+crt_status_t crti_nccl_failed(crti_nccl_t *n, const char *what, ncclResult_t result);
+
+/* Until NCCL has taken what was asked of it: `result` is what it said. */
+crt_status_t crti_nccl_settle(crti_nccl_t *n, const char *what, ncclResult_t result);
+/* Until the stream has done all. */
+crt_status_t crti_nccl_await(crti_nccl_t *n, const char *what);
+/* Makes the communicator. */
+crt_status_t crti_nccl_connect(crti_nccl_t *n, ncclUniqueId id);
+/* Ends what runs on the GPU, whatever the others do. */
+void crti_nccl_give_up(crti_nccl_t *n);
+/* Ends a communicator on which nothing runs; what the others still need of it is given. */
+void crti_nccl_disconnect(crti_nccl_t *n);
+
+/* ------------------------------------------------------------------ nccl_launch.c */
+
+/* NULL, or why NCCL can't do this. */
+const char *crti_nccl_refuses(const crti_step_t *step);
+/* Brings the input to the device and gives the operation to NCCL; `*result_out` is what NCCL
+ * said: crti_nccl_settle takes it. */
+crt_status_t crti_nccl_launch(crti_nccl_t *n, const crti_step_t *step,
+                              ncclResult_t *result_out);
+/* After its end: brings the output to where the caller wants it. */
+crt_status_t crti_nccl_collect(crti_nccl_t *n, const crti_step_t *step);
+void crti_nccl_free_stages(crti_nccl_t *n);
+
+#endif
