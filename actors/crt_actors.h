@@ -99,8 +99,9 @@ typedef struct crt_buckets crt_buckets_t;
 
 typedef struct crt_buckets_options {
     size_t struct_size;
-    size_t bucket_bytes; /* of float32 in one bucket; default 1 MiB */
-    bool at_end;         /* no sum starts before crt_buckets_finish: to compare with */
+    /* Of float32 in one bucket; default 1 MiB, from 8 members on 128 KiB for each. */
+    size_t bucket_bytes;
+    bool at_end;   /* no sum starts before crt_buckets_finish: to compare with */
     bool bfloat16; /* gradients travel as bfloat16, half the bytes; summed in float32 */
     bool scatter;  /* each member gets the average of its own parts only */
 } crt_buckets_options_t;
@@ -155,7 +156,7 @@ typedef struct crt_replica_options {
         sharded; /* each member keeps the optimizer's state of its parts of the weights only */
     bool at_end;         /* gradients are summed after the backward pass, not during it */
     bool bfloat16;       /* gradients travel as bfloat16 */
-    size_t bucket_bytes; /* default 1 MiB */
+    size_t bucket_bytes; /* as in crt_buckets_options_t */
 } crt_replica_options_t;
 #define CRT_REPLICA_OPTIONS(...)                                                         \
     (&(const crt_replica_options_t){.struct_size = sizeof(crt_replica_options_t),        \

@@ -37,7 +37,8 @@ def read_arguments():
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--quick", action="store_true", help="40 updates instead")
     parser.add_argument("--update-ms", type=float, default=117.0, help="what an update computes")
-    parser.add_argument("--bucket-bytes", type=int, default=1 << 20)
+    parser.add_argument("--bucket-bytes", type=int, default=0,
+                        help="default 1 MiB, from 8 hosts on 128 KiB for each")
     parser.add_argument("--encrypt", choices=("on", "off"), default="on", help="what goes from host to host")
     parser.add_argument("--out", help="folder for the plots and scaling.json; none are made without it")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")

@@ -15,11 +15,8 @@
 
 static const char *const modes[] = {"server", "sharded", "blocking", "overlapped"};
 
-static scaling_options_t options = {.workers = 1,
-                                    .updates = 100,
-                                    .warm_up = 3,
-                                    .update_ms = 117,
-                                    .bucket_bytes = 1 << 20};
+static scaling_options_t options = {
+    .workers = 1, .updates = 100, .warm_up = 3, .update_ms = 117, .bucket_bytes = 0};
 
 void scaling_must(crt_status_t status, const char *what)
 {
@@ -114,6 +111,9 @@ int main(int argc, char **argv)
         default: return 2;
         }
     }
+    if (options.bucket_bytes == 0) /* as crt_buckets_new */
+        options.bucket_bytes =
+            options.workers > 8 ? (size_t)options.workers << 17 : 1 << 20;
     return crt_main(
         argc, argv,
         CRT_OPTIONS(.classes = CRT_CLASSES(&scaling_server, &scaling_server_worker,
