@@ -14,6 +14,7 @@ static struct {
     int (*allocate)(void **memory, size_t bytes);
     int (*release)(void *memory);
     int (*copy)(void *to, const void *from, size_t bytes, int kind);
+    int (*start_copy)(void *to, const void *from, size_t bytes, int kind, void *stream);
 } cuda;
 
 static void *open_first(const char *variable, const char *const *names)
@@ -32,7 +33,7 @@ static bool open_cuda(void)
 {
     static const char *const names[] = {"libcudart.so.13", "libcudart.so.12",
                                         "libcudart.so.11.0", "libcudart.so", NULL};
-    void *library, *symbols[4];
+    void *library, *symbols[5];
 
     if (cuda.copy)
         return true;
@@ -43,8 +44,9 @@ static bool open_cuda(void)
     symbols[1] = dlsym(library, "cudaMalloc");
     symbols[2] = dlsym(library, "cudaFree");
     symbols[3] = dlsym(library, "cudaMemcpy");
+    symbols[4] = dlsym(library, "cudaMemcpyAsync");
     memcpy(&cuda, symbols, sizeof(cuda));
-    return cuda.count && cuda.allocate && cuda.release && cuda.copy;
+    return cuda.count && cuda.allocate && cuda.release && cuda.copy && cuda.start_copy;
 }
 
 bool device_is_there(const char **why_out)
@@ -73,6 +75,11 @@ void *device_copy_of(const void *host, size_t bytes)
         return memory;
     cuda.release(memory);
     return NULL;
+}
+
+bool device_fill_later(void *device, const void *host, size_t bytes)
+{
+    return cuda.start_copy(device, host, bytes, TO_DEVICE, NULL) == 0;
 }
 
 bool device_take_back(void *host, void *device, size_t bytes)

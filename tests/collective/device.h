@@ -10,6 +10,8 @@
 bool device_is_there(const char **why_out);
 /* A copy of host memory on device 0; NULL when that fails. */
 void *device_copy_of(const void *host, size_t bytes);
+/* Starts a copy on the default stream, and does not wait for it. */
+bool device_fill_later(void *device, const void *host, size_t bytes);
 /* Back to the host; frees it. False when that fails. */
 bool device_take_back(void *host, void *device, size_t bytes);
 

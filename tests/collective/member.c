@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "conform.h"
+#include "device.h"
 
 #define PATIENCE_MS 240000
 
@@ -289,6 +290,46 @@ static crt_status_t any_run(void *self, crt_call_t *call)
 }
 const crt_method_t member_any = {"any", any_run, "int"};
 
+/* The input is still on its way to the device when the operation is called. */
+static crt_status_t stream_run(void *self, crt_call_t *call)
+{
+    float numbers[1000], result[1000];
+    crt_tensor_t tensor = crt_tensor_floats(numbers, 1000);
+    crt_group_t *group;
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot));
+    group = *slot_of(self, slot);
+    for (int i = 0; i < 1000; i++) {
+        numbers[i] = (float)(crt_collective_rank(group) + i);
+        result[i] = -1;
+    }
+    tensor.device = 0;
+    tensor.data = device_copy_of(result, sizeof(result));
+    if (!tensor.data || !device_fill_later(tensor.data, numbers, sizeof(numbers)))
+        return crt_fail(call, CRT_ERR_USER, "no device memory");
+    CRT_TRY(crt_collective_allreduce(group, &tensor, &tensor, CRT_SUM));
+    if (!device_take_back(result, tensor.data, sizeof(result)))
+        return crt_fail(call, CRT_ERR_USER, "device memory can't be read");
+    for (int i = 0; i < 1000; i++)
+        if (result[i] != (float)(2 * i + 1))
+            return crt_fail(call, CRT_ERR_USER, "element %d is %g, not %d", i,
+                            (double)result[i], 2 * i + 1);
+    return CRT_OK;
+}
+const crt_method_t member_stream = {"stream", stream_run, "int"};
+
+static crt_status_t setenv_run(void *self, crt_call_t *call)
+{
+    const char *name, *value;
+
+    CRT_TRY(crt_args(call, &name, &value));
+    return (*value ? setenv(name, value, 1) : unsetenv(name)) == 0
+               ? CRT_OK
+               : crt_fail(call, CRT_ERR_USER, "%s can't be set", name);
+}
+const crt_method_t member_setenv = {"setenv", setenv_run, "string, string"};
+
 static crt_status_t pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int)getpid());
@@ -315,7 +356,8 @@ const crt_actor_class_t member_class =
                         &member_join, &member_find, &member_leave, &member_rebuild,
                         &member_state, &member_error, &member_conform, &member_post,
                         &member_two_groups, &member_sum, &member_operate, &member_any,
-                        &member_pid, &member_descriptors));
+                        &member_pid, &member_descriptors, &member_stream,
+                        &member_setenv));
 
 /* ------------------------------------------------------------------ in the driver */
 

@@ -24,6 +24,8 @@ extern const crt_method_t member_join, /* (slot, name, backend, size, rank, time
     member_operate, /* (slot, kind, dtype, count, reduction, root, timeout_ms); a dtype above 100: on device 0 */
     member_any,     /* (slot): operations of all kinds until one fails -> rank to blame */
     member_pid,     /* () -> pid */
+    member_stream, /* (slot): a group of two, a tensor on the device that is still filled */
+    member_setenv,      /* (name, value): of its process; "": removes it */
     member_descriptors; /* () -> open descriptors */
 
 /* Makes actors and waits for them. */

@@ -157,6 +157,57 @@ static void a_sum_of_int16_is_refused_and_the_group_goes_on(void **state)
     members_leave(members, 2, 0);
 }
 
+static void an_operation_follows_what_was_given_to_the_stream_before(void **state)
+{
+    crt_ref_t *refs[2];
+
+    members_join(members, 2, 0, "stream", "nccl");
+    for (int i = 0; i < 2; i++)
+        refs[i] = crt_call(members[i], &member_stream, 0);
+    expect_all_ok(refs, 2);
+    members_leave(members, 2, 0);
+}
+
+static void set_variable(int member, const char *name, const char *value)
+{
+    crt_ref_t *ref = crt_call(members[member], &member_setenv, name, value);
+
+    expect_all_ok(&ref, 1);
+}
+
+/* The other's GPU would wait for ever. */
+static void an_error_of_one_gpu_is_told_to_all(void **state)
+{
+    crt_ref_t *refs[2];
+    double sum;
+
+    members_join(members, 2, 0, "broken", "nccl");
+    sum = sum_of(2);
+    set_variable(1, "FAKE_NCCL_FAILS", "1");
+    for (int i = 0; i < 2; i++)
+        refs[i] = operate(i, CRT_COLLECTIVE_ALLREDUCE, CRT_FLOAT32, 100000, 0, 0);
+    for (int i = 0; i < 2; i++)
+        expect_failure(refs[i], CRT_ERR_IO, "allreduce: NCCL says: ");
+    set_variable(1, "FAKE_NCCL_FAILS", "");
+    rebuild_all(2);
+    expect_sums(2, sum);
+    members_leave(members, 2, 0);
+}
+
+static void members_with_different_versions_are_refused(void **state)
+{
+    crt_ref_t *refs[2];
+
+    set_variable(1, "FAKE_NCCL_VERSION", "22100"); /* before it opens the library */
+    for (int i = 0; i < 2; i++)
+        refs[i] = crt_call(members[i], &member_join, 0, "mixed", "nccl", 2, i, 60000);
+    for (int i = 0; i < 2; i++)
+        expect_failure(refs[i], CRT_ERR_UNSUPPORTED,
+                       "has 2.21.0; all must have the same");
+    members_stop(&members[1], 1);
+    members_start(&members[1], 1);
+}
+
 /* ---------------------------------------------------------------- death */
 
 static void kill_member(int member)
@@ -218,6 +269,9 @@ static void a_group_that_nccl_can_not_serve_is_refused_at_every_member(void **st
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest failures[] = {
+        cmocka_unit_test(members_with_different_versions_are_refused),
+        cmocka_unit_test(an_operation_follows_what_was_given_to_the_stream_before),
+        cmocka_unit_test(an_error_of_one_gpu_is_told_to_all),
         cmocka_unit_test(calls_that_do_not_fit_fail_on_both_sides),
         cmocka_unit_test(a_member_that_does_not_come_is_named),
         cmocka_unit_test(a_tensor_of_another_device_is_refused),

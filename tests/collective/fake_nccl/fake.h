@@ -6,7 +6,8 @@
  *     a communicator that is in progress takes no further call but to ask, revoke or abort it,
  *     operations whose other side does not come never end,
  *     finalizing waits for the other members.
- * FAKE_GPU_COUNT says how many devices there are (default 2), FAKE_NCCL_VERSION which NCCL it is. */
+ * FAKE_GPU_COUNT says how many devices there are (default 2), FAKE_NCCL_VERSION which NCCL it is,
+ * FAKE_COPY_MS how long a copy to the device takes; with FAKE_NCCL_FAILS operations fail. */
 #ifndef CRTI_TESTS_FAKE_NCCL_H
 #define CRTI_TESTS_FAKE_NCCL_H
 

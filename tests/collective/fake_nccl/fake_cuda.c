@@ -295,7 +295,10 @@ typedef struct copy_task {
 static void run_copy(fake_task_t *task)
 {
     copy_task_t *t = (copy_task_t *)task;
+    const char *text = getenv("FAKE_COPY_MS");
+    const struct timespec slow = {.tv_nsec = text ? atol(text) * 1000000 : 0};
 
+    nanosleep(&slow, NULL);
     memcpy(t->to, t->data, t->bytes);
     free(t);
 }

@@ -226,7 +226,11 @@ static void run_job(fake_task_t *task)
     int taken = ncclInProgress;
 
     fake_nap();
-    if (!atomic_load(&c->is_revoked))
+    if (getenv("FAKE_NCCL_FAILS")) {
+        atomic_store(&c->async, ncclInternalError);
+        while (!atomic_load(&c->is_aborted)) /* it never ends by itself */
+            fake_nap();
+    } else if (!atomic_load(&c->is_revoked))
         atomic_compare_exchange_strong(&c->async, &taken, ncclSuccess);
     if (move_all(job) && job->parts)
         reduce_parts(job);
