@@ -36,6 +36,8 @@ typedef struct crti_step {
                              those between the two); the same on all members */
     uint64_t deadline_ns; /* of crti_now_ns */
     bool is_on_device;    /* tensors lie on the group's device, not on the host */
+    crt_collective_kind_t
+        asked; /* the operation that this is a part of, for comparing; 0: itself */
 } crti_step_t;
 
 typedef struct crti_backend {

@@ -35,6 +35,7 @@ typedef struct link {
     crti_stream_t *dial;   /* DIALING, but for the pause before the next try */
     crti_stream_t *stream; /* UP */
     crti_timer_t retry;
+    bool has_left;       /* it said so */
     uint64_t refused_ns; /* since when nobody listens there; 0: somebody does */
     char text[256];      /* LOST: what was seen; before: why there is no link yet */
 } link_t;
@@ -232,6 +233,7 @@ static void link_message(void *user, crti_stream_t *stream, const crti_message_t
         links->handlers.on_message(links->handlers.user, link->rank, stream, message);
         break;
     case CRTI_MSG_GROUP_ABORT: aborted_by(link, &message->group_abort); break;
+    case CRTI_MSG_GROUP_LEAVE: link->has_left = true; break;
     default:
         crti_group_fail(links->group, CRT_ERR_PROTOCOL, link->rank,
                         "rank %d sent %s in the middle of an operation", link->rank,
@@ -452,6 +454,18 @@ crt_status_t crti_links_new(crti_links_t **links_out, char address[CRTI_STREAM_A
     return status;
 }
 
+/* Tells the others, as far as that goes without waiting. */
+static void say_leave(crti_links_t *links)
+{
+    if (links->is_aborting || atomic_load(&links->group->has_failed))
+        return;
+    for (int i = 0; i < links->size; i++)
+        if (links->link[i].stream)
+            crti_stream_send(links->link[i].stream, CRTI_MSG_GROUP_LEAVE, 0, NULL);
+    links->is_aborting = true; /* nobody is called any more */
+    crti_loop_turn(links->loop, 0);
+}
+
 static void forget(crti_links_t *links)
 {
     for (int i = 0; i < links->size; i++) {
@@ -517,8 +531,10 @@ crt_status_t crti_links_attach(crti_links_t *links, crt_group_t *group,
 
 void crti_links_detach(crti_links_t *links)
 {
-    if (links->attached && --links->attached == 0)
-        forget(links);
+    if (links->attached == 0 || --links->attached)
+        return;
+    say_leave(links);
+    forget(links);
 }
 
 void *crti_links_user(const crti_links_t *links)
@@ -534,6 +550,11 @@ crti_stream_t *crti_links_stream(crti_links_t *links, int rank)
 const char *crti_links_lost(crti_links_t *links, int rank)
 {
     return links->link[rank].state == LOST ? links->link[rank].text : NULL;
+}
+
+bool crti_links_has_left(const crti_links_t *links, int rank)
+{
+    return links->link[rank].has_left;
 }
 
 const char *crti_links_doubt(crti_links_t *links, int rank)

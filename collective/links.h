@@ -60,6 +60,8 @@ crti_stream_t *crti_links_stream(crti_links_t *links, int rank);
 
 /* NULL, or what was seen when the link was lost. Borrowed: valid until detach. */
 const char *crti_links_lost(crti_links_t *links, int rank);
+/* It has left in good order. */
+bool crti_links_has_left(const crti_links_t *links, int rank);
 /* Why there is no link yet, "" when nothing is known. Borrowed likewise. */
 const char *crti_links_doubt(crti_links_t *links, int rank);
 

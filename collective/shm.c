@@ -247,7 +247,7 @@ crti_shm_call_t crti_shm_call_of(const crti_shm_t *team, const crti_step_t *step
 {
     return (crti_shm_call_t){.sequence = step->sequence,
                              .count = step->count,
-                             .kind = step->kind,
+                             .kind = step->asked ? step->asked : step->kind,
                              .dtype = step->dtype,
                              .reduction = (int)step->reduction,
                              .peer = step->peer};

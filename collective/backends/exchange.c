@@ -426,7 +426,11 @@ static crt_status_t fail_lost(crti_exchange_t *x)
 {
     uint64_t deadline = crti_now_ns() + REPORT_NS;
     crt_status_t status = CRT_OK;
+    char who[160];
 
+    if (crti_links_has_left(x->links, x->lost))
+        return crti_group_fail(x->group, CRT_ERR_CLOSED, x->lost, "%s has left the group",
+                               crti_group_describe(x->group, x->lost, who, sizeof(who)));
     while (status == CRT_OK && crti_now_ns() < deadline)
         status = crti_links_turn(x->links, deadline);
     return status == CRT_OK ? crti_group_lost(x->group, x->lost, deadline,
@@ -503,6 +507,7 @@ void crti_exchange_tell(crti_exchange_t *x)
 {
     if (crti_group_failed(x->group) != CRT_OK)
         drop_all(x);
+    crti_group_failed(x->group); /* the thread's text is that again */
 }
 
 void crti_exchange_set_done(crti_exchange_t *x, uint64_t sequence)

@@ -42,10 +42,10 @@ const char *crti_exchange_describe(const crti_msg_group_data_t *m, char *text,
                        name_of(reductions, sizeof(reductions) / sizeof(reductions[0]),
                                m->reduction));
     if (m->peer >= 0)
-        snprintf(text + at, size - (size_t)at, ", %s rank %lld",
-                 m->kind == CRT_COLLECTIVE_BROADCAST || m->kind == CRT_COLLECTIVE_RECV
-                     ? "from"
-                     : "to",
+        snprintf(text + at, size - (size_t)at, ", %s %lld",
+                 m->kind == CRT_COLLECTIVE_SEND   ? "to rank"
+                 : m->kind == CRT_COLLECTIVE_RECV ? "from rank"
+                                                  : "root",
                  (long long)m->peer);
     return text;
 }

@@ -15,7 +15,7 @@
 
 #include "collective/backends/exchange_int.h"
 
-#define EAGER       ((size_t)64 << 10)
+#define EAGER       ((size_t)1 << 10)
 #define EAGER_COUNT 16
 
 static size_t bytes_of(const crti_msg_group_offer_t *m)

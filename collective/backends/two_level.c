@@ -74,6 +74,7 @@ static crt_status_t within(two_level_t *t, const crti_step_t *step,
     if (t->local == NULL)
         return CRT_OK;
     inner.kind = kind;
+    inner.asked = step->kind;
     inner.count = count;
     inner.peer = peer;
     inner.input = input;

@@ -118,6 +118,7 @@
     M(GROUP_OFFER, group_offer, 113)                                                     \
     M(GROUP_TAKEN, group_taken, 114)                                                     \
     M(GROUP_ABORT, group_abort, 115)                                                     \
+    M(GROUP_LEAVE, group_leave, 116)                                                     \
     /* rows of the control store, never on a link */                                     \
     M(ROW_META, row_meta, 200)                                                           \
     M(ROW_NODE, row_node, 201)                                                           \
@@ -423,6 +424,9 @@
 
 /* Notice: the group has failed at the sender. `rank` is to blame, -1: nobody. */
 #define CRTI_FIELDS_GROUP_ABORT(F) F(I64, status) F(I64, rank) F(STR, text)
+
+/* Notice: the sender has left the group in good order; its connection ends. */
+#define CRTI_FIELDS_GROUP_LEAVE(F)
 
 /* ------------------------------------------------------------------ rows of the control store */
 
