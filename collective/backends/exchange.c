@@ -265,6 +265,7 @@ static void take(crti_exchange_t *x, crti_peer_queue_t *peer, crti_stream_t *str
         return;
     }
     peer->current = in;
+    peer->came_to = m->sequence + 1;
     crti_stream_receive(stream, in->data + in->got);
 }
 
@@ -369,6 +370,31 @@ static void on_lost(void *user, int rank, const char *text)
 
 /* ---------------------------------------------------------------- waits */
 
+/* All that we wait for take part in this operation: they wait for somebody else, whom they name. */
+static bool is_held_up_elsewhere(const crti_exchange_t *x)
+{
+    uint64_t sequence = crti_exchange_header(x).sequence;
+    bool waits = false;
+
+    for (int i = 0; i < x->group->size; i++) {
+        if (i == x->group->rank || !depends_on(x, &x->peers[i]))
+            continue;
+        if (x->peers[i].came_to != sequence + 1)
+            return false;
+        waits = true;
+    }
+    return waits && !x->is_pair;
+}
+
+/* Until when we wait: past the deadline only for the word of somebody who knows better. */
+static uint64_t last_moment(const crti_exchange_t *x)
+{
+    uint64_t deadline = x->call.deadline_ns;
+
+    return crti_now_ns() >= deadline && is_held_up_elsewhere(x) ? deadline + REPORT_NS
+                                                                : deadline;
+}
+
 /* Names who did not do its part in time. */
 static crt_status_t too_late(crti_exchange_t *x)
 {
@@ -443,10 +469,10 @@ crt_status_t crti_exchange_turn(crti_exchange_t *x)
     crt_status_t status = crti_group_failed(x->group);
 
     if (status == CRT_OK && x->lost < 0)
-        status = crti_links_turn(x->links, x->call.deadline_ns);
+        status = crti_links_turn(x->links, last_moment(x));
     if (status == CRT_OK && x->lost >= 0)
         status = fail_lost(x);
-    else if (status == CRT_OK && crti_now_ns() >= x->call.deadline_ns)
+    else if (status == CRT_OK && crti_now_ns() >= last_moment(x))
         status = too_late(x);
     return status == CRT_OK ? CRT_OK : crti_exchange_give_up(x, status);
 }

@@ -37,6 +37,7 @@ typedef struct crti_peer_queue {
     crti_incoming_t *current; /* whose bytes come right now */
     unsigned unsent;          /* in outgoing and leaving */
     bool is_feeding, is_held;
+    uint64_t came_to; /* one more than the last operation that bytes of it came for */
     crti_msg_group_data_t held; /* a message of a later operation */
 
     /* send and receive */
