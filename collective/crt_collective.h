@@ -37,8 +37,9 @@ extern "C" {
 typedef struct crt_group crt_group_t;
 
 /* How elements are joined. CRT_AVERAGE is the sum divided by the number of members; of integers
- * it is rounded toward zero. float16 and bfloat16 are summed in float32 and rounded once. The
- * order of the sum is the same on all members, so that results are bit-identical. */
+ * it is rounded toward zero, and a sum that does not fit the dtype wraps before the division.
+ * float16 and bfloat16 are summed in float32 and rounded once. The order of the sum is the same on
+ * all members, so that results are bit-identical. */
 typedef enum crt_reduction {
     CRT_SUM = 1,
     CRT_PRODUCT = 2,

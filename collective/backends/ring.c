@@ -17,7 +17,7 @@
 
 #define MESH 32 /* up to so many members all are connected at the start */
 
-/* What a step costs, for the choice: measured between hosts that are namespaces of one machine
+/* What a step costs, for the choice: estimates for hosts that are namespaces of one machine
  * (docs/design/collective.md). Only their ratios matter, and all members must have the same. */
 #define HOP_NS     25000.0 /* from a send to what it makes the receiver do */
 #define MESSAGE_NS 9000.0  /* of the processor, to send and receive one more */

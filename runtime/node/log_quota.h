@@ -11,7 +11,7 @@
  *     and this daemon have ended.
  *     Of the logs of ended processes the oldest go when all are more than `total` bytes, or more
  *     than CRTI_LOG_FILES files.
- * Threads: the loop's. Half a limit is copied at once: 32 MiB take about 20 ms.
+ * Threads: the loop's. Half a limit is copied at once.
  * Failure: a half that can't be copied, because the disk is full, is removed too.
  */
 #ifndef CRTI_NODE_LOG_QUOTA_H
