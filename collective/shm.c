@@ -243,59 +243,18 @@ static crt_status_t open_team(crt_group_t *group, const crti_team_t *of,
 
 /* ---------------------------------------------------------------- what the others mean */
 
-crti_shm_call_t crti_shm_call_of(const crti_shm_t *team, const crti_step_t *step)
+crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_asked_t *other)
 {
-    return (crti_shm_call_t){.sequence = step->sequence,
-                             .count = step->count,
-                             .kind = step->asked ? step->asked : step->kind,
-                             .dtype = step->dtype,
-                             .reduction = (int)step->reduction,
-                             .peer = step->peer};
-}
-
-static const char *describe_call(const crti_shm_call_t *call, char *text, size_t size)
-{
-    static const char *const reductions[] = {"",    "sum", "product",
-                                             "min", "max", "average"};
-    static const char *const kinds[] = {
-        "nothing",       "allreduce", "reduce", "broadcast", "allgather",
-        "reducescatter", "alltoall",  "send",   "recv",      "barrier"};
-    const char *kind = call->kind > 0 && call->kind <= CRT_COLLECTIVE_BARRIER
-                           ? kinds[call->kind]
-                           : "something unknown";
-    size_t used = (size_t)snprintf(text, size, "%s", kind);
-
-    if (call->dtype)
-        used += (size_t)snprintf(text + used, size - used, " of %llu %s",
-                                 (unsigned long long)call->count,
-                                 crt_dtype_name((crt_dtype_t)call->dtype));
-    if (call->reduction > 0 && call->reduction <= CRT_AVERAGE)
-        used += (size_t)snprintf(text + used, size - used, ", %s",
-                                 reductions[call->reduction]);
-    if (call->kind == CRT_COLLECTIVE_REDUCE || call->kind == CRT_COLLECTIVE_BROADCAST)
-        used += (size_t)snprintf(text + used, size - used, ", root %d", call->peer);
-    if (call->kind == CRT_COLLECTIVE_SEND || call->kind == CRT_COLLECTIVE_RECV)
-        used += (size_t)snprintf(text + used, size - used, "%s %d",
-                                 call->kind == CRT_COLLECTIVE_SEND ? " to" : " from",
-                                 call->peer);
-    if (call->sequence)
-        snprintf(text + used, size - used, " (operation %llu)",
-                 (unsigned long long)call->sequence);
-    return text;
-}
-
-crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_shm_call_t *other)
-{
-    crti_shm_call_t own = crti_shm_call_of(team, team->step);
+    crti_asked_t own = crti_asked_of(team->step);
     char mine[160], theirs[160], them[160], me[160];
 
     return crti_group_fail(
         team->group, CRT_ERR_INVALID, -1,
         "the members' calls do not fit together: %s calls %s, but %s calls %s",
         crti_group_describe(team->group, team->peers[team->rank].rank, me, sizeof(me)),
-        describe_call(&own, mine, sizeof(mine)),
+        crti_asked_describe(&own, mine, sizeof(mine)),
         crti_group_describe(team->group, team->peers[who].rank, them, sizeof(them)),
-        describe_call(other, theirs, sizeof(theirs)));
+        crti_asked_describe(other, theirs, sizeof(theirs)));
 }
 
 /* ---------------------------------------------------------------- reaching memory */
@@ -386,7 +345,7 @@ static size_t taken_bytes(const crti_shm_t *team, const crti_step_t *step)
 static void describe(crti_shm_t *team, const crti_step_t *step, crti_shm_slot_t *slot,
                      size_t given_bytes, bool is_small)
 {
-    slot->call = crti_shm_call_of(team, step);
+    slot->call = crti_asked_of(step);
     slot->input.nonce = slot->output.nonce = 0;
     if (is_small) {
         if (crti_shm_gives(step, team->rank) && given_bytes)
@@ -401,7 +360,7 @@ static void describe(crti_shm_t *team, const crti_step_t *step, crti_shm_slot_t 
 }
 
 /* Copies what the others described; they must mean the same as we do. */
-static crt_status_t read_others(crti_shm_t *team, const crti_shm_call_t *own)
+static crt_status_t read_others(crti_shm_t *team, const crti_asked_t *own)
 {
     for (int i = 0; i < team->size; i++) {
         const crti_shm_slot_t *said = &team->peers[i].head->slots[team->count & 1];

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "collective/asked.h"
 #include "collective/group.h"
 #include "collective/memory.h"
 #include "collective/shm.h"
@@ -14,14 +15,9 @@
 #define CRTI_SHM_STAGE  ((size_t)256 << 10) /* bytes of one staging buffer */
 #define CRTI_SHM_LINE   _Alignas(64)
 
-/* What a member does: compared by the others before anything else. */
-typedef struct crti_shm_call {
-    uint64_t sequence, count;
-    int32_t kind, dtype, reduction, peer;
-} crti_shm_call_t;
-
+/* `call` is compared by the others before anything else. */
 typedef struct crti_shm_slot {
-    CRTI_SHM_LINE crti_shm_call_t call;
+    CRTI_SHM_LINE crti_asked_t call;
     crti_place_t input, output;
     CRTI_SHM_LINE unsigned char data[CRTI_SHM_INLINE];
 } crti_shm_slot_t;
@@ -139,8 +135,7 @@ void crti_shm_say_left(crti_shm_t *team);
 crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place,
                             const void *mine, void **at_out);
 /* Fails the group: two members did not mean the same. */
-crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_shm_call_t *other);
-crti_shm_call_t crti_shm_call_of(const crti_shm_t *team, const crti_step_t *step);
+crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_asked_t *other);
 /* Whether this member gives an input to the operation, takes an output of it. */
 bool crti_shm_gives(const crti_step_t *step, int rank);
 bool crti_shm_takes(const crti_step_t *step, int rank);

@@ -141,7 +141,7 @@ static crt_status_t look_for_cross(crti_shm_t *team, int waits_for)
     const crti_shm_head_t *head = team->peers[waits_for].head;
     uint64_t what = atomic_load_explicit(&head->in_pair, memory_order_acquire);
     int kind = (int)(what >> 48), own = team->step ? (int)team->step->kind : 0;
-    crti_shm_call_t other = {.kind = kind, .peer = team->rank};
+    crti_asked_t other = {.kind = kind, .peer = team->rank};
 
     if ((what >> 32 & 0xffff) != (uint64_t)team->peers[team->rank].rank + 1 || !own ||
         (own == CRT_COLLECTIVE_SEND && kind == CRT_COLLECTIVE_RECV) ||

@@ -1,53 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the members were asked for, as messages and people read it. See exchange.h. */
-#include <stdio.h>
-
+#include "collective/asked.h"
 #include "collective/backends/exchange_int.h"
 
-static const char *const kinds[] = {
-    [CRT_COLLECTIVE_ALLREDUCE] = "allreduce",
-    [CRT_COLLECTIVE_REDUCE] = "reduce",
-    [CRT_COLLECTIVE_BROADCAST] = "broadcast",
-    [CRT_COLLECTIVE_ALLGATHER] = "allgather",
-    [CRT_COLLECTIVE_REDUCESCATTER] = "reducescatter",
-    [CRT_COLLECTIVE_ALLTOALL] = "alltoall",
-    [CRT_COLLECTIVE_SEND] = "send",
-    [CRT_COLLECTIVE_RECV] = "recv",
-    [CRT_COLLECTIVE_BARRIER] = "barrier",
-};
-
-static const char *const reductions[] = {
-    [CRT_SUM] = "sum", [CRT_PRODUCT] = "product", [CRT_MIN] = "min",
-    [CRT_MAX] = "max", [CRT_AVERAGE] = "average",
-};
-
-static const char *name_of(const char *const *names, size_t count, uint64_t number)
+static int32_t small(uint64_t number)
 {
-    return number < count && names[number] ? names[number] : "unknown";
+    return number <= INT32_MAX ? (int32_t)number : -1;
 }
 
 const char *crti_exchange_describe(const crti_msg_group_data_t *m, char *text,
                                    size_t size)
 {
-    int at = snprintf(text, size, "%s number %llu",
-                      name_of(kinds, sizeof(kinds) / sizeof(kinds[0]), m->kind),
-                      (unsigned long long)m->sequence);
+    crti_asked_t asked = {.sequence = m->sequence,
+                          .count = m->count,
+                          .kind = small(m->kind),
+                          .dtype = small(m->dtype),
+                          .reduction = small(m->reduction),
+                          .peer = m->peer < 0 ? -1 : small((uint64_t)m->peer)};
 
-    if (m->kind == CRT_COLLECTIVE_BARRIER)
-        return text;
-    at += snprintf(text + at, size - (size_t)at, " of %llu %s",
-                   (unsigned long long)m->count, crt_dtype_name((crt_dtype_t)m->dtype));
-    if (m->reduction)
-        at += snprintf(text + at, size - (size_t)at, ", %s",
-                       name_of(reductions, sizeof(reductions) / sizeof(reductions[0]),
-                               m->reduction));
-    if (m->peer >= 0)
-        snprintf(text + at, size - (size_t)at, ", %s %lld",
-                 m->kind == CRT_COLLECTIVE_SEND   ? "to rank"
-                 : m->kind == CRT_COLLECTIVE_RECV ? "from rank"
-                                                  : "root",
-                 (long long)m->peer);
-    return text;
+    return crti_asked_describe(&asked, text, size);
 }
 
 crti_msg_group_data_t crti_exchange_header(const crti_exchange_t *x)

@@ -72,7 +72,7 @@ struct crti_exchange {
 /* exchange_call.c */
 /* The running operation as its messages say it. */
 crti_msg_group_data_t crti_exchange_header(const crti_exchange_t *x);
-/* "allreduce number 3 of 100 float32, sum". */
+/* As crti_asked_describe. */
 const char *crti_exchange_describe(const crti_msg_group_data_t *m, char *text,
                                    size_t size);
 crt_status_t crti_exchange_mismatch(crti_exchange_t *x, int rank,

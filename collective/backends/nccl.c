@@ -53,33 +53,8 @@ static crt_status_t pass(crti_nccl_t *n, crt_collective_kind_t kind, int peer, v
 
 /* ---------------------------------------------------------------- comparing */
 
-static const char *describe_call(const crti_nccl_call_t *call, char *text, size_t size)
-{
-    static const char *const reductions[] = {"",      ", sum", ", product",
-                                             ", min", ", max", ", average"};
-    static const char *const kinds[] = {
-        "nothing",       "allreduce", "reduce", "broadcast", "allgather",
-        "reducescatter", "alltoall",  "send",   "recv",      "barrier"};
-    bool known = call->kind > 0 && call->kind <= CRT_COLLECTIVE_BARRIER;
-    bool reduced = call->reduction > 0 && call->reduction <= CRT_AVERAGE;
-    char root[40] = "";
-
-    if (call->peer >= 0)
-        snprintf(root, sizeof(root), ", %s %d",
-                 call->kind == CRT_COLLECTIVE_SEND   ? "to"
-                 : call->kind == CRT_COLLECTIVE_RECV ? "from"
-                                                     : "root",
-                 call->peer);
-    snprintf(text, size, "%s of %llu %s%s%s (operation %llu)",
-             known ? kinds[call->kind] : "something unknown",
-             (unsigned long long)call->count, crt_dtype_name((crt_dtype_t)call->dtype),
-             reduced ? reductions[call->reduction] : "", root,
-             (unsigned long long)call->sequence);
-    return text;
-}
-
-static crt_status_t mismatch(crti_nccl_t *n, const crti_nccl_call_t *own, int other,
-                             const crti_nccl_call_t *theirs)
+static crt_status_t mismatch(crti_nccl_t *n, const crti_asked_t *own, int other,
+                             const crti_asked_t *theirs)
 {
     char a[160], b[160], me[160], them[160];
 
@@ -87,16 +62,16 @@ static crt_status_t mismatch(crti_nccl_t *n, const crti_nccl_call_t *own, int ot
         n->group, CRT_ERR_INVALID, -1,
         "the members' calls do not fit together: %s calls %s, but %s calls %s",
         crti_group_describe(n->group, n->group->rank, me, sizeof(me)),
-        describe_call(own, a, sizeof(a)),
+        crti_asked_describe(own, a, sizeof(a)),
         crti_group_describe(n->group, n->ranks[other], them, sizeof(them)),
-        describe_call(theirs, b, sizeof(b)));
+        crti_asked_describe(theirs, b, sizeof(b)));
 }
 
 /* The two of a pair tell each other; the lower rank speaks first. */
-static crt_status_t compare_pair(crti_nccl_t *n, const crti_nccl_call_t *own)
+static crt_status_t compare_pair(crti_nccl_t *n, const crti_asked_t *own)
 {
     int peer = own->peer;
-    crti_nccl_call_t mine = *own, theirs = {0}, expected = *own;
+    crti_asked_t mine = *own, theirs = {0}, expected = *own;
     crt_status_t status = CRT_OK;
 
     expected.kind =
@@ -114,12 +89,7 @@ static crt_status_t compare_pair(crti_nccl_t *n, const crti_nccl_call_t *own)
 /* CRT_OK: all members are in this operation. */
 static crt_status_t compare(crti_nccl_t *n, const crti_step_t *step)
 {
-    const crti_nccl_call_t own = {.sequence = step->sequence,
-                                  .count = step->count,
-                                  .kind = (int32_t)step->kind,
-                                  .dtype = (int32_t)step->dtype,
-                                  .reduction = (int32_t)step->reduction,
-                                  .peer = step->peer};
+    const crti_asked_t own = crti_asked_of(step);
     crt_status_t status;
 
     if (n->size == 1)
@@ -227,7 +197,7 @@ static crt_status_t meet(crti_nccl_t *n)
 {
     invitation_t invitation = {0};
     ncclResult_t result = n->rank == 0 ? n->api->unique_id(&invitation.id) : ncclSuccess;
-    crti_nccl_call_t here = {0};
+    crti_asked_t here = {0};
     crt_status_t status;
 
     if (result != ncclSuccess) {

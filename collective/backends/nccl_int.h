@@ -22,15 +22,11 @@
 #ifndef CRTI_COLLECTIVE_BACKENDS_NCCL_INT_H
 #define CRTI_COLLECTIVE_BACKENDS_NCCL_INT_H
 
+#include "collective/asked.h"
 #include "collective/backends/nccl_library.h"
 #include "collective/group.h"
 
 /* What a member does, as it tells the others. */
-typedef struct crti_nccl_call {
-    uint64_t sequence, count;
-    int32_t kind, dtype, reduction, peer;
-} crti_nccl_call_t;
-
 /* Device memory for a tensor that lies on the host; grows. */
 typedef struct crti_nccl_stage {
     void *memory;
@@ -51,7 +47,7 @@ typedef struct crti_nccl {
     crti_nccl_stage_t input, output;
     uint64_t exchanges;        /* over control */
     uint64_t *sent, *received; /* over control, by rank of the team */
-    crti_nccl_call_t *calls;   /* by rank of the team */
+    crti_asked_t *calls;       /* by rank of the team */
     uint64_t deadline_ns;      /* of what runs */
 } crti_nccl_t;
 

@@ -347,11 +347,11 @@ static crt_status_t sabotage_run(void *self, crt_call_t *call)
     int what;
 
     CRT_TRY(crt_args(call, &what));
-    slot->call = (crti_shm_call_t){.sequence = 1,
-                                   .count = 100000,
-                                   .kind = CRT_COLLECTIVE_BROADCAST,
-                                   .dtype = CRT_FLOAT32,
-                                   .peer = 1};
+    slot->call = (crti_asked_t){.sequence = 1,
+                                .count = 100000,
+                                .kind = CRT_COLLECTIVE_BROADCAST,
+                                .dtype = CRT_FLOAT32,
+                                .peer = 1};
     slot->input = (crti_place_t){.nonce = 77, .segment_bytes = 1 << 26, .fd = 0};
     if (what == 1)
         slot->input = (crti_place_t){.nonce = 77, .segment_bytes = UINT64_MAX, .fd = -1};
