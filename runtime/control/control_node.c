@@ -49,6 +49,15 @@ void crti_control_send_views(crti_control_t *c)
     }
 }
 
+/* All others hear of a node that joins before anything is placed on it. */
+static void tell_of(crti_control_t *c, crti_node_entry_t *node)
+{
+    crti_msg_node_view_t view = view_of(node);
+
+    node->view_changed = false;
+    crti_control_broadcast(c, CRTI_MSG_NODE_VIEW, &view, node->link);
+}
+
 /* A node that joins hears of all others at once. */
 static void send_all_views(crti_control_t *c, const crti_node_entry_t *to)
 {
@@ -187,7 +196,7 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
     /* At once: that the node is here is a fact, and what comes next on the link follows. */
     crti_control_send(c, node->link, CRTI_MSG_NODE_REGISTERED, request, &answer);
     send_all_views(c, node);
-    crti_control_view_changed(c, node);
+    tell_of(c, node);
     crti_control_joined(c);
     crti_control_start_again(c, node);
     crti_control_start_jobs(c);
@@ -342,6 +351,26 @@ void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,
     remember_death(c, m);
     crti_control_broadcast(c, CRTI_MSG_PEER_DIED, m, link->number);
     crti_control_actors_of_owner(c, m->process, crti_text(m->text, text, sizeof(text)));
+}
+
+/* A word of another process can be faster than the view of the node that it is about. */
+void crti_control_node_find(crti_control_t *c, uint64_t link, uint64_t request,
+                            crti_id_t id)
+{
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, id);
+    crti_msg_node_view_t view;
+    char hex[CRTI_ID_HEX];
+
+    if (node == NULL || node->state == CRTI_NODE_DEAD) {
+        crt_raise(CRT_ERR_NODE_LOST, "node %s is not part of the cluster%s%s",
+                  crti_id_hex(id, hex), node ? ": " : "", node ? node->text : "");
+        crti_control_refuse(c, link, request, CRT_ERR_NODE_LOST);
+        return;
+    }
+    if (node->state == CRTI_NODE_EXPECTED)
+        return; /* its view or its death is told to all */
+    view = view_of(node);
+    crti_control_send(c, link, CRTI_MSG_NODE_VIEW, request, &view);
 }
 
 /* A node asks about a process of another node that it did not hear the end of. */

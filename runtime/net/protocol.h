@@ -102,6 +102,7 @@
     M(LOG_READ, log_read, 77)                                                            \
     M(LOG_DATA, log_data, 78)                                                            \
     M(NODE_LEAVE, node_leave, 79)                                                        \
+    M(NODE_FIND, node_find, 80)                                                          \
     /* node link */                                                                      \
     M(NODE_HELLO, node_hello, 90)                                                        \
     M(OBJECT_GET, object_get, 91)                                                        \
@@ -303,7 +304,7 @@
     F(U64, sequence) F(RES, available) F(BIN, demand) F(U64, store_used) F(U64, workers)
 #define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence)
 
-/* Notice: how the head sees a node; sent to all nodes when a node joins or its resources
+/* Notice: how the head sees a node; sent to all nodes when a node joins, and when its resources
  * change (gathered up to 50 ms). A node's death is NODE_DIED. */
 #define CRTI_FIELDS_NODE_VIEW(F)                                                         \
     F(ID, node)                                                                          \
@@ -320,6 +321,11 @@
 
 /* Head to node: end it. Answer: DONE when the process is gone. */
 #define CRTI_FIELDS_ACTOR_STOP(F) F(ID, actor) F(U64, actor_incarnation) F(STR, text)
+
+/* Node to head: who is this node, that another process told of? Answer: NODE_VIEW, or ERROR
+ * CRT_ERR_NODE_LOST when it died or never was. None for one that is expected back after a restart
+ * of the head: its NODE_VIEW or NODE_DIED comes to all. */
+#define CRTI_FIELDS_NODE_FIND(F) F(ID, node)
 
 /* In NODE_REGISTER: an actor that runs on the node. */
 #define CRTI_FIELDS_ACTOR_RUNNING(F)                                                     \

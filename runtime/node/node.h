@@ -338,6 +338,8 @@ void crti_watch_remove_node(crti_node_t *node, crti_id_t from, crti_id_t target)
 void crti_watch_drop(crti_node_t *node, crti_id_t watcher); /* it ended itself */
 void crti_watch_fire(crti_node_t *node, const crti_msg_peer_died_t *died);
 void crti_watch_node_died(crti_node_t *node, crti_id_t target_node);
+/* The head does not know that node: whoever watches its processes hears that they are gone. */
+void crti_watch_no_node(crti_node_t *node, crti_id_t target_node, const char *text);
 /* What this node watches there, said again after a reconnect. */
 void crti_watch_again(crti_node_t *node, crti_id_t target_node);
 void crti_watch_free(crti_node_t *node);
@@ -455,12 +457,12 @@ crt_status_t crti_peer_listen(crti_node_t *node);
 /* On the same port, with the streams of other nodes encrypted or not, as the cluster has it. */
 crt_status_t crti_peer_listen_again(crti_node_t *node, bool encrypt);
 void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view);
-bool crti_node_is_known(crti_node_t *node, crti_id_t id);
-/* A notice to another node. */
+/* A notice to another node. What is said to one that this node has not heard of waits until the
+ * head has told who it is, and is dropped when there is no such node. */
 void crti_node_notify(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
                       const void *body);
 /* A request; the answer goes to lease.c, transfer.c or program fetches by its kind. `token` and
- * `object` are given back. CRT_ERR_UNREACHABLE: no such node. */
+ * `object` are given back. Waits like a notice; without such a node it fails by that answer. */
 typedef struct crti_peer_ask {
     crti_message_kind_t kind;
     crti_id_t id;            /* lease or job */

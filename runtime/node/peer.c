@@ -9,6 +9,10 @@
  *     theirs and is answered there. Links are made when they are first needed, and again
  *     RETRY_NS after they broke while something is watched over there.
  *     Questions under way when a link breaks fail; their askers decide (bounce, next source).
+ *     A node that others speak of may be newer than the last word of the head: unknown is not
+ *     gone. The head is asked (NODE_FIND, again after each reconnect); what is to be said to
+ *     that node is kept meanwhile. It ends by NODE_VIEW, by the answer that there is none, or by
+ *     NODE_DIED.
  * Trust
  *     Only holders of the cluster key get this far. NODE_HELLO must come first and its node id
  *     must be the one that was meant: an address may have been taken over by another node.
@@ -19,6 +23,7 @@
 
 #define CONNECT_MS 2000
 #define RETRY_NS   (200 * CRTI_MS)
+#define KEPT_MAX   ((size_t)1 << 20)
 
 typedef struct asked {
     crti_peer_ask_t ask;
@@ -38,13 +43,14 @@ typedef struct lane {
     uint64_t requests;
     crti_map_t pending; /* request number -> asked_t */
     crti_list_t order;
+    crti_buffer_t kept; /* encoded messages for a node that is sought */
     asked_t *receiving; /* its payload is on the way */
 } lane_t;
 
 struct peer {
     crti_node_t *node;
     crti_id_t id;
-    char endpoint[CRTI_STREAM_ADDRESS];
+    char endpoint[CRTI_STREAM_ADDRESS]; /* "": sought, the head is being asked */
     lane_t lanes[CRTI_LANES];
     crti_timer_t retry;
 };
@@ -207,39 +213,168 @@ static void on_retry(void *user)
     crti_watch_again(peer->node, peer->id);
 }
 
+/* ---------------------------------------------------------------- nodes that are sought */
+
+static void free_peer(peer_t *peer)
+{
+    for (int i = 0; i < CRTI_LANES; i++) {
+        lane_t *lane = &peer->lanes[i];
+
+        crti_stream_free(lane->stream);
+        while (!crti_list_is_empty(&lane->order))
+            free(CRTI_CONTAINER(crti_list_pop(&lane->order), asked_t, link));
+        crti_map_fini(&lane->pending);
+        crti_buffer_fini(&lane->kept);
+    }
+    crti_loop_cancel(peer->node->loop, &peer->retry);
+    free(peer);
+}
+
+static peer_t *add_peer(crti_node_t *node, crti_id_t id)
+{
+    peer_t *peer = calloc(1, sizeof(*peer));
+
+    if (peer == NULL)
+        return NULL;
+    peer->node = node;
+    peer->id = id;
+    peer->retry = (crti_timer_t){.on_expired = on_retry, .user = peer};
+    for (int i = 0; i < CRTI_LANES; i++) {
+        lane_t *lane = &peer->lanes[i];
+
+        lane->peer = peer;
+        lane->number = (crti_lane_t)i;
+        crti_map_init(&lane->pending, sizeof(uint64_t));
+        crti_list_init(&lane->order);
+    }
+    if (crti_map_put(&node->peers, &id, peer) == CRT_OK)
+        return peer;
+    free_peer(peer);
+    return NULL;
+}
+
 static peer_t *find(crti_node_t *node, crti_id_t id)
 {
     return crti_map_get(&node->peers, &id);
 }
 
-bool crti_node_is_known(crti_node_t *node, crti_id_t id)
+static bool is_sought(const peer_t *peer)
 {
-    return find(node, id) != NULL;
+    return peer->endpoint[0] == '\0';
+}
+
+/* Said when the node is found. */
+static crt_status_t keep(lane_t *lane, crti_message_kind_t kind, uint64_t request,
+                         const void *body)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t message = {0};
+    crt_status_t status = crti_message_encode(kind, request, body, &message);
+
+    if (status == CRT_OK && lane->kept.size + message.size > KEPT_MAX)
+        status = crt_raise(CRT_ERR_UNREACHABLE,
+                           "the head has not told yet who that node is, and %zu bytes "
+                           "wait for it",
+                           lane->kept.size);
+    if (status == CRT_OK)
+        status = crti_list_pack(&lane->kept, message.data, message.size);
+    return status;
+}
+
+static void found(peer_t *peer)
+{
+    crti_head_drop(peer->node, peer->id);
+    for (int i = 0; i < CRTI_LANES; i++) {
+        lane_t *lane = &peer->lanes[i];
+        crti_span_t rest = crti_span(lane->kept.data, lane->kept.size), entry;
+        crti_message_t m;
+
+        if (rest.size && open_lane(lane) != CRT_OK)
+            fail_all(lane, crt_error_detail());
+        while (lane->stream && crti_list_unpack(&rest, &entry) == CRT_OK)
+            if (crti_message_decode(entry.data, entry.size, &m) == CRT_OK)
+                crti_stream_send(lane->stream, m.kind, m.request, &m.error);
+        crti_buffer_fini(&lane->kept);
+    }
+}
+
+static void end_peer(peer_t *peer, const char *why)
+{
+    crti_map_remove(&peer->node->peers, &peer->id);
+    if (is_sought(peer))
+        crti_head_drop(peer->node, peer->id);
+    for (int i = 0; i < CRTI_LANES; i++)
+        fail_all(&peer->lanes[i], why);
+    free_peer(peer);
+}
+
+static void on_sought(crti_node_t *node, crti_id_t id, uint64_t token,
+                      const crti_message_t *answer)
+{
+    char text[512] = "the head does not know that node";
+    peer_t *peer = find(node, id);
+
+    if (answer && answer->kind == CRTI_MSG_NODE_VIEW &&
+        crti_id_equal(answer->node_view.node, id)) {
+        crti_node_view(node, &answer->node_view);
+        return;
+    }
+    if (answer == NULL || peer == NULL || !is_sought(peer))
+        return;
+    if (answer->kind == CRTI_MSG_ERROR)
+        crti_text(answer->error.text, text, sizeof(text));
+    end_peer(peer, text);
+    crti_watch_no_node(node, id, text);
+    crti_lease_act(node);
+    crti_pull_act(node);
+}
+
+static peer_t *find_or_seek(crti_node_t *node, crti_id_t id)
+{
+    peer_t *peer = find(node, id);
+
+    if (peer)
+        return peer;
+    peer = add_peer(node, id);
+    if (peer == NULL ||
+        crti_head_ask(node, CRTI_MSG_NODE_FIND, &(crti_msg_node_find_t){.node = id},
+                      on_sought, id, 0) == CRT_OK)
+        return peer;
+    crti_map_remove(&node->peers, &id);
+    free_peer(peer);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- notices and questions */
+
+static crt_status_t say(lane_t *lane, crti_message_kind_t kind, uint64_t request,
+                        const void *body)
+{
+    crt_status_t status;
+
+    if (is_sought(lane->peer))
+        return keep(lane, kind, request, body);
+    status = open_lane(lane);
+    return status == CRT_OK ? crti_stream_send(lane->stream, kind, request, body)
+                            : status;
 }
 
 void crti_node_notify(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
                       const void *body)
 {
-    peer_t *peer = find(node, to);
+    peer_t *peer = kind == CRTI_MSG_LOG ? find(node, to) : find_or_seek(node, to);
 
-    if (peer && open_lane(&peer->lanes[CRTI_LANE_CONTROL]) == CRT_OK)
-        crti_stream_send(peer->lanes[CRTI_LANE_CONTROL].stream, kind, 0, body);
+    if (peer)
+        say(&peer->lanes[CRTI_LANE_CONTROL], kind, 0, body);
 }
 
 crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
                            const crti_peer_ask_t *ask, const void *body)
 {
-    peer_t *peer = find(node, to);
+    peer_t *peer = find_or_seek(node, to);
     lane_t *lane = peer ? &peer->lanes[number] : NULL;
-    asked_t *a;
+    asked_t *a = peer ? calloc(1, sizeof(*a)) : NULL;
     crt_status_t status;
 
-    if (peer == NULL)
-        return crt_raise(CRT_ERR_UNREACHABLE, "the node is not part of the cluster");
-    status = open_lane(lane);
-    if (status != CRT_OK)
-        return status;
-    a = calloc(1, sizeof(*a));
     if (a == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "question to a node");
     a->ask = *ask;
@@ -247,7 +382,7 @@ crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
     crti_list_append(&lane->order, &a->link);
     status = crti_map_put(&lane->pending, &a->number, a);
     if (status == CRT_OK)
-        status = crti_stream_send(lane->stream, ask->kind, a->number, body);
+        status = say(lane, ask->kind, a->number, body);
     if (status != CRT_OK) {
         crti_map_remove(&lane->pending, &a->number);
         crti_list_remove(&a->link);
@@ -278,56 +413,22 @@ void crti_node_discard(crti_node_t *node, const void *memory, size_t size)
 
 /* ---------------------------------------------------------------- nodes come and go */
 
-static void free_peer(peer_t *peer)
-{
-    for (int i = 0; i < CRTI_LANES; i++) {
-        lane_t *lane = &peer->lanes[i];
-
-        crti_stream_free(lane->stream);
-        while (!crti_list_is_empty(&lane->order))
-            free(CRTI_CONTAINER(crti_list_pop(&lane->order), asked_t, link));
-        crti_map_fini(&lane->pending);
-    }
-    crti_loop_cancel(peer->node->loop, &peer->retry);
-    free(peer);
-}
-
-static peer_t *add_peer(crti_node_t *node, crti_id_t id)
-{
-    peer_t *peer = calloc(1, sizeof(*peer));
-
-    if (peer == NULL)
-        return NULL;
-    peer->node = node;
-    peer->id = id;
-    peer->retry = (crti_timer_t){.on_expired = on_retry, .user = peer};
-    for (int i = 0; i < CRTI_LANES; i++) {
-        lane_t *lane = &peer->lanes[i];
-
-        lane->peer = peer;
-        lane->number = (crti_lane_t)i;
-        crti_map_init(&lane->pending, sizeof(uint64_t));
-        crti_list_init(&lane->order);
-    }
-    if (crti_map_put(&node->peers, &id, peer) == CRT_OK)
-        return peer;
-    free_peer(peer);
-    return NULL;
-}
-
 void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
 {
     char endpoint[CRTI_STREAM_ADDRESS];
     peer_t *peer = find(node, view->node);
 
-    if (crti_id_equal(view->node, node->id))
+    crti_text(view->endpoint, endpoint, sizeof(endpoint));
+    if (crti_id_equal(view->node, node->id) || endpoint[0] == '\0')
         return;
     if (peer == NULL)
         peer = add_peer(node, view->node);
     if (peer == NULL)
         return;
-    crti_text(view->endpoint, endpoint, sizeof(endpoint));
-    if (strcmp(endpoint, peer->endpoint) != 0) {
+    if (is_sought(peer)) {
+        memcpy(peer->endpoint, endpoint, sizeof(endpoint));
+        found(peer);
+    } else if (strcmp(endpoint, peer->endpoint) != 0) {
         memcpy(peer->endpoint, endpoint, sizeof(endpoint));
         for (int i = 0; i < CRTI_LANES; i++)
             if (peer->lanes[i].stream)
@@ -340,13 +441,10 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
 
 void crti_node_forget(crti_node_t *node, crti_id_t id)
 {
-    peer_t *peer = crti_map_remove(&node->peers, &id);
+    peer_t *peer = find(node, id);
 
-    if (peer == NULL)
-        return;
-    for (int i = 0; i < CRTI_LANES; i++)
-        fail_all(&peer->lanes[i], "the node died");
-    free_peer(peer);
+    if (peer)
+        end_peer(peer, "the node died");
 }
 
 /* ---------------------------------------------------------------- what others ask */

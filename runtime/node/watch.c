@@ -7,7 +7,8 @@
  * Rules
  *     A process of this node is watched here. One of another node is watched there, by this
  *     node: one WATCH per process over the node link, said again when the link comes back; the
- *     head's PEER_DIED and NODE_DIED end it too, whichever is first.
+ *     head's PEER_DIED and NODE_DIED end it too, whichever is first, and so does its word that
+ *     there is no such node.
  */
 #include <string.h>
 
@@ -83,10 +84,8 @@ static bool is_gone(crti_node_t *node, const crti_msg_watch_t *target,
         died->text = crti_str(dead->text);
         return true;
     }
-    if (!crti_id_equal(target->node, node->id)) {
-        died->text = crti_str("its node is not part of the cluster (any more)");
-        return !crti_node_is_known(node, target->node);
-    }
+    if (!crti_id_equal(target->node, node->id))
+        return false; /* a node that is unknown here is not gone: peer.c asks the head */
     died->text = crti_str("the process ended some time ago");
     return process == NULL ||
            (target->incarnation && process->incarnation != target->incarnation);
@@ -248,6 +247,26 @@ void crti_watch_node_died(crti_node_t *node, crti_id_t target_node)
         if (!crti_id_equal(w->target.node, target_node))
             continue;
         free_watch(node, w);
+        cursor = 0;
+    }
+}
+
+void crti_watch_no_node(crti_node_t *node, crti_id_t target_node, const char *text)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+        const watch_t *w = value;
+        crti_msg_peer_died_t died = {.process = w->target.process,
+                                     .incarnation = w->target.incarnation,
+                                     .node = target_node,
+                                     .status = CRT_ERR_NODE_LOST,
+                                     .text = crti_str(text)};
+
+        if (!crti_id_equal(w->target.node, target_node))
+            continue;
+        crti_watch_fire(node, &died);
         cursor = 0;
     }
 }

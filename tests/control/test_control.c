@@ -554,6 +554,26 @@ static void deaths_of_processes_are_told_to_all_other_nodes(void **state)
     assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_PEER_DIED), 2);
 }
 
+static void a_node_that_joins_is_told_to_all_before_anything_runs_on_it(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_node_find_t find = {.node = bed_id(2)};
+    const crti_message_t *m;
+
+    bed_say(bed, NODE_A, CRTI_MSG_NODE_FIND, 7, &find);
+    m = bed_next(bed, NODE_A, CRTI_MSG_ERROR);
+    assert_int_equal(error_of(m), CRT_ERR_NODE_LOST);
+    bed_forget(bed);
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_NODE_VIEW), 1); /* no time passed */
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_NODE_FIND, 8, &find);
+    m = bed_next(bed, NODE_A, CRTI_MSG_NODE_VIEW);
+    assert_non_null(m);
+    assert_int_equal(m->request, 8);
+    assert_true(crti_id_equal(m->node_view.node, bed_id(2)));
+}
+
 static void views_of_nodes_are_gathered(void **state)
 {
     bed_t *bed = *state;
@@ -878,6 +898,7 @@ int main(void)
         TEST(a_wrong_protocol_version_is_refused_with_both_numbers),
         TEST(whoever_speaks_before_registering_is_dropped),
         TEST(deaths_of_processes_are_told_to_all_other_nodes),
+        TEST(a_node_that_joins_is_told_to_all_before_anything_runs_on_it),
         TEST(views_of_nodes_are_gathered),
         TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         TEST(a_submission_waits_for_the_node_of_the_heads_host),

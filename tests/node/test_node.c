@@ -449,9 +449,28 @@ static void a_watched_process_that_is_gone_already_is_told_at_once(void **state)
     crti_channel_send(s->drivers[0].channel, CRTI_MSG_WATCH, 0, &watch);
     assert_true(crti_id_equal(scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died.process,
                               watch.process));
-    watch.node = (crti_id_t){8, 8}; /* no such node */
+}
+
+static void a_process_of_a_node_that_the_head_does_not_know_is_gone(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_watch_t watch = {.process = {1, 2}, .incarnation = 3, .node = {8, 8}};
+    crti_msg_error_t none = {.status = CRT_ERR_NODE_LOST, .text = crti_str("no such")};
+    const crti_msg_peer_died_t *died;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
     crti_channel_send(s->drivers[0].channel, CRTI_MSG_WATCH, 0, &watch);
-    scene_wait(s, CRTI_MSG_PEER_DIED);
+    scene_wait(s, CRTI_MSG_NODE_FIND);
+    scene_head_down(s); /* before the answer: the question is asked again */
+    scene_head_up(s);
+    scene_head_send(s, 0, CRTI_MSG_ERROR, scene_wait(s, CRTI_MSG_NODE_FIND)->request,
+                    &none);
+    died = &scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died;
+    assert_true(crti_id_equal(died->process, watch.process));
+    assert_int_equal(died->incarnation, 3);
+    assert_int_equal(died->status, CRT_ERR_NODE_LOST);
+    assert_true(crti_str_equal(died->text, "no such"));
 }
 
 static void garbage_on_the_socket_costs_nobody_else_anything(void **state)
@@ -962,6 +981,49 @@ static void a_request_at_a_node_that_dies_comes_back(void **state)
     assert_true(crti_id_equal(granted->node, s->nodes[0].id));
 }
 
+/* What the head tells of node n when it is asked, or by itself (request 0). */
+static void tell_view(scene_t *s, int to, uint64_t request, int n)
+{
+    crti_msg_node_view_t view = {.node = s->nodes[n].id,
+                                 .endpoint = crti_str(s->nodes[n].endpoint)};
+
+    scene_head_send(s, to, CRTI_MSG_NODE_VIEW, request, &view);
+}
+
+static void watch_of_a_node_that_is_new(scene_t *s, bool asked)
+{
+    crti_msg_watch_t watch = {.incarnation = 1};
+    const crti_message_t *m;
+
+    scene_start_node(s, 0, NULL);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 1);
+    watch.process = s->drivers[1].process;
+    watch.node = s->nodes[1].id;
+    tell_view(s, 1, 0, 0); /* who joins hears of the others at once */
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_WATCH, 0, &watch);
+    m = scene_wait(s, CRTI_MSG_NODE_FIND);
+    assert_true(crti_id_equal(m->node_find.node, s->nodes[1].id));
+    assert_false(scene_seen(s, CRTI_MSG_PEER_DIED)); /* unknown is not gone */
+    tell_view(s, 0, asked ? m->request : 0, 1);
+    scene_turn(s, 50); /* the watch has arrived, or comes late: it is told either way */
+    s->drivers[1].dies = true;
+    scene_detach(s, 1);
+    /* Its node tells the head, and the watcher's node, which tells the watcher. */
+    assert_int_equal(scene_count(s, CRTI_MSG_PEER_DIED, 10000, 2), 2);
+}
+
+static void a_process_of_a_node_not_heard_of_yet_is_not_gone(void **state)
+{
+    watch_of_a_node_that_is_new(*state, true);
+}
+
+static void a_view_that_comes_by_itself_ends_the_search_for_a_node(void **state)
+{
+    watch_of_a_node_that_is_new(*state, false);
+}
+
 static void workers_of_an_owner_that_died_elsewhere_end(void **state)
 {
     scene_t *s = *state;
@@ -1060,6 +1122,38 @@ an_object_is_pulled_without_encryption_where_the_cluster_has_none(void **state)
 {
     ((scene_t *)*state)->plain = true;
     pull_one_object(state);
+}
+
+static void an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_error_t none = {.status = CRT_ERR_NODE_LOST, .text = crti_str("no such")};
+    crti_object_id_t object;
+    crti_store_t *a;
+    void *data;
+
+    scene_start_node(s, 0, NULL);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 1);
+    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
+                                       s->drivers[0].process, &a),
+                     CRT_OK);
+    object = (crti_object_id_t){s->drivers[0].process, 1};
+    assert_int_equal(crti_store_create(a, object, 1000, &data), CRT_OK);
+    memset(data, 1, 1000);
+    assert_int_equal(crti_store_seal(a, object, true), CRT_OK);
+    crti_store_detach(a);
+    pull(s, 1, object, 1000, 0, 81);
+    tell_view(s, 1, scene_wait(s, CRTI_MSG_NODE_FIND)->request, 0);
+    assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 81);
+    object.number = 2;
+    s->nodes[0].id.low ^= 1; /* no such node */
+    pull(s, 1, object, 1000, 0, 82);
+    scene_head_send(s, 1, CRTI_MSG_ERROR, scene_wait(s, CRTI_MSG_NODE_FIND)->request,
+                    &none);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_OBJECT_LOST);
+    s->nodes[0].id.low ^= 1;
 }
 
 static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
@@ -1313,6 +1407,9 @@ int main(int argc, char **argv)
         TEST(grandchildren_end_with_their_worker_and_do_not_delay_the_report),
         TEST(a_driver_that_leaves_takes_its_workers_along),
         TEST(a_watched_process_that_is_gone_already_is_told_at_once),
+        TEST(a_process_of_a_node_that_the_head_does_not_know_is_gone),
+        TEST(a_process_of_a_node_not_heard_of_yet_is_not_gone),
+        TEST(a_view_that_comes_by_itself_ends_the_search_for_a_node),
         TEST(garbage_on_the_socket_costs_nobody_else_anything),
         TEST(nonsense_of_every_kind_on_every_link_leaves_the_node_serving),
         TEST(an_actor_is_started_stopped_and_its_death_reported),
@@ -1332,6 +1429,7 @@ int main(int argc, char **argv)
         TEST(workers_of_an_owner_that_died_elsewhere_end),
         TEST(an_object_is_pulled_from_the_node_that_has_it),
         TEST(an_object_is_pulled_without_encryption_where_the_cluster_has_none),
+        TEST(an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is),
         TEST(a_source_that_dies_in_the_middle_fails_the_pull),
         TEST(a_submitted_job_runs_is_logged_and_stopped),
         TEST(a_jobs_log_beyond_its_limit_is_read_to_its_end),
