@@ -165,7 +165,14 @@ static void on_link_closed(void *user, uint64_t link, const char *text)
 
     crti_control_closed(h->control, link, text, crti_now_ns());
     settle(h);
-    if (h->stopping && crti_head_links_nodes(h->links) == 0)
+}
+
+/* Also after links that the head itself ended, such as those of nodes that took their leave. */
+static void on_alone(void *user)
+{
+    head_t *h = user;
+
+    if (h->stopping)
         crti_loop_stop(h->loop);
 }
 
@@ -271,7 +278,11 @@ static void on_loaded(void *user)
 
 static void on_stop_timer(void *user)
 {
-    crti_loop_stop(((head_t *)user)->loop);
+    head_t *h = user;
+
+    crti_log(CRTI_LOG_WARN, "head", "some of %zu links of nodes did not end within %d s",
+             crti_head_links_nodes(h->links), (int)(STOP_NODES_NS / CRTI_S));
+    crti_loop_stop(h->loop);
 }
 
 static void begin_stop(head_t *h, const char *why)
@@ -421,7 +432,8 @@ static crt_status_t make_control(head_t *h)
     crti_head_links_handlers_t handlers = {.user = h,
                                            .on_opened = on_link_opened,
                                            .on_message = on_link_message,
-                                           .on_closed = on_link_closed};
+                                           .on_closed = on_link_closed,
+                                           .on_alone = on_alone};
     crt_status_t status = crti_control_new(&config, &h->control);
 
     return status == CRT_OK ? crti_head_links_new(h->loop, &handlers, &h->links) : status;

@@ -65,6 +65,8 @@ static void ended(head_link_t *link, const char *text)
     destroy(link);
     if (tell)
         links->handlers.on_closed(links->handlers.user, number, text);
+    if (links->stream_count == 0)
+        links->handlers.on_alone(links->handlers.user);
 }
 
 static void on_doom(void *user)

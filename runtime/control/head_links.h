@@ -23,6 +23,7 @@ typedef struct crti_head_links_handlers {
     void (*on_opened)(void *user, uint64_t link, bool is_admin);
     void (*on_message)(void *user, uint64_t link, const crti_message_t *message);
     void (*on_closed)(void *user, uint64_t link, const char *text);
+    void (*on_alone)(void *user); /* a link ended, and no node has one */
 } crti_head_links_handlers_t;
 
 crt_status_t crti_head_links_new(crti_loop_t *loop,

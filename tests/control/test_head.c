@@ -215,6 +215,39 @@ static void a_clean_end_leaves_no_process_and_begins_anew(void **state)
     node_free(node);
 }
 
+static bool is_closed(void *user)
+{
+    return ((fake_node_t *)user)->closed;
+}
+
+static void a_head_that_stops_does_not_wait_for_nodes_that_took_their_leave(void **state)
+{
+    head_bed_t *bed = *state;
+    crti_msg_node_leave_t leave = {.text = crti_str("the cluster was stopped")};
+    CRTI_AUTO(fclose) FILE *log = NULL;
+    fake_node_t *node;
+    char line[512];
+    int status;
+
+    assert_true(head_start(bed, "0", NULL));
+    node = node_new(bed, 1);
+    node_join(node);
+    kill(bed->pid, SIGTERM);
+    node_next(node, CRTI_MSG_SHUTDOWN, 0);
+    node_send(node, CRTI_MSG_NODE_LEAVE, &leave);
+    assert_true(head_until(bed, is_closed, node));
+    assert_int_equal(waitpid(bed->pid, &status, 0), bed->pid);
+    bed->pid = 0;
+    assert_int_equal(status, 0);
+    snprintf(line, sizeof(line), "%.*s/head.log",
+             (int)(strrchr(bed->key_file, '/') - bed->key_file), bed->key_file);
+    log = fopen(line, "re");
+    assert_non_null(log);
+    while (fgets(line, sizeof(line), log))
+        assert_null(strstr(line, "did not end"));
+    node_free(node);
+}
+
 static void the_end_of_the_lifeline_ends_it(void **state)
 {
     head_bed_t *bed = *state;
@@ -687,6 +720,7 @@ int main(int argc, char **argv)
         TEST(a_value_is_exchanged_only_for_what_was_expected),
         TEST(the_admin_socket_answers_with_json),
         TEST(a_clean_end_leaves_no_process_and_begins_anew),
+        TEST(a_head_that_stops_does_not_wait_for_nodes_that_took_their_leave),
         TEST(the_end_of_the_lifeline_ends_it),
         TEST(a_private_cluster_leaves_nothing),
         TEST(a_private_cluster_leaves_nothing_of_a_node_that_was_killed),
