@@ -5,7 +5,7 @@
  *     user -> cli/main.c -> one file per command -> libcrt (public headers only), crt-http by
  *     HTTP, crt-head and crt-node by exec
  * Exit status: 0 done; 1 failed, one sentence on stderr says why; 2 wrong use. `job submit` and
- * `job logs --follow` end with 1 when the job failed.
+ * `job logs --follow` end with 1 when the job failed, `run` with the status of its program.
  */
 #ifndef CRTI_CLI_CLI_H
 #define CRTI_CLI_CLI_H
@@ -16,6 +16,7 @@
 #define CLI_USAGE  2
 
 int crti_cli_start(int argc, char **argv);
+int crti_cli_run(int argc, char **argv);
 int crti_cli_stop(int argc, char **argv);
 int crti_cli_status(int argc, char **argv);
 int crti_cli_logs(int argc, char **argv);

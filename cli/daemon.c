@@ -19,7 +19,8 @@
 #include "cli/places.h"
 #include "cli/stop.h"
 
-#define FD_READY     3 /* its number in the daemon */
+#define FD_READY     3 /* numbers in the daemon */
+#define FD_LIFELINE  4
 #define UNDO_TIMEOUT 5000
 
 extern char **environ;
@@ -34,7 +35,8 @@ static int64_t now_ms(void)
 
 void crti_daemon_init(daemon_t *daemon, const char *name)
 {
-    *daemon = (daemon_t){.argv = {name}, .argc = 1, .pidfd = -1, .undo_signal = SIGTERM};
+    *daemon = (daemon_t){
+        .argv = {name}, .argc = 1, .pidfd = -1, .lifeline = -1, .undo_signal = SIGTERM};
 }
 
 void crti_daemon_flag(daemon_t *daemon, const char *option)
@@ -68,6 +70,8 @@ static int spawn_it(daemon_t *daemon, const char *path, int ready, int errors)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ready, FD_READY);
+    if (daemon->lifeline >= 0)
+        posix_spawn_file_actions_adddup2(&actions, daemon->lifeline, FD_LIFELINE);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setsigmask(&attributes, &none);
@@ -132,8 +136,7 @@ static crt_status_t read_ready(daemon_t *daemon, int ready, int errors,
     return CRT_OK;
 }
 
-/* A pipe whose ends do not collide with the number they get in the daemon. */
-static crt_status_t make_pipe(int ends[2])
+crt_status_t crti_daemon_pipe(int ends[2])
 {
     int low[2];
 
@@ -158,11 +161,12 @@ crt_status_t crti_daemon_start(daemon_t *daemon, int64_t timeout_ms, int cancel_
 
     if (status != CRT_OK)
         return status;
-    status = make_pipe(ready);
+    status = crti_daemon_pipe(ready);
     if (status != CRT_OK)
         return status;
     errors = memfd_create("crt-start", MFD_CLOEXEC);
     crti_daemon_option(daemon, "--ready-fd", "3");
+    crti_daemon_option(daemon, "--lifeline-fd", daemon->lifeline >= 0 ? "4" : NULL);
     failed = spawn_it(daemon, path, ready[1], errors);
     close(ready[1]);
     if (failed) {

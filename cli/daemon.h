@@ -3,7 +3,7 @@
  * (docs/design/processes.md), and undoes the start.
  *
  * Where it sits
- *     cli/start.c -> [ cli/daemon.c ] -> crt-head, crt-node
+ *     cli/start.c, cli/private.c -> [ cli/daemon.c ] -> crt-head, crt-node
  * Ownership: a daemon_t holds a pidfd until daemon_release or daemon_undo.
  */
 #ifndef CRTI_CLI_DAEMON_H
@@ -22,6 +22,7 @@ typedef struct daemon {
     int argc;
     pid_t pid;
     int pidfd;
+    int lifeline;     /* the end it reads; -1: it does not end with this process */
     int undo_signal;  /* SIGTERM, or what else undoes its start */
     char ready[2048]; /* the line "ready KEY VALUE ..." */
 } daemon_t;
@@ -30,6 +31,9 @@ void crti_daemon_init(daemon_t *daemon, const char *name);
 /* Adds "--option value"; a NULL value adds nothing. */
 void crti_daemon_option(daemon_t *daemon, const char *option, const char *value);
 void crti_daemon_flag(daemon_t *daemon, const char *option);
+
+/* A pipe, closed on exec, whose ends do not collide with the numbers they get in a daemon. */
+crt_status_t crti_daemon_pipe(int ends[2]);
 
 /* Executes and waits, at most `timeout_ms`. `cancel_fd` ends the wait when it can be read
  * (CRT_ERR_INTERRUPTED). On failure the process is gone, with everything it made. */

@@ -14,6 +14,7 @@ static const struct {
 } commands[] = {
     {"start", "start a cluster on this host (--head), or join one (--address)",
      crti_cli_start},
+    {"run", "run a program on a cluster of its own that ends with it", crti_cli_run},
     {"stop", "end this host's part of a cluster", crti_cli_stop},
     {"status", "show nodes, resources, what waits, actors and jobs", crti_cli_status},
     {"logs", "show the output of a worker or an actor", crti_cli_logs},

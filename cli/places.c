@@ -121,6 +121,53 @@ size_t crti_places_find(const char *address, place_t places[PLACES_MAX])
     return count;
 }
 
+static bool is_private_to_us(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           (st.st_mode & 077) == 0;
+}
+
+/* Every directory of the path that is missing. */
+static void make_parents(char *path)
+{
+    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        mkdir(path, 0700);
+        *at = '/';
+    }
+}
+
+crt_status_t crti_places_make_private(char *path, size_t size)
+{
+    char run[96];
+
+    path[0] = '\0';
+    if (!run_directory(run, sizeof(run)) ||
+        snprintf(path, size, "%s/private-XXXXXX", run) >= (int)size)
+        return crt_raise(CRT_ERR_TOO_LARGE, "the run directory's path is too long for "
+                                            "sockets below it: set CRT_RUN_DIR");
+    /* Whoever leaves last removes the run directory: it may go between two steps. */
+    for (int tries = 0; tries < 100; tries++) {
+        make_parents(path);
+        if (lstat(run, &(struct stat){0}) == 0 && !is_private_to_us(run)) {
+            path[0] = '\0';
+            return crt_raise(CRT_ERR_PERMISSION,
+                             "%s must be a directory that only you can use: chmod 700 "
+                             "it, or set CRT_RUN_DIR",
+                             run);
+        }
+        if (mkdtemp(path))
+            return CRT_OK;
+        if (errno != ENOENT)
+            break;
+        snprintf(path, size, "%s/private-XXXXXX", run);
+    }
+    path[0] = '\0';
+    return crt_raise(CRT_ERR_IO, "a directory below %s: %s", run, strerror(errno));
+}
+
 static int remove_entry(const char *path, const struct stat *st, int type,
                         struct FTW *walk)
 {

@@ -4,7 +4,7 @@
  *
  * Where it sits
  *     RUN/head-PORT, RUN/node-HEX8, /proc -> [ cli/places.c, cli/members.c ] -> cli/stop.c
- * Private clusters are not looked at: they end with their driver.
+ * Private clusters are not looked at: they end with their driver, or with crt run.
  */
 #ifndef CRTI_CLI_PLACES_H
 #define CRTI_CLI_PLACES_H
@@ -29,6 +29,10 @@ typedef struct place {
 
 /* Fills up to PLACES_MAX places of `address` (NULL: all) and returns how many there are. */
 size_t crti_places_find(const char *address, place_t places[PLACES_MAX]);
+
+/* Makes a directory RUN/private-XXXXXX for a private cluster. CRT_ERR_PERMISSION: others may write
+ * to the run directory. */
+crt_status_t crti_places_make_private(char *path, size_t size);
 
 /* True while the daemon of that directory lives. */
 bool crti_place_is_living(const char *dir);

@@ -2,16 +2,26 @@
 /* Run and state directories and their info files. See rundir.h. */
 #include "runtime/base/rundir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define INFO_MAX ((size_t)16 << 10)
+#define INFO_MAX    ((size_t)16 << 10)
+#define SWEEP_AGE_S 60
+
+static void closedir_auto(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
 
 static const char *environment(const char *name)
 {
@@ -125,6 +135,55 @@ bool crti_dir_is_locked(const char *dir)
     /* A shared lock, and for no longer than this call: two who look do not see each other. */
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
+
+/* ---------------------------------------------------------------- private clusters */
+
+static bool is_used(const char *dir)
+{
+    CRTI_AUTO(closedir) DIR *entries = opendir(dir);
+    const struct dirent *entry;
+    char path[4200];
+
+    while (entries && (entry = readdir(entries)) != NULL)
+        if ((strncmp(entry->d_name, "node-", 5) == 0 ||
+             strncmp(entry->d_name, "head-", 5) == 0) &&
+            snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name) <
+                (int)sizeof(path) &&
+            crti_dir_is_locked(path))
+            return true;
+    return false;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type,
+                        struct FTW *walk)
+{
+    remove(path); /* what stays can be seen there */
+    return 0;
+}
+
+void crti_dir_remove_private(const char *dir)
+{
+    if (!is_used(dir))
+        nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void crti_dir_sweep_private(const char *run)
+{
+    CRTI_AUTO(closedir) DIR *entries = opendir(run);
+    const struct dirent *entry;
+    char path[4200];
+    struct stat st;
+
+    while (entries && (entry = readdir(entries)) != NULL)
+        if (strncmp(entry->d_name, "private-", 8) == 0 &&
+            snprintf(path, sizeof(path), "%s/%s", run, entry->d_name) <
+                (int)sizeof(path) &&
+            lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+            time(NULL) - st.st_mtime >= SWEEP_AGE_S)
+            crti_dir_remove_private(path);
+}
+
+/* ---------------------------------------------------------------- info files */
 
 static crt_status_t write_entries(FILE *file, const crti_info_entry_t *entries,
                                   size_t count)

@@ -37,6 +37,14 @@ crt_status_t crti_dir_lock(const char *dir, int *fd_out);
 /* True while a process holds DIR/lock. */
 bool crti_dir_is_locked(const char *dir);
 
+/* Removes the directory of a private cluster, unless a head or node below it still holds its lock:
+ * then that one does it, when it ends. Whoever ends removes its own directory first. */
+void crti_dir_remove_private(const char *dir);
+
+/* Removes the directories RUN/private-* of clusters all of whose processes were killed at once.
+ * They are a minute old at least: a younger one may be about to take its locks. */
+void crti_dir_sweep_private(const char *run);
+
 typedef struct crti_info_entry {
     const char *key; /* no blanks */
     const char *value;

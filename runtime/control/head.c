@@ -396,6 +396,7 @@ static crt_status_t take_key(head_t *h)
 static crt_status_t take_directories(head_t *h)
 {
     uint16_t port = crti_stream_listener_port(h->listener);
+    char run[PATH_MAX];
     crt_status_t status = crti_head_paths_make(&h->options, port, &h->paths);
 
     if (status == CRT_OK)
@@ -404,6 +405,8 @@ static crt_status_t take_directories(head_t *h)
         return crt_raise(status, "a head of yours holds %s already", h->paths.head_dir);
     if (status != CRT_OK)
         return status;
+    if (h->options.private_dir && crti_run_dir(run, sizeof(run)) == CRT_OK)
+        crti_dir_sweep_private(run);
     crti_head_end_remains(&h->paths);
     unlink(h->paths.info);
     unlink(h->paths.socket);
@@ -554,7 +557,7 @@ static void clean_up(head_t *h, bool is_clean)
         crti_head_remove_tree(h->paths.state_dir);
         snprintf(parent, sizeof(parent), "%s/state", h->options.private_dir);
         rmdir(parent);
-        crti_head_remove_private(h->options.private_dir);
+        crti_dir_remove_private(h->options.private_dir);
     }
     crti_loop_free(h->loop);
 }

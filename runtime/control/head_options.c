@@ -2,7 +2,6 @@
 /* Arguments and directories of crt-head. See head_options.h. */
 #include "runtime/control/head_options.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -192,23 +191,6 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 void crti_head_remove_tree(const char *path)
 {
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-void crti_head_remove_private(const char *dir)
-{
-    char path[PATH_MAX];
-    DIR *entries = opendir(dir);
-    const struct dirent *entry;
-    bool is_used = false;
-
-    while (entries && (entry = readdir(entries)) != NULL)
-        if (strncmp(entry->d_name, "node-", 5) == 0 &&
-            join(path, dir, entry->d_name) == CRT_OK && crti_dir_is_locked(path))
-            is_used = true;
-    if (entries)
-        closedir(entries);
-    if (!is_used)
-        crti_head_remove_tree(dir);
 }
 
 /* ---------------------------------------------------------------- remains */

@@ -34,8 +34,6 @@ crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t p
 
 /* Removes a directory and what is in it, without following links; best effort. */
 void crti_head_remove_tree(const char *path);
-/* Removes the directory of a private cluster, unless a node still lives there: then that one does. */
-void crti_head_remove_private(const char *dir);
 
 /* Ends and awaits what a killed head may have left: processes named in its info file that have
  * its directory in their environment. */

@@ -17,7 +17,7 @@
 #include "runtime/base/rundir.h"
 #include "runtime/net/key.h"
 
-#define LIST_MAX 64
+#define LIST_FIRST 64
 
 typedef struct list {
     crt_cluster_info_t *infos;
@@ -158,30 +158,57 @@ static crt_status_t several(const crt_cluster_info_t *infos, size_t count)
                      text);
 }
 
+/* However many there are: some may begin while they are counted. */
+static crt_status_t list_all(crt_cluster_info_t **infos_out, size_t *count_out)
+{
+    size_t room = LIST_FIRST;
+
+    for (;;) {
+        CRTI_AUTO(free) crt_cluster_info_t *infos = calloc(room, sizeof(*infos));
+        crt_status_t status;
+
+        if (!infos)
+            return crt_raise(CRT_ERR_NO_MEMORY, "a list of %zu nodes", room);
+        status = crt_cluster_list(infos, room, count_out);
+        if (status == CRT_OK && *count_out > room) {
+            room = 2 * *count_out;
+            continue;
+        }
+        if (status == CRT_OK)
+            *infos_out = CRTI_TAKE(infos);
+        return status;
+    }
+}
+
+static bool is_own_node(const crt_cluster_info_t *info)
+{
+    const char *own = getenv("CRT_NODE_DIR");
+
+    return own && info->run_dir[0] && strcmp(info->run_dir, own) == 0;
+}
+
 crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
 {
-    CRTI_AUTO(free) crt_cluster_info_t *infos = calloc(LIST_MAX, sizeof(*infos));
+    CRTI_AUTO(free) crt_cluster_info_t *infos = NULL;
     const crt_cluster_info_t *found = NULL;
     size_t count = 0;
     crt_status_t status;
 
-    if (!infos)
-        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
     if (!address || !*address)
         address = getenv("CRT_ADDRESS");
     if (address && !*address)
         address = NULL;
-    status = crt_cluster_list(infos, LIST_MAX, &count);
+    status = list_all(&infos, &count);
     if (status != CRT_OK)
         return status;
-    count = count < LIST_MAX ? count : LIST_MAX;
     for (size_t i = 0; i < count; i++) {
         if (address ? strcmp(infos[i].address, address) != 0 : infos[i].is_private)
             continue;
         if (found && strcmp(found->address, infos[i].address) != 0)
             return several(infos, count);
-        /* Nodes come before heads in the list of one directory: the first is the best. */
-        if (!found)
+        /* Nodes come before heads in the list of one directory: the first is the best, unless
+         * one of them is the node that executed this process. */
+        if (!found || is_own_node(&infos[i]))
             found = &infos[i];
     }
     if (!found && address)

@@ -132,17 +132,13 @@ static int remove_entry(const char *path, const struct stat *st, int type,
 
 static void remove_dirs(crti_node_t *node)
 {
-    char programs[CRTI_NODE_PATH + 16];
-
     if (node->lock_fd < 0)
         return;
     nftw(node->run_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     rmdir(node->own_state); /* without a log nothing is left to keep */
     if (node->options.private_dir[0]) {
         nftw(node->own_state, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-        snprintf(programs, sizeof(programs), "%s/programs", node->state_dir);
-        nftw(programs, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-        rmdir(node->options.private_dir); /* whoever leaves last succeeds */
+        crti_dir_remove_private(node->options.private_dir);
     }
     close(node->lock_fd);
     node->lock_fd = -1;
@@ -361,7 +357,8 @@ static void on_lifeline(void *user, uint32_t events)
 
 static crt_status_t make_store(crti_node_t *node)
 {
-    uint64_t total = crti_host_memory(), available = crti_host_available();
+    uint64_t total = crti_host_memory() / node->options.share;
+    uint64_t available = crti_host_available() / node->options.share;
 
     node->store_bytes = node->options.store_bytes;
     if (node->store_bytes == 0) {

@@ -24,7 +24,8 @@ enum {
     STORE,
     PORTS,
     HEAD_DIR,
-    PRIVATE
+    PRIVATE,
+    SHARE
 };
 
 static const struct option list[] = {
@@ -39,6 +40,7 @@ static const struct option list[] = {
     {"worker-port-range", required_argument, NULL, PORTS},
     {"head-dir", required_argument, NULL, HEAD_DIR},
     {"private", required_argument, NULL, PRIVATE},
+    {"share", required_argument, NULL, SHARE},
     {NULL, 0, NULL, 0}};
 
 static crt_status_t number(const char *option, const char *text, uint64_t limit,
@@ -62,6 +64,26 @@ static crt_status_t descriptor(const char *option, const char *text, int *fd_out
     if (status == CRT_OK)
         *fd_out = (int)value;
     return status;
+}
+
+static crt_status_t share(const char *text, crti_options_t *o)
+{
+    uint64_t nodes;
+    crt_status_t status = number("share", text, 1024, &nodes);
+
+    if (status == CRT_OK && nodes == 0)
+        status = crt_raise(CRT_ERR_INVALID, "--share 0: at least one node shares a host");
+    if (status == CRT_OK)
+        o->share = (unsigned)nodes;
+    return status;
+}
+
+/* Of the host, by whole CPUs, at least one. */
+static int64_t default_cpus(const crti_options_t *o)
+{
+    int64_t cpus = crti_host_cpus() / CRTI_RESOURCE_ONE / o->share;
+
+    return (cpus > 0 ? cpus : 1) * (int64_t)CRTI_RESOURCE_ONE;
 }
 
 static crt_status_t ports(const char *text, crti_options_t *o)
@@ -93,8 +115,8 @@ static crt_status_t cpus(const char *text, crti_options_t *o)
     return CRT_OK;
 }
 
-static crt_status_t one(int option, const char *text, const char **custom,
-                        crti_options_t *o)
+static crt_status_t one(int option, const char *text, const char **num_cpus,
+                        const char **custom, crti_options_t *o)
 {
     switch (option) {
     case ADDRESS: o->address = text; return CRT_OK;
@@ -105,7 +127,8 @@ static crt_status_t one(int option, const char *text, const char **custom,
     case RESOURCES: *custom = text; return CRT_OK;
     case READY_FD: return descriptor("ready-fd", text, &o->ready_fd);
     case LIFELINE_FD: return descriptor("lifeline-fd", text, &o->lifeline_fd);
-    case NUM_CPUS: return cpus(text, o);
+    case SHARE: return share(text, o);
+    case NUM_CPUS: *num_cpus = text; return CRT_OK;
     case STORE:
         return number("object-store-memory", text, (uint64_t)1 << 50, &o->store_bytes);
     case PORTS: return ports(text, o);
@@ -136,19 +159,22 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
                         .private_dir = "",
                         .ready_fd = -1,
                         .lifeline_fd = -1,
+                        .share = 1,
                         .log_limit = CRTI_LOG_LIMIT,
                         .log_total = CRTI_LOG_TOTAL};
-    const char *custom = NULL;
+    const char *num_cpus = NULL, *custom = NULL;
     crt_status_t status = CRT_OK;
     int option;
 
     optind = 1;
     opterr = 0;
-    crti_resources_set(&o.resources, "CPU", crti_host_cpus());
     while (status == CRT_OK && (option = getopt_long(argc, argv, "", list, NULL)) != -1)
         status = option == '?' ? crt_raise(CRT_ERR_INVALID, "crt-node: bad option %s",
                                            argv[optind - 1])
-                               : one(option, optarg, &custom, &o);
+                               : one(option, optarg, &num_cpus, &custom, &o);
+    crti_resources_set(&o.resources, "CPU", default_cpus(&o));
+    if (status == CRT_OK && num_cpus)
+        status = cpus(num_cpus, &o);
     if (status == CRT_OK && custom)
         status = crti_resources_parse(custom, &o.resources);
     if (status == CRT_OK && (optind < argc || !o.address || !o.key_file))

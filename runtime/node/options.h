@@ -14,6 +14,7 @@ typedef struct crti_options {
     const char *private_dir; /* "" or the directory of a private cluster */
     int ready_fd;            /* -1: none */
     int lifeline_fd;         /* -1: none */
+    unsigned share; /* this host's CPUs and memory are divided by so many nodes */
     crti_resources_t resources;
     uint64_t store_bytes; /* 0: chosen by the host's memory */
     uint16_t port_low, port_high;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/rundir.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -213,6 +214,50 @@ static void pid_and_start_name_one_process(void **state)
     assert_int_equal(crti_process_start(0x7ffffff0, &other), CRT_ERR_NOT_FOUND);
 }
 
+static void
+the_directory_of_a_private_cluster_lives_as_long_as_one_of_its_locks(void **state)
+{
+    char dir[128], head[160], node[160];
+    int head_fd, node_fd;
+
+    snprintf(dir, sizeof(dir), "%s", below("private-x"));
+    snprintf(head, sizeof(head), "%s/head-1", dir);
+    snprintf(node, sizeof(node), "%s/node-2", dir);
+    assert_int_equal(crti_dir_make(head), CRT_OK);
+    assert_int_equal(crti_dir_make(node), CRT_OK);
+    assert_int_equal(crti_dir_lock(head, &head_fd), CRT_OK);
+    assert_int_equal(crti_dir_lock(node, &node_fd), CRT_OK);
+    close(node_fd);
+    crti_dir_remove_private(dir);
+    assert_int_equal(access(node, F_OK), 0);
+    close(head_fd);
+    crti_dir_remove_private(dir);
+    assert_int_equal(access(dir, F_OK), -1);
+}
+
+static void old_directories_of_dead_private_clusters_are_swept(void **state)
+{
+    const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    static const char *const names[] = {"private-old", "private-young", "private-used",
+                                        "node-old"};
+    char dir[128];
+    int fd;
+
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(dir, sizeof(dir), "%s/%s/node-1", base, names[i]);
+        assert_int_equal(crti_dir_make(dir), CRT_OK);
+        if (i == 2)
+            assert_int_equal(crti_dir_lock(dir, &fd), CRT_OK);
+        if (i != 1)
+            assert_int_equal(utimensat(AT_FDCWD, below(names[i]), old, 0), 0);
+    }
+    crti_dir_sweep_private(base);
+    assert_int_equal(access(below("private-old"), F_OK), -1);
+    for (size_t i = 1; i < 4; i++)
+        assert_int_equal(access(below(names[i]), F_OK), 0);
+    close(fd);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -229,6 +274,8 @@ int main(void)
         TEST(a_file_that_is_missing_too_large_or_a_link_is_not_read),
         TEST(a_damaged_file_gives_empty_values),
         TEST(pid_and_start_name_one_process),
+        TEST(the_directory_of_a_private_cluster_lives_as_long_as_one_of_its_locks),
+        TEST(old_directories_of_dead_private_clusters_are_swept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,16 +77,16 @@ void cli_begin(bool fakes)
 void cli_end(void)
 {
     char command[96];
-    bool is_clean = cli_is_clean();
+    bool clean = cli_is_clean();
 
-    if (!is_clean) { /* a failed test must not leave daemons to the others */
+    if (!clean) { /* a failed test must not leave daemons to the others */
         unsetenv("CRT_ADDRESS");
         cli_run("stop --force");
         print_error("cleaned up: %s", cli_output);
     }
     snprintf(command, sizeof(command), "rm -rf %s", directory);
     assert_int_equal(system(command), 0);
-    assert_true(is_clean);
+    assert_true(clean);
 }
 
 /* ---------------------------------------------------------------- running it */
@@ -238,16 +239,17 @@ static bool has_run_directory(const char *pid)
     return n > 0 && memmem(text, (size_t)n, wanted, strlen(wanted));
 }
 
-bool cli_is_clean(void)
+static bool is_clean(bool say_what_is_not)
 {
     DIR *dir = opendir(cli_path("r"));
     struct dirent *entry;
-    bool is_clean = true;
+    bool clean = true;
 
     while (dir && (entry = readdir(dir)))
         if (entry->d_name[0] != '.') {
-            print_error("left behind: %s\n", entry->d_name);
-            is_clean = false;
+            if (say_what_is_not)
+                print_error("left behind: %s\n", entry->d_name);
+            clean = false;
         }
     if (dir)
         closedir(dir);
@@ -255,21 +257,39 @@ bool cli_is_clean(void)
     while (dir && (entry = readdir(dir)))
         if (isdigit((unsigned char)entry->d_name[0]) &&
             has_run_directory(entry->d_name)) {
-            print_error("still runs: %s\n", entry->d_name);
-            is_clean = false;
+            if (say_what_is_not)
+                print_error("still runs: %s\n", entry->d_name);
+            clean = false;
         }
     if (dir)
         closedir(dir);
-    return is_clean;
+    return clean;
+}
+
+bool cli_is_clean(void)
+{
+    return is_clean(true);
+}
+
+void cli_await_clean(void)
+{
+    int64_t deadline = now_ms() + 30000;
+
+    while (!is_clean(false)) {
+        if (now_ms() > deadline)
+            assert_true(cli_is_clean());
+        usleep(5000);
+    }
 }
 
 void cli_await_end(pid_t pid)
 {
-    int64_t deadline = now_ms() + 10000;
+    /* One that nobody has reaped yet has ended, too. */
+    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
 
-    while (kill(pid, 0) == 0 || errno != ESRCH) {
-        if (now_ms() > deadline)
-            fail_msg("process %d does not end", (int)pid);
-        usleep(2000);
-    }
+    if (ended.fd < 0)
+        return;
+    if (poll(&ended, 1, 10000) != 1)
+        fail_msg("process %d does not end", (int)pid);
+    close(ended.fd);
 }

@@ -42,6 +42,9 @@ long cli_info(const char *prefix, const char *key);
 /* True when the run directory is empty and no process has it in its environment. */
 bool cli_is_clean(void);
 
+/* Waits until it is so; fails the test after 30 s. */
+void cli_await_clean(void);
+
 /* Waits until the process is gone; fails the test after 10 s. */
 void cli_await_end(pid_t pid);
 

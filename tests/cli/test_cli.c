@@ -48,6 +48,7 @@ static void every_command_has_a_help_that_lists_options_and_environment(void **s
     static const struct {
         const char *command, *option;
     } commands[] = {{"start", "--object-store-memory BYTES"},
+                    {"run", "-n, --nodes N"},
                     {"stop", "-f, --force"},
                     {"status", "--json"},
                     {"logs", "--follow"},
@@ -98,6 +99,11 @@ static void wrong_use_is_one_sentence_and_exit_status_2(void **state)
         {"start --address 10.0.0.1", "--address takes HOST:PORT, not \"10.0.0.1\""},
         {"start --address a:1 --dashboard-port 1",
          "--dashboard-port belongs to the head"},
+        {"run", "which program?"},
+        {"run --", "which program?"},
+        {"run --nodes 0 -- true", "--nodes takes 1 to 64, not \"0\""},
+        {"run --nodes 1.5 -- true", "--nodes takes 1 to 64, not \"1.5\""},
+        {"run --nodes 65 -- true", "--nodes takes 1 to 64"},
         {"job", "which of submit, list, status, logs and stop?"},
         {"job fly", "unknown command \"fly\""},
         {"job submit", "which program?"},

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts and ends the daemons of a private cluster. See private.h. */
+#include "cli/private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/places.h"
+#include "cli/stop.h"
+
+#define START_TIMEOUT 30000
+
+static crt_status_t start_head(private_cluster_t *c, int lifeline, int cancel_fd)
+{
+    daemon_t *d = &c->head;
+    crt_status_t status;
+
+    crti_daemon_init(d, "crt-head");
+    d->lifeline = lifeline;
+    crti_daemon_option(d, "--port", "0");
+    crti_daemon_option(d, "--node-ip-address", "127.0.0.1");
+    crti_daemon_option(d, "--dashboard-port", "none");
+    crti_daemon_option(d, "--private", c->dir);
+    status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
+    if (status != CRT_OK)
+        return status;
+    crti_daemon_value(d, "address", c->address, sizeof(c->address));
+    crti_daemon_value(d, "key_file", c->key_file, sizeof(c->key_file));
+    crti_daemon_value(d, "head_dir", c->head_dir, sizeof(c->head_dir));
+    return CRT_OK;
+}
+
+static crt_status_t start_node(private_cluster_t *c, const private_options_t *options,
+                               int lifeline, int cancel_fd)
+{
+    daemon_t *d = &c->nodes[c->count];
+    char share[16];
+    crt_status_t status;
+
+    snprintf(share, sizeof(share), "%u", options->nodes);
+    crti_daemon_init(d, "crt-node");
+    d->lifeline = lifeline;
+    crti_daemon_option(d, "--address", c->address);
+    crti_daemon_option(d, "--key-file", c->key_file);
+    crti_daemon_option(d, "--node-ip-address", "127.0.0.1");
+    crti_daemon_option(d, "--head-dir", c->head_dir);
+    crti_daemon_option(d, "--private", c->dir);
+    crti_daemon_option(d, "--share", share);
+    crti_daemon_option(d, "--num-cpus", options->num_cpus);
+    crti_daemon_option(d, "--resources", options->resources);
+    crti_daemon_option(d, "--object-store-memory", options->store_bytes);
+    status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
+    if (status != CRT_OK)
+        return status;
+    crti_daemon_value(d, "run_dir", c->run_dirs[c->count], sizeof(c->run_dirs[0]));
+    c->count++;
+    return CRT_OK;
+}
+
+crt_status_t crti_private_start(private_cluster_t *c, const private_options_t *options,
+                                int cancel_fd)
+{
+    int lifeline[2] = {-1, -1};
+    crt_status_t status;
+
+    *c = (private_cluster_t){.lifeline = -1, .head = {.pidfd = -1}};
+    status = crti_places_make_private(c->dir, sizeof(c->dir));
+    if (status == CRT_OK)
+        status = crti_daemon_pipe(lifeline);
+    c->lifeline = lifeline[1];
+    if (status == CRT_OK)
+        status = start_head(c, lifeline[0], cancel_fd);
+    while (status == CRT_OK && c->count < options->nodes)
+        status = start_node(c, options, lifeline[0], cancel_fd);
+    if (lifeline[0] >= 0)
+        close(lifeline[0]);
+    if (status != CRT_OK)
+        crti_private_end(c); /* keeps the detail: it raises nothing */
+    return status;
+}
+
+/* A daemon that ended is a child of this process: reaped, it counts as gone. */
+static void reap(private_cluster_t *c)
+{
+    if (c->head.pid)
+        waitpid(c->head.pid, NULL, WNOHANG);
+    crti_daemon_release(&c->head);
+    for (unsigned i = 0; i < c->count; i++) {
+        waitpid(c->nodes[i].pid, NULL, WNOHANG);
+        crti_daemon_release(&c->nodes[i]);
+    }
+}
+
+static void add_place(place_t *places, size_t *count, const char *dir, pid_t pid,
+                      bool is_head)
+{
+    place_t *place = &places[*count];
+
+    if (!pid ||
+        snprintf(place->dir, sizeof(place->dir), "%s", dir) >= (int)sizeof(place->dir))
+        return;
+    place->pid = pid;
+    place->is_head = is_head;
+    place->is_living = crti_place_is_living(dir);
+    *count += 1;
+}
+
+int crti_private_end(private_cluster_t *c)
+{
+    static place_t places[PRIVATE_NODES_MAX + 1];
+    size_t count = 0;
+    int result;
+
+    if (c->lifeline >= 0)
+        close(c->lifeline); /* all begin to end at once */
+    c->lifeline = -1;
+    for (unsigned i = 0; i < c->count; i++)
+        add_place(places, &count, c->run_dirs[i], c->nodes[i].pid, false);
+    add_place(places, &count, c->head_dir, c->head.pid, true);
+    result = crti_cli_end_places(places, count, false);
+    reap(c);
+    if (c->dir[0] && !crti_place_remove(c->dir) && result == 0)
+        result = crti_cli_fail("crt run", "can't remove %s: %s", c->dir, strerror(errno));
+    c->dir[0] = '\0';
+    crti_places_remove_root();
+    return result;
+}

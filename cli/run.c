@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt run: a private cluster for one program on this host, gone when the program ends.
+ *
+ * Where it sits
+ *     crt run -- PROG -> [ cli/run.c ] -> cli/private.c -> crt-head, crt-node ...
+ *                                      -> PROG, with CRT_ADDRESS
+ * Who ends whom
+ *     PROG ends: its cluster is ended, and whatever PROG left behind: it has the first node's
+ *     CRT_NODE_DIR in its environment, and so have its children.
+ *     This process is killed: the kernel kills PROG (parent-death signal), the lifeline ends the
+ *     daemons, the node's keeper ends what PROG left behind.
+ *     Signals: those of the terminal reach PROG by themselves, others are passed on to it. PROG
+ *     decides what an interrupt means; after SIGTERM or SIGHUP it is killed when it does not end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/options.h"
+#include "cli/private.h"
+
+#define NAME          "crt run"
+#define GRACE_MS      10000
+#define CANNOT_RUN    126 /* exit statuses as shells have them */
+#define NOT_FOUND     127
+#define KILLED_BY     128
+#define INTERRUPTED   130
+#define SIGNALS_COUNT (sizeof(passed_on) / sizeof(passed_on[0]))
+
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+static struct {
+    const char *nodes, *num_cpus, *resources;
+    uint64_t store_bytes;
+} given;
+
+static const option_spec_t options[] = {
+    {"nodes", 'n', "N", OPTION_COUNT, &given.nodes, "node daemons; default: 1"},
+    {"num-cpus", 0, "N", OPTION_COUNT, &given.num_cpus,
+     "CPUs of each node; default: those of the machine, divided"},
+    {"resources", 0, "K=V,...", OPTION_RESOURCES, &given.resources,
+     "more resources of each node, for example gpu=1,disk=2"},
+    {"object-store-memory", 0, "BYTES", OPTION_BYTES, &given.store_bytes,
+     "object store of each node; default: 30 % of memory, divided"}};
+
+static const command_spec_t spec = {
+    .name = NAME,
+    .operands = "[--] PROGRAM [ARGUMENTS]",
+    .stops_at_operand = true,
+    .summary = "Runs a program on a cluster of its own, on this host: a head and as many "
+               "node daemons\nas asked for, gone when the program ends. The exit status "
+               "is the program's.",
+    .options = options,
+    .count = sizeof(options) / sizeof(options[0])};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---------------------------------------------------------------- the program */
+
+/* What it must know of its cluster, and must not know of others. */
+static void set_environment(const private_cluster_t *cluster)
+{
+    static const char *const others[] = {
+        "CRT_HTTP",     "CRT_TOKEN",       "CRT_JOB",       "CRT_SUBMISSION",
+        "CRT_HEAD_DIR", "CRT_NODE_SOCKET", "CRT_ZYGOTE_FD", "CRT_WORKER"};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        unsetenv(others[i]);
+    setenv("CRT_ADDRESS", cluster->address, 1);
+    setenv("CRT_KEY_FILE", cluster->key_file, 1);
+    setenv("CRT_NODE_DIR", cluster->run_dirs[0], 1);
+}
+
+/* In the child: with the signals that this process was started with. */
+static _Noreturn void become(char **argv, const private_cluster_t *cluster,
+                             const sigset_t *mask, pid_t parent)
+{
+    int error;
+
+    set_environment(cluster);
+
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(KILLED_BY + SIGKILL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(argv[0], argv);
+    error = errno;
+    crti_cli_fail(NAME, "can't execute %s: %s", argv[0], strerror(error));
+    _exit(error == ENOENT ? NOT_FOUND : CANNOT_RUN);
+}
+
+/* ---------------------------------------------------------------- while it runs */
+
+typedef struct running {
+    const private_cluster_t *cluster;
+    pid_t pid;
+    int pidfd;
+    int signal_fd;
+    int64_t kill_at_ms; /* 0: it may run as long as it likes */
+} running_t;
+
+/* The terminal sends its signals to the whole foreground group, the program has them. */
+static void pass_on(running_t *r)
+{
+    struct signalfd_siginfo info;
+
+    if (read(r->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    if (info.ssi_code != SI_KERNEL)
+        kill(r->pid, (int)info.ssi_signo);
+    if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP) && !r->kill_at_ms)
+        r->kill_at_ms = now_ms() + GRACE_MS;
+}
+
+/* Says that a daemon ended, once: the program may go on without it. */
+static void say_ended(struct pollfd *waiting, const daemon_t *daemon)
+{
+    crti_cli_fail(NAME, "%s (pid %d) ended while the program runs", daemon->argv[0],
+                  (int)daemon->pid);
+    waiting->fd = -1;
+}
+
+static int milliseconds_left(const running_t *r)
+{
+    int64_t left = r->kill_at_ms - now_ms();
+
+    if (r->kill_at_ms == 0)
+        return -1;
+    return left > 0 ? (int)left : 0;
+}
+
+/* Returns when the program has ended. */
+static void attend(running_t *r)
+{
+    const private_cluster_t *c = r->cluster;
+    struct pollfd waiting[PRIVATE_NODES_MAX + 3];
+    nfds_t count = 3;
+
+    waiting[0] = (struct pollfd){.fd = r->pidfd, .events = POLLIN};
+    waiting[1] = (struct pollfd){.fd = r->signal_fd, .events = POLLIN};
+    waiting[2] = (struct pollfd){.fd = c->head.pidfd, .events = POLLIN};
+    for (unsigned i = 0; i < c->count; i++)
+        waiting[count++] = (struct pollfd){.fd = c->nodes[i].pidfd, .events = POLLIN};
+    for (;;) {
+        int n = poll(waiting, count, milliseconds_left(r));
+
+        if (n == 0) {
+            kill(r->pid, SIGKILL);
+            r->kill_at_ms += GRACE_MS; /* it may be in the kernel's hands */
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || waiting[0].revents)
+            return;
+        if (waiting[1].revents)
+            pass_on(r);
+        if (waiting[2].revents)
+            say_ended(&waiting[2], &c->head);
+        for (nfds_t i = 3; i < count; i++)
+            if (waiting[i].revents)
+                say_ended(&waiting[i], &c->nodes[i - 3]);
+    }
+}
+
+static int run_program(const private_cluster_t *cluster, char **argv, int signal_fd,
+                       const sigset_t *mask)
+{
+    running_t r = {.cluster = cluster, .signal_fd = signal_fd};
+    pid_t parent = getpid();
+    int how = 0;
+
+    r.pid = fork();
+    if (r.pid == 0)
+        become(argv, cluster, mask, parent);
+    if (r.pid < 0)
+        return crti_cli_fail(NAME, "fork: %s", strerror(errno));
+    r.pidfd = (int)syscall(SYS_pidfd_open, r.pid, 0);
+    if (r.pidfd < 0) {
+        kill(r.pid, SIGKILL);
+        crti_cli_fail(NAME, "pidfd_open: %s", strerror(errno));
+    } else {
+        attend(&r);
+        close(r.pidfd);
+    }
+    while (waitpid(r.pid, &how, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFSIGNALED(how) ? KILLED_BY + WTERMSIG(how) : WEXITSTATUS(how);
+}
+
+/* ---------------------------------------------------------------- the command */
+
+/* Signals are read, not delivered: none may end this process before its cluster has ended. Those
+ * that it was told to ignore stay ignored. Returns the descriptor; `*before` is the old mask. */
+static int watch_signals(sigset_t *before)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < SIGNALS_COUNT; i++) {
+        struct sigaction action;
+
+        if (sigaction(passed_on[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&set, passed_on[i]);
+    }
+    sigprocmask(SIG_BLOCK, &set, before);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
+{
+    char bytes[24];
+    private_options_t wanted = {.nodes = nodes,
+                                .num_cpus = given.num_cpus,
+                                .resources = given.resources,
+                                .store_bytes = given.store_bytes ? bytes : NULL};
+    sigset_t mask;
+    int signal_fd = watch_signals(&mask), result, ended;
+    crt_status_t status;
+
+    if (signal_fd < 0)
+        return crti_cli_fail(NAME, "signalfd: %s", strerror(errno));
+    snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given.store_bytes);
+    status = crti_private_start(cluster, &wanted, signal_fd);
+    if (status == CRT_ERR_INTERRUPTED) {
+        crti_cli_fail(NAME, "interrupted; nothing is left running");
+        return INTERRUPTED;
+    }
+    if (status != CRT_OK)
+        return crti_cli_fail_detail(NAME);
+    result = run_program(cluster, argv, signal_fd, &mask);
+    ended = crti_private_end(cluster);
+    return result ? result : ended;
+}
+
+int crti_cli_run(int argc, char **argv)
+{
+    unsigned long nodes = 1;
+    private_cluster_t *cluster;
+    int first, result;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    if (given.nodes)
+        nodes = strchr(given.nodes, '.') ? 0 : strtoul(given.nodes, NULL, 10);
+    if (nodes < 1 || nodes > PRIVATE_NODES_MAX)
+        return crti_cli_misused(NAME, "--nodes takes 1 to %d, not \"%s\"",
+                                PRIVATE_NODES_MAX, given.nodes);
+    if (first >= argc)
+        return crti_cli_misused(NAME, "which program?");
+    cluster = calloc(1, sizeof(*cluster));
+    if (!cluster)
+        return crti_cli_fail(NAME, "out of memory");
+    result = run(cluster, (unsigned)nodes, argv + first);
+    free(cluster);
+    return result;
+}

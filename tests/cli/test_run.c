@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of crt run with the real daemons: a program's own cluster, its nodes, and that nothing of
+ * it is left, whoever dies. */
+#include <fcntl.h>
+#include <glob.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "cli_fixture.h"
+
+#define STORE "--object-store-memory 50M"
+#define CRT   getenv("CRT_TEST_CRT")
+#define JOB   getenv("CRT_TEST_JOB")
+
+static int begin(void **state)
+{
+    cli_begin(false);
+    return 0;
+}
+
+static int end(void **state)
+{
+    cli_end();
+    return 0;
+}
+
+/* The pid in the only info file that matches; 0: there is none. */
+static pid_t recorded_pid(const char *pattern)
+{
+    glob_t found;
+    char line[512];
+    pid_t pid = 0;
+
+    if (glob(cli_path("r/private-*/%s", pattern), 0, NULL, &found) == 0) {
+        FILE *file = fopen(found.gl_pathv[0], "re");
+
+        while (file && fgets(line, sizeof(line), file))
+            if (strncmp(line, "pid ", 4) == 0)
+                pid = (pid_t)atol(line + 4);
+        if (file)
+            fclose(file);
+    }
+    globfree(&found);
+    return pid;
+}
+
+static pid_t run_and_stay(int *fd, const char *more)
+{
+    pid_t pid = cli_spawn(fd, "run " STORE " %s -- %s stay", more, JOB);
+
+    if (!cli_read_until(*fd, " stays\n"))
+        fail_msg("the program said \"%s\"", cli_output);
+    return pid;
+}
+
+/* Reads to the end of its output, and the exit status. */
+static int rest(pid_t pid, int fd)
+{
+    cli_read_until(fd, NULL);
+    close(fd);
+    return cli_wait(pid);
+}
+
+/* ---------------------------------------------------------------- what it runs */
+
+static void a_program_runs_on_a_cluster_that_is_gone_afterwards(void **state)
+{
+    cli_expect(0, "hello [a] [--nodes]\n", "run " STORE " -- %s a --nodes", JOB);
+    assert_true(cli_is_clean());
+}
+
+static void the_exit_status_is_the_programs(void **state)
+{
+    cli_expect(3, "hello", "run " STORE " -- %s fail", JOB);
+    cli_expect(128 + SIGSEGV, "", "run " STORE " -- sh -c kill~-SEGV~$$");
+    cli_expect(127, "crt run: can't execute ./nothing: No such file",
+               "run " STORE " -- ./nothing");
+    cli_expect(126, "crt run: can't execute /: Permission denied", "run " STORE " -- /");
+}
+
+static void each_node_is_a_daemon_with_resources_of_its_own(void **state)
+{
+    json_t *json, *nodes;
+
+    cli_expect(0, "{",
+               "run " STORE " --nodes 3 --num-cpus 1.5 --resources disk=2 -- %s status "
+               "--json",
+               CRT);
+    json = json_loads(cli_output, 0, NULL);
+    nodes = json_object_get(json_object_get(json, "cluster"), "nodes");
+    assert_int_equal(json_array_size(nodes), 3);
+    for (size_t i = 0; i < 3; i++) {
+        json_t *node = json_array_get(nodes, i);
+        double cpus, disk;
+
+        assert_int_equal(json_unpack(node, "{s:{s:F,s:F}}", "resources_total", "CPU",
+                                     &cpus, "disk", &disk),
+                         0);
+        assert_true(cpus == 1.5 && disk == 2);
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(
+                json_integer_value(json_object_get(node, "pid")),
+                json_integer_value(json_object_get(json_array_get(nodes, k), "pid")));
+    }
+    json_decref(json);
+}
+
+static void nodes_share_what_the_machine_has(void **state)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    json_t *json, *nodes;
+
+    cli_expect(0, "{", "run -n 2 -- %s status --json", CRT);
+    json = json_loads(cli_output, 0, NULL);
+    nodes = json_object_get(json_object_get(json, "cluster"), "nodes");
+    for (size_t i = 0; i < 2; i++) {
+        double cpus, bytes;
+
+        assert_int_equal(json_unpack(json_array_get(nodes, i), "{s:{s:F},s:F}",
+                                     "resources_total", "CPU", &cpus, "store_bytes",
+                                     &bytes),
+                         0);
+        assert_true(cpus >= 1 && (cpus <= (double)processors / 2 || cpus == 1));
+        assert_true(bytes <= 0.16 * (double)sysconf(_SC_PHYS_PAGES) *
+                                 (double)sysconf(_SC_PAGESIZE));
+    }
+    json_decref(json);
+}
+
+static void a_users_cluster_and_other_runs_are_none_of_its_business(void **state)
+{
+    pid_t first, second;
+    char address[32];
+    int fds[2];
+
+    cli_expect(
+        0, "The cluster 127.0.0.1:", "start --head --port 0 --dashboard-port 0 " STORE);
+    snprintf(address, sizeof(address), "127.0.0.1:%ld",
+             atol(strstr(cli_output, "127.0.0.1:") + 10));
+    setenv("CRT_ADDRESS", address, 1);
+    first = run_and_stay(&fds[0], "");
+    second = run_and_stay(&fds[1], "");
+    cli_expect(0, "\nActors: none\n", "status");
+    assert_non_null(strstr(cli_output, address));
+    kill(first, SIGTERM);
+    assert_int_equal(rest(first, fds[0]), 128 + SIGTERM);
+    cli_expect(0, "Cluster 127.0.0.1:", "run " STORE " -- %s status", CRT);
+    assert_null(strstr(cli_output, address));
+    kill(second, SIGTERM);
+    assert_int_equal(rest(second, fds[1]), 128 + SIGTERM);
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+    unsetenv("CRT_ADDRESS");
+    assert_true(cli_is_clean());
+}
+
+/* ---------------------------------------------------------------- how it ends */
+
+static void an_interrupt_ends_the_program_and_its_cluster(void **state)
+{
+    int fd;
+    pid_t pid = run_and_stay(&fd, "--nodes 2");
+
+    kill(pid, SIGINT);
+    assert_int_equal(rest(pid, fd), 128 + SIGINT);
+    assert_true(cli_is_clean());
+}
+
+static void what_the_program_leaves_behind_ends_with_it(void **state)
+{
+    int fd;
+    pid_t pid = cli_spawn(&fd, "run " STORE
+                               " -- sh -c setsid~sleep~1000~>/dev/null~2>&1~&~echo~left");
+
+    assert_int_equal(rest(pid, fd), 0);
+    assert_string_equal(cli_output, "left\n");
+    assert_true(cli_is_clean());
+}
+
+static void a_program_that_ignores_sigterm_is_killed(void **state)
+{
+    int fd;
+    pid_t pid = cli_spawn(&fd, "run " STORE " -- sh -c trap~''~TERM;~echo~deaf;"
+                               "~while~:;~do~sleep~1000;~done");
+
+    assert_true(cli_read_until(fd, "deaf"));
+    kill(pid, SIGTERM);
+    assert_int_equal(rest(pid, fd), 128 + SIGKILL);
+    assert_true(cli_is_clean());
+}
+
+static void kill_9_of_crt_run_leaves_nothing(void **state)
+{
+    int fd;
+    pid_t pid = run_and_stay(&fd, "--nodes 2");
+
+    kill(pid, SIGKILL);
+    assert_int_equal(rest(pid, fd), 128 + SIGKILL);
+    cli_await_clean();
+}
+
+static void kill_9_of_its_head_is_said_and_the_program_goes_on(void **state)
+{
+    int fd;
+    pid_t pid = run_and_stay(&fd, "");
+
+    kill(recorded_pid("head-*/head.info"), SIGKILL);
+    assert_true(cli_read_until(fd, "crt run: crt-head (pid "));
+    kill(pid, SIGTERM);
+    assert_int_equal(rest(pid, fd), 128 + SIGTERM);
+    assert_true(cli_is_clean());
+}
+
+static void the_directory_of_a_run_that_was_killed_with_all_its_daemons_goes(void **state)
+{
+    const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    pid_t pid, head, node;
+    glob_t found;
+    int fd;
+
+    pid = run_and_stay(&fd, "");
+    head = recorded_pid("head-*/head.info");
+    node = recorded_pid("node-*/node.info");
+    kill(pid, SIGSTOP); /* so that none of them sees another's end */
+    kill(head, SIGSTOP);
+    kill(node, SIGKILL);
+    kill(head, SIGKILL);
+    kill(pid, SIGKILL);
+    assert_int_equal(rest(pid, fd), 128 + SIGKILL);
+    cli_await_end(head);
+    cli_await_end(node);
+    assert_int_equal(glob(cli_path("r/private-*"), 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    cli_expect(0, "hello", "run " STORE " -- %s hello", JOB);
+    assert_int_equal(access(found.gl_pathv[0], F_OK), 0); /* it may be a young one */
+    assert_int_equal(utimensat(AT_FDCWD, found.gl_pathv[0], old, 0), 0);
+    cli_expect(0, "hello", "run " STORE " -- %s hello", JOB);
+    globfree(&found);
+    cli_await_clean();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+        TEST(a_program_runs_on_a_cluster_that_is_gone_afterwards),
+        TEST(the_exit_status_is_the_programs),
+        TEST(each_node_is_a_daemon_with_resources_of_its_own),
+        TEST(nodes_share_what_the_machine_has),
+        TEST(a_users_cluster_and_other_runs_are_none_of_its_business),
+        TEST(an_interrupt_ends_the_program_and_its_cluster),
+        TEST(what_the_program_leaves_behind_ends_with_it),
+        TEST(a_program_that_ignores_sigterm_is_killed),
+        TEST(kill_9_of_crt_run_leaves_nothing),
+        TEST(kill_9_of_its_head_is_said_and_the_program_goes_on),
+        TEST(the_directory_of_a_run_that_was_killed_with_all_its_daemons_goes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
