@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the examples whose output is not the same each time, on clusters of their own by crt run.
+Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES = sys.argv[1:5]
+
+
+def run(*words, on=()):
+    """The lines that the program prints on a cluster made with the options `on`."""
+    command = [CRT, "run", "--object-store-memory", "50M", *on, "--", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    if done.returncode != 0:
+        raise AssertionError(f"{command} ended with {done.returncode}: {done.stderr}")
+    return done.stdout.splitlines()
+
+
+class Examples(unittest.TestCase):
+    def test_every_task_is_waited_for_and_none_twice(self):
+        primes = {100000: 9592, 200000: 17984, 300000: 25997, 400000: 33860}
+        lines = run(WAIT_MANY, "4", on=["--nodes", "2", "--num-cpus", "2"])
+        found = [re.fullmatch(r"task (\d): (\d+) primes below (\d+)", line) for line in lines]
+        self.assertEqual(sorted((int(m[1]), int(m[2]), int(m[3])) for m in found),
+                         sorted((4 - n // 100000, p, n) for n, p in primes.items()))
+
+    def test_pi_comes_nearer_with_more_points(self):
+        line, = run(MONTE_CARLO_PI, "--tasks", "40", "--samples", "50000")
+        match = re.fullmatch(r"pi is about ([\d.]+), off by \S+: 40 tasks of 50000 samples in \S+ s", line)
+        self.assertAlmostEqual(float(match[1]), 3.14159265, delta=0.005)
+
+    def test_each_node_and_their_sum_are_printed(self):
+        lines = run(CLUSTER_RESOURCES,
+                    on=["--nodes", "3", "--num-cpus", "2", "--resources", "disk=0.5"])
+        nodes = [line for line in lines if line.startswith("node ")]
+        self.assertEqual(len(nodes), 3)
+        self.assertEqual(sum("driver runs" in node for node in nodes), 1)
+        self.assertEqual(lines.count("    CPU      2 of 2 free"), 3)
+        self.assertEqual(lines[-3:], ["the cluster", "    CPU      6 of 6 free",
+                                      "    disk     1.5 of 1.5 free"])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="crt-ex-") as directory:
+        os.environ["CRT_RUN_DIR"] = os.path.join(directory, "r")
+        os.environ["CRT_STATE_DIR"] = os.path.join(directory, "s")
+        os.environ.pop("CRT_ADDRESS", None)
+        result = unittest.main(argv=sys.argv[:1], exit=False).result
+        left = os.listdir(os.path.join(directory, "r"))
+    sys.exit(0 if result.wasSuccessful() and not left else 1)
