@@ -345,7 +345,9 @@ CRT_API crt_status_t crt_actor_find(const char *name,
 /* Ends the actor; its pending calls fail with CRT_ERR_ACTOR_DIED. Waits until the head knows. */
 CRT_API crt_status_t crt_actor_kill(crt_actor_t *actor);
 
-/* Waits until the actor can be called (CRT_OK) or is dead (its error). */
+/* Waits until `create` has ended: CRT_OK, its error, or that of an actor which is dead or could not
+ * be made. It does not wait behind calls. CRT_ERR_TIMED_OUT: it may be asked again; -1 waits
+ * without a limit. */
 CRT_API crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms);
 
 CRT_API crt_actor_t *crt_actor_keep(crt_actor_t *actor);

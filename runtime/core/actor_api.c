@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/core/core.h"
 
 /* Handles of before a shutdown have no lock of a runtime any more. */
@@ -163,6 +164,51 @@ static bool is_settled(void *user)
     return actor->phase == CRTI_ACTOR_CALLABLE || actor->phase == CRTI_ACTOR_GONE;
 }
 
+static bool is_answered(void *user)
+{
+    return ((crt_ref_t *)user)->content != CRTI_CONTENT_NONE;
+}
+
+/* Its process exists; whether create has ended it alone knows. CRT_IN_PROGRESS: it died, and the
+ * head has still to say whether another one follows. */
+static crt_status_t ask_process(crti_core_t *core, crt_actor_t *actor, int64_t timeout_ms)
+{
+    crt_ref_t *answer = crti_ready_out(core, actor);
+    crt_status_t status = crti_wait_for(core, is_answered, answer, timeout_ms, answer);
+
+    if (status == CRT_OK && answer->content == CRTI_CONTENT_FAILED) {
+        status = crti_ref_raise(answer);
+        if (answer->error && answer->error->user.may_have_run &&
+            actor->phase != CRTI_ACTOR_GONE && status == CRT_ERR_ACTOR_DIED)
+            status = CRT_IN_PROGRESS;
+    }
+    crti_ref_release(answer);
+    return status;
+}
+
+/* -1: without limit. */
+static int64_t rest_ms(uint64_t start_ns, int64_t timeout_ms)
+{
+    int64_t passed = (int64_t)((crti_now_ns() - start_ns) / CRTI_MS);
+
+    return timeout_ms < 0 ? -1 : passed < timeout_ms ? timeout_ms - passed : 0;
+}
+
+static crt_status_t await_ready(crti_core_t *core, crt_actor_t *actor, int64_t timeout_ms)
+{
+    uint64_t start = crti_now_ns();
+    crt_status_t status;
+
+    do {
+        status = crti_wait_for(core, is_settled, actor, rest_ms(start, timeout_ms), NULL);
+        if (status == CRT_OK && actor->phase == CRTI_ACTOR_GONE)
+            return crt_raise(actor->status, "%s", actor->text ? actor->text : "");
+        if (status == CRT_OK)
+            status = ask_process(core, actor, rest_ms(start, timeout_ms));
+    } while (status == CRT_IN_PROGRESS);
+    return status;
+}
+
 crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms)
 {
     crti_core_t *core = crti_enter();
@@ -176,9 +222,7 @@ crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms)
     } else {
         crti_actor_hold(actor);
         crti_actor_observe(actor);
-        status = crti_wait_for(core, is_settled, actor, timeout_ms, NULL);
-        if (status == CRT_OK && actor->phase == CRTI_ACTOR_GONE)
-            status = crt_raise(actor->status, "%s", actor->text ? actor->text : "");
+        status = await_ready(core, actor, timeout_ms);
         crti_actor_release(actor);
     }
     crti_leave(core);

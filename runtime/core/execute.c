@@ -128,13 +128,15 @@ static void end_worker(crti_core_t *core, int code)
     _exit(code);
 }
 
-static void fail_calls_in_wait(crti_core_t *core, crt_status_t status, const char *text)
+/* `status` CRT_OK: they asked for no more than that. */
+static void answer_all(crti_list_t *calls, crt_status_t status, const char *text)
 {
-    while (!crti_list_is_empty(&core->runnable)) {
-        crt_call_t *call = CRTI_CONTAINER(core->runnable.next, crt_call_t, link);
+    while (!crti_list_is_empty(calls)) {
+        crt_call_t *call = CRTI_CONTAINER(calls->next, crt_call_t, link);
 
         crti_list_remove(&call->link);
-        crti_call_set_error(call, status, text);
+        if (status != CRT_OK)
+            crti_call_set_error(call, status, text);
         crti_call_finish(call, true);
     }
 }
@@ -148,7 +150,8 @@ static void fail_creation(crti_core_t *core, crt_status_t status, const char *te
 
     crti_log(CRTI_LOG_WARN, "core", "create failed: %s", text);
     crti_node_notice(core, CRTI_MSG_ACTOR_FAILED, &body);
-    fail_calls_in_wait(core, status, text);
+    answer_all(&core->ready_questions, status, text);
+    answer_all(&core->runnable, status, text);
     end_worker(core, 1);
 }
 
@@ -182,6 +185,7 @@ static void create_actor(crti_core_t *core, crti_span_t creation)
     }
     crti_call_finish(call, true);
     core->is_created = true;
+    answer_all(&core->ready_questions, CRT_OK, NULL);
 }
 
 static void destroy_actor(crti_core_t *core)

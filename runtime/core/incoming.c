@@ -229,6 +229,23 @@ static crt_status_t find_function(crti_core_t *core, crt_call_t *call,
                      core->class_->user->name, size, name);
 }
 
+/* Answered at once, whatever runs here, or when create has ended. */
+static void take_ready_question(crti_core_t *core, crt_call_t *call)
+{
+    if (core->class_) {
+        call->function = &core->class_->create;
+        call->args = call->few_args;
+        call->missing = 0;
+        if (!core->is_created) {
+            crti_list_append(&core->ready_questions, &call->link);
+            return;
+        }
+    } else {
+        crti_call_set_error(call, CRT_ERR_INVALID, "no actor lives in this worker");
+    }
+    crti_call_finish(call, false);
+}
+
 static void link_call(crti_client_t *client, crt_call_t *call)
 {
     call->client = crti_client_ref(client);
@@ -257,6 +274,10 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
     call->flags = head.flags;
     call->missing = 1;
     link_call(client, call);
+    if (call->flags & CRTI_CALL_READY) {
+        take_ready_question(core, call);
+        return CRT_OK;
+    }
     status = find_function(core, call, &head);
     if (status == CRT_OK)
         status = open_args(call, args, head.arg_count);

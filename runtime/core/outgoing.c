@@ -275,9 +275,16 @@ static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
     }
 }
 
+/* What is asked instead of a method. */
+static const crti_function_t ready_question = {
+    .class_name = "", .name = "", .display = "crt_actor_ready"};
+
 static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t arg_count)
 {
-    crti_call_head_t head = {.flags = p->pool ? CRTI_CALL_TASK : 0,
+    bool is_question = p->function == &ready_question;
+    crti_call_head_t head = {.flags = p->pool       ? CRTI_CALL_TASK
+                                      : is_question ? CRTI_CALL_READY
+                                                    : 0,
                              .index = p->function->index,
                              .arg_count = (unsigned)arg_count,
                              .call = p->result->id.number,
@@ -363,5 +370,18 @@ crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
         start_waiting(p, args, count, total);
     else
         start(p, args, count, total);
+    return result;
+}
+
+crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor)
+{
+    crti_target_t target = {.actor = actor, .function = &ready_question};
+    crti_pending_t *p = new_pending(core, &target);
+    crt_ref_t *result;
+
+    if (!p)
+        return crti_ref_failed(core, crt_raise(CRT_ERR_NO_MEMORY, "a call"));
+    result = p->result;
+    start(p, NULL, 0, 0);
     return result;
 }

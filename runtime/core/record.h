@@ -59,7 +59,8 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
 /* ---------------------------------------------------------------- calls */
 
 #define CRTI_CALL_NO_REPLY 1
-#define CRTI_CALL_TASK     2 /* a task; else a method of the actor that lives there */
+#define CRTI_CALL_TASK     2 /* a task; else a method of the actor that lives there, or */
+#define CRTI_CALL_READY    4 /* no method: has create of that actor ended, and how? */
 
 typedef enum crti_arg_form {
     CRTI_ARG_VALUE = 0,

@@ -433,6 +433,21 @@ static crt_status_t broken_create(void *self, crt_call_t *call)
     return crt_fail(call, CRT_ERR_INVALID, "%s", text);
 }
 
+static crt_status_t gated_create(void *self, crt_call_t *call)
+{
+    return gate_run(call);
+}
+
+static crt_status_t gated_wait_run(void *self, crt_call_t *call)
+{
+    return gate_run(call);
+}
+const crt_method_t gated_wait = {"wait", gated_wait_run, "string"};
+
+const crt_actor_class_t gated_class =
+    CRT_ACTOR_CLASS(.name = "Gated", .size = 1, .create = gated_create,
+                    .signature = "string", .methods = CRT_METHODS(&gated_wait));
+
 static crt_status_t broken_get_run(void *self, crt_call_t *call)
 {
     return CRT_OK;

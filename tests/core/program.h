@@ -38,10 +38,14 @@ extern const crt_method_t counter_add, counter_get, counter_pid, counter_sleep,
 extern const crt_actor_class_t broken_class;
 extern const crt_method_t broken_get;
 
+/* Gated(path of a fifo), wait(path): both until the other end is opened, as the task gate. */
+extern const crt_actor_class_t gated_class;
+extern const crt_method_t gated_wait;
+
 #define PROGRAM_TASKS                                                                    \
     CRT_TASKS(&t_add, &t_echo, &t_sleep, &t_gate, &t_swallow, &t_fail, &t_exit, &t_segv, \
               &t_floats, &t_sum, &t_recurse, &t_put_list, &t_sum_refs, &t_first_ref,     \
               &t_object, &t_big_object, &t_get_ref, &t_pid)
-#define PROGRAM_CLASSES CRT_CLASSES(&counter_class, &broken_class)
+#define PROGRAM_CLASSES CRT_CLASSES(&counter_class, &broken_class, &gated_class)
 
 #endif

@@ -156,6 +156,45 @@ static void a_create_that_fails_is_every_callers_error(void **state)
     crt_actor_drop(&broken);
 }
 
+static void ready_is_the_error_of_a_create_that_fails(void **state)
+{
+    for (int i = 0; i < 5; i++) { /* before its process is gone, or after */
+        crt_actor_t *broken = crt_actor_new(&broken_class, NULL, "no such luck");
+
+        assert_int_equal(crt_actor_ready(broken, 20000), CRT_ERR_INVALID);
+        assert_non_null(strstr(crt_error_detail(), "no such luck"));
+        assert_int_equal(crt_actor_ready(broken, 20000), CRT_ERR_INVALID);
+        assert_non_null(strstr(crt_error_detail(), "no such luck"));
+        crt_actor_drop(&broken);
+    }
+}
+
+static void ready_waits_for_create_and_not_for_calls(void **state)
+{
+    char dir[] = "/tmp/crt-gate-XXXXXX", path[64];
+    crt_actor_t *gated;
+    crt_ref_t *ref;
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/fifo", dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    gated = crt_actor_new(&gated_class, NULL, path);
+    assert_int_equal(crt_actor_ready(gated, 200), CRT_ERR_TIMED_OUT);
+    close(open(path, O_WRONLY | O_CLOEXEC));
+    OK(crt_actor_ready(gated, 20000));
+    ref = crt_call(gated, &gated_wait, path);
+    OK(crt_actor_ready(gated, 20000)); /* it is busy, and has long been created */
+    assert_false(crt_ref_is_ready(ref));
+    close(open(path, O_WRONLY | O_CLOEXEC));
+    OK(crt_get(ref, NULL));
+    crt_ref_drop(&ref);
+    OK(crt_actor_kill(gated));
+    assert_int_equal(crt_actor_ready(gated, 20000), CRT_ERR_ACTOR_DIED);
+    crt_actor_drop(&gated);
+    unlink(path);
+    rmdir(dir);
+}
+
 static void a_value_larger_than_the_store_is_refused(void **state)
 {
     int64_t shape = (int64_t)1 << 32;
@@ -331,6 +370,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(an_exit_is_reported_with_its_status),
         cmocka_unit_test(a_killed_worker_is_an_error_within_a_second),
         cmocka_unit_test(a_create_that_fails_is_every_callers_error),
+        cmocka_unit_test(ready_is_the_error_of_a_create_that_fails),
+        cmocka_unit_test(ready_waits_for_create_and_not_for_calls),
         cmocka_unit_test(a_value_larger_than_the_store_is_refused),
         cmocka_unit_test(a_get_times_out_and_can_be_tried_again),
         cmocka_unit_test(a_signal_interrupts_a_wait),
