@@ -373,11 +373,9 @@ struct crti_core {
     crti_class_t const *class_; /* of the actor that lives here */
     void *self;
     bool is_created, is_ending, is_blocked;
-    crti_list_t runnable; /* crt_call_t.link */
-    crti_list_t
-        ready_questions; /* crt_call_t.link: CRTI_CALL_READY before create has ended */
-    crt_call_t *running; /* of the main thread */
-    const crti_function_t *shown; /* whose name is on the blackboard */
+    crti_list_t runnable, questions; /* crt_call_t.link; of crt_actor_ready */
+    crt_call_t *running;             /* of the main thread */
+    const crti_function_t *shown;    /* whose name is on the blackboard */
     crt_ref_t *waits_for; /* what the main thread waits for, NULL: nothing, or several */
     unsigned inline_depth;
 };
@@ -552,8 +550,7 @@ typedef struct crti_target {
  * while memory lasts. */
 crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
                          const crt_arg_t *args, size_t count);
-/* Asks the process of an actor whether create has ended: a result without a value, or create's
- * error. Neither waits for room nor behind calls that run or wait there. Held for the caller. */
+/* The same, without waiting for room: has create of the actor ended? Its error, or no value. */
 crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor);
 /* It ended: with a result, or with an error. The pending is gone afterwards. */
 void crti_pending_answer(crti_pending_t *pending, const crti_result_t *result);

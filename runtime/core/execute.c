@@ -150,7 +150,7 @@ static void fail_creation(crti_core_t *core, crt_status_t status, const char *te
 
     crti_log(CRTI_LOG_WARN, "core", "create failed: %s", text);
     crti_node_notice(core, CRTI_MSG_ACTOR_FAILED, &body);
-    answer_all(&core->ready_questions, status, text);
+    answer_all(&core->questions, status, text);
     answer_all(&core->runnable, status, text);
     end_worker(core, 1);
 }
@@ -185,7 +185,7 @@ static void create_actor(crti_core_t *core, crti_span_t creation)
     }
     crti_call_finish(call, true);
     core->is_created = true;
-    answer_all(&core->ready_questions, CRT_OK, NULL);
+    answer_all(&core->questions, CRT_OK, NULL);
 }
 
 static void destroy_actor(crti_core_t *core)

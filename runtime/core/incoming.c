@@ -237,7 +237,7 @@ static void take_ready_question(crti_core_t *core, crt_call_t *call)
         call->args = call->few_args;
         call->missing = 0;
         if (!core->is_created) {
-            crti_list_append(&core->ready_questions, &call->link);
+            crti_list_append(&core->questions, &call->link);
             return;
         }
     } else {
