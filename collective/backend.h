@@ -73,6 +73,10 @@ void crti_kernel_reduce(crt_dtype_t dtype, crt_reduction_t reduction, void *out,
 void crti_kernel_reduce_many(crt_dtype_t dtype, crt_reduction_t reduction, void *out,
                              const void *const *sources, int n, int divisor,
                              size_t count);
+/* The same into each of `outs`; each may be one of the sources. */
+void crti_kernel_reduce_to(crt_dtype_t dtype, crt_reduction_t reduction,
+                           void *const *outs, int out_count, const void *const *sources,
+                           int n, int divisor, size_t count);
 void crti_kernel_scale(crt_dtype_t dtype, void *values, int divisor, size_t count);
 
 #endif

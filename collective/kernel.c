@@ -90,14 +90,24 @@ static bool is_half(crt_dtype_t dtype)
     return dtype == CRT_FLOAT16 || dtype == CRT_BFLOAT16;
 }
 
+/* A block of one result, which is hot, to where it belongs. */
+static void spread(void *const *outs, int out_count, size_t offset, const void *block,
+                   size_t bytes)
+{
+    for (int o = 0; o < out_count; o++)
+        crti_kernel_copy((char *)outs[o] + offset, block, bytes);
+}
+
 /* Summed in float32, rounded once. */
-static void reduce_halves(crt_dtype_t dtype, crt_reduction_t reduction, uint16_t *out,
-                          const void *const *sources, int n, int divisor, size_t count)
+static void reduce_halves(crt_dtype_t dtype, crt_reduction_t reduction, void *const *outs,
+                          int out_count, const void *const *sources, int n, int divisor,
+                          size_t count)
 {
     const crti_kernels_t *k = kernels();
     crti_kernel_pair_t *pair = pair_of(CRT_FLOAT32, reduction);
     int which = dtype == CRT_BFLOAT16;
     float sum[HALF_BLOCK], next[HALF_BLOCK];
+    uint16_t rounded[HALF_BLOCK];
 
     for (size_t i = 0; i < count; i += HALF_BLOCK) {
         size_t part = count - i < HALF_BLOCK ? count - i : HALF_BLOCK;
@@ -109,14 +119,15 @@ static void reduce_halves(crt_dtype_t dtype, crt_reduction_t reduction, uint16_t
         }
         if (reduction == CRT_AVERAGE)
             k->scale[CRT_FLOAT32 - 1](sum, divisor, part);
-        k->narrow[which](out + i, sum, part);
+        k->narrow[which](rounded, sum, part);
+        spread(outs, out_count, i * 2, rounded, part * 2);
     }
 }
 
-/* A block at a time: `out` may be any of the sources, so sums of three and more are gathered
- * beside it. */
-static void reduce_blocks(crt_dtype_t dtype, crt_reduction_t reduction, char *out,
-                          const void *const *sources, int n, int divisor, size_t count)
+/* A block at a time: an output may be any of the sources, so sums are gathered beside them. */
+static void reduce_blocks(crt_dtype_t dtype, crt_reduction_t reduction, void *const *outs,
+                          int out_count, const void *const *sources, int n, int divisor,
+                          size_t count)
 {
     crti_kernel_pair_t *pair = pair_of(dtype, reduction);
     size_t size = crt_dtype_size(dtype), step = BLOCK_BYTES / size;
@@ -124,35 +135,40 @@ static void reduce_blocks(crt_dtype_t dtype, crt_reduction_t reduction, char *ou
 
     for (size_t i = 0; i < count; i += step) {
         size_t part = count - i < step ? count - i : step;
-        char *to = n == 2 ? out + i * size : sum;
 
-        pair(to, (const char *)sources[0] + i * size, (const char *)sources[1] + i * size,
-             part);
-        for (int s = 2; s < n; s++)
-            pair(s == n - 1 ? out + i * size : sum, sum,
+        if (n == 1)
+            memcpy(sum, (const char *)sources[0] + i * size, part * size);
+        for (int s = 1; s < n; s++)
+            pair(sum, s == 1 ? (const char *)sources[0] + i * size : sum,
                  (const char *)sources[s] + i * size, part);
         if (reduction == CRT_AVERAGE)
-            kernels()->scale[dtype - 1](out + i * size, divisor, part);
+            kernels()->scale[dtype - 1](sum, divisor, part);
+        spread(outs, out_count, i * size, sum, part * size);
     }
+}
+
+void crti_kernel_reduce_to(crt_dtype_t dtype, crt_reduction_t reduction,
+                           void *const *outs, int out_count, const void *const *sources,
+                           int n, int divisor, size_t count)
+{
+    bool is_average = reduction == CRT_AVERAGE;
+    int row = is_average ? 0 : (int)reduction - 1;
+
+    assert(dtype >= CRT_FLOAT32 && dtype <= CRT_UINT8);
+    if (n == 1 && (!is_average || divisor == 1))
+        spread(outs, out_count, 0, sources[0], count * crt_dtype_size(dtype));
+    else if (n == 2 && !is_average && out_count == 1)
+        kernels()->pair[dtype - 1][row](outs[0], sources[0], sources[1], count);
+    else if (n == 2 && !is_average && out_count == 2)
+        kernels()->twice[dtype - 1][row](outs[0], outs[1], sources[0], sources[1], count);
+    else if (is_half(dtype))
+        reduce_halves(dtype, reduction, outs, out_count, sources, n, divisor, count);
+    else
+        reduce_blocks(dtype, reduction, outs, out_count, sources, n, divisor, count);
 }
 
 void crti_kernel_reduce_many(crt_dtype_t dtype, crt_reduction_t reduction, void *out,
                              const void *const *sources, int n, int divisor, size_t count)
 {
-    size_t size = crt_dtype_size(dtype);
-
-    if (n == 1 && !(reduction == CRT_AVERAGE && divisor != 1)) {
-        if (count && out != sources[0])
-            memmove(out, sources[0], count * size);
-    } else if (is_half(dtype)) {
-        reduce_halves(dtype, reduction, out, sources, n, divisor, count);
-    } else if (n == 1) {
-        if (count && out != sources[0])
-            memmove(out, sources[0], count * size);
-        crti_kernel_scale(dtype, out, divisor, count);
-    } else if (n == 2 && reduction != CRT_AVERAGE) {
-        pair_of(dtype, reduction)(out, sources[0], sources[1], count);
-    } else {
-        reduce_blocks(dtype, reduction, out, sources, n, divisor, count);
-    }
+    crti_kernel_reduce_to(dtype, reduction, &out, 1, sources, n, divisor, count);
 }

@@ -18,11 +18,15 @@
 
 /* out[i] = a[i] (op) b[i]; out may be a or b. */
 typedef void crti_kernel_pair_t(void *out, const void *a, const void *b, size_t count);
+/* The same into two places; each may be a or b. */
+typedef void crti_kernel_twice_t(void *out, void *too, const void *a, const void *b,
+                                 size_t count);
 typedef void crti_kernel_scale_t(void *values, int divisor, size_t count);
 
 typedef struct crti_kernels {
     const char *name;
     crti_kernel_pair_t *pair[CRTI_KERNEL_DTYPES][CRTI_KERNEL_REDUCTIONS];
+    crti_kernel_twice_t *twice[CRTI_KERNEL_DTYPES][CRTI_KERNEL_REDUCTIONS];
     crti_kernel_scale_t *scale[CRTI_KERNEL_DTYPES];
     /* As memcpy, whose string instructions some processors carry out slowly when both sides have
      * the same place in a page. */

@@ -24,7 +24,8 @@
 #    define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* `compute` is what the operands are converted to, wide enough not to be promoted to int. */
+/* `compute` is what the operands are converted to, wide enough not to be promoted to int. twice_NAME
+ * writes the result to two places, both as they come: one pass through the caches. */
 #define PAIR(name, type, compute, operation)                                             \
     static void name(void *out, const void *a, const void *b, size_t count)              \
     {                                                                                    \
@@ -32,6 +33,15 @@
         const type *x = a, *y = b;                                                       \
                                                                                          \
         INDEPENDENT for (size_t i = 0; i < count; i++) o[i] =                            \
+            (type)operation((compute)x[i], (compute)y[i]);                               \
+    }                                                                                    \
+    static void twice_##name(void *out, void *too, const void *a, const void *b,         \
+                             size_t count)                                               \
+    {                                                                                    \
+        type *o = out, *p = too;                                                         \
+        const type *x = a, *y = b;                                                       \
+                                                                                         \
+        INDEPENDENT for (size_t i = 0; i < count; i++) o[i] = p[i] =                     \
             (type)operation((compute)x[i], (compute)y[i]);                               \
     }
 #define SCALE(name, type)                                                                \
@@ -215,6 +225,19 @@ static void copy(void *to, const void *from, size_t bytes)
             operation##_f32(x, x, y, n);                                                 \
             narrow_##t((uint16_t *)out + i, x, n);                                       \
         }                                                                                \
+    }                                                                                    \
+    static void twice_##name(void *out, void *too, const void *a, const void *b,         \
+                             size_t count)                                               \
+    {                                                                                    \
+        uint16_t sum[BLOCK];                                                             \
+                                                                                         \
+        for (size_t i = 0; i < count; i += BLOCK) {                                      \
+            size_t n = count - i < BLOCK ? count - i : BLOCK;                            \
+                                                                                         \
+            name(sum, (const uint16_t *)a + i, (const uint16_t *)b + i, n);              \
+            memcpy((uint16_t *)out + i, sum, n * sizeof(*sum));                          \
+            memcpy((uint16_t *)too + i, sum, n * sizeof(*sum));                          \
+        }                                                                                \
     }
 #define HALF(t)                                                                          \
     HALF_PAIR(sum_##t, t, sum)                                                           \
@@ -240,6 +263,10 @@ HALF(bf16)
     {                                                                                    \
         sum_##t, product_##t, min_##t, max_##t                                           \
     }
+#define TWICE(t)                                                                         \
+    {                                                                                    \
+        twice_sum_##t, twice_product_##t, twice_min_##t, twice_max_##t                   \
+    }
 #define TEXT(x)       #x
 #define NAME(x)       TEXT(x)
 #define JOIN(a, b)    a##b
@@ -249,6 +276,8 @@ const crti_kernels_t TABLE(CRTI_KERNELS) = {
     .name = NAME(CRTI_KERNELS),
     .pair = {OF(f32), OF(f64), OF(f16), OF(bf16), OF(i8), OF(i16), OF(i32), OF(i64),
              OF(u8)},
+    .twice = {TWICE(f32), TWICE(f64), TWICE(f16), TWICE(bf16), TWICE(i8), TWICE(i16),
+              TWICE(i32), TWICE(i64), TWICE(u8)},
     .scale = {scale_f32, scale_f64, scale_f16, scale_bf16, scale_i8, scale_i16, scale_i32,
               scale_i64, scale_u8},
     .copy = copy,

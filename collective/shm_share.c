@@ -6,9 +6,6 @@
 #include "collective/kernel.h"
 #include "collective/shm_int.h"
 
-#define BLOCK_BYTES                                                                      \
-    ((size_t)16 << 10) /* copied to the other outputs while it is in the cache */
-
 void crti_shm_share_of(size_t count, size_t size, int shares, int index, size_t *first,
                        size_t *length)
 {
@@ -41,29 +38,21 @@ static crt_status_t reach_all(crti_shm_t *team)
     return CRT_OK;
 }
 
-/* The pair that is most common goes through the kernel once, with both outputs hot. */
-static void reduce_block(crti_shm_t *team, size_t offset, size_t count)
+/* Our share of all inputs, into all outputs. */
+static void reduce(crti_shm_t *team, size_t offset, size_t count)
 {
     const crti_step_t *step = team->step;
     const void *sources[CRTI_GROUP_SIZE];
-    size_t bytes = count * crt_dtype_size(step->dtype);
-    char *first = NULL;
+    void *targets[CRTI_GROUP_SIZE];
+    int target_count = 0;
 
-    for (int i = 0; i < team->size; i++)
-        sources[i] = (const char *)team->sources[i] + offset;
     for (int i = 0; i < team->size; i++) {
-        char *target = team->targets[i] ? (char *)team->targets[i] + offset : NULL;
-
-        if (!target)
-            continue;
-        if (first)
-            crti_kernel_copy(target, first, bytes);
-        else
-            crti_kernel_reduce_many(step->dtype, step->reduction, target, sources,
-                                    team->size, team->size, count);
-        if (!first)
-            first = target;
+        sources[i] = (const char *)team->sources[i] + offset;
+        if (team->targets[i])
+            targets[target_count++] = (char *)team->targets[i] + offset;
     }
+    crti_kernel_reduce_to(step->dtype, step->reduction, targets, target_count, sources,
+                          team->size, team->size, count);
 }
 
 crt_status_t crti_shm_share(crti_shm_t *team)
@@ -75,13 +64,6 @@ crt_status_t crti_shm_share(crti_shm_t *team)
     if (status != CRT_OK)
         return status;
     crti_shm_share_of(step->count, size, team->size, team->rank, &first, &length);
-    for (size_t done = 0; done < length;) {
-        size_t block = BLOCK_BYTES / size;
-
-        if (block > length - done)
-            block = length - done;
-        reduce_block(team, (first + done) * size, block);
-        done += block;
-    }
+    reduce(team, first * size, length);
     return crti_shm_barrier(team);
 }

@@ -146,6 +146,39 @@ static double join(crt_reduction_t r, double a, double b)
     }
 }
 
+/* Into one, two and three places, of which two are the sources: all get what one alone gets. */
+static void check_several(crt_dtype_t dtype, crt_reduction_t r, const void *a,
+                          const void *b, size_t size)
+{
+    static _Alignas(64) unsigned char x[COUNT * 8], y[COUNT * 8], z[COUNT * 8],
+        wanted[COUNT * 8];
+    const void *sources[] = {x, y};
+    void *outs[] = {y, x, z};
+
+    crti_kernel_reduce_many(dtype, r, wanted, (const void *const[]){a, b}, 2, 2, COUNT);
+    for (int places = 1; places <= 3; places++) {
+        memcpy(x, a, COUNT * size);
+        memcpy(y, b, COUNT * size);
+        crti_kernel_reduce_to(dtype, r, outs, places, sources, 2, 2, COUNT);
+        for (int o = 0; o < places; o++)
+            assert_memory_equal(outs[o], wanted, COUNT * size);
+    }
+}
+
+static void check_several_halves(const crti_kernels_t *k)
+{
+    static uint16_t a[COUNT], b[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        a[i] = (uint16_t)(next_random() & 0xbfff);
+        b[i] = (uint16_t)(next_random() & 0xbfff);
+    }
+    for (int r = CRT_SUM; r <= CRT_AVERAGE; r++) {
+        check_several(CRT_FLOAT16, (crt_reduction_t)r, a, b, 2);
+        check_several(CRT_BFLOAT16, (crt_reduction_t)r, a, b, 2);
+    }
+}
+
 #define CHECK(type, code, wrap)                                                          \
     static void check_##type(const crti_kernels_t *k)                                    \
     {                                                                                    \
@@ -179,6 +212,7 @@ static double join(crt_reduction_t r, double a, double b)
             sources[0] = a;                                                              \
             crti_kernel_reduce_many(code, (crt_reduction_t)r, c, sources, 2, 2, COUNT);  \
             assert_memory_equal(out, c, sizeof(out));                                    \
+            check_several(code, (crt_reduction_t)r, a, b, sizeof(type));                 \
         }                                                                                \
     }
 CHECK(float, CRT_FLOAT32, double)
@@ -198,6 +232,7 @@ static void every_dtype_and_reduction_agrees_with_one_element_at_a_time(void **s
     each_table(check_int32_t);
     each_table(check_int64_t);
     each_table(check_uint8_t);
+    each_table(check_several_halves);
 }
 
 /* 1 + 2^-9 + 2^-9 in bfloat16: rounded at each step nothing would be added. */
