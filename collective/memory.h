@@ -23,8 +23,7 @@ typedef struct crti_place {
     uint64_t nonce; /* of the segment; 0: in no segment */
     uint64_t segment_bytes;
     uint64_t offset, bytes;
-    int32_t fd;          /* of the segment, in its process */
-    int32_t is_in_place; /* free for the user of the place */
+    int32_t fd, unused; /* of the segment, in its process */
 } crti_place_t;
 
 /* The place of memory of this process; false: it is in no segment. */

@@ -20,7 +20,7 @@
 #include "runtime/store/futex.h"
 
 #define MAGIC      UINT64_C(0x314e47524c4f4343)
-#define VERSION    1
+#define VERSION    2
 #define PAGE_BYTES ((size_t)4096)
 #define HUGE_BYTES ((size_t)2 << 20) /* one page, where the kernel can */
 #define MOST_SPINS 8192              /* some 100 us */
@@ -108,12 +108,12 @@ static crt_status_t map_peer(crti_shm_t *team, crti_shm_peer_t *peer)
 {
     const crti_member_t *member = &team->group->members[peer->rank];
     struct stat info;
-    const char *base;
+    char *base;
     int fd, size;
 
     peer->pid = member->pid;
     peer->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)member->pid, 0);
-    fd = crti_memory_open(member->pid, member->memory_fd, region_bytes(1), O_RDONLY);
+    fd = crti_memory_open(member->pid, member->memory_fd, region_bytes(1), O_RDWR);
     if (peer->pidfd < 0 || fd < 0 || fstat(fd, &info) != 0 ||
         (size_t)info.st_size > region_bytes(CRTI_GROUP_SIZE)) {
         char why[120];
@@ -140,7 +140,10 @@ static crt_status_t map_peer(crti_shm_t *team, crti_shm_peer_t *peer)
         region_bytes(size) != peer->bytes)
         return not_there(team, peer->rank, "it has another size");
     peer->channels = (const crti_shm_channel_t *)(const void *)(base + channels_offset());
-    peer->stages = (const unsigned char *)base + stages_offset(size);
+    peer->stages = (unsigned char *)base + stages_offset(size);
+    if (mprotect(peer->stages, peer->bytes - stages_offset(size),
+                 PROT_READ | PROT_WRITE) != 0)
+        return not_there(team, peer->rank, strerror(errno));
     return CRT_OK;
 }
 
@@ -356,7 +359,6 @@ static void describe(crti_shm_t *team, const crti_step_t *step, crti_shm_slot_t 
         crti_memory_find(step->input, given_bytes, &slot->input);
     if (crti_shm_takes(step, team->rank))
         crti_memory_find(step->output, taken_bytes(team, step), &slot->output);
-    slot->input.is_in_place = step->input == step->output;
 }
 
 /* Copies what the others described; they must mean the same as we do. */
@@ -425,11 +427,8 @@ static crt_status_t choose(crti_shm_t *team, const crti_step_t *step, size_t giv
         inputs = inputs && (!crti_shm_gives(step, i) || team->slots[i].input.nonce);
         outputs = outputs && (!crti_shm_takes(step, i) || team->slots[i].output.nonce);
     }
-    if (is_reduced(step)) {
-        if (inputs && outputs)
-            return crti_shm_share(team);
-        return team->size <= 2 ? crti_shm_stage_pull(team) : crti_shm_stage_share(team);
-    }
+    if (is_reduced(step))
+        return inputs && outputs ? crti_shm_share(team) : crti_shm_stage_share(team);
     return inputs ? run_direct(team, step) : crti_shm_stage_pull(team);
 }
 

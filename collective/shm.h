@@ -7,9 +7,10 @@
  *         everybody), shm_stage.c (through slots), shm_pair.c (send and receive)
  *         -> memory.c (segments)
  * A region
- *     Each member makes one when it joins, writes to its own and maps those of the others read
- *     only: a flag that counts its barriers, two slots that describe its operations and hold
- *     small data, channels to the other members, staging buffers for ordinary memory.
+ *     Each member makes one when it joins, and maps those of the others: a flag that counts its
+ *     barriers, two slots that describe its operations and hold small data, channels to the other
+ *     members, all of which the others see read only; staging buffers for ordinary memory, into
+ *     which they write results.
  * A barrier
  *     Everyone counts its flag up and waits until all others' have. Who waits spins a while that
  *     adapts to success, then sleeps on the other's flag (a futex on memory that is mapped read

@@ -61,22 +61,23 @@ typedef struct crti_shm_head {
 struct crti_region {
     crti_shm_head_t *head;
     crti_shm_channel_t *channels; /* by rank of the group */
-    unsigned char *stages;        /* 2 in, 2 out, 2 of channels */
+    unsigned char *stages;        /* of pieces, then 2 of channels */
     size_t bytes;
     int fd;
 };
 
-#define CRTI_SHM_STAGES     6
-#define CRTI_SHM_STAGE_IN   0
-#define CRTI_SHM_STAGE_OUT  2
-#define CRTI_SHM_STAGE_PAIR 4
+/* One is filled while another is reduced and a third is copied out. */
+#define CRTI_SHM_PIECES       3
+#define CRTI_SHM_STAGE_PIECES 0
+#define CRTI_SHM_STAGE_PAIR   CRTI_SHM_PIECES
+#define CRTI_SHM_STAGES       (CRTI_SHM_PIECES + 2)
 
 #define CRTI_SHM_VIEWS 8 /* of one peer, kept by a team */
 
 typedef struct crti_shm_peer {
     const crti_shm_head_t *head; /* our own for ourselves */
     const crti_shm_channel_t *channels;
-    const unsigned char *stages;
+    unsigned char *stages; /* may be written to: results of reductions */
     size_t bytes;
     int rank; /* of the group */
     int pidfd;

@@ -334,6 +334,23 @@ static crt_status_t run_counts(trial_t *t, bool large)
     return run_trial(t);
 }
 
+/* More pieces than there are staging buffers, the last one short: buffers are used again. */
+static crt_status_t run_many_pieces(trial_t *t)
+{
+    t->dtype = CRT_FLOAT32;
+    t->reduction = CRT_SUM;
+    t->count = 5 * LARGE_BYTES / sizeof(float) + 3;
+    for (int kind = CRT_COLLECTIVE_ALLREDUCE; kind <= CRT_COLLECTIVE_REDUCE; kind++)
+        for (t->mode = 0; t->mode < MODES; t->mode++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                t->kind = (crt_collective_kind_t)kind;
+                t->in_place = in_place;
+                t->root = (int)(t->seed++ % (unsigned)t->size);
+                CRT_TRY(run_trial(t));
+            }
+    return CRT_OK;
+}
+
 crt_status_t conform_all(crt_group_t *group, crt_call_t *call, bool large)
 {
     trial_t t = {.group = group,
@@ -352,6 +369,8 @@ crt_status_t conform_all(crt_group_t *group, crt_call_t *call, bool large)
                     continue;
                 CRT_TRY(run_counts(&t, large));
             }
+    if (large)
+        CRT_TRY(run_many_pieces(&t));
     CRT_TRY(crt_collective_barrier(group));
     return CRT_OK;
 }
