@@ -39,9 +39,11 @@ static size_t stages_offset(int size)
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
+#define COMMON_OFFSET (CRTI_SHM_STAGES * CRTI_SHM_STAGE) /* from the stages */
+
 static size_t region_bytes(int size)
 {
-    size_t bytes = stages_offset(size) + CRTI_SHM_STAGES * CRTI_SHM_STAGE;
+    size_t bytes = stages_offset(size) + COMMON_OFFSET + sizeof(crti_shm_common_t);
 
     return (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
 }
@@ -144,6 +146,7 @@ static crt_status_t map_peer(crti_shm_t *team, crti_shm_peer_t *peer)
     if (mprotect(peer->stages, peer->bytes - stages_offset(size),
                  PROT_READ | PROT_WRITE) != 0)
         return not_there(team, peer->rank, strerror(errno));
+    peer->common = (crti_shm_common_t *)(void *)(peer->stages + COMMON_OFFSET);
     return CRT_OK;
 }
 
@@ -194,6 +197,8 @@ static crti_shm_t *new_team(crt_group_t *group, const crti_team_t *of,
     team->peers[of->rank].head = region->head;
     team->peers[of->rank].channels = region->channels;
     team->peers[of->rank].stages = region->stages;
+    team->peers[of->rank].common =
+        (crti_shm_common_t *)(void *)(region->stages + COMMON_OFFSET);
     if (team->slots && team->sources && team->targets && team->polls)
         return team;
     close_team(team);

@@ -72,12 +72,21 @@ struct crti_region {
 #define CRTI_SHM_STAGE_PAIR   CRTI_SHM_PIECES
 #define CRTI_SHM_STAGES       (CRTI_SHM_PIECES + 2)
 
+/* In the region of the team's first member, written to by all: how many blocks of reductions were
+ * begun and ended, from the opening of the team on. */
+typedef struct crti_shm_common {
+    CRTI_SHM_LINE _Atomic uint32_t begun;
+    CRTI_SHM_LINE _Atomic uint32_t ended;
+} crti_shm_common_t;
+
 #define CRTI_SHM_VIEWS 8 /* of one peer, kept by a team */
 
 typedef struct crti_shm_peer {
     const crti_shm_head_t *head; /* our own for ourselves */
     const crti_shm_channel_t *channels;
-    unsigned char *stages; /* may be written to: results of reductions */
+    unsigned char
+        *stages; /* may be written to: results of reductions; so may what follows */
+    crti_shm_common_t *common;
     size_t bytes;
     int rank; /* of the group */
     int pidfd;
@@ -94,7 +103,9 @@ typedef struct crti_shm {
     uint32_t passed;       /* and come out of */
     uint64_t count;        /* collective operations: slot parity */
     uint64_t pieces;       /* through staging: buffer parity */
+    uint32_t blocks;       /* of reductions that were shared out one by one */
     uint32_t spins, most_spins;
+    uint32_t no_yields, rest; /* waits that go to sleep at once; how many next time */
     uint64_t last_look_ns;
     const crti_step_t *step;
     const _Atomic uint32_t *word; /* what we wait for: until it has reached `value` */
@@ -117,7 +128,8 @@ static inline crt_status_t crti_shm_barrier(crti_shm_t *team)
     crti_shm_arrive(team);
     return crti_shm_await(team);
 }
-/* Waits until a word of peer `who`'s region has reached `value`. */
+/* Waits until a word of peer `who`'s region has reached `value`; who -1: until those have done
+ * their part who have not arrived as often as we have. */
 crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_t *word,
                                 uint32_t value);
 /* After a word of our own region has changed. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sharing: all inputs and outputs of a reduction lie in segments, so each member reduces its
- * share of the elements, from all inputs into all outputs. Two barriers, no copy. See shm.h. */
+ * share of the elements, from all inputs into all outputs. Two barriers, no copy. See shm.h.
+ *
+ * Blocks are counted in words that all members write to. A member that begins a block and dies,
+ * or writes nonsense there, leaves it unended: the others' looks and deadlines end the wait. */
 #include <string.h>
 
 #include "collective/kernel.h"
@@ -55,6 +58,56 @@ static void reduce(crti_shm_t *team, size_t offset, size_t count)
                           team->size, team->size, count);
 }
 
+/* ---------------------------------------------------------------- block by block */
+
+#define BLOCKS      8 /* of an operation, when they are neither */
+#define BLOCK_LEAST ((size_t)8 << 10)
+#define BLOCK_MOST  ((size_t)256 << 10)
+
+/* The next block that nobody has begun; false: there is none. */
+static bool begin(crti_shm_t *team, uint32_t first, uint32_t blocks, uint32_t *block)
+{
+    _Atomic uint32_t *begun = &team->peers[0].common->begun;
+    uint32_t now = atomic_load_explicit(begun, memory_order_relaxed);
+
+    while (now - first < blocks)
+        if (atomic_compare_exchange_weak(begun, &now, now + 1)) {
+            *block = now - first;
+            return true;
+        }
+    return false;
+}
+
+/* With fewer cores than members, whoever runs reduces the next block: nobody waits for a member
+ * that has no core but for its arrival, which tells that its input is there. */
+static crt_status_t share_blocks(crti_shm_t *team)
+{
+    const crti_step_t *step = team->step;
+    _Atomic uint32_t *ended = &team->peers[0].common->ended;
+    size_t size = crt_dtype_size(step->dtype), bytes = step->count * size / BLOCKS;
+    size_t each = (bytes < BLOCK_LEAST  ? BLOCK_LEAST
+                   : bytes > BLOCK_MOST ? BLOCK_MOST
+                                        : bytes / 64 * 64) /
+                  size;
+    uint32_t first = team->blocks, blocks = (uint32_t)((step->count + each - 1) / each);
+    uint32_t block;
+    crt_status_t status;
+
+    team->blocks += blocks;
+    while (begin(team, first, blocks, &block)) {
+        size_t at = block * each, left = step->count - at;
+
+        reduce(team, at * size, left < each ? left : each);
+        if (atomic_fetch_add(ended, 1) + 1 == team->blocks)
+            crti_shm_wake(team, ended);
+    }
+    crti_shm_arrive(team);
+    status = crti_shm_wait_word(team, -1, ended, team->blocks);
+    if (status == CRT_OK)
+        team->passed = team->phase;
+    return status;
+}
+
 crt_status_t crti_shm_share(crti_shm_t *team)
 {
     const crti_step_t *step = team->step;
@@ -63,6 +116,8 @@ crt_status_t crti_shm_share(crti_shm_t *team)
 
     if (status != CRT_OK)
         return status;
+    if (!team->most_spins)
+        return share_blocks(team);
     crti_shm_share_of(step->count, size, team->size, team->rank, &first, &length);
     reduce(team, first * size, length);
     return crti_shm_barrier(team);

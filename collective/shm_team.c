@@ -2,6 +2,7 @@
 /* Waiting for each other: barriers, sleeping, and the look at who lives. See shm.h. */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,9 @@
 #include "runtime/store/futex.h"
 
 #define SPINS_LEAST 64
+#define YIELD_NS    (100 * 1000)
+#define REST_LEAST  4
+#define REST_MOST   256
 #define LOST_NS     (60 * CRTI_MS) /* for the runtime to say why a process is gone */
 
 static inline void relax(void)
@@ -162,10 +166,27 @@ static crt_status_t time_out(crti_shm_t *team, int waits_for)
                            "timed out: %s did not come", who);
 }
 
+/* The first that has not arrived as often as we have; any, when all have. */
+static int laggard(const crti_shm_t *team)
+{
+    int who = team->rank ? 0 : 1;
+
+    for (int i = 0; i < team->size; i++)
+        if (i != team->rank &&
+            !has_reached(
+                atomic_load_explicit(&team->peers[i].head->flag, memory_order_acquire),
+                team->phase))
+            return i;
+    return who;
+}
+
 crt_status_t crti_shm_look(crti_shm_t *team, int waits_for)
 {
     uint64_t now = crti_now_ns();
     crt_status_t status = crti_group_failed(team->group);
+
+    if (waits_for < 0)
+        waits_for = laggard(team);
 
     if (status == CRT_OK)
         status = look_at_states(team, waits_for);
@@ -210,6 +231,32 @@ static bool spin(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
     return false;
 }
 
+/* With fewer cores than members the one that we wait for may be waiting for ours: it gets it. A
+ * core that does not come back soon is shared with somebody else, to whom sleeping loses less. */
+static bool yield(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
+{
+    uint64_t start, now;
+
+    if (team->no_yields) {
+        team->no_yields--;
+        return false;
+    }
+    start = now = crti_now_ns();
+    while (now - start < YIELD_NS) {
+        sched_yield();
+        if (has_reached(atomic_load_explicit(word, memory_order_acquire), value)) {
+            team->rest = 0;
+            return true;
+        }
+        now = crti_now_ns();
+    }
+    team->rest = team->rest ? team->rest * 2 : REST_LEAST;
+    if (team->rest > REST_MOST)
+        team->rest = REST_MOST;
+    team->no_yields = team->rest;
+    return false;
+}
+
 static void sleep_on(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
 {
     _Atomic uint32_t *sleepers = &team->region->head->sleepers;
@@ -231,7 +278,7 @@ crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_
     team->word = word;
     team->value = value;
     if (has_reached(atomic_load_explicit(word, memory_order_acquire), value) ||
-        (team->most_spins && spin(team, word, value)))
+        (team->most_spins ? spin(team, word, value) : yield(team, word, value)))
         return CRT_OK;
     for (;;) {
         uint64_t start = crti_now_ns();
