@@ -87,20 +87,29 @@ static crt_status_t within(two_level_t *t, const crti_step_t *step,
     return t->inner->run(t->local, &inner);
 }
 
-/* A step of the leaders; `peer` an index of nodes. */
-static crt_status_t between(two_level_t *t, const crti_step_t *step, size_t count,
-                            int peer, const void *input, void *output)
+/* A step of the leaders; `peer` an index of nodes. All of them reduce by `reduction`, whatever
+ * the members were asked for. */
+static crt_status_t between_by(two_level_t *t, const crti_step_t *step,
+                               crt_reduction_t reduction, size_t count, int peer,
+                               const void *input, void *output)
 {
     crti_exchange_call_t asked = crti_ring_call(step, t->ranks);
     crti_step_t outer = *step;
 
     if (t->between == NULL)
         return CRT_OK;
+    outer.reduction = reduction;
     outer.count = count;
     outer.peer = peer;
     outer.input = input;
     outer.output = output;
     return crti_ring_run(t->between, &outer, &asked, t->size);
+}
+
+static crt_status_t between(two_level_t *t, const crti_step_t *step, size_t count,
+                            int peer, const void *input, void *output)
+{
+    return between_by(t, step, step->reduction, count, peer, input, output);
 }
 
 static crt_status_t meet(two_level_t *t, const crti_step_t *step)
@@ -133,15 +142,27 @@ static crt_status_t run_allreduce(two_level_t *t, const crti_step_t *step)
                   is_leader(t) ? step->output : NULL, step->output);
 }
 
+static int members_of(const two_level_t *t, int node)
+{
+    int count = 0;
+
+    for (int i = 0; i < t->size; i++)
+        count += t->node_of[i] == node;
+    return count;
+}
+
 /* The root's node is the last: its leader adds what the others have to its own values. */
 static crt_status_t run_reduce(two_level_t *t, const crti_step_t *step)
 {
     bool is_root = t->rank == step->peer, is_here = t->node_of[step->peer] == t->node;
     int node = t->node_of[step->peer];
     const void *mine = step->input;
+    crt_reduction_t reduction = step->reduction;
     void *sum = NULL;
     crt_status_t status = CRT_OK;
 
+    if (reduction == CRT_AVERAGE && members_of(t, node) > 1)
+        reduction = CRT_SUM; /* divided once, at the end */
     if (is_leader(t) && is_root)
         sum = step->output;
     else if (is_leader(t))
@@ -150,13 +171,9 @@ static crt_status_t run_reduce(two_level_t *t, const crti_step_t *step)
         status = within(t, step, CRT_COLLECTIVE_REDUCE, step->count, 0, step->input, sum);
         mine = t->local ? sum : mine;
     }
-    if (status == CRT_OK) {
-        crti_step_t outer = *step;
-
-        if (outer.reduction == CRT_AVERAGE && is_here && t->local)
-            outer.reduction = CRT_SUM;
-        status = between(t, &outer, step->count, node, mine, is_here ? sum : NULL);
-    }
+    if (status == CRT_OK)
+        status =
+            between_by(t, step, reduction, step->count, node, mine, is_here ? sum : NULL);
     if (status != CRT_OK)
         return status;
     if (!is_here || t->local == NULL)

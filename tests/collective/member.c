@@ -404,8 +404,11 @@ crt_status_t failure_of(crt_ref_t **ref, const char **text)
 
 void members_start(crt_actor_t **members, int count)
 {
+    /* One CPU each fills one node after the other. */
+    double cpus = getenv("CRT_TEST_CPUS") ? atof(getenv("CRT_TEST_CPUS")) : 0;
+
     for (int i = 0; i < count; i++)
-        members[i] = crt_actor_new(&member_class, NULL);
+        members[i] = crt_actor_new(&member_class, CRT_ACTOR_OPTIONS(.num_cpus = cpus));
     for (int i = 0; i < count; i++)
         assert_int_equal(crt_actor_ready(members[i], PATIENCE_MS), CRT_OK);
 }

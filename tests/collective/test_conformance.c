@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static const char *backend = "shm";
+static const char *backend = "shm", *of_eight; /* what "auto" should choose */
 static crt_actor_t *members[MEMBERS];
 
 static int start_members(void **state)
@@ -25,6 +25,17 @@ static int stop_members(void **state)
     return 0;
 }
 
+static void expect_backend(const char *name)
+{
+    crt_ref_t *ref = crt_call(members[0], &member_state, 0);
+    const char *text;
+
+    assert_int_equal(crt_get(ref, &text), CRT_OK);
+    if (!strstr(text, name))
+        fail_msg("\"%s\", but %s was expected", text, name);
+    crt_ref_drop(&ref);
+}
+
 static void conform(int size, bool large)
 {
     crt_ref_t *refs[MEMBERS];
@@ -33,6 +44,8 @@ static void conform(int size, bool large)
 
     snprintf(name, sizeof(name), "conformance-%d", size);
     members_join(members, size, 0, name, backend);
+    if (size == MEMBERS && of_eight)
+        expect_backend(of_eight);
     for (int i = 0; i < size; i++)
         refs[i] = crt_call(members[i], &member_conform, 0, (int)large);
     expect_all_ok(refs, size);
@@ -130,6 +143,8 @@ static int driver(int argc, char **argv)
 
     if (argc > 1)
         backend = argv[1];
+    if (argc > 2)
+        of_eight = argv[2];
     return cmocka_run_group_tests_name(backend, tests, start_members, stop_members);
 }
 
