@@ -33,6 +33,8 @@ static struct {
     const char *address, *key_file, *port, *num_cpus, *resources, *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
         *encrypt;
+    const char *redis, *redis_password, *redis_prefix;
+    bool redis_plaintext;
     uint64_t store_bytes;
 } given;
 
@@ -62,6 +64,14 @@ static const option_spec_t options[] = {
      "nodes end when the head is gone that long; default 600"},
     {"encrypt-streams", 0, "on|off", OPTION_ON_OFF, &given.encrypt,
      "encrypt objects between hosts; default on"},
+    {"redis-address", 0, "HOST:PORT", OPTION_TEXT, &given.redis,
+     "keep the tables on this redis-server; default: one of its own"},
+    {"redis-password-file", 0, "FILE", OPTION_TEXT, &given.redis_password,
+     "file with its password, readable by you alone"},
+    {"redis-prefix", 0, "PREFIX", OPTION_TEXT, &given.redis_prefix,
+     "of this cluster's keys there; default crt"},
+    {"redis-plaintext-ok", 0, NULL, OPTION_FLAG, &given.redis_plaintext,
+     "it may be on another host: nothing encrypts the way there"},
     {"block", 0, NULL, OPTION_FLAG, &given.block,
      "stay in the foreground; Ctrl-C ends what was started"},
     {"fresh", 0, NULL, OPTION_FLAG, &given.fresh,
@@ -102,6 +112,10 @@ static const char *head_only(void)
            : given.dashboard_port   ? "--dashboard-port"
            : given.headless_timeout ? "--headless-timeout"
            : given.encrypt          ? "--encrypt-streams"
+           : given.redis            ? "--redis-address"
+           : given.redis_password   ? "--redis-password-file"
+           : given.redis_prefix     ? "--redis-prefix"
+           : given.redis_plaintext  ? "--redis-plaintext-ok"
            : given.fresh            ? "--fresh"
                                     : NULL;
 }
@@ -159,6 +173,7 @@ static int find_key(started_t *s)
 static crt_status_t start_head(started_t *s, int cancel_fd)
 {
     daemon_t *d = &s->head;
+    const char *warning;
     crt_status_t status;
 
     crti_daemon_init(d, "crt-head");
@@ -171,6 +186,11 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
                        given.dashboard_port ? given.dashboard_port : "8265");
     crti_daemon_option(d, "--headless-timeout", given.headless_timeout);
     crti_daemon_option(d, "--encrypt-streams", given.encrypt);
+    crti_daemon_option(d, "--redis-address", given.redis);
+    crti_daemon_option(d, "--redis-password-file", given.redis_password);
+    crti_daemon_option(d, "--redis-prefix", given.redis_prefix);
+    if (given.redis_plaintext)
+        crti_daemon_flag(d, "--redis-plaintext-ok");
     if (given.fresh)
         crti_daemon_flag(d, "--fresh");
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
@@ -180,6 +200,9 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
     crti_daemon_value(d, "http", s->http, sizeof(s->http));
     crti_daemon_value(d, "key_file", s->key_file, sizeof(s->key_file));
     crti_daemon_value(d, "head_dir", s->head_dir, sizeof(s->head_dir));
+    warning = strstr(d->ready, " warning "); /* the rest of the line */
+    if (warning)
+        crti_cli_fail(NAME, "warning: %s", warning + strlen(" warning "));
     return CRT_OK;
 }
 

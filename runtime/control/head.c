@@ -61,6 +61,7 @@ typedef struct head {
     crti_timer_t stop_timer;
     crti_watch_t lifeline;
     pid_t redis_pid;
+    char warning[320]; /* the end of the ready line; "" none */
     bool serving, stopping, failed;
     bool has_resumed; /* there were tables of an earlier head */
     bool is_undone;
@@ -217,6 +218,13 @@ static void on_redis_failed(void *user, const char *text)
     give_up(user, text);
 }
 
+static void on_redis_warning(void *user, const char *text)
+{
+    head_t *h = user;
+
+    snprintf(h->warning, sizeof(h->warning), " warning %s", text);
+}
+
 static void on_redis_process(void *user, pid_t pid)
 {
     head_t *h = user;
@@ -252,8 +260,9 @@ static void on_http(void *user, const char *problem)
     if (h->serving)
         return;
     h->serving = true;
-    snprintf(line, sizeof(line), "ready address %s%s%s key_file %s head_dir %s\n",
-             h->address, *http ? " http " : "", http, h->paths.key, h->paths.head_dir);
+    snprintf(line, sizeof(line), "ready address %s%s%s key_file %s head_dir %s%s\n",
+             h->address, *http ? " http " : "", http, h->paths.key, h->paths.head_dir,
+             h->warning);
     tell(h, line);
     crti_log(CRTI_LOG_INFO, "head", "serving at %s, dashboard at %s", h->address,
              *http ? http : "none");
@@ -442,17 +451,35 @@ static crt_status_t make_control(head_t *h)
     return status == CRT_OK ? crti_head_links_new(h->loop, &handlers, &h->links) : status;
 }
 
+static crt_status_t make_redis(head_t *h)
+{
+    crti_redis_config_t config = {.loop = h->loop,
+                                  .head_dir = h->paths.head_dir,
+                                  .data_dir = h->paths.data,
+                                  .fresh = h->options.fresh,
+                                  .user = h,
+                                  .on_row = on_row,
+                                  .on_loaded = on_loaded,
+                                  .on_warning = on_redis_warning,
+                                  .on_failed = on_redis_failed,
+                                  .on_process = on_redis_process,
+                                  .on_done = on_done};
+    crti_redis_door_t door;
+    crt_status_t status = CRT_OK;
+
+    if (h->options.redis.address == NULL)
+        return crti_redis_new(&config, &h->redis);
+    status = crti_redis_door_open(&h->options.redis, h->address, &door);
+    if (status == CRT_OK) {
+        config.door = &door;
+        status = crti_redis_new(&config, &h->redis);
+    }
+    sodium_memzero(door.password, sizeof(door.password));
+    return status;
+}
+
 static crt_status_t make_children(head_t *h)
 {
-    crti_redis_config_t redis = {.loop = h->loop,
-                                 .head_dir = h->paths.head_dir,
-                                 .data_dir = h->paths.data,
-                                 .user = h,
-                                 .on_row = on_row,
-                                 .on_loaded = on_loaded,
-                                 .on_failed = on_redis_failed,
-                                 .on_process = on_redis_process,
-                                 .on_done = on_done};
     crti_head_http_config_t http = {.loop = h->loop,
                                     .host = h->options.dashboard_host,
                                     .port = h->options.dashboard_port,
@@ -463,7 +490,7 @@ static crt_status_t make_children(head_t *h)
                                     .on_change = on_http};
     crt_status_t status = crti_head_http_new(&http, &h->http);
 
-    return status == CRT_OK ? crti_redis_new(&redis, &h->redis) : status;
+    return status == CRT_OK ? make_redis(h) : status;
 }
 
 static crt_status_t watch_ends(head_t *h)
@@ -540,6 +567,7 @@ static void clean_up(head_t *h, bool is_clean)
     signal(SIGINT, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
     crti_head_http_free(h->http);
+    crti_redis_end(h->redis, is_clean);
     crti_redis_free(h->redis);
     crti_head_links_free(h->links);
     crti_stream_listener_free(h->listener);
@@ -587,7 +615,9 @@ static void usage(void)
            "    --port P  --node-ip-address IP  --dashboard-host H  --dashboard-port "
            "P|none\n"
            "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
-           "    --headless-timeout S  --encrypt-streams on|off\n");
+           "    --headless-timeout S  --encrypt-streams on|off\n"
+           "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
+           "    --redis-plaintext-ok\n");
 }
 
 int main(int argc, char **argv)

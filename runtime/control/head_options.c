@@ -75,6 +75,14 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
         o->headless_timeout_ms = value * 1000;
     } else if (strcmp(name, "encrypt-streams") == 0) {
         status = on_off(name, text, &o->encrypt_streams);
+    } else if (strcmp(name, "redis-address") == 0) {
+        o->redis.address = text;
+    } else if (strcmp(name, "redis-password-file") == 0) {
+        o->redis.password_file = text;
+    } else if (strcmp(name, "redis-prefix") == 0) {
+        o->redis.prefix = text;
+    } else if (strcmp(name, "redis-plaintext-ok") == 0) {
+        o->redis.plaintext_ok = true;
     } else if (strcmp(name, "fresh") == 0) {
         o->fresh = true;
     } else {
@@ -96,6 +104,10 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
         {"private", required_argument, NULL, 0},
         {"headless-timeout", required_argument, NULL, 0},
         {"encrypt-streams", required_argument, NULL, 0},
+        {"redis-address", required_argument, NULL, 0},
+        {"redis-password-file", required_argument, NULL, 0},
+        {"redis-prefix", required_argument, NULL, 0},
+        {"redis-plaintext-ok", no_argument, NULL, 0},
         {"fresh", no_argument, NULL, 0},
         {"help", no_argument, NULL, 0},
         {NULL, 0, NULL, 0},
@@ -120,6 +132,8 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
                         : take(&o, names[index].name, optarg);
     if (status == CRT_OK && optind < argc)
         status = crt_raise(CRT_ERR_INVALID, "unexpected argument %s", argv[optind]);
+    if (status == CRT_OK)
+        status = crti_redis_external_check(&o.redis);
     /* Also after an error: it is told there. */
     *options_out = o;
     return status;

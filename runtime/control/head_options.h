@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "runtime/base/crt_base.h"
+#include "runtime/control/redis_door.h"
 
 typedef struct crti_head_options {
     const char *ip;             /* --node-ip-address */
@@ -15,6 +16,7 @@ typedef struct crti_head_options {
     uint16_t port, dashboard_port;
     int ready_fd, lifeline_fd; /* -1: none */
     uint64_t headless_timeout_ms;
+    crti_redis_external_t redis;
     bool encrypt_streams, fresh, help;
 } crti_head_options_t;
 

@@ -1,57 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of the control store over hiredis. See redis.h. */
-#include "runtime/control/redis.h"
+/* The way to redis-server, there and back again. See redis.h. */
+#include "runtime/control/redis_int.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <hiredis/async.h>
+#include <sodium.h>
 
-#include "runtime/base/clock.h"
-#include "runtime/base/list.h"
 #include "runtime/base/log.h"
-#include "runtime/control/redis_server.h"
 
-#define BACKOFF_FIRST_NS (50 * CRTI_MS)
-#define BACKOFF_MOST_NS  (2 * CRTI_S)
-#define STRIKES          2 /* ends of redis-server that an operation survives */
-#define SCAN_COUNT       "1000"
-
-/* A value that an earlier try of the same operation may have put there counts as ours. */
-#define PUT_NEW_AGAIN                                                                    \
-    "if redis.call('HSETNX',KEYS[1],ARGV[1],ARGV[2])==1 then return 1 end "              \
-    "if redis.call('HGET',KEYS[1],ARGV[1])==ARGV[2] then return 1 end return 0"
-
-/* Again: that it is not as expected may be an earlier try's doing. */
-#define SWAP                                                                             \
-    "local v=redis.call('HGET',KEYS[1],ARGV[1]) local new=ARGV[3] "                      \
-    "if v==ARGV[2] then if new=='' then redis.call('HDEL',KEYS[1],ARGV[1]) "             \
-    "else redis.call('HSET',KEYS[1],ARGV[1],new) end return 1 end "                      \
-    "if ARGV[4]=='1' and (v or '')==new then return 1 end return 0"
+#define BACKOFF_MOST_NS (2 * CRTI_S)
+#define SCAN_COUNT      "1000"
+#define REACH_NS        (5 * CRTI_S)  /* a server of others must answer within */
+#define LOAD_NS         (20 * CRTI_S) /* and have read its file when the head starts */
 
 static const char *const tables[CRTI_STORE_TABLES] = {
-    [CRTI_STORE_META] = "crt:meta",     [CRTI_STORE_NODES] = "crt:nodes",
-    [CRTI_STORE_ACTORS] = "crt:actors", [CRTI_STORE_ACTOR_STATES] = "crt:actor-states",
-    [CRTI_STORE_JOBS] = "crt:jobs",     [CRTI_STORE_JOB_STATES] = "crt:job-states",
-    [CRTI_STORE_KV] = "crt:kv",
+    [CRTI_STORE_META] = "meta",     [CRTI_STORE_NODES] = "nodes",
+    [CRTI_STORE_ACTORS] = "actors", [CRTI_STORE_ACTOR_STATES] = "actor-states",
+    [CRTI_STORE_JOBS] = "jobs",     [CRTI_STORE_JOB_STATES] = "job-states",
+    [CRTI_STORE_KV] = "kv",
 };
-
-/*            ready            authenticated        all rows (first time only)
- *  STARTING --------> CONNECTING ----------> LOADING ----------> UP
- *     ^                   |   |                 |                ^ |
- *     |                   |   +--- not the first time -----------+ |
- *     |  backoff over     v                     v                  |
- *     +---------------- DOWN <------ process ended, link broke ----+
- */
-typedef enum redis_state {
-    REDIS_STARTING,
-    REDIS_CONNECTING,
-    REDIS_LOADING,
-    REDIS_UP,
-    REDIS_DOWN,
-    REDIS_STATES
-} redis_state_t;
 
 #define TO(state) (1u << REDIS_##state)
 static const struct {
@@ -59,38 +29,11 @@ static const struct {
     unsigned next;
 } states[REDIS_STATES] = {
     [REDIS_STARTING] = {"starting", TO(CONNECTING) | TO(DOWN)},
-    [REDIS_CONNECTING] = {"connecting", TO(LOADING) | TO(UP) | TO(DOWN)},
+    [REDIS_CONNECTING] = {"connecting", TO(CLAIMING) | TO(LOADING) | TO(UP) | TO(DOWN)},
+    [REDIS_CLAIMING] = {"claiming", TO(LOADING) | TO(UP) | TO(DOWN)},
     [REDIS_LOADING] = {"loading", TO(UP) | TO(DOWN)},
-    [REDIS_UP] = {"up", TO(DOWN)},
+    [REDIS_UP] = {"up", TO(CLAIMING) | TO(DOWN)},
     [REDIS_DOWN] = {"down", TO(STARTING)},
-};
-
-typedef struct operation {
-    crti_list_t in_queue;
-    crti_redis_t *redis;
-    uint64_t ticket;
-    crti_store_verb_t verb;
-    crti_store_table_t table;
-    bool sent, again;
-    unsigned strikes;
-    uint64_t since_ns;
-    size_t key_size, value_size, expected_size;
-    char bytes[]; /* key, value, expected */
-} operation_t;
-
-struct crti_redis {
-    crti_redis_config_t config;
-    crti_redis_server_t *server;
-    redisAsyncContext *connection; /* NULL: none */
-    crti_watch_t watch;
-    crti_timer_t timer; /* backoff, or the oldest operation's end */
-    redis_state_t state;
-    bool loaded, stopping;
-    crti_store_table_t load_table;
-    uint64_t backoff_ns;
-    char reason[1100]; /* why it is down */
-    crti_list_t queue; /* operations without an answer, in order */
-    size_t queued_bytes;
 };
 
 static void set_state(crti_redis_t *r, redis_state_t state)
@@ -156,35 +99,11 @@ static void arm(crti_redis_t *r, uint64_t deadline_ns)
         crti_log(CRTI_LOG_ERROR, "redis", "%s", crt_error_detail());
 }
 
-static void done(crti_redis_t *r, operation_t *operation, crt_status_t status,
-                 const char *text, bool found, crti_span_t value)
+/* A server of others that is reading its file when the head starts. */
+static bool may_still_load(const crti_redis_t *r, const char *text)
 {
-    crti_list_remove(&operation->in_queue);
-    r->queued_bytes -=
-        operation->key_size + operation->value_size + operation->expected_size;
-    r->config.on_done(r->config.user, operation->ticket, status, text, found, value);
-}
-
-static bool is_hopeless(const crti_redis_t *r, const operation_t *operation, uint64_t now)
-{
-    return operation->strikes >= STRIKES ||
-           (r->state != REDIS_UP && now >= operation->since_ns + CRTI_REDIS_GIVE_UP_NS);
-}
-
-/* Fails operations from the front as long as they are hopeless. Only while there is no
- * connection: then no answer of one is on its way. */
-static void give_up_hopeless(crti_redis_t *r)
-{
-    uint64_t now = crti_now_ns();
-
-    while (!crti_list_is_empty(&r->queue)) {
-        operation_t *first = CRTI_CONTAINER(r->queue.next, operation_t, in_queue);
-
-        if (!is_hopeless(r, first, now))
-            return;
-        done(r, first, CRT_ERR_IO, r->reason, false, crti_span(NULL, 0));
-        free(first);
-    }
+    return !r->server && strstr(text, ": LOADING ") != NULL &&
+           crti_now_ns() < r->started_ns + LOAD_NS;
 }
 
 /* The connection or the process is gone: what had no answer goes out again, after a restart. */
@@ -192,19 +111,22 @@ static void went_down(crti_redis_t *r, const char *text)
 {
     if (r->stopping)
         return;
+    /* The same again and again, while a server of others is away, is told once. */
+    crti_log(strstr(r->reason, text) ? CRTI_LOG_DEBUG : CRTI_LOG_WARN, "redis", "%s",
+             text);
     snprintf(r->reason, sizeof(r->reason), "the control store can't write: %s", text);
-    crti_log(CRTI_LOG_WARN, "redis", "%s", text);
     if (r->state == REDIS_DOWN) /* the second sign of the same end says more */
         return;
     set_state(r, REDIS_DOWN);
     CRTI_LIST_FOREACH (item, &r->queue) {
-        operation_t *operation = CRTI_CONTAINER(item, operation_t, in_queue);
+        crti_redis_operation_t *operation =
+            CRTI_CONTAINER(item, crti_redis_operation_t, in_queue);
 
         operation->strikes += operation->sent;
         operation->again = operation->again || operation->sent;
         operation->sent = false;
     }
-    if (!r->loaded) {
+    if (!r->loaded && !may_still_load(r, text)) {
         r->config.on_failed(r->config.user, text);
         return;
     }
@@ -217,18 +139,35 @@ static void drop_connection(crti_redis_t *r)
 {
     redisAsyncContext *connection = r->connection;
 
+    crti_redis_claim_drop(&r->claim);
     r->connection = NULL;
     if (connection)
         redisAsyncFree(connection);
 }
 
+static void open_connection(crti_redis_t *r);
+
 static void start_server(crti_redis_t *r)
 {
     drop_connection(r);
     set_state(r, REDIS_STARTING);
+    if (r->server == NULL) {
+        open_connection(r);
+        return;
+    }
     if (crti_redis_server_start(r->server) != CRT_OK)
         went_down(r, crt_error_detail());
     r->config.on_process(r->config.user, crti_redis_server_pid(r->server));
+}
+
+/* Of a server of others: the connection is of no use any more. */
+static void went_away(crti_redis_t *r, const char *problem)
+{
+    char text[700];
+
+    snprintf(text, sizeof(text), "redis-server at %s: %s", r->door.address, problem);
+    went_down(r, text);
+    drop_connection(r);
 }
 
 static void on_timer(void *user)
@@ -236,8 +175,10 @@ static void on_timer(void *user)
     crti_redis_t *r = user;
 
     if (r->state == REDIS_DOWN) {
-        give_up_hopeless(r);
+        crti_redis_give_up_hopeless(r);
         start_server(r);
+    } else if (r->state == REDIS_CONNECTING && r->server == NULL) {
+        went_away(r, "it can't be reached: no answer for 5 s");
     }
 }
 
@@ -248,168 +189,31 @@ static void on_server_exit(void *user, const char *text)
     r->config.on_process(r->config.user, 0);
     went_down(r, text);
     drop_connection(r);
-    give_up_hopeless(r);
+    crti_redis_give_up_hopeless(r);
 }
 
 /* ---------------------------------------------------------------- operations */
 
-static const char *key_of(const operation_t *operation)
+/* Nobody else may have taken the prefix meanwhile. */
+static bool is_claimed(const crti_redis_t *r)
 {
-    return operation->bytes;
+    return r->server || crti_redis_claim_is_fresh(&r->claim, crti_now_ns());
 }
 
-static const char *value_of(const operation_t *operation)
+static void claim(crti_redis_t *r)
 {
-    return operation->bytes + operation->key_size;
-}
-
-/* KEYS: those that begin with the operation's key. */
-static crt_status_t list_keys(const operation_t *operation, const redisReply *reply,
-                              crti_buffer_t *list)
-{
-    crt_status_t status = CRT_OK;
-
-    for (size_t i = 0; i < reply->elements && status == CRT_OK; i++) {
-        const redisReply *key = reply->element[i];
-
-        if (key->type == REDIS_REPLY_STRING && key->len >= operation->key_size &&
-            memcmp(key->str, key_of(operation), operation->key_size) == 0)
-            status = crti_list_pack(list, key->str, key->len);
-    }
-    return status;
-}
-
-static void answer(crti_redis_t *r, operation_t *operation, const redisReply *reply)
-{
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t list = {0};
-    crti_span_t value = {0};
-    char text[1200] = "";
-    crt_status_t status = CRT_OK;
-    bool found = false;
-
-    switch (reply->type) {
-    case REDIS_REPLY_INTEGER: /* HSET, HSETNX: 1 is new; HDEL: how many there were */
-        found = operation->verb == CRTI_STORE_DELETE || operation->verb == CRTI_STORE_SWAP
-                    ? reply->integer > 0
-                    : reply->integer == 0;
-        break;
-    case REDIS_REPLY_STRING:
-        found = true;
-        value = crti_span(reply->str, reply->len);
-        break;
-    case REDIS_REPLY_ARRAY:
-        found = true;
-        status = list_keys(operation, reply, &list);
-        snprintf(text, sizeof(text), "%s", crt_error_detail());
-        value = crti_span(list.data, list.size);
-        break;
-    case REDIS_REPLY_NIL: break;
-    default:
-        status = CRT_ERR_IO;
-        snprintf(text, sizeof(text), "the control store can't do it: %s",
-                 reply->type == REDIS_REPLY_ERROR ? reply->str : "unexpected answer");
-    }
-    done(r, operation, status, text, found, value);
-}
-
-static void on_reply(redisAsyncContext *connection, void *reply, void *user)
-{
-    operation_t *operation = user;
-    crti_redis_t *r = operation->redis;
-
-    if (reply == NULL) /* the connection broke: it stays in the queue */
-        return;
-    r->backoff_ns = BACKOFF_FIRST_NS;
-    answer(r, operation, reply);
-    free(operation);
-}
-
-static void send_swap(crti_redis_t *r, operation_t *o)
-{
-    const char *table = tables[o->table];
-    const char *argv[] = {"EVAL",      SWAP,
-                          "1",         table,
-                          key_of(o),   value_of(o) + o->value_size,
-                          value_of(o), o->again ? "1" : "0"};
-    const size_t sizes[] = {4,
-                            sizeof(SWAP) - 1,
-                            1,
-                            strlen(table),
-                            o->key_size,
-                            o->expected_size,
-                            o->value_size,
-                            1};
-
-    o->sent =
-        redisAsyncCommandArgv(r->connection, on_reply, o, 8, argv, sizes) == REDIS_OK;
-}
-
-static void send_operation(crti_redis_t *r, operation_t *operation)
-{
-    static const char *const verbs[] = {[CRTI_STORE_PUT] = "HSET",
-                                        [CRTI_STORE_PUT_NEW] = "HSETNX",
-                                        [CRTI_STORE_GET] = "HGET",
-                                        [CRTI_STORE_DELETE] = "HDEL",
-                                        [CRTI_STORE_KEYS] = "HKEYS"};
-    bool puts = operation->verb <= CRTI_STORE_PUT_NEW;
-    bool script = operation->verb == CRTI_STORE_PUT_NEW && operation->again;
-    const char *argv[6] = {"EVAL", PUT_NEW_AGAIN, "1"};
-    size_t sizes[6] = {4, sizeof(PUT_NEW_AGAIN) - 1, 1};
-    int count = script ? 3 : 0;
-
-    if (operation->verb == CRTI_STORE_SWAP) {
-        send_swap(r, operation);
-        return;
-    }
-    if (!script) {
-        argv[count] = verbs[operation->verb];
-        sizes[count++] = strlen(verbs[operation->verb]);
-    }
-    argv[count] = tables[operation->table];
-    sizes[count++] = strlen(tables[operation->table]);
-    if (operation->verb != CRTI_STORE_KEYS) {
-        argv[count] = key_of(operation);
-        sizes[count++] = operation->key_size;
-    }
-    if (puts) {
-        argv[count] = value_of(operation);
-        sizes[count++] = operation->value_size;
-    }
-    operation->sent = redisAsyncCommandArgv(r->connection, on_reply, operation, count,
-                                            argv, sizes) == REDIS_OK;
+    set_state(r, REDIS_CLAIMING);
+    crti_redis_claim_ask(&r->claim, r->connection);
 }
 
 void crti_redis_store(crti_redis_t *r, const crti_store_operation_t *from)
 {
-    operation_t *operation = malloc(sizeof(*operation) + from->key.size +
-                                    from->value.size + from->expected.size + 1);
+    crti_redis_operation_t *operation = crti_redis_operation_add(r, from);
 
-    if (operation == NULL) { /* without it tickets would come out of order */
-        crti_log(CRTI_LOG_ERROR, "redis", "out of memory");
-        abort();
-    }
-    *operation = (operation_t){.redis = r,
-                               .ticket = from->ticket,
-                               .verb = from->verb,
-                               .table = from->table,
-                               .since_ns = crti_now_ns(),
-                               .key_size = from->key.size,
-                               .value_size = from->value.size,
-                               .expected_size = from->expected.size};
-    if (from->key.size)
-        memcpy(operation->bytes, from->key.data, from->key.size);
-    if (from->value.size)
-        memcpy(operation->bytes + from->key.size, from->value.data, from->value.size);
-    if (from->expected.size)
-        memcpy(operation->bytes + from->key.size + from->value.size, from->expected.data,
-               from->expected.size);
-    if (r->queued_bytes > CRTI_REDIS_QUEUE && r->state != REDIS_UP)
-        operation->strikes = STRIKES; /* fails with the ones before it */
-    r->queued_bytes +=
-        operation->key_size + operation->value_size + operation->expected_size;
-    crti_list_append(&r->queue, &operation->in_queue);
+    if (r->state == REDIS_UP && !is_claimed(r))
+        claim(r);
     if (r->state == REDIS_UP)
-        send_operation(r, operation);
+        crti_redis_operation_send(r, operation);
     else if (r->state == REDIS_DOWN && r->timer.place == 0)
         arm(r, crti_now_ns() + r->backoff_ns);
 }
@@ -417,8 +221,12 @@ void crti_redis_store(crti_redis_t *r, const crti_store_operation_t *from)
 static void go_up(crti_redis_t *r)
 {
     set_state(r, REDIS_UP);
+    if (r->reason[0])
+        crti_log(CRTI_LOG_INFO, "redis", "the control store can write again");
+    r->reason[0] = '\0';
     CRTI_LIST_FOREACH (item, &r->queue)
-        send_operation(r, CRTI_CONTAINER(item, operation_t, in_queue));
+        crti_redis_operation_send(r,
+                                  CRTI_CONTAINER(item, crti_redis_operation_t, in_queue));
 }
 
 /* ---------------------------------------------------------------- loading */
@@ -463,10 +271,31 @@ static void on_scan(redisAsyncContext *connection, void *data, void *user)
 static void scan(crti_redis_t *r, const char *cursor)
 {
     redisAsyncCommand(r->connection, on_scan, r, "HSCAN %s %s COUNT " SCAN_COUNT,
-                      tables[r->load_table], cursor);
+                      r->names[r->load_table], cursor);
 }
 
 /* ---------------------------------------------------------------- connecting */
+
+static void begin_loading(crti_redis_t *r)
+{
+    set_state(r, REDIS_LOADING);
+    r->load_table = CRTI_STORE_META;
+    scan(r, "0");
+}
+
+/* The password of a file of the user's is wrong, or too much. */
+static void refused(crti_redis_t *r, const char *problem)
+{
+    char text[900];
+
+    if (r->server) {
+        went_down(r, problem);
+        return;
+    }
+    snprintf(text, sizeof(text), "the password in %s is refused: %s",
+             r->door.password_file, problem);
+    went_away(r, text);
+}
 
 static void on_authenticated(redisAsyncContext *connection, void *data, void *user)
 {
@@ -475,16 +304,75 @@ static void on_authenticated(redisAsyncContext *connection, void *data, void *us
 
     if (reply == NULL || r->state != REDIS_CONNECTING)
         return;
-    if (reply->type != REDIS_REPLY_STATUS) {
-        went_down(r, reply->type == REDIS_REPLY_ERROR ? reply->str
-                                                      : "unexpected answer to AUTH");
-    } else if (r->loaded) {
+    if (reply->type != REDIS_REPLY_STATUS)
+        refused(r, reply->type == REDIS_REPLY_ERROR ? reply->str
+                                                    : "unexpected answer to AUTH");
+    else if (r->server == NULL)
+        claim(r);
+    else if (r->loaded)
         go_up(r);
-    } else {
-        set_state(r, REDIS_LOADING);
-        r->load_table = CRTI_STORE_META;
-        scan(r, "0");
+    else
+        begin_loading(r);
+}
+
+/* ---------------------------------------------------------------- a server of others */
+
+static void on_durability(void *user, const char *warning)
+{
+    crti_redis_t *r = user;
+    char text[300];
+
+    if (r->state != REDIS_CLAIMING)
+        return;
+    if (warning) {
+        snprintf(text, sizeof(text), "redis-server at %s %s", r->door.address, warning);
+        crti_log(CRTI_LOG_WARN, "redis", "%s", text);
+        r->config.on_warning(r->config.user, text);
     }
+    begin_loading(r);
+}
+
+static void forget_tables(crti_redis_t *r)
+{
+    const char *argv[CRTI_STORE_TABLES + 1] = {"DEL"};
+
+    for (int i = 0; i < CRTI_STORE_TABLES; i++)
+        argv[i + 1] = r->names[i];
+    redisAsyncCommandArgv(r->connection, NULL, NULL, CRTI_STORE_TABLES + 1, argv, NULL);
+}
+
+static void on_held(void *user)
+{
+    crti_redis_t *r = user;
+
+    if (r->state != REDIS_CLAIMING)
+        return;
+    crti_loop_cancel(r->config.loop, &r->timer);
+    if (r->loaded) {
+        go_up(r);
+        return;
+    }
+    if (r->config.fresh)
+        forget_tables(r);
+    crti_redis_durability_ask(&r->durability, r->connection);
+}
+
+static void on_trouble(void *user, const char *text)
+{
+    crti_redis_t *r = user;
+
+    went_down(r, text);
+    drop_connection(r);
+    crti_redis_give_up_hopeless(r);
+}
+
+static void on_refused(void *user, const char *text)
+{
+    crti_redis_t *r = user;
+
+    r->stopping = true;
+    drop_connection(r);
+    r->config.on_failed(r->config.user, text);
 }
 
 /* hiredis frees the connection after this. */
@@ -494,8 +382,12 @@ static void on_disconnected(const redisAsyncContext *connection, int status)
 
     if (r->connection != connection)
         return;
+    crti_redis_claim_drop(&r->claim);
     r->connection = NULL;
-    went_down(r, "the connection to redis-server broke");
+    if (r->server)
+        went_down(r, "the connection to redis-server broke");
+    else
+        went_away(r, connection->err ? connection->errstr : "it closed the connection");
 }
 
 static void on_connected(const redisAsyncContext *connection, int status)
@@ -504,18 +396,33 @@ static void on_connected(const redisAsyncContext *connection, int status)
 
     if (status == REDIS_OK)
         return;
+    crti_redis_claim_drop(&r->claim);
     r->connection = NULL; /* hiredis frees it */
-    went_down(r, connection->errstr);
+    if (r->server)
+        went_down(r, connection->errstr);
+    else
+        went_away(r, connection->errstr);
 }
 
-static void on_server_ready(void *user)
+static void authenticate(crti_redis_t *r)
 {
-    crti_redis_t *r = user;
-    redisAsyncContext *c;
+    const char *password =
+        r->server ? crti_redis_server_password(r->server) : r->door.password;
 
-    if (r->state != REDIS_STARTING)
-        return;
-    c = redisAsyncConnectUnix(crti_redis_server_socket(r->server));
+    if (r->server == NULL)
+        arm(r, crti_now_ns() + REACH_NS);
+    if (*password)
+        redisAsyncCommand(r->connection, on_authenticated, r, "AUTH %s", password);
+    else
+        claim(r); /* says that a password is wanted, too */
+}
+
+static void open_connection(crti_redis_t *r)
+{
+    redisAsyncContext *c =
+        r->server ? redisAsyncConnectUnix(crti_redis_server_socket(r->server))
+                  : redisAsyncConnect(r->door.ip, r->door.port);
+
     set_state(r, REDIS_CONNECTING);
     if (c == NULL || c->err) {
         went_down(r, c ? c->errstr : "out of memory");
@@ -539,40 +446,93 @@ static void on_server_ready(void *user)
     }
     redisAsyncSetConnectCallback(c, on_connected);
     redisAsyncSetDisconnectCallback(c, on_disconnected);
-    redisAsyncCommand(c, on_authenticated, r, "AUTH %s",
-                      crti_redis_server_password(r->server));
+    authenticate(r);
+}
+
+static void on_server_ready(void *user)
+{
+    crti_redis_t *r = user;
+
+    if (r->state == REDIS_STARTING)
+        open_connection(r);
 }
 
 /* ---------------------------------------------------------------- life */
 
-crt_status_t crti_redis_new(const crti_redis_config_t *config, crti_redis_t **redis_out)
+static void init(crti_redis_t *r, const crti_redis_config_t *config)
 {
-    crti_redis_t *r = calloc(1, sizeof(*r));
-    crti_redis_server_config_t server = {.loop = config->loop,
-                                         .head_dir = config->head_dir,
-                                         .data_dir = config->data_dir,
-                                         .on_ready = on_server_ready,
-                                         .on_exit = on_server_exit,
-                                         .user = r};
-    crt_status_t status;
+    const char *prefix = "crt";
 
-    if (r == NULL)
-        return crt_raise(CRT_ERR_NO_MEMORY, "redis");
     r->config = *config;
     r->backoff_ns = BACKOFF_FIRST_NS;
     r->state = REDIS_STARTING;
+    r->started_ns = crti_now_ns();
     r->timer = (crti_timer_t){.on_expired = on_timer, .user = r};
     crti_list_init(&r->queue);
-    status = crti_redis_server_new(&server, &r->server);
+    if (config->door) {
+        r->door = *config->door;
+        prefix = r->door.prefix;
+    }
+    for (int i = 0; i < CRTI_STORE_TABLES; i++)
+        snprintf(r->names[i], sizeof(r->names[i]), "%s:%s", prefix, tables[i]);
+    r->claim = (crti_redis_claim_t){.door = &r->door,
+                                    .loop = config->loop,
+                                    .user = r,
+                                    .on_held = on_held,
+                                    .on_trouble = on_trouble,
+                                    .on_refused = on_refused};
+    crti_redis_claim_init(&r->claim);
+    r->durability = (crti_redis_durability_t){.user = r, .on_answer = on_durability};
+}
+
+static crt_status_t start_own_server(crti_redis_t *r)
+{
+    crti_redis_server_config_t server = {.loop = r->config.loop,
+                                         .head_dir = r->config.head_dir,
+                                         .data_dir = r->config.data_dir,
+                                         .on_ready = on_server_ready,
+                                         .on_exit = on_server_exit,
+                                         .user = r};
+    crt_status_t status = crti_redis_server_new(&server, &r->server);
+
     if (status == CRT_OK)
         status = crti_redis_server_start(r->server);
+    if (status == CRT_OK)
+        r->config.on_process(r->config.user, crti_redis_server_pid(r->server));
+    return status;
+}
+
+crt_status_t crti_redis_new(const crti_redis_config_t *config, crti_redis_t **redis_out)
+{
+    crti_redis_t *r = calloc(1, sizeof(*r));
+    crt_status_t status = CRT_OK;
+
+    if (r == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "redis");
+    init(r, config);
+    if (config->door)
+        open_connection(r);
+    else
+        status = start_own_server(r);
     if (status != CRT_OK) {
         crti_redis_free(r);
         return status;
     }
-    r->config.on_process(r->config.user, crti_redis_server_pid(r->server));
     *redis_out = r;
     return CRT_OK;
+}
+
+void crti_redis_end(crti_redis_t *r, bool forget)
+{
+    const char *names[CRTI_STORE_TABLES];
+
+    if (r == NULL || r->server || !r->claim.was_held)
+        return;
+    r->stopping = true;
+    drop_connection(r);
+    for (int i = 0; i < CRTI_STORE_TABLES; i++)
+        names[i] = r->names[i];
+    crti_redis_door_close(&r->door, names, CRTI_STORE_TABLES, forget);
 }
 
 void crti_redis_free(crti_redis_t *r)
@@ -585,7 +545,8 @@ void crti_redis_free(crti_redis_t *r)
     drop_connection(r);
     crti_redis_server_free(r->server);
     crti_loop_cancel(r->config.loop, &r->timer);
+    sodium_memzero(r->door.password, sizeof(r->door.password));
     while ((item = crti_list_pop(&r->queue)))
-        free(CRTI_CONTAINER(item, operation_t, in_queue));
+        free(CRTI_CONTAINER(item, crti_redis_operation_t, in_queue));
     free(r);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Redis: the durable store of the head. The only file that knows hiredis.
+/* Redis: the durable store of the head. Only it and the redis_* files beside it know hiredis.
  *
  * Where it sits
  *     control.c's operations -> [ control/redis.c ] -> hiredis -> redis.sock -> redis-server
+ *     or, with a server of others: redis_door.c (where), redis_claim.c (whose prefix), hiredis
  * Durability
  *     redis-server syncs its file before it answers (`appendfsync always`); all operations of
  *     one turn of the loop travel together, so that one sync covers them.
@@ -11,6 +12,9 @@
  *     sent again, in order: rows are the same however often they are written. It ends on
  *     purpose when its disk is full; operations during which it ended twice, or that waited
  *     GIVE_UP_NS, fail with its complaint. The next ones try again.
+ *     A server of others is never started or ended: while it is away, operations wait up to
+ *     GIVE_UP_AWAY_NS and then fail with the reason, and it is tried again, for ever. Only a
+ *     prefix that another head took ends this head (on_failed).
  * Ownership
  *     Operations are copied. on_done is called once for each, in the order of their tickets,
  *     from the loop, never inside crti_redis_store.
@@ -21,22 +25,29 @@
 #include <sys/types.h>
 
 #include "runtime/control/control.h"
+#include "runtime/control/redis_door.h"
 #include "runtime/net/loop.h"
 
-#define CRTI_REDIS_GIVE_UP_NS (3 * CRTI_S)
-#define CRTI_REDIS_QUEUE      ((size_t)256 << 20) /* bytes of operations without an answer */
+#define CRTI_REDIS_GIVE_UP_NS      (3 * CRTI_S)
+#define CRTI_REDIS_GIVE_UP_AWAY_NS (10 * CRTI_S)
+#define CRTI_REDIS_QUEUE           ((size_t)256 << 20) /* bytes of operations without an answer */
 
 typedef struct crti_redis crti_redis_t;
 
 typedef struct crti_redis_config {
     crti_loop_t *loop;
     const char *head_dir, *data_dir;
+    const crti_redis_door_t
+        *door;  /* of a server of others; copied. NULL: one of our own */
+    bool fresh; /* its tables are forgotten first */
     void *user;
     /* At the start: every row, table after table; then on_loaded. */
     void (*on_row)(void *user, crti_store_table_t table, crti_span_t key,
                    crti_span_t value);
     void (*on_loaded)(void *user);
-    /* The start failed. */
+    /* With a door, before on_loaded: what the user should know of the server. */
+    void (*on_warning)(void *user, const char *text);
+    /* The start failed, or the prefix is another head's now. */
     void (*on_failed)(void *user, const char *text);
     /* Its process changed: started, or ended (pid 0). */
     void (*on_process)(void *user, pid_t pid);
@@ -44,9 +55,13 @@ typedef struct crti_redis_config {
                     bool found, crti_span_t value);
 } crti_redis_config_t;
 
-/* Starts redis-server. CRT_ERR_NOT_FOUND: it is not installed. Caller owns the result and frees
+/* Starts redis-server, or connects to that of others. CRT_ERR_NOT_FOUND: it is not installed. Caller owns the result and frees
  * it with crti_redis_free. */
 crt_status_t crti_redis_new(const crti_redis_config_t *config, crti_redis_t **redis_out);
+
+/* Before the end: gives the prefix on a server of others back, and with `forget` deletes the tables.
+ * Waits some seconds at most. Nothing happens to a server of our own, or with NULL. */
+void crti_redis_end(crti_redis_t *redis, bool forget);
 
 /* Ends redis-server; operations without an answer are dropped, on_done is not called. */
 void crti_redis_free(crti_redis_t *redis);

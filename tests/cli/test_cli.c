@@ -104,6 +104,8 @@ static void wrong_use_is_one_sentence_and_exit_status_2(void **state)
         {"run --nodes 0 -- true", "--nodes takes 1 to 64, not \"0\""},
         {"run --nodes 1.5 -- true", "--nodes takes 1 to 64, not \"1.5\""},
         {"run --nodes 65 -- true", "--nodes takes 1 to 64"},
+        {"start --address a:1 --redis-address b:1",
+         "--redis-address belongs to the head"},
         {"job", "which of submit, list, status, logs and stop?"},
         {"job fly", "unknown command \"fly\""},
         {"job submit", "which program?"},

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way to a redis-server of others. See redis_door.h. */
+#include "runtime/control/redis_door.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <hiredis/hiredis.h>
+#include <sodium.h>
+
+#include "runtime/base/cleanup.h"
+#include "runtime/base/id.h"
+#include "runtime/base/log.h"
+
+#define CLOSE_S 2
+
+crt_status_t crti_redis_external_check(const crti_redis_external_t *external)
+{
+    const char *prefix = external->prefix;
+
+    if (!external->address &&
+        (external->password_file || prefix || external->plaintext_ok))
+        return crt_raise(CRT_ERR_INVALID, "%s goes with --redis-address HOST:PORT",
+                         prefix                    ? "--redis-prefix"
+                         : external->password_file ? "--redis-password-file"
+                                                   : "--redis-plaintext-ok");
+    if (prefix && (!*prefix || strlen(prefix) >= CRTI_REDIS_PREFIX ||
+                   prefix[strspn(prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST"
+                                         "UVWXYZ0123456789._-")]))
+        return crt_raise(CRT_ERR_INVALID,
+                         "--redis-prefix: \"%s\" is not 1 to %d letters, digits, dots, "
+                         "dashes and underscores",
+                         prefix, CRTI_REDIS_PREFIX - 1);
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- where it is */
+
+/* "1.2.3.4:5" or "[::1]:5"; numeric, so the last colon is the port's. */
+static void split(crti_redis_door_t *door)
+{
+    const char *colon = strrchr(door->address, ':');
+    bool has_brackets = door->address[0] == '[';
+
+    snprintf(door->ip, sizeof(door->ip), "%.*s",
+             (int)(colon - door->address) - 2 * has_brackets,
+             door->address + has_brackets);
+    door->port = atoi(colon + 1);
+}
+
+static bool is_on_this_host(const char *ip)
+{
+    struct ifaddrs *list = NULL;
+    bool found = strncmp(ip, "127.", 4) == 0 || strcmp(ip, "::1") == 0;
+
+    if (!found && getifaddrs(&list) != 0)
+        return false;
+    for (const struct ifaddrs *at = list; at && !found; at = at->ifa_next) {
+        char text[NI_MAXHOST];
+        int family = at->ifa_addr ? at->ifa_addr->sa_family : AF_UNSPEC;
+        socklen_t size =
+            family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+        if ((family == AF_INET || family == AF_INET6) &&
+            getnameinfo(at->ifa_addr, size, text, sizeof(text), NULL, 0,
+                        NI_NUMERICHOST) == 0)
+            found = strcmp(text, ip) == 0;
+    }
+    if (list)
+        freeifaddrs(list);
+    return found;
+}
+
+/* ---------------------------------------------------------------- the password */
+
+static crt_status_t check_mode(int fd, const char *path)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return crt_raise(CRT_ERR_IO, "password file %s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return crt_raise(CRT_ERR_INVALID, "password file %s is not a regular file", path);
+    if (st.st_uid != geteuid())
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "password file %s belongs to user %u, not to you (user %u)",
+                         path, (unsigned)st.st_uid, (unsigned)geteuid());
+    if (st.st_mode & 077)
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "password file %s can be used by others (mode %04o); run: chmod "
+                         "600 %s",
+                         path, (unsigned)(st.st_mode & 07777), path);
+    return CRT_OK;
+}
+
+/* Its first line. */
+static crt_status_t read_password(const char *path, char *password, size_t size)
+{
+    CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    crt_status_t status;
+    ssize_t n;
+
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "password file %s: %s", path, strerror(errno));
+    status = check_mode(fd, path);
+    if (status != CRT_OK)
+        return status;
+    n = read(fd, password, size - 1);
+    password[n > 0 ? n : 0] = '\0';
+    password[strcspn(password, "\r\n")] = '\0';
+    if (n < 0)
+        return crt_raise(CRT_ERR_IO, "password file %s: %s", path, strerror(errno));
+    if (!*password || (n == (ssize_t)size - 1 && strlen(password) == size - 1))
+        return crt_raise(CRT_ERR_INVALID,
+                         "password file %s: its first line must hold 1 to %zu bytes",
+                         path, size - 2);
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- who we are */
+
+/* Kernel, network and address: whoever has bound that address there is the only one. */
+static void name_owner(crti_redis_door_t *door, const char *head_address)
+{
+    CRTI_AUTO(fclose) FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    char boot[40] = "", net[32] = "", hex[CRTI_ID_HEX];
+
+    if (file && fgets(boot, sizeof(boot), file))
+        boot[strcspn(boot, "\n")] = '\0';
+    if (readlink("/proc/self/ns/net", net, sizeof(net) - 1) < 0)
+        net[0] = '\0';
+    snprintf(door->owner, sizeof(door->owner), "%s/%s %s ", boot, net, head_address);
+    door->place_size = strlen(door->owner);
+    snprintf(door->owner + door->place_size, sizeof(door->owner) - door->place_size, "%s",
+             crti_id_hex(crti_id_random(), hex));
+}
+
+crt_status_t crti_redis_door_open(const crti_redis_external_t *external,
+                                  const char *head_address, crti_redis_door_t *door_out)
+{
+    crti_redis_door_t *door = door_out;
+    crt_status_t status;
+
+    *door = (crti_redis_door_t){0};
+    status = crti_stream_resolve(external->address, door->address);
+    if (status != CRT_OK)
+        return crt_raise(status,
+                         "--redis-address %s: a host and a port are needed, and "
+                         "the host must be known",
+                         external->address);
+    split(door);
+    if (!external->plaintext_ok && !is_on_this_host(door->ip))
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "redis-server at %s is not on this host, and what goes there is "
+                         "not encrypted: give --redis-plaintext-ok where the network is "
+                         "trusted",
+                         door->address);
+    snprintf(door->prefix, sizeof(door->prefix), "%s",
+             external->prefix ? external->prefix : "crt");
+    name_owner(door, head_address);
+    if (!external->password_file)
+        return CRT_OK;
+    snprintf(door->password_file, sizeof(door->password_file), "%s",
+             external->password_file);
+    return read_password(external->password_file, door->password, sizeof(door->password));
+}
+
+/* ---------------------------------------------------------------- the end */
+
+/* True when the command was done. */
+static bool command(redisContext *c, int argc, const char *const *argv)
+{
+    redisReply *reply = redisCommandArgv(c, argc, (const char **)(uintptr_t)argv, NULL);
+    bool done = reply && reply->type != REDIS_REPLY_ERROR;
+
+    if (reply)
+        freeReplyObject(reply);
+    return done;
+}
+
+static bool give_back(redisContext *c, const crti_redis_door_t *door,
+                      const char *const *tables, size_t count, bool forget)
+{
+    static const char script[] =
+        "if redis.call('GET',KEYS[1])~=ARGV[1] then return 0 end "
+        "redis.call('DEL',unpack(KEYS)) return 1";
+    const char *argv[32] = {"EVAL", script};
+    char number[8], key[CRTI_REDIS_PREFIX + 8];
+    int argc = 3;
+
+    snprintf(key, sizeof(key), "%s:head", door->prefix);
+    argv[argc++] = key;
+    for (size_t i = 0; forget && i < count; i++)
+        argv[argc++] = tables[i];
+    snprintf(number, sizeof(number), "%d", argc - 3);
+    argv[2] = number;
+    argv[argc++] = door->owner;
+    if (door->password[0] &&
+        !command(c, 2, (const char *const[]){"AUTH", door->password}))
+        return false;
+    return command(c, argc, argv);
+}
+
+void crti_redis_door_close(crti_redis_door_t *door, const char *const *tables,
+                           size_t count, bool forget)
+{
+    struct timeval limit = {.tv_sec = CLOSE_S};
+    redisContext *c = redisConnectWithTimeout(door->ip, door->port, limit);
+
+    if (c == NULL || c->err || redisSetTimeout(c, limit) != REDIS_OK ||
+        !give_back(c, door, tables, count, forget))
+        crti_log(
+            CRTI_LOG_WARN, "redis",
+            "redis-server at %s can't be told that this head ends: its prefix \"%s\" "
+            "is free in some seconds%s",
+            door->address, door->prefix,
+            forget ? ", its tables stay until a head starts with --fresh" : "");
+    if (c)
+        redisFree(c);
+    sodium_memzero(door->password, sizeof(door->password));
+}

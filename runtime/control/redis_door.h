@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Door: the way to a redis-server that is not the head's own (--redis-address): where it is, by
+ * which password it lets in, under which prefix this cluster keeps its keys, and who we are.
+ *
+ * Where it sits
+ *     head_options.c -> [ control/redis_door.c ] -> redis.c, redis_claim.c
+ * Secrets
+ *     The password is read from a file that only its owner may read, and stays in this struct: it
+ *     is never an argument, a variable of the environment, or a line of a log.
+ */
+#ifndef CRTI_CONTROL_REDIS_DOOR_H
+#define CRTI_CONTROL_REDIS_DOOR_H
+
+#include "runtime/base/crt_base.h"
+#include "runtime/net/stream.h"
+
+#define CRTI_REDIS_PREFIX 64 /* bytes of a prefix, with its zero */
+
+/* What the user gave; borrowed. */
+typedef struct crti_redis_external {
+    const char *address;       /* host:port; NULL: the head has its own redis-server */
+    const char *password_file; /* NULL: it wants none */
+    const char *prefix;        /* NULL: "crt" */
+    bool plaintext_ok;         /* it may be on another host, without TLS */
+} crti_redis_external_t;
+
+/* Checks what can be checked without asking anybody. CRT_ERR_INVALID. */
+crt_status_t crti_redis_external_check(const crti_redis_external_t *external);
+
+typedef struct crti_redis_door {
+    char address[CRTI_STREAM_ADDRESS]; /* numeric, as it is shown */
+    char ip[CRTI_STREAM_ADDRESS];
+    int port;
+    char prefix[CRTI_REDIS_PREFIX];
+    char password_file[256]; /* to name it */
+    char password[512];      /* "" none */
+    char owner[256];         /* "PLACE HEAD-ADDRESS INSTANCE" */
+    size_t place_size; /* of "PLACE HEAD-ADDRESS ", which no two living heads share */
+} crti_redis_door_t;
+
+/* Resolves the address, reads the password, and says who we are: the head at `head_address`, which
+ * is bound. CRT_ERR_PERMISSION: the file can be used by others, or the server is on another host
+ * and that was not allowed. */
+crt_status_t crti_redis_door_open(const crti_redis_external_t *external,
+                                  const char *head_address, crti_redis_door_t *door_out);
+
+/* Gives the prefix back, if it is ours, and with `forget` deletes the tables. Waits at most some
+ * seconds; what can't be done is logged. Wipes the password. */
+void crti_redis_door_close(crti_redis_door_t *door, const char *const *tables,
+                           size_t count, bool forget);
+
+#endif

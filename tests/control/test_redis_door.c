@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt-head with a redis-server of others: several clusters on one server, a server that is away,
+ * and everything that may be wrong with it, one sentence each. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <hiredis/hiredis.h>
+
+#include "runtime/base/rundir.h"
+#include "tests/control/head_bed.h"
+
+#define PASSWORD "not-to-be-seen-anywhere"
+
+typedef struct server {
+    char folder[32], address[32], password_file[64];
+    int port;
+    pid_t pid; /* 0: does not run */
+} server_t;
+
+typedef struct scene {
+    server_t server;
+    head_bed_t *bed, *other; /* two heads, each with directories of its own */
+} scene_t;
+
+/* ---------------------------------------------------------------- the server */
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static bool await_ready(int fd)
+{
+    char text[16384];
+    size_t used = 0;
+
+    for (;;) {
+        struct pollfd waiting = {.fd = fd, .events = POLLIN};
+        ssize_t n = 0;
+
+        if (used < sizeof(text) - 1 && poll(&waiting, 1, 20000) == 1)
+            n = read(fd, text + used, sizeof(text) - 1 - used);
+        if (n <= 0)
+            return false;
+        used += (size_t)n;
+        text[used] = '\0';
+        if (strstr(text, "eady to accept connections"))
+            return true;
+    }
+}
+
+/* At server->port; false: it ended, somebody else has the port. */
+static bool try_server(server_t *server, const char *durable)
+{
+    char port[8];
+    int ends[2];
+    bool serves;
+
+    snprintf(port, sizeof(port), "%d", server->port);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    server->pid = fork();
+    if (server->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(ends[1], STDOUT_FILENO);
+        execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1",
+               "--requirepass", PASSWORD, "--dir", server->folder, "--appendonly",
+               durable, "--appendfsync", "always", "--save", "", (char *)NULL);
+        _exit(97);
+    }
+    close(ends[1]);
+    serves = await_ready(ends[0]);
+    /* Its log may go on: nobody reads it, and it is short. */
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    if (!serves) {
+        close(ends[0]);
+        waitpid(server->pid, NULL, 0);
+        server->pid = 0;
+    }
+    return serves;
+}
+
+static void start_server(server_t *server, const char *durable)
+{
+    for (int i = 0; i < 20; i++) {
+        if (server->port == 0)
+            server->port = free_port();
+        snprintf(server->address, sizeof(server->address), "127.0.0.1:%d", server->port);
+        if (try_server(server, durable))
+            return;
+        server->port = 0;
+    }
+    fail_msg("redis-server does not start");
+}
+
+static void restart_server(server_t *server)
+{
+    assert_true(try_server(server, "yes"));
+}
+
+static void kill_server(server_t *server)
+{
+    if (server->pid == 0)
+        return;
+    kill(server->pid, SIGKILL);
+    waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+}
+
+static long long keys_of(const server_t *server)
+{
+    redisContext *c = redisConnect("127.0.0.1", server->port);
+    redisReply *reply;
+    long long keys;
+
+    freeReplyObject(redisCommand(c, "AUTH %s", PASSWORD));
+    reply = redisCommand(c, "DBSIZE");
+    keys = reply->integer;
+    freeReplyObject(reply);
+    redisFree(c);
+    return keys;
+}
+
+/* ---------------------------------------------------------------- the scene */
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(path, 0600), 0);
+}
+
+static int set_up(void **state)
+{
+    scene_t *s = calloc(1, sizeof(*s));
+    server_t *server = &s->server;
+
+    strcpy(server->folder, "/tmp/crt-redis-XXXXXX");
+    assert_non_null(mkdtemp(server->folder));
+    snprintf(server->password_file, sizeof(server->password_file), "%s/password",
+             server->folder);
+    write_file(server->password_file, PASSWORD "\n");
+    s->bed = head_bed_new();
+    s->other = head_bed_new();
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scene_t *s = *state;
+    char command[64];
+
+    head_bed_free(s->bed);
+    head_bed_free(s->other);
+    kill_server(&s->server);
+    snprintf(command, sizeof(command), "rm -rf %s", s->server.folder);
+    assert_int_equal(system(command), 0);
+    free(s);
+    return 0;
+}
+
+static bool start_head(scene_t *s, head_bed_t *bed, const char *port, const char *prefix)
+{
+    const char *arguments[] = {"--dashboard-port",
+                               "none",
+                               "--redis-address",
+                               s->server.address,
+                               "--redis-prefix",
+                               prefix,
+                               "--redis-password-file",
+                               s->server.password_file,
+                               NULL};
+
+    return head_start(bed, port, arguments);
+}
+
+/* The start fails with one sentence that holds `part`. */
+static void expect_refusal(scene_t *s, const char *part, const char *const *arguments)
+{
+    const char *all[16] = {"--dashboard-port", "none"};
+    size_t count = 2;
+
+    while (*arguments)
+        all[count++] = *arguments++;
+    assert_false(head_start(s->bed, "0", all));
+    if (strncmp(s->bed->line, "error ", 6) != 0 || !strstr(s->bed->line, part))
+        fail_msg("\"%s\" has no \"%s\"", s->bed->line, part);
+}
+
+static crti_message_t put(fake_node_t *node, const char *key, const char *value)
+{
+    crti_msg_kv_put_t m = {
+        .key = crti_str(key), .value = crti_str(value), .overwrite = true};
+
+    return node_ask(node, CRTI_MSG_KV_PUT, &m);
+}
+
+static void expect_stored(fake_node_t *node, const char *key, const char *value)
+{
+    crti_msg_kv_get_t m = {.key = crti_str(key)};
+    crti_message_t answer = node_ask(node, CRTI_MSG_KV_GET, &m);
+
+    assert_int_equal(answer.kind, CRTI_MSG_KV_VALUE);
+    assert_int_equal(answer.kv_value.found, value != NULL);
+    if (value)
+        assert_true(crti_str_equal(answer.kv_value.value, value));
+}
+
+static fake_node_t *join(head_bed_t *bed)
+{
+    fake_node_t *node = node_new(bed, 1);
+
+    node_join(node);
+    return node;
+}
+
+/* ---------------------------------------------------------------- tables */
+
+static void a_killed_head_finds_its_tables_and_a_clean_end_leaves_none(void **state)
+{
+    scene_t *s = *state;
+    fake_node_t *node;
+    char port[16];
+
+    start_server(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "one"));
+    assert_null(strstr(s->bed->line, " warning "));
+    assert_int_equal(head_redis_pid(s->bed), 0);
+    snprintf(port, sizeof(port), "%s", head_port(s->bed));
+    node = join(s->bed);
+    assert_int_equal(put(node, "k", "v").kind, CRTI_MSG_KV_VALUE);
+    head_kill(s->bed);
+    assert_true(start_head(s, s->bed, port, "one"));
+    node_join(node);
+    expect_stored(node, "k", "v");
+    node_free(node);
+    assert_int_equal(head_stop(s->bed), 0);
+    assert_int_equal(keys_of(&s->server), 0);
+}
+
+static void a_fresh_start_forgets_what_an_earlier_head_knew(void **state)
+{
+    scene_t *s = *state;
+    const char *arguments[] = {"--redis-address",
+                               s->server.address,
+                               "--redis-password-file",
+                               s->server.password_file,
+                               "--dashboard-port",
+                               "none",
+                               "--fresh",
+                               NULL};
+    fake_node_t *node;
+    char port[16];
+
+    start_server(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "crt")); /* the default */
+    snprintf(port, sizeof(port), "%s", head_port(s->bed));
+    node = join(s->bed);
+    put(node, "k", "v");
+    head_kill(s->bed);
+    assert_true(head_start(s->bed, port, arguments));
+    node_join(node);
+    expect_stored(node, "k", NULL);
+    node_free(node);
+}
+
+static void two_clusters_share_a_server_by_their_prefixes(void **state)
+{
+    scene_t *s = *state;
+    fake_node_t *node, *other;
+
+    start_server(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "one"));
+    assert_true(start_head(s, s->other, "0", "two"));
+    node = join(s->bed);
+    other = join(s->other);
+    put(node, "k", "of one");
+    put(other, "k", "of two");
+    expect_stored(node, "k", "of one");
+    node_free(node);
+    assert_int_equal(head_stop(s->bed), 0);
+    expect_stored(other, "k", "of two");
+    node_free(other);
+}
+
+/* ---------------------------------------------------------------- whose prefix */
+
+static void
+the_prefix_of_a_living_head_is_refused_and_that_of_a_dead_one_taken(void **state)
+{
+    scene_t *s = *state;
+    fake_node_t *node;
+    char expected[200];
+
+    start_server(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "one"));
+    assert_false(start_head(s, s->other, "0", "one"));
+    snprintf(
+        expected, sizeof(expected),
+        "error the prefix \"one\" of redis-server at %s is in use by the head at %s: ",
+        s->server.address, s->bed->address);
+    if (strncmp(s->other->line, expected, strlen(expected)) != 0)
+        fail_msg("%s", s->other->line);
+    node = join(s->bed);
+    assert_int_equal(put(node, "k", "v").kind, CRTI_MSG_KV_VALUE);
+    node_free(node);
+    head_kill(s->bed);
+    assert_true(start_head(s, s->other, "0", "one"));
+    node = join(s->other);
+    expect_stored(node, "k", "v");
+    node_free(node);
+}
+
+static void a_head_that_lost_its_prefix_while_it_was_stopped_writes_no_more(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_kv_put_t m = {
+        .key = crti_str("k"), .value = crti_str("old"), .overwrite = true};
+    fake_node_t *node, *other;
+    int status;
+
+    start_server(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "one"));
+    node = join(s->bed);
+    put(node, "k", "v");
+    kill(s->bed->pid, SIGSTOP);
+    assert_true(start_head(s, s->other, "0", "one"));
+    other = join(s->other);
+    put(other, "k", "new");
+    node_send(node, CRTI_MSG_KV_PUT, &m);
+    kill(s->bed->pid, SIGCONT);
+    assert_int_equal(waitpid(s->bed->pid, &status, 0), s->bed->pid);
+    s->bed->pid = 0;
+    assert_int_equal(WEXITSTATUS(status), 1);
+    expect_stored(other, "k", "new");
+    node_free(node);
+    node_free(other);
+}
+
+/* ---------------------------------------------------------------- away */
+
+static void a_change_waits_for_a_server_that_comes_back(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_kv_put_t m = {
+        .key = crti_str("k"), .value = crti_str("2"), .overwrite = true};
+    fake_node_t *node;
+    uint64_t request;
+
+    start_server(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "one"));
+    node = join(s->bed);
+    put(node, "k", "1");
+    kill_server(&s->server);
+    request = node_send(node, CRTI_MSG_KV_PUT, &m);
+    restart_server(&s->server);
+    assert_int_equal(node_next(node, 0, request).kind, CRTI_MSG_KV_VALUE);
+    expect_stored(node, "k", "2");
+    node_free(node);
+}
+
+typedef struct beat {
+    crti_timer_t timer;
+    fake_node_t *node;
+} beat_t;
+
+/* A node that waits for long is alive. */
+static void send_beat(void *user)
+{
+    static const crti_msg_heartbeat_t heartbeat = {0};
+    beat_t *beat = user;
+
+    crti_stream_send(beat->node->stream, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    crti_loop_start(beat->node->bed->loop, &beat->timer, crti_now_ns() + CRTI_S);
+}
+
+/* Changes fail with the reason; the head lives, and is as before when the server is. */
+static void fail_while_away(scene_t *s, void (*leave)(server_t *server),
+                            void (*come_back)(server_t *server), const char *why)
+{
+    beat_t beat = {.timer = {.on_expired = send_beat, .user = &beat}};
+    crti_message_t answer;
+    fake_node_t *node;
+    char text[600], *json;
+
+    start_server(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "one"));
+    node = beat.node = join(s->bed);
+    send_beat(&beat);
+    put(node, "k", "1");
+    leave(&s->server);
+    answer = put(node, "k", "2");
+    assert_int_equal(answer.kind, CRTI_MSG_ERROR);
+    crti_text(answer.error.text, text, sizeof(text));
+    if (!strstr(text, "the control store can't write: redis-server at 127.0.0.1:") ||
+        !strstr(text, why))
+        fail_msg("%s", text);
+    json = admin_state(s->bed, "nodes", "");
+    assert_non_null(strstr(json, "ALIVE"));
+    free(json);
+    come_back(&s->server);
+    while (put(node, "k", "3").kind != CRTI_MSG_KV_VALUE)
+        continue; /* each waits for seconds */
+    expect_stored(node, "k", "3");
+    crti_loop_cancel(s->bed->loop, &beat.timer);
+    node_free(node);
+}
+
+static void stop_server(server_t *server)
+{
+    kill(server->pid, SIGSTOP);
+}
+
+static void continue_server(server_t *server)
+{
+    kill(server->pid, SIGCONT);
+}
+
+static void changes_fail_clearly_while_the_server_is_gone(void **state)
+{
+    fail_while_away(*state, kill_server, restart_server, "Connection refused");
+}
+
+static void changes_fail_clearly_while_the_server_is_silent(void **state)
+{
+    fail_while_away(*state, stop_server, continue_server, "no answer for 5 s");
+}
+
+/* ---------------------------------------------------------------- what may be wrong */
+
+static void wrong_passwords_are_one_sentence(void **state)
+{
+    scene_t *s = *state;
+    const char *address, *file;
+    char path[64];
+
+    start_server(&s->server, "yes");
+    address = s->server.address;
+    file = s->server.password_file;
+    expect_refusal(s, "wants a password: give --redis-password-file",
+                   (const char *[]){"--redis-address", address, NULL});
+    write_file(file, "wrong");
+    expect_refusal(s, "/password is refused: WRONGPASS",
+                   (const char *[]){"--redis-address", address, "--redis-password-file",
+                                    file, NULL});
+    write_file(file, "\n");
+    expect_refusal(s, "its first line must hold",
+                   (const char *[]){"--redis-address", address, "--redis-password-file",
+                                    file, NULL});
+    assert_int_equal(chmod(file, 0640), 0);
+    expect_refusal(s, "can be used by others (mode 0640); run: chmod 600",
+                   (const char *[]){"--redis-address", address, "--redis-password-file",
+                                    file, NULL});
+    snprintf(path, sizeof(path), "%s/none", s->server.folder);
+    expect_refusal(s, "/none: No such file or directory",
+                   (const char *[]){"--redis-address", address, "--redis-password-file",
+                                    path, NULL});
+}
+
+static void wrong_addresses_and_prefixes_are_one_sentence(void **state)
+{
+    scene_t *s = *state;
+    char address[32];
+
+    snprintf(address, sizeof(address), "127.0.0.1:%d", free_port());
+    expect_refusal(s, ": Connection refused",
+                   (const char *[]){"--redis-address", address, NULL});
+    expect_refusal(s, "a host and a port are needed",
+                   (const char *[]){"--redis-address", "localhost", NULL});
+    expect_refusal(s, "not on this host, and what goes there is not encrypted",
+                   (const char *[]){"--redis-address", "192.0.2.1:6379", NULL});
+    expect_refusal(s, "--redis-prefix goes with --redis-address",
+                   (const char *[]){"--redis-prefix", "x", NULL});
+    expect_refusal(
+        s, "\"a:b\" is not 1 to 63 letters",
+        (const char *[]){"--redis-address", address, "--redis-prefix", "a:b", NULL});
+}
+
+/* A head's port speaks TLS, or nothing to strangers. */
+static void something_else_at_that_address_is_one_sentence(void **state)
+{
+    scene_t *s = *state;
+    head_bed_t *bed = s->bed;
+
+    assert_true(head_start(s->other, "0", NULL));
+    expect_refusal(s, "redis-server at 127.0.0.1:",
+                   (const char *[]){"--redis-address", s->other->address, NULL});
+    assert_ptr_equal(strchr(bed->line, '\n'), NULL);
+}
+
+static void a_server_that_keeps_no_file_is_warned_of(void **state)
+{
+    scene_t *s = *state;
+
+    start_server(&s->server, "no");
+    assert_true(start_head(s, s->bed, "0", "one"));
+    assert_non_null(strstr(s->bed->line, " warning redis-server at 127.0.0.1:"));
+    assert_non_null(strstr(s->bed->line, " keeps no append-only file (appendonly no): "));
+}
+
+static void expect_no_password_in(const char *path)
+{
+    static char text[1 << 20];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof(text));
+
+    assert_true(n > 0);
+    assert_null(memmem(text, (size_t)n, PASSWORD, strlen(PASSWORD)));
+    close(fd);
+}
+
+static void the_password_is_in_no_argument_environment_or_log(void **state)
+{
+    scene_t *s = *state;
+    const char *arguments[] = {"--dashboard-port",
+                               "0",
+                               "--redis-address",
+                               s->server.address,
+                               "--redis-password-file",
+                               s->server.password_file,
+                               NULL};
+    CRTI_AUTO(free) char *info = NULL;
+    char path[400];
+    fake_node_t *node;
+
+    start_server(&s->server, "yes");
+    setenv("CRT_LOG", "trace", 1);
+    assert_true(head_start(s->bed, "0", arguments));
+    unsetenv("CRT_LOG");
+    node = join(s->bed);
+    put(node, "k", "v");
+    snprintf(path, sizeof(path), "%s/head.info", s->bed->head_dir);
+    assert_int_equal(crti_info_read(path, &info), CRT_OK);
+    for (int i = 0; i < 2; i++) {
+        long pid = i ? (long)crti_info_int(info, "http_pid") : (long)s->bed->pid;
+
+        snprintf(path, sizeof(path), "/proc/%ld/cmdline", pid);
+        expect_no_password_in(path);
+        snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
+        expect_no_password_in(path);
+    }
+    snprintf(path, sizeof(path), "%.*s/head.log",
+             (int)(strrchr(s->bed->key_file, '/') - s->bed->key_file), s->bed->key_file);
+    expect_no_password_in(path);
+    node_free(node);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_killed_head_finds_its_tables_and_a_clean_end_leaves_none),
+        TEST(a_fresh_start_forgets_what_an_earlier_head_knew),
+        TEST(two_clusters_share_a_server_by_their_prefixes),
+        TEST(the_prefix_of_a_living_head_is_refused_and_that_of_a_dead_one_taken),
+        TEST(a_head_that_lost_its_prefix_while_it_was_stopped_writes_no_more),
+        TEST(a_change_waits_for_a_server_that_comes_back),
+        TEST(changes_fail_clearly_while_the_server_is_gone),
+        TEST(changes_fail_clearly_while_the_server_is_silent),
+        TEST(wrong_passwords_are_one_sentence),
+        TEST(wrong_addresses_and_prefixes_are_one_sentence),
+        TEST(something_else_at_that_address_is_one_sentence),
+        TEST(a_server_that_keeps_no_file_is_warned_of),
+        TEST(the_password_is_in_no_argument_environment_or_log),
+    };
+
+    head_program = argc > 1 ? argv[1] : "crt-head";
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
