@@ -161,6 +161,8 @@ void crti_kernel_reduce_to(crt_dtype_t dtype, crt_reduction_t reduction,
         kernels()->pair[dtype - 1][row](outs[0], sources[0], sources[1], count);
     else if (n == 2 && !is_average && out_count == 2)
         kernels()->twice[dtype - 1][row](outs[0], outs[1], sources[0], sources[1], count);
+    else if (n == 4 && !is_average && out_count == 4 && !is_half(dtype))
+        kernels()->four[dtype - 1][row](outs, sources, count);
     else if (is_half(dtype))
         reduce_halves(dtype, reduction, outs, out_count, sources, n, divisor, count);
     else

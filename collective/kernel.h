@@ -21,12 +21,17 @@ typedef void crti_kernel_pair_t(void *out, const void *a, const void *b, size_t 
 /* The same into two places; each may be a or b. */
 typedef void crti_kernel_twice_t(void *out, void *too, const void *a, const void *b,
                                  size_t count);
+/* Four joined in their order, into four places; each may be one of them. */
+typedef void crti_kernel_four_t(void *const outs[4], const void *const from[4],
+                                size_t count);
 typedef void crti_kernel_scale_t(void *values, int divisor, size_t count);
 
 typedef struct crti_kernels {
     const char *name;
     crti_kernel_pair_t *pair[CRTI_KERNEL_DTYPES][CRTI_KERNEL_REDUCTIONS];
     crti_kernel_twice_t *twice[CRTI_KERNEL_DTYPES][CRTI_KERNEL_REDUCTIONS];
+    /* NULL for float16 and bfloat16, which are rounded once. */
+    crti_kernel_four_t *four[CRTI_KERNEL_DTYPES][CRTI_KERNEL_REDUCTIONS];
     crti_kernel_scale_t *scale[CRTI_KERNEL_DTYPES];
     /* As memcpy, whose string instructions some processors carry out slowly when both sides have
      * the same place in a page. */

@@ -25,7 +25,8 @@
 #endif
 
 /* `compute` is what the operands are converted to, wide enough not to be promoted to int. twice_NAME
- * writes the result to two places, both as they come: one pass through the caches. */
+ * writes the result to two places, four_NAME that of four operands to four, all as it comes: one
+ * pass through the caches. */
 #define PAIR(name, type, compute, operation)                                             \
     static void name(void *out, const void *a, const void *b, size_t count)              \
     {                                                                                    \
@@ -43,6 +44,20 @@
                                                                                          \
         INDEPENDENT for (size_t i = 0; i < count; i++) o[i] = p[i] =                     \
             (type)operation((compute)x[i], (compute)y[i]);                               \
+    }                                                                                    \
+    static void four_##name(void *const outs[4], const void *const from[4],              \
+                            size_t count)                                                \
+    {                                                                                    \
+        type *o = outs[0], *p = outs[1], *q = outs[2], *r = outs[3];                     \
+        const type *x = from[0], *y = from[1], *z = from[2], *w = from[3];               \
+                                                                                         \
+        INDEPENDENT for (size_t i = 0; i < count; i++)                                   \
+        {                                                                                \
+            compute two = operation((compute)x[i], (compute)y[i]);                       \
+            compute three = operation(two, (compute)z[i]);                               \
+                                                                                         \
+            o[i] = p[i] = q[i] = r[i] = (type)operation(three, (compute)w[i]);           \
+        }                                                                                \
     }
 #define SCALE(name, type)                                                                \
     static void name(void *values, int divisor, size_t count)                            \
@@ -267,6 +282,10 @@ HALF(bf16)
     {                                                                                    \
         twice_sum_##t, twice_product_##t, twice_min_##t, twice_max_##t                   \
     }
+#define FOUR(t)                                                                          \
+    {                                                                                    \
+        four_sum_##t, four_product_##t, four_min_##t, four_max_##t                       \
+    }
 #define TEXT(x)       #x
 #define NAME(x)       TEXT(x)
 #define JOIN(a, b)    a##b
@@ -278,6 +297,15 @@ const crti_kernels_t TABLE(CRTI_KERNELS) = {
              OF(u8)},
     .twice = {TWICE(f32), TWICE(f64), TWICE(f16), TWICE(bf16), TWICE(i8), TWICE(i16),
               TWICE(i32), TWICE(i64), TWICE(u8)},
+    .four = {FOUR(f32),
+             FOUR(f64),
+             {NULL},
+             {NULL},
+             FOUR(i8),
+             FOUR(i16),
+             FOUR(i32),
+             FOUR(i64),
+             FOUR(u8)},
     .scale = {scale_f32, scale_f64, scale_f16, scale_bf16, scale_i8, scale_i16, scale_i32,
               scale_i64, scale_u8},
     .copy = copy,

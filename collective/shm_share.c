@@ -64,7 +64,8 @@ static void reduce(crti_shm_t *team, size_t offset, size_t count)
 #define BLOCK_LEAST ((size_t)8 << 10)
 #define BLOCK_MOST  ((size_t)256 << 10)
 
-/* The next block that nobody has begun; false: there is none. */
+/* The next block that nobody has begun, from the end: what was written last is in the caches, if
+ * not everything is. false: there is none. */
 static bool begin(crti_shm_t *team, uint32_t first, uint32_t blocks, uint32_t *block)
 {
     _Atomic uint32_t *begun = &team->peers[0].common->begun;
@@ -72,7 +73,7 @@ static bool begin(crti_shm_t *team, uint32_t first, uint32_t blocks, uint32_t *b
 
     while (now - first < blocks)
         if (atomic_compare_exchange_weak(begun, &now, now + 1)) {
-            *block = now - first;
+            *block = blocks - 1 - (now - first);
             return true;
         }
     return false;

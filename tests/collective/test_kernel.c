@@ -165,6 +165,22 @@ static void check_several(crt_dtype_t dtype, crt_reduction_t r, const void *a,
     }
 }
 
+/* Four in place, against one output that is beside them: the way through blocks. */
+static void check_four(crt_dtype_t dtype, crt_reduction_t r, const void *a, const void *b,
+                       size_t size)
+{
+    static _Alignas(64) unsigned char x[4][COUNT * 8], wanted[COUNT * 8];
+    const void *sources[] = {x[0], x[1], x[2], x[3]};
+    void *outs[] = {x[2], x[0], x[3], x[1]};
+
+    for (int i = 0; i < 4; i++)
+        memcpy(x[i], i % 3 ? a : b, COUNT * size);
+    crti_kernel_reduce_many(dtype, r, wanted, sources, 4, 4, COUNT);
+    crti_kernel_reduce_to(dtype, r, outs, 4, sources, 4, 4, COUNT);
+    for (int i = 0; i < 4; i++)
+        assert_memory_equal(x[i], wanted, COUNT * size);
+}
+
 static void check_several_halves(const crti_kernels_t *k)
 {
     static uint16_t a[COUNT], b[COUNT];
@@ -176,6 +192,8 @@ static void check_several_halves(const crti_kernels_t *k)
     for (int r = CRT_SUM; r <= CRT_AVERAGE; r++) {
         check_several(CRT_FLOAT16, (crt_reduction_t)r, a, b, 2);
         check_several(CRT_BFLOAT16, (crt_reduction_t)r, a, b, 2);
+        check_four(CRT_FLOAT16, (crt_reduction_t)r, a, b, 2);
+        check_four(CRT_BFLOAT16, (crt_reduction_t)r, a, b, 2);
     }
 }
 
@@ -213,6 +231,7 @@ static void check_several_halves(const crti_kernels_t *k)
             crti_kernel_reduce_many(code, (crt_reduction_t)r, c, sources, 2, 2, COUNT);  \
             assert_memory_equal(out, c, sizeof(out));                                    \
             check_several(code, (crt_reduction_t)r, a, b, sizeof(type));                 \
+            check_four(code, (crt_reduction_t)r, a, b, sizeof(type));                    \
         }                                                                                \
     }
 CHECK(float, CRT_FLOAT32, double)
