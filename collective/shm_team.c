@@ -153,6 +153,9 @@ static crt_status_t look_for_cross(crti_shm_t *team, int waits_for)
         !needs_us(team, waits_for, kind, (uint32_t)what) ||
         atomic_load_explicit(&head->in_pair, memory_order_acquire) != what)
         return CRT_OK;
+    /* It may have done its part of what we are in and gone on since we looked last. */
+    if (has_reached(atomic_load_explicit(team->word, memory_order_acquire), team->value))
+        return CRT_OK;
     return crti_shm_mismatch(team, waits_for, &other);
 }
 
