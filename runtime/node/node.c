@@ -120,7 +120,14 @@ static crt_status_t make_dirs(crti_node_t *node)
     snprintf(logs, sizeof(logs), "%s/logs", node->own_state);
     if (status == CRT_OK)
         status = crti_dir_make(logs);
-    return status;
+    if (status != CRT_OK || private_dir[0])
+        return status;
+    if (crti_dir_lock(node->own_state, &node->state_lock_fd) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "node", "its logs are not locked: %s",
+                 crt_error_detail());
+    crti_old_logs_start(&node->old_logs, node->state_dir, node->own_state,
+                        node->options.log_total);
+    return CRT_OK;
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type,
@@ -132,9 +139,16 @@ static int remove_entry(const char *path, const struct stat *st, int type,
 
 static void remove_dirs(crti_node_t *node)
 {
+    char lock[CRTI_NODE_PATH + 8];
+
+    crti_old_logs_fini(&node->old_logs);
     if (node->lock_fd < 0)
         return;
     nftw(node->run_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    snprintf(lock, sizeof(lock), "%s/lock", node->own_state);
+    unlink(lock);
+    snprintf(lock, sizeof(lock), "%s/logs", node->own_state);
+    rmdir(lock);
     rmdir(node->own_state); /* without a log nothing is left to keep */
     if (node->options.private_dir[0]) {
         nftw(node->own_state, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
@@ -142,6 +156,7 @@ static void remove_dirs(crti_node_t *node)
     }
     close(node->lock_fd);
     node->lock_fd = -1;
+    crti_close_auto(&node->state_lock_fd);
 }
 
 static crt_status_t write_info(crti_node_t *node)
@@ -472,7 +487,7 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     if (node == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "node");
     node->options = *options;
-    node->lock_fd = node->listen_fd = node->keeper.fd = -1;
+    node->lock_fd = node->state_lock_fd = node->listen_fd = node->keeper.fd = -1;
     node->encrypt = true; /* until the head says otherwise */
     node->id = crti_id_random();
     node->incarnation = (uint64_t)crti_wall_ms();

@@ -39,6 +39,7 @@
 #include "runtime/node/keeper.h"
 #include "runtime/node/lease_table.h"
 #include "runtime/node/log_quota.h"
+#include "runtime/node/old_logs.h"
 #include "runtime/node/options.h"
 #include "runtime/node/output.h"
 #include "runtime/node/pull_table.h"
@@ -141,7 +142,7 @@ struct crti_node {
     char ip[64];
     char endpoint[CRTI_STREAM_ADDRESS];
     char hostname[64];
-    int lock_fd;
+    int lock_fd, state_lock_fd; /* of run_dir, own_state */
     crti_keeper_t keeper;
     bool encrypt; /* streams that others make to this node */
     crti_key_t key;
@@ -173,6 +174,7 @@ struct crti_node {
     size_t dead_next;
     crti_list_t log_readers;
     crti_log_quota_t log_quota;
+    crti_old_logs_t old_logs;
 
     crti_head_t head;
     crti_lease_table_t *leases;

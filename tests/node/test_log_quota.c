@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much of a log is kept, and how its reader knows what is gone. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "runtime/base/rundir.h"
 #include "runtime/node/log_quota.h"
+#include "runtime/node/old_logs.h"
 
 #define LIMIT ((uint64_t)16 << 10)
 
@@ -241,6 +245,66 @@ static void a_process_that_printed_nothing_counts_for_nothing(void **state)
     crti_log_quota_fini(&quota);
 }
 
+/* ---------------------------------------------------------------- earlier nodes */
+
+/* A directory of node `number`, whose log of 8 KiB was written `age_s` seconds ago. */
+static void make_node(unsigned number, int age_s, char path[128])
+{
+    struct timespec times[2] = {{.tv_sec = time(NULL) - age_s}, {0}};
+    char bytes[8192], file[160];
+    int fd;
+
+    times[1] = times[0];
+    memset(bytes, 'x', sizeof(bytes));
+    snprintf(path, 128, "%s/node-%08x", dir, number);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(file, sizeof(file), "%s/node.log", path);
+    fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    assert_int_equal(futimens(fd, times), 0);
+    close(fd);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static void directories_of_earlier_nodes_go_the_oldest_first(void **state)
+{
+    atomic_bool stops = false;
+    char old[5][128];
+    int lock = -1;
+
+    for (unsigned i = 0; i < 5; i++) /* 0 is the oldest */
+        make_node(i, 1000 - 100 * (int)i, old[i]);
+    assert_int_equal(crti_dir_lock(old[0], &lock), CRT_OK); /* it lives, elsewhere */
+    assert_int_equal(crti_old_logs_trim(dir, old[1], 20000, &stops), 1);
+    assert_true(is_there(old[0]));
+    assert_true(is_there(old[1])); /* our own */
+    assert_false(is_there(old[2]));
+    assert_true(is_there(old[3]) && is_there(old[4])); /* 16 KiB */
+    close(lock);
+    assert_int_equal(crti_old_logs_trim(dir, "", 0, &stops), 4);
+    for (unsigned i = 0; i < 5; i++)
+        assert_false(is_there(old[i]));
+}
+
+static void no_more_than_a_hundred_earlier_nodes_are_kept(void **state)
+{
+    atomic_bool stops = false;
+    char path[128], oldest[128];
+
+    make_node(CRTI_OLD_NODES + 1, 5000, oldest);
+    for (unsigned i = 0; i < CRTI_OLD_NODES; i++)
+        make_node(i, (int)i, path);
+    assert_int_equal(crti_old_logs_trim(dir, "", UINT64_MAX, &stops), 1);
+    assert_false(is_there(oldest));
+    assert_int_equal(crti_old_logs_trim(dir, "", 0, &stops), CRTI_OLD_NODES);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -253,6 +317,8 @@ int main(void)
         TEST(a_log_that_can_not_be_copied_is_emptied),
         TEST(of_the_logs_of_ended_processes_the_oldest_go),
         TEST(a_process_that_printed_nothing_counts_for_nothing),
+        TEST(directories_of_earlier_nodes_go_the_oldest_first),
+        TEST(no_more_than_a_hundred_earlier_nodes_are_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
