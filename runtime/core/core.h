@@ -527,8 +527,8 @@ bool crti_inner_is_kept(const crti_inner_t *inner);
 
 /* Makes what is needed happen, so that the ref's content comes (LOCATE at its owner). */
 void crti_ref_locate(crt_ref_t *ref);
-/* ... and so that its bytes can be read here: pins it in the store, or has it pulled. True when
- * they can be read now, or it has failed. */
+crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size);
+/* ... and that it can be read here: pins it, or has it pulled. True: it can now, or has failed. */
 bool crti_ref_fetch(crt_ref_t *ref);
 /* The decoded value of a ref that is fetched; its error otherwise. */
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out);

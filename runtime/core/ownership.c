@@ -156,7 +156,7 @@ unsigned crti_owned_process_died(crti_owned_t *o, crti_id_t process)
 crt_status_t crti_owned_copy(crti_owned_t *o, crti_id_t node)
 {
     if (o->state != CRTI_OWNED_STORED)
-        return CRT_OK; /* freed or lost meanwhile: the copy is evicted in time */
+        return CRT_OK; /* lost meanwhile: the copy is evicted in time */
     for (uint32_t i = 0; i < o->node_count; i++)
         if (crti_id_equal(o->nodes[i], node))
             return CRT_OK;

@@ -380,16 +380,6 @@ static crt_status_t on_release(crti_core_t *core, crti_peer_t *peer, const void 
     return status;
 }
 
-static crt_status_t on_copy(crti_core_t *core, const void *data, size_t size)
-{
-    uint64_t number;
-    crti_id_t node;
-    crt_status_t status = crti_get_copy(data, size, &number, &node);
-    crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
-
-    return ref ? crti_owned_copy(&ref->owned, node) : status;
-}
-
 static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void *data,
                                 size_t size)
 {
@@ -402,7 +392,7 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
     case CRTI_RECORD_LOCATE: return on_locate(core, peer, data, size);
     case CRTI_RECORD_BORROW: return on_borrow(core, peer, data, size);
     case CRTI_RECORD_RELEASE: return on_release(core, peer, data, size);
-    case CRTI_RECORD_COPY: return on_copy(core, data, size);
+    case CRTI_RECORD_COPY: return crti_copy_arrived(core, data, size);
     case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
     case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");

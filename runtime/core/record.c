@@ -413,25 +413,27 @@ crt_status_t crti_get_release(const void *data, size_t size, uint64_t *number_ou
     return crti_get_locate(data, size, number_out, tokens_out);
 }
 
-crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, crti_id_t node)
+crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, uint64_t object,
+                           crti_id_t node)
 {
-    crt_status_t status = crti_buffer_reserve(out, 25);
+    crt_status_t status = crti_buffer_reserve(out, 33);
     unsigned char *to;
 
     if (status != CRT_OK)
         return status;
     to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_COPY), number);
-    end_at(out, crti_put_id(to, node));
+    end_at(out, crti_put_id(crti_put_u64(to, object), node));
     return CRT_OK;
 }
 
 crt_status_t crti_get_copy(const void *data, size_t size, uint64_t *number_out,
-                           crti_id_t *node_out)
+                           uint64_t *object_out, crti_id_t *node_out)
 {
     crti_reader_t r = crti_reader(data, size);
 
     crti_read_u8(&r);
     *number_out = crti_read_u64(&r);
+    *object_out = crti_read_u64(&r);
     *node_out = crti_read_id(&r);
     return r.bad || r.at != r.end ? malformed("a copy of an object") : CRT_OK;
 }

@@ -162,9 +162,11 @@ crt_status_t crti_put_release(crti_buffer_t *out, uint64_t number, uint64_t toke
 crt_status_t crti_get_release(const void *data, size_t size, uint64_t *number_out,
                               uint64_t *tokens_out);
 
-crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, crti_id_t node);
+/* `object`: the number of what lies there, not always that of the ref. */
+crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, uint64_t object,
+                           crti_id_t node);
 crt_status_t crti_get_copy(const void *data, size_t size, uint64_t *number_out,
-                           crti_id_t *node_out);
+                           uint64_t *object_out, crti_id_t *node_out);
 
 /* GIVE_BACK has nothing but its kind. */
 crt_status_t crti_put_give_back(crti_buffer_t *out);

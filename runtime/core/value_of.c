@@ -71,8 +71,26 @@ static void announce_copy(crt_ref_t *ref)
 
     if (ref->is_owned)
         (void)crti_owned_copy(&ref->owned, core->node);
-    else if (crti_put_copy(&out, ref->id.number, core->node) == CRT_OK)
+    else if (crti_put_copy(&out, ref->id.number, ref->object.number, core->node) ==
+             CRT_OK)
         crti_remote_send(core, ref->owner, &out);
+}
+
+/* The word of a copy and the end of the last borrower may come by different sessions: it is for
+ * an object that was freed since, and so is the copy. */
+crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
+{
+    crti_object_id_t object = {.owner = core->process};
+    uint64_t number;
+    crti_id_t node;
+    crt_status_t status = crti_get_copy(data, size, &number, &object.number, &node);
+    crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
+
+    if (ref)
+        return crti_owned_copy(&ref->owned, node);
+    if (status == CRT_OK)
+        crti_object_unstore(core, object, &node, 1);
+    return status;
 }
 
 static void on_pulled(void *user, const crti_message_t *message)

@@ -127,8 +127,8 @@ static void references_and_chains_come_back(void **state)
     assert_int_equal(crti_get_release(out.data, out.size, &a, &b), CRT_OK);
     assert_true(a == 4 && b == 2);
     out.size = 0;
-    assert_int_equal(crti_put_copy(&out, 4, (crti_id_t){7, 8}), CRT_OK);
-    assert_int_equal(crti_get_copy(out.data, out.size, &a, &node), CRT_OK);
+    assert_int_equal(crti_put_copy(&out, 4, 5, (crti_id_t){7, 8}), CRT_OK);
+    assert_int_equal(crti_get_copy(out.data, out.size, &a, &b, &node), CRT_OK);
     assert_int_equal(node.low, 8);
     out.size = 0;
     assert_int_equal(crti_put_chain(&out, &chain), CRT_OK);

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (crti_get_chain(data, size, &chain) == CRT_OK)
         for (unsigned i = 0; i < chain.count; i++)
             sum += chain.waiter[i].name.size;
-    crti_get_copy(data, size, &a, &node);
+    crti_get_copy(data, size, &a, &b, &node);
     crti_get_locate(data, size, &a, &b);
     return sum == UINT64_MAX;
 }

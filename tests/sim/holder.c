@@ -454,6 +454,8 @@ static void from_caller(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
     case COPY:
         if (ref)
             crti_owned_copy(&ref->owned, m->process);
+        else /* freed meanwhile, and so is the copy */
+            h->ops->unstore(h, id, m->process);
         break;
     default: sim_fail(h->process.world, "an answer from a caller");
     }
