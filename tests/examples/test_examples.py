@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the examples whose output is not the same each time, on clusters of their own by crt run.
-Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES"""
+Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER"""
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES = sys.argv[1:5]
+CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER = sys.argv[1:6]
 
 
 def run(*words, on=()):
@@ -43,6 +43,12 @@ class Examples(unittest.TestCase):
         self.assertEqual(lines.count("    CPU      2 of 2 free"), 3)
         self.assertEqual(lines[-3:], ["the cluster", "    CPU      6 of 6 free",
                                       "    disk     1.5 of 1.5 free"])
+
+    def test_every_update_of_every_shard_arrives_exactly_once(self):
+        for shards, on in ((1, []), (7, ["--nodes", "2"])):  # 7: not of equal size
+            lines = run(SHARDED_SERVER, "--shards", str(shards), "--elements", "100001", on=on)
+            self.assertRegex(lines[0], rf"4 workers x 5 iterations on {shards} shards: \S+ s, \S+ GB/s")
+            self.assertEqual(lines[1], "0 of 100001 elements are not exactly 21.0")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A parameter server in shards: each actor holds a range of 100 MB of parameters. Workers fetch all
+ * shards at once, and send an update to each.
+ *
+ *     ./sharded_server [--shards S] [--workers W] [--iterations I] [--elements N]
+ *
+ * Every update adds 1 to every element: after one try and W x I iterations all of them must be
+ * exactly 1 + W x I.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <crt.h>
+
+#define SHARDS_MAX  64
+#define WORKERS_MAX 64
+
+/* ---------------------------------------------------------------- a shard */
+
+struct shard {
+    double *values;
+    int64_t count;
+};
+
+static crt_status_t shard_create(void *self, crt_call_t *call)
+{
+    struct shard *s = self;
+
+    CRT_TRY(crt_args(call, &s->count));
+    s->values = calloc((size_t)s->count, sizeof(double));
+    return s->values ? CRT_OK : crt_fail(call, CRT_ERR_NO_MEMORY, "shard");
+}
+
+static void shard_destroy(void *self)
+{
+    free(((struct shard *)self)->values);
+}
+
+static crt_status_t shard_get_run(void *self, crt_call_t *call)
+{
+    struct shard *s = self;
+    crt_tensor_t values = crt_tensor_view(CRT_FLOAT64, 1, &s->count, s->values);
+
+    return crt_return(call, &values); /* one copy into the store, where readers map it */
+}
+
+static crt_status_t shard_update_run(void *self, crt_call_t *call)
+{
+    struct shard *s = self;
+    const crt_tensor_t *update;
+    const double *amounts;
+
+    CRT_TRY(crt_args(call, &update));
+    if (update->dtype != CRT_FLOAT64 || (int64_t)crt_tensor_count(update) != s->count)
+        return crt_fail(call, CRT_ERR_INVALID, "an update has %lld float64 values",
+                        (long long)s->count);
+    amounts = update->data; /* in place: the worker wrote it into shared memory */
+    for (int64_t i = 0; i < s->count; i++)
+        s->values[i] += amounts[i];
+    return CRT_OK;
+}
+
+static const crt_method_t shard_get = {"get", shard_get_run, ""};
+static const crt_method_t shard_update = {"update", shard_update_run, "tensor"};
+static const crt_actor_class_t shard =
+    CRT_ACTOR_CLASS(.name = "Shard", .size = sizeof(struct shard), .create = shard_create,
+                    .signature = "int", .destroy = shard_destroy,
+                    .methods = CRT_METHODS(&shard_get, &shard_update));
+
+/* ---------------------------------------------------------------- a worker */
+
+/* Ones, written in place into an object of the store. */
+static crt_status_t make_update(int64_t count, crt_ref_t **update_out)
+{
+    crt_object_t *object;
+    crt_tensor_t ones;
+
+    CRT_TRY(crt_object_create(CRT_FLOAT64, 1, &count, &object, &ones));
+    for (int64_t i = 0; i < count; i++)
+        ((double *)ones.data)[i] = 1;
+    *update_out = crt_object_seal(&object);
+    return CRT_OK;
+}
+
+/* Fetches all shards at once, then sends each its update. A shard runs a worker's calls in their
+ * order: its next answer comes after this update. */
+static crt_status_t iterate(crt_actor_t **shards, size_t count, crt_ref_t **updated)
+{
+    crt_ref_t *fetched[SHARDS_MAX];
+    crt_status_t status = CRT_OK;
+
+    for (size_t i = 0; i < count; i++)
+        fetched[i] = crt_call(shards[i], &shard_get);
+    for (size_t i = 0; i < count && status == CRT_OK; i++) {
+        const crt_tensor_t *parameters; /* read in place */
+        crt_ref_t *update = NULL;
+
+        status = crt_get(fetched[i], &parameters);
+        if (status == CRT_OK)
+            status = make_update((int64_t)crt_tensor_count(parameters), &update);
+        if (status == CRT_OK) {
+            crt_ref_drop(&updated[i]);
+            updated[i] = crt_call(shards[i], &shard_update, update);
+        }
+        crt_ref_drop(&update); /* the call keeps it */
+    }
+    crt_refs_drop(fetched, count);
+    return status;
+}
+
+static crt_status_t work_run(crt_call_t *call)
+{
+    crt_actor_t *shards[SHARDS_MAX];
+    crt_ref_t *updated[SHARDS_MAX] = {NULL};
+    const crt_value_t *list;
+    crt_status_t status = CRT_OK;
+    int64_t iterations;
+    size_t count;
+
+    CRT_TRY(crt_args(call, &list, &iterations));
+    count = crt_value_count(list);
+    if (count > SHARDS_MAX)
+        return crt_fail(call, CRT_ERR_TOO_LARGE, "at most %d shards", SHARDS_MAX);
+    for (size_t i = 0; i < count; i++) /* handles travel inside lists, too */
+        CRT_TRY(crt_value_read(crt_value_at(list, i), &shards[i]));
+    for (int64_t i = 0; i < iterations && status == CRT_OK; i++)
+        status = iterate(shards, count, updated);
+    for (size_t i = 0; i < count && status == CRT_OK; i++)
+        status = crt_get(updated[i], NULL);
+    crt_refs_drop(updated, count);
+    return status;
+}
+static const crt_task_t work =
+    CRT_TASK(.name = "work", .run = work_run, .signature = "list, int");
+
+/* ---------------------------------------------------------------- the driver */
+
+static long shards = 2, workers = 4, iterations = 5, elements = 12500000;
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Where shard number `i` begins: the sizes differ by one at most. */
+static int64_t begin_of(long i)
+{
+    return (int64_t)elements * i / shards;
+}
+
+/* All workers at once, and waits for them. They do not take CPUs: they may be more than those. */
+static void run_workers(crt_arg_t servers, long count, long each)
+{
+    crt_ref_t *done[WORKERS_MAX];
+
+    for (long i = 0; i < count; i++)
+        done[i] =
+            crt_submit(&work, CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS), servers, each);
+    for (long i = 0; i < count; i++)
+        CRT_CHECK(crt_get(done[i], NULL));
+    crt_refs_drop(done, (size_t)count);
+}
+
+/* How many elements are not exactly `expected`. */
+static int64_t count_wrong(crt_actor_t *server, double expected)
+{
+    crt_ref_t *ref = crt_call(server, &shard_get);
+    const crt_tensor_t *values;
+    int64_t wrong = 0;
+
+    CRT_CHECK(crt_get(ref, &values));
+    for (size_t i = 0; i < crt_tensor_count(values); i++)
+        wrong += ((const double *)values->data)[i] != expected;
+    crt_ref_drop(&ref);
+    return wrong;
+}
+
+static bool read_options(int argc, char **argv)
+{
+    static const struct option options[] = {{"shards", required_argument, NULL, 's'},
+                                            {"workers", required_argument, NULL, 'w'},
+                                            {"iterations", required_argument, NULL, 'i'},
+                                            {"elements", required_argument, NULL, 'e'},
+                                            {0}};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        switch (option) {
+        case 's': shards = atol(optarg); break;
+        case 'w': workers = atol(optarg); break;
+        case 'i': iterations = atol(optarg); break;
+        case 'e': elements = atol(optarg); break;
+        default: return false;
+        }
+    if (shards >= 1 && shards <= SHARDS_MAX && workers >= 1 && workers <= WORKERS_MAX &&
+        iterations >= 1 && elements >= shards)
+        return true;
+    fprintf(stderr,
+            "sharded_server: 1 to %d shards, 1 to %d workers, an iteration, and an "
+            "element for each shard\n",
+            SHARDS_MAX, WORKERS_MAX);
+    return false;
+}
+
+static int driver(int argc, char **argv)
+{
+    crt_actor_t *servers[SHARDS_MAX];
+    crt_arg_t handles[SHARDS_MAX];
+    int64_t wrong = 0;
+    double begin, seconds, bytes;
+
+    if (!read_options(argc, argv))
+        return 2;
+    for (long i = 0; i < shards; i++) {
+        servers[i] = crt_actor_new(&shard, NULL, begin_of(i + 1) - begin_of(i));
+        handles[i] = crt_arg_actor(servers[i]);
+    }
+    run_workers(crt_list(handles, (size_t)shards), 1, 1); /* a first try */
+    begin = now_s();
+    run_workers(crt_list(handles, (size_t)shards), workers, iterations);
+    seconds = now_s() - begin;
+    bytes = 2.0 * 8 * (double)elements * (double)workers * (double)iterations;
+    printf("%ld workers x %ld iterations on %ld shards: %.3f s, %.2f GB/s\n", workers,
+           iterations, shards, seconds, bytes / seconds / 1e9);
+    for (long i = 0; i < shards; i++) {
+        wrong += count_wrong(servers[i], 1 + (double)workers * (double)iterations);
+        crt_actor_drop(&servers[i]);
+    }
+    printf("%lld of %ld elements are not exactly %.1f\n", (long long)wrong, elements,
+           1 + (double)workers * (double)iterations);
+    return wrong ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.classes = CRT_CLASSES(&shard), .tasks = CRT_TASKS(&work)), driver);
+}
