@@ -274,6 +274,7 @@ sim_call_t *sim_holder_call(const sim_holder_t *h, uint64_t serial)
 static void on_call(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
 {
     sim_call_t *call = zeroed(sizeof(*call));
+    bool is_lost = false;
 
     call->holder = h;
     call->serial = h->ops->serial(h);
@@ -285,15 +286,19 @@ static void on_call(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
     for (uint64_t i = 0; i < m->ref_count; i++) {
         sim_ref_t *ref = sim_ref_arrive(h, &m->refs[i]);
 
-        if (!ref) {
+        if (!ref && !h->ops->may_lose(h))
             sim_fail(h->process.world, "an argument of ours was freed under a call");
-            return;
-        }
+        is_lost = is_lost || !ref;
+        if (!ref)
+            continue;
         sim_ref_cover(ref);
         call->arg_ids[call->arg_count] = ref->id;
         call->args[call->arg_count++] = ref;
     }
-    h->ops->on_call(h, call);
+    if (is_lost) /* who gave it to the caller died before the caller was registered */
+        sim_call_finish(call, NULL, 0, false, true);
+    else
+        h->ops->on_call(h, call);
 }
 
 static void reply(sim_ending_t *ending)

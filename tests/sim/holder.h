@@ -125,6 +125,8 @@ typedef struct sim_holder_ops {
     void (*store)(sim_holder_t *h, crti_object_id_t object);
     void (*unstore)(sim_holder_t *h, crti_object_id_t object, crti_id_t node);
     crti_id_t (*node_id)(sim_holder_t *h);
+    /* Somebody has died: refs may be that nothing backs. */
+    bool (*may_lose)(sim_holder_t *h);
     uint64_t (*serial)(sim_holder_t *h);
 } sim_holder_ops_t;
 

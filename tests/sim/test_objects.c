@@ -296,6 +296,11 @@ static void weather(void *user, uint64_t number)
 
 /* ---------------------------------------------------------------- a run */
 
+static bool may_lose(sim_holder_t *h)
+{
+    return ((const scene_t *)h->process.user)->dead_count > 0;
+}
+
 static const sim_holder_ops_t holder_ops = {.on_call = on_call,
                                             .on_content = on_content,
                                             .on_free = sim_objects_check_free,
@@ -306,6 +311,7 @@ static const sim_holder_ops_t holder_ops = {.on_call = on_call,
                                             .pull = sim_stores_pull,
                                             .store = sim_stores_store,
                                             .unstore = sim_stores_unstore,
+                                            .may_lose = may_lose,
                                             .node_id = sim_stores_node_id,
                                             .serial = sim_objects_serial};
 
