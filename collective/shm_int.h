@@ -105,6 +105,7 @@ typedef struct crti_shm {
     uint64_t pieces;       /* through staging: buffer parity */
     uint32_t blocks;       /* of reductions that were shared out one by one */
     uint32_t spins, most_spins;
+    uint32_t misses;          /* yields in vain, in a row */
     uint32_t no_yields, rest; /* waits that go to sleep at once; how many next time */
     uint64_t last_look_ns;
     const crti_step_t *step;

@@ -11,6 +11,7 @@
 
 #define SPINS_LEAST 64
 #define YIELD_NS    (100 * 1000)
+#define MISSES      3 /* in a row, before that */
 #define REST_LEAST  4
 #define REST_MOST   256
 #define LOST_NS     (60 * CRTI_MS) /* for the runtime to say why a process is gone */
@@ -235,7 +236,8 @@ static bool spin(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
 }
 
 /* With fewer cores than members the one that we wait for may be waiting for ours: it gets it. A
- * core that does not come back soon is shared with somebody else, to whom sleeping loses less. */
+ * core that time and again does not come back soon is shared with somebody else, to whom sleeping
+ * loses less. */
 static bool yield(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
 {
     uint64_t start, now;
@@ -248,11 +250,13 @@ static bool yield(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value
     while (now - start < YIELD_NS) {
         sched_yield();
         if (has_reached(atomic_load_explicit(word, memory_order_acquire), value)) {
-            team->rest = 0;
+            team->rest = team->misses = 0;
             return true;
         }
         now = crti_now_ns();
     }
+    if (++team->misses < MISSES)
+        return false;
     team->rest = team->rest ? team->rest * 2 : REST_LEAST;
     if (team->rest > REST_MOST)
         team->rest = REST_MOST;
