@@ -12,8 +12,6 @@
 
 #include "runtime/net/net_int.h"
 
-#define LISTENERS 8 /* sockets that are no session's, and those that are being closed */
-
 /* A descriptor of core. */
 typedef struct watch {
     crti_source_t source;
@@ -66,6 +64,7 @@ crt_status_t crti_peer_new(crti_net_t *net, crti_id_t process, uint64_t incarnat
 void crti_peer_forget(crti_peer_t *peer)
 {
     crti_list_remove(&peer->link);
+    free(peer->path);
     free(peer);
 }
 
@@ -80,6 +79,7 @@ void crti_peer_unref(crti_peer_t *peer)
     if (!peer || --peer->refs > 0)
         return;
     crti_session_fini(&peer->session);
+    free(peer->path);
     free(peer);
 }
 
@@ -135,55 +135,18 @@ static crt_status_t make_ipc_path(crti_net_t *net, const char *run_dir)
     return CRT_OK;
 }
 
-static crt_status_t listen_tcp(crti_net_t *net, const crti_net_config_t *config)
+static crt_status_t listen_to_all(crti_net_t *net, const crti_net_config_t *config)
 {
-    CRTI_AUTO(crti_socket_drop) crti_socket_t *zap = NULL, *tcp = NULL;
-    crt_status_t status;
-
-    if (!config->ip || !config->ip[0] || !config->cluster_key)
-        return CRT_OK;
-    /* ZAP first: without it CURVE lets every key in. */
-    status = crti_zmq_serve_zap(net->zmq, &zap);
-    if (status == CRT_OK)
-        status = crti_port_new(net, &zap, NULL, &net->zap);
-    if (status != CRT_OK)
-        return status;
-    net->zap->is_zap = true;
-    status =
-        crti_zmq_listen_tcp(net->zmq, config->ip, config->port_low, config->port_high,
-                            net->address.tcp, sizeof(net->address.tcp), &tcp);
-    if (status == CRT_OK)
-        status = crti_port_new(net, &tcp, NULL, &net->tcp);
-    return status;
-}
-
-static crt_status_t listen_ipc(crti_net_t *net, const crti_net_config_t *config)
-{
-    CRTI_AUTO(crti_socket_drop) crti_socket_t *ipc = NULL;
     crt_status_t status = make_ipc_path(net, config->run_dir);
 
+    if (config->cluster_key) {
+        memcpy(net->key.bytes, config->cluster_key, sizeof(net->key.bytes));
+        net->has_key = true;
+    }
     if (status == CRT_OK)
-        status = crti_zmq_listen_ipc(net->zmq, net->address.ipc, &ipc);
-    if (status == CRT_OK)
-        status = crti_port_new(net, &ipc, NULL, &net->ipc);
-    return status;
-}
-
-static crt_status_t open_sockets(crti_net_t *net, const crti_net_config_t *config)
-{
-    size_t message_max = net->config.record_bytes + 2 * CRTI_SESSION_GATHER;
-    crt_status_t status;
-    crti_key_t key;
-
-    if (config->cluster_key)
-        memcpy(key.bytes, config->cluster_key, sizeof(key.bytes));
-    status = crti_zmq_new(config->cluster_key ? &key : NULL, message_max,
-                          net->config.sessions_max + LISTENERS, &net->zmq);
-    crti_key_wipe(&key, sizeof(key));
-    if (status == CRT_OK)
-        status = listen_ipc(net, config);
-    if (status == CRT_OK)
-        status = listen_tcp(net, config);
+        status = crti_net_listen_local(net, net->address.ipc);
+    if (status == CRT_OK && config->ip && config->ip[0] && config->cluster_key)
+        status = crti_net_listen_tcp(net, config);
     return status;
 }
 
@@ -205,7 +168,10 @@ static void init(crti_net_t *net, const crti_net_config_t *config)
     net->address.node = config->node;
     net->pid = getpid();
     crti_list_init(&net->peers);
-    crti_list_init(&net->dirty);
+    crti_list_init(&net->ports);
+    crti_list_init(&net->bells);
+    crti_list_init(&net->active);
+    crti_list_init(&net->expecting);
     crti_list_init(&net->gathering);
     crti_list_init(&net->watches);
     crti_map_init(&net->dialed, sizeof(crti_peer_key_t));
@@ -228,7 +194,7 @@ crt_status_t crti_net_new(const crti_net_config_t *config, crti_net_t **net_out)
         free(net);
         return status;
     }
-    status = open_sockets(net, config);
+    status = listen_to_all(net, config);
     if (status == CRT_OK)
         status = crti_progress_start(&net->progress);
     if (status != CRT_OK) {
@@ -269,11 +235,14 @@ void crti_net_free(crti_net_t *net)
     while ((item = crti_list_pop(&net->watches)))
         crti_progress_remove(&net->progress,
                              &CRTI_CONTAINER(item, watch_t, link)->source);
-    crti_port_remove(net->tcp, CRTI_NET_LINGER_MS);
-    crti_port_remove(net->ipc, CRTI_NET_LINGER_MS);
-    crti_port_remove(net->zap, 0);
+    while (!crti_list_is_empty(&net->ports))
+        crti_port_remove(CRTI_CONTAINER(net->ports.next, crti_port_t, link),
+                         CRTI_NET_LINGER_MS);
+    crti_net_remove_bells(net);
+    net->linger_until = crti_now_ns() + CRTI_NET_LINGER_MS * CRTI_MS;
     crti_progress_fini(&net->progress);
     crti_zmq_free(net->zmq);
+    crti_key_wipe(&net->key, sizeof(net->key));
     crti_map_fini(&net->dialed);
     crti_map_fini(&net->accepted);
     crti_deadlines_fini(&net->deadlines);
@@ -302,21 +271,34 @@ void crti_net_unlock(crti_net_t *net)
 
 /* ---------------------------------------------------------------- sessions */
 
-/* Opens the DEALER and says HELLO. On failure the peer is gone. */
+static bool is_local(const crti_net_t *net, const crti_address_t *to)
+{
+    return to->ipc[0] && crti_id_equal(to->node, net->config.node);
+}
+
+static crt_status_t open_way(crti_peer_t *peer, const crti_address_t *to)
+{
+    if (!is_local(peer->net, to)) {
+        peer->transport = &crti_net_zmq;
+        return crti_peer_dial_zmq(peer, to->tcp);
+    }
+    peer->transport = &crti_net_lane;
+    peer->path = strdup(to->ipc);
+    if (!peer->path)
+        return crt_raise(CRT_ERR_NO_MEMORY, "net: a peer");
+    return crti_peer_dial_lane(peer);
+}
+
+/* Opens a way to the process and says HELLO. On failure the peer is gone. */
 static crt_status_t dial(crti_net_t *net, const crti_address_t *to, uint64_t nonce,
                          crti_peer_t *peer, const crti_session_config_t *config)
 {
-    CRTI_AUTO(crti_socket_drop) crti_socket_t *socket = NULL;
-    bool is_local = crti_id_equal(to->node, net->config.node) && to->ipc[0];
     crti_peer_key_t key = {to->process, to->incarnation};
     crt_status_t status;
 
     peer->route[0] = 'c';
     memcpy(peer->route + 1, &nonce, sizeof(nonce));
-    status =
-        crti_zmq_dial(net->zmq, is_local ? to->ipc : "", to->tcp, peer->route, &socket);
-    if (status == CRT_OK)
-        status = crti_port_new(net, &socket, peer, &peer->port);
+    status = open_way(peer, to);
     if (status == CRT_OK)
         status = crti_map_put(&net->dialed, &key, peer);
     if (status != CRT_OK) {
@@ -344,7 +326,7 @@ crt_status_t crti_net_connect(crti_net_t *net, const crti_address_t *to,
         *peer_out = crti_peer_ref(peer);
         return CRT_OK;
     }
-    if (!to->tcp[0] && (!to->ipc[0] || !crti_id_equal(to->node, net->config.node)))
+    if (!to->tcp[0] && !is_local(net, to))
         return crt_raise(CRT_ERR_UNREACHABLE,
                          "process %s is on another node and has no tcp endpoint",
                          crti_id_hex(to->process, id));

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What net.c (the interface) and net_io.c (sockets and frames) share; nobody else includes it.
+/* What the files of net share; nobody else includes it.
+ *
+ *     net.c       the interface
+ *     net_io.c    frames to sessions and back, time, the round through all ports
+ *     net_lane.c  ports to processes of this node
+ *     net_zmq.c   ports to processes of other nodes
  *
  * Ownership: net->peers holds one reference to each peer that has not ended. A port (one
- * socket that epoll watches) belongs to net (the listeners) or to its peer (a DEALER) until it
- * is removed from epoll; then it closes itself.
+ * descriptor that epoll watches) belongs to net (the listeners) or to its peer until it is
+ * removed from epoll; then it closes itself.
  */
 #ifndef CRTI_NET_NET_INT_H
 #define CRTI_NET_NET_INT_H
@@ -11,23 +16,57 @@
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/net/deadlines.h"
+#include "runtime/net/lane.h"
 #include "runtime/net/net.h"
 #include "runtime/net/progress.h"
 #include "runtime/net/session.h"
 #include "runtime/net/zmq_link.h"
 
-#define CRTI_NET_LINGER_MS 100 /* what is on its way at a clean end */
+#define CRTI_NET_LINGER_MS   100 /* what is on its way at a clean end */
+#define CRTI_NET_RECEIVE_MAX 64  /* frames of one port before the next one has its turn */
 
-typedef struct crti_port {
+typedef struct crti_port crti_port_t;
+typedef struct crti_bell crti_bell_t;
+
+/* What carries frames. `route` says for which of its peers a shared port is used: NULL when it
+ * has one only. */
+typedef struct crti_transport {
+    /* Those of crti_session_ops_t, for the messages that `send` takes. */
+    bool (*make)(const struct iovec *parts, int count, size_t size, void *message);
+    void (*drop)(void *message);
+    bool (*send)(crti_port_t *port, const unsigned char *route, void *message);
+    void (*send_bytes)(crti_port_t *port, const unsigned char *route, const void *data,
+                       size_t size);
+    /* Receives what is there; true: there was something. The port leaves net->active when its
+     * descriptor tells of the next input. */
+    bool (*drain)(crti_port_t *port);
+    /* The process is going to sleep: false when input came that nothing tells of. */
+    bool (*sleep)(crti_port_t *port);
+    /* The word that changes when input comes, NULL when there is none. From now on the holder of
+     * the token looks itself. */
+    const uint64_t *(*input_word)(crti_port_t *port, uint64_t *seen_out);
+    void (*close)(crti_port_t *port);
+} crti_transport_t;
+
+extern const crti_transport_t crti_net_zmq, crti_net_lane;
+
+struct crti_port {
     crti_source_t source;
+    const crti_transport_t *transport; /* NULL: a listener that receives no frames */
+    crti_list_t link;                  /* net->ports, until it is removed */
     crti_list_t
-        dirty; /* in net->dirty while its socket may have input that was not read */
+        active; /* in net->active while input may be there that epoll won't tell */
+    crti_list_t
+        expecting; /* in net->expecting: an answer may come soon, but somebody slept */
     crti_net_t *net;
-    crti_peer_t *peer; /* whose DEALER this is; NULL on listeners and ZAP */
+    crti_peer_t *peer; /* the one that it serves; NULL: none yet, or many */
     crti_socket_t *socket;
-    bool is_zap;
+    crti_lane_t *lane;
+    crti_bell_t *bell; /* of the lane */
+    int fd;            /* of a listener */
     int linger_ms;
-} crti_port_t;
+    int idle_looks; /* how often a lane was found empty since it had something */
+};
 
 struct crti_peer {
     crti_net_t *net;
@@ -36,7 +75,10 @@ struct crti_peer {
     bool is_dialed; /* in net->dialed */
     crti_id_t node;
     crti_session_t session;
-    crti_port_t *port; /* DEALER, or the listener it came by; NULL after the end */
+    const crti_transport_t *transport;
+    crti_port_t *port; /* NULL: no way to it at the moment, or for ever */
+    char *path;     /* of the socket that a lane is dialed to; NULL: accepted, or zmq */
+    bool is_routed; /* in net->accepted */
     unsigned char route[CRTI_ZMQ_ROUTE];
     crti_deadline_t deadline;
     crti_list_t link;      /* net->peers */
@@ -56,26 +98,47 @@ struct crti_net {
     crti_net_config_t config; /* texts and key are not kept */
     crti_address_t address;
     pid_t pid;
-    crti_zmq_t *zmq;
-    crti_port_t *ipc, *tcp, *zap;
-    crti_list_t peers, dirty, gathering, watches;
+    crti_key_t key; /* for libzmq, which starts when it is needed */
+    bool has_key;
+    crti_zmq_t *zmq;           /* NULL until then */
+    crti_port_t *router, *zap; /* when libzmq serves */
+    int spare; /* a descriptor to refuse lanes with when there is none left */
+    crti_list_t peers, ports, bells, active, expecting, gathering, watches;
     crti_map_t dialed;   /* crti_peer_key_t -> peer that this process initiated */
-    crti_map_t accepted; /* u64 nonce -> peer */
+    crti_map_t accepted; /* u64 nonce -> peer that came by the router */
     crti_deadlines_t deadlines;
     crti_session_counts_t counts;
     crti_net_stats_t stats;
-    uint64_t now;   /* of the last pump or send that looked */
-    int in_handler; /* depth: handlers may end peers, which calls handlers */
+    uint64_t now; /* of the last pump or send that looked */
+    uint64_t
+        linger_until; /* the net is being freed: until when lanes may empty outboxes */
+    int in_handler;   /* depth: handlers may end peers, which calls handlers */
 };
 
 extern const crti_progress_ops_t crti_net_progress_ops;
 extern const crti_session_ops_t crti_net_session_ops;
 
-crt_status_t crti_port_new(crti_net_t *net, crti_socket_t **socket_take,
-                           crti_peer_t *peer, crti_port_t **port_out);
+/* ---------------------------------------------------------------- net_io.c */
 
-/* No more input from it; the socket is closed a little later. */
+/* Fills in what all ports have in common and lets epoll watch it. */
+crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd,
+                             void (*on_ready)(crti_source_t *source, uint32_t events));
+
+/* No more input from it; it is closed a little later. NULL is fine. */
 void crti_port_remove(crti_port_t *port, int linger_ms);
+
+/* Input may be there. */
+void crti_port_activate(crti_port_t *port);
+
+/* One frame that came in by `port`: by the peer that it serves, or by that of `route`. */
+typedef struct crti_arrival {
+    const unsigned char *route;
+    crti_peer_t *peer; /* NULL: nobody whom we know */
+    const void *data;
+    size_t size;
+    bool is_single; /* not one of several parts */
+} crti_arrival_t;
+void crti_net_receive(crti_port_t *port, const crti_arrival_t *arrival);
 
 /* Allocates a peer, fills the config of its session, and links it into the net. */
 crt_status_t crti_peer_new(crti_net_t *net, crti_id_t process, uint64_t incarnation,
@@ -90,5 +153,24 @@ void crti_peer_touch(crti_peer_t *peer);
 
 /* The time for events of this peer: read anew only when it is going to be used. */
 uint64_t crti_net_now(crti_net_t *net, const crti_peer_t *peer);
+
+/* ---------------------------------------------------------------- net_lane.c */
+
+/* Listens at `path`. */
+crt_status_t crti_net_listen_local(crti_net_t *net, const char *path);
+
+/* Connects to peer->path. A process that is not there (any more) is no failure: the session's
+ * next HELLO tries again. */
+crt_status_t crti_peer_dial_lane(crti_peer_t *peer);
+
+/* At the end, after all ports. */
+void crti_net_remove_bells(crti_net_t *net);
+
+/* ---------------------------------------------------------------- net_zmq.c */
+
+/* Binds a tcp port of the config's range. libzmq starts with the first connection to it. */
+crt_status_t crti_net_listen_tcp(crti_net_t *net, const crti_net_config_t *config);
+
+crt_status_t crti_peer_dial_zmq(crti_peer_t *peer, const char *tcp);
 
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net, input and output: sockets to sessions and back.
+/* Net, input and output: frames to sessions and back, time, and the round through all ports.
  *
  * Where it sits
- *     progress -> [ net_io: pump ] -> zmq link, frame -> session -> handlers of core
+ *     progress -> [ net_io: pump ] -> net_lane, net_zmq -> [ net_io: crti_net_receive ] -> frame
+ *     -> session -> handlers of core
  * Threads
  *     Everything under net's lock, called by the holder of the progress token (pump, expire), or
  *     by a sender (transmit).
- * Invariants
- *     A socket that was sent on or received from is in `dirty` until a receive found nothing:
- *     its descriptor is not to be trusted before.
  * Hot path.
  */
 #include "runtime/base/log.h"
@@ -19,50 +17,28 @@
 
 #include <sodium.h>
 
-#define RECEIVE_MAX 64 /* messages of one socket before the next one has its turn */
-
 /* ---------------------------------------------------------------- ports */
-
-static void mark_dirty(crti_port_t *port)
-{
-    if (crti_list_is_empty(&port->dirty))
-        crti_list_append(&port->net->dirty, &port->dirty);
-}
-
-static void on_ready(crti_source_t *source, uint32_t events)
-{
-    mark_dirty(CRTI_CONTAINER(source, crti_port_t, source));
-}
 
 static void on_free(crti_source_t *source)
 {
     crti_port_t *port = CRTI_CONTAINER(source, crti_port_t, source);
 
-    crti_socket_close(port->socket, port->linger_ms);
-    free(port);
+    port->transport->close(port);
 }
 
-crt_status_t crti_port_new(crti_net_t *net, crti_socket_t **socket_take,
-                           crti_peer_t *peer, crti_port_t **port_out)
+crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd,
+                             void (*on_ready)(crti_source_t *source, uint32_t events))
 {
-    CRTI_AUTO(free) crti_port_t *port = calloc(1, sizeof(*port));
     crt_status_t status;
 
-    if (!port)
-        return crt_raise(CRT_ERR_NO_MEMORY, "net: a socket");
     port->net = net;
-    port->peer = peer;
-    port->socket = *socket_take;
-    port->source = (crti_source_t){
-        .fd = crti_socket_fd(port->socket), .on_ready = on_ready, .on_free = on_free};
-    crti_list_init(&port->dirty);
+    port->source = (crti_source_t){.fd = fd, .on_ready = on_ready, .on_free = on_free};
+    crti_list_init(&port->active);
+    crti_list_init(&port->expecting);
     status = crti_progress_add(&net->progress, &port->source, EPOLLIN);
-    if (status != CRT_OK)
-        return status;
-    *socket_take = NULL;
-    mark_dirty(port); /* connecting and binding consume the signal as well */
-    *port_out = CRTI_TAKE(port);
-    return CRT_OK;
+    if (status == CRT_OK)
+        crti_list_append(&net->ports, &port->link);
+    return status;
 }
 
 void crti_port_remove(crti_port_t *port, int linger_ms)
@@ -71,60 +47,59 @@ void crti_port_remove(crti_port_t *port, int linger_ms)
         return;
     port->linger_ms = linger_ms;
     port->peer = NULL;
-    crti_list_remove(&port->dirty);
+    crti_list_remove(&port->link);
+    crti_list_remove(&port->active);
+    crti_list_remove(&port->expecting);
     crti_progress_remove(&port->net->progress, &port->source);
 }
 
-/* After a send: if somebody else sleeps on this socket's descriptor, its signal may have been
- * consumed by the send. */
-static void sent(crti_port_t *port)
+void crti_port_activate(crti_port_t *port)
 {
-    crti_progress_t *p = &port->net->progress;
-
-    port->net->stats.frames_sent++;
-    mark_dirty(port);
-    if (p->sleeping && crti_zmq_has_input(port->socket))
-        crti_progress_kick(p);
+    if (crti_list_is_empty(&port->active))
+        crti_list_append(&port->net->active, &port->active);
 }
 
 /* ---------------------------------------------------------------- session's actions */
 
+/* NULL when the port has one peer only. */
 static const unsigned char *route_of(const crti_peer_t *peer)
 {
-    return peer->session.initiator ? NULL : peer->route;
+    return peer->is_routed ? peer->route : NULL;
 }
 
 static bool make(void *user, const struct iovec *parts, int count, size_t size,
                  void *message)
 {
-    return crti_zmq_make(parts, count, size, message);
+    return ((crti_peer_t *)user)->transport->make(parts, count, size, message);
+}
+
+static void drop(void *user, void *message)
+{
+    ((crti_peer_t *)user)->transport->drop(message);
 }
 
 static bool transmit(void *user, void *message)
 {
     crti_peer_t *peer = user;
-    bool ok;
 
     if (!peer->port)
         return false;
-    ok = crti_zmq_send(peer->port->socket, route_of(peer), message);
-    sent(peer->port);
-    return ok;
+    peer->net->stats.frames_sent++;
+    return peer->transport->send(peer->port, route_of(peer), message);
 }
 
-static void drop(void *user, void *message)
-{
-    crti_zmq_drop(message);
-}
-
+/* A HELLO for which there is no way tries to find one. */
 static void transmit_small(void *user, const void *data, size_t size)
 {
     crti_peer_t *peer = user;
 
+    if (!peer->port && peer->path && peer->session.id == 0 &&
+        crti_peer_dial_lane(peer) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "net", "%s", crt_error_detail());
     if (!peer->port)
         return;
-    crti_zmq_send_bytes(peer->port->socket, route_of(peer), data, size);
-    sent(peer->port);
+    peer->net->stats.frames_sent++;
+    peer->transport->send_bytes(peer->port, route_of(peer), data, size);
 }
 
 static void deliver(void *user, const void *data, size_t size)
@@ -138,7 +113,7 @@ static void deliver(void *user, const void *data, size_t size)
     net->in_handler--;
 }
 
-/* A dead initiator's listener stays; a DEALER goes with its session. */
+/* A port of its own goes with the session, one that is shared stays. */
 static void unlink_peer(crti_peer_t *peer, int linger_ms)
 {
     crti_net_t *net = peer->net;
@@ -147,9 +122,9 @@ static void unlink_peer(crti_peer_t *peer, int linger_ms)
 
     if (peer->is_dialed && crti_map_get(&net->dialed, &key) == peer)
         crti_map_remove(&net->dialed, &key);
-    if (!peer->session.initiator)
+    if (peer->is_routed)
         crti_map_remove(&net->accepted, &peer->session.config.nonce);
-    else
+    if (peer->port && peer->port->peer == peer)
         crti_port_remove(peer->port, linger_ms);
     peer->port = NULL;
     crti_list_remove(&peer->link);
@@ -210,8 +185,8 @@ static void answer(crti_port_t *port, const unsigned char *route,
 {
     unsigned char bytes[CRTI_FRAME_SMALL];
 
-    crti_zmq_send_bytes(port->socket, route, bytes, crti_frame_encode(frame, bytes));
-    sent(port);
+    port->net->stats.frames_sent++;
+    port->transport->send_bytes(port, route, bytes, crti_frame_encode(frame, bytes));
 }
 
 static void refuse(crti_port_t *port, const unsigned char *route, uint64_t nonce,
@@ -236,7 +211,7 @@ static uint64_t random_number(void)
 }
 
 /* A session of another process begins. Without memory the HELLO is forgotten: it comes again. */
-static void accept_peer(crti_port_t *port, const crti_zmq_input_t *input,
+static void accept_peer(crti_port_t *port, const unsigned char *route,
                         const crti_frame_t *hello)
 {
     const crti_greeting_t *g = &hello->greeting;
@@ -248,19 +223,24 @@ static void accept_peer(crti_port_t *port, const crti_zmq_input_t *input,
     status =
         crti_session_check_hello(hello, net->config.process, net->config.incarnation);
     if (status != CRT_OK) {
-        refuse(port, input->route, hello->session, status, crt_error_detail());
+        refuse(port, route, hello->session, status, crt_error_detail());
         return;
     }
     if (crti_peer_new(net, g->from, g->from_incarnation, g->from_node, hello->session,
                       &peer, &config) != CRT_OK)
         return;
-    if (crti_map_put(&net->accepted, &config.nonce, peer) != CRT_OK) {
+    if (route && crti_map_put(&net->accepted, &config.nonce, peer) != CRT_OK) {
         crti_peer_forget(peer);
         return;
     }
     config.id = random_number();
+    peer->transport = port->transport;
     peer->port = port;
-    memcpy(peer->route, input->route, sizeof(peer->route));
+    peer->is_routed = route != NULL;
+    if (route)
+        memcpy(peer->route, route, sizeof(peer->route));
+    else
+        port->peer = peer;
     crti_session_accept(&peer->session, &config, hello, net->now);
     crti_peer_touch(peer);
 }
@@ -277,10 +257,10 @@ static void give_to_session(crti_peer_t *peer, const crti_frame_t *frame)
 }
 
 /* Bytes that are no frame of our version. */
-static void take_malformed(crti_port_t *port, crti_peer_t *peer,
-                           const crti_zmq_input_t *input, crt_status_t status,
-                           const crti_frame_t *frame)
+static void take_malformed(crti_port_t *port, const crti_arrival_t *arrival,
+                           crt_status_t status, const crti_frame_t *frame)
 {
+    crti_peer_t *peer = arrival->peer;
     char detail[256];
 
     snprintf(detail, sizeof(detail), "%s", crt_error_detail());
@@ -290,92 +270,54 @@ static void take_malformed(crti_port_t *port, crti_peer_t *peer,
         crti_session_fail(&peer->session, CRT_ERR_PROTOCOL, detail);
         crti_peer_unref(peer);
     } else if (status == CRT_ERR_UNSUPPORTED && frame->type == CRTI_FRAME_HELLO) {
-        refuse(port, input->route, frame->session, CRT_ERR_PROTOCOL, detail);
+        refuse(port, arrival->route, frame->session, CRT_ERR_PROTOCOL, detail);
     }
 }
 
-static void take_frame(crti_port_t *port, crti_peer_t *peer,
-                       const crti_zmq_input_t *input, const crti_frame_t *frame,
-                       uint64_t nonce)
+/* The initiator's nonce, as the route says it, or as the frame does on a port of its own. */
+static uint64_t nonce_of(const crti_arrival_t *arrival, const crti_frame_t *frame)
+{
+    uint64_t nonce = frame->session;
+
+    if (arrival->route)
+        memcpy(&nonce, arrival->route + 1, sizeof(nonce));
+    return nonce;
+}
+
+static void take_frame(crti_port_t *port, const crti_arrival_t *arrival,
+                       const crti_frame_t *frame)
 {
     crti_frame_t reset = {.type = CRTI_FRAME_RESET, .session = frame->session};
+    crti_peer_t *peer = arrival->peer;
 
-    switch (crti_session_judge(peer ? &peer->session : NULL, frame, nonce)) {
+    switch (crti_session_judge(peer ? &peer->session : NULL, frame,
+                               nonce_of(arrival, frame))) {
     case CRTI_SESSION_RECEIVE: give_to_session(peer, frame); break;
-    case CRTI_SESSION_ACCEPT: accept_peer(port, input, frame); break;
-    case CRTI_SESSION_RESET: answer(port, input->route, &reset); break;
+    case CRTI_SESSION_ACCEPT: accept_peer(port, arrival->route, frame); break;
+    case CRTI_SESSION_RESET: answer(port, arrival->route, &reset); break;
     case CRTI_SESSION_IGNORE: break;
     case CRTI_SESSION_MALFORMED: port->net->stats.frames_malformed++; break;
     }
 }
 
-static void take_input(crti_port_t *port, const crti_zmq_input_t *input)
+void crti_net_receive(crti_port_t *port, const crti_arrival_t *arrival)
 {
-    crti_net_t *net = port->net;
-    crti_peer_t *peer = port->peer;
     crti_frame_t frame;
-    crt_status_t status;
-    uint64_t nonce = 0;
+    crt_status_t status = crti_frame_decode(arrival->data, arrival->size, &frame);
 
-    net->stats.frames_received++;
-    if (!peer && input->routed && input->route[0] == 'c') {
-        memcpy(&nonce, input->route + 1, sizeof(nonce));
-        peer = crti_map_get(&net->accepted, &nonce);
-    } else if (!peer) {
-        net->stats.frames_malformed++;
-        return;
-    }
-    status = crti_frame_decode(input->data, input->size, &frame);
-    if (status == CRT_OK && !input->is_single)
+    port->net->stats.frames_received++;
+    if (status == CRT_OK && !arrival->is_single)
         status = crt_raise(CRT_ERR_PROTOCOL, "malformed frame: more than one part");
     crti_log(CRTI_LOG_TRACE, "net", "<- %s %zu bytes, first %llu count %u ack %llu",
-             crti_frame_name(frame.type), input->size, (unsigned long long)frame.first,
+             crti_frame_name(frame.type), arrival->size, (unsigned long long)frame.first,
              frame.count, (unsigned long long)frame.ack);
     if (status != CRT_OK)
-        take_malformed(port, peer, input, status, &frame);
+        take_malformed(port, arrival, status, &frame);
     else
-        take_frame(port, peer, input, &frame, nonce);
+        take_frame(port, arrival, &frame);
 }
 
-/* True when there was something. The port leaves `dirty` when its socket is empty. */
-static bool drain_zap(crti_port_t *port)
-{
-    bool accepted = false, any = false;
-
-    for (int i = 0; i < RECEIVE_MAX; i++) {
-        if (!crti_zmq_answer_zap(port->socket, &accepted)) {
-            crti_list_remove(&port->dirty);
-            return any;
-        }
-        any = true;
-        if (!accepted)
-            port->net->stats.handshakes_refused++;
-    }
-    return any;
-}
-
-/* Stops when whoever makes progress has what it waits for: the rest is received by the next. */
-static bool drain(crti_port_t *port)
-{
-    crti_net_t *net = port->net;
-    crti_zmq_input_t input;
-    bool any = false;
-
-    for (int i = 0; i < RECEIVE_MAX && !port->source.removed; i++) {
-        if (!crti_zmq_receive(port->socket, &input)) {
-            crti_list_remove(&port->dirty);
-            return any;
-        }
-        if (!any)
-            net->now = crti_now_ns();
-        any = true;
-        take_input(port, &input);
-        crti_zmq_release(&input);
-        if (crti_progress_is_done(&net->progress))
-            return true;
-    }
-    return any;
-}
+/* ---------------------------------------------------------------- the round */
 
 static bool pump(void *user)
 {
@@ -383,21 +325,57 @@ static bool pump(void *user)
     crti_list_t round, *item;
     bool any = false;
 
-    /* One round: ports become dirty again by what handlers send. */
+    /* One round: ports become active again by what handlers send. */
     crti_list_init(&round);
-    while ((item = crti_list_pop(&net->dirty)))
+    while ((item = crti_list_pop(&net->active)))
         crti_list_append(&round, item);
     while ((item = crti_list_pop(&round))) {
-        crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, dirty);
+        crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, active);
 
-        crti_list_append(&net->dirty, item);
-        any |= port->is_zap ? drain_zap(port) : drain(port);
+        crti_list_append(&net->active, item);
+        any |= port->transport->drain(port);
         if (any && crti_progress_is_done(&net->progress))
             break;
     }
     while ((item = crti_list_pop(&round)))
-        crti_list_append(&net->dirty, item);
+        crti_list_append(&net->active, item);
     return any;
+}
+
+static bool prepare_to_sleep(void *user)
+{
+    crti_net_t *net = user;
+    bool may_sleep = true;
+
+    CRTI_LIST_FOREACH_SAFE (item, &net->active) {
+        crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, active);
+
+        if (port->transport->sleep(port))
+            crti_list_remove(item);
+        else
+            may_sleep = false;
+    }
+    return may_sleep;
+}
+
+/* With more than `max` talking to us there is no point in watching a few. */
+static size_t words_to_watch(void *user, crti_progress_word_t *words, size_t max)
+{
+    crti_net_t *net = user;
+    crti_list_t *expecting;
+    size_t count = 0;
+
+    while ((expecting = crti_list_pop(&net->expecting)))
+        crti_port_activate(CRTI_CONTAINER(expecting, crti_port_t, expecting));
+    CRTI_LIST_FOREACH (item, &net->active) {
+        crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, active);
+
+        if (count == max)
+            return 0;
+        words[count].word = port->transport->input_word(port, &words[count].seen);
+        count += words[count].word != NULL;
+    }
+    return count;
 }
 
 /* ---------------------------------------------------------------- time */
@@ -474,6 +452,8 @@ static void flush(void *user)
 const crti_progress_ops_t crti_net_progress_ops = {
     .flush = flush,
     .pump = pump,
+    .words = words_to_watch,
+    .sleep = prepare_to_sleep,
     .expire = expire,
     .deadline = deadline,
 };

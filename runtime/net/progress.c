@@ -23,6 +23,14 @@
 #define THREAD_STACK (512 * 1024) /* handlers run on it, user code does not */
 #define FUTEX_SLEEP  (3600 * CRTI_S)
 
+#define SPIN_NS        (20 * CRTI_MS / 1000)
+#define SPIN_LONG_NS   (150 * CRTI_MS / 1000) /* a wake from deep idle, and the way back */
+#define SPIN_LOOKS     16                     /* between two looks at the clock */
+#define SPIN_WORDS     8
+#define SPIN_MISSES    3
+#define SPIN_PAUSE_MIN 16
+#define SPIN_PAUSE_MAX 1024
+
 /* ---------------------------------------------------------------- system calls */
 
 static void wake_word(uint32_t *word)
@@ -92,6 +100,12 @@ crt_status_t crti_progress_modify(crti_progress_t *p, crti_source_t *source,
     return CRT_OK;
 }
 
+void crti_progress_unwatch(crti_progress_t *p, crti_source_t *source)
+{
+    epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+    source->fd = -1;
+}
+
 void crti_progress_remove(crti_progress_t *p, crti_source_t *source)
 {
     if (source->removed)
@@ -128,8 +142,13 @@ static void on_timer(crti_source_t *source, uint32_t events)
 void crti_progress_kick(crti_progress_t *p)
 {
     uint64_t one = 1;
-    ssize_t n = write(p->event_fd, &one, sizeof(one));
+    ssize_t n;
 
+    if (p->spin.is_on) {
+        __atomic_store_n(&p->spin.stop, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    n = write(p->event_fd, &one, sizeof(one));
     (void)n; /* it can only fail when it is set already */
 }
 
@@ -141,7 +160,7 @@ void crti_progress_need(crti_progress_t *p, uint64_t at)
     set_timer(p->timer_fd, at ? at : 1, 0);
 }
 
-/* ---------------------------------------------------------------- turns */
+/* ---------------------------------------------------------------- events */
 
 static int timeout_ms(uint64_t deadline_ns)
 {
@@ -173,6 +192,97 @@ bool crti_progress_is_done(const crti_progress_t *p)
     return holder && holder->done && holder->done(holder->user);
 }
 
+/* ---------------------------------------------------------------- spinning */
+
+static bool has_changed(const crti_progress_word_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (__atomic_load_n(words[i].word, __ATOMIC_RELAXED) != words[i].seen)
+            return true;
+    return false;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Without the lock. True when a word changed or somebody asks to look again. */
+static bool watch(crti_spin_t *spin, const crti_progress_word_t *words, size_t count)
+{
+    uint64_t until;
+
+    spin->began = crti_now_ns();
+    until = spin->began + (spin->is_long ? SPIN_LONG_NS : SPIN_NS);
+    do {
+        for (int i = 0; i < SPIN_LOOKS; i++) {
+            if (has_changed(words, count) ||
+                __atomic_load_n(&spin->stop, __ATOMIC_RELAXED))
+                return true;
+            relax();
+        }
+    } while (crti_now_ns() < until);
+    return false;
+}
+
+static void learn(crti_spin_t *spin, bool hit)
+{
+    if (hit) {
+        spin->misses = 0;
+        spin->pause = SPIN_PAUSE_MIN;
+        return;
+    }
+    spin->is_long = false;
+    spin->has_missed = true;
+    if (++spin->misses >= SPIN_MISSES) {
+        spin->misses = SPIN_MISSES - 1; /* one more is enough next time */
+        spin->skip = spin->pause;
+        spin->pause = spin->pause * 2 < SPIN_PAUSE_MAX ? spin->pause * 2 : SPIN_PAUSE_MAX;
+    }
+}
+
+/* After the sleep that followed a miss: would a longer spin have met what came? */
+static void look_back(crti_spin_t *spin)
+{
+    if (spin->has_missed)
+        spin->is_long = crti_now_ns() - spin->began < SPIN_LONG_NS;
+    spin->has_missed = false;
+}
+
+/* True: look again, without having slept. */
+static bool spin(crti_progress_t *p, crti_waiter_t *me)
+{
+    crti_progress_word_t words[SPIN_WORDS];
+    size_t count;
+    bool hit;
+
+    if (!p->spin.is_possible || me == &p->self)
+        return false;
+    count = p->ops->words(p->user, words, SPIN_WORDS);
+    if (count == 0)
+        return false;
+    if (p->spin.skip > 0) {
+        p->spin.skip--;
+        return false;
+    }
+    p->spin.is_on = true;
+    p->spin.stop = 0;
+    p->sleeping = me;
+    pthread_mutex_unlock(&p->lock);
+    hit = watch(&p->spin, words, count);
+    pthread_mutex_lock(&p->lock);
+    p->sleeping = NULL;
+    p->spin.is_on = false;
+    learn(&p->spin, hit);
+    return hit;
+}
+
+/* ---------------------------------------------------------------- turns */
+
 /* The holder of the token receives once, sleeping for it if nothing is there. False when a
  * signal handler ran in this thread. */
 static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
@@ -182,7 +292,7 @@ static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
 
     bury(p);
     p->ops->flush(p->user);
-    if (p->ops->pump(p->user))
+    if (p->ops->pump(p->user) || spin(p, me) || !p->ops->sleep(p->user))
         return true;
     crti_progress_need(p, p->ops->deadline(p->user));
     p->sleeping = me;
@@ -194,6 +304,7 @@ static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
     if (p->token != me) /* taken away meanwhile: the new holder sees these events too */
         return true;
     p->sleeping = NULL;
+    look_back(&p->spin);
     if (count < 0)
         return error != EINTR;
     dispatch(events, count);
@@ -348,6 +459,8 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     crt_status_t status;
 
     *p = (crti_progress_t){.ops = ops, .user = user, .armed = UINT64_MAX};
+    p->spin = (crti_spin_t){.is_possible = sysconf(_SC_NPROCESSORS_ONLN) > 1,
+                            .pause = SPIN_PAUSE_MIN};
     pthread_mutex_init(&p->lock, NULL);
     crti_list_init(&p->waiters);
     crti_list_init(&p->graves);

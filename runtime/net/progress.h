@@ -19,6 +19,13 @@
  *     is served after two milliseconds, and an idle process sleeps in one place.
  *     While the token is free and somebody waits, a waiter is awake and about to take it or
  *     to pass it on.
+ * Spinning
+ *     Before it sleeps a waiter watches the lanes that are awake for SPIN_NS, about what a wake
+ *     across cores costs: an answer that comes in this time costs no thread switch on either side.
+ *     If the sleep after a miss turns out to have been short, the next spin is SPIN_LONG_NS: the
+ *     other side had to be woken from deep idle. After three misses on end (a long method, no free core) it sleeps at once for 16 waits, then
+ *     tries once, and doubles the pause up to 1024 waits until a try succeeds. The progress
+ *     thread never spins.
  * Sleeping
  *     All descriptors are level-triggered in one epoll. Deadlines are a timerfd, so that an
  *     earlier one can be set while somebody sleeps, without waking anybody.
@@ -38,11 +45,23 @@
 
 #define CRTI_PROGRESS_TICK_NS CRTI_MS
 
+/* A word in memory that another process changes; read without the lock. It stays mapped until the
+ * holder of the token buries removed sources. */
+typedef struct crti_progress_word {
+    const uint64_t *word;
+    uint64_t seen;
+} crti_progress_word_t;
+
 typedef struct crti_progress_ops {
     /* Everything gathered leaves. */
     void (*flush)(void *user);
     /* Does what can be done without sleeping; true: something was done, look again. */
     bool (*pump)(void *user);
+    /* Words that change when input comes that pump would find, at most `max`, and what they were
+     * when pump looked; returns how many. 0: spinning makes no sense. */
+    size_t (*words)(void *user, struct crti_progress_word *words, size_t max);
+    /* From now on epoll tells of all input. False: there is some, pump again. */
+    bool (*sleep)(void *user);
     /* The timer went off. */
     void (*expire)(void *user);
     /* The earliest deadline, UINT64_MAX for none. */
@@ -72,6 +91,19 @@ typedef enum crti_progress_state {
     CRTI_PROGRESS_PARKED,
 } crti_progress_state_t;
 
+/* Whether to spin before a sleep, learned from how that went lately. */
+typedef struct crti_spin {
+    bool is_possible; /* the machine has more than one core */
+    bool is_on;       /* a waiter spins now, without the lock */
+    uint32_t stop;    /* 1: it shall look again */
+    bool is_long;     /* spin longer: what came lately came soon after the shorter spin */
+    bool has_missed;  /* the last spin, which `began` then, was in vain */
+    uint64_t began;
+    int misses; /* on end */
+    int skip;   /* so many sleeps more without spinning */
+    int pause;  /* next value of skip */
+} crti_spin_t;
+
 /* Members are read by net under the lock, written by progress.c alone. */
 typedef struct crti_progress {
     pthread_mutex_t lock;
@@ -80,7 +112,8 @@ typedef struct crti_progress {
     int epoll_fd, event_fd, timer_fd, tick_fd;
     crti_source_t event, timer;
     crti_waiter_t *token;    /* NULL: free; &self: the progress thread */
-    crti_waiter_t *sleeping; /* the holder, while it is in epoll_wait */
+    crti_waiter_t *sleeping; /* the holder, while it is in epoll_wait or spins */
+    crti_spin_t spin;
     crti_waiter_t self;
     crti_list_t waiters;
     crti_list_t graves;
@@ -121,6 +154,10 @@ crt_status_t crti_progress_add(crti_progress_t *p, crti_source_t *source,
                                uint32_t events);
 crt_status_t crti_progress_modify(crti_progress_t *p, crti_source_t *source,
                                   uint32_t events);
+
+/* Its descriptor is going to be closed, the source stays: no on_ready follows but for an event
+ * that was fetched already; the source's fd is -1 then. */
+void crti_progress_unwatch(crti_progress_t *p, crti_source_t *source);
 
 /* No on_ready follows; on_free does, later. The descriptor is still open. */
 void crti_progress_remove(crti_progress_t *p, crti_source_t *source);

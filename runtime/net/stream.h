@@ -145,6 +145,11 @@ crt_status_t crti_stream_local_ip(const crti_stream_t *stream, char *text, size_
 
 /* ---------------------------------------------------------------- listener */
 
+/* A socket that listens on `ip` (numeric) and `port` (0: any), without blocking. CRT_ERR_EXISTS:
+ * the port is taken. The caller owns the descriptor. */
+crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
+                              uint16_t *port_out);
+
 /* Listens on `ip` (numeric) and `port` (0: any). `on_accept` gets each authenticated stream with
  * the ownership of it, and sets its handlers before it returns. Connections in their handshake
  * are capped (the oldest gives way) and end after CRTI_STREAM_HANDSHAKE_MS.

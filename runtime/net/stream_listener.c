@@ -234,7 +234,7 @@ static void on_pause_over(void *user)
     crti_loop_modify(listener->loop, &listener->watch, EPOLLIN);
 }
 
-static crt_status_t bind_port(const char *ip, uint16_t port, int *fd_out,
+crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
                               uint16_t *port_out)
 {
     CRTI_AUTO(crti_close) int fd = -1;
@@ -284,7 +284,7 @@ crt_status_t crti_stream_listen(crti_loop_t *loop, crti_stream_context_t *contex
     listener->watch = (crti_watch_t){.on_ready = on_ready, .user = listener};
     listener->pause = (crti_timer_t){.on_expired = on_pause_over, .user = listener};
     crti_list_init(&listener->handshakes);
-    status = bind_port(ip, port, &listener->fd, &listener->port);
+    status = crti_stream_bind(ip, port, &listener->fd, &listener->port);
     if (status == CRT_OK)
         status = crti_loop_add(loop, &listener->watch, listener->fd, EPOLLIN);
     if (status != CRT_OK) {

@@ -22,13 +22,11 @@
 #define ZAP_ENDPOINT  "inproc://zeromq.zap.01"
 #define ZAP_DOMAIN    "crt"
 #define HANDSHAKE_MS  3000
-#define HEARTBEAT_MS  5000 /* tcp only: the kernel tells of a closed unix socket */
+#define HEARTBEAT_MS  5000
 #define RECONNECT_MS  10
 #define RECONNECT_MAX 1000
 #define CONTEXT_FILES 16 /* what a context and its first sockets open, and some more */
-#define BACKLOG       1024
 #define ZAP_PARTS     7
-#define PORT_STEP     7919 /* an odd step through a port range, so that neighbours differ */
 
 _Static_assert(sizeof(zmq_msg_t) <= CRTI_ZMQ_MESSAGE, "a message handle fits");
 
@@ -142,8 +140,7 @@ static crt_status_t open_socket(crti_zmq_t *zmq, int type, crti_socket_t **socke
 
 static bool set_router(crti_socket_t *s)
 {
-    return set_int(s, ZMQ_ROUTER_MANDATORY, 1) && set_int(s, ZMQ_ROUTER_HANDOVER, 1) &&
-           set_int(s, ZMQ_BACKLOG, BACKLOG);
+    return set_int(s, ZMQ_ROUTER_MANDATORY, 1) && set_int(s, ZMQ_ROUTER_HANDOVER, 1);
 }
 
 static bool set_heartbeat(crti_socket_t *s)
@@ -183,27 +180,6 @@ bool crti_zmq_has_input(crti_socket_t *s)
            (events & ZMQ_POLLIN) != 0;
 }
 
-crt_status_t crti_zmq_listen_ipc(crti_zmq_t *zmq, const char *path,
-                                 crti_socket_t **socket_out)
-{
-    CRTI_AUTO(crti_socket_drop) crti_socket_t *s = NULL;
-    char endpoint[128];
-    crt_status_t status;
-    struct stat st;
-
-    /* zmq_bind would delete it. */
-    if (lstat(path, &st) == 0)
-        return crt_raise(CRT_ERR_EXISTS, "%s exists: another process has this id", path);
-    status = open_socket(zmq, ZMQ_ROUTER, &s);
-    if (status != CRT_OK)
-        return status;
-    snprintf(endpoint, sizeof(endpoint), "ipc://%s", path);
-    if (!set_router(s) || zmq_bind(s->zmq, endpoint) != 0)
-        return failed("cannot bind", endpoint);
-    *socket_out = CRTI_TAKE(s);
-    return CRT_OK;
-}
-
 static bool set_curve_server(crti_socket_t *s)
 {
     return zmq_setsockopt(s->zmq, ZMQ_ZAP_DOMAIN, ZAP_DOMAIN, strlen(ZAP_DOMAIN)) == 0 &&
@@ -212,54 +188,21 @@ static bool set_curve_server(crti_socket_t *s)
                0;
 }
 
-static crt_status_t bind_tcp(crti_socket_t *s, const char *ip, uint16_t low,
-                             uint16_t high)
-{
-    const char *open = strchr(ip, ':') ? "[" : "", *close = open[0] ? "]" : "";
-    unsigned count = (unsigned)(high - low) + 1;
-    unsigned offset = (unsigned)getpid() * PORT_STEP;
-    char endpoint[96];
-
-    if (low == 0) {
-        snprintf(endpoint, sizeof(endpoint), "tcp://%s%s%s:*", open, ip, close);
-        return zmq_bind(s->zmq, endpoint) == 0 ? CRT_OK : failed("cannot bind", endpoint);
-    }
-    for (unsigned i = 0; i < count; i++) {
-        snprintf(endpoint, sizeof(endpoint), "tcp://%s%s%s:%u", open, ip, close,
-                 low + (offset + i) % count);
-        if (zmq_bind(s->zmq, endpoint) == 0)
-            return CRT_OK;
-        if (zmq_errno() != EADDRINUSE)
-            return failed("cannot bind", endpoint);
-    }
-    return crt_raise(CRT_ERR_IO, "no free port of %u-%u on %s", low, high, ip);
-}
-
-crt_status_t crti_zmq_listen_tcp(crti_zmq_t *zmq, const char *ip, uint16_t low,
-                                 uint16_t high, char *endpoint_out, size_t endpoint_size,
-                                 crti_socket_t **socket_out)
+crt_status_t crti_zmq_listen(crti_zmq_t *zmq, int *fd_take, crti_socket_t **socket_out)
 {
     CRTI_AUTO(crti_socket_drop) crti_socket_t *s = NULL;
-    char endpoint[128];
-    size_t size = sizeof(endpoint);
     crt_status_t status;
 
     if (!zmq->has_key)
         return crt_raise(CRT_ERR_PERMISSION, "no tcp endpoint without a cluster key");
-    if (high < low)
-        return crt_raise(CRT_ERR_INVALID, "port range %u-%u", low, high);
     status = open_socket(zmq, ZMQ_ROUTER, &s);
     if (status != CRT_OK)
         return status;
+    /* With a socket of ours libzmq takes no notice of the address. */
     if (!set_router(s) || !set_heartbeat(s) || !set_curve_server(s) ||
-        !set_int(s, ZMQ_IPV6, strchr(ip, ':') != NULL))
-        return failed("cannot set up", "the tcp endpoint");
-    status = bind_tcp(s, ip, low, high);
-    if (status != CRT_OK)
-        return status;
-    if (zmq_getsockopt(s->zmq, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
-        return failed("cannot read", "the bound endpoint");
-    snprintf(endpoint_out, endpoint_size, "%s", endpoint + strlen("tcp://"));
+        !set_int(s, ZMQ_USE_FD, *fd_take) || zmq_bind(s->zmq, "tcp://127.0.0.1:*") != 0)
+        return failed("cannot serve", "the tcp endpoint");
+    *fd_take = -1;
     *socket_out = CRTI_TAKE(s);
     return CRT_OK;
 }
@@ -273,28 +216,25 @@ static bool set_curve_client(crti_socket_t *s)
            zmq_setsockopt(s->zmq, ZMQ_CURVE_SECRETKEY, zmq->client.secret_key, 32) == 0;
 }
 
-crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *path, const char *tcp,
+crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *tcp,
                            const unsigned char route[CRTI_ZMQ_ROUTE],
                            crti_socket_t **socket_out)
 {
     CRTI_AUTO(crti_socket_drop) crti_socket_t *s = NULL;
-    bool is_tcp = path[0] == '\0';
     char endpoint[128];
     crt_status_t status;
 
-    if (is_tcp && !zmq->has_key)
+    if (!zmq->has_key)
         return crt_raise(CRT_ERR_PERMISSION, "no tcp without a cluster key");
     status = open_socket(zmq, ZMQ_DEALER, &s);
     if (status != CRT_OK)
         return status;
-    snprintf(endpoint, sizeof(endpoint), is_tcp ? "tcp://%s" : "ipc://%s",
-             is_tcp ? tcp : path);
+    snprintf(endpoint, sizeof(endpoint), "tcp://%s", tcp);
     if (!set_int(s, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
         !set_int(s, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX) ||
         zmq_setsockopt(s->zmq, ZMQ_ROUTING_ID, route, CRTI_ZMQ_ROUTE) != 0 ||
-        !set_int(s, ZMQ_IPV6, is_tcp && tcp[0] == '[') ||
-        (is_tcp && (!set_heartbeat(s) || !set_curve_client(s))) ||
-        zmq_connect(s->zmq, endpoint) != 0)
+        !set_int(s, ZMQ_IPV6, tcp[0] == '[') || !set_heartbeat(s) ||
+        !set_curve_client(s) || zmq_connect(s->zmq, endpoint) != 0)
         return failed("cannot connect to", endpoint);
     *socket_out = CRTI_TAKE(s);
     return CRT_OK;

@@ -2,8 +2,8 @@
 /* ZeroMQ link: the sockets under the sessions. The only file that calls libzmq.
  *
  * Where it sits
- *     net -> [ zmq link ] -> libzmq: ROUTER on ipc, ROUTER on tcp with CURVE, one DEALER per
- *     session that this process initiated, and the ZAP handler
+ *     net_zmq -> [ zmq link ] -> libzmq: a ROUTER on tcp with CURVE, one DEALER per session with
+ *     another node that this process initiated, and the ZAP handler
  * Threads
  *     One caller at a time (net's lock). libzmq's I/O thread blocks all signals, its
  *     descriptors are CLOEXEC.
@@ -43,17 +43,12 @@ crt_status_t crti_zmq_new(const crti_key_t *key, size_t message_max, int sockets
 void crti_zmq_free(crti_zmq_t *zmq);
 CRTI_DEFINE_AUTO(crti_zmq_t *, crti_zmq_free)
 
-/* Sockets are closed with crti_socket_close. CRT_ERR_EXISTS: something lies at `path`. */
-crt_status_t crti_zmq_listen_ipc(crti_zmq_t *zmq, const char *path,
-                                 crti_socket_t **socket_out);
+/* Sockets are closed with crti_socket_close. Serves connections to a listening tcp socket; on
+ * CRT_OK it is libzmq's and `*fd_take` is -1. ZAP must be served. */
+crt_status_t crti_zmq_listen(crti_zmq_t *zmq, int *fd_take, crti_socket_t **socket_out);
 
-/* Binds to a free port of low..high (0, 0: any) and writes "ip:port". ZAP must be served. */
-crt_status_t crti_zmq_listen_tcp(crti_zmq_t *zmq, const char *ip, uint16_t low,
-                                 uint16_t high, char *endpoint_out, size_t endpoint_size,
-                                 crti_socket_t **socket_out);
-
-/* A DEALER to a ROUTER's path, or with CURVE to its host:port when `path` is empty. */
-crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *path, const char *tcp,
+/* A DEALER to the ROUTER at "ip:port". */
+crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *tcp,
                            const unsigned char route[CRTI_ZMQ_ROUTE],
                            crti_socket_t **socket_out);
 

@@ -92,14 +92,6 @@ static void stranger_open(stranger_t *x, const char *route)
         zmq_setsockopt(x->socket, ZMQ_ROUTING_ID, route, 9);
 }
 
-static void stranger_dial_ipc(stranger_t *x, const scene_t *s)
-{
-    char endpoint[128];
-
-    snprintf(endpoint, sizeof(endpoint), "ipc://%s", crti_net_address(s->party.net)->ipc);
-    assert_int_equal(zmq_connect(x->socket, endpoint), 0);
-}
-
 static void stranger_close(stranger_t *x)
 {
     zmq_close(x->socket);
@@ -154,8 +146,9 @@ static crti_frame_type_t answer_to(scene_t *s, stranger_t *x, crti_frame_t *fram
 
 /* ---------------------------------------------------------------- keys */
 
-static void stranger_dial_tcp(stranger_t *x, const scene_t *s, const char *public_key,
-                              const char *secret_key)
+static void stranger_dial_with(stranger_t *x, const scene_t *s,
+                               const unsigned char *public_key,
+                               const unsigned char *secret_key, size_t key_size)
 {
     crti_key_pair_t server;
     crti_key_t key;
@@ -164,10 +157,21 @@ static void stranger_dial_tcp(stranger_t *x, const scene_t *s, const char *publi
     memcpy(key.bytes, s->f.key, sizeof(key.bytes));
     crti_key_curve(&key, CRTI_KEY_SERVER, &server);
     zmq_setsockopt(x->socket, ZMQ_CURVE_SERVERKEY, server.public_key, 32);
-    zmq_setsockopt(x->socket, ZMQ_CURVE_PUBLICKEY, public_key, 41);
-    zmq_setsockopt(x->socket, ZMQ_CURVE_SECRETKEY, secret_key, 41);
+    zmq_setsockopt(x->socket, ZMQ_CURVE_PUBLICKEY, public_key, key_size);
+    zmq_setsockopt(x->socket, ZMQ_CURVE_SECRETKEY, secret_key, key_size);
     snprintf(endpoint, sizeof(endpoint), "tcp://%s", crti_net_address(s->party.net)->tcp);
     assert_int_equal(zmq_connect(x->socket, endpoint), 0);
+}
+
+/* As a member of the cluster would. */
+static void stranger_dial(stranger_t *x, const scene_t *s)
+{
+    crti_key_pair_t client;
+    crti_key_t key;
+
+    memcpy(key.bytes, s->f.key, sizeof(key.bytes));
+    crti_key_curve(&key, CRTI_KEY_CLIENT, &client);
+    stranger_dial_with(x, s, client.public_key, client.secret_key, 32);
 }
 
 static void a_stranger_with_the_server_s_public_key_is_refused(void **state)
@@ -182,7 +186,8 @@ static void a_stranger_with_the_server_s_public_key_is_refused(void **state)
     crti_net_stats(s.party.net, &before);
     zmq_curve_keypair(public_key, secret_key);
     stranger_open(&x, "c12345678");
-    stranger_dial_tcp(&x, &s, public_key, secret_key);
+    stranger_dial_with(&x, &s, (unsigned char *)public_key, (unsigned char *)secret_key,
+                       41);
     hello = hello_to(&s, 0x3837363534333231);
     stranger_send(&x, &hello);
     wait_counted(&s, 0, 1);
@@ -280,10 +285,10 @@ static void frames_that_are_none_are_counted_and_dropped(void **state)
     stranger_t x;
     scene_t s;
 
-    scene_init(&s, false);
+    scene_init(&s, true);
     crti_net_stats(s.party.net, &before);
     stranger_open(&x, "c12345678");
-    stranger_dial_ipc(&x, &s);
+    stranger_dial(&x, &s);
     zmq_send(x.socket, "", 0, 0);
     zmq_send(x.socket, "garbage", 7, 0);
     zmq_send(x.socket, "two", 3, ZMQ_SNDMORE);
@@ -291,7 +296,7 @@ static void frames_that_are_none_are_counted_and_dropped(void **state)
     wait_counted(&s, before.frames_malformed + 3, 0);
     stranger_close(&x);
     stranger_open(&x, NULL); /* a routing id that is not of our form */
-    stranger_dial_ipc(&x, &s);
+    stranger_dial(&x, &s);
     zmq_send(x.socket, "garbage", 7, 0);
     wait_counted(&s, before.frames_malformed + 4, 0);
     stranger_close(&x);
@@ -306,9 +311,9 @@ static void another_version_and_another_incarnation_are_told_so(void **state)
     scene_t s;
     size_t size;
 
-    scene_init(&s, false);
+    scene_init(&s, true);
     stranger_open(&x, "c12345678");
-    stranger_dial_ipc(&x, &s);
+    stranger_dial(&x, &s);
 
     hello = hello_to(&s, 0x3837363534333231);
     hello.greeting.protocol++;
@@ -341,10 +346,10 @@ static void data_without_a_session_is_reset(void **state)
     scene_t s;
     size_t count;
 
-    scene_init(&s, false);
+    scene_init(&s, true);
     count = s.party.count;
     stranger_open(&x, "c12345678");
-    stranger_dial_ipc(&x, &s);
+    stranger_dial(&x, &s);
     crti_frame_encode_header(&data, bytes);
     crti_frame_encode_size(1, false, bytes + CRTI_FRAME_HEADER);
     bytes[sizeof(bytes) - 1] = 'x';
@@ -364,10 +369,10 @@ static void a_malformed_frame_ends_its_session_alone(void **state)
     stranger_t x;
     scene_t s;
 
-    scene_init(&s, false);
+    scene_init(&s, true);
     crti_net_stats(s.party.net, &before);
     stranger_open(&x, "c12345678");
-    stranger_dial_ipc(&x, &s);
+    stranger_dial(&x, &s);
     hello = hello_to(&s, 0x3837363534333231);
     stranger_send(&x, &hello);
     assert_int_equal(answer_to(&s, &x, &frame), CRTI_FRAME_WELCOME);
@@ -388,10 +393,10 @@ static void an_oversized_message_ends_its_connection_alone(void **state)
     stranger_t x;
     scene_t s;
 
-    scene_init(&s, false);
+    scene_init(&s, true);
     crti_net_stats(s.party.net, &before);
     stranger_open(&x, "c12345678");
-    stranger_dial_ipc(&x, &s);
+    stranger_dial(&x, &s);
     zmq_send(x.socket, big, size, 0);
     party_stream(&s.party, s.peer, 500, 1000);
     crti_net_stats(s.party.net, &after);

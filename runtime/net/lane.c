@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lane: see lane.h. */
+#include "runtime/net/lane.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/net/channel.h"
+#include "runtime/net/lane_ring.h"
+
+#define SETUP_MAGIC 0x314c545243ull /* "CRTL1" */
+#define SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define DESCRIPTORS 2 /* of a first message at most */
+
+/* The dialer's message, with memory and its bell, and the answer, with the other bell. */
+typedef struct setup {
+    uint64_t magic, size;
+} setup_t;
+
+/* What is in the memory: the control blocks, then the bytes, of both rings. */
+typedef struct shared {
+    crti_ring_control_t control[2]; /* dialer to acceptor, acceptor to dialer */
+    unsigned char pad[4096 - 2 * sizeof(crti_ring_control_t)];
+    unsigned char bytes[2][CRTI_RING_BYTES];
+} shared_t;
+
+struct crti_lane_message {
+    int refs;
+    size_t size;
+    unsigned char data[];
+};
+
+/* A message on its way. */
+typedef struct parcel {
+    struct parcel *next;
+    crti_lane_message_t *message;
+    size_t done; /* bytes in the ring, with the length */
+} parcel_t;
+
+struct crti_lane {
+    int fd;           /* -1: the lane is open */
+    int bell;         /* ours, borrowed */
+    int peer_bell;    /* -1: did not come yet */
+    bool owes_ring;   /* until it comes */
+    shared_t *shared; /* NULL: accepted, the memory did not come yet */
+    size_t frame_max;
+    crti_ring_writer_t writer;
+    crti_ring_reader_t reader;
+    parcel_t *outbox, **outbox_end;
+    bool is_broken; /* the peer broke the format of what we receive */
+};
+
+/* ---------------------------------------------------------------- start and end */
+
+static crt_status_t new_lane(int *fd_take, size_t frame_max, int bell,
+                             crti_lane_t **lane_out)
+{
+    crti_lane_t *lane = calloc(1, sizeof(*lane));
+
+    if (!lane)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a lane");
+    lane->fd = crti_take_fd(fd_take);
+    lane->bell = bell;
+    lane->peer_bell = -1;
+    lane->frame_max = frame_max;
+    lane->outbox_end = &lane->outbox;
+    *lane_out = lane;
+    return CRT_OK;
+}
+
+/* A child that is forked by user code must not keep a dead process's lane alive. */
+static crt_status_t map(crti_lane_t *lane, int memory, int outward)
+{
+    shared_t *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+
+    if (shared == MAP_FAILED)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a lane's memory: %s", strerror(errno));
+    madvise(shared, sizeof(*shared), MADV_DONTFORK);
+    lane->shared = shared;
+    crti_ring_writer_init(&lane->writer, &shared->control[outward],
+                          shared->bytes[outward]);
+    crti_ring_reader_init(&lane->reader, &shared->control[!outward],
+                          shared->bytes[!outward], lane->frame_max);
+    return CRT_OK;
+}
+
+static crt_status_t make_memory(int *memory_out)
+{
+    CRTI_AUTO(crti_close)
+    int memory = memfd_create("crt-lane", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (memory < 0 || ftruncate(memory, sizeof(shared_t)) != 0 ||
+        fcntl(memory, F_ADD_SEALS, SEALS) != 0)
+        return crt_raise(CRT_ERR_IO, "cannot make a lane's memory: %s", strerror(errno));
+    *memory_out = crti_take_fd(&memory);
+    return CRT_OK;
+}
+
+static crt_status_t connect_to(const char *path, int *fd_out)
+{
+    CRTI_AUTO(crti_close)
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
+    if (strlen(path) >= sizeof(address.sun_path))
+        return crt_raise(CRT_ERR_INVALID, "%s is too long for a socket", path);
+    memcpy(address.sun_path, path, strlen(path));
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+        return crt_raise(CRT_ERR_UNREACHABLE, "%s: %s", path, strerror(errno));
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        peer.uid != geteuid())
+        return crt_raise(CRT_ERR_PERMISSION, "%s belongs to another user", path);
+    *fd_out = crti_take_fd(&fd);
+    return CRT_OK;
+}
+
+static crt_status_t send_setup(int fd, const int *descriptors, size_t count)
+{
+    setup_t setup = {SETUP_MAGIC, sizeof(shared_t)};
+    struct iovec part = {&setup, sizeof(setup)};
+    union {
+        char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(c), descriptors, count * sizeof(int));
+    if (sendmsg(fd, &message, MSG_NOSIGNAL) != sizeof(setup))
+        return crt_raise(CRT_ERR_UNREACHABLE, "a lane's first message: %s",
+                         strerror(errno));
+    return CRT_OK;
+}
+
+crt_status_t crti_lane_dial(const char *path, size_t frame_max, int bell,
+                            crti_lane_t **lane_out)
+{
+    CRTI_AUTO(crti_close) int fd = -1, memory = -1;
+    CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
+    crt_status_t status = connect_to(path, &fd);
+
+    if (status == CRT_OK)
+        status = make_memory(&memory);
+    if (status == CRT_OK)
+        status = send_setup(fd, (int[]){memory, bell}, 2);
+    if (status == CRT_OK)
+        status = new_lane(&fd, frame_max, bell, &lane);
+    if (status == CRT_OK)
+        status = map(lane, memory, 0);
+    if (status == CRT_OK)
+        *lane_out = CRTI_TAKE(lane);
+    return status;
+}
+
+crt_status_t crti_lane_accept(int listen_fd, size_t frame_max, int bell,
+                              crti_lane_t **lane_out)
+{
+    CRTI_AUTO(crti_close) int fd = -1;
+    crt_status_t status = crti_channel_accept(listen_fd, &fd);
+
+    return status == CRT_OK ? new_lane(&fd, frame_max, bell, lane_out) : status;
+}
+
+/* A process that ends gives its last words a moment: a stopped peer does not get more. */
+static void linger(crti_lane_t *lane, uint64_t deadline_ns)
+{
+    uint64_t now;
+
+    while (lane->outbox && (now = crti_now_ns()) < deadline_ns) {
+        struct pollfd bell = {.fd = lane->bell, .events = POLLIN};
+        uint64_t rung;
+
+        crti_lane_push(lane);
+        if (!lane->outbox)
+            return;
+        poll(&bell, 1, (int)((deadline_ns - now) / CRTI_MS) + 1);
+        if (read(lane->bell, &rung, sizeof(rung)) < 0)
+            return;
+    }
+}
+
+static parcel_t *pop(crti_lane_t *lane)
+{
+    parcel_t *parcel = lane->outbox;
+
+    lane->outbox = parcel->next;
+    if (!lane->outbox)
+        lane->outbox_end = &lane->outbox;
+    crti_lane_message_unref(parcel->message);
+    free(parcel);
+    return lane->outbox;
+}
+
+void crti_lane_free(crti_lane_t *lane, uint64_t deadline_ns)
+{
+    if (!lane)
+        return;
+    if (lane->shared && deadline_ns > 0)
+        linger(lane, deadline_ns);
+    while (lane->outbox)
+        pop(lane);
+    crti_ring_reader_fini(&lane->reader);
+    if (lane->shared)
+        munmap(lane->shared, sizeof(*lane->shared));
+    crti_lane_close_socket(lane);
+    if (lane->peer_bell >= 0)
+        close(lane->peer_bell);
+    free(lane);
+}
+
+int crti_lane_fd(const crti_lane_t *lane)
+{
+    return lane->fd;
+}
+
+void crti_lane_close_socket(crti_lane_t *lane)
+{
+    if (lane->fd >= 0)
+        close(lane->fd);
+    lane->fd = -1;
+}
+
+/* ---------------------------------------------------------------- the socket */
+
+static crt_status_t broken(crti_lane_t *lane, const char *why)
+{
+    lane->is_broken = true;
+    return crt_raise(CRT_ERR_PROTOCOL, "malformed lane: %s", why);
+}
+
+static void ring_bell(crti_lane_t *lane)
+{
+    uint64_t one = 1;
+    ssize_t n;
+
+    if (lane->peer_bell < 0) {
+        lane->owes_ring = true;
+        return;
+    }
+    n = write(lane->peer_bell, &one, sizeof(one));
+    (void)n; /* it can only fail when it is full, and then it is heard */
+}
+
+/* The memory may be touched without fear only when its size is sealed. */
+static bool is_acceptable(int memory)
+{
+    struct stat st;
+    int seals = fcntl(memory, F_GET_SEALS);
+
+    return seals >= 0 && (seals & SEALS) == SEALS && fstat(memory, &st) == 0 &&
+           (size_t)st.st_size == sizeof(shared_t);
+}
+
+/* The descriptors of a message, -1 for those that are missing. There is room for one header with
+ * DESCRIPTORS of them; the kernel closes what is above that. */
+static void take_descriptors(struct msghdr *message, int out[DESCRIPTORS])
+{
+    struct cmsghdr *c = CMSG_FIRSTHDR(message);
+    size_t count;
+
+    for (int i = 0; i < DESCRIPTORS; i++)
+        out[i] = -1;
+    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+        return;
+    count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    memcpy(out, CMSG_DATA(c), (count < DESCRIPTORS ? count : DESCRIPTORS) * sizeof(int));
+}
+
+/* Whatever it is that came as a bell: we must never block on it. */
+static crt_status_t take_bell(crti_lane_t *lane, int *bell_take)
+{
+    if (*bell_take < 0 || fcntl(*bell_take, F_SETFL, O_NONBLOCK) != 0)
+        return broken(lane, "no bell came");
+    lane->peer_bell = crti_take_fd(bell_take);
+    if (lane->owes_ring)
+        ring_bell(lane);
+    return CRT_OK;
+}
+
+static crt_status_t open_accepted(crti_lane_t *lane, int memory, int *bell_take)
+{
+    if (memory < 0 || !is_acceptable(memory))
+        return broken(lane, "no memory of a sealed size came with the first message");
+    if (map(lane, memory, 1) != CRT_OK)
+        return broken(lane, "its memory can't be mapped");
+    if (send_setup(lane->fd, &lane->bell, 1) != CRT_OK)
+        return crt_raise(CRT_ERR_CLOSED, "the dialing process went away");
+    return take_bell(lane, bell_take);
+}
+
+crt_status_t crti_lane_take_socket(crti_lane_t *lane)
+{
+    setup_t setup = {0};
+    struct iovec part = {&setup, sizeof(setup)};
+    union {
+        char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    CRTI_AUTO(crti_close) int first = -1, second = -1;
+    int descriptors[DESCRIPTORS];
+    ssize_t n = recvmsg(lane->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return CRT_IN_PROGRESS;
+    if (n <= 0)
+        return crt_raise(CRT_ERR_CLOSED, "the other process went away");
+    take_descriptors(&message, descriptors);
+    first = descriptors[0];
+    second = descriptors[1];
+    if (n != sizeof(setup) || setup.magic != SETUP_MAGIC ||
+        setup.size != sizeof(shared_t))
+        return broken(lane, "a first message that is none");
+    return lane->shared ? take_bell(lane, &first) : open_accepted(lane, first, &second);
+}
+
+/* ---------------------------------------------------------------- receiving */
+
+crt_status_t crti_lane_receive(crti_lane_t *lane, crti_span_t *frame_out)
+{
+    crt_status_t status;
+
+    if (!lane->shared || lane->is_broken)
+        return CRT_IN_PROGRESS;
+    status = crti_ring_take(&lane->reader);
+    if (status == CRT_OK)
+        *frame_out = crti_span(lane->reader.frame.data, lane->reader.frame.size);
+    else if (status != CRT_IN_PROGRESS)
+        lane->is_broken = true;
+    return status;
+}
+
+void crti_lane_received(crti_lane_t *lane)
+{
+    if (lane->shared && crti_ring_is_awaited(&lane->reader))
+        ring_bell(lane);
+}
+
+bool crti_lane_has_work(crti_lane_t *lane)
+{
+    return lane->shared && (lane->outbox || crti_ring_has_input(&lane->reader));
+}
+
+bool crti_lane_sleep(crti_lane_t *lane)
+{
+    return !lane->shared || lane->is_broken || crti_ring_sleep(&lane->reader);
+}
+
+void crti_lane_awake(crti_lane_t *lane)
+{
+    if (lane->shared)
+        crti_ring_awake(&lane->reader);
+}
+
+const uint64_t *crti_lane_input_word(const crti_lane_t *lane, uint64_t *seen_out)
+{
+    if (!lane->shared || lane->is_broken)
+        return NULL;
+    *seen_out = lane->reader.read;
+    return &lane->reader.control->written;
+}
+
+/* ---------------------------------------------------------------- sending */
+
+crti_lane_message_t *crti_lane_message_new(const struct iovec *parts, int count,
+                                           size_t size)
+{
+    crti_lane_message_t *message = malloc(sizeof(*message) + size);
+    unsigned char *to;
+
+    if (!message)
+        return NULL;
+    message->refs = 1;
+    message->size = size;
+    to = message->data;
+    for (int i = 0; i < count; i++) {
+        if (parts[i].iov_len > 0)
+            memcpy(to, parts[i].iov_base, parts[i].iov_len);
+        to += parts[i].iov_len;
+    }
+    return message;
+}
+
+void crti_lane_message_unref(crti_lane_message_t *message)
+{
+    if (--message->refs == 0)
+        free(message);
+}
+
+static bool is_whole(const crti_lane_message_t *message, size_t done)
+{
+    return done == CRTI_RING_LENGTH + message->size;
+}
+
+static void publish(crti_lane_t *lane)
+{
+    if (crti_ring_publish(&lane->writer))
+        ring_bell(lane);
+}
+
+/* Puts what there is room for; when all room is used, asks for more. True: something left. */
+bool crti_lane_push(crti_lane_t *lane)
+{
+    parcel_t *parcel = lane->outbox;
+    bool any = false;
+
+    while (parcel) {
+        size_t done = parcel->done;
+
+        parcel->done = crti_ring_put(&lane->writer, parcel->message->data,
+                                     parcel->message->size, done);
+        any |= parcel->done > done;
+        if (is_whole(parcel->message, parcel->done)) {
+            parcel = pop(lane);
+            continue;
+        }
+        publish(lane); /* the reader makes room only for what it sees */
+        if (crti_ring_await_room(&lane->writer))
+            break;
+    }
+    if (any)
+        publish(lane);
+    return any;
+}
+
+static bool append(crti_lane_t *lane, crti_lane_message_t *message, size_t done)
+{
+    parcel_t *parcel = malloc(sizeof(*parcel));
+
+    if (!parcel)
+        return false;
+    message->refs++;
+    *parcel = (parcel_t){.message = message, .done = done};
+    *lane->outbox_end = parcel;
+    lane->outbox_end = &parcel->next;
+    return true;
+}
+
+bool crti_lane_send(crti_lane_t *lane, crti_lane_message_t *message)
+{
+    if (!lane->shared)
+        return false;
+    if (!lane->outbox &&
+        crti_ring_has_room(&lane->writer, CRTI_RING_LENGTH + message->size)) {
+        crti_ring_put(&lane->writer, message->data, message->size, 0);
+        publish(lane);
+        return true;
+    }
+    if (!append(lane, message, 0))
+        return false;
+    crti_lane_push(lane);
+    return true;
+}

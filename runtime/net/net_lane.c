@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net, ports to processes of this node: lanes.
+ *
+ * Where it sits
+ *     net_io (frames) -> [ net_lane ] -> lane -> the other process
+ * Threads
+ *     Everything under net's lock.
+ * Waking
+ *     A lane in net->active is awake: its peer rings no bell, the holder of the progress token
+ *     looks itself and puts it to sleep before it sleeps. While another thread sleeps no lane
+ *     may be woken by a sender: nobody would look. A bell is shared by up to LANES_PER_BELL lanes,
+ *     so that thousands of lanes need few descriptors; when it rings all of them are looked at.
+ * Failure
+ *     A process that ends says so on its lanes. If it can't, the node daemon's notice ends the
+ *     session, or silence.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "runtime/base/log.h"
+#include "runtime/net/channel.h"
+#include "runtime/net/net_int.h"
+
+#define LANES_PER_BELL 16
+#define IDLE_LOOKS     64 /* in vain, before a lane sleeps though its process does not */
+#define ACCEPTS        64 /* of one event */
+
+/* Lives as long as the net. */
+struct crti_bell {
+    crti_source_t source;
+    crti_list_t link; /* net->bells */
+    int count;
+    crti_port_t *ports[LANES_PER_BELL];
+};
+
+/* ---------------------------------------------------------------- bells */
+
+static void look(crti_port_t *port)
+{
+    port->idle_looks = 0;
+    crti_lane_awake(port->lane);
+    crti_port_activate(port);
+}
+
+static void on_bell(crti_source_t *source, uint32_t events)
+{
+    crti_bell_t *bell = CRTI_CONTAINER(source, crti_bell_t, source);
+    uint64_t rung;
+
+    if (read(source->fd, &rung, sizeof(rung)) < 0)
+        return; /* another thread has read it, and looks */
+    for (int i = 0; i < bell->count; i++)
+        if (!bell->ports[i]->source.removed && crti_lane_has_work(bell->ports[i]->lane))
+            look(bell->ports[i]);
+}
+
+static void on_bell_free(crti_source_t *source)
+{
+    close(source->fd);
+    free(CRTI_CONTAINER(source, crti_bell_t, source));
+}
+
+static crt_status_t new_bell(crti_net_t *net, crti_bell_t **bell_out)
+{
+    CRTI_AUTO(free) crti_bell_t *bell = calloc(1, sizeof(*bell));
+    CRTI_AUTO(crti_close) int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    crt_status_t status;
+
+    if (!bell || fd < 0)
+        return crt_raise(CRT_ERR_IO, "cannot make a bell: %s", strerror(errno));
+    bell->source =
+        (crti_source_t){.fd = fd, .on_ready = on_bell, .on_free = on_bell_free};
+    status = crti_progress_add(&net->progress, &bell->source, EPOLLIN);
+    if (status != CRT_OK)
+        return status;
+    fd = -1; /* the bell has it */
+    crti_list_append(&net->bells, &bell->link);
+    *bell_out = CRTI_TAKE(bell);
+    return CRT_OK;
+}
+
+/* The newest bells are those with places left, if lanes end they are those in front. */
+static crt_status_t find_bell(crti_net_t *net, crti_bell_t **bell_out)
+{
+    CRTI_LIST_FOREACH (item, &net->bells) {
+        crti_bell_t *bell = CRTI_CONTAINER(item, crti_bell_t, link);
+
+        if (bell->count < LANES_PER_BELL) {
+            *bell_out = bell;
+            return CRT_OK;
+        }
+    }
+    return new_bell(net, bell_out);
+}
+
+static void leave_bell(crti_port_t *port)
+{
+    crti_bell_t *bell = port->bell;
+
+    for (int i = 0; i < bell->count; i++)
+        if (bell->ports[i] == port) {
+            bell->ports[i] = bell->ports[--bell->count];
+            break;
+        }
+}
+
+void crti_net_remove_bells(crti_net_t *net)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&net->bells)))
+        crti_progress_remove(&net->progress,
+                             &CRTI_CONTAINER(item, crti_bell_t, link)->source);
+}
+
+static size_t frame_max(const crti_net_t *net)
+{
+    return net->config.record_bytes + 2 * CRTI_SESSION_GATHER;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static bool make(const struct iovec *parts, int count, size_t size, void *message)
+{
+    crti_lane_message_t **slot = message;
+
+    *slot = crti_lane_message_new(parts, count, size);
+    return *slot != NULL;
+}
+
+static void drop(void *message)
+{
+    crti_lane_message_unref(*(crti_lane_message_t **)message);
+}
+
+/* An answer is expected: it needs no bell if it comes before we sleep. */
+static void expect_answer(crti_port_t *port)
+{
+    crti_net_t *net = port->net;
+
+    if (!crti_list_is_empty(&port->active))
+        return;
+    if (!net->progress.sleeping) {
+        crti_lane_awake(port->lane);
+        crti_port_activate(port);
+    } else if (crti_list_is_empty(&port->expecting)) {
+        crti_list_append(&net->expecting, &port->expecting);
+    }
+}
+
+static bool send_message(crti_port_t *port, const unsigned char *route, void *message)
+{
+    expect_answer(port);
+    return crti_lane_send(port->lane, *(crti_lane_message_t **)message);
+}
+
+static void send_bytes(crti_port_t *port, const unsigned char *route, const void *data,
+                       size_t size)
+{
+    struct iovec part = {(void *)(uintptr_t)data, size};
+    crti_lane_message_t *message = crti_lane_message_new(&part, 1, size);
+
+    if (!message)
+        return; /* as if it had been lost on the way */
+    crti_lane_send(port->lane, message);
+    crti_lane_message_unref(message);
+}
+
+/* ---------------------------------------------------------------- receiving */
+
+static void break_port(crti_port_t *port, crt_status_t status)
+{
+    crti_peer_t *peer = port->peer;
+    char detail[256];
+
+    snprintf(detail, sizeof(detail), "%s", crt_error_detail());
+    crti_log(CRTI_LOG_WARN, "net", "a lane is given up: %s", detail);
+    if (status == CRT_ERR_PROTOCOL)
+        port->net->stats.frames_malformed++;
+    if (!peer) {
+        crti_port_remove(port, 0);
+        return;
+    }
+    crti_peer_ref(peer);
+    crti_session_fail(&peer->session, status, detail);
+    crti_peer_unref(peer);
+}
+
+/* A lane is looked at without a bell for as long as it is busy. */
+static void rest(crti_port_t *port)
+{
+    if (++port->idle_looks > IDLE_LOOKS && crti_lane_sleep(port->lane))
+        crti_list_remove(&port->active);
+}
+
+/* Stops when whoever makes progress has what it waits for: the rest is received by the next. */
+static bool drain(crti_port_t *port)
+{
+    crti_net_t *net = port->net;
+    bool any = crti_lane_push(port->lane);
+
+    for (int i = 0; i < CRTI_NET_RECEIVE_MAX && !port->source.removed; i++) {
+        crti_arrival_t arrival = {.peer = port->peer, .is_single = true};
+        crti_span_t frame;
+        crt_status_t status = crti_lane_receive(port->lane, &frame);
+
+        if (status == CRT_IN_PROGRESS) {
+            crti_lane_received(port->lane);
+            rest(port);
+            return any;
+        }
+        if (status != CRT_OK) {
+            break_port(port, status);
+            return true;
+        }
+        if (!any)
+            net->now = crti_now_ns();
+        any = true;
+        port->idle_looks = 0;
+        arrival.data = frame.data;
+        arrival.size = frame.size;
+        crti_net_receive(port, &arrival);
+        if (crti_progress_is_done(&net->progress))
+            break;
+    }
+    if (!port->source.removed)
+        crti_lane_received(port->lane);
+    return any;
+}
+
+static bool may_sleep(crti_port_t *port)
+{
+    return crti_lane_sleep(port->lane);
+}
+
+static const uint64_t *input_word(crti_port_t *port, uint64_t *seen_out)
+{
+    crti_lane_awake(port->lane);
+    return crti_lane_input_word(port->lane, seen_out);
+}
+
+static void close_port(crti_port_t *port)
+{
+    leave_bell(port);
+    crti_lane_free(port->lane, port->net->linger_until);
+    free(port);
+}
+
+const crti_transport_t crti_net_lane = {
+    .make = make,
+    .drop = drop,
+    .send = send_message,
+    .send_bytes = send_bytes,
+    .drain = drain,
+    .sleep = may_sleep,
+    .input_word = input_word,
+    .close = close_port,
+};
+
+/* ---------------------------------------------------------------- start */
+
+/* The peer went away before the lane was open. A session that did not open either dials again
+ * with its next HELLO. */
+static void forget_port(crti_port_t *port)
+{
+    if (port->peer)
+        port->peer->port = NULL;
+    crti_port_remove(port, 0);
+}
+
+static void on_socket(crti_source_t *source, uint32_t events)
+{
+    crti_port_t *port = CRTI_CONTAINER(source, crti_port_t, source);
+    crt_status_t status;
+
+    if (source->fd < 0) /* an event that was fetched before it was closed */
+        return;
+    status = crti_lane_take_socket(port->lane);
+    if (status == CRT_IN_PROGRESS)
+        return;
+    if (status == CRT_ERR_CLOSED) {
+        forget_port(port);
+    } else if (status != CRT_OK) {
+        break_port(port, status);
+    } else {
+        crti_progress_unwatch(&port->net->progress, source);
+        crti_lane_close_socket(port->lane);
+        look(port);
+    }
+}
+
+static crt_status_t new_port(crti_net_t *net, crti_lane_t **lane_take, crti_bell_t *bell,
+                             crti_peer_t *peer, crti_port_t **port_out)
+{
+    CRTI_AUTO(free) crti_port_t *port = calloc(1, sizeof(*port));
+    crt_status_t status;
+
+    if (!port)
+        return crt_raise(CRT_ERR_NO_MEMORY, "net: a lane");
+    *port = (crti_port_t){
+        .transport = &crti_net_lane, .peer = peer, .lane = *lane_take, .bell = bell};
+    status = crti_port_watch(net, port, crti_lane_fd(port->lane), on_socket);
+    if (status != CRT_OK)
+        return status;
+    *lane_take = NULL;
+    bell->ports[bell->count++] = port;
+    if (net->progress.sleeping)
+        crti_lane_sleep(port->lane);
+    else
+        crti_port_activate(port);
+    *port_out = CRTI_TAKE(port);
+    return CRT_OK;
+}
+
+crt_status_t crti_peer_dial_lane(crti_peer_t *peer)
+{
+    CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
+    crti_bell_t *bell;
+    crt_status_t status = find_bell(peer->net, &bell);
+
+    if (status == CRT_OK)
+        status = crti_lane_dial(peer->path, frame_max(peer->net), bell->source.fd, &lane);
+    if (status == CRT_ERR_UNREACHABLE)
+        return CRT_OK;
+    if (status == CRT_OK)
+        status = new_port(peer->net, &lane, bell, peer, &peer->port);
+    return status;
+}
+
+static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
+{
+    CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
+    crti_bell_t *bell;
+    crti_port_t *port;
+    crt_status_t status = find_bell(net, &bell);
+
+    if (status == CRT_OK)
+        status = crti_lane_accept(listen_fd, frame_max(net), bell->source.fd, &lane);
+    if (status == CRT_OK)
+        status = new_port(net, &lane, bell, NULL, &port);
+    return status;
+}
+
+/* No descriptor is left: with the spare one the connection is taken and refused. Left alone it
+ * would wake us for ever; whoever dialed tries again. */
+static void refuse_lane(crti_net_t *net, int listen_fd)
+{
+    int fd;
+
+    close(net->spare);
+    fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    net->spare = eventfd(0, EFD_CLOEXEC);
+}
+
+static void on_dialed(crti_source_t *source, uint32_t events)
+{
+    crti_net_t *net = CRTI_CONTAINER(source, crti_port_t, source)->net;
+
+    for (int i = 0; i < ACCEPTS; i++) {
+        crt_status_t status = accept_lane(net, source->fd);
+
+        if (status == CRT_IN_PROGRESS)
+            return;
+        if (status != CRT_OK)
+            crti_log(CRTI_LOG_WARN, "net", "a lane is not taken: %s", crt_error_detail());
+        if (status == CRT_ERR_IO)
+            refuse_lane(net, source->fd);
+    }
+}
+
+static void close_listener(crti_port_t *port)
+{
+    unlink(port->net->address.ipc);
+    close(port->fd);
+    close(port->net->spare);
+    free(port);
+}
+
+static const crti_transport_t listener = {.close = close_listener};
+
+crt_status_t crti_net_listen_local(crti_net_t *net, const char *path)
+{
+    CRTI_AUTO(free) crti_port_t *port = calloc(1, sizeof(*port));
+    CRTI_AUTO(crti_close) int fd = -1, spare = -1;
+    crt_status_t status;
+
+    if (!port)
+        return crt_raise(CRT_ERR_NO_MEMORY, "net: a socket");
+    status = crti_channel_listen(path, &fd);
+    if (status != CRT_OK)
+        return status;
+    spare = eventfd(0, EFD_CLOEXEC);
+    if (spare < 0)
+        status = crt_raise(CRT_ERR_IO, "eventfd: %s", strerror(errno));
+    *port = (crti_port_t){.transport = &listener, .fd = fd};
+    if (status == CRT_OK)
+        status = crti_port_watch(net, port, fd, on_dialed);
+    if (status != CRT_OK) {
+        unlink(path);
+        return status;
+    }
+    net->spare = crti_take_fd(&spare);
+    fd = -1; /* the port has it, and the net the port */
+    port = NULL;
+    return CRT_OK;
+}
