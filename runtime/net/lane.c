@@ -360,9 +360,9 @@ void crti_lane_received(crti_lane_t *lane)
         ring_bell(lane);
 }
 
-bool crti_lane_has_work(crti_lane_t *lane)
+bool crti_lane_has_outbox(const crti_lane_t *lane)
 {
-    return lane->shared && (lane->outbox || crti_ring_has_input(&lane->reader));
+    return lane->outbox != NULL;
 }
 
 bool crti_lane_sleep(crti_lane_t *lane)

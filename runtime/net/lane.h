@@ -83,8 +83,8 @@ bool crti_lane_send(crti_lane_t *lane, crti_lane_message_t *message);
 /* Goes on with the outbox. True when something left. */
 bool crti_lane_push(crti_lane_t *lane);
 
-/* Something is there to be received, or there is room again for the outbox. */
-bool crti_lane_has_work(crti_lane_t *lane);
+/* Messages wait for room: a bell may mean that there is some. */
+bool crti_lane_has_outbox(const crti_lane_t *lane);
 
 /* Before the process sleeps. False: there is input, the lane stays awake. */
 bool crti_lane_sleep(crti_lane_t *lane);

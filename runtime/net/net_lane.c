@@ -45,16 +45,23 @@ static void look(crti_port_t *port)
     crti_port_activate(port);
 }
 
+/* Which lane rang is not told. A bell may also come late, for a frame that was found without it:
+ * then the ringer has taken the mark that we sleep, and we set it again. */
 static void on_bell(crti_source_t *source, uint32_t events)
 {
     crti_bell_t *bell = CRTI_CONTAINER(source, crti_bell_t, source);
     uint64_t rung;
 
     if (read(source->fd, &rung, sizeof(rung)) < 0)
-        return; /* another thread has read it, and looks */
-    for (int i = 0; i < bell->count; i++)
-        if (!bell->ports[i]->source.removed && crti_lane_has_work(bell->ports[i]->lane))
-            look(bell->ports[i]);
+        return;
+    for (int i = 0; i < bell->count; i++) {
+        crti_port_t *port = bell->ports[i];
+
+        if (port->source.removed || !crti_list_is_empty(&port->active))
+            continue;
+        if (crti_lane_has_outbox(port->lane) || !crti_lane_sleep(port->lane))
+            look(port);
+    }
 }
 
 static void on_bell_free(crti_source_t *source)

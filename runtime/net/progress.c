@@ -346,6 +346,10 @@ static void leave_token(crti_progress_t *p)
         p->state = CRTI_PROGRESS_TICKING;
         set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS,
                   CRTI_PROGRESS_TICK_NS);
+    } else if (p->state == CRTI_PROGRESS_POLLING && !p->stopping) {
+        /* It sleeps and does not know that the token was taken from it, nor that lanes which
+         * are awake will not wake it. */
+        crti_progress_need(p, crti_now_ns() + CRTI_PROGRESS_TICK_NS);
     }
 }
 

@@ -15,6 +15,8 @@
  *     gathered, and takes the token only if no waiter was there for a whole tick. If a waiter
  *     held the token for 16 ticks on end it goes to PARKED, where it costs nothing; a waiter
  *     that leaves sets its timer again, which is a system call but no thread switch.
+ *     A waiter that leaves while it still sleeps in POLLING sets the other timer, by which it
+ *     finds out.
  *     So a loop of short waits never meets the progress thread on its path, a long computation
  *     is served after two milliseconds, and an idle process sleeps in one place.
  *     While the token is free and somebody waits, a waiter is awake and about to take it or

@@ -290,6 +290,42 @@ static uint64_t cpu_of(const child_t *child)
 
 /* A thousand of them may use 1 % of a core: 10 us a second each. What the first moments after
  * the last call cost is not counted. */
+/* Its thread that idles took part in nothing for a while, then an answer was found without any
+ * sleep: lanes are awake, and only that thread is left to look at them. */
+static void an_answer_arrives_while_nobody_waits(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    uint32_t ms = 5;
+    uint64_t deadline;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    for (size_t round = 0; round < 50; round++) {
+        for (size_t i = 1; i <= 9; i++) {
+            party_send(&party, peer, 'e', "x", 1);
+            party_wait_count(&party, round * 10 + i);
+        }
+        party_send(&party, peer, 'b', &ms, sizeof(ms));
+        crti_net_flush(party.net);
+        deadline = DEADLINE;
+        while (party.count < (round + 1) * 10 && crti_now_ns() < deadline) {
+            crti_net_unlock(party.net);
+            usleep(1000);
+            crti_net_lock(party.net);
+        }
+        assert_int_equal(party.count, (round + 1) * 10);
+    }
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
 static void an_idle_process_with_sessions_uses_no_processor_time(void **state)
 {
     uint64_t deadline = DEADLINE, before, used;
@@ -457,6 +493,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_signal_interrupts_every_wait_of_its_thread),
         cmocka_unit_test(further_descriptors_are_served_by_whoever_waits),
         cmocka_unit_test(when_two_leave_at_once_the_third_goes_on_receiving),
+        cmocka_unit_test(an_answer_arrives_while_nobody_waits),
         cmocka_unit_test(an_idle_process_with_sessions_uses_no_processor_time),
         cmocka_unit_test(the_same_process_id_twice_is_refused),
         cmocka_unit_test(a_run_directory_that_is_too_long_is_named),
