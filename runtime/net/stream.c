@@ -18,6 +18,10 @@
 #define KEPT_CAPACITY ((size_t)256 << 10)
 #define LINGER_MS     1000
 #define FRAME_HEADER  4
+#define PIECES        16 /* segments that leave in one call */
+#define BULK                                                                             \
+    ((size_t)16 << 10)        /* a payload so large that it is worth a read of its own */
+#define BETWEEN ((size_t)512) /* and what is read before the next one */
 
 /* A run of bytes to send: gathered messages, or one payload. */
 typedef struct crti_stream_segment {
@@ -48,36 +52,6 @@ static void set_state(crti_stream_t *s, crti_stream_state_t state)
     crti_log(CRTI_LOG_DEBUG, "stream", "%s: %s -> %s", s->address, states[s->state].name,
              states[state].name);
     s->state = state;
-}
-
-/* ---------------------------------------------------------------- contexts */
-
-crt_status_t crti_stream_context_new(const crti_key_t *key, bool encrypt,
-                                     crti_stream_context_t **context_out)
-{
-    crti_stream_context_t *context = calloc(1, sizeof(*context));
-    unsigned char psk[CRTI_KEY_SIZE];
-    crt_status_t status;
-
-    if (context == NULL)
-        return crt_raise(CRT_ERR_NO_MEMORY, "stream context");
-    crti_key_stream(key, psk);
-    status = crti_tls_context_new(psk, encrypt, &context->tls);
-    crti_key_wipe(psk, sizeof(psk));
-    if (status != CRT_OK) {
-        free(context);
-        return status;
-    }
-    *context_out = context;
-    return CRT_OK;
-}
-
-void crti_stream_context_free(crti_stream_context_t *context)
-{
-    if (context == NULL)
-        return;
-    crti_tls_context_unref(context->tls);
-    free(context);
 }
 
 /* ---------------------------------------------------------------- the end */
@@ -324,41 +298,68 @@ crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t
     return CRT_OK;
 }
 
-static void sent(crti_stream_t *s, segment_t *segment, size_t done)
+/* The next bytes to send, of several segments, so that they leave in one call. */
+static int gather(const crti_stream_t *s, size_t budget, struct iovec *pieces)
 {
-    segment->at += done;
-    s->queued -= done;
-    if (segment->data == NULL)
-        s->queued_control -= done;
+    int count = 0;
+
+    CRTI_LIST_FOREACH (item, &s->out) {
+        const segment_t *segment = CRTI_CONTAINER(item, segment_t, link);
+        const unsigned char *data = segment->data ? segment->data : segment->bytes.data;
+        size_t left = segment->size - segment->at;
+
+        if (count == PIECES || budget == 0)
+            break;
+        left = left < budget ? left : budget;
+        if (left)
+            pieces[count++] = (struct iovec){
+                .iov_base = (void *)(uintptr_t)(data + segment->at), .iov_len = left};
+        budget -= left;
+    }
+    return count;
+}
+
+/* `done` more bytes were taken. */
+static void taken(crti_stream_t *s, size_t done)
+{
+    while (!crti_list_is_empty(&s->out)) {
+        segment_t *segment = CRTI_CONTAINER(s->out.next, segment_t, link);
+        size_t left = segment->size - segment->at, now = left < done ? left : done;
+
+        segment->at += now;
+        done -= now;
+        s->queued -= now;
+        if (segment->data == NULL)
+            s->queued_control -= now;
+        if (segment->at < segment->size)
+            return;
+        segment_free(s, segment, CRT_OK);
+        if (s->freed)
+            return;
+    }
 }
 
 /* Writes what the socket takes. */
 static crt_status_t flush(crti_stream_t *s)
 {
-    size_t budget = TURN_BUDGET;
+    struct iovec pieces[PIECES];
+    size_t budget = TURN_BUDGET, done;
+    crt_status_t status = crti_tls_flush(s->tls);
 
-    while (!crti_list_is_empty(&s->out) && budget) {
-        segment_t *segment = CRTI_CONTAINER(s->out.next, segment_t, link);
-        const unsigned char *data = segment->data ? segment->data : segment->bytes.data;
-        size_t left = segment->size - segment->at, done = 0;
-        crt_status_t status = CRT_OK;
+    while (status == CRT_OK && !crti_list_is_empty(&s->out) && budget) {
+        int count = gather(s, budget, pieces);
 
-        if (left)
-            status = crti_tls_write(s->tls, data + segment->at,
-                                    left < budget ? left : budget, &done);
-        if (status == CRT_IN_PROGRESS)
-            return CRT_OK;
+        done = 0;
+        if (count)
+            status = crti_tls_writev(s->tls, pieces, count, &done);
         if (status != CRT_OK)
-            return status;
-        sent(s, segment, done);
+            break;
         budget -= done;
-        if (segment->at == segment->size) {
-            segment_free(s, segment, CRT_OK);
-            if (s->freed)
-                return CRT_OK;
-        }
+        taken(s, done);
+        if (s->freed || crti_tls_wants_write(s->tls))
+            break;
     }
-    return CRT_OK;
+    return status == CRT_IN_PROGRESS ? CRT_OK : status;
 }
 
 /* ---------------------------------------------------------------- receiving */
@@ -491,8 +492,9 @@ static crt_status_t read_some(crti_stream_t *s, size_t *budget)
     }
     status = crti_buffer_reserve(&s->in, READ_SIZE);
     if (status == CRT_OK)
-        status = crti_tls_read(s->tls, s->in.data + s->in.size,
-                               s->in.capacity - s->in.size, &done);
+        status = crti_tls_read(
+            s->tls, s->in.data + s->in.size,
+            s->payload_size < BULK ? s->in.capacity - s->in.size : BETWEEN, &done);
     if (status != CRT_OK)
         return status;
     s->in.size += done;
@@ -505,8 +507,12 @@ static crt_status_t receive(crti_stream_t *s)
     size_t budget = TURN_BUDGET;
     crt_status_t status = parse(s); /* what came before it was held */
 
-    while (status == CRT_OK && budget && s->state == CRTI_STREAM_OPEN && !s->held)
+    while (status == CRT_OK && budget && s->state == CRTI_STREAM_OPEN && !s->held) {
         status = read_some(s, &budget);
+        if (status == CRT_OK && s->state == CRTI_STREAM_OPEN &&
+            crti_tls_is_drained(s->tls))
+            status = CRT_IN_PROGRESS;
+    }
     s->more = status == CRT_OK && s->state == CRTI_STREAM_OPEN && !s->held;
     if (s->more)
         want_kick(s);
@@ -542,7 +548,7 @@ static void update_events(crti_stream_t *s)
         events = EPOLLOUT;
     else if (s->state == CRTI_STREAM_HANDSHAKE)
         events = crti_tls_wants_write(s->tls) ? EPOLLOUT : EPOLLIN;
-    else if (!crti_list_is_empty(&s->out))
+    else if (!crti_list_is_empty(&s->out) || crti_tls_pending(s->tls))
         events |= EPOLLOUT;
     if (s->held && s->state == CRTI_STREAM_OPEN)
         events &= ~(uint32_t)EPOLLIN;
@@ -604,7 +610,8 @@ static void last_words(crti_stream_t *s)
 
 static crt_status_t finish_closing(crti_stream_t *s)
 {
-    if (s->state == CRTI_STREAM_CLOSING && crti_list_is_empty(&s->out)) {
+    if (s->state == CRTI_STREAM_CLOSING && crti_list_is_empty(&s->out) &&
+        crti_tls_pending(s->tls) == 0) {
         set_state(s, CRTI_STREAM_LINGER);
         crti_tls_shutdown(s->tls);
         shutdown(s->fd, SHUT_WR);
@@ -637,6 +644,25 @@ static void work(crti_stream_t *s, bool readable)
         status = finish_closing(s);
     if (status != CRT_OK)
         fail(s, status);
+    update_events(s);
+    if (--s->depth == 0 && s->freed)
+        release(s);
+}
+
+void crti_stream_push(crti_stream_t *s)
+{
+    crt_status_t status;
+
+    /* Inside a handler all of it leaves at its end. */
+    if (s->state != CRTI_STREAM_OPEN || s->depth ||
+        (s->watch.added && s->watch.events & EPOLLOUT))
+        return;
+    s->depth++;
+    status = flush(s);
+    if (status != CRT_OK)
+        want_kick(s);
+    else if (s->state == CRTI_STREAM_OPEN && !s->more && crti_list_is_empty(&s->out))
+        crti_loop_cancel(s->loop, &s->kick);
     update_events(s);
     if (--s->depth == 0 && s->freed)
         release(s);
@@ -711,34 +737,6 @@ crt_status_t crti_stream_new(crti_loop_t *loop, crti_stream_context_t *context,
     return CRT_OK;
 }
 
-crt_status_t crti_stream_connect(crti_loop_t *loop, crti_stream_context_t *context,
-                                 const char *address, uint64_t timeout_ms,
-                                 const crti_stream_handlers_t *handlers,
-                                 crti_stream_t **stream_out)
-{
-    struct sockaddr_storage to;
-    socklen_t size = 0;
-    crt_status_t status = crti_stream_parse(address, &to, &size);
-    CRTI_AUTO(crti_close) int fd = -1;
-    crti_stream_t *s = NULL;
-
-    if (status != CRT_OK)
-        return status;
-    fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
-    if (connect(fd, (struct sockaddr *)&to, size) != 0 && errno != EINPROGRESS)
-        return crt_raise(CRT_ERR_UNREACHABLE, "%s can't be reached: %s", address,
-                         strerror(errno));
-    status = crti_stream_new(loop, context, &fd, false, timeout_ms, &s);
-    if (status != CRT_OK)
-        return status;
-    snprintf(s->address, sizeof(s->address), "%s", address);
-    s->handlers = *handlers;
-    *stream_out = s;
-    return CRT_OK;
-}
-
 void crti_stream_close(crti_stream_t *stream)
 {
     switch (stream->state) {
@@ -758,7 +756,7 @@ void crti_stream_close(crti_stream_t *stream)
 
 size_t crti_stream_queued(const crti_stream_t *stream)
 {
-    return stream->queued;
+    return stream->queued + (stream->tls ? crti_tls_pending(stream->tls) : 0);
 }
 
 void crti_stream_set_handlers(crti_stream_t *stream,

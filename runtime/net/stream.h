@@ -18,7 +18,8 @@
  *     A stream belongs to the loop it was made on and is used in that thread only. Contexts
  *     are immutable and may be shared.
  * Files
- *     stream.c frames and queues, stream_listener.c incoming connections, tls.c OpenSSL.
+ *     stream.c frames and queues, stream_connect.c outgoing and stream_listener.c incoming
+ *     connections, tls.c OpenSSL.
  * Ownership
  *     The creator of a stream frees it with crti_stream_free, inside a handler too, and no
  *     handler is called after that. Handlers never run inside crti_stream_connect or a send.
@@ -110,6 +111,11 @@ crt_status_t crti_stream_send_copy(crti_stream_t *stream, crti_message_kind_t ki
                                    uint64_t request, const void *body, const void *data,
                                    size_t size);
 
+/* Writes now what the socket takes of what was queued, instead of at the end of this turn of the
+ * loop: for what somebody waits for. on_sent may be called inside, no handler is: a failure is
+ * seen by the loop. */
+void crti_stream_push(crti_stream_t *stream);
+
 /* Only inside on_message of a message that has a payload, or while the stream is held there:
  * where to put it (`length` bytes). The buffer stays valid until on_payload,
  * crti_stream_discard, on_closed or free. */
@@ -124,6 +130,11 @@ void crti_stream_resume(crti_stream_t *stream);
 /* The connection may stay without progress for as long as the peer answers probes: for a peer
  * that is alive but reads late. Whether its host is alive must be known from elsewhere. */
 void crti_stream_be_patient(crti_stream_t *stream);
+
+/* What is sent comes in bursts that others wait for, with pauses between. BBR takes the pauses for
+ * the rate of the path and paces the next burst by it: where it is the system's choice, this
+ * connection gets one that only counts losses. */
+void crti_stream_be_bursty(crti_stream_t *stream);
 
 /* The buffer of the payload in progress is needed no more: the rest of it is thrown away, and
  * on_payload is not called for it. */

@@ -58,6 +58,19 @@ void crti_stream_be_patient(crti_stream_t *stream)
         setsockopt(stream->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
 }
 
+void crti_stream_be_bursty(crti_stream_t *stream)
+{
+    char now[16] = "";
+    socklen_t size = sizeof(now) - 1;
+
+    if (stream->fd < 0 ||
+        getsockopt(stream->fd, IPPROTO_TCP, TCP_CONGESTION, now, &size) != 0 ||
+        strncmp(now, "bbr", 3) != 0)
+        return;
+    if (setsockopt(stream->fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0)
+        setsockopt(stream->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
 void crti_stream_format(const struct sockaddr_storage *from, char *text, size_t size)
 {
     const struct sockaddr_in6 *v6 = (const void *)from;

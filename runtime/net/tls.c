@@ -12,12 +12,14 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "runtime/base/cleanup.h"
+#include "runtime/base/buffer.h"
 
 #define IDENTITY    "crt"
 #define CIPHER_NAME "TLS_AES_256_GCM_SHA384"
 #define READ_BUFFER (64u << 10)
-#define MODE_SIZE   5 /* "crt1" and 'E' or 'P' */
+#define BATCH       ((size_t)128 << 10) /* encrypted for one call of the system */
+#define RECORD      ((size_t)16 << 10)  /* the most that TLS encrypts at once */
+#define MODE_SIZE   5                   /* "crt1" and 'E' or 'P' */
 
 /* AES-GCM bounds what one key may encrypt (about 2^24.5 full records); renewed well before. */
 #define KEY_BYTES ((uint64_t)64 << 30)
@@ -44,22 +46,29 @@ struct crti_tls {
     bool is_server;
     bool plain; /* after OPEN: bytes go over TCP as they are */
     bool wants_write;
+    bool is_drained; /* the last read of the socket gave less than was asked for */
     tls_state_t state;
     size_t mode_done;
     unsigned char mode[MODE_SIZE];
-    uint64_t written; /* under the present key */
+    uint64_t written;  /* under the present key */
+    crti_buffer_t out; /* OPEN: records that wait for the socket, */
+    size_t out_at;     /* so much of it has left */
 };
 
 /* ---------------------------------------------------------------- socket BIO */
 
 /* OpenSSL's own socket BIO writes without MSG_NOSIGNAL, and a library must not be killed by
- * (or change) SIGPIPE. */
+ * (or change) SIGPIPE. After the handshake records are gathered: a call of the system and a
+ * packet for each would cost more than their encryption. */
 static int socket_write(BIO *bio, const char *data, int size)
 {
-    const crti_tls_t *tls = BIO_get_data(bio);
-    ssize_t n = send(tls->fd, data, (size_t)size, MSG_NOSIGNAL);
+    crti_tls_t *tls = BIO_get_data(bio);
+    ssize_t n;
 
     BIO_clear_retry_flags(bio);
+    if (tls->state == OPEN)
+        return crti_buffer_append(&tls->out, data, (size_t)size) == CRT_OK ? size : -1;
+    n = send(tls->fd, data, (size_t)size, MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         BIO_set_retry_write(bio);
     return (int)n;
@@ -67,9 +76,10 @@ static int socket_write(BIO *bio, const char *data, int size)
 
 static int socket_read(BIO *bio, char *data, int size)
 {
-    const crti_tls_t *tls = BIO_get_data(bio);
+    crti_tls_t *tls = BIO_get_data(bio);
     ssize_t n = recv(tls->fd, data, (size_t)size, 0);
 
+    tls->is_drained = n < size;
     BIO_clear_retry_flags(bio);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         BIO_set_retry_read(bio);
@@ -237,6 +247,7 @@ void crti_tls_free(crti_tls_t *tls)
     if (tls == NULL)
         return;
     SSL_free(tls->ssl);
+    crti_buffer_fini(&tls->out);
     crti_tls_context_unref(tls->context);
     free(tls);
 }
@@ -367,31 +378,101 @@ crt_status_t crti_tls_read(crti_tls_t *tls, void *data, size_t size, size_t *don
     n = recv(tls->fd, data, size, 0);
     if (n <= 0)
         return plain_outcome(tls, n, false);
+    tls->is_drained = (size_t)n < size;
     *done_out = (size_t)n;
     return CRT_OK;
+}
+
+bool crti_tls_is_drained(const crti_tls_t *tls)
+{
+    return tls->is_drained && (tls->plain || !SSL_has_pending(tls->ssl));
+}
+
+size_t crti_tls_pending(const crti_tls_t *tls)
+{
+    return tls->out.size - tls->out_at;
+}
+
+crt_status_t crti_tls_flush(crti_tls_t *tls)
+{
+    size_t left = crti_tls_pending(tls);
+    ssize_t n;
+
+    tls->wants_write = false;
+    if (left == 0)
+        return CRT_OK;
+    n = send(tls->fd, tls->out.data + tls->out_at, left, MSG_NOSIGNAL);
+    if (n <= 0)
+        return plain_outcome(tls, n, true);
+    tls->out_at += (size_t)n;
+    tls->wants_write = (size_t)n < left;
+    if (tls->wants_write)
+        return CRT_IN_PROGRESS;
+    tls->out.size = tls->out_at = 0;
+    return CRT_OK;
+}
+
+/* Encrypts what fits into a batch. */
+static crt_status_t encrypt(crti_tls_t *tls, const struct iovec *piece, size_t *done_out)
+{
+    for (size_t at = 0; at < piece->iov_len && tls->out.size < BATCH;) {
+        size_t left = piece->iov_len - at, done = 0;
+        int result;
+
+        errno = 0;
+        if (tls->written > KEY_BYTES &&
+            SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED))
+            tls->written = 0;
+        result = SSL_write_ex(tls->ssl, (const char *)piece->iov_base + at,
+                              left < RECORD ? left : RECORD, &done);
+        if (result <= 0)
+            return outcome(tls, result);
+        tls->written += done;
+        *done_out += done;
+        at += done;
+    }
+    return CRT_OK;
+}
+
+static crt_status_t write_plain(crti_tls_t *tls, const struct iovec *pieces, int count,
+                                size_t *done_out)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
+                             .msg_iovlen = (size_t)count};
+    ssize_t n = sendmsg(tls->fd, &message, MSG_NOSIGNAL);
+    size_t size = 0;
+
+    if (n <= 0)
+        return plain_outcome(tls, n, true);
+    for (int i = 0; i < count; i++)
+        size += pieces[i].iov_len;
+    tls->wants_write = (size_t)n < size;
+    *done_out = (size_t)n;
+    return CRT_OK;
+}
+
+crt_status_t crti_tls_writev(crti_tls_t *tls, const struct iovec *pieces, int count,
+                             size_t *done_out)
+{
+    crt_status_t status;
+
+    *done_out = 0;
+    if (tls->plain)
+        return write_plain(tls, pieces, count, done_out);
+    status = crti_tls_flush(tls);
+    for (int i = 0; i < count && status == CRT_OK && tls->out.size < BATCH; i++)
+        status = encrypt(tls, &pieces[i], done_out);
+    if (status == CRT_OK)
+        status = crti_tls_flush(tls);
+    return status == CRT_IN_PROGRESS && *done_out ? CRT_OK : status;
 }
 
 crt_status_t crti_tls_write(crti_tls_t *tls, const void *data, size_t size,
                             size_t *done_out)
 {
-    ssize_t n;
+    struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
 
-    if (!tls->plain) {
-        errno = 0;
-        if (tls->written > KEY_BYTES &&
-            SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED))
-            tls->written = 0;
-        n = SSL_write_ex(tls->ssl, data, size, done_out);
-        if (n <= 0)
-            return outcome(tls, (int)n);
-        tls->written += *done_out;
-        return CRT_OK;
-    }
-    n = send(tls->fd, data, size, MSG_NOSIGNAL);
-    if (n <= 0)
-        return plain_outcome(tls, n, true);
-    *done_out = (size_t)n;
-    return CRT_OK;
+    return crti_tls_writev(tls, &piece, 1, done_out);
 }
 
 void crti_tls_shutdown(crti_tls_t *tls)
@@ -399,5 +480,6 @@ void crti_tls_shutdown(crti_tls_t *tls)
     if (tls->state == OPEN && !tls->plain) {
         SSL_shutdown(tls->ssl);
         ERR_clear_error();
+        crti_tls_flush(tls);
     }
 }

@@ -385,6 +385,81 @@ static void a_small_payload_leaves_with_its_message(void **state)
     stop(&w);
 }
 
+static void counted(void *user, crt_status_t status)
+{
+    ++*(int *)user;
+}
+
+/* All small and large pieces that wait leave before the loop turns again. */
+static void what_is_pushed_leaves_at_once(bool encrypt)
+{
+    enum { SIZE = 20000 };
+    crti_msg_group_data_t body = {.length = SIZE};
+    unsigned char *from = malloc(SIZE), *to = calloc(1, SIZE);
+    int done = 0;
+    world_t w;
+
+    memset(from, 'x', SIZE);
+    start(&w, encrypt);
+    join(&w);
+    w.server.buffer = to;
+    w.server.take_group_data = true;
+    UNTIL(&w, crti_stream_queued(w.client.stream) == 0);
+    crti_stream_send(w.client.stream, CRTI_MSG_DONE, 1, NULL);
+    assert_int_equal(crti_stream_send_payload(w.client.stream, CRTI_MSG_GROUP_DATA, 2,
+                                              &body, from, counted, &done),
+                     CRT_OK);
+    assert_int_equal(done, 0);
+    crti_stream_push(w.client.stream);
+    assert_int_equal(done, 1);
+    assert_int_equal(crti_stream_queued(w.client.stream), 0);
+    UNTIL(&w, w.server.payloads == 1);
+    assert_int_equal(w.server.messages, 2);
+    assert_memory_equal(to, from, SIZE);
+    stop(&w);
+    free(from);
+    free(to);
+}
+
+static void what_is_pushed_leaves_at_once_encrypted(void **state)
+{
+    what_is_pushed_leaves_at_once(true);
+}
+
+static void what_is_pushed_leaves_at_once_plain(void **state)
+{
+    what_is_pushed_leaves_at_once(false);
+}
+
+/* Of a peer that does not read: what was encrypted and does not fit is still to be sent. */
+static void a_push_to_a_full_socket_keeps_the_rest(void **state)
+{
+    enum { SIZE = 32 << 20 };
+    crti_msg_group_data_t body = {.length = SIZE};
+    unsigned char *from = malloc(SIZE), *to = calloc(1, SIZE);
+    int done = 0;
+    world_t w;
+
+    memset(from, 'y', SIZE);
+    start(&w, true);
+    join(&w);
+    w.server.buffer = to;
+    w.server.take_group_data = true;
+    assert_int_equal(crti_stream_send_payload(w.client.stream, CRTI_MSG_GROUP_DATA, 1,
+                                              &body, from, counted, &done),
+                     CRT_OK);
+    for (int i = 0; i < 20; i++)
+        crti_stream_push(w.client.stream);
+    assert_true(crti_stream_queued(w.client.stream) > 0);
+    UNTIL(&w, w.server.payloads == 1);
+    assert_int_equal(done, 1);
+    assert_memory_equal(to, from, SIZE);
+    assert_int_equal(crti_stream_queued(w.client.stream), 0);
+    stop(&w);
+    free(from);
+    free(to);
+}
+
 static void on_sent_is_called_once_with_an_error_when_the_stream_goes(void **state)
 {
     char *from = calloc(1, 64 << 20);
@@ -841,6 +916,9 @@ int main(void)
         cmocka_unit_test(messages_go_both_ways_encrypted),
         cmocka_unit_test(messages_go_both_ways_without_encryption_after_the_handshake),
         cmocka_unit_test(messages_keep_their_order_whatever_their_size),
+        cmocka_unit_test(what_is_pushed_leaves_at_once_encrypted),
+        cmocka_unit_test(what_is_pushed_leaves_at_once_plain),
+        cmocka_unit_test(a_push_to_a_full_socket_keeps_the_rest),
         cmocka_unit_test(
             the_largest_message_arrives_and_a_larger_one_is_refused_at_the_sender),
         cmocka_unit_test(a_payload_lands_in_the_buffer_of_the_receiver),
