@@ -7,6 +7,7 @@
  *     At most WINDOW bytes of a member's sends are given to its stream, in pieces, so that an
  *     abort does not wait behind a large one.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@
 #define PIECE     ((size_t)512 << 10)
 #define WINDOW    ((size_t)1 << 20)
 #define COPY      ((size_t)8 << 10) /* smaller pieces leave in one write with their message */
+#define SOON      ((size_t)4 << 10) /* what is worth looking for a moment longer, */
+#define SOON_NS   ((uint64_t)50000) /* and how long: about what it takes to be woken */
 #define REPORT_NS (800 * CRTI_MS)
 
 /* ---------------------------------------------------------------- sending */
@@ -88,6 +91,7 @@ static void feed(crti_exchange_t *x, crti_peer_queue_t *peer)
         }
     }
     peer->is_feeding = false;
+    crti_stream_push(stream);
 }
 
 static crti_outgoing_t *new_outgoing(crti_exchange_t *x)
@@ -477,10 +481,23 @@ crt_status_t crti_exchange_turn(crti_exchange_t *x)
     return status == CRT_OK ? CRT_OK : crti_exchange_give_up(x, status);
 }
 
+/* What is small comes soon, and to be woken takes longer than that: looks again for a moment, and
+ * lets others have the processor meanwhile. */
+static void look_soon(crti_exchange_t *x, const crti_incoming_t *incoming)
+{
+    uint64_t end = crti_now_ns() + SOON_NS;
+
+    while (incoming->got < incoming->size && x->lost < 0 &&
+           crti_links_turn(x->links, 0) == CRT_OK && crti_now_ns() < end)
+        sched_yield();
+}
+
 crt_status_t crti_exchange_wait(crti_exchange_t *x, const crti_incoming_t *incoming)
 {
     crt_status_t status = CRT_OK;
 
+    if (incoming->got < incoming->size && incoming->size <= SOON)
+        look_soon(x, incoming);
     while (status == CRT_OK && incoming->got < incoming->size)
         status = crti_exchange_turn(x);
     return status;
