@@ -99,7 +99,7 @@ typedef struct crt_buckets crt_buckets_t;
 
 typedef struct crt_buckets_options {
     size_t struct_size;
-    /* Of float32 in one bucket; default 1 MiB, from 8 members on 128 KiB for each. */
+    /* Of float32 in one bucket; default 1 MiB, from 16 members on 64 KiB for each. */
     size_t bucket_bytes;
     bool at_end;   /* no sum starts before crt_buckets_finish: to compare with */
     bool bfloat16; /* gradients travel as bfloat16, half the bytes; summed in float32 */

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 
@@ -38,7 +37,7 @@ def read_arguments():
     parser.add_argument("--quick", action="store_true", help="40 updates instead")
     parser.add_argument("--update-ms", type=float, default=117.0, help="what an update computes")
     parser.add_argument("--bucket-bytes", type=int, default=0,
-                        help="default 1 MiB, from 8 hosts on 128 KiB for each")
+                        help="default 1 MiB, from 16 hosts on 64 KiB for each")
     parser.add_argument("--encrypt", choices=("on", "off"), default="on", help="what goes from host to host")
     parser.add_argument("--out", help="folder for the plots and scaling.json; none are made without it")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -72,10 +71,7 @@ class Farm:
     def _new_host(self, name):
         host = self.lab.host(name)
         if self.given.rate != "0":
-            # A burst holds a whole 64 KiB packet of the virtual link, else each is cut up.
-            limit = ["root", "tbf", "rate", self.given.rate, "burst", "256kb", "latency", "50ms"]
-            subprocess.run(["tc", "qdisc", "replace", "dev", host.link, *limit], check=True)
-            host.run("tc", "qdisc", "replace", "dev", "eth0", *limit)
+            self.lab.shape(host, self.given.rate)
         return host
 
     def grow(self, count):

@@ -16,6 +16,7 @@ typedef struct worker {
     crt_group_t *group;
     crt_buckets_t *buckets; /* holds the gradient */
     float *gradient, *weights;
+    bool has_gradient; /* the sum of an update that is not in the weights yet */
     int64_t updates;
 } worker_t;
 
@@ -65,12 +66,21 @@ static crt_status_t sum_blocking(worker_t *w, const scaling_array_t *array)
     return status;
 }
 
+/* The optimizer: part of what an update computes, so its time is in that of the forward pass. */
+static void apply(worker_t *w)
+{
+    for (size_t i = 0; w->has_gradient && i < SCALING_FLOATS; i++)
+        w->weights[i] += w->gradient[i] * (float)w->workers;
+    w->has_gradient = false;
+}
+
 static crt_status_t update(worker_t *w)
 {
     const scaling_array_t *arrays = scaling_arrays();
     float value = scaling_gradient(w->rank, w->updates);
 
     scaling_clock_start(&w->clock);
+    apply(w);
     for (int i = SCALING_ARRAYS - 1; i >= 0; i--) {
         for (size_t k = 0; k < arrays[i].count; k++)
             w->gradient[arrays[i].at + k] = value;
@@ -82,8 +92,7 @@ static crt_status_t update(worker_t *w)
     }
     if (w->overlaps)
         CRT_TRY(crt_buckets_finish(w->buckets));
-    for (size_t i = 0; i < SCALING_FLOATS; i++)
-        w->weights[i] += w->gradient[i] * (float)w->workers;
+    w->has_gradient = true;
     w->updates++;
     return CRT_OK;
 }
@@ -98,6 +107,7 @@ static crt_status_t worker_train_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &updates));
     for (int64_t i = 0; i < updates; i++)
         CRT_TRY(update(w));
+    apply(w);
     for (int i = 0; i < SCALING_ARRAYS; i++)
         CRT_TRY(scaling_check(w->weights + arrays[i].at, arrays[i].count,
                               scaling_weight(w->workers, w->updates), arrays[i].name));

@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     }
     if (options.bucket_bytes == 0) /* as crt_buckets_new */
         options.bucket_bytes =
-            options.workers > 8 ? (size_t)options.workers << 17 : 1 << 20;
+            options.workers > 16 ? (size_t)options.workers << 16 : 1 << 20;
     return crt_main(
         argc, argv,
         CRT_OPTIONS(.classes = CRT_CLASSES(&scaling_server, &scaling_server_worker,
