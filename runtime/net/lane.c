@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ struct crti_lane {
     int bell;         /* ours, borrowed */
     int peer_bell;    /* -1: did not come yet */
     bool owes_ring;   /* until it comes */
+    pid_t dialer;     /* of an accepted lane; 0: not known */
     shared_t *shared; /* NULL: accepted, the memory did not come yet */
     size_t frame_max;
     crti_ring_writer_t writer;
@@ -177,9 +179,22 @@ crt_status_t crti_lane_accept(int listen_fd, size_t frame_max, int bell,
                               crti_lane_t **lane_out)
 {
     CRTI_AUTO(crti_close) int fd = -1;
+    struct ucred peer = {0};
+    socklen_t size = sizeof(peer);
     crt_status_t status = crti_channel_accept(listen_fd, &fd);
 
-    return status == CRT_OK ? new_lane(&fd, frame_max, bell, lane_out) : status;
+    if (status != CRT_OK)
+        return status;
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    status = new_lane(&fd, frame_max, bell, lane_out);
+    if (status == CRT_OK)
+        (*lane_out)->dialer = peer.pid;
+    return status;
+}
+
+bool crti_lane_is_orphan(const crti_lane_t *lane)
+{
+    return lane->dialer > 0 && kill(lane->dialer, 0) != 0 && errno == ESRCH;
 }
 
 /* A process that ends gives its last words a moment: a stopped peer does not get more. */

@@ -47,6 +47,9 @@ crt_status_t crti_lane_dial(const char *path, size_t frame_max, int bell,
 crt_status_t crti_lane_accept(int listen_fd, size_t frame_max, int bell,
                               crti_lane_t **lane_out);
 
+/* Whether the process that dialed a lane which was accepted is known to be dead. */
+bool crti_lane_is_orphan(const crti_lane_t *lane);
+
 /* What is in the outbox may go on to leave until `deadline_ns` (0: does not). NULL is fine. */
 void crti_lane_free(crti_lane_t *lane, uint64_t deadline_ns);
 

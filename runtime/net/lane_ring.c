@@ -9,11 +9,6 @@
 
 _Static_assert((CRTI_RING_BYTES & MASK) == 0, "a power of two");
 
-static void full_fence(void)
-{
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
 /* ---------------------------------------------------------------- writing */
 
 void crti_ring_writer_init(crti_ring_writer_t *w, crti_ring_control_t *control,
@@ -25,7 +20,7 @@ void crti_ring_writer_init(crti_ring_writer_t *w, crti_ring_control_t *control,
 /* Room by what the reader says now. A counter that makes no sense gives no room, for ever. */
 static size_t look_for_room(crti_ring_writer_t *w)
 {
-    uint64_t read = __atomic_load_n(&w->control->read, __ATOMIC_ACQUIRE);
+    uint64_t read = __atomic_load_n(&w->control->read, __ATOMIC_SEQ_CST);
 
     if (read < w->read || read > w->written)
         w->is_broken = true;
@@ -81,16 +76,16 @@ bool crti_ring_publish(crti_ring_writer_t *w)
 {
     crti_ring_control_t *c = w->control;
 
-    __atomic_store_n(&c->written, w->written, __ATOMIC_RELEASE);
-    full_fence(); /* pairs with the one in crti_ring_sleep */
-    return __atomic_load_n(&c->reader_sleeps, __ATOMIC_RELAXED) != 0 &&
-           __atomic_exchange_n(&c->reader_sleeps, 0, __ATOMIC_ACQ_REL) != 0;
+    /* In one order with crti_ring_sleep, which stores and loads the other way round. */
+    __atomic_store_n(&c->written, w->written, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&c->reader_sleeps, __ATOMIC_SEQ_CST) != 0 &&
+           __atomic_exchange_n(&c->reader_sleeps, 0, __ATOMIC_SEQ_CST) != 0;
 }
 
 bool crti_ring_await_room(crti_ring_writer_t *w)
 {
-    __atomic_store_n(&w->control->writer_waits, 1, __ATOMIC_RELAXED);
-    full_fence(); /* pairs with the one in crti_ring_is_awaited */
+    /* In one order with crti_ring_is_awaited. */
+    __atomic_store_n(&w->control->writer_waits, 1, __ATOMIC_SEQ_CST);
     if (look_for_room(w) < CRTI_RING_BYTES / 4)
         return true;
     __atomic_store_n(&w->control->writer_waits, 0, __ATOMIC_RELAXED);
@@ -179,16 +174,17 @@ bool crti_ring_is_awaited(crti_ring_reader_t *r)
 {
     crti_ring_control_t *c = r->control;
 
-    full_fence(); /* pairs with the one in crti_ring_await_room */
-    return __atomic_load_n(&c->writer_waits, __ATOMIC_RELAXED) != 0 &&
-           __atomic_exchange_n(&c->writer_waits, 0, __ATOMIC_ACQ_REL) != 0;
+    /* In one order with crti_ring_await_room: what was told of by single takes, once more. */
+    __atomic_store_n(&c->read, r->read, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&c->writer_waits, __ATOMIC_SEQ_CST) != 0 &&
+           __atomic_exchange_n(&c->writer_waits, 0, __ATOMIC_SEQ_CST) != 0;
 }
 
 bool crti_ring_sleep(crti_ring_reader_t *r)
 {
-    __atomic_store_n(&r->control->reader_sleeps, 1, __ATOMIC_RELAXED);
-    full_fence(); /* pairs with the one in crti_ring_publish */
-    if (!crti_ring_has_input(r))
+    /* In one order with crti_ring_publish. */
+    __atomic_store_n(&r->control->reader_sleeps, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&r->control->written, __ATOMIC_SEQ_CST) == r->read)
         return true;
     crti_ring_awake(r);
     return false;

@@ -13,7 +13,8 @@
  * Waking
  *     Each side says in the control block when it is going to sleep, looks once more, and
  *     sleeps; the other side looks there after it moved its counter. One of the two sees the
- *     other, because both put a full fence between their store and their load.
+ *     other: all four accesses are sequentially consistent. A ring of the bell may come late, when
+ *     the frame was found without it; whoever is rung in vain must say again that it sleeps.
  * Trust
  *     The other process may be stopped, dead or mad at any point. Its counter is checked
  *     against ours at each look; a frame is copied out before anybody looks into it; what is
@@ -89,12 +90,6 @@ crt_status_t crti_ring_take(crti_ring_reader_t *r);
 
 /* After some takes: true when the writer waits for room and has to be rung. */
 bool crti_ring_is_awaited(crti_ring_reader_t *r);
-
-/* Something is there that was not taken. */
-static inline bool crti_ring_has_input(const crti_ring_reader_t *r)
-{
-    return __atomic_load_n(&r->control->written, __ATOMIC_ACQUIRE) != r->read;
-}
 
 /* Says that the reader is going to sleep. False: there is input, it stays awake. */
 bool crti_ring_sleep(crti_ring_reader_t *r);

@@ -100,7 +100,8 @@ struct crti_net {
     pid_t pid;
     crti_key_t key; /* for libzmq, which starts when it is needed */
     bool has_key;
-    crti_zmq_t *zmq;           /* NULL until then */
+    crti_zmq_t *zmq; /* NULL until then */
+    uint64_t lanes_accepted;
     crti_port_t *router, *zap; /* when libzmq serves */
     int spare; /* a descriptor to refuse lanes with when there is none left */
     crti_list_t peers, ports, bells, active, expecting, gathering, watches;

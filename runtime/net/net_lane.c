@@ -27,6 +27,7 @@
 #define LANES_PER_BELL 16
 #define IDLE_LOOKS     64 /* in vain, before a lane sleeps though its process does not */
 #define ACCEPTS        64 /* of one event */
+#define SWEEP_EVERY    16 /* lanes that are accepted */
 
 /* Lives as long as the net. */
 struct crti_bell {
@@ -337,6 +338,31 @@ crt_status_t crti_peer_dial_lane(crti_peer_t *peer)
     return status;
 }
 
+static crti_port_t *find_orphan(crti_net_t *net)
+{
+    CRTI_LIST_FOREACH (item, &net->ports) {
+        crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, link);
+
+        if (port->lane && crti_lane_is_orphan(port->lane))
+            return port;
+    }
+    return NULL;
+}
+
+/* A process that was killed says no goodbye, and nobody tells those whom it had only called. */
+static void sweep_orphans(crti_net_t *net)
+{
+    crti_port_t *port;
+
+    while ((port = find_orphan(net))) {
+        if (port->peer)
+            crti_session_fail(&port->peer->session, CRT_ERR_UNREACHABLE,
+                              "its process has ended");
+        else
+            crti_port_remove(port, 0);
+    }
+}
+
 static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
 {
     CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
@@ -348,6 +374,8 @@ static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
         status = crti_lane_accept(listen_fd, frame_max(net), bell->source.fd, &lane);
     if (status == CRT_OK)
         status = new_port(net, &lane, bell, NULL, &port);
+    if (status == CRT_OK && ++net->lanes_accepted % SWEEP_EVERY == 0)
+        sweep_orphans(net);
     return status;
 }
 

@@ -7,16 +7,21 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <zmq.h>
 
 #include "runtime/net/frame.h"
 #include "runtime/net/key.h"
+#include "runtime/net/lane.h"
 #include "runtime/net/protocol.h"
 #include "runtime/net/session.h"
 
@@ -274,6 +279,126 @@ static void garbage_on_the_sockets_is_dropped(void **state)
     idle = connect_port(port_of(crti_net_address(s.party.net))); /* says nothing */
     party_stream(&s.party, s.peer, 200, 100);
     close(idle);
+    scene_fini(&s);
+}
+
+/* ---------------------------------------------------------------- lanes */
+
+/* Memory whose size can still change would kill us when it shrinks. */
+static void a_lane_whose_memory_is_not_sealed_is_refused(void **state)
+{
+    uint64_t setup[2] = {0x314c545243, 0};
+    int fds[2] = {memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                  eventfd(0, EFD_CLOEXEC)};
+    union {
+        char bytes[CMSG_SPACE(sizeof(fds))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec part = {setup, sizeof(setup)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    crti_net_stats_t before;
+    char byte;
+    scene_t s;
+    int fd;
+
+    scene_init(&s, false);
+    crti_net_stats(s.party.net, &before);
+    setup[1] = 4096 + 2 * ((size_t)128 << 10);
+    assert_int_equal(ftruncate(fds[0], (off_t)setup[1]), 0);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(fds));
+    memcpy(CMSG_DATA(c), fds, sizeof(fds));
+    fd = connect_unix(crti_net_address(s.party.net)->ipc);
+    assert_int_equal(sendmsg(fd, &message, 0), sizeof(setup));
+    wait_counted(&s, before.frames_malformed + 1, 0);
+    crti_net_unlock(s.party.net);
+    assert_int_equal(recv(fd, &byte, 1, 0), 0); /* it hung up */
+    crti_net_lock(s.party.net);
+    close(fd);
+    close(fds[0]);
+    close(fds[1]);
+    scene_fini(&s);
+}
+
+static void send_on_lane(crti_lane_t *lane, const void *data, size_t size)
+{
+    struct iovec part = {(void *)(uintptr_t)data, size};
+    crti_lane_message_t *message = crti_lane_message_new(&part, 1, size);
+
+    assert_true(crti_lane_send(lane, message));
+    crti_lane_message_unref(message);
+}
+
+/* Takes part in the handshake while the party makes progress, as far as the bell. */
+static crti_lane_t *open_lane(scene_t *s, int bell)
+{
+    const char *path = crti_net_address(s->party.net)->ipc;
+    crti_lane_t *lane = NULL;
+    struct pollfd p = {.events = POLLIN};
+
+    assert_int_equal(crti_lane_dial(path, 100000, bell, &lane), CRT_OK);
+    p.fd = crti_lane_fd(lane);
+    crti_net_unlock(s->party.net);
+    assert_int_equal(poll(&p, 1, 10000), 1);
+    crti_net_lock(s->party.net);
+    assert_int_equal(crti_lane_take_socket(lane), CRT_OK);
+    crti_lane_close_socket(lane);
+    return lane;
+}
+
+static void garbage_on_a_lane_is_counted_and_costs_its_session_alone(void **state)
+{
+    unsigned char bytes[CRTI_FRAME_SMALL];
+    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    crti_net_stats_t before;
+    crti_lane_t *lane;
+    crti_frame_t hello;
+    scene_t s;
+
+    scene_init(&s, false);
+    crti_net_stats(s.party.net, &before);
+    lane = open_lane(&s, bell);
+    send_on_lane(lane, "garbage", 7);
+    wait_counted(&s, before.frames_malformed + 1, 0);
+    hello = hello_to(&s, 77);
+    send_on_lane(lane, bytes, crti_frame_encode(&hello, bytes));
+    send_on_lane(lane, "garbage", 7); /* now there is a session, and it ends */
+    wait_counted(&s, before.frames_malformed + 2, 0);
+    crti_lane_free(lane, 0);
+    close(bell);
+    scene_fini(&s);
+}
+
+/* Killed between any two of its instructions it says no goodbye. */
+static void processes_that_die_while_they_open_a_lane_leave_nothing(void **state)
+{
+    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), files;
+    crti_lane_t *lane = NULL;
+    scene_t s;
+    pid_t pid;
+
+    scene_init(&s, false);
+    files = open_files();
+    for (int i = 0; i < 100; i++) {
+        fflush(NULL);
+        pid = fork();
+        if (pid == 0) {
+            if (i % 2)
+                connect_unix(crti_net_address(s.party.net)->ipc);
+            else
+                crti_lane_dial(crti_net_address(s.party.net)->ipc, 1000, bell, &lane);
+            raise(SIGKILL);
+        }
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        party_stream(&s.party, s.peer, 1, 0);
+    }
+    assert_true(open_files() <= files + 2 * 16);
+    close(bell);
     scene_fini(&s);
 }
 
@@ -559,6 +684,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stranger_with_the_server_s_public_key_is_refused),
         cmocka_unit_test(a_plain_connection_to_the_tcp_port_is_refused),
         cmocka_unit_test(garbage_on_the_sockets_is_dropped),
+        cmocka_unit_test(a_lane_whose_memory_is_not_sealed_is_refused),
+        cmocka_unit_test(garbage_on_a_lane_is_counted_and_costs_its_session_alone),
+        cmocka_unit_test(processes_that_die_while_they_open_a_lane_leave_nothing),
         cmocka_unit_test(frames_that_are_none_are_counted_and_dropped),
         cmocka_unit_test(another_version_and_another_incarnation_are_told_so),
         cmocka_unit_test(data_without_a_session_is_reset),
