@@ -24,7 +24,7 @@
 #define FUTEX_SLEEP  (3600 * CRTI_S)
 
 #define SPIN_NS        (20 * CRTI_MS / 1000)
-#define SPIN_LONG_NS   (150 * CRTI_MS / 1000) /* a wake from deep idle, and the way back */
+#define SPIN_LONG_NS   (250 * CRTI_MS / 1000) /* a wake from deep idle, and the way back */
 #define SPIN_LOOKS     16                     /* between two looks at the clock */
 #define SPIN_WORDS     8
 #define SPIN_MISSES    3
