@@ -277,7 +277,6 @@ static void link_up(link_t *link, crti_stream_t *stream)
                                                                .on_payload = link_payload,
                                                                .on_closed = link_closed});
     crti_stream_be_patient(stream);
-    crti_stream_be_bursty(stream);
     crti_loop_cancel(link->links->loop, &link->retry);
     link->stream = stream;
     link->state = UP;
@@ -430,6 +429,8 @@ crt_status_t crti_links_new_at(const crti_stream_place_t *place, crti_links_t **
     status = crti_loop_new(&links->loop);
     if (status == CRT_OK)
         status = crti_stream_context_new(&place->key, place->encrypt, &links->context);
+    if (status == CRT_OK)
+        crti_stream_context_be_bursty(links->context);
     if (status == CRT_OK && place->ip[0])
         status = listen_somewhere(links, place);
     if (status != CRT_OK) {

@@ -16,7 +16,7 @@
  *     of the message gives with crti_stream_receive, or thrown away when it gives none.
  * Threads
  *     A stream belongs to the loop it was made on and is used in that thread only. Contexts
- *     are immutable and may be shared.
+ *     are immutable once in use and may be shared.
  * Files
  *     stream.c frames and queues, stream_connect.c outgoing and stream_listener.c incoming
  *     connections, tls.c OpenSSL.
@@ -51,6 +51,12 @@ crt_status_t crti_stream_context_new(const crti_key_t *key, bool encrypt,
                                      crti_stream_context_t **context_out);
 void crti_stream_context_free(crti_stream_context_t *context);
 CRTI_DEFINE_AUTO(crti_stream_context_t *, crti_stream_context_free)
+
+/* What is sent comes in bursts that others wait for, with pauses between. BBR takes the pauses for
+ * the rate of the path and paces the next burst by it: where it is the system's choice, both
+ * outgoing and incoming connections get one that only counts losses, from their first packet
+ * (pacing stays on where BBR once was). Before the context's first use. */
+void crti_stream_context_be_bursty(crti_stream_context_t *context);
 
 typedef struct crti_stream_handlers {
     void *user;
@@ -130,11 +136,6 @@ void crti_stream_resume(crti_stream_t *stream);
 /* The connection may stay without progress for as long as the peer answers probes: for a peer
  * that is alive but reads late. Whether its host is alive must be known from elsewhere. */
 void crti_stream_be_patient(crti_stream_t *stream);
-
-/* What is sent comes in bursts that others wait for, with pauses between. BBR takes the pauses for
- * the rate of the path and paces the next burst by it: where it is the system's choice, this
- * connection gets one that only counts losses. */
-void crti_stream_be_bursty(crti_stream_t *stream);
 
 /* The buffer of the payload in progress is needed no more: the rest of it is thrown away, and
  * on_payload is not called for it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What streams are made with, and outgoing ones. See stream.h. */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,24 @@ void crti_stream_context_free(crti_stream_context_t *context)
     free(context);
 }
 
+void crti_stream_context_be_bursty(crti_stream_context_t *context)
+{
+    context->is_bursty = true;
+}
+
+void crti_stream_prepare(const crti_stream_context_t *context, int fd)
+{
+    char now[16] = "";
+    socklen_t size = sizeof(now) - 1;
+
+    if (!context->is_bursty ||
+        getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, now, &size) != 0 ||
+        strncmp(now, "bbr", 3) != 0)
+        return;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
 /* ---------------------------------------------------------------- outgoing */
 
 crt_status_t crti_stream_connect(crti_loop_t *loop, crti_stream_context_t *context,
@@ -54,6 +73,7 @@ crt_status_t crti_stream_connect(crti_loop_t *loop, crti_stream_context_t *conte
     fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
+    crti_stream_prepare(context, fd);
     if (connect(fd, (struct sockaddr *)&to, size) != 0 && errno != EINPROGRESS)
         return crt_raise(CRT_ERR_UNREACHABLE, "%s can't be reached: %s", address,
                          strerror(errno));

@@ -28,6 +28,7 @@ typedef enum crti_stream_state {
 
 struct crti_stream_context {
     crti_tls_context_t *tls;
+    bool is_bursty;
 };
 
 struct crti_stream {
@@ -77,6 +78,10 @@ void crti_stream_listener_failed(crti_stream_listener_t *listener, crti_stream_t
 
 /* Socket options that every stream has. */
 void crti_stream_tune(int fd);
+
+/* Options that have to be there before the handshake of TCP: on a socket that will connect, or
+ * one that listens, from which accepted ones have them. */
+void crti_stream_prepare(const crti_stream_context_t *context, int fd);
 
 /* "10.0.0.1:80" of a socket address. */
 void crti_stream_format(const struct sockaddr_storage *from, char *text, size_t size);

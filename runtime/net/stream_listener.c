@@ -58,19 +58,6 @@ void crti_stream_be_patient(crti_stream_t *stream)
         setsockopt(stream->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
 }
 
-void crti_stream_be_bursty(crti_stream_t *stream)
-{
-    char now[16] = "";
-    socklen_t size = sizeof(now) - 1;
-
-    if (stream->fd < 0 ||
-        getsockopt(stream->fd, IPPROTO_TCP, TCP_CONGESTION, now, &size) != 0 ||
-        strncmp(now, "bbr", 3) != 0)
-        return;
-    if (setsockopt(stream->fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0)
-        setsockopt(stream->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-}
-
 void crti_stream_format(const struct sockaddr_storage *from, char *text, size_t size)
 {
     const struct sockaddr_in6 *v6 = (const void *)from;
@@ -290,7 +277,8 @@ crt_status_t crti_stream_listen(crti_loop_t *loop, crti_stream_context_t *contex
     if (listener == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "listener");
     listener->loop = loop;
-    listener->context.tls = crti_tls_context_ref(context->tls);
+    listener->context = *context;
+    crti_tls_context_ref(context->tls);
     listener->fd = -1;
     listener->on_accept = on_accept;
     listener->user = user;
@@ -298,8 +286,10 @@ crt_status_t crti_stream_listen(crti_loop_t *loop, crti_stream_context_t *contex
     listener->pause = (crti_timer_t){.on_expired = on_pause_over, .user = listener};
     crti_list_init(&listener->handshakes);
     status = crti_stream_bind(ip, port, &listener->fd, &listener->port);
-    if (status == CRT_OK)
+    if (status == CRT_OK) {
+        crti_stream_prepare(context, listener->fd); /* nobody knows the port yet */
         status = crti_loop_add(loop, &listener->watch, listener->fd, EPOLLIN);
+    }
     if (status != CRT_OK) {
         crti_stream_listener_free(listener);
         return status;

@@ -3,6 +3,7 @@
 #include "runtime/net/stream.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/net/stream_int.h"
 #include "runtime/net/tls.h"
 
 #define PATIENCE (20 * CRTI_S)
@@ -118,16 +120,21 @@ static void on_accept(void *user, crti_stream_t *stream)
     crti_stream_set_handlers(stream, &handlers);
 }
 
-static void start(world_t *w, bool encrypt)
+static void listen_with(world_t *w)
 {
-    *w = (world_t){0};
-    assert_int_equal(crti_loop_new(&w->loop), CRT_OK);
-    assert_int_equal(crti_stream_context_new(&key, encrypt, &w->context), CRT_OK);
     assert_int_equal(crti_stream_listen(w->loop, w->context, "127.0.0.1", 0, on_accept, w,
                                         &w->listener),
                      CRT_OK);
     snprintf(w->address, sizeof(w->address), "127.0.0.1:%u",
              crti_stream_listener_port(w->listener));
+}
+
+static void start(world_t *w, bool encrypt)
+{
+    *w = (world_t){0};
+    assert_int_equal(crti_loop_new(&w->loop), CRT_OK);
+    assert_int_equal(crti_stream_context_new(&key, encrypt, &w->context), CRT_OK);
+    listen_with(w);
 }
 
 static void stop(world_t *w)
@@ -160,6 +167,41 @@ static void join(world_t *w)
 {
     connect_with(w, w->context, 5000);
     UNTIL(w, w->client.opened && w->server.opened);
+}
+
+/* ---------------------------------------------------------------- how it leaves */
+
+static void congestion_of(int fd, char name[16])
+{
+    socklen_t size = 15;
+
+    memset(name, 0, 16);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+}
+
+static void bursty_connections_are_without_bbr_from_their_start(void **state)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    char usual[16], client[16], server[16];
+    world_t w;
+
+    congestion_of(fd, usual);
+    close(fd);
+    start(&w, true);
+    crti_stream_listener_free(w.listener);
+    crti_stream_context_be_bursty(w.context);
+    listen_with(&w);
+    connect_with(&w, w.context, 5000);
+    congestion_of(w.client.stream->fd, client);
+    UNTIL(&w, w.client.opened && w.server.opened);
+    congestion_of(w.server.stream->fd, server);
+    if (strncmp(usual, "bbr", 3) != 0) {
+        assert_string_equal(client, usual);
+        assert_string_equal(server, usual);
+    }
+    assert_int_not_equal(strncmp(client, "bbr", 3), 0);
+    assert_int_not_equal(strncmp(server, "bbr", 3), 0);
+    stop(&w);
 }
 
 /* ---------------------------------------------------------------- what arrives */
@@ -913,6 +955,7 @@ static void a_server_with_a_certificate_instead_of_the_key_is_refused(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bursty_connections_are_without_bbr_from_their_start),
         cmocka_unit_test(messages_go_both_ways_encrypted),
         cmocka_unit_test(messages_go_both_ways_without_encryption_after_the_handshake),
         cmocka_unit_test(messages_keep_their_order_whatever_their_size),
