@@ -198,7 +198,7 @@ static crt_status_t share_state(crt_replica_t *r, fresh_t *fresh, int index,
 
 /* ---------------------------------------------------------------- agreement */
 
-static crt_status_t new_buckets(crt_replica_t *r)
+crt_status_t crti_replica_new_buckets(crt_replica_t *r)
 {
     crt_buckets_free(r->buckets);
     r->buckets = NULL;
@@ -253,7 +253,7 @@ crt_status_t crti_replica_agree(crt_replica_t *r)
     fresh_t fresh = {.count = 0};
     uint64_t steps;
     int source;
-    crt_status_t status = new_buckets(r);
+    crt_status_t status = crti_replica_new_buckets(r);
 
     if (status == CRT_OK)
         status = find_source(r, &source, &steps);

@@ -178,11 +178,14 @@ CRT_API crt_status_t crt_replica_step(crt_replica_t *replica, const crt_batch_t 
 
 /* Collective, after the group has failed: rebuilds it (`size` as in crt_collective_rebuild) and
  * gives all members the same weights again. At most the step that failed is lost. With `sharded`
- * the state of the parts that nobody living has begins anew. May be called again when it fails. */
+ * the state of the parts that nobody living has begins anew. May be called again when it fails.
+ * When a comparison failed here that succeeded on another member it may give CRT_OK at once: then
+ * crt_replica_compare succeeds, too, and the next step fails, after which all recover. */
 CRT_API crt_status_t crt_replica_recover(crt_replica_t *replica, int size);
 
 /* Collective. CRT_ERR_CORRUPT, naming the ranks, when the members' weights are not the same to the
- * bit. */
+ * bit. When a member dies in it, it counts if it succeeded on any other: those on which it failed
+ * recover and call it again. */
 CRT_API crt_status_t crt_replica_compare(crt_replica_t *replica);
 
 CRT_API uint64_t crt_replica_steps(const crt_replica_t *replica);

@@ -129,6 +129,8 @@ crt_status_t crt_replica_recover(crt_replica_t *r, int size)
     crt_buckets_free(r->buckets); /* waits for what is under way */
     r->buckets = NULL;
     status = crt_collective_rebuild(r->group, size);
+    if (status == CRT_ERR_EXISTS) /* a comparison that counts: nothing is behind */
+        return crti_replica_new_buckets(r);
     return status == CRT_OK ? crti_replica_agree(r) : status;
 }
 
@@ -153,7 +155,7 @@ uint64_t crt_replica_hash(const crt_replica_t *r)
     return hash;
 }
 
-crt_status_t crt_replica_compare(crt_replica_t *r)
+static crt_status_t compare(crt_replica_t *r)
 {
     int size = crt_collective_size(r->group), rank = crt_collective_rank(r->group);
     int64_t one = 1, all = size, *hashes = calloc((size_t)size, sizeof(*hashes));
@@ -175,6 +177,23 @@ crt_status_t crt_replica_compare(crt_replica_t *r)
                           (unsigned long long)r->steps, i, (unsigned long long)hashes[i],
                           (unsigned long long)hashes[0]);
     free(hashes);
+    return status;
+}
+
+/* Whose comparison succeeded settles it: it has the hashes of all, also of those that were told that
+ * a member died. These find that out when they rebuild. */
+crt_status_t crt_replica_compare(crt_replica_t *r)
+{
+    crt_status_t status = CRT_OK;
+
+    if (!r->compares || r->settled == crt_collective_settled(r->group)) {
+        r->compares = true;
+        r->settled = crt_collective_settled(r->group);
+        status = compare(r);
+        if (status == CRT_OK)
+            status = crt_collective_settle(r->group);
+    }
+    r->compares = status != CRT_OK;
     return status;
 }
 

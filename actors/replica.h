@@ -15,7 +15,9 @@ struct crt_replica {
     crt_optimizer_t *optimizer;
     crt_replica_options_t options;
     crt_buckets_t *buckets;
-    uint64_t steps;  /* that all members have agreed on */
+    uint64_t steps; /* that all members have agreed on */
+    bool compares;  /* a comparison has failed, when `settled` operations were settled */
+    uint64_t settled;
     double *squares; /* of each array */
     /* Sharded: the floats of the own parts before the step that is not yet agreed on: weights, then
      * each of the optimizer's states. `has_before` while they may be needed. */
@@ -25,6 +27,9 @@ struct crt_replica {
     crt_part_t *owned;
     size_t owned_count;
 };
+
+/* For the group as it is now. */
+crt_status_t crti_replica_new_buckets(crt_replica_t *r);
 
 /* Collective, in a group that works: makes buckets for it, and everybody the same. */
 crt_status_t crti_replica_agree(crt_replica_t *r);

@@ -145,6 +145,7 @@ static bool group_has_failed(const trainer_t *t)
 static crt_status_t recover(trainer_t *t, int on_death, crt_status_t why)
 {
     int size = crt_collective_size(t->group);
+    uint64_t incarnation = crt_collective_incarnation(t->group);
     crt_status_t status = why;
 
     if (on_death == CRT_DEATH_FAILS || why == CRT_ERR_TIMED_OUT)
@@ -155,7 +156,8 @@ static crt_status_t recover(trainer_t *t, int on_death, crt_status_t why)
         if (status == CRT_ERR_TIMED_OUT)
             on_death = CRT_DEATH_SHRINKS; /* nobody came */
     }
-    t->recoveries += status == CRT_OK;
+    t->recoveries +=
+        status == CRT_OK && incarnation != crt_collective_incarnation(t->group);
     return status;
 }
 

@@ -109,8 +109,23 @@ CRT_API crt_status_t crt_collective_find_group(const char *name, crt_group_t **g
  * alone and keep their order; with another size that many members are waited for: survivors keep
  * their ranks, actors that call crt_collective_init_group(size, CRT_RANK_ANY, ...) fill the
  * places of the dead. Operations that were posted have ended before it returns.
- * CRT_ERR_TIMED_OUT names who did not come. On failure the group stays failed; call it again. */
+ * CRT_ERR_TIMED_OUT names who did not come; CRT_ERR_EXISTS: the rebuild was called off, because a
+ * member has settled the operation that failed on others (see crt_collective_settle).
+ * On failure the group stays failed; call it again. */
 CRT_API crt_status_t crt_collective_rebuild(crt_group_t *group, int size);
+
+/* A death in an operation may let it succeed on some members and fail on others. When it was the last
+ * one for a time, the first make no other call, and the rebuild of the others would wait for them
+ * until the timeout. So after such an operation each member of which it succeeded settles it,
+ * before it does anything else: it counts then, on all. A member of which it failed
+ * rebuilds; if the operation was settled, crt_collective_settled is greater afterwards
+ * than before the operation. Then the rebuild has given CRT_ERR_EXISTS, and the group
+ * stays failed until all rebuild it; or CRT_OK, if the others had begun to rebuild already.
+ * All members settle the same operations. It costs a few exchanges with the control store.
+ * CRT_ERR_CLOSED: the others have rebuilt the group without this member. */
+CRT_API crt_status_t crt_collective_settle(crt_group_t *group);
+/* Operations that are settled, as far as this member was told. */
+CRT_API uint64_t crt_collective_settled(const crt_group_t *group);
 
 /* Leaves the group: operations that are under way fail with CRT_ERR_CANCELLED here, and on the
  * other members with an error that names this rank; the name is free once all have left or died.

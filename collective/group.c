@@ -471,6 +471,18 @@ crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
     return status == CRT_OK ? CRT_OK : stay_failed(group, status);
 }
 
+crt_status_t crt_collective_settle(crt_group_t *group)
+{
+    if (!group)
+        return crt_raise(CRT_ERR_INVALID, "the group is NULL");
+    return group->size > 1 ? crti_rendezvous_settle(group) : CRT_OK;
+}
+
+uint64_t crt_collective_settled(const crt_group_t *group)
+{
+    return group ? group->private->settled : 0;
+}
+
 void crt_collective_destroy_group(crt_group_t **group_take)
 {
     crt_group_t *group = group_take ? *group_take : NULL;

@@ -21,6 +21,7 @@ struct crti_group_private {
     /* rendezvous.c */
     char key[CRTI_GROUP_KEY];
     uint64_t token, attempt;
+    uint64_t settled; /* of the roster's, what this member has settled or was told of */
     crti_member_t me;
     crti_attendance_t *attendance; /* of the members, by rank */
 
@@ -64,6 +65,8 @@ crt_status_t crti_rendezvous_declare(crt_group_t *group, const crti_roster_t *ro
 void crti_rendezvous_leave(crt_group_t *group);
 /* crt_collective_rebuild's part; `size` 0: the survivors. */
 crt_status_t crti_rendezvous_again(crt_group_t *group, int size, uint64_t deadline_ns);
+/* Counts one up in the roster what is settled, unless another member has. */
+crt_status_t crti_rendezvous_settle(crt_group_t *group);
 /* Takes the place of a dead member when the survivors rebuild. */
 crt_status_t crti_rendezvous_any(crt_group_t *group, uint64_t deadline_ns);
 crt_status_t crti_group_key(const char *name, char key[CRTI_GROUP_KEY]);

@@ -8,6 +8,9 @@
  *     them, and those who take any place, and exchanges the roster. When it dies the next lowest
  *     does: everybody looks at each turn whether it is the one. Two that believe so hurt nobody:
  *     the exchange has one winner.
+ *     When an operation that failed here was settled by a member that saw it succeed, that member
+ *     may not come. Who finds that in the roster decides the attempt with CRT_ERR_EXISTS: by
+ *     exchange, too, so that either all who have come are told or all are rebuilt.
  * Failure
  *     A survivor that never comes ends the attempt at the deadline, with an error on all who came
  *     that names it; the roster of the last incarnation stays, and the next attempt begins there.
@@ -306,6 +309,56 @@ static crt_status_t time_out(rebuilding_t *r, const crti_stored_t *now)
     return crti_stored_fail(r->group->private->key, now, r->attempt, &r->failure, &won);
 }
 
+/* ---------------------------------------------------------------- settling */
+
+/* Somebody saw the operation succeed that failed here. */
+static bool is_settled(const crt_group_t *group, const crti_roster_t *roster)
+{
+    return roster->incarnation == group->incarnation &&
+           roster->settled > group->private->settled;
+}
+
+static crt_status_t call_off(rebuilding_t *r, const crti_stored_t *now)
+{
+    bool won;
+
+    fail(r, CRT_ERR_EXISTS, -1,
+         "not rebuilt: the operation that failed on rank %d has succeeded on others",
+         r->group->rank);
+    return crti_stored_fail(r->group->private->key, now, r->attempt, &r->failure, &won);
+}
+
+crt_status_t crti_rendezvous_settle(crt_group_t *group)
+{
+    struct crti_group_private *p = group->private;
+
+    for (bool won = false; !won;) {
+        CRTI_AUTO(crti_stored_fini) crti_stored_t now = {0};
+        uint64_t wanted = p->settled + 1;
+        crt_status_t status = crti_stored_read(p->key, &now);
+
+        if (status == CRT_ERR_NOT_FOUND ||
+            (status == CRT_OK && (now.roster.token != p->token ||
+                                  now.roster.incarnation != group->incarnation)))
+            return crt_raise(CRT_ERR_CLOSED,
+                             "group \"%s\" has ended or was rebuilt without this member",
+                             group->name);
+        if (status != CRT_OK)
+            return status;
+        if (now.roster.settled < wanted) {
+            now.roster.settled = wanted;
+            status = crti_stored_swap(p->key, &now, &now.roster, &won);
+            if (status != CRT_OK)
+                return status;
+        } else {
+            won = true;
+        }
+        if (won)
+            p->settled = wanted;
+    }
+    return CRT_OK;
+}
+
 /* ---------------------------------------------------------------- following */
 
 static int place_of(const crti_roster_t *roster, const crti_member_t *me)
@@ -327,9 +380,12 @@ static crt_status_t take_decision(rebuilding_t *r, const crti_roster_t *roster)
         return crt_raise(CRT_ERR_CLOSED, "group \"%s\" has ended", group->name);
     if (roster->attempt < r->attempt)
         return CRT_IN_PROGRESS;
-    if (roster->attempt == r->attempt && roster->failure.status != CRT_OK)
+    if (roster->attempt == r->attempt && roster->failure.status != CRT_OK) {
+        if (is_settled(group, roster))
+            group->private->settled = roster->settled;
         return crt_raise(roster->failure.status, "group \"%s\": %s", group->name,
                          roster->failure.text);
+    }
     rank = place_of(roster, &group->private->me);
     if (rank >= 0)
         return crti_rendezvous_take(group, roster, rank);
@@ -353,7 +409,9 @@ static crt_status_t wait_for_decision(rebuilding_t *r, uint64_t deadline_ns)
             status = take_decision(r, &now.roster);
         if (status != CRT_IN_PROGRESS)
             break;
-        if (crti_now_ns() >= deadline_ns)
+        if (is_settled(r->group, &now.roster))
+            did = call_off(r, &now);
+        else if (crti_now_ns() >= deadline_ns)
             did = time_out(r, &now);
         else if (is_leader(r, &now.roster))
             did = lead(r, &now);

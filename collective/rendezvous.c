@@ -118,6 +118,7 @@ crt_status_t crti_rendezvous_take(crt_group_t *group, const crti_roster_t *roste
     group->incarnation = roster->incarnation;
     p->token = roster->token;
     p->attempt = roster->attempt;
+    p->settled = roster->settled;
     return CRT_OK;
 }
 

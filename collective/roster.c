@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC_ROSTER  UINT64_C(0x3152544c4c4f4343) /* "CCOLLTR1" */
+#define MAGIC_ROSTER  UINT64_C(0x3252544c4c4f4343) /* "CCOLLTR2" */
 #define MAGIC_ARRIVAL UINT64_C(0x3141544c4c4f4343)
 
 /* ---------------------------------------------------------------- writing */
@@ -163,6 +163,7 @@ crt_status_t crti_roster_encode(const crti_roster_t *roster, crti_buffer_t *byte
     put(&w, (uint64_t)roster->size);
     put(&w, roster->incarnation);
     put(&w, roster->attempt);
+    put(&w, roster->settled);
     put(&w, (uint64_t)roster->timeout_ms);
     put_text(&w, roster->backend);
     put_member(&w, &roster->leader);
@@ -217,6 +218,7 @@ crt_status_t crti_roster_decode(const void *bytes, size_t size, crti_roster_t *r
     roster->size = take_int(&r, 1, CRTI_GROUP_SIZE);
     roster->incarnation = take(&r);
     roster->attempt = take(&r);
+    roster->settled = take(&r);
     roster->timeout_ms = (int64_t)take(&r);
     take_text(&r, roster->backend, sizeof(roster->backend));
     take_member(&r, &roster->leader);

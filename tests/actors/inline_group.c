@@ -20,6 +20,7 @@ struct crt_group {
     int rank, operations;
     bool is_dead;
     crt_operation_t *first; /* posted, not yet carried out */
+    uint64_t settled;       /* of the world's, what this member knows */
     crt_group_error_t error;
     char text[128];
 };
@@ -31,7 +32,7 @@ static struct {
     crt_group_t *members[MEMBERS];
     const crt_operation_t *slots[MEMBERS];
     int arrived, rebuilding, newcomers;
-    uint64_t generation, incarnation,
+    uint64_t generation, incarnation, settled,
         torn; /* the operation that only even ranks saw done */
     bool failed;
     int culprit;
@@ -63,7 +64,7 @@ void inline_group_reset(void)
     memset(world.deaths, 0, sizeof(world.deaths));
     world.failed = false;
     world.size = world.arrived = world.rebuilding = world.newcomers = 0;
-    world.generation = world.incarnation = world.torn = 0;
+    world.generation = world.incarnation = world.settled = world.torn = 0;
     memset(world.members, 0, sizeof(world.members));
 }
 
@@ -114,6 +115,7 @@ crt_status_t crt_collective_init_group(int size, int rank,
             if (!world.members[i] || world.members[i]->is_dead)
                 group->rank = i;
     }
+    group->settled = world.settled;
     world.deaths[group->rank].planned &= rank != CRT_RANK_ANY;
     world.members[group->rank] = group;
     world.size = size;
@@ -161,19 +163,42 @@ static void shrink(void)
 crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
 {
     uint64_t since;
+    bool is_settled;
 
     pthread_mutex_lock(&world.lock);
     since = world.incarnation;
     world.rebuilding++;
-    if (world.rebuilding + world.newcomers == (size ? size : living())) {
+    if (world.settled == group->settled &&
+        world.rebuilding + world.newcomers == (size ? size : living())) {
         if (size == 0)
             shrink();
         begin_incarnation();
     }
-    wait_for(is_next_incarnation, since);
+    while (world.incarnation == since && world.settled == group->settled)
+        pthread_cond_wait(&world.changed, &world.lock);
+    is_settled = world.incarnation == since;
+    world.rebuilding -= is_settled;
+    group->settled = world.settled;
     pthread_mutex_unlock(&world.lock);
+    if (is_settled)
+        return crt_raise(CRT_ERR_EXISTS, "settled by another member");
     group->error.status = CRT_OK;
     return CRT_OK;
+}
+
+crt_status_t crt_collective_settle(crt_group_t *group)
+{
+    pthread_mutex_lock(&world.lock);
+    world.settled += world.settled == group->settled;
+    group->settled++;
+    pthread_cond_broadcast(&world.changed);
+    pthread_mutex_unlock(&world.lock);
+    return CRT_OK;
+}
+
+uint64_t crt_collective_settled(const crt_group_t *group)
+{
+    return group->settled;
 }
 
 int crt_collective_rank(const crt_group_t *group)
@@ -189,6 +214,16 @@ int crt_collective_size(const crt_group_t *group)
     size = world.size;
     pthread_mutex_unlock(&world.lock);
     return size;
+}
+
+uint64_t crt_collective_incarnation(const crt_group_t *group)
+{
+    uint64_t incarnation;
+
+    pthread_mutex_lock(&world.lock);
+    incarnation = world.incarnation;
+    pthread_mutex_unlock(&world.lock);
+    return incarnation;
 }
 
 const crt_group_error_t *crt_collective_error(const crt_group_t *group)

@@ -81,6 +81,16 @@ static crt_status_t rebuild_run(void *self, crt_call_t *call)
 }
 const crt_method_t member_rebuild = {"rebuild", rebuild_run, "int, int"};
 
+static crt_status_t settle_run(void *self, crt_call_t *call)
+{
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot));
+    CRT_TRY(crt_collective_settle(*slot_of(self, slot)));
+    return crt_return(call, crt_collective_settled(*slot_of(self, slot)));
+}
+const crt_method_t member_settle = {"settle", settle_run, "int"};
+
 static crt_status_t state_run(void *self, crt_call_t *call)
 {
     const crt_group_t *group;
@@ -354,9 +364,9 @@ const crt_actor_class_t member_class =
                     .destroy = member_destroy,
                     .methods = CRT_METHODS(
                         &member_join, &member_find, &member_leave, &member_rebuild,
-                        &member_state, &member_error, &member_conform, &member_post,
-                        &member_two_groups, &member_sum, &member_operate, &member_any,
-                        &member_pid, &member_descriptors, &member_stream,
+                        &member_settle, &member_state, &member_error, &member_conform,
+                        &member_post, &member_two_groups, &member_sum, &member_operate,
+                        &member_any, &member_pid, &member_descriptors, &member_stream,
                         &member_setenv));
 
 /* ------------------------------------------------------------------ in the driver */

@@ -15,6 +15,7 @@ extern const crt_method_t member_join, /* (slot, name, backend, size, rank, time
     member_find,                       /* (slot, name) */
     member_leave,                      /* (slot) */
     member_rebuild,                    /* (slot, size) -> incarnation */
+    member_settle,                     /* (slot) -> operations that are settled */
     member_state,      /* (slot) -> text "rank/size backend incarnation" */
     member_error,      /* (slot) -> text "rank text", "" when there is none */
     member_conform,    /* (slot, large): every operation, dtype, reduction and buffer */

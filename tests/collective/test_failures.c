@@ -554,6 +554,43 @@ static void killed_at_random_moments_the_right_one_is_named_and_replaced(void **
     assert_int_equal(count_keys(), keys);
 }
 
+static void expect_settled(int member, int64_t wanted)
+{
+    crt_ref_t *ref = crt_call(members[member], &member_settle, 0);
+    int64_t count;
+
+    if (crt_get(ref, &count) != CRT_OK)
+        fail_msg("member %d: %s", member, crt_error_detail());
+    assert_int_equal(count, wanted);
+    crt_ref_drop(&ref);
+}
+
+/* One of four dies in an operation which the first saw succeed, the others not. */
+static void who_has_settled_is_not_waited_for(void **state)
+{
+    crt_ref_t *refs[3];
+    pid_t pid = (pid_t)pid_of(3);
+
+    members_join(members, 4, 0, "settled", backend);
+    for (int i = 1; i < 3; i++)
+        refs[i] = operate(i, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0);
+    kill(pid, SIGKILL);
+    for (int i = 1; i < 3; i++) {
+        expect_failure(refs[i], CRT_ERR_ACTOR_DIED, "rank 3");
+        refs[i] = crt_call(members[i], &member_rebuild, 0, 0);
+    }
+    expect_settled(0, 1);
+    for (int i = 1; i < 3; i++)
+        expect_failure(refs[i], CRT_ERR_EXISTS, "has succeeded on others");
+    rebuild_all(3, 0);
+    expect_sums(3, 6);
+    for (int i = 0; i < 3; i++)
+        expect_settled(i, 2);
+    crt_actor_drop(&members[3]);
+    members_start(&members[3], 1);
+    members_leave(members, 3, 0);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -575,6 +612,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_group_of_the_dead_does_not_block_its_name),
         cmocka_unit_test(a_member_that_dies_while_others_join_is_named),
         cmocka_unit_test(killed_at_random_moments_the_right_one_is_named_and_replaced),
+        cmocka_unit_test(who_has_settled_is_not_waited_for),
         cmocka_unit_test(groups_one_after_the_other_leave_no_keys),
     };
 

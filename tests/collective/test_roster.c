@@ -16,6 +16,7 @@ static void fill(crti_roster_t *roster, crti_member_t *members, unsigned char *l
                               .size = 3,
                               .incarnation = 2,
                               .attempt = 5,
+                              .settled = 7,
                               .timeout_ms = 1234,
                               .backend = "ring",
                               .members = members,
@@ -45,6 +46,7 @@ static void a_roster_comes_back_as_it_was_written(void **state)
     assert_int_equal(crti_roster_decode(bytes.data, bytes.size, &back), CRT_OK);
     assert_int_equal(back.size, 3);
     assert_int_equal(back.attempt, 5);
+    assert_int_equal(back.settled, 7);
     assert_string_equal(back.backend, "ring");
     assert_string_equal(back.failure.text, "rank 1 did not come");
     assert_int_equal(back.failure.status, CRT_ERR_TIMED_OUT);
