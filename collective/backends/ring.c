@@ -17,12 +17,20 @@
 
 #define MESH 32 /* up to so many members all are connected at the start */
 
-/* What a step costs, for the choice: estimates for hosts that are namespaces of one machine
- * (docs/design/collective.md). Only their ratios matter, and all members must have the same. */
-#define HOP_NS     25000.0 /* from a send to what it makes the receiver do */
-#define MESSAGE_NS 9000.0  /* of the processor, to send and receive one more */
-#define BYTE_NS    2.0     /* between 0.4 (a fast network) and 8 (1 Gbit/s) */
-#define CROWD      1.2     /* of bytes that many send to one at once */
+/* What a step costs, for the choice: such that it comes near what was measured on 4 and 16 hosts
+ * at 1 Gbit/s that are namespaces of one machine (docs/design/collective.md). Only their ratios
+ * matter, and all members must have the same. */
+#define HOP_NS 25000.0 /* from a send to what it makes the receiver do */
+#define MESSAGE_NS                                                                       \
+    50000.0         /* of the processor, two hosts on one, to send and receive one more */
+#define BYTE_NS 8.0 /* 1 Gbit/s */
+#define CROWD   1.5 /* of bytes that many send to one at once */
+#define STEP_NS (HOP_NS + MESSAGE_NS)
+
+/* Bytes of each from which nothing is gathered that could be summed on its way, or goes through
+ * temporary memory and copies that need not. */
+#define GATHERED 65536
+#define COPIED   32768
 
 /* ---------------------------------------------------------------- small things */
 
@@ -85,11 +93,13 @@ static crt_status_t run_allreduce(const crti_ring_job_t *job)
 {
     double n = job->ring->size, bytes = (double)(job->count * job->element);
     double share = 2 * (n - 1) / n * bytes * BYTE_NS;
-    double bruck = rounds(job->ring->size) * HOP_NS + (n - 1) * bytes * BYTE_NS;
+    double bruck = rounds(job->ring->size) * STEP_NS + (n - 1) * bytes * BYTE_NS;
     double gather = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes * BYTE_NS);
     double direct = 2 * HOP_NS + 2 * (n - 1) * MESSAGE_NS + CROWD * share;
-    double flow = 2 * (n - 1) * HOP_NS + share;
+    double flow = 2 * (n - 1) * STEP_NS + share;
 
+    if (bytes > GATHERED)
+        bruck = gather = 1e30;
     if (job->count < (size_t)job->ring->size) /* parts of it would be empty */
         direct = flow = 1e30;
     if (crti_ring_sums_at_once(job))
@@ -105,7 +115,7 @@ static crt_status_t run_reducescatter(const crti_ring_job_t *job)
 {
     double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
     double direct = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
-    double flow = (n - 1) * (HOP_NS + bytes);
+    double flow = (n - 1) * (STEP_NS + bytes);
 
     return crti_ring_sums_at_once(job) || direct <= flow ? crti_ring_direct(job)
                                                          : crti_ring_flow(job);
@@ -114,12 +124,11 @@ static crt_status_t run_reducescatter(const crti_ring_job_t *job)
 static crt_status_t run_allgather(const crti_ring_job_t *job)
 {
     double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
-    double bruck = rounds(job->ring->size) * HOP_NS + (n - 1) * bytes;
+    double bruck = rounds(job->ring->size) * STEP_NS + (n - 1) * bytes;
     double direct = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
-    double flow = (n - 1) * (HOP_NS + bytes);
+    double flow = (n - 1) * (STEP_NS + bytes);
 
-    /* Bruck's takes temporary memory and copies. */
-    if (bruck <= direct && bytes < (double)(1 << 16))
+    if (bruck <= direct && job->count * job->element < COPIED)
         return crti_ring_bruck(job);
     return direct <= flow ? crti_ring_exchange_all(job) : crti_ring_flow(job);
 }
@@ -129,7 +138,7 @@ static crt_status_t run_reduce(const crti_ring_job_t *job)
     double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
     double collect = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
     double direct = 2 * HOP_NS + n * MESSAGE_NS + 2 * CROWD * bytes;
-    double chain = (n - 1) * HOP_NS + bytes;
+    double chain = (n - 1) * STEP_NS + bytes;
 
     if (job->count < (size_t)job->ring->size)
         direct = 1e30;
@@ -143,8 +152,8 @@ static crt_status_t run_reduce(const crti_ring_job_t *job)
 static crt_status_t run_broadcast(const crti_ring_job_t *job)
 {
     double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
-    double tree = rounds(job->ring->size) * (HOP_NS + bytes);
-    double chain = (n - 1) * HOP_NS + bytes;
+    double tree = rounds(job->ring->size) * (STEP_NS + bytes);
+    double chain = (n - 1) * STEP_NS + bytes;
 
     return tree <= chain ? crti_ring_tree(job) : crti_ring_chain(job);
 }
