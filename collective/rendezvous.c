@@ -548,7 +548,12 @@ crt_status_t crti_rendezvous_join(crt_group_t *group, uint64_t deadline_ns)
         case CRTI_ROSTER_DECLARED: status = begin_declared(group, &now, &won); break;
         case CRTI_ROSTER_FORMING: return join_forming(group, &now, deadline_ns);
         case CRTI_ROSTER_FORMED: status = outlive(group, deadline_ns); break;
-        case CRTI_ROSTER_FAILED: status = begin(group, &now, &won); break;
+        case CRTI_ROSTER_FAILED:
+            /* Ours failed before we looked at it again: whoever failed it waits no longer. */
+            if (now.roster.leader.nonce == p->me.nonce)
+                return raise_failure(group, &now.roster.failure);
+            status = begin(group, &now, &won);
+            break;
         }
     }
     return status;
