@@ -380,7 +380,8 @@ static crt_status_t take_decision(rebuilding_t *r, const crti_roster_t *roster)
         return crt_raise(CRT_ERR_CLOSED, "group \"%s\" has ended", group->name);
     if (roster->attempt < r->attempt)
         return CRT_IN_PROGRESS;
-    if (roster->attempt == r->attempt && roster->failure.status != CRT_OK) {
+    /* Of ours, or of a later one that members who came after it began: then ours failed, too. */
+    if (roster->failure.status != CRT_OK) {
         if (is_settled(group, roster))
             group->private->settled = roster->settled;
         return crt_raise(roster->failure.status, "group \"%s\": %s", group->name,
