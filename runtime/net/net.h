@@ -44,17 +44,16 @@
 #define CRTI_NET_WINDOW_BYTES                                                            \
     ((size_t)16 << 20) /* default window per session and direction */
 #define CRTI_NET_RECORD_BYTES ((size_t)64 << 20) /* default largest record */
-#define CRTI_NET_SESSIONS     16000
-#define CRTI_NET_SESSIONS     16000
+#define CRTI_NET_SESSIONS     16000              /* with processes of other nodes */
 #define CRTI_NET_NO_DEADLINE  UINT64_MAX
 
-/* Where a process can be called. "Same node" means same node id: then `ipc` is used, else
+/* Where a process can be called. "Same node" means same node id: then a lane begins at `ipc`, else
  * `tcp`. Empty text: not reachable that way. The forms are those of PEER in protocol.h. */
 typedef struct crti_address {
     crti_id_t process;
     uint64_t incarnation;
     crti_id_t node;
-    char ipc[108]; /* path: "/run/dir/p-<hex>.ipc" */
+    char ipc[108]; /* path of a socket: "/run/dir/p-<hex>.ipc" */
     char tcp[64];  /* "10.0.0.4:7001", always CURVE */
 } crti_address_t;
 
@@ -89,8 +88,8 @@ typedef struct crti_net_handlers {
 } crti_net_handlers_t;
 
 typedef struct crti_net_config {
-    const char
-        *run_dir; /* mode 0700, of this cluster alone; short: an ipc path has 107 bytes */
+    const char *
+        run_dir; /* mode 0700, of this cluster alone; short: the path of a socket has 107 bytes */
     crti_id_t node;
     crti_id_t process;
     uint64_t incarnation;
@@ -100,8 +99,9 @@ typedef struct crti_net_config {
         *cluster_key;    /* 32 bytes, copied; NULL: neither tcp endpoint nor tcp peers */
     size_t window_bytes; /* 0: CRTI_NET_WINDOW_BYTES */
     size_t record_bytes; /* largest record; 0: CRTI_NET_RECORD_BYTES */
-    /* That this process initiates at one time; 0: CRTI_NET_SESSIONS. Each costs 12 bytes in
-     * advance, and two descriptors when it exists. */
+    /* With processes of other nodes that this process initiates at one time; 0:
+     * CRTI_NET_SESSIONS. Each costs 12 bytes once libzmq has started, and two descriptors when it
+     * exists. A session with a process of this node costs one descriptor. */
     int sessions_max;
     crti_net_handlers_t handlers;
 } crti_net_config_t;

@@ -12,7 +12,6 @@
  *     A socket that was sent on or received from is in net->active until a receive found
  *     nothing: its descriptor is not to be trusted before.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -361,7 +361,7 @@ int main(int argc, char **argv)
         printf("%s\n", s.bed->line);
         return 1;
     }
-    getrlimit(RLIMIT_NOFILE, &files); /* ours; the head raises its own */
+    getrlimit(RLIMIT_NOFILE, &files); /* ours; the head has what it was started with */
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     s.nodes = calloc(s.count, sizeof(*s.nodes));
