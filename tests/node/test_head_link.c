@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the node daemon owes the head across broken links and lost answers
  * (docs/design/recovery.md), with a head that the test plays. */
-#include "scene.h"
+#include "node_test.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,27 +9,6 @@
 #include <string.h>
 
 #include "runtime/base/rundir.h"
-
-static int setup(void **state)
-{
-    scene_t *s = calloc(1, sizeof(*s));
-
-    scene_begin(s);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    scene_end(*state);
-    free(*state);
-    return 0;
-}
-
-static bool contains(crti_span_t text, const char *part)
-{
-    return memmem(text.data, text.size, part, strlen(part)) != NULL;
-}
 
 static pid_t pid_of(const crti_msg_actor_started_t *started)
 {
@@ -40,12 +19,10 @@ static pid_t pid_of(const crti_msg_actor_started_t *started)
 
 static crti_msg_actor_start_t actor_start(scene_t *s, uint64_t incarnation)
 {
-    return (crti_msg_actor_start_t){.actor = {6, 1},
-                                    .actor_incarnation = incarnation,
-                                    .job = s->drivers[0].job,
-                                    .class_name = crti_str("Counter"),
-                                    .name = crti_str(""),
-                                    .creation = crti_str("args")};
+    crti_msg_actor_start_t start = node_test_actor_start(s, 1);
+
+    start.actor_incarnation = incarnation;
+    return start;
 }
 
 /* The links break, and the node has asked to be taken back when this returns. */
@@ -155,7 +132,7 @@ static void an_incarnation_of_an_actor_runs_once(void **state)
     m = scene_wait(s, CRTI_MSG_ERROR);
     assert_int_equal(m->request, 32);
     assert_int_equal(m->error.status, CRT_ERR_WORKER_DIED);
-    assert_true(contains(m->error.text, "killed by signal 9"));
+    assert_true(node_test_contains(m->error.text, "killed by signal 9"));
     start.actor_incarnation = 2;
     scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 33, &start);
     assert_int_equal(
@@ -214,17 +191,14 @@ static void the_end_of_a_job_is_told_until_the_head_has_it(void **state)
 
 int main(int argc, char **argv)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(what_ends_after_the_report_is_told_behind_it),
-        TEST(a_death_without_a_link_is_told_when_there_is_one),
-        TEST(what_a_process_asked_is_not_asked_again_after_its_end),
-        TEST(an_incarnation_of_an_actor_runs_once),
-        TEST(an_actor_whose_program_fails_is_answered_alike_each_time),
-        TEST(the_end_of_a_job_is_told_until_the_head_has_it),
+        NODE_TEST(what_ends_after_the_report_is_told_behind_it),
+        NODE_TEST(a_death_without_a_link_is_told_when_there_is_one),
+        NODE_TEST(what_a_process_asked_is_not_asked_again_after_its_end),
+        NODE_TEST(an_incarnation_of_an_actor_runs_once),
+        NODE_TEST(an_actor_whose_program_fails_is_answered_alike_each_time),
+        NODE_TEST(the_end_of_a_job_is_told_until_the_head_has_it),
     };
 
-    if (program_is_meant())
-        return program_main(argc, argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
 }

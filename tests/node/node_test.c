@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of the node daemon share: a scene for each, and what they ask for most. */
+#include "node_test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int node_test_begin(void **state)
+{
+    scene_t *s = calloc(1, sizeof(*s));
+
+    scene_begin(s);
+    *state = s;
+    return 0;
+}
+
+int node_test_end(void **state)
+{
+    scene_end(*state);
+    free(*state);
+    return 0;
+}
+
+bool node_test_contains(crti_span_t text, const char *part)
+{
+    return memmem(text.data, text.size, part, strlen(part)) != NULL;
+}
+
+void node_test_return_lease(scene_t *s, int d, crti_id_t lease, crti_id_t node)
+{
+    crti_msg_lease_return_t back = {.lease = lease, .node = node};
+
+    assert_int_equal(
+        crti_channel_send(s->drivers[d].channel, CRTI_MSG_LEASE_RETURN, 0, &back),
+        CRT_OK);
+}
+
+crti_msg_actor_start_t node_test_actor_start(scene_t *s, uint64_t number)
+{
+    crti_msg_actor_start_t start = {.actor = {6, number},
+                                    .actor_incarnation = 1,
+                                    .job = s->drivers[0].job,
+                                    .class_name = crti_str("Counter"),
+                                    .name = crti_str(""),
+                                    .creation = crti_str("args")};
+
+    return start;
+}
+
+int node_test_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+{
+    if (program_is_meant())
+        return program_main(argc, argv);
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return _cmocka_run_group_tests("node", tests, count, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every death is noticed and told, and nothing outlives what it belongs to. */
+#include "node_test.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "runtime/base/rundir.h"
+
+/* ---------------------------------------------------------------- deaths */
+
+static void a_killed_worker_is_reported_with_signal_method_and_last_lines(void **state)
+{
+    scene_t *s = *state;
+    const crti_msg_lease_granted_t *granted;
+    const crti_msg_peer_died_t *died;
+    uint64_t begin;
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    scene_wait(s, CRTI_MSG_LOG);
+    pid = scene_pid(granted);
+    begin = crti_now_ns();
+    kill(pid, SIGABRT);
+    died = &scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died;
+    print_message("death report after %.2f ms\n", (double)(crti_now_ns() - begin) / 1e6);
+    assert_true(crti_id_equal(died->process, granted->process));
+    assert_int_equal(died->status, CRT_ERR_WORKER_DIED);
+    print_message("%.*s\n", (int)died->text.size, (const char *)died->text.data);
+    assert_true(
+        node_test_contains(died->text, "killed by signal 6 (Aborted) in task.run"));
+    assert_true(node_test_contains(died->text, "last output: hello from fork"));
+    scene_wait(s,
+               CRTI_MSG_PEER_DIED); /* the driver, without having asked; and the head */
+    assert_int_equal(scene_count(s, CRTI_MSG_PEER_DIED, 50, 1), 0);
+}
+
+static void grandchildren_end_with_their_worker_and_do_not_delay_the_report(void **state)
+{
+    scene_t *s = *state;
+    const crti_msg_lease_granted_t *granted;
+    const crti_msg_peer_died_t *died;
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    scene_wait(s, CRTI_MSG_LOG);
+    pid = scene_pid(granted);
+    kill(pid, SIGUSR1);
+    assert_true(crti_str_equal(scene_wait(s, CRTI_MSG_LOG)->log.lines, "on demand\n"));
+    while (scene_processes(s, 0) < 3) /* zygote, worker, grandchild */
+        scene_turn(s, 2);
+    kill(pid, SIGKILL);
+    died = &scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died;
+    assert_true(node_test_contains(died->text, "killed by signal 9"));
+    assert_true(node_test_contains(died->text, "hello from fork | on demand"));
+    while (scene_processes(s, 0) > 1)
+        scene_turn(s, 2);
+}
+
+static void a_driver_that_leaves_takes_its_workers_along(void **state)
+{
+    scene_t *s = *state;
+    const crti_msg_job_end_t *end;
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    for (int i = 0; i < 2; i++) { /* on purpose, and without a word */
+        scene_attach(s, 0, 0);
+        scene_lease(s, 0, 1);
+        pid = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+        s->drivers[0].dies = i == 1;
+        scene_detach(s, 0);
+        scene_wait_gone(s, pid);
+        end = &scene_wait(s, CRTI_MSG_JOB_END)->job_end;
+        assert_true(crti_id_equal(end->job, s->drivers[0].job));
+        assert_int_equal(end->text.size > 0, i == 1);
+        while (scene_processes(s, 0) > 0) /* the zygote too */
+            scene_turn(s, 2);
+    }
+}
+
+static void a_killed_daemon_takes_its_zygotes_and_workers_along(void **state)
+{
+    scene_t *s = *state;
+    uint64_t begin;
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    pid = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+    begin = crti_now_ns();
+    scene_stop_node(s, 0, SIGKILL);
+    scene_wait_gone(s, pid);
+    while (scene_processes(s, 0) > 0)
+        scene_turn(s, 2);
+    assert_true(crti_now_ns() - begin < 5 * CRTI_S);
+}
+
+static void a_watched_process_that_is_gone_already_is_told_at_once(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_watch_t watch = {.process = {1, 2}, .incarnation = 3};
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    watch.node = s->nodes[0].id;
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_WATCH, 0, &watch);
+    assert_true(crti_id_equal(scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died.process,
+                              watch.process));
+}
+
+static void a_process_of_a_node_that_the_head_does_not_know_is_gone(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_watch_t watch = {.process = {1, 2}, .incarnation = 3, .node = {8, 8}};
+    crti_msg_error_t none = {.status = CRT_ERR_NODE_LOST, .text = crti_str("no such")};
+    const crti_msg_peer_died_t *died;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_WATCH, 0, &watch);
+    scene_wait(s, CRTI_MSG_NODE_FIND);
+    scene_head_down(s); /* before the answer: the question is asked again */
+    scene_head_up(s);
+    scene_head_send(s, 0, CRTI_MSG_ERROR, scene_wait(s, CRTI_MSG_NODE_FIND)->request,
+                    &none);
+    died = &scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died;
+    assert_true(crti_id_equal(died->process, watch.process));
+    assert_int_equal(died->incarnation, 3);
+    assert_int_equal(died->status, CRT_ERR_NODE_LOST);
+    assert_true(crti_str_equal(died->text, "no such"));
+}
+
+/* ---------------------------------------------------------------- what outlives its maker */
+
+static void await_processes(scene_t *s, int count)
+{
+    uint64_t deadline = crti_now_ns() + 20 * CRTI_S;
+
+    while (scene_processes(s, 0) != count) {
+        assert_true(crti_now_ns() < deadline);
+        scene_turn(s, 2);
+    }
+}
+
+/* A node, a zygote, a worker, and a child of it that is a daemon of its own. */
+static void start_litter(scene_t *s)
+{
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    kill(scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted), SIGUSR2);
+    await_processes(s, 3);
+}
+
+static void grandchildren_end_with_a_node_that_is_killed(void **state)
+{
+    scene_t *s = *state;
+    int fd;
+
+    start_litter(s);
+    scene_stop_node(s, 0, SIGKILL);
+    await_processes(s, 0);
+    for (int i = 0; crti_dir_lock(s->nodes[0].run_dir, &fd) != CRT_OK; i++) {
+        assert_true(i < 10000);
+        scene_turn(s, 2);
+    }
+    close(fd);
+}
+
+static void grandchildren_end_with_a_node_that_is_stopped(void **state)
+{
+    scene_t *s = *state;
+
+    start_litter(s);
+    assert_int_equal(scene_stop_node(s, 0, SIGTERM), 0);
+    assert_int_equal(scene_processes(s, 0), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        NODE_TEST(a_killed_daemon_takes_its_zygotes_and_workers_along),
+        NODE_TEST(a_killed_worker_is_reported_with_signal_method_and_last_lines),
+        NODE_TEST(grandchildren_end_with_their_worker_and_do_not_delay_the_report),
+        NODE_TEST(a_driver_that_leaves_takes_its_workers_along),
+        NODE_TEST(a_watched_process_that_is_gone_already_is_told_at_once),
+        NODE_TEST(a_process_of_a_node_that_the_head_does_not_know_is_gone),
+        NODE_TEST(grandchildren_end_with_a_node_that_is_killed),
+        NODE_TEST(grandchildren_end_with_a_node_that_is_stopped),
+    };
+
+    return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A head that is away, silent or anew; what a node daemon tells it then. */
+#include "node_test.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void requests_wait_for_the_head_and_running_things_are_told_again(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_start_t start;
+    crti_msg_kv_get_t get = {.key = crti_str("k")};
+    crti_msg_kv_value_t value = {.found = true, .value = crti_str("v")};
+    const crti_msg_node_register_t *r;
+    const crti_message_t *m;
+    uint64_t begin;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    start = node_test_actor_start(s, 1);
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 31, &start);
+    scene_wait(s, CRTI_MSG_ACTOR_STARTED);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    scene_head_down(s);
+    assert_false(scene_wait(s, CRTI_MSG_HEAD_LINK)->head_link.up);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_KV_GET, 55, &get);
+    scene_lease(s, 0, 1); /* needs no head */
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    begin = crti_now_ns();
+    scene_head_up(s);
+    r = &scene_wait(s, CRTI_MSG_NODE_REGISTER)->node_register;
+    print_message("registered again after %.0f ms\n",
+                  (double)(crti_now_ns() - begin) / 1e6);
+    assert_true(r->actors.size > 0 && r->jobs.size > 0);
+    assert_true(scene_wait(s, CRTI_MSG_HEAD_LINK)->head_link.up);
+    m = scene_wait(s, CRTI_MSG_KV_GET);
+    scene_head_send(s, 0, CRTI_MSG_KV_VALUE, m->request, &value);
+    m = scene_wait(s, CRTI_MSG_KV_VALUE);
+    assert_int_equal(m->request, 55);
+    assert_true(crti_str_equal(m->kv_value.value, "v"));
+}
+
+static void a_node_taken_for_dead_ends_its_workers_and_joins_anew(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_node_died_t died = {.text = crti_str("silent")};
+    uint64_t before;
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    pid = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+    before = s->nodes[0].incarnation;
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    died.node = s->nodes[0].id;
+    scene_head_send(s, 0, CRTI_MSG_NODE_DIED, 0, &died);
+    scene_wait_gone(s, pid);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    assert_true(s->nodes[0].incarnation > before);
+    before = s->nodes[0].incarnation;
+    s->refuse = true; /* or it hears it when it registers */
+    scene_head_down(s);
+    scene_head_up(s);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    assert_true(s->nodes[0].incarnation > before);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
+static void a_node_without_a_head_ends_after_its_time(void **state)
+{
+    scene_t *s = *state;
+    int status = -1;
+
+    s->headless_ms = 300;
+    scene_start_node(s, 0, NULL);
+    scene_head_down(s);
+    while (waitpid(s->nodes[0].pid, &status, WNOHANG) == 0)
+        scene_turn(s, 5);
+    assert_int_equal(status, 0);
+    s->nodes[0].pid = 0;
+    close(s->nodes[0].lifeline);
+    scene_head_up(s);
+}
+
+static void a_silent_head_is_given_up_and_joined_anew(void **state)
+{
+    scene_t *s = *state;
+    uint64_t begin;
+
+    scene_start_node(s, 0, NULL);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    s->silent = true;
+    begin = crti_now_ns();
+    while (s->nodes[0].stream && crti_now_ns() - begin < 10 * CRTI_S)
+        scene_turn(s, 20);
+    assert_true(crti_now_ns() - begin > 4 * CRTI_S);
+    assert_true(crti_now_ns() - begin < 8 * CRTI_S);
+    s->silent = false;
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+}
+
+static void actor_states_reach_the_processes_that_watch(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_watch_t watch = {.actor = {6, 1}};
+    crti_msg_actor_state_t alive = {.actor = {6, 1}, .state = CRTI_ACTOR_ALIVE};
+    crti_msg_actor_unwatch_t unwatch = {.actor = {6, 1}};
+    const crti_message_t *m;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_ACTOR_WATCH, 70, &watch);
+    m = scene_wait(s, CRTI_MSG_ACTOR_WATCH);
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_STATE, m->request, &alive);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ACTOR_STATE)->request, 70);
+    alive.restarts = 1;
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_STATE, 0, &alive);
+    m = scene_wait(s, CRTI_MSG_ACTOR_STATE);
+    assert_int_equal(m->request, 0);
+    assert_int_equal(m->actor_state.restarts, 1);
+    scene_head_down(s);
+    scene_head_up(s);
+    m = scene_wait(s, CRTI_MSG_ACTOR_WATCH); /* asked again by itself */
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_STATE, m->request, &alive);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ACTOR_STATE)->request, 0);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_ACTOR_UNWATCH, 0, &unwatch);
+    scene_wait(s, CRTI_MSG_ACTOR_UNWATCH);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        NODE_TEST(requests_wait_for_the_head_and_running_things_are_told_again),
+        NODE_TEST(a_node_taken_for_dead_ends_its_workers_and_joins_anew),
+        NODE_TEST(a_node_without_a_head_ends_after_its_time),
+        NODE_TEST(a_silent_head_is_given_up_and_joined_anew),
+        NODE_TEST(actor_states_reach_the_processes_that_watch),
+    };
+
+    return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}

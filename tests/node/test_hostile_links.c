@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nonsense on every link of a node daemon costs nobody else anything. */
+#include "node_test.h"
+
+#include <stdio.h>
+
+static void garbage_on_the_socket_costs_nobody_else_anything(void **state)
+{
+    scene_t *s = *state;
+    crti_channel_handlers_t none = {0};
+    crti_channel_t *stranger;
+    char path[300];
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    pid = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+    snprintf(path, sizeof(path), "%s/node.sock", s->nodes[0].run_dir);
+    for (int i = 0; i < 2; i++) {
+        crti_msg_attach_t attach = {.protocol = i ? 99 : CRTI_PROTOCOL_VERSION,
+                                    .role = CRTI_ROLE_DRIVER,
+                                    .process = {1, 1},
+                                    .incarnation = 1,
+                                    .pid = 1};
+        CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+        crti_message_t answer;
+
+        assert_int_equal(
+            crti_channel_connect(path, crti_now_ns() + CRTI_S, &none, &stranger), CRT_OK);
+        assert_int_equal(crti_channel_request(stranger, CRTI_MSG_ATTACH, &attach,
+                                              crti_now_ns() + 5 * CRTI_S, &answer,
+                                              &storage, NULL, NULL),
+                         i ? CRT_ERR_PROTOCOL : CRT_ERR_PERMISSION);
+        if (send(crti_channel_fd(stranger), "\xff\xff\xff\xffgarbage", 11, MSG_NOSIGNAL) <
+            0)
+            fail();
+        crti_channel_free(stranger);
+    }
+    scene_lease(s, 0, 0.5);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    assert_true(scene_is_alive(pid));
+}
+
+/* What the link takes; the rest would only close it, which the end of the round does. */
+static void send_on_channel(void *user, crti_message_kind_t kind, uint64_t request,
+                            const void *body)
+{
+    if (kind != CRTI_MSG_ATTACH && kind > CRTI_MSG_ATTACHED &&
+        kind < CRTI_MSG_ZYGOTE_READY && kind != CRTI_MSG_LEASE_GRANTED &&
+        kind != CRTI_MSG_LEASE_WAITING && kind != CRTI_MSG_PEER_DIED &&
+        kind != CRTI_MSG_NODE_DIED && kind != CRTI_MSG_LOG &&
+        kind != CRTI_MSG_ACTOR_STATE && kind != CRTI_MSG_KV_VALUE &&
+        kind != CRTI_MSG_STATE_ANSWER && kind != CRTI_MSG_HEAD_LINK)
+        crti_channel_send(user, kind, request, body);
+}
+
+static void send_on_stream(void *user, crti_message_kind_t kind, uint64_t request,
+                           const void *body)
+{
+    static const crti_message_kind_t taken[] = {
+        CRTI_MSG_LEASE_REQUEST, CRTI_MSG_LEASE_RETURN, CRTI_MSG_LEASE_CANCEL,
+        CRTI_MSG_WATCH,         CRTI_MSG_UNWATCH,      CRTI_MSG_PEER_DIED,
+        CRTI_MSG_FREE,          CRTI_MSG_LOG,          CRTI_MSG_OBJECT_GET,
+        CRTI_MSG_PROGRAM_GET};
+
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+        if (kind == taken[i])
+            crti_stream_send(user, kind, request, body);
+}
+
+static void ignore_message(void *user, crti_stream_t *stream, const crti_message_t *m)
+{
+}
+
+static void ignore_close(void *user, crti_stream_t *stream, crt_status_t status,
+                         const char *text)
+{
+    *(bool *)user = true;
+}
+
+/* A process with the cluster key that talks nonsense to the node's port. */
+static void talk_nonsense_as_a_node(scene_t *s, unsigned seed, bool with_hello)
+{
+    bool closed = false;
+    crti_stream_handlers_t handlers = {
+        .user = &closed, .on_message = ignore_message, .on_closed = ignore_close};
+    crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION, .node = {3, 3}};
+    uint64_t end = crti_now_ns() + 100 * CRTI_MS;
+    crti_stream_t *stream;
+
+    assert_int_equal(crti_stream_connect(s->loop, s->context, s->nodes[0].endpoint, 5000,
+                                         &handlers, &stream),
+                     CRT_OK);
+    if (with_hello)
+        crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
+    for (unsigned i = 0; i < 10; i++)
+        scene_every_message(s, seed * 100 + i, send_on_stream, stream);
+    crti_stream_send(stream, CRTI_MSG_JOB_END, 0, &(crti_msg_job_end_t){0});
+    while (!closed && crti_now_ns() < end)
+        scene_turn(s, 5);
+    crti_stream_free(stream);
+}
+
+static void nonsense_of_every_kind_on_every_link_leaves_the_node_serving(void **state)
+{
+    scene_t *s = *state;
+    crti_channel_handlers_t none = {0};
+    char path[300];
+
+    s->quiet = true;
+    scene_start_node(s, 0, (const char *[]){"--num-cpus", "2", NULL});
+    snprintf(path, sizeof(path), "%s/node.sock", s->nodes[0].run_dir);
+    for (unsigned seed = 1; seed <= 8; seed++) {
+        crti_channel_t *stranger;
+
+        scene_attach(s, 0, 0);
+        scene_lease(s, 0, 1);
+        for (unsigned i = 0; i < 10; i++) {
+            scene_every_message(s, seed * 100 + i, send_on_channel,
+                                s->drivers[0].channel);
+            scene_turn(s, i);
+        }
+        crti_channel_send(s->drivers[0].channel, CRTI_MSG_JOB_END, 0, NULL);
+        assert_int_equal(
+            crti_channel_connect(path, crti_now_ns() + CRTI_S, &none, &stranger), CRT_OK);
+        scene_every_message(s, seed + 100, send_on_channel, stranger);
+        talk_nonsense_as_a_node(s, seed, seed % 2);
+        crti_channel_free(stranger);
+        scene_turn(s, 20);
+        scene_detach(s, 0);
+    }
+    s->quiet = false;
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        NODE_TEST(garbage_on_the_socket_costs_nobody_else_anything),
+        NODE_TEST(nonsense_of_every_kind_on_every_link_leaves_the_node_serving),
+    };
+
+    return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}

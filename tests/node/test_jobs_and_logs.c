@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Submitted jobs of a node, and the logs of jobs and workers. */
+#include "node_test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/rundir.h"
+
+static void make_head_dir(scene_t *s, char *head_dir, size_t size)
+{
+    char path[200];
+
+    snprintf(head_dir, size, "%s/head-1", s->dir);
+    assert_int_equal(crti_dir_make(head_dir), CRT_OK);
+    snprintf(path, sizeof(path), "%s/head.info", head_dir);
+    assert_int_equal(crti_info_write(path,
+                                     (const crti_info_entry_t[]){{"state_dir", head_dir},
+                                                                 {"http", "1.2.3.4:5"}},
+                                     2),
+                     CRT_OK);
+}
+
+static void put_script(scene_t *s, const char *sha)
+{
+    char path[200], target[300];
+
+    snprintf(path, sizeof(path), "%s/programs", s->dir);
+    assert_int_equal(crti_dir_make(path), CRT_OK);
+    snprintf(target, sizeof(target), "%s/%s", path, sha);
+    assert_int_equal(symlink("/bin/sh", target), 0);
+}
+
+static void a_submitted_job_runs_is_logged_and_stopped(void **state)
+{
+    static const char sha[] =
+        "00000000000000000000000000000000000000000000000000000000000000aa";
+    scene_t *s = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
+    crti_msg_job_start_t start = {.submission = crti_str("sub-1"),
+                                  .job = {5, 1},
+                                  .entrypoint = crti_str("sh -c x"),
+                                  .sha = crti_str(sha)};
+    crti_msg_log_read_t read = {.name = crti_str("job:sub-1"), .limit = 10000};
+    crti_msg_job_stop_t stop = {.submission = crti_str("sub-1")};
+    const crti_msg_log_data_t *data;
+    const crti_msg_job_exited_t *exited;
+    static const char script[] = "trap '' TERM; echo $CRT_SUBMISSION; pwd; "
+                                 "sleep 1000 & while :; do wait; done";
+    char head_dir[128];
+    uint64_t next;
+
+    make_head_dir(s, head_dir, sizeof(head_dir));
+    put_script(s, sha);
+    scene_start_node(s, 0, (const char *[]){"--head-dir", head_dir, NULL});
+    crti_list_pack(&argv, "sh", 2);
+    crti_list_pack(&argv, "-c", 2);
+    crti_list_pack(&argv, script, strlen(script));
+    start.argv = crti_span(argv.data, argv.size);
+    scene_head_send(s, 0, CRTI_MSG_JOB_START, 41, &start);
+    assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 41);
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 42, &read);
+    data = &scene_wait(s, CRTI_MSG_LOG_DATA)->log_data;
+    assert_true(
+        node_test_contains(data->data, "Running entrypoint for job sub-1: sh -c x\n"));
+    assert_false(data->ended);
+    next = data->next;
+    read.wait_ms = 5000;
+    for (bool found = node_test_contains(data->data, "/jobs/sub-1/cwd"); !found;) {
+        read.offset = next;
+        scene_head_send(s, 0, CRTI_MSG_LOG_READ, 43, &read);
+        data = &scene_wait(s, CRTI_MSG_LOG_DATA)->log_data;
+        next = data->next;
+        found = node_test_contains(data->data, "/jobs/sub-1/cwd");
+    }
+    scene_head_send(s, 0, CRTI_MSG_JOB_STOP, 44, &stop);
+    assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 44);
+    exited = &scene_wait(s, CRTI_MSG_JOB_EXITED)->job_exited; /* it ignores SIGTERM */
+    assert_true(WIFSIGNALED((int)exited->wait_status));
+    assert_int_equal(WTERMSIG((int)exited->wait_status), SIGKILL);
+    assert_true(node_test_contains(exited->text, "\nsub-1\n"));
+    while (scene_processes(s, 0) > 0) /* its sleep too */
+        scene_turn(s, 2);
+    read.offset = next;
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 45, &read);
+    data = &scene_wait(s, CRTI_MSG_LOG_DATA)->log_data;
+    assert_true(data->ended);
+    stop.submission = crti_str("sub-2");
+    scene_head_send(s, 0, CRTI_MSG_JOB_STOP, 46, &stop);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_NOT_FOUND);
+}
+
+/* Follows job "sub-1" from `offset` to its end; how many bytes came, `first` is the first line. */
+static size_t follow_job(scene_t *s, uint64_t *offset, char *first, size_t size)
+{
+    crti_msg_log_read_t read = {
+        .name = crti_str("job:sub-1"), .limit = 5000, .wait_ms = 5000};
+    size_t total = 0;
+
+    for (bool ended = false; !ended;) {
+        const crti_msg_log_data_t *data;
+
+        read.offset = *offset;
+        scene_head_send(s, 0, CRTI_MSG_LOG_READ, 60, &read);
+        data = &scene_wait(s, CRTI_MSG_LOG_DATA)->log_data;
+        if (total == 0)
+            snprintf(first, size, "%.*s",
+                     (int)((const char *)memchr(data->data.data, '\n', data->data.size) -
+                           (const char *)data->data.data),
+                     (const char *)data->data.data);
+        total += data->data.size;
+        *offset = data->next;
+        ended = data->ended;
+    }
+    return total;
+}
+
+static void a_jobs_log_beyond_its_limit_is_read_to_its_end(void **state)
+{
+    static const char script[] =
+        "i=0; while [ $i -lt 30000 ]; do echo line $i; i=$((i+1)); done";
+    static const char sha[] =
+        "00000000000000000000000000000000000000000000000000000000000000aa";
+    scene_t *s = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
+    crti_msg_job_start_t start = {.submission = crti_str("sub-1"),
+                                  .job = {5, 1},
+                                  .entrypoint = crti_str("sh"),
+                                  .sha = crti_str(sha)};
+    uint64_t followed = 0, again = 0;
+    char head_dir[128], first[100];
+
+    make_head_dir(s, head_dir, sizeof(head_dir));
+    put_script(s, sha);
+    setenv("CRT_LOG_LIMIT", "50000", 1);
+    scene_start_node(s, 0, (const char *[]){"--head-dir", head_dir, NULL});
+    unsetenv("CRT_LOG_LIMIT");
+    crti_list_pack(&argv, "sh", 2);
+    crti_list_pack(&argv, "-c", 2);
+    crti_list_pack(&argv, script, strlen(script));
+    start.argv = crti_span(argv.data, argv.size);
+    scene_head_send(s, 0, CRTI_MSG_JOB_START, 41, &start);
+    assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 41);
+    follow_job(s, &followed, first, sizeof(first));
+    /* 10 lines of 7 bytes, 90 of 8, ..., 20000 of 11, behind the first one */
+    assert_int_equal(followed, 37 + 70 + 720 + 8100 + 90000 + 220000);
+    assert_true(follow_job(s, &again, first, sizeof(first)) < 60000);
+    assert_true(strncmp(first, "--- ", 4) == 0 && strstr(first, "by the log quota ---"));
+    assert_int_equal(again, followed);
+}
+
+static void a_workers_log_is_read_by_its_id_after_its_death_too(void **state)
+{
+    scene_t *s = *state;
+    const crti_msg_lease_granted_t *granted;
+    crti_msg_log_read_t read = {.limit = 100};
+    char hex[33];
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    scene_wait(s, CRTI_MSG_LOG);
+    read.name = crti_str(crti_id_hex(granted->process, hex));
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 51, &read);
+    assert_true(crti_str_equal(scene_wait(s, CRTI_MSG_LOG_DATA)->log_data.data,
+                               "hello from fork\n"));
+    kill(scene_pid(granted), SIGKILL);
+    scene_wait(s, CRTI_MSG_PEER_DIED);
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 52, &read);
+    assert_true(scene_wait(s, CRTI_MSG_LOG_DATA)->log_data.ended);
+    read.name = crti_str("0123456789abcdef");
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 53, &read);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_NOT_FOUND);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        NODE_TEST(a_submitted_job_runs_is_logged_and_stopped),
+        NODE_TEST(a_jobs_log_beyond_its_limit_is_read_to_its_end),
+        NODE_TEST(a_workers_log_is_read_by_its_id_after_its_death_too),
+    };
+
+    return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}

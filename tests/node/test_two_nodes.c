@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests and objects that go from one node daemon to another. */
+#include "node_test.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/store/store.h"
+
+static void a_request_without_room_goes_to_another_node_and_back(void **state)
+{
+    scene_t *s = *state;
+    const crti_msg_lease_granted_t *granted;
+    const crti_message_t *m;
+    crti_msg_job_info_t info = {0};
+    char self[4096], hex[65] = "";
+    pid_t pid;
+
+    scene_start_node(s, 0, (const char *[]){"--num-cpus", "1", NULL});
+    scene_start_node(s, 1, (const char *[]){"--num-cpus", "4", NULL});
+    scene_attach(s, 0, 0);
+    scene_send_views(s, 4);
+    scene_lease(s, 0, 2);
+    m = scene_wait(s, CRTI_MSG_JOB_GET); /* the other node learns of the job */
+    self[readlink("/proc/self/exe", self, sizeof(self) - 1)] = '\0';
+    for (int i = 0; i < s->logged; i++) { /* what the driver's node told the head */
+        const crti_message_t *add = &s->log[i].message;
+
+        if (add->kind != CRTI_MSG_JOB_ADD)
+            continue;
+        crti_text(add->job_add.sha, hex, sizeof(hex));
+        info = (crti_msg_job_info_t){.job = add->job_add.job,
+                                     .driver = add->job_add.driver,
+                                     .driver_node = add->job_add.node,
+                                     .program = crti_str("/gone/on/this/node"),
+                                     .sha = add->job_add.sha,
+                                     .argv = add->job_add.argv,
+                                     .environment = add->job_add.environment,
+                                     .directory = crti_str("/no/such/directory")};
+    }
+    assert_true(hex[0] != '\0');
+    scene_head_send(s, 1, CRTI_MSG_JOB_INFO, m->request, &info);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    assert_true(crti_id_equal(granted->node, s->nodes[1].id));
+    pid = scene_pid(granted);
+    assert_true(
+        node_test_contains(scene_wait(s, CRTI_MSG_LOG)->log.lines, "hello from fork"));
+    kill(pid, SIGKILL); /* the owner's node is told by the other one */
+    assert_true(crti_id_equal(scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died.process,
+                              granted->process));
+}
+
+static void a_request_at_a_node_that_dies_comes_back(void **state)
+{
+    scene_t *s = *state;
+    crti_id_t first, second;
+    const crti_msg_lease_granted_t *granted;
+
+    scene_start_node(s, 0, (const char *[]){"--num-cpus", "1", NULL});
+    scene_start_node(s, 1, (const char *[]){"--num-cpus", "4", NULL});
+    scene_attach(s, 0, 0);
+    first = scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    scene_send_views(s, 4);
+    kill(s->nodes[1].pid, SIGSTOP);
+    second = scene_lease(s, 0, 1);
+    assert_int_equal(scene_count(s, CRTI_MSG_LEASE_GRANTED, 100, 1), 0);
+    scene_stop_node(s, 1, SIGKILL);
+    node_test_return_lease(s, 0, first, s->nodes[0].id);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    assert_true(crti_id_equal(granted->lease, second));
+    assert_true(crti_id_equal(granted->node, s->nodes[0].id));
+}
+
+/* What the head tells of node n when it is asked, or by itself (request 0). */
+static void tell_view(scene_t *s, int to, uint64_t request, int n)
+{
+    crti_msg_node_view_t view = {.node = s->nodes[n].id,
+                                 .endpoint = crti_str(s->nodes[n].endpoint)};
+
+    scene_head_send(s, to, CRTI_MSG_NODE_VIEW, request, &view);
+}
+
+static void watch_of_a_node_that_is_new(scene_t *s, bool asked)
+{
+    crti_msg_watch_t watch = {.incarnation = 1};
+    const crti_message_t *m;
+
+    scene_start_node(s, 0, NULL);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 1);
+    watch.process = s->drivers[1].process;
+    watch.node = s->nodes[1].id;
+    tell_view(s, 1, 0, 0); /* who joins hears of the others at once */
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_WATCH, 0, &watch);
+    m = scene_wait(s, CRTI_MSG_NODE_FIND);
+    assert_true(crti_id_equal(m->node_find.node, s->nodes[1].id));
+    assert_false(scene_seen(s, CRTI_MSG_PEER_DIED)); /* unknown is not gone */
+    tell_view(s, 0, asked ? m->request : 0, 1);
+    scene_turn(s, 50); /* the watch has arrived, or comes late: it is told either way */
+    s->drivers[1].dies = true;
+    scene_detach(s, 1);
+    /* Its node tells the head, and the watcher's node, which tells the watcher. */
+    assert_int_equal(scene_count(s, CRTI_MSG_PEER_DIED, 10000, 2), 2);
+}
+
+static void a_process_of_a_node_not_heard_of_yet_is_not_gone(void **state)
+{
+    watch_of_a_node_that_is_new(*state, true);
+}
+
+static void a_view_that_comes_by_itself_ends_the_search_for_a_node(void **state)
+{
+    watch_of_a_node_that_is_new(*state, false);
+}
+
+static void workers_of_an_owner_that_died_elsewhere_end(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_peer_died_t died = {.incarnation = 1, .status = CRT_ERR_WORKER_DIED};
+    crti_msg_node_died_t gone = {.text = crti_str("silent")};
+    pid_t pid;
+
+    scene_start_node(s, 0, NULL);
+    for (int i = 0; i < 2; i++) { /* the owner, then its whole node */
+        scene_attach(s, 0, 0);
+        s->foreign_owner = (crti_id_t){7, 7 + (uint64_t)i};
+        scene_lease(s, 0, 1);
+        pid = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+        died.process = s->foreign_owner;
+        died.node = gone.node = (crti_id_t){8, 8};
+        if (i == 0)
+            scene_head_send(s, 0, CRTI_MSG_PEER_DIED, 0, &died);
+        else
+            scene_head_send(s, 0, CRTI_MSG_NODE_DIED, 0, &gone);
+        scene_wait_gone(s, pid);
+        scene_detach(s, 0);
+    }
+}
+
+static void pull(scene_t *s, int d, crti_object_id_t object, size_t size, int from,
+                 uint64_t request)
+{
+    unsigned char nodes[16];
+    crti_msg_pull_t message = {
+        .object = object, .size = size, .nodes = crti_span(nodes, sizeof(nodes))};
+
+    crti_id_pack(s->nodes[from].id, nodes);
+    assert_int_equal(
+        crti_channel_send(s->drivers[d].channel, CRTI_MSG_PULL, request, &message),
+        CRT_OK);
+}
+
+static void pull_one_object(void **state)
+{
+    enum { SIZE = 5 << 20 };
+    scene_t *s = *state;
+    crti_object_id_t object, missing;
+    crti_store_t *a, *b;
+    crti_store_view_t view;
+    unsigned char *data;
+    unsigned char entry[40] = {0};
+    crti_msg_free_t freed = {.objects = crti_span(entry, sizeof(entry))};
+
+    scene_start_node(s, 0, NULL);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 1);
+    scene_send_views(s, 4);
+    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
+                                       s->drivers[0].process, &a),
+                     CRT_OK);
+    assert_int_equal(crti_store_attach(s->drivers[1].fds[0], s->drivers[1].slot,
+                                       s->drivers[1].process, &b),
+                     CRT_OK);
+    object = (crti_object_id_t){s->drivers[0].process, 1};
+    missing = (crti_object_id_t){s->drivers[0].process, 2};
+    assert_int_equal(crti_store_create(a, object, SIZE, (void **)&data), CRT_OK);
+    for (size_t i = 0; i < SIZE; i++)
+        data[i] = (unsigned char)(i * 7 + i / 4096);
+    assert_int_equal(crti_store_seal(a, object, true), CRT_OK);
+    pull(s, 1, object, SIZE, 0, 81);
+    pull(s, 1, object, SIZE, 0, 82);
+    scene_wait(s, CRTI_MSG_DONE);
+    scene_wait(s, CRTI_MSG_DONE);
+    assert_int_equal(crti_store_get(b, object, &view), CRT_OK);
+    assert_int_equal(view.size, SIZE);
+    for (size_t i = 0; i < SIZE; i++)
+        if (((const unsigned char *)view.data)[i] != (unsigned char)(i * 7 + i / 4096))
+            fail_msg("byte %zu differs", i);
+    crti_store_release(b, &view);
+    pull(s, 1, missing, 100, 0, 83);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_OBJECT_LOST);
+    /* Its owner frees it everywhere, by its own node. */
+    crti_id_pack(object.owner, entry);
+    entry[23] = 1;
+    crti_id_pack(s->nodes[1].id, entry + 24);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_FREE, 0, &freed);
+    while (crti_store_contains(b, object))
+        scene_turn(s, 2);
+    crti_store_detach(a);
+    crti_store_detach(b);
+}
+
+static void an_object_is_pulled_from_the_node_that_has_it(void **state)
+{
+    pull_one_object(state);
+}
+
+static void
+an_object_is_pulled_without_encryption_where_the_cluster_has_none(void **state)
+{
+    ((scene_t *)*state)->plain = true;
+    pull_one_object(state);
+}
+
+static void an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_error_t none = {.status = CRT_ERR_NODE_LOST, .text = crti_str("no such")};
+    crti_object_id_t object;
+    crti_store_t *a;
+    void *data;
+
+    scene_start_node(s, 0, NULL);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 1);
+    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
+                                       s->drivers[0].process, &a),
+                     CRT_OK);
+    object = (crti_object_id_t){s->drivers[0].process, 1};
+    assert_int_equal(crti_store_create(a, object, 1000, &data), CRT_OK);
+    memset(data, 1, 1000);
+    assert_int_equal(crti_store_seal(a, object, true), CRT_OK);
+    crti_store_detach(a);
+    pull(s, 1, object, 1000, 0, 81);
+    tell_view(s, 1, scene_wait(s, CRTI_MSG_NODE_FIND)->request, 0);
+    assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 81);
+    object.number = 2;
+    s->nodes[0].id.low ^= 1; /* no such node */
+    pull(s, 1, object, 1000, 0, 82);
+    scene_head_send(s, 1, CRTI_MSG_ERROR, scene_wait(s, CRTI_MSG_NODE_FIND)->request,
+                    &none);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_OBJECT_LOST);
+    s->nodes[0].id.low ^= 1;
+}
+
+static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
+{
+    enum { SIZE = 40 << 20 };
+    scene_t *s = *state;
+    crti_object_id_t object;
+    crti_store_t *a;
+    void *data;
+
+    scene_start_node(s, 0, NULL);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 1);
+    scene_send_views(s, 4);
+    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
+                                       s->drivers[0].process, &a),
+                     CRT_OK);
+    object = (crti_object_id_t){s->drivers[0].process, 1};
+    assert_int_equal(crti_store_create(a, object, SIZE, &data), CRT_OK);
+    memset(data, 1, SIZE);
+    assert_int_equal(crti_store_seal(a, object, true), CRT_OK);
+    crti_store_detach(a);
+    kill(s->nodes[0].pid, SIGSTOP); /* it will not send a byte */
+    pull(s, 1, object, SIZE, 0, 81);
+    scene_turn(s, 20);
+    scene_stop_node(s, 0, SIGKILL);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_OBJECT_LOST);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        NODE_TEST(a_process_of_a_node_not_heard_of_yet_is_not_gone),
+        NODE_TEST(a_view_that_comes_by_itself_ends_the_search_for_a_node),
+        NODE_TEST(a_request_without_room_goes_to_another_node_and_back),
+        NODE_TEST(a_request_at_a_node_that_dies_comes_back),
+        NODE_TEST(workers_of_an_owner_that_died_elsewhere_end),
+        NODE_TEST(an_object_is_pulled_from_the_node_that_has_it),
+        NODE_TEST(an_object_is_pulled_without_encryption_where_the_cluster_has_none),
+        NODE_TEST(an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is),
+        NODE_TEST(a_source_that_dies_in_the_middle_fails_the_pull),
+    };
+
+    return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}
