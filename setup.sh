@@ -6,13 +6,14 @@ set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: ./setup.sh [--with-cuda] [--with-browser] [--with-plots] [--with-mpi] [--help]
+usage: ./setup.sh [--with-cuda] [--with-browser] [--with-plots] [--with-mpi] [--with-iperf3] [--help]
 
 Installs the Debian packages that crt is built from and tested with (as root, or by sudo).
   --with-cuda      headers and libraries of CUDA and NCCL, from the Python registry's nvidia
                    wheels, into build-cuda/ of this folder, unless a toolkit is in
                    CUDA_HOME (default /usr/local/cuda). Build with: meson setup ... -Dgpu_root=$PWD/build-cuda
   --with-browser   chromium, for the test that reads the dashboard
+  --with-iperf3    iperf3, which build/tests/bench/transfer runs beside crt
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
   --with-plots     gnuplot, for the plots of build/tests/bench/scaling
   --help           this text
@@ -117,6 +118,7 @@ for argument; do
     --with-cuda) with_cuda=1 ;;
     --with-browser) wanted+=('chromium|chromium-browser|google-chrome-stable') ;;
     --with-plots) wanted+=(gnuplot-nox) ;;
+    --with-iperf3) wanted+=(iperf3) ;;
     --with-mpi) wanted+=(libopenmpi-dev openmpi-bin) ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; die "no such option: $argument" ;;
