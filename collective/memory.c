@@ -356,8 +356,9 @@ static crt_status_t map_view(int64_t pid, const crti_place_t *place, crti_view_t
                          (unsigned long long)place->segment_bytes);
     fd = crti_memory_open(pid, place->fd, place->segment_bytes, O_RDWR);
     if (fd < 0)
-        return crt_raise(CRT_ERR_PROTOCOL, "shared memory of process %lld: %s",
-                         (long long)pid, strerror(errno));
+        return crt_raise(
+            errno == ENOENT || errno == ESRCH ? CRT_ERR_CLOSED : CRT_ERR_PROTOCOL,
+            "shared memory of process %lld: %s", (long long)pid, strerror(errno));
     view->base = crti_memory_map(fd, place->segment_bytes, PROT_READ | PROT_WRITE);
     close(fd);
     if (!view->base)

@@ -24,6 +24,7 @@
 #define PAGE_BYTES ((size_t)4096)
 #define HUGE_BYTES ((size_t)2 << 20) /* one page, where the kernel can */
 #define MOST_SPINS 8192              /* some 100 us */
+#define ENDING_MS  100 /* from the end of a process's descriptors to its own */
 
 /* ---------------------------------------------------------------- regions */
 
@@ -277,6 +278,25 @@ static crt_status_t bad_place(crti_shm_t *team, int who)
         crti_group_describe(team->group, team->peers[who].rank, text, sizeof(text)));
 }
 
+/* Most often it has just ended: the kernel closes descriptors a moment before the pidfd tells. */
+static crt_status_t no_view(crti_shm_t *team, int who, crt_status_t status)
+{
+    struct pollfd end = {.fd = team->peers[who].pidfd, .events = POLLIN};
+    char seen[256];
+    crt_status_t looked;
+
+    snprintf(seen, sizeof(seen), "%s", crt_error_detail());
+    if (status == CRT_ERR_CLOSED)
+        while (poll(&end, 1, ENDING_MS) < 0 && errno == EINTR) {
+        }
+    looked = crti_shm_look_around(team);
+    if (looked != CRT_OK)
+        return looked;
+    return crti_group_fail(team->group,
+                           status == CRT_ERR_CLOSED ? CRT_ERR_PROTOCOL : status,
+                           team->peers[who].rank, "%s", seen);
+}
+
 crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place,
                             const void *mine, void **at_out)
 {
@@ -295,8 +315,7 @@ crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place
     if (found == CRTI_SHM_VIEWS || !peer->views[found]) {
         status = crti_view_open(peer->pid, place, &view);
         if (status != CRT_OK)
-            return crti_group_fail(team->group, status, peer->rank, "%s",
-                                   crt_error_detail());
+            return no_view(team, who, status);
         if (found == CRTI_SHM_VIEWS)
             crti_view_release(peer->views[--found]);
         peer->views[found] = view;

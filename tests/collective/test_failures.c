@@ -2,12 +2,14 @@
 /* What goes wrong in groups ends, on every member, with an error that says who and what; and the
  * group can be used or rebuilt afterwards. */
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collective/group_int.h"
 #include "collective/shm_int.h"
@@ -390,9 +392,35 @@ static crt_status_t sabotage_run(void *self, crt_call_t *call)
 }
 static const crt_method_t saboteur_spoil = {"spoil", sabotage_run, "int"};
 
+/* Dies when it has told where its memory is, and before the other, which sleeps, has seen it. */
+static crt_status_t sabotage_death(void *self, crt_call_t *call)
+{
+    crt_group_t *group = ((struct saboteur *)self)->group;
+    const crti_shm_t *team = group->private->state;
+    crti_region_t *region = group->private->region;
+    crti_shm_slot_t *slot = &region->head->slots[0];
+    uint64_t deadline = crti_now_ns() + 30 * CRTI_S;
+    void *memory;
+
+    CRT_TRY(crt_collective_alloc(400000, &memory));
+    slot->call = (crti_asked_t){.sequence = 1,
+                                .count = 100000,
+                                .kind = CRT_COLLECTIVE_BROADCAST,
+                                .dtype = CRT_FLOAT32,
+                                .peer = 1};
+    crti_memory_find(memory, 400000, &slot->input);
+    while (!atomic_load(&team->peers[0].head->sleepers) && crti_now_ns() < deadline)
+        sched_yield();
+    atomic_fetch_add(&region->head->flag, 1); /* it is not woken: it looks by itself */
+    kill(getpid(), SIGKILL);
+    return CRT_OK;
+}
+static const crt_method_t saboteur_die = {"die", sabotage_death, ""};
+
 static const crt_actor_class_t saboteur_class =
     CRT_ACTOR_CLASS(.name = "Saboteur", .size = sizeof(struct saboteur),
-                    .methods = CRT_METHODS(&saboteur_join, &saboteur_spoil));
+                    .methods =
+                        CRT_METHODS(&saboteur_join, &saboteur_spoil, &saboteur_die));
 
 static void nonsense_from_a_peer_is_an_error(void **state)
 {
@@ -440,6 +468,26 @@ static void a_member_that_dies_while_others_join_is_named(void **state)
     expect_failure(a, CRT_ERR_ACTOR_DIED, id);
     failure_of(&b, NULL);
     crt_actor_drop(&members[4]);
+}
+
+static void who_died_before_its_memory_was_reached_has_died(void **state)
+{
+    crt_actor_t *saboteur;
+    crt_ref_t *refs[2], *ref;
+
+    if (strcmp(backend, "shm") != 0)
+        return; /* only there memory of others is reached */
+    saboteur = crt_actor_new(&saboteur_class, NULL);
+    refs[0] = crt_call(saboteur, &saboteur_join, "unreached");
+    refs[1] = join(0, "unreached", 2, 0, 60000);
+    expect_all_ok(refs, 2);
+    ref = operate(0, CRT_COLLECTIVE_BROADCAST, CRT_FLOAT32, 100000, 0, 1);
+    refs[0] = crt_call(saboteur, &saboteur_die);
+    expect_failure(ref, CRT_ERR_ACTOR_DIED, "rank 1");
+    failure_of(&refs[0], NULL);
+    crt_actor_drop(&saboteur);
+    rebuild_all(1, 0);
+    members_leave(members, 1, 0);
 }
 
 static void a_group_of_the_dead_does_not_block_its_name(void **state)
@@ -609,6 +657,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_member_that_does_not_come_to_an_operation_is_named),
         cmocka_unit_test(who_leaves_ends_the_operations_of_the_others),
         cmocka_unit_test(nonsense_from_a_peer_is_an_error),
+        cmocka_unit_test(who_died_before_its_memory_was_reached_has_died),
         cmocka_unit_test(a_group_of_the_dead_does_not_block_its_name),
         cmocka_unit_test(a_member_that_dies_while_others_join_is_named),
         cmocka_unit_test(killed_at_random_moments_the_right_one_is_named_and_replaced),
