@@ -137,21 +137,21 @@ static void call_all(crt_actor_t **workers, int count, const crt_method_t *metho
     crt_refs_drop(refs, (size_t)count);
 }
 
-double scaling_run_allreduce(const scaling_options_t *o)
+scaling_time_t scaling_run_allreduce(const scaling_options_t *o)
 {
     crt_actor_t *workers[SCALING_HOSTS];
     bool overlaps = o->mode == SCALING_OVERLAPPED;
-    uint64_t start, end;
+    scaling_time_t start, took;
 
     for (int i = 0; i < o->workers; i++)
         workers[i] = crt_actor_new(&scaling_allreduce_worker, scaling_place(i), i,
                                    o->workers, overlaps, o->update_ms);
     call_all(workers, o->workers, &worker_join, (int64_t)o->bucket_bytes);
     call_all(workers, o->workers, &worker_train, o->warm_up);
-    start = scaling_now_ns();
+    start = scaling_time_now();
     call_all(workers, o->workers, &worker_train, o->updates);
-    end = scaling_now_ns();
+    took = scaling_time_since(start);
     for (int i = 0; i < o->workers; i++)
         crt_actor_drop(&workers[i]);
-    return (double)(end - start) * 1e-9;
+    return took;
 }

@@ -24,9 +24,18 @@ typedef struct scaling_options {
 extern const crt_actor_class_t scaling_server, scaling_server_worker,
     scaling_allreduce_worker;
 
-/* Seconds that `updates` updates took; wrong weights or a failure end the program. */
-double scaling_run_servers(const scaling_options_t *options);
-double scaling_run_allreduce(const scaling_options_t *options);
+/* What updates took: of the clock, and of all processors of the machine together (whoever used
+ * them; with the hosts on one machine that is all of them). */
+typedef struct scaling_time {
+    double seconds, cpu_seconds;
+} scaling_time_t;
+
+scaling_time_t scaling_time_now(void);
+scaling_time_t scaling_time_since(scaling_time_t start);
+
+/* The time of `updates` updates; wrong weights or a failure end the program. */
+scaling_time_t scaling_run_servers(const scaling_options_t *options);
+scaling_time_t scaling_run_allreduce(const scaling_options_t *options);
 
 /* Host `number` of 0, 1, ...: its node has the resource "hostNUMBER". Valid until the next call. */
 const crt_actor_options_t *scaling_place(int number);

@@ -14,20 +14,19 @@ TITLES = {"server": "one server", "sharded": "sharded servers", "blocking": "all
 COLORS = {"server": "#b03a2e", "sharded": "#ca6f1e", "blocking": "#2471a3", "overlapped": "#1e8449"}
 
 
-def series(report):
+def series(report, what="update_ms"):
     """mode -> {hosts: seconds per 1000 updates}, in the order of TITLES."""
     found = {}
     for run in report["runs"]:
-        found.setdefault(run["mode"], {})[run["workers"]] = run["update_ms"]
+        found.setdefault(run["mode"], {})[run["workers"]] = run[what]
     return {mode: found[mode] for mode in TITLES if mode in found}
 
 
 def print_table(report):
     ours, machine = series(report), report["machine"]
     counts = sorted({n for figures in ours.values() for n in figures})
-    busiest = max(run["cpu_busy"] for run in report["runs"])
     print(f"Machine: {machine['cpus']} CPUs, {machine['model']}, kernel {machine['kernel']}, load "
-          f"{machine['load_before']:.1f} before; at most {100 * busiest:.0f} % busy meanwhile.")
+          f"{machine['load_before']:.1f} before.")
     print(f"Links of {report['rate']}, encryption {report['encrypt']}; an update computes for "
           f"{report['update_ms']:g} ms; {report['updates']} updates a run.\n")
     print("Seconds for 1000 updates, and in brackets the same divided by the time on one host")
@@ -39,6 +38,12 @@ def print_table(report):
     print("\nScalability: workers x (time on one host) / time")
     for n in counts:
         print(f"{n:>7} | " + " | ".join(f"{scalability(c, n):>21}" for c in columns))
+
+    print("\nTime of all CPUs together for an update, milliseconds")
+    cpu = series(report, "cpu_ms")
+    for n in counts:
+        print(f"{n:>7} | " + " | ".join(f"{text:>21}" for text in (
+            "-", "-", *(f"{times[n]:.0f}" if n in times else "-" for times in cpu.values()))))
 
 
 def figure(times, n):

@@ -241,24 +241,24 @@ static void check_weights(run_t *r)
     }
 }
 
-double scaling_run_servers(const scaling_options_t *options)
+scaling_time_t scaling_run_servers(const scaling_options_t *options)
 {
     run_t r = {.options = options};
     scaling_bucket_t buckets[SCALING_ARRAYS];
-    uint64_t start, end;
+    scaling_time_t start, took;
 
     r.shards = options->mode == SCALING_SERVER ? 1 : options->workers;
     r.buckets = scaling_buckets(options->bucket_bytes, buckets);
     start_actors(&r);
     updates(&r, 0, options->warm_up);
-    start = scaling_now_ns();
+    start = scaling_time_now();
     updates(&r, options->warm_up, options->warm_up + options->updates);
-    end = scaling_now_ns();
+    took = scaling_time_since(start);
     check_weights(&r);
     crt_refs_drop(r.weights, r.weight_count);
     for (int i = 0; i < options->workers; i++)
         crt_actor_drop(&r.workers[i]);
     for (int i = 0; i < r.shards; i++)
         crt_actor_drop(&r.servers[i]);
-    return (double)(end - start) * 1e-9;
+    return took;
 }
