@@ -12,17 +12,15 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "runtime/base/buffer.h"
+#include "runtime/net/records.h"
 
 #define IDENTITY    "crt"
 #define CIPHER_NAME "TLS_AES_256_GCM_SHA384"
-#define READ_BUFFER (64u << 10)
-#define BATCH       ((size_t)128 << 10) /* encrypted for one call of the system */
-#define RECORD      ((size_t)16 << 10)  /* the most that TLS encrypts at once */
-#define MODE_SIZE   5                   /* "crt1" and 'E' or 'P' */
+#define MODE_SIZE   5 /* "crt2" and 'E' or 'P' */
 
-/* AES-GCM bounds what one key may encrypt (about 2^24.5 full records); renewed well before. */
-#define KEY_BYTES ((uint64_t)64 << 30)
+/* Of the secrets that are exported for what each side sends. */
+#define CLIENT_LABEL "EXPORTER-crt-client-records"
+#define SERVER_LABEL "EXPORTER-crt-server-records"
 
 static const unsigned char cipher_id[2] = {0x13, 0x02};
 
@@ -31,6 +29,7 @@ struct crti_tls_context {
     bool encrypt;
     SSL_CTX *ssl;
     BIO_METHOD *socket_method;
+    crti_records_pool_t *pool;
     unsigned char psk[CRTI_KEY_SIZE];
 };
 
@@ -41,45 +40,38 @@ typedef enum tls_state { HANDSHAKE, MODE, OPEN } tls_state_t;
 
 struct crti_tls {
     crti_tls_context_t *context;
-    SSL *ssl;
+    SSL *ssl;                /* NULL once OPEN, and then */
+    crti_records_t *records; /* NULL: bytes go over TCP as they are */
     int fd;
     bool is_server;
-    bool plain; /* after OPEN: bytes go over TCP as they are */
     bool wants_write;
-    bool is_drained; /* the last read of the socket gave less than was asked for */
+    bool is_drained; /* plain: the last recv gave less than was asked for */
     tls_state_t state;
     size_t mode_done;
     unsigned char mode[MODE_SIZE];
-    uint64_t written;  /* under the present key */
-    crti_buffer_t out; /* OPEN: records that wait for the socket, */
-    size_t out_at;     /* so much of it has left */
 };
 
 /* ---------------------------------------------------------------- socket BIO */
 
 /* OpenSSL's own socket BIO writes without MSG_NOSIGNAL, and a library must not be killed by
- * (or change) SIGPIPE. After the handshake records are gathered: a call of the system and a
- * packet for each would cost more than their encryption. */
+ * (or change) SIGPIPE. */
 static int socket_write(BIO *bio, const char *data, int size)
 {
     crti_tls_t *tls = BIO_get_data(bio);
-    ssize_t n;
+    ssize_t n = send(tls->fd, data, (size_t)size, MSG_NOSIGNAL);
 
     BIO_clear_retry_flags(bio);
-    if (tls->state == OPEN)
-        return crti_buffer_append(&tls->out, data, (size_t)size) == CRT_OK ? size : -1;
-    n = send(tls->fd, data, (size_t)size, MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         BIO_set_retry_write(bio);
     return (int)n;
 }
 
+/* Never more than OpenSSL asks for, which is a record: what follows the handshake is not its. */
 static int socket_read(BIO *bio, char *data, int size)
 {
     crti_tls_t *tls = BIO_get_data(bio);
     ssize_t n = recv(tls->fd, data, (size_t)size, 0);
 
-    tls->is_drained = n < size;
     BIO_clear_retry_flags(bio);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         BIO_set_retry_read(bio);
@@ -148,9 +140,8 @@ static bool configure(SSL_CTX *ssl)
     SSL_CTX_set_psk_find_session_callback(ssl, find_session);
     SSL_CTX_set_cert_verify_callback(ssl, refuse_certificate, NULL);
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                              SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_mode(ssl,
+                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
     return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) &&
            SSL_CTX_set_ciphersuites(ssl, CIPHER_NAME) && SSL_CTX_set_num_tickets(ssl, 0);
@@ -169,6 +160,7 @@ crt_status_t crti_tls_context_new(const unsigned char psk[CRTI_KEY_SIZE], bool e
                                   crti_tls_context_t **context_out)
 {
     crti_tls_context_t *context = calloc(1, sizeof(*context));
+    crt_status_t status;
 
     if (context == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "TLS context");
@@ -185,6 +177,11 @@ crt_status_t crti_tls_context_new(const unsigned char psk[CRTI_KEY_SIZE], bool e
         crti_tls_context_unref(context);
         return raise_openssl(CRT_ERR_UNSUPPORTED,
                              "OpenSSL has no TLS 1.3 with " CIPHER_NAME);
+    }
+    status = crti_records_pool_new(&context->pool);
+    if (status != CRT_OK) {
+        crti_tls_context_unref(context);
+        return status;
     }
     *context_out = context;
     return CRT_OK;
@@ -204,6 +201,7 @@ void crti_tls_context_unref(crti_tls_context_t *context)
         return;
     SSL_CTX_free(context->ssl);
     BIO_meth_free(context->socket_method);
+    crti_records_pool_free(context->pool);
     crti_key_wipe(context->psk, sizeof(context->psk));
     free(context);
 }
@@ -233,7 +231,7 @@ crt_status_t crti_tls_new(crti_tls_context_t *context, int fd, bool is_server,
     SSL_set_app_data(tls->ssl, tls);
     if (is_server) {
         SSL_set_accept_state(tls->ssl);
-        memcpy(tls->mode, context->encrypt ? "crt1E" : "crt1P", MODE_SIZE);
+        memcpy(tls->mode, context->encrypt ? "crt2E" : "crt2P", MODE_SIZE);
     } else {
         SSL_set_connect_state(tls->ssl);
         SSL_set_verify(tls->ssl, SSL_VERIFY_PEER, NULL);
@@ -247,7 +245,7 @@ void crti_tls_free(crti_tls_t *tls)
     if (tls == NULL)
         return;
     SSL_free(tls->ssl);
-    crti_buffer_fini(&tls->out);
+    crti_records_free(tls->records);
     crti_tls_context_unref(tls->context);
     free(tls);
 }
@@ -303,6 +301,31 @@ static crt_status_t outcome(crti_tls_t *tls, int result)
     }
 }
 
+static crt_status_t export_secret(crti_tls_t *tls, const char *label,
+                                  unsigned char secret[CRTI_KEY_SIZE])
+{
+    return SSL_export_keying_material(tls->ssl, secret, CRTI_KEY_SIZE, label,
+                                      strlen(label), NULL, 0, 0)
+               ? CRT_OK
+               : raise_openssl(CRT_ERR_UNSUPPORTED, "keys of the connection");
+}
+
+static crt_status_t start_records(crti_tls_t *tls)
+{
+    unsigned char client[CRTI_KEY_SIZE], server[CRTI_KEY_SIZE];
+    crt_status_t status = export_secret(tls, CLIENT_LABEL, client);
+
+    if (status == CRT_OK)
+        status = export_secret(tls, SERVER_LABEL, server);
+    if (status == CRT_OK)
+        status = crti_records_new(tls->context->pool, tls->fd,
+                                  tls->is_server ? client : server,
+                                  tls->is_server ? server : client, &tls->records);
+    crti_key_wipe(client, sizeof(client));
+    crti_key_wipe(server, sizeof(server));
+    return status;
+}
+
 /* Moves the mode bytes; CRT_OK when all five are there. */
 static crt_status_t exchange_mode(crti_tls_t *tls)
 {
@@ -316,7 +339,7 @@ static crt_status_t exchange_mode(crti_tls_t *tls)
             return outcome(tls, result);
         tls->mode_done += done;
     }
-    if (memcmp(tls->mode, "crt1", 4) != 0 || (tls->mode[4] != 'E' && tls->mode[4] != 'P'))
+    if (memcmp(tls->mode, "crt2", 4) != 0 || (tls->mode[4] != 'E' && tls->mode[4] != 'P'))
         return crt_raise(CRT_ERR_PROTOCOL,
                          "the peer speaks another version of crt's stream");
     return CRT_OK;
@@ -341,43 +364,36 @@ crt_status_t crti_tls_handshake(crti_tls_t *tls)
         status = exchange_mode(tls);
         if (status != CRT_OK)
             return status;
-        tls->plain = tls->mode[4] == 'P';
+        if (tls->mode[4] == 'E')
+            status = start_records(tls);
+        if (status != CRT_OK)
+            return status;
+        SSL_free(tls->ssl);
+        tls->ssl = NULL;
         tls->state = OPEN;
-        /* Only now: before the mode was known, no byte behind it might be read. */
-        if (!tls->plain) {
-            SSL_set_read_ahead(tls->ssl, 1);
-            SSL_set_default_read_buffer_len(tls->ssl, READ_BUFFER);
-        }
     }
     return CRT_OK;
 }
 
 /* ---------------------------------------------------------------- bytes */
 
-static crt_status_t plain_outcome(crti_tls_t *tls, ssize_t n, bool writing)
+/* Of a write. */
+static crt_status_t written(crti_tls_t *tls, crt_status_t status)
 {
-    tls->wants_write = false;
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        tls->wants_write = writing;
-        return CRT_IN_PROGRESS;
-    }
-    if (n < 0)
-        return crt_raise(CRT_ERR_IO, "connection broke: %s", strerror(errno));
-    return crt_raise(CRT_ERR_CLOSED, "the peer closed");
+    tls->wants_write = status == CRT_IN_PROGRESS;
+    return status;
 }
 
 crt_status_t crti_tls_read(crti_tls_t *tls, void *data, size_t size, size_t *done_out)
 {
     ssize_t n;
 
-    if (!tls->plain) {
-        errno = 0;
-        n = SSL_read_ex(tls->ssl, data, size, done_out);
-        return n > 0 ? CRT_OK : outcome(tls, (int)n);
-    }
+    tls->wants_write = false;
+    if (tls->records)
+        return crti_records_read(tls->records, data, size, done_out);
     n = recv(tls->fd, data, size, 0);
     if (n <= 0)
-        return plain_outcome(tls, n, false);
+        return crti_records_outcome(n);
     tls->is_drained = (size_t)n < size;
     *done_out = (size_t)n;
     return CRT_OK;
@@ -385,53 +401,22 @@ crt_status_t crti_tls_read(crti_tls_t *tls, void *data, size_t size, size_t *don
 
 bool crti_tls_is_drained(const crti_tls_t *tls)
 {
-    return tls->is_drained && (tls->plain || !SSL_has_pending(tls->ssl));
+    return tls->records ? crti_records_is_drained(tls->records) : tls->is_drained;
+}
+
+size_t crti_tls_unread(const crti_tls_t *tls)
+{
+    return tls->records ? crti_records_unread(tls->records) : 0;
 }
 
 size_t crti_tls_pending(const crti_tls_t *tls)
 {
-    return tls->out.size - tls->out_at;
+    return tls->records ? crti_records_unsent(tls->records) : 0;
 }
 
 crt_status_t crti_tls_flush(crti_tls_t *tls)
 {
-    size_t left = crti_tls_pending(tls);
-    ssize_t n;
-
-    tls->wants_write = false;
-    if (left == 0)
-        return CRT_OK;
-    n = send(tls->fd, tls->out.data + tls->out_at, left, MSG_NOSIGNAL);
-    if (n <= 0)
-        return plain_outcome(tls, n, true);
-    tls->out_at += (size_t)n;
-    tls->wants_write = (size_t)n < left;
-    if (tls->wants_write)
-        return CRT_IN_PROGRESS;
-    tls->out.size = tls->out_at = 0;
-    return CRT_OK;
-}
-
-/* Encrypts what fits into a batch. */
-static crt_status_t encrypt(crti_tls_t *tls, const struct iovec *piece, size_t *done_out)
-{
-    for (size_t at = 0; at < piece->iov_len && tls->out.size < BATCH;) {
-        size_t left = piece->iov_len - at, done = 0;
-        int result;
-
-        errno = 0;
-        if (tls->written > KEY_BYTES &&
-            SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED))
-            tls->written = 0;
-        result = SSL_write_ex(tls->ssl, (const char *)piece->iov_base + at,
-                              left < RECORD ? left : RECORD, &done);
-        if (result <= 0)
-            return outcome(tls, result);
-        tls->written += done;
-        *done_out += done;
-        at += done;
-    }
-    return CRT_OK;
+    return written(tls, tls->records ? crti_records_flush(tls->records) : CRT_OK);
 }
 
 static crt_status_t write_plain(crti_tls_t *tls, const struct iovec *pieces, int count,
@@ -443,7 +428,7 @@ static crt_status_t write_plain(crti_tls_t *tls, const struct iovec *pieces, int
     size_t size = 0;
 
     if (n <= 0)
-        return plain_outcome(tls, n, true);
+        return written(tls, crti_records_outcome(n));
     for (int i = 0; i < count; i++)
         size += pieces[i].iov_len;
     tls->wants_write = (size_t)n < size;
@@ -457,14 +442,11 @@ crt_status_t crti_tls_writev(crti_tls_t *tls, const struct iovec *pieces, int co
     crt_status_t status;
 
     *done_out = 0;
-    if (tls->plain)
+    if (tls->records == NULL)
         return write_plain(tls, pieces, count, done_out);
-    status = crti_tls_flush(tls);
-    for (int i = 0; i < count && status == CRT_OK && tls->out.size < BATCH; i++)
-        status = encrypt(tls, &pieces[i], done_out);
-    if (status == CRT_OK)
-        status = crti_tls_flush(tls);
-    return status == CRT_IN_PROGRESS && *done_out ? CRT_OK : status;
+    status = crti_records_write(tls->records, pieces, count, done_out);
+    tls->wants_write = crti_records_unsent(tls->records) > 0;
+    return status;
 }
 
 crt_status_t crti_tls_write(crti_tls_t *tls, const void *data, size_t size,
@@ -477,9 +459,6 @@ crt_status_t crti_tls_write(crti_tls_t *tls, const void *data, size_t size,
 
 void crti_tls_shutdown(crti_tls_t *tls)
 {
-    if (tls->state == OPEN && !tls->plain) {
-        SSL_shutdown(tls->ssl);
-        ERR_clear_error();
-        crti_tls_flush(tls);
-    }
+    if (tls->records)
+        crti_records_end(tls->records);
 }

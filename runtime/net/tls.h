@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS: one authenticated connection over a non-blocking TCP socket. The only file that knows
- * OpenSSL; net/stream.c makes frames of what it carries.
+ * OpenSSL, seal.c apart; net/stream.c makes frames of what it carries.
  *
  * Handshake
  *     TLS 1.3, external PSK with fresh Diffie-Hellman keys, TLS_AES_256_GCM_SHA384 only; no
- *     certificates, no tickets. Then the server sends "crt1" and 'E' or 'P' inside TLS: the
- *     bytes that follow are encrypted, or plain TCP (a trusted network, an option of the
- *     cluster).
+ *     certificates, no tickets. Then the server sends "crt2" and 'E' or 'P' inside TLS: the
+ *     bytes that follow are encrypted (records.h, with keys exported from the handshake), or plain
+ *     TCP (a trusted network, an option of the cluster).
  * Threads: one at a time per connection; contexts are shared.
  */
 #ifndef CRTI_NET_TLS_H
@@ -42,6 +42,9 @@ crt_status_t crti_tls_read(crti_tls_t *tls, void *data, size_t size, size_t *don
 
 /* The last read has taken all there was: nothing comes before the socket is readable again. */
 bool crti_tls_is_drained(const crti_tls_t *tls);
+
+/* Bytes that came from the socket and wait inside. */
+size_t crti_tls_unread(const crti_tls_t *tls);
 
 /* Takes at least one byte of these pieces, in their order, or gives CRT_IN_PROGRESS and so on. What
  * was encrypted and did not fit into the socket stays inside (crti_tls_pending bytes of it) until
