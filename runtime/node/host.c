@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/resources.h"
 
 #define FILES_PER_WORKER 8 /* pipes, link, pidfd, and those in passing */
@@ -60,19 +61,6 @@ int64_t crti_host_cpus(void)
     return cpus;
 }
 
-static uint64_t meminfo(const char *key)
-{
-    char line[128];
-    unsigned long long kib;
-    CRTI_AUTO(fclose) FILE *file = fopen("/proc/meminfo", "re");
-
-    while (file && fgets(line, sizeof(line), file))
-        if (strncmp(line, key, strlen(key)) == 0 &&
-            sscanf(line + strlen(key), " %llu", &kib) == 1)
-            return (uint64_t)kib << 10;
-    return UINT64_MAX; /* not known: nothing is refused for it */
-}
-
 static uint64_t group_number(const char *name)
 {
     char line[64];
@@ -83,24 +71,27 @@ static uint64_t group_number(const char *name)
                : UINT64_MAX;
 }
 
+const char *crti_host_root(void)
+{
+    const char *root = getenv("CRT_TEST_HOST");
+
+    return root ? root : "";
+}
+
 uint64_t crti_host_memory(void)
 {
-    uint64_t total = meminfo("MemTotal:"), limit = group_number("memory.max");
+    crti_memory_t memory;
 
-    return limit < total ? limit : total;
+    crti_memory_read(crti_host_root(), &memory);
+    return crti_memory_total(&memory);
 }
 
 uint64_t crti_host_available(void)
 {
-    uint64_t available = meminfo("MemAvailable:"), limit = group_number("memory.max");
-    uint64_t used = group_number("memory.current");
+    crti_memory_t memory;
 
-    if (limit != UINT64_MAX && used != UINT64_MAX) {
-        uint64_t left = limit > used ? limit - used : 0;
-
-        available = left < available ? left : available;
-    }
-    return available;
+    crti_memory_read(crti_host_root(), &memory);
+    return crti_memory_left(&memory);
 }
 
 static crt_status_t check_processes(void)

@@ -9,7 +9,11 @@
 /* Processors that this process may use, in 1/10000. */
 int64_t crti_host_cpus(void);
 
-/* Bytes of memory: of the host or, when smaller, of the control group. */
+/* What is put before the paths from which memory is read: "", or CRT_TEST_HOST (tests play a host
+ * with files below a directory of their own). */
+const char *crti_host_root(void);
+
+/* Bytes of memory: of the host or, when smaller, of a control group. */
 uint64_t crti_host_memory(void);
 /* ... of it that are free to be used now. */
 uint64_t crti_host_available(void);

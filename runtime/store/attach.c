@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/memory.h"
 #include "runtime/store/reclaim.h"
 
 static void attachment_free(crti_store_t *store)
@@ -51,7 +52,6 @@ static crt_status_t attachment_new(const crti_geometry_t *geometry, unsigned slo
     self->fd = -1;
     self->patience_ns =
         slot == 0 ? CRTI_STORE_DAEMON_PATIENCE_NS : CRTI_STORE_PATIENCE_NS;
-    self->stall_ns = CRTI_STORE_STALL_NS;
     *store_out = self;
     return CRT_OK;
 }
@@ -73,16 +73,18 @@ crt_status_t crti_store_new_on(size_t bytes, unsigned process_slots, bool huge,
 {
     CRTI_AUTO(attachment_free) crti_store_t *self = NULL;
     crti_geometry_t geometry;
-    size_t available = crti_memory_available();
+    crti_memory_t memory;
     crt_status_t status = crti_arena_plan(bytes, process_slots, &geometry);
 
     if (status != CRT_OK)
         return status;
-    if (bytes > available)
+    crti_memory_read("", &memory);
+    if (bytes > crti_memory_left(&memory))
         return crt_raise(CRT_ERR_NO_MEMORY,
-                         "an object store of %zu MiB; this host has %zu MiB left "
+                         "an object store of %zu MiB; this host has %llu MiB left "
                          "(--object-store-memory takes less)",
-                         bytes >> 20, available >> 20);
+                         bytes >> 20,
+                         (unsigned long long)crti_memory_left(&memory) >> 20);
     status = attachment_new(&geometry, 0, &self);
     if (status == CRT_OK)
         status = crti_arena_file(geometry.file_bytes, &self->fd, &huge);

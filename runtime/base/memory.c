@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the host and of control groups. See memory.h. */
+#include "runtime/base/memory.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/cleanup.h"
+
+#define PATH 1024
+
+/* The files of one version of control groups. */
+typedef struct version {
+    const char *mount;
+    const char *limit, *usage;
+    const char *cache; /* key in memory.stat */
+} version_t;
+
+static const version_t version1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                                   "memory.usage_in_bytes", "total_inactive_file "};
+static const version_t version2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
+                                   "inactive_file "};
+
+/* The number behind `key` at the start of a line. */
+static bool read_key(const char *path, const char *key, uint64_t *value_out)
+{
+    CRTI_AUTO(fclose) FILE *file = fopen(path, "re");
+    unsigned long long value;
+    char line[256];
+
+    while (file && fgets(line, sizeof(line), file))
+        if (strncmp(line, key, strlen(key)) == 0 &&
+            sscanf(line + strlen(key), "%llu", &value) == 1) {
+            *value_out = value;
+            return true;
+        }
+    return false;
+}
+
+static void add(crti_memory_t *memory, uint64_t total, uint64_t used)
+{
+    if (total > 0 && memory->count < CRTI_MEMORY_LEVELS)
+        memory->level[memory->count++] =
+            (crti_memory_level_t){total, used < total ? used : total};
+}
+
+static void add_host(const char *root, crti_memory_t *memory)
+{
+    uint64_t total, available;
+    char path[PATH];
+
+    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+    if (read_key(path, "MemTotal:", &total) &&
+        read_key(path, "MemAvailable:", &available) && available <= total)
+        add(memory, total << 10, (total - available) << 10);
+}
+
+/* A group without a limit has one that is no number, or larger than any host. */
+static void add_group(const char *directory, const version_t *v, crti_memory_t *memory)
+{
+    uint64_t limit, used, cache = 0;
+    char path[PATH];
+
+    snprintf(path, sizeof(path), "%s/%s", directory, v->limit);
+    if (!read_key(path, "", &limit) || limit > INT64_MAX / 2)
+        return;
+    snprintf(path, sizeof(path), "%s/%s", directory, v->usage);
+    if (!read_key(path, "", &used))
+        return;
+    snprintf(path, sizeof(path), "%s/memory.stat", directory);
+    (void)read_key(path, v->cache, &cache);
+    add(memory, limit, used > cache ? used - cache : 0);
+}
+
+/* The group and all above it. In a container its path may be the host's, while its own group is
+ * what is mounted. */
+static void add_groups(const char *root, const version_t *v, const char *group,
+                       crti_memory_t *memory)
+{
+    char directory[PATH], mount[PATH];
+    size_t least;
+
+    snprintf(mount, sizeof(mount), "%s%s", root, v->mount);
+    least = strlen(mount);
+    snprintf(directory, sizeof(directory), "%s%s", mount, group);
+    if (access(directory, F_OK) != 0)
+        snprintf(directory, sizeof(directory), "%s", mount);
+    while (strlen(directory) > least) {
+        char *slash = strrchr(directory, '/');
+
+        if (slash[1]) /* else the root group's path was "/" */
+            add_group(directory, v, memory);
+        *slash = '\0';
+    }
+    add_group(directory, v, memory);
+}
+
+void crti_memory_read(const char *root, crti_memory_t *memory_out)
+{
+    char path[PATH], line[PATH / 2];
+    CRTI_AUTO(fclose) FILE *file = NULL;
+
+    *memory_out = (crti_memory_t){0};
+    add_host(root, memory_out);
+    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file)) { /* number:controllers:path */
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+
+        line[strcspn(line, "\n")] = '\0';
+        if (!group)
+            continue;
+        *group++ = '\0';
+        if (strcmp(controllers, ":memory") == 0)
+            add_groups(root, &version1, group, memory_out);
+        else if (strcmp(controllers, ":") == 0)
+            add_groups(root, &version2, group, memory_out);
+    }
+}
+
+uint64_t crti_memory_total(const crti_memory_t *memory)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (unsigned i = 0; i < memory->count; i++)
+        if (memory->level[i].total < least)
+            least = memory->level[i].total;
+    return least;
+}
+
+uint64_t crti_memory_left(const crti_memory_t *memory)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (unsigned i = 0; i < memory->count; i++)
+        if (memory->level[i].total - memory->level[i].used < least)
+            least = memory->level[i].total - memory->level[i].used;
+    return least;
+}
+
+crti_memory_level_t crti_memory_tightest(const crti_memory_t *memory)
+{
+    crti_memory_level_t most = {0};
+
+    for (unsigned i = 0; i < memory->count; i++) {
+        const crti_memory_level_t *l = &memory->level[i];
+
+        if (most.total == 0 ||
+            (double)l->used / (double)l->total > (double)most.used / (double)most.total)
+            most = *l;
+    }
+    return most;
+}
+
+uint64_t crti_memory_of(pid_t pid)
+{
+    unsigned long long resident, shared;
+    char path[64];
+    CRTI_AUTO(fclose) FILE *file = NULL;
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    file = fopen(path, "re");
+    if (!file || fscanf(file, "%*u %llu %llu", &resident, &shared) != 2 ||
+        resident < shared)
+        return 0;
+    return (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t crti_memory_kills(const char *root)
+{
+    uint64_t kills = 0;
+    char path[PATH];
+
+    snprintf(path, sizeof(path), "%s/proc/vmstat", root);
+    (void)read_key(path, "oom_kill ", &kills);
+    return kills;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of a host and of control groups that the test writes below a directory of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/memory.h"
+
+#define GIB   ((uint64_t)1 << 30)
+#define GROUP "/sys/fs/cgroup/job/step"
+
+static char root[64];
+
+/* Makes the directories of the file, too. */
+static void put(const char *path, const char *text)
+{
+    char whole[256];
+    FILE *file;
+
+    snprintf(whole, sizeof(whole), "%s%s", root, path);
+    for (char *at = whole + strlen(root) + 1; (at = strchr(at, '/')); *at++ = '/') {
+        *at = '\0';
+        mkdir(whole, 0700);
+    }
+    file = fopen(whole, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int setup(void **state)
+{
+    snprintf(root, sizeof(root), "/tmp/crt-memory-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    put("/proc/meminfo", "MemTotal:       16777216 kB\nMemFree:         1 kB\n"
+                         "MemAvailable:   12582912 kB\n");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -r %s", root);
+    return system(command);
+}
+
+static void the_host_alone_has_what_is_not_available_in_use(void **state)
+{
+    crti_memory_t memory;
+
+    crti_memory_read(root, &memory);
+    assert_int_equal(memory.count, 1);
+    assert_int_equal(crti_memory_total(&memory), 16 * GIB);
+    assert_int_equal(crti_memory_left(&memory), 12 * GIB);
+    assert_int_equal(crti_memory_tightest(&memory).used, 4 * GIB);
+}
+
+static void a_group_of_version_2_counts_without_its_file_cache(void **state)
+{
+    crti_memory_t memory;
+
+    put("/proc/self/cgroup", "0::/job/step\n");
+    put(GROUP "/memory.max", "2147483648\n");
+    put(GROUP "/memory.current", "1610612736\n");
+    put(GROUP "/memory.stat", "anon 1\nfile 9\ninactive_file 536870912\n");
+    crti_memory_read(root, &memory);
+    assert_int_equal(crti_memory_total(&memory), 2 * GIB);
+    assert_int_equal(crti_memory_left(&memory), 1 * GIB);
+    assert_int_equal(crti_memory_tightest(&memory).total, 2 * GIB);
+    assert_int_equal(crti_memory_tightest(&memory).used, 1 * GIB);
+}
+
+static void the_group_above_may_be_the_tight_one(void **state)
+{
+    crti_memory_t memory;
+
+    put("/proc/self/cgroup", "0::/job/step\n");
+    put(GROUP "/memory.max", "max\n");
+    put(GROUP "/memory.current", "1\n");
+    put("/sys/fs/cgroup/job/memory.max", "8589934592\n");
+    put("/sys/fs/cgroup/job/memory.current", "8053063680\n");
+    crti_memory_read(root, &memory);
+    assert_int_equal(crti_memory_tightest(&memory).total, 8 * GIB);
+    assert_int_equal(crti_memory_left(&memory), GIB / 2);
+}
+
+static void groups_of_version_1_are_read_where_they_are_mounted(void **state)
+{
+    crti_memory_t memory;
+
+    put("/proc/self/cgroup", "5:devices:/x\n4:memory:/docker/abc\n0::/\n");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
+    put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n");
+    put("/sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 5\ntotal_inactive_file 268435456\n");
+    crti_memory_read(root, &memory); /* the path is the host's: the mount is the group */
+    assert_int_equal(crti_memory_total(&memory), GIB);
+    assert_int_equal(crti_memory_left(&memory), GIB / 4);
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    crti_memory_read(root, &memory); /* no limit */
+    assert_int_equal(crti_memory_total(&memory), 16 * GIB);
+    put("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "3221225472\n");
+    put("/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "0\n");
+    crti_memory_read(root, &memory);
+    assert_int_equal(crti_memory_total(&memory), 3 * GIB);
+}
+
+static void what_cannot_be_read_limits_nothing(void **state)
+{
+    crti_memory_t memory;
+
+    put("/proc/meminfo", "MemTotal: much\n");
+    put("/proc/self/cgroup", "nonsense\n0::\n:::\n");
+    crti_memory_read(root, &memory);
+    assert_int_equal(memory.count, 0);
+    assert_int_equal(crti_memory_total(&memory), UINT64_MAX);
+    assert_int_equal(crti_memory_left(&memory), UINT64_MAX);
+    assert_int_equal(crti_memory_tightest(&memory).total, 0);
+    assert_int_equal(crti_memory_kills(root), 0);
+}
+
+static void kills_of_the_kernel_are_counted(void **state)
+{
+    put("/proc/vmstat", "nr_free_pages 1\noom_kill 17\nfoo 2\n");
+    assert_int_equal(crti_memory_kills(root), 17);
+}
+
+static void a_process_has_what_it_alone_wrote(void **state)
+{
+    const size_t bytes = (size_t)64 << 20;
+    uint64_t before = crti_memory_of(getpid());
+    char *own =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *shared =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(own != MAP_FAILED && shared != MAP_FAILED);
+    assert_true(before > 0);
+    memset(shared, 1, bytes);
+    assert_in_range(crti_memory_of(getpid()), before, before + bytes / 4);
+    memset(own, 1, bytes);
+    assert_in_range(crti_memory_of(getpid()), before + bytes, before + bytes + bytes / 4);
+    munmap(own, bytes);
+    munmap(shared, bytes);
+    assert_int_equal(crti_memory_of(0x7fffffff), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_host_alone_has_what_is_not_available_in_use,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_group_of_version_2_counts_without_its_file_cache, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_group_above_may_be_the_tight_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            groups_of_version_1_are_read_where_they_are_mounted, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_read_limits_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(kills_of_the_kernel_are_counted, setup, teardown),
+        cmocka_unit_test(a_process_has_what_it_alone_wrote),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
