@@ -24,6 +24,8 @@ static const char *const environment[][2] = {
     {"CRT_LOG", "what is logged, for example info,session=trace"},
     {"CRT_LOG_LIMIT", "bytes kept of each worker's or job's log; default 64 MiB"},
     {"CRT_LOG_TOTAL", "bytes kept of all logs of ended workers; default 1 GiB"},
+    {"CRT_MEMORY_LIMIT",
+     "percent of a node's memory beyond which a worker is ended; default 95, 0 never"},
 };
 
 void crti_cli_print_environment(void)

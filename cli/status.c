@@ -56,12 +56,40 @@ static void format_amount(const char *name, double amount, char *text, size_t si
 
 /* ---------------------------------------------------------------- parts */
 
+static void format_use(const json_t *node, const char *used_key, const char *total_key,
+                       char *text, size_t size)
+{
+    char used[24], total[24];
+
+    format_bytes(number_of(node, used_key), used, sizeof(used));
+    format_bytes(number_of(node, total_key), total, sizeof(total));
+    snprintf(text, size, "%s/%s", used, total);
+}
+
+/* Why a node is not alive, else where it is, and what it lacks. */
+static void remark(const json_t *node, char *text, size_t size)
+{
+    double ended = number_of(node, "memory_ended");
+
+    if (!is_alive(node)) {
+        snprintf(text, size, "%s", text_of(node, "state_message"));
+        return;
+    }
+    snprintf(text, size, "%s",
+             json_is_true(json_object_get(node, "is_head_node"))
+                 ? "head"
+                 : text_of(node, "hostname"));
+    if (ended > 0)
+        snprintf(text + strlen(text), size - strlen(text),
+                 "; out of memory: %.0f worker%s ended", ended, ended > 1 ? "s" : "");
+}
+
 static void print_nodes(const json_t *nodes)
 {
-    static const table_column_t columns[] = {{"NODE", 0}, {"STATE", 0}, {"ADDRESS", 0},
-                                             {"CPU", 1},  {"STORE", 1}, {"WORKERS", 1},
-                                             {"PID", 1},  {"REMARK", 0}};
-    table_t *table = crti_table_new(columns, 8);
+    static const table_column_t columns[] = {
+        {"NODE", 0},  {"STATE", 0},   {"ADDRESS", 0}, {"CPU", 1},   {"MEMORY", 1},
+        {"STORE", 1}, {"WORKERS", 1}, {"PID", 1},     {"REMARK", 0}};
+    table_t *table = crti_table_new(columns, 9);
 
     printf("Nodes\n");
     if (json_array_size(nodes) == 0)
@@ -70,28 +98,23 @@ static void print_nodes(const json_t *nodes)
         const json_t *node = json_array_get(nodes, i);
         const json_t *total = json_object_get(node, "resources_total");
         const json_t *available = json_object_get(node, "resources_available");
-        char id[16], cpu[48] = "", store[64] = "", used[24], all[24], workers[24] = "";
-        char pid[24] = "";
+        char id[16], cpu[48] = "", memory[64] = "", store[64] = "", workers[24] = "";
+        char pid[24] = "", why[400];
 
         snprintf(id, sizeof(id), "%.8s", text_of(node, "node_id"));
         if (is_alive(node)) {
             snprintf(cpu, sizeof(cpu), "%.10g/%.10g",
                      number_of(total, "CPU") - number_of(available, "CPU"),
                      number_of(total, "CPU"));
-            format_bytes(number_of(node, "store_used"), used, sizeof(used));
-            format_bytes(number_of(node, "store_bytes"), all, sizeof(all));
-            snprintf(store, sizeof(store), "%s/%s", used, all);
+            format_use(node, "memory_used", "memory_bytes", memory, sizeof(memory));
+            format_use(node, "store_used", "store_bytes", store, sizeof(store));
             snprintf(workers, sizeof(workers), "%.0f", number_of(node, "workers"));
             snprintf(pid, sizeof(pid), "%.0f", number_of(node, "pid"));
         }
-        crti_table_row(
-            table,
-            (const char *const[]){
-                id, text_of(node, "state"), text_of(node, "ip"), cpu, store, workers, pid,
-                is_alive(node) ? (json_is_true(json_object_get(node, "is_head_node"))
-                                      ? "head"
-                                      : text_of(node, "hostname"))
-                               : text_of(node, "state_message")});
+        remark(node, why, sizeof(why));
+        crti_table_row(table, (const char *const[]){id, text_of(node, "state"),
+                                                    text_of(node, "ip"), cpu, memory,
+                                                    store, workers, pid, why});
     }
     crti_table_print(table);
 }

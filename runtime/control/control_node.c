@@ -264,6 +264,9 @@ void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
     }
     node->store_used = m->store_used;
     node->workers = m->workers;
+    node->memory_used = m->memory_used;
+    node->memory_bytes = m->memory_bytes;
+    node->memory_ended = m->memory_ended;
     node->demand.size = 0;
     if (m->demand.size <= DEMAND_MAX)
         crti_buffer_append(&node->demand, m->demand.data, m->demand.size);

@@ -58,8 +58,10 @@ typedef struct crti_node_entry {
     bool is_head_host;
     crti_resources_t resources, available;
     uint64_t store_bytes, store_used, workers;
-    crti_buffer_t demand; /* list of encoded LEASE_REQUEST that wait there */
-    unsigned idle_actors; /* actors on it that hold nothing (control_actor.c counts) */
+    uint64_t memory_bytes, memory_used;
+    uint64_t memory_ended; /* workers that were ended for lack of memory */
+    crti_buffer_t demand;  /* list of encoded LEASE_REQUEST that wait there */
+    unsigned idle_actors;  /* actors on it that hold nothing (control_actor.c counts) */
     int64_t start_ms, end_ms;
     bool is_guess;     /* EXPECTED without a row: any incarnation is welcome */
     bool view_changed; /* the other nodes have not heard of it yet */

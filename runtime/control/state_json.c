@@ -90,6 +90,11 @@ static json_t *node_json(const crti_node_entry_t *node)
     json_object_set_new(json, "store_bytes", json_integer((json_int_t)node->store_bytes));
     json_object_set_new(json, "store_used", json_integer((json_int_t)node->store_used));
     json_object_set_new(json, "workers", json_integer((json_int_t)node->workers));
+    json_object_set_new(json, "memory_bytes",
+                        json_integer((json_int_t)node->memory_bytes));
+    json_object_set_new(json, "memory_used", json_integer((json_int_t)node->memory_used));
+    json_object_set_new(json, "memory_ended",
+                        json_integer((json_int_t)node->memory_ended));
     return json;
 }
 

@@ -136,6 +136,26 @@ static void say_resources(crti_buffer_t *out, const json_t *nodes)
         say_usage(out, "object_store_memory", used, total);
 }
 
+static void say_memory(crti_buffer_t *out, const json_t *nodes)
+{
+    say(out, "\nMemory:\n");
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        double ended = json_number_value(json_object_get(node, "memory_ended"));
+
+        if (!is_alive(node))
+            continue;
+        say(out, " ");
+        say_bytes(out, json_number_value(json_object_get(node, "memory_used")));
+        say(out, "/");
+        say_bytes(out, json_number_value(json_object_get(node, "memory_bytes")));
+        say(out, " node_%s", crti_view_text(node, "node_id"));
+        if (ended > 0)
+            say(out, " (%.0f workers ended for lack of it)", ended);
+        say(out, "\n");
+    }
+}
+
 static void say_demand(crti_buffer_t *out, const json_t *demand)
 {
     say(out, "\nFrom request_resources:\n (none)\nPending Demands:\n");
@@ -186,6 +206,7 @@ crt_status_t crti_status_text(const json_t *cluster, crti_buffer_t *out)
     say_nodes(out, nodes);
     say_resources(out, nodes);
     say_demand(out, json_object_get(cluster, "demand"));
+    say_memory(out, nodes);
     say_counts(out, "Actors", json_object_get(cluster, "actors"));
     say_counts(out, "Jobs", json_object_get(cluster, "jobs"));
     /* Room for one byte more: memory was there for all of it. */

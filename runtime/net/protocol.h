@@ -298,10 +298,13 @@
         F(BOOL, encrypt_streams) F(U64, headless_timeout_ms)
 
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
- * (encoded LEASE_REQUEST) that wait here. The head acknowledges each; a node that hears
- * nothing for 5 s takes the link for dead and connects anew. */
+ * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of
+ * memory. The head acknowledges each; a node that hears nothing for 5 s takes the link for dead
+ * and connects anew. */
 #define CRTI_FIELDS_HEARTBEAT(F)                                                         \
-    F(U64, sequence) F(RES, available) F(BIN, demand) F(U64, store_used) F(U64, workers)
+    F(U64, sequence)                                                                     \
+    F(RES, available) F(BIN, demand) F(U64, store_used) F(U64, workers)                  \
+        F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended)
 #define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence)
 
 /* Notice: how the head sees a node; sent to all nodes when a node joins, and when its resources

@@ -157,7 +157,7 @@ typedef struct crti_session {
     int watch;
 
     crt_status_t status; /* why it ended */
-    char detail[192];
+    char detail[480];    /* the report of a death fits */
 } crti_session_t;
 
 /* Starts as initiator and says HELLO. The detail of a failure later names the peer. */

@@ -8,7 +8,8 @@
  *     The rest of a worker's process group is killed before its last output is read, so that a
  *     grandchild can't hold the report up. The report waits at most REAP_NS for the wait
  *     status: a zygote reaps its workers, this node reaps what it executed and orphans.
- *     The store's slot is taken back when no thread of the process runs any more.
+ *     The store's slot is taken back first, when no thread of the process runs any more: others may
+ *     wait for a lock that it had.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -86,6 +87,12 @@ static void make_report(crti_process_t *p, char *text, size_t size)
         add(text, size, " in %s", method);
     if (p->end_text[0])
         add(text, size, " (%s)", p->end_text);
+    else if (p->reaped && !p->told_to_end && WIFSIGNALED(p->wait_status) &&
+             WTERMSIG(p->wait_status) == SIGKILL && crti_memory_kernel_killed(p->node))
+        add(text, size,
+            " (out of memory: the kernel killed a process at that time; run fewer at a "
+            "time "
+            "or give the node more memory)");
     if (p->reaped && WIFSIGNALED(p->wait_status) && WCOREDUMP(p->wait_status))
         add_core(text, size, p);
     crti_log_file_last(&p->log, last, sizeof(last));
@@ -138,6 +145,7 @@ static void finish_worker(crti_process_t *p)
     status = expected ? CRT_OK : CRT_ERR_WORKER_DIED;
     crti_lease_worker_died(p, status == CRT_OK ? CRT_ERR_CANCELLED : status, text);
     publish(p, status, text);
+    crti_memory_gone(p);
     if (!crti_id_is_zero(p->actor))
         crti_actor_process_died(p, CRT_ERR_WORKER_DIED, text);
     crti_process_free(p);
@@ -178,6 +186,7 @@ void crti_death_noticed(crti_process_t *process)
     if (process->dying)
         return;
     process->dying = true;
+    crti_slot_give(process);
     if (process->role == CRTI_ROLE_DRIVER) {
         finish_driver(process, process->leaves ? "" : "died");
         return;

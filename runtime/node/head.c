@@ -212,6 +212,9 @@ static void beat(crti_node_t *node)
 
     crti_store_stats(node->store, &stats);
     heartbeat.store_used = stats.used;
+    heartbeat.memory_used = node->memory.used;
+    heartbeat.memory_bytes = node->memory.total;
+    heartbeat.memory_ended = node->memory.ended;
     for (unsigned i = 0; i < heartbeat.available.count; i++)
         if (heartbeat.available.item[i].amount < 0)
             heartbeat.available.item[i].amount = 0; /* lent CPUs that are wanted back */

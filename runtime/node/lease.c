@@ -152,6 +152,7 @@ static void assign(crti_node_t *node, crti_worker_t *worker, crti_id_t id)
         return;
     }
     lease = crti_lease_table_get(node->leases, id);
+    crti_memory_began(process);
     granted = granted_message(node, id, process);
     watch_for_owner(node, lease->owner, lease->owner_node, &granted);
     answer(node, id, CRTI_MSG_LEASE_GRANTED, &granted);

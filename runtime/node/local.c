@@ -126,6 +126,15 @@ crt_status_t crti_slot_take(crti_node_t *node, unsigned *slot_out)
                      CRTI_NODE_SLOTS - 1);
 }
 
+void crti_slot_give(crti_process_t *process)
+{
+    if (!process->slot)
+        return;
+    crti_store_reclaim(process->node->store, process->slot);
+    process->node->slots[process->slot] = 0;
+    process->slot = 0;
+}
+
 static crt_status_t make_board(crti_process_t *process)
 {
     int fd = memfd_create("crt-blackboard", MFD_CLOEXEC);

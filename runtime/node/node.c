@@ -22,7 +22,7 @@
 #define KILL_NS     (1 * CRTI_S)
 #define GIVE_UP_NS  (4 * CRTI_S) /* of being killed; the kernel may hang */
 #define FLUSH_NS    (200 * CRTI_MS)
-#define STALLED_NS  (1 * CRTI_S)
+#define ORPHANS_NS  (1 * CRTI_S)
 #define MAX_WORKERS 64 /* of tasks, at least */
 
 uint64_t crti_node_now(const crti_node_t *node)
@@ -38,12 +38,9 @@ static void on_tick(void *user)
 {
     crti_node_t *node = user;
     uint64_t now = crti_node_now(node), next, due;
-    unsigned slot;
 
-    if (now - node->stalled_ns >= STALLED_NS) {
-        node->stalled_ns = now;
-        if (crti_store_stalled(node->store, &slot))
-            crti_node_stalled(node, slot);
+    if (now - node->orphans_ns >= ORPHANS_NS) {
+        node->orphans_ns = now;
         reap_orphans(node);
     }
     next = crti_lease_table_tick(node->leases, now);
@@ -51,7 +48,7 @@ static void on_tick(void *user)
     next = due < next ? due : next;
     due = crti_pull_table_tick(node->pulls, now);
     next = due < next ? due : next;
-    due = node->stalled_ns + STALLED_NS;
+    due = node->orphans_ns + ORPHANS_NS;
     next = due < next ? due : next;
     crti_loop_start(node->loop, &node->tick, next);
     crti_lease_act(node);
@@ -63,27 +60,6 @@ void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns)
     /* At the end of this turn at the earliest: many events need one tick. */
     if (node->tick.place == 0 || node->tick.deadline_ns > at_ns)
         crti_loop_start(node->loop, &node->tick, at_ns);
-}
-
-/* A process that others wait for in the store does not move: it is stopped, or mad. */
-void crti_node_stalled(crti_node_t *node, unsigned slot)
-{
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
-        crti_process_t *p = value;
-
-        if (p->slot != slot)
-            continue;
-        crti_log(CRTI_LOG_WARN, "node", "pid %d holds the store up: it is ended",
-                 (int)p->pid);
-        if (p->role == CRTI_ROLE_DRIVER)
-            kill(p->pid, SIGKILL);
-        else
-            crti_process_cut(p, "it held the object store up (stopped?) and was ended");
-        return;
-    }
 }
 
 /* ---------------------------------------------------------------- directories */
@@ -451,6 +427,10 @@ static crt_status_t start_loop(crti_node_t *node)
     if (status == CRT_OK)
         status = crti_loop_start(node->loop, &node->start_timer,
                                  crti_node_now(node) + START_NS);
+    if (status == CRT_OK)
+        status = crti_stall_start(node);
+    if (status == CRT_OK)
+        status = crti_memory_start(node);
     return status;
 }
 

@@ -39,6 +39,7 @@
 #include "runtime/node/keeper.h"
 #include "runtime/node/lease_table.h"
 #include "runtime/node/log_quota.h"
+#include "runtime/node/memory_watch.h"
 #include "runtime/node/old_logs.h"
 #include "runtime/node/options.h"
 #include "runtime/node/output.h"
@@ -95,7 +96,8 @@ struct crti_process {
     bool reaped;           /* wait_status is known */
     int wait_status;
     bool told_to_end;   /* its end is expected */
-    char end_text[256]; /* why it was told to end */
+    char end_text[448]; /* why it was told to end */
+    crti_memory_record_t memory;
     crti_timer_t reap_timer;
     bool dying;      /* the pidfd said so */
     crti_id_t actor; /* zero: tasks */
@@ -127,6 +129,16 @@ typedef struct crti_head {
     uint64_t headless_ns; /* how long to live without */
     char why[300];        /* why the last attempt failed, before the first success */
 } crti_head_t;
+
+/* What memory.c knows. */
+typedef struct crti_node_memory {
+    crti_memory_watch_t watch;
+    crti_timer_t timer;
+    uint64_t used, total; /* at the last reading */
+    uint64_t ended;       /* workers, for lack of memory */
+    crti_id_t ending;     /* the last of them until it is gone */
+    uint64_t kills;       /* of the kernel, when last looked at */
+} crti_node_memory_t;
 
 struct crti_node {
     crti_options_t options;
@@ -182,8 +194,10 @@ struct crti_node {
     crti_pull_table_t *pulls;
     bool acting; /* lease.c carries out actions */
     bool pulling;
+    crti_node_memory_t memory;
     crti_timer_t tick;
-    uint64_t stalled_ns;
+    uint64_t orphans_ns;
+    crti_timer_t stall_timer;
     crti_map_t lease_askers; /* lease id -> who asked */
 
     bool ready; /* told the parent */
@@ -212,8 +226,6 @@ void crti_node_registered(crti_node_t *node);
 /* A process, zygote or submission ended: while stopping, look whether all are gone. */
 void crti_node_check_stopped(crti_node_t *node);
 uint64_t crti_node_now(const crti_node_t *node);
-/* The process in a slot of the store holds the others up. */
-void crti_node_stalled(crti_node_t *node, unsigned slot);
 /* True when a record of this daemon waits for that child's end. */
 bool crti_node_has_child(crti_node_t *node, pid_t pid);
 /* The tables' time moved or their deadlines may have. */
@@ -235,6 +247,8 @@ crti_process_t *crti_process_get(crti_node_t *node, crti_id_t id);
 void crti_process_cut(crti_process_t *process, const char *why);
 /* The lowest free slot of the store; CRT_ERR_BACKPRESSURE when all are taken. */
 crt_status_t crti_slot_take(crti_node_t *node, unsigned *slot_out);
+/* The process is gone: what it held in the store comes back at once. */
+void crti_slot_give(crti_process_t *process);
 
 /* ---------------------------------------------------------------- spawn.c */
 
@@ -263,6 +277,8 @@ typedef struct crti_exec {
     const char *directory; /* entered if it exists */
     int stdout_fd, stderr_fd;
     int keep_fd; /* inherited under its number, -1 none */
+    bool
+        is_worker; /* or will fork some: the first that the kernel takes without memory */
 } crti_exec_t;
 
 /* Executes a program in its own process group, with a parent-death signal. */
@@ -348,6 +364,22 @@ void crti_watch_free(crti_node_t *node);
 /* Remembers deaths for those who ask late. */
 void crti_dead_add(crti_node_t *node, crti_id_t process, crt_status_t status,
                    const char *text);
+
+/* ---------------------------------------------------------------- stall.c */
+
+/* Begins to look for processes that hold the store up. */
+crt_status_t crti_stall_start(crti_node_t *node);
+
+/* ---------------------------------------------------------------- memory.c */
+
+/* Begins to watch the node's memory. */
+crt_status_t crti_memory_start(crti_node_t *node);
+/* A worker begins an actor or a lease. */
+void crti_memory_began(crti_process_t *process);
+/* Its process is gone. */
+void crti_memory_gone(const crti_process_t *process);
+/* True when the kernel killed a process for lack of memory since this was asked last. */
+bool crti_memory_kernel_killed(crti_node_t *node);
 
 /* ---------------------------------------------------------------- lease.c */
 

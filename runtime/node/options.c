@@ -10,6 +10,7 @@
 
 #include "runtime/node/host.h"
 #include "runtime/node/log_quota.h"
+#include "runtime/node/memory_watch.h"
 
 #define LOG_LEAST 1024 /* a log has room for more than the marker */
 
@@ -153,6 +154,26 @@ static crt_status_t quota(const char *name, uint64_t *bytes)
     return CRT_OK;
 }
 
+/* Percent, from the environment. */
+static crt_status_t memory_limit(unsigned *percent)
+{
+    const char *text = getenv("CRT_MEMORY_LIMIT");
+    unsigned long value;
+    char *end;
+
+    if (text == NULL || *text == '\0')
+        return CRT_OK;
+    value = strtoul(text, &end, 10);
+    if (*end || end == text || *text == '-' || value > 100)
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "CRT_MEMORY_LIMIT=%s: percent of the memory, or 0 for no limit, is "
+            "needed",
+            text);
+    *percent = (unsigned)value;
+    return CRT_OK;
+}
+
 crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_out)
 {
     crti_options_t o = {.head_dir = "",
@@ -161,7 +182,8 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
                         .lifeline_fd = -1,
                         .share = 1,
                         .log_limit = CRTI_LOG_LIMIT,
-                        .log_total = CRTI_LOG_TOTAL};
+                        .log_total = CRTI_LOG_TOTAL,
+                        .memory_limit = CRTI_MEMORY_LIMIT};
     const char *num_cpus = NULL, *custom = NULL;
     crt_status_t status = CRT_OK;
     int option;
@@ -185,6 +207,8 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
         status = quota("CRT_LOG_LIMIT", &o.log_limit);
     if (status == CRT_OK)
         status = quota("CRT_LOG_TOTAL", &o.log_total);
+    if (status == CRT_OK)
+        status = memory_limit(&o.memory_limit);
     if (status == CRT_OK)
         *options_out = o;
     return status;

@@ -18,8 +18,9 @@ typedef struct crti_options {
     crti_resources_t resources;
     uint64_t store_bytes; /* 0: chosen by the host's memory */
     uint16_t port_low, port_high;
-    uint64_t log_limit; /* bytes of one log file (CRT_LOG_LIMIT) */
-    uint64_t log_total; /* bytes of all logs of ended processes (CRT_LOG_TOTAL) */
+    uint64_t log_limit;    /* bytes of one log file (CRT_LOG_LIMIT) */
+    uint64_t log_total;    /* bytes of all logs of ended processes (CRT_LOG_TOTAL) */
+    unsigned memory_limit; /* percent; beyond it a worker is ended (CRT_MEMORY_LIMIT) */
 } crti_options_t;
 
 /* `argv` must live as long as the options. CRT_ERR_INVALID names the option and the cure. */

@@ -65,10 +65,7 @@ void crti_process_free(crti_process_t *process)
         munmap(process->board, CRTI_BLACKBOARD_BYTES);
     if (process->board_fd >= 0)
         close(process->board_fd);
-    if (process->slot) {
-        crti_store_reclaim(node->store, process->slot);
-        node->slots[process->slot] = 0;
-    }
+    crti_slot_give(process);
     crti_list_remove(&process->link);
     if (crti_map_get(&node->processes, &process->id) == process)
         crti_map_remove(&node->processes, &process->id);
@@ -269,6 +266,18 @@ static void report_and_exit(int fd, int step)
     _exit(put == sizeof(message) ? 127 : 126);
 }
 
+/* Inherited by what it forks. Who may not say so is as likely to be taken as others. */
+static void be_taken_first(void)
+{
+    static const char most[] = "1000";
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    (void)!write(fd, most, sizeof(most) - 1);
+    close(fd);
+}
+
 static void child(const crti_exec_t *exec, pid_t parent, int error_fd)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -278,6 +287,8 @@ static void child(const crti_exec_t *exec, pid_t parent, int error_fd)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(126);
+    if (exec->is_worker)
+        be_taken_first();
     for (int i = 1; i < NSIG; i++)
         sigaction(i, &plain, NULL);
     sigemptyset(&none);

@@ -115,7 +115,8 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const int fds
                         .directory = job->directory[0] ? job->directory : NULL,
                         .stdout_fd = fds[0],
                         .stderr_fd = fds[1],
-                        .keep_fd = keep_fd};
+                        .keep_fd = keep_fd,
+                        .is_worker = true};
 
     if (status == CRT_OK)
         status = make_environment(job, variable, &environment);

@@ -219,7 +219,6 @@ struct crti_store {
     bool freed;   /* this transaction gave memory back */
     crti_lock_t *locks[CRTI_TX_LOCKS];
     uint64_t patience_ns;
-    uint64_t stall_ns;
     crti_later_t *later;
     atomic_size_t later_count;
     size_t later_room;
@@ -227,7 +226,8 @@ struct crti_store {
     _Atomic uint8_t
         *touched;     /* per 2 MiB of data: this process has mapped it for writing */
     unsigned watched; /* stalled(): slot + 1 of the last call's complaint */
-    uint64_t watched_sequence, watched_ns;
+    unsigned looks;   /* ... and calls in a row that saw it at watched_sequence */
+    uint64_t watched_sequence;
     pthread_t fault_thread;
     bool fault_running;
     atomic_bool fault_stop;
@@ -342,9 +342,6 @@ static inline crti_object_id_t crti_entry_id(const crti_entry_t *entry)
 }
 
 /* ---- arena.c ---- */
-
-/* Memory that this host, and the control group of this process, can still give. */
-size_t crti_memory_available(void);
 
 /* Lays a geometry out for `bytes` of objects. */
 crt_status_t crti_arena_plan(size_t bytes, unsigned slots, crti_geometry_t *geometry_out);

@@ -184,13 +184,14 @@ bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot)
     return s && atomic_load(&s->state) == CRTI_SLOT_FREE;
 }
 
+/* In a transaction, of its detach too. */
 static bool is_inside(const crti_slot_t *slot)
 {
     uint64_t held = 0;
 
     for (unsigned i = 0; i < CRTI_TX_LOCKS; i++)
         held |= crti_read(&slot->held[i]);
-    return held != 0 && atomic_load(&slot->state) == CRTI_SLOT_LIVE;
+    return held != 0 && atomic_load(&slot->state) != CRTI_SLOT_FREE;
 }
 
 /* Who is at the end of the line: a holder may itself wait for another. NULL: nobody. */
@@ -212,31 +213,25 @@ static const crti_slot_t *find_culprit(const crti_store_t *store, unsigned *inde
     return *index == store->slot ? NULL : slot;
 }
 
-bool crti_store_stalled(crti_store_t *store, unsigned *slot_out)
+unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out)
 {
     unsigned index = atomic_load(&store->header->complaint) - 1;
     const crti_slot_t *slot = find_culprit(store, &index);
-    uint64_t now = crti_now_ns();
 
     crti_store_catch_up(store);
     if (!slot) {
         store->watched = 0;
         atomic_store(&store->header->complaint, 0);
-        return false;
+        return 0;
     }
     if (store->watched != index + 1 ||
         store->watched_sequence != crti_read(&slot->sequence)) {
         store->watched = index + 1;
         store->watched_sequence = crti_read(&slot->sequence);
-        store->watched_ns = now;
-        return false;
+        store->looks = 0;
     }
-    if (now - store->watched_ns < store->stall_ns)
-        return false;
-    store->watched = 0;
-    atomic_store(&store->header->complaint, 0);
     *slot_out = index;
-    return true;
+    return ++store->looks;
 }
 
 static bool belongs_to(void *user, const crti_seen_t *seen)

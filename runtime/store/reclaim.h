@@ -5,8 +5,6 @@
 
 #include "runtime/store/space.h"
 
-#define CRTI_STORE_STALL_NS 1000000000ull /* no step for so long: stopped */
-
 /* Gives back pins, unsealed blocks and empty slabs of a slot, and the slot: of a dead process
  * (undone before, by the daemon) or of the own, at detach. CRT_ERR_TIMED_OUT when another
  * process stalls: call again. */

@@ -21,7 +21,8 @@
  * Failure
  *     A process that is stopped inside a call can hold up others for a moment. They give up
  *     after CRTI_STORE_PATIENCE_NS with CRT_ERR_TIMED_OUT (the daemon after
- *     CRTI_STORE_DAEMON_PATIENCE_NS), and crti_store_stalled tells the daemon whom to end.
+ *     CRTI_STORE_DAEMON_PATIENCE_NS). Before that crti_store_stalled tells the daemon whom to end,
+ *     so that a process that is stopped for good holds up others for less than a second.
  *     Whatever else lies in the shared tables, no call crashes or loops: CRT_ERR_CORRUPT.
  */
 #ifndef CRTI_STORE_STORE_H
@@ -144,10 +145,11 @@ bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot);
 /* Daemon only. `owner` has died: frees all its objects. Returns how many. */
 size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner);
 
-/* Daemon only; call it about once a second. True when somebody waits for a step of the process
- * in *slot_out which has not moved since the last call (it is stopped, or mad): end that
- * process, then reclaim its slot. */
-bool crti_store_stalled(crti_store_t *store, unsigned *slot_out);
+/* Daemon only; call it some times a second. How many calls in a row, this one included, have seen
+ * that somebody waits for a step of the process in *slot_out, and that it does not move; 0 when
+ * nobody waits. When there were enough (it is stopped, or mad) end that process, then reclaim its
+ * slot. Looks are counted and not time: while the daemon does not run, others may not either. */
+unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out);
 
 struct crti_store_stats {
     size_t capacity;     /* bytes for objects */

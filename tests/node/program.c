@@ -7,6 +7,7 @@
  *     early         ends before it is a zygote
  *     old           its workers speak another protocol
  *     mute          its workers never attach
+ *     holds         its workers stop inside a change of the object store
  *
  * A worker's READY says "pid:N" as its ipc address. SIGUSR1: prints a line on stderr and starts
  * a child that holds the worker's stdout open and never ends. SIGUSR2: starts one that leaves the
@@ -118,6 +119,8 @@ static int serve(const crti_worker_birth_t *birth)
     if (crti_channel_send(channel, CRTI_MSG_READY, 0, &ready) != CRT_OK ||
         crti_loop_new(&loop) != CRT_OK || crti_channel_attach(channel, loop) != CRT_OK)
         abort();
+    if (strcmp(mode, "holds") == 0)
+        program_stop_inside(fds[0], (unsigned)answer.attached.slot, birth->process);
     while (!ended)
         crti_loop_turn(loop, UINT64_MAX);
     crti_channel_free(channel);

@@ -114,6 +114,8 @@ void scene_send_views(scene_t *s, double cpus_free);
 /* program.c: what main calls in a zygote or worker. */
 int program_main(int argc, char **argv);
 bool program_is_meant(void);
+/* program_store.c: attaches to the arena and stops inside a change of it. */
+void program_stop_inside(int fd, unsigned slot, crti_id_t process);
 /* This program's bytes (to be freed), and the SHA-256 of bytes in hex. */
 char *scene_read_program(size_t *size_out);
 void scene_sha(const void *bytes, size_t size, char text[65]);

@@ -3,9 +3,12 @@
 #include "node_test.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runtime/base/rundir.h"
+#include "runtime/store/store.h"
 
 /* ---------------------------------------------------------------- deaths */
 
@@ -184,12 +187,57 @@ static void grandchildren_end_with_a_node_that_is_stopped(void **state)
     assert_int_equal(scene_processes(s, 0), 0);
 }
 
+static char state_of(pid_t pid)
+{
+    char path[64], line[512] = "", *at;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return 'X';
+    at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+    fclose(file);
+    return at ? at[2] : 'X';
+}
+
+static void a_worker_that_stops_inside_the_store_is_ended_for_the_others(void **state)
+{
+    scene_t *s = *state;
+    uint64_t start;
+    crti_store_t *store;
+    void *data;
+    pid_t pid;
+
+    s->mode = "holds";
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    pid = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+    while (state_of(pid) != 'T')
+        scene_turn(s, 2);
+    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
+                                       s->drivers[0].process, &store),
+                     CRT_OK);
+    start = crti_now_ns();
+    assert_int_equal(crti_store_create(store,
+                                       (crti_object_id_t){s->drivers[0].process, 1},
+                                       100000, &data),
+                     CRT_OK); /* else it gives up after 10 s */
+    print_message("waited %.0f ms\n", (double)(crti_now_ns() - start) / 1e6);
+    crti_store_detach(store);
+    scene_wait_gone(s, pid);
+    assert_true(node_test_contains(scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died.text,
+                                   "held the object store up"));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         NODE_TEST(a_killed_daemon_takes_its_zygotes_and_workers_along),
         NODE_TEST(a_killed_worker_is_reported_with_signal_method_and_last_lines),
         NODE_TEST(grandchildren_end_with_their_worker_and_do_not_delay_the_report),
+        NODE_TEST(a_worker_that_stops_inside_the_store_is_ended_for_the_others),
         NODE_TEST(a_driver_that_leaves_takes_its_workers_along),
         NODE_TEST(a_watched_process_that_is_gone_already_is_told_at_once),
         NODE_TEST(a_process_of_a_node_that_the_head_does_not_know_is_gone),
