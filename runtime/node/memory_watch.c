@@ -30,7 +30,10 @@ static const unsigned next[CRTI_MEMORY_STATES] = {
 
 static void set_state(crti_memory_watch_t *watch, crti_memory_state_t state)
 {
-    assert(next[watch->state] >> state & 1);
+    const bool is_arrow = next[watch->state] >> state & 1;
+
+    assert(is_arrow);
+    (void)is_arrow;
     if (watch->state == CRTI_MEMORY_CALM)
         watch->round++;
     watch->state = state;

@@ -263,7 +263,7 @@ static bool is_inside(const struct scene *scene)
 {
     const crti_slot_t *slot = crti_slot(scene->daemon, CHILD_SLOT);
 
-    return crti_read(&slot->held[0]) != 0;
+    return slot && crti_read(&slot->held[0]) != 0;
 }
 
 /* ---------------------------------------------------------------- the scene */
