@@ -288,6 +288,9 @@ typedef struct crt_task_options {
     double num_gpus;       /* default 0 */
     const char *resources; /* "name=amount,name=amount" */
     bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too many tasks wait */
+    /* How often it is run again when the process or node that ran it died; -1: without limit.
+     * Default 0: at most once. An error that the task returns is never a reason. */
+    int64_t max_retries;
 } crt_task_options_t;
 #define CRT_ZERO_CPUS (-1.0)
 #define CRT_TASK_OPTIONS(...)                                                            \
@@ -301,6 +304,10 @@ typedef struct crt_actor_options {
     const char *name; /* for crt_actor_find; unique among living actors of the cluster */
     bool detached;    /* outlives its driver; needs a name */
     int64_t max_restarts; /* default 0; -1 without limit */
+    /* How often each call, by whatever handle, is made again when the actor's process died in
+     * the middle of it and was restarted; -1: without limit. Default 0: at most once. Such a call
+     * runs before the calls that were made after it; needs max_restarts. */
+    int64_t max_task_retries;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     (&(const crt_actor_options_t){.struct_size = sizeof(crt_actor_options_t),            \

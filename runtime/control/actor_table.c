@@ -140,6 +140,7 @@ static crti_actor_t *make(const crti_msg_actor_create_t *m)
     actor->resources = m->resources;
     actor->detached = m->detached;
     actor->max_restarts = m->max_restarts;
+    actor->max_task_retries = m->max_task_retries;
     actor->class_name = crti_str_dup(m->class_name);
     actor->name = crti_str_dup(m->name);
     actor->ipc = crti_str_dup(crti_str(""));
@@ -452,6 +453,7 @@ crti_msg_actor_state_t crti_actor_notice(const crti_actor_t *actor)
         .class_name = crti_str(actor->class_name),
         .name = crti_str(actor->name),
         .restarts = actor->restarts,
+        .max_task_retries = actor->max_task_retries,
         .status = actor->status,
         .text = crti_str(actor->text),
         .process = actor->process,

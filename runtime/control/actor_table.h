@@ -46,7 +46,8 @@ typedef struct crti_actor {
     crti_resources_t resources;
     uint64_t serial; /* in the order they were made */
     bool detached;
-    int64_t max_restarts; /* -1: without limit */
+    int64_t max_restarts;     /* -1: without limit */
+    int64_t max_task_retries; /* the callers'; here it is only told */
     crti_buffer_t creation;
 
     unsigned state;

@@ -248,6 +248,7 @@ static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t
             .resources = actor->resources,
             .detached = actor->detached,
             .max_restarts = actor->max_restarts,
+            .max_task_retries = actor->max_task_retries,
             .creation = crti_span(actor->creation.data, actor->creation.size)};
 
         crti_control_put(c, table, id, CRTI_MSG_ACTOR_CREATE, &create);

@@ -156,13 +156,32 @@ static void fail_all(crti_list_t *list, crt_status_t status, const char *text,
     }
 }
 
-/* `text` NULL: what the node reported. */
+/* Calls of a process that died, in their order, before those that were not sent yet. */
+static void make_again(crt_actor_t *actor, const char *text)
+{
+    crti_list_t *next = actor->queue.next;
+
+    CRTI_LIST_FOREACH_SAFE (item, &actor->doubtful) {
+        crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
+
+        if (p->may_have_run && !crti_pending_again(p, text))
+            continue;
+        p->remote = NULL;
+        crti_list_remove(&p->link);
+        crti_list_append(next, &p->link);
+    }
+}
+
+/* It is known what became of its process. `text` NULL: what the node reported. */
 static void end_doubt(crt_actor_t *actor, crt_status_t status, const char *text)
 {
     char *report = CRTI_TAKE(actor->report);
 
     if (!text)
         text = report ? report : "its process has ended";
+    if (status == CRT_ERR_ACTOR_DIED && actor->max_task_retries &&
+        actor->phase != CRTI_ACTOR_GONE)
+        make_again(actor, text);
     fail_all(&actor->doubtful, status, text, true);
     free(report);
 }
@@ -265,10 +284,21 @@ static bool send_or_fail(crt_actor_t *actor, crti_pending_t *p,
     }
 }
 
+/* For a call that is sent later, or perhaps once more. */
+static crt_status_t keep_record(crti_pending_t *p, const crti_buffer_t **record)
+{
+    crt_status_t status = CRT_OK;
+
+    if (*record != &p->record)
+        status = crti_buffer_append(&p->record, (*record)->data, (*record)->size);
+    *record = &p->record;
+    return status;
+}
+
 static void queue_call(crti_pending_t *p, const crti_buffer_t *record)
 {
     crt_actor_t *actor = p->actor;
-    crt_status_t status = crti_buffer_append(&p->record, record->data, record->size);
+    crt_status_t status = keep_record(p, &record);
 
     p->state = CRTI_CALL_QUEUED;
     actor->queue_bytes += p->record.size;
@@ -288,6 +318,8 @@ void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
     else if (record->size > CRTI_NET_RECORD_BYTES)
         crti_pending_fail(p, CRT_ERR_TOO_LARGE, "the arguments of one call exceed 64 MiB",
                           false);
+    else if (actor->max_task_retries && keep_record(p, &record) != CRT_OK)
+        crti_pending_fail(p, CRT_ERR_NO_MEMORY, crt_error_detail(), false);
     else if (!crti_list_is_empty(&actor->queue) || actor->phase != CRTI_ACTOR_CALLABLE ||
              !send_or_fail(actor, p, record))
         queue_call(p, record);
@@ -344,6 +376,17 @@ crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
 
 /* ------------------------------------------------------------------ what the head says */
 
+/* It lives anew, and the end of its last process is not known here yet. */
+static void doubt_in_flight(crt_actor_t *actor)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &actor->remote->in_flight) {
+        crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
+
+        p->may_have_run = true;
+        crti_pending_doubt(p);
+    }
+}
+
 static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
 {
     crti_core_t *core = actor->core;
@@ -355,6 +398,8 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         return;
     if (actor->phase == CRTI_ACTOR_DOUBTFUL && actor->incarnation == m->actor_incarnation)
         return; /* said before its process was lost */
+    if (actor->remote && actor->max_task_retries)
+        doubt_in_flight(actor);
     end_doubt(actor, CRT_ERR_ACTOR_DIED, NULL);
     if (crti_remote_use(core, &address, &remote) != CRT_OK) {
         crti_actor_end(actor, CRT_ERR_NO_MEMORY, crt_error_detail());
@@ -371,6 +416,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
 {
     char text[1024];
 
+    actor->max_task_retries = m->max_task_retries;
     crti_text(m->text, text, sizeof(text));
     crti_actor_hold(actor);
     if (actor->phase == CRTI_ACTOR_GONE) {
@@ -478,184 +524,4 @@ void crti_actors_end(crti_core_t *core, crt_status_t status, const char *text)
         crti_actor_release(actors[i]);
     }
     free(actors);
-}
-
-/* ------------------------------------------------------------------ making one */
-
-static void on_created(void *user, const crti_message_t *message)
-{
-    crt_actor_t *actor = user;
-
-    actor->is_creating = false;
-    if (message && message->kind == CRTI_MSG_ERROR) {
-        crti_channel_raise(&message->error);
-        crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
-    }
-    crti_actor_release(actor);
-}
-
-/* What an actor that can't even be asked for is: a handle whose calls fail. */
-static crt_actor_t *failed_actor(crti_core_t *core, const char *class_name,
-                                 crt_status_t status)
-{
-    char text[1024];
-    crt_actor_t *actor;
-
-    strncpy(text, crt_error_detail(), sizeof(text) - 1);
-    text[sizeof(text) - 1] = '\0';
-    if (crti_actor_get(core, crti_id_random(), crti_str(class_name), &actor) != CRT_OK)
-        return NULL;
-    crti_actor_end(actor, status, text);
-    return actor;
-}
-
-static crt_status_t make_resources(const crt_actor_options_t *o, crti_resources_t *r)
-{
-    crt_status_t status = CRT_OK;
-
-    *r = (crti_resources_t){.count = 0};
-    if (!o)
-        return CRT_OK;
-    if (o->resources)
-        status = crti_resources_parse(o->resources, r);
-    if (status == CRT_OK && o->num_cpus > 0)
-        status = crti_resources_set(r, "CPU",
-                                    (int64_t)(o->num_cpus * CRTI_RESOURCE_ONE + 0.5));
-    if (status == CRT_OK && o->num_gpus > 0)
-        status = crti_resources_set(r, "GPU",
-                                    (int64_t)(o->num_gpus * CRTI_RESOURCE_ONE + 0.5));
-    return status;
-}
-
-static crt_status_t check_options(const crt_actor_options_t *o)
-{
-    if (!o)
-        return CRT_OK;
-    if (o->struct_size < sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "make actor options with CRT_ACTOR_OPTIONS");
-    if (o->detached && (!o->name || !*o->name))
-        return crt_raise(CRT_ERR_INVALID, "a detached actor needs a name");
-    if (o->name && strlen(o->name) > 255)
-        return crt_raise(CRT_ERR_INVALID, "an actor's name has at most 255 bytes");
-    return CRT_OK;
-}
-
-/* The creation record is a call record whose name is the class. */
-static crt_status_t build_creation(crt_actor_t *actor, const crt_arg_t *args,
-                                   size_t count, crti_buffer_t *record)
-{
-    const crti_function_t *create = &actor->class_->create;
-    crti_pending_t scratch = {.core = actor->core, .function = create};
-    bool is_pending;
-    crti_call_head_t head = {.name = crti_str(actor->class_name)};
-    crt_ref_t *failed = NULL;
-    crt_status_t status = crti_args_check(create, args, count);
-
-    if (status != CRT_OK)
-        return status;
-    head.arg_count = (unsigned)crti_args_count(args, count, &is_pending);
-    status = crti_put_call(record, &head);
-    if (status == CRT_OK)
-        status = crti_put_args(&scratch, record, args, count, &failed);
-    if (failed)
-        status = crti_ref_raise(failed);
-    if (status == CRT_OK && record->size > CRTI_CREATION_MAX)
-        status = crt_raise(CRT_ERR_TOO_LARGE, "%s: creation arguments of %zu bytes",
-                           create->display, record->size);
-    if (scratch.pins == scratch.few_pins && scratch.pin_count) {
-        actor->creation_refs = malloc(sizeof(scratch.few_pins));
-        if (!actor->creation_refs)
-            return crt_raise(CRT_ERR_NO_MEMORY, "%s: refs", create->display);
-        memcpy(actor->creation_refs, scratch.few_pins, sizeof(scratch.few_pins));
-    } else if (scratch.pin_count) {
-        actor->creation_refs = scratch.pins;
-    }
-    actor->creation_count = scratch.pin_count;
-    return status;
-}
-
-static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t *o,
-                                  const crt_arg_t *args, size_t count)
-{
-    crti_core_t *core = actor->core;
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
-    crti_msg_actor_create_t m = {.actor = actor->id,
-                                 .job = core->job,
-                                 .owner = core->process,
-                                 .owner_node = core->node,
-                                 .class_name = crti_str(actor->class_name),
-                                 .name = crti_str(o ? o->name : NULL),
-                                 .detached = o && o->detached,
-                                 .max_restarts = o ? o->max_restarts : 0};
-    crt_status_t status = make_resources(o, &m.resources);
-
-    if (status == CRT_OK)
-        status = build_creation(actor, args, count, &record);
-    if (status != CRT_OK)
-        return status;
-    m.creation = crti_span(record.data, record.size);
-    actor->is_creating = true;
-    crti_actor_hold(actor);
-    status = crti_node_request(core, CRTI_MSG_ACTOR_CREATE, &m, on_created, actor);
-    if (status != CRT_OK) {
-        crti_actor_release(actor);
-        return status;
-    }
-    crti_actor_observe(actor);
-    return CRT_OK;
-}
-
-static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
-                               const crt_actor_options_t *o, const crt_arg_t *args,
-                               size_t count)
-{
-    const char *name = user && user->name ? user->name : "";
-    const crti_class_t *class_;
-    crt_actor_t *actor;
-    crt_status_t status = crti_core_check(core);
-
-    if (status == CRT_OK)
-        status = crti_program_class(&core->program, user, &class_);
-    if (status == CRT_OK)
-        status = check_options(o);
-    if (status == CRT_OK)
-        status = crti_actor_get(core, crti_id_random(), crti_str(name), &actor);
-    if (status != CRT_OK)
-        return failed_actor(core, name, status);
-    status = ask_for_actor(actor, o, args, count);
-    if (status != CRT_OK)
-        crti_actor_end(actor, status, crt_error_detail());
-    return actor;
-}
-
-crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_options_t *o,
-                             const crt_arg_t *args, size_t count)
-{
-    crti_core_t *core = crti_enter_unlocked();
-    crt_arg_t *copy = NULL;
-    crt_actor_t *actor;
-    crt_status_t status;
-
-    if (!core) {
-        actor = calloc(1, sizeof(*actor));
-        if (!actor)
-            return NULL;
-        *actor = (crt_actor_t){.holds = 1,
-                               .handles = 1,
-                               .phase = CRTI_ACTOR_GONE,
-                               .status = crti_entry_status(),
-                               .text = strdup(crt_error_detail())};
-        return actor;
-    }
-    status = crti_args_put(core, args, count, &copy);
-    crti_net_lock(core->net);
-    actor = status == CRT_OK
-                ? make_actor(core, user, o, copy ? copy : args, count)
-                : failed_actor(core, user && user->name ? user->name : "", status);
-    if (actor)
-        actor->handles++;
-    crti_net_unlock(core->net);
-    crti_args_unput(core, args, copy, count);
-    crti_leave_unlocked(core);
-    return actor;
 }

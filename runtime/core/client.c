@@ -143,6 +143,7 @@ static void free_tables(crti_core_t *core)
     crti_map_fini(&core->actors);
     crti_map_fini(&core->remotes);
     crti_numbers_fini(&core->owned);
+    crti_numbers_fini(&core->retried);
     crti_numbers_fini(&core->requests);
     crti_pool_fini(&core->refs);
     crti_pool_fini(&core->pendings);

@@ -45,7 +45,6 @@
 #define CRTI_TASK_BYTES  ((size_t)128 << 20) /* tasks of a shape that wait */
 #define CRTI_DOUBT_NS    (10 * CRTI_S) /* how long a lost session may stay unexplained */
 #define CRTI_REPORT_NS   (500 * CRTI_MS) /* how long the head may take to explain a death */
-#define CRTI_NUMBER_BITS 48 /* an object's number; above it, parts made inside one call */
 
 typedef struct crti_core crti_core_t;
 typedef struct crti_pending crti_pending_t;
@@ -178,6 +177,8 @@ struct crt_actor {
     crti_list_t
         doubtful; /* crti_pending_t.link: their process is gone, nobody said why */
     size_t queue_bytes;
+    int64_t
+        max_task_retries; /* how often each call may be made again; -1: without limit */
     bool is_watched, is_creating;
     crt_status_t status; /* why it is GONE; */
     char *text;
@@ -233,84 +234,22 @@ struct crti_pending {
     crti_task_lease_t *lease;
     crti_remote_t *remote; /* SENT */
     uint64_t sequence;     /* of its record in the session */
+    uint64_t number;       /* of this try: its result's, or one in core->retried */
+    int64_t retries;       /* how often it was made again, */
+    int64_t max_retries;   /* and may be, if it is a task; -1: without limit */
     unsigned missing;      /* slots whose refs are pending */
     crti_slot_t *slots;    /* NULL once the record is built */
     unsigned slot_count;
     bool may_have_run;    /* of one that is in doubt */
     crti_buffer_t values; /* bytes of slots */
-    crti_buffer_t record; /* while it is queued; of tasks until they are answered */
+    /* while it is queued; of what may be made again until it is answered */
+    crti_buffer_t record;
     crt_ref_t *few_pins[4];
     crt_ref_t **pins; /* refs it needs */
     uint32_t pin_count, pin_room;
 };
 
-/* ---------------------------------------------------------------- execution */
-
-/* Something that ends when registrations were answered: a call's reply, a borrowed value. */
-typedef struct crti_ending {
-    unsigned waits;
-    void (*on_end)(struct crti_ending *ending);
-} crti_ending_t;
-
-typedef struct crti_incoming_arg {
-    crt_value_t value;
-    void *memory;
-    crt_ref_t *ref; /* passed by value from elsewhere; covered by the call */
-    crti_inner_t inner;
-    crti_waiting_t waiting;
-    crt_call_t *call;
-} crti_incoming_arg_t;
-
-#define CRTI_FEW_ARGS     4
-#define CRTI_SMALL_RECORD 192
-
-/* A call that this process was asked to run. */
-struct crt_call {
-    crti_list_t link;      /* runnable, or client->blocked */
-    crti_list_t of_client; /* client->calls */
-    crti_core_t *core;
-    crti_client_t *client;   /* NULL: our own task, run inline; or an actor's creation */
-    crti_pending_t *pending; /* of our own task */
-    const crti_function_t *function;
-    uint64_t number;
-    unsigned flags;
-    unsigned arg_count;
-    unsigned missing; /* arguments that are not here */
-    bool is_started, is_blocked, has_returned, is_cancelled, may_wait;
-    crti_incoming_arg_t *args, few_args[CRTI_FEW_ARGS];
-    void *record; /* 64-aligned */
-    size_t record_size;
-    crt_call_t *outer; /* the call that runs below this one in the same thread */
-
-    /* the result */
-    crti_result_form_t form;
-    crti_buffer_t value;     /* VALUE, DATA; or the table of STORED */
-    crti_object_id_t object; /* STORED */
-    size_t object_size;
-    unsigned objects_made;
-    crt_ref_t **result_refs; /* refs inside the result, held until the reply */
-    size_t result_ref_count;
-    crt_status_t status;
-    char *text;
-    crti_error_t *origin; /* of the argument that had failed */
-    crti_ending_t ending; /* registrations to be answered before the reply */
-    crti_encoder_t encoder;
-    _Alignas(64) unsigned char small_record[CRTI_SMALL_RECORD];
-};
-
-/* One ending that waits for one ref's registration (ref->uncovering). */
-typedef struct crti_end_wait {
-    crti_list_t link;
-    crti_ending_t *ending;
-} crti_end_wait_t;
-
-/* A BORROW that was sent: for ourselves (`ref`), or on behalf of who gets our result. */
-typedef struct crti_borrow_wait {
-    crti_list_t link; /* remote->borrowing */
-    uint64_t request;
-    crt_ref_t *ref;        /* held */
-    crti_ending_t *ending; /* on behalf: goes on when answered */
-} crti_borrow_wait_t;
+#include "runtime/core/execution.h"
 
 /* ---------------------------------------------------------------- the process */
 
@@ -350,6 +289,7 @@ struct crti_core {
     char *broken_text;
     uint64_t next_number, next_request;
     crti_numbers_t owned;    /* number -> crt_ref_t */
+    crti_numbers_t retried;  /* number -> crti_pending_t, of calls that were made again */
     crti_map_t borrowed;     /* object id -> crt_ref_t */
     crti_map_t actors;       /* id -> crt_actor_t */
     crti_map_t remotes;      /* process id -> crti_remote_t */
@@ -543,6 +483,7 @@ typedef struct crti_target {
     crt_actor_t *actor; /* or */
     crti_task_pool_t *pool;
     const crti_function_t *function;
+    int64_t max_retries; /* of a task */
     bool try_only, is_tell;
 } crti_target_t;
 
@@ -556,6 +497,15 @@ crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor);
 void crti_pending_answer(crti_pending_t *pending, const crti_result_t *result);
 void crti_pending_fail(crti_pending_t *pending, crt_status_t status, const char *text,
                        bool may_have_run);
+/* Its process has died, and it may have run: may it be made again? If so it is as it was before it
+ * was sent, in no list and under another number; else nothing has changed. */
+bool crti_pending_again(crti_pending_t *pending, const char *text);
+/* Of a call that has failed meanwhile: nobody wants it any more. */
+void crti_result_late(crti_core_t *core, const crti_result_t *result);
+/* What the answer `number` is about; NULL: nothing (any more). */
+crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number);
+/* It was sent, and its actor's process is gone: what that means is told later. */
+void crti_pending_doubt(crti_pending_t *pending);
 /* Its process is lost. */
 void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
 /* What crti_core_t.pendings does with the buffers of one it drops. */
@@ -680,6 +630,8 @@ crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t siz
 /* The bytes of an owned object are needed on no node any more. */
 void crti_object_unstore(crti_core_t *core, crti_object_id_t object,
                          const crti_id_t *nodes, uint32_t count);
+/* The process at `node` that ran our call has died: what it made for it is nobody's. */
+void crti_object_abandon(crti_core_t *core, uint64_t call, crti_id_t node);
 void crti_object_flush_frees(crti_core_t *core);
 /* A value as a new ref, held once. Lock not held. */
 crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg);

@@ -40,7 +40,7 @@ static crti_remote_t *maker_of(crt_ref_t *ref, crti_chain_t *chain)
     if (!p || p->state != CRTI_CALL_SENT)
         return NULL;
     chain->is_object = false;
-    chain->number = ref->id.number;
+    chain->number = p->number;
     return p->remote;
 }
 

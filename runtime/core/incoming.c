@@ -449,12 +449,13 @@ static void on_ended(crti_ending_t *ending)
     crti_result_t result;
 
     describe_result(call, node, &result);
+    if (call->form == CRTI_RESULT_STORED &&
+        (call->status < 0 || (!call->pending && (!call->client || call->is_cancelled))))
+        crti_store_free(core->store, call->object); /* nobody is left who would */
     if (call->pending)
         crti_pending_answer(call->pending, &result);
     else if (call->client && !call->is_cancelled)
         answer(call, &result);
-    else if (call->form == CRTI_RESULT_STORED && call->status >= 0)
-        crti_store_free(core->store, call->object); /* nobody is left who would */
     for (size_t i = 0; i < call->result_ref_count; i++)
         crti_ref_release(call->result_refs[i]);
     if (call->client)

@@ -137,13 +137,14 @@ crt_ref_t *crt_put_v(crt_arg_t value)
 /* ------------------------------------------------------------------ written in place */
 
 /* Inside a call the object is made under the caller's name, so that it can be returned and then
- * outlives this worker; else under our own. */
+ * outlives this worker; else, and when a call makes very many, under our own. */
 static crti_object_id_t name_object(crti_core_t *core)
 {
     crt_call_t *call = crti_running();
     crti_object_id_t id = {core->process, 0};
 
-    if (call && call->client && !call->is_cancelled) {
+    if (call && call->client && !call->is_cancelled &&
+        call->objects_made < CRTI_EVERY_PART >> CRTI_NUMBER_BITS >> 1) {
         id.owner = crti_peer_process(call->client->peer);
         id.number = call->number | (uint64_t)++call->objects_made << CRTI_NUMBER_BITS;
     } else {
@@ -290,26 +291,38 @@ void crti_object_flush_frees(crti_core_t *core)
     core->frees.size = 0;
 }
 
-void crti_object_unstore(crti_core_t *core, crti_object_id_t object,
-                         const crti_id_t *nodes, uint32_t count)
+static void tell_free(crti_core_t *core, crti_object_id_t object, crti_id_t node)
 {
     unsigned char entry[40];
 
+    crti_id_pack(object.owner, entry);
+    for (int byte = 0; byte < 8; byte++)
+        entry[16 + byte] = (unsigned char)(object.number >> (56 - 8 * byte));
+    crti_id_pack(node, entry + 24);
+    (void)crti_buffer_append(&core->frees, entry, sizeof(entry));
+    if (core->frees.size >= 4096)
+        crti_object_flush_frees(core);
+    else
+        crti_core_wake_at(core, crti_now_ns() + 10 * CRTI_MS);
+}
+
+void crti_object_unstore(crti_core_t *core, crti_object_id_t object,
+                         const crti_id_t *nodes, uint32_t count)
+{
     if (core->is_closing)
         return; /* the node drops what a process that ended owned */
     for (uint32_t i = 0; i < count; i++) {
-        if (crti_id_equal(nodes[i], core->node)) {
+        if (crti_id_equal(nodes[i], core->node))
             crti_store_free(core->store, object);
-            continue;
-        }
-        crti_id_pack(object.owner, entry);
-        for (int byte = 0; byte < 8; byte++)
-            entry[16 + byte] = (unsigned char)(object.number >> (56 - 8 * byte));
-        crti_id_pack(nodes[i], entry + 24);
-        (void)crti_buffer_append(&core->frees, entry, sizeof(entry));
-        if (core->frees.size >= 4096)
-            crti_object_flush_frees(core);
         else
-            crti_core_wake_at(core, crti_now_ns() + 10 * CRTI_MS);
+            tell_free(core, object, nodes[i]);
     }
+}
+
+void crti_object_abandon(crti_core_t *core, uint64_t call, crti_id_t node)
+{
+    crti_object_id_t parts = {core->process, call | CRTI_EVERY_PART};
+
+    if (!core->is_closing)
+        tell_free(core, parts, node);
 }

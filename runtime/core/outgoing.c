@@ -10,6 +10,7 @@
  *     Every pending call ends exactly once: answered, failed, or lost.
  * Tier: message path.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,6 +50,8 @@ static crti_pending_t *new_pending(crti_core_t *core, const crti_target_t *targe
         crti_pool_put(&core->pendings, p);
         return NULL;
     }
+    p->number = p->result->id.number;
+    p->max_retries = target->max_retries;
     p->result->call = p;
     p->result->is_tell = target->is_tell;
     crti_ref_hold(p->result);
@@ -111,11 +114,22 @@ static void finish(crti_pending_t *p, const crti_result_t *result)
 {
     crt_ref_t *ref = p->result;
 
+    if (p->number != ref->id.number)
+        crti_numbers_remove(&p->core->retried, p->number);
     ref->call = NULL;
     crti_ref_set_result(ref, result, true);
     log_tell(p, ref);
     free_pending(p);
     crti_ref_release(ref);
+}
+
+crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number)
+{
+    crt_ref_t *ref = crti_numbers_get(&core->owned, number);
+
+    if (!ref)
+        return crti_numbers_get(&core->retried, number);
+    return ref->call && ref->call->number == number ? ref->call : NULL;
 }
 
 /* What a worker says of its result must be about this process's own object. */
@@ -169,12 +183,28 @@ static void describe_failure(const crti_pending_t *p, crt_status_t status,
         failure->node = p->remote->address.node;
 }
 
+/* The process that ran it has died, perhaps between storing a result and telling of it. */
+static void abandon_results(const crti_pending_t *p)
+{
+    if (p->remote)
+        crti_object_abandon(p->core, p->number, p->remote->address.node);
+}
+
 void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
                        bool may_have_run)
 {
     crti_result_t result = {.form = CRTI_RESULT_ERROR};
+    char tried[1100];
 
+    if (p->retries) {
+        may_have_run = true;
+        snprintf(tried, sizeof(tried), "%s (the last of %lld tries)", text,
+                 (long long)p->retries + 1);
+        text = tried;
+    }
     describe_failure(p, status, text, may_have_run, &result.failure);
+    if (may_have_run && (status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_WORKER_DIED))
+        abandon_results(p);
     unlink_pending(p);
     finish(p, &result);
 }
@@ -190,31 +220,81 @@ static void fail_by_argument(crti_pending_t *p, const crt_ref_t *failed)
     finish(p, &result);
 }
 
+/* Under a number of its own: what an earlier try stored must not be taken for its result. */
+static crt_status_t renumber(crti_pending_t *p)
+{
+    crti_numbers_t *retried = &p->core->retried;
+    uint64_t number = p->core->next_number++;
+    crt_status_t status = crti_numbers_add(retried, number, p);
+
+    if (status != CRT_OK)
+        return status;
+    if (p->number != p->result->id.number)
+        crti_numbers_remove(retried, p->number);
+    p->number = number;
+    crti_renumber_call(&p->record, number);
+    return CRT_OK;
+}
+
+bool crti_pending_again(crti_pending_t *p, const char *text)
+{
+    int64_t most = p->actor ? p->actor->max_task_retries : p->max_retries;
+
+    if (most >= 0 && p->retries >= most)
+        return false;
+    abandon_results(p);
+    if (renumber(p) != CRT_OK)
+        return false;
+    p->retries++;
+    p->may_have_run = false;
+    crti_log(CRTI_LOG_WARN, "core", "%s is made again (%lld): %s", p->function->display,
+             (long long)p->retries, text);
+    return true;
+}
+
+static void lose_task(crti_pending_t *p, const crti_net_loss_t *loss)
+{
+    bool lives = loss->status == CRT_ERR_UNREACHABLE;
+
+    if (!p->may_have_run || (!lives && crti_pending_again(p, loss->detail)))
+        crti_task_answered(p, true);
+    else
+        crti_pending_fail(p, lives ? loss->status : CRT_ERR_WORKER_DIED, loss->detail,
+                          true);
+}
+
+void crti_pending_doubt(crti_pending_t *p)
+{
+    unlink_pending(p);
+    p->state = CRTI_CALL_QUEUED;
+    p->actor->queue_bytes += p->record.size;
+    crti_list_append(&p->actor->doubtful, &p->link);
+}
+
 void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 {
-    bool may_have_run = p->sequence <= loss->handed;
-
+    p->may_have_run = p->sequence <= loss->handed;
     if (p->pool) {
-        if (!may_have_run) {
-            crti_task_answered(p, true);
-            return;
-        }
+        lose_task(p, loss);
+    } else if (p->actor->phase == CRTI_ACTOR_DOUBTFUL) {
+        crti_pending_doubt(p);
+    } else {
         crti_pending_fail(
-            p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_WORKER_DIED,
-            loss->detail, true);
-        return;
+            p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_ACTOR_DIED,
+            loss->detail, p->may_have_run);
     }
-    p->may_have_run = may_have_run;
-    if (p->actor->phase == CRTI_ACTOR_DOUBTFUL) {
-        unlink_pending(p);
-        p->state = CRTI_CALL_QUEUED;
-        p->actor->queue_bytes += p->record.size;
-        crti_list_append(&p->actor->doubtful, &p->link);
+}
+
+void crti_result_late(crti_core_t *core, const crti_result_t *result)
+{
+    const crti_location_t *location = &result->location;
+    crti_id_t node;
+
+    if (result->form != CRTI_RESULT_STORED || location->node_count != 1 ||
+        !crti_id_equal(location->object.owner, core->process))
         return;
-    }
-    crti_pending_fail(
-        p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_ACTOR_DIED,
-        loss->detail, may_have_run);
+    node = crti_location_node(location, 0);
+    crti_object_unstore(core, location->object, &node, 1);
 }
 
 /* ------------------------------------------------------------------ making one */
@@ -287,7 +367,7 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
                                                     : 0,
                              .index = p->function->index,
                              .arg_count = (unsigned)arg_count,
-                             .call = p->result->id.number,
+                             .call = p->number,
                              .name = {p->function->name, p->function->name_size}};
 
     return crti_put_call(record, &head);

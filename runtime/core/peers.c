@@ -407,10 +407,12 @@ static crt_status_t on_reply(crti_core_t *core, crti_remote_t *remote, const voi
     crti_result_t result;
     uint64_t number;
     crt_status_t status = crti_get_result(data, size, &number, &result);
-    crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
+    crti_pending_t *p = status == CRT_OK ? crti_pending_get(core, number) : NULL;
 
-    if (ref && ref->call && ref->call->remote == remote)
-        crti_pending_answer(ref->call, &result);
+    if (p && p->remote == remote)
+        crti_pending_answer(p, &result);
+    else if (status == CRT_OK)
+        crti_result_late(core, &result);
     return status;
 }
 

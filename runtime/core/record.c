@@ -2,6 +2,8 @@
 /* Records between processes. See record.h. */
 #include "runtime/core/record.h"
 
+#define CALL_NUMBER_AT 6 /* in a CALL: behind kind, flags, index and count */
+
 static crt_status_t malformed(const char *what)
 {
     return crt_raise(CRT_ERR_PROTOCOL, "malformed record: %s", what);
@@ -139,6 +141,11 @@ crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
     to = crti_put_text(crti_put_u64(to, head->call), head->name);
     end_at(out, to);
     return CRT_OK;
+}
+
+void crti_renumber_call(crti_buffer_t *record, uint64_t call)
+{
+    crti_put_u64(record->data + CALL_NUMBER_AT, call);
 }
 
 crt_status_t crti_put_arg_value(crti_buffer_t *out, size_t start,

@@ -85,6 +85,8 @@ typedef struct crti_call_arg {
 } crti_call_arg_t;
 
 crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head);
+/* The same call under another number. */
+void crti_renumber_call(crti_buffer_t *record, uint64_t call);
 crt_status_t crti_put_arg_value(crti_buffer_t *out, size_t start,
                                 const crti_encoder_t *value);
 crt_status_t crti_put_arg_bytes(crti_buffer_t *out, size_t start, crti_span_t value);

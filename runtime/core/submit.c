@@ -8,8 +8,8 @@
  * Ownership
  *     A pool keeps its leases; a lease uses its worker's remote. Pools live as long as the core.
  * Failure
- *     A worker that dies: tasks that were never handed over run elsewhere, the others fail with its
- *     report.
+ *     A worker that dies: tasks that were never handed over run elsewhere, so do those that may be
+ *     made again (max_retries); the others fail with its report.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +297,7 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
         if (p->remote->peer)
             crti_net_watch(p->core->net, p->remote->peer, -1);
         p->state = CRTI_CALL_QUEUED;
+        p->remote = NULL;
         crti_list_append(pool->queue.next, &p->link); /* first again */
         pool->queue_bytes += p->record.size;
         if (!lease)
@@ -452,12 +453,17 @@ static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
                          const crt_task_options_t *options, const crt_arg_t *args,
                          size_t count)
 {
-    crti_target_t target = {.actor = NULL, .try_only = options && options->try_only};
+    crti_target_t target = {.actor = NULL,
+                            .max_retries = options ? options->max_retries : 0,
+                            .try_only = options && options->try_only};
     crti_resources_t resources;
     crt_status_t status = crti_program_task(&core->program, task, &target.function);
 
     if (status == CRT_OK)
         status = make_resources(options, &resources);
+    if (status == CRT_OK && options && options->max_retries < -1)
+        status =
+            crt_raise(CRT_ERR_INVALID, "max_retries is -1 (without limit), 0 or more");
     if (status == CRT_OK)
         status = find_pool(core, &resources, &target.pool);
     return status == CRT_OK ? crti_call_out(core, &target, args, count)

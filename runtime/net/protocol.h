@@ -212,8 +212,12 @@
  * when it is in the local store, ERROR CRT_ERR_OBJECT_LOST when no node has it. */
 #define CRTI_FIELDS_PULL(F) F(OBJECT, object) F(U64, size) F(BIN, nodes)
 
-/* Notice: the owner needs these objects no more; a list of (object 24 bytes, node 16 bytes). */
+/* Notice: the owner needs these objects no more; a list of (object 24 bytes, node 16 bytes). A
+ * process numbers its objects and calls with CRTI_NUMBER_BITS bits; above them are the parts that
+ * a call made. CRTI_EVERY_PART there: whatever the call made, of which nobody was told. */
 #define CRTI_FIELDS_FREE(F) F(BIN, objects)
+#define CRTI_NUMBER_BITS    48
+#define CRTI_EVERY_PART     (UINT64_C(0xffff) << CRTI_NUMBER_BITS)
 
 /* Notice towards a driver: output lines of a worker; `prefix` is "(Counter pid=7, ip=1.2.3.4)",
  * `lines` raw bytes ended by a newline. `driver_node` is where the driver is. */
@@ -226,7 +230,8 @@
 #define CRTI_FIELDS_ACTOR_CREATE(F)                                                      \
     F(ID, actor)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
-        F(RES, resources) F(BOOL, detached) F(I64, max_restarts) F(BIN, creation)
+        F(RES, resources) F(BOOL, detached) F(I64, max_restarts)                         \
+            F(I64, max_task_retries) F(BIN, creation)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
@@ -234,7 +239,7 @@
 #define CRTI_FIELDS_ACTOR_STATE(F)                                                       \
     F(ID, actor)                                                                         \
     F(U64, actor_incarnation) F(U64, state) F(STR, class_name) F(STR, name)              \
-        F(U64, restarts) F(I64, status) F(STR, text) CRTI_PEER(F)
+        F(U64, restarts) F(I64, max_task_retries) F(I64, status) F(STR, text) CRTI_PEER(F)
 
 /* Ends an actor for good. Answer: DONE (also when it is dead already). */
 #define CRTI_FIELDS_ACTOR_KILL(F) F(ID, actor) F(BOOL, no_restart) F(STR, text)

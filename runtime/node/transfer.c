@@ -260,6 +260,15 @@ static void pass_on(crti_node_t *node, crti_span_t objects, crti_id_t to)
     crti_node_notify(node, to, CRTI_MSG_FREE, &message);
 }
 
+static void free_here(crti_node_t *node, crti_object_id_t object)
+{
+    if ((object.number & CRTI_EVERY_PART) == CRTI_EVERY_PART)
+        crti_store_drop_numbers(node->store, object.owner, object.number,
+                                ~CRTI_EVERY_PART);
+    else
+        crti_store_free(node->store, object);
+}
+
 void crti_object_free(crti_node_t *node, crti_span_t objects)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t told = {0};
@@ -270,7 +279,7 @@ void crti_object_free(crti_node_t *node, crti_span_t objects)
         bool is_told = false;
 
         if (crti_id_is_zero(freed.node) || crti_id_equal(freed.node, node->id)) {
-            crti_store_free(node->store, freed.object);
+            free_here(node, freed.object);
             continue;
         }
         for (size_t i = 0; i < told.size; i += sizeof(crti_id_t))

@@ -234,20 +234,33 @@ unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out)
     return ++store->looks;
 }
 
-static bool belongs_to(void *user, const crti_seen_t *seen)
-{
-    const crti_id_t *owner = user;
+typedef struct wanted {
+    crti_id_t owner;
+    uint64_t number, mask;
+} wanted_t;
 
-    return crti_id_equal(seen->id.owner, *owner) &&
+static bool is_wanted(void *user, const crti_seen_t *seen)
+{
+    const wanted_t *wanted = user;
+
+    return crti_id_equal(seen->id.owner, wanted->owner) &&
+           ((seen->id.number ^ wanted->number) & wanted->mask) == 0 &&
            (crti_state_of(seen->state) == CRTI_ENTRY_WRITING ||
             crti_state_of(seen->state) == CRTI_ENTRY_SEALED);
 }
 
 size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner)
 {
+    return crti_store_drop_numbers(store, owner, 0, 0);
+}
+
+size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t number,
+                               uint64_t mask)
+{
+    wanted_t wanted = {owner, number, mask};
     crti_seen_list_t orphans;
 
-    crti_space_gather(store, belongs_to, &owner, &orphans);
+    crti_space_gather(store, is_wanted, &wanted, &orphans);
     for (size_t i = 0; i < orphans.count; i++)
         crti_store_free(store, orphans.seen[i].id);
     free(orphans.seen);

@@ -145,6 +145,11 @@ bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot);
 /* Daemon only. `owner` has died: frees all its objects. Returns how many. */
 size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner);
 
+/* Daemon only. Frees the objects of `owner` whose numbers are `number` where `mask` has ones.
+ * Returns how many. */
+size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t number,
+                               uint64_t mask);
+
 /* Daemon only; call it some times a second. How many calls in a row, this one included, have seen
  * that somebody waits for a step of the process in *slot_out, and that it does not move; 0 when
  * nobody waits. When there were enough (it is stopped, or mad) end that process, then reclaim its
