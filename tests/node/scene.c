@@ -23,12 +23,14 @@
 
 static void keep(scene_t *s, int node, const crti_message_t *message)
 {
-    scene_message_t *m = &s->log[s->logged % SCENE_LOG];
+    scene_message_t *m;
 
     if (s->quiet && message->kind != CRTI_MSG_ATTACHED)
         return;
-    assert_true(s->logged < SCENE_LOG);
-    s->logged++;
+    m = calloc(1, sizeof(*m));
+    s->log = realloc(s->log, (size_t)(s->logged + 1) * sizeof(*s->log));
+    assert_true(m && s->log);
+    s->log[s->logged++] = m;
     m->node = node;
     assert_int_equal(
         crti_message_encode(message->kind, message->request, &message->error, &m->bytes),
@@ -40,8 +42,8 @@ static void keep(scene_t *s, int node, const crti_message_t *message)
 static scene_message_t *find_new(scene_t *s, crti_message_kind_t kind)
 {
     for (int i = 0; i < s->logged; i++)
-        if (!s->log[i].seen && s->log[i].message.kind == kind)
-            return &s->log[i];
+        if (!s->log[i]->seen && s->log[i]->message.kind == kind)
+            return s->log[i];
     return NULL;
 }
 
@@ -64,12 +66,12 @@ const crti_message_t *scene_wait(scene_t *s, crti_message_kind_t kind)
         if (crti_now_ns() > deadline) {
             for (int i = 0; i < s->logged; i++)
                 print_message("  arrived: %s%s %.*s\n",
-                              crti_message_name(s->log[i].message.kind),
-                              s->log[i].seen ? " (seen)" : "",
-                              s->log[i].message.kind == CRTI_MSG_ERROR
-                                  ? (int)s->log[i].message.error.text.size
+                              crti_message_name(s->log[i]->message.kind),
+                              s->log[i]->seen ? " (seen)" : "",
+                              s->log[i]->message.kind == CRTI_MSG_ERROR
+                                  ? (int)s->log[i]->message.error.text.size
                                   : 0,
-                              (const char *)s->log[i].message.error.text.data);
+                              (const char *)s->log[i]->message.error.text.data);
             fail_msg("no %s arrived", crti_message_name(kind));
         }
         assert_int_equal(crti_loop_turn(s->loop, deadline), CRT_OK);
@@ -704,7 +706,10 @@ void scene_end(scene_t *s)
     scene_head_down(s);
     crti_stream_context_free(s->context);
     crti_loop_free(s->loop);
-    for (int i = 0; i < SCENE_LOG; i++)
-        crti_buffer_fini(&s->log[i].bytes);
+    for (int i = 0; i < s->logged; i++) {
+        crti_buffer_fini(&s->log[i]->bytes);
+        free(s->log[i]);
+    }
+    free(s->log);
     nftw(s->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }

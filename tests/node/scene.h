@@ -21,7 +21,6 @@
 #include <cmocka.h>
 
 #define SCENE_NODES 3
-#define SCENE_LOG   512 /* messages that are remembered */
 
 /* A message that arrived, copied. */
 typedef struct scene_message {
@@ -71,7 +70,7 @@ struct scene {
     scene_node_t nodes[SCENE_NODES];
     scene_driver_t drivers[4];
     crti_stream_t *unknown[8]; /* accepted, not registered yet */
-    scene_message_t log[SCENE_LOG];
+    scene_message_t **log; /* what arrived, each in memory of its own */
     int logged;
     const char *mode; /* of the program */
     bool silent;      /* the head answers nothing */

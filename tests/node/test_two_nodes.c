@@ -25,7 +25,7 @@ static void a_request_without_room_goes_to_another_node_and_back(void **state)
     m = scene_wait(s, CRTI_MSG_JOB_GET); /* the other node learns of the job */
     self[readlink("/proc/self/exe", self, sizeof(self) - 1)] = '\0';
     for (int i = 0; i < s->logged; i++) { /* what the driver's node told the head */
-        const crti_message_t *add = &s->log[i].message;
+        const crti_message_t *add = &s->log[i]->message;
 
         if (add->kind != CRTI_MSG_JOB_ADD)
             continue;
