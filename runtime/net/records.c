@@ -188,10 +188,13 @@ static crt_status_t decrypt_to(crti_records_t *r, unsigned char *data, size_t si
 static crt_status_t decrypt_here(crti_records_t *r, size_t size)
 {
     unsigned char *header = r->in + r->in_at, *sealed = header + CRTI_SEAL_HEADER;
+    crt_status_t status = crti_seal_decrypt(r->seal_in, header, sealed, size, sealed);
 
-    r->in_at += CRTI_SEAL_HEADER;
-    r->plain = size;
-    return crti_seal_decrypt(r->seal_in, header, sealed, size, sealed);
+    if (status == CRT_OK) {
+        r->in_at += CRTI_SEAL_HEADER;
+        r->plain = size;
+    }
+    return status;
 }
 
 /* Decrypts what is here, for as long as there is room. CRT_OK: at least a byte of it. */
