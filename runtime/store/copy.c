@@ -5,14 +5,18 @@
  *     core (put), node (transfers) -> [ store/copy.c ] -> a block from crti_store_create
  * Cost
  *     From STREAM_BYTES on with streaming stores, which don't read the destination's lines
- *     first: tests/bench/store.c compares it with memcpy.
+ *     first: tests/bench/store.c compares it with memcpy. From HELPED_BYTES on a second thread
+ *     helps while a core is free (help.c): one core does not fill the memory's bandwidth.
  */
 #include <string.h>
 
+#include "runtime/store/help.h"
 #include "runtime/store/store.h"
 
 #define STREAM_BYTES                                                                     \
     (1u << 20) /* below, the data is likely to be read from the cache soon */
+#define HELPED_BYTES (8u << 20)
+#define PIECE_BYTES  (1u << 20)
 
 #if defined(__x86_64__)
 #    include <immintrin.h>
@@ -50,10 +54,8 @@ static size_t stream(uint8_t *to, const uint8_t *from, size_t size)
 }
 #endif
 
-void crti_store_copy(void *destination, const void *source, size_t size)
+static void copy(uint8_t *to, const uint8_t *from, size_t size)
 {
-    uint8_t *to = destination;
-    const uint8_t *from = source;
     size_t head = -(uintptr_t)to & 63, done;
 
     if (size >= STREAM_BYTES) {
@@ -65,4 +67,28 @@ void crti_store_copy(void *destination, const void *source, size_t size)
     }
     if (size > 0)
         memcpy(to, from, size);
+}
+
+struct copying {
+    uint8_t *to;
+    const uint8_t *from;
+};
+
+static void copy_piece(void *user, size_t from, size_t to)
+{
+    const struct copying *c = user;
+
+    copy(c->to + from, c->from + from, to - from);
+}
+
+void crti_store_copy(void *destination, const void *source, size_t size)
+{
+    struct copying copying = {destination, source};
+    crti_help_t help = {
+        .work = copy_piece, .user = &copying, .size = size, .piece = PIECE_BYTES};
+
+    if (size < HELPED_BYTES)
+        copy(destination, source, size);
+    else
+        crti_help_run(&help);
 }

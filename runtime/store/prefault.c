@@ -23,7 +23,11 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/store/futex.h"
+#include "runtime/store/help.h"
 
+#ifndef MADV_POPULATE_READ
+#    define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -31,8 +35,9 @@
 #define AHEAD_LEAST  (16u << 20)
 #define ZONE_LEAST   (4u << 20) /* at the end of the arena, where slabs are */
 #define AHEAD_MOST   (512u << 20)
-#define STEP_BYTES   (8u << 20) /* between two looks whether to stop */
-#define BLOCK_BYTES  (1u << 20) /* smaller blocks fault as they are written */
+#define STEP_BYTES   (8u << 20)  /* between two looks whether to stop */
+#define BLOCK_BYTES  (1u << 20)  /* smaller blocks fault as they are written */
+#define HELPED_BYTES (32u << 20) /* of small pages: mapping them takes milliseconds */
 #define PAUSE_NS     (10 * CRTI_S)
 #define LOW_PRIORITY 10
 
@@ -146,34 +151,62 @@ void crti_prefault_notice(crti_store_t *store)
     wake(store);
 }
 
-crt_status_t crti_prefault_block(crti_store_t *store, void *data, size_t size)
-{
-    uint64_t start =
-        (uint64_t)((uint8_t *)data - store->base) - store->geometry.data_offset;
-    uint64_t first = start / CRTI_HUGE_BYTES, last = (start + size - 1) / CRTI_HUGE_BYTES;
+struct mapping {
+    crti_store_t *store;
+    uint64_t start, size; /* of the block, in the data */
+    atomic_int error;     /* errno of what failed */
+};
 
-    if (size < BLOCK_BYTES)
-        return CRT_OK;
-    for (uint64_t i = first; i <= last; i++) {
-        uint64_t from = i * CRTI_HUGE_BYTES;
-        uint64_t to = from + CRTI_HUGE_BYTES;
+/* Maps what this process has not mapped yet of huge pages first ... last - 1. Small pages are
+ * mapped as if they were read: then the kernel maps 16 at a time, for writing too, because nobody
+ * counts which pages of such a file were written. */
+static void map_piece(void *user, size_t first, size_t last)
+{
+    struct mapping *m = user;
+    crti_store_t *store = m->store;
+    const int how = store->geometry.huge_pages ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+
+    for (uint64_t i = first + m->start / CRTI_HUGE_BYTES;
+         i < last + m->start / CRTI_HUGE_BYTES && atomic_load(&m->error) == 0; i++) {
+        uint64_t from = i * CRTI_HUGE_BYTES, to = from + CRTI_HUGE_BYTES;
 
         if (atomic_load_explicit(&store->touched[i], memory_order_relaxed))
             continue;
-        if (from < start)
-            from = start & ~(uint64_t)(CRTI_PAGE_BYTES - 1);
-        if (to > start + size)
-            to = start + size;
-        if (madvise(store->base + store->geometry.data_offset + from, to - from,
-                    MADV_POPULATE_WRITE) == 0) {
-            if (to - from == CRTI_HUGE_BYTES)
-                atomic_store_explicit(&store->touched[i], 1, memory_order_relaxed);
-        } else if (errno == ENOMEM || errno == EFAULT) {
-            return crt_raise(CRT_ERR_NO_MEMORY,
-                             "this host has no memory for an object of %zu bytes", size);
-        } else {
-            return CRT_OK; /* an old kernel: pages come as they are written */
-        }
+        if (from < m->start)
+            from = m->start & ~(uint64_t)(CRTI_PAGE_BYTES - 1);
+        if (to > m->start + m->size)
+            to = m->start + m->size;
+        if (madvise(store->base + store->geometry.data_offset + from, to - from, how) !=
+            0)
+            atomic_store(&m->error, errno);
+        else if (to - from == CRTI_HUGE_BYTES)
+            atomic_store_explicit(&store->touched[i], 1, memory_order_relaxed);
     }
-    return CRT_OK;
+}
+
+crt_status_t crti_prefault_block(crti_store_t *store, void *data, size_t size)
+{
+    struct mapping mapping = {.store = store,
+                              .start = (uint64_t)((uint8_t *)data - store->base) -
+                                       store->geometry.data_offset,
+                              .size = size};
+    uint64_t first = mapping.start / CRTI_HUGE_BYTES, fresh = 0;
+    uint64_t count = (mapping.start + size - 1) / CRTI_HUGE_BYTES - first + 1;
+    crti_help_t help = {.work = map_piece, .user = &mapping, .size = count, .piece = 1};
+
+    if (size < BLOCK_BYTES)
+        return CRT_OK;
+    for (uint64_t i = first; i < first + count; i++)
+        fresh += !atomic_load_explicit(&store->touched[i], memory_order_relaxed);
+    if (!store->geometry.huge_pages && fresh * CRTI_HUGE_BYTES >= HELPED_BYTES)
+        crti_help_run(&help);
+    else
+        map_piece(&mapping, 0, count);
+    switch (atomic_load(&mapping.error)) {
+    case ENOMEM:
+    case EFAULT:
+        return crt_raise(CRT_ERR_NO_MEMORY,
+                         "this host has no memory for an object of %zu bytes", size);
+    default: return CRT_OK; /* an old kernel: pages come as they are written */
+    }
 }

@@ -235,3 +235,21 @@ crt_status_t crti_table_place(crti_store_t *store, const crti_entry_t *entry,
     *size_out = size;
     return CRT_OK;
 }
+
+crt_status_t crti_table_span(crti_store_t *store, const crti_entry_t *entry,
+                             uint64_t *offset_out, uint64_t *size_out)
+{
+    uint64_t place = crti_read(&entry->place), size = crti_read(&entry->size);
+    uint64_t page = place >> 32, unit = (uint32_t)place, start = 0, end;
+
+    if (page == 0 || page > store->geometry.page_count)
+        return crti_tx_damaged(store, "an object lies outside the pages, place", place);
+    if (size <= CRTI_SMALL_BYTES)
+        start = unit * crti_slab_unit_bytes(crti_slab_class(size));
+    end = (uint64_t)(store->geometry.page_count - page + 1) << CRTI_PAGE_SHIFT;
+    if (start > end || size > end - start)
+        return crti_tx_damaged(store, "an object is larger than its memory", size);
+    *offset_out = crti_page_offset(store, page) + start;
+    *size_out = size;
+    return CRT_OK;
+}

@@ -39,8 +39,14 @@ crt_status_t crti_table_move(crti_store_t *store, crti_found_t *found,
 /* One pin less; a doomed entry goes with its last pin. */
 crt_status_t crti_table_unpin(crti_store_t *store, crti_found_t *found);
 
-/* Where an entry's data lies in the file, and its size. CRT_ERR_CORRUPT. */
+/* Where an entry's data lies in the file, and its size; checked against the descriptor of its
+ * page. CRT_ERR_CORRUPT. */
 crt_status_t crti_table_place(crti_store_t *store, const crti_entry_t *entry,
                               uint64_t *offset_out, uint64_t *size_out);
+
+/* The same for who reads: whatever the entry says, the span lies among the data. The descriptor,
+ * one more line that another processor wrote, is not looked at. */
+crt_status_t crti_table_span(crti_store_t *store, const crti_entry_t *entry,
+                             uint64_t *offset_out, uint64_t *size_out);
 
 #endif

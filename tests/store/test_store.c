@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static void a_sealed_object_is_read_in_place_by_another_process(void **state)
@@ -367,6 +368,63 @@ static void copies_of_every_size_and_alignment_are_exact(void **state)
     free(to);
 }
 
+/* With a second thread, when a core is free just then. */
+static void large_copies_are_exact(void **state)
+{
+    const size_t most = 24 * MIB;
+    uint8_t *from = malloc(most + 64), *to = malloc(most + 64);
+
+    for (size_t i = 0; i < most + 64; i++)
+        from[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t size = 8 * MIB - 1; size < most; size += 3 * MIB + 12345) {
+        size_t shift = size % 61, place = size % 53;
+
+        memset(to, 0, most + 64);
+        crti_store_copy(to + place, from + shift, size);
+        assert_memory_equal(to + place, from + shift, size);
+        assert_int_equal(to[place + size], 0);
+        assert_int_equal(place > 0 ? to[place - 1] : 0, 0);
+    }
+    free(from);
+    free(to);
+}
+
+static long faults(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+/* Without what a sanitizer adds: its own memory faults, too. */
+__attribute__((no_sanitize_address, no_sanitize_thread, noinline)) static void
+touch_pages(volatile uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i += 4096)
+        bytes[i] = 1;
+}
+
+static void a_large_object_is_mapped_when_it_is_made(void **state)
+{
+    for (int huge = 0; huge < 2; huge++) {
+        crti_store_t *daemon, *a;
+        long before;
+        void *data;
+
+        assert_ok(crti_store_new_on(64 * MIB, 64, huge, &daemon));
+        crti_prefault_stop(daemon);
+        a = join(daemon, 1);
+        assert_ok(crti_store_create(a, object(1, 1), 48 * MIB, &data));
+        before = faults();
+        touch_pages(data, 48 * MIB);
+        assert_in_range(faults() - before, 0, 500); /* of 12,288 pages */
+        assert_ok(crti_store_seal(a, object(1, 1), true));
+        crti_store_detach(a);
+        crti_store_detach(daemon);
+    }
+}
+
 static void a_hundred_thousand_rounds_leave_the_store_as_it_was(void **state)
 {
     CRTI_AUTO(crti_store_detach) crti_store_t *daemon = new_store(32 * MIB);
@@ -476,6 +534,8 @@ int main(void)
         cmocka_unit_test(hundred_megabytes_find_room_after_churn),
         cmocka_unit_test(a_freed_hole_serves_the_next_object_of_its_size),
         cmocka_unit_test(copies_of_every_size_and_alignment_are_exact),
+        cmocka_unit_test(large_copies_are_exact),
+        cmocka_unit_test(a_large_object_is_mapped_when_it_is_made),
         cmocka_unit_test(a_hundred_thousand_rounds_leave_the_store_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
