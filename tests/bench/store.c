@@ -1,267 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bench of the object store alone (no runtime around it).
+/* Bench of the object store: alone, then with the whole API.
  *
- *     bench_store [--rounds N]
+ *     bench_store [--rounds N] [--only small|pairs|large|gets|flat|api]
  *
- * small    put (create, copy, seal), get, release and free of 1 KiB: ns each, in one process;
- *          then get and release of objects that another process made
- * large    put of 100 MB (create, crti_store_copy, seal) against memcpy of the same bytes into
- *          warm pages of the same arena that are mapped and written before; interleaved rounds,
- *          medians. Freeing is outside the time of both.
- * get      first get of a 100 MB object that another process made
+ * small    put (create, copy, seal), get, release and free of 1 KiB: ns each, in one process
+ * pairs    put, get, release and free of 1 KiB by two processes at once against one of them alone;
+ *          beside it the same with a store for each: what the processors give
+ * large    put of 100 MB against memcpy of the same bytes into warm pages of the same arena that are
+ *          mapped and written before: by one thread, by two, and by a process that never wrote
+ *          before. Freeing is outside the time of both.
+ * gets     the first get of objects that another, living process made, of 1 KiB to 100 MB; beside it
+ *          what it costs to read that many lines that another processor wrote
  * flat     100,000 put, get, release, free rounds: arena use after 10 % and at the end
+ * api      the same from a driver and from workers: crt_put, crt_get, crt_ref_drop
  *
- * Once on a tmpfs with huge pages (where the host allows it), once on a memfd.
+ * Every figure is a median of interleaved rounds (ours, bare, ours, ...) with the middle 80 %.
+ * Processes are pinned to processors of their own. Once on a tmpfs with huge pages (where the host
+ * allows it), once on a memfd.
  */
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "runtime/base/clock.h"
-#include "runtime/store/arena.h"
+#include "store_bench.h"
 
-#define SMALL_BYTES  1024u
-#define SMALL_ROUNDS 200000u
-#define LARGE_BYTES  100000000u
-#define STORE_BYTES  (1024u << 20)
+#include "runtime/crt.h"
 
-static crti_object_id_t object(uint64_t owner, uint64_t number)
-{
-    return (crti_object_id_t){{owner, ~owner}, number};
-}
+#define STORE_BYTES (1024u << 20)
 
-static void put(crti_store_t *store, crti_object_id_t id, const void *from, size_t size)
-{
-    void *data;
-
-    CRT_CHECK(crti_store_create(store, id, size, &data));
-    crti_store_copy(data, from, size);
-    CRT_CHECK(crti_store_seal(store, id, true));
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, unsigned count)
-{
-    qsort(values, count, sizeof(*values), by_value);
-    return values[count / 2];
-}
-
-/* Runs `body` in a process of its own and waits for it. */
-static void in_child(crti_store_t *daemon, unsigned slot,
-                     void (*body)(crti_store_t *store, void *user), void *user)
-{
-    int status;
-    pid_t child = fork();
-
-    if (child == 0) {
-        crti_store_t *store;
-
-        CRT_CHECK(
-            crti_store_attach(crti_store_fd(daemon), slot, crti_id_random(), &store));
-        body(store, user);
-        crti_store_detach(store);
-        _exit(0);
-    }
-    waitpid(child, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        fprintf(stderr, "the child failed\n");
-        exit(1);
-    }
-}
-
-/* ---------------------------------------------------------------- small objects */
-
-static void make_small(crti_store_t *store, void *user)
-{
-    char bytes[SMALL_BYTES] = {1};
-
-    for (uint64_t i = 1; i <= SMALL_ROUNDS / 10; i++)
-        put(store, object(2, i), bytes, sizeof(bytes));
-}
+/* ---------------------------------------------------------------- small, one process */
 
 /* In batches, so that each kind of step can be timed without reading the clock in between. */
-static void bench_small(crti_store_t *store)
+void bench_small(crti_store_t *daemon, crti_store_t *store, unsigned rounds)
 {
-    enum { BATCH = 100 };
+    enum { BATCH = 100, BATCHES = 100 };
+    static const char *const names[] = {"put", "get", "release", "free"};
     char bytes[SMALL_BYTES] = {1};
     crti_store_view_t views[BATCH];
-    uint64_t put_ns = 0, get_ns = 0, release_ns = 0, free_ns = 0, rounds = SMALL_ROUNDS;
-    uint64_t start;
+    samples_t steps[4] = {{0}}, none = {0};
+    uint64_t n = 0;
 
-    for (uint64_t n = 0; n < rounds; n += BATCH) {
-        start = crti_now_ns();
+    for (unsigned round = 0; round < rounds * BATCHES; round++, n += BATCH) {
+        uint64_t at[5];
+
+        at[0] = crti_now_ns();
         for (uint64_t i = 1; i <= BATCH; i++)
-            put(store, object(1, n + i), bytes, sizeof(bytes));
-        put_ns += crti_now_ns() - start;
-        start = crti_now_ns();
+            bench_put(store, bench_object(1, n + i), bytes, sizeof(bytes));
+        at[1] = crti_now_ns();
         for (uint64_t i = 1; i <= BATCH; i++)
-            CRT_CHECK(crti_store_get(store, object(1, n + i), &views[i - 1]));
-        get_ns += crti_now_ns() - start;
-        start = crti_now_ns();
+            CRT_CHECK(crti_store_get(store, bench_object(1, n + i), &views[i - 1]));
+        at[2] = crti_now_ns();
         for (uint64_t i = 1; i <= BATCH; i++)
             crti_store_release(store, &views[i - 1]);
-        release_ns += crti_now_ns() - start;
-        start = crti_now_ns();
+        at[3] = crti_now_ns();
         for (uint64_t i = 1; i <= BATCH; i++)
-            crti_store_free(store, object(1, n + i));
-        free_ns += crti_now_ns() - start;
+            crti_store_free(store, bench_object(1, n + i));
+        at[4] = crti_now_ns();
+        for (unsigned i = 0; i < 4; i++)
+            sample(&steps[i], (double)(at[i + 1] - at[i]) / BATCH / 1000);
     }
-    printf("1 KiB: put %.1f ns, get %.1f ns, release %.1f ns, free %.1f ns, together "
-           "%.1f ns\n",
-           (double)put_ns / (double)rounds, (double)get_ns / (double)rounds,
-           (double)release_ns / (double)rounds, (double)free_ns / (double)rounds,
-           (double)(put_ns + get_ns + release_ns + free_ns) / (double)rounds);
+    for (unsigned i = 0; i < 4; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "1 KiB, %s", names[i]);
+        print_beside(name, "us", &steps[i], NULL, &none);
+    }
 }
 
-static void bench_small_of_others(crti_store_t *daemon, crti_store_t *store)
+/* ---------------------------------------------------------------- small, two processes */
+
+/* Rounds of put, get, release and free until the time is over; how many. */
+static uint64_t churn(crti_store_t *store, uint64_t owner, uint64_t ns)
 {
-    const uint64_t count = SMALL_ROUNDS / 10;
-    uint64_t start, get_ns, free_ns;
+    char bytes[SMALL_BYTES] = {1};
+    uint64_t end = crti_now_ns() + ns, n = 0;
     crti_store_view_t view;
 
-    in_child(daemon, 2, make_small, NULL);
-    start = crti_now_ns();
-    for (uint64_t i = 1; i <= count; i++) {
-        CRT_CHECK(crti_store_get(store, object(2, i), &view));
+    while (n % 64 != 0 || crti_now_ns() < end) {
+        bench_put(store, bench_object(owner, ++n), bytes, sizeof(bytes));
+        CRT_CHECK(crti_store_get(store, bench_object(owner, n), &view));
         crti_store_release(store, &view);
+        crti_store_free(store, bench_object(owner, n));
     }
-    get_ns = crti_now_ns() - start;
-    start = crti_now_ns();
-    for (uint64_t i = 1; i <= count; i++)
-        crti_store_free(store, object(2, i));
-    free_ns = crti_now_ns() - start;
-    printf("1 KiB of another process: get and release %.1f ns, free %.1f ns\n",
-           (double)get_ns / (double)count, (double)free_ns / (double)count);
+    return n;
 }
 
-/* ---------------------------------------------------------------- large objects */
-
-static double timed_put(crti_store_t *store, const void *from, uint64_t number)
+/* Both at once, each in its store; per microsecond. */
+static double churn_both(peer_t *peer, crti_store_t *store, uint64_t ns)
 {
-    uint64_t start = crti_now_ns();
+    uint64_t here;
 
-    put(store, object(3, number), from, LARGE_BYTES);
-    return (double)(crti_now_ns() - start) / 1e9;
+    peer_go(peer, churn, 12, ns);
+    here = churn(store, 11, ns);
+    return (double)(here + peer_wait(peer)) / ((double)ns / 1000);
 }
 
-static void bench_large(crti_store_t *store, unsigned rounds)
+void bench_pairs(crti_store_t *daemon, crti_store_t *store, unsigned rounds)
 {
-    uint8_t *from = malloc(LARGE_BYTES);
-    double *puts = calloc(rounds, sizeof(double)),
-           *copies = calloc(rounds, sizeof(double));
-    double put_gb, copy_gb;
-    void *warm;
+    const uint64_t ns = 20 * CRTI_MS;
+    samples_t one = {0}, both = {0}, bare_one = {0}, bare = {0};
+    crti_store_t *other;
+    peer_t peer, apart;
 
-    memset(from, 1, LARGE_BYTES);
-    CRT_CHECK(crti_store_create(store, object(3, 1), LARGE_BYTES, &warm));
-    memset(warm, 2, LARGE_BYTES);
-    (void)timed_put(store, from, 2); /* the pages that puts will reuse */
-    crti_store_free(store, object(3, 2));
+    if (!bench_pin(0))
+        return;
+    CRT_CHECK(
+        crti_store_new_on(STORE_BYTES / 8, 16, daemon->geometry.huge_pages, &other));
+    peer_start(&peer, daemon, 2, 1);
+    peer_start(&apart, other, 2, 1);
     for (unsigned i = 0; i < rounds; i++) {
-        uint64_t start;
+        double alone = (double)churn(store, 11, ns) / ((double)ns / 1000);
 
-        puts[i] = timed_put(store, from, 10 + i);
-        crti_store_free(store, object(3, 10 + i));
-        start = crti_now_ns();
-        memcpy(warm, from, LARGE_BYTES);
-        copies[i] = (double)(crti_now_ns() - start) / 1e9;
+        sample(&one, alone);
+        sample(&bare_one, alone);
+        sample(&both, churn_both(&peer, store, ns));
+        sample(&bare, churn_both(&apart, store, ns));
     }
-    put_gb = LARGE_BYTES / 1e9 / median(puts, rounds);
-    copy_gb = LARGE_BYTES / 1e9 / median(copies, rounds);
-    printf("100 MB: put %.2f GB/s, memcpy into warm mapped pages %.2f GB/s, ratio %.2f "
-           "(medians of %u rounds)\n",
-           put_gb, copy_gb, put_gb / copy_gb, rounds);
-    crti_store_abort(store, object(3, 1));
-    free(puts);
-    free(copies);
-    free(from);
+    print_ratio("1 KiB, rounds of two processes", "/us", &both, "one", &one, 1.6);
+    print_ratio("  bare: a store for each", "/us", &bare, "one", &bare_one, 0);
+    peer_end(&peer, daemon, 2);
+    peer_end(&apart, other, 2);
+    crti_store_detach(other);
+    bench_unpin();
 }
 
-static void make_large(crti_store_t *store, void *user)
-{
-    const uint64_t *number = user;
-    void *data;
+/* ---------------------------------------------------------------- flat */
 
-    CRT_CHECK(crti_store_create(store, object(4, *number), LARGE_BYTES, &data));
-    memset(data, (int)*number, LARGE_BYTES);
-    CRT_CHECK(crti_store_seal(store, object(4, *number), true));
-}
-
-static void bench_large_get(crti_store_t *daemon, crti_store_t *store, unsigned rounds)
-{
-    double *gets = calloc(rounds, sizeof(double));
-    crti_store_view_t view;
-
-    for (uint64_t i = 1; i <= rounds; i++) {
-        uint64_t start;
-
-        in_child(daemon, 2, make_large, &i);
-        start = crti_now_ns();
-        CRT_CHECK(crti_store_get(store, object(4, i), &view));
-        gets[i - 1] = (double)(crti_now_ns() - start) / 1e3;
-        if (((const uint8_t *)view.data)[LARGE_BYTES - 1] != (uint8_t)i)
-            abort();
-        crti_store_release(store, &view);
-        crti_store_free(store, object(4, i));
-    }
-    printf("get of 100 MB made by another process, first get: median %.2f us",
-           median(gets, rounds));
-    printf(", worst %.2f us (%u rounds)\n", gets[rounds - 1], rounds);
-    free(gets);
-}
-
-static void bench_flat(crti_store_t *store)
+static void bench_flat(crti_store_t *daemon, crti_store_t *store, unsigned rounds)
 {
     char bytes[SMALL_BYTES] = {1};
     struct crti_store_stats early = {0}, late;
     crti_store_view_t view;
 
     for (uint64_t i = 1; i <= 100000; i++) {
-        put(store, object(5, i), bytes, sizeof(bytes));
-        CRT_CHECK(crti_store_get(store, object(5, i), &view));
+        bench_put(store, bench_object(5, i), bytes, sizeof(bytes));
+        CRT_CHECK(crti_store_get(store, bench_object(5, i), &view));
         crti_store_release(store, &view);
-        crti_store_free(store, object(5, i));
+        crti_store_free(store, bench_object(5, i));
         if (i == 10000)
             crti_store_stats(store, &early);
     }
     crti_store_stats(store, &late);
     printf("100,000 rounds: arena use %zu bytes after 10,000, %zu at the end; high water "
-           "%zu, "
-           "%zu\n",
+           "%zu, %zu\n",
            early.used, late.used, early.high_water, late.high_water);
 }
 
-static void bench_all(bool huge, unsigned rounds)
+/* ---------------------------------------------------------------- all */
+
+static const struct part {
+    const char *name;
+    void (*run)(crti_store_t *daemon, crti_store_t *store, unsigned rounds);
+} parts[] = {
+    {"small", bench_small}, {"pairs", bench_pairs}, {"large", bench_large},
+    {"gets", bench_gets},   {"flat", bench_flat},
+};
+
+static void bench_alone(bool huge, const char *only, unsigned rounds)
 {
     crti_store_t *daemon, *store;
-    struct crti_store_stats stats;
 
     CRT_CHECK(crti_store_new_on(STORE_BYTES, 16, huge, &daemon));
-    CRT_CHECK(crti_store_attach(crti_store_fd(daemon), 1, crti_id_random(), &store));
-    crti_store_stats(store, &stats);
-    printf("--- %s\n", stats.huge_pages ? "tmpfs with huge pages" : "memfd");
-    bench_small(store);
-    bench_small_of_others(daemon, store);
-    bench_large(store, rounds);
-    bench_large_get(daemon, store, rounds);
-    bench_flat(store);
-    crti_store_detach(store);
+    printf("--- %s\n", daemon->geometry.huge_pages ? "tmpfs with huge pages" : "memfd");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (only && strcmp(only, parts[i].name) != 0)
+            continue;
+        CRT_CHECK(crti_store_attach(crti_store_fd(daemon), 1, crti_id_random(), &store));
+        parts[i].run(daemon, store, rounds);
+        crti_store_detach(store);
+        fflush(stdout);
+    }
     crti_store_detach(daemon);
 }
 
 int main(int argc, char **argv)
 {
-    int rounds = argc == 3 && strcmp(argv[1], "--rounds") == 0 ? atoi(argv[2]) : 21;
+    static const struct option options[] = {{"rounds", required_argument, NULL, 'r'},
+                                            {"only", required_argument, NULL, 'o'},
+                                            {NULL, 0, NULL, 0}};
+    const char *only = NULL;
+    int option, rounds = 21;
 
-    bench_all(true, rounds < 1 ? 1 : (unsigned)rounds);
-    bench_all(false, rounds < 1 ? 1 : (unsigned)rounds);
+    /* A worker of the last part is this program, too. */
+    if (getenv("CRT_NODE_SOCKET"))
+        return bench_api(argc, argv);
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'r')
+            rounds = atoi(optarg);
+        else if (option == 'o')
+            only = optarg;
+        else
+            return 2;
+    }
+    rounds = rounds < 1 ? 1 : rounds;
+    if (!only || strcmp(only, "api") != 0) {
+        bench_alone(true, only, (unsigned)rounds);
+        bench_alone(false, only, (unsigned)rounds);
+    }
+    if (!only || strcmp(only, "api") == 0)
+        return bench_api(argc, argv);
     return 0;
 }
