@@ -131,25 +131,40 @@ static crt_status_t connect_to(const char *path, int *fd_out)
     return CRT_OK;
 }
 
-static crt_status_t send_setup(int fd, const int *descriptors, size_t count)
-{
-    setup_t setup = {SETUP_MAGIC, sizeof(shared_t)};
-    struct iovec part = {&setup, sizeof(setup)};
+/* A first message with room for descriptors. Its parts point at each other: it is not copied. */
+typedef struct envelope {
+    setup_t setup;
+    struct iovec part;
     union {
         char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
         struct cmsghdr align;
-    } control = {0};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    } control;
+    struct msghdr message;
+} envelope_t;
 
+static void prepare(envelope_t *e, size_t descriptors)
+{
+    *e = (envelope_t){.setup = {0}};
+    e->part = (struct iovec){&e->setup, sizeof(e->setup)};
+    e->message = (struct msghdr){.msg_iov = &e->part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = e->control.bytes,
+                                 .msg_controllen = CMSG_SPACE(descriptors * sizeof(int))};
+}
+
+static crt_status_t send_setup(int fd, const int *descriptors, size_t count)
+{
+    envelope_t e;
+    struct cmsghdr *c;
+
+    prepare(&e, count);
+    e.setup = (setup_t){SETUP_MAGIC, sizeof(shared_t)};
+    c = CMSG_FIRSTHDR(&e.message);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(count * sizeof(int));
     memcpy(CMSG_DATA(c), descriptors, count * sizeof(int));
-    if (sendmsg(fd, &message, MSG_NOSIGNAL) != sizeof(setup))
+    if (sendmsg(fd, &e.message, MSG_NOSIGNAL) != sizeof(e.setup))
         return crt_raise(CRT_ERR_UNREACHABLE, "a lane's first message: %s",
                          strerror(errno));
     return CRT_OK;
@@ -302,11 +317,25 @@ static void take_descriptors(struct msghdr *message, int out[DESCRIPTORS])
     memcpy(out, CMSG_DATA(c), (count < DESCRIPTORS ? count : DESCRIPTORS) * sizeof(int));
 }
 
-/* Whatever it is that came as a bell: we must never block on it. */
+/* A pipe or socket could block us or end us by a signal, a file would grow: only an eventfd
+ * rings. */
+static bool is_bell(int fd)
+{
+    static const char eventfd_name[] = "anon_inode:[eventfd]";
+    char path[32], name[sizeof(eventfd_name)];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return readlink(path, name, sizeof(name)) == sizeof(eventfd_name) - 1 &&
+           memcmp(name, eventfd_name, sizeof(eventfd_name) - 1) == 0;
+}
+
+/* Its flags are those of the peer's own descriptor: it never waits on its bell either. */
 static crt_status_t take_bell(crti_lane_t *lane, int *bell_take)
 {
-    if (*bell_take < 0 || fcntl(*bell_take, F_SETFL, O_NONBLOCK) != 0)
+    if (*bell_take < 0)
         return broken(lane, "no bell came");
+    if (!is_bell(*bell_take) || fcntl(*bell_take, F_SETFL, O_NONBLOCK) != 0)
+        return broken(lane, "what came as a bell is no eventfd");
     lane->peer_bell = crti_take_fd(bell_take);
     if (lane->owes_ring)
         ring_bell(lane);
@@ -315,40 +344,38 @@ static crt_status_t take_bell(crti_lane_t *lane, int *bell_take)
 
 static crt_status_t open_accepted(crti_lane_t *lane, int memory, int *bell_take)
 {
+    crt_status_t status;
+
     if (memory < 0 || !is_acceptable(memory))
         return broken(lane, "no memory of a sealed size came with the first message");
+    status = take_bell(lane, bell_take);
+    if (status != CRT_OK)
+        return status;
     if (map(lane, memory, 1) != CRT_OK)
         return broken(lane, "its memory can't be mapped");
     if (send_setup(lane->fd, &lane->bell, 1) != CRT_OK)
         return crt_raise(CRT_ERR_CLOSED, "the dialing process went away");
-    return take_bell(lane, bell_take);
+    return CRT_OK;
 }
 
 crt_status_t crti_lane_take_socket(crti_lane_t *lane)
 {
-    setup_t setup = {0};
-    struct iovec part = {&setup, sizeof(setup)};
-    union {
-        char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
     CRTI_AUTO(crti_close) int first = -1, second = -1;
     int descriptors[DESCRIPTORS];
-    ssize_t n = recvmsg(lane->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    envelope_t e;
+    ssize_t n;
 
+    prepare(&e, DESCRIPTORS);
+    n = recvmsg(lane->fd, &e.message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return CRT_IN_PROGRESS;
     if (n <= 0)
         return crt_raise(CRT_ERR_CLOSED, "the other process went away");
-    take_descriptors(&message, descriptors);
+    take_descriptors(&e.message, descriptors);
     first = descriptors[0];
     second = descriptors[1];
-    if (n != sizeof(setup) || setup.magic != SETUP_MAGIC ||
-        setup.size != sizeof(shared_t))
+    if (n != sizeof(e.setup) || e.setup.magic != SETUP_MAGIC ||
+        e.setup.size != sizeof(shared_t))
         return broken(lane, "a first message that is none");
     return lane->shared ? take_bell(lane, &first) : open_accepted(lane, first, &second);
 }

@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -284,12 +285,11 @@ static void garbage_on_the_sockets_is_dropped(void **state)
 
 /* ---------------------------------------------------------------- lanes */
 
-/* Memory whose size can still change would kill us when it shrinks. */
-static void a_lane_whose_memory_is_not_sealed_is_refused(void **state)
+/* A first message with these descriptors costs its sender the connection, and is counted. */
+static void expect_refusal(int memory, int bell)
 {
-    uint64_t setup[2] = {0x314c545243, 0};
-    int fds[2] = {memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING),
-                  eventfd(0, EFD_CLOEXEC)};
+    uint64_t setup[2] = {0x314c545243, 4096 + 2 * ((size_t)128 << 10)};
+    int fds[2] = {memory, bell};
     union {
         char bytes[CMSG_SPACE(sizeof(fds))];
         struct cmsghdr align;
@@ -307,8 +307,7 @@ static void a_lane_whose_memory_is_not_sealed_is_refused(void **state)
 
     scene_init(&s, false);
     crti_net_stats(s.party.net, &before);
-    setup[1] = 4096 + 2 * ((size_t)128 << 10);
-    assert_int_equal(ftruncate(fds[0], (off_t)setup[1]), 0);
+    assert_int_equal(ftruncate(memory, (off_t)setup[1]), 0);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(fds));
@@ -320,9 +319,40 @@ static void a_lane_whose_memory_is_not_sealed_is_refused(void **state)
     assert_int_equal(recv(fd, &byte, 1, 0), 0); /* it hung up */
     crti_net_lock(s.party.net);
     close(fd);
-    close(fds[0]);
-    close(fds[1]);
+    close(memory);
+    close(bell);
     scene_fini(&s);
+}
+
+/* Memory whose size can still change would kill us when it shrinks. */
+static void a_lane_whose_memory_is_not_sealed_is_refused(void **state)
+{
+    expect_refusal(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                   eventfd(0, EFD_CLOEXEC));
+}
+
+static int sealed_memory(void)
+{
+    int memory = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_int_equal(ftruncate(memory, 4096 + 2 * (128 << 10)), 0);
+    assert_int_equal(
+        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    return memory;
+}
+
+/* We would write into it for ever, or end by a signal when its other side is closed. */
+static void a_bell_that_is_no_eventfd_is_refused(void **state)
+{
+    int fds[2];
+
+    assert_int_equal(pipe(fds), 0);
+    expect_refusal(sealed_memory(), fds[1]);
+    close(fds[0]);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    expect_refusal(sealed_memory(), fds[1]);
+    close(fds[0]);
+    expect_refusal(sealed_memory(), memfd_create("file", MFD_CLOEXEC));
 }
 
 static void send_on_lane(crti_lane_t *lane, const void *data, size_t size)
@@ -685,6 +715,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_plain_connection_to_the_tcp_port_is_refused),
         cmocka_unit_test(garbage_on_the_sockets_is_dropped),
         cmocka_unit_test(a_lane_whose_memory_is_not_sealed_is_refused),
+        cmocka_unit_test(a_bell_that_is_no_eventfd_is_refused),
         cmocka_unit_test(garbage_on_a_lane_is_counted_and_costs_its_session_alone),
         cmocka_unit_test(processes_that_die_while_they_open_a_lane_leave_nothing),
         cmocka_unit_test(frames_that_are_none_are_counted_and_dropped),
