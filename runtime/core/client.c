@@ -204,6 +204,7 @@ static crt_status_t start_net(crti_core_t *core, const crti_msg_attached_t *m)
                                 .port_low = (uint16_t)m->port_low,
                                 .port_high = (uint16_t)m->port_high,
                                 .cluster_key = m->key.data,
+                                .late_thread = core->is_worker,
                                 .handlers = crti_core_handlers};
     crt_status_t status;
 

@@ -74,11 +74,13 @@ static void run_unlocked(crti_core_t *core, crt_call_t *call)
     crti_set_running(call);
     core->running = call;
     show(core, call->function);
+    crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
     status = run(core, call);
     if (status < 0)
         crti_call_set_error(call, status, crt_error_detail());
     crti_net_lock(core->net);
+    crti_net_busy(core->net, false);
     if (core->blackboard)
         crti_blackboard_leave(core->blackboard);
     if (call->outer)
@@ -192,9 +194,11 @@ static void destroy_actor(crti_core_t *core)
 {
     if (!core->is_created || !core->class_->user->destroy)
         return;
+    crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
     core->class_->user->destroy(core->self);
     crti_net_lock(core->net);
+    crti_net_busy(core->net, false);
 }
 
 void crti_serve(crti_core_t *core, crti_span_t creation)

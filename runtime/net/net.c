@@ -196,7 +196,7 @@ crt_status_t crti_net_new(const crti_net_config_t *config, crti_net_t **net_out)
     }
     status = listen_to_all(net, config);
     if (status == CRT_OK)
-        status = crti_progress_start(&net->progress);
+        status = crti_progress_start(&net->progress, config->late_thread);
     if (status != CRT_OK) {
         crti_net_free(net);
         return status;
@@ -494,6 +494,11 @@ crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user
 {
     assert(net->in_handler == 0);
     return crti_progress_wait(&net->progress, done, user, deadline_ns);
+}
+
+void crti_net_busy(crti_net_t *net, bool begins)
+{
+    crti_progress_busy(&net->progress, begins);
 }
 
 void crti_net_wake(crti_net_t *net)

@@ -103,6 +103,9 @@ typedef struct crti_net_config {
      * CRTI_NET_SESSIONS. Each costs 12 bytes once libzmq has started, and two descriptors when it
      * exists. A session with a process of this node costs one descriptor. */
     int sessions_max;
+    /* The progress thread comes when crti_net_busy tells that it is needed, and goes when it has not
+     * been for a second: for a process that waits when it has nothing else to do. */
+    bool late_thread;
     crti_net_handlers_t handlers;
 } crti_net_config_t;
 
@@ -181,6 +184,10 @@ void crti_net_close(crti_net_t *net, crti_peer_t *peer);
  * CRT_ERR_CLOSED when the net is being freed. Any number of threads may wait. */
 crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user,
                            uint64_t deadline_ns);
+
+/* Code begins, or ends, that may take long without a crti_net_wait (a user's function): with
+ * late_thread somebody else receives meanwhile. Lock held. */
+void crti_net_busy(crti_net_t *net, bool begins);
 
 /* Something that a done() looks at was changed outside of a handler: evaluate them again. Cheap
  * when nobody waits. */

@@ -11,17 +11,20 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/log.h"
 
 #define EVENTS       64
 #define DEEP_TICKS   16           /* idle ticks before the progress thread parks */
 #define THREAD_STACK (512 * 1024) /* handlers run on it, user code does not */
 #define FUTEX_SLEEP  (3600 * CRTI_S)
+#define LATE_END_NS  CRTI_S /* parked, a late thread ends */
 
 #define SPIN_NS        (20 * CRTI_MS / 1000)
 #define SPIN_LONG_NS   (250 * CRTI_MS / 1000) /* a wake from deep idle, and the way back */
@@ -326,6 +329,9 @@ void crti_progress_wake(crti_progress_t *p)
     }
 }
 
+/* Only under the lock: the new thread begins with taking it. */
+static void start_late(crti_progress_t *p);
+
 static void take_token(crti_progress_t *p, crti_waiter_t *w)
 {
     if (p->token == w)
@@ -333,6 +339,12 @@ static void take_token(crti_progress_t *p, crti_waiter_t *w)
     p->token = w;
     p->sleeping = NULL;
     p->turnover++;
+}
+
+static void begin_ticking(crti_progress_t *p)
+{
+    p->state = CRTI_PROGRESS_TICKING;
+    set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS, CRTI_PROGRESS_TICK_NS);
 }
 
 /* Hands the token to another waiter, or sees to it that the progress thread looks soon. */
@@ -343,9 +355,10 @@ static void leave_token(crti_progress_t *p)
     if (!crti_list_is_empty(&p->waiters)) {
         wake_word(&CRTI_CONTAINER(p->waiters.next, crti_waiter_t, link)->word);
     } else if (p->state == CRTI_PROGRESS_PARKED) {
-        p->state = CRTI_PROGRESS_TICKING;
-        set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS,
-                  CRTI_PROGRESS_TICK_NS);
+        begin_ticking(p);
+    } else if (p->state == CRTI_PROGRESS_ABSENT) {
+        if (p->busy)
+            start_late(p);
     } else if (p->state == CRTI_PROGRESS_POLLING && !p->stopping) {
         /* It sleeps and does not know that the token was taken from it, nor that lanes which
          * are awake will not wake it. */
@@ -404,6 +417,13 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
 
 /* ---------------------------------------------------------------- the thread */
 
+/* Costs nothing until a waiter leaves, and is not worth a thread for long. */
+static void park(crti_progress_t *p)
+{
+    p->state = CRTI_PROGRESS_PARKED;
+    set_timer(p->tick_fd, p->is_late ? crti_now_ns() + LATE_END_NS : 0, 0);
+}
+
 /* Sleeps a tick, or until a waiter leaves when parked; then decides what comes next. */
 static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
 {
@@ -412,6 +432,10 @@ static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
     pthread_mutex_lock(&p->lock);
     if (p->stopping)
         return;
+    if (p->state == CRTI_PROGRESS_PARKED) { /* late: nobody left in all this time */
+        p->state = CRTI_PROGRESS_ABSENT;
+        return;
+    }
     if (!p->token)
         p->ops->flush(p->user);
     *idle = p->turnover == *seen ? *idle + 1 : 0;
@@ -422,35 +446,37 @@ static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
         p->token = &p->self;
         p->state = CRTI_PROGRESS_POLLING;
         set_timer(p->tick_fd, 0, 0);
-    } else if (*idle >= DEEP_TICKS) {
-        p->state = CRTI_PROGRESS_PARKED;
-        set_timer(p->tick_fd, 0, 0);
+    } else if (*idle >= (p->is_late ? 1 : DEEP_TICKS)) {
+        park(p);
     }
 }
 
 static void *thread_main(void *argument)
 {
     crti_progress_t *p = argument;
-    uint64_t seen = 0;
+    uint64_t seen;
     int idle = 0;
 
+    prctl(PR_SET_NAME, "crt-progress");
     pthread_mutex_lock(&p->lock);
-    while (!p->stopping) {
+    seen = p->turnover;
+    while (!p->stopping && p->state != CRTI_PROGRESS_ABSENT) {
         if (p->token == &p->self) {
-            turn(p, &p->self, UINT64_MAX);
+            /* A late one looks by itself whether it has lost the token: what wakes it then may be
+             * received by the new holder before it is awake. */
+            turn(p, &p->self, p->is_late ? crti_now_ns() + LATE_END_NS : UINT64_MAX);
             if (!crti_list_is_empty(&p->waiters))
                 crti_progress_wake(p);
             continue;
         }
         if (p->state == CRTI_PROGRESS_POLLING) { /* a waiter took the token */
-            p->state = CRTI_PROGRESS_TICKING;
+            begin_ticking(p);
             seen = p->turnover;
             idle = 0;
-            set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS,
-                      CRTI_PROGRESS_TICK_NS);
         }
         tick(p, &seen, &idle);
     }
+    p->has_ended = true;
     pthread_mutex_unlock(&p->lock);
     return NULL;
 }
@@ -471,8 +497,8 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    p->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-    if (p->epoll_fd < 0 || p->event_fd < 0 || p->timer_fd < 0 || p->tick_fd < 0) {
+    p->tick_fd = -1;
+    if (p->epoll_fd < 0 || p->event_fd < 0 || p->timer_fd < 0) {
         status =
             crt_raise(CRT_ERR_IO, "cannot make epoll and timers: %s", strerror(errno));
         crti_progress_fini(p);
@@ -488,13 +514,19 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     return status;
 }
 
-crt_status_t crti_progress_start(crti_progress_t *p)
+static crt_status_t start_thread(crti_progress_t *p)
 {
     sigset_t all, before;
     pthread_attr_t attr;
     int error;
 
-    p->token = &p->self;
+    if (p->tick_fd < 0)
+        p->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (p->tick_fd < 0)
+        return crt_raise(CRT_ERR_IO, "cannot make a timer: %s", strerror(errno));
+    if (p->has_ended) /* it holds the lock no more, and does nothing after that */
+        pthread_join(p->thread, NULL);
+    p->has_ended = p->started = false;
     sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, THREAD_STACK);
@@ -505,24 +537,52 @@ crt_status_t crti_progress_start(crti_progress_t *p)
     if (error)
         return crt_raise(CRT_ERR_IO, "cannot start the progress thread: %s",
                          strerror(error));
-    pthread_setname_np(p->thread, "crt-progress");
     p->started = true;
     return CRT_OK;
 }
 
+/* Without a thread the process is deaf while user code runs, and tries again at the next call. */
+static void start_late(crti_progress_t *p)
+{
+    if (p->stopping)
+        return;
+    if (start_thread(p) == CRT_OK)
+        begin_ticking(p);
+    else
+        crti_log(CRTI_LOG_WARN, "net", "%s", crt_error_detail());
+}
+
+crt_status_t crti_progress_start(crti_progress_t *p, bool late)
+{
+    p->is_late = late;
+    if (late) {
+        p->state = CRTI_PROGRESS_ABSENT;
+        return CRT_OK;
+    }
+    p->token = &p->self;
+    return start_thread(p);
+}
+
+void crti_progress_busy(crti_progress_t *p, bool begins)
+{
+    p->busy += begins ? 1 : -1;
+    if (begins && p->state == CRTI_PROGRESS_ABSENT)
+        start_late(p);
+}
+
 void crti_progress_stop(crti_progress_t *p)
 {
-    if (!p->started)
-        return;
     pthread_mutex_lock(&p->lock);
     p->stopping = true;
     crti_progress_kick(p);
-    set_timer(p->tick_fd, 1, 0);
+    if (p->tick_fd >= 0)
+        set_timer(p->tick_fd, 1, 0);
     CRTI_LIST_FOREACH (item, &p->waiters)
         wake_word(&CRTI_CONTAINER(item, crti_waiter_t, link)->word);
     pthread_mutex_unlock(&p->lock);
-    pthread_join(p->thread, NULL);
-    p->started = false;
+    if (p->started)
+        pthread_join(p->thread, NULL);
+    p->started = p->has_ended = false;
 }
 
 void crti_progress_fini(crti_progress_t *p)

@@ -21,6 +21,12 @@
  *     is served after two milliseconds, and an idle process sleeps in one place.
  *     While the token is free and somebody waits, a waiter is awake and about to take it or
  *     to pass it on.
+ * A late progress thread
+ *     A process whose threads do nothing but wait here, as a worker does between calls, needs none:
+ *     it is ABSENT until crti_progress_busy tells of code that may run long without a wait, begins
+ *     with TICKING then, sleeps no longer than LATE_END_NS, parks after one idle tick, and ends
+ *     LATE_END_NS later. So a worker that was called once has one thread again, and calls that
+ *     follow each other make no new one.
  * Spinning
  *     Before it sleeps a waiter watches the lanes that are awake for SPIN_NS, about what a wake
  *     across cores costs: an answer that comes in this time costs no thread switch on either side.
@@ -91,6 +97,7 @@ typedef enum crti_progress_state {
     CRTI_PROGRESS_POLLING,
     CRTI_PROGRESS_TICKING,
     CRTI_PROGRESS_PARKED,
+    CRTI_PROGRESS_ABSENT, /* there is no thread */
 } crti_progress_state_t;
 
 /* Whether to spin before a sleep, learned from how that went lately. */
@@ -111,7 +118,8 @@ typedef struct crti_progress {
     pthread_mutex_t lock;
     const crti_progress_ops_t *ops;
     void *user;
-    int epoll_fd, event_fd, timer_fd, tick_fd;
+    int epoll_fd, event_fd, timer_fd;
+    int tick_fd; /* -1 before there is a thread */
     crti_source_t event, timer;
     crti_waiter_t *token;    /* NULL: free; &self: the progress thread */
     crti_waiter_t *sleeping; /* the holder, while it is in epoll_wait or spins */
@@ -123,12 +131,21 @@ typedef struct crti_progress {
     uint64_t turnover; /* how often a waiter took or left the token */
     crti_progress_state_t state;
     pthread_t thread;
+    bool is_late;   /* the thread comes when it is needed, and goes */
+    bool has_ended; /* the last one did, and is to be joined */
+    int busy;       /* so often was crti_progress_busy told that code begins */
     bool started, stopping;
 } crti_progress_t;
 
 crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *ops,
                                 void *user);
-crt_status_t crti_progress_start(crti_progress_t *p);
+
+/* `late`: the thread starts when it is needed first. */
+crt_status_t crti_progress_start(crti_progress_t *p, bool late);
+
+/* Code begins (or ends) that may take long and waits for nothing here: somebody else has to
+ * receive meanwhile. Lock held. */
+void crti_progress_busy(crti_progress_t *p, bool begins);
 
 /* Ends the thread; waiters return CRT_ERR_CLOSED. Lock not held. */
 void crti_progress_stop(crti_progress_t *p);

@@ -198,8 +198,10 @@ static void net_server(int ready)
         queued_t *q = &queue[head++ % (4 * BATCH)];
         struct iovec part = {q->data, RECORD};
 
+        crti_net_busy(net, true);
         crti_net_unlock(net); /* here the user's function runs */
         crti_net_lock(net);
+        crti_net_busy(net, false);
         CHECK(crti_net_send(net, q->peer, &part, 1, 0, CRTI_NET_NO_DEADLINE, NULL) ==
               CRT_OK);
     }

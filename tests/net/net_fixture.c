@@ -112,10 +112,12 @@ static void compute(crti_net_t *net, uint32_t ms)
 {
     uint64_t end = crti_now_ns() + ms * CRTI_MS;
 
+    crti_net_busy(net, true);
     crti_net_unlock(net);
     while (crti_now_ns() < end) {
     }
     crti_net_lock(net);
+    crti_net_busy(net, false);
 }
 
 static void server_send(server_t *s, const job_t *job, const void *data, size_t size)
@@ -182,6 +184,7 @@ static int child_main(const orders_t *o)
         .incarnation = o->incarnation,
         .ip = o->tcp ? "127.0.0.1" : NULL,
         .cluster_key = o->fixture.key,
+        .late_thread = true, /* as a worker */
         .handlers = {&s, server_on_record, server_on_lost},
     };
 

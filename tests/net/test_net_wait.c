@@ -2,6 +2,8 @@
 /* Net: who waits, who is woken, what idling costs; start, end, and too little of something. */
 #include "net_fixture.h"
 
+#include <dirent.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -266,6 +268,115 @@ static void further_descriptors_are_served_by_whoever_waits(void **state)
     fixture_fini(&f);
 }
 
+static int count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+
+    assert_non_null(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* While code runs that does not wait: a byte is received by somebody else. */
+static void receive_while_busy(party_t *party, int fd)
+{
+    uint64_t deadline = DEADLINE;
+    size_t before = party->count;
+    bool came = false;
+
+    crti_net_busy(party->net, true);
+    crti_net_unlock(party->net);
+    assert_int_equal(write(fd, "x", 1), 1);
+    while (!came && crti_now_ns() < deadline) {
+        crti_net_lock(party->net);
+        came = party->count > before;
+        crti_net_unlock(party->net);
+        sched_yield();
+    }
+    crti_net_lock(party->net);
+    crti_net_busy(party->net, false);
+    assert_true(came);
+}
+
+typedef struct counter {
+    crti_net_t *net;
+    int threads; /* so many shall be left, with that which counts */
+    int found;
+    bool is_done;
+} counter_t;
+
+static void *counter_main(void *argument)
+{
+    counter_t *c = argument;
+    uint64_t deadline = DEADLINE;
+
+    while ((c->found = count_threads()) != c->threads && crti_now_ns() < deadline)
+        usleep(1000);
+    crti_net_lock(c->net);
+    c->is_done = true;
+    crti_net_wake(c->net);
+    crti_net_unlock(c->net);
+    return NULL;
+}
+
+/* Waits until the process has so many threads; whoever leaves a wait would make one. */
+static void wait_threads(party_t *party, int count)
+{
+    counter_t c = {party->net, count + 1, 0, false};
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, counter_main, &c), 0);
+    assert_int_equal(
+        crti_net_wait(party->net, is_set, &c.is_done, DEADLINE + 20 * CRTI_S), CRT_OK);
+    crti_net_unlock(party->net);
+    pthread_join(thread, NULL);
+    crti_net_lock(party->net);
+    assert_int_equal(c.found, count + 1);
+}
+
+static void a_late_thread_comes_when_it_is_needed_and_goes_again(void **state)
+{
+    fixture_t f;
+    party_t party = {0};
+    int fds[2], threads = count_threads();
+    crti_net_config_t config = {.process = crti_id_random(),
+                                .incarnation = 1,
+                                .late_thread = true,
+                                .handlers = {&party, NULL, NULL}};
+
+    fixture_init(&f);
+    config.run_dir = f.dir;
+    config.node = f.here;
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(crti_net_new(&config, &party.net), CRT_OK);
+    crti_net_lock(party.net);
+    assert_int_equal(crti_net_add_fd(party.net, fds[0], EPOLLIN, read_byte, &party),
+                     CRT_OK);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    party_wait_count(&party, 1); /* whoever waits needs nobody else */
+    assert_int_equal(count_threads(), threads);
+    for (int round = 0; round < 2; round++) {
+        receive_while_busy(&party, fds[1]);
+        receive_while_busy(&party, fds[1]);
+        assert_int_equal(count_threads(), threads + 1);
+        wait_threads(&party, threads);
+    }
+    /* Code that waited for long goes on: it needs the thread again. */
+    crti_net_busy(party.net, true);
+    wait_threads(&party, threads);
+    receive_while_busy(&party, fds[1]);
+    assert_int_equal(count_threads(), threads + 1);
+    crti_net_busy(party.net, false);
+    crti_net_remove_fd(party.net, fds[0]);
+    party_stop(&party);
+    close(fds[0]);
+    close(fds[1]);
+    fixture_fini(&f);
+}
+
 /* In half a second. ThreadSanitizer has a thread of its own that is not idle. */
 #ifdef __has_feature
 #    if __has_feature(thread_sanitizer)
@@ -492,6 +603,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wake_reaches_the_token_holder_and_the_others),
         cmocka_unit_test(a_signal_interrupts_every_wait_of_its_thread),
         cmocka_unit_test(further_descriptors_are_served_by_whoever_waits),
+        cmocka_unit_test(a_late_thread_comes_when_it_is_needed_and_goes_again),
         cmocka_unit_test(when_two_leave_at_once_the_third_goes_on_receiving),
         cmocka_unit_test(an_answer_arrives_while_nobody_waits),
         cmocka_unit_test(an_idle_process_with_sessions_uses_no_processor_time),
