@@ -309,6 +309,7 @@ bool crti_actor_started(crti_actor_table_t *table, crti_actor_t *actor,
     actor->process_incarnation = process_incarnation;
     set_text(&actor->ipc, ipc);
     set_text(&actor->tcp, tcp);
+    actor->refusals = 0;
     set_state(table, actor, CRTI_ACTOR_ALIVE);
     return true;
 }
@@ -316,7 +317,9 @@ bool crti_actor_started(crti_actor_table_t *table, crti_actor_t *actor,
 void crti_actor_refused(crti_actor_table_t *table, crti_actor_t *actor, const char *text,
                         uint64_t now_ns)
 {
-    actor->retry_ns = now_ns + CRTI_ACTOR_RETRY_NS;
+    actor->retry_ns = now_ns + (CRTI_ACTOR_RETRY_NS << actor->refusals);
+    if (actor->refusals < CRTI_ACTOR_BACKOFF)
+        actor->refusals++;
     set_text(&actor->text, crti_str(text));
     set_state(table, actor, actor->restarts ? CRTI_ACTOR_RESTARTING : CRTI_ACTOR_PENDING);
 }

@@ -27,7 +27,8 @@
 
 #define CRTI_ACTOR_DEAD_MAX     1000
 #define CRTI_ACTOR_DEAD_KEEP_NS (600 * CRTI_S)
-#define CRTI_ACTOR_RETRY_NS     (100 * CRTI_MS) /* after a node refused */
+#define CRTI_ACTOR_RETRY_NS     (100 * CRTI_MS) /* after a node refused, doubled */
+#define CRTI_ACTOR_BACKOFF      5 /* so often: thousands that find no room ask seldom */
 #define CRTI_ACTOR_STATES       5 /* the numbers are CRTI_ACTOR_* of protocol.h */
 
 /*            placed              created
@@ -68,6 +69,7 @@ typedef struct crti_actor {
     uint64_t
         start_request; /* STARTING: number of the ACTOR_START that has no answer; else 0 */
     uint64_t retry_ns;   /* PENDING, RESTARTING: not placed before */
+    unsigned refusals;   /* since it lived last, at most CRTI_ACTOR_BACKOFF */
     uint64_t expires_ns; /* DEAD */
     uint64_t *watchers;  /* links */
     size_t watcher_count;

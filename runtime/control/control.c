@@ -295,12 +295,6 @@ void crti_control_delete_actor(crti_control_t *c, crti_id_t id)
     crti_control_delete(c, CRTI_STORE_ACTORS, id);
 }
 
-void crti_control_delete_job(crti_control_t *c, crti_id_t id)
-{
-    crti_control_delete(c, CRTI_STORE_JOB_STATES, id);
-    crti_control_delete(c, CRTI_STORE_JOBS, id);
-}
-
 void crti_control_put_meta(crti_control_t *c)
 {
     crti_msg_row_meta_t row = {.cluster = c->cluster,
@@ -321,6 +315,14 @@ void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_sp
     operation->link = link;
     operation->request = request;
     store(c, operation, key, value, expected);
+}
+
+void crti_control_clear_values(crti_control_t *c, crti_span_t prefix, crti_id_t job)
+{
+    crti_inflight_t *operation = give_ticket(c, CRTI_STORE_CLEAR, CRTI_STORE_KV, job);
+
+    if (operation)
+        store(c, operation, prefix, crti_span(NULL, 0), crti_span(NULL, 0));
 }
 
 static crti_dirty_t *find_dirty(const crti_control_t *c, crti_store_table_t table,
@@ -396,10 +398,12 @@ void crti_control_stored(crti_control_t *c, uint64_t ticket, crt_status_t status
     c->acked = ticket;
     if (status != CRT_OK)
         note_failure(c, ticket, status, text);
-    if (operation->table == CRTI_STORE_KV)
-        crti_control_kv_done(c, operation, status, text, found, value);
-    else
+    if (operation->table != CRTI_STORE_KV || operation->verb == CRTI_STORE_CLEAR)
         note_row(c, operation, status, text);
+    else
+        crti_control_kv_done(c, operation, status, text, found, value);
+    if (operation->verb == CRTI_STORE_CLEAR && status == CRT_OK)
+        crti_control_job_cleared(c, operation->id);
     free(operation);
     release(c);
 }

@@ -46,7 +46,8 @@ typedef enum crti_store_verb {
     CRTI_STORE_GET,
     CRTI_STORE_DELETE,
     CRTI_STORE_SWAP, /* replaces `expected` only; an empty value deletes */
-    CRTI_STORE_KEYS  /* `key` is a prefix */
+    CRTI_STORE_KEYS, /* `key` is a prefix */
+    CRTI_STORE_CLEAR /* deletes all whose key begins with `key` */
 } crti_store_verb_t;
 
 typedef struct crti_store_operation {
@@ -109,8 +110,8 @@ void crti_control_message(crti_control_t *control, uint64_t link,
                           const crti_message_t *message, uint64_t now_ns);
 
 /* An operation is done: durable, or CRT_ERR_* with the reason. `found` and `value` as the verb
- * says: PUT, PUT_NEW: there was a value before; GET: the value; DELETE: there was one; SWAP:
- * it was the expected one; KEYS: a list of text. */
+ * says: PUT, PUT_NEW: there was a value before; GET: the value; DELETE, CLEAR: there was one;
+ * SWAP: it was the expected one; KEYS: a list of text. */
 void crti_control_stored(crti_control_t *control, uint64_t ticket, crt_status_t status,
                          const char *text, bool found, crti_span_t value,
                          uint64_t now_ns);

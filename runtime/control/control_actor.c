@@ -33,6 +33,8 @@ static void count_job(crti_control_t *c, const crti_actor_t *actor, int change)
         return;
     job->actors += (size_t)change;
     crti_job_release(job);
+    if (change < 0)
+        crti_control_clear_groups(c, job);
 }
 
 static void count_idle(crti_control_t *c, const crti_actor_t *actor, int change)

@@ -46,7 +46,7 @@ typedef struct crti_inflight {
     uint64_t ticket;
     crti_store_verb_t verb;
     crti_store_table_t table;
-    crti_id_t id;           /* of a row */
+    crti_id_t id;           /* of a row; CLEAR: of the job */
     uint64_t link, request; /* of a user's value */
 } crti_inflight_t;
 
@@ -171,6 +171,9 @@ void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_sp
                               crti_span_t value, crti_span_t expected, uint64_t link,
                               uint64_t request);
 
+/* All values whose keys begin with `prefix` are deleted; tried again like a row, of `job`. */
+void crti_control_clear_values(crti_control_t *c, crti_span_t prefix, crti_id_t job);
+
 crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number);
 
 /* ---------------------------------------------------------------- control_node.c */
@@ -239,6 +242,8 @@ void crti_control_early_free(crti_control_t *c);
 /* ---------------------------------------------------------------- control_job.c */
 
 void crti_control_on_job(void *user, crti_job_t *job);
+/* Its groups have no values in the store any more. */
+void crti_control_job_cleared(crti_control_t *c, crti_id_t id);
 void crti_control_job_add(crti_control_t *c, uint64_t link, uint64_t request,
                           const crti_msg_job_add_t *m);
 void crti_control_job_end(crti_control_t *c, crti_control_link_t *link,
@@ -297,8 +302,15 @@ void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t
 
 /* ---------------------------------------------------------------- kv.c */
 
+/* What the collective groups of a job agree on has keys that begin with this, the job's id and a
+ * slash (collective/rendezvous.c): it ends with the job and its detached actors. */
+#define CRTI_GROUPS "collective/"
+
 /* KV_PUT, KV_GET, KV_DELETE, KV_KEYS: checked and handed to the store. */
 void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *message);
+/* When nobody of an ended job is left: what its groups agreed on is deleted. */
+void crti_control_clear_groups(crti_control_t *c, const crti_job_t *job);
+void crti_control_clear_groups_of(crti_control_t *c, crti_id_t job);
 void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
                           crt_status_t status, const char *text, bool found,
                           crti_span_t value);

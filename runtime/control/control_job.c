@@ -20,10 +20,28 @@ static void put_state(crti_control_t *c, const crti_job_t *job)
     crti_control_put(c, CRTI_STORE_JOB_STATES, job->id, CRTI_MSG_ROW_JOB_STATE, &row);
 }
 
+/* The second row goes first, as with actors. */
+void crti_control_delete_job(crti_control_t *c, crti_id_t id)
+{
+    crti_control_delete(c, CRTI_STORE_JOB_STATES, id);
+    crti_control_delete(c, CRTI_STORE_JOBS, id);
+}
+
 void crti_control_on_job(void *user, crti_job_t *job)
 {
     if (!job->unsaved)
         put_state(user, job);
+    crti_control_clear_groups(user, job);
+}
+
+void crti_control_job_cleared(crti_control_t *c, crti_id_t id)
+{
+    crti_job_t *job = crti_job_table_get(&c->jobs, id);
+
+    if (job == NULL || !job->has_groups)
+        return;
+    job->has_groups = false;
+    put_state(c, job);
 }
 
 crti_node_entry_t *crti_control_head_host(const crti_control_t *c)

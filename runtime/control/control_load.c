@@ -219,6 +219,8 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
     expect_nodes(c);
     end_homeless(c);
     end_orphans(c, false);
+    CRTI_LIST_FOREACH (item, &c->jobs.ended) /* what the head before had begun */
+        crti_control_clear_groups(c, CRTI_JOB_OF(item));
     c->serving = c->joining = true;
     crti_control_joined(c);
     crti_log(CRTI_LOG_INFO, "control", "serving: %zu nodes, %zu actors, %zu jobs known",
@@ -292,6 +294,7 @@ void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t
     case CRTI_STORE_ACTOR_STATES: rewrite_actor(c, table, id); break;
     case CRTI_STORE_JOBS:
     case CRTI_STORE_JOB_STATES: rewrite_job(c, table, id); break;
+    case CRTI_STORE_KV: crti_control_clear_groups_of(c, id); break;
     default: break;
     }
 }

@@ -293,6 +293,8 @@ crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_t *job,
     job->stopping = row->stopping;
     job->has_exit = row->has_exit;
     job->exit_code = row->exit_code;
+    job->has_groups =
+        row->has_groups || row->state <= CRTI_JOB_RUNNING; /* or not known */
     job->start_ms = row->start_ms;
     job->end_ms = row->end_ms;
     job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
@@ -458,6 +460,7 @@ crti_msg_row_job_state_t crti_job_state_row(const crti_job_t *job)
         .text = crti_str(job->text),
         .start_ms = job->start_ms,
         .end_ms = job->end_ms,
+        .has_groups = job->has_groups,
     };
 }
 

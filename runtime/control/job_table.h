@@ -57,9 +57,11 @@ typedef struct crti_job {
     char *error_type, *text;
     int64_t start_ms, end_ms;
 
-    size_t actors;        /* living detached actors that keep the program */
-    bool unsaved;         /* its row is on the way to the store */
-    bool start_sent;      /* PENDING submission: JOB_START is on its way */
+    size_t actors;   /* living detached actors that keep the program */
+    bool unsaved;    /* its row is on the way to the store */
+    bool start_sent; /* PENDING submission: JOB_START is on its way */
+    bool
+        has_groups; /* values of its groups may be in the store; stored when it has ended */
     uint64_t expires_ns;  /* ended */
     crti_list_t in_state; /* running or ended list */
 } crti_job_t;

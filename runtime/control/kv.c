@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The users' key-value store: checked here, kept in the store only. See control.h. */
+#include <string.h>
+
 #include "runtime/control/control_int.h"
 
 #define KEY_MAX   ((size_t)4096)
@@ -12,6 +14,58 @@ static crt_status_t check_key(crti_span_t key)
                          key.size);
     return CRT_OK;
 }
+
+/* ---------------------------------------------------------------- groups */
+
+/* The job to whose groups the key belongs, NULL: to none that is known. */
+static crti_job_t *job_of(const crti_control_t *c, crti_span_t key)
+{
+    char hex[CRTI_ID_HEX];
+    const size_t before = sizeof(CRTI_GROUPS) - 1, id_size = sizeof(hex) - 1;
+    crti_id_t id;
+
+    if (key.size <= before + id_size || memcmp(key.data, CRTI_GROUPS, before) != 0 ||
+        ((const char *)key.data)[before + id_size] != '/')
+        return NULL;
+    memcpy(hex, (const char *)key.data + before, id_size);
+    hex[id_size] = '\0';
+    return crti_id_parse(hex, &id) ? crti_job_table_get(&c->jobs, id) : NULL;
+}
+
+static bool is_over(const crti_job_t *job)
+{
+    return crti_job_is_ended(job) && job->actors == 0;
+}
+
+/* Whoever of an ended job still runs leaves nothing behind. */
+static crt_status_t check_groups(const crti_control_t *c, crti_span_t key)
+{
+    crti_job_t *job = job_of(c, key);
+    char hex[CRTI_ID_HEX];
+
+    if (job == NULL)
+        return CRT_OK;
+    if (is_over(job))
+        return crt_raise(CRT_ERR_CLOSED, "job %s has ended", crti_id_hex(job->id, hex));
+    job->has_groups = true; /* its row says so when it ends */
+    return CRT_OK;
+}
+
+void crti_control_clear_groups_of(crti_control_t *c, crti_id_t job)
+{
+    char prefix[sizeof(CRTI_GROUPS) + CRTI_ID_HEX + 1], hex[CRTI_ID_HEX];
+
+    snprintf(prefix, sizeof(prefix), CRTI_GROUPS "%s/", crti_id_hex(job, hex));
+    crti_control_clear_values(c, crti_str(prefix), job);
+}
+
+void crti_control_clear_groups(crti_control_t *c, const crti_job_t *job)
+{
+    if (job->has_groups && is_over(job))
+        crti_control_clear_groups_of(c, job->id);
+}
+
+/* ---------------------------------------------------------------- requests */
 
 void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *m)
 {
@@ -46,6 +100,8 @@ void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *m)
                            value.size, VALUE_MAX);
     if (status == CRT_OK && verb != CRTI_STORE_KEYS)
         status = check_key(key);
+    if (status == CRT_OK && (verb <= CRTI_STORE_PUT_NEW || verb == CRTI_STORE_SWAP))
+        status = check_groups(c, key);
     if (status != CRT_OK)
         crti_control_refuse(c, link, m->request, status);
     else

@@ -22,6 +22,11 @@
     "else redis.call('HSET',KEYS[1],ARGV[1],new) end return 1 end "                      \
     "if ARGV[4]=='1' and (v or '')==new then return 1 end return 0"
 
+#define CLEAR                                                                            \
+    "local n=0 for _,k in ipairs(redis.call('HKEYS',KEYS[1])) do "                       \
+    "if string.sub(k,1,#ARGV[1])==ARGV[1] then n=n+redis.call('HDEL',KEYS[1],k) end "    \
+    "end return n"
+
 /* ---------------------------------------------------------------- the queue */
 
 static void done(crti_redis_t *r, crti_redis_operation_t *operation, crt_status_t status,
@@ -130,9 +135,8 @@ static void answer(crti_redis_t *r, crti_redis_operation_t *operation,
 
     switch (reply->type) {
     case REDIS_REPLY_INTEGER: /* HSET, HSETNX: 1 is new; HDEL: how many there were */
-        found = operation->verb == CRTI_STORE_DELETE || operation->verb == CRTI_STORE_SWAP
-                    ? reply->integer > 0
-                    : reply->integer == 0;
+        found =
+            operation->verb >= CRTI_STORE_DELETE ? reply->integer > 0 : !reply->integer;
         break;
     case REDIS_REPLY_STRING:
         found = true;
@@ -185,6 +189,15 @@ static void send_swap(crti_redis_t *r, crti_redis_operation_t *o)
         redisAsyncCommandArgv(r->connection, on_reply, o, 8, argv, sizes) == REDIS_OK;
 }
 
+/* NULL: a plain command does it. */
+static const char *script_of(const crti_redis_operation_t *operation)
+{
+    if (operation->verb == CRTI_STORE_CLEAR)
+        return CLEAR;
+    return operation->verb == CRTI_STORE_PUT_NEW && operation->again ? PUT_NEW_AGAIN
+                                                                     : NULL;
+}
+
 void crti_redis_operation_send(crti_redis_t *r, crti_redis_operation_t *operation)
 {
     static const char *const verbs[] = {[CRTI_STORE_PUT] = "HSET",
@@ -193,9 +206,9 @@ void crti_redis_operation_send(crti_redis_t *r, crti_redis_operation_t *operatio
                                         [CRTI_STORE_DELETE] = "HDEL",
                                         [CRTI_STORE_KEYS] = "HKEYS"};
     bool puts = operation->verb <= CRTI_STORE_PUT_NEW;
-    bool script = operation->verb == CRTI_STORE_PUT_NEW && operation->again;
-    const char *argv[6] = {"EVAL", PUT_NEW_AGAIN, "1"};
-    size_t sizes[6] = {4, sizeof(PUT_NEW_AGAIN) - 1, 1};
+    const char *script = script_of(operation);
+    const char *argv[6] = {"EVAL", script, "1"};
+    size_t sizes[6] = {4, script ? strlen(script) : 0, 1};
     int count = script ? 3 : 0;
 
     if (operation->verb == CRTI_STORE_SWAP) {

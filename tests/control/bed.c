@@ -53,11 +53,28 @@ static bed_row_t *find(bed_t *bed, crti_store_table_t table, const char *key)
     return NULL;
 }
 
+static bool clear_rows(bed_t *bed, const bed_operation_t *o)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < bed->row_count; i++) {
+        bed_row_t *row = &bed->rows[i];
+
+        if (row->table != o->table || strncmp(row->key, o->key, strlen(o->key)) != 0)
+            continue;
+        found |= !row->gone;
+        row->gone = true;
+    }
+    return found;
+}
+
 static bool apply(bed_t *bed, bed_operation_t *o)
 {
     bed_row_t *row = find(bed, o->table, o->key);
     bool found = row && !row->gone;
 
+    if (o->verb == CRTI_STORE_CLEAR)
+        return clear_rows(bed, o);
     if (o->verb == CRTI_STORE_DELETE && row)
         row->gone = true;
     if (o->verb != CRTI_STORE_PUT && !(o->verb == CRTI_STORE_PUT_NEW && !found))
@@ -233,6 +250,13 @@ bool bed_has_row(const bed_t *bed, crti_store_table_t table, crti_id_t id)
 {
     char hex[CRTI_ID_HEX];
     const bed_row_t *row = find((bed_t *)(uintptr_t)bed, table, crti_id_hex(id, hex));
+
+    return row && !row->gone;
+}
+
+bool bed_has_value(const bed_t *bed, const char *key)
+{
+    const bed_row_t *row = find((bed_t *)(uintptr_t)bed, CRTI_STORE_KV, key);
 
     return row && !row->gone;
 }

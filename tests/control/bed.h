@@ -66,6 +66,7 @@ size_t bed_count(const bed_t *bed, uint64_t link, crti_message_kind_t kind);
 void bed_forget(bed_t *bed);
 
 bool bed_has_row(const bed_t *bed, crti_store_table_t table, crti_id_t id);
+bool bed_has_value(const bed_t *bed, const char *key);
 bool bed_was_dropped(const bed_t *bed, uint64_t link);
 
 /* A node joins on `link` with `cpus`; `actors` and `jobs` are what it reports (may be NULL). */

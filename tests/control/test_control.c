@@ -870,6 +870,92 @@ static void values_are_answered_when_they_are_stored(void **state)
     assert_int_equal(error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)), CRT_ERR_IO);
 }
 
+/* What a group of job 5 agreed on, one of another job, and what users call alike. */
+#define GROUP   "collective/00000000000000000000000000000005/g"
+#define ANOTHER "collective/00000000000000000000000000000006/g"
+#define LIKE    "collective/5/g"
+
+static void put_groups(bed_t *bed)
+{
+    const char *keys[] = {GROUP, ANOTHER, LIKE};
+
+    for (size_t i = 0; i < 3; i++) {
+        crti_msg_kv_put_t put = {.key = crti_str(keys[i]), .value = crti_str("roster")};
+
+        bed_say(bed, NODE_A, CRTI_MSG_KV_PUT, 1, &put);
+        assert_true(bed_has_value(bed, keys[i]));
+    }
+}
+
+static void end_job(bed_t *bed)
+{
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_END, 0, &(crti_msg_job_end_t){.job = bed_id(5)});
+}
+
+static void what_groups_agreed_on_goes_with_their_job(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_kv_put_t late = {.key = crti_str(GROUP), .value = crti_str("late")};
+
+    put_groups(bed);
+    end_job(bed);
+    assert_false(bed_has_value(bed, GROUP));
+    assert_true(bed_has_value(bed, ANOTHER));
+    assert_true(bed_has_value(bed, LIKE));
+    bed_forget(bed); /* a member that still runs */
+    bed_say(bed, NODE_A, CRTI_MSG_KV_PUT, 2, &late);
+    assert_int_equal(error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)), CRT_ERR_CLOSED);
+    assert_false(bed_has_value(bed, GROUP));
+    expect_rest(bed);
+}
+
+static void what_groups_agreed_on_stays_while_a_detached_actor_lives(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "a");
+    crti_msg_actor_died_t died = {.actor = bed_id(50),
+                                  .actor_incarnation = 1,
+                                  .status = CRT_ERR_ACTOR_DIED,
+                                  .created = true};
+
+    m.detached = true;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    assert_true(bed_start_actor(bed, NODE_A, 150));
+    end_job(bed);
+    put_groups(bed);
+    assert_true(bed_has_value(bed, GROUP));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
+    assert_false(bed_has_value(bed, GROUP));
+    expect_rest(bed);
+}
+
+static void what_groups_agreed_on_goes_though_the_head_dies_before(void **state)
+{
+    bed_t *bed = *state;
+
+    put_groups(bed);
+    bed->manual = true;
+    end_job(bed);
+    bed->pending_count = 1; /* the row that the job has ended arrives in the store */
+    bed_restart(bed, true);
+    assert_false(bed_has_value(bed, GROUP));
+    assert_true(bed_has_value(bed, ANOTHER));
+}
+
+static void what_groups_agreed_on_goes_when_the_store_can_write_again(void **state)
+{
+    bed_t *bed = *state;
+
+    put_groups(bed);
+    bed->failing = CRT_ERR_IO;
+    end_job(bed);
+    assert_true(bed_has_value(bed, GROUP));
+    bed->failing = CRT_OK;
+    bed_pass(bed, 3 * CRTI_S);
+    assert_false(bed_has_value(bed, GROUP));
+    expect_rest(bed);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -911,6 +997,10 @@ int main(void)
         TEST(an_unanswered_creation_is_there_as_a_whole_or_not_at_all),
         TEST(rows_that_are_damaged_are_passed_over),
         TEST(values_are_answered_when_they_are_stored),
+        TEST(what_groups_agreed_on_goes_with_their_job),
+        TEST(what_groups_agreed_on_stays_while_a_detached_actor_lives),
+        TEST(what_groups_agreed_on_goes_though_the_head_dies_before),
+        TEST(what_groups_agreed_on_goes_when_the_store_can_write_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

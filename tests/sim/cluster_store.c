@@ -28,15 +28,34 @@ static void free_row(scene_t *s, row_t *row)
     free(row);
 }
 
+static bool clear_rows(scene_t *s, const char *prefix)
+{
+    bool found = false;
+
+    CRTI_LIST_FOREACH_SAFE (item, &s->rows) {
+        row_t *row = CRTI_CONTAINER(item, row_t, in_rows);
+
+        if (strncmp(row->key, prefix, strlen(prefix)) == 0) {
+            free_row(s, row);
+            found = true;
+        }
+    }
+    return found;
+}
+
 /* Returns whether there was a value before. */
 static bool apply(scene_t *s, const stored_t *o)
 {
     row_t *row = crti_map_get(&s->row_by_key, o->key);
     bool found = row != NULL;
 
+    if (o->verb == CRTI_STORE_CLEAR)
+        return clear_rows(s, o->key);
     if (o->verb == CRTI_STORE_DELETE && row)
         free_row(s, row);
-    if (o->verb != CRTI_STORE_PUT && !(o->verb == CRTI_STORE_PUT_NEW && !found))
+    /* The swaps here expect that there is nothing yet. */
+    if (o->verb != CRTI_STORE_PUT &&
+        !((o->verb == CRTI_STORE_PUT_NEW || o->verb == CRTI_STORE_SWAP) && !found))
         return found;
     if (row == NULL) {
         row = calloc(1, sizeof(*row));
