@@ -20,6 +20,7 @@
 #include "runtime/core/core.h"
 
 #define DRAIN_AGAIN_NS (10 * CRTI_MS)
+#define WARN_AGAIN_NS  CRTI_S
 
 /*              alive              process or session lost
  *  WAITING ------------> CALLABLE ------------------------> DOUBTFUL
@@ -412,6 +413,20 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     crti_actor_drain(actor);
 }
 
+/* Thousands of actors may wait, each told again at every try: a reason that was just said is not
+ * said again. */
+static void warn_of_waiting(const crt_actor_t *actor, const char *text)
+{
+    crti_core_t *core = actor->core;
+    uint64_t now = crti_now_ns();
+
+    if (now < core->warned_ns + WARN_AGAIN_NS)
+        return;
+    core->warned_ns = now;
+    crti_log(CRTI_LOG_WARN, "core", "actor %s (%s) waits: %s", actor->hex,
+             actor->class_name, text);
+}
+
 static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
 {
     char text[1024];
@@ -428,8 +443,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
             actor, m->status < 0 ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED, text);
     } else if (m->actor_incarnation >= actor->incarnation) {
         if (m->state == CRTI_ACTOR_PENDING && text[0])
-            crti_log(CRTI_LOG_WARN, "core", "actor %s (%s) waits: %s", actor->hex,
-                     actor->class_name, text);
+            warn_of_waiting(actor, text);
         if (actor->phase != CRTI_ACTOR_CALLABLE || m->state == CRTI_ACTOR_RESTARTING) {
             end_doubt(actor, CRT_ERR_ACTOR_DIED, text);
             set_phase(actor, CRTI_ACTOR_WAITING);

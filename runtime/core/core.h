@@ -288,11 +288,13 @@ struct crti_core {
     crt_status_t broken; /* not CRT_OK: the node daemon is gone */
     char *broken_text;
     uint64_t next_number, next_request;
-    crti_numbers_t owned;    /* number -> crt_ref_t */
-    crti_numbers_t retried;  /* number -> crti_pending_t, of calls that were made again */
-    crti_map_t borrowed;     /* object id -> crt_ref_t */
-    crti_map_t actors;       /* id -> crt_actor_t */
-    crti_map_t remotes;      /* process id -> crti_remote_t */
+    size_t next_sweep;      /* so many remotes are made before idle ones are looked for */
+    uint64_t warned_ns;     /* when it was told last that an actor waits */
+    crti_numbers_t owned;   /* number -> crt_ref_t */
+    crti_numbers_t retried; /* number -> crti_pending_t, of calls that were made again */
+    crti_map_t borrowed;    /* object id -> crt_ref_t */
+    crti_map_t actors;      /* id -> crt_actor_t */
+    crti_map_t remotes;     /* process id -> crti_remote_t */
     crti_numbers_t requests; /* request of the node link -> its handler */
     crti_list_t task_pools;
     crti_list_t clients;   /* crti_client_t.link */

@@ -17,6 +17,9 @@
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
 
+#define IDLE_REMOTES                                                                     \
+    16 /* kept, so that a session is not made anew for every short-lived ref */
+
 /* ------------------------------------------------------------------ remotes */
 
 static void free_remote(crti_core_t *core, crti_remote_t *remote)
@@ -34,24 +37,28 @@ static void free_remote(crti_core_t *core, crti_remote_t *remote)
     free(remote);
 }
 
-/* Those that nobody used lately end when the next one is made: so they are never many more than
- * those in use. */
+/* Those that nobody used lately end when others are made, all but a few; one look for several. */
 static void sweep(crti_core_t *core)
 {
-    size_t cursor = 0, idle = 0;
-    crti_remote_t *oldest = NULL;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t idle = {0};
+    crti_remote_t *remote;
+    size_t cursor = 0;
     void *value;
 
+    if (core->next_sweep-- > 0)
+        return;
+    core->next_sweep = core->remotes.count / IDLE_REMOTES;
     while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
-        crti_remote_t *remote = value;
-
-        if (remote->uses == 0 && crti_list_is_empty(&remote->in_flight)) {
-            oldest = remote;
-            idle++;
-        }
+        remote = value;
+        if (remote->uses == 0 && crti_list_is_empty(&remote->in_flight) &&
+            crti_buffer_append(&idle, &remote, sizeof(remote)) != CRT_OK)
+            break;
     }
-    if (oldest && idle > 16)
-        free_remote(core, oldest);
+    for (size_t at = IDLE_REMOTES * sizeof(remote); at < idle.size;
+         at += sizeof(remote)) {
+        memcpy(&remote, idle.data + at, sizeof(remote));
+        free_remote(core, remote);
+    }
 }
 
 static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,

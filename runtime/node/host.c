@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/resources.h"
 
 #define FILES_PER_WORKER 8 /* pipes, link, pidfd, and those in passing */
 #define MEMORY_SPARE     ((uint64_t)32 << 20) /* below it no worker is made */
-#define PIDS_SPARE       32
+#define PIDS_SPARE       64
+#define FRESH_NS         (5 * CRTI_MS) /* a look at the host holds for so long */
 
 /* The first line of a file; false when there is none. */
 static bool read_line(const char *path, char *text, size_t size)
@@ -116,22 +118,34 @@ static crt_status_t check_processes(void)
     return CRT_OK;
 }
 
-crt_status_t crti_host_check(size_t open_files)
+static crt_status_t check_host(void)
 {
-    struct rlimit files;
     uint64_t available = crti_host_available();
 
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
-        open_files + FILES_PER_WORKER > files.rlim_cur)
-        return crt_raise(CRT_ERR_BACKPRESSURE,
-                         "the node daemon has %zu open files of at most %llu (ulimit -n)",
-                         open_files, (unsigned long long)files.rlim_cur);
     if (available < MEMORY_SPARE)
         return crt_raise(CRT_ERR_BACKPRESSURE,
                          "the host has %llu MiB of memory left, a worker needs %llu",
                          (unsigned long long)(available >> 20),
                          (unsigned long long)(MEMORY_SPARE >> 20));
     return check_processes();
+}
+
+crt_status_t crti_host_check(size_t open_files, uint64_t now_ns, uint64_t *fresh_ns)
+{
+    struct rlimit files;
+    crt_status_t status;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        open_files + FILES_PER_WORKER > files.rlim_cur)
+        return crt_raise(CRT_ERR_BACKPRESSURE,
+                         "the node daemon has %zu open files of at most %llu (ulimit -n)",
+                         open_files, (unsigned long long)files.rlim_cur);
+    if (now_ns < *fresh_ns)
+        return CRT_OK;
+    status = check_host();
+    if (status == CRT_OK)
+        *fresh_ns = now_ns + FRESH_NS;
+    return status;
 }
 
 void crti_host_raise_limits(void)

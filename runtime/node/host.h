@@ -19,8 +19,9 @@ uint64_t crti_host_memory(void);
 uint64_t crti_host_available(void);
 
 /* CRT_ERR_BACKPRESSURE naming the limit (processes, open files, memory) when one more worker
- * does not fit. `open_files`: about how many this process has. */
-crt_status_t crti_host_check(size_t open_files);
+ * does not fit. `open_files`: about how many this process has. The host is looked at again when it
+ * is later than `*fresh_ns`, which is set then: the files behind it take longer than a fork. */
+crt_status_t crti_host_check(size_t open_files, uint64_t now_ns, uint64_t *fresh_ns);
 
 /* The soft limit of open files is raised to the hard one. */
 void crti_host_raise_limits(void);

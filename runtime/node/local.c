@@ -192,6 +192,7 @@ static void send_attached(crti_local_t *local, uint64_t request)
                                     .port_high = node->options.port_high,
                                     .head = crti_str(node->head_address),
                                     .encrypt_streams = node->encrypt};
+    bool is_sent;
 
     if (p->worker) {
         attached.cpus = p->worker->cpus;
@@ -199,8 +200,11 @@ static void send_attached(crti_local_t *local, uint64_t request)
             crti_actor_fill(node, p->actor, &attached);
     }
     local->attaching = false;
-    if (crti_channel_send_fds(local->channel, CRTI_MSG_ATTACHED, request, &attached, fds,
-                              2) != CRT_OK)
+    is_sent = crti_channel_send_fds(local->channel, CRTI_MSG_ATTACHED, request, &attached,
+                                    fds, 2) == CRT_OK;
+    close(p->board_fd); /* the page stays mapped; thousands of workers need their files */
+    p->board_fd = -1;
+    if (!is_sent)
         crti_process_cut(p, crt_error_detail());
     else if (!node->head.open)
         crti_local_send(

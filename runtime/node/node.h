@@ -170,6 +170,7 @@ struct crti_node {
     crti_list_t locals;
     crti_map_t local_numbers; /* number -> crti_local_t */
     uint64_t last_local;
+    uint64_t host_fresh_ns;  /* until when the host is known to have room for workers */
     crti_map_t processes;    /* id -> crti_process_t */
     crti_map_t jobs;         /* id -> crti_job_t */
     crti_map_t actors;       /* id -> crti_actor_t */

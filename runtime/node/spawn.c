@@ -149,8 +149,9 @@ void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker)
 {
     crti_process_t *process;
     crti_job_t *job = crti_job_get(node, worker->job);
-    crt_status_t status =
-        job ? crti_host_check(node->processes.count * 5 + 64) : CRT_ERR_NO_MEMORY;
+    crt_status_t status = job ? crti_host_check(node->processes.count * 4 + 64,
+                                                crti_node_now(node), &node->host_fresh_ns)
+                              : CRT_ERR_NO_MEMORY;
 
     if (status == CRT_OK)
         status = crti_process_new(node, worker->id, CRTI_ROLE_WORKER, &process);

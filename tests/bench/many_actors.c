@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many actors of one node: how fast they come, what each costs, what they cost when they are idle.
+ *
+ *     many_actors [--actors N] [--idle-actors N] [--idle SECONDS]
+ *
+ * Two clusters, one after the other: with --idle-actors (1000) that were called once the processor
+ * time of everything is measured for --idle seconds (10); with --actors (10000), created and called
+ * once as fast as it goes, rate, memory, threads and open files. 0 leaves a part out. Each worker
+ * needs four files in the node daemon: `ulimit -Hn` has to be above 4 x N, root raises it here.
+ *
+ * Memory of a worker is what is its own (Private_Clean + Private_Dirty of smaps_rollup) and its
+ * share (Pss), of SAMPLE of them; "of the machine" is what MemAvailable lost, for each actor: the
+ * kernel's part and that of the daemons is in it.
+ */
+#include <crt.h>
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SAMPLE        200
+#define SETTLE_S      3 /* what the calls left to do */
+#define FILES_PER     4
+#define FILES_BESIDES 1000
+
+static crt_status_t answer_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, 42);
+}
+
+static const crt_method_t answer = {"answer", answer_run, ""};
+static const crt_actor_class_t echo_class =
+    CRT_ACTOR_CLASS(.name = "Echo", .size = 1, .methods = CRT_METHODS(&answer));
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---------------------------------------------------------------- processes */
+
+typedef struct process {
+    int pid, parent, threads;
+    int kind; /* KIND_... */
+    char name[32];
+} process_t;
+
+enum { KIND_OTHER, KIND_DRIVER, KIND_DAEMON, KIND_ZYGOTE, KIND_WORKER };
+
+static process_t *processes;
+static size_t process_count;
+
+static bool read_process(int pid, process_t *p)
+{
+    char path[64], line[512], *name, *rest;
+    FILE *file;
+    bool ok;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    file = fopen(path, "re");
+    ok = file && fgets(line, sizeof(line), file);
+    if (file)
+        fclose(file);
+    name = ok ? strchr(line, '(') : NULL;
+    rest = name ? strrchr(name, ')') : NULL;
+    if (rest == NULL)
+        return false;
+    *p = (process_t){.pid = pid};
+    *rest = '\0';
+    snprintf(p->name, sizeof(p->name), "%.31s", name + 1);
+    return sscanf(rest + 1,
+                  " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+                  "%d",
+                  &p->parent, &p->threads) == 2;
+}
+
+static process_t *find(int pid)
+{
+    for (size_t i = 0; i < process_count; i++)
+        if (processes[i].pid == pid)
+            return &processes[i];
+    return NULL;
+}
+
+/* The daemons are children of this process, redis-server is of the head, the zygote of the node
+ * daemon, the workers of the zygote. */
+static int kind_of(const process_t *p, const char *own)
+{
+    const process_t *parent = p->pid == getpid() ? NULL : find(p->parent);
+
+    if (p->pid == getpid())
+        return KIND_DRIVER;
+    if (parent == NULL || parent->kind == KIND_OTHER)
+        return KIND_OTHER;
+    if (strcmp(p->name, own) != 0)
+        return KIND_DAEMON;
+    return parent->kind == KIND_ZYGOTE ? KIND_WORKER : KIND_ZYGOTE;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    return ((const process_t *)a)->pid - ((const process_t *)b)->pid;
+}
+
+/* Everything that belongs to this cluster. A child's number is above its parent's, or it has
+ * gone round: then it is not found. */
+static void look_around(void)
+{
+    DIR *proc = opendir("/proc");
+    char own[32] = "";
+    size_t room = 0;
+
+    free(processes);
+    processes = NULL;
+    process_count = 0;
+    for (const struct dirent *e; proc && (e = readdir(proc)) != NULL;) {
+        if (!isdigit((unsigned char)e->d_name[0]))
+            continue;
+        if (process_count == room) {
+            room = room ? 2 * room : 1024;
+            processes = realloc(processes, room * sizeof(*processes));
+            if (processes == NULL)
+                exit(1);
+        }
+        process_count += read_process(atoi(e->d_name), &processes[process_count]);
+    }
+    if (proc)
+        closedir(proc);
+    qsort(processes, process_count, sizeof(*processes), by_pid);
+    if (find(getpid()))
+        snprintf(own, sizeof(own), "%s", find(getpid())->name);
+    for (int depth = 0; depth < 4; depth++)
+        for (size_t i = 0; i < process_count; i++)
+            if (processes[i].kind == KIND_OTHER)
+                processes[i].kind = kind_of(&processes[i], own);
+}
+
+/* ---------------------------------------------------------------- what they use */
+
+/* The sum of the lines of /proc/PID/FILE that begin with one of two words, in KiB. */
+static long kib_of(int pid, const char *name, const char *word, const char *other)
+{
+    char path[64], line[256];
+    long sum = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (strncmp(line, word, strlen(word)) == 0)
+            sum += atol(line + strlen(word));
+        else if (strncmp(line, other, strlen(other)) == 0)
+            sum += atol(line + strlen(other));
+    }
+    if (file)
+        fclose(file);
+    return sum;
+}
+
+static int count_entries(int pid, const char *name)
+{
+    char path[64];
+    DIR *dir;
+    int count = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+    dir = opendir(path);
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        count += e->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* Processor time of all its threads that live, in seconds. */
+static double cpu_of(int pid)
+{
+    char path[128];
+    double sum = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    dir = opendir(path);
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        unsigned long long ns;
+        FILE *file;
+
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/task/%.16s/schedstat", pid, e->d_name);
+        file = fopen(path, "re");
+        if (file && fscanf(file, "%llu", &ns) == 1)
+            sum += (double)ns / 1e9;
+        if (file)
+            fclose(file);
+    }
+    if (dir)
+        closedir(dir);
+    return sum;
+}
+
+static double cpu_of_kind(int kind)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < process_count; i++)
+        if (processes[i].kind == kind)
+            sum += cpu_of(processes[i].pid);
+    return sum;
+}
+
+static long available_kib(void)
+{
+    char line[128];
+    long kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+
+    while (file && fgets(line, sizeof(line), file))
+        sscanf(line, "MemAvailable: %ld", &kib);
+    if (file)
+        fclose(file);
+    return kib;
+}
+
+/* ---------------------------------------------------------------- actors */
+
+static void sleep_s(double s)
+{
+    struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
+
+    while (nanosleep(&t, &t) != 0)
+        continue;
+}
+
+/* Creates and calls all; they live on when their handles are dropped. */
+static double make_actors(int count)
+{
+    crt_actor_t **actors = calloc((size_t)count, sizeof(*actors));
+    crt_ref_t **refs = calloc((size_t)count, sizeof(*refs));
+    double begin = now_s(), seconds;
+
+    if (actors == NULL || refs == NULL)
+        exit(1);
+    for (int i = 0; i < count; i++) {
+        actors[i] = crt_actor_new(&echo_class, NULL);
+        refs[i] = crt_call(actors[i], &answer);
+    }
+    for (int i = 0; i < count; i++) {
+        int64_t value = 0;
+
+        CRT_CHECK(crt_get(refs[i], &value));
+    }
+    seconds = now_s() - begin;
+    crt_refs_drop(refs, (size_t)count);
+    for (int i = 0; i < count; i++)
+        crt_actor_drop(&actors[i]);
+    free(actors);
+    free(refs);
+    return seconds;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    return (*(const long *)a > *(const long *)b) - (*(const long *)a < *(const long *)b);
+}
+
+static long median(long *values, int count)
+{
+    qsort(values, (size_t)count, sizeof(*values), by_size);
+    return count ? values[count / 2] : 0;
+}
+
+static void print_workers(void)
+{
+    static long own[SAMPLE], share[SAMPLE], tables[SAMPLE], files[SAMPLE];
+    int workers = 0, threads = 0, taken = 0, most = 0;
+
+    for (size_t i = 0; i < process_count; i++) {
+        if (processes[i].kind != KIND_WORKER)
+            continue;
+        workers++;
+        threads += processes[i].threads;
+        most = processes[i].threads > most ? processes[i].threads : most;
+    }
+    for (size_t i = 0, seen = 0; i < process_count && taken < SAMPLE; i++) {
+        int pid = processes[i].pid;
+
+        if (processes[i].kind != KIND_WORKER ||
+            seen++ * SAMPLE / (size_t)(workers > SAMPLE ? workers : SAMPLE) <
+                (size_t)taken)
+            continue;
+        own[taken] = kib_of(pid, "smaps_rollup", "Private_Clean:", "Private_Dirty:");
+        share[taken] = kib_of(pid, "smaps_rollup", "Pss:", "-");
+        tables[taken] = kib_of(pid, "status", "VmPTE:", "-");
+        files[taken++] = count_entries(pid, "fd");
+    }
+    printf("  %d workers, %.3f threads each (at most %d), %ld files\n", workers,
+           workers ? (double)threads / workers : 0, most, median(files, taken));
+    printf("  memory of a worker: %ld KiB of its own, %ld KiB with its share, %ld KiB of "
+           "page tables\n",
+           median(own, taken), median(share, taken), median(tables, taken));
+}
+
+static void print_others(void)
+{
+    for (size_t i = 0; i < process_count; i++) {
+        const process_t *p = &processes[i];
+
+        if (p->kind != KIND_DRIVER && p->kind != KIND_DAEMON && p->kind != KIND_ZYGOTE)
+            continue;
+        printf("  %-14s %8ld KiB (%ld KiB of its own), %d threads, %d files, %.2f s of "
+               "processor time\n",
+               p->kind == KIND_DRIVER   ? "driver"
+               : p->kind == KIND_ZYGOTE ? "zygote"
+                                        : p->name,
+               kib_of(p->pid, "status", "VmRSS:", "-"),
+               kib_of(p->pid, "smaps_rollup", "Private_Clean:", "Private_Dirty:"),
+               p->threads, count_entries(p->pid, "fd"), cpu_of(p->pid));
+    }
+}
+
+static int count_option = 10000, idle_option = 1000;
+static double seconds_option = 10;
+
+static void measure_idle(void)
+{
+    double workers, daemons, driver, begin, seconds;
+
+    make_actors(idle_option);
+    sleep_s(SETTLE_S);
+    look_around();
+    begin = now_s();
+    workers = cpu_of_kind(KIND_WORKER);
+    daemons = cpu_of_kind(KIND_DAEMON) + cpu_of_kind(KIND_ZYGOTE);
+    driver = cpu_of_kind(KIND_DRIVER);
+    sleep_s(seconds_option);
+    workers = cpu_of_kind(KIND_WORKER) - workers;
+    daemons = cpu_of_kind(KIND_DAEMON) + cpu_of_kind(KIND_ZYGOTE) - daemons;
+    driver = cpu_of_kind(KIND_DRIVER) - driver;
+    seconds = now_s() - begin;
+    printf(
+        "%d idle actors for %.1f s: %.2f %% of a core (workers %.2f, daemons %.2f), and "
+        "this program %.2f with its measuring\n",
+        idle_option, seconds, 100 * (workers + daemons) / seconds,
+        100 * workers / seconds, 100 * daemons / seconds, 100 * driver / seconds);
+    print_workers();
+}
+
+static void measure_many(void)
+{
+    long before = available_kib();
+    double seconds = make_actors(count_option);
+
+    sleep_s(SETTLE_S);
+    printf("%d actors created and called once in %.2f s: %.0f/s; %ld KiB of the machine "
+           "for each\n",
+           count_option, seconds, count_option / seconds,
+           (before - available_kib()) / count_option);
+    look_around();
+    print_workers();
+    print_others();
+}
+
+static void raise_limits(int actors)
+{
+    struct rlimit files;
+    rlim_t wanted = (rlim_t)actors * FILES_PER + FILES_BESIDES;
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_max < wanted) {
+        struct rlimit more = {wanted, wanted};
+
+        if (setrlimit(RLIMIT_NOFILE, &more) == 0)
+            return;
+        printf(
+            "only %llu open files are allowed here (ulimit -Hn), %d actors need %llu\n",
+            (unsigned long long)files.rlim_max, actors, (unsigned long long)wanted);
+    }
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
+/* One part with a cluster of its own; a worker does not come back from crt_init. */
+static void run(int argc, char **argv, void (*part)(void))
+{
+    double begin;
+
+    CRT_CHECK(crt_init(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&echo_class))));
+    part();
+    begin = now_s();
+    CRT_CHECK(crt_shutdown());
+    printf("  ended in %.1f s\n", now_s() - begin);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--actors") == 0)
+            count_option = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--idle-actors") == 0)
+            idle_option = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--idle") == 0)
+            seconds_option = atof(argv[i + 1]);
+    }
+    raise_limits(count_option > idle_option ? count_option : idle_option);
+    if (idle_option > 0)
+        run(argc, argv, measure_idle);
+    if (count_option > 0)
+        run(argc, argv, measure_many);
+    return 0;
+}
