@@ -135,10 +135,7 @@ static crt_status_t connect_to(const char *path, int *fd_out)
 typedef struct envelope {
     setup_t setup;
     struct iovec part;
-    union {
-        char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
-        struct cmsghdr align;
-    } control;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
     struct msghdr message;
 } envelope_t;
 
@@ -148,7 +145,7 @@ static void prepare(envelope_t *e, size_t descriptors)
     e->part = (struct iovec){&e->setup, sizeof(e->setup)};
     e->message = (struct msghdr){.msg_iov = &e->part,
                                  .msg_iovlen = 1,
-                                 .msg_control = e->control.bytes,
+                                 .msg_control = e->control,
                                  .msg_controllen = CMSG_SPACE(descriptors * sizeof(int))};
 }
 
