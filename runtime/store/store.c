@@ -198,8 +198,8 @@ static crt_status_t create_once(crti_store_t *store, crti_object_id_t id, size_t
     return crti_tx_end(store, status);
 }
 
-crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t size,
-                               void **data_out)
+crt_status_t crti_store_reserve(crti_store_t *store, crti_object_id_t id, size_t size,
+                                void **data_out)
 {
     uint64_t offset = 0;
     crt_status_t status;
@@ -226,13 +226,29 @@ crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t 
     if (status != CRT_OK)
         return status;
     crti_prefault_notice(store);
-    status = crti_prefault_block(store, store->base + offset, size);
-    if (status != CRT_OK) {
-        crti_store_abort(store, id);
-        return status;
-    }
     *data_out = store->base + offset;
     return CRT_OK;
+}
+
+crt_status_t crti_store_prepare(crti_store_t *store, void *data, size_t size)
+{
+    return size ? crti_prefault_block(store, data, size) : CRT_OK;
+}
+
+crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t size,
+                               void **data_out)
+{
+    void *data = NULL;
+    crt_status_t status = crti_store_reserve(store, id, size, &data);
+
+    if (status != CRT_OK)
+        return status;
+    status = crti_store_prepare(store, data, size);
+    if (status == CRT_OK)
+        *data_out = data;
+    else
+        crti_store_abort(store, id);
+    return status;
 }
 
 crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool primary)

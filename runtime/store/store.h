@@ -94,6 +94,13 @@ size_t crti_store_capacity(const crti_store_t *store);
 crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t size,
                                void **data_out);
 
+/* The same in steps, for who must not be busy for long: pages of large objects that were never used
+ * take the host seconds per GB. Before a part of the object is written (from `data` on, `size` bytes)
+ * it is prepared. CRT_ERR_NO_MEMORY: the host has no memory for it. */
+crt_status_t crti_store_reserve(crti_store_t *store, crti_object_id_t id, size_t size,
+                                void **data_out);
+crt_status_t crti_store_prepare(crti_store_t *store, void *data, size_t size);
+
 /* Sleeps until an object of `size` bytes has a chance to find room (then CRT_OK: create again;
  * another creator may have been faster) or until `deadline_ns` of crti_now_ns. The deadline
  * gives CRT_ERR_STORE_FULL with the largest users named. */
