@@ -109,6 +109,8 @@
     M(OBJECT_DATA, object_data, 92)                                                      \
     M(PROGRAM_GET, program_get, 93)                                                      \
     M(PROGRAM_DATA, program_data, 94)                                                    \
+    M(OBJECT_ELSEWHERE, object_elsewhere, 95)                                            \
+    M(OBJECT_LEAVE, object_leave, 96)                                                    \
     /* admin link */                                                                     \
     M(JOB_SUBMIT, job_submit, 100)                                                       \
     M(JOB_DELETE, job_delete, 101)                                                       \
@@ -389,9 +391,15 @@
 /* First message in both directions. */
 #define CRTI_FIELDS_NODE_HELLO(F) F(U64, protocol) F(ID, node) F(U64, incarnation)
 
-/* Asks for a part of a sealed object. Answer: OBJECT_DATA, whose frame is followed by `length`
- * raw bytes on the stream (net/stream.h says how), or ERROR CRT_ERR_NOT_FOUND. */
-#define CRTI_FIELDS_OBJECT_GET(F) F(OBJECT, object) F(U64, offset) F(U64, length)
+/* Asks for a part of an object. Answer: OBJECT_DATA, whose frame is followed by `length` raw bytes
+ * on the stream (net/stream.h says how), ERROR CRT_ERR_NOT_FOUND, or OBJECT_ELSEWHERE: `node`
+ * receives the object and gives it away meanwhile. `hops`: how often the asker was sent on so;
+ * `direct`: send it on no more, and answer at once (node/share_table.h). */
+#define CRTI_FIELDS_OBJECT_GET(F)                                                        \
+    F(OBJECT, object) F(U64, offset) F(U64, length) F(U64, hops) F(BOOL, direct)
+#define CRTI_FIELDS_OBJECT_ELSEWHERE(F) F(OBJECT, object) F(ID, node)
+/* Notice: the sender asks here for the object no more. */
+#define CRTI_FIELDS_OBJECT_LEAVE(F) F(OBJECT, object)
 #define CRTI_FIELDS_OBJECT_DATA(F)                                                       \
     F(OBJECT, object) F(U64, offset) F(U64, length) F(U64, size)
 

@@ -485,6 +485,7 @@ static crt_status_t read_some(crti_stream_t *s, size_t *budget)
         if (status != CRT_OK)
             return status;
         s->payload_left -= done;
+        s->received += done;
         *budget -= done;
         if (s->payload_left == 0)
             payload_done(s);
@@ -498,6 +499,7 @@ static crt_status_t read_some(crti_stream_t *s, size_t *budget)
     if (status != CRT_OK)
         return status;
     s->in.size += done;
+    s->received += done;
     *budget -= done < *budget ? done : *budget;
     return parse(s);
 }
@@ -752,6 +754,11 @@ void crti_stream_close(crti_stream_t *stream)
         break;
     default: break;
     }
+}
+
+uint64_t crti_stream_received(const crti_stream_t *stream)
+{
+    return stream->received;
 }
 
 size_t crti_stream_queued(const crti_stream_t *stream)

@@ -141,6 +141,9 @@ void crti_stream_be_patient(crti_stream_t *stream);
  * on_payload is not called for it. */
 void crti_stream_discard(crti_stream_t *stream);
 
+/* Bytes that came since it was made, messages and payloads. */
+uint64_t crti_stream_received(const crti_stream_t *stream);
+
 /* Bytes queued and not yet taken by the system, payloads included. */
 size_t crti_stream_queued(const crti_stream_t *stream);
 

@@ -55,6 +55,7 @@ struct crti_stream {
 
     crti_buffer_t in;
     size_t in_at;          /* consumed bytes of `in` */
+    uint64_t received;     /* bytes in all */
     uint64_t payload_left; /* raw bytes until the next frame */
     size_t payload_size;
     unsigned char *payload; /* NULL: they are thrown away */

@@ -42,6 +42,7 @@ static void on_tick(void *user)
     if (now - node->orphans_ns >= ORPHANS_NS) {
         node->orphans_ns = now;
         reap_orphans(node);
+        crti_peer_look_for_silence(node);
     }
     next = crti_lease_table_tick(node->leases, now);
     due = crti_worker_table_tick(node->workers, now);
@@ -375,6 +376,8 @@ static crt_status_t make_tables(crti_node_t *node)
         status = crti_worker_table_new(cpus > 4 ? (size_t)cpus * 2 : 8, &node->workers);
     if (status == CRT_OK)
         status = crti_pull_table_new(&node->pulls);
+    if (status == CRT_OK)
+        status = crti_share_table_new(&node->shares);
     return status;
 }
 
@@ -540,6 +543,7 @@ void crti_node_free(crti_node_t *node)
     crti_lease_table_free(node->leases);
     crti_worker_table_free(node->workers);
     crti_pull_table_free(node->pulls);
+    crti_share_table_free(node->shares);
     crti_stream_context_free(node->context);
     crti_store_detach(node->store);
     free(node->slots);

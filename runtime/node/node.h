@@ -44,6 +44,7 @@
 #include "runtime/node/options.h"
 #include "runtime/node/output.h"
 #include "runtime/node/pull_table.h"
+#include "runtime/node/share_table.h"
 #include "runtime/node/worker_table.h"
 #include "runtime/store/store.h"
 
@@ -193,6 +194,7 @@ struct crti_node {
     crti_lease_table_t *leases;
     crti_worker_table_t *workers;
     crti_pull_table_t *pulls;
+    crti_share_table_t *shares;
     bool acting; /* lease.c carries out actions */
     bool pulling;
     crti_node_memory_t memory;
@@ -503,9 +505,17 @@ typedef struct crti_peer_ask {
     crti_id_t id;            /* lease or job */
     crti_object_id_t object; /* OBJECT_GET */
     uint64_t offset, length;
+    uint32_t attempt;
 } crti_peer_ask_t;
 crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t lane,
                            const crti_peer_ask_t *ask, const void *body);
+/* A notice that follows what was asked by that lane; dropped when there is no link. */
+void crti_node_remark(crti_node_t *node, crti_id_t to, crti_lane_t lane,
+                      crti_message_kind_t kind, const void *body);
+/* Tells the pulls of nodes that were asked for objects and of which nothing came for a while. */
+void crti_peer_look_for_silence(crti_node_t *node);
+/* What it sends is wrong from now on: the connection ends at once. */
+void crti_guest_cut(crti_node_t *node, crti_stream_t *stream);
 /* The memory is given up: a payload on its way into it is thrown away. */
 void crti_node_discard(crti_node_t *node, const void *memory, size_t size);
 void crti_node_forget(crti_node_t *node, crti_id_t id);
@@ -524,8 +534,15 @@ void *crti_pull_place(crti_node_t *node, const crti_peer_ask_t *ask, uint64_t si
 /* The part is there, or (`text` not NULL) `from` could not give it. */
 void crti_pull_part(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
                     const char *text);
-void crti_object_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
-                       const crti_msg_object_get_t *get);
+void crti_pull_elsewhere(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
+                         const crti_msg_object_elsewhere_t *elsewhere);
+/* `from` asks by `stream` for a part. */
+void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
+                       uint64_t request, const crti_msg_object_get_t *get);
+void crti_object_left(crti_node_t *node, crti_id_t from,
+                      const crti_msg_object_leave_t *left);
+/* Before the stream of a guest is freed. */
+void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_object_free(crti_node_t *node, crti_span_t objects);
 void crti_pull_free(crti_node_t *node);
 

@@ -21,9 +21,10 @@
 
 #include "runtime/node/node.h"
 
-#define CONNECT_MS 2000
-#define RETRY_NS   (200 * CRTI_MS)
-#define KEPT_MAX   ((size_t)1 << 20)
+#define CONNECT_MS   2000
+#define RETRY_NS     (200 * CRTI_MS)
+#define KEPT_MAX     ((size_t)1 << 20)
+#define SILENT_LOOKS 3 /* once a second */
 
 typedef struct asked {
     crti_peer_ask_t ask;
@@ -45,6 +46,8 @@ typedef struct lane {
     crti_list_t order;
     crti_buffer_t kept; /* encoded messages for a node that is sought */
     asked_t *receiving; /* its payload is on the way */
+    uint64_t heard;     /* bytes, at the last look for silence */
+    int silent;         /* looks since then */
 } lane_t;
 
 struct peer {
@@ -78,7 +81,12 @@ static void finish(lane_t *lane, asked_t *a, const crti_message_t *answer,
     free(a);
     switch (copy.ask.kind) {
     case CRTI_MSG_LEASE_REQUEST: crti_lease_answered(node, copy.ask.id, answer); break;
-    case CRTI_MSG_OBJECT_GET: crti_pull_part(node, from, &copy.ask, text); break;
+    case CRTI_MSG_OBJECT_GET:
+        if (answer && answer->kind == CRTI_MSG_OBJECT_ELSEWHERE)
+            crti_pull_elsewhere(node, from, &copy.ask, &answer->object_elsewhere);
+        else
+            crti_pull_part(node, from, &copy.ask, text);
+        break;
     case CRTI_MSG_PROGRAM_GET:
         crti_program_part(node, copy.ask.id, copy.length, text);
         break;
@@ -127,7 +135,9 @@ static void on_answer(lane_t *lane, const crti_message_t *m)
         finish(lane, a, m, crti_text(m->error.text, text, sizeof(text)));
     else if (m->kind == CRTI_MSG_OBJECT_DATA || m->kind == CRTI_MSG_PROGRAM_DATA)
         begin_payload(lane, a, m);
-    else if (m->kind == CRTI_MSG_LEASE_GRANTED && a->ask.kind == CRTI_MSG_LEASE_REQUEST)
+    else if ((m->kind == CRTI_MSG_LEASE_GRANTED &&
+              a->ask.kind == CRTI_MSG_LEASE_REQUEST) ||
+             (m->kind == CRTI_MSG_OBJECT_ELSEWHERE && a->ask.kind == CRTI_MSG_OBJECT_GET))
         finish(lane, a, m, NULL);
     else
         finish(lane, a, NULL, "unexpected answer");
@@ -391,6 +401,33 @@ crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
     return status;
 }
 
+void crti_node_remark(crti_node_t *node, crti_id_t to, crti_lane_t lane,
+                      crti_message_kind_t kind, const void *body)
+{
+    peer_t *peer = find(node, to);
+
+    if (peer && peer->lanes[lane].stream)
+        crti_stream_send(peer->lanes[lane].stream, kind, 0, body);
+}
+
+void crti_peer_look_for_silence(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->peers, &cursor, NULL, &value)) {
+        peer_t *peer = value;
+        lane_t *lane = &peer->lanes[CRTI_LANE_BULK];
+        uint64_t heard = lane->stream ? crti_stream_received(lane->stream) : 0;
+
+        if (crti_list_is_empty(&lane->order) || heard != lane->heard)
+            lane->silent = 0;
+        else if (++lane->silent == SILENT_LOOKS)
+            crti_pull_table_silent(node->pulls, peer->id);
+        lane->heard = heard;
+    }
+}
+
 void crti_node_discard(crti_node_t *node, const void *memory, size_t size)
 {
     const char *low = memory;
@@ -460,6 +497,7 @@ void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_
 static void drop_guest(guest_t *guest)
 {
     crti_lease_stream_closed(guest->node, guest->stream);
+    crti_object_stream_closed(guest->node, guest->stream);
     crti_list_remove(&guest->link);
     crti_stream_free(guest->stream);
     free(guest);
@@ -469,6 +507,16 @@ static void on_guest_closed(void *user, crti_stream_t *stream, crt_status_t stat
                             const char *text)
 {
     drop_guest(user);
+}
+
+void crti_guest_cut(crti_node_t *node, crti_stream_t *stream)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &node->guests) {
+        guest_t *guest = CRTI_CONTAINER(item, guest_t, link);
+
+        if (guest->stream == stream)
+            drop_guest(guest);
+    }
 }
 
 static void on_log(crti_node_t *node, const crti_msg_log_t *log)
@@ -500,7 +548,10 @@ static bool on_guest_asks(guest_t *guest, const crti_message_t *m)
     case CRTI_MSG_FREE: crti_object_free(node, m->free.objects); return true;
     case CRTI_MSG_LOG: on_log(node, &m->log); return true;
     case CRTI_MSG_OBJECT_GET:
-        crti_object_serve(node, guest->stream, m->request, &m->object_get);
+        crti_object_serve(node, guest->id, guest->stream, m->request, &m->object_get);
+        return true;
+    case CRTI_MSG_OBJECT_LEAVE:
+        crti_object_left(node, guest->id, &m->object_leave);
         return true;
     case CRTI_MSG_PROGRAM_GET:
         crti_program_serve(node, guest->stream, m->request, &m->program_get);

@@ -12,29 +12,43 @@
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
+#include "runtime/node/share_table.h"
 
 #define ROOM_NS  (10 * CRTI_S)
 #define RETRY_NS (50 * CRTI_MS)
+#define LOOK_NS  CRTI_S /* for pulls that stall */
+#define SOURCES  (2 * CRTI_PULL_SOURCES)
 
 enum { PART_NEEDED, PART_UNDER_WAY, PART_DONE };
 
+typedef struct part {
+    uint8_t state, source; /* UNDER_WAY: an index of sources */
+    uint32_t attempt;
+} part_t;
+
 typedef struct source {
     crti_id_t node;
+    uint64_t
+        hops; /* how often this node was sent on to get there; 0: a requester named it */
     bool failed;
+    bool slow;  /* nothing came from it: the others go first */
+    bool asked; /* and not told since that it is asked no more */
 } source_t;
 
 typedef struct pull {
     crti_object_id_t object;
     uint64_t size;
     crti_pull_state_t state;
-    source_t sources[CRTI_PULL_SOURCES];
+    source_t sources[SOURCES];
     unsigned source_count;
     unsigned current; /* source that is asked */
-    unsigned char *parts;
-    crti_id_t *asked; /* of each part: which source has it under way */
+    unsigned sent_on; /* so often */
+    bool direct;      /* named sources send this node on no more */
+    part_t *parts;
     uint64_t part_count;
     uint64_t next; /* no part below it is PART_NEEDED */
     uint64_t done;
+    uint64_t seen_done, seen_ns; /* when that many parts were first seen */
     unsigned under_way;
     uint64_t room_until_ns;
     crti_buffer_t requesters; /* crti_pull_requester_t */
@@ -89,7 +103,6 @@ crt_status_t crti_pull_table_new(crti_pull_table_t **table_out)
 static void free_pull(pull_t *p)
 {
     free(p->parts);
-    free(p->asked);
     crti_buffer_fini(&p->requesters);
     free(p);
 }
@@ -153,6 +166,14 @@ static uint64_t part_length(const pull_t *p, uint64_t part)
     return p->size - offset < CRTI_PULL_PART ? p->size - offset : CRTI_PULL_PART;
 }
 
+/* From now on it is asked no more; it may be sending this node parts of the object. */
+static void leave(crti_pull_table_t *table, const pull_t *p, source_t *source)
+{
+    if (source->asked && p->part_count >= CRTI_SHARE_PARTS)
+        act(table, CRTI_PULL_LEAVE, p)->node = source->node;
+    source->asked = false;
+}
+
 /* Answers everybody and forgets the pull. */
 static void finish(crti_pull_table_t *table, pull_t *p, crti_pull_state_t state,
                    crt_status_t status, const char *text)
@@ -164,6 +185,8 @@ static void finish(crti_pull_table_t *table, pull_t *p, crti_pull_state_t state,
     set_state(p, state);
     if (had_room)
         act(table, state == CRTI_PULL_DONE ? CRTI_PULL_SEAL : CRTI_PULL_ABORT, p);
+    for (unsigned i = 0; i < p->source_count; i++)
+        leave(table, p, &p->sources[i]);
     for (size_t i = 0; i < p->requesters.size / sizeof(*r); i++) {
         crti_pull_action_t *action = act(table, CRTI_PULL_ANSWER, p);
 
@@ -172,7 +195,7 @@ static void finish(crti_pull_table_t *table, pull_t *p, crti_pull_state_t state,
         snprintf(action->text, sizeof(action->text), "%s", text);
     }
     for (uint64_t i = 0; i < p->part_count; i++)
-        if (p->parts[i] == PART_UNDER_WAY)
+        if (p->parts[i].state == PART_UNDER_WAY)
             table->bytes -= part_length(p, i);
     crti_list_remove(&p->link);
     crti_map_remove(&table->pulls, &p->object);
@@ -181,38 +204,51 @@ static void finish(crti_pull_table_t *table, pull_t *p, crti_pull_state_t state,
 
 /* ---------------------------------------------------------------- asking for parts */
 
+/* The present one if it will do, else the next; one that is slow only when all are. */
 static bool find_source(pull_t *p)
 {
-    for (unsigned i = 0; i < p->source_count; i++) {
-        unsigned at = (p->current + i) % p->source_count;
+    for (int slow = 0; slow <= 1; slow++)
+        for (unsigned i = 0; i < p->source_count; i++) {
+            unsigned at = (p->current + i) % p->source_count;
 
-        if (!p->sources[at].failed) {
-            p->current = at;
-            return true;
+            if (!p->sources[at].failed && p->sources[at].slow == slow) {
+                p->current = at;
+                return true;
+            }
         }
-    }
     return false;
+}
+
+static void ask_part(crti_pull_table_t *table, pull_t *p, uint64_t part)
+{
+    crti_pull_action_t *action = act(table, CRTI_PULL_ASK, p);
+    source_t *source = &p->sources[p->current];
+
+    p->parts[part].state = PART_UNDER_WAY;
+    p->parts[part].source = (uint8_t)p->current;
+    source->asked = true;
+    action->node = source->node;
+    action->hops = source->hops;
+    action->direct = p->direct && source->hops == 0;
+    action->attempt = ++p->parts[part].attempt;
+    action->offset = part * CRTI_PULL_PART;
+    action->length = part_length(p, part);
+    p->under_way++;
+    table->bytes += action->length;
 }
 
 static void ask(crti_pull_table_t *table, pull_t *p)
 {
     while (p->under_way < CRTI_PULL_OBJECT_PARTS && p->next < p->part_count) {
         uint64_t length = part_length(p, p->next);
-        crti_pull_action_t *action;
 
-        if (p->parts[p->next] != PART_NEEDED) {
+        if (p->parts[p->next].state != PART_NEEDED) {
             p->next++;
             continue;
         }
         if (table->bytes && table->bytes + length > CRTI_PULL_BYTES)
             return;
-        action = act(table, CRTI_PULL_ASK, p);
-        action->node = p->asked[p->next] = p->sources[p->current].node;
-        action->offset = p->next * CRTI_PULL_PART;
-        action->length = length;
-        p->parts[p->next++] = PART_UNDER_WAY;
-        p->under_way++;
-        table->bytes += length;
+        ask_part(table, p, p->next++);
     }
 }
 
@@ -257,7 +293,7 @@ static void add_sources(pull_t *p, const crti_id_t *nodes, size_t count)
             at++;
         if (at < p->source_count)
             p->sources[at].failed = false; /* named anew: it may have it by now */
-        else if (p->source_count < CRTI_PULL_SOURCES)
+        else if (i < CRTI_PULL_SOURCES && p->source_count < SOURCES)
             p->sources[p->source_count++] = (source_t){.node = nodes[i]};
     }
 }
@@ -317,9 +353,8 @@ void crti_pull_table_room(crti_pull_table_t *table, crti_object_id_t object)
     set_state(p, CRTI_PULL_RUNNING);
     /* Not before: now the store has said that the size is no fantasy. */
     p->part_count = p->size / CRTI_PULL_PART + (p->size % CRTI_PULL_PART != 0);
-    p->parts = calloc(p->part_count + 1, 1);
-    p->asked = calloc(p->part_count + 1, sizeof(*p->asked));
-    if (p->parts && p->asked) {
+    p->parts = calloc(p->part_count + 1, sizeof(*p->parts));
+    if (p->parts) {
         advance(table, p);
         return;
     }
@@ -342,58 +377,223 @@ void crti_pull_table_no_room(crti_pull_table_t *table, crti_object_id_t object,
 
 /* ---------------------------------------------------------------- parts and losses */
 
+static void no_longer_under_way(crti_pull_table_t *table, pull_t *p, uint64_t part)
+{
+    if (p->parts[part].state == PART_UNDER_WAY) {
+        p->under_way--;
+        table->bytes -= part_length(p, part);
+    }
+}
+
 void crti_pull_table_part(crti_pull_table_t *table, crti_object_id_t object,
-                          crti_id_t node, uint64_t offset)
+                          uint64_t offset)
 {
     pull_t *p = crti_map_get(&table->pulls, &object);
     uint64_t part = offset / CRTI_PULL_PART;
 
     if (p == NULL || p->state != CRTI_PULL_RUNNING || offset % CRTI_PULL_PART ||
-        part >= p->part_count || p->parts[part] != PART_UNDER_WAY ||
-        !crti_id_equal(p->asked[part], node))
+        part >= p->part_count || p->parts[part].state == PART_DONE)
         return;
-    p->parts[part] = PART_DONE;
+    no_longer_under_way(table, p, part);
+    p->parts[part].state = PART_DONE;
     p->done++;
-    p->under_way--;
-    table->bytes -= part_length(p, part);
     advance_all(table);
 }
 
-/* The parts that the source has under way are needed again. */
-static void leave_source(crti_pull_table_t *table, pull_t *p, crti_id_t node,
-                         const char *text)
+bool crti_pull_table_is_coming(const crti_pull_table_t *table, crti_object_id_t object)
 {
-    for (unsigned i = 0; i < p->source_count; i++)
-        if (crti_id_equal(p->sources[i].node, node)) {
-            p->sources[i].failed = true;
-            snprintf(p->last_text, sizeof(p->last_text), "%s", text);
-        }
+    const pull_t *p = crti_map_get(&table->pulls, &object);
+
+    return p && p->state == CRTI_PULL_RUNNING;
+}
+
+bool crti_pull_table_has(const crti_pull_table_t *table, crti_object_id_t object,
+                         uint64_t offset)
+{
+    const pull_t *p = crti_map_get(&table->pulls, &object);
+    uint64_t part = offset / CRTI_PULL_PART;
+
+    return p && p->state == CRTI_PULL_RUNNING && part < p->part_count &&
+           p->parts[part].state == PART_DONE;
+}
+
+/* The parts that the source has under way are needed again. */
+static void take_back(crti_pull_table_t *table, pull_t *p, unsigned source)
+{
     for (uint64_t i = 0; p->under_way && i < p->part_count; i++)
-        if (p->parts[i] == PART_UNDER_WAY && crti_id_equal(p->asked[i], node)) {
-            p->parts[i] = PART_NEEDED;
-            p->under_way--;
-            table->bytes -= part_length(p, i);
+        if (p->parts[i].state == PART_UNDER_WAY && p->parts[i].source == source) {
+            no_longer_under_way(table, p, i);
+            p->parts[i].state = PART_NEEDED;
             p->next = i < p->next ? i : p->next;
         }
 }
 
-void crti_pull_table_refused(crti_pull_table_t *table, crti_object_id_t object,
-                             crti_id_t node, const char *text)
+static void fail_source(crti_pull_table_t *table, pull_t *p, unsigned source,
+                        const char *text)
 {
-    pull_t *p = crti_map_get(&table->pulls, &object);
+    source_t *s = &p->sources[source];
+
+    s->failed = true;
+    s->asked = false;
+    p->direct |= s->hops > 0;
+    snprintf(p->last_text, sizeof(p->last_text), "%s", text);
+    take_back(table, p, source);
+}
+
+static int source_of(const pull_t *p, crti_id_t node)
+{
+    for (unsigned i = 0; i < p->source_count; i++)
+        if (crti_id_equal(p->sources[i].node, node))
+            return (int)i;
+    return -1;
+}
+
+/* The pull that the attempt is of, and the source; NULL when the part was asked for anew. */
+static pull_t *find_attempt(crti_pull_table_t *table, const crti_pull_attempt_t *a,
+                            unsigned *source_out)
+{
+    pull_t *p = crti_map_get(&table->pulls, &a->object);
+    uint64_t part = a->offset / CRTI_PULL_PART;
+    int source = p ? source_of(p, a->node) : -1;
+
+    if (source < 0 || p->state != CRTI_PULL_RUNNING || part >= p->part_count ||
+        p->parts[part].state != PART_UNDER_WAY || p->parts[part].attempt != a->attempt ||
+        p->parts[part].source != source)
+        return NULL;
+    *source_out = (unsigned)source;
+    return p;
+}
+
+void crti_pull_table_refused(crti_pull_table_t *table, const crti_pull_attempt_t *attempt,
+                             const char *text)
+{
+    unsigned source;
+    pull_t *p = find_attempt(table, attempt, &source);
 
     if (p == NULL)
         return;
-    leave_source(table, p, node, text);
+    leave(table, p, &p->sources[source]); /* it may have given parts before */
+    fail_source(table, p, source, text);
+    advance_all(table);
+}
+
+void crti_pull_table_failed(crti_pull_table_t *table, crti_object_id_t object,
+                            crt_status_t status, const char *text)
+{
+    pull_t *p = crti_map_get(&table->pulls, &object);
+
+    if (p == NULL || p->state != CRTI_PULL_RUNNING)
+        return;
+    finish(table, p, CRTI_PULL_FAILED, status, text);
     advance_all(table);
 }
 
 void crti_pull_table_node_lost(crti_pull_table_t *table, crti_id_t node, const char *text)
 {
     CRTI_LIST_FOREACH (item, &table->order) {
-        leave_source(table, CRTI_CONTAINER(item, pull_t, link), node, text);
+        pull_t *p = CRTI_CONTAINER(item, pull_t, link);
+        int source = source_of(p, node);
+
+        if (source >= 0)
+            fail_source(table, p, (unsigned)source, text);
     }
     advance_all(table);
+}
+
+/* ---------------------------------------------------------------- sent on, and stalled */
+
+/* `to` as a source; -1: it can't be, it failed before, or this node was sent on too often. */
+static int learn(pull_t *p, crti_id_t to, crti_id_t from, uint64_t hops)
+{
+    int at = source_of(p, to);
+
+    if (p->direct || crti_id_is_zero(to) || crti_id_equal(to, from) ||
+        ++p->sent_on > CRTI_SHARE_HOPS)
+        return -1;
+    if (at >= 0)
+        return p->sources[at].failed || p->sources[at].slow ? -1 : at;
+    if (p->source_count == SOURCES)
+        return -1;
+    p->sources[p->source_count] = (source_t){.node = to, .hops = hops};
+    return (int)p->source_count++;
+}
+
+void crti_pull_table_elsewhere(crti_pull_table_t *table,
+                               const crti_pull_attempt_t *attempt, crti_id_t to)
+{
+    unsigned source;
+    pull_t *p = find_attempt(table, attempt, &source);
+    int at;
+
+    if (p == NULL)
+        return;
+    at = learn(p, to, attempt->node, p->sources[source].hops + 1);
+    take_back(table, p, source);
+    if (at >= 0) {
+        p->current = (unsigned)at;
+    } else { /* one that was asked directly must not send anybody on */
+        p->sources[source].failed = p->direct || p->sources[source].hops > 0;
+        p->direct = true;
+    }
+    advance_all(table);
+}
+
+static bool has_another(const pull_t *p, unsigned than)
+{
+    for (unsigned i = 0; i < p->source_count; i++)
+        if (i != than && !p->sources[i].failed)
+            return true;
+    return false;
+}
+
+/* Others are asked for what it was asked for. */
+static void turn_from(crti_pull_table_t *table, pull_t *p, unsigned source)
+{
+    source_t *s = &p->sources[source];
+
+    leave(table, p, s);
+    s->slow = true;
+    p->direct |= s->hops > 0;
+    take_back(table, p, source);
+    p->current = (source + 1) % p->source_count;
+}
+
+static bool is_asked(const pull_t *p, unsigned source)
+{
+    for (uint64_t i = 0; i < p->part_count; i++)
+        if (p->parts[i].state == PART_UNDER_WAY && p->parts[i].source == source)
+            return true;
+    return false;
+}
+
+void crti_pull_table_silent(crti_pull_table_t *table, crti_id_t node)
+{
+    CRTI_LIST_FOREACH (item, &table->order) {
+        pull_t *p = CRTI_CONTAINER(item, pull_t, link);
+        int source = p->state == CRTI_PULL_RUNNING ? source_of(p, node) : -1;
+
+        if (source >= 0 && has_another(p, (unsigned)source) &&
+            is_asked(p, (unsigned)source))
+            turn_from(table, p, (unsigned)source);
+    }
+    advance_all(table);
+}
+
+/* Nothing of the object came for long. With one source that is asked directly it is up to that. */
+static void unstall(crti_pull_table_t *table, pull_t *p)
+{
+    unsigned source = p->current;
+
+    if (!is_asked(p, source))
+        return;
+    if (has_another(p, source)) {
+        turn_from(table, p, source);
+        p->direct = true;
+    } else if (!p->direct) {
+        p->direct = true;
+        p->sources[source].hops = 0;
+        take_back(table, p, source);
+    }
 }
 
 void crti_pull_table_owner_died(crti_pull_table_t *table, crti_id_t owner)
@@ -425,17 +625,31 @@ void crti_pull_table_requester_died(crti_pull_table_t *table, crti_id_t process)
     advance_all(table);
 }
 
+static uint64_t look_at(crti_pull_table_t *table, pull_t *p, uint64_t now_ns)
+{
+    if (p->state == CRTI_PULL_NEEDS_ROOM) {
+        act(table, CRTI_PULL_MAKE_ROOM, p);
+        return now_ns + RETRY_NS;
+    }
+    if (p->done != p->seen_done || p->under_way == 0 || p->seen_ns == 0) {
+        p->seen_done = p->done;
+        p->seen_ns = now_ns;
+    } else if (now_ns - p->seen_ns >= CRTI_PULL_STALL_NS) {
+        p->seen_ns = now_ns;
+        unstall(table, p);
+    }
+    return now_ns + LOOK_NS;
+}
+
 uint64_t crti_pull_table_tick(crti_pull_table_t *table, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX;
 
     CRTI_LIST_FOREACH (item, &table->order) {
-        pull_t *p = CRTI_CONTAINER(item, pull_t, link);
+        uint64_t due = look_at(table, CRTI_CONTAINER(item, pull_t, link), now_ns);
 
-        if (p->state != CRTI_PULL_NEEDS_ROOM)
-            continue;
-        act(table, CRTI_PULL_MAKE_ROOM, p);
-        next = now_ns + RETRY_NS;
+        next = due < next ? due : next;
     }
+    advance_all(table);
     return next;
 }

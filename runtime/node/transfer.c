@@ -2,7 +2,11 @@
 /* Transfer: object parts between the stores of two nodes, straight from and into shared memory.
  *
  * Where it sits
- *     local.c (PULL, FREE) -> [ node/transfer.c ] <-> pull_table.c, store, peer.c
+ *     local.c (PULL, FREE) -> [ node/transfer.c ] <-> pull_table.c, share_table.c, store, peer.c
+ * Ownership
+ *     The memory of an object that is being pulled is this daemon's until its seal. Parts of it may
+ *     be on their way to other nodes: it is kept until the last of them has left, also when the pull
+ *     has ended.
  * Invariants
  *     A part is received only into an object that this daemon created and has not sealed; when a
  *     pull is given up, parts on their way are thrown away before the memory is given back.
@@ -16,7 +20,21 @@ typedef struct place {
     crti_object_id_t object;
     unsigned char *data;
     uint64_t size;
+    crti_list_t sendings;   /* parts that leave from it */
+    bool has_ended;         /* the pull, and is kept for them only: */
+    crti_store_view_t view; /* sealed; else it will be aborted */
 } place_t;
+
+/* A part on its way to another node. */
+typedef struct sending {
+    crti_node_t *node;
+    crti_stream_t *stream;
+    place_t *place;         /* NULL: it leaves from */
+    crti_store_view_t view; /* a sealed object */
+    crti_list_t link;
+} sending_t;
+
+static void act_on_shares(crti_node_t *node);
 
 /* ---------------------------------------------------------------- actions */
 
@@ -25,7 +43,7 @@ static void make_room(crti_node_t *node, const crti_pull_action_t *action)
     place_t *place;
     void *data = NULL;
     crt_status_t status =
-        crti_store_create(node->store, action->object, action->size, &data);
+        crti_store_reserve(node->store, action->object, action->size, &data);
 
     /* Somebody here writes it: it will be sealed, or given up. */
     if (status == CRT_ERR_EXISTS && !crti_store_contains(node->store, action->object))
@@ -38,6 +56,7 @@ static void make_room(crti_node_t *node, const crti_pull_action_t *action)
         status = crt_raise(CRT_ERR_NO_MEMORY, "pull");
     }
     if (status == CRT_OK) {
+        crti_list_init(&place->sendings);
         crti_pull_table_room(node->pulls, action->object);
         return;
     }
@@ -55,25 +74,80 @@ static void ask(crti_node_t *node, const crti_pull_action_t *action)
     crti_peer_ask_t question = {.kind = CRTI_MSG_OBJECT_GET,
                                 .object = action->object,
                                 .offset = action->offset,
-                                .length = action->length};
-    crti_msg_object_get_t get = {
-        .object = action->object, .offset = action->offset, .length = action->length};
+                                .length = action->length,
+                                .attempt = action->attempt};
+    crti_msg_object_get_t get = {.object = action->object,
+                                 .offset = action->offset,
+                                 .length = action->length,
+                                 .hops = action->hops,
+                                 .direct = action->direct};
+    crti_pull_attempt_t attempt = {action->object, action->node, action->offset,
+                                   action->attempt};
     crt_status_t status =
         crti_node_ask(node, action->node, CRTI_LANE_BULK, &question, &get);
 
     if (status != CRT_OK)
-        crti_pull_table_refused(node->pulls, action->object, action->node,
-                                crt_error_detail());
+        crti_pull_table_refused(node->pulls, &attempt, crt_error_detail());
+}
+
+static void tell_left(crti_node_t *node, const crti_pull_action_t *action)
+{
+    crti_msg_object_leave_t leave = {.object = action->object};
+
+    crti_node_remark(node, action->node, CRTI_LANE_BULK, CRTI_MSG_OBJECT_LEAVE, &leave);
+}
+
+/* No part leaves from it any more, and the pull has ended. */
+static void free_place(crti_node_t *node, place_t *place)
+{
+    if (place->view.pin)
+        crti_store_release(node->store, &place->view);
+    else
+        crti_store_abort(node->store, place->object);
+    free(place);
 }
 
 /* Takes the place out; parts on their way into it are thrown away. */
-static void forget_place(crti_node_t *node, crti_object_id_t object)
+static place_t *take_place(crti_node_t *node, crti_object_id_t object)
 {
     place_t *place = crti_map_remove(&node->places, &object);
 
     if (place)
         crti_node_discard(node, place->data, place->size ? place->size : 1);
-    free(place);
+    return place;
+}
+
+static void seal(crti_node_t *node, crti_object_id_t object)
+{
+    place_t *place = take_place(node, object);
+
+    /* A copy: it may be evicted; the primary is where the object was made. */
+    if (crti_store_seal(node->store, object, false) != CRT_OK)
+        crti_log(CRTI_LOG_DEBUG, "transfer", "seal: %s", crt_error_detail());
+    if (place == NULL)
+        return;
+    /* Its owner freed it meanwhile, and so the memory is gone: nothing more may leave from it. */
+    if (!crti_list_is_empty(&place->sendings) &&
+        crti_store_get(node->store, object, &place->view) != CRT_OK)
+        while (!crti_list_is_empty(&place->sendings))
+            crti_guest_cut(node,
+                           CRTI_CONTAINER(place->sendings.next, sending_t, link)->stream);
+    if (crti_list_is_empty(&place->sendings))
+        free(place);
+    else
+        place->has_ended = true;
+}
+
+static void give_up(crti_node_t *node, crti_object_id_t object)
+{
+    place_t *place = take_place(node, object);
+
+    crti_share_table_gone(node->shares, object);
+    act_on_shares(node);
+    if (place && crti_list_is_empty(&place->sendings))
+        free_place(node, place);
+    else if (place)
+        place->has_ended = true;
 }
 
 static void answer(crti_node_t *node, const crti_pull_action_t *action)
@@ -92,16 +166,9 @@ static void act(crti_node_t *node, const crti_pull_action_t *action)
     switch (action->verb) {
     case CRTI_PULL_MAKE_ROOM: make_room(node, action); break;
     case CRTI_PULL_ASK: ask(node, action); break;
-    case CRTI_PULL_SEAL:
-        forget_place(node, action->object);
-        /* A copy: it may be evicted; the primary is where the object was made. */
-        if (crti_store_seal(node->store, action->object, false) != CRT_OK)
-            crti_log(CRTI_LOG_DEBUG, "transfer", "seal: %s", crt_error_detail());
-        break;
-    case CRTI_PULL_ABORT:
-        forget_place(node, action->object);
-        crti_store_abort(node->store, action->object);
-        break;
+    case CRTI_PULL_LEAVE: tell_left(node, action); break;
+    case CRTI_PULL_SEAL: seal(node, action->object); break;
+    case CRTI_PULL_ABORT: give_up(node, action->object); break;
     case CRTI_PULL_ANSWER: answer(node, action); break;
     }
 }
@@ -120,6 +187,21 @@ void crti_pull_act(crti_node_t *node)
 
 /* ---------------------------------------------------------------- asked for here */
 
+/* Nodes that ask for the same object begin with different ones of those that have it. */
+static void spread(const crti_node_t *node, crti_id_t *nodes, size_t count,
+                   crti_object_id_t object)
+{
+    uint64_t mixed = (node->id.high ^ node->id.low ^ object.number) * 0x9e3779b97f4a7c15u;
+    size_t first = count ? (size_t)((mixed >> 32) % count) : 0;
+    crti_id_t one;
+
+    if (first == 0)
+        return;
+    one = nodes[0];
+    nodes[0] = nodes[first];
+    nodes[first] = one;
+}
+
 void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
                      crti_id_t process, const crti_msg_pull_t *pull)
 {
@@ -134,6 +216,7 @@ void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
         if (!crti_id_equal(nodes[count], node->id))
             count++;
     }
+    spread(node, nodes, count, pull->object);
     if (crti_store_contains(node->store, pull->object)) {
         crti_local_send(crti_process_get(node, process), CRTI_MSG_DONE, request, NULL);
         return;
@@ -152,69 +235,187 @@ void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
 void *crti_pull_place(crti_node_t *node, const crti_peer_ask_t *question, uint64_t size)
 {
     const place_t *place = crti_map_get(&node->places, &question->object);
+    crt_status_t status;
 
     if (place == NULL || size != place->size || question->offset > place->size ||
         question->length > place->size - question->offset)
         return NULL;
-    return place->data + question->offset;
+    /* Part by part: the host's memory for all of it would take this thread too long. */
+    status =
+        crti_store_prepare(node->store, place->data + question->offset, question->length);
+    if (status == CRT_OK)
+        return place->data + question->offset;
+    crti_pull_table_failed(node->pulls, question->object, status, crt_error_detail());
+    return NULL; /* what comes of the pull's end follows when this answer is worked off */
+}
+
+static crti_pull_attempt_t attempt_of(crti_id_t from, const crti_peer_ask_t *question)
+{
+    return (crti_pull_attempt_t){question->object, from, question->offset,
+                                 question->attempt};
 }
 
 void crti_pull_part(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *question,
                     const char *text)
 {
-    if (text)
-        crti_pull_table_refused(node->pulls, question->object, from, text);
-    else
-        crti_pull_table_part(node->pulls, question->object, from, question->offset);
+    crti_pull_attempt_t attempt = attempt_of(from, question);
+
+    if (text) {
+        crti_pull_table_refused(node->pulls, &attempt, text);
+    } else {
+        crti_pull_table_part(node->pulls, question->object, question->offset);
+        crti_share_table_part(node->shares, question->object, question->offset);
+        act_on_shares(node);
+    }
+    crti_pull_act(node);
+}
+
+void crti_pull_elsewhere(crti_node_t *node, crti_id_t from,
+                         const crti_peer_ask_t *question,
+                         const crti_msg_object_elsewhere_t *elsewhere)
+{
+    crti_pull_attempt_t attempt = attempt_of(from, question);
+    bool is_here = crti_id_equal(elsewhere->node, node->id);
+
+    crti_pull_table_elsewhere(node->pulls, &attempt,
+                              is_here ? (crti_id_t){0} : elsewhere->node);
     crti_pull_act(node);
 }
 
 /* ---------------------------------------------------------------- asked for by others */
 
-typedef struct sending {
-    crti_store_t *store;
-    crti_store_view_t view;
-} sending_t;
-
 static void part_sent(void *user, crt_status_t status)
 {
     sending_t *sending = user;
+    place_t *place = sending->place;
 
-    crti_store_release(sending->store, &sending->view);
+    crti_store_release(sending->node->store, &sending->view);
+    crti_list_remove(&sending->link);
+    if (place && place->has_ended && crti_list_is_empty(&place->sendings))
+        free_place(sending->node, place);
     free(sending);
 }
 
-void crti_object_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
-                       const crti_msg_object_get_t *get)
+/* Where the bytes of the object are, and how many: here, or on their way here. NULL: neither. */
+static const unsigned char *locate(crti_node_t *node, crti_object_id_t object,
+                                   sending_t *sending, uint64_t *size_out)
 {
-    crti_msg_object_data_t data = {
-        .object = get->object, .offset = get->offset, .length = get->length};
+    if (crti_store_get(node->store, object, &sending->view) == CRT_OK) {
+        *size_out = sending->view.size;
+        return sending->view.data;
+    }
+    sending->place = crti_map_get(&node->places, &object);
+    *size_out = sending->place ? sending->place->size : 0;
+    return sending->place ? sending->place->data : NULL;
+}
+
+static void send_part(crti_node_t *node, const crti_share_question_t *question)
+{
+    crti_stream_t *stream = (crti_stream_t *)(uintptr_t)question->link;
+    crti_msg_object_data_t data = {.object = question->object,
+                                   .offset = question->offset,
+                                   .length = question->length};
     sending_t *sending = calloc(1, sizeof(*sending));
+    const unsigned char *bytes;
     crt_status_t status;
 
     if (sending == NULL) {
-        crti_node_answer_error(stream, request, CRT_ERR_NO_MEMORY, "out of memory");
+        crti_node_answer_error(stream, question->request, CRT_ERR_NO_MEMORY,
+                               "out of memory");
         return;
     }
-    sending->store = node->store;
-    status = crti_store_get(node->store, get->object, &sending->view);
-    if (status == CRT_OK && (get->offset > sending->view.size ||
-                             get->length > sending->view.size - get->offset)) {
-        crti_store_release(node->store, &sending->view);
-        status =
-            crt_raise(CRT_ERR_INVALID, "the object has %zu bytes", sending->view.size);
-    }
-    if (status != CRT_OK) {
+    *sending = (sending_t){.node = node, .stream = stream};
+    crti_list_init(&sending->link);
+    bytes = locate(node, question->object, sending, &data.size);
+    if (bytes == NULL) {
         free(sending);
-        crti_node_answer_error(stream, request, status, crt_error_detail());
+        crti_node_answer_error(stream, question->request, CRT_ERR_NOT_FOUND,
+                               "the object is on this node no more");
         return;
     }
-    data.size = sending->view.size;
-    status = crti_stream_send_payload(
-        stream, CRTI_MSG_OBJECT_DATA, request, &data,
-        (const unsigned char *)sending->view.data + get->offset, part_sent, sending);
+    if (sending->place)
+        crti_list_append(&sending->place->sendings, &sending->link);
+    status =
+        crti_stream_send_payload(stream, CRTI_MSG_OBJECT_DATA, question->request, &data,
+                                 bytes + question->offset, part_sent, sending);
     if (status != CRT_OK)
         part_sent(sending, status);
+}
+
+static void send_elsewhere(const crti_share_action_t *action)
+{
+    crti_msg_object_elsewhere_t elsewhere = {.object = action->question.object,
+                                             .node = action->node};
+
+    crti_stream_send((crti_stream_t *)(uintptr_t)action->question.link,
+                     CRTI_MSG_OBJECT_ELSEWHERE, action->question.request, &elsewhere);
+}
+
+static void act_on_shares(crti_node_t *node)
+{
+    crti_share_action_t action;
+
+    while (crti_share_table_action(node->shares, &action))
+        switch (action.verb) {
+        case CRTI_SHARE_SEND: send_part(node, &action.question); break;
+        case CRTI_SHARE_ELSEWHERE: send_elsewhere(&action); break;
+        case CRTI_SHARE_REFUSE:
+            crti_node_answer_error((crti_stream_t *)(uintptr_t)action.question.link,
+                                   action.question.request, CRT_ERR_NOT_FOUND,
+                                   action.text);
+            break;
+        }
+}
+
+/* Parts that others pull are those that this node pulls. */
+static bool is_part(uint64_t size, const crti_msg_object_get_t *get)
+{
+    uint64_t left = size - get->offset;
+
+    return get->offset % CRTI_PULL_PART == 0 &&
+           get->length == (left < CRTI_PULL_PART ? left : CRTI_PULL_PART);
+}
+
+void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
+                       uint64_t request, const crti_msg_object_get_t *get)
+{
+    crti_share_question_t question = {.object = get->object,
+                                      .node = from,
+                                      .link = (uintptr_t)stream,
+                                      .request = request,
+                                      .offset = get->offset,
+                                      .length = get->length,
+                                      .hops = get->hops,
+                                      .direct = get->direct};
+    sending_t found = {0};
+    uint64_t size;
+    bool is_known = locate(node, get->object, &found, &size) != NULL;
+    crti_share_have_t have = is_known ? CRTI_SHARE_HAS : CRTI_SHARE_LACKS;
+
+    crti_store_release(node->store, &found.view);
+    if (is_known && (get->offset > size || get->length > size - get->offset ||
+                     (found.place && !is_part(size, get)))) {
+        crt_raise(CRT_ERR_INVALID, "the object has %llu bytes", (unsigned long long)size);
+        crti_node_answer_error(stream, request, CRT_ERR_INVALID, crt_error_detail());
+        return;
+    }
+    if (found.place && !crti_pull_table_has(node->pulls, get->object, get->offset))
+        have = CRTI_SHARE_COMING;
+    crti_share_table_asked(node->shares, &question, have,
+                           (size + CRTI_PULL_PART - 1) / CRTI_PULL_PART);
+    act_on_shares(node);
+}
+
+void crti_object_left(crti_node_t *node, crti_id_t from,
+                      const crti_msg_object_leave_t *left)
+{
+    crti_share_table_left(node->shares, left->object, from);
+    act_on_shares(node);
+}
+
+void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream)
+{
+    crti_share_table_link_closed(node->shares, (uintptr_t)stream);
 }
 
 /* ---------------------------------------------------------------- freed by their owners */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/node/share_table.h"
 
 #include <cmocka.h>
 
@@ -72,6 +73,27 @@ static void expect_ask(scene_t *s, uint64_t n, crti_id_t node, uint64_t offset,
     assert_int_equal(s->action.length, length);
 }
 
+/* What was asked last is answered. */
+static crti_pull_attempt_t last_attempt(const scene_t *s, crti_id_t by)
+{
+    return (crti_pull_attempt_t){s->action.object, by, s->action.offset,
+                                 s->action.attempt};
+}
+
+static void refuse(scene_t *s, crti_id_t by, const char *text)
+{
+    crti_pull_attempt_t attempt = last_attempt(s, by);
+
+    crti_pull_table_refused(s->table, &attempt, text);
+}
+
+static void send_on(scene_t *s, crti_id_t by, crti_id_t to)
+{
+    crti_pull_attempt_t attempt = last_attempt(s, by);
+
+    crti_pull_table_elsewhere(s->table, &attempt, to);
+}
+
 static void expect_answer(scene_t *s, uint64_t n, uint64_t requester, crt_status_t status)
 {
     expect(s, CRTI_PULL_ANSWER, n);
@@ -98,11 +120,11 @@ static void an_object_comes_in_parts_and_is_sealed_and_answered(void **state)
     expect_ask(s, 1, A, PART, PART);
     expect_ask(s, 1, A, 2 * PART, 5);
     assert_int_equal(crti_pull_table_bytes(s->table), 2 * PART + 5);
-    crti_pull_table_part(s->table, object(1), A, PART);
-    crti_pull_table_part(s->table, object(1), A, PART); /* twice counts once */
-    crti_pull_table_part(s->table, object(1), A, 0);
+    crti_pull_table_part(s->table, object(1), PART);
+    crti_pull_table_part(s->table, object(1), PART); /* twice counts once */
+    crti_pull_table_part(s->table, object(1), 0);
     expect_nothing(s);
-    crti_pull_table_part(s->table, object(1), A, 2 * PART);
+    crti_pull_table_part(s->table, object(1), 2 * PART);
     expect(s, CRTI_PULL_SEAL, 1);
     expect_answer(s, 1, 1, CRT_OK);
     assert_int_equal(crti_pull_table_count(s->table), 0);
@@ -134,7 +156,7 @@ static void one_pull_serves_everybody_who_asks(void **state)
     assert_int_equal(
         crti_pull_table_request(s->table, object(1), 11, NULL, 0, who, s->now),
         CRT_ERR_INVALID);
-    crti_pull_table_part(s->table, object(1), A, 0);
+    crti_pull_table_part(s->table, object(1), 0);
     expect(s, CRTI_PULL_SEAL, 1);
     expect_answer(s, 1, 1, CRT_OK);
     expect_answer(s, 1, 2, CRT_OK);
@@ -149,16 +171,174 @@ static void the_next_source_takes_over_where_the_first_stopped(void **state)
     crti_pull_table_room(s->table, object(1));
     for (uint64_t i = 0; i < 3; i++)
         expect_ask(s, 1, A, i * PART, PART);
-    crti_pull_table_part(s->table, object(1), A, PART);
+    crti_pull_table_part(s->table, object(1), PART);
     crti_pull_table_node_lost(s->table, A, "link broke");
     expect_ask(s, 1, B, 0, PART);
     expect_ask(s, 1, B, 2 * PART, PART);
     expect_nothing(s);
-    crti_pull_table_part(s->table, object(1), A, 0); /* too late, from the wrong one */
-    crti_pull_table_part(s->table, object(1), B, 0);
-    crti_pull_table_part(s->table, object(1), B, 2 * PART);
+    crti_pull_table_part(s->table, object(1), 0);
+    crti_pull_table_part(s->table, object(1), 0); /* twice counts once */
+    crti_pull_table_part(s->table, object(1), 2 * PART);
     expect(s, CRTI_PULL_SEAL, 1);
     expect_answer(s, 1, 1, CRT_OK);
+}
+
+#define C ((crti_id_t){0, 3})
+#define MANY                                                                             \
+    CRTI_SHARE_PARTS /* parts of an object whose sources are told when they are left */
+
+static void expect_leave(scene_t *s, uint64_t n, crti_id_t node)
+{
+    expect(s, CRTI_PULL_LEAVE, n);
+    assert_true(crti_id_equal(s->action.node, node));
+}
+
+static void expect_asks(scene_t *s, uint64_t n, crti_id_t node, uint64_t hops,
+                        bool direct)
+{
+    for (uint64_t i = 0; i < MANY; i++) {
+        expect_ask(s, n, node, i * PART, PART);
+        assert_int_equal(s->action.hops, hops);
+        assert_int_equal(s->action.direct, direct);
+    }
+    expect_nothing(s);
+}
+
+static void start(scene_t *s, uint64_t n, crti_id_t first, crti_id_t second)
+{
+    pull_from(s, n, MANY * PART, 1, first, second);
+    expect(s, CRTI_PULL_MAKE_ROOM, n);
+    crti_pull_table_room(s->table, object(n));
+    expect_asks(s, n, first, 0, false);
+}
+
+static void who_is_sent_on_asks_there_and_tells_it_at_the_end(void **state)
+{
+    scene_t *s = *state;
+    crti_pull_attempt_t stale;
+
+    start(s, 1, A, (crti_id_t){0});
+    stale = last_attempt(s, A);
+    send_on(s, A, B);
+    expect_asks(s, 1, B, 1, false);
+    crti_pull_table_elsewhere(s->table, &stale, C); /* to what was asked anew meanwhile */
+    expect_nothing(s);
+    send_on(s, B, C);
+    expect_asks(s, 1, C, 2, false);
+    for (uint64_t i = 0; i < MANY; i++)
+        crti_pull_table_part(s->table, object(1), i * PART);
+    expect(s, CRTI_PULL_SEAL, 1);
+    expect_leave(s, 1,
+                 A); /* which may have given parts, after what it was asked further */
+    expect_leave(s, 1, B);
+    expect_leave(s, 1, C);
+    expect_answer(s, 1, 1, CRT_OK);
+    expect_nothing(s);
+    assert_int_equal(crti_pull_table_bytes(s->table), 0);
+}
+
+static void
+when_the_node_that_it_was_sent_to_fails_the_first_is_asked_directly(void **state)
+{
+    scene_t *s = *state;
+
+    start(s, 1, A, (crti_id_t){0});
+    send_on(s, A, B);
+    expect_asks(s, 1, B, 1, false);
+    crti_pull_table_part(s->table, object(1), 0);
+    crti_pull_table_node_lost(s->table, B, "it died");
+    for (uint64_t i = 1; i < MANY; i++) {
+        expect_ask(s, 1, A, i * PART, PART);
+        assert_true(s->action.direct);
+    }
+    expect_nothing(s);
+    send_on(s, A, C); /* which it must not do now */
+    expect(s, CRTI_PULL_ABORT, 1);
+    expect_leave(s, 1, A);
+    expect_answer(s, 1, 1, CRT_ERR_OBJECT_LOST);
+}
+
+static void nodes_that_send_it_in_circles_are_not_followed_for_ever(void **state)
+{
+    scene_t *s = *state;
+    unsigned hops = 0;
+
+    start(s, 1, A, (crti_id_t){0});
+    for (;;) {
+        bool at_b = crti_id_equal(s->action.node, B);
+
+        assert_true(hops++ <= CRTI_SHARE_HOPS + 1);
+        send_on(s, s->action.node, at_b ? C : B);
+        assert_true(crti_pull_table_action(s->table, &s->action));
+        if (s->action.direct)
+            break;
+        while (crti_pull_table_action(s->table, &s->action))
+            continue;
+    }
+    assert_true(crti_id_equal(s->action.node, A));
+}
+
+static void a_silent_source_gives_way_to_another_and_is_asked_last(void **state)
+{
+    scene_t *s = *state;
+
+    start(s, 1, A, B);
+    crti_pull_table_silent(s->table, B); /* was not asked */
+    expect_nothing(s);
+    crti_pull_table_silent(s->table, A);
+    expect_leave(s, 1, A);
+    expect_asks(s, 1, B, 0, false);
+    crti_pull_table_part(s->table, object(1), 0); /* A was only slow: that is taken */
+    refuse(s, B, "evicted");
+    expect_leave(s, 1, B);
+    for (uint64_t i = 1; i < MANY; i++)
+        expect_ask(s, 1, A, i * PART, PART);
+    expect_nothing(s);
+    crti_pull_table_silent(s->table, A); /* there is no other */
+    expect_nothing(s);
+    assert_int_equal(crti_pull_table_bytes(s->table), (MANY - 1) * PART);
+}
+
+static void a_pull_that_does_not_come_forward_goes_elsewhere(void **state)
+{
+    scene_t *s = *state;
+    uint64_t due;
+
+    start(s, 1, A, (crti_id_t){0});
+    send_on(s, A, B);
+    expect_asks(s, 1, B, 1, false);
+    for (uint64_t end = s->now + 2 * CRTI_PULL_STALL_NS; s->now < end; s->now = due) {
+        crti_pull_table_part(s->table, object(1), 0); /* once is not forward */
+        due = crti_pull_table_tick(s->table, s->now);
+        assert_true(due > s->now && due <= s->now + CRTI_S);
+        if (crti_pull_table_action(s->table, &s->action))
+            break;
+    }
+    assert_int_equal(s->action.verb, CRTI_PULL_LEAVE);
+    for (uint64_t i = 1; i < MANY; i++) {
+        expect_ask(s, 1, A, i * PART, PART);
+        assert_true(s->action.direct);
+    }
+    /* There is no other but B, which is asked when this does not help, and so on. */
+    for (uint64_t end = s->now + 2 * CRTI_PULL_STALL_NS; s->now < end; s->now = due)
+        due = crti_pull_table_tick(s->table, s->now);
+    expect_leave(s, 1, A);
+    expect_ask(s, 1, B, PART, PART);
+}
+
+static void two_that_wait_for_each_other_find_out(void **state)
+{
+    scene_t *s = *state;
+    uint64_t due;
+
+    start(s, 1, A, (crti_id_t){0});
+    for (uint64_t end = s->now + 2 * CRTI_PULL_STALL_NS; s->now < end; s->now = due)
+        due = crti_pull_table_tick(s->table, s->now);
+    expect_asks(s, 1, A, 0, true); /* says now that it has nothing yet */
+    refuse(s, A, "not yet");
+    expect_leave(s, 1, A);
+    expect(s, CRTI_PULL_ABORT, 1);
+    expect_answer(s, 1, 1, CRT_ERR_OBJECT_LOST);
 }
 
 static void with_no_source_left_the_object_is_lost_and_the_last_reason_told(void **state)
@@ -169,9 +349,9 @@ static void with_no_source_left_the_object_is_lost_and_the_last_reason_told(void
     expect(s, CRTI_PULL_MAKE_ROOM, 1);
     crti_pull_table_room(s->table, object(1));
     expect_ask(s, 1, A, 0, PART);
-    crti_pull_table_refused(s->table, object(1), A, "evicted");
+    refuse(s, A, "evicted");
     expect_ask(s, 1, B, 0, PART);
-    crti_pull_table_refused(s->table, object(1), B, "not sealed on this node");
+    refuse(s, B, "not sealed on this node");
     expect(s, CRTI_PULL_ABORT, 1);
     expect_answer(s, 1, 1, CRT_ERR_OBJECT_LOST);
     assert_non_null(strstr(s->action.text, "not sealed on this node"));
@@ -186,10 +366,10 @@ static void a_source_named_again_is_tried_again(void **state)
     expect(s, CRTI_PULL_MAKE_ROOM, 1);
     crti_pull_table_room(s->table, object(1));
     expect_ask(s, 1, A, 0, PART);
-    crti_pull_table_refused(s->table, object(1), A, "not yet");
+    refuse(s, A, "not yet");
     expect_ask(s, 1, B, 0, PART);
     pull_from(s, 1, PART, 2, A, (crti_id_t){0});
-    crti_pull_table_refused(s->table, object(1), B, "gone");
+    refuse(s, B, "gone");
     expect_ask(s, 1, A, 0, PART);
 }
 
@@ -223,7 +403,7 @@ static void parts_under_way_are_bounded_for_an_object_and_for_all(void **state)
     }
     assert_int_equal(asked, CRTI_PULL_BYTES / PART);
     assert_int_equal(crti_pull_table_bytes(s->table), CRTI_PULL_BYTES);
-    crti_pull_table_part(s->table, object(1), A, 0);
+    crti_pull_table_part(s->table, object(1), 0);
     expect_ask(s, 1, A, 8 * PART, PART); /* the oldest first */
     expect_nothing(s);
 }
@@ -262,6 +442,18 @@ static void other_failures_of_the_store_end_the_pull_at_once(void **state)
     expect_answer(s, 2, 1, CRT_OK); /* it came another way */
 }
 
+static void a_host_without_memory_fails_the_pull_as_that(void **state)
+{
+    scene_t *s = *state;
+
+    start(s, 1, A, B);
+    crti_pull_table_failed(s->table, object(1), CRT_ERR_NO_MEMORY, "no memory");
+    expect(s, CRTI_PULL_ABORT, 1);
+    expect_leave(s, 1, A);
+    expect_answer(s, 1, 1, CRT_ERR_NO_MEMORY);
+    assert_int_equal(crti_pull_table_bytes(s->table), 0);
+}
+
 static void a_dead_owners_pulls_fail_and_others_go_on(void **state)
 {
     scene_t *s = *state;
@@ -277,7 +469,7 @@ static void a_dead_owners_pulls_fail_and_others_go_on(void **state)
     crti_pull_table_owner_died(s->table, object(1).owner);
     expect(s, CRTI_PULL_ABORT, 1);
     expect_answer(s, 1, 1, CRT_ERR_OWNER_DIED);
-    crti_pull_table_part(s->table, object(101), A, 0);
+    crti_pull_table_part(s->table, object(101), 0);
     expect(s, CRTI_PULL_SEAL, 101);
     expect_answer(s, 101, 2, CRT_OK);
 }
@@ -298,7 +490,7 @@ static void a_pull_that_only_a_dead_process_wanted_is_given_up(void **state)
     crti_pull_table_requester_died(s->table, (crti_id_t){1, 1});
     expect(s, CRTI_PULL_ABORT, 1);
     expect_nothing(s);
-    crti_pull_table_part(s->table, object(2), A, 0);
+    crti_pull_table_part(s->table, object(2), 0);
     expect(s, CRTI_PULL_SEAL, 2);
     expect_answer(s, 2, 2, CRT_OK);
 }
@@ -316,7 +508,7 @@ whatever_happens_every_requester_gets_one_answer_and_bytes_add_up(void **state)
             pull_from(s, n, (n % 3) * PART + n, n + 1, A, B);
             asked++;
         }
-        for (int step = 0; step < 400 && crti_pull_table_count(s->table); step++) {
+        for (int step = 0; step < 4000 && crti_pull_table_count(s->table); step++) {
             if (!crti_pull_table_action(s->table, &s->action)) {
                 crti_pull_table_tick(s->table, s->now);
                 s->now += 50 * CRTI_MS;
@@ -330,10 +522,15 @@ whatever_happens_every_requester_gets_one_answer_and_bytes_add_up(void **state)
                 crti_pull_table_no_room(s->table, s->action.object, CRT_ERR_STORE_FULL,
                                         "full", s->now);
             else if (s->action.verb == CRTI_PULL_ASK && random >> 24 & 3)
-                crti_pull_table_part(s->table, s->action.object, s->action.node,
-                                     s->action.offset);
+                crti_pull_table_part(s->table, s->action.object, s->action.offset);
+            else if (s->action.verb == CRTI_PULL_ASK && random >> 26 & 1)
+                send_on(s, s->action.node, (crti_id_t){0, 1 + (random >> 27 & 7)});
             else if (s->action.verb == CRTI_PULL_ASK)
-                crti_pull_table_refused(s->table, s->action.object, s->action.node, "no");
+                crti_pull_table_refused(
+                    s->table,
+                    &(crti_pull_attempt_t){s->action.object, s->action.node,
+                                           s->action.offset, s->action.attempt},
+                    "no");
         }
         while (crti_pull_table_action(s->table, &s->action))
             answered += s->action.verb == CRTI_PULL_ANSWER;
@@ -352,12 +549,19 @@ int main(void)
         TEST(an_empty_object_needs_no_part),
         TEST(one_pull_serves_everybody_who_asks),
         TEST(the_next_source_takes_over_where_the_first_stopped),
+        TEST(who_is_sent_on_asks_there_and_tells_it_at_the_end),
+        TEST(when_the_node_that_it_was_sent_to_fails_the_first_is_asked_directly),
+        TEST(nodes_that_send_it_in_circles_are_not_followed_for_ever),
+        TEST(a_silent_source_gives_way_to_another_and_is_asked_last),
+        TEST(a_pull_that_does_not_come_forward_goes_elsewhere),
+        TEST(two_that_wait_for_each_other_find_out),
         TEST(with_no_source_left_the_object_is_lost_and_the_last_reason_told),
         TEST(a_source_named_again_is_tried_again),
         TEST(an_object_that_nobody_has_is_lost_at_once),
         TEST(parts_under_way_are_bounded_for_an_object_and_for_all),
         TEST(a_full_store_is_asked_again_until_the_time_is_up),
         TEST(other_failures_of_the_store_end_the_pull_at_once),
+        TEST(a_host_without_memory_fails_the_pull_as_that),
         TEST(a_dead_owners_pulls_fail_and_others_go_on),
         TEST(a_pull_that_only_a_dead_process_wanted_is_given_up),
         TEST(whatever_happens_every_requester_gets_one_answer_and_bytes_add_up),

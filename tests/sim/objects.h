@@ -5,6 +5,7 @@
 #define TESTS_SIM_OBJECTS_H
 
 #include "runtime/node/pull_table.h"
+#include "runtime/node/share_table.h"
 #include "tests/sim/holder.h"
 
 #define NODES   20
@@ -22,6 +23,7 @@ typedef struct node {
     crti_id_t id;
     bool is_alive;
     crti_pull_table_t *pulls;
+    crti_share_table_t *shares;
     uint64_t tick_at;
     crti_map_t store;   /* object -> stored_t */
     crti_list_t stored; /* stored_t */
@@ -41,11 +43,15 @@ typedef struct made {
     unsigned count;
 } made_t;
 
-/* A part of an object on its way between nodes. */
+/* A part of an object on its way between nodes, or what is said about it. */
 typedef struct transfer {
     crti_object_id_t object;
     crti_id_t from, to;
-    uint64_t offset;
+    uint64_t offset, hops;
+    uint32_t attempt;
+    bool direct;
+    crti_id_t elsewhere; /* the answer is that this node is to be asked */
+    unsigned pair;       /* an ASK: of scene_t.asks */
 } transfer_t;
 
 typedef struct scene {
@@ -63,6 +69,8 @@ typedef struct scene {
     crti_list_t made;
     transfer_t *transfers; /* all of the run: events name them */
     size_t transfer_count, transfer_room;
+    unsigned asks[NODES * NODES +
+                  1]; /* on their way, by who asks whom; the last: to the dead */
     bool is_ending, has_deaths, is_tight; /* stores are full now and then */
 } scene_t;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of the nodes, and pulls between them: what node/transfer.c does around pull_table.h. See
- * test_objects.c. */
+/* Stores of the nodes, and pulls between them: what node/transfer.c does around pull_table.h and
+ * share_table.h. See test_objects.c. */
 #include "tests/sim/objects.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void carry_out(scene_t *scene, unsigned node);
 
 static uint64_t size_of(crti_object_id_t object)
 {
-    return (1 + object.number % 3) * CRTI_PULL_PART - object.number % 7;
+    return (1 + object.number % 7) * CRTI_PULL_PART - object.number % 7;
 }
 
 static scene_t *scene_of(const sim_holder_t *h)
@@ -112,6 +112,13 @@ void sim_stores_unstore(sim_holder_t *h, crti_object_id_t object, crti_id_t node
 
 /* ---------------------------------------------------------------- pulls */
 
+static void carry_out_shares(scene_t *scene, node_t *node);
+
+static crti_pull_attempt_t attempt_of(const transfer_t *t)
+{
+    return (crti_pull_attempt_t){t->object, t->from, t->offset, t->attempt};
+}
+
 static void on_part(void *user, uint64_t number)
 {
     scene_t *scene = user;
@@ -120,8 +127,10 @@ static void on_part(void *user, uint64_t number)
 
     if (!node)
         return;
-    crti_pull_table_part(node->pulls, t.object, t.from, t.offset);
+    crti_pull_table_part(node->pulls, t.object, t.offset);
     carry_out(scene, (unsigned)(node - scene->node));
+    crti_share_table_part(node->shares, t.object, t.offset);
+    carry_out_shares(scene, node);
 }
 
 static void on_refused(void *user, uint64_t number)
@@ -129,11 +138,89 @@ static void on_refused(void *user, uint64_t number)
     scene_t *scene = user;
     transfer_t t = scene->transfers[number];
     node_t *node = find_node(scene, t.to);
+    crti_pull_attempt_t attempt = attempt_of(&t);
 
     if (!node)
         return;
-    crti_pull_table_refused(node->pulls, t.object, t.from, "it has no such object");
+    crti_pull_table_refused(node->pulls, &attempt, "it has no such object");
     carry_out(scene, (unsigned)(node - scene->node));
+}
+
+static void on_elsewhere(void *user, uint64_t number)
+{
+    scene_t *scene = user;
+    transfer_t t = scene->transfers[number];
+    node_t *node = find_node(scene, t.to);
+    crti_pull_attempt_t attempt = attempt_of(&t);
+
+    if (!node)
+        return;
+    if (crti_id_equal(t.elsewhere, node->id))
+        t.elsewhere = (crti_id_t){0, 0};
+    crti_pull_table_elsewhere(node->pulls, &attempt, t.elsewhere);
+    carry_out(scene, (unsigned)(node - scene->node));
+}
+
+static unsigned pair_of(scene_t *scene, crti_id_t asking, crti_id_t asked)
+{
+    const node_t *from = find_node(scene, asking), *to = find_node(scene, asked);
+
+    if (!from || !to)
+        return NODES * NODES;
+    return (unsigned)(from - scene->node) * NODES + (unsigned)(to - scene->node);
+}
+
+/* It does not overtake what was asked before it. */
+static void on_left(void *user, uint64_t number)
+{
+    scene_t *scene = user;
+    transfer_t t = scene->transfers[number];
+    node_t *node = find_node(scene, t.to);
+
+    if (!node || !find_node(scene, t.from))
+        return;
+    if (scene->asks[pair_of(scene, t.from, t.to)]) {
+        sim_after(scene->world, 10 * CRTI_MS, on_left, scene, number);
+        return;
+    }
+    crti_share_table_left(node->shares, t.object, t.from);
+    carry_out_shares(scene, node);
+}
+
+static void check_send(scene_t *scene, const node_t *node, const crti_share_question_t *q)
+{
+    if (!crti_map_get(&node->store, &q->object) &&
+        !crti_pull_table_has(node->pulls, q->object, q->offset))
+        sim_fail(scene->world, "a node sends a part of object %llu that it lacks",
+                 (unsigned long long)q->object.number);
+}
+
+/* Of the node that was asked. */
+static void carry_out_shares(scene_t *scene, node_t *node)
+{
+    crti_share_action_t a;
+
+    while (crti_share_table_action(node->shares, &a)) {
+        uint64_t delay = sim_below(scene->world, 10 * CRTI_MS);
+
+        scene->transfers[a.question.request].elsewhere = a.node;
+        if (a.verb == CRTI_SHARE_SEND)
+            check_send(scene, node, &a.question);
+        sim_after(scene->world, delay,
+                  a.verb == CRTI_SHARE_SEND     ? on_part
+                  : a.verb == CRTI_SHARE_REFUSE ? on_refused
+                                                : on_elsewhere,
+                  scene, a.question.request);
+    }
+}
+
+static crti_share_have_t have(const node_t *node, const transfer_t *t)
+{
+    if (crti_map_get(&node->store, &t->object) ||
+        crti_pull_table_has(node->pulls, t->object, t->offset))
+        return CRTI_SHARE_HAS;
+    return crti_pull_table_is_coming(node->pulls, t->object) ? CRTI_SHARE_COMING
+                                                             : CRTI_SHARE_LACKS;
 }
 
 /* The question comes to the source; a cut delays it, as a stream does. */
@@ -142,17 +229,49 @@ static void on_ask(void *user, uint64_t number)
     scene_t *scene = user;
     transfer_t t = scene->transfers[number];
     node_t *from = find_node(scene, t.from), *to = find_node(scene, t.to);
-    uint64_t delay = sim_below(scene->world, 10 * CRTI_MS);
+    crti_share_question_t q = {.object = t.object,
+                               .node = t.to,
+                               .request = number,
+                               .offset = t.offset,
+                               .length = CRTI_PULL_PART,
+                               .hops = t.hops,
+                               .direct = t.direct};
 
+    scene->asks[t.pair]--;
     if (!to)
         return;
-    if (!from || !crti_map_get(&from->store, &t.object))
-        sim_after(scene->world, delay, on_refused, scene, number);
-    else if (sim_network_is_cut(&scene->net, (unsigned)(from - scene->node),
-                                (unsigned)(to - scene->node)))
+    q.link = 1 + (uint64_t)(to - scene->node);
+    if (!from) {
+        sim_after(scene->world, sim_below(scene->world, 10 * CRTI_MS), on_refused, scene,
+                  number);
+    } else if (sim_network_is_cut(&scene->net, (unsigned)(from - scene->node),
+                                  (unsigned)(to - scene->node))) {
+        scene->asks[t.pair]++;
         sim_after(scene->world, 100 * CRTI_MS, on_ask, scene, number);
-    else
-        sim_after(scene->world, delay, on_part, scene, number);
+        if (sim_chance(scene->world, 500)) {
+            crti_pull_table_silent(to->pulls, t.from);
+            carry_out(scene, (unsigned)(to - scene->node));
+        }
+    } else {
+        crti_share_table_asked(from->shares, &q, have(from, &t), 1 + t.object.number % 7);
+        carry_out_shares(scene, from);
+    }
+}
+
+static void send_ask(scene_t *scene, const node_t *node, const crti_pull_action_t *a)
+{
+    transfer_t t = {.object = a->object,
+                    .from = a->node,
+                    .to = node->id,
+                    .offset = a->offset,
+                    .hops = a->hops,
+                    .attempt = a->attempt,
+                    .direct = a->direct,
+                    .pair = pair_of(scene, node->id, a->node)};
+
+    scene->asks[t.pair]++;
+    sim_after(scene->world, sim_below(scene->world, 10 * CRTI_MS), on_ask, scene,
+              new_transfer(scene, t));
 }
 
 static void make_room(scene_t *scene, node_t *node, crti_object_id_t object)
@@ -207,14 +326,17 @@ static void carry_out(scene_t *scene, unsigned index)
         while (node->is_alive && crti_pull_table_action(node->pulls, &a))
             switch (a.verb) {
             case CRTI_PULL_MAKE_ROOM: make_room(scene, node, a.object); break;
-            case CRTI_PULL_ASK:
-                sim_after(scene->world, sim_below(scene->world, 10 * CRTI_MS), on_ask,
+            case CRTI_PULL_ASK: send_ask(scene, node, &a); break;
+            case CRTI_PULL_LEAVE:
+                sim_after(scene->world, sim_below(scene->world, 10 * CRTI_MS), on_left,
                           scene,
-                          new_transfer(
-                              scene, (transfer_t){a.object, a.node, node->id, a.offset}));
+                          new_transfer(scene, (transfer_t){a.object, node->id, a.node}));
                 break;
             case CRTI_PULL_SEAL: add(node, a.object, (crti_id_t){0, 0}); break;
-            case CRTI_PULL_ABORT: break;
+            case CRTI_PULL_ABORT:
+                crti_share_table_gone(node->shares, a.object);
+                carry_out_shares(scene, node);
+                break;
             case CRTI_PULL_ANSWER: answer(scene, &a); break;
             }
         if (!node->is_alive || !is_due)
@@ -280,6 +402,7 @@ void sim_stores_node_died(scene_t *scene, unsigned node, crti_id_t dead)
     if (!scene->node[node].is_alive)
         return;
     crti_pull_table_node_lost(scene->node[node].pulls, dead, "the node died");
+    crti_share_table_node_lost(scene->node[node].shares, dead);
     carry_out(scene, node);
 }
 
@@ -288,7 +411,8 @@ void sim_stores_start(scene_t *scene, unsigned index)
     node_t *node = &scene->node[index];
 
     *node = (node_t){.id = sim_id(scene->world, 0xa), .is_alive = true};
-    if (crti_pull_table_new(&node->pulls) != CRT_OK)
+    if (crti_pull_table_new(&node->pulls) != CRT_OK ||
+        crti_share_table_new(&node->shares) != CRT_OK)
         abort();
     crti_map_init(&node->store, sizeof(crti_object_id_t));
     crti_list_init(&node->stored);
@@ -304,8 +428,13 @@ void sim_stores_kill(scene_t *scene, unsigned index)
         discard(node, CRTI_CONTAINER(node->stored.next, stored_t, link)->object);
     crti_map_fini(&node->store);
     crti_pull_table_free(node->pulls);
+    crti_share_table_free(node->shares);
     node->pulls = NULL;
+    node->shares = NULL;
     node->is_alive = false;
+    for (unsigned i = 0; i < NODES; i++)
+        if (scene->node[i].is_alive)
+            crti_share_table_link_closed(scene->node[i].shares, 1 + (uint64_t)index);
 }
 
 void sim_stores_check_empty(scene_t *scene)
@@ -313,6 +442,10 @@ void sim_stores_check_empty(scene_t *scene)
     for (unsigned i = 0; i < NODES; i++) {
         if (!scene->node[i].is_alive)
             continue;
+        if (crti_share_table_count(scene->node[i].shares) ||
+            crti_share_table_waits(scene->node[i].shares))
+            sim_fail(scene->world, "node %u remembers who is given %zu objects", i,
+                     crti_share_table_count(scene->node[i].shares));
         CRTI_LIST_FOREACH (item, &scene->node[i].stored) {
             const stored_t *s = CRTI_CONTAINER(item, stored_t, link);
             bool was_pulled = crti_id_is_zero(s->maker);
