@@ -13,9 +13,10 @@ DAEMONS = ("crt-head", "crt-node", "crt-http", "redis-server")
 
 
 class Cluster:
-    """Head on the first host, which has no CPU to give; one CPU on each of the others."""
+    """Head on the first host, which has no CPU to give; one CPU on each of the others. Each of these
+    may have a resource of its own: host0, host1, ..."""
 
-    def __init__(self, lab, head, *others):
+    def __init__(self, lab, head, *others, numbered=False):
         self.lab, self.head, self.others = lab, head, others
         said = head.run("crt", "start", "--head", "--node-ip-address", head.ip, "--num-cpus", "0",
                         "--object-store-memory", "256M")
@@ -25,14 +26,14 @@ class Cluster:
         found = re.search(r"scp \S+?:(\S+)", said)
         hosts.check(found, f"crt start says no line to join with:\n{said}")
         self.key_file = found[1]
-        for host in others:
-            self.join(host)
+        for number, host in enumerate(others):
+            self.join(host, *(["--resources", f"host{number}=4"] if numbered else []))
         self.wait_nodes(1 + len(others))
 
-    def join(self, host):
+    def join(self, host, *options):
         self.head.give(self.key_file, host, KEY)
         host.run("crt", "start", "--address", self.address, "--key-file", KEY,
-                 "--node-ip-address", host.ip, "--num-cpus", "1", "--object-store-memory", "256M")
+                 "--node-ip-address", host.ip, "--num-cpus", "1", "--object-store-memory", "256M", *options)
 
     def status(self):
         """What `crt status --json` says on the head's host."""
@@ -94,7 +95,7 @@ def new_lab():
 
 def nothing_is_left(host):
     """Fails when a process, a socket or shared memory of a cluster is left on the host."""
-    for name in (*DAEMONS, "train_mnist"):
+    for name in (*DAEMONS, "train_mnist", "transfer_program"):
         hosts.check(not host.pids(name), f"host {host.name}: {name} still runs")
     for folder in ("/tmp", "/dev/shm", "/run"):
         left = [n for n in os.listdir(host.path(folder)) if "crt" in n]

@@ -215,6 +215,19 @@ class Host:
     def kill(self, pid, signal_number=signal.SIGKILL):
         self.run("kill", f"-{int(signal_number)}", str(pid))
 
+    def bytes_sent(self):
+        """What left this host by its cable so far."""
+        return self._counters()[0]
+
+    def bytes_received(self):
+        return self._counters()[8]
+
+    def _counters(self):
+        """Of the bridge's end: what it receives, this host has sent."""
+        with open("/proc/net/dev", encoding="ascii") as file:
+            line = next(line for line in file if line.strip().startswith(f"{self.link}:"))
+        return [int(number) for number in line.split(":")[1].split()]
+
     def only_pid(self, name):
         found = self.pids(name)
         check(len(found) == 1, f"host {self.name} has {len(found)} processes {name}, not 1")
