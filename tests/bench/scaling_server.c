@@ -31,7 +31,8 @@ static crt_status_t new_floats(size_t count, crt_object_t **object_out,
 /* ---------------------------------------------------------------- server */
 
 typedef struct server {
-    int shard, shards;
+    int shard, shards, bucket_count;
+    size_t count;   /* floats of this server */
     float *weights; /* of all floats only its parts are used */
     scaling_bucket_t buckets[SCALING_ARRAYS];
 } server_t;
@@ -42,7 +43,9 @@ static crt_status_t server_create(void *self, crt_call_t *call)
     int64_t bytes;
 
     CRT_TRY(crt_args(call, &s->shard, &s->shards, &bytes));
-    scaling_buckets((size_t)bytes, s->buckets);
+    s->bucket_count = scaling_buckets((size_t)bytes, s->buckets);
+    for (int b = 0; b < s->bucket_count; b++)
+        s->count += part_of(s->buckets[b], s->shard, s->shards).count;
     s->weights = calloc(SCALING_FLOATS, sizeof(float));
     return s->weights ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "weights");
 }
@@ -52,13 +55,28 @@ static void server_destroy(void *self)
     free(((server_t *)self)->weights);
 }
 
-/* (bucket, gradient, ...) -> the new weights of this server's part of the bucket */
+/* All of this server's weights, one part behind the other. */
+static crt_status_t return_weights(const server_t *s, crt_call_t *call)
+{
+    crt_object_t *object;
+    float *out = NULL;
+
+    CRT_TRY(new_floats(s->count, &object, &out));
+    for (int b = 0; b < s->bucket_count; b++) {
+        scaling_bucket_t part = part_of(s->buckets[b], s->shard, s->shards);
+
+        memcpy(out, s->weights + part.at, part.count * sizeof(float));
+        out += part.count;
+    }
+    return crt_return(call, object);
+}
+
+/* (bucket, gradient, ...) -> of the last bucket of an update the new weights */
 static crt_status_t server_apply_run(void *self, crt_call_t *call)
 {
     server_t *s = self;
     scaling_bucket_t part;
-    crt_object_t *object;
-    float *out = NULL, *weights;
+    float *weights;
     int bucket;
 
     CRT_TRY(crt_arg_at(call, 0, &bucket));
@@ -76,9 +94,7 @@ static crt_status_t server_apply_run(void *self, crt_call_t *call)
         for (size_t k = 0; k < part.count; k++)
             weights[k] += from[k];
     }
-    CRT_TRY(new_floats(part.count, &object, &out));
-    memcpy(out, weights, part.count * sizeof(float));
-    return crt_return(call, object);
+    return bucket == s->bucket_count - 1 ? return_weights(s, call) : CRT_OK;
 }
 
 static const crt_method_t server_apply = {"apply", server_apply_run, "int, tensor..."};
@@ -154,7 +170,7 @@ typedef struct run {
     const scaling_options_t *options;
     int shards, buckets;
     crt_actor_t *workers[SCALING_HOSTS], *servers[SCALING_HOSTS];
-    crt_ref_t *weights[SCALING_ARRAYS * SCALING_HOSTS];
+    crt_ref_t *weights[SCALING_HOSTS]; /* of each server */
     size_t weight_count;
 } run_t;
 
@@ -178,7 +194,7 @@ static void start_actors(run_t *r)
 /* All calls of one update; nothing is waited for. */
 static void submit(run_t *r, int64_t update)
 {
-    crt_ref_t *gradients[SCALING_HOSTS], *next[SCALING_ARRAYS * SCALING_HOSTS];
+    crt_ref_t *gradients[SCALING_HOSTS], *next[SCALING_HOSTS];
     size_t n = (size_t)r->options->workers, count = 0;
 
     for (int b = 0; b < r->buckets; b++)
@@ -189,8 +205,13 @@ static void submit(run_t *r, int64_t update)
             for (size_t k = 0; k < n; k++)
                 gradients[k] =
                     crt_call(r->workers[k], &worker_gradient, update, b, s, weights);
-            next[count++] =
-                crt_call(r->servers[s], &server_apply, b, crt_spread(gradients, n));
+            if (b == r->buckets - 1)
+                next[count++] =
+                    crt_call(r->servers[s], &server_apply, b, crt_spread(gradients, n));
+            else /* what fails shows in the weights */
+                scaling_must(
+                    crt_tell(r->servers[s], &server_apply, b, crt_spread(gradients, n)),
+                    "apply");
             crt_refs_drop(gradients, n);
         }
     crt_refs_drop(r->weights, r->weight_count);
@@ -200,7 +221,7 @@ static void submit(run_t *r, int64_t update)
 
 static void wait_all(crt_ref_t **refs, size_t count)
 {
-    static size_t ready[SCALING_ARRAYS * SCALING_HOSTS];
+    static size_t ready[SCALING_HOSTS];
     size_t ready_count;
 
     scaling_must(crt_wait(refs, count, count, 120000, ready, &ready_count), "update");
@@ -211,7 +232,7 @@ static void wait_all(crt_ref_t **refs, size_t count)
 /* At most two updates are under way: the calls of one are made while the other is computed. */
 static void updates(run_t *r, int64_t from, int64_t to)
 {
-    crt_ref_t *before[SCALING_ARRAYS * SCALING_HOSTS] = {NULL};
+    crt_ref_t *before[SCALING_HOSTS] = {NULL};
     size_t count = 0;
 
     for (int64_t u = from; u < to; u++) {
