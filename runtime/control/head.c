@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -609,6 +610,17 @@ static int finish(head_t *h, crt_status_t status)
     return 1;
 }
 
+/* A link to each node costs a file; redis-server does the same for itself. */
+static void raise_limits(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 static void usage(void)
 {
     printf("crt-head is started by: crt start --head\n"
@@ -627,6 +639,7 @@ int main(int argc, char **argv)
 
     h.lock_fd = -1;
     umask(077);
+    raise_limits();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     crti_log_select(getenv("CRT_LOG") ? getenv("CRT_LOG") : "info");

@@ -16,9 +16,11 @@
 #define TURN_BUDGET   ((size_t)4 << 20) /* bytes per turn: others of the loop get theirs */
 #define SEGMENT_SIZE  ((size_t)64 << 10) /* messages gathered in one segment */
 #define KEPT_CAPACITY ((size_t)256 << 10)
-#define LINGER_MS     1000
-#define FRAME_HEADER  4
-#define PIECES        16 /* segments that leave in one call */
+#define SPARE_BYTES                                                                      \
+    ((size_t)4 << 10) /* kept by a stream that idles: the head has thousands */
+#define LINGER_MS    1000
+#define FRAME_HEADER 4
+#define PIECES       16 /* segments that leave in one call */
 #define BULK                                                                             \
     ((size_t)16 << 10)        /* a payload so large that it is worth a read of its own */
 #define BETWEEN ((size_t)512) /* and what is read before the next one */
@@ -62,7 +64,7 @@ static void segment_free(crti_stream_t *s, segment_t *segment, crt_status_t stat
     if (segment->on_sent)
         segment->on_sent(segment->user, status);
     if (s->spare == NULL && segment->data == NULL &&
-        segment->bytes.capacity <= KEPT_CAPACITY) {
+        segment->bytes.capacity <= SPARE_BYTES) {
         segment->bytes.size = 0;
         segment->at = segment->size = 0;
         s->spare = segment;
@@ -518,6 +520,8 @@ static crt_status_t receive(crti_stream_t *s)
     s->more = status == CRT_OK && s->state == CRTI_STREAM_OPEN && !s->held;
     if (s->more)
         want_kick(s);
+    else if (s->in.size == 0)
+        crti_buffer_fini(&s->in);
     return status == CRT_IN_PROGRESS ? CRT_OK : status;
 }
 

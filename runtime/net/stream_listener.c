@@ -2,9 +2,11 @@
 /* Incoming streams: listening, the cap on strangers, addresses. See stream.h.
  *
  * Invariants
- *     At most CRTI_STREAM_UNAUTHENTICATED connections are in their handshake; one more makes
- *     the oldest go, so that whoever opens connections and says nothing can't keep the
- *     others out. Nothing but the handshake is done for a connection before it is over.
+ *     At most CRTI_STREAM_UNAUTHENTICATED connections are in their handshake. More wait in the kernel
+ *     until one is over; when none is for PATIENCE_MS, one more makes the oldest go, so that whoever
+ *     opens connections and says nothing can't keep the others out, and a thousand nodes that
+ *     come at once do not throw each other out. Nothing but the handshake is done for a
+ *     connection before it is over.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +21,9 @@
 #include "runtime/net/stream_int.h"
 
 #define ACCEPTS_PER_TURN 32
-#define PAUSE_MS         100 /* after running out of descriptors */
+#define PAUSE_MS         100  /* after running out of descriptors */
+#define PATIENCE_MS      1000 /* a handshake has this for itself, also on a loaded host */
+#define BACKLOG          1024 /* the kernel's limit, net.core.somaxconn, may be lower */
 
 struct crti_stream_listener {
     crti_loop_t *loop;
@@ -28,6 +32,8 @@ struct crti_stream_listener {
     uint16_t port;
     crti_watch_t watch;
     crti_timer_t pause;
+    bool is_paused; /* by its owner */
+    bool is_full;   /* nothing is accepted until a handshake is over */
     crti_stream_accept_t *on_accept;
     void *user;
     crti_list_t handshakes; /* oldest first */
@@ -152,10 +158,43 @@ crt_status_t crti_stream_local_ip(const crti_stream_t *stream, char *text, size_
 
 /* ---------------------------------------------------------------- accepting */
 
+static void go_on(crti_stream_listener_t *listener)
+{
+    crti_loop_cancel(listener->loop, &listener->pause);
+    listener->is_full = false;
+    if (!listener->is_paused && listener->fd >= 0)
+        crti_loop_modify(listener->loop, &listener->watch, EPOLLIN);
+}
+
+static void stop_for(crti_stream_listener_t *listener, uint64_t until_ns)
+{
+    crti_loop_modify(listener->loop, &listener->watch, 0);
+    crti_loop_start(listener->loop, &listener->pause, until_ns);
+}
+
 static void forget(crti_stream_listener_t *listener, crti_stream_t *stream)
 {
     crti_list_remove(&stream->link);
     listener->handshake_count--;
+    if (listener->is_full)
+        go_on(listener);
+}
+
+/* True when the next one has to wait. */
+static bool wait_for_room(crti_stream_listener_t *listener)
+{
+    const crti_stream_t *oldest;
+    uint64_t until;
+
+    if (listener->handshake_count < CRTI_STREAM_UNAUTHENTICATED)
+        return false;
+    oldest = CRTI_CONTAINER(listener->handshakes.next, crti_stream_t, link);
+    until = oldest->since_ns + PATIENCE_MS * CRTI_MS;
+    if (until <= crti_loop_now(listener->loop))
+        return false;
+    listener->is_full = true;
+    stop_for(listener, until);
+    return true;
 }
 
 void crti_stream_listener_opened(crti_stream_listener_t *listener, crti_stream_t *stream)
@@ -197,6 +236,7 @@ static void adopt(crti_stream_listener_t *listener, int fd,
     }
     crti_stream_format(from, stream->address, sizeof(stream->address));
     stream->listener = listener;
+    stream->since_ns = crti_loop_now(listener->loop);
     crti_list_append(&listener->handshakes, &stream->link);
     listener->handshake_count++;
 }
@@ -208,9 +248,12 @@ static void on_ready(void *user, uint32_t events)
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         struct sockaddr_storage from = {0};
         socklen_t size = sizeof(from);
-        int fd = accept4(listener->fd, (struct sockaddr *)&from, &size,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd;
 
+        if (wait_for_room(listener))
+            return;
+        fd = accept4(listener->fd, (struct sockaddr *)&from, &size,
+                     SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             adopt(listener, fd, &from);
             continue;
@@ -218,9 +261,7 @@ static void on_ready(void *user, uint32_t events)
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             crti_log(CRTI_LOG_WARN, "stream", "port %u: %s; not accepting for %d ms",
                      listener->port, strerror(errno), PAUSE_MS);
-            crti_loop_modify(listener->loop, &listener->watch, 0);
-            crti_loop_start(listener->loop, &listener->pause,
-                            crti_loop_now(listener->loop) + PAUSE_MS * CRTI_MS);
+            stop_for(listener, crti_loop_now(listener->loop) + PAUSE_MS * CRTI_MS);
         }
         if (errno != ECONNABORTED && errno != EINTR)
             return;
@@ -229,9 +270,7 @@ static void on_ready(void *user, uint32_t events)
 
 static void on_pause_over(void *user)
 {
-    crti_stream_listener_t *listener = user;
-
-    crti_loop_modify(listener->loop, &listener->watch, EPOLLIN);
+    go_on(user);
 }
 
 crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
@@ -252,7 +291,7 @@ crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(fd, (struct sockaddr *)&here, size) != 0 || listen(fd, 256) != 0)
+    if (bind(fd, (struct sockaddr *)&here, size) != 0 || listen(fd, BACKLOG) != 0)
         return errno == EADDRINUSE ? crt_raise(CRT_ERR_EXISTS, "port %u is taken", port)
                                    : crt_raise(CRT_ERR_IO, "cannot listen on %s: %s",
                                                text, strerror(errno));
@@ -314,6 +353,7 @@ void crti_stream_listener_free(crti_stream_listener_t *listener)
 
 void crti_stream_listener_pause(crti_stream_listener_t *listener, bool pause)
 {
+    listener->is_paused = pause;
     crti_loop_cancel(listener->loop, &listener->pause);
     crti_loop_modify(listener->loop, &listener->watch, pause ? 0 : EPOLLIN);
 }

@@ -851,6 +851,62 @@ static void silent_connections_end_and_do_not_keep_others_out(void **state)
     stop(&w);
 }
 
+#define CROWD (4 * CRTI_STREAM_UNAUTHENTICATED)
+
+typedef struct crowd {
+    crti_stream_t *clients[CROWD], *servers[CROWD];
+    size_t opened, closed, taken;
+} crowd_t;
+
+static void one_opened(void *user, crti_stream_t *stream)
+{
+    ((crowd_t *)user)->opened++;
+}
+
+static void one_closed(void *user, crti_stream_t *stream, crt_status_t status,
+                       const char *text)
+{
+    ((crowd_t *)user)->closed++;
+}
+
+static void take_one(void *user, crti_stream_t *stream)
+{
+    crowd_t *crowd = user;
+
+    crowd->servers[crowd->taken++] = stream;
+}
+
+/* They wait for each other instead of throwing each other out. */
+static void many_more_than_may_be_strangers_come_at_once_and_all_are_taken(void **state)
+{
+    static crowd_t crowd;
+    crti_stream_handlers_t handlers = {
+        .user = &crowd, .on_open = one_opened, .on_closed = one_closed};
+    crti_stream_listener_t *listener = NULL;
+    char address[CRTI_STREAM_ADDRESS];
+    world_t w;
+
+    start(&w, true);
+    assert_int_equal(crti_stream_listen(w.loop, w.context, "127.0.0.1", 0, take_one,
+                                        &crowd, &listener),
+                     CRT_OK);
+    snprintf(address, sizeof(address), "127.0.0.1:%u",
+             crti_stream_listener_port(listener));
+    for (size_t i = 0; i < CROWD; i++)
+        assert_int_equal(crti_stream_connect(w.loop, w.context, address, 20000, &handlers,
+                                             &crowd.clients[i]),
+                         CRT_OK);
+    UNTIL(&w, crowd.opened == CROWD && crowd.taken == CROWD);
+    assert_int_equal(crowd.closed, 0);
+    assert_int_equal(crti_stream_listener_refused(listener), 0);
+    for (size_t i = 0; i < CROWD; i++) {
+        crti_stream_free(crowd.clients[i]);
+        crti_stream_free(crowd.servers[i]);
+    }
+    crti_stream_listener_free(listener);
+    stop(&w);
+}
+
 /* With the right key, but never reads; `data` is a pipe that says when to go. */
 static void never_read(int fd, const void *data, size_t size)
 {
@@ -979,6 +1035,7 @@ int main(void)
         cmocka_unit_test(a_taken_port_is_named),
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(strangers_get_no_further_than_the_handshake),
+        cmocka_unit_test(many_more_than_may_be_strangers_come_at_once_and_all_are_taken),
         cmocka_unit_test(malformed_frames_close_their_stream_with_the_reason),
         cmocka_unit_test(silent_connections_end_and_do_not_keep_others_out),
         cmocka_unit_test(a_peer_that_does_not_read_costs_bounded_memory),
