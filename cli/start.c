@@ -168,6 +168,19 @@ static int find_key(started_t *s)
     return 0;
 }
 
+/* A node that joins on the host of the head is its host's node, where submitted jobs run. */
+static void find_local_head(started_t *s)
+{
+    place_t *places = calloc(PLACES_MAX, sizeof(*places));
+    size_t count = places ? crti_places_find(given.address, places) : 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (places[i].is_head && places[i].is_living &&
+            strcmp(places[i].address, given.address) == 0)
+            snprintf(s->head_dir, sizeof(s->head_dir), "%s", places[i].dir);
+    free(places);
+}
+
 /* ---------------------------------------------------------------- starting */
 
 static crt_status_t start_head(started_t *s, int cancel_fd)
@@ -413,6 +426,7 @@ static int run(started_t *s, int signal_fd)
         result = find_key(s);
         if (result != 0)
             return result;
+        find_local_head(s);
     }
     if (status == CRT_OK && !(given.head && take_node_back(s))) {
         status = start_node(s, signal_fd);

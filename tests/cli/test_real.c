@@ -177,6 +177,21 @@ static void a_failed_start_leaves_the_tables_of_a_killed_head(void **state)
     cli_expect(0, "Stopped", "stop");
 }
 
+/* Submitted jobs run on the head's host: its node is replaced by one that joins there. */
+static void a_node_that_joins_on_the_heads_host_runs_jobs(void **state)
+{
+    pid_t node;
+
+    cli_expect(0, "The cluster 127.0.0.1:", START);
+    node = (pid_t)cli_info("node-", "pid");
+    assert_int_equal(kill(node, SIGKILL), 0);
+    cli_await_end(node);
+    cli_expect(0, "This host joined", "start --num-cpus 1 --address 127.0.0.1:%ld",
+               atol(strstr(cli_output, "127.0.0.1:") + strlen("127.0.0.1:")));
+    cli_expect(0, "hello [hello]", "job submit -- %s hello", getenv("CRT_TEST_JOB"));
+    cli_expect(0, "Stopped", "stop");
+}
+
 static void stop_leaves_nothing_after_kill_9_of_the_head(void **state)
 {
     kill_and_stop(HEAD);
@@ -369,6 +384,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(a_cluster_starts_runs_jobs_and_stops),
         TEST(a_failed_start_leaves_the_tables_of_a_killed_head),
+        TEST(a_node_that_joins_on_the_heads_host_runs_jobs),
         TEST(stop_leaves_nothing_after_kill_9_of_the_head),
         TEST(stop_leaves_nothing_after_kill_9_of_the_http_server),
         TEST(stop_leaves_nothing_after_kill_9_of_redis),
