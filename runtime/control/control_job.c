@@ -193,6 +193,12 @@ void crti_control_job_get(crti_control_t *c, uint64_t link, uint64_t request,
         crti_control_refuse(c, link, request, CRT_ERR_NOT_FOUND);
         return;
     }
+    /* For a detached actor of an ended job. The node may not have known the job when its end was
+     * told, and nobody else would tell it. */
+    if (crti_job_is_ended(job))
+        crti_control_answer(c, link, CRTI_MSG_JOB_END, 0,
+                            &(crti_msg_job_end_t){.job = id, .text = crti_str("")},
+                            false);
     answer_info(c, link, request, job);
 }
 

@@ -70,6 +70,18 @@ static void send_all_views(crti_control_t *c, const crti_node_entry_t *to)
     }
 }
 
+/* A node that is back may have missed them: words on a link that breaks are lost. It may come back as
+ * a new one, when it was taken for dead itself. */
+static void send_all_deaths(crti_control_t *c, const crti_node_entry_t *to)
+{
+    CRTI_LIST_FOREACH (item, &c->nodes.dead) {
+        const crti_node_entry_t *node = CRTI_NODE_OF(item);
+        crti_msg_node_died_t notice = {.node = node->id, .text = crti_str(node->text)};
+
+        crti_control_send(c, to->link, CRTI_MSG_NODE_DIED, 0, &notice);
+    }
+}
+
 /* ---------------------------------------------------------------- joining */
 
 static void append_id(crti_buffer_t *list, crti_id_t id)
@@ -158,12 +170,13 @@ static crt_status_t check_register(const crti_msg_node_register_t *m)
     return CRT_OK;
 }
 
-/* Old connections of the same node end; its new one counts. */
-static void take_link(crti_control_t *c, crti_node_entry_t *node)
+/* Old connections of the same node end; its new one counts. It may register twice on one. */
+static void take_link(crti_control_t *c, crti_node_entry_t *node,
+                      const crti_control_link_t *link)
 {
     crti_control_link_t *old = node->link ? crti_control_link(c, node->link) : NULL;
 
-    if (old == NULL)
+    if (old == NULL || old == link)
         return;
     old->node = NULL;
     c->config.actions.drop(c->config.actions.user, old->number,
@@ -195,6 +208,7 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
     answer.jobs_to_end = crti_span(jobs.data, jobs.size);
     /* At once: that the node is here is a fact, and what comes next on the link follows. */
     crti_control_send(c, node->link, CRTI_MSG_NODE_REGISTERED, request, &answer);
+    send_all_deaths(c, node);
     send_all_views(c, node);
     tell_of(c, node);
     crti_control_joined(c);
@@ -222,7 +236,7 @@ void crti_control_register(crti_control_t *c, crti_control_link_t *link,
     if (join == CRTI_NODE_JOIN_REPLACE)
         crti_control_node_died(c, node, "it started again with a new incarnation");
     if (join == CRTI_NODE_JOIN_BACK)
-        take_link(c, node);
+        take_link(c, node, link);
     status = crti_node_table_register(&c->nodes, m, link->number, c->now_ns,
                                       crti_control_wall(c), &node);
     if (status != CRT_OK) {

@@ -307,6 +307,8 @@ static void actors_end_with_their_job_but_detached_ones_live_on(void **state)
     assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_END));
     assert_int_equal(crti_control_figures(bed->control).actors_living, 1);
     bed_say(bed, NODE_A, CRTI_MSG_JOB_GET, 4, &get); /* it may have to be started again */
+    /* Its node may not have known the job when that ended. */
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_END));
     assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_INFO));
     bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 5, &kill);
     bed_say(bed, NODE_A, CRTI_MSG_JOB_GET, 6, &get);
@@ -433,6 +435,33 @@ static void a_node_that_missed_the_end_of_a_job_is_told_when_it_registers(void *
     assert_non_null(m);
     /* The one that ended and the unknown one; the second driver is still there. */
     assert_int_equal(m->node_registered.jobs_to_end.size, 32);
+}
+
+/* NODE_DIED is not repeated either. */
+static void a_node_that_is_back_hears_which_nodes_died_meanwhile(void **state)
+{
+    bed_t *bed = *state;
+
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
+    crti_control_closed(bed->control, NODE_B, "reset", bed->now);
+    bed_pass(bed, CRTI_S);
+    crti_control_closed(bed->control, NODE_A, "reset", bed->now);
+    bed_join(bed, 30, 1, 1, 4, NULL, NULL);
+    assert_non_null(bed_next(bed, 30, CRTI_MSG_NODE_REGISTERED));
+    assert_true(
+        crti_id_equal(bed_next(bed, 30, CRTI_MSG_NODE_DIED)->node_died.node, bed_id(2)));
+    bed_join(bed, 31, 2, 2, 4, NULL, NULL); /* not its own death */
+    assert_int_equal(bed_count(bed, 31, CRTI_MSG_NODE_DIED), 0);
+}
+
+static void a_node_that_registers_twice_on_one_link_keeps_it(void **state)
+{
+    bed_t *bed = *state;
+
+    bed_join(bed, NODE_A, 1, 1, 4, NULL, NULL);
+    bed_join(bed, NODE_A, 1, 1, 4, NULL, NULL);
+    assert_false(bed_was_dropped(bed, NODE_A));
+    assert_int_equal(crti_control_figures(bed->control).nodes_alive, 1);
 }
 
 static void a_broken_link_that_stays_broken_is_a_death_within_a_second(void **state)
@@ -976,6 +1005,8 @@ int main(void)
         TEST(an_unknown_actor_is_waited_for_and_then_dead_to_those_who_watch),
         TEST(dead_actors_are_capped_and_expire_with_their_rows),
         TEST(a_broken_link_that_comes_back_in_time_changes_nothing),
+        TEST(a_node_that_is_back_hears_which_nodes_died_meanwhile),
+        TEST(a_node_that_registers_twice_on_one_link_keeps_it),
         TEST(a_broken_link_that_stays_broken_is_a_death_within_a_second),
         TEST(a_node_that_missed_the_end_of_a_job_is_told_when_it_registers),
         TEST(a_silent_node_is_dead_after_five_seconds),
