@@ -25,6 +25,14 @@ crti_id_t crti_id_random(void)
     return id;
 }
 
+crti_id_t crti_id_of_node(crti_id_t node)
+{
+    crti_id_t id = crti_id_random();
+
+    id.low = (id.low & ~UINT64_C(0xffffffffffff)) | node.high >> 16;
+    return id;
+}
+
 const char *crti_id_hex(crti_id_t id, char text[CRTI_ID_HEX])
 {
     snprintf(text, CRTI_ID_HEX, "%016llx%016llx", (unsigned long long)id.high,

@@ -22,6 +22,15 @@ typedef struct crti_object_id {
 /* From the kernel's random source. */
 crti_id_t crti_id_random(void);
 
+/* A new one for a process of that node: its last 48 bits are the node's first. So whoever finds
+ * objects of a process knows whose end is its end, too. */
+crti_id_t crti_id_of_node(crti_id_t node);
+
+static inline bool crti_id_is_of_node(crti_id_t process, crti_id_t node)
+{
+    return ((process.low ^ node.high >> 16) & UINT64_C(0xffffffffffff)) == 0;
+}
+
 static inline bool crti_id_is_zero(crti_id_t id)
 {
     return (id.high | id.low) == 0;

@@ -24,6 +24,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/rundir.h"
 #include "runtime/core/core.h"
 
 #define ATTACH_NS  (30 * CRTI_S)
@@ -371,6 +372,19 @@ static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
     return CRT_OK;
 }
 
+/* The id of a driver at that node; any other one where the node can't be asked for its own. */
+static crti_id_t make_id(const char *run_dir)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    char path[128], hex[CRTI_ID_HEX] = "";
+    crti_id_t node;
+
+    snprintf(path, sizeof(path), "%s/node.info", run_dir);
+    if (crti_info_read(path, &text) == CRT_OK)
+        crti_info_get(text, "node", hex, sizeof(hex));
+    return crti_id_parse(hex, &node) ? crti_id_of_node(node) : crti_id_random();
+}
+
 static crt_status_t join(crti_core_t *core, int argc, char **argv,
                          const crt_options_t *options)
 {
@@ -391,7 +405,7 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
     if (status == CRT_OK)
         status = find_node(core, options, run_dir, sizeof(run_dir));
     if (status == CRT_OK) {
-        core->process = body.process = crti_id_random();
+        core->process = body.process = make_id(run_dir);
         body.incarnation = core->incarnation;
         body.program = crti_str(id->path);
         body.sha = crti_str(id->sha);

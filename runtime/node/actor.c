@@ -228,8 +228,8 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
         crti_lease_table_give(node->leases, start->actor, now);
         return status;
     }
-    status = crti_worker_table_want(node->workers, crti_id_random(), start->job, true,
-                                    start->actor, cpus, now);
+    status = crti_worker_table_want(node->workers, crti_id_of_node(node->id), start->job,
+                                    true, start->actor, cpus, now);
     if (status != CRT_OK)
         forget(node, actor);
     return status;

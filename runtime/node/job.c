@@ -332,6 +332,9 @@ static void on_job_info(crti_node_t *node, crti_id_t id, uint64_t number,
                      ? crti_channel_raise(&answer->error)
                      : crt_raise(CRT_ERR_PROTOCOL, "JOB_GET answered by %s",
                                  crti_message_name(answer->kind));
+        /* Its end was told before this node had a record of it, or nobody knows it. */
+        if (status == CRT_ERR_NOT_FOUND)
+            job->ended = true;
         crti_job_fail(job, status, crt_error_detail());
         return;
     }

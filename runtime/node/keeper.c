@@ -215,6 +215,8 @@ void crti_keeper_end(crti_keeper_t *keeper)
     if (keeper->pid == 0)
         return;
     close(keeper->fd);
+    kill(keeper->pid,
+         SIGCONT); /* one that somebody stopped would be waited for without end */
     while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     *keeper = (crti_keeper_t){.fd = -1};

@@ -92,8 +92,8 @@ static void find_worker(crti_node_t *node, crti_id_t id)
     if (lease == NULL)
         return;
     cpus = (double)crti_resources_get(&lease->resources, "CPU") / CRTI_RESOURCE_ONE;
-    status = crti_worker_table_want(node->workers, crti_id_random(), lease->job, false,
-                                    id, cpus, crti_node_now(node));
+    status = crti_worker_table_want(node->workers, crti_id_of_node(node->id), lease->job,
+                                    false, id, cpus, crti_node_now(node));
     if (status == CRT_OK)
         return;
     answer_error(node, id, status, crt_error_detail());

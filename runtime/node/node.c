@@ -44,6 +44,7 @@ static void on_tick(void *user)
         reap_orphans(node);
         crti_peer_look_for_silence(node);
     }
+    crti_owner_tick(node, now);
     next = crti_lease_table_tick(node->leases, now);
     due = crti_worker_table_tick(node->workers, now);
     next = due < next ? due : next;
@@ -308,6 +309,20 @@ static void on_signal(void *user, int number)
     crti_node_stop(user, number == SIGINT ? "interrupted" : "stopped by its user");
 }
 
+/* It was killed. Without one, what workers left behind would outlive a kill of this daemon. */
+static void replace_keeper(crti_node_t *node)
+{
+    pid_t old = node->keeper.pid;
+
+    crti_keeper_end(&node->keeper);
+    if (crti_keeper_start(&node->keeper, node->run_dir, node->lock_fd) != CRT_OK)
+        crti_log(CRTI_LOG_ERROR, "node", "crt-keeper (pid %d) was killed: %s", (int)old,
+                 crt_error_detail());
+    else
+        crti_log(CRTI_LOG_WARN, "node", "crt-keeper (pid %d) was killed; %d is the next",
+                 (int)old, (int)node->keeper.pid);
+}
+
 /* Orphans of user code become this daemon's children; whoever has a record is reaped by its
  * pidfd, the others here. A child with a record stands in the way of those behind it until it
  * is reaped: the tick looks again. */
@@ -319,11 +334,9 @@ static void reap_orphans(crti_node_t *node)
     while (more && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid) {
         more = !crti_node_has_child(node, info.si_pid);
-        if (info.si_pid == node->keeper.pid) {
-            crti_log(CRTI_LOG_ERROR, "node", "crt-keeper (pid %d) was killed",
-                     (int)info.si_pid);
-            crti_keeper_end(&node->keeper);
-        } else if (more)
+        if (info.si_pid == node->keeper.pid)
+            replace_keeper(node);
+        else if (more)
             waitpid(info.si_pid, NULL, WNOHANG);
         info.si_pid = 0;
     }

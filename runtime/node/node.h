@@ -184,7 +184,10 @@ struct crti_node {
     crti_map_t places;  /* object id -> memory of an object being pulled */
     crti_map_t watches; /* process id -> watch */
     crti_map_t actor_watches;
-    crti_buffer_t dead; /* ring of the last deaths, for late watchers */
+    crti_buffer_t dead;       /* ring of the last deaths, for late watchers */
+    crti_buffer_t dead_nodes; /* crti_id_t, oldest first */
+    uint64_t owners_ns;       /* when owners of objects were looked at, owner.c */
+    uint64_t owner_sweep;     /* counts them */
     size_t dead_next;
     crti_list_t log_readers;
     crti_log_quota_t log_quota;
@@ -368,6 +371,19 @@ void crti_watch_free(crti_node_t *node);
 void crti_dead_add(crti_node_t *node, crti_id_t process, crt_status_t status,
                    const char *text);
 
+/* True when that process is among them. */
+bool crti_dead_is(const crti_node_t *node, crti_id_t process);
+/* This node itself wants to hear of the end of a process that owns objects here; the watch ends
+ * when a sweep of owner.c has not asked for it. */
+void crti_watch_owner(crti_node_t *node, const crti_msg_watch_t *watch);
+void crti_watch_owners_seen(crti_node_t *node);
+
+/* ---------------------------------------------------------------- owner.c */
+
+void crti_owner_tick(crti_node_t *node, uint64_t now_ns);
+void crti_owner_node_died(crti_node_t *node, crti_id_t dead);
+void crti_owner_node_lives(crti_node_t *node, crti_id_t id);
+
 /* ---------------------------------------------------------------- stall.c */
 
 /* Begins to look for processes that hold the store up. */
@@ -494,6 +510,8 @@ crt_status_t crti_peer_listen(crti_node_t *node);
 /* On the same port, with the streams of other nodes encrypted or not, as the cluster has it. */
 crt_status_t crti_peer_listen_again(crti_node_t *node, bool encrypt);
 void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view);
+/* The node that a process id names, if it is one that this node has heard of. */
+bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_out);
 /* A notice to another node. What is said to one that this node has not heard of waits until the
  * head has told who it is, and is dropped when there is no such node. */
 void crti_node_notify(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,

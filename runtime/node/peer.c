@@ -458,6 +458,7 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
     crti_text(view->endpoint, endpoint, sizeof(endpoint));
     if (crti_id_equal(view->node, node->id) || endpoint[0] == '\0')
         return;
+    crti_owner_node_lives(node, view->node);
     if (peer == NULL)
         peer = add_peer(node, view->node);
     if (peer == NULL)
@@ -474,6 +475,22 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
     crti_lease_table_view(node->leases, view->node, &view->resources, &view->available,
                           crti_node_now(node));
     crti_lease_act(node);
+}
+
+bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_out)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->peers, &cursor, NULL, &value)) {
+        const peer_t *peer = value;
+
+        if (is_sought(peer) || !crti_id_is_of_node(process, peer->id))
+            continue;
+        *id_out = peer->id;
+        return true;
+    }
+    return false;
 }
 
 void crti_node_forget(crti_node_t *node, crti_id_t id)

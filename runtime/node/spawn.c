@@ -45,10 +45,21 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
     return CRT_OK;
 }
 
+/* One that was killed left it. */
+static void remove_socket(const crti_process_t *process)
+{
+    char path[128], hex[CRTI_ID_HEX];
+
+    if (snprintf(path, sizeof(path), "%s/p-%s.ipc", process->node->run_dir,
+                 crti_id_hex(process->id, hex)) < (int)sizeof(path))
+        unlink(path);
+}
+
 void crti_process_free(crti_process_t *process)
 {
     crti_node_t *node = process->node;
 
+    remove_socket(process);
     if (process->local) {
         process->local->process = NULL;
         crti_local_close(process->local);

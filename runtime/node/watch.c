@@ -24,6 +24,7 @@ typedef struct watcher {
 typedef struct watch {
     crti_msg_watch_t target;
     crti_buffer_t watchers; /* watcher_t */
+    uint64_t owner_sweep; /* the last one that this node itself asked in, 0 it does not */
 } watch_t;
 
 typedef struct dead {
@@ -58,10 +59,17 @@ static const dead_t *find_dead(const crti_node_t *node, crti_id_t process)
     return NULL;
 }
 
+bool crti_dead_is(const crti_node_t *node, crti_id_t process)
+{
+    return find_dead(node, process) != NULL;
+}
+
 /* ---------------------------------------------------------------- telling */
 
 static void tell(crti_node_t *node, const watcher_t *w, const crti_msg_peer_died_t *died)
 {
+    if (crti_id_equal(w->id, node->id))
+        return; /* it drops the objects of every process that died */
     if (w->is_node)
         crti_node_notify(node, w->id, CRTI_MSG_PEER_DIED, died);
     else
@@ -179,19 +187,23 @@ static bool remove_watcher(watch_t *w, crti_id_t id)
     return kept == 0;
 }
 
+/* Nobody here wants to hear of it any more. */
+static void end_watch(crti_node_t *node, watch_t *w)
+{
+    crti_msg_unwatch_t unwatch = {.process = w->target.process};
+
+    if (!crti_id_equal(w->target.node, node->id))
+        crti_node_notify(node, w->target.node, CRTI_MSG_UNWATCH, &unwatch);
+    free_watch(node, w);
+}
+
 void crti_watch_remove(crti_process_t *watcher, crti_id_t target)
 {
     crti_node_t *node = watcher->node;
     watch_t *w = crti_map_get(&node->watches, &target);
 
-    if (w == NULL || !remove_watcher(w, watcher->id))
-        return;
-    if (!crti_id_equal(w->target.node, node->id)) {
-        crti_msg_unwatch_t unwatch = {.process = target};
-
-        crti_node_notify(node, w->target.node, CRTI_MSG_UNWATCH, &unwatch);
-    }
-    free_watch(node, w);
+    if (w && remove_watcher(w, watcher->id))
+        end_watch(node, w);
 }
 
 void crti_watch_remove_node(crti_node_t *node, crti_id_t from, crti_id_t target)
@@ -200,6 +212,34 @@ void crti_watch_remove_node(crti_node_t *node, crti_id_t from, crti_id_t target)
 
     if (w && remove_watcher(w, from))
         free_watch(node, w);
+}
+
+void crti_watch_owner(crti_node_t *node, const crti_msg_watch_t *watch)
+{
+    watch_t *w;
+
+    add(node, &(watcher_t){.id = node->id}, watch, true);
+    w = crti_map_get(&node->watches, &watch->process);
+    if (w)
+        w->owner_sweep = node->owner_sweep;
+}
+
+void crti_watch_owners_seen(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+        watch_t *w = value;
+
+        if (w->owner_sweep == 0 || w->owner_sweep == node->owner_sweep)
+            continue;
+        w->owner_sweep = 0;
+        if (!remove_watcher(w, node->id))
+            continue;
+        end_watch(node, w);
+        cursor = 0;
+    }
 }
 
 void crti_watch_drop(crti_node_t *node, crti_id_t watcher)
@@ -295,4 +335,5 @@ void crti_watch_free(crti_node_t *node)
     }
     crti_map_fini(&node->watches);
     crti_buffer_fini(&node->dead);
+    crti_buffer_fini(&node->dead_nodes);
 }

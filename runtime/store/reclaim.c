@@ -20,6 +20,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/map.h"
 
 struct slabs {
     uint32_t *pages;
@@ -234,6 +235,12 @@ unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out)
     return ++store->looks;
 }
 
+static bool is_there(const crti_seen_t *seen)
+{
+    return crti_state_of(seen->state) == CRTI_ENTRY_WRITING ||
+           crti_state_of(seen->state) == CRTI_ENTRY_SEALED;
+}
+
 typedef struct wanted {
     crti_id_t owner;
     uint64_t number, mask;
@@ -244,9 +251,7 @@ static bool is_wanted(void *user, const crti_seen_t *seen)
     const wanted_t *wanted = user;
 
     return crti_id_equal(seen->id.owner, wanted->owner) &&
-           ((seen->id.number ^ wanted->number) & wanted->mask) == 0 &&
-           (crti_state_of(seen->state) == CRTI_ENTRY_WRITING ||
-            crti_state_of(seen->state) == CRTI_ENTRY_SEALED);
+           ((seen->id.number ^ wanted->number) & wanted->mask) == 0 && is_there(seen);
 }
 
 size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner)
@@ -261,6 +266,43 @@ size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t nu
     crti_seen_list_t orphans;
 
     crti_space_gather(store, is_wanted, &wanted, &orphans);
+    for (size_t i = 0; i < orphans.count; i++)
+        crti_store_free(store, orphans.seen[i].id);
+    free(orphans.seen);
+    return orphans.count;
+}
+
+typedef struct judgement {
+    bool (*is_dead)(void *user, crti_id_t owner);
+    void *user;
+    crti_map_t known; /* owner -> whether it is dead */
+} judgement_t;
+
+static bool is_of_the_dead(void *user, const crti_seen_t *seen)
+{
+    static char dead, alive;
+    judgement_t *j = user;
+    const char *known;
+
+    if (!is_there(seen))
+        return false;
+    known = crti_map_get(&j->known, &seen->id.owner);
+    if (!known) {
+        known = j->is_dead(j->user, seen->id.owner) ? &dead : &alive;
+        crti_map_put(&j->known, &seen->id.owner, (void *)known);
+    }
+    return known == &dead;
+}
+
+size_t crti_store_drop_owners(crti_store_t *store,
+                              bool (*is_dead)(void *user, crti_id_t owner), void *user)
+{
+    judgement_t judgement = {.is_dead = is_dead, .user = user};
+    crti_seen_list_t orphans;
+
+    crti_map_init(&judgement.known, sizeof(crti_id_t));
+    crti_space_gather(store, is_of_the_dead, &judgement, &orphans);
+    crti_map_fini(&judgement.known);
     for (size_t i = 0; i < orphans.count; i++)
         crti_store_free(store, orphans.seen[i].id);
     free(orphans.seen);

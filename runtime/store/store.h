@@ -153,6 +153,11 @@ bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot);
 /* Daemon only. `owner` has died: frees all its objects. Returns how many. */
 size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner);
 
+/* Daemon only. Asks about each owner of objects once, frees all objects of those for whom `is_dead`
+ * says so, and returns how many. */
+size_t crti_store_drop_owners(crti_store_t *store,
+                              bool (*is_dead)(void *user, crti_id_t owner), void *user);
+
 /* Daemon only. Frees the objects of `owner` whose numbers are `number` where `mask` has ones.
  * Returns how many. */
 size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t number,

@@ -66,6 +66,18 @@ static void objects_are_equal_when_owner_and_number_are(void **state)
     assert_false(crti_object_id_equal(a, b));
 }
 
+static void the_id_of_a_process_names_its_node(void **state)
+{
+    crti_id_t node = crti_id_random(), other = node;
+    crti_id_t a = crti_id_of_node(node), b = crti_id_of_node(node);
+
+    other.high ^= UINT64_C(1) << 16;
+    assert_false(crti_id_equal(a, b));
+    assert_true(crti_id_is_of_node(a, node) && crti_id_is_of_node(b, node));
+    assert_false(crti_id_is_of_node(a, other));
+    assert_false(crti_id_is_of_node(crti_id_of_node(other), node));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -73,6 +85,7 @@ int main(void)
         cmocka_unit_test(hex_is_32_lower_case_digits_and_reads_back),
         cmocka_unit_test(what_is_not_32_hex_digits_is_refused_and_changes_nothing),
         cmocka_unit_test(objects_are_equal_when_owner_and_number_are),
+        cmocka_unit_test(the_id_of_a_process_names_its_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Restarts, full stores, too few resources, and the end of the node daemon. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -81,6 +82,44 @@ static void keep_line(void *user, int level, const char *line)
     size_t used = strlen(logged);
 
     snprintf(logged + used, sizeof(logged) - used, "%s\n", line);
+}
+
+static size_t count_sockets(void)
+{
+    crt_cluster_info_t infos[64];
+    const struct dirent *entry;
+    size_t count, found = 0;
+    DIR *dir;
+
+    OK(crt_cluster_list(infos, 64, &count));
+    for (size_t i = 0; i < count && i < 64; i++) {
+        if (strcmp(infos[i].node, crt_node_id()) != 0)
+            continue;
+        dir = opendir(infos[i].run_dir);
+        assert_non_null(dir);
+        while ((entry = readdir(dir)))
+            found += strncmp(entry->d_name, "p-", 2) == 0;
+        closedir(dir);
+    }
+    return found;
+}
+
+static void the_socket_of_a_killed_worker_goes_with_it(void **state)
+{
+    crt_actor_t *counter = crt_actor_new(&counter_class, NULL, 1);
+    size_t before = 0;
+    crt_ref_t *ref;
+
+    assert_int_equal(get_int(crt_call(counter, &counter_get)), 1);
+    before = count_sockets();
+    assert_true(before >= 2); /* this driver's and the actor's */
+    ref = crt_call(counter, &counter_crash);
+    assert_int_equal(crt_get_for(ref, 20000, NULL), CRT_ERR_ACTOR_DIED);
+    crt_ref_drop(&ref);
+    /* The driver may hear it from the head; this answer comes behind the node's clearing up. */
+    OK(crt_kv_put("after", "", 0, true));
+    assert_int_equal(count_sockets(), before - 1);
+    crt_actor_drop(&counter);
 }
 
 static void a_task_that_no_node_can_hold_says_why_it_waits(void **state)
@@ -177,6 +216,7 @@ static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_actor_is_restarted_as_often_as_it_may),
+        cmocka_unit_test(the_socket_of_a_killed_worker_goes_with_it),
         cmocka_unit_test(a_task_that_no_node_can_hold_says_why_it_waits),
         cmocka_unit_test(a_full_store_makes_creators_wait_and_then_says_so),
         cmocka_unit_test(the_store_is_used_again_and_again),

@@ -604,7 +604,7 @@ void scene_attach(scene_t *s, int number, int n)
                                 .log_to_driver = true};
 
     *d = (scene_driver_t){.scene = s, .node = n, .fds = {-1, -1}};
-    d->process = attach.process = crti_id_random();
+    d->process = attach.process = crti_id_of_node(s->nodes[n].id);
     assert_non_null(realpath("/proc/self/exe", self));
     attach.program = crti_str(self);
     bytes = scene_read_program(&size);

@@ -178,6 +178,52 @@ static void grandchildren_end_with_a_node_that_is_killed(void **state)
     close(fd);
 }
 
+/* Of the node's children the one with that name, other than `not`. */
+static pid_t await_keeper(scene_t *s, pid_t not )
+{
+    uint64_t deadline = crti_now_ns() + 20 * CRTI_S;
+
+    for (;;) {
+        char path[64], name[32];
+        FILE *children, *comm;
+        int pid;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)s->nodes[0].pid,
+                 (int)s->nodes[0].pid);
+        children = fopen(path, "re");
+        assert_non_null(children);
+        while (fscanf(children, "%d", &pid) == 1) {
+            snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+            comm = fopen(path, "re");
+            name[0] = '\0';
+            if (comm && fscanf(comm, "%31s", name) == 1 &&
+                pid != not &&strcmp(name, "crt-keeper") == 0) {
+                fclose(comm);
+                fclose(children);
+                return pid;
+            }
+            if (comm)
+                fclose(comm);
+        }
+        fclose(children);
+        assert_true(crti_now_ns() < deadline);
+        scene_turn(s, 2);
+    }
+}
+
+static void grandchildren_end_with_a_node_whose_keeper_was_killed_before(void **state)
+{
+    scene_t *s = *state;
+    pid_t keeper;
+
+    start_litter(s);
+    keeper = await_keeper(s, 0);
+    kill(keeper, SIGKILL);
+    await_keeper(s, keeper);
+    scene_stop_node(s, 0, SIGKILL);
+    await_processes(s, 0);
+}
+
 static void grandchildren_end_with_a_node_that_is_stopped(void **state)
 {
     scene_t *s = *state;
@@ -242,6 +288,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_watched_process_that_is_gone_already_is_told_at_once),
         NODE_TEST(a_process_of_a_node_that_the_head_does_not_know_is_gone),
         NODE_TEST(grandchildren_end_with_a_node_that_is_killed),
+        NODE_TEST(grandchildren_end_with_a_node_whose_keeper_was_killed_before),
         NODE_TEST(grandchildren_end_with_a_node_that_is_stopped),
     };
 

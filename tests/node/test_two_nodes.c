@@ -248,6 +248,61 @@ static void an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is(void **sta
     s->nodes[0].id.low ^= 1;
 }
 
+static crti_object_id_t seal_for(crti_store_t *store, crti_id_t owner)
+{
+    crti_object_id_t object = {owner, 1};
+    void *data;
+
+    assert_int_equal(crti_store_create(store, object, 1000, &data), CRT_OK);
+    memset(data, 1, 1000);
+    assert_int_equal(crti_store_seal(store, object, true), CRT_OK);
+    return object;
+}
+
+static void await_drop(scene_t *s, crti_store_t *store, crti_object_id_t object)
+{
+    uint64_t deadline = crti_now_ns() + 20 * CRTI_S;
+
+    while (crti_store_contains(store, object)) {
+        assert_true(crti_now_ns() < deadline);
+        scene_turn(s, 2);
+    }
+}
+
+/* A worker may seal a result when its owner is dead already, and words get lost. */
+static void no_object_stays_longer_than_its_owner(void **state)
+{
+    scene_t *s = *state;
+    crti_id_t gone_node = {9, 9};
+    crti_msg_node_died_t gone = {.node = gone_node, .text = crti_str("silent")};
+    crti_object_id_t of_ended, of_ended_there, of_living, of_node;
+    crti_store_t *store;
+
+    scene_start_node(s, 0, NULL);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 1);
+    scene_send_views(s, 4);
+    assert_int_equal(crti_store_attach(s->drivers[1].fds[0], s->drivers[1].slot,
+                                       s->drivers[1].process, &store),
+                     CRT_OK);
+    of_ended = seal_for(store, crti_id_of_node(s->nodes[1].id));
+    of_ended_there = seal_for(store, crti_id_of_node(s->nodes[0].id));
+    of_living = seal_for(store, s->drivers[0].process);
+    of_node = seal_for(store, crti_id_of_node(gone_node));
+    await_drop(s, store, of_ended);
+    await_drop(s, store, of_ended_there);
+    assert_true(crti_store_contains(store, of_node)); /* not heard of, not gone */
+    scene_head_send(s, 1, CRTI_MSG_NODE_DIED, 0, &gone);
+    await_drop(s, store, of_node);
+    of_node = seal_for(store, crti_id_of_node(gone_node));
+    await_drop(s, store, of_node);
+    assert_true(crti_store_contains(store, of_living));
+    scene_detach(s, 0);
+    await_drop(s, store, of_living);
+    crti_store_detach(store);
+}
+
 static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
 {
     enum { SIZE = 40 << 20 };
@@ -287,6 +342,7 @@ int main(int argc, char **argv)
         NODE_TEST(an_object_is_pulled_from_the_node_that_has_it),
         NODE_TEST(an_object_is_pulled_without_encryption_where_the_cluster_has_none),
         NODE_TEST(an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is),
+        NODE_TEST(no_object_stays_longer_than_its_owner),
         NODE_TEST(a_source_that_dies_in_the_middle_fails_the_pull),
     };
 

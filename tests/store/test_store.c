@@ -201,6 +201,11 @@ static void unpinned_copies_are_evicted_oldest_first(void **state)
     assert_ok(crti_store_check(daemon));
 }
 
+static bool is_owner(void *user, crti_id_t owner)
+{
+    return crti_id_equal(owner, *(const crti_id_t *)user);
+}
+
 static void a_dropped_owner_loses_all_its_objects_and_nobody_else_any(void **state)
 {
     CRTI_AUTO(crti_store_detach) crti_store_t *daemon = new_store(16 * MIB);
@@ -224,6 +229,10 @@ static void a_dropped_owner_loses_all_its_objects_and_nobody_else_any(void **sta
     crti_store_release(a, &view);
     assert_ok(crti_store_seal(a, object(1, 1000), true));
     assert_false(crti_store_contains(a, object(1, 1000)));
+    assert_int_equal(crti_store_drop_owners(daemon, is_owner, &(crti_id_t){1, ~1ull}), 0);
+    assert_int_equal(crti_store_drop_owners(daemon, is_owner, &(crti_id_t){2, ~2ull}),
+                     300);
+    assert_false(crti_store_contains(daemon, object(2, 1)));
     assert_ok(crti_store_check(daemon));
 }
 
