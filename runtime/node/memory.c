@@ -91,14 +91,14 @@ static void end_worker(crti_node_t *node, crti_process_t *p,
                        const crti_memory_verdict_t *verdict)
 {
     char state[200];
-    const char *since = verdict->in_call            ? "the call"
-                        : crti_id_is_zero(p->actor) ? "its task"
-                                                    : "the actor";
+    const char *since = verdict->in_call            ? "lately in its call"
+                        : crti_id_is_zero(p->actor) ? "since its task began"
+                                                    : "since the actor began";
 
     describe(node, state, sizeof(state));
     snprintf(p->end_text, sizeof(p->end_text),
-             "out of memory: %s; this worker had %.2f GiB, %.2f GiB more than when %s "
-             "began; " ADVICE,
+             "out of memory: %s; this worker had %.2f GiB and grew most, by %.2f GiB "
+             "%s; " ADVICE,
              state, (double)worker->bytes / GIB, (double)verdict->grown / GIB, since);
     node->memory.ended++;
     node->memory.ending = p->id;
