@@ -16,14 +16,12 @@
 #define TURN_BUDGET   ((size_t)4 << 20) /* bytes per turn: others of the loop get theirs */
 #define SEGMENT_SIZE  ((size_t)64 << 10) /* messages gathered in one segment */
 #define KEPT_CAPACITY ((size_t)256 << 10)
-#define SPARE_BYTES                                                                      \
-    ((size_t)4 << 10) /* kept by a stream that idles: the head has thousands */
-#define LINGER_MS    1000
-#define FRAME_HEADER 4
-#define PIECES       16 /* segments that leave in one call */
-#define BULK                                                                             \
-    ((size_t)16 << 10)        /* a payload so large that it is worth a read of its own */
-#define BETWEEN ((size_t)512) /* and what is read before the next one */
+#define SPARE_BYTES   ((size_t)4 << 10) /* kept while idle: the head has thousands */
+#define LINGER_MS     1000
+#define FRAME_HEADER  4
+#define PIECES        16                 /* segments that leave in one call */
+#define BULK          ((size_t)16 << 10) /* a payload that is worth a read of its own */
+#define BETWEEN       ((size_t)512)      /* and what is read before the next one */
 
 /* A run of bytes to send: gathered messages, or one payload. */
 typedef struct crti_stream_segment {

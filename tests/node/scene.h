@@ -70,7 +70,7 @@ struct scene {
     scene_node_t nodes[SCENE_NODES];
     scene_driver_t drivers[4];
     crti_stream_t *unknown[8]; /* accepted, not registered yet */
-    scene_message_t **log; /* what arrived, each in memory of its own */
+    scene_message_t **log;     /* what arrived, each in memory of its own */
     int logged;
     const char *mode; /* of the program */
     bool silent;      /* the head answers nothing */
