@@ -2,6 +2,7 @@
 /* Runs a fuzz target on random mutations of its valid inputs, as an ordinary test.
  *
  *     PROGRAM [ROUNDS [SEED]]
+ *     PROGRAM --corpus DIRECTORY      writes the valid inputs there, for libFuzzer
  *
  * The same seed gives the same inputs. Each input lies at the end of a block of its exact
  * size, so that AddressSanitizer sees a read behind it.
@@ -85,6 +86,26 @@ static void feed(const uint8_t *data, size_t size)
     free(exact);
 }
 
+/* For a start of libFuzzer, which has a main of its own. */
+static int write_corpus(const char *directory)
+{
+    static uint8_t seed[ROOM];
+    char path[4096];
+    size_t size;
+
+    for (unsigned i = 0; (size = fuzz_seed(i, seed, ROOM)) > 0; i++) {
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/seed-%u", directory, i);
+        file = fopen(path, "we");
+        if (!file || fwrite(seed, 1, size, file) != size || fclose(file) != 0) {
+            perror(path);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
@@ -93,6 +114,8 @@ int main(int argc, char **argv)
     size_t sizes[SEEDS_MAX], size;
     uint32_t count = 0;
 
+    if (argc == 3 && strcmp(argv[1], "--corpus") == 0)
+        return write_corpus(argv[2]);
     printf("%lu rounds of seed %llu\n", rounds, (unsigned long long)seed);
     fflush(stdout);
     state = seed * 0x9e3779b97f4a7c15u | 1;
