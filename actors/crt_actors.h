@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ready-made actors that train models: a parameter server and its data workers, and trainers that
- * sum their gradients among themselves.
+/* Ready-made actors that train models: a parameter server, or several that share the weights, and
+ * data workers; and trainers that sum their gradients among themselves.
  *
  *     crt_ref_t *weights = crt_call(server, &crt_parameter_server_get_weights);
  *     crt_ref_t *grads[2];
@@ -59,6 +59,44 @@ CRT_API crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options
                                               const crt_mlp_spec_t *spec,
                                               const crt_optimizer_options_t *optimizer);
 
+/* ---------------------------------------------------------------- ShardServer */
+
+/* Owns a range of the weights of a model, and the optimizer's state for it: several of them, on
+ * several nodes, are one ParameterServer whose bytes go by several links, and make the same updates.
+ *
+ *     for (int s = 0; s < shards; s++)
+ *         squares[s] = crt_call(server[s], &crt_shard_server_measure, crt_spread(slices[s], workers));
+ *     for (int s = 0; s < shards; s++)
+ *         weights[s] = crt_call(server[s], &crt_shard_server_apply, crt_spread(squares, shards));
+ *
+ * Create arguments: those of ParameterServer, then the first weight and how many there are. */
+extern CRT_API const crt_actor_class_t crt_shard_server;
+
+/* () -> its slice of the weights: a flat float32 tensor in the store. */
+extern CRT_API const crt_method_t crt_shard_server_get_weights;
+
+/* (slice): replaces its slice; the optimizer's state stays. */
+extern CRT_API const crt_method_t crt_shard_server_set_weights;
+
+/* (slice of a gradient, ...) -> squares. Sums slices of gradients, at least one, and gives for each array
+ * of the model the sum of the squares in its range. A slice of the wrong size fails the call. */
+extern CRT_API const crt_method_t crt_shard_server_measure;
+
+/* (squares, ...) -> its slice of the new weights. With what all shards measured: makes one update of
+ * the gradients that were measured last. Numbers that are not finite fail the call on all
+ * shards and change nothing. */
+extern CRT_API const crt_method_t crt_shard_server_apply;
+
+/* Makes a ShardServer. Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
+CRT_API crt_actor_t *crt_shard_server_new(const crt_actor_options_t *options,
+                                          const crt_mlp_spec_t *spec,
+                                          const crt_optimizer_options_t *optimizer,
+                                          crt_part_t part);
+
+/* The range of shard number `shard` of `shards` when `count` weights are divided among them: sizes
+ * differ by one at most. */
+CRT_API crt_part_t crt_shard_part(size_t count, int shard, int shards);
+
 /* ---------------------------------------------------------------- DataWorker */
 
 /* What one worker reads. `features` and `labels` are refs of tensors as crt_dataset_new
@@ -79,6 +117,10 @@ extern CRT_API const crt_actor_class_t crt_data_worker;
 /* (weights) -> gradient: of the mean loss of the next batch, a flat float32 tensor in the
  * store. Nothing of the batch before is left in it. */
 extern CRT_API const crt_method_t crt_data_worker_compute_gradients;
+
+/* (slice of the weights, ...) -> list of refs, of the gradient's slices: of the same sizes, each a flat
+ * float32 tensor of its own in the store. Slices of other nodes come here all at once. */
+extern CRT_API const crt_method_t crt_data_worker_compute_slices;
 
 /* Makes a DataWorker. Caller owns the handle and drops it with crt_actor_drop. Never
  * NULL. */

@@ -2,7 +2,7 @@
 /* Trains a network that reads handwritten digits, with a parameter server and data
  * workers, or with trainers that sum their gradients among themselves.
  *
- *     train_mnist --data DIR|builtin --mode sync|async|allreduce --workers N --iterations N ...
+ *     train_mnist --data DIR|builtin --mode sync|async|allreduce|sharded --workers N --iterations N ...
  *
  * sync: every iteration each worker computes a gradient of the same weights, the server
  * sums them and makes one update. async: the server makes one update of each gradient as
@@ -13,6 +13,9 @@
  * allreduce: each trainer has its own copy of the weights; all make the same update with the
  * average of their gradients. The driver only says how far to train, and makes a new trainer
  * when one dies and --on-death replace is given.
+ *
+ * sharded: as sync, with several servers, each of which has a range of the weights: no link carries
+ * all gradients. The updates are the same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +31,10 @@ typedef struct training {
     crt_dataset_t *test;
     crt_ref_t *features, *labels;
     crt_actor_t *server, *workers[WORKERS_MAX];
-    crt_ref_t *weights; /* the newest */
-    int points;         /* of the curve */
+    crt_ref_t *weights;              /* the newest */
+    crt_actor_t *shards[SHARDS_MAX]; /* sharded: instead of `server`, */
+    crt_ref_t *slices[SHARDS_MAX];   /* and the newest weights of each */
+    int points;                      /* of the curve */
     double evaluation_s, accuracy;
     /* allreduce: a trainer that died and was not replaced is NULL */
     char hash[32]; /* of all replicas' weights */
@@ -174,6 +179,113 @@ static void train_async(training_t *t)
             evaluate(t, i);
     }
     get_weights(t);
+}
+
+/* ---------------------------------------------------------------- sharded */
+
+/* The weights in one piece, for evaluation and --save. */
+static void gather_weights(training_t *t)
+{
+    int64_t shape = (int64_t)crt_model_parameters(t->model);
+    float *whole = malloc((size_t)shape * sizeof(float)), *to = whole;
+    crt_tensor_t weights = crt_tensor_view(CRT_FLOAT32, 1, &shape, whole);
+
+    if (!whole)
+        check(CRT_ERR_NO_MEMORY, "weights");
+    for (int s = 0; s < options.shards; s++) {
+        const crt_tensor_t *slice = NULL;
+        crt_status_t status = crt_get(t->slices[s], &slice);
+
+        check_ref(t->slices[s]);
+        check(status, "weights");
+        memcpy(to, slice->data, crt_tensor_count(slice) * sizeof(float));
+        to += crt_tensor_count(slice);
+    }
+    crt_ref_drop(&t->weights);
+    t->weights = crt_put(&weights);
+    free(whole);
+}
+
+/* What one worker computed: a list of refs, one for each shard, which are kept in `slices`. */
+static void take_slices(crt_ref_t *computed, crt_ref_t **slices, size_t stride)
+{
+    const crt_value_t *list = NULL;
+    crt_status_t status = crt_get(computed, &list);
+
+    check_ref(computed);
+    check(status, "gradient");
+    for (int s = 0; s < options.shards; s++) {
+        crt_ref_t *slice;
+
+        check(crt_value_read(crt_value_at(list, (size_t)s), &slice), "slice");
+        slices[(size_t)s * stride] = crt_ref_keep(slice);
+    }
+}
+
+/* One update of all shards with slices[shard][worker]. */
+static void update_shards(training_t *t, crt_ref_t **slices)
+{
+    crt_ref_t *squares[SHARDS_MAX];
+    size_t shards = (size_t)options.shards, workers = (size_t)options.workers;
+
+    for (size_t s = 0; s < shards; s++)
+        squares[s] = crt_call(t->shards[s], &crt_shard_server_measure,
+                              crt_spread(slices + s * workers, workers));
+    for (size_t s = 0; s < shards; s++) {
+        crt_ref_drop(&t->slices[s]);
+        t->slices[s] =
+            crt_call(t->shards[s], &crt_shard_server_apply, crt_spread(squares, shards));
+    }
+    crt_refs_drop(squares, shards);
+    crt_refs_drop(slices, shards * workers);
+}
+
+static void train_sharded(training_t *t)
+{
+    crt_ref_t *computed[WORKERS_MAX];
+    size_t workers = (size_t)options.workers, shards = (size_t)options.shards;
+    crt_ref_t **slices = calloc(shards * workers, sizeof(crt_ref_t *));
+
+    if (!slices)
+        check(CRT_ERR_NO_MEMORY, "slices");
+    for (int i = 0; i < options.iterations; i++) {
+        for (size_t k = 0; k < workers; k++)
+            computed[k] = crt_call(t->workers[k], &crt_data_worker_compute_slices,
+                                   crt_spread(t->slices, shards));
+        for (size_t k = 0; k < workers; k++)
+            take_slices(computed[k], slices + k, workers);
+        crt_refs_drop(computed, workers);
+        update_shards(t, slices);
+        if (evaluates_at(i)) {
+            gather_weights(t);
+            evaluate(t, i);
+        }
+    }
+    gather_weights(t);
+    free(slices);
+}
+
+static void start_shards(training_t *t, const crt_mlp_spec_t *spec,
+                         const crt_optimizer_options_t *adam)
+{
+    size_t count = crt_model_parameters(t->model);
+
+    for (int s = 0; s < options.shards; s++) {
+        crt_part_t part = crt_shard_part(count, s, options.shards);
+        int64_t shape = (int64_t)part.count;
+        crt_tensor_t slice =
+            crt_tensor_view(CRT_FLOAT32, 1, &shape,
+                            (float *)crt_model_weights(t->model)->data + part.first);
+        crt_ref_t *done;
+
+        t->shards[s] = crt_shard_server_new(NULL, spec, adam, part);
+        done = crt_call(t->shards[s], &crt_shard_server_set_weights, &slice);
+        crt_get(done, NULL);
+        check_ref(done);
+        crt_ref_drop(&done);
+        t->slices[s] = crt_call(t->shards[s], &crt_shard_server_get_weights);
+    }
+    gather_weights(t);
 }
 
 /* ---------------------------------------------------------------- allreduce */
@@ -382,6 +494,22 @@ static void open_data(training_t *t)
     crt_dataset_free(train);
 }
 
+static void start_server(training_t *t, const crt_mlp_spec_t *spec,
+                         const crt_optimizer_options_t *adam)
+{
+    t->server = crt_parameter_server_new(NULL, spec, adam);
+    if (options.load) {
+        crt_ref_t *done = crt_call(t->server, &crt_parameter_server_set_weights,
+                                   crt_model_weights(t->model));
+
+        crt_get(done, NULL);
+        check_ref(done);
+        crt_ref_drop(&done);
+    }
+    t->weights = crt_call(t->server, &crt_parameter_server_get_weights);
+    get_weights(t);
+}
+
 static void start_actors(training_t *t)
 {
     int widths[] = {crt_dataset_width(t->test), options.hidden, options.hidden,
@@ -395,23 +523,16 @@ static void start_actors(training_t *t)
                             .shards = options.workers,
                             .batch = options.batch};
 
-    t->server = crt_parameter_server_new(NULL, &spec, &adam);
+    if (options.mode == SHARDED)
+        start_shards(t, &spec, &adam);
+    else
+        start_server(t, &spec, &adam);
     for (int i = 0; i < options.workers; i++) {
         spec.seed = options.seed * 1000 + (uint64_t)i + 1;
         data.shard = i;
         t->workers[i] =
             crt_data_worker_new(CRT_ACTOR_OPTIONS(.num_cpus = 1), &spec, &data);
     }
-    if (options.load) {
-        crt_ref_t *done = crt_call(t->server, &crt_parameter_server_set_weights,
-                                   crt_model_weights(t->model));
-
-        crt_get(done, NULL);
-        check_ref(done);
-        crt_ref_drop(&done);
-    }
-    t->weights = crt_call(t->server, &crt_parameter_server_get_weights);
-    get_weights(t);
     for (int i = 0; i < options.workers; i++)
         check(crt_actor_ready(t->workers[i], -1), "data worker");
 }
@@ -436,6 +557,7 @@ static void train(training_t *t)
     case SYNC: train_sync(t); break;
     case ASYNC: train_async(t); break;
     case ALLREDUCE: train_allreduce(t); break;
+    case SHARDED: train_sharded(t); break;
     }
 }
 
@@ -455,6 +577,10 @@ static void finish(training_t *t)
             crt_actor_drop(&t->workers[i]);
     if (t->server)
         crt_actor_drop(&t->server);
+    for (int s = 0; s < options.shards && t->shards[s]; s++) {
+        crt_ref_drop(&t->slices[s]);
+        crt_actor_drop(&t->shards[s]);
+    }
     crt_model_free(t->model);
     crt_dataset_free(t->test);
 }
@@ -518,8 +644,8 @@ int main(int argc, char **argv)
     cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
     return crt_main(
         argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&crt_parameter_server, &crt_data_worker,
-                                           &crt_trainer),
+        CRT_OPTIONS(.classes = CRT_CLASSES(&crt_parameter_server, &crt_shard_server,
+                                           &crt_data_worker, &crt_trainer),
                     .num_cpus = options.workers > cores ? options.workers : cores),
         driver);
 }

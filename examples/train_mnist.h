@@ -6,8 +6,9 @@
 #include <crt_actors.h>
 
 #define WORKERS_MAX 1024
+#define SHARDS_MAX  64
 
-typedef enum mode { SYNC, ASYNC, ALLREDUCE } train_mode_t;
+typedef enum mode { SYNC, ASYNC, ALLREDUCE, SHARDED } train_mode_t;
 typedef enum overlap { ON, OFF, BOTH } overlap_t;
 
 struct options {
@@ -16,7 +17,7 @@ struct options {
     overlap_t overlap;
     crt_on_death_t on_death;
     bool bfloat16, sharded, json;
-    int workers, iterations, batch, hidden, eval_every, bucket;
+    int workers, shards, iterations, batch, hidden, eval_every, bucket;
     double dropout, lr;
     uint64_t seed;
 };

@@ -12,11 +12,14 @@
 static const char usage[] =
     "usage: train_mnist [options]\n"
     "  --data DIR|builtin   folder with the four IDX files, or drawn digits (builtin)\n"
-    "  --mode sync|async|allreduce\n"
+    "  --mode sync|async|allreduce|sharded\n"
     "                       one update per round of all workers, or per gradient, by a "
     "server;\n"
-    "                       or by all workers with the average of their gradients "
+    "                       or by all workers with the average of their gradients;\n"
+    "                       or as sync, by several servers with a range of the weights "
+    "each "
     "(sync)\n"
+    "  --shards S           servers of --mode sharded (2)\n"
     "  --workers N          data workers or trainers (2)\n"
     "  --iterations N       rounds; async makes N x workers updates (200)\n"
     "  --batch N            samples per gradient (128)\n"
@@ -41,7 +44,7 @@ static const char usage[] =
     "  --help\n"
     "Joins the cluster of CRT_ADDRESS or this user's only one, else starts its own.\n";
 
-static const char *const modes[] = {"sync", "async", "allreduce", NULL};
+static const char *const modes[] = {"sync", "async", "allreduce", "sharded", NULL};
 static const char *const overlaps[] = {"on", "off", "both", NULL};
 static const char *const gradients_as[] = {"float32", "bfloat16", NULL};
 static const char *const optimizers[] = {"whole", "sharded", NULL};
@@ -50,6 +53,7 @@ static const char *const deaths[] = {"fail", "shrink", "replace", NULL};
 struct options options = {.mode_name = "sync",
                           .data = "builtin",
                           .workers = 2,
+                          .shards = 2,
                           .iterations = 200,
                           .batch = 128,
                           .hidden = 128,
@@ -124,6 +128,8 @@ static void set_option(const char *name, const char *text)
         o->json = true;
     else if (strcmp(name, "workers") == 0)
         o->workers = whole(name, text, 1, WORKERS_MAX);
+    else if (strcmp(name, "shards") == 0)
+        o->shards = whole(name, text, 1, SHARDS_MAX);
     else if (strcmp(name, "iterations") == 0)
         o->iterations = whole(name, text, 1, 1000000);
     else if (strcmp(name, "batch") == 0)
@@ -158,6 +164,7 @@ void read_options(int argc, char **argv)
     static const struct option known[] = {{"data", required_argument, NULL, 0},
                                           {"mode", required_argument, NULL, 0},
                                           {"workers", required_argument, NULL, 0},
+                                          {"shards", required_argument, NULL, 0},
                                           {"iterations", required_argument, NULL, 0},
                                           {"batch", required_argument, NULL, 0},
                                           {"hidden", required_argument, NULL, 0},

@@ -135,6 +135,88 @@ static void a_round_is_the_sum_of_the_workers_gradients_and_one_update(void **st
     crt_model_free(model);
 }
 
+/* Uneven shards, one array cut in two: the updates of one server with the same gradients. */
+static void shards_together_make_the_update_of_one_server(void **state)
+{
+    enum { SHARDS = 4, WORKERS = 2 };
+    fixture_t *f = *state;
+    crt_mlp_spec_t spec = {.widths = widths, .seed = 3};
+    crt_optimizer_options_t options = crt_adam_options(0.05);
+    crt_actor_t *whole = new_server(0.05), *shards[SHARDS], *workers[WORKERS],
+                *twins[WORKERS];
+    crt_ref_t *weights = crt_call(whole, &crt_parameter_server_get_weights);
+    crt_ref_t *slices[SHARDS];
+    const crt_tensor_t *first;
+    size_t count;
+
+    assert_ok(crt_get(weights, &first));
+    count = crt_tensor_count(first);
+    assert_int_not_equal(count % SHARDS, 0);
+    for (int s = 0; s < SHARDS; s++) {
+        shards[s] =
+            crt_shard_server_new(NULL, &spec, &options, crt_shard_part(count, s, SHARDS));
+        slices[s] = crt_call(shards[s], &crt_shard_server_get_weights);
+    }
+    for (int k = 0; k < WORKERS; k++) {
+        workers[k] = new_worker(f, k, WORKERS);
+        twins[k] = new_worker(f, k, WORKERS);
+    }
+    for (int i = 0; i < 20; i++) {
+        crt_ref_t *gradients[WORKERS], *lists[WORKERS], *squares[SHARDS];
+        const float *expected;
+
+        for (int k = 0; k < WORKERS; k++) {
+            gradients[k] =
+                crt_call(twins[k], &crt_data_worker_compute_gradients, weights);
+            lists[k] = crt_call(workers[k], &crt_data_worker_compute_slices,
+                                crt_spread(slices, SHARDS));
+        }
+        for (int s = 0; s < SHARDS; s++) {
+            crt_ref_t *parts[WORKERS];
+
+            for (int k = 0; k < WORKERS; k++) {
+                const crt_value_t *list;
+
+                assert_ok(crt_get(lists[k], &list));
+                assert_int_equal(crt_value_count(list), SHARDS);
+                assert_ok(crt_value_read(crt_value_at(list, (size_t)s), &parts[k]));
+            }
+            squares[s] = crt_call(shards[s], &crt_shard_server_measure,
+                                  crt_spread(parts, WORKERS));
+        }
+        for (int s = 0; s < SHARDS; s++) {
+            crt_ref_drop(&slices[s]);
+            slices[s] =
+                crt_call(shards[s], &crt_shard_server_apply, crt_spread(squares, SHARDS));
+        }
+        crt_ref_drop(&weights);
+        weights = crt_call(whole, &crt_parameter_server_apply_gradients,
+                           crt_spread(gradients, WORKERS));
+        expected = read_floats(weights);
+        for (int s = 0; s < SHARDS; s++) {
+            crt_part_t part = crt_shard_part(count, s, SHARDS);
+            const float *got = read_floats(slices[s]);
+
+            for (size_t at = 0; at < part.count; at++)
+                assert_float_equal(got[at], expected[part.first + at], 1e-5);
+        }
+        crt_refs_drop(squares, SHARDS);
+        crt_refs_drop(lists, WORKERS);
+        crt_refs_drop(gradients, WORKERS);
+    }
+    assert_ref_fails(crt_call(shards[0], &crt_shard_server_measure, slices[SHARDS - 1]),
+                     CRT_ERR_INVALID, "a gradient of 12 elements; this shard has 13");
+    crt_refs_drop(slices, SHARDS);
+    crt_ref_drop(&weights);
+    for (int s = 0; s < SHARDS; s++)
+        crt_actor_drop(&shards[s]);
+    for (int k = 0; k < WORKERS; k++) {
+        crt_actor_drop(&workers[k]);
+        crt_actor_drop(&twins[k]);
+    }
+    crt_actor_drop(&whole);
+}
+
 static void training_learns(void **state)
 {
     fixture_t *f = *state;
@@ -253,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_is_the_sum_of_the_workers_gradients_and_one_update),
+        cmocka_unit_test(shards_together_make_the_update_of_one_server),
         cmocka_unit_test(training_learns),
         cmocka_unit_test(weights_that_were_set_are_the_ones_that_come_back),
         cmocka_unit_test(bad_gradients_fail_the_call_and_change_nothing),

@@ -37,7 +37,8 @@ def wrong_options_are_named():
         (["--lr", "nan"], "--lr nan"),
         (["--overlap", "maybe"], "--overlap maybe: not on, off or both"),
         (["--on-death", "cry"], "--on-death cry: not fail, shrink or replace"),
-        (["--mode", "both"], "--mode both: not sync, async or allreduce"),
+        (["--mode", "both"], "--mode both: not sync, async, allreduce or sharded"),
+        (["--shards", "65"], "--shards 65: not a whole number in 1..64"),
         (["--nonsense"], "nonsense"),
         (["builtin"], "builtin"),
     ]:
@@ -85,6 +86,21 @@ def async_makes_an_update_of_every_gradient():
     assert result["updates"] == 180 and result["mode"] == "async", result
     assert [i for i, _ in result["curve"]] == [0, 75, 150], result
     assert result["final_accuracy"] > 0.5 and result["loop_seconds"] > 0, result
+
+
+def shards_make_the_updates_of_one_server(folder, accuracy):
+    """However many there are; the number of weights is not divisible by most of these."""
+    for shards in ("1", "3", "7"):
+        out = run("--mode", "sharded", "--shards", shards, "--iterations", "60", *SMALL, "--eval-every", "20",
+                  "--save", f"{folder}/sharded").stdout
+        lines = re.findall(r"^iteration +(\d+) +accuracy: (\d\.\d{3})$", out, re.M)
+        assert [int(i) for i, _ in lines] == [0, 20, 40], out
+        assert "60 updates, seconds in the loop: " in out, out
+        # Squares are added up in another order, so that the last bits may differ.
+        assert abs(final(out) - accuracy) <= 0.005, (shards, out, accuracy)
+    out = run("--mode", "sharded", "--iterations", "1", *SMALL, "--load", f"{folder}/sharded",
+              "--eval-every", "0").stdout
+    assert abs(final(out) - accuracy) < 0.05, (out, accuracy)
 
 
 def allreduce_reaches_what_sync_reaches(accuracy):
@@ -146,6 +162,7 @@ with tempfile.TemporaryDirectory() as where:
     reached = sync_equals_the_arithmetic_without_a_runtime(where)
     loaded_weights_go_on_where_they_were(where, reached)
     async_makes_an_update_of_every_gradient()
+    shards_make_the_updates_of_one_server(where, reached)
     allreduce_reaches_what_sync_reaches(reached)
     if not os.path.basename(PROGRAM).startswith("inline"):
         a_killed_trainer_is_lost_or_replaced()
