@@ -141,6 +141,8 @@ crt_status_t crt_actor_kill(crt_actor_t *actor)
     if (!actor || actor->core != core) {
         status = crt_raise(CRT_ERR_INVALID,
                            "the actor handle is NULL or of before crt_shutdown");
+    } else if ((status = crti_core_check(core)) != CRT_OK) {
+        /* Its handle is gone with the node; the actor may live. */
     } else if (actor->phase == CRTI_ACTOR_GONE) {
         status = CRT_OK;
     } else {

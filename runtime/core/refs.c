@@ -499,6 +499,7 @@ void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure)
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status)
 {
     crti_failure_t failure = {.status = status,
+                              .may_have_run = true, /* what is lost may be a result */
                               .text = crti_str(crt_error_detail()),
                               .node = ref->core->node,
                               .pid = getpid()};

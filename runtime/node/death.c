@@ -319,6 +319,7 @@ void crti_node_died(crti_node_t *node, const crti_msg_node_died_t *died)
     crti_owner_node_died(node, died->node);
     crti_lease_owner_died(node, (crti_id_t){0}, died->node);
     crti_lease_table_node_died(node->leases, died->node, crti_node_now(node));
+    crti_pull_again_node_died(node, died->node);
     crti_pull_table_node_lost(node->pulls, died->node, text);
     crti_share_table_node_lost(node->shares, died->node);
     crti_job_node_died(node, died->node);

@@ -181,6 +181,7 @@ struct crti_node {
     uint64_t ended_submissions;
     crti_map_t peers;   /* node id -> peer */
     crti_list_t guests; /* streams of other nodes */
+    crti_map_t pulls_again; /* object id -> a pull that is begun again, pull_again.c */
     crti_map_t places;  /* object id -> memory of an object being pulled */
     crti_map_t watches; /* process id -> watch */
     crti_map_t actor_watches;
@@ -563,6 +564,12 @@ void crti_object_left(crti_node_t *node, crti_id_t from,
 void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_object_free(crti_node_t *node, crti_span_t objects);
 void crti_pull_free(crti_node_t *node);
+/* pull_again.c: the link to `from` broke under a question for a part of the object. */
+void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t from);
+/* True: this ANSWER is not told, its requester waits for another attempt. */
+bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer);
+void crti_pull_again_node_died(crti_node_t *node, crti_id_t dead);
+void crti_pull_again_free(crti_node_t *node);
 
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
                         const crti_msg_program_get_t *get);

@@ -100,6 +100,17 @@ static void fail_all(lane_t *lane, const char *text)
         finish(lane, CRTI_CONTAINER(lane->order.next, asked_t, link), NULL, text);
 }
 
+/* The node may live: what it has is not lost. */
+static void note_unreachable(lane_t *lane)
+{
+    CRTI_LIST_FOREACH (item, &lane->order) {
+        const asked_t *a = CRTI_CONTAINER(item, asked_t, link);
+
+        if (a->ask.kind == CRTI_MSG_OBJECT_GET)
+            crti_pull_unreachable(lane->peer->node, a->ask.object, lane->peer->id);
+    }
+}
+
 /* An answer that a payload follows: it goes straight to its place. */
 static void begin_payload(lane_t *lane, asked_t *a, const crti_message_t *m)
 {
@@ -163,6 +174,7 @@ static void close_lane(lane_t *lane, const char *why)
     lane->receiving = NULL;
     crti_log(CRTI_LOG_DEBUG, "peer", "link %d to %s closed: %s", (int)lane->number,
              peer->endpoint, why);
+    note_unreachable(lane);
     fail_all(lane, why);
     if (!peer->node->stopping)
         crti_loop_start(peer->node->loop, &peer->retry,

@@ -161,7 +161,7 @@ static void answer(crti_node_t *node, const crti_pull_action_t *action)
         crti_local_send(process, CRTI_MSG_ERROR, action->requester.request, &error);
 }
 
-static void act(crti_node_t *node, const crti_pull_action_t *action)
+static void act(crti_node_t *node, crti_pull_action_t *action)
 {
     switch (action->verb) {
     case CRTI_PULL_MAKE_ROOM: make_room(node, action); break;
@@ -169,7 +169,10 @@ static void act(crti_node_t *node, const crti_pull_action_t *action)
     case CRTI_PULL_LEAVE: tell_left(node, action); break;
     case CRTI_PULL_SEAL: seal(node, action->object); break;
     case CRTI_PULL_ABORT: give_up(node, action->object); break;
-    case CRTI_PULL_ANSWER: answer(node, action); break;
+    case CRTI_PULL_ANSWER:
+        if (!crti_pull_begins_again(node, action))
+            answer(node, action);
+        break;
     }
 }
 
@@ -500,4 +503,5 @@ void crti_pull_free(crti_node_t *node)
     while (crti_map_next(&node->places, &cursor, NULL, &value))
         free(value);
     crti_map_fini(&node->places);
+    crti_pull_again_free(node);
 }

@@ -27,6 +27,12 @@ void sim_arrows_watch(sim_world_t *world)
     watching = world;
 }
 
+void sim_arrows_forget(void)
+{
+    memset(machines, 0, sizeof(machines));
+    machine_count = 0;
+}
+
 static machine_t *find(const char *name)
 {
     for (int i = 0; i < machine_count; i++)
@@ -64,6 +70,38 @@ void crti_arrow_taken(const crti_arrow_table_t *table, unsigned from, unsigned t
     sim_fold(watching, (uint64_t)from << 8 | to);
     sim_note(watching, "    %s: %s -> %s", m->name, m->state[from], m->state[to]);
 }
+
+/* ---------------------------------------------------------------- other processes */
+
+size_t sim_arrows_size(void)
+{
+    return sizeof(machines);
+}
+
+void sim_arrows_export(void *memory)
+{
+    memcpy(memory, machines, sizeof(machines));
+}
+
+void sim_arrows_add(const void *memory)
+{
+    const machine_t *theirs = memory;
+
+    for (int i = 0; i < MACHINES && theirs[i].name; i++) {
+        machine_t *m = find(theirs[i].name);
+
+        if (!m) {
+            m = &machines[machine_count++];
+            *m = theirs[i];
+            continue;
+        }
+        for (int from = 0; from < STATES; from++)
+            for (int to = 0; to < STATES; to++)
+                m->taken[from][to] += theirs[i].taken[from][to];
+    }
+}
+
+/* ---------------------------------------------------------------- the report */
 
 static int report(const machine_t *m)
 {

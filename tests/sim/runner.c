@@ -2,17 +2,23 @@
 /* Seeds. See runner.h. */
 #include "tests/sim/runner.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/sim/arrows.h"
 
 #include <cmocka.h>
+
+#define JOBS 64
 
 static const sim_scenario_t *scenario;
 static const char *program;
@@ -45,7 +51,7 @@ static void on_abort(int number)
 
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
-static outcome_t run_seed(uint64_t seed, bool trace)
+static outcome_t run_here(uint64_t seed, bool trace)
 {
     outcome_t outcome = {0};
     sim_world_t world;
@@ -54,7 +60,7 @@ static outcome_t run_seed(uint64_t seed, bool trace)
     sim_world_init(&world, seed, trace);
     sim_arrows_watch(&world);
     scenario->run(&world);
-    if (!world.failed && world.events < SIM_EVENTS)
+    if (!world.failed && !scenario->forks && world.events < SIM_EVENTS)
         sim_fail(&world, "only %llu events", (unsigned long long)world.events);
     sim_arrows_watch(NULL);
     outcome.hash = world.hash;
@@ -65,6 +71,62 @@ static outcome_t run_seed(uint64_t seed, bool trace)
     return outcome;
 }
 
+/* ---------------------------------------------------------------- seeds in processes */
+
+/* A seed that runs in another process, and where that writes what came of it. */
+typedef struct job {
+    pid_t pid; /* 0: none */
+    uint64_t seed;
+    outcome_t *outcome; /* shared; the arrows lie behind it */
+} job_t;
+
+static void start_job(job_t *job, uint64_t seed, bool trace)
+{
+    size_t size = sizeof(*job->outcome) + sim_arrows_size();
+
+    if (!job->outcome) {
+        job->outcome =
+            mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true(job->outcome != MAP_FAILED);
+    }
+    memset(job->outcome, 0, size);
+    job->outcome->failed = true; /* unless it says otherwise */
+    snprintf(job->outcome->why, sizeof(job->outcome->why), "it died");
+    job->seed = seed;
+    fflush(NULL);
+    job->pid = fork();
+    assert_true(job->pid >= 0);
+    if (job->pid > 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sim_arrows_forget();
+    *job->outcome = run_here(seed, trace);
+    sim_arrows_export(job->outcome + 1);
+    fflush(NULL);
+    _exit(0);
+}
+
+static outcome_t end_job(job_t *job)
+{
+    int status;
+
+    while (waitpid(job->pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    job->pid = 0;
+    sim_arrows_add(job->outcome + 1);
+    return *job->outcome;
+}
+
+static outcome_t run_seed(uint64_t seed, bool trace)
+{
+    static job_t job;
+
+    if (!scenario->forks)
+        return run_here(seed, trace);
+    start_job(&job, seed, trace);
+    return end_job(&job);
+}
+
 static uint64_t number_from(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
@@ -72,22 +134,55 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
+static uint64_t seed_count(void)
+{
+    return number_from("CRT_SEEDS", scenario->seeds ? scenario->seeds : SIM_SEEDS);
+}
+
+static void take_outcome(uint64_t seed, const outcome_t *outcome, uint64_t *events)
+{
+    *events += outcome->events;
+    if (!outcome->failed)
+        return;
+    current = seed;
+    print_again();
+    printf("hash %016llx\n", (unsigned long long)outcome->hash);
+    fail_msg("%s: seed %llu: %s", scenario->name, (unsigned long long)seed, outcome->why);
+}
+
+/* In the order of the seeds, whichever is done first: the same run ends with the same seed. */
+static void run_jobs(uint64_t from, uint64_t seeds, uint64_t *events)
+{
+    static job_t jobs[JOBS];
+    uint64_t at_once = number_from("CRT_JOBS", 1);
+
+    at_once = at_once > JOBS ? JOBS : at_once;
+    for (uint64_t n = 0; n < seeds + at_once; n++) {
+        job_t *job = &jobs[n % at_once];
+
+        if (job->pid) {
+            outcome_t outcome = end_job(job);
+
+            take_outcome(job->seed, &outcome, events);
+        }
+        if (n < seeds)
+            start_job(job, from + n, false);
+    }
+}
+
 static void every_invariant_holds_under_every_seed(void **state)
 {
-    uint64_t seeds = number_from("CRT_SEEDS", SIM_SEEDS), events = 0,
+    uint64_t seeds = seed_count(), from = number_from("CRT_FROM", 1), events = 0,
              start = crti_now_ns();
 
-    for (uint64_t seed = 1; seed <= seeds; seed++) {
-        outcome_t outcome = run_seed(seed, false);
+    if (scenario->forks)
+        run_jobs(from, seeds, &events);
+    else
+        for (uint64_t seed = from; seed < from + seeds; seed++) {
+            outcome_t outcome = run_seed(seed, false);
 
-        events += outcome.events;
-        if (!outcome.failed)
-            continue;
-        print_again();
-        printf("hash %016llx\n", (unsigned long long)outcome.hash);
-        fail_msg("%s: seed %llu: %s", scenario->name, (unsigned long long)seed,
-                 outcome.why);
-    }
+            take_outcome(seed, &outcome, &events);
+        }
     printf("%s: %llu seeds, %llu events, %.1f s\n", scenario->name,
            (unsigned long long)seeds, (unsigned long long)events,
            (double)(crti_now_ns() - start) / 1e9);
@@ -95,7 +190,7 @@ static void every_invariant_holds_under_every_seed(void **state)
 
 static void every_arrow_of_every_machine_was_taken(void **state)
 {
-    if (number_from("CRT_SEEDS", SIM_SEEDS) < SIM_SEEDS)
+    if (seed_count() < (scenario->seeds ? scenario->seeds : SIM_SEEDS))
         skip();
     assert_int_equal(sim_arrows_report(scenario->machines, scenario->machine_count), 0);
 }
@@ -123,6 +218,31 @@ static int replay(uint64_t seed)
     return outcome.failed;
 }
 
+/* Options are another spelling of the environment. */
+static bool take_options(int argc, char **argv)
+{
+    static const char *const options[][2] = {{"--seed", "CRT_SEED"},
+                                             {"--seeds", "CRT_SEEDS"},
+                                             {"--from", "CRT_FROM"},
+                                             {"--jobs", "CRT_JOBS"}};
+
+    for (int i = 1; i < argc; i += 2) {
+        bool known = false;
+
+        for (size_t k = 0; k < sizeof(options) / sizeof(options[0]); k++)
+            if (strcmp(argv[i], options[k][0]) == 0 && i + 1 < argc) {
+                setenv(options[k][1], argv[i + 1], 1);
+                known = true;
+            }
+        if (!known) {
+            fprintf(stderr, "usage: %s [--seed N | --seeds N --from N --jobs N]\n",
+                    argv[0]);
+            return false;
+        }
+    }
+    return true;
+}
+
 int sim_main(int argc, char **argv, const sim_scenario_t *which)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +253,8 @@ int sim_main(int argc, char **argv, const sim_scenario_t *which)
 
     scenario = which;
     program = argv[0];
+    if (!take_options(argc, argv))
+        return 2;
     signal(SIGABRT, on_abort);
     if (__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(print_again);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runner: a scenario under many seeds, and one seed again.
  *
- * Environment
- *     CRT_SEED=N    replay seed N with a readable trace, and print its hash
- *     CRT_SEEDS=N   so many seeds instead of SIM_SEEDS
+ * Options, or the environment
+ *     --seed N    CRT_SEED=N    replay seed N with a readable trace, and print its hash
+ *     --seeds N   CRT_SEEDS=N   so many seeds instead of the scenario's number
+ *     --from N    CRT_FROM=N    beginning with this one instead of 1
+ *     --jobs N    CRT_JOBS=N    so many at a time (scenarios whose seeds are processes)
  */
 #ifndef TESTS_SIM_RUNNER_H
 #define TESTS_SIM_RUNNER_H
@@ -18,6 +20,8 @@ typedef struct sim_scenario {
     void (*run)(sim_world_t *world); /* until it failed or everything is at rest */
     const char *const *machines;     /* whose arrows must all be taken */
     int machine_count;
+    bool forks;     /* each seed runs in a process of its own, and frees nothing */
+    unsigned seeds; /* of an ordinary run; 0: SIM_SEEDS */
 } sim_scenario_t;
 
 /* main() of a scenario's program: replays CRT_SEED, or runs the tests. */

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A node daemon: what runtime/node/node.c does at its start and in its ticks, and nothing of files,
+ * programs and logs, which are not simulated. See system.h. */
+#include "runtime/node/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/node/job_int.h"
+#include "tests/sim/system.h"
+
+#define STORE_BYTES (4u << 20)
+
+/* ---------------------------------------------------------------- node.c */
+
+uint64_t crti_node_now(const crti_node_t *node)
+{
+    return sys->world->now;
+}
+
+static void on_tick(void *user)
+{
+    crti_node_t *node = user;
+    uint64_t now = crti_node_now(node), next, due;
+
+    next = crti_lease_table_tick(node->leases, now);
+    due = crti_worker_table_tick(node->workers, now);
+    next = due < next ? due : next;
+    due = crti_pull_table_tick(node->pulls, now);
+    next = due < next ? due : next;
+    crti_loop_start(node->loop, &node->tick, next);
+    crti_lease_act(node);
+    crti_pull_act(node);
+}
+
+void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns)
+{
+    if (node->tick.place == 0 || node->tick.deadline_ns > at_ns)
+        crti_loop_start(node->loop, &node->tick, at_ns);
+}
+
+void crti_node_registered(crti_node_t *node)
+{
+    node->ready = true;
+    crti_node_schedule_tick(node, crti_node_now(node));
+}
+
+void crti_node_fail_start(crti_node_t *node, const char *text)
+{
+    sim_note(sys->world, "node on %u can't start: %s", sys->self->host, text);
+    sys_exit(1);
+}
+
+void crti_node_stop(crti_node_t *node, const char *why)
+{
+    sim_note(sys->world, "node on %u stops: %s", sys->self->host, why);
+    sys_exit(0);
+}
+
+void crti_node_check_stopped(crti_node_t *node)
+{
+}
+
+static void init_maps(crti_node_t *node)
+{
+    crti_map_t *by_id[] = {&node->processes,    &node->jobs,        &node->actors,
+                           &node->peers,        &node->watches,     &node->actor_watches,
+                           &node->lease_askers, &node->ended_actors};
+
+    for (size_t i = 0; i < sizeof(by_id) / sizeof(by_id[0]); i++)
+        crti_map_init(by_id[i], sizeof(crti_id_t));
+    crti_map_init(&node->local_numbers, sizeof(uint64_t));
+    crti_map_init(&node->submissions, 0);
+    crti_map_init(&node->places, sizeof(crti_object_id_t));
+    crti_list_init(&node->locals);
+    crti_list_init(&node->ended_order);
+    crti_list_init(&node->guests);
+    crti_list_init(&node->log_readers);
+    crti_head_init(node);
+}
+
+static void serve(sys_process_t *self)
+{
+    crti_node_t *node = calloc(1, sizeof(*node));
+    int64_t cpus = (int64_t)sim_between(sys->world, 1, 4);
+    crt_status_t status;
+
+    if (!node)
+        abort();
+    self->node = node;
+    node->options.head_dir = "";
+    crti_resources_set(&node->options.resources, "CPU", cpus * CRTI_RESOURCE_ONE);
+    node->id = crti_id_random();
+    node->incarnation = sys->world->now / CRTI_MS;
+    crti_id_hex(node->id, node->hex);
+    snprintf(node->head_address, sizeof(node->head_address), "10.0.0.51:6380");
+    snprintf(node->run_dir, sizeof(node->run_dir), "/n%u", self->host);
+    snprintf(node->own_state, sizeof(node->own_state), "/s%u", self->host);
+    init_maps(node);
+    node->slots = calloc(CRTI_NODE_SLOTS, 1);
+    node->store_bytes = STORE_BYTES;
+    status = crti_loop_new(&node->loop);
+    if (status == CRT_OK)
+        status = crti_store_new(STORE_BYTES, CRTI_NODE_SLOTS, &node->store);
+    if (status == CRT_OK)
+        status =
+            crti_lease_table_new(node->id, &node->options.resources, 64, &node->leases);
+    if (status == CRT_OK)
+        status = crti_worker_table_new(8, &node->workers);
+    if (status == CRT_OK)
+        status = crti_pull_table_new(&node->pulls);
+    if (status == CRT_OK)
+        status = crti_local_listen(node);
+    if (status != CRT_OK || !node->slots)
+        abort();
+    node->tick = (crti_timer_t){.on_expired = on_tick, .user = node};
+    crti_head_connect(node);
+}
+
+/* What would be in node.info. */
+crt_status_t crti_info_read(const char *path, char **text_out)
+{
+    const sys_process_t *p = sys->node[sys->self->host];
+
+    if (!p || !p->node || asprintf(text_out, "node %s\n", p->node->hex) < 0)
+        return CRT_ERR_NOT_FOUND;
+    return CRT_OK;
+}
+
+void sys_node_start(unsigned host)
+{
+    if (!sys->node[host])
+        sys->node[host] = sys_process_new(SYS_NODE, host, NULL, serve);
+}
+
+/* ---------------------------------------------------------------- the zygote's side */
+
+static crti_worker_birth_t birth_of(const sys_process_t *zygote, crti_id_t process)
+{
+    crti_worker_birth_t birth = {.process = process};
+
+    snprintf(birth.node_socket, sizeof(birth.node_socket), "/n%u/node.sock",
+             zygote->host);
+    return birth;
+}
+
+typedef struct forking {
+    sys_process_t *zygote;
+    uint64_t request;
+    crti_id_t process;
+} forking_t;
+
+static void kill_young(void *user, uint64_t number)
+{
+    sys_kill(user, SIGKILL);
+}
+
+static void fork_worker(void *user, uint64_t number)
+{
+    const forking_t *f = user;
+    sys_process_t *worker =
+        sys_process_new(SYS_WORKER, f->zygote->host, f->zygote, sys_program_worker);
+    crti_msg_forked_t forked = {.process = f->process, .pid = worker->pid};
+
+    worker->birth = birth_of(f->zygote, f->process);
+    if (sys->kills_young && sim_chance(sys->world, 300))
+        sim_after(sys->world, sim_below(sys->world, 200000), kill_young, worker, 0);
+    if (f->zygote->link)
+        crti_channel_send(f->zygote->link, CRTI_MSG_FORKED, f->request, &forked);
+}
+
+static void on_fork(void *user, uint64_t number)
+{
+    sys_run(((forking_t *)user)->zygote, fork_worker, user, 0);
+}
+
+static void on_zygote_message(void *user, crti_channel_t *channel,
+                              const crti_message_t *m, int *fds, int fd_count)
+{
+    forking_t *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        abort();
+    *f = (forking_t){sys->self, m->request, m->fork.process};
+    sim_after(sys->world, sim_between(sys->world, 100000, 5 * CRTI_MS), on_fork, f, 0);
+}
+
+static void on_zygote_closed(void *user, crti_channel_t *channel, crt_status_t status,
+                             const char *detail)
+{
+    sys_exit(0);
+}
+
+static void begin_zygote(sys_process_t *self)
+{
+    static const crti_channel_handlers_t handlers = {.on_message = on_zygote_message,
+                                                     .on_closed = on_zygote_closed};
+    crti_msg_zygote_ready_t ready = {.problem = crti_str("")};
+    int fd = crti_channel_fd(self->link);
+
+    crti_loop_new(&self->loop);
+    crti_channel_new(&fd, &handlers, 0, &self->link);
+    crti_channel_attach(self->link, self->loop);
+    crti_channel_send(self->link, CRTI_MSG_ZYGOTE_READY, 0, &ready);
+}
+
+crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out)
+{
+    sys_process_t *p =
+        sys_process_new(SYS_ZYGOTE, sys->self->host, sys->self, begin_zygote);
+
+    p->link = sys_channel_inherit(exec->keep_fd, p);
+    *pid_out = p->pid;
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- what is not simulated */
+
+void crti_program_find(crti_job_t *job)
+{
+    job->exec_fd = SYS_FD; /* it is everywhere */
+    crti_job_program_ready(job);
+}
+
+void crti_program_cancel(crti_job_t *job)
+{
+}
+
+void *crti_program_place(crti_node_t *node, crti_id_t job, uint64_t offset,
+                         uint64_t length, uint64_t size)
+{
+    return NULL;
+}
+
+void crti_program_part(crti_node_t *node, crti_id_t job, uint64_t length,
+                       const char *text)
+{
+}
+
+void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
+                        const crti_msg_program_get_t *get)
+{
+}
+
+crt_status_t crti_host_check(size_t open_files)
+{
+    return CRT_OK;
+}
+
+crt_status_t crti_output_open(crti_output_t *output, bool is_stderr,
+                              crti_log_file_t *file, crti_output_lines_t *on_lines,
+                              void *user, int *write_fd_out)
+{
+    *write_fd_out = sys_fd_new(SYS_FD_OTHER, NULL);
+    return CRT_OK;
+}
+
+crt_status_t crti_output_start(crti_output_t *output, crti_loop_t *loop)
+{
+    return CRT_OK;
+}
+
+void crti_output_close(crti_output_t *output)
+{
+}
+
+void crti_log_file_init(crti_log_file_t *file, uint64_t limit)
+{
+}
+
+const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t size)
+{
+    text[0] = '\0';
+    return text;
+}
+
+void crti_log_quota_ended(crti_log_quota_t *quota, crti_log_file_t *file)
+{
+}
+
+void crti_logs_wake(crti_node_t *node)
+{
+}
+
+bool crti_logs_are_here(crti_node_t *node, crti_span_t name)
+{
+    return false;
+}
+
+void crti_logs_read(crti_node_t *node, uint64_t local, uint64_t request,
+                    const crti_msg_log_read_t *read)
+{
+}
+
+void crti_logs_local_closed(crti_node_t *node, uint64_t local)
+{
+}
+
+void crti_submission_start(crti_node_t *node, uint64_t request,
+                           const crti_msg_job_start_t *start)
+{
+}
+
+void crti_submission_stop(crti_node_t *node, uint64_t request, crti_span_t name)
+{
+}
+
+bool crti_submission_has(crti_node_t *node, pid_t pid)
+{
+    return false;
+}
+
+void crti_state_asked(crti_node_t *node, uint64_t request,
+                      const crti_msg_state_query_t *query)
+{
+}

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs of users: drivers that make tasks, actors and objects by the public interface and check
+ * every answer, and the functions that they call. See system_truth.h.
+ *
+ * They run in the fibers of their processes: sys_sleep is time that a function takes. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/system_truth.h"
+
+#define PENDING 24
+#define HANDLES 5
+
+static void take_time(void)
+{
+    sim_world_t *w = sys->world;
+
+    if (sim_chance(w, 5000))
+        return;
+    sys_sleep(sim_chance(w, 9000) ? sim_below(w, 20 * CRTI_MS)
+                                  : sim_below(w, 400 * CRTI_MS));
+}
+
+static void doing(const char *what, unsigned serial)
+{
+    snprintf(sys->self->doing, sizeof(sys->self->doing), "%s %u", what, serial);
+}
+
+/* ---------------------------------------------------------------- calls that are out */
+
+typedef enum sort { NUMBER, BYTES } sort_t;
+
+typedef struct pending {
+    crt_ref_t *ref;
+    unsigned serial;
+    sort_t sort;
+    int64_t expected; /* NUMBER: the value (-1: any); BYTES: the size */
+    const char *what;
+} pending_t;
+
+typedef struct calls {
+    pending_t list[PENDING];
+    unsigned count;
+} calls_t;
+
+static void check_bytes(const pending_t *p, crt_bytes_t bytes)
+{
+    const unsigned char *at = bytes.data;
+
+    if ((int64_t)bytes.size != p->expected ||
+        (bytes.size && at[bytes.size - 1] != (unsigned char)p->expected))
+        sim_fail(sys->world, "%s %u: %zu bytes, not %" PRId64, p->what, p->serial,
+                 bytes.size, p->expected);
+}
+
+static void finish(pending_t *p)
+{
+    crt_status_t status;
+    crt_bytes_t bytes;
+    int64_t value = 0;
+
+    doing(p->what, p->serial);
+    if (p->sort == NUMBER)
+        status = crt_get(p->ref, &value);
+    else
+        status = crt_get(p->ref, &bytes);
+    if (status == CRT_OK && p->sort == BYTES)
+        check_bytes(p, bytes);
+    if (status == CRT_OK && p->sort == NUMBER && p->expected >= 0 && value != p->expected)
+        sim_fail(sys->world, "%s %u: %" PRId64 ", not %" PRId64, p->what, p->serial,
+                 value, p->expected);
+    sim_note(sys->world, "pid %d: %s %u is %s", (int)sys->self->pid, p->what, p->serial,
+             status == CRT_OK ? "done" : crt_error_detail());
+    truth_call_ended(p->serial, p->what, status, crt_ref_error(p->ref));
+    crt_ref_drop(&p->ref);
+    doing("-", 0);
+}
+
+static void finish_first(calls_t *calls)
+{
+    pending_t first = calls->list[0];
+
+    calls->count--;
+    memmove(calls->list, calls->list + 1, calls->count * sizeof(first));
+    finish(&first);
+}
+
+static void add_call(calls_t *calls, pending_t p)
+{
+    if (calls->count == PENDING)
+        finish_first(calls);
+    calls->list[calls->count++] = p;
+}
+
+/* ---------------------------------------------------------------- tasks */
+
+static crt_status_t add_run(crt_call_t *call)
+{
+    int64_t serial, x;
+
+    CRT_TRY(crt_args(call, &serial, &x));
+    truth_call_runs((unsigned)serial);
+    take_time();
+    return crt_return(call, x + 1);
+}
+
+static crt_bytes_t make_bytes(int64_t size, unsigned char **buffer)
+{
+    *buffer = malloc((size_t)size + 1);
+    if (!*buffer)
+        abort();
+    memset(*buffer, (unsigned char)size, (size_t)size);
+    return (crt_bytes_t){*buffer, (size_t)size};
+}
+
+static crt_status_t make_run(crt_call_t *call)
+{
+    int64_t serial, size;
+    unsigned char *buffer;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &serial, &size));
+    truth_call_runs((unsigned)serial);
+    take_time();
+    status = crt_return(call, make_bytes(size, &buffer));
+    free(buffer);
+    return status;
+}
+
+static crt_status_t measure_run(crt_call_t *call)
+{
+    int64_t serial;
+    crt_bytes_t bytes;
+
+    CRT_TRY(crt_args(call, &serial, &bytes));
+    truth_call_runs((unsigned)serial);
+    take_time();
+    if (bytes.size &&
+        ((const unsigned char *)bytes.data)[bytes.size / 2] != (unsigned char)bytes.size)
+        sim_fail(sys->world, "an argument of %zu bytes has changed", bytes.size);
+    return crt_return(call, (int64_t)bytes.size);
+}
+
+static crt_status_t tree_run(crt_call_t *call);
+
+static const crt_task_t add =
+    CRT_TASK(.name = "add", .run = add_run, .signature = "int,int");
+static const crt_task_t make =
+    CRT_TASK(.name = "make", .run = make_run, .signature = "int,int");
+static const crt_task_t measure =
+    CRT_TASK(.name = "measure", .run = measure_run, .signature = "int,bytes");
+static const crt_task_t tree =
+    CRT_TASK(.name = "tree", .run = tree_run, .signature = "int,int");
+
+static crt_status_t tree_run(crt_call_t *call)
+{
+    int64_t serial, depth, sum = 0;
+    unsigned serials[2];
+    crt_ref_t *refs[2];
+    crt_status_t status = CRT_OK;
+
+    CRT_TRY(crt_args(call, &serial, &depth));
+    truth_call_runs((unsigned)serial);
+    if (depth == 0)
+        return crt_return(call, (int64_t)1);
+    for (int i = 0; i < 2; i++) {
+        serials[i] = truth_call_new();
+        refs[i] = crt_submit(&tree, NULL, (int64_t)serials[i], depth - 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        int64_t part = 0;
+        crt_status_t one;
+
+        doing("inner tree", serials[i]);
+        one = crt_get(refs[i], &part);
+        truth_call_ended(serials[i], "inner tree", one, crt_ref_error(refs[i]));
+        status = one == CRT_OK ? status : one;
+        sum += part;
+        crt_ref_drop(&refs[i]);
+    }
+    if (status != CRT_OK)
+        return crt_fail(call, status, "a branch failed");
+    return crt_return(call, sum);
+}
+
+/* ---------------------------------------------------------------- an actor */
+
+struct counter {
+    int64_t actor, count;
+    crt_ref_t *kept;
+    int64_t kept_size;
+};
+
+static crt_status_t counter_create(void *self, crt_call_t *call)
+{
+    struct counter *c = self;
+    uint64_t incarnation = sys_actor_incarnation();
+    truth_actor_t *a;
+
+    CRT_TRY(crt_args(call, &c->actor));
+    a = &truth->actor[c->actor];
+    if (incarnation == 0 || incarnation > 63 || a->incarnations >> incarnation & 1)
+        sim_fail(sys->world, "actor %" PRId64 " is made a second time as %" PRIu64,
+                 c->actor, incarnation);
+    a->incarnations |= 1ull << (incarnation & 63);
+    take_time();
+    return CRT_OK;
+}
+
+static crt_status_t counter_add_run(void *self, crt_call_t *call)
+{
+    struct counter *c = self;
+    int64_t serial, caller, sequence;
+    uint32_t *seen;
+
+    CRT_TRY(crt_args(call, &serial, &caller, &sequence));
+    truth_call_runs((unsigned)serial);
+    seen = &truth->seen[c->actor][caller];
+    if ((uint32_t)sequence <= *seen)
+        sim_fail(sys->world,
+                 "actor %" PRId64 ": call %" PRId64 " of pid %d runs after %u", c->actor,
+                 sequence, (int)sys->process[caller].pid, *seen);
+    *seen = (uint32_t)sequence;
+    c->count++;
+    if (sim_chance(sys->world, 2000))
+        take_time();
+    return crt_return(call, c->count);
+}
+
+static crt_status_t counter_keep_run(void *self, crt_call_t *call)
+{
+    struct counter *c = self;
+    int64_t serial, size;
+    crt_ref_t *ref;
+
+    CRT_TRY(crt_args(call, &serial, &size, &ref));
+    truth_call_runs((unsigned)serial);
+    crt_ref_drop(&c->kept);
+    c->kept = crt_ref_keep(ref);
+    c->kept_size = size;
+    return crt_return(call, (int64_t)0);
+}
+
+/* What was kept: its size, 0 without, -2 when it can't be had. */
+static crt_status_t counter_fetch_run(void *self, crt_call_t *call)
+{
+    struct counter *c = self;
+    crt_bytes_t bytes;
+    int64_t serial;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &serial));
+    truth_call_runs((unsigned)serial);
+    if (!c->kept)
+        return crt_return(call, (int64_t)0);
+    doing("fetch", (unsigned)serial);
+    status = crt_get(c->kept, &bytes);
+    doing("-", 0);
+    if (status != CRT_OK) {
+        truth_failed("a kept ref", status, crt_error_detail());
+        return crt_return(call, (int64_t)-2);
+    }
+    if ((int64_t)bytes.size != c->kept_size)
+        sim_fail(sys->world, "a kept object of %" PRId64 " bytes has %zu", c->kept_size,
+                 bytes.size);
+    return crt_return(call, (int64_t)bytes.size);
+}
+
+static const crt_method_t counter_add = {"add", counter_add_run, "int,int,int"};
+static const crt_method_t counter_keep = {"keep", counter_keep_run, "int,int,ref"};
+static const crt_method_t counter_fetch = {"fetch", counter_fetch_run, "int"};
+static const crt_actor_class_t counter =
+    CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
+                    .create = counter_create, .signature = "int",
+                    .methods = CRT_METHODS(&counter_add, &counter_keep, &counter_fetch));
+
+#define PROGRAM                                                                          \
+    CRT_OPTIONS(.classes = CRT_CLASSES(&counter),                                        \
+                .tasks = CRT_TASKS(&add, &make, &measure, &tree), .address = "sim",      \
+                .no_log_to_driver = true)
+
+void sys_program_worker(sys_process_t *self)
+{
+    char *argv[] = {"program", NULL};
+
+    if (crt_init(1, argv, PROGRAM) != CRT_OK) /* does not come back in a worker */
+        sys_exit(1);
+}
+
+/* ---------------------------------------------------------------- a driver */
+
+typedef struct handle {
+    crt_actor_t *actor;
+    unsigned index; /* in truth */
+} handle_t;
+
+typedef struct driver {
+    calls_t calls;
+    handle_t handle[HANDLES];
+    unsigned handles;
+    crt_ref_t *big; /* put by this driver */
+    int64_t big_size;
+} driver_t;
+
+static int64_t pick_size(void)
+{
+    sim_world_t *w = sys->world;
+
+    return (int64_t)(sim_chance(w, 6000) ? sim_below(w, 3000) : sim_below(w, 150000));
+}
+
+/* A task whose argument may be the result of another one that is not there yet. */
+static void submit_add(driver_t *d)
+{
+    unsigned serial = truth_call_new();
+    pending_t p = {.serial = serial, .expected = 6, .what = "add"};
+
+    for (unsigned i = 0; i < d->calls.count; i++) {
+        const pending_t *other = &d->calls.list[i];
+
+        if (other->sort == NUMBER && other->expected >= 0 &&
+            sim_chance(sys->world, 4000)) {
+            p.expected = other->expected + 1;
+            p.ref = crt_submit(&add, NULL, (int64_t)serial, other->ref);
+            add_call(&d->calls, p);
+            return;
+        }
+    }
+    p.ref = crt_submit(&add, NULL, (int64_t)serial, (int64_t)5);
+    add_call(&d->calls, p);
+}
+
+/* Many at once are sent to one worker, one behind the other. */
+static void submit_burst(driver_t *d)
+{
+    for (uint64_t n = sim_between(sys->world, 4, 16); n > 0; n--)
+        submit_add(d);
+}
+
+static void submit_make(driver_t *d)
+{
+    pending_t p = {.serial = truth_call_new(),
+                   .sort = BYTES,
+                   .expected = pick_size(),
+                   .what = "make"};
+
+    p.ref = crt_submit(&make, NULL, (int64_t)p.serial, p.expected);
+    add_call(&d->calls, p);
+}
+
+static void submit_measure(driver_t *d)
+{
+    pending_t p = {.what = "measure"};
+
+    for (unsigned i = 0; i < d->calls.count; i++)
+        if (d->calls.list[i].sort == BYTES) {
+            p.serial = truth_call_new();
+            p.expected = d->calls.list[i].expected;
+            p.ref = crt_submit(&measure, NULL, (int64_t)p.serial, d->calls.list[i].ref);
+            add_call(&d->calls, p);
+            return;
+        }
+    if (!d->big)
+        return;
+    p.serial = truth_call_new();
+    p.expected = d->big_size;
+    p.ref = crt_submit(&measure, NULL, (int64_t)p.serial, d->big);
+    add_call(&d->calls, p);
+}
+
+static void submit_tree(driver_t *d)
+{
+    int64_t depth = (int64_t)sim_below(sys->world, 4);
+    pending_t p = {.serial = truth_call_new(), .expected = 1ll << depth, .what = "tree"};
+
+    p.ref = crt_submit(&tree, NULL, (int64_t)p.serial, depth);
+    add_call(&d->calls, p);
+}
+
+static void put_big(driver_t *d)
+{
+    unsigned char *buffer;
+    crt_bytes_t bytes;
+
+    crt_ref_drop(&d->big);
+    d->big_size = pick_size();
+    bytes = make_bytes(d->big_size, &buffer);
+    d->big = crt_put(bytes);
+    free(buffer);
+    if (crt_ref_error(d->big))
+        truth_failed("put", crt_ref_error(d->big)->status, crt_ref_error(d->big)->text);
+}
+
+/* Each node has one CPU at least: tasks must always find one that no actor holds. */
+static bool takes_cpu(void)
+{
+    if (truth->cpu_actors + 1 >= sys->hosts || !sim_chance(sys->world, 2000))
+        return false;
+    truth->cpu_actors++;
+    return true;
+}
+
+static void make_actor(driver_t *d)
+{
+    static const int64_t restarts[] = {0, 0, 1, 3, -1};
+    sim_world_t *w = sys->world;
+    truth_actor_t *a = &truth->actor[truth->actors];
+    handle_t *h = &d->handle[d->handles];
+
+    if (d->handles == HANDLES || truth->actors == TRUTH_ACTORS)
+        return;
+    a->maker = sys->self->index;
+    a->max_restarts = restarts[sim_below(w, 5)];
+    a->is_detached = sim_chance(w, 1500);
+    if (a->is_detached || sim_chance(w, 3000))
+        snprintf(a->name, sizeof(a->name), "n%u", truth->actors);
+    h->index = truth->actors++;
+    h->actor = crt_actor_new(&counter,
+                             CRT_ACTOR_OPTIONS(.name = a->name[0] ? a->name : NULL,
+                                               .detached = a->is_detached,
+                                               .max_restarts = a->max_restarts,
+                                               .num_cpus = takes_cpu() ? 1 : 0),
+                             (int64_t)h->index);
+    crti_id_parse(crt_actor_id(h->actor), &a->id);
+    sim_note(w, "pid %d makes actor %u: %s", (int)sys->self->pid, h->index,
+             crt_actor_id(h->actor));
+    d->handles++;
+}
+
+static void find_actor(driver_t *d)
+{
+    unsigned index = truth->actors ? (unsigned)sim_below(sys->world, truth->actors) : 0;
+    handle_t *h = &d->handle[d->handles];
+
+    if (d->handles == HANDLES || !truth->actors || !truth->actor[index].name[0])
+        return;
+    for (unsigned i = 0; i < d->handles; i++)
+        if (d->handle[i].index == index)
+            return; /* the same handle twice: one order of calls all the same */
+    doing("find", index);
+    if (crt_actor_find(truth->actor[index].name, &counter, &h->actor) == CRT_OK) {
+        h->index = index;
+        d->handles++;
+    }
+    doing("-", 0);
+}
+
+static void call_add(driver_t *d, const handle_t *h)
+{
+    uint32_t sequence = ++truth->sent[h->index][sys->self->index];
+    pending_t p = {.serial = truth_call_new(), .expected = -1, .what = "Counter.add"};
+
+    p.ref = crt_call(h->actor, &counter_add, (int64_t)p.serial, (int64_t)sys->self->index,
+                     (int64_t)sequence);
+    add_call(&d->calls, p);
+}
+
+static void call_keep(driver_t *d, const handle_t *h)
+{
+    pending_t p = {.serial = truth_call_new(), .expected = 0, .what = "Counter.keep"};
+
+    if (!d->big)
+        put_big(d);
+    p.ref = crt_call(h->actor, &counter_keep, (int64_t)p.serial, d->big_size, d->big);
+    add_call(&d->calls, p);
+}
+
+static void call_fetch(driver_t *d, const handle_t *h)
+{
+    pending_t p = {.serial = truth_call_new(), .expected = -1, .what = "Counter.fetch"};
+
+    p.ref = crt_call(h->actor, &counter_fetch, (int64_t)p.serial);
+    add_call(&d->calls, p);
+}
+
+static void end_handle(driver_t *d, unsigned at, bool kill)
+{
+    handle_t *h = &d->handle[at];
+    truth_actor_t *a = &truth->actor[h->index];
+    crt_status_t status;
+
+    if (kill) {
+        doing("kill", h->index);
+        status = crt_actor_kill(h->actor);
+        sim_note(sys->world, "pid %d has killed actor %u: %s", (int)sys->self->pid,
+                 h->index, crt_status_text(status));
+        if (status == CRT_OK)
+            a->was_killed = true;
+        else if (status != CRT_ERR_ACTOR_DIED)
+            truth_failed("kill", status, crt_error_detail());
+        doing("-", 0);
+    }
+    crt_actor_drop(&h->actor);
+    *h = d->handle[--d->handles];
+}
+
+static void use_actor(driver_t *d)
+{
+    sim_world_t *w = sys->world;
+    uint64_t kind = sim_below(w, 100);
+    unsigned at;
+
+    if (d->handles == 0) {
+        make_actor(d);
+        return;
+    }
+    at = (unsigned)sim_below(w, d->handles);
+    if (kind < 75)
+        for (uint64_t n = sim_between(w, 1, 4); n > 0; n--)
+            call_add(d, &d->handle[at]);
+    else if (kind < 83)
+        call_keep(d, &d->handle[at]);
+    else if (kind < 92)
+        call_fetch(d, &d->handle[at]);
+    else
+        end_handle(d, at, sim_chance(w, 6000));
+}
+
+static void act(driver_t *d)
+{
+    uint64_t kind = sim_below(sys->world, 100);
+
+    if (kind < 4)
+        submit_burst(d);
+    else if (kind < 20)
+        submit_add(d);
+    else if (kind < 28)
+        submit_make(d);
+    else if (kind < 36)
+        submit_measure(d);
+    else if (kind < 42)
+        submit_tree(d);
+    else if (kind < 47)
+        put_big(d);
+    else if (kind < 53)
+        make_actor(d);
+    else if (kind < 56)
+        find_actor(d);
+    else if (kind < 85)
+        use_actor(d);
+    else if (d->calls.count)
+        finish_first(&d->calls);
+}
+
+static void drive(sys_process_t *self)
+{
+    driver_t *d = calloc(1, sizeof(*d));
+    char *argv[] = {"program", NULL};
+    unsigned turns = (unsigned)sim_between(sys->world, 20, 200);
+    crt_status_t status;
+
+    doing("init", 0);
+    status = crt_init(1, argv, PROGRAM);
+    if (!d || status != CRT_OK) {
+        truth_failed("crt_init", status, crt_error_detail());
+        sys_exit(1);
+    }
+    for (unsigned i = 0; i < turns && !truth->is_ending; i++) {
+        act(d);
+        sys_sleep(sim_below(sys->world, 100 * CRTI_MS));
+    }
+    while (d->calls.count)
+        finish_first(&d->calls);
+    while (d->handles)
+        end_handle(d, 0,
+                   truth->actor[d->handle[0].index].is_detached &&
+                       sim_chance(sys->world, 8000));
+    crt_ref_drop(&d->big);
+    doing("shutdown", 0);
+    status = crt_shutdown();
+    if (status != CRT_OK)
+        truth_failed("crt_shutdown", status, crt_error_detail());
+    doing("end", 0);
+}
+
+void sys_program_start_driver(unsigned host)
+{
+    sys_process_new(SYS_DRIVER, host, NULL, drive);
+}
