@@ -15,7 +15,8 @@
 
 #define TELL_AFTER (1 * CRTI_S)
 #define PATIENCE   (5 * CRTI_S)
-#define HALF       5000 /* of 10000: a node below it counts as empty */
+#define HALF       5000            /* of 10000: a node below it counts as empty */
+#define DOUBT      (500 * CRTI_MS) /* by then the head has told of what a node gave out */
 
 typedef struct entry {
     crti_lease_t lease;
@@ -26,7 +27,9 @@ typedef struct entry {
 typedef struct view {
     crti_id_t id;
     crti_resources_t resources;
-    crti_resources_t available;
+    crti_resources_t said;      /* available, by the head's last word */
+    crti_resources_t available; /* less what was sent there since */
+    uint64_t doubt_ns;          /* until when it is less, 0: it is not */
 } view_t;
 
 typedef struct holding {
@@ -272,7 +275,25 @@ static void start_here(crti_lease_table_t *table, entry_t *e)
     changed(table);
 }
 
-static void forward(crti_lease_table_t *table, entry_t *e, view_t *view)
+/* What a node gave out and got back at once the head never tells: it is as it was. */
+static void end_doubts(crti_lease_table_t *table, uint64_t now_ns, uint64_t *next_ns)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&table->views, &cursor, NULL, &value)) {
+        view_t *view = value;
+
+        if (view->doubt_ns > now_ns) {
+            *next_ns = view->doubt_ns < *next_ns ? view->doubt_ns : *next_ns;
+        } else if (view->doubt_ns) {
+            view->available = view->said;
+            view->doubt_ns = 0;
+        }
+    }
+}
+
+static void forward(crti_lease_table_t *table, entry_t *e, view_t *view, uint64_t now_ns)
 {
     crti_lease_action_t *action = act(table, CRTI_LEASE_FORWARD, e->lease.id);
 
@@ -282,6 +303,7 @@ static void forward(crti_lease_table_t *table, entry_t *e, view_t *view)
     set_state(e, CRTI_LEASE_SPILLED);
     e->lease.node = action->node = view->id;
     crti_resources_take(&view->available, &e->lease.resources);
+    view->doubt_ns = now_ns + DOUBT;
 }
 
 /* Serves the queue from its head. A request that has waited for PATIENCE and can't be served
@@ -296,7 +318,7 @@ static void serve(crti_lease_table_t *table, uint64_t now_ns)
         view_t *view = choose(table, &e->lease, here, &found);
 
         if (view)
-            forward(table, e, view);
+            forward(table, e, view, now_ns);
         else if (found)
             start_here(table, e);
         else if (now_ns - e->lease.since_ns > PATIENCE &&
@@ -403,10 +425,12 @@ void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t 
 
     if (e == NULL || e->lease.state != CRTI_LEASE_SPILLED)
         return;
-    /* Not there again before the head has said something new of it. */
+    /* Not there again at once: what is known of it is not true. */
     view = crti_map_get(&table->views, &e->lease.node);
-    if (view)
+    if (view) {
         view->available = (crti_resources_t){0};
+        view->doubt_ns = now_ns + DOUBT;
+    }
     wait_again(table, e);
     serve(table, now_ns);
 }
@@ -497,7 +521,8 @@ crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
         }
     }
     view->resources = *resources;
-    view->available = *available;
+    view->said = view->available = *available;
+    view->doubt_ns = 0;
     serve(table, now_ns);
     return CRT_OK;
 }
@@ -588,9 +613,11 @@ static void explain(const crti_lease_table_t *table, const crti_lease_t *lease,
 
 uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = UINT64_MAX, doubts = UINT64_MAX;
 
+    end_doubts(table, now_ns, &doubts);
     serve(table, now_ns);
+    next = table->waiting ? doubts : next;
     CRTI_LIST_FOREACH (item, &table->queue) {
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
         crti_lease_action_t *action;

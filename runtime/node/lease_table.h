@@ -12,7 +12,8 @@
  *     ones, but not once those have waited PATIENCE (then room is kept for them).
  * Views
  *     What the head last said of other nodes. A request sent there is taken off the view at
- *     once, until the head says something new, so that a burst spreads.
+ *     once, so that a burst spreads, until the head says something new; if it does not, because what
+ *     the node gave out came back at once, its last word holds again after half a second.
  * Ownership
  *     The table copies what it is given. Actions are read with crti_lease_table_action until it
  *     returns false; their texts are valid until the next event.

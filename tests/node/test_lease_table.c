@@ -253,6 +253,29 @@ static void a_bounced_request_waits_here_at_its_old_place(void **state)
     assert_int_equal(state_of(s, 2), CRTI_LEASE_WAITING);
 }
 
+/* It gave the CPU out and had it back before it told the head: no news comes of it. */
+static void a_node_that_nothing_new_is_said_of_has_what_it_had(void **state)
+{
+    scene_t *s = *state;
+    crti_resources_t one = cpus(1), all = *crti_lease_table_available(s->table);
+    crti_lease_action_t action;
+
+    assert_int_equal(crti_lease_table_take(s->table, id(98), &all), CRT_OK);
+    crti_lease_table_view(s->table, B, &one, &one, s->now);
+    ask(s, 1, 1, (crti_id_t){0}, 0);
+    assert_true(next(s, &action));
+    assert_int_equal(action.verb, CRTI_LEASE_FORWARD);
+    crti_lease_table_end(s->table, id(1), s->now); /* granted there, used, given back */
+    ask(s, 2, 1, (crti_id_t){0}, 0);
+    assert_false(next(s, &action));
+    assert_true(crti_lease_table_tick(s->table, s->now) <= s->now + CRTI_S);
+    s->now += CRTI_S / 2;
+    crti_lease_table_tick(s->table, s->now);
+    assert_true(next(s, &action));
+    assert_int_equal(action.verb, CRTI_LEASE_FORWARD);
+    assert_true(crti_id_equal(action.lease, id(2)));
+}
+
 static void what_was_sent_to_a_node_that_died_waits_here_again(void **state)
 {
     scene_t *s = *state;
@@ -448,6 +471,7 @@ int main(void)
         TEST(the_node_that_holds_the_arguments_is_preferred_when_it_has_room),
         TEST(a_request_is_not_sent_on_for_ever),
         TEST(a_bounced_request_waits_here_at_its_old_place),
+        TEST(a_node_that_nothing_new_is_said_of_has_what_it_had),
         TEST(what_was_sent_to_a_node_that_died_waits_here_again),
         TEST(a_blocked_worker_lends_its_cpus_and_takes_them_back),
         TEST(a_lease_that_ends_while_blocked_gives_nothing_twice),

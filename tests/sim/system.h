@@ -172,7 +172,7 @@ void sys_fd_ready(int fd, uint64_t delay);
 void sys_pidfds_ready(const sys_process_t *dead);
 void sys_fds_close_all(const sys_process_t *owner);
 
-/* ---------------------------------------------------------------- system_channel.c, _stream.c */
+/* ---------------------------------------------------------------- system_channel.c, system_stream.c */
 
 /* The end behind `fd` changes hands: a child has inherited it. */
 crti_channel_t *sys_channel_inherit(int fd, sys_process_t *owner);
@@ -196,7 +196,7 @@ sys_arena_t *sys_arena_of(crti_store_t *store);
 size_t sys_arena_objects(const sys_arena_t *arena);
 crti_object_id_t sys_arena_first(const sys_arena_t *arena);
 
-/* ---------------------------------------------------------------- system_node.c, _head.c */
+/* ---------------------------------------------------------------- system_node.c, system_head.c */
 
 void sys_node_start(unsigned host);
 void sys_head_start(void);

@@ -242,6 +242,19 @@ void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t reque
 {
 }
 
+void crti_memory_began(crti_process_t *process)
+{
+}
+
+void crti_memory_gone(const crti_process_t *process)
+{
+}
+
+bool crti_memory_kernel_killed(crti_node_t *node)
+{
+    return false;
+}
+
 crt_status_t crti_host_check(size_t open_files)
 {
     return CRT_OK;

@@ -306,9 +306,25 @@ size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner)
     return count;
 }
 
-bool crti_store_stalled(crti_store_t *store, unsigned *slot_out)
+size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t number,
+                               uint64_t mask)
 {
-    return false;
+    size_t count = 0;
+
+    CRTI_LIST_FOREACH_SAFE (item, &store->arena->list) {
+        object_t *o = CRTI_CONTAINER(item, object_t, link);
+
+        if (!crti_id_equal(o->id.owner, owner) || ((o->id.number ^ number) & mask))
+            continue;
+        end_object(store->arena, o);
+        count++;
+    }
+    return count;
+}
+
+unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out)
+{
+    return 0;
 }
 
 void crti_store_stats(crti_store_t *store, struct crti_store_stats *stats_out)
