@@ -7,6 +7,10 @@
  *     1  session: a frame that comes again after a reconnect is delivered again
  *     2  ownership: a borrower's RELEASE also takes back what was registered for it meanwhile
  *     3  actor table: an actor is started again under its old incarnation
+ *     4  session: an acknowledgement of some frames counts for all that were handed over
+ *     5  session: a HELLO that was meant for another process is taken
+ *     6  store: the first copy of a result is not pinned for its owner
+ *     7  node: a source that can't be reached counts as one that has not got the object
  */
 #ifndef CRTI_BASE_FAULT_H
 #define CRTI_BASE_FAULT_H

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/fault.h"
 #include "runtime/core/core.h"
 
 /* ------------------------------------------------------------------ arguments */
@@ -105,7 +106,7 @@ static crt_status_t return_stored(crt_call_t *call)
     if (status == CRT_OK)
         status = crti_buffer_append(&call->value, table.data, table.size);
     if (status == CRT_OK)
-        status = crti_store_seal(core->store, id, true);
+        status = crti_store_seal(core->store, id, !CRTI_FAULT(6));
     if (status != CRT_OK) {
         crti_store_abort(core->store, id);
         return status;
@@ -160,7 +161,7 @@ static crt_status_t return_object(crt_call_t *call, crt_object_t *object)
         crti_store_copy(data, object->data, object->size);
         crti_store_abort(core->store, object->id);
     }
-    status = crti_store_seal(core->store, id, true);
+    status = crti_store_seal(core->store, id, !CRTI_FAULT(6));
     if (status != CRT_OK)
         return status;
     call->form = CRTI_RESULT_STORED;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/fault.h"
 #include "runtime/core/core.h"
 
 /* ------------------------------------------------------------------ writing */
@@ -44,7 +45,7 @@ crt_status_t crti_object_write(crti_core_t *core, crti_object_id_t id,
     if (status != CRT_OK)
         return status;
     crti_encoder_write(encoder, data);
-    return crti_store_seal(core->store, id, true);
+    return crti_store_seal(core->store, id, !CRTI_FAULT(6));
 }
 
 /* ------------------------------------------------------------------ put */

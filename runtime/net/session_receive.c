@@ -25,7 +25,7 @@ static crt_status_t take_ack(crti_session_t *s, const crti_frame_t *frame, uint6
         s->is_blocked = false;
     if (frame->ack <= s->acked)
         return CRT_OK;
-    s->acked = frame->ack;
+    s->acked = CRTI_FAULT(4) ? s->handed : frame->ack;
     while (s->oldest && s->oldest->last <= s->acked)
         crti_session_retire(s);
     s->progress_at = now;

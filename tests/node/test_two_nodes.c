@@ -308,6 +308,7 @@ static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
     enum { SIZE = 40 << 20 };
     scene_t *s = *state;
     crti_object_id_t object;
+    crti_msg_node_died_t gone = {.text = crti_str("it was killed")};
     crti_store_t *a;
     void *data;
 
@@ -328,6 +329,10 @@ static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
     pull(s, 1, object, SIZE, 0, 81);
     scene_turn(s, 20);
     scene_stop_node(s, 0, SIGKILL);
+    /* That it can't be reached does not mean that it is gone: the head knows. */
+    gone.node = s->nodes[0].id;
+    scene_turn(s, 500);
+    scene_head_send(s, 1, CRTI_MSG_NODE_DIED, 0, &gone);
     assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_OBJECT_LOST);
 }
 

@@ -171,6 +171,8 @@ crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t 
 
     if (find(store, id))
         return crt_raise(CRT_ERR_EXISTS, "the node has the object");
+    if (sim_chance(sys->world, 500)) /* others need memory, too */
+        evict_one(arena);
     while (arena->used + size > arena->bytes)
         if (!evict_one(arena))
             return crt_raise(CRT_ERR_STORE_FULL, "the store is full");

@@ -26,8 +26,8 @@ static bool run(const char *scenario, int fault, const char *variable, unsigned 
     size_t length = 0;
 
     snprintf(command, sizeof(command),
-             "env -u CRT_SEED CRT_FAULT=%d %s=%u '%s/faulty_%s' 2>&1", fault, variable,
-             number, directory, scenario);
+             "env -u CRT_SEED -u CRT_SEEDS CRT_FAULT=%d %s=%u '%s/faulty_%s' 2>&1", fault,
+             variable, number, directory, scenario);
     pipe = popen(command, "r");
     assert_non_null(pipe);
     output[0] = '\0';
@@ -58,7 +58,6 @@ static void check_fault(const char *scenario, int fault)
     static char output[65536], again[65536];
     char seed[40], hash[40], hash_again[40], why[400], why_again[400], label[80];
 
-    assert_false(run(scenario, 0, "CRT_SEEDS", 20, output, sizeof(output)));
     assert_true(run(scenario, fault, "CRT_SEEDS", 200, output, sizeof(output)));
     copy_after(output, "CRT_SEED=", seed, sizeof(seed));
     copy_after(output, "hash ", hash, sizeof(hash));
@@ -90,12 +89,47 @@ static void an_actor_that_starts_again_under_its_old_incarnation_is_found(void *
     check_fault("control", 3);
 }
 
+/* One acknowledgement stands for what was lost. */
+static void an_acknowledgement_of_what_was_lost_is_found(void **state)
+{
+    check_fault("session", 4);
+}
+
+static void a_stale_incarnation_that_a_process_takes_in_is_found(void **state)
+{
+    check_fault("session", 5);
+}
+
+static void a_first_copy_that_nobody_pins_is_found(void **state)
+{
+    check_fault("system", 6);
+}
+
+static void a_source_that_is_given_up_too_early_is_found(void **state)
+{
+    check_fault("system", 7);
+}
+
+static void without_a_fault_nothing_is_found(void **state)
+{
+    static const char *const scenarios[] = {"session", "objects", "control", "system"};
+    static char output[65536];
+
+    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
+        assert_false(run(scenarios[i], 0, "CRT_SEEDS", 20, output, sizeof(output)));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_that_delivers_a_duplicate_is_found),
         cmocka_unit_test(an_owner_that_takes_too_many_registrations_back_is_found),
         cmocka_unit_test(an_actor_that_starts_again_under_its_old_incarnation_is_found),
+        cmocka_unit_test(an_acknowledgement_of_what_was_lost_is_found),
+        cmocka_unit_test(a_stale_incarnation_that_a_process_takes_in_is_found),
+        cmocka_unit_test(a_first_copy_that_nobody_pins_is_found),
+        cmocka_unit_test(a_source_that_is_given_up_too_early_is_found),
+        cmocka_unit_test(without_a_fault_nothing_is_found),
     };
 
     if (argc != 2)
