@@ -179,11 +179,11 @@ struct crti_node {
     crti_list_t ended_order; /* the same, oldest first */
     crti_map_t submissions;  /* text -> submission */
     uint64_t ended_submissions;
-    crti_map_t peers;   /* node id -> peer */
-    crti_list_t guests; /* streams of other nodes */
+    crti_map_t peers;       /* node id -> peer */
+    crti_list_t guests;     /* streams of other nodes */
     crti_map_t pulls_again; /* object id -> a pull that is begun again, pull_again.c */
-    crti_map_t places;  /* object id -> memory of an object being pulled */
-    crti_map_t watches; /* process id -> watch */
+    crti_map_t places;      /* object id -> memory of an object being pulled */
+    crti_map_t watches;     /* process id -> watch */
     crti_map_t actor_watches;
     crti_buffer_t dead;       /* ring of the last deaths, for late watchers */
     crti_buffer_t dead_nodes; /* crti_id_t, oldest first */

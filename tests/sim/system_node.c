@@ -23,10 +23,17 @@ static void on_tick(void *user)
     crti_node_t *node = user;
     uint64_t now = crti_node_now(node), next, due;
 
+    if (now - node->orphans_ns >= CRTI_S) {
+        node->orphans_ns = now;
+        crti_peer_look_for_silence(node);
+    }
+    crti_owner_tick(node, now);
     next = crti_lease_table_tick(node->leases, now);
     due = crti_worker_table_tick(node->workers, now);
     next = due < next ? due : next;
     due = crti_pull_table_tick(node->pulls, now);
+    next = due < next ? due : next;
+    due = node->orphans_ns + CRTI_S;
     next = due < next ? due : next;
     crti_loop_start(node->loop, &node->tick, next);
     crti_lease_act(node);
@@ -109,6 +116,8 @@ static void serve(sys_process_t *self)
         status = crti_worker_table_new(8, &node->workers);
     if (status == CRT_OK)
         status = crti_pull_table_new(&node->pulls);
+    if (status == CRT_OK)
+        status = crti_share_table_new(&node->shares);
     if (status == CRT_OK)
         status = crti_local_listen(node);
     if (status != CRT_OK || !node->slots)

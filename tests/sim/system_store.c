@@ -324,6 +324,33 @@ size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t nu
     return count;
 }
 
+size_t crti_store_drop_owners(crti_store_t *store,
+                              bool (*is_dead)(void *user, crti_id_t owner), void *user)
+{
+    size_t count = 0;
+
+    CRTI_LIST_FOREACH_SAFE (item, &store->arena->list) {
+        object_t *o = CRTI_CONTAINER(item, object_t, link);
+
+        if (!is_dead(user, o->id.owner))
+            continue;
+        end_object(store->arena, o);
+        count++;
+    }
+    return count;
+}
+
+crt_status_t crti_store_reserve(crti_store_t *store, crti_object_id_t id, size_t size,
+                                void **data_out)
+{
+    return crti_store_create(store, id, size, data_out);
+}
+
+crt_status_t crti_store_prepare(crti_store_t *store, void *data, size_t size)
+{
+    return CRT_OK;
+}
+
 unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out)
 {
     return 0;

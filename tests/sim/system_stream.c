@@ -32,6 +32,7 @@ struct crti_stream {
     uint64_t arrival, deadline;
     crti_list_t unsent; /* before it is open */
     void *place;        /* of the payload in progress */
+    uint64_t received;
 };
 
 struct crti_stream_listener {
@@ -194,6 +195,7 @@ static void take(void *user, uint64_t number)
     sim_note(sys->world, "  pid %d on %u <- %u: %s %llu", (int)s->owner->pid, s->host,
              s->peer_host, crti_message_name(m.kind), (unsigned long long)m.request);
     s->place = NULL;
+    s->received += p->bytes.size + p->size;
     if (s->handlers.on_message)
         s->handlers.on_message(s->handlers.user, s, &m);
     if (s->place && !s->is_closed) {
@@ -592,4 +594,9 @@ void crti_stream_listener_free(crti_stream_listener_t *l)
 uint16_t crti_stream_listener_port(const crti_stream_listener_t *l)
 {
     return l->port;
+}
+
+uint64_t crti_stream_received(const crti_stream_t *s)
+{
+    return s->received;
 }
