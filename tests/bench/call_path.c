@@ -2,9 +2,11 @@
 /* What the call path of net costs beside a bare ZeroMQ echo over the same transport.
  *
  *     call_path [--transport ipc|curve] [--rounds N] [--calls N] [--idle N] [--free] [--json]
+ *               [--busy N]
  *
  * Two servers (bare ROUTER, net) and one client. Rounds are interleaved: bare, ours, bare,
- * ours, ... Client on one core, server on another; --free pins nothing. Rows:
+ * ours, ... Client on one core, server on another; --free pins nothing; --busy:
+ * beside so many programs that only compute, one on each core in turn. Rows:
  *     sync        one call after the other, 8 bytes
  *     after_idle  first call after 100 ms without one
  *     async       1000 calls sent, 1000 answers received
@@ -35,6 +37,7 @@
 #define BATCH      1000
 #define RECORD     8
 #define ROUNDS_MAX 1000
+#define BUSY_MAX   64
 #define CHECK(x)                                                                         \
     do {                                                                                 \
         if (!(x)) {                                                                      \
@@ -46,7 +49,7 @@
 
 static struct {
     bool curve, pinned, json;
-    int rounds, calls, idle;
+    int rounds, calls, idle, busy;
 } options = {.pinned = true, .rounds = 20, .calls = 2000, .idle = 50};
 
 static char dir[64];
@@ -259,6 +262,21 @@ static pid_t start_server(void (*run)(int), void *address, size_t size)
     return pid;
 }
 
+/* Programs that want the cores, too. */
+static void start_busy(pid_t *busy)
+{
+    for (int i = 0; i < options.busy; i++) {
+        fflush(NULL);
+        busy[i] = fork();
+        if (busy[i] != 0)
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pin(i);
+        for (volatile uint64_t n = 0;; n++) {
+        }
+    }
+}
+
 static uint64_t cpu_ns(pid_t pid)
 {
     clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
@@ -381,6 +399,7 @@ static void parse(int argc, char **argv)
                                           {"idle", required_argument, NULL, 'i'},
                                           {"free", no_argument, NULL, 'f'},
                                           {"json", no_argument, NULL, 'j'},
+                                          {"busy", required_argument, NULL, 'b'},
                                           {0}};
     int c;
 
@@ -392,17 +411,20 @@ static void parse(int argc, char **argv)
         case 'i': options.idle = atoi(optarg); break;
         case 'f': options.pinned = false; break;
         case 'j': options.json = true; break;
+        case 'b': options.busy = atoi(optarg); break;
         default: exit(2);
         }
     }
     CHECK(options.rounds > 0 && options.rounds <= ROUNDS_MAX && options.idle > 0 &&
-          options.idle <= ROUNDS_MAX && options.calls > 0);
+          options.idle <= ROUNDS_MAX && options.calls > 0 && options.busy >= 0 &&
+          options.busy <= BUSY_MAX);
 }
 
 int main(int argc, char **argv)
 {
     char endpoint[128], command[100];
     crti_address_t address;
+    pid_t busy[BUSY_MAX];
     void *context;
 
     parse(argc, argv);
@@ -412,6 +434,7 @@ int main(int argc, char **argv)
     zmq_curve_keypair(client_public, client_secret);
     pids[0] = start_server(bare_server, endpoint, sizeof(endpoint));
     pids[1] = start_server(net_server, &address, sizeof(address));
+    start_busy(busy);
     pin(0);
     context = zmq_ctx_new();
     bare = bare_socket(context, ZMQ_DEALER);
@@ -427,6 +450,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++) {
         kill(pids[i], SIGKILL);
         waitpid(pids[i], NULL, 0);
+    }
+    for (int i = 0; i < options.busy; i++) {
+        kill(busy[i], SIGKILL);
+        waitpid(busy[i], NULL, 0);
     }
     snprintf(command, sizeof(command), "rm -rf %s", dir);
     return system(command) == 0 ? 0 : 1;
