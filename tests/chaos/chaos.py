@@ -39,6 +39,7 @@ class Chaos:
         self.stopped, self.cut = set(), set()
         self.hits = {}
         self.is_winding_down = False
+        self.more = {}  # environment of the drivers
 
     # ------------------------------------------------------------ telling
 
@@ -102,7 +103,7 @@ class Chaos:
         self.drivers[name] = host.start(
             "./" + places.PROGRAM, "load", f"driver-{name}", self.options.calls,
             self.options.seed * 1000 + self.driver_count, "stop",
-            env={"CRT_ADDRESS": self.daemons.address, "CHAOS_LEDGER": host.path_inside("ledger")})
+            env={"CRT_ADDRESS": self.daemons.address, "CHAOS_LEDGER": host.path_inside("ledger"), **self.more})
 
     def tend_driver(self, name):
         """Starts it again when it ended as it may: killed, its node lost, or no node there."""
@@ -316,7 +317,7 @@ class Chaos:
             self.find(f"and {len(findings) - 20} more like these")
 
 
-def parse():
+def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--seed", type=int, default=1, help="of the faults")
     parser.add_argument("--seconds", type=float, default=30, help="how long faults hit; default 30")
@@ -327,7 +328,7 @@ def parse():
     parser.add_argument("--keep", metavar="FOLDER", help="where logs and ledgers go after findings")
     parser.add_argument("--print", action="store_true", help="print the schedule and do nothing")
     parser.add_argument("--build", default=os.environ.get("CRT_TEST_BUILD", "build-asan"), help="build folder")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     options.build = os.path.abspath(options.build)
     options.kinds = [k for k in options.kinds.split(",") if k]
     return options
