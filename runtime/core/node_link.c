@@ -185,7 +185,8 @@ static void on_shutdown(crti_core_t *core, const crti_msg_shutdown_t *m)
     }
     core->is_ending = true; /* the main thread ends after the method that runs, if any */
     crti_log(CRTI_LOG_INFO, "core", "ends: %s", text);
-    crti_net_wake(core->net);
+    if (core->net) /* it may be told while it attaches */
+        crti_net_wake(core->net);
 }
 
 static void on_message(void *user, crti_channel_t *channel, const crti_message_t *m,
