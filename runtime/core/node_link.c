@@ -206,8 +206,14 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
     }
     switch (m->kind) {
     case CRTI_MSG_ACTOR_STATE: crti_actor_state(core, &m->actor_state); break;
-    case CRTI_MSG_PEER_DIED: crti_process_died(core, &m->peer_died); break;
-    case CRTI_MSG_NODE_DIED: crti_node_died(core, &m->node_died); break;
+    case CRTI_MSG_PEER_DIED:
+        if (core->net) /* who attaches knows nobody yet */
+            crti_process_died(core, &m->peer_died);
+        break;
+    case CRTI_MSG_NODE_DIED:
+        if (core->net)
+            crti_node_died(core, &m->node_died);
+        break;
     case CRTI_MSG_LOG: on_log(core, &m->log); break;
     case CRTI_MSG_SHUTDOWN: on_shutdown(core, &m->shutdown); break;
     case CRTI_MSG_HEAD_LINK:
