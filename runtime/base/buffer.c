@@ -45,6 +45,17 @@ void crti_buffer_consume(crti_buffer_t *buffer, size_t count)
         memmove(buffer->data, buffer->data + count, buffer->size);
 }
 
+bool crti_buffer_take(crti_buffer_t *buffer, size_t *done, void *item_out, size_t size)
+{
+    if (*done == buffer->size) {
+        buffer->size = *done = 0;
+        return false;
+    }
+    memcpy(item_out, buffer->data + *done, size);
+    *done += size;
+    return true;
+}
+
 void crti_buffer_fini(crti_buffer_t *buffer)
 {
     free(buffer->data);

@@ -3,6 +3,7 @@
 #ifndef CRTI_BASE_BUFFER_H
 #define CRTI_BASE_BUFFER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,10 @@ crt_status_t crti_buffer_append(crti_buffer_t *buffer, const void *data, size_t 
 
 /* Takes `count` bytes off the front. */
 void crti_buffer_consume(crti_buffer_t *buffer, size_t count);
+
+/* For a buffer that is a queue of items of `size` bytes, of which `*done` bytes were taken: copies
+ * the next one out. False, and the buffer is empty, when there is none. */
+bool crti_buffer_take(crti_buffer_t *buffer, size_t *done, void *item_out, size_t size);
 
 /* Frees the memory; the buffer is empty and usable again. */
 void crti_buffer_fini(crti_buffer_t *buffer);

@@ -135,12 +135,9 @@ static crti_lease_action_t *act(crti_lease_table_t *table, crti_lease_verb_t ver
 
 bool crti_lease_table_action(crti_lease_table_t *table, crti_lease_action_t *action_out)
 {
-    if (table->action_done == table->actions.size) {
-        table->actions.size = table->action_done = 0;
+    if (!crti_buffer_take(&table->actions, &table->action_done, action_out,
+                          sizeof(*action_out)))
         return false;
-    }
-    memcpy(action_out, table->actions.data + table->action_done, sizeof(*action_out));
-    table->action_done += sizeof(*action_out);
     if (action_out->verb == CRTI_LEASE_CHANGED)
         table->told_changed = false;
     return true;

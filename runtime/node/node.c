@@ -22,47 +22,7 @@
 #define KILL_NS     (1 * CRTI_S)
 #define GIVE_UP_NS  (4 * CRTI_S) /* of being killed; the kernel may hang */
 #define FLUSH_NS    (200 * CRTI_MS)
-#define ORPHANS_NS  (1 * CRTI_S)
 #define MAX_WORKERS 64 /* of tasks, at least */
-
-uint64_t crti_node_now(const crti_node_t *node)
-{
-    return crti_loop_now(node->loop);
-}
-
-/* ---------------------------------------------------------------- ticks */
-
-static void reap_orphans(crti_node_t *node);
-
-static void on_tick(void *user)
-{
-    crti_node_t *node = user;
-    uint64_t now = crti_node_now(node), next, due;
-
-    if (now - node->orphans_ns >= ORPHANS_NS) {
-        node->orphans_ns = now;
-        reap_orphans(node);
-        crti_peer_look_for_silence(node);
-    }
-    crti_owner_tick(node, now);
-    next = crti_lease_table_tick(node->leases, now);
-    due = crti_worker_table_tick(node->workers, now);
-    next = due < next ? due : next;
-    due = crti_pull_table_tick(node->pulls, now);
-    next = due < next ? due : next;
-    due = node->orphans_ns + ORPHANS_NS;
-    next = due < next ? due : next;
-    crti_loop_start(node->loop, &node->tick, next);
-    crti_lease_act(node);
-    crti_pull_act(node);
-}
-
-void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns)
-{
-    /* At the end of this turn at the earliest: many events need one tick. */
-    if (node->tick.place == 0 || node->tick.deadline_ns > at_ns)
-        crti_loop_start(node->loop, &node->tick, at_ns);
-}
 
 /* ---------------------------------------------------------------- directories */
 
@@ -326,7 +286,7 @@ static void replace_keeper(crti_node_t *node)
 /* Orphans of user code become this daemon's children; whoever has a record is reaped by its
  * pidfd, the others here. A child with a record stands in the way of those behind it until it
  * is reaped: the tick looks again. */
-static void reap_orphans(crti_node_t *node)
+void crti_node_reap_orphans(crti_node_t *node)
 {
     siginfo_t info = {0};
     bool more = true;
@@ -344,7 +304,7 @@ static void reap_orphans(crti_node_t *node)
 
 static void on_child(void *user, int number)
 {
-    reap_orphans(user);
+    crti_node_reap_orphans(user);
 }
 
 static void on_lifeline(void *user, uint32_t events)
@@ -432,7 +392,7 @@ static crt_status_t start_loop(crti_node_t *node)
 {
     crt_status_t status = CRT_OK;
 
-    node->tick = (crti_timer_t){.on_expired = on_tick, .user = node};
+    crti_node_start_ticks(node);
     node->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = node};
     if (node->options.lifeline_fd >= 0) {
         fcntl(node->options.lifeline_fd, F_SETFD, FD_CLOEXEC);

@@ -232,9 +232,15 @@ void crti_node_fail_start(crti_node_t *node, const char *text);
 void crti_node_registered(crti_node_t *node);
 /* A process, zygote or submission ended: while stopping, look whether all are gone. */
 void crti_node_check_stopped(crti_node_t *node);
-uint64_t crti_node_now(const crti_node_t *node);
+/* Processes that were left to this daemon and that nobody waits for. */
+void crti_node_reap_orphans(crti_node_t *node);
 /* True when a record of this daemon waits for that child's end. */
 bool crti_node_has_child(crti_node_t *node, pid_t pid);
+
+/* ---------------------------------------------------------------- tick.c */
+
+uint64_t crti_node_now(const crti_node_t *node);
+void crti_node_start_ticks(crti_node_t *node);
 /* The tables' time moved or their deadlines may have. */
 void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns);
 

@@ -138,13 +138,8 @@ static crti_pull_action_t *act(crti_pull_table_t *table, crti_pull_verb_t verb,
 
 bool crti_pull_table_action(crti_pull_table_t *table, crti_pull_action_t *action_out)
 {
-    if (table->action_done == table->actions.size) {
-        table->actions.size = table->action_done = 0;
-        return false;
-    }
-    memcpy(action_out, table->actions.data + table->action_done, sizeof(*action_out));
-    table->action_done += sizeof(*action_out);
-    return true;
+    return crti_buffer_take(&table->actions, &table->action_done, action_out,
+                            sizeof(*action_out));
 }
 
 size_t crti_pull_table_count(const crti_pull_table_t *table)

@@ -77,13 +77,8 @@ static void act(crti_share_table_t *table, const crti_share_action_t *action)
 
 bool crti_share_table_action(crti_share_table_t *table, crti_share_action_t *action_out)
 {
-    if (table->action_done == table->actions.size) {
-        table->actions.size = table->action_done = 0;
-        return false;
-    }
-    memcpy(action_out, table->actions.data + table->action_done, sizeof(*action_out));
-    table->action_done += sizeof(*action_out);
-    return true;
+    return crti_buffer_take(&table->actions, &table->action_done, action_out,
+                            sizeof(*action_out));
 }
 
 size_t crti_share_table_count(const crti_share_table_t *table)

@@ -121,13 +121,8 @@ static crti_worker_action_t *act(crti_worker_table_t *table, crti_worker_verb_t 
 bool crti_worker_table_action(crti_worker_table_t *table,
                               crti_worker_action_t *action_out)
 {
-    if (table->action_done == table->actions.size) {
-        table->actions.size = table->action_done = 0;
-        return false;
-    }
-    memcpy(action_out, table->actions.data + table->action_done, sizeof(*action_out));
-    table->action_done += sizeof(*action_out);
-    return true;
+    return crti_buffer_take(&table->actions, &table->action_done, action_out,
+                            sizeof(*action_out));
 }
 
 crti_worker_t *crti_worker_table_get(const crti_worker_table_t *table, crti_id_t id)

@@ -74,6 +74,25 @@ static void a_reserve_gives_room_without_changing_the_size(void **state)
     assert_int_equal(buffer.capacity, 0);
 }
 
+static void items_are_taken_in_order_and_the_last_one_empties_the_buffer(void **state)
+{
+    crti_buffer_t buffer = {0};
+    size_t done = 0;
+    int item = 0;
+
+    assert_false(crti_buffer_take(&buffer, &done, &item, sizeof(item)));
+    for (int i = 1; i <= 3; i++)
+        assert_int_equal(crti_buffer_append(&buffer, &i, sizeof(i)), CRT_OK);
+    for (int i = 1; i <= 3; i++) {
+        assert_true(crti_buffer_take(&buffer, &done, &item, sizeof(item)));
+        assert_int_equal(item, i);
+    }
+    assert_false(crti_buffer_take(&buffer, &done, &item, sizeof(item)));
+    assert_int_equal(done, 0);
+    assert_int_equal(buffer.size, 0);
+    crti_buffer_fini(&buffer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -81,6 +100,7 @@ int main(void)
         cmocka_unit_test(consume_takes_bytes_off_the_front),
         cmocka_unit_test(nothing_may_be_appended_to_an_empty_buffer),
         cmocka_unit_test(a_size_no_machine_has_is_out_of_memory_and_changes_nothing),
+        cmocka_unit_test(items_are_taken_in_order_and_the_last_one_empties_the_buffer),
         cmocka_unit_test(a_reserve_gives_room_without_changing_the_size),
     };
 

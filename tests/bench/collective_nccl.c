@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "collective/backends/nccl_library.h"
+#include "timing.h"
 
 #define RANKS 16
 #define SIZES 16
@@ -110,27 +110,6 @@ static crt_status_t join_run(void *self, crt_call_t *call)
                                      &r->group);
 }
 static const crt_method_t rank_join = {"join", join_run, "int, int, bytes"};
-
-static double now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof(*values), by_size);
-    return values[count / 2];
-}
 
 /* Until everything on the stream has ended. */
 static crt_status_t settle(struct rank *r)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node daemon: what runtime/node/node.c does at its start and in its ticks, and nothing of files,
+/* A node daemon: what runtime/node/node.c does at its start, and nothing of files,
  * programs and logs, which are not simulated. See system.h. */
 #include "runtime/node/node.h"
 
@@ -13,37 +13,9 @@
 
 /* ---------------------------------------------------------------- node.c */
 
-uint64_t crti_node_now(const crti_node_t *node)
+/* None: a simulated process that ends is gone. */
+void crti_node_reap_orphans(crti_node_t *node)
 {
-    return sys->world->now;
-}
-
-static void on_tick(void *user)
-{
-    crti_node_t *node = user;
-    uint64_t now = crti_node_now(node), next, due;
-
-    if (now - node->orphans_ns >= CRTI_S) {
-        node->orphans_ns = now;
-        crti_peer_look_for_silence(node);
-    }
-    crti_owner_tick(node, now);
-    next = crti_lease_table_tick(node->leases, now);
-    due = crti_worker_table_tick(node->workers, now);
-    next = due < next ? due : next;
-    due = crti_pull_table_tick(node->pulls, now);
-    next = due < next ? due : next;
-    due = node->orphans_ns + CRTI_S;
-    next = due < next ? due : next;
-    crti_loop_start(node->loop, &node->tick, next);
-    crti_lease_act(node);
-    crti_pull_act(node);
-}
-
-void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns)
-{
-    if (node->tick.place == 0 || node->tick.deadline_ns > at_ns)
-        crti_loop_start(node->loop, &node->tick, at_ns);
 }
 
 void crti_node_registered(crti_node_t *node)
@@ -122,7 +94,7 @@ static void serve(sys_process_t *self)
         status = crti_local_listen(node);
     if (status != CRT_OK || !node->slots)
         abort();
-    node->tick = (crti_timer_t){.on_expired = on_tick, .user = node};
+    crti_node_start_ticks(node);
     crti_head_connect(node);
 }
 
