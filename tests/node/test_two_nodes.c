@@ -8,6 +8,35 @@
 
 #include "runtime/store/store.h"
 
+/* Nodes 0 and 1, which know each other, and a driver at each. */
+static void start_both(scene_t *s)
+{
+    scene_start_node(s, 0, NULL);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 1);
+    scene_send_views(s, 4);
+}
+
+static crti_store_t *attach_store(scene_t *s, int d)
+{
+    scene_driver_t *driver = &s->drivers[d];
+    crti_store_t *store;
+
+    assert_int_equal(
+        crti_store_attach(driver->fds[0], driver->slot, driver->process, &store), CRT_OK);
+    return store;
+}
+
+static void make_object(crti_store_t *store, crti_object_id_t object, size_t size)
+{
+    void *data;
+
+    assert_int_equal(crti_store_create(store, object, size, &data), CRT_OK);
+    memset(data, 1, size);
+    assert_int_equal(crti_store_seal(store, object, true), CRT_OK);
+}
+
 static void a_request_without_room_goes_to_another_node_and_back(void **state)
 {
     scene_t *s = *state;
@@ -164,17 +193,9 @@ static void pull_one_object(void **state)
     unsigned char entry[40] = {0};
     crti_msg_free_t freed = {.objects = crti_span(entry, sizeof(entry))};
 
-    scene_start_node(s, 0, NULL);
-    scene_start_node(s, 1, NULL);
-    scene_attach(s, 0, 0);
-    scene_attach(s, 1, 1);
-    scene_send_views(s, 4);
-    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
-                                       s->drivers[0].process, &a),
-                     CRT_OK);
-    assert_int_equal(crti_store_attach(s->drivers[1].fds[0], s->drivers[1].slot,
-                                       s->drivers[1].process, &b),
-                     CRT_OK);
+    start_both(s);
+    a = attach_store(s, 0);
+    b = attach_store(s, 1);
     object = (crti_object_id_t){s->drivers[0].process, 1};
     missing = (crti_object_id_t){s->drivers[0].process, 2};
     assert_int_equal(crti_store_create(a, object, SIZE, (void **)&data), CRT_OK);
@@ -222,19 +243,14 @@ static void an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is(void **sta
     crti_msg_error_t none = {.status = CRT_ERR_NODE_LOST, .text = crti_str("no such")};
     crti_object_id_t object;
     crti_store_t *a;
-    void *data;
 
     scene_start_node(s, 0, NULL);
     scene_start_node(s, 1, NULL);
     scene_attach(s, 0, 0);
     scene_attach(s, 1, 1);
-    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
-                                       s->drivers[0].process, &a),
-                     CRT_OK);
+    a = attach_store(s, 0);
     object = (crti_object_id_t){s->drivers[0].process, 1};
-    assert_int_equal(crti_store_create(a, object, 1000, &data), CRT_OK);
-    memset(data, 1, 1000);
-    assert_int_equal(crti_store_seal(a, object, true), CRT_OK);
+    make_object(a, object, 1000);
     crti_store_detach(a);
     pull(s, 1, object, 1000, 0, 81);
     tell_view(s, 1, scene_wait(s, CRTI_MSG_NODE_FIND)->request, 0);
@@ -251,11 +267,8 @@ static void an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is(void **sta
 static crti_object_id_t seal_for(crti_store_t *store, crti_id_t owner)
 {
     crti_object_id_t object = {owner, 1};
-    void *data;
 
-    assert_int_equal(crti_store_create(store, object, 1000, &data), CRT_OK);
-    memset(data, 1, 1000);
-    assert_int_equal(crti_store_seal(store, object, true), CRT_OK);
+    make_object(store, object, 1000);
     return object;
 }
 
@@ -278,14 +291,8 @@ static void no_object_stays_longer_than_its_owner(void **state)
     crti_object_id_t of_ended, of_ended_there, of_living, of_node;
     crti_store_t *store;
 
-    scene_start_node(s, 0, NULL);
-    scene_start_node(s, 1, NULL);
-    scene_attach(s, 0, 0);
-    scene_attach(s, 1, 1);
-    scene_send_views(s, 4);
-    assert_int_equal(crti_store_attach(s->drivers[1].fds[0], s->drivers[1].slot,
-                                       s->drivers[1].process, &store),
-                     CRT_OK);
+    start_both(s);
+    store = attach_store(s, 1);
     of_ended = seal_for(store, crti_id_of_node(s->nodes[1].id));
     of_ended_there = seal_for(store, crti_id_of_node(s->nodes[0].id));
     of_living = seal_for(store, s->drivers[0].process);
@@ -310,20 +317,11 @@ static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
     crti_object_id_t object;
     crti_msg_node_died_t gone = {.text = crti_str("it was killed")};
     crti_store_t *a;
-    void *data;
 
-    scene_start_node(s, 0, NULL);
-    scene_start_node(s, 1, NULL);
-    scene_attach(s, 0, 0);
-    scene_attach(s, 1, 1);
-    scene_send_views(s, 4);
-    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
-                                       s->drivers[0].process, &a),
-                     CRT_OK);
+    start_both(s);
+    a = attach_store(s, 0);
     object = (crti_object_id_t){s->drivers[0].process, 1};
-    assert_int_equal(crti_store_create(a, object, SIZE, &data), CRT_OK);
-    memset(data, 1, SIZE);
-    assert_int_equal(crti_store_seal(a, object, true), CRT_OK);
+    make_object(a, object, SIZE);
     crti_store_detach(a);
     kill(s->nodes[0].pid, SIGSTOP); /* it will not send a byte */
     pull(s, 1, object, SIZE, 0, 81);
