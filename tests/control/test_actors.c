@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lives of actors as the head decides them. */
+
+#include "runtime/base/clock.h"
+#include "tests/control/control_test.h"
+
+static void a_name_belongs_to_one_living_actor(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+
+    control_make_alive(bed, 50, "a");
+    control_create(bed, 51, "a");
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_EXISTS);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 3, &kill);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_ACTOR_STOP));
+    bed_forget(bed);
+    control_create(bed, 52, "a");
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+}
+
+static void an_actor_is_started_again_while_it_has_restarts(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "");
+    crti_msg_actor_died_t died = {
+        .actor = bed_id(50), .text = crti_str("x"), .created = true};
+
+    m.max_restarts = 2;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    control_watch(bed, NODE_A, 50);
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_true(bed_start_actor(bed, NODE_A, 100 + i));
+        bed_forget(bed);
+        died.actor_incarnation = i;
+        bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
+        bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died); /* told twice: counts once */
+        bed->seen = 0;
+    }
+    assert_null(bed_next(bed, NODE_A, CRTI_MSG_ACTOR_START));
+    bed->seen = 0;
+    assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_DEAD);
+}
+
+static void a_failed_creation_is_not_started_again(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "");
+    crti_msg_actor_died_t died = {.actor = bed_id(50),
+                                  .actor_incarnation = 1,
+                                  .status = CRT_ERR_USER,
+                                  .text = crti_str("bad argument")};
+    crti_msg_actor_state_t found;
+
+    m.max_restarts = -1;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    control_watch(bed, NODE_A, 50);
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, NODE_A, 100));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
+    found = control_state_of(bed, NODE_A);
+    assert_int_equal(found.state, CRTI_ACTOR_DEAD);
+    assert_int_equal(found.status, CRT_ERR_USER);
+    assert_true(crti_str_equal(found.text, "bad argument"));
+}
+
+static void a_node_that_refuses_costs_no_restart(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_error_t full = {.status = CRT_ERR_BACKPRESSURE,
+                             .text = crti_str("too many pids")};
+    const crti_message_t *start;
+
+    control_create(bed, 50, "");
+    control_watch(bed, NODE_A, 50);
+    bed->seen = 0;
+    start = bed_next(bed, NODE_A, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    bed_say(bed, NODE_A, CRTI_MSG_ERROR, start->request, &full);
+    bed->seen = 0;
+    assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_PENDING);
+    bed_forget(bed);
+    bed_pass(bed, CRTI_S);
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, NODE_A, 100));
+    assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_ALIVE);
+}
+
+static void an_actor_without_a_place_says_what_it_waits_for(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "");
+    crti_msg_actor_state_t found;
+
+    crti_resources_parse("CPU=5", &m.resources);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    control_watch(bed, NODE_A, 50);
+    found = control_state_of(bed, NODE_A);
+    assert_int_equal(found.state, CRTI_ACTOR_PENDING);
+    assert_true(crti_str_equal(found.text, "needs 5 CPU, the cluster has 4"));
+    bed_join(bed, NODE_B, 2, 1, 8, NULL, NULL);
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, NODE_B, 100));
+    assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_ALIVE);
+}
+
+static void a_late_report_of_an_earlier_incarnation_ends_that_process(void **state)
+{
+    bed_t *bed = *state;
+    const crti_message_t *start;
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+    crti_msg_actor_started_t started = {
+        .actor = bed_id(50), .actor_incarnation = 1, .process = bed_id(100)};
+
+    control_create(bed, 50, "");
+    start = bed_next(bed, NODE_A, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 9, &kill);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_ACTOR_STOP));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_STARTED, start->request, &started);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_ACTOR_STOP));
+}
+
+static void actors_end_with_their_job_but_detached_ones_live_on(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(51, 5, "kept");
+    crti_msg_job_end_t end = {.job = bed_id(5)};
+    crti_msg_job_get_t get = {.job = bed_id(5)};
+    crti_msg_actor_kill_t kill = {.actor = bed_id(51), .no_restart = true};
+
+    control_make_alive(bed, 50, "a");
+    m.detached = true;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    assert_true(bed_start_actor(bed, NODE_A, 151));
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_END, 0, &end);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_END));
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 1);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_GET, 4, &get); /* it may have to be started again */
+    /* Its node may not have known the job when that ended. */
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_END));
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_INFO));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 5, &kill);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_GET, 6, &get);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_NOT_FOUND);
+}
+
+static void actors_end_with_the_process_that_made_them(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_peer_died_t died = {.process = bed_id(1005),
+                                 .incarnation = 1,
+                                 .node = bed_id(1),
+                                 .status = CRT_ERR_WORKER_DIED,
+                                 .text = crti_str("killed")};
+
+    control_make_alive(bed, 50, "a");
+    bed_say(bed, NODE_A, CRTI_MSG_PEER_DIED, 0, &died);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_ACTOR_STOP));
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 0);
+}
+
+static void an_unknown_actor_is_waited_for_and_then_dead_to_those_who_watch(void **state)
+{
+    bed_t *bed = *state;
+
+    control_watch(bed, NODE_A, 12345);
+    control_watch(bed, NODE_A, 50);
+    assert_int_equal(bed->sent_count, 0);
+    control_create(bed, 50, "a"); /* slower than the handle */
+    assert_true(bed_start_actor(bed, NODE_A, 100));
+    bed->seen = 0;
+    assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_ALIVE);
+    for (int i = 0; i < 4; i++) {
+        bed_pass(bed, 3 * CRTI_S);
+        bed_say(bed, NODE_A, CRTI_MSG_HEARTBEAT, 0, NULL);
+    }
+    assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_DEAD);
+}
+
+static void dead_actors_are_capped_and_expire_with_their_rows(void **state)
+{
+    bed_t *bed = *state;
+
+    for (uint64_t i = 0; i < 1100; i++) {
+        crti_msg_actor_kill_t kill = {.actor = bed_id(10000 + i), .no_restart = true};
+
+        control_create(bed, 10000 + i, "");
+        bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 1, &kill);
+        bed_forget(bed);
+    }
+    bed_pass(bed, CRTI_MS);
+    bed_say(bed, NODE_A, CRTI_MSG_HEARTBEAT, 0, NULL);
+    crti_control_tick(bed->control, bed->now);
+    bed_store(bed);
+    assert_int_equal(crti_control_figures(bed->control).actors_dead, 1000);
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTORS, bed_id(10000)));
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_STATES, bed_id(10000)));
+    assert_true(bed_has_row(bed, CRTI_STORE_ACTORS, bed_id(11099)));
+    bed_pass(bed, 700 * CRTI_S);
+    assert_int_equal(crti_control_figures(bed->control).actors_dead, 0);
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTORS, bed_id(11099)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONTROL_TEST(a_name_belongs_to_one_living_actor),
+        CONTROL_TEST(an_actor_is_started_again_while_it_has_restarts),
+        CONTROL_TEST(a_failed_creation_is_not_started_again),
+        CONTROL_TEST(a_node_that_refuses_costs_no_restart),
+        CONTROL_TEST(an_actor_without_a_place_says_what_it_waits_for),
+        CONTROL_TEST(a_late_report_of_an_earlier_incarnation_ends_that_process),
+        CONTROL_TEST(actors_end_with_their_job_but_detached_ones_live_on),
+        CONTROL_TEST(actors_end_with_the_process_that_made_them),
+        CONTROL_TEST(an_unknown_actor_is_waited_for_and_then_dead_to_those_who_watch),
+        CONTROL_TEST(dead_actors_are_capped_and_expire_with_their_rows),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Submissions and what is shown of the cluster, as the head decides them. */
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "tests/control/control_test.h"
+
+static char *query(bed_t *bed, const char *what, const char *filter)
+{
+    crti_msg_state_query_t m = {.what = crti_str(what), .filter = crti_str(filter)};
+    const crti_message_t *answer;
+
+    bed_forget(bed);
+    bed_say(bed, ADMIN, CRTI_MSG_STATE_QUERY, 8, &m);
+    answer = bed_next(bed, ADMIN, CRTI_MSG_STATE_ANSWER);
+    assert_non_null(answer);
+    return crti_str_dup(answer->state_answer.json);
+}
+
+static void expect_json(bed_t *bed, const char *what, const char *filter,
+                        const char *part)
+{
+    CRTI_AUTO(free) char *json = query(bed, what, filter);
+
+    if (strstr(json, part) == NULL)
+        fail_msg("%s is not in %s", part, json);
+}
+
+static void a_submission_runs_on_the_heads_host_and_ends_as_its_process_does(void **state)
+{
+    static const struct {
+        int64_t wait_status;
+        const char *name, *status, *message;
+    } ends[] = {{0, "one", "\"SUCCEEDED\"", "Job finished successfully."},
+                {3 << 8, "two", "\"FAILED\"", "exit code 3"},
+                {9, "three", "\"FAILED\"", "signal 9"}};
+    bed_t *bed = *state;
+
+    for (int i = 0; i < 3; i++) {
+        const char *name = ends[i].name;
+        crti_msg_job_exited_t exited = {.submission = crti_str(name),
+                                        .wait_status = ends[i].wait_status,
+                                        .text = crti_str("last lines")};
+        const crti_message_t *start;
+
+        control_submit(bed, name);
+        assert_non_null(bed_next(bed, ADMIN, CRTI_MSG_DONE));
+        bed->seen = 0;
+        start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+        assert_non_null(start);
+        bed_say(bed, NODE_A, CRTI_MSG_DONE, start->request, NULL);
+        expect_json(bed, "jobs", name, "\"RUNNING\"");
+        bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &exited);
+        assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+        expect_json(bed, "jobs", name, ends[i].status);
+        expect_json(bed, "jobs", name, ends[i].message);
+        bed_forget(bed);
+    }
+}
+
+static void a_submission_waits_for_the_node_of_the_heads_host(void **state)
+{
+    bed_t *bed = *state;
+
+    crti_control_closed(bed->control, NODE_A, "", bed->now);
+    bed_pass(bed, 2 * CRTI_S);
+    control_submit(bed, "later");
+    expect_json(bed, "jobs", "later", "\"PENDING\"");
+    expect_json(bed, "jobs", "later", "It waits for the node of the head's host.");
+    bed_join(bed, 30, 1, 2, 4, NULL, NULL);
+    assert_non_null(bed_next(bed, 30, CRTI_MSG_JOB_START));
+}
+
+static void a_stopped_submission_is_stopped_whatever_its_exit_status(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_job_stop_t stop = {.submission = crti_str("s")};
+    crti_msg_job_delete_t delete = {.submission = crti_str("s")};
+    crti_msg_job_exited_t exited = {.submission = crti_str("s"), .wait_status = 15};
+    const crti_message_t *m;
+
+    control_submit(bed, "s");
+    bed->seen = 0;
+    m = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    bed_say(bed, NODE_A, CRTI_MSG_DONE, m->request, NULL);
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_DELETE, 2, &delete);
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)),
+                     CRT_ERR_INVALID);
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_STOP, 3, &stop);
+    m = bed_next(bed, NODE_A, CRTI_MSG_JOB_STOP);
+    assert_non_null(m);
+    bed_say(bed, NODE_A, CRTI_MSG_DONE, m->request, NULL);
+    assert_non_null(bed_next(bed, ADMIN, CRTI_MSG_DONE));
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &exited);
+    expect_json(bed, "jobs", "s", "\"STOPPED\"");
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_DELETE, 4, &delete);
+    assert_non_null(bed_next(bed, ADMIN, CRTI_MSG_DONE));
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_STOP, 5, &stop);
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)),
+                     CRT_ERR_NOT_FOUND);
+}
+
+static void a_submission_id_is_used_once(void **state)
+{
+    bed_t *bed = *state;
+
+    control_submit(bed, "s");
+    control_submit(bed, "s");
+    assert_int_equal(bed_count(bed, ADMIN, CRTI_MSG_DONE), 1);
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)),
+                     CRT_ERR_EXISTS);
+}
+
+static void the_state_is_shown_as_json(void **state)
+{
+    bed_t *bed = *state;
+
+    control_make_alive(bed, 50, "n\"ame");
+    expect_json(bed, "cluster", "", "\"address\":\"127.0.0.1:6380\"");
+    expect_json(bed, "cluster", "", "\"actors\":{\"ALIVE\":1}");
+    expect_json(bed, "nodes", "", "\"resources_total\":{\"CPU\":4}");
+    expect_json(bed, "nodes", "00000000000000000000000000000007", "[]");
+    expect_json(bed, "actors", "00000000000000000000000000000032", "n\\\"ame");
+    expect_json(bed, "jobs", "", "\"type\":\"DRIVER\"");
+    bed_say(bed, ADMIN, CRTI_MSG_STATE_QUERY, 3,
+            &(crti_msg_state_query_t){.what = crti_str("weather")});
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)),
+                     CRT_ERR_INVALID);
+}
+
+static void workers_are_asked_of_all_nodes(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_state_query_t m = {.what = crti_str("workers")};
+    crti_msg_state_answer_t rows = {.json = crti_str("[{\"worker_id\":\"a\"}]")};
+    const crti_message_t *a, *b, *answer;
+
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
+    bed_forget(bed);
+    bed_say(bed, ADMIN, CRTI_MSG_STATE_QUERY, 8, &m);
+    a = bed_next(bed, NODE_A, CRTI_MSG_STATE_QUERY);
+    bed->seen = 0;
+    b = bed_next(bed, NODE_B, CRTI_MSG_STATE_QUERY);
+    assert_non_null(a);
+    assert_non_null(b);
+    bed_say(bed, NODE_A, CRTI_MSG_STATE_ANSWER, a->request, &rows);
+    assert_null(bed_next(bed, ADMIN, CRTI_MSG_STATE_ANSWER));
+    bed_say(bed, NODE_B, CRTI_MSG_STATE_ANSWER, b->request, &rows);
+    answer = bed_next(bed, ADMIN, CRTI_MSG_STATE_ANSWER);
+    assert_non_null(answer);
+    assert_true(crti_str_equal(answer->state_answer.json,
+                               "[{\"worker_id\":\"a\"},{\"worker_id\":\"a\"}]"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
+        CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),
+        CONTROL_TEST(a_stopped_submission_is_stopped_whatever_its_exit_status),
+        CONTROL_TEST(a_submission_id_is_used_once),
+        CONTROL_TEST(the_state_is_shown_as_json),
+        CONTROL_TEST(workers_are_asked_of_all_nodes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
