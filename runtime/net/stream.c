@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: frames and payloads over an authenticated connection. See stream.h. */
+/* Streams: frames and payloads over an authenticated connection: their lives, what arrives, events.
+ * What leaves is in stream_send.c. See stream.h. */
 #include "runtime/net/stream.h"
 
 #include <assert.h>
@@ -13,25 +14,10 @@
 #include "runtime/net/stream_int.h"
 
 #define READ_SIZE     ((size_t)64 << 10) /* one read of messages */
-#define TURN_BUDGET   ((size_t)4 << 20) /* bytes per turn: others of the loop get theirs */
-#define SEGMENT_SIZE  ((size_t)64 << 10) /* messages gathered in one segment */
 #define KEPT_CAPACITY ((size_t)256 << 10)
-#define SPARE_BYTES   ((size_t)4 << 10) /* kept while idle: the head has thousands */
 #define LINGER_MS     1000
-#define FRAME_HEADER  4
-#define PIECES        16                 /* segments that leave in one call */
 #define BULK          ((size_t)16 << 10) /* a payload that is worth a read of its own */
 #define BETWEEN       ((size_t)512)      /* and what is read before the next one */
-
-/* A run of bytes to send: gathered messages, or one payload. */
-typedef struct crti_stream_segment {
-    crti_list_t link;
-    crti_buffer_t bytes;       /* messages */
-    const unsigned char *data; /* or a payload, the caller's */
-    size_t size, at;
-    crti_stream_sent_t *on_sent;
-    void *user;
-} segment_t;
 
 #define TO(state) (1u << CRTI_STREAM_##state)
 static const struct {
@@ -56,22 +42,6 @@ static void set_state(crti_stream_t *s, crti_stream_state_t state)
 
 /* ---------------------------------------------------------------- the end */
 
-static void segment_free(crti_stream_t *s, segment_t *segment, crt_status_t status)
-{
-    crti_list_remove(&segment->link);
-    if (segment->on_sent)
-        segment->on_sent(segment->user, status);
-    if (s->spare == NULL && segment->data == NULL &&
-        segment->bytes.capacity <= SPARE_BYTES) {
-        segment->bytes.size = 0;
-        segment->at = segment->size = 0;
-        s->spare = segment;
-        return;
-    }
-    crti_buffer_fini(&segment->bytes);
-    free(segment);
-}
-
 /* Lets go of the socket and of everything queued; calls on_sent, but no handler. */
 static void teardown(crti_stream_t *s, crt_status_t status)
 {
@@ -87,17 +57,12 @@ static void teardown(crti_stream_t *s, crt_status_t status)
     s->tls = NULL;
     s->payload = NULL;
     s->payload_left = 0;
-    while (!crti_list_is_empty(&s->out))
-        segment_free(s, CRTI_CONTAINER(s->out.next, segment_t, link), status);
-    s->queued = s->queued_control = 0;
+    crti_stream_drop_queued(s, status);
 }
 
 static void release(crti_stream_t *s)
 {
-    if (s->spare) {
-        crti_buffer_fini(&s->spare->bytes);
-        free(s->spare);
-    }
+    crti_stream_free_spare(s);
     crti_buffer_fini(&s->in);
     free(s);
 }
@@ -138,230 +103,6 @@ static void fail(crti_stream_t *s, crt_status_t status)
     }
 }
 
-/* ---------------------------------------------------------------- sending */
-
-static void want_kick(crti_stream_t *s)
-{
-    /* Deadline 0: the end of this turn, so that what one turn makes leaves together. */
-    if (s->kick.place == 0)
-        crti_loop_start(s->loop, &s->kick, 0);
-}
-
-/* The segment to which messages are appended. */
-static segment_t *tail(crti_stream_t *s)
-{
-    segment_t *segment;
-
-    if (!crti_list_is_empty(&s->out)) {
-        segment = CRTI_CONTAINER(s->out.prev, segment_t, link);
-        if (segment->data == NULL && segment->bytes.size < SEGMENT_SIZE)
-            return segment;
-    }
-    segment = s->spare ? s->spare : calloc(1, sizeof(*segment));
-    s->spare = NULL;
-    if (segment == NULL) {
-        crt_raise(CRT_ERR_NO_MEMORY, "stream segment");
-        return NULL;
-    }
-    crti_list_append(&s->out, &segment->link);
-    return segment;
-}
-
-static crt_status_t check_sendable(const crti_stream_t *s)
-{
-    if (s->state > CRTI_STREAM_OPEN)
-        return crt_raise(CRT_ERR_CLOSED, "stream to %s is closed", s->address);
-    if (s->queued_control > CRTI_STREAM_QUEUE)
-        return crt_raise(CRT_ERR_BACKPRESSURE, "%s does not read: %zu bytes wait",
-                         s->address, s->queued_control);
-    return CRT_OK;
-}
-
-static crt_status_t open_frame(crti_stream_t *s, segment_t **segment_out,
-                               size_t *start_out)
-{
-    static const unsigned char header[FRAME_HEADER];
-    crt_status_t status = check_sendable(s);
-    segment_t *segment = status == CRT_OK ? tail(s) : NULL;
-
-    if (segment == NULL)
-        return status == CRT_OK ? CRT_ERR_NO_MEMORY : status;
-    *segment_out = segment;
-    *start_out = segment->bytes.size;
-    status = crti_buffer_append(&segment->bytes, header, sizeof(header));
-    if (status != CRT_OK && segment->bytes.size == 0)
-        segment_free(s, segment, CRT_OK);
-    return status;
-}
-
-/* Writes the length in front of the frame behind `start`; `status` is how its making went. The
- * last `payload` bytes are not part of it. */
-static crt_status_t close_frame(crti_stream_t *s, segment_t *segment, size_t start,
-                                size_t payload, crt_status_t status)
-{
-    size_t added = segment->bytes.size - start, size = added - FRAME_HEADER - payload;
-
-    if (status == CRT_OK && size > CRTI_MESSAGE_MAX)
-        status = crt_raise(CRT_ERR_TOO_LARGE, "message of %zu bytes, at most %u fit",
-                           size, CRTI_MESSAGE_MAX);
-    if (status != CRT_OK) {
-        segment->bytes.size = start;
-        if (start == 0)
-            segment_free(s, segment, CRT_OK);
-        return status;
-    }
-    for (int i = 0; i < FRAME_HEADER; i++)
-        segment->bytes.data[start + (size_t)i] = (unsigned char)(size >> 8 * i);
-    segment->size = segment->bytes.size;
-    s->queued += added;
-    s->queued_control += added;
-    want_kick(s);
-    return CRT_OK;
-}
-
-crt_status_t crti_stream_send(crti_stream_t *stream, crti_message_kind_t kind,
-                              uint64_t request, const void *body)
-{
-    return crti_stream_send_copy(stream, kind, request, body, NULL, 0);
-}
-
-crt_status_t crti_stream_send_copy(crti_stream_t *stream, crti_message_kind_t kind,
-                                   uint64_t request, const void *body, const void *data,
-                                   size_t size)
-{
-    segment_t *segment;
-    size_t start;
-    crt_status_t status = open_frame(stream, &segment, &start);
-
-    if (status != CRT_OK)
-        return status;
-    status = crti_message_encode(kind, request, body, &segment->bytes);
-    if (status == CRT_OK && size)
-        status = crti_buffer_append(&segment->bytes, data, size);
-    return close_frame(stream, segment, start, status == CRT_OK ? size : 0, status);
-}
-
-crt_status_t crti_stream_send_bytes(crti_stream_t *stream, const void *data, size_t size)
-{
-    segment_t *segment;
-    size_t start;
-    crt_status_t status = open_frame(stream, &segment, &start);
-
-    if (status != CRT_OK)
-        return status;
-    status = crti_buffer_append(&segment->bytes, data, size);
-    return close_frame(stream, segment, start, 0, status);
-}
-
-crt_status_t crti_stream_send_error(crti_stream_t *stream, uint64_t request,
-                                    crt_status_t status)
-{
-    crti_msg_error_t error = {.status = status, .text = crti_str(crt_error_detail())};
-
-    return crti_stream_send(stream, CRTI_MSG_ERROR, request, &error);
-}
-
-/* Raw bytes that follow a message of this kind. */
-static uint64_t payload_of(crti_message_kind_t kind, const void *body)
-{
-    switch (kind) {
-    case CRTI_MSG_OBJECT_DATA: return ((const crti_msg_object_data_t *)body)->length;
-    case CRTI_MSG_PROGRAM_DATA: return ((const crti_msg_program_data_t *)body)->length;
-    case CRTI_MSG_GROUP_DATA: return ((const crti_msg_group_data_t *)body)->length;
-    case CRTI_MSG_GROUP_OFFER: return ((const crti_msg_group_offer_t *)body)->length;
-    default: return 0;
-    }
-}
-
-crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t kind,
-                                      uint64_t request, const void *body,
-                                      const void *data, crti_stream_sent_t *on_sent,
-                                      void *user)
-{
-    size_t size = payload_of(kind, body);
-    segment_t *segment = calloc(1, sizeof(*segment));
-    crt_status_t status;
-
-    if (segment == NULL)
-        return crt_raise(CRT_ERR_NO_MEMORY, "stream segment");
-    status = crti_stream_send(stream, kind, request, body);
-    if (status != CRT_OK) {
-        free(segment);
-        return status;
-    }
-    *segment = (segment_t){.data = data ? data : (const unsigned char *)"",
-                           .size = size,
-                           .on_sent = on_sent,
-                           .user = user};
-    crti_list_append(&stream->out, &segment->link);
-    stream->queued += size;
-    return CRT_OK;
-}
-
-/* The next bytes to send, of several segments, so that they leave in one call. */
-static int gather(const crti_stream_t *s, size_t budget, struct iovec *pieces)
-{
-    int count = 0;
-
-    CRTI_LIST_FOREACH (item, &s->out) {
-        const segment_t *segment = CRTI_CONTAINER(item, segment_t, link);
-        const unsigned char *data = segment->data ? segment->data : segment->bytes.data;
-        size_t left = segment->size - segment->at;
-
-        if (count == PIECES || budget == 0)
-            break;
-        left = left < budget ? left : budget;
-        if (left)
-            pieces[count++] = (struct iovec){
-                .iov_base = (void *)(uintptr_t)(data + segment->at), .iov_len = left};
-        budget -= left;
-    }
-    return count;
-}
-
-/* `done` more bytes were taken. */
-static void taken(crti_stream_t *s, size_t done)
-{
-    while (!crti_list_is_empty(&s->out)) {
-        segment_t *segment = CRTI_CONTAINER(s->out.next, segment_t, link);
-        size_t left = segment->size - segment->at, now = left < done ? left : done;
-
-        segment->at += now;
-        done -= now;
-        s->queued -= now;
-        if (segment->data == NULL)
-            s->queued_control -= now;
-        if (segment->at < segment->size)
-            return;
-        segment_free(s, segment, CRT_OK);
-        if (s->freed)
-            return;
-    }
-}
-
-/* Writes what the socket takes. */
-static crt_status_t flush(crti_stream_t *s)
-{
-    struct iovec pieces[PIECES];
-    size_t budget = TURN_BUDGET, done;
-    crt_status_t status = crti_tls_flush(s->tls);
-
-    while (status == CRT_OK && !crti_list_is_empty(&s->out) && budget) {
-        int count = gather(s, budget, pieces);
-
-        done = 0;
-        if (count)
-            status = crti_tls_writev(s->tls, pieces, count, &done);
-        if (status != CRT_OK)
-            break;
-        budget -= done;
-        taken(s, done);
-        if (s->freed || crti_tls_wants_write(s->tls))
-            break;
-    }
-    return status == CRT_IN_PROGRESS ? CRT_OK : status;
-}
-
 /* ---------------------------------------------------------------- receiving */
 
 void crti_stream_receive(crti_stream_t *stream, void *buffer)
@@ -381,7 +122,7 @@ void crti_stream_resume(crti_stream_t *stream)
         return;
     stream->held = stream->payload_wanted = false;
     stream->more = true;
-    want_kick(stream);
+    crti_stream_kick(stream);
 }
 
 void crti_stream_discard(crti_stream_t *stream)
@@ -405,7 +146,7 @@ static crt_status_t deliver(crti_stream_t *s, const unsigned char *frame, size_t
 
     if (status != CRT_OK)
         return status;
-    s->payload_left = payload_of(message.kind, &message.error);
+    s->payload_left = crti_stream_payload_of(message.kind, &message.error);
     s->payload_size = s->payload_left;
     s->payload = NULL;
     s->payload_wanted = s->payload_left != 0;
@@ -438,16 +179,16 @@ static crt_status_t take_frame(crti_stream_t *s)
     size_t have = s->in.size - s->in_at, size;
     crt_status_t status;
 
-    if (have < FRAME_HEADER)
+    if (have < CRTI_STREAM_HEADER)
         return CRT_IN_PROGRESS;
     size = at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
     if (size == 0 || size > CRTI_MESSAGE_MAX)
         return crt_raise(CRT_ERR_PROTOCOL, "%s sent a frame of %zu bytes", s->address,
                          size);
-    if (have - FRAME_HEADER < size)
+    if (have - CRTI_STREAM_HEADER < size)
         return CRT_IN_PROGRESS;
-    status = deliver(s, at + FRAME_HEADER, size);
-    s->in_at += FRAME_HEADER + size;
+    status = deliver(s, at + CRTI_STREAM_HEADER, size);
+    s->in_at += CRTI_STREAM_HEADER + size;
     return status;
 }
 
@@ -506,7 +247,7 @@ static crt_status_t read_some(crti_stream_t *s, size_t *budget)
 
 static crt_status_t receive(crti_stream_t *s)
 {
-    size_t budget = TURN_BUDGET;
+    size_t budget = CRTI_STREAM_TURN;
     crt_status_t status = parse(s); /* what came before it was held */
 
     while (status == CRT_OK && budget && s->state == CRTI_STREAM_OPEN && !s->held) {
@@ -517,7 +258,7 @@ static crt_status_t receive(crti_stream_t *s)
     }
     s->more = status == CRT_OK && s->state == CRTI_STREAM_OPEN && !s->held;
     if (s->more)
-        want_kick(s);
+        crti_stream_kick(s);
     else if (s->in.size == 0)
         crti_buffer_fini(&s->in);
     return status == CRT_IN_PROGRESS ? CRT_OK : status;
@@ -530,11 +271,11 @@ static crt_status_t swallow(crti_stream_t *s)
     crt_status_t status = CRT_OK;
     size_t done;
 
-    for (size_t total = 0; status == CRT_OK && total < TURN_BUDGET; total += done)
+    for (size_t total = 0; status == CRT_OK && total < CRTI_STREAM_TURN; total += done)
         status = crti_tls_read(s->tls, scrap, sizeof(scrap), &done);
     s->more = status == CRT_OK;
     if (s->more)
-        want_kick(s);
+        crti_stream_kick(s);
     if (status == CRT_IN_PROGRESS)
         return CRT_OK;
     return status < 0 ? crt_raise(CRT_ERR_CLOSED, "closed") : status;
@@ -639,7 +380,7 @@ static void work(crti_stream_t *s, bool readable)
         status = receive(s);
     if (status == CRT_OK &&
         (s->state == CRTI_STREAM_OPEN || s->state == CRTI_STREAM_CLOSING)) {
-        status = flush(s);
+        status = crti_stream_flush(s);
         if (status == CRT_ERR_IO && s->state == CRTI_STREAM_OPEN)
             last_words(s);
     }
@@ -662,9 +403,9 @@ void crti_stream_push(crti_stream_t *s)
         (s->watch.added && s->watch.events & EPOLLOUT))
         return;
     s->depth++;
-    status = flush(s);
+    status = crti_stream_flush(s);
     if (status != CRT_OK)
-        want_kick(s);
+        crti_stream_kick(s);
     else if (s->state == CRTI_STREAM_OPEN && !s->more && crti_list_is_empty(&s->out))
         crti_loop_cancel(s->loop, &s->kick);
     update_events(s);
@@ -747,7 +488,7 @@ void crti_stream_close(crti_stream_t *stream)
     case CRTI_STREAM_OPEN:
         set_state(stream, CRTI_STREAM_CLOSING);
         stream->payload = NULL;
-        want_kick(stream);
+        crti_stream_kick(stream);
         break;
     case CRTI_STREAM_CONNECTING:
     case CRTI_STREAM_HANDSHAKE:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stream.c and stream_listener.c share. */
+/* What stream.c, stream_send.c and stream_listener.c share. */
 #ifndef CRTI_NET_STREAM_INT_H
 #define CRTI_NET_STREAM_INT_H
 
@@ -9,6 +9,10 @@
 #include "runtime/base/list.h"
 #include "runtime/net/stream.h"
 #include "runtime/net/tls.h"
+
+#define CRTI_STREAM_HEADER 4 /* bytes of a frame's length */
+#define CRTI_STREAM_TURN                                                                 \
+    ((size_t)4 << 20) /* bytes per turn: others of the loop get theirs */
 
 /*              TCP up           both keys proved        close asked          all sent
  *  CONNECTING --------> HANDSHAKE -------------> OPEN ------------> CLOSING ----------> LINGER
@@ -68,6 +72,16 @@ struct crti_stream {
 crt_status_t crti_stream_new(crti_loop_t *loop, crti_stream_context_t *context,
                              int *fd_take, bool is_server, uint64_t timeout_ms,
                              crti_stream_t **stream_out);
+
+/* What is queued leaves at the end of this turn. */
+void crti_stream_kick(crti_stream_t *s);
+/* Writes what the socket takes. */
+crt_status_t crti_stream_flush(crti_stream_t *s);
+/* Nothing of what is queued leaves any more; on_sent hears `status`. */
+void crti_stream_drop_queued(crti_stream_t *s, crt_status_t status);
+void crti_stream_free_spare(crti_stream_t *s);
+/* Raw bytes that follow a message of this kind. */
+uint64_t crti_stream_payload_of(crti_message_kind_t kind, const void *body);
 
 /* For listeners: ends a connection in its handshake, without a handler. */
 void crti_stream_drop(crti_stream_t *stream);
