@@ -193,16 +193,28 @@ static bool choose_cluster(const place_t *places, size_t count, char *address,
     return found <= 1;
 }
 
-/* Keeps the places of `address`; with `dead` also those whose daemons left no address. */
+/* A daemon that was killed before it wrote whose it is. One that is about to take its lock has no
+ * number there yet. */
+static bool is_nameless_and_dead(const place_t *place)
+{
+    return !place->address[0] && !place->is_living && place->pid > 0;
+}
+
+/* Keeps the places of `address`, and what is left of daemons that did not get as far as to have
+ * one. 0: none is of that address. */
 static size_t keep(place_t *places, size_t count, const char *address)
 {
     size_t kept = 0;
+    bool is_known = false;
 
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(places[i].address, address) == 0 ||
-            (!places[i].address[0] && !places[i].is_living))
+    for (size_t i = 0; i < count; i++) {
+        bool is_its = strcmp(places[i].address, address) == 0;
+
+        is_known = is_known || is_its;
+        if (is_its || is_nameless_and_dead(&places[i]))
             places[kept++] = places[i];
-    return kept;
+    }
+    return is_known ? kept : 0;
 }
 
 static void say_stopped(const place_t *places, size_t count, const char *address)
@@ -251,12 +263,9 @@ int crti_cli_stop(int argc, char **argv)
         address = getenv("CRT_ADDRESS");
     if (address && !*address)
         address = NULL;
-    count = crti_places_find(address, places);
-    if (count == 0) {
+    count = crti_places_find(NULL, places);
+    if (count == 0 && !address) {
         free(places);
-        if (address)
-            return crti_cli_fail(
-                NAME, "no node or head of the cluster %s runs on this host", address);
         printf("No cluster runs on this host.\n");
         return 0;
     }
@@ -268,6 +277,11 @@ int crti_cli_stop(int argc, char **argv)
     }
     if (*chosen) /* else all are dead, and all go */
         count = keep(places, count, chosen);
+    if (count == 0) {
+        free(places);
+        return crti_cli_fail(NAME, "no node or head of the cluster %s runs on this host",
+                             address);
+    }
     result = crti_cli_end_places(places, count, force);
     if (result == 0)
         say_stopped(places, count, chosen);

@@ -357,6 +357,40 @@ static void stop_leaves_nothing_after_kill_9_of_all_daemons(void **state)
     assert_true(cli_is_clean());
 }
 
+/* A directory as a daemon leaves it that is killed before it knows its cluster. */
+static void leave_nameless(const char *name, const char *number)
+{
+    char path[600];
+    FILE *lock;
+
+    snprintf(path, sizeof(path), "%s/%s", cli_path("r"), name);
+    assert_int_equal(mkdir(path, 0700), 0);
+    strcat(path, "/lock");
+    lock = fopen(path, "w");
+    assert_non_null(lock);
+    fputs(number, lock);
+    fclose(lock);
+}
+
+static void stop_of_an_address_removes_what_killed_starts_left(void **state)
+{
+    long first, second;
+
+    cli_expect(0, "runs", START);
+    first = head_port();
+    cli_expect(0, "--address", START);
+    second = head_port();
+    leave_nameless("node-0badcafe", "1073741824\n"); /* no process has that number */
+    cli_expect(0, "Stopped 1 node and the head", "stop --address 127.0.0.1:%ld", first);
+    assert_int_equal(access(cli_path("r/node-0badcafe"), F_OK), -1);
+    leave_nameless("node-0badcaff", ""); /* has yet to take its lock */
+    cli_expect(1, "no node or head of the cluster 127.0.0.1:1",
+               "stop --address 127.0.0.1:1");
+    cli_expect(0, "Stopped 1 node and the head", "stop --address 127.0.0.1:%ld", second);
+    assert_int_equal(access(cli_path("r/node-0badcaff"), F_OK), 0);
+    cli_expect(0, "removed what was left", "stop");
+}
+
 static void a_daemon_that_does_not_end_is_killed(void **state)
 {
     setenv("FAKE_NODE", "stubborn", 1);
@@ -559,6 +593,7 @@ int main(void)
         TEST(clusters_live_side_by_side),
         TEST(stop_leaves_nothing_after_kill_9_of_any_daemon),
         TEST(stop_leaves_nothing_after_kill_9_of_all_daemons),
+        TEST(stop_of_an_address_removes_what_killed_starts_left),
         TEST(a_daemon_that_does_not_end_is_killed),
         TEST(a_recorded_number_that_belongs_to_another_process_is_left_alone),
         TEST(block_stays_until_ctrl_c_and_then_leaves_nothing),
