@@ -136,6 +136,29 @@ bool crti_dir_is_locked(const char *dir)
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+/* Who is about to take the lock has not written its number yet. */
+bool crti_dir_is_left(const char *dir)
+{
+    char path[4200], first = 0;
+    CRTI_AUTO(crti_close) int fd = -1;
+
+    snprintf(path, sizeof(path), "%s/lock", dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd >= 0 && read(fd, &first, 1) == 1 && !crti_dir_is_locked(dir);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type,
+                        struct FTW *walk)
+{
+    remove(path); /* what stays can be seen there */
+    return 0;
+}
+
+void crti_dir_remove(const char *dir)
+{
+    nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 /* ---------------------------------------------------------------- private clusters */
 
 static bool is_used(const char *dir)
@@ -154,17 +177,10 @@ static bool is_used(const char *dir)
     return false;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type,
-                        struct FTW *walk)
-{
-    remove(path); /* what stays can be seen there */
-    return 0;
-}
-
 void crti_dir_remove_private(const char *dir)
 {
     if (!is_used(dir))
-        nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        crti_dir_remove(dir);
 }
 
 void crti_dir_sweep_private(const char *run)

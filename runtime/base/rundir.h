@@ -37,6 +37,12 @@ crt_status_t crti_dir_lock(const char *dir, int *fd_out);
 /* True while a process holds DIR/lock. */
 bool crti_dir_is_locked(const char *dir);
 
+/* Removes the directory and everything in it, as far as that can be done. */
+void crti_dir_remove(const char *dir);
+
+/* True when a process held DIR/lock once and none does now. */
+bool crti_dir_is_left(const char *dir);
+
 /* Removes the directory of a private cluster, unless a head or node below it still holds its lock:
  * then that one does it, when it ends. Whoever ends removes its own directory first. */
 void crti_dir_remove_private(const char *dir);

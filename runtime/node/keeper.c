@@ -2,6 +2,7 @@
 /* The process that outlives the daemon. See keeper.h. */
 #include "runtime/node/keeper.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +17,8 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/rundir.h"
 
 #define KEEPER_NS   (5 * CRTI_S)
 #define PAUSE_NS    (5 * CRTI_MS) /* between two looks while somebody ends */
@@ -126,6 +129,34 @@ static void end_all(const wanted_t *wanted)
         nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
 }
 
+static void want(const char *run_dir, wanted_t *wanted)
+{
+    snprintf(wanted->dir, sizeof(wanted->dir), "CRT_NODE_DIR=%s", run_dir);
+    snprintf(wanted->socket, sizeof(wanted->socket), "CRT_NODE_SOCKET=%s/node.sock",
+             run_dir);
+}
+
+void crti_keeper_sweep(const char *run)
+{
+    DIR *entries = opendir(run);
+    const struct dirent *entry;
+    wanted_t wanted;
+    char dir[300];
+
+    while (entries && (entry = readdir(entries)) != NULL) {
+        if (strncmp(entry->d_name, "node-", 5) != 0 ||
+            snprintf(dir, sizeof(dir), "%s/%s", run, entry->d_name) >= (int)sizeof(dir) ||
+            !crti_dir_is_left(dir))
+            continue;
+        crti_log(CRTI_LOG_INFO, "node", "removes %s of a node that was killed", dir);
+        want(dir, &wanted);
+        end_all(&wanted);
+        crti_dir_remove(dir);
+    }
+    if (entries)
+        closedir(entries);
+}
+
 /* ---------------------------------------------------------------- the process */
 
 static void keep(const wanted_t *wanted)
@@ -192,9 +223,7 @@ crt_status_t crti_keeper_start(crti_keeper_t *keeper, const char *run_dir, int l
     int ends[2];
 
     *keeper = (crti_keeper_t){.fd = -1};
-    snprintf(wanted.dir, sizeof(wanted.dir), "CRT_NODE_DIR=%s", run_dir);
-    snprintf(wanted.socket, sizeof(wanted.socket), "CRT_NODE_SOCKET=%s/node.sock",
-             run_dir);
+    want(run_dir, &wanted);
     if (pipe2(ends, O_CLOEXEC) < 0)
         return crt_raise(CRT_ERR_IO, "pipe: %s", strerror(errno));
     keeper->pid = fork();

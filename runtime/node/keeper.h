@@ -36,4 +36,9 @@ crt_status_t crti_keeper_start(crti_keeper_t *keeper, const char *run_dir, int l
 /* Lets it do its work and waits until it has. Fine when there is none. */
 void crti_keeper_end(crti_keeper_t *keeper);
 
+/* Does the same for nodes whose daemon and keeper were killed: ends what has one of their directories
+ * below `run` in its environment, and removes the directory. Else they would pile up where a
+ * node is started again and again and never stopped. */
+void crti_keeper_sweep(const char *run);
+
 #endif

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -52,6 +51,8 @@ static crt_status_t make_dirs(crti_node_t *node)
              node->state_dir, node->hex);
     status = crti_dir_make(run);
     if (status == CRT_OK)
+        crti_keeper_sweep(run);
+    if (status == CRT_OK)
         status = crti_dir_make(node->run_dir);
     if (status == CRT_OK)
         status = crti_dir_lock(node->run_dir, &node->lock_fd);
@@ -68,13 +69,6 @@ static crt_status_t make_dirs(crti_node_t *node)
     return CRT_OK;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type,
-                        struct FTW *walk)
-{
-    remove(path); /* what stays can be seen there */
-    return 0;
-}
-
 static void remove_dirs(crti_node_t *node)
 {
     char lock[CRTI_NODE_PATH + 8];
@@ -82,14 +76,14 @@ static void remove_dirs(crti_node_t *node)
     crti_old_logs_fini(&node->old_logs);
     if (node->lock_fd < 0)
         return;
-    nftw(node->run_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    crti_dir_remove(node->run_dir);
     snprintf(lock, sizeof(lock), "%s/lock", node->own_state);
     unlink(lock);
     snprintf(lock, sizeof(lock), "%s/logs", node->own_state);
     rmdir(lock);
     rmdir(node->own_state); /* without a log nothing is left to keep */
     if (node->options.private_dir[0]) {
-        nftw(node->own_state, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        crti_dir_remove(node->own_state);
         crti_dir_remove_private(node->options.private_dir);
     }
     close(node->lock_fd);

@@ -2,6 +2,7 @@
 /* The node daemon as a process, with a head that the test plays: start, rest and end. */
 #include "node_test.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,54 @@ static void every_failure_before_ready_is_one_sentence(void **state)
                       line, sizeof(line));
     assert_int_equal(strncmp(line, "error ", 6), 0);
     assert_null(strchr(line, '\n')[1] ? line : NULL);
+}
+
+/* A directory as a killed node leaves it; `number` goes into its lock. Its path in `dir`. */
+static void leave_directory(const scene_node_t *beside, const char *name,
+                            const char *number, char dir[300])
+{
+    char path[340];
+    FILE *lock;
+
+    snprintf(dir, 300, "%.*s%s",
+             (int)(strrchr(beside->run_dir, '/') + 1 - beside->run_dir), beside->run_dir,
+             name);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(path, sizeof(path), "%s/lock", dir);
+    lock = fopen(path, "w");
+    assert_non_null(lock);
+    fputs(number, lock);
+    fclose(lock);
+}
+
+static void a_node_ends_and_removes_what_killed_ones_left(void **state)
+{
+    scene_t *s = *state;
+    char left[300], young[300], variable[340];
+    struct stat st;
+    int status, ends[2];
+    pid_t orphan;
+
+    scene_start_node(s, 0, NULL);
+    leave_directory(&s->nodes[0], "node-0badcafe", "1073741824\n", left);
+    leave_directory(&s->nodes[0], "node-0badcaff", "", young); /* is about to lock it */
+    snprintf(variable, sizeof(variable), "CRT_NODE_DIR=%s", left);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    orphan = fork();
+    if (orphan == 0) {
+        execle("/bin/sleep", "sleep", "1000", NULL, (char *[]){variable, NULL});
+        _exit(127);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &status, 1), 0); /* it has its environment */
+    close(ends[0]);
+    scene_start_node(s, 1, NULL);
+    assert_int_equal(waitpid(orphan, &status, 0), orphan);
+    assert_true(WIFSIGNALED(status));
+    assert_int_not_equal(stat(left, &st), 0);
+    assert_int_equal(stat(young, &st), 0);
+    assert_int_equal(stat(s->nodes[0].run_dir, &st), 0); /* it lives */
+    crti_dir_remove(young);
 }
 
 static void a_head_that_is_not_there_is_named(void **state)
@@ -162,6 +211,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         NODE_TEST(a_node_registers_says_ready_and_leaves_nothing_behind),
         NODE_TEST(every_failure_before_ready_is_one_sentence),
+        NODE_TEST(a_node_ends_and_removes_what_killed_ones_left),
         NODE_TEST(a_head_that_is_not_there_is_named),
         NODE_TEST(the_end_of_the_lifeline_ends_the_node),
         NODE_TEST(an_idle_node_uses_no_processor),
