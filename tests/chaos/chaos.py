@@ -15,6 +15,7 @@ import time
 
 import figures
 import places
+import stores
 from daemons import Daemons
 from ledgers import Account
 from schedule import KINDS, schedule
@@ -243,6 +244,8 @@ class Chaos:
             return not left
         if not self.until("nothing of the load is left", nothing_left, 30):
             self.find("left: " + "; ".join(left[:20]))
+            for line in stores.describe(self.places, self.options.build):
+                self.say(line)
         after = figures.of_daemons(self.places)
         for key, value in sorted(after.items()):
             old = before.get(key, {})
