@@ -273,7 +273,7 @@ static crt_status_t check_creation(const crti_control_t *c,
     if (m->detached && m->name.size == 0)
         return crt_raise(CRT_ERR_INVALID, "a detached actor needs a name");
     if (job == NULL || (crti_job_is_ended(job) && !job->actors))
-        return crt_raise(CRT_ERR_CLOSED, "job %s has ended", crti_id_hex(m->job, hex));
+        return crt_raise(CRT_ERR_CANCELLED, "job %s has ended", crti_id_hex(m->job, hex));
     if (crti_map_get(&c->death_map, &m->owner) && !m->detached)
         return crt_raise(CRT_ERR_OWNER_DIED, "the process that asked for the actor died");
     return CRT_OK;

@@ -407,12 +407,18 @@ void crti_job_program_ready(crti_job_t *job)
         crti_job_fail(job, status, crt_error_detail());
 }
 
-static void fail_list(crti_list_t *list, crt_status_t status, const char *text)
+/* For tasks the end of their job is no failure of this node. */
+static void fail_list(const crti_job_t *job, crti_list_t *list, crt_status_t status,
+                      const char *text)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(list)) != NULL)
-        crti_spawn_failed(CRTI_CONTAINER(item, crti_process_t, link), status, text);
+    while ((item = crti_list_pop(list)) != NULL) {
+        crti_process_t *process = CRTI_CONTAINER(item, crti_process_t, link);
+        bool is_over = job->ended && crti_id_is_zero(process->actor);
+
+        crti_spawn_failed(process, is_over ? CRT_ERR_CANCELLED : status, text);
+    }
 }
 
 void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text)
@@ -427,8 +433,8 @@ void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text)
     if (job->state != CRTI_JOB_IDLE)
         crti_job_set_state(job, CRTI_JOB_IDLE);
     job->processes++; /* the lists hold the last references */
-    fail_list(&job->wanted, status, copy);
-    fail_list(&job->forking, status, copy);
+    fail_list(job, &job->wanted, status, copy);
+    fail_list(job, &job->forking, status, copy);
     job->processes--;
     crti_job_release(job);
 }

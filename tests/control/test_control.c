@@ -252,7 +252,7 @@ static void what_groups_agreed_on_goes_with_their_job(void **state)
     bed_forget(bed); /* a member that still runs */
     bed_say(bed, NODE_A, CRTI_MSG_KV_PUT, 2, &late);
     assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
-                     CRT_ERR_CLOSED);
+                     CRT_ERR_CANCELLED);
     assert_false(bed_has_value(bed, GROUP));
     control_expect_rest(bed);
 }

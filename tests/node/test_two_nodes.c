@@ -80,6 +80,25 @@ static void a_request_without_room_goes_to_another_node_and_back(void **state)
                               granted->process));
 }
 
+static void a_request_of_a_job_that_has_ended_is_cancelled(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_error_t ended = {.status = CRT_ERR_NOT_FOUND,
+                              .text = crti_str("job 8dbf has ended")};
+    const crti_message_t *m;
+
+    scene_start_node(s, 0, (const char *[]){"--num-cpus", "1", NULL});
+    scene_start_node(s, 1, (const char *[]){"--num-cpus", "4", NULL});
+    scene_attach(s, 0, 0);
+    scene_send_views(s, 4);
+    scene_lease(s, 0, 2);
+    m = scene_wait(s, CRTI_MSG_JOB_GET);
+    scene_head_send(s, 1, CRTI_MSG_ERROR, m->request, &ended);
+    m = scene_wait(s, CRTI_MSG_ERROR);
+    assert_int_equal(m->error.status, CRT_ERR_CANCELLED);
+    assert_true(node_test_contains(m->error.text, "job 8dbf has ended"));
+}
+
 static void a_request_at_a_node_that_dies_comes_back(void **state)
 {
     scene_t *s = *state;
@@ -340,6 +359,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_process_of_a_node_not_heard_of_yet_is_not_gone),
         NODE_TEST(a_view_that_comes_by_itself_ends_the_search_for_a_node),
         NODE_TEST(a_request_without_room_goes_to_another_node_and_back),
+        NODE_TEST(a_request_of_a_job_that_has_ended_is_cancelled),
         NODE_TEST(a_request_at_a_node_that_dies_comes_back),
         NODE_TEST(workers_of_an_owner_that_died_elsewhere_end),
         NODE_TEST(an_object_is_pulled_from_the_node_that_has_it),
