@@ -1,265 +1,337 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the call path of net costs beside a bare ZeroMQ echo over the same transport.
  *
- *     call_path [--transport ipc|curve] [--rounds N] [--calls N] [--idle N] [--free] [--json]
- *               [--busy N]
+ *     call_path [--transport ipc|curve] [--rounds N] [--calls N] [--idle N] [--free | --one-core]
+ *               [--busy N] [--pairs N] [--json]
  *
  * Two servers (bare ROUTER, net) and one client. Rounds are interleaved: bare, ours, bare,
- * ours, ... Client on one core, server on another; --free pins nothing; --busy:
- * beside so many programs that only compute, one on each core in turn. Rows:
+ * ours, ... Client on one core, server on another; --free pins nothing; --one-core: everything on
+ * one; --busy: beside so many programs that only compute, one on each core in turn; --pairs: so
+ * many clients with two servers each do the same at the same time. Rows:
  *     sync        one call after the other, 8 bytes
  *     after_idle  first call after 100 ms without one
  *     async       1000 calls sent, 1000 answers received
  * Printed: median and spread (quartiles) of both, the ratio of the medians, the median of the
- * ratios of neighbouring rounds, processor time of client and server together per call. Last
- * line: processor time of an idle server in one second.
- *
- * The server of net works as a worker does: the handler queues a copy of the record, the main
- * thread takes it after the wait and sends the answer.
+ * ratios of neighbouring rounds, processor time of client and server together per call, and the
+ * latency that 99 of 100 single calls stay below. Last line: processor time of an idle server in
+ * one second.
  */
-#include <errno.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "bare_echo.h"
+#include "call_path_net.h"
 #include "runtime/base/clock.h"
-#include "runtime/net/net.h"
 
-#include <zmq.h>
-
-#define BATCH      1000
-#define RECORD     8
 #define ROUNDS_MAX 1000
 #define BUSY_MAX   64
-#define CHECK(x)                                                                         \
-    do {                                                                                 \
-        if (!(x)) {                                                                      \
-            fprintf(stderr, "%s:%d: %s failed: %s %s\n", __FILE__, __LINE__, #x,         \
-                    crt_error_detail(), zmq_strerror(errno));                            \
-            exit(1);                                                                     \
-        }                                                                                \
-    } while (0)
+#define PAIRS_MAX  16
+#define SINGLE     200 /* calls of a round that are timed one by one */
+#define SINGLE_MAX ((size_t)ROUNDS_MAX * SINGLE)
+
+typedef enum place { TWO_CORES, ONE_CORE, FREE } place_t;
+typedef enum side { BARE, NET, SIDES } side_t;
 
 static struct {
-    bool curve, pinned, json;
-    int rounds, calls, idle, busy;
-} options = {.pinned = true, .rounds = 20, .calls = 2000, .idle = 50};
+    bool curve, json;
+    place_t place;
+    int rounds, calls, idle, busy, pairs;
+} options = {.rounds = 20, .calls = 2000, .idle = 50, .pairs = 1};
+
+typedef struct sample {
+    double us, cpu_us; /* per call */
+} sample_t;
+
+/* What one client measured in one row. */
+typedef struct figures {
+    sample_t round[SIDES][ROUNDS_MAX];
+    double single_us[SIDES][SINGLE_MAX];
+    int rounds;
+    size_t singles;
+} figures_t;
+
+/* Between all clients; the parent prints. */
+static struct shared {
+    pthread_barrier_t barrier;
+    figures_t of[PAIRS_MAX];
+} * shared;
 
 static char dir[64];
-static const unsigned char key[32] = "not a secret: only for the bench";
-static char server_public[41], server_secret[41], client_public[41], client_secret[41];
+static void *bare;          /* this client's socket */
+static pid_t server[SIDES]; /* of this client */
+static int pair;            /* its number */
 
 static void pin(int core)
 {
     cpu_set_t set;
 
-    if (!options.pinned)
+    if (options.place == FREE)
         return;
+    if (options.place == ONE_CORE)
+        core = 0;
     CPU_ZERO(&set);
     CPU_SET(core % (int)sysconf(_SC_NPROCESSORS_ONLN), &set);
     sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* ---------------------------------------------------------------- bare echo */
+/* ---------------------------------------------------------------- servers */
 
-static void *bare_socket(void *context, int type)
+static void serve_bare(int ready)
 {
-    void *s = zmq_socket(context, type);
-    int zero = 0, one = 1;
+    echo_place_t place;
+    char endpoint[100];
+    void *socket;
 
-    CHECK(s);
-    zmq_setsockopt(s, ZMQ_SNDHWM, &zero, sizeof(zero));
-    zmq_setsockopt(s, ZMQ_RCVHWM, &zero, sizeof(zero));
-    zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
-    if (!options.curve)
-        return s;
-    if (type == ZMQ_ROUTER) {
-        zmq_setsockopt(s, ZMQ_CURVE_SERVER, &one, sizeof(one));
-        zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, server_secret, 41);
-    } else {
-        zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, server_public, 41);
-        zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, client_public, 41);
-        zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, client_secret, 41);
-    }
-    return s;
+    snprintf(endpoint, sizeof(endpoint), "ipc://%s/bare%d", dir, pair);
+    socket = echo_bind(zmq_ctx_new(), options.curve ? "tcp://127.0.0.1:*" : endpoint,
+                       options.curve, &place);
+    ECHO_CHECK(write(ready, &place, sizeof(place)) > 0);
+    echo_serve(socket);
 }
 
-static void bare_server(int ready)
+static void serve_net(int ready)
 {
-    void *context = zmq_ctx_new(), *s = bare_socket(context, ZMQ_ROUTER);
-    char endpoint[128] = {0};
-    size_t size = sizeof(endpoint);
-    zmq_msg_t id, body;
-
-    snprintf(endpoint, sizeof(endpoint), "ipc://%s/bare", dir);
-    CHECK(zmq_bind(s, options.curve ? "tcp://127.0.0.1:*" : endpoint) == 0);
-    zmq_getsockopt(s, ZMQ_LAST_ENDPOINT, endpoint, &size);
-    CHECK(write(ready, endpoint, sizeof(endpoint)) > 0);
-    zmq_msg_init(&id);
-    zmq_msg_init(&body);
-    for (;;) {
-        CHECK(zmq_msg_recv(&id, s, 0) >= 0);
-        CHECK(zmq_msg_recv(&body, s, 0) >= 0);
-        CHECK(zmq_msg_send(&id, s, ZMQ_SNDMORE) >= 0);
-        CHECK(zmq_msg_send(&body, s, 0) >= 0);
-    }
+    net_serve(dir, options.curve, ready);
 }
-
-static void *bare;
-
-static void bare_calls(int count)
-{
-    char data[RECORD] = {0};
-
-    for (int i = 0; i < count; i++) {
-        CHECK(zmq_send(bare, data, sizeof(data), 0) == sizeof(data));
-        CHECK(zmq_recv(bare, data, sizeof(data), 0) == sizeof(data));
-    }
-}
-
-static void bare_batch(int count)
-{
-    char data[RECORD] = {0};
-
-    for (int done = 0; done < count; done += BATCH) {
-        for (int i = 0; i < BATCH; i++)
-            CHECK(zmq_send(bare, data, sizeof(data), 0) == sizeof(data));
-        for (int i = 0; i < BATCH; i++)
-            CHECK(zmq_recv(bare, data, sizeof(data), 0) == sizeof(data));
-    }
-}
-
-/* ---------------------------------------------------------------- net */
-
-typedef struct queued {
-    crti_peer_t *peer;
-    unsigned char data[RECORD];
-} queued_t;
-
-static crti_net_t *net;
-static crti_peer_t *peer;
-static queued_t queue[4 * BATCH];
-static unsigned head, tail; /* of the queue */
-static uint64_t answers, wanted;
-
-static void on_call(void *user, crti_peer_t *from, const void *data, size_t size)
-{
-    queued_t *q = &queue[tail++ % (4 * BATCH)];
-
-    q->peer = from;
-    memcpy(q->data, data, RECORD);
-}
-
-static void on_answer(void *user, crti_peer_t *from, const void *data, size_t size)
-{
-    answers++;
-}
-
-static void on_lost(void *user, crti_peer_t *from, const crti_net_loss_t *loss)
-{
-    if (loss->status != CRT_ERR_CLOSED)
-        fprintf(stderr, "call_path: %s\n", loss->detail);
-}
-
-static bool has_call(void *user)
-{
-    return head != tail;
-}
-
-static bool has_answers(void *user)
-{
-    return answers >= wanted;
-}
-
-static void make_net(crti_id_t node,
-                     void (*on_record)(void *, crti_peer_t *, const void *, size_t))
-{
-    crti_net_config_t config = {.run_dir = dir,
-                                .node = node,
-                                .process = crti_id_random(),
-                                .incarnation = 1,
-                                .ip = options.curve ? "127.0.0.1" : NULL,
-                                .cluster_key = key,
-                                .handlers = {NULL, on_record, on_lost}};
-
-    CHECK(crti_net_new(&config, &net) == CRT_OK);
-    crti_net_lock(net);
-}
-
-static void net_server(int ready)
-{
-    make_net((crti_id_t){1, options.curve ? 2 : 1}, on_call);
-    CHECK(write(ready, crti_net_address(net), sizeof(crti_address_t)) > 0);
-    while (crti_net_wait(net, has_call, NULL, CRTI_NET_NO_DEADLINE) == CRT_OK) {
-        queued_t *q = &queue[head++ % (4 * BATCH)];
-        struct iovec part = {q->data, RECORD};
-
-        crti_net_busy(net, true);
-        crti_net_unlock(net); /* here the user's function runs */
-        crti_net_lock(net);
-        crti_net_busy(net, false);
-        CHECK(crti_net_send(net, q->peer, &part, 1, 0, CRTI_NET_NO_DEADLINE, NULL) ==
-              CRT_OK);
-    }
-}
-
-static void net_send(void)
-{
-    char data[RECORD] = {0};
-    struct iovec part = {data, sizeof(data)};
-
-    CHECK(crti_net_send(net, peer, &part, 1, 0, CRTI_NET_NO_DEADLINE, NULL) == CRT_OK);
-    wanted++;
-}
-
-static void net_calls(int count)
-{
-    for (int i = 0; i < count; i++) {
-        net_send();
-        CHECK(crti_net_wait(net, has_answers, NULL, CRTI_NET_NO_DEADLINE) == CRT_OK);
-        crti_net_unlock(net);
-        crti_net_lock(net);
-    }
-}
-
-static void net_batch(int count)
-{
-    for (int done = 0; done < count; done += BATCH) {
-        for (int i = 0; i < BATCH; i++)
-            net_send();
-        CHECK(crti_net_wait(net, has_answers, NULL, CRTI_NET_NO_DEADLINE) == CRT_OK);
-    }
-}
-
-/* ---------------------------------------------------------------- measuring */
-
-static pid_t pids[2];
 
 static pid_t start_server(void (*run)(int), void *address, size_t size)
 {
     int ready[2];
     pid_t pid;
 
-    CHECK(pipe(ready) == 0);
+    ECHO_CHECK(pipe(ready) == 0);
     fflush(NULL);
     pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        pin(1);
+        pin(pair + 1);
         run(ready[1]);
         _exit(1);
     }
     close(ready[1]);
-    CHECK(read(ready[0], address, size) == (ssize_t)size);
+    ECHO_CHECK(read(ready[0], address, size) == (ssize_t)size);
     close(ready[0]);
     return pid;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* ---------------------------------------------------------------- measuring */
+
+static uint64_t cpu_ns(pid_t pid)
+{
+    clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
+    struct timespec t = {0};
+
+    if (pid)
+        clock_getcpuclockid(pid, &clock);
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * CRTI_S + (uint64_t)t.tv_nsec;
+}
+
+static sample_t measure(side_t side, void (*run)(int), int count)
+{
+    uint64_t cpu, begin, last;
+
+    pthread_barrier_wait(&shared->barrier);
+    cpu = cpu_ns(0) + cpu_ns(server[side]);
+    begin = crti_now_ns();
+    run(count);
+    last = crti_now_ns();
+    cpu = cpu_ns(0) + cpu_ns(server[side]) - cpu;
+    return (sample_t){(double)(last - begin) / 1e3 / count, (double)cpu / 1e3 / count};
+}
+
+typedef struct row {
+    const char *name;
+    void (*run[SIDES])(int);
+    int count, rounds, idle_ms;
+    int singles; /* per round; 0: what is measured is one call, or none */
+} row_t;
+
+static void bare_calls(int count)
+{
+    echo_calls(bare, count);
+}
+
+static void bare_batches(int count)
+{
+    echo_batches(bare, count);
+}
+
+static void time_singles(figures_t *f, side_t side, const row_t *row)
+{
+    for (int i = 0; i < row->singles; i++) {
+        uint64_t begin = crti_now_ns();
+
+        row->run[side](1);
+        f->single_us[side][f->singles + (size_t)i] =
+            (double)(crti_now_ns() - begin) / 1e3;
+    }
+}
+
+static void run_row(const row_t *row)
+{
+    figures_t *f = &shared->of[pair];
+
+    f->singles = 0;
+    f->rounds = row->rounds;
+    for (int r = 0; r < row->rounds; r++) {
+        for (side_t side = BARE; side < SIDES; side++) {
+            if (row->idle_ms)
+                net_pause_ms(row->idle_ms);
+            f->round[side][r] = measure(side, row->run[side], row->count);
+            time_singles(f, side, row);
+            if (row->count == 1)
+                f->single_us[side][f->singles] = f->round[side][r].us;
+        }
+        f->singles += (size_t)(row->count == 1 ? 1 : row->singles);
+    }
+}
+
+/* ---------------------------------------------------------------- the report */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Sorts `values`. */
+static double quantile(double *values, size_t count, double q)
+{
+    qsort(values, count, sizeof(*values), by_value);
+    return count ? values[(size_t)(q * (double)(count - 1) + 0.5)] : 0;
+}
+
+typedef struct summary {
+    double low, median, high, cpu, p99;
+} summary_t;
+
+static summary_t summarize(side_t side)
+{
+    static double us[PAIRS_MAX * ROUNDS_MAX], cpu[PAIRS_MAX * ROUNDS_MAX];
+    static double single[PAIRS_MAX * SINGLE_MAX];
+    size_t count = 0, singles = 0;
+
+    for (int p = 0; p < options.pairs; p++) {
+        const figures_t *f = &shared->of[p];
+
+        for (int r = 0; r < f->rounds; r++, count++) {
+            us[count] = f->round[side][r].us;
+            cpu[count] = f->round[side][r].cpu_us;
+        }
+        memcpy(single + singles, f->single_us[side], f->singles * sizeof(*single));
+        singles += f->singles;
+    }
+    return (summary_t){quantile(us, count, 0.25), quantile(us, count, 0.5),
+                       quantile(us, count, 0.75), quantile(cpu, count, 0.5),
+                       quantile(single, singles, 0.99)};
+}
+
+static double ratio_of_rounds(void)
+{
+    static double ratio[PAIRS_MAX * ROUNDS_MAX];
+    size_t count = 0;
+
+    for (int p = 0; p < options.pairs; p++)
+        for (int r = 0; r < shared->of[p].rounds; r++)
+            ratio[count++] =
+                shared->of[p].round[NET][r].us / shared->of[p].round[BARE][r].us;
+    return quantile(ratio, count, 0.5);
+}
+
+static void report(const char *row)
+{
+    summary_t b = summarize(BARE), n = summarize(NET);
+
+    if (options.json)
+        printf("{\"row\":\"%s\",\"pairs\":%d,\"bare_us\":%.3f,\"net_us\":%.3f,"
+               "\"ratio\":%.3f,\"round_ratio\":%.3f,\"bare_cpu_us\":%.3f,"
+               "\"net_cpu_us\":%.3f,\"bare_p99_us\":%.3f,\"net_p99_us\":%.3f}\n",
+               row, options.pairs, b.median, n.median, n.median / b.median,
+               ratio_of_rounds(), b.cpu, n.cpu, b.p99, n.p99);
+    else
+        printf("%-11s bare %7.3f us (%.3f-%.3f)  net %7.3f us (%.3f-%.3f)  time ratio "
+               "%.3f (rounds %.3f)  cpu %.2f / %.2f us  p99 %.1f / %.1f us\n",
+               row, b.median, b.low, b.high, n.median, n.low, n.high, n.median / b.median,
+               ratio_of_rounds(), b.cpu, n.cpu, b.p99, n.p99);
+    fflush(stdout);
+}
+
+/* ---------------------------------------------------------------- all rows */
+
+/* Everybody waits here for everybody; the first client speaks meanwhile. */
+static void together(void (*speak)(const char *), const char *what)
+{
+    pthread_barrier_wait(&shared->barrier);
+    if (pair == 0)
+        speak(what);
+    pthread_barrier_wait(&shared->barrier);
+}
+
+static void tell_idle(const char *row)
+{
+    uint64_t cpu;
+
+    net_pause_ms(500);
+    cpu = cpu_ns(server[NET]);
+    net_pause_ms(1000);
+    printf("%s: %.3f ms of processor time in 1 s\n", row,
+           (double)(cpu_ns(server[NET]) - cpu) / 1e6);
+}
+
+static void run_all(void)
+{
+    const row_t rows[] = {
+        {"sync", {bare_calls, net_calls}, options.calls, options.rounds, 0, SINGLE},
+        {"after_idle", {bare_calls, net_calls}, 1, options.idle, 100, 0},
+        {"async", {bare_batches, net_batches}, 20 * ECHO_BATCH, options.rounds, 0, 0},
+    };
+
+    bare_calls(500);
+    net_calls(500);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        run_row(&rows[i]);
+        together(report, rows[i].name);
+    }
+    together(tell_idle, "idle server");
+}
+
+static void run_client(int number)
+{
+    echo_place_t place;
+    crti_address_t address;
+    void *context;
+
+    pair = number;
+    server[BARE] = start_server(serve_bare, &place, sizeof(place));
+    server[NET] = start_server(serve_net, &address, sizeof(address));
+    pin(pair);
+    context = zmq_ctx_new();
+    bare = echo_dial(context, &place);
+    net_dial(dir, &address);
+    run_all();
+    net_hang_up();
+    zmq_close(bare);
+    zmq_ctx_term(context);
+    for (side_t side = BARE; side < SIDES; side++)
+        end(server[side]);
 }
 
 /* Programs that want the cores, too. */
@@ -277,118 +349,42 @@ static void start_busy(pid_t *busy)
     }
 }
 
-static uint64_t cpu_ns(pid_t pid)
+static bool run_clients(void)
 {
-    clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
-    struct timespec t = {0};
+    pid_t clients[PAIRS_MAX];
+    bool ok = true;
 
-    if (pid)
-        clock_getcpuclockid(pid, &clock);
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * CRTI_S + (uint64_t)t.tv_nsec;
-}
-
-typedef struct sample {
-    double us, cpu_us; /* per call */
-} sample_t;
-
-static sample_t measure(int which, void (*run)(int), int count)
-{
-    uint64_t cpu = cpu_ns(0) + cpu_ns(pids[which]), begin = crti_now_ns(), end;
-
-    run(count);
-    end = crti_now_ns();
-    cpu = cpu_ns(0) + cpu_ns(pids[which]) - cpu;
-    return (sample_t){(double)(end - begin) / 1e3 / count, (double)cpu / 1e3 / count};
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static double quantile(const double *values, int count, double q)
-{
-    double sorted[ROUNDS_MAX];
-
-    memcpy(sorted, values, (size_t)count * sizeof(*values));
-    qsort(sorted, (size_t)count, sizeof(*sorted), by_value);
-    return sorted[(int)(q * (count - 1) + 0.5)];
-}
-
-static void report(const char *row, sample_t samples[2][ROUNDS_MAX], int rounds)
-{
-    double us[2][ROUNDS_MAX], cpu[2][ROUNDS_MAX], ratio[ROUNDS_MAX];
-
-    for (int r = 0; r < rounds; r++) {
-        for (int w = 0; w < 2; w++) {
-            us[w][r] = samples[w][r].us;
-            cpu[w][r] = samples[w][r].cpu_us;
-        }
-        ratio[r] = us[1][r] / us[0][r];
+    for (int i = 0; i < options.pairs; i++) {
+        fflush(NULL);
+        clients[i] = fork();
+        if (clients[i] != 0)
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        run_client(i);
+        exit(0);
     }
-    if (options.json)
-        printf("{\"row\":\"%s\",\"bare_us\":%.3f,\"net_us\":%.3f,\"ratio\":%.3f,"
-               "\"round_ratio\":%.3f,\"bare_cpu_us\":%.3f,\"net_cpu_us\":%.3f}\n",
-               row, quantile(us[0], rounds, 0.5), quantile(us[1], rounds, 0.5),
-               quantile(us[1], rounds, 0.5) / quantile(us[0], rounds, 0.5),
-               quantile(ratio, rounds, 0.5), quantile(cpu[0], rounds, 0.5),
-               quantile(cpu[1], rounds, 0.5));
-    else
-        printf(
-            "%-11s bare %7.3f us (%.3f-%.3f)  net %7.3f us (%.3f-%.3f)  time ratio %.3f "
-            "(rounds %.3f)  cpu %.2f / %.2f us\n",
-            row, quantile(us[0], rounds, 0.5), quantile(us[0], rounds, 0.25),
-            quantile(us[0], rounds, 0.75), quantile(us[1], rounds, 0.5),
-            quantile(us[1], rounds, 0.25), quantile(us[1], rounds, 0.75),
-            quantile(us[1], rounds, 0.5) / quantile(us[0], rounds, 0.5),
-            quantile(ratio, rounds, 0.5), quantile(cpu[0], rounds, 0.5),
-            quantile(cpu[1], rounds, 0.5));
-    fflush(stdout);
-}
+    for (int i = 0; i < options.pairs; i++) {
+        int status;
 
-/* Outside of net's waits the lock is free, as in a user's program. */
-static void pause_ms(int ms)
-{
-    struct timespec t = {ms / 1000, (ms % 1000) * 1000000L};
-
-    crti_net_unlock(net);
-    nanosleep(&t, NULL);
-    crti_net_lock(net);
-}
-
-static void run_row(const char *row, void (*bare_run)(int), void (*net_run)(int),
-                    int count, int rounds, int idle_ms)
-{
-    static sample_t samples[2][ROUNDS_MAX];
-
-    for (int r = 0; r < rounds; r++) {
-        if (idle_ms)
-            pause_ms(idle_ms);
-        samples[0][r] = measure(0, bare_run, count);
-        if (idle_ms)
-            pause_ms(idle_ms);
-        samples[1][r] = measure(1, net_run, count);
+        ok &= wait(&status) > 0 && status == 0;
+        if (!ok) /* the others would wait for it */
+            break;
     }
-    report(row, samples, rounds);
+    for (int i = 0; !ok && i < options.pairs; i++)
+        kill(clients[i], SIGKILL);
+    return ok;
 }
 
-static void run_all(void)
+static void share_memory(void)
 {
-    uint64_t cpu;
+    pthread_barrierattr_t attr;
 
-    bare_calls(500);
-    net_calls(500);
-    run_row("sync", bare_calls, net_calls, options.calls, options.rounds, 0);
-    run_row("after_idle", bare_calls, net_calls, 1, options.idle, 100);
-    run_row("async", bare_batch, net_batch, 20 * BATCH, options.rounds, 0);
-    pause_ms(500);
-    cpu = cpu_ns(pids[1]);
-    pause_ms(1000);
-    printf("idle server: %.3f ms of processor time in 1 s\n",
-           (double)(cpu_ns(pids[1]) - cpu) / 1e6);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ECHO_CHECK(shared != MAP_FAILED);
+    pthread_barrierattr_init(&attr);
+    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&shared->barrier, &attr, (unsigned)options.pairs);
 }
 
 static void parse(int argc, char **argv)
@@ -398,8 +394,10 @@ static void parse(int argc, char **argv)
                                           {"calls", required_argument, NULL, 'c'},
                                           {"idle", required_argument, NULL, 'i'},
                                           {"free", no_argument, NULL, 'f'},
+                                          {"one-core", no_argument, NULL, 'o'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"busy", required_argument, NULL, 'b'},
+                                          {"pairs", required_argument, NULL, 'p'},
                                           {0}};
     int c;
 
@@ -409,52 +407,34 @@ static void parse(int argc, char **argv)
         case 'r': options.rounds = atoi(optarg); break;
         case 'c': options.calls = atoi(optarg); break;
         case 'i': options.idle = atoi(optarg); break;
-        case 'f': options.pinned = false; break;
+        case 'f': options.place = FREE; break;
+        case 'o': options.place = ONE_CORE; break;
         case 'j': options.json = true; break;
         case 'b': options.busy = atoi(optarg); break;
+        case 'p': options.pairs = atoi(optarg); break;
         default: exit(2);
         }
     }
-    CHECK(options.rounds > 0 && options.rounds <= ROUNDS_MAX && options.idle > 0 &&
-          options.idle <= ROUNDS_MAX && options.calls > 0 && options.busy >= 0 &&
-          options.busy <= BUSY_MAX);
+    ECHO_CHECK(options.rounds > 0 && options.rounds <= ROUNDS_MAX && options.idle > 0 &&
+               options.idle <= ROUNDS_MAX && options.calls > 0 && options.busy >= 0 &&
+               options.busy <= BUSY_MAX && options.pairs > 0 &&
+               options.pairs <= PAIRS_MAX);
 }
 
 int main(int argc, char **argv)
 {
-    char endpoint[128], command[100];
-    crti_address_t address;
     pid_t busy[BUSY_MAX];
-    void *context;
+    char command[100];
+    bool ok;
 
     parse(argc, argv);
     snprintf(dir, sizeof(dir), "/tmp/crt-bench-XXXXXX");
-    CHECK(mkdtemp(dir));
-    zmq_curve_keypair(server_public, server_secret);
-    zmq_curve_keypair(client_public, client_secret);
-    pids[0] = start_server(bare_server, endpoint, sizeof(endpoint));
-    pids[1] = start_server(net_server, &address, sizeof(address));
+    ECHO_CHECK(mkdtemp(dir));
+    share_memory();
     start_busy(busy);
-    pin(0);
-    context = zmq_ctx_new();
-    bare = bare_socket(context, ZMQ_DEALER);
-    CHECK(zmq_connect(bare, endpoint) == 0);
-    make_net((crti_id_t){1, 1}, on_answer);
-    CHECK(crti_net_connect(net, &address, &peer) == CRT_OK);
-    run_all();
-    crti_peer_unref(peer);
-    crti_net_unlock(net);
-    crti_net_free(net);
-    zmq_close(bare);
-    zmq_ctx_term(context);
-    for (int i = 0; i < 2; i++) {
-        kill(pids[i], SIGKILL);
-        waitpid(pids[i], NULL, 0);
-    }
-    for (int i = 0; i < options.busy; i++) {
-        kill(busy[i], SIGKILL);
-        waitpid(busy[i], NULL, 0);
-    }
+    ok = run_clients();
+    for (int i = 0; i < options.busy; i++)
+        end(busy[i]);
     snprintf(command, sizeof(command), "rm -rf %s", dir);
-    return system(command) == 0 ? 0 : 1;
+    return system(command) == 0 && ok ? 0 : 1;
 }
