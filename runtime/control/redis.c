@@ -379,15 +379,18 @@ static void on_refused(void *user, const char *text)
 static void on_disconnected(const redisAsyncContext *connection, int status)
 {
     crti_redis_t *r = connection->data;
+    const char *problem = connection->err ? connection->errstr : NULL;
 
     if (r->connection != connection)
         return;
     crti_redis_claim_drop(&r->claim);
     r->connection = NULL;
+    if (r->guard.problem)
+        problem = r->guard.problem;
     if (r->server)
         went_down(r, "the connection to redis-server broke");
     else
-        went_away(r, connection->err ? connection->errstr : "it closed the connection");
+        went_away(r, problem ? problem : "it closed the connection");
 }
 
 static void on_connected(const redisAsyncContext *connection, int status)
@@ -431,6 +434,7 @@ static void open_connection(crti_redis_t *r)
         return;
     }
     r->connection = c;
+    crti_redis_guard_set(&r->guard, &c->c, c);
     c->data = r;
     c->ev.data = r;
     c->ev.addRead = add_read;

@@ -18,6 +18,7 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/id.h"
 #include "runtime/base/log.h"
+#include "runtime/control/redis_guard.h"
 
 #define CLOSE_S 2
 
@@ -213,7 +214,10 @@ void crti_redis_door_close(crti_redis_door_t *door, const char *const *tables,
 {
     struct timeval limit = {.tv_sec = CLOSE_S};
     redisContext *c = redisConnectWithTimeout(door->ip, door->port, limit);
+    crti_redis_guard_t guard;
 
+    if (c)
+        crti_redis_guard_set(&guard, c, NULL);
     if (c == NULL || c->err || redisSetTimeout(c, limit) != REDIS_OK ||
         !give_back(c, door, tables, count, forget))
         crti_log(

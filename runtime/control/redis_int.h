@@ -10,6 +10,7 @@
 #include "runtime/control/redis.h"
 #include "runtime/control/redis_claim.h"
 #include "runtime/control/redis_durability.h"
+#include "runtime/control/redis_guard.h"
 #include "runtime/control/redis_server.h"
 
 #define BACKOFF_FIRST_NS (50 * CRTI_MS)
@@ -57,6 +58,7 @@ struct crti_redis {
     char names[CRTI_STORE_TABLES][CRTI_REDIS_PREFIX + 16]; /* of the tables */
     uint64_t started_ns;
     redisAsyncContext *connection; /* NULL: none */
+    crti_redis_guard_t guard;      /* of the connection */
     crti_watch_t watch;
     crti_timer_t timer; /* backoff, or the oldest operation's end */
     redis_state_t state;
