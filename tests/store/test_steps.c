@@ -8,7 +8,8 @@
  *     stopped   a neighbour goes on; if it has to wait, the daemon finds out for whom, ends that
  *               process, and the neighbour's call succeeds
  * Every k-th instruction is taken, so that the test stays short; CRT_TEST_EVERY=K chooses k (1: each
- * one, for hours with the stops). Real kills and stops of processes follow at a few points.
+ * one, for hours with the stops), CRT_TEST_FIRST=F begins with the F-th, so that K runs with F = 0 ...
+ * K - 1 are together all of them. Real kills and stops of processes follow at a few points.
  */
 #include "tests/store/store_test.h"
 
@@ -434,12 +435,11 @@ static uint64_t others_go_on(crti_store_t *copy, bool *waited)
 
 /* ---------------------------------------------------------------- every k-th instruction */
 
-static unsigned stride(unsigned usual)
+static unsigned from_environment(const char *name, unsigned usual)
 {
-    const char *text = getenv("CRT_TEST_EVERY");
-    int every = text ? atoi(text) : 0;
+    const char *text = getenv(name);
 
-    return every > 0 ? (unsigned)every : usual;
+    return text ? (unsigned)atoi(text) : usual;
 }
 
 static void assert_survives_a_kill(crti_store_t *copy, const struct scene *scene)
@@ -451,7 +451,9 @@ static void assert_survives_a_kill(crti_store_t *copy, const struct scene *scene
 
 static void a_process_may_be_killed_or_stopped_at_any_instruction(void **state)
 {
-    const unsigned kill_every = stride(KILL_EVERY), stop_every = stride(STOP_EVERY);
+    const unsigned kill_every = from_environment("CRT_TEST_EVERY", KILL_EVERY),
+                   stop_every = from_environment("CRT_TEST_EVERY", STOP_EVERY),
+                   first = from_environment("CRT_TEST_FIRST", 0);
     unsigned steps = 0, kills = 0, inside = 0, stops = 0, waits = 0;
     uint64_t longest = 0;
     struct scene scene;
@@ -462,11 +464,11 @@ static void a_process_may_be_killed_or_stopped_at_any_instruction(void **state)
     copy = new_copy();
     for (child = start_child(&scene, 0); !is_finished(); steps++) {
         step_child(child);
-        if (steps % kill_every == 0) {
+        if (steps % kill_every == first % kill_every) {
             assert_survives_a_kill(copy, &scene);
             kills++;
         }
-        if (is_inside(&scene) && inside++ % stop_every == 0) {
+        if (is_inside(&scene) && inside++ % stop_every == first % stop_every) {
             uint64_t waited_ns;
             bool waited;
 
