@@ -189,6 +189,7 @@ struct crti_node {
     crti_buffer_t dead_nodes; /* crti_id_t, oldest first */
     uint64_t owners_ns;       /* when owners of objects were looked at, owner.c */
     uint64_t owner_sweep;     /* counts them */
+    uint64_t watches_ns;      /* when watches were said again last, watch.c */
     size_t dead_next;
     crti_list_t log_readers;
     crti_log_quota_t log_quota;
@@ -373,6 +374,7 @@ void crti_watch_node_died(crti_node_t *node, crti_id_t target_node);
 void crti_watch_no_node(crti_node_t *node, crti_id_t target_node, const char *text);
 /* What this node watches there, said again after a reconnect. */
 void crti_watch_again(crti_node_t *node, crti_id_t target_node);
+void crti_watch_tick(crti_node_t *node, uint64_t now_ns);
 void crti_watch_free(crti_node_t *node);
 /* Remembers deaths for those who ask late. */
 void crti_dead_add(crti_node_t *node, crti_id_t process, crt_status_t status,

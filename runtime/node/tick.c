@@ -2,7 +2,8 @@
 /* Ticks: the time of the node daemon's tables, of what owners left, and of silent peers.
  *
  * Where it sits
- *     loop -> [ node/tick.c ] -> lease_table.c, worker_table.c, pull_table.c, owner.c, peer.c
+ *     loop -> [ node/tick.c ] -> lease_table.c, worker_table.c, pull_table.c, owner.c, watch.c,
+ *         peer.c
  * Threads
  *     The loop's. tests/sim runs this very file on virtual time.
  * Invariants
@@ -30,6 +31,7 @@ static void on_tick(void *user)
         crti_peer_look_for_silence(node);
     }
     crti_owner_tick(node, now);
+    crti_watch_tick(node, now);
     next = crti_lease_table_tick(node->leases, now);
     due = crti_worker_table_tick(node->workers, now);
     next = due < next ? due : next;

@@ -6,15 +6,17 @@
  *     local.c, peer.c (WATCH), lease.c -> [ node/watch.c ] <- death.c, head.c (PEER_DIED)
  * Rules
  *     A process of this node is watched here. One of another node is watched there, by this
- *     node: one WATCH per process over the node link, said again when the link comes back; the
- *     head's PEER_DIED and NODE_DIED end it too, whichever is first, and so does its word that
- *     there is no such node.
+ *     node: one WATCH per process over the node link, said again when the link comes back, and
+ *     every AGAIN_NS: a break can take the word of a death along that came on the other node's
+ *     link, and that of the head on its own. The head's PEER_DIED and NODE_DIED end it too,
+ *     whichever is first, and so does its word that there is no such node.
  */
 #include <string.h>
 
 #include "runtime/node/node.h"
 
 #define DEAD_MAX 1024
+#define AGAIN_NS (10 * CRTI_S)
 
 typedef struct watcher {
     crti_id_t id;
@@ -321,6 +323,22 @@ void crti_watch_again(crti_node_t *node, crti_id_t target_node)
 
         if (crti_id_equal(w->target.node, target_node))
             crti_node_notify(node, target_node, CRTI_MSG_WATCH, &w->target);
+    }
+}
+
+void crti_watch_tick(crti_node_t *node, uint64_t now_ns)
+{
+    size_t cursor = 0;
+    void *value;
+
+    if (now_ns - node->watches_ns < AGAIN_NS)
+        return;
+    node->watches_ns = now_ns;
+    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+        const watch_t *w = value;
+
+        if (!crti_id_equal(w->target.node, node->id))
+            crti_node_notify(node, w->target.node, CRTI_MSG_WATCH, &w->target);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "node_test.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -329,6 +330,74 @@ static void no_object_stays_longer_than_its_owner(void **state)
     crti_store_detach(store);
 }
 
+/* A node that the test plays: it takes WATCH and never says anything by itself. */
+typedef struct mute {
+    crti_id_t id;
+    int watches, links;
+} mute_t;
+
+static void on_mute_message(void *user, crti_stream_t *stream, const crti_message_t *m)
+{
+    mute_t *mute = user;
+    crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION, .node = mute->id};
+
+    if (m->kind == CRTI_MSG_NODE_HELLO)
+        crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
+    else if (m->kind == CRTI_MSG_WATCH)
+        mute->watches++;
+}
+
+static void on_mute_closed(void *user, crti_stream_t *stream, crt_status_t status,
+                           const char *text)
+{
+    ((mute_t *)user)->links--;
+    crti_stream_free(stream);
+}
+
+static void on_mute_accept(void *user, crti_stream_t *stream)
+{
+    crti_stream_handlers_t handlers = {
+        .user = user, .on_message = on_mute_message, .on_closed = on_mute_closed};
+
+    ((mute_t *)user)->links++;
+    crti_stream_set_handlers(stream, &handlers);
+}
+
+/* The word of a death is lost when the link that it came by breaks, and the next break may take that of
+ * the head along. */
+static void a_process_elsewhere_is_asked_after_again_and_again(void **state)
+{
+    scene_t *s = *state;
+    mute_t mute = {.id = {5, 5}};
+    crti_stream_listener_t *listener;
+    crti_msg_node_view_t view = {.node = mute.id};
+    crti_object_id_t object;
+    crti_store_t *store;
+    char endpoint[64];
+
+    assert_int_equal(crti_stream_listen(s->loop, s->context, "127.0.0.1", 0,
+                                        on_mute_accept, &mute, &listener),
+                     CRT_OK);
+    snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u",
+             (unsigned)crti_stream_listener_port(listener));
+    view.endpoint = crti_str(endpoint);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 1, 1);
+    store = attach_store(s, 1);
+    object = seal_for(store, crti_id_of_node(mute.id));
+    scene_head_send(s, 1, CRTI_MSG_NODE_VIEW, 0, &view);
+    for (uint64_t end = crti_now_ns() + 40 * CRTI_S; mute.watches < 2;) {
+        assert_true(crti_now_ns() < end);
+        scene_turn(s, 20);
+    }
+    assert_true(crti_store_contains(store, object));
+    crti_store_detach(store);
+    scene_stop_node(s, 1, SIGTERM);
+    crti_stream_listener_free(listener);
+    while (mute.links)
+        scene_turn(s, 2);
+}
+
 static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
 {
     enum { SIZE = 40 << 20 };
@@ -366,6 +435,7 @@ int main(int argc, char **argv)
         NODE_TEST(an_object_is_pulled_without_encryption_where_the_cluster_has_none),
         NODE_TEST(an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is),
         NODE_TEST(no_object_stays_longer_than_its_owner),
+        NODE_TEST(a_process_elsewhere_is_asked_after_again_and_again),
         NODE_TEST(a_source_that_dies_in_the_middle_fails_the_pull),
     };
 
