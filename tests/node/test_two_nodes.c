@@ -330,10 +330,13 @@ static void no_object_stays_longer_than_its_owner(void **state)
     crti_store_detach(store);
 }
 
-/* A node that the test plays: it takes WATCH and never says anything by itself. */
+/* A node that the test plays: it takes WATCH and never says anything by itself; who wants an object is
+ * cut off. */
 typedef struct mute {
     crti_id_t id;
-    int watches, links;
+    crti_stream_listener_t *listener;
+    char endpoint[64];
+    int watches, links, gets;
 } mute_t;
 
 static void on_mute_message(void *user, crti_stream_t *stream, const crti_message_t *m)
@@ -345,6 +348,11 @@ static void on_mute_message(void *user, crti_stream_t *stream, const crti_messag
         crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
     else if (m->kind == CRTI_MSG_WATCH)
         mute->watches++;
+    else if (m->kind == CRTI_MSG_OBJECT_GET) {
+        mute->gets++;
+        mute->links--;
+        crti_stream_free(stream);
+    }
 }
 
 static void on_mute_closed(void *user, crti_stream_t *stream, crt_status_t status,
@@ -363,39 +371,85 @@ static void on_mute_accept(void *user, crti_stream_t *stream)
     crti_stream_set_handlers(stream, &handlers);
 }
 
+/* Node 1 knows it, and driver 1 is there. */
+static void begin_mute(scene_t *s, mute_t *mute)
+{
+    crti_msg_node_view_t view = {.node = mute->id};
+
+    assert_int_equal(crti_stream_listen(s->loop, s->context, "127.0.0.1", 0,
+                                        on_mute_accept, mute, &mute->listener),
+                     CRT_OK);
+    snprintf(mute->endpoint, sizeof(mute->endpoint), "127.0.0.1:%u",
+             (unsigned)crti_stream_listener_port(mute->listener));
+    view.endpoint = crti_str(mute->endpoint);
+    scene_start_node(s, 1, NULL);
+    scene_attach(s, 1, 1);
+    scene_head_send(s, 1, CRTI_MSG_NODE_VIEW, 0, &view);
+}
+
+static void end_mute(scene_t *s, mute_t *mute)
+{
+    scene_stop_node(s, 1, SIGTERM);
+    crti_stream_listener_free(mute->listener);
+    while (mute->links)
+        scene_turn(s, 2);
+}
+
+static void await_count(scene_t *s, const int *count, int wanted)
+{
+    uint64_t end = crti_now_ns() + 40 * CRTI_S;
+
+    while (*count < wanted) {
+        assert_true(crti_now_ns() < end);
+        scene_turn(s, 20);
+    }
+}
+
 /* The word of a death is lost when the link that it came by breaks, and the next break may take that of
  * the head along. */
 static void a_process_elsewhere_is_asked_after_again_and_again(void **state)
 {
     scene_t *s = *state;
     mute_t mute = {.id = {5, 5}};
-    crti_stream_listener_t *listener;
-    crti_msg_node_view_t view = {.node = mute.id};
     crti_object_id_t object;
     crti_store_t *store;
-    char endpoint[64];
 
-    assert_int_equal(crti_stream_listen(s->loop, s->context, "127.0.0.1", 0,
-                                        on_mute_accept, &mute, &listener),
-                     CRT_OK);
-    snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u",
-             (unsigned)crti_stream_listener_port(listener));
-    view.endpoint = crti_str(endpoint);
-    scene_start_node(s, 1, NULL);
-    scene_attach(s, 1, 1);
+    begin_mute(s, &mute);
     store = attach_store(s, 1);
     object = seal_for(store, crti_id_of_node(mute.id));
-    scene_head_send(s, 1, CRTI_MSG_NODE_VIEW, 0, &view);
-    for (uint64_t end = crti_now_ns() + 40 * CRTI_S; mute.watches < 2;) {
-        assert_true(crti_now_ns() < end);
-        scene_turn(s, 20);
-    }
+    await_count(s, &mute.watches, 2);
     assert_true(crti_store_contains(store, object));
     crti_store_detach(store);
-    scene_stop_node(s, 1, SIGTERM);
-    crti_stream_listener_free(listener);
-    while (mute.links)
-        scene_turn(s, 2);
+    end_mute(s, &mute);
+}
+
+static void pass_time(scene_t *s, uint64_t ms)
+{
+    for (uint64_t end = crti_now_ns() + ms * CRTI_MS; crti_now_ns() < end;)
+        scene_turn(s, 20);
+}
+
+static void a_pull_that_is_tried_again_ends_with_who_wanted_it(void **state)
+{
+    enum { REST = 3 }; /* tries that may be under way when it ends */
+    scene_t *s = *state;
+    mute_t mute = {.id = {5, 5}};
+    crti_msg_pull_t pull_body = {.object = {crti_id_of_node(mute.id), 1}, .size = 1000};
+    unsigned char node[16];
+    int before;
+
+    begin_mute(s, &mute);
+    crti_id_pack(mute.id, node);
+    pull_body.nodes = crti_span(node, sizeof(node));
+    crti_channel_send(s->drivers[1].channel, CRTI_MSG_PULL, 91, &pull_body);
+    await_count(s, &mute.gets, 3);
+    pass_time(s, 80); /* the next try comes later than that */
+    s->drivers[1].dies = true;
+    scene_detach(s, 1);
+    before = mute.gets;
+    pass_time(s, 2000);
+    assert_in_range(mute.gets, before, before + REST);
+    end_mute(s, &mute);
 }
 
 static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
@@ -436,6 +490,7 @@ int main(int argc, char **argv)
         NODE_TEST(an_object_of_a_node_not_heard_of_yet_is_pulled_when_it_is),
         NODE_TEST(no_object_stays_longer_than_its_owner),
         NODE_TEST(a_process_elsewhere_is_asked_after_again_and_again),
+        NODE_TEST(a_pull_that_is_tried_again_ends_with_who_wanted_it),
         NODE_TEST(a_source_that_dies_in_the_middle_fails_the_pull),
     };
 
