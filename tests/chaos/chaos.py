@@ -326,6 +326,7 @@ def parse(arguments=None):
     parser.add_argument("--seconds", type=float, default=30, help="how long faults hit; default 30")
     parser.add_argument("--rate", type=float, default=1, help="faults a second; default 1, 0: none")
     parser.add_argument("--calls", type=float, default=300, help="calls a second of each driver")
+    parser.add_argument("--cut", type=float, default=25, help="seconds of the long cut of test_restarts.py")
     parser.add_argument("--kinds", default="", help=f"only these, of {','.join(KINDS)}")
     parser.add_argument("--one-host", action="store_true", help="one node on this host, no namespaces")
     parser.add_argument("--keep", metavar="FOLDER", help="where logs and ledgers go after findings")

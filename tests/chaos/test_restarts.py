@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restarts and cuts one by one, under the load of the chaos test. Usage: test_restarts.py SCENARIO
 
-What docs/design/recovery.md promises: calls go on without a head and without redis-server, and over a cut
-of 3 s; a long cut is clear errors, and the node comes back with its old workers gone."""
+What docs/design/recovery.md promises: calls go on without a head and without redis-server, over a cut
+of 3 s, and while the disk under redis-server is full; a long cut is clear errors, and the node comes back
+with its old workers gone."""
+import os
 import sys
 import time
 
@@ -15,6 +17,7 @@ from hosts import TestFailure  # found by places
 
 BY_ITSELF = {"ACTOR_DIED", "EXISTS"}  # the load ends its actors under its own calls
 WARM = 300  # calls
+DISK = "24m"  # of redis-server, when it is to be full
 
 
 class Restarts(Chaos):
@@ -47,15 +50,28 @@ class Restarts(Chaos):
             fault = Fault(0, act, kind, next(i for i, p in enumerate(found) if place in (None, p.place)), seconds)
         self.hit(fault)
 
-    def nothing_failed(self, what):
+    def nothing_failed(self, what, but=()):
         for name in self.driver_places:
-            failed = {k: v for k, v in self.counts(name)[1].items() if k not in BY_ITSELF}
+            failed = {k: v for k, v in self.counts(name)[1].items() if k not in BY_ITSELF and k not in but}
             if failed:
                 self.find(f"{what} failed calls of the driver on {name}: {failed}\n{self.drivers[name].text}")
 
+    def crt_fails(self, *words):
+        """What a command says that must not succeed."""
+        process = self.places.hosts["a"].start("crt", *words)
+        if process.wait(60) == 0:
+            self.find(f"{words} succeeded: {process.text}")
+        return process.text
+
+    def failed(self, what):
+        """How many requests of all drivers failed like that."""
+        return sum(self.counts(name)[1].get(what, 0) for name in self.driver_places)
+
     def scenario(self, strike):
+        if strike is disk_full:
+            make_small_disk(self.places.hosts["a"], redis_folder(self))
         self.daemons.start_all()
-        if strike is head_killed:
+        if strike in (head_killed, disk_full):
             self.more["CHAOS_LASTING"] = "1"
         for name in self.driver_places:
             self.start_driver(name)
@@ -105,12 +121,12 @@ def long_cut(chaos):
     status = chaos.daemons.status()
     node = next(n for n in status["cluster"]["nodes"] if n["ip"] == chaos.places.hosts["c"].ip)
     began = time.monotonic()
-    chaos.strike("cut", "link", 60.0, "c")
+    chaos.strike("cut", "link", 10 * chaos.options.cut, "c")  # healed below
     chaos.until("the head says that it is dead", lambda: any(
         n["node_id"] == node["node_id"] and n["state"] == "DEAD"
         for n in (chaos.daemons.status() or {"cluster": {"nodes": []}})["cluster"]["nodes"]), 10)
     chaos.say(f"dead after {time.monotonic() - began:.1f} s")
-    chaos.pass_time(20)
+    chaos.pass_time(chaos.options.cut - (time.monotonic() - began))
     chaos.heal(everything=True)
     chaos.until("it is back", chaos.daemons.all_serve, 30)
     chaos.until("its old workers are gone", lambda: not old & {p.pid for p in chaos.places.of_kind("worker", "c")}, 10)
@@ -126,7 +142,43 @@ def node_killed(chaos):
     chaos.until_more(WARM)
 
 
-SCENARIOS = {f.__name__: f for f in (head_killed, redis_killed, short_cut, long_cut, node_killed)}
+def redis_folder(chaos):
+    return f".local/state/crt/head-{chaos.places.port}/redis"
+
+
+def make_small_disk(host, folder):
+    host.run("sh", "-c", f"umask 077; mkdir -p {folder} && mount -t tmpfs -o size={DISK},mode=700 tmpfs {folder}")
+
+
+def disk_full(chaos):
+    """Changes fail and say why, calls go on, the head lives; with room again all is as before."""
+    a, filler = chaos.places.hosts["a"], os.path.join(redis_folder(chaos), "filler")
+    head, before = chaos.places.of_kind("head")[0].pid, chaos.failed("IO")
+    a.run("dd", "if=/dev/zero", f"of={filler}", "bs=64k", status=None)
+    chaos.until("changes fail", lambda: chaos.failed("IO") > before, 30)
+    chaos.until_more(WARM)
+    said = chaos.crt_fails("job", "submit", "--address", chaos.daemons.address, "--", "true")
+    if "disk" not in said and "No space" not in said:
+        chaos.find(f"a submission does not say that the disk is full: {said}")
+    if not chaos.daemons.status():
+        chaos.find("the head does not answer while the disk is full")
+    chaos.pass_time(10)
+    chaos.until_more(WARM)
+    os.remove(a.path(filler))
+    last = [chaos.failed("IO"), time.monotonic()]
+
+    def is_quiet():
+        if chaos.failed("IO") != last[0]:
+            last[:] = [chaos.failed("IO"), time.monotonic()]
+        return time.monotonic() - last[1] > 5
+    chaos.until("changes are taken again", is_quiet, 30)
+    chaos.until_more(WARM)
+    if [p.pid for p in chaos.places.of_kind("head")] != [head]:
+        chaos.find("the head did not live through a full disk")
+    chaos.nothing_failed("a full disk", ("IO",))
+
+
+SCENARIOS = {f.__name__: f for f in (head_killed, redis_killed, short_cut, long_cut, node_killed, disk_full)}
 
 
 def main(options, strike):
