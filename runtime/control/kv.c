@@ -46,7 +46,8 @@ static crt_status_t check_groups(const crti_control_t *c, crti_span_t key)
     if (job == NULL)
         return CRT_OK;
     if (is_over(job))
-        return crt_raise(CRT_ERR_CANCELLED, "job %s has ended", crti_id_hex(job->id, hex));
+        return crt_raise(CRT_ERR_CANCELLED, "job %s has ended",
+                         crti_id_hex(job->id, hex));
     job->has_groups = true; /* its row says so when it ends */
     return CRT_OK;
 }
