@@ -34,10 +34,7 @@ static crt_status_t load_actor_state(crti_control_t *c, const crti_message_t *m)
         crti_control_delete(c, CRTI_STORE_ACTOR_STATES, m->row_actor.actor);
         return CRT_OK;
     }
-    status = crti_actor_table_load(&c->actors, actor, &m->row_actor, c->now_ns);
-    if (status == CRT_OK)
-        crti_control_actor_loaded(c, actor);
-    return status;
+    return crti_actor_table_load(&c->actors, actor, &m->row_actor, c->now_ns);
 }
 
 static crt_status_t load_job(crti_control_t *c, const crti_message_t *m)
@@ -134,6 +131,16 @@ static void drop_halves(crti_control_t *c)
     }
 }
 
+/* Jobs and owners know how many actors they have; jobs are loaded after actors. */
+static void count_actors(crti_control_t *c)
+{
+    crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
+
+    for (size_t i = 0; i < 2; i++)
+        CRTI_LIST_FOREACH (item, lists[i])
+            crti_control_actor_loaded(c, CRTI_ACTOR_OF(item));
+}
+
 /* A node that no row knows, but an actor or a job is on: its row could not be stored. It is waited
  * for like the others. */
 static void expect_nodes(crti_control_t *c)
@@ -215,6 +222,7 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
     c->head_incarnation++;
     crti_control_put_meta(c);
     drop_halves(c);
+    count_actors(c);
     end_superseded(c);
     expect_nodes(c);
     end_homeless(c);

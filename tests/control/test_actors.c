@@ -147,6 +147,28 @@ static void actors_end_with_their_job_but_detached_ones_live_on(void **state)
                      CRT_ERR_NOT_FOUND);
 }
 
+static void a_restarted_head_keeps_the_program_of_detached_actors(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(51, 5, "kept");
+    crti_msg_job_end_t end = {.job = bed_id(5)};
+    crti_msg_job_get_t get = {.job = bed_id(5)};
+    crti_msg_actor_kill_t kill = {.actor = bed_id(51), .no_restart = true};
+
+    m.detached = true;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_END, 0, &end);
+    bed_forget(bed);
+    bed_restart(bed, true);
+    bed_join(bed, NODE_A, 1, 1, 4, NULL, NULL);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_GET, 4, &get);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_INFO));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 5, &kill);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_GET, 6, &get);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_NOT_FOUND);
+}
+
 static void actors_end_with_the_process_that_made_them(void **state)
 {
     bed_t *bed = *state;
@@ -214,6 +236,7 @@ int main(void)
         CONTROL_TEST(an_actor_without_a_place_says_what_it_waits_for),
         CONTROL_TEST(a_late_report_of_an_earlier_incarnation_ends_that_process),
         CONTROL_TEST(actors_end_with_their_job_but_detached_ones_live_on),
+        CONTROL_TEST(a_restarted_head_keeps_the_program_of_detached_actors),
         CONTROL_TEST(actors_end_with_the_process_that_made_them),
         CONTROL_TEST(an_unknown_actor_is_waited_for_and_then_dead_to_those_who_watch),
         CONTROL_TEST(dead_actors_are_capped_and_expire_with_their_rows),
