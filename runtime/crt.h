@@ -308,6 +308,16 @@ typedef struct crt_actor_options {
      * the middle of it and was restarted; -1: without limit. Default 0: at most once. Such a call
      * runs before the calls that were made after it; needs max_restarts. */
     int64_t max_task_retries;
+    /* Never served by two processes at once, also while its node is cut off. Without it the old
+     * process of an actor that was placed anew (or whose name was given to another one) may
+     * take calls until its node hears from the head again. With it, it starts none from 4 s
+     * after its node was last heard by the head: they fail with CRT_ERR_HEAD_LOST and did not run. They
+     * are taken again when the head hears of the node, if it has not been declared dead. The
+     * head places such an actor anew, and one that is given its name, only 5 s after it last
+     * heard of the node, or when it knows that the old process has ended. A head that is away
+     * for 4 s has the same effect. A call that began in time is not ended: what must not happen
+     * twice should not take longer than a second. */
+    bool fenced;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     (&(const crt_actor_options_t){.struct_size = sizeof(crt_actor_options_t),            \

@@ -18,6 +18,15 @@ static inline uint64_t crti_now_ns(void)
     return (uint64_t)t.tv_sec * CRTI_S + (uint64_t)t.tv_nsec;
 }
 
+/* Nanoseconds since the host booted, also those in which it slept. */
+static inline uint64_t crti_boot_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * CRTI_S + (uint64_t)t.tv_nsec;
+}
+
 /* Milliseconds since 1970, for what people read. */
 static inline int64_t crti_wall_ms(void)
 {

@@ -8,6 +8,7 @@
 
 #include "runtime/base/arrow.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/fence.h"
 #include "runtime/base/log.h"
 
 #define TO(state) (1u << CRTI_ACTOR_##state)
@@ -141,6 +142,7 @@ static crti_actor_t *make(const crti_msg_actor_create_t *m)
     actor->detached = m->detached;
     actor->max_restarts = m->max_restarts;
     actor->max_task_retries = m->max_task_retries;
+    actor->fenced = m->fenced;
     actor->class_name = crti_str_dup(m->class_name);
     actor->name = crti_str_dup(m->name);
     actor->ipc = crti_str_dup(crti_str(""));
@@ -271,6 +273,11 @@ crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_t *acto
     actor->state = (unsigned)row->state;
     crti_list_remove(&actor->in_state);
     crti_list_append(list_of(table, actor->state), &actor->in_state);
+    if (actor->fenced && !crti_actor_is_placed(actor) && actor->incarnation) {
+        /* When its node was last heard of, the head before knew. */
+        crti_actor_fence(table, actor, now_ns + CRTI_FENCE_OVER_NS);
+        actor->retry_ns = actor->fence_ns;
+    }
     actor->serial = row->serial;
     if (row->serial > table->last_serial)
         table->last_serial = row->serial;
@@ -291,6 +298,7 @@ void crti_actor_placed(crti_actor_table_t *table, crti_actor_t *actor, crti_id_t
     actor->pid = 0;
     actor->process_incarnation = 0;
     actor->start_written = false;
+    actor->fence_ns = 0;
     set_text(&actor->ipc, crti_str(""));
     set_text(&actor->tcp, crti_str(""));
     set_text(&actor->text, crti_str(""));
@@ -335,7 +343,7 @@ void crti_actor_died(crti_actor_table_t *table, crti_actor_t *actor, crt_status_
         return;
     }
     actor->restarts++;
-    actor->retry_ns = 0;
+    actor->retry_ns = actor->fence_ns;
     actor->status = status;
     set_text(&actor->text, crti_str(text));
     set_state(table, actor, CRTI_ACTOR_RESTARTING);
@@ -353,6 +361,51 @@ void crti_actor_end(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t
     free_name(table, actor);
     crti_buffer_fini(&actor->creation);
     set_state(table, actor, CRTI_ACTOR_DEAD);
+}
+
+void crti_actor_fence(crti_actor_table_t *table, crti_actor_t *actor, uint64_t until_ns)
+{
+    if (!actor->fenced || CRTI_FAULT(8)) /* planted for tests/sim */
+        return;
+    actor->fence_ns = until_ns;
+    if (until_ns > table->fenced_until_ns)
+        table->fenced_until_ns = until_ns;
+}
+
+void crti_actor_unfence(crti_actor_table_t *table, crti_actor_t *actor,
+                        uint64_t incarnation)
+{
+    uint64_t fence = actor->fence_ns;
+
+    if (fence == 0 || actor->incarnation != incarnation)
+        return;
+    actor->fence_ns = 0;
+    if (actor->retry_ns == fence)
+        actor->retry_ns = 0;
+    CRTI_LIST_FOREACH (item, &table->waiting) {
+        crti_actor_t *other = CRTI_ACTOR_OF(item);
+
+        if (other->retry_ns == fence && *other->name &&
+            strcmp(other->name, actor->name) == 0)
+            other->retry_ns = 0;
+    }
+}
+
+void crti_actor_wait_for_name(const crti_actor_table_t *table, crti_actor_t *actor,
+                              uint64_t now_ns)
+{
+    if (!*actor->name || table->fenced_until_ns <= now_ns)
+        return;
+    CRTI_LIST_FOREACH (item, &table->dead) {
+        const crti_actor_t *dead = CRTI_ACTOR_OF(item);
+
+        if (dead->fence_ns > now_ns && dead->fence_ns > actor->retry_ns &&
+            strcmp(dead->name, actor->name) == 0) {
+            actor->retry_ns = dead->fence_ns;
+            set_text(&actor->text,
+                     crti_str("the fenced actor that had its name may still take calls"));
+        }
+    }
 }
 
 void crti_actor_waits(crti_actor_table_t *table, crti_actor_t *actor, const char *text)
@@ -399,6 +452,8 @@ crti_actor_t *crti_actor_table_expired(const crti_actor_table_t *table, uint64_t
     if (crti_list_is_empty(&table->dead))
         return NULL;
     oldest = CRTI_ACTOR_OF(table->dead.next);
+    if (oldest->fence_ns > now_ns)
+        return NULL;
     if (table->counts[CRTI_ACTOR_DEAD] > CRTI_ACTOR_DEAD_MAX ||
         oldest->expires_ns <= now_ns)
         return oldest;

@@ -49,6 +49,7 @@ typedef struct crti_actor {
     bool detached;
     int64_t max_restarts;     /* -1: without limit */
     int64_t max_task_retries; /* the callers'; here it is only told */
+    bool fenced;              /* never served by two processes at once (base/fence.h) */
     crti_buffer_t creation;
 
     unsigned state;
@@ -68,7 +69,9 @@ typedef struct crti_actor {
     bool start_written; /* STARTING: the row is durable, ACTOR_START was sent */
     uint64_t
         start_request; /* STARTING: number of the ACTOR_START that has no answer; else 0 */
-    uint64_t retry_ns;   /* PENDING, RESTARTING: not placed before */
+    uint64_t retry_ns; /* PENDING, RESTARTING: not placed before */
+    uint64_t
+        fence_ns; /* fenced: until then its last process may take calls; 0: it has ended */
     unsigned refusals;   /* since it lived last, at most CRTI_ACTOR_BACKOFF */
     uint64_t expires_ns; /* DEAD */
     uint64_t *watchers;  /* links */
@@ -89,6 +92,7 @@ typedef struct crti_actor_table {
     crti_list_t dead;    /* oldest first */
     size_t counts[CRTI_ACTOR_STATES];
     uint64_t last_serial;
+    uint64_t fenced_until_ns; /* the latest fence of a dead actor */
     crti_actor_changed_t *on_change;
     void *user;
 } crti_actor_table_t;
@@ -140,6 +144,16 @@ void crti_actor_died(crti_actor_table_t *table, crti_actor_t *actor, crt_status_
 /* -> DEAD, from any state; ignored when it is. */
 void crti_actor_end(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t status,
                     const char *text, uint64_t now_ns, int64_t wall_ms);
+
+/* Its last process may take calls until then: neither this actor nor another one of its name is
+ * placed before. Called before the event that ends it; of actors that are not fenced, nothing. */
+void crti_actor_fence(crti_actor_table_t *table, crti_actor_t *actor, uint64_t until_ns);
+/* That process is known to have ended. */
+void crti_actor_unfence(crti_actor_table_t *table, crti_actor_t *actor,
+                        uint64_t incarnation);
+/* A new actor, or one that was loaded, is placed behind the fences of dead ones of its name. */
+void crti_actor_wait_for_name(const crti_actor_table_t *table, crti_actor_t *actor,
+                              uint64_t now_ns);
 
 /* What a waiting actor waits for. */
 void crti_actor_waits(crti_actor_table_t *table, crti_actor_t *actor, const char *text);

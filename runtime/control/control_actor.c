@@ -4,10 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/fence.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_int.h"
 
 #define PLACES_MAX 256
+#define FENCE_TEXT                                                                       \
+    "it is fenced: its process on a lost node may take calls until 5 s after the node "  \
+    "was last heard of"
 
 /* ---------------------------------------------------------------- counting */
 
@@ -91,6 +95,32 @@ void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, boo
                             false);
 }
 
+/* ---------------------------------------------------------------- fences */
+
+void crti_control_fence(crti_control_t *c, crti_actor_t *actor)
+{
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
+    uint64_t heard = node ? node->heard_ns : c->now_ns;
+
+    if (crti_actor_is_placed(actor))
+        crti_actor_fence(&c->actors, actor, heard + CRTI_FENCE_OVER_NS);
+}
+
+/* The node says that this incarnation's process is gone. */
+static void unfence(crti_control_t *c, crti_id_t id, uint64_t incarnation)
+{
+    crti_actor_t *actor = crti_actor_table_get(&c->actors, id);
+
+    if (actor)
+        crti_actor_unfence(&c->actors, actor, incarnation);
+}
+
+void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request)
+{
+    unfence(c, request->subject, request->incarnation);
+    crti_control_place_all(c);
+}
+
 /* ---------------------------------------------------------------- placing */
 
 static size_t list_places(crti_control_t *c, crti_place_t places[PLACES_MAX])
@@ -121,6 +151,7 @@ static void send_start(crti_control_t *c, crti_actor_t *actor,
         .class_name = crti_str(actor->class_name),
         .name = crti_str(actor->name),
         .resources = actor->resources,
+        .fenced = actor->fenced,
         .creation = crti_span(actor->creation.data, actor->creation.size),
     };
 
@@ -199,6 +230,8 @@ static void place_pass(crti_control_t *c)
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.waiting) {
         crti_actor_t *actor = CRTI_ACTOR_OF(item);
 
+        if (actor->retry_ns > c->now_ns && actor->fence_ns > c->now_ns)
+            crti_actor_waits(&c->actors, actor, FENCE_TEXT);
         if (!may_place(c, actor))
             continue;
         if (refused && actor->text[0] && crti_resources_fit(&actor->resources, refused))
@@ -296,6 +329,7 @@ void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t reques
         crti_control_refuse(c, link, request, status);
         return;
     }
+    crti_actor_wait_for_name(&c->actors, actor, c->now_ns);
     count_owner(c, actor, 1);
     count_job(c, actor, 1);
     crti_control_put(c, CRTI_STORE_ACTORS, actor->id, CRTI_MSG_ACTOR_CREATE, m);
@@ -330,6 +364,7 @@ void crti_control_actor_end(crti_control_t *c, crti_actor_t *actor, crt_status_t
 {
     bool was_placed = crti_actor_is_placed(actor);
 
+    crti_control_fence(c, actor);
     crti_actor_end(&c->actors, actor, status, text, c->now_ns, crti_control_wall(c));
     if (was_placed)
         stop_process(c, actor->node, actor->id, actor->incarnation, text);
@@ -366,6 +401,8 @@ void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
                         m->status ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED,
                         crti_text(m->text, text, sizeof(text)), m->created, c->now_ns,
                         crti_control_wall(c));
+    if (actor && crti_id_equal(actor->node, link->node->id))
+        unfence(c, m->actor, m->actor_incarnation);
     if (request)
         crti_control_answer(c, link->number, CRTI_MSG_DONE, request, NULL, true);
     crti_control_place_all(c);
@@ -430,9 +467,11 @@ void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *nod
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
         crti_actor_t *actor = CRTI_ACTOR_OF(item);
 
-        if (crti_id_equal(actor->node, node->id))
-            crti_actor_died(&c->actors, actor, CRT_ERR_NODE_LOST, text, true, c->now_ns,
-                            crti_control_wall(c));
+        if (!crti_id_equal(actor->node, node->id))
+            continue;
+        crti_control_fence(c, actor);
+        crti_actor_died(&c->actors, actor, CRT_ERR_NODE_LOST, text, true, c->now_ns,
+                        crti_control_wall(c));
     }
 }
 

@@ -275,6 +275,10 @@ bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
     take_out(c, request);
     switch (request->kind) {
     case CRTI_MSG_ACTOR_START: crti_control_actor_answer(c, request, m); break;
+    case CRTI_MSG_ACTOR_STOP:
+        if (m->kind == CRTI_MSG_DONE)
+            crti_control_actor_stopped(c, request);
+        break;
     case CRTI_MSG_JOB_START: crti_control_job_answer(c, request, m); break;
     case CRTI_MSG_STATE_QUERY:
         gather_one(c, request->gather,

@@ -222,6 +222,11 @@ void crti_control_actor_end(crti_control_t *c, crti_actor_t *actor, crt_status_t
 /* What a node says it runs; false: it should not. */
 bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node,
                                 const crti_msg_actor_running_t *m);
+/* The actor is about to be taken from its node, of which nobody knows whether it is still there:
+ * base/fence.h says how long it, and its name, are not placed. Nothing without `.fenced`. */
+void crti_control_fence(crti_control_t *c, crti_actor_t *actor);
+/* The answer to ACTOR_STOP: that process is gone. */
+void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request);
 /* Counts an entry that was loaded. */
 void crti_control_actor_loaded(crti_control_t *c, crti_actor_t *actor);
 

@@ -158,10 +158,12 @@ static void end_homeless(crti_control_t *c)
         crti_actor_t *actor = CRTI_ACTOR_OF(item);
         const crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
 
-        if (node && node->state == CRTI_NODE_DEAD)
-            crti_actor_died(&c->actors, actor, CRT_ERR_NODE_LOST,
-                            "its node died while the head was away", true, c->now_ns,
-                            crti_control_wall(c));
+        if (!node || node->state != CRTI_NODE_DEAD)
+            continue;
+        crti_control_fence(c, actor);
+        crti_actor_died(&c->actors, actor, CRT_ERR_NODE_LOST,
+                        "its node died while the head was away", true, c->now_ns,
+                        crti_control_wall(c));
     }
     CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
         crti_job_t *job = CRTI_JOB_OF(item);
@@ -180,11 +182,23 @@ static void end_superseded(crti_control_t *c)
     crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
 
     for (size_t i = 0; i < 2; i++)
-        CRTI_LIST_FOREACH_SAFE (item, lists[i])
-            if (CRTI_ACTOR_OF(item)->superseded)
-                crti_actor_end(&c->actors, CRTI_ACTOR_OF(item), CRT_ERR_ACTOR_DIED,
-                               "it died before its name was given to another actor",
-                               c->now_ns, crti_control_wall(c));
+        CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
+            crti_actor_t *actor = CRTI_ACTOR_OF(item);
+
+            if (!actor->superseded)
+                continue;
+            crti_control_fence(c, actor);
+            crti_actor_end(&c->actors, actor, CRT_ERR_ACTOR_DIED,
+                           "it died before its name was given to another actor",
+                           c->now_ns, crti_control_wall(c));
+        }
+}
+
+/* Who has the name of an actor that may still take calls waits, as if he had just been made. */
+static void wait_for_names(crti_control_t *c)
+{
+    CRTI_LIST_FOREACH (item, &c->actors.waiting)
+        crti_actor_wait_for_name(&c->actors, CRTI_ACTOR_OF(item), c->now_ns);
 }
 
 /* Actors whose job has ended; with `unknown` also those whose job nobody knows. */
@@ -227,6 +241,7 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
     expect_nodes(c);
     end_homeless(c);
     end_orphans(c, false);
+    wait_for_names(c);
     CRTI_LIST_FOREACH (item, &c->jobs.ended) /* what the head before had begun */
         crti_control_clear_groups(c, CRTI_JOB_OF(item));
     c->serving = c->joining = true;
@@ -259,6 +274,7 @@ static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t
             .detached = actor->detached,
             .max_restarts = actor->max_restarts,
             .max_task_retries = actor->max_task_retries,
+            .fenced = actor->fenced,
             .creation = crti_span(actor->creation.data, actor->creation.size)};
 
         crti_control_put(c, table, id, CRTI_MSG_ACTOR_CREATE, &create);

@@ -182,6 +182,7 @@ crt_status_t crti_node_table_load(crti_node_table_t *table,
     node->start_ms = row->start_ms;
     node->end_ms = row->end_ms;
     node->state = CRTI_NODE_EXPECTED;
+    node->heard_ns = now_ns; /* by the head before, who knows when */
     node->deadline_ns = now_ns + CRTI_NODE_EXPECTED_NS;
     if (row->state == CRTI_NODE_DEAD)
         crti_node_table_kill(table, node, node->text, now_ns, row->end_ms);
@@ -197,11 +198,13 @@ void crti_node_table_expect(crti_node_table_t *table, crti_id_t id, uint64_t now
         return;
     node->is_guess = true;
     node->state = CRTI_NODE_EXPECTED;
+    node->heard_ns = now_ns; /* by the head before, who knows when */
     node->deadline_ns = now_ns + CRTI_NODE_EXPECTED_NS;
 }
 
 void crti_node_heard(crti_node_entry_t *node, uint64_t now_ns)
 {
+    node->heard_ns = now_ns;
     if (node->state == CRTI_NODE_ALIVE)
         node->deadline_ns = now_ns + CRTI_NODE_SILENT_NS;
 }

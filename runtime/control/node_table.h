@@ -50,7 +50,8 @@ typedef struct crti_node_entry {
     crti_id_t id;
     uint64_t incarnation;
     crti_node_state_t state;
-    uint64_t link; /* number of its connection, 0: none */
+    uint64_t link;     /* number of its connection, 0: none */
+    uint64_t heard_ns; /* when it was last heard of, or later */
     uint64_t
         deadline_ns; /* when it is dead, unless something comes; DEAD: when it expires */
     char *ip, *hostname, *endpoint, *text;

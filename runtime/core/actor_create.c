@@ -125,7 +125,8 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
                                  .name = crti_str(o ? o->name : NULL),
                                  .detached = o && o->detached,
                                  .max_restarts = o ? o->max_restarts : 0,
-                                 .max_task_retries = o ? o->max_task_retries : 0};
+                                 .max_task_retries = o ? o->max_task_retries : 0,
+                                 .fenced = o && o->fenced};
     crt_status_t status = make_resources(o, &m.resources);
 
     if (status == CRT_OK)

@@ -176,6 +176,7 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     core->cpus = m->cpus;
     core->actor_id = m->actor;
     core->actor_incarnation = m->actor_incarnation;
+    core->is_fenced = m->fenced;
     crti_id_hex(core->node, core->node_hex);
     crti_id_hex(core->job, core->job_hex);
     crti_text(m->run_dir, core->run_dir, sizeof(core->run_dir));

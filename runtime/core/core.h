@@ -271,6 +271,7 @@ struct crti_core {
     crti_id_t process, node, job, cluster, actor_id;
     char node_hex[CRTI_ID_HEX], job_hex[CRTI_ID_HEX];
     uint64_t incarnation, actor_incarnation;
+    bool is_fenced; /* the actor takes no calls while its node has no word of the head */
     char run_dir[96];
     crti_program_t program;
     crti_net_t *net;

@@ -14,8 +14,12 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/fence.h"
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
+
+#define FENCE_LOOK_NS                                                                    \
+    (50 * CRTI_MS) /* the node's word is a word in memory: nobody rings */
 
 /* ------------------------------------------------------------------ one call */
 
@@ -89,9 +93,39 @@ static void run_unlocked(crti_core_t *core, crt_call_t *call)
     crti_set_running(call->outer);
 }
 
+/* True while another process may serve the actor; and how long ago the head heard of its node. */
+static bool is_shut(const crti_core_t *core, double *seconds_out)
+{
+    uint64_t now, head;
+
+    if (!core->is_fenced || !core->blackboard)
+        return false;
+    head = atomic_load_explicit(&core->blackboard->head_ns, memory_order_relaxed);
+    now = crti_boot_ns();
+    *seconds_out = (double)(now - head) / (double)CRTI_S;
+    return crti_fence_is_shut(head, now);
+}
+
+/* Looked at as late as can be. */
+static bool is_let_in(const crti_core_t *core, crt_call_t *call)
+{
+    double seconds;
+    char text[400];
+
+    if (!call->function->method || !is_shut(core, &seconds))
+        return true;
+    snprintf(text, sizeof(text),
+             "%s did not run: its actor is fenced, and the head last heard of node %s "
+             "%.1f s ago; from 4 s on it takes no calls until the head hears of the node "
+             "again, or it is placed elsewhere",
+             call->function->display, core->node_hex, seconds);
+    crti_call_set_error(call, CRT_ERR_HEAD_LOST, text);
+    return false;
+}
+
 void crti_execute(crti_core_t *core, crt_call_t *call)
 {
-    if (read_refs(call))
+    if (read_refs(call) && is_let_in(core, call))
         run_unlocked(core, call);
     crti_call_finish(call, true);
 }
@@ -157,6 +191,25 @@ static void fail_creation(crti_core_t *core, crt_status_t status, const char *te
     end_worker(core, 1);
 }
 
+static bool is_ending(void *user)
+{
+    const crti_core_t *core = user;
+
+    return core->is_ending;
+}
+
+/* `create` is a call too, but nobody would make it again: it waits until the head has been heard, or
+ * the node ends this process. */
+static crt_status_t wait_for_head(crti_core_t *core)
+{
+    crt_status_t status = CRT_OK;
+    double seconds;
+
+    while (status != CRT_ERR_CLOSED && !core->is_ending && is_shut(core, &seconds))
+        status = crti_net_wait(core->net, is_ending, core, crti_now_ns() + FENCE_LOOK_NS);
+    return status == CRT_ERR_CLOSED ? status : CRT_OK;
+}
+
 static void create_actor(crti_core_t *core, crti_span_t creation)
 {
     crt_call_t *call = NULL;
@@ -171,6 +224,8 @@ static void create_actor(crti_core_t *core, crti_span_t creation)
     }
     if (status == CRT_OK)
         status = crti_net_wait(core->net, is_complete, call, CRTI_NET_NO_DEADLINE);
+    if (status == CRT_OK)
+        status = wait_for_head(core);
     if (core->is_ending)
         end_worker(core, 0);
     if (status != CRT_OK)

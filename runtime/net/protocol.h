@@ -22,7 +22,7 @@
 #ifndef CRTI_NET_PROTOCOL_H
 #define CRTI_NET_PROTOCOL_H
 
-#define CRTI_PROTOCOL_VERSION 2
+#define CRTI_PROTOCOL_VERSION 3
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 
@@ -158,13 +158,14 @@
  * Worker: `actor` zero means tasks; else the actor whose creation record follows. `cpus` is
  * what it was given (BLAS threads). Sockets lie in `run_dir`, tcp binds to `ip` and a port of
  * low..high (0..0: any). `key` is the cluster key. `head` is host:port to show.
- * `encrypt_streams` is the cluster's option, for streams that others make to this process. */
+ * `encrypt_streams` is the cluster's option, for streams that others make to this process. `fenced`:
+ * the actor takes no calls while the blackboard says that the head has not heard of the node. */
 #define CRTI_FIELDS_ATTACHED(F)                                                          \
     F(ID, node)                                                                          \
     F(ID, cluster) F(ID, job) F(U64, slot) F(BIN, key) F(STR, run_dir) F(STR, ip)        \
         F(U64, port_low) F(U64, port_high) F(STR, head) F(F64, cpus) F(ID, actor)        \
             F(U64, actor_incarnation) F(STR, class_name) F(BIN, creation)                \
-                F(BOOL, encrypt_streams)
+                F(BOOL, encrypt_streams) F(BOOL, fenced)
 
 /* Notice: the process has bound its endpoints and can be called. A worker sends it at once; an
  * actor's calls queue behind its creation. */
@@ -233,7 +234,7 @@
     F(ID, actor)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
         F(RES, resources) F(BOOL, detached) F(I64, max_restarts)                         \
-            F(I64, max_task_retries) F(BIN, creation)
+            F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
@@ -325,7 +326,7 @@
 #define CRTI_FIELDS_ACTOR_START(F)                                                       \
     F(ID, actor)                                                                         \
     F(U64, actor_incarnation) F(ID, job) F(STR, class_name) F(STR, name)                 \
-        F(RES, resources) F(BIN, creation)
+        F(RES, resources) F(BOOL, fenced) F(BIN, creation)
 #define CRTI_FIELDS_ACTOR_STARTED(F)                                                     \
     F(ID, actor) F(U64, actor_incarnation) F(I64, pid) CRTI_PEER(F)
 

@@ -32,6 +32,7 @@ struct crti_actor {
     crti_id_t job;
     char *class_name, *name;
     crti_resources_t resources;
+    bool fenced;
     crti_buffer_t creation;
     uint64_t start_request; /* of the head, 0: answered */
     uint64_t stop_request;  /* of the head, 0: none */
@@ -190,6 +191,7 @@ static crt_status_t make_actor(const crti_msg_actor_start_t *start,
     actor->incarnation = start->actor_incarnation;
     actor->job = start->job;
     actor->resources = start->resources;
+    actor->fenced = start->fenced;
     actor->class_name = crti_str_dup(start->class_name);
     actor->name = crti_str_dup(start->name);
     if (!actor->class_name || !actor->name ||
@@ -261,6 +263,7 @@ void crti_actor_fill(crti_node_t *node, crti_id_t id, crti_msg_attached_t *attac
     if (actor == NULL)
         return; /* stopped meanwhile; SHUTDOWN is on its way */
     attached->actor_incarnation = actor->incarnation;
+    attached->fenced = actor->fenced;
     attached->class_name = crti_str(actor->class_name);
     attached->creation = crti_span(actor->creation.data, actor->creation.size);
 }
@@ -359,8 +362,10 @@ static void end_actor(crti_node_t *node, crti_actor_t *actor, const char *text)
         snprintf(actor->end_text, sizeof(actor->end_text), "%s", text);
     if (actor->state != ACTOR_ENDING)
         set_state(actor, ACTOR_ENDING);
-    if (process)
+    if (process) {
         process->told_to_end = true;
+        crti_fence_shut(process);
+    }
     if (worker) /* told first, so that its destroy runs; killed soon after */
         crti_worker_table_end(node->workers, worker, false, crti_node_now(node));
     crti_lease_act(node);
@@ -410,8 +415,8 @@ crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list)
         const crti_process_t *process = crti_process_get(node, actor->process);
         crti_msg_actor_running_t running;
 
-        if (actor->state != ACTOR_RUNNING || process == NULL)
-            continue;
+        if (process == NULL)
+            continue; /* one that ends still runs: its death will be told */
         running = (crti_msg_actor_running_t){.actor = actor->id,
                                              .actor_incarnation = actor->incarnation,
                                              .job = actor->job,

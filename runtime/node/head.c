@@ -220,6 +220,7 @@ static void beat(crti_node_t *node)
             heartbeat.available.item[i].amount = 0; /* lent CPUs that are wanted back */
     if (crti_lease_demand(node, &demand) == CRT_OK)
         heartbeat.demand = crti_span(demand.data, demand.size);
+    crti_fence_sent(node, heartbeat.sequence);
     crti_stream_send(node->head.stream, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
     node->head.changed = false;
     node->head.beat_ns = crti_node_now(node);
@@ -332,6 +333,7 @@ static void rejoin(crti_node_t *node)
 
             snprintf(p->end_text, sizeof(p->end_text),
                      "the node was cut off from the head and taken for dead");
+            crti_fence_shut(p);
             crti_process_kill(p);
         }
     crti_head_lost(node, "the head took this node for dead");
@@ -403,7 +405,9 @@ static bool on_news(crti_node_t *node, const crti_message_t *m)
     char text[256];
 
     switch (m->kind) {
-    case CRTI_MSG_HEARTBEAT_ACK: return true;
+    case CRTI_MSG_HEARTBEAT_ACK:
+        crti_fence_acknowledged(node, m->heartbeat_ack.sequence);
+        return true;
     case CRTI_MSG_NODE_VIEW: crti_node_view(node, &m->node_view); return true;
     case CRTI_MSG_NODE_DIED: on_node_died(node, &m->node_died); return true;
     case CRTI_MSG_PEER_DIED:
@@ -544,6 +548,7 @@ void crti_head_init(crti_node_t *node)
     crti_map_init(&node->head.pending, sizeof(uint64_t));
     crti_list_init(&node->head.order);
     crti_list_init(&node->head.untold);
+    crti_fence_init(node);
     node->head.requests = CRTI_REGISTER_REQUEST;
     node->head.headless_ns = HEADLESS;
     node->head.retry = (crti_timer_t){.on_expired = on_retry, .user = node};

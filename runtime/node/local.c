@@ -141,7 +141,8 @@ static crt_status_t make_board(crti_process_t *process)
     void *page = MAP_FAILED;
 
     if (fd >= 0 && ftruncate(fd, CRTI_BLACKBOARD_BYTES) == 0)
-        page = mmap(NULL, CRTI_BLACKBOARD_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+        page =
+            mmap(NULL, CRTI_BLACKBOARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         crt_raise(CRT_ERR_IO, "blackboard: %s", strerror(errno));
         if (fd >= 0)
@@ -198,6 +199,8 @@ static void send_attached(crti_local_t *local, uint64_t request)
         attached.cpus = p->worker->cpus;
         if (!crti_id_is_zero(p->actor))
             crti_actor_fill(node, p->actor, &attached);
+        if (attached.fenced && !p->told_to_end)
+            crti_fence_add(p);
     }
     local->attaching = false;
     is_sent = crti_channel_send_fds(local->channel, CRTI_MSG_ATTACHED, request, &attached,

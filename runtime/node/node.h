@@ -8,6 +8,7 @@
  *         peer.c       links to other node daemons; transfer.c object parts over them
  *         job.c        programs, zygotes; spawn.c worker processes; output.c what they print
  *         lease.c      carries out what lease_table.c and worker_table.c decide
+ *         fence.c      what workers of fenced actors know of the head's acknowledgements
  *         actor.c      actors of this node; submission.c submitted jobs; logs.c readers of logs
  *         death.c      the end of a process: report, clean-up, who is told; watch.c who wants to
  * Threads
@@ -91,7 +92,9 @@ struct crti_process {
     crti_log_file_t log;
     crti_blackboard_t *board;
     int board_fd;
-    crti_list_t link;      /* in job->wanted or job->forking */
+    crti_list_t
+        in_fenced;    /* in node->fence.workers: of a fenced actor that is not to end */
+    crti_list_t link; /* in job->wanted or job->forking */
     uint64_t fork_request; /* while FORK is not answered */
     bool is_child;         /* executed by the node itself */
     bool reaped;           /* wait_status is known */
@@ -130,6 +133,17 @@ typedef struct crti_head {
     uint64_t headless_ns; /* how long to live without */
     char why[300];        /* why the last attempt failed, before the first success */
 } crti_head_t;
+
+#define CRTI_NODE_BEATS                                                                  \
+    128 /* heartbeats whose acknowledgement may still count: over 6 s of them */
+
+/* What fence.c knows. */
+typedef struct crti_node_fence {
+    uint64_t sent_ns[CRTI_NODE_BEATS]; /* heartbeats, by sequence */
+    uint64_t last_sent;                /* sequence */
+    uint64_t head_ns;    /* when the last acknowledged one was sent, 0: none was */
+    crti_list_t workers; /* processes of fenced actors */
+} crti_node_fence_t;
 
 /* What memory.c knows. */
 typedef struct crti_node_memory {
@@ -196,6 +210,7 @@ struct crti_node {
     crti_old_logs_t old_logs;
 
     crti_head_t head;
+    crti_node_fence_t fence;
     crti_lease_table_t *leases;
     crti_worker_table_t *workers;
     crti_pull_table_t *pulls;
@@ -455,6 +470,18 @@ void crti_actor_fill(crti_node_t *node, crti_id_t actor, crti_msg_attached_t *at
 const char *crti_actor_class(crti_node_t *node, crti_id_t actor, char *text, size_t size);
 crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list);
 void crti_actor_free_all(crti_node_t *node);
+
+/* ---------------------------------------------------------------- fence.c */
+
+void crti_fence_init(crti_node_t *node);
+/* A heartbeat is about to be sent. */
+void crti_fence_sent(crti_node_t *node, uint64_t sequence);
+/* The head has answered it: workers of fenced actors may start calls for a while from its sending. */
+void crti_fence_acknowledged(crti_node_t *node, uint64_t sequence);
+/* The worker, which has a blackboard, will serve a fenced actor. */
+void crti_fence_add(crti_process_t *process);
+/* It is to end: it starts no call any more, whatever the head acknowledges. */
+void crti_fence_shut(crti_process_t *process);
 
 /* ---------------------------------------------------------------- submission.c */
 

@@ -36,6 +36,7 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
     p->output[0].fd = p->output[1].fd = -1;
     crti_log_file_init(&p->log, node->options.log_limit);
     crti_list_init(&p->link);
+    crti_list_init(&p->in_fenced);
     status = crti_map_put(&node->processes, &id, p);
     if (status != CRT_OK) {
         free(p);
@@ -72,6 +73,7 @@ void crti_process_free(crti_process_t *process)
         crti_loop_remove(node->loop, &process->pidfd_watch);
         close(process->pidfd);
     }
+    crti_list_remove(&process->in_fenced);
     if (process->board)
         munmap(process->board, CRTI_BLACKBOARD_BYTES);
     if (process->board_fd >= 0)

@@ -48,7 +48,7 @@ typedef struct truth_actor {
     crti_id_t id;
     unsigned job, owner_place;
     char name[16];
-    bool detached, acked, refused, killed,
+    bool detached, fenced, acked, refused, killed,
         failed; /* failed: create function or program */
     int64_t max_restarts;
     uint64_t ran;    /* incarnations that were begun, a bit each */
@@ -93,7 +93,8 @@ typedef struct sim_place {
     crti_id_t id;
     uint64_t incarnation;
     bool up, registered, connecting;
-    int link; /* -1: none */
+    int link;          /* -1: none */
+    uint64_t fence_ns; /* when the last heartbeat was sent that the head acknowledged */
     uint64_t heard_ns, cut_until,
         life; /* life counts starts: what belongs to an older one is void */
     crti_list_t questions;
@@ -206,6 +207,9 @@ void head_settle(scene_t *s);
 void check_rest(scene_t *s);
 /* A process is about to run: no incarnation runs twice. */
 void check_start(scene_t *s, unsigned actor, uint64_t incarnation, unsigned place);
+/* A process may take calls from now on, or longer: no other one of its actor, if that is fenced, and
+ * none of a fenced actor that had its name, does. */
+void check_fence(const scene_t *s, const process_t *process);
 
 /* The index, or -1. */
 int truth_actor_of(const scene_t *s, crti_id_t id);

@@ -2,6 +2,7 @@
 /* What must hold in a cluster. See cluster.h. */
 #include <string.h>
 
+#include "runtime/base/fence.h"
 #include "tests/sim/cluster.h"
 
 int truth_actor_of(const scene_t *s, crti_id_t id)
@@ -27,6 +28,33 @@ void check_start(scene_t *s, unsigned index, uint64_t incarnation, unsigned plac
         sim_fail(s->world, "actor %u runs a second time as incarnation %llu, on place %u",
                  index, (unsigned long long)incarnation, place);
     actor->ran |= 1ull << (incarnation & 63);
+}
+
+static bool takes_calls(const scene_t *s, const process_t *process)
+{
+    return process->running && !process->gone &&
+           !crti_fence_is_shut(s->place[process->place].fence_ns, s->world->now);
+}
+
+void check_fence(const scene_t *s, const process_t *process)
+{
+    const truth_actor_t *actor = &s->actor[process->actor];
+
+    if (actor->fenced && !takes_calls(s, process))
+        return;
+    for (unsigned i = 0; i < s->processes; i++) {
+        const process_t *other = &s->process[i];
+        const truth_actor_t *old = &s->actor[other->actor];
+        bool is_same = old == actor || (*actor->name && !strcmp(old->name, actor->name));
+
+        if (other != process && is_same && old->fenced && takes_calls(s, other))
+            sim_fail(s->world,
+                     "actor %u.%llu takes calls on place %u and the fenced actor %u.%llu "
+                     "on %u",
+                     process->actor, (unsigned long long)process->incarnation,
+                     process->place, other->actor, (unsigned long long)other->incarnation,
+                     other->place);
+    }
 }
 
 /* ---------------------------------------------------------------- at rest */

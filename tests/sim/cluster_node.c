@@ -226,6 +226,7 @@ static void made(void *user, uint64_t index)
         return;
     }
     process->running = true;
+    check_fence(s, process);
     answer_started(p, process, process->request);
 }
 
@@ -533,6 +534,19 @@ static void registered(sim_place_t *p, const crti_msg_node_registered_t *m)
     }
 }
 
+static void acknowledged(sim_place_t *p, uint64_t sent_ns)
+{
+    const scene_t *s = p->scene;
+
+    if (sent_ns <= p->fence_ns)
+        return;
+    p->fence_ns = sent_ns;
+    for (unsigned i = 0; i < s->processes; i++)
+        if (s->process[i].place == p->index && s->process[i].running &&
+            !s->process[i].gone && s->actor[s->process[i].actor].fenced)
+            check_fence(s, &s->process[i]);
+}
+
 void node_receive(scene_t *s, unsigned place, const crti_message_t *m)
 {
     sim_place_t *p = &s->place[place];
@@ -551,6 +565,7 @@ void node_receive(scene_t *s, unsigned place, const crti_message_t *m)
     case CRTI_MSG_JOB_START: admin_start(s, place, m); break;
     case CRTI_MSG_JOB_STOP: admin_stop(s, place, m); break;
     case CRTI_MSG_JOB_END: job_ended(s, place, m->job_end.job); break;
+    case CRTI_MSG_HEARTBEAT_ACK: acknowledged(p, m->heartbeat_ack.sequence); break;
     case CRTI_MSG_NODE_DIED:
         if (crti_id_equal(m->node_died.node, p->id))
             rejoin(p);

@@ -3,7 +3,8 @@
  * while links break, hosts are cut off, nodes and processes die, the store refuses to write, and the
  * head itself is killed and started again.
  *
- * Checked at every start of a process: no incarnation of an actor runs twice. Checked at rest:
+ * Checked at every start of a process: no incarnation of an actor runs twice, and no process of a
+ * fenced actor, or of one that has its name, may take calls at the same time. Checked at rest:
  *     nothing that was acknowledged is lost, and nothing is dead without a reason;
  *     an actor that is alive has one process, the one that the head names, others have none;
  *     no two actors live under one name; a submission ran at most once;
@@ -63,7 +64,8 @@ static void create_actor(scene_t *s, unsigned place)
                              .job = job,
                              .owner_place = place,
                              .max_restarts = restarts[sim_below(w, 5)],
-                             .never_fits = sim_chance(w, 300)};
+                             .never_fits = sim_chance(w, 300),
+                             .fenced = sim_chance(w, 4000)};
     actor->detached = sim_chance(w, 2000);
     if (actor->detached || sim_chance(w, 5000))
         snprintf(actor->name, sizeof(actor->name), "n%u", (unsigned)sim_below(w, NAMES));
@@ -75,6 +77,7 @@ static void create_actor(scene_t *s, unsigned place)
                                   .name = crti_str(actor->name),
                                   .detached = actor->detached,
                                   .max_restarts = actor->max_restarts,
+                                  .fenced = actor->fenced,
                                   .creation = crti_str("arguments")};
     crti_resources_set(&m.resources, "CPU",
                        actor->never_fits ? 100 * CRTI_RESOURCE_ONE : CRTI_RESOURCE_ONE);
