@@ -252,5 +252,6 @@ void crti_core_break(crti_core_t *core, crt_status_t status, const char *text)
         crti_ref_release(refs[i]);
     }
     free(refs);
-    crti_net_wake(core->net);
+    if (core->net) /* it may be told while it attaches */
+        crti_net_wake(core->net);
 }

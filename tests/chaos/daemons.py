@@ -90,7 +90,7 @@ class Daemons:
             return
         if slot.process:
             if slot.process.pid not in self.killed:
-                self.finding(f"{slot} (pid {slot.process.pid}) ended by itself:\n{self.last_words(slot)}")
+                self._ended_by_itself(slot)
             slot.due = now + self.killed.get(slot.process.pid, 0)
             slot.process, slot.since = None, now
         if slot.starting:
@@ -102,6 +102,15 @@ class Daemons:
                 return
             command = self.head_command() if slot.kind == "head" else self.node_command(slot.place)
             slot.starting = self.places.hosts[slot.place].start(*command)
+
+    def _ended_by_itself(self, slot):
+        """A finding, but for a node whose start failed and could not say so: its command was killed."""
+        log = self.log_of(slot)
+        if slot.kind == "node" and "registered with" not in log:
+            self.say(f"{slot} did not start: {log.strip()}")
+            return
+        words = "\n".join(log.splitlines()[-15:])
+        self.finding(f"{slot} (pid {slot.process.pid}) ended by itself:\n{words}")
 
     def _is_startable(self, slot, now):
         """A node waits for the head; that of the head's host for the command that starts the head, too."""
@@ -140,7 +149,8 @@ class Daemons:
 
     # ------------------------------------------------------------ evidence
 
-    def last_words(self, slot, lines=15):
+    def log_of(self, slot):
+        """What the daemon that was there last has written."""
         host = self.places.hosts[slot.place]
         state = host.path("state" if not self.places.has_links else ".local/state/crt")
         said = []
@@ -149,7 +159,7 @@ class Daemons:
                 if name == f"{slot.kind}.log":
                     with open(os.path.join(where, name), encoding="utf-8", errors="replace") as file:
                         said.append((os.path.getmtime(os.path.join(where, name)), name, file.read()))
-        return "\n".join(sorted(said)[-1][2].splitlines()[-lines:]) if said else "no log"
+        return sorted(said)[-1][2] if said else "no log"
 
     def stop(self):
         """crt stop on every host."""
