@@ -6,7 +6,8 @@
  * Rules
  *     The head knows nodes, not processes: it is asked on every watch (the answer is the state
  *     now) and told when the last process of this node stops watching. After a reconnect every
- *     watched actor is asked for again, so that no change is missed.
+ *     watched actor is asked for again, so that no change is missed. A dead actor has no more to
+ *     tell: its watch ends with that word.
  */
 #include <string.h>
 
@@ -39,14 +40,19 @@ static crt_status_t add(crti_node_t *node, crti_id_t actor, crti_id_t process)
     return crti_buffer_append(&w->watchers, &process, sizeof(process));
 }
 
+static void forget(crti_node_t *node, actor_watch_t *w)
+{
+    crti_map_remove(&node->actor_watches, &w->actor);
+    crti_buffer_fini(&w->watchers);
+    free(w);
+}
+
 static void drop(crti_node_t *node, actor_watch_t *w)
 {
     crti_msg_actor_unwatch_t unwatch = {.actor = w->actor};
 
     crti_head_send(node, CRTI_MSG_ACTOR_UNWATCH, 0, &unwatch);
-    crti_map_remove(&node->actor_watches, &w->actor);
-    crti_buffer_fini(&w->watchers);
-    free(w);
+    forget(node, w);
 }
 
 /* True when nobody is left. */
@@ -122,7 +128,7 @@ void crti_actor_watch_again(crti_node_t *node)
 
 void crti_actor_state(crti_node_t *node, const crti_msg_actor_state_t *state)
 {
-    const actor_watch_t *w = crti_map_get(&node->actor_watches, &state->actor);
+    actor_watch_t *w = crti_map_get(&node->actor_watches, &state->actor);
 
     for (size_t i = 0; w && i < w->watchers.size; i += sizeof(crti_id_t)) {
         crti_id_t process;
@@ -130,6 +136,8 @@ void crti_actor_state(crti_node_t *node, const crti_msg_actor_state_t *state)
         memcpy(&process, w->watchers.data + i, sizeof(process));
         crti_local_send(crti_process_get(node, process), CRTI_MSG_ACTOR_STATE, 0, state);
     }
+    if (w && state->state == CRTI_ACTOR_DEAD)
+        forget(node, w);
 }
 
 void crti_actor_watch_free(crti_node_t *node)

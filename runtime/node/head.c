@@ -179,6 +179,9 @@ static void pass_answer(crti_node_t *node, crti_id_t id, uint64_t request,
 
     if (local && answer && request)
         crti_channel_send(local->channel, answer->kind, request, &answer->error);
+    if (answer && answer->kind == CRTI_MSG_ACTOR_STATE &&
+        answer->actor_state.state == CRTI_ACTOR_DEAD)
+        crti_actor_state(node, &answer->actor_state); /* who else watched hears it, too */
 }
 
 /* The connection's number in an id's clothes: it is what the answer is found by. */
@@ -310,10 +313,10 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     beat(node);
     crti_loop_start(node->loop, &node->head.beat, crti_node_now(node) + BEAT_NS);
     tell_deaths(node);
-    crti_actor_watch_again(node);
     CRTI_LIST_FOREACH (item, &node->head.order) {
         put_on_link(node, CRTI_CONTAINER(item, question_t, link));
     }
+    crti_actor_watch_again(node); /* behind them: these are sent as they are asked */
     crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &(crti_msg_head_link_t){.up = true});
     crti_node_registered(node);
 }

@@ -130,6 +130,40 @@ static void actor_states_reach_the_processes_that_watch(void **state)
     scene_wait(s, CRTI_MSG_ACTOR_UNWATCH);
 }
 
+/* After a reconnect all that is watched is asked for again: what is asked for no more was
+ * forgotten. */
+static void the_watch_of_an_actor_ends_with_its_death(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_watch_t watch[] = {
+        {.actor = {6, 1}}, {.actor = {6, 2}}, {.actor = {6, 3}}};
+    crti_msg_actor_state_t states[] = {{.actor = {6, 1}, .state = CRTI_ACTOR_ALIVE},
+                                       {.actor = {6, 2}, .state = CRTI_ACTOR_DEAD},
+                                       {.actor = {6, 3}, .state = CRTI_ACTOR_ALIVE}};
+    const crti_message_t *m;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        crti_channel_send(s->drivers[0].channel, CRTI_MSG_ACTOR_WATCH, 70, &watch[i]);
+        m = scene_wait(s, CRTI_MSG_ACTOR_WATCH);
+        scene_head_send(s, 0, CRTI_MSG_ACTOR_STATE, m->request, &states[i]);
+        while (scene_wait(s, CRTI_MSG_ACTOR_STATE)->request != 70)
+            ; /* the notice to all who watch the dead one */
+    }
+    states[0].state = CRTI_ACTOR_DEAD;
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_STATE, 0, &states[0]);
+    while ((m = scene_wait(s, CRTI_MSG_ACTOR_STATE))->actor_state.actor.low != 1)
+        assert_int_equal(m->actor_state.actor.low, 2);
+    assert_int_equal(m->actor_state.state, CRTI_ACTOR_DEAD);
+    scene_head_down(s);
+    scene_head_up(s);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ACTOR_WATCH)->actor_watch.actor.low, 3);
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_STATE, 0, &states[2]);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ACTOR_STATE)->actor_state.actor.low, 3);
+    assert_int_equal(scene_count(s, CRTI_MSG_ACTOR_WATCH, 0, 1), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +172,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_node_without_a_head_ends_after_its_time),
         NODE_TEST(a_silent_head_is_given_up_and_joined_anew),
         NODE_TEST(actor_states_reach_the_processes_that_watch),
+        NODE_TEST(the_watch_of_an_actor_ends_with_its_death),
     };
 
     return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
