@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Soak: many actor calls and many put/get/drop rounds, and whether anything grows meanwhile.
+/* Soak: many actor calls, many put/get/drop rounds and many actors that live for one call, and
+ * whether anything grows meanwhile.
  *
- * Usage: soak [--calls N] [--rounds N]
+ * Usage: soak [--calls N] [--rounds N] [--actors N]
  *
  * Samples every process of the cluster (head, redis, http, node, zygotes, workers, this driver)
- * at 10 % and at 100 % of the run: anonymous private memory, open files, threads. "Flat" means
- * that nothing grew by more than max(1 %, 128 KiB), files and threads not at all. Exit status 1
- * when something did.
+ * at 10 % and at 100 % of the run: anonymous private memory, open files, threads; and what the
+ * node's store holds. "Flat" means that nothing grew by more than max(1 %, 128 KiB), files and
+ * threads not at all. Exit status 1 when something did. The keys of redis can't be counted from
+ * outside; its memory shows them, and its threads are not counted: its allocator starts some when
+ * it likes. The head remembers 1,000 dead actors, so from 10,000 actors on
+ * the first sample is taken when it is full of them.
  */
 #include <crt.h>
 
@@ -18,8 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROCESSES_MAX 64
-#define BATCH         1000
+#define PROCESSES_MAX  64
+#define BATCH          1000
+#define ACTORS_AT_ONCE 20
 
 struct counter {
     int64_t sum;
@@ -165,6 +170,36 @@ static int find_processes(pid_t worker, struct sample *samples)
     return kept;
 }
 
+/* Bytes of objects in the store of this node, once it has told the head so for two reports that
+ * follow each other: what was dropped last is given back a moment later. */
+static long store_kib(void)
+{
+    static const struct timespec report = {.tv_sec = 1, .tv_nsec = 200000000};
+    long now = -1, before;
+
+    do {
+        const char *at;
+        char *json;
+
+        before = now;
+        nanosleep(&report, NULL);
+        CRT_CHECK(crt_cluster_state("nodes", &json));
+        at = strstr(json, "\"store_used\":");
+        now = at ? atol(at + strlen("\"store_used\":")) / 1024 : 0;
+        free(json);
+    } while (now != before);
+    return now;
+}
+
+static int report_store(long before, long after)
+{
+    int bad = after - before > (before / 100 > 128 ? before / 100 : 128);
+
+    printf("%-16s %8s %10ld -> %8ld %37s\n", "objects, KiB", "", before, after,
+           bad ? "GREW" : "flat");
+    return bad;
+}
+
 static int report_growth(const struct sample *before, const struct sample *after,
                          int count)
 {
@@ -175,8 +210,9 @@ static int report_growth(const struct sample *before, const struct sample *after
     for (int i = 0; i < count; i++) {
         const struct sample *a = &before[i], *b = &after[i];
         long limit = a->anonymous_kib / 100 > 128 ? a->anonymous_kib / 100 : 128;
+        int more_threads = b->threads > a->threads && strcmp(a->name, "redis-server");
         int bad = b->anonymous_kib - a->anonymous_kib > limit || b->files > a->files ||
-                  b->threads > a->threads || b->anonymous_kib < 0;
+                  more_threads || b->anonymous_kib < 0;
 
         printf("%-16s %8d %10ld -> %8ld %5ld -> %5ld %3ld -> %3ld %s\n", a->name,
                (int)a->pid, a->anonymous_kib, b->anonymous_kib, a->files, b->files,
@@ -214,7 +250,32 @@ static void put_round(int64_t round)
     crt_ref_drop(&ref);
 }
 
-static int64_t calls = 1000000, rounds = 100000;
+/* Actors that are made, called once and ended, so many at once. */
+static void short_actors(void)
+{
+    crt_actor_t *actors[ACTORS_AT_ONCE];
+    crt_ref_t *refs[ACTORS_AT_ONCE];
+
+    for (int i = 0; i < ACTORS_AT_ONCE; i++) {
+        actors[i] = crt_actor_new(&counter_class, NULL);
+        refs[i] = crt_call(actors[i], &counter_add, i);
+    }
+    for (int i = 0; i < ACTORS_AT_ONCE; i++) {
+        int64_t sum;
+
+        CRT_CHECK(crt_get(refs[i], &sum));
+        if (sum != i) {
+            fprintf(stderr, "soak: a new actor that was given %d holds %lld\n", i,
+                    (long long)sum);
+            exit(1);
+        }
+        CRT_CHECK(crt_actor_kill(actors[i]));
+        crt_actor_drop(&actors[i]);
+    }
+    crt_refs_drop(refs, ACTORS_AT_ONCE);
+}
+
+static int64_t calls = 1000000, rounds = 100000, short_lived = 1000;
 
 static int driver(int argc, char **argv)
 {
@@ -223,6 +284,7 @@ static int driver(int argc, char **argv)
     crt_ref_t *ref = crt_call(actor, &counter_pid);
     int64_t pid = 0;
     int count = 0, grown;
+    long store_before = 0, store_after;
 
     CRT_CHECK(crt_get(ref, &pid));
     crt_ref_drop(&ref);
@@ -232,15 +294,21 @@ static int driver(int argc, char **argv)
             call_batch(actor);
         for (int64_t done = 0; done < rounds / 10; done++)
             put_round(done);
-        if (tenth == 0)
+        for (int64_t done = 0; done < short_lived / 10; done += ACTORS_AT_ONCE)
+            short_actors();
+        if (tenth == 0) {
+            store_before = store_kib();
             count = find_processes((pid_t)pid, before);
+        }
     }
+    store_after = store_kib();
     if (find_processes((pid_t)pid, after) != count) {
         fprintf(stderr, "soak: a process of the cluster ended meanwhile\n");
         return 1;
     }
-    printf("%lld calls, %lld put/get/drop rounds\n", (long long)calls, (long long)rounds);
-    grown = report_growth(before, after, count);
+    printf("%lld calls, %lld put/get/drop rounds, %lld actors for one call\n",
+           (long long)calls, (long long)rounds, (long long)short_lived);
+    grown = report_growth(before, after, count) + report_store(store_before, store_after);
     crt_actor_drop(&actor);
     return grown ? 1 : 0;
 }
@@ -252,6 +320,8 @@ int main(int argc, char **argv)
             calls = atoll(argv[i + 1]);
         else if (strcmp(argv[i], "--rounds") == 0)
             rounds = atoll(argv[i + 1]);
+        else if (strcmp(argv[i], "--actors") == 0)
+            short_lived = atoll(argv[i + 1]);
     }
     return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&counter_class)),
                     driver);
