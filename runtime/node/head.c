@@ -307,6 +307,8 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     node->head.lost_ns = 0;
     node->head.attempts = 0;
     node->head.changed = false;
+    crti_lease_table_head(node->leases, false, crti_node_now(node));
+    crti_lease_act(node);
     end_ids(node, m->actors_to_end, true);
     end_ids(node, m->jobs_to_end, false);
     crti_log(CRTI_LOG_INFO, "head", "registered with %s", node->head_address);
@@ -511,6 +513,8 @@ void crti_head_lost(crti_node_t *node, const char *why)
         crti_log(CRTI_LOG_WARN, "head", "no link to the head at %s: %s",
                  node->head_address, why);
         crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &link);
+        crti_lease_table_head(node->leases, true, now);
+        crti_lease_act(node);
     } else if (!node->ready) {
         snprintf(head->why, sizeof(head->why), "%s", why);
     }

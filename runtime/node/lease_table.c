@@ -52,6 +52,7 @@ struct crti_lease_table {
     crti_buffer_t actions; /* crti_lease_action_t */
     size_t action_done;
     bool told_changed; /* a CHANGED is in `actions` */
+    bool is_headless;
 };
 
 #define TO(state) (1u << CRTI_LEASE_##state)
@@ -272,6 +273,14 @@ static void start_here(crti_lease_table_t *table, entry_t *e)
     changed(table);
 }
 
+/* Nobody says what becomes free while the head is away: then a node that was full may have room, and
+ * a request that goes there in vain waits there. */
+static const crti_resources_t *believed(const crti_lease_table_t *table,
+                                        const view_t *view)
+{
+    return table->is_headless ? &view->resources : &view->said;
+}
+
 /* What a node gave out and got back at once the head never tells: it is as it was. */
 static void end_doubts(crti_lease_table_t *table, uint64_t now_ns, uint64_t *next_ns)
 {
@@ -284,7 +293,7 @@ static void end_doubts(crti_lease_table_t *table, uint64_t now_ns, uint64_t *nex
         if (view->doubt_ns > now_ns) {
             *next_ns = view->doubt_ns < *next_ns ? view->doubt_ns : *next_ns;
         } else if (view->doubt_ns) {
-            view->available = view->said;
+            view->available = *believed(table, view);
             view->doubt_ns = 0;
         }
     }
@@ -522,6 +531,23 @@ crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
     view->doubt_ns = 0;
     serve(table, now_ns);
     return CRT_OK;
+}
+
+void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now_ns)
+{
+    size_t cursor = 0;
+    void *value;
+
+    if (table->is_headless == is_away)
+        return;
+    table->is_headless = is_away;
+    while (crti_map_next(&table->views, &cursor, NULL, &value)) {
+        view_t *view = value;
+
+        if (!view->doubt_ns)
+            view->available = *believed(table, view);
+    }
+    serve(table, now_ns);
 }
 
 void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,

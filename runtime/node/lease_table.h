@@ -13,7 +13,8 @@
  * Views
  *     What the head last said of other nodes. A request sent there is taken off the view at
  *     once, so that a burst spreads, until the head says something new; if it does not, because what
- *     the node gave out came back at once, its last word holds again after half a second.
+ *     the node gave out came back at once, its last word holds again after half a second. While the
+ *     head is away every node may have room: a request is sent there, and waits there if it has not.
  * Ownership
  *     The table copies what it is given. Actions are read with crti_lease_table_action until it
  *     returns false; their texts are valid until the next event.
@@ -142,6 +143,10 @@ crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
                                    const crti_resources_t *available, uint64_t now_ns);
 void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
                                 uint64_t now_ns);
+
+/* The head went away, or is back. Without it the views grow old: they still say which nodes there
+ * are, but no node counts as full for longer than a moment. */
+void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now_ns);
 
 /* Time passed: whoever waits longer than 1 s hears why. The moment of the next tick that is
  * needed, UINT64_MAX for none. */

@@ -276,6 +276,31 @@ static void a_node_that_nothing_new_is_said_of_has_what_it_had(void **state)
     assert_true(crti_id_equal(action.lease, id(2)));
 }
 
+static void without_a_head_a_node_that_was_full_is_asked_all_the_same(void **state)
+{
+    scene_t *s = *state;
+    crti_resources_t all = *crti_lease_table_available(s->table);
+
+    assert_int_equal(crti_lease_table_take(s->table, id(98), &all), CRT_OK);
+    view(s, B, 1, 0);
+    ask(s, 1, 1, (crti_id_t){0}, 0);
+    expect_nothing(s);
+    crti_lease_table_head(s->table, true, s->now);
+    expect_forward(s, 1, B);
+    ask(s, 2, 1, (crti_id_t){0}, 0);
+    expect_nothing(s); /* not all at once */
+    s->now += CRTI_S / 2;
+    crti_lease_table_tick(s->table, s->now);
+    expect_forward(s, 2, B);
+    ask(s, 3, 2, (crti_id_t){0}, 0);
+    s->now += CRTI_S / 2;
+    crti_lease_table_tick(s->table, s->now);
+    expect_nothing(s); /* it never had so much */
+    crti_lease_table_head(s->table, false, s->now);
+    ask(s, 4, 1, (crti_id_t){0}, 0);
+    expect_nothing(s);
+}
+
 static void what_was_sent_to_a_node_that_died_waits_here_again(void **state)
 {
     scene_t *s = *state;
@@ -472,6 +497,7 @@ int main(void)
         TEST(a_request_is_not_sent_on_for_ever),
         TEST(a_bounced_request_waits_here_at_its_old_place),
         TEST(a_node_that_nothing_new_is_said_of_has_what_it_had),
+        TEST(without_a_head_a_node_that_was_full_is_asked_all_the_same),
         TEST(what_was_sent_to_a_node_that_died_waits_here_again),
         TEST(a_blocked_worker_lends_its_cpus_and_takes_them_back),
         TEST(a_lease_that_ends_while_blocked_gives_nothing_twice),
