@@ -5,6 +5,10 @@
  *     crt_actor_*, outgoing.c -> [ actor.c ] -> net (calls), node daemon (create, watch, kill)
  * Threads
  *     The core's lock.
+ * Hearsay
+ *     A handle comes with the place where its sender knew the actor to live, and is callable at once,
+ *     head or no head. The session names the process and its incarnation, so that nobody else takes
+ *     the calls; those that certainly did not run wait for what the head says.
  * Invariants
  *     Calls leave in the order they were made: whatever can't be sent now waits in the queue, and
  *     then everything behind it does.
@@ -173,6 +177,13 @@ static void make_again(crt_actor_t *actor, const char *text)
     }
 }
 
+/* What was heard of its place was wrong: the head will tell, it has been asked. */
+static void forget_place(crt_actor_t *actor)
+{
+    actor->is_hearsay = false;
+    set_remote(actor, NULL);
+}
+
 /* It is known what became of its process. `text` NULL: what the node reported. */
 static void end_doubt(crt_actor_t *actor, crt_status_t status, const char *text)
 {
@@ -223,7 +234,12 @@ void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
 {
     switch (loss->status) {
     case CRT_ERR_UNREACHABLE:
-    case CRT_ERR_PROTOCOL: break; /* it lives: the next call makes another session */
+    case CRT_ERR_PROTOCOL:
+        if (!actor->is_hearsay)
+            break; /* it lives: the next call makes another session */
+        set_phase(actor, CRTI_ACTOR_WAITING);
+        forget_place(actor);
+        break;
     case CRT_ERR_WORKER_DIED:
     case CRT_ERR_NODE_LOST: doubt(actor, loss->detail); break;
     default: doubt(actor, NULL);
@@ -261,6 +277,7 @@ static crt_status_t send_call(crt_actor_t *actor, crti_pending_t *p,
     if (status != CRT_OK)
         return status;
     p->state = CRTI_CALL_SENT;
+    p->on_hearsay = actor->is_hearsay;
     p->remote = remote;
     crti_list_append(&remote->in_flight, &p->link);
     crti_net_watch(core->net, remote->peer, 1);
@@ -314,16 +331,38 @@ void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
 {
     crt_actor_t *actor = p->actor;
 
+    if (actor->is_hearsay)
+        crti_actor_observe(actor);
     if (actor->phase == CRTI_ACTOR_GONE)
         crti_pending_fail(p, actor->status, actor->text ? actor->text : "", false);
     else if (record->size > CRTI_NET_RECORD_BYTES)
         crti_pending_fail(p, CRT_ERR_TOO_LARGE, "the arguments of one call exceed 64 MiB",
                           false);
-    else if (actor->max_task_retries && keep_record(p, &record) != CRT_OK)
+    else if ((actor->max_task_retries || actor->is_hearsay) &&
+             keep_record(p, &record) != CRT_OK)
         crti_pending_fail(p, CRT_ERR_NO_MEMORY, crt_error_detail(), false);
     else if (!crti_list_is_empty(&actor->queue) || actor->phase != CRTI_ACTOR_CALLABLE ||
              !send_or_fail(actor, p, record))
         queue_call(p, record);
+}
+
+void crti_actor_take_back(crti_pending_t *p)
+{
+    crt_actor_t *actor = p->actor;
+    crti_list_t *place = &actor->queue;
+
+    CRTI_LIST_FOREACH (item, &actor->queue) {
+        if (CRTI_CONTAINER(item, crti_pending_t, link)->result->id.number <
+            p->result->id.number)
+            continue;
+        place = item;
+        break;
+    }
+    p->state = CRTI_CALL_QUEUED;
+    p->remote = NULL;
+    actor->queue_bytes += p->record.size;
+    crti_list_append(place, &p->link);
+    crti_actor_observe(actor);
 }
 
 void crti_actor_reserve(crti_pending_t *p)
@@ -375,7 +414,54 @@ crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
     return crti_wait_for(actor->core, has_room, actor, -1, NULL);
 }
 
+/* ------------------------------------------------------------------ hearsay */
+
+void crti_actor_tell_place(const crt_actor_t *actor, crti_actor_name_t *name)
+{
+    const crti_address_t *at;
+
+    if (actor->phase != CRTI_ACTOR_CALLABLE)
+        return;
+    at = &actor->remote->address;
+    name->incarnation = actor->incarnation;
+    name->max_task_retries = actor->max_task_retries;
+    name->process = at->process;
+    name->process_incarnation = at->incarnation;
+    name->node = at->node;
+    name->tcp = crti_str(at->tcp);
+}
+
+void crti_actor_hear_place(crt_actor_t *actor, const crti_actor_name_t *name)
+{
+    crti_core_t *core = actor->core;
+    crti_address_t address = crti_peer_address(name->process, name->process_incarnation,
+                                               name->node, crti_str(""), name->tcp);
+    crti_remote_t *remote;
+
+    if (actor->phase != CRTI_ACTOR_WAITING || name->incarnation <= actor->incarnation)
+        return;
+    if (crti_remote_use(core, &address, &remote) != CRT_OK)
+        return; /* the head knows it, too */
+    if (remote->is_dead || remote->address.incarnation != address.incarnation) {
+        crti_remote_unuse(core, remote);
+        return;
+    }
+    set_remote(actor, remote);
+    actor->incarnation = name->incarnation;
+    actor->max_task_retries = name->max_task_retries;
+    actor->is_hearsay = true;
+    set_phase(actor, CRTI_ACTOR_CALLABLE);
+    attend(actor, crti_now_ns()); /* what waits leaves, but not while a value is read */
+}
+
 /* ------------------------------------------------------------------ what the head says */
+
+/* Whether the head speaks of the process that is called already. */
+static bool is_same_place(const crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    return actor->incarnation == m->actor_incarnation && actor->remote &&
+           crti_id_equal(actor->remote->address.process, m->process);
+}
 
 /* It lives anew, and the end of its last process is not known here yet. */
 static void doubt_in_flight(crt_actor_t *actor)
@@ -395,9 +481,11 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         crti_peer_address(m->process, m->incarnation, m->node, m->ipc, m->tcp);
     crti_remote_t *remote;
 
-    if (actor->phase == CRTI_ACTOR_CALLABLE && actor->incarnation == m->actor_incarnation)
+    if (is_same_place(actor, m))
+        actor->is_hearsay = false;
+    if (actor->phase == CRTI_ACTOR_CALLABLE && is_same_place(actor, m))
         return;
-    if (actor->phase == CRTI_ACTOR_DOUBTFUL && actor->incarnation == m->actor_incarnation)
+    if (actor->phase == CRTI_ACTOR_DOUBTFUL && is_same_place(actor, m))
         return; /* said before its process was lost */
     if (actor->remote && actor->max_task_retries)
         doubt_in_flight(actor);
@@ -407,6 +495,7 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         return;
     }
     set_remote(actor, remote);
+    actor->is_hearsay = false;
     actor->incarnation = m->actor_incarnation;
     drop_creation_refs(actor);
     set_phase(actor, CRTI_ACTOR_CALLABLE);
@@ -444,6 +533,8 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     } else if (m->actor_incarnation >= actor->incarnation) {
         if (m->state == CRTI_ACTOR_PENDING && text[0])
             warn_of_waiting(actor, text);
+        if (m->state == CRTI_ACTOR_RESTARTING)
+            actor->incarnation = m->actor_incarnation; /* it is over: no hearsay of it */
         if (actor->phase != CRTI_ACTOR_CALLABLE || m->state == CRTI_ACTOR_RESTARTING) {
             end_doubt(actor, CRT_ERR_ACTOR_DIED, text);
             set_phase(actor, CRTI_ACTOR_WAITING);
@@ -491,14 +582,17 @@ void crti_actor_observe(crt_actor_t *actor)
 /* The head is silent: what the node said is all there is. Without that, it may be alive. */
 static void end_long_doubt(crt_actor_t *actor)
 {
-    if (actor->report) {
-        set_phase(actor, CRTI_ACTOR_WAITING);
-        end_doubt(actor, CRT_ERR_ACTOR_DIED, NULL);
-        set_remote(actor, NULL);
-    } else {
+    bool has_died = actor->report != NULL;
+
+    if (!has_died && !actor->is_hearsay) {
         set_phase(actor, CRTI_ACTOR_CALLABLE);
         end_doubt(actor, CRT_ERR_UNREACHABLE, "its process closed the session");
+        return;
     }
+    set_phase(actor, CRTI_ACTOR_WAITING);
+    end_doubt(actor, has_died ? CRT_ERR_ACTOR_DIED : CRT_ERR_UNREACHABLE,
+              has_died ? NULL : "its process closed the session");
+    forget_place(actor);
 }
 
 void crti_actor_tick(crti_core_t *core, uint64_t now_ns)

@@ -180,6 +180,8 @@ struct crt_actor {
     int64_t
         max_task_retries; /* how often each call may be made again; -1: without limit */
     bool is_watched, is_creating;
+    bool is_hearsay; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
+                          * not confirmed it */
     crt_status_t status; /* why it is GONE; */
     char *text;
     char *report;              /* of its process's death, while DOUBTFUL */
@@ -241,6 +243,7 @@ struct crti_pending {
     crti_slot_t *slots;    /* NULL once the record is built */
     unsigned slot_count;
     bool may_have_run;    /* of one that is in doubt */
+    bool on_hearsay;      /* SENT to a place that the head had not confirmed */
     crti_buffer_t values; /* bytes of slots */
     /* while it is queued; of what may be made again until it is answered */
     crti_buffer_t record;
@@ -547,6 +550,11 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
                             crt_actor_t **actor_out); /* found or made; held */
 void crti_actor_hold(crt_actor_t *actor);
 void crti_actor_release(crt_actor_t *actor);
+/* Where the actor lives, for a name that is given to another process, and as such a name says. */
+void crti_actor_tell_place(const crt_actor_t *actor, crti_actor_name_t *name);
+void crti_actor_hear_place(crt_actor_t *actor, const crti_actor_name_t *name);
+/* A call that certainly did not run, in no list: it waits for the head, in its order. */
+void crti_actor_take_back(crti_pending_t *pending);
 /* Sends the record at once when nothing is before it, else queues. */
 void crti_actor_submit(crti_pending_t *pending, const crti_buffer_t *record);
 /* Its arguments are being waited for: keeps its place. */

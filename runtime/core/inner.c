@@ -44,9 +44,11 @@ static crt_status_t open_actor(void *user, uint32_t index, const crti_actor_name
     crt_status_t status =
         crti_actor_get(o->core, name->id, name->class_name, &o->inner->actors[index]);
 
-    if (status == CRT_OK)
-        o->inner->actor_count = index + 1;
-    return status;
+    if (status != CRT_OK)
+        return status;
+    o->inner->actor_count = index + 1;
+    crti_actor_hear_place(o->inner->actors[index], name);
+    return CRT_OK;
 }
 
 crt_status_t crti_inner_open(crti_core_t *core, crti_span_t bytes, crti_inner_mode_t mode,

@@ -271,11 +271,22 @@ void crti_pending_doubt(crti_pending_t *p)
     crti_list_append(&p->actor->doubtful, &p->link);
 }
 
+/* It was sent to a place that was only heard of, did not leave, and the actor may live elsewhere. */
+static bool is_to_be_sent_elsewhere(const crti_pending_t *p)
+{
+    return p->on_hearsay && !p->may_have_run &&
+           (p->actor->phase == CRTI_ACTOR_WAITING ||
+            p->actor->phase == CRTI_ACTOR_DOUBTFUL);
+}
+
 void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 {
     p->may_have_run = p->sequence <= loss->handed;
     if (p->pool) {
         lose_task(p, loss);
+    } else if (is_to_be_sent_elsewhere(p)) {
+        unlink_pending(p);
+        crti_actor_take_back(p);
     } else if (p->actor->phase == CRTI_ACTOR_DOUBTFUL) {
         crti_pending_doubt(p);
     } else {

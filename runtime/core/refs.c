@@ -111,7 +111,9 @@ static void name_ref(crt_ref_t *ref, crti_ref_name_t *name_out)
 
 static void name_actor(crt_actor_t *actor, crti_actor_name_t *name_out)
 {
-    *name_out = (crti_actor_name_t){actor->id, crti_str(actor->class_name)};
+    *name_out =
+        (crti_actor_name_t){.id = actor->id, .class_name = crti_str(actor->class_name)};
+    crti_actor_tell_place(actor, name_out);
 }
 
 const crti_naming_t crti_core_naming = {name_ref, name_actor};

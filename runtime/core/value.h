@@ -17,7 +17,8 @@
  *         5 string   the same, the final zero counted
  *     The table names everything that the value refers to: u32 owners, u32 refs, u32 actors;
  *     owner: id, u64 incarnation, node id, text tcp; ref: u32 owner, u64 number; actor: id,
- *     text class. It can be read without the value, so that whoever holds an object knows what
+ *     text class, and where it lives: u64 incarnation (0: not known), u64 max_task_retries, process
+ *     id, u64 its incarnation, node id, text tcp. It can be read without the value, so that whoever holds an object knows what
  *     the object holds.
  * Trust
  *     Decoders take any bytes; counts and lengths are checked against what is there. Memory is
@@ -54,6 +55,12 @@ typedef struct crti_ref_name {
 typedef struct crti_actor_name {
     crti_id_t id;
     crti_span_t class_name;
+    /* Where the sender knows it to live, so that the receiver can call it without asking. */
+    uint64_t incarnation; /* of the actor; 0: not known */
+    int64_t max_task_retries;
+    crti_id_t process, node;
+    uint64_t process_incarnation;
+    crti_span_t tcp;
 } crti_actor_name_t;
 
 /* ---------------------------------------------------------------- encoding */

@@ -80,6 +80,21 @@ static void skip_owners(crti_reader_t *r, uint32_t count)
     }
 }
 
+static crti_actor_name_t read_actor(crti_reader_t *r)
+{
+    crti_actor_name_t name;
+
+    name.id = crti_read_id(r);
+    name.class_name = crti_read_text(r);
+    name.incarnation = crti_read_u64(r);
+    name.max_task_retries = (int64_t)crti_read_u64(r);
+    name.process = crti_read_id(r);
+    name.process_incarnation = crti_read_u64(r);
+    name.node = crti_read_id(r);
+    name.tcp = crti_read_text(r);
+    return name;
+}
+
 crt_status_t crti_table_open(crti_span_t bytes, crti_table_t *t)
 {
     crti_reader_t r = crti_reader(bytes.data, bytes.size);
@@ -95,10 +110,8 @@ crt_status_t crti_table_open(crti_span_t bytes, crti_table_t *t)
     t->refs = r.at;
     crti_read_bytes(&r, (size_t)t->ref_count * 12);
     t->actors = r.at;
-    for (uint32_t i = 0; i < t->actor_count && !r.bad; i++) {
-        crti_read_id(&r);
-        crti_read_text(&r);
-    }
+    for (uint32_t i = 0; i < t->actor_count && !r.bad; i++)
+        read_actor(&r);
     t->end = r.at;
     return r.bad || r.at != r.end ? damaged("its table does not fit") : CRT_OK;
 }
@@ -153,10 +166,8 @@ crt_status_t crti_table_visit(const crti_table_t *t, const crti_table_visitor_t 
     crt_status_t status = t->ref_count ? visit_refs(t, v) : CRT_OK;
 
     for (uint32_t i = 0; i < t->actor_count && status == CRT_OK && v->actor; i++) {
-        crti_actor_name_t name;
+        crti_actor_name_t name = read_actor(&r);
 
-        name.id = crti_read_id(&r);
-        name.class_name = crti_read_text(&r);
         status = v->actor(v->user, i, &name);
     }
     return status;

@@ -7,8 +7,9 @@
 #include "runtime/core/bytes.h"
 #include "runtime/store/store.h"
 
-#define HEADER 24
-#define LARGE  ((size_t)256 << 10) /* from here on the caches are left to others */
+#define HEADER      24
+#define ACTOR_BYTES 84                  /* of a table entry, without its texts */
+#define LARGE       ((size_t)256 << 10) /* from here on the caches are left to others */
 
 static size_t aligned(size_t size)
 {
@@ -218,6 +219,15 @@ static crt_status_t encode_ref(crti_encoder_t *e, crt_ref_t *ref)
     return pack_ext(&e->head, 2, payload, sizeof(payload));
 }
 
+static unsigned char *put_actor(unsigned char *to, const crti_actor_name_t *name)
+{
+    to = crti_put_text(crti_put_id(to, name->id), name->class_name);
+    to = crti_put_u64(to, name->incarnation);
+    to = crti_put_u64(to, (uint64_t)name->max_task_retries);
+    to = crti_put_u64(crti_put_id(to, name->process), name->process_incarnation);
+    return crti_put_text(crti_put_id(to, name->node), name->tcp);
+}
+
 static crt_status_t encode_actor(crti_encoder_t *e, crt_actor_t *actor)
 {
     crti_actor_name_t name;
@@ -227,12 +237,12 @@ static crt_status_t encode_actor(crti_encoder_t *e, crt_actor_t *actor)
     if (!actor)
         return refuse(e, CRT_ERR_INVALID, "the actor handle is NULL");
     e->naming->name_actor(actor, &name);
-    status = crti_buffer_reserve(&e->actor_entries, 18 + name.class_name.size);
+    status = crti_buffer_reserve(&e->actor_entries,
+                                 ACTOR_BYTES + name.class_name.size + name.tcp.size);
     if (status != CRT_OK)
         return status;
-    to = crti_put_id(e->actor_entries.data + e->actor_entries.size, name.id);
-    e->actor_entries.size =
-        (size_t)(crti_put_text(to, name.class_name) - e->actor_entries.data);
+    to = put_actor(e->actor_entries.data + e->actor_entries.size, &name);
+    e->actor_entries.size = (size_t)(to - e->actor_entries.data);
     crti_put_u32(payload, e->actor_count++);
     return pack_ext(&e->head, 3, payload, sizeof(payload));
 }

@@ -413,6 +413,50 @@ static crt_status_t counter_kept_run(void *self, crt_call_t *call)
 }
 const crt_method_t counter_kept = {"kept", counter_kept_run, ""};
 
+/* A Counter that came in a list. */
+static crt_status_t call_listed(crt_call_t *call, const crt_method_t *method,
+                                crt_ref_t **ref_out)
+{
+    const crt_value_t *list;
+    crt_actor_t *actor;
+
+    CRT_TRY(crt_args(call, &list));
+    CRT_TRY(crt_value_read(crt_value_at(list, 0), &actor));
+    *ref_out = crt_call_v(actor, method, NULL, NULL, 0);
+    return CRT_OK;
+}
+
+static crt_status_t get_listed_run(crt_call_t *call)
+{
+    crt_ref_t *ref;
+    int64_t value;
+    crt_status_t status;
+
+    CRT_TRY(call_listed(call, &counter_get, &ref));
+    status = crt_get(ref, &value);
+    crt_ref_drop(&ref);
+    return status == CRT_OK ? crt_return(call, value) : status;
+}
+const crt_task_t t_get_listed =
+    CRT_TASK(.name = "get_listed", .run = get_listed_run, .signature = "list");
+
+static crt_status_t crash_listed_run(crt_call_t *call)
+{
+    const crt_error_t *error;
+    int64_t told = -1;
+    crt_ref_t *ref;
+
+    CRT_TRY(call_listed(call, &counter_crash, &ref));
+    (void)crt_get(ref, NULL);
+    error = crt_ref_error(ref);
+    if (error && error->status == CRT_ERR_ACTOR_DIED)
+        told = error->may_have_run;
+    crt_ref_drop(&ref);
+    return crt_return(call, told);
+}
+const crt_task_t t_crash_listed =
+    CRT_TASK(.name = "crash_listed", .run = crash_listed_run, .signature = "list");
+
 const crt_actor_class_t counter_class =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
                     .create = counter_create, .signature = "int",

@@ -27,6 +27,9 @@ extern const crt_task_t t_big_object; /* (bytes): asks the store for so much */
 extern const crt_task_t t_get_ref;    /* (ref) -> gets it inside */
 extern const crt_task_t t_absent;     /* not registered */
 extern const crt_task_t t_pid;        /* () -> process id */
+extern const crt_task_t t_get_listed; /* (list of a Counter) -> its get() */
+/* (list of a Counter): calls crash() -> whether the call may have run, -1 when it did not fail. */
+extern const crt_task_t t_crash_listed;
 
 /* Counter(start): add(n), get(), note(n) for tell, pid(), sleep(ms), crash(), mine(actor, depth). */
 extern const crt_actor_class_t counter_class;
@@ -45,7 +48,8 @@ extern const crt_method_t gated_wait;
 #define PROGRAM_TASKS                                                                    \
     CRT_TASKS(&t_add, &t_echo, &t_sleep, &t_gate, &t_swallow, &t_fail, &t_exit, &t_segv, \
               &t_floats, &t_sum, &t_recurse, &t_put_list, &t_sum_refs, &t_first_ref,     \
-              &t_object, &t_big_object, &t_get_ref, &t_pid)
+              &t_object, &t_big_object, &t_get_ref, &t_pid, &t_get_listed,               \
+              &t_crash_listed)
 #define PROGRAM_CLASSES CRT_CLASSES(&counter_class, &broken_class, &gated_class)
 
 #endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls while the head is away: an actor whose handle came in an argument is called where the sender
+ * knew it to live; a place that is not true any more waits for the head, and nobody else is called. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "program.h"
+#include "runtime/core/private_cluster.h"
+
+#include <cmocka.h>
+
+#define OK(expression)                                                                   \
+    do {                                                                                 \
+        crt_status_t status_ = (expression);                                             \
+        if (status_ != CRT_OK)                                                           \
+            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
+                     crt_error_detail());                                                \
+    } while (0)
+#define PATIENCE_MS 60000
+#define SOON_MS     300 /* far less than a call needs, so that it shows that it waits */
+
+static const crt_options_t program = {.struct_size = sizeof(program),
+                                      .classes = PROGRAM_CLASSES,
+                                      .tasks = PROGRAM_TASKS,
+                                      .num_cpus = 2,
+                                      .object_store_memory = 32 << 20};
+static int argc_of_main;
+static char **argv_of_main;
+static crti_private_cluster_t cluster;
+
+static int start(void **state)
+{
+    if (crti_private_cluster_start(&program, &cluster) == CRT_OK &&
+        setenv("CRT_ADDRESS", cluster.address, 1) == 0 &&
+        crt_init(argc_of_main, argv_of_main, &program) == CRT_OK)
+        return 0;
+    fprintf(stderr, "%s\n", crt_error_detail());
+    return -1;
+}
+
+static int stop(void **state)
+{
+    crt_shutdown();
+    crti_private_cluster_stop(&cluster);
+    return 0;
+}
+
+/* From here on it answers nobody, until head_goes_on. */
+static void stop_head(void)
+{
+    int status;
+
+    assert_int_equal(kill(cluster.head, SIGSTOP), 0);
+    assert_int_equal(waitpid(cluster.head, &status, WUNTRACED), cluster.head);
+    assert_true(WIFSTOPPED(status));
+}
+
+static int head_goes_on(void **state)
+{
+    return kill(cluster.head, SIGCONT);
+}
+
+static int64_t get_int(crt_ref_t *ref)
+{
+    int64_t value = 0;
+
+    OK(crt_get_for(ref, PATIENCE_MS, &value));
+    crt_ref_drop(&ref);
+    return value;
+}
+
+static crt_actor_t *new_counter(int64_t first, int64_t max_restarts)
+{
+    crt_actor_t *counter = crt_actor_new(
+        &counter_class, CRT_ACTOR_OPTIONS(.max_restarts = max_restarts), first);
+
+    OK(crt_actor_ready(counter, PATIENCE_MS));
+    return counter;
+}
+
+static crt_arg_t list_of(crt_actor_t *actor)
+{
+    static crt_arg_t item;
+
+    item = crt_arg_actor(actor);
+    return crt_list(&item, 1);
+}
+
+/* `caller` calls get of `called`, which it may never have heard of. */
+static crt_ref_t *call_by(crt_actor_t *caller, crt_actor_t *called)
+{
+    return crt_call(caller, &counter_call_other, called, 0, caller);
+}
+
+static void a_handle_in_an_argument_is_called_without_the_head(void **state)
+{
+    crt_actor_t *caller = new_counter(1, 0), *called = new_counter(42, 0);
+
+    stop_head();
+    assert_int_equal(get_int(call_by(caller, called)), 42);
+    assert_int_equal(get_int(call_by(caller, called)), 42);
+    head_goes_on(NULL);
+    assert_int_equal(get_int(call_by(caller, called)), 42);
+    crt_actor_drop(&caller);
+    crt_actor_drop(&called);
+}
+
+/* The place in the value is that of the first incarnation. */
+static void a_place_of_an_incarnation_that_has_ended_waits_for_the_head(void **state)
+{
+    crt_actor_t *keeper = new_counter(1, 0), *called = new_counter(7, 1);
+    int64_t first = get_int(crt_call(called, &counter_pid));
+    crt_ref_t *list = crt_put(list_of(called)), *call;
+
+    call = crt_call(called, &counter_crash);
+    assert_int_equal(crt_get_for(call, PATIENCE_MS, NULL), CRT_ERR_ACTOR_DIED);
+    crt_ref_drop(&call);
+    OK(crt_actor_ready(called, PATIENCE_MS));
+    assert_int_not_equal(get_int(crt_call(called, &counter_pid)), first);
+    stop_head();
+    call = crt_submit(&t_get_listed, NULL, list);
+    assert_int_equal(crt_get_for(call, SOON_MS, NULL), CRT_ERR_TIMED_OUT);
+    head_goes_on(NULL);
+    assert_int_equal(get_int(call), 7);
+    crt_ref_drop(&list);
+    crt_actor_drop(&keeper);
+    crt_actor_drop(&called);
+}
+
+/* Known to the caller by hearsay alone, it dies under a call while nobody can say what follows. */
+static void a_call_in_flight_says_that_it_may_have_run(void **state)
+{
+    crt_actor_t *caller = new_counter(1, 0), *called = new_counter(3, 0);
+    crt_ref_t *call;
+
+    stop_head();
+    assert_int_equal(get_int(crt_submit(&t_crash_listed, NULL, list_of(called))), 1);
+    head_goes_on(NULL);
+    call = call_by(caller, called);
+    assert_int_equal(crt_get_for(call, PATIENCE_MS, NULL), CRT_ERR_ACTOR_DIED);
+    crt_ref_drop(&call);
+    crt_actor_drop(&caller);
+    crt_actor_drop(&called);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_handle_in_an_argument_is_called_without_the_head,
+                                  head_goes_on),
+        cmocka_unit_test_teardown(
+            a_place_of_an_incarnation_that_has_ended_waits_for_the_head, head_goes_on),
+        cmocka_unit_test_teardown(a_call_in_flight_says_that_it_may_have_run,
+                                  head_goes_on),
+    };
+
+    argc_of_main = argc;
+    argv_of_main = argv;
+    /* A worker of ours is this program, too: it stays in crt_init. */
+    if (getenv("CRT_ZYGOTE_FD") || getenv("CRT_WORKER"))
+        return crt_init(argc, argv, &program) != CRT_OK;
+    return cmocka_run_group_tests(tests, start, stop);
+}
