@@ -32,11 +32,11 @@ class Restarts(Chaos):
         while time.monotonic() < end:
             self.tick()
 
-    def until_more(self, calls, seconds=60, of=None):
-        """Every driver ends so many more calls, or those on the hosts `of`."""
+    def until_more(self, calls, seconds=60):
+        """Every driver ends so many more calls."""
         before = {name: self.counts(name)[0] for name in self.driver_places}
         done = self.until(f"{calls} more calls of each driver", lambda: all(
-            self.counts(name)[0] >= before[name] + calls for name in of or self.driver_places), seconds)
+            self.counts(name)[0] >= before[name] + calls for name in self.driver_places), seconds)
         for name in self.driver_places:
             self.say(f"driver {name}: {before[name]} -> {self.counts(name)[0]} calls")
         return done
@@ -88,7 +88,7 @@ class Restarts(Chaos):
 def head_killed(chaos):
     """Calls between processes go on without a head; all that is asked of it waits for the next one."""
     chaos.strike("kill", "head", 6.0)
-    chaos.until_more(WARM, 5.5, "b")  # the other one's node has no CPU: its tasks may wait for a view
+    chaos.until_more(WARM, 5.5)
     if chaos.daemons.head.process:
         chaos.find("the head was there again too soon to see anything")
     chaos.until("the head is back", lambda: chaos.daemons.head.process and not chaos.daemons.head.starting, 30)
