@@ -326,7 +326,9 @@ crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place
         peer->views[0] = view;
     }
     *at_out = crti_view_at(view, place);
-    return *at_out ? CRT_OK : bad_place(team, who);
+    return *at_out && place->offset % crt_dtype_size(team->step->dtype) == 0
+               ? CRT_OK
+               : bad_place(team, who);
 }
 
 bool crti_shm_gives(const crti_step_t *step, int rank)
@@ -369,6 +371,14 @@ static size_t taken_bytes(const crti_shm_t *team, const crti_step_t *step)
     return each * (all ? (size_t)team->size : 1);
 }
 
+/* Others work in it by elements: memory that is not aligned to them is as any other's. */
+void crti_shm_offer(const crti_step_t *step, const void *memory, size_t bytes,
+                    crti_place_t *place)
+{
+    if ((uintptr_t)memory % crt_dtype_size(step->dtype) == 0)
+        crti_memory_find(memory, bytes, place);
+}
+
 static void describe(crti_shm_t *team, const crti_step_t *step, crti_shm_slot_t *slot,
                      size_t given_bytes, bool is_small)
 {
@@ -380,9 +390,9 @@ static void describe(crti_shm_t *team, const crti_step_t *step, crti_shm_slot_t 
         return;
     }
     if (crti_shm_gives(step, team->rank))
-        crti_memory_find(step->input, given_bytes, &slot->input);
+        crti_shm_offer(step, step->input, given_bytes, &slot->input);
     if (crti_shm_takes(step, team->rank))
-        crti_memory_find(step->output, taken_bytes(team, step), &slot->output);
+        crti_shm_offer(step, step->output, taken_bytes(team, step), &slot->output);
 }
 
 /* Copies what the others described; they must mean the same as we do. */

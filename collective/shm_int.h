@@ -148,6 +148,9 @@ void crti_shm_say_left(crti_shm_t *team);
 /* The bytes of a place in a peer's memory (our own: `mine`). */
 crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place,
                             const void *mine, void **at_out);
+/* Tells of our memory where others may work in it; else leaves the place as it is. */
+void crti_shm_offer(const crti_step_t *step, const void *memory, size_t bytes,
+                    crti_place_t *place);
 /* Fails the group: two members did not mean the same. */
 crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_asked_t *other);
 /* Whether this member gives an input to the operation, takes an output of it. */

@@ -83,7 +83,7 @@ static crt_status_t send_one(crti_shm_t *team, const crti_step_t *step)
         store(team, &channel->sent, number);
         return CRT_OK;
     }
-    crti_memory_find(step->input, bytes, &channel->slot.input);
+    crti_shm_offer(step, step->input, bytes, &channel->slot.input);
     store(team, &channel->sent, number);
     if (!channel->slot.input.nonce)
         status = send_pieces(team, step, bytes);
