@@ -240,6 +240,12 @@ static bool is_scan_reply(const redisReply *reply)
            reply->element[1]->type == REDIS_REPLY_ARRAY;
 }
 
+/* An error may have no words. */
+static const char *complaint_of(const redisReply *reply, const char *otherwise)
+{
+    return reply->type == REDIS_REPLY_ERROR && reply->str[0] ? reply->str : otherwise;
+}
+
 static void on_scan(redisAsyncContext *connection, void *data, void *user)
 {
     const redisReply *reply = data, *rows;
@@ -248,8 +254,12 @@ static void on_scan(redisAsyncContext *connection, void *data, void *user)
     if (reply == NULL || r->state != REDIS_LOADING)
         return;
     if (!is_scan_reply(reply)) {
-        went_down(r, reply->type == REDIS_REPLY_ERROR ? reply->str
-                                                      : "unexpected answer to HSCAN");
+        const char *problem = complaint_of(reply, "unexpected answer to HSCAN");
+
+        if (r->server)
+            went_down(r, problem);
+        else
+            went_away(r, problem);
         return;
     }
     rows = reply->element[1];
@@ -305,8 +315,7 @@ static void on_authenticated(redisAsyncContext *connection, void *data, void *us
     if (reply == NULL || r->state != REDIS_CONNECTING)
         return;
     if (reply->type != REDIS_REPLY_STATUS)
-        refused(r, reply->type == REDIS_REPLY_ERROR ? reply->str
-                                                    : "unexpected answer to AUTH");
+        refused(r, complaint_of(reply, "unexpected answer to AUTH"));
     else if (r->server == NULL)
         claim(r);
     else if (r->loaded)

@@ -217,6 +217,18 @@ static void an_answer_of_too_many_elements_ends_the_connection_only(void **state
         fail_msg("%s", s->problem);
 }
 
+static void an_error_without_words_is_told_by_who_gave_it_and_to_what(void **state)
+{
+    scene_t *s = *state;
+
+    come_to_the_rows(s);
+    answer(s, "-\r\n");
+    await(s, has_failed);
+    if (strncmp(s->problem, "redis-server at 127.0.0.1:", 26) != 0 ||
+        !strstr(s->problem, "unexpected answer to HSCAN"))
+        fail_msg("%s", s->problem);
+}
+
 static void rows_that_are_no_text_are_left_to_who_reads_them(void **state)
 {
     scene_t *s = *state;
@@ -236,6 +248,8 @@ int main(void)
             an_answer_that_nobody_asked_for_ends_the_connection_only, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             an_answer_of_too_many_elements_ends_the_connection_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            an_error_without_words_is_told_by_who_gave_it_and_to_what, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_that_are_no_text_are_left_to_who_reads_them,
                                         set_up, tear_down),
     };
