@@ -521,6 +521,26 @@ static void pages_are_ready_ahead_of_use_but_not_the_whole_arena(void **state)
     assert_in_range(resident_bytes(daemon), 64 * MIB, 80 * MIB); /* never given back */
 }
 
+/* The thread comes behind the one who writes, and puts together what that one is writing to. */
+static void an_object_keeps_its_bytes_while_its_pages_are_put_together(void **state)
+{
+    CRTI_AUTO(crti_store_detach) crti_store_t *daemon = NULL;
+    CRTI_AUTO(crti_store_detach) crti_store_t *a = NULL;
+    const size_t size = 12 * MIB;
+    crti_store_view_t view;
+
+    assert_ok(crti_store_new_on(128 * MIB, 4, false, &daemon));
+    a = join(daemon, 1);
+    for (uint64_t i = 1; i <= 8; i++)
+        assert_ok(put(a, object(1, i), size, true));
+    wait_for_prefault(daemon);
+    for (uint64_t i = 1; i <= 8; i++) {
+        assert_ok(crti_store_get(daemon, object(1, i), &view));
+        assert_int_equal(first_wrong(view.data, object(1, i), size), size);
+        crti_store_release(daemon, &view);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +560,7 @@ int main(void)
         cmocka_unit_test(a_store_too_large_or_too_small_is_refused_with_the_reason),
         cmocka_unit_test(a_store_without_huge_pages_works_the_same),
         cmocka_unit_test(pages_are_ready_ahead_of_use_but_not_the_whole_arena),
+        cmocka_unit_test(an_object_keeps_its_bytes_while_its_pages_are_put_together),
         cmocka_unit_test(hundred_megabytes_find_room_after_churn),
         cmocka_unit_test(a_freed_hole_serves_the_next_object_of_its_size),
         cmocka_unit_test(copies_of_every_size_and_alignment_are_exact),
