@@ -289,6 +289,7 @@ struct crti_core {
     int channel_fd;          /* as added to the net; -1: not added */
     bool is_closing;
     bool is_leaving;     /* only the end of what ran for this driver is waited for */
+    bool head_is_away;   /* the node has no link to it */
     crt_status_t broken; /* not CRT_OK: the node daemon is gone */
     char *broken_text;
     uint64_t next_number, next_request;

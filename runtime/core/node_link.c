@@ -106,6 +106,19 @@ static void on_asked(void *user, const crti_message_t *message)
     asking->is_answered = true;
 }
 
+/* Questions wait for a head that is away; that it stayed away is another thing than that it is slow. */
+static crt_status_t no_answer(const crti_core_t *core, crti_message_kind_t kind,
+                              int64_t timeout_ms)
+{
+    if (core->head_is_away)
+        return crt_raise(CRT_ERR_HEAD_LOST,
+                         "%s: the head can't be reached, and did not come back within "
+                         "%lld ms",
+                         crti_message_name(kind), (long long)timeout_ms);
+    return crt_raise(CRT_ERR_TIMED_OUT, "%s was not answered within %lld ms",
+                     crti_message_name(kind), (long long)timeout_ms);
+}
+
 static bool is_asked(void *user)
 {
     return ((asking_t *)user)->is_answered;
@@ -130,7 +143,7 @@ crt_status_t crti_node_ask(crti_core_t *core, crti_message_kind_t kind, const vo
     if (!asking->is_answered) {
         asking->is_abandoned =
             true; /* freed when the answer or the end of the link comes */
-        return status;
+        return status == CRT_ERR_TIMED_OUT ? no_answer(core, kind, timeout_ms) : status;
     }
     *answer_out = asking->message;
     if (asking->is_broken)
@@ -217,6 +230,7 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
     case CRTI_MSG_LOG: on_log(core, &m->log); break;
     case CRTI_MSG_SHUTDOWN: on_shutdown(core, &m->shutdown); break;
     case CRTI_MSG_HEAD_LINK:
+        core->head_is_away = !m->head_link.up;
         crti_log(CRTI_LOG_INFO, "core", "head: %s",
                  m->head_link.up ? "back" : "out of reach");
         break;

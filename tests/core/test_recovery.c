@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "program.h"
+#include "runtime/base/cleanup.h"
 #include "runtime/base/log.h"
+#include "runtime/base/rundir.h"
 
 #include <cmocka.h>
 
@@ -194,6 +196,40 @@ static int64_t pid_of_node(void)
     return 0;
 }
 
+static pid_t pid_of_head(void)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    crt_cluster_info_t infos[64];
+    char path[200];
+    size_t count;
+
+    OK(crt_cluster_list(infos, 64, &count));
+    for (size_t i = 0; i < count && i < 64; i++) {
+        if (strcmp(infos[i].node, crt_node_id()) != 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/head.info", infos[i].head_dir);
+        OK(crti_info_read(path, &text));
+        return (pid_t)crti_info_int(text, "pid");
+    }
+    fail_msg("this node is not listed");
+    return 0;
+}
+
+static void a_head_that_stays_away_is_named(void **state)
+{
+    pid_t head = pid_of_head();
+    crt_status_t status;
+    char said[300];
+
+    assert_int_equal(kill(head, SIGSTOP), 0);
+    status = crt_kv_put("k", "v", 1, true);
+    snprintf(said, sizeof(said), "%s", crt_error_detail());
+    kill(head, SIGCONT);
+    assert_int_equal(status, CRT_ERR_HEAD_LOST);
+    assert_non_null(strstr(said, "did not come back"));
+    OK(crt_kv_put("k", "v", 1, true));
+}
+
 static void the_end_of_the_node_daemon_ends_every_wait(void **state)
 {
     crt_actor_t *counter = crt_actor_new(&counter_class, NULL, 1);
@@ -220,6 +256,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_task_that_no_node_can_hold_says_why_it_waits),
         cmocka_unit_test(a_full_store_makes_creators_wait_and_then_says_so),
         cmocka_unit_test(the_store_is_used_again_and_again),
+        cmocka_unit_test(a_head_that_stays_away_is_named),
         cmocka_unit_test(the_end_of_the_node_daemon_ends_every_wait),
     };
 
