@@ -51,9 +51,11 @@ void load_finding(const char *format, ...)
 }
 
 /* What faults may do to a call. Anything else is a bug. */
-static bool is_fault(crt_status_t status)
+static bool is_fault(crt_status_t status, const char *text)
 {
     switch (status) {
+    case CRT_ERR_IO: /* redis-server ended twice under it, or was stopped */
+        return strstr(text, "the control store can't") != NULL;
     case CRT_ERR_ACTOR_DIED:
     case CRT_ERR_WORKER_DIED:
     case CRT_ERR_OWNER_DIED:
@@ -77,7 +79,7 @@ void load_count(load_t *load, const char *op, crt_status_t status, const char *t
         load_finding("hang: %s did not end: %s", op, text);
     else if (status == CRT_ERR_CANCELLED) /* the job was ended: all else is lost, too */
         atomic_store(&load_is_lost, true);
-    else if (!is_fault(status))
+    else if (!is_fault(status, text))
         load_finding("%s: %s: %s", op, crt_status_name(status), text);
     else if (getenv("CHAOS_VERBOSE"))
         printf("error %s: %s: %s\n", op, crt_status_name(status), text);

@@ -33,15 +33,6 @@ static uint64_t id_of(int index)
 
 /* ---------------------------------------------------------------- named actors */
 
-/* What a request to the head may come to when head or node end under it. */
-static void count_request(load_t *load, const char *op, crt_status_t status)
-{
-    if (status == CRT_ERR_IO) /* redis-server ended twice under it, or was stopped */
-        load->failed[-CRT_ERR_IO]++;
-    else
-        load_count(load, op, status, crt_error_detail());
-}
-
 static crt_actor_t *make_teller(int index)
 {
     char name[16];
@@ -63,7 +54,7 @@ static void find_teller(load_t *load, int index, load_actor_t *teller)
     if (status == CRT_ERR_NOT_FOUND)
         teller->handle = make_teller(index);
     else if (status != CRT_OK)
-        count_request(load, "crt_actor_find", status);
+        load_count(load, "crt_actor_find", status, crt_error_detail());
 }
 
 static void add_at(load_t *load, int index, load_actor_t *teller)
@@ -93,7 +84,7 @@ static void add_at(load_t *load, int index, load_actor_t *teller)
     if (status == CRT_ERR_EXISTS)
         load->failed[-CRT_ERR_EXISTS]++;
     else
-        count_request(load, "named add", status);
+        load_count(load, "named add", status, crt_error_detail());
     if (status != CRT_OK)
         crt_actor_drop(&teller->handle);
     crt_ref_drop(&ref);
@@ -111,7 +102,7 @@ static void read_value(load_t *load, value_t *v)
     load_beat(load, "crt_kv_get");
     status = crt_kv_get(v->key, &bytes, &size);
     if (status != CRT_OK && status != CRT_ERR_NOT_FOUND) {
-        count_request(load, "crt_kv_get", status);
+        load_count(load, "crt_kv_get", status, crt_error_detail());
         return;
     }
     if (size == sizeof(found))
@@ -137,7 +128,7 @@ static void write_value(load_t *load, value_t *v)
         return;
     }
     v->is_doubtful = true;
-    count_request(load, "crt_kv_put", status);
+    load_count(load, "crt_kv_put", status, crt_error_detail());
 }
 
 /* Own node or job gone: whatever is asked of them from now on fails. */
