@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,6 +55,29 @@ int open_files(void)
     return count;
 }
 
+/* ---------------------------------------------------------------- journal */
+
+journal_t *journal_open(const fixture_t *f)
+{
+    char path[100];
+    journal_t *journal;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/journal", f->dir);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, sizeof(*journal)), 0);
+    journal = mmap(NULL, sizeof(*journal), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(journal != MAP_FAILED);
+    close(fd);
+    return journal;
+}
+
+void journal_close(journal_t *journal)
+{
+    munmap(journal, sizeof(*journal));
+}
+
 /* ---------------------------------------------------------------- child */
 
 typedef struct job {
@@ -69,7 +94,20 @@ typedef struct server {
     uint64_t count;
     size_t held;
     crti_peer_t *holder;
+    uint64_t incarnation;
+    journal_t *journal;
 } server_t;
+
+static void write_down(server_t *s, const void *data, size_t size)
+{
+    uint64_t number, at = atomic_load(&s->journal->count);
+
+    if (size < 1 + sizeof(number) || at >= JOURNAL_MAX)
+        abort();
+    memcpy(&number, (const char *)data + 1, sizeof(number));
+    s->journal->entry[at] = s->incarnation << 32 | number;
+    atomic_store(&s->journal->count, at + 1);
+}
 
 static void server_on_record(void *user, crti_peer_t *peer, const void *data, size_t size)
 {
@@ -83,6 +121,8 @@ static void server_on_record(void *user, crti_peer_t *peer, const void *data, si
         s->count++;
         return;
     }
+    if (size > 0 && *(const char *)data == 'j')
+        write_down(s, data, size);
     job = malloc(sizeof(*job) + size);
     job->next = NULL;
     job->peer = crti_peer_ref(peer);
@@ -176,7 +216,9 @@ typedef struct orders {
 
 static int child_main(const orders_t *o)
 {
-    server_t s = {.last = &s.first};
+    server_t s = {.last = &s.first,
+                  .incarnation = o->incarnation,
+                  .journal = journal_open(&o->fixture)};
     crti_net_config_t config = {
         .run_dir = o->fixture.dir,
         .node = o->tcp ? o->fixture.elsewhere : o->fixture.here,

@@ -6,7 +6,8 @@
  *     e  echo it                          b  compute (no crt call) for u32 ms, then echo
  *     c  count it, no answer              n  answer with the count of records so far (u64)
  *     k  kill itself with SIGKILL         h  keep it unconsumed until an r
- * r (sent as a control record) gives the kept ones back.
+ * r (sent as a control record) gives the kept ones back. j is an e whose number is written down in the
+ * journal when it is delivered, so that what ran is known whatever becomes of the child.
  */
 #ifndef CRTI_TESTS_NET_FIXTURE_H
 #define CRTI_TESTS_NET_FIXTURE_H
@@ -30,6 +31,14 @@ typedef struct fixture {
     unsigned char key[32];
     crti_id_t here, elsewhere; /* node ids */
 } fixture_t;
+
+#define JOURNAL_MAX 65536
+
+/* A file in the directory, mapped by all. */
+typedef struct journal {
+    _Atomic uint64_t count;
+    uint64_t entry[JOURNAL_MAX]; /* incarnation << 32 | number */
+} journal_t;
 
 typedef struct child {
     pid_t pid;
@@ -57,6 +66,10 @@ int fixture_main(int argc, char **argv, const struct CMUnitTest *tests, size_t c
 
 void fixture_init(fixture_t *f);
 void fixture_fini(fixture_t *f);
+
+/* Made by the first who opens it. */
+journal_t *journal_open(const fixture_t *f);
+void journal_close(journal_t *journal);
 
 /* tcp: binds 127.0.0.1 as well, and lives on another node than the party. */
 void child_start(fixture_t *f, bool tcp, child_t *child);
