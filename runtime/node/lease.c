@@ -316,7 +316,7 @@ static void end_lease(crti_node_t *node, crti_id_t id, bool broken, bool at_once
     if (lease->state == CRTI_LEASE_SPILLED) {
         crti_msg_lease_cancel_t cancel = {.lease = id};
 
-        crti_node_notify(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
+        crti_node_inform(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
     }
     worker = crti_worker_table_of(node->workers, id);
     crti_lease_table_end(node->leases, id, now);
@@ -332,7 +332,7 @@ static void end_lease(crti_node_t *node, crti_id_t id, bool broken, bool at_once
 void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back)
 {
     if (!crti_id_is_zero(back->node) && !crti_id_equal(back->node, node->id)) {
-        crti_node_notify(node, back->node, CRTI_MSG_LEASE_RETURN, back);
+        crti_node_inform(node, back->node, CRTI_MSG_LEASE_RETURN, back);
         return;
     }
     end_lease(node, back->lease, back->broken, false);
@@ -367,7 +367,7 @@ void crti_lease_answered(crti_node_t *node, crti_id_t id, const crti_message_t *
         return;
     }
     if (message == NULL) {
-        crti_node_notify(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
+        crti_node_inform(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
         crti_lease_table_bounced(node->leases, id, now);
     } else if (message->kind == CRTI_MSG_ERROR &&
                message->error.status == CRT_ERR_BACKPRESSURE) {

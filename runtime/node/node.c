@@ -497,6 +497,7 @@ void crti_node_free(crti_node_t *node)
         crti_submission_free_all(node);
         crti_job_free_all(node);
         crti_peer_free_all(node);
+        crti_guest_free_all(node);
         crti_head_free(node);
     }
     crti_actor_free_all(node);

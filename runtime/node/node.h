@@ -548,6 +548,10 @@ crt_status_t crti_peer_listen_again(crti_node_t *node, bool encrypt);
 void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view);
 /* The node that a process id names, if it is one that this node has heard of. */
 bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_out);
+/* As a notice, and said again on every new link until it was heard or the node is dead. To hear it
+ * twice is to hear it once. */
+void crti_node_inform(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
+                      const void *body);
 /* A notice to another node. What is said to one that this node has not heard of waits until the
  * head has told who it is, and is dropped when there is no such node. */
 void crti_node_notify(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
@@ -576,6 +580,7 @@ void crti_node_forget(crti_node_t *node, crti_id_t id);
 void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_t status,
                             const char *text);
 void crti_peer_free_all(crti_node_t *node);
+void crti_guest_free_all(crti_node_t *node);
 
 #define CRTI_FREE_ENTRY 40 /* bytes of an entry in FREE: object, node */
 

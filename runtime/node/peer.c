@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Node links: the connections to and from other node daemons.
+/* Node links: the connections to other node daemons (theirs to this one: guest.c).
  *
  * Where it sits
  *     lease.c, watch.c, transfer.c, program.c -> [ node/peer.c ] <-> net/stream.c <-> crt-node
  * Rules
  *     Each node makes its own links for what it asks, two to a node: one for control, one for
- *     bulk bytes, so that a lease never waits behind an object. What others ask comes in on
- *     theirs and is answered there. Links are made when they are first needed, and again
- *     RETRY_NS after they broke while something is watched over there.
+ *     bulk bytes, so that a lease never waits behind an object. Links are made when they are
+ *     first needed, and again RETRY_NS after they broke while something is watched over there.
  *     Questions under way when a link breaks fail; their askers decide (bounce, next source).
+ *     What must be heard (a lease given back, objects freed) is answered by DONE; it is said again,
+ *     in its order and before anything else, whenever the link is made again, until the node dies.
  *     A node that others speak of may be newer than the last word of the head: unknown is not
  *     gone. The head is asked (NODE_FIND, again after each reconnect); what is to be said to
  *     that node is kept meanwhile. It ends by NODE_VIEW, by the answer that there is none, or by
@@ -31,6 +32,8 @@ typedef struct asked {
     uint64_t number;
     void *place; /* where the payload in progress goes */
     uint64_t length;
+    crti_buffer_t again; /* what must be heard: the message; empty: of other questions */
+    bool is_said;        /* on the present link */
     crti_list_t link;
 } asked_t;
 
@@ -58,14 +61,13 @@ struct peer {
     crti_timer_t retry;
 };
 
-typedef struct guest {
-    crti_node_t *node;
-    crti_stream_t *stream;
-    crti_id_t id; /* zero before NODE_HELLO */
-    crti_list_t link;
-} guest_t;
-
 /* ---------------------------------------------------------------- answers to what we asked */
+
+static void free_asked(asked_t *a)
+{
+    crti_buffer_fini(&a->again);
+    free(a);
+}
 
 static void finish(lane_t *lane, asked_t *a, const crti_message_t *answer,
                    const char *text)
@@ -78,7 +80,7 @@ static void finish(lane_t *lane, asked_t *a, const crti_message_t *answer,
     crti_list_remove(&a->link);
     if (lane->receiving == a)
         lane->receiving = NULL;
-    free(a);
+    free_asked(a);
     switch (copy.ask.kind) {
     case CRTI_MSG_LEASE_REQUEST: crti_lease_answered(node, copy.ask.id, answer); break;
     case CRTI_MSG_OBJECT_GET:
@@ -92,6 +94,26 @@ static void finish(lane_t *lane, asked_t *a, const crti_message_t *answer,
         break;
     default: break;
     }
+}
+
+static asked_t *first_question(const lane_t *lane)
+{
+    CRTI_LIST_FOREACH (item, &lane->order) {
+        asked_t *a = CRTI_CONTAINER(item, asked_t, link);
+
+        if (a->again.size == 0)
+            return a;
+    }
+    return NULL;
+}
+
+/* All but what is said again on the next link. */
+static void fail_questions(lane_t *lane, const char *text)
+{
+    asked_t *a;
+
+    while ((a = first_question(lane)))
+        finish(lane, a, NULL, text);
 }
 
 static void fail_all(lane_t *lane, const char *text)
@@ -175,7 +197,7 @@ static void close_lane(lane_t *lane, const char *why)
     crti_log(CRTI_LOG_DEBUG, "peer", "link %d to %s closed: %s", (int)lane->number,
              peer->endpoint, why);
     note_unreachable(lane);
-    fail_all(lane, why);
+    fail_questions(lane, why);
     if (!peer->node->stopping)
         crti_loop_start(peer->node->loop, &peer->retry,
                         crti_node_now(peer->node) + RETRY_NS);
@@ -205,6 +227,22 @@ static void on_lane_message(void *user, crti_stream_t *stream, const crti_messag
     }
 }
 
+/* What must be heard; `all`: the link is new. False: not all of it could be said. */
+static bool say_again(lane_t *lane, bool all)
+{
+    bool is_said = true;
+
+    CRTI_LIST_FOREACH (item, &lane->order) {
+        asked_t *a = CRTI_CONTAINER(item, asked_t, link);
+
+        if (a->again.size && (all || !a->is_said))
+            a->is_said = crti_stream_send_bytes(lane->stream, a->again.data,
+                                                a->again.size) == CRT_OK;
+        is_said &= a->again.size == 0 || a->is_said;
+    }
+    return is_said;
+}
+
 static crt_status_t open_lane(lane_t *lane)
 {
     peer_t *peer = lane->peer;
@@ -224,14 +262,28 @@ static crt_status_t open_lane(lane_t *lane)
                                  &handlers, &lane->stream);
     if (status == CRT_OK)
         status = crti_stream_send(lane->stream, CRTI_MSG_NODE_HELLO, 0, &hello);
+    if (status == CRT_OK)
+        say_again(lane, true);
     return status;
+}
+
+static bool is_sought(const peer_t *peer)
+{
+    return peer->endpoint[0] == '\0';
 }
 
 /* Watches, and what else must reach the node, are said again. */
 static void on_retry(void *user)
 {
     peer_t *peer = user;
+    lane_t *lane = &peer->lanes[CRTI_LANE_CONTROL];
 
+    if (is_sought(peer))
+        return; /* found says it */
+    if (!crti_list_is_empty(&lane->order) &&
+        (open_lane(lane) != CRT_OK || !say_again(lane, false)))
+        crti_loop_start(peer->node->loop, &peer->retry,
+                        crti_node_now(peer->node) + RETRY_NS);
     crti_watch_again(peer->node, peer->id);
 }
 
@@ -244,7 +296,7 @@ static void free_peer(peer_t *peer)
 
         crti_stream_free(lane->stream);
         while (!crti_list_is_empty(&lane->order))
-            free(CRTI_CONTAINER(crti_list_pop(&lane->order), asked_t, link));
+            free_asked(CRTI_CONTAINER(crti_list_pop(&lane->order), asked_t, link));
         crti_map_fini(&lane->pending);
         crti_buffer_fini(&lane->kept);
     }
@@ -280,11 +332,6 @@ static peer_t *find(crti_node_t *node, crti_id_t id)
     return crti_map_get(&node->peers, &id);
 }
 
-static bool is_sought(const peer_t *peer)
-{
-    return peer->endpoint[0] == '\0';
-}
-
 /* Said when the node is found. */
 static crt_status_t keep(lane_t *lane, crti_message_kind_t kind, uint64_t request,
                          const void *body)
@@ -310,8 +357,8 @@ static void found(peer_t *peer)
         crti_span_t rest = crti_span(lane->kept.data, lane->kept.size), entry;
         crti_message_t m;
 
-        if (rest.size && open_lane(lane) != CRT_OK)
-            fail_all(lane, crt_error_detail());
+        if ((rest.size || !crti_list_is_empty(&lane->order)) && open_lane(lane) != CRT_OK)
+            close_lane(lane, crt_error_detail());
         while (lane->stream && crti_list_unpack(&rest, &entry) == CRT_OK)
             if (crti_message_decode(entry.data, entry.size, &m) == CRT_OK)
                 crti_stream_send(lane->stream, m.kind, m.request, &m.error);
@@ -389,28 +436,68 @@ void crti_node_notify(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
         say(&peer->lanes[CRTI_LANE_CONTROL], kind, 0, body);
 }
 
+static asked_t *add_asked(lane_t *lane, const crti_peer_ask_t *ask)
+{
+    asked_t *a = calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return NULL;
+    a->ask = *ask;
+    a->number = ++lane->requests;
+    crti_list_append(&lane->order, &a->link);
+    if (crti_map_put(&lane->pending, &a->number, a) == CRT_OK)
+        return a;
+    crti_list_remove(&a->link);
+    free(a);
+    return NULL;
+}
+
+static void drop_asked(lane_t *lane, asked_t *a)
+{
+    crti_map_remove(&lane->pending, &a->number);
+    crti_list_remove(&a->link);
+    free_asked(a);
+}
+
 crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
                            const crti_peer_ask_t *ask, const void *body)
 {
     peer_t *peer = find_or_seek(node, to);
     lane_t *lane = peer ? &peer->lanes[number] : NULL;
-    asked_t *a = peer ? calloc(1, sizeof(*a)) : NULL;
+    asked_t *a = peer ? add_asked(lane, ask) : NULL;
     crt_status_t status;
 
     if (a == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "question to a node");
-    a->ask = *ask;
-    a->number = ++lane->requests;
-    crti_list_append(&lane->order, &a->link);
-    status = crti_map_put(&lane->pending, &a->number, a);
-    if (status == CRT_OK)
-        status = say(lane, ask->kind, a->number, body);
-    if (status != CRT_OK) {
-        crti_map_remove(&lane->pending, &a->number);
-        crti_list_remove(&a->link);
-        free(a);
-    }
+    status = say(lane, ask->kind, a->number, body);
+    if (status != CRT_OK)
+        drop_asked(lane, a);
     return status;
+}
+
+void crti_node_inform(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
+                      const void *body)
+{
+    peer_t *peer = find_or_seek(node, to);
+    lane_t *lane = peer ? &peer->lanes[CRTI_LANE_CONTROL] : NULL;
+    asked_t *a = peer ? add_asked(lane, &(crti_peer_ask_t){.kind = kind}) : NULL;
+
+    if (a == NULL || crti_message_encode(kind, a->number, body, &a->again) != CRT_OK) {
+        crti_log(CRTI_LOG_ERROR, "peer", "no memory: %s is not told",
+                 crti_message_name(kind));
+        if (a)
+            drop_asked(lane, a);
+        return;
+    }
+    if (is_sought(peer))
+        return; /* found says it */
+    if (lane->stream)
+        a->is_said =
+            crti_stream_send_bytes(lane->stream, a->again.data, a->again.size) == CRT_OK;
+    else
+        (void)open_lane(lane); /* which says all */
+    if (!a->is_said)
+        crti_loop_start(node->loop, &peer->retry, crti_node_now(node) + RETRY_NS);
 }
 
 void crti_node_remark(crti_node_t *node, crti_id_t to, crti_lane_t lane,
@@ -455,7 +542,7 @@ void crti_node_discard(crti_node_t *node, const void *memory, size_t size)
         crti_stream_discard(lane->stream);
         crti_map_remove(&lane->pending, &lane->receiving->number);
         crti_list_remove(&lane->receiving->link);
-        free(lane->receiving);
+        free_asked(lane->receiving);
         lane->receiving = NULL;
     }
 }
@@ -513,147 +600,6 @@ void crti_node_forget(crti_node_t *node, crti_id_t id)
         end_peer(peer, "the node died");
 }
 
-/* ---------------------------------------------------------------- what others ask */
-
-void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_t status,
-                            const char *text)
-{
-    crti_msg_error_t error = {.status = status, .text = crti_str(text)};
-
-    crti_stream_send(stream, CRTI_MSG_ERROR, request, &error);
-}
-
-static void drop_guest(guest_t *guest)
-{
-    crti_lease_stream_closed(guest->node, guest->stream);
-    crti_object_stream_closed(guest->node, guest->stream);
-    crti_list_remove(&guest->link);
-    crti_stream_free(guest->stream);
-    free(guest);
-}
-
-static void on_guest_closed(void *user, crti_stream_t *stream, crt_status_t status,
-                            const char *text)
-{
-    drop_guest(user);
-}
-
-void crti_guest_cut(crti_node_t *node, crti_stream_t *stream)
-{
-    CRTI_LIST_FOREACH_SAFE (item, &node->guests) {
-        guest_t *guest = CRTI_CONTAINER(item, guest_t, link);
-
-        if (guest->stream == stream)
-            drop_guest(guest);
-    }
-}
-
-static void on_log(crti_node_t *node, const crti_msg_log_t *log)
-{
-    crti_job_t *job = crti_job_find(node, log->job);
-
-    if (job && crti_job_logs(job))
-        crti_local_send(crti_process_get(node, crti_job_driver(job)), CRTI_MSG_LOG, 0,
-                        log);
-}
-
-static bool on_guest_asks(guest_t *guest, const crti_message_t *m)
-{
-    crti_node_t *node = guest->node;
-
-    switch (m->kind) {
-    case CRTI_MSG_LEASE_REQUEST:
-        crti_lease_asked(node, 0, guest->stream, m->request, &m->lease_request);
-        return true;
-    case CRTI_MSG_LEASE_RETURN: crti_lease_returned(node, &m->lease_return); return true;
-    case CRTI_MSG_LEASE_CANCEL:
-        crti_lease_cancelled(node, m->lease_cancel.lease);
-        return true;
-    case CRTI_MSG_WATCH: crti_watch_add_node(node, guest->id, &m->watch); return true;
-    case CRTI_MSG_UNWATCH:
-        crti_watch_remove_node(node, guest->id, m->unwatch.process);
-        return true;
-    case CRTI_MSG_PEER_DIED: crti_process_died(node, &m->peer_died); return true;
-    case CRTI_MSG_FREE: crti_object_free(node, m->free.objects); return true;
-    case CRTI_MSG_LOG: on_log(node, &m->log); return true;
-    case CRTI_MSG_OBJECT_GET:
-        crti_object_serve(node, guest->id, guest->stream, m->request, &m->object_get);
-        return true;
-    case CRTI_MSG_OBJECT_LEAVE:
-        crti_object_left(node, guest->id, &m->object_leave);
-        return true;
-    case CRTI_MSG_PROGRAM_GET:
-        crti_program_serve(node, guest->stream, m->request, &m->program_get);
-        return true;
-    default: return false;
-    }
-}
-
-static void on_guest_message(void *user, crti_stream_t *stream, const crti_message_t *m)
-{
-    guest_t *guest = user;
-    crti_node_t *node = guest->node;
-    crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION,
-                                   .node = node->id,
-                                   .incarnation = node->incarnation};
-
-    if (m->kind == CRTI_MSG_NODE_HELLO && crti_id_is_zero(guest->id) &&
-        m->node_hello.protocol == CRTI_PROTOCOL_VERSION) {
-        guest->id = m->node_hello.node;
-        crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
-        return;
-    }
-    if (!crti_id_is_zero(guest->id) && on_guest_asks(guest, m))
-        return;
-    crti_log(CRTI_LOG_WARN, "peer", "%s from %s: closed", crti_message_name(m->kind),
-             crti_stream_peer_address(stream));
-    drop_guest(guest);
-}
-
-static void on_accept(void *user, crti_stream_t *stream)
-{
-    crti_node_t *node = user;
-    guest_t *guest = calloc(1, sizeof(*guest));
-    crti_stream_handlers_t handlers = {
-        .user = guest, .on_message = on_guest_message, .on_closed = on_guest_closed};
-
-    if (guest == NULL) {
-        crti_stream_free(stream);
-        return;
-    }
-    guest->node = node;
-    guest->stream = stream;
-    crti_list_append(&node->guests, &guest->link);
-    crti_stream_set_handlers(stream, &handlers);
-}
-
-crt_status_t crti_peer_listen(crti_node_t *node)
-{
-    crt_status_t status = crti_stream_listen(node->loop, node->context, node->ip, 0,
-                                             on_accept, node, &node->listener);
-
-    if (status == CRT_OK)
-        snprintf(node->endpoint, sizeof(node->endpoint),
-                 strchr(node->ip, ':') ? "[%s]:%u" : "%s:%u", node->ip,
-                 (unsigned)crti_stream_listener_port(node->listener));
-    return status;
-}
-
-crt_status_t crti_peer_listen_again(crti_node_t *node, bool encrypt)
-{
-    CRTI_AUTO(crti_stream_context_free) crti_stream_context_t *context = NULL;
-    uint16_t port = crti_stream_listener_port(node->listener);
-    crt_status_t status = crti_stream_context_new(&node->key, encrypt, &context);
-
-    if (status != CRT_OK)
-        return status;
-    crti_stream_listener_free(node->listener);
-    node->listener = NULL;
-    node->encrypt = encrypt;
-    return crti_stream_listen(node->loop, context, node->ip, port, on_accept, node,
-                              &node->listener);
-}
-
 void crti_peer_free_all(crti_node_t *node)
 {
     size_t cursor = 0;
@@ -662,12 +608,4 @@ void crti_peer_free_all(crti_node_t *node)
     while (crti_map_next(&node->peers, &cursor, NULL, &value))
         free_peer(value);
     crti_map_fini(&node->peers);
-    while (!crti_list_is_empty(&node->guests)) {
-        guest_t *guest = CRTI_CONTAINER(crti_list_pop(&node->guests), guest_t, link);
-
-        crti_stream_free(guest->stream);
-        free(guest);
-    }
-    crti_stream_listener_free(node->listener);
-    node->listener = NULL;
 }

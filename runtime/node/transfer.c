@@ -461,7 +461,7 @@ static void pass_on(crti_node_t *node, crti_span_t objects, crti_id_t to)
             return; /* they stay until their owner ends */
     }
     message.objects = crti_span(list.data, list.size);
-    crti_node_notify(node, to, CRTI_MSG_FREE, &message);
+    crti_node_inform(node, to, CRTI_MSG_FREE, &message);
 }
 
 static void free_here(crti_node_t *node, crti_object_id_t object)

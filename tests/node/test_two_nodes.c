@@ -165,6 +165,87 @@ static void a_view_that_comes_by_itself_ends_the_search_for_a_node(void **state)
     watch_of_a_node_that_is_new(*state, false);
 }
 
+/* A node that the test plays: it hears what it is told on the second link only. */
+typedef struct deaf {
+    scene_t *scene;
+    crti_stream_listener_t *listener;
+    crti_stream_t *stream;
+    int links, heard;
+    crti_id_t id, lease;
+} deaf_t;
+
+static void on_deaf_message(void *user, crti_stream_t *stream, const crti_message_t *m)
+{
+    deaf_t *d = user;
+    crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION, .node = d->id};
+
+    if (m->kind == CRTI_MSG_NODE_HELLO)
+        crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
+    if (m->kind != CRTI_MSG_LEASE_RETURN)
+        return;
+    assert_true(crti_id_equal(m->lease_return.lease, d->lease));
+    d->heard++;
+    if (d->links == 1)
+        crti_stream_close(stream);
+    else
+        crti_stream_send(stream, CRTI_MSG_DONE, m->request, NULL);
+}
+
+static void on_deaf_closed(void *user, crti_stream_t *stream, crt_status_t status,
+                           const char *text)
+{
+    ((deaf_t *)user)->stream = NULL;
+    crti_stream_free(stream);
+}
+
+static void on_deaf_accept(void *user, crti_stream_t *stream)
+{
+    deaf_t *d = user;
+    crti_stream_handlers_t handlers = {
+        .user = d, .on_message = on_deaf_message, .on_closed = on_deaf_closed};
+
+    d->links++;
+    d->stream = stream;
+    crti_stream_set_handlers(stream, &handlers);
+}
+
+static void await_heard(deaf_t *d, int count)
+{
+    uint64_t deadline = crti_now_ns() + 20 * CRTI_S;
+
+    while (d->heard < count) {
+        assert_true(crti_now_ns() < deadline);
+        scene_turn(d->scene, 2);
+    }
+}
+
+static void a_lease_given_back_is_told_again_when_the_link_broke(void **state)
+{
+    scene_t *s = *state;
+    deaf_t d = {.scene = s, .id = {5, 5}, .lease = {6, 6}};
+    crti_msg_lease_return_t back = {.lease = d.lease, .node = d.id};
+    crti_msg_node_view_t view = {.node = d.id};
+    char endpoint[64];
+
+    assert_int_equal(crti_stream_listen(s->loop, s->context, "127.0.0.1", 0,
+                                        on_deaf_accept, &d, &d.listener),
+                     CRT_OK);
+    snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u",
+             (unsigned)crti_stream_listener_port(d.listener));
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    view.endpoint = crti_str(endpoint);
+    scene_head_send(s, 0, CRTI_MSG_NODE_VIEW, 0, &view);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_LEASE_RETURN, 0, &back);
+    await_heard(&d, 2);
+    assert_int_equal(d.links, 2);
+    d.lease = back.lease = (crti_id_t){6, 7}; /* the first one was heard: no more of it */
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_LEASE_RETURN, 0, &back);
+    await_heard(&d, 3);
+    crti_stream_free(d.stream);
+    crti_stream_listener_free(d.listener);
+}
+
 static void workers_of_an_owner_that_died_elsewhere_end(void **state)
 {
     scene_t *s = *state;
@@ -484,6 +565,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_request_without_room_goes_to_another_node_and_back),
         NODE_TEST(a_request_of_a_job_that_has_ended_is_cancelled),
         NODE_TEST(a_request_at_a_node_that_dies_comes_back),
+        NODE_TEST(a_lease_given_back_is_told_again_when_the_link_broke),
         NODE_TEST(workers_of_an_owner_that_died_elsewhere_end),
         NODE_TEST(an_object_is_pulled_from_the_node_that_has_it),
         NODE_TEST(an_object_is_pulled_without_encryption_where_the_cluster_has_none),
