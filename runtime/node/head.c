@@ -341,6 +341,7 @@ static void rejoin(crti_node_t *node)
             crti_fence_shut(p);
             crti_process_kill(p);
         }
+    crti_submission_stop_all(node);
     crti_head_lost(node, "the head took this node for dead");
 }
 
@@ -484,7 +485,8 @@ static void on_closed(void *user, crti_stream_t *stream, crt_status_t status,
     crti_node_t *node = user;
     char reason[512];
 
-    if (!node->head.ever && status != CRT_ERR_UNREACHABLE &&
+    /* After the handshake the two agree: then a head that dies, or a line, is not a refusal. */
+    if (!node->head.ever && !node->head.registering && status != CRT_ERR_UNREACHABLE &&
         status != CRT_ERR_TIMED_OUT) {
         snprintf(reason, sizeof(reason), "the head at %s does not take this node: %s",
                  node->head_address, text);

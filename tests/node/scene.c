@@ -141,6 +141,11 @@ static void answer_register(scene_t *s, crti_stream_t *stream, const crti_messag
         crti_stream_send(stream, CRTI_MSG_ERROR, m->request, &lost);
         return;
     }
+    if (s->dies_early) {
+        s->dies_early = false;
+        crti_stream_close(stream);
+        return;
+    }
     node->register_request = m->request;
     if (!s->hesitates)
         scene_welcome(s, (int)(node - s->nodes));

@@ -79,6 +79,7 @@ struct scene {
     int file_limit;    /* of the nodes that are started, 0: none */
     bool refuse;       /* NODE_REGISTER gets CRT_ERR_NODE_LOST once */
     bool hesitates;    /* NODE_REGISTER gets no answer until scene_welcome */
+    bool dies_early;   /* at the first NODE_REGISTER the head breaks the link */
     int exits_refused; /* so many JOB_EXITED are answered by an error */
     uint64_t lease_number;
     bool quiet;              /* messages are not kept, but ATTACHED */

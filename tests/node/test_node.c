@@ -127,6 +127,17 @@ static void a_head_that_is_not_there_is_named(void **state)
     scene_head_up(s);
 }
 
+/* It has the key and the connection stood: that it breaks is no refusal. */
+static void a_head_that_dies_while_a_node_registers_is_tried_again(void **state)
+{
+    scene_t *s = *state;
+
+    s->dies_early = true;
+    scene_start_node(s, 0, NULL);
+    assert_false(s->dies_early);
+    assert_int_equal(s->nodes[0].registrations, 2);
+}
+
 static void the_end_of_the_lifeline_ends_the_node(void **state)
 {
     scene_t *s = *state;
@@ -213,6 +224,7 @@ int main(int argc, char **argv)
         NODE_TEST(every_failure_before_ready_is_one_sentence),
         NODE_TEST(a_node_ends_and_removes_what_killed_ones_left),
         NODE_TEST(a_head_that_is_not_there_is_named),
+        NODE_TEST(a_head_that_dies_while_a_node_registers_is_tried_again),
         NODE_TEST(the_end_of_the_lifeline_ends_the_node),
         NODE_TEST(an_idle_node_uses_no_processor),
         NODE_TEST(a_new_actor_is_ready_within_milliseconds),

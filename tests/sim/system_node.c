@@ -299,6 +299,10 @@ void crti_submission_stop(crti_node_t *node, uint64_t request, crti_span_t name)
 {
 }
 
+void crti_submission_stop_all(crti_node_t *node)
+{
+}
+
 bool crti_submission_has(crti_node_t *node, pid_t pid)
 {
     return false;
