@@ -138,6 +138,7 @@ struct crt_ref {
 
     crti_content_t content;
     bool is_locating, is_pulling, is_decoded;
+    unsigned char evictions; /* copies that were gone before they could be read */
     unsigned char small[24]; /* `bytes` of short values */
     void *bytes;
     size_t size;

@@ -12,6 +12,8 @@
 
 #include "runtime/core/core.h"
 
+#define EVICTIONS_MAX 20
+
 void crti_ref_locate(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
@@ -93,6 +95,25 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
     return status;
 }
 
+static void pull(crt_ref_t *ref);
+
+/* Of the daemon's copy, which may be evicted before this process pins it: then once more. */
+static void pin_copy(crt_ref_t *ref)
+{
+    crt_status_t status = crti_store_get(ref->core->store, ref->object, &ref->view);
+
+    if (status == CRT_OK)
+        announce_copy(ref);
+    else if (status == CRT_ERR_NOT_FOUND && ++ref->evictions < EVICTIONS_MAX)
+        pull(ref);
+    else if (status == CRT_ERR_NOT_FOUND)
+        lose(ref, crt_raise(CRT_ERR_OBJECT_LOST,
+                            "it was pulled %d times and evicted before it was read",
+                            EVICTIONS_MAX));
+    else
+        lose(ref, status);
+}
+
 static void on_pulled(void *user, const crti_message_t *message)
 {
     crt_ref_t *ref = user;
@@ -106,13 +127,11 @@ static void on_pulled(void *user, const crti_message_t *message)
                           : crt_raise(CRT_ERR_CLOSED, "no answer to PULL"));
         else if (message->kind == CRTI_MSG_ERROR)
             lose(ref, crti_channel_raise(&message->error));
-        else if (crti_store_get(core->store, ref->object, &ref->view) != CRT_OK)
-            lose(ref, crt_raise(CRT_ERR_OBJECT_LOST,
-                                "the object was evicted before it was read"));
         else
-            announce_copy(ref);
+            pin_copy(ref);
     }
-    tell_local(ref);
+    if (!ref->is_pulling)
+        tell_local(ref);
     crti_ref_release(ref);
 }
 
