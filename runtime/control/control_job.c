@@ -221,6 +221,21 @@ bool crti_control_job_goes_on(const crti_control_t *c, crti_id_t id)
     return job && !crti_job_is_ended(job);
 }
 
+/* Its node died, the row that said so was not stored, and the head died, too. */
+static bool died_with_node(const crti_job_t *job, const crti_node_entry_t *node)
+{
+    return job->node_incarnation && job->node_incarnation < node->incarnation &&
+           (job->state == CRTI_JOB_RUNNING || job->start_sent);
+}
+
+static void end_with_node(crti_control_t *c, crti_job_t *job, const char *text)
+{
+    crti_job_end(&c->jobs, job, job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
+                 crti_job_is_submission(job) ? "JOB_SUPERVISOR_ACTOR_DIED" : "", text,
+                 c->now_ns, crti_control_wall(c));
+    relay_end(c, job, text);
+}
+
 void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
                                crti_span_t reported)
 {
@@ -229,7 +244,9 @@ void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
 
         if (!crti_id_equal(job->node, node->id))
             continue;
-        if (job->state == CRTI_JOB_PENDING)
+        if (died_with_node(job, node))
+            end_with_node(c, job, "the node that ran it died");
+        else if (job->state == CRTI_JOB_PENDING)
             job->start_sent = false; /* sent again: the node knows the submission */
         else if (!crti_id_is_zero(job->driver) && !was_reported(reported, job->id))
             driver_left(c, job, "");
@@ -246,10 +263,7 @@ void crti_control_jobs_of_node(crti_control_t *c, const crti_node_entry_t *node,
             continue;
         if (job->state == CRTI_JOB_PENDING && !job->start_sent)
             continue;
-        crti_job_end(&c->jobs, job, job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
-                     crti_job_is_submission(job) ? "JOB_SUPERVISOR_ACTOR_DIED" : "", text,
-                     c->now_ns, crti_control_wall(c));
-        relay_end(c, job, text);
+        end_with_node(c, job, text);
     }
 }
 
@@ -291,6 +305,7 @@ static void start_job(crti_control_t *c, crti_job_t *job, const crti_node_entry_
 {
     job->start_sent = true;
     job->node = node->id;
+    job->node_incarnation = node->incarnation;
     put_state(c, job);
     crti_control_after(c, after_start, job->id, 0);
 }

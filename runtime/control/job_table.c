@@ -170,6 +170,8 @@ static crt_status_t insert(crti_job_table_t *table, const crti_msg_row_job_t *fr
 
 static void attach_driver(crti_job_t *job, const crti_msg_job_add_t *m)
 {
+    if (!crti_id_equal(job->node, m->node))
+        job->node_incarnation = 0;
     job->driver = m->driver;
     job->node = m->node;
     job->pid = m->pid;
@@ -288,6 +290,7 @@ crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_t *job,
     job->state = (crti_job_state_t)row->state;
     job->driver = row->driver;
     job->node = row->node;
+    job->node_incarnation = row->node_incarnation;
     job->start_sent = row->state == CRTI_JOB_PENDING && !crti_id_is_zero(row->node);
     job->pid = row->pid;
     job->stopping = row->stopping;
@@ -461,6 +464,7 @@ crti_msg_row_job_state_t crti_job_state_row(const crti_job_t *job)
         .start_ms = job->start_ms,
         .end_ms = job->end_ms,
         .has_groups = job->has_groups,
+        .node_incarnation = job->node_incarnation,
     };
 }
 

@@ -50,6 +50,8 @@ typedef struct crti_job {
     crti_job_state_t state;
     crti_id_t driver; /* process; zero: none attached */
     crti_id_t node;   /* of the driver, or of the submission's process */
+    uint64_t
+        node_incarnation; /* of a submission: which was asked to begin it; 0: not known */
     int64_t pid;
     bool stopping; /* somebody asked to stop it */
     bool has_exit;

@@ -17,19 +17,18 @@ static crt_status_t check_key(crti_span_t key)
 
 /* ---------------------------------------------------------------- groups */
 
-/* The job to whose groups the key belongs, NULL: to none that is known. */
-static crti_job_t *job_of(const crti_control_t *c, crti_span_t key)
+/* Whether the key is about the groups of a job, and of which. */
+static bool is_of_groups(crti_span_t key, crti_id_t *job_out)
 {
     char hex[CRTI_ID_HEX];
     const size_t before = sizeof(CRTI_GROUPS) - 1, id_size = sizeof(hex) - 1;
-    crti_id_t id;
 
     if (key.size <= before + id_size || memcmp(key.data, CRTI_GROUPS, before) != 0 ||
         ((const char *)key.data)[before + id_size] != '/')
-        return NULL;
+        return false;
     memcpy(hex, (const char *)key.data + before, id_size);
     hex[id_size] = '\0';
-    return crti_id_parse(hex, &id) ? crti_job_table_get(&c->jobs, id) : NULL;
+    return crti_id_parse(hex, job_out);
 }
 
 static bool is_over(const crti_job_t *job)
@@ -40,14 +39,16 @@ static bool is_over(const crti_job_t *job)
 /* Whoever of an ended job still runs leaves nothing behind. */
 static crt_status_t check_groups(const crti_control_t *c, crti_span_t key)
 {
-    crti_job_t *job = job_of(c, key);
+    crti_id_t id;
+    crti_job_t *job;
     char hex[CRTI_ID_HEX];
 
-    if (job == NULL)
+    if (!is_of_groups(key, &id))
         return CRT_OK;
-    if (is_over(job))
-        return crt_raise(CRT_ERR_CANCELLED, "job %s has ended",
-                         crti_id_hex(job->id, hex));
+    job = crti_job_table_get(&c->jobs, id);
+    if (job == NULL || is_over(job))
+        return crt_raise(CRT_ERR_CANCELLED, "job %s %s", crti_id_hex(id, hex),
+                         job ? "has ended" : "is not known");
     job->has_groups = true; /* its row says so when it ends */
     return CRT_OK;
 }

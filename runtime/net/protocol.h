@@ -475,7 +475,8 @@
     F(ID, job)                                                                           \
     F(U64, state) F(ID, driver) F(ID, node) F(I64, pid) F(BOOL, stopping)                \
         F(BOOL, has_exit) F(I64, exit_code) F(STR, error_type) F(STR, text)              \
-            F(I64, start_ms) F(I64, end_ms) F(BOOL, has_groups)
+            F(I64, start_ms) F(I64, end_ms) F(BOOL, has_groups)                              \
+                F(U64, node_incarnation)
 
 /* clang-format on */
 #endif

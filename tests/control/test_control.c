@@ -220,12 +220,14 @@ static void values_are_answered_when_they_are_stored(void **state)
 /* What a group of job 5 agreed on, one of another job, and what users call alike. */
 #define GROUP   "collective/00000000000000000000000000000005/g"
 #define ANOTHER "collective/00000000000000000000000000000006/g"
+#define UNKNOWN "collective/00000000000000000000000000000007/g"
 #define LIKE    "collective/5/g"
 
 static void put_groups(bed_t *bed)
 {
     const char *keys[] = {GROUP, ANOTHER, LIKE};
 
+    bed_add_job(bed, NODE_A, 1, 6);
     for (size_t i = 0; i < 3; i++) {
         crti_msg_kv_put_t put = {.key = crti_str(keys[i]), .value = crti_str("roster")};
 
@@ -254,6 +256,10 @@ static void what_groups_agreed_on_goes_with_their_job(void **state)
     assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
                      CRT_ERR_CANCELLED);
     assert_false(bed_has_value(bed, GROUP));
+    late.key = crti_str(UNKNOWN); /* asked again after the head died that knew it */
+    bed_say(bed, NODE_A, CRTI_MSG_KV_PUT, 3, &late);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_CANCELLED);
     control_expect_rest(bed);
 }
 

@@ -71,6 +71,31 @@ static void a_submission_waits_for_the_node_of_the_heads_host(void **state)
     assert_non_null(bed_next(bed, 30, CRTI_MSG_JOB_START));
 }
 
+/* The node died and came back, the store wrote its row and not yet the submission's, the head died. */
+static void
+a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes(void **state)
+{
+    bed_t *bed = *state;
+    const crti_message_t *start;
+
+    control_submit(bed, "s");
+    bed->seen = 0;
+    start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    bed_say(bed, NODE_A, CRTI_MSG_DONE, start->request, NULL);
+    expect_json(bed, "jobs", "s", "\"RUNNING\"");
+    bed->failing = CRT_ERR_IO;
+    bed_join(bed, 30, 1, 2, 4, NULL, NULL);
+    expect_json(bed, "jobs", "s", "\"FAILED\"");
+    bed->failing = CRT_OK;
+    bed_pass(bed, CRTI_S + CRTI_MS); /* one row, then one every 10 ms */
+    bed_restart(bed, false);
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    expect_json(bed, "jobs", "s", "\"RUNNING\"");
+    bed_join(bed, 31, 1, 2, 4, NULL, NULL);
+    expect_json(bed, "jobs", "s", "\"FAILED\"");
+    assert_int_equal(bed_count(bed, 31, CRTI_MSG_JOB_START), 0);
+}
+
 static void a_stopped_submission_is_stopped_whatever_its_exit_status(void **state)
 {
     bed_t *bed = *state;
@@ -157,6 +182,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),
+        CONTROL_TEST(
+            a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes),
         CONTROL_TEST(a_stopped_submission_is_stopped_whatever_its_exit_status),
         CONTROL_TEST(a_submission_id_is_used_once),
         CONTROL_TEST(the_state_is_shown_as_json),
