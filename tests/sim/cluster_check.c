@@ -191,6 +191,27 @@ static void check_watchers(scene_t *s)
         }
 }
 
+/* What groups agreed on is there for jobs that somebody belongs to. */
+static void check_groups(scene_t *s)
+{
+    const char *before = "6/collective/";
+    char hex[CRTI_ID_HEX];
+
+    CRTI_LIST_FOREACH (item, &s->rows) {
+        const char *key = CRTI_CONTAINER(item, row_t, in_rows)->key;
+        const crti_job_t *job;
+        crti_id_t id;
+
+        if (strncmp(key, before, strlen(before)) != 0)
+            continue;
+        snprintf(hex, sizeof(hex), "%s", key + strlen(before));
+        job = crti_id_parse(hex, &id) ? crti_job_table_get(&s->control->jobs, id) : NULL;
+        if (job == NULL || (crti_job_is_ended(job) && job->actors == 0))
+            sim_fail(s->world, "%s is left of a job that %s", key,
+                     job ? "has ended" : "is not known");
+    }
+}
+
 static void check_rows(scene_t *s)
 {
     const crti_control_t *c = s->control;
@@ -207,6 +228,7 @@ static void check_rows(scene_t *s)
     if (store_count(s, CRTI_STORE_NODES) != c->nodes.by_id.count)
         sim_fail(s->world, "%zu nodes, %zu rows", c->nodes.by_id.count,
                  store_count(s, CRTI_STORE_NODES));
+    check_groups(s);
 }
 
 void check_rest(scene_t *s)

@@ -6,6 +6,7 @@
  *     --seeds N   CRT_SEEDS=N   so many seeds instead of the scenario's number
  *     --from N    CRT_FROM=N    beginning with this one instead of 1
  *     --jobs N    CRT_JOBS=N    so many at a time (scenarios whose seeds are processes)
+ *     --failures N CRT_FAILURES=N  go on until so many have failed (1)
  */
 #ifndef TESTS_SIM_RUNNER_H
 #define TESTS_SIM_RUNNER_H

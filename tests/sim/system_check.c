@@ -25,6 +25,7 @@ void truth_call_runs(unsigned serial)
     truth_call_t *c = &truth->call[serial % TRUTH_CALLS];
 
     c->runs++;
+    sim_note(sys->world, "  call %u runs in pid %d", serial, (int)sys->self->pid);
     sim_fold(sys->world, (uint64_t)serial << 8 | c->runs);
     if (c->runs > 1)
         sim_fail(sys->world, "call %u runs twice: in pid %d, now in pid %d", serial,

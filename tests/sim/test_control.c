@@ -120,6 +120,18 @@ static void use_value(scene_t *s, unsigned place)
     }
 }
 
+/* Actors of the driver's job become a group. */
+static void agree(scene_t *s, unsigned place)
+{
+    char key[CRTI_ID_HEX + 16], hex[CRTI_ID_HEX];
+    crti_msg_kv_swap_t swap = {.key = crti_str(key), .value = crti_str("roster")};
+
+    snprintf(key, sizeof(key), "collective/%s/g",
+             crti_id_hex(s->job[s->place[place].driver].id, hex));
+    swap.key = crti_str(key);
+    node_ask(s, place, CRTI_MSG_KV_SWAP, &swap, 0, 0);
+}
+
 static void act(void *user, uint64_t place)
 {
     scene_t *s = user;
@@ -144,6 +156,8 @@ static void act(void *user, uint64_t place)
         use_value(s, (unsigned)place);
     } else if (kind < 83) {
         node_end_driver(s, (unsigned)place, true);
+    } else if (kind < 86 && s->job[p->driver].added) {
+        agree(s, (unsigned)place);
     }
 }
 
