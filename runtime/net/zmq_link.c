@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include <sodium.h>
-#include <zmq.h>
+
+#include "runtime/net/zmq_library.h"
 
 #ifndef ZMQ_ZAP_ENFORCE_DOMAIN
 #    define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* zmq.h 4.3 hides it, the library has it */
@@ -28,6 +29,8 @@
 #define ZAP_PARTS     7
 
 _Static_assert(sizeof(zmq_msg_t) <= CRTI_ZMQ_MESSAGE, "a message handle fits");
+
+static const crti_zmq_api_t *const api = &crti_zmq_api;
 
 struct crti_zmq {
     void *context;
@@ -45,10 +48,10 @@ struct crti_socket {
 
 static crt_status_t failed(const char *what, const char *where)
 {
-    int e = zmq_errno();
+    int e = api->error();
 
     return crt_raise(e == ENOMEM ? CRT_ERR_NO_MEMORY : CRT_ERR_IO, "zeromq: %s %s: %s",
-                     what, where, zmq_strerror(e));
+                     what, where, api->error_text(e));
 }
 
 /* libzmq aborts the process when it finds no descriptor for its threads: look before. */
@@ -76,22 +79,24 @@ crt_status_t crti_zmq_new(const crti_key_t *key, size_t message_max, int sockets
     CRTI_AUTO(crti_zmq_free) crti_zmq_t *self = calloc(1, sizeof(*self));
     crt_status_t status = check_files();
 
+    if (status == CRT_OK)
+        status = crti_zmq_library();
     if (status != CRT_OK)
         return status;
     if (!self)
         return crt_raise(CRT_ERR_NO_MEMORY, "zeromq: context");
     self->message_max = (int64_t)message_max;
     if (key) {
-        if (!zmq_has("curve"))
+        if (!api->has("curve"))
             return crt_raise(CRT_ERR_UNSUPPORTED, "libzmq was built without CURVE");
         crti_key_curve(key, CRTI_KEY_SERVER, &self->server);
         crti_key_curve(key, CRTI_KEY_CLIENT, &self->client);
         self->has_key = true;
     }
-    self->context = zmq_ctx_new();
+    self->context = api->context_new();
     if (!self->context)
         return failed("cannot make", "a context");
-    zmq_ctx_set(self->context, ZMQ_MAX_SOCKETS, sockets_max);
+    api->context_set(self->context, ZMQ_MAX_SOCKETS, sockets_max);
     *zmq_out = CRTI_TAKE(self);
     return CRT_OK;
 }
@@ -101,7 +106,7 @@ void crti_zmq_free(crti_zmq_t *zmq)
     if (!zmq)
         return;
     if (zmq->context)
-        while (zmq_ctx_term(zmq->context) != 0 && zmq_errno() == EINTR) {
+        while (api->context_end(zmq->context) != 0 && api->error() == EINTR) {
         }
     crti_key_wipe(&zmq->server, sizeof(zmq->server));
     crti_key_wipe(&zmq->client, sizeof(zmq->client));
@@ -112,7 +117,7 @@ void crti_zmq_free(crti_zmq_t *zmq)
 
 static bool set_int(crti_socket_t *s, int option, int value)
 {
-    return zmq_setsockopt(s->zmq, option, &value, sizeof(value)) == 0;
+    return api->set(s->zmq, option, &value, sizeof(value)) == 0;
 }
 
 static crt_status_t open_socket(crti_zmq_t *zmq, int type, crti_socket_t **socket_out)
@@ -124,14 +129,14 @@ static crt_status_t open_socket(crti_zmq_t *zmq, int type, crti_socket_t **socke
         return crt_raise(CRT_ERR_NO_MEMORY, "zeromq: socket");
     s->owner = zmq;
     s->is_router = type == ZMQ_ROUTER;
-    s->zmq = zmq_socket(zmq->context, type);
+    s->zmq = api->socket_new(zmq->context, type);
     if (!s->zmq)
         return failed("cannot make", "a socket (limit of open files, or of sessions?)");
     if (!set_int(s, ZMQ_LINGER, 0) || !set_int(s, ZMQ_SNDHWM, 0) ||
         !set_int(s, ZMQ_RCVHWM, 0) || !set_int(s, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) ||
-        zmq_setsockopt(s->zmq, ZMQ_MAXMSGSIZE, &zmq->message_max,
-                       sizeof(zmq->message_max)) != 0 ||
-        zmq_getsockopt(s->zmq, ZMQ_FD, &s->fd, &size) != 0)
+        api->set(s->zmq, ZMQ_MAXMSGSIZE, &zmq->message_max, sizeof(zmq->message_max)) !=
+            0 ||
+        api->get(s->zmq, ZMQ_FD, &s->fd, &size) != 0)
         return failed("cannot set up", "a socket");
     *socket_out = CRTI_TAKE(s);
     return CRT_OK;
@@ -158,7 +163,7 @@ void crti_socket_close(crti_socket_t *s, int linger_ms)
         return;
     if (s->zmq) {
         set_int(s, ZMQ_LINGER, linger_ms);
-        zmq_close(s->zmq);
+        api->socket_close(s->zmq);
     }
     free(s);
 }
@@ -178,16 +183,15 @@ bool crti_zmq_has_input(crti_socket_t *s)
     int events = 0;
     size_t size = sizeof(events);
 
-    return zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) == 0 &&
+    return api->get(s->zmq, ZMQ_EVENTS, &events, &size) == 0 &&
            (events & ZMQ_POLLIN) != 0;
 }
 
 static bool set_curve_server(crti_socket_t *s)
 {
-    return zmq_setsockopt(s->zmq, ZMQ_ZAP_DOMAIN, ZAP_DOMAIN, strlen(ZAP_DOMAIN)) == 0 &&
+    return api->set(s->zmq, ZMQ_ZAP_DOMAIN, ZAP_DOMAIN, strlen(ZAP_DOMAIN)) == 0 &&
            set_int(s, ZMQ_ZAP_ENFORCE_DOMAIN, 1) && set_int(s, ZMQ_CURVE_SERVER, 1) &&
-           zmq_setsockopt(s->zmq, ZMQ_CURVE_SECRETKEY, s->owner->server.secret_key, 32) ==
-               0;
+           api->set(s->zmq, ZMQ_CURVE_SECRETKEY, s->owner->server.secret_key, 32) == 0;
 }
 
 crt_status_t crti_zmq_listen(crti_zmq_t *zmq, int *fd_take, crti_socket_t **socket_out)
@@ -202,7 +206,7 @@ crt_status_t crti_zmq_listen(crti_zmq_t *zmq, int *fd_take, crti_socket_t **sock
         return status;
     /* With a socket of ours libzmq takes no notice of the address. */
     if (!set_router(s) || !set_curve_server(s) || !set_int(s, ZMQ_USE_FD, *fd_take) ||
-        zmq_bind(s->zmq, "tcp://127.0.0.1:*") != 0)
+        api->bind_to(s->zmq, "tcp://127.0.0.1:*") != 0)
         return failed("cannot serve", "the tcp endpoint");
     *fd_take = -1;
     *socket_out = CRTI_TAKE(s);
@@ -213,9 +217,9 @@ static bool set_curve_client(crti_socket_t *s)
 {
     const crti_zmq_t *zmq = s->owner;
 
-    return zmq_setsockopt(s->zmq, ZMQ_CURVE_SERVERKEY, zmq->server.public_key, 32) == 0 &&
-           zmq_setsockopt(s->zmq, ZMQ_CURVE_PUBLICKEY, zmq->client.public_key, 32) == 0 &&
-           zmq_setsockopt(s->zmq, ZMQ_CURVE_SECRETKEY, zmq->client.secret_key, 32) == 0;
+    return api->set(s->zmq, ZMQ_CURVE_SERVERKEY, zmq->server.public_key, 32) == 0 &&
+           api->set(s->zmq, ZMQ_CURVE_PUBLICKEY, zmq->client.public_key, 32) == 0 &&
+           api->set(s->zmq, ZMQ_CURVE_SECRETKEY, zmq->client.secret_key, 32) == 0;
 }
 
 crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *tcp,
@@ -234,9 +238,9 @@ crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *tcp,
     snprintf(endpoint, sizeof(endpoint), "tcp://%s", tcp);
     if (!set_int(s, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
         !set_int(s, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX) ||
-        zmq_setsockopt(s->zmq, ZMQ_ROUTING_ID, route, CRTI_ZMQ_ROUTE) != 0 ||
+        api->set(s->zmq, ZMQ_ROUTING_ID, route, CRTI_ZMQ_ROUTE) != 0 ||
         !set_int(s, ZMQ_IPV6, tcp[0] == '[') || !set_heartbeat(s) ||
-        !set_curve_client(s) || zmq_connect(s->zmq, endpoint) != 0)
+        !set_curve_client(s) || api->connect_to(s->zmq, endpoint) != 0)
         return failed("cannot connect to", endpoint);
     *socket_out = CRTI_TAKE(s);
     return CRT_OK;
@@ -251,7 +255,7 @@ crt_status_t crti_zmq_serve_zap(crti_zmq_t *zmq, crti_socket_t **socket_out)
 
     if (status != CRT_OK)
         return status;
-    if (zmq_bind(s->zmq, ZAP_ENDPOINT) != 0)
+    if (api->bind_to(s->zmq, ZAP_ENDPOINT) != 0)
         return failed("cannot bind", ZAP_ENDPOINT);
     *socket_out = CRTI_TAKE(s);
     return CRT_OK;
@@ -259,8 +263,8 @@ crt_status_t crti_zmq_serve_zap(crti_zmq_t *zmq, crti_socket_t **socket_out)
 
 static bool part_is(zmq_msg_t *part, const char *text)
 {
-    return zmq_msg_size(part) == strlen(text) &&
-           memcmp(zmq_msg_data(part), text, strlen(text)) == 0;
+    return api->msg_size(part) == strlen(text) &&
+           memcmp(api->msg_data(part), text, strlen(text)) == 0;
 }
 
 /* version, request id, domain, address, identity, mechanism, credentials */
@@ -268,20 +272,21 @@ static bool zap_accepts(const crti_zmq_t *zmq, zmq_msg_t part[ZAP_PARTS], int co
 {
     return count == ZAP_PARTS && part_is(&part[0], "1.0") &&
            part_is(&part[2], ZAP_DOMAIN) && part_is(&part[5], "CURVE") &&
-           zmq_msg_size(&part[6]) == 32 &&
-           sodium_memcmp(zmq_msg_data(&part[6]), zmq->client.public_key, 32) == 0;
+           api->msg_size(&part[6]) == 32 &&
+           sodium_memcmp(api->msg_data(&part[6]), zmq->client.public_key, 32) == 0;
 }
 
 static void zap_reply(crti_socket_t *zap, zmq_msg_t *request_id, bool accepted)
 {
     const char *code = accepted ? "200" : "400", *text = accepted ? "OK" : "unknown key";
 
-    zmq_send(zap->zmq, "1.0", 3, ZMQ_SNDMORE);
-    zmq_send(zap->zmq, zmq_msg_data(request_id), zmq_msg_size(request_id), ZMQ_SNDMORE);
-    zmq_send(zap->zmq, code, 3, ZMQ_SNDMORE);
-    zmq_send(zap->zmq, text, strlen(text), ZMQ_SNDMORE);
-    zmq_send(zap->zmq, "", 0, ZMQ_SNDMORE);
-    zmq_send(zap->zmq, "", 0, 0);
+    api->send_bytes(zap->zmq, "1.0", 3, ZMQ_SNDMORE);
+    api->send_bytes(zap->zmq, api->msg_data(request_id), api->msg_size(request_id),
+                    ZMQ_SNDMORE);
+    api->send_bytes(zap->zmq, code, 3, ZMQ_SNDMORE);
+    api->send_bytes(zap->zmq, text, strlen(text), ZMQ_SNDMORE);
+    api->send_bytes(zap->zmq, "", 0, ZMQ_SNDMORE);
+    api->send_bytes(zap->zmq, "", 0, 0);
 }
 
 bool crti_zmq_answer_zap(crti_socket_t *zap, bool *accepted_out)
@@ -291,22 +296,22 @@ bool crti_zmq_answer_zap(crti_socket_t *zap, bool *accepted_out)
     bool more = true;
 
     for (int i = 0; i < ZAP_PARTS; i++)
-        zmq_msg_init(&part[i]);
-    zmq_msg_init(&rest);
+        api->msg_init(&part[i]);
+    api->msg_init(&rest);
     for (; more; count++) {
         zmq_msg_t *m = count < ZAP_PARTS ? &part[count] : &rest;
 
-        if (zmq_msg_recv(m, zap->zmq, ZMQ_DONTWAIT) < 0)
+        if (api->msg_recv(m, zap->zmq, ZMQ_DONTWAIT) < 0)
             break;
-        more = zmq_msg_more(m) != 0;
+        more = api->msg_more(m) != 0;
     }
     if (count > 0) {
         *accepted_out = zap_accepts(zap->owner, part, count);
         zap_reply(zap, &part[1], *accepted_out);
     }
     for (int i = 0; i < ZAP_PARTS; i++)
-        zmq_msg_close(&part[i]);
-    zmq_msg_close(&rest);
+        api->msg_close(&part[i]);
+    api->msg_close(&rest);
     return count > 0;
 }
 
@@ -316,16 +321,16 @@ static bool receive_route(crti_socket_t *s, crti_zmq_input_t *input, bool *more_
 {
     zmq_msg_t route;
 
-    zmq_msg_init(&route);
-    if (zmq_msg_recv(&route, s->zmq, ZMQ_DONTWAIT) < 0) {
-        zmq_msg_close(&route);
+    api->msg_init(&route);
+    if (api->msg_recv(&route, s->zmq, ZMQ_DONTWAIT) < 0) {
+        api->msg_close(&route);
         return false;
     }
-    input->routed = zmq_msg_size(&route) == CRTI_ZMQ_ROUTE;
+    input->routed = api->msg_size(&route) == CRTI_ZMQ_ROUTE;
     if (input->routed)
-        memcpy(input->route, zmq_msg_data(&route), CRTI_ZMQ_ROUTE);
-    *more_out = zmq_msg_more(&route) != 0;
-    zmq_msg_close(&route);
+        memcpy(input->route, api->msg_data(&route), CRTI_ZMQ_ROUTE);
+    *more_out = api->msg_more(&route) != 0;
+    api->msg_close(&route);
     return true;
 }
 
@@ -334,10 +339,10 @@ static void skip_parts(crti_socket_t *s)
     zmq_msg_t part;
     bool more = true;
 
-    zmq_msg_init(&part);
-    while (more && zmq_msg_recv(&part, s->zmq, ZMQ_DONTWAIT) >= 0)
-        more = zmq_msg_more(&part) != 0;
-    zmq_msg_close(&part);
+    api->msg_init(&part);
+    while (more && api->msg_recv(&part, s->zmq, ZMQ_DONTWAIT) >= 0)
+        more = api->msg_more(&part) != 0;
+    api->msg_close(&part);
 }
 
 bool crti_zmq_receive(crti_socket_t *s, crti_zmq_input_t *input)
@@ -348,32 +353,32 @@ bool crti_zmq_receive(crti_socket_t *s, crti_zmq_input_t *input)
     input->routed = false;
     if (s->is_router && !receive_route(s, input, &more))
         return false;
-    zmq_msg_init(m);
+    api->msg_init(m);
     /* All parts of a message arrive together: this fails only when there is no message. */
-    if (more && zmq_msg_recv(m, s->zmq, ZMQ_DONTWAIT) < 0) {
-        zmq_msg_close(m);
+    if (more && api->msg_recv(m, s->zmq, ZMQ_DONTWAIT) < 0) {
+        api->msg_close(m);
         return false;
     }
-    input->is_single = more && !zmq_msg_more(m);
-    if (more && zmq_msg_more(m))
+    input->is_single = more && !api->msg_more(m);
+    if (more && api->msg_more(m))
         skip_parts(s);
-    input->data = zmq_msg_data(m);
-    input->size = zmq_msg_size(m);
+    input->data = api->msg_data(m);
+    input->size = api->msg_size(m);
     return true;
 }
 
 void crti_zmq_release(crti_zmq_input_t *input)
 {
-    zmq_msg_close((zmq_msg_t *)(void *)input->message);
+    api->msg_close((zmq_msg_t *)(void *)input->message);
 }
 
 bool crti_zmq_make(const struct iovec *parts, int count, size_t size, void *message)
 {
     unsigned char *to;
 
-    if (zmq_msg_init_size(message, size) != 0)
+    if (api->msg_init_size(message, size) != 0)
         return false;
-    to = zmq_msg_data(message);
+    to = api->msg_data(message);
     for (int i = 0; i < count; i++) {
         if (parts[i].iov_len > 0)
             memcpy(to, parts[i].iov_base, parts[i].iov_len);
@@ -384,13 +389,13 @@ bool crti_zmq_make(const struct iovec *parts, int count, size_t size, void *mess
 
 void crti_zmq_drop(void *message)
 {
-    zmq_msg_close(message);
+    api->msg_close(message);
 }
 
 static bool send_route(crti_socket_t *s, const unsigned char *route)
 {
-    return !route ||
-           zmq_send(s->zmq, route, CRTI_ZMQ_ROUTE, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+    return !route || api->send_bytes(s->zmq, route, CRTI_ZMQ_ROUTE,
+                                     ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
 }
 
 bool crti_zmq_send(crti_socket_t *s, const unsigned char *route, void *message)
@@ -399,17 +404,17 @@ bool crti_zmq_send(crti_socket_t *s, const unsigned char *route, void *message)
 
     if (!send_route(s, route))
         return false;
-    zmq_msg_init(&copy);
+    api->msg_init(&copy);
     /* Shares the bytes; they are freed with the last of both. */
-    if (zmq_msg_copy(&copy, message) == 0 &&
-        zmq_msg_send(&copy, s->zmq, ZMQ_DONTWAIT) >= 0)
+    if (api->msg_copy(&copy, message) == 0 &&
+        api->msg_send(&copy, s->zmq, ZMQ_DONTWAIT) >= 0)
         return true;
-    zmq_msg_close(&copy);
+    api->msg_close(&copy);
     return false;
 }
 
 bool crti_zmq_send_bytes(crti_socket_t *s, const unsigned char *route, const void *data,
                          size_t size)
 {
-    return send_route(s, route) && zmq_send(s->zmq, data, size, ZMQ_DONTWAIT) >= 0;
+    return send_route(s, route) && api->send_bytes(s->zmq, data, size, ZMQ_DONTWAIT) >= 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZeroMQ link: the sockets under the sessions. The only file that calls libzmq.
+/* ZeroMQ link: the sockets under the sessions. The only file that calls libzmq, which is loaded
+ * when the first of them is made (zmq_library.h).
  *
  * Where it sits
  *     net_zmq -> [ zmq link ] -> libzmq: a ROUTER on tcp with CURVE, one DEALER per session with
