@@ -121,7 +121,7 @@ static void init_tables(crti_core_t *core)
 {
     core->next_number = 1;
     core->next_request = 1;
-    core->timer_fd = core->channel_fd = -1;
+    core->timer_fd = core->channel_fd = core->arena_fd = -1;
     core->timer_ns = UINT64_MAX;
     crti_map_init(&core->borrowed, sizeof(crti_object_id_t));
     crti_map_init(&core->actors, sizeof(crti_id_t));
@@ -163,7 +163,6 @@ static void free_tables(crti_core_t *core)
 static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *m,
                                   int *fds, int fd_count)
 {
-    crt_status_t status;
     void *page;
 
     if (fd_count != 2 || m->key.size != 32)
@@ -185,9 +184,10 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     core->streams.port_low = (uint16_t)m->port_low;
     core->streams.port_high = (uint16_t)m->port_high;
     crti_text(m->ip, core->streams.ip, sizeof(core->streams.ip));
-    status = crti_store_attach(fds[0], (unsigned)m->slot, core->process, &core->store);
-    if (status != CRT_OK || !core->is_worker)
-        return status;
+    core->slot = (unsigned)m->slot;
+    core->arena_fd = crti_take_fd(&fds[0]);
+    if (!core->is_worker)
+        return crti_core_join_store(core);
     page =
         mmap(NULL, CRTI_BLACKBOARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     if (page == MAP_FAILED)
@@ -217,8 +217,6 @@ static crt_status_t start_net(crti_core_t *core, const crti_msg_attached_t *m)
     if (status == CRT_OK) {
         crti_net_lock(core->net);
         status = crti_node_link_start(core);
-        if (status == CRT_OK)
-            status = crti_core_start_timer(core);
         crti_net_unlock(core->net);
     }
     return status;
@@ -254,7 +252,8 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
     if (status == CRT_OK)
         status = take_attached(core, &answer->attached, fds, fd_count);
     for (int i = 0; i < fd_count; i++)
-        close(fds[i]);
+        if (fds[i] >= 0)
+            close(fds[i]);
     return status == CRT_OK ? start_net(core, &answer->attached) : status;
 }
 
@@ -284,6 +283,8 @@ static void free_core(crti_core_t *core)
         close(core->timer_fd);
     /* The store first: when the link closes the node gives its slot to the next process. */
     crti_store_detach(core->store);
+    if (core->arena_fd >= 0)
+        close(core->arena_fd);
     if (core->channel && !core->is_worker)
         leave_node(core);
     crti_channel_free(core->channel);
@@ -326,7 +327,6 @@ void crti_worker_main(const crt_options_t *options, const crti_worker_birth_t *b
                               .pid = getpid()};
     crt_status_t status = new_core(options, &core);
 
-    setvbuf(stdout, NULL, _IOLBF, 0);
     if (status == CRT_OK) {
         core->is_worker = true;
         core->process = birth->process;
@@ -464,8 +464,12 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
     switch (crti_process_role(&birth, &zygote_fd)) {
     case CRTI_PROCESS_ZYGOTE:
         crti_zygote_serve(zygote_fd, &birth);
-        __attribute__((fallthrough));
-    case CRTI_PROCESS_WORKER: crti_worker_main(options, &birth); break;
+        crti_worker_main(options, &birth);
+        break;
+    case CRTI_PROCESS_WORKER:
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        crti_worker_main(options, &birth);
+        break;
     case CRTI_PROCESS_DRIVER: break;
     }
     pthread_mutex_lock(&joining);

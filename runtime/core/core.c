@@ -161,13 +161,19 @@ static void on_timer(void *user, int fd, uint32_t events)
     crti_actor_tick(core, now);
 }
 
-crt_status_t crti_core_start_timer(crti_core_t *core)
+static crt_status_t make_timer(crti_core_t *core)
 {
-    core->timer_ns = UINT64_MAX;
+    crt_status_t status;
+
     core->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (core->timer_fd < 0)
         return crt_raise(CRT_ERR_IO, "timerfd_create: %s", strerror(errno));
-    return crti_net_add_fd(core->net, core->timer_fd, EPOLLIN, on_timer, core);
+    status = crti_net_add_fd(core->net, core->timer_fd, EPOLLIN, on_timer, core);
+    if (status != CRT_OK) {
+        close(core->timer_fd);
+        core->timer_fd = -1;
+    }
+    return status;
 }
 
 void crti_core_wake_at(crti_core_t *core, uint64_t at_ns)
@@ -175,8 +181,12 @@ void crti_core_wake_at(crti_core_t *core, uint64_t at_ns)
     struct itimerspec spec = {
         .it_value = {(time_t)(at_ns / CRTI_S), (long)(at_ns % CRTI_S)}};
 
-    if (at_ns >= core->timer_ns || core->timer_fd < 0)
+    if (at_ns >= core->timer_ns)
         return;
+    if (core->timer_fd < 0 && make_timer(core) != CRT_OK) {
+        crti_log(CRTI_LOG_WARN, "core", "%s", crt_error_detail());
+        return; /* the next wish tries again */
+    }
     core->timer_ns = at_ns;
     timerfd_settime(core->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }

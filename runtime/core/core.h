@@ -279,7 +279,9 @@ struct crti_core {
     char run_dir[96];
     crti_program_t program;
     crti_net_t *net;
-    crti_store_t *store;
+    crti_store_t *store; /* NULL: not joined yet, see crti_core_join_store */
+    int arena_fd;        /* until then; -1 */
+    unsigned slot;
     crti_blackboard_t *blackboard;
     double cpus;
     crti_private_cluster_t private_cluster;
@@ -356,7 +358,6 @@ void crti_set_running(crt_call_t *call);
 
 /* The tick comes at `at_ns` or before. */
 void crti_core_wake_at(crti_core_t *core, uint64_t at_ns);
-crt_status_t crti_core_start_timer(crti_core_t *core);
 
 /* The scratch buffer for a record, empty: taken, so that a send that waits (and gives up the lock)
  * has its own. */
@@ -633,6 +634,10 @@ crt_status_t crti_node_ask(crti_core_t *core, crti_message_kind_t kind, const vo
 extern const crti_channel_handlers_t crti_node_link_handlers;
 
 /* ------------------------------------------------------------------ object.c */
+
+/* Maps this node's store, which most actors never look into: before anything is made there or read.
+ * Any thread, with or without the lock. */
+crt_status_t crti_core_join_store(crti_core_t *core);
 
 /* Writes an encoded value to the store under `id` and seals it as the primary copy. Lock not
  * held: it may wait for room. */

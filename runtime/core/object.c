@@ -7,12 +7,37 @@
  *     Writing happens in the caller's thread without the lock: it may wait for room, and copies
  *     of large values take long.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fault.h"
 #include "runtime/core/core.h"
+
+/* ------------------------------------------------------------------ joining */
+
+crt_status_t crti_core_join_store(crti_core_t *core)
+{
+    static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
+    crti_store_t *store;
+    crt_status_t status = CRT_OK;
+
+    if (__atomic_load_n(&core->store, __ATOMIC_ACQUIRE))
+        return CRT_OK;
+    pthread_mutex_lock(&joining);
+    if (!core->store) {
+        status = crti_store_attach(core->arena_fd, core->slot, core->process, &store);
+        if (status == CRT_OK) {
+            close(core->arena_fd);
+            core->arena_fd = -1;
+            __atomic_store_n(&core->store, store, __ATOMIC_RELEASE);
+        }
+    }
+    pthread_mutex_unlock(&joining);
+    return status;
+}
 
 /* ------------------------------------------------------------------ writing */
 
@@ -20,8 +45,10 @@ crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t siz
                               void **data_out)
 {
     uint64_t deadline = 0;
-    crt_status_t status;
+    crt_status_t status = crti_core_join_store(core);
 
+    if (status != CRT_OK)
+        return status;
     while ((status = crti_store_create(core->store, id, size, data_out)) ==
            CRT_ERR_STORE_FULL) {
         if (deadline == 0)
@@ -313,7 +340,8 @@ void crti_object_unstore(crti_core_t *core, crti_object_id_t object,
     if (core->is_closing)
         return; /* the node drops what a process that ended owned */
     for (uint32_t i = 0; i < count; i++) {
-        if (crti_id_equal(nodes[i], core->node))
+        if (__atomic_load_n(&core->store, __ATOMIC_ACQUIRE) &&
+            crti_id_equal(nodes[i], core->node))
             crti_store_free(core->store, object);
         else
             tell_free(core, object, nodes[i]);

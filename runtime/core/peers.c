@@ -74,7 +74,7 @@ static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,
         return crt_raise(CRT_ERR_NO_MEMORY, "a process to talk to");
     remote->address = *address;
     if (!address->ipc[0] && crti_id_equal(address->node, core->node) &&
-        snprintf(remote->address.ipc, sizeof(remote->address.ipc), "%s/p-%s.ipc",
+        snprintf(remote->address.ipc, sizeof(remote->address.ipc), "@%s/p-%s.ipc",
                  core->run_dir,
                  crti_id_hex(address->process, hex)) >= (int)sizeof(remote->address.ipc))
         remote->address.ipc[0] = '\0'; /* then by tcp */

@@ -174,7 +174,9 @@ bool crti_ref_fetch(crt_ref_t *ref)
             return true;
         if (ref->is_pulling)
             return false;
-        status = crti_store_get(ref->core->store, ref->object, &ref->view);
+        status = crti_core_join_store(ref->core);
+        if (status == CRT_OK)
+            status = crti_store_get(ref->core->store, ref->object, &ref->view);
         if (status == CRT_OK)
             return true;
         if (status == CRT_ERR_NOT_FOUND)

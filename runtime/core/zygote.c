@@ -19,6 +19,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/net/channel.h"
+#include "runtime/net/net.h"
 
 /* A FORK that waits until the channel's handler has returned: a child must not leave through
  * the handler of a link that is not its own. */
@@ -33,6 +34,7 @@ typedef struct zygote {
     crti_channel_t *channel;
     crti_list_t forks;
     int signals;       /* signalfd of SIGCHLD */
+    int null;          /* what workers read */
     sigset_t old_mask; /* what a worker gets back */
     pid_t pid;
     bool closed;
@@ -167,20 +169,17 @@ static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
 /* The child's first steps; what the zygote had is closed. */
 static void become_worker(zygote_t *zygote, const pending_fork_t *request)
 {
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != zygote->pid)
         _exit(1); /* the zygote died between fork and prctl */
     setpgid(0, 0);
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
-        dup2(request->out, STDOUT_FILENO) < 0 || dup2(request->err, STDERR_FILENO) < 0)
+    if (dup2(zygote->null, STDIN_FILENO) < 0 || dup2(request->out, STDOUT_FILENO) < 0 ||
+        dup2(request->err, STDERR_FILENO) < 0)
         _exit(1);
-    close(null);
+    close(zygote->null);
     close(request->out);
     close(request->err);
     close(zygote->signals);
-    setvbuf(stdout, NULL, _IOLBF, 0);
     sigprocmask(SIG_SETMASK, &zygote->old_mask, NULL);
 }
 
@@ -259,11 +258,16 @@ static void start(zygote_t *zygote, int fd)
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, &zygote->old_mask);
     zygote->signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (zygote->signals < 0 ||
+    zygote->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    /* Here, so that thousands of workers need not. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    crti_net_prepare();
+    if (zygote->signals < 0 || zygote->null < 0 ||
         crti_channel_new(&fd, &handlers, 0, &zygote->channel) != CRT_OK ||
         crti_channel_send(zygote->channel, CRTI_MSG_ZYGOTE_READY, 0, &ready) != CRT_OK) {
         fprintf(stderr, "crt: zygote: %s\n",
-                zygote->signals < 0 ? strerror(errno) : crt_error_detail());
+                zygote->signals < 0 || zygote->null < 0 ? strerror(errno)
+                                                        : crt_error_detail());
         exit(1);
     }
 }
@@ -295,6 +299,7 @@ void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out)
     free_forks(&zygote);
     crti_channel_free(zygote.channel);
     close(zygote.signals);
+    close(zygote.null);
     fflush(NULL);
     _exit(0); /* what the program registered with atexit is the business of its driver */
 }

@@ -30,6 +30,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
@@ -119,6 +120,12 @@ crt_status_t crti_channel_request(crti_channel_t *channel, crti_message_kind_t k
 
 /* Who is at the other end, as of connect (SO_PEERCRED). */
 crt_status_t crti_channel_peer(const crti_channel_t *channel, struct ucred *peer_out);
+
+/* The address of the socket `path`: a file, or with '@' in front a name without one, which others
+ * of the host can see, but crti_channel_accept does not let them in. CRT_ERR_TOO_LARGE: does not
+ * fit (names CRT_RUN_DIR). */
+crt_status_t crti_channel_address(const char *path, struct sockaddr_un *address_out,
+                                  socklen_t *size_out);
 
 /* Binds and listens at `path` with mode 0600. CRT_ERR_TOO_LARGE: the path does not fit in a
  * socket address (names CRT_RUN_DIR). CRT_ERR_EXISTS: something lies there. */

@@ -23,8 +23,8 @@ crt_status_t crti_channel_peer(const crti_channel_t *channel, struct ucred *peer
     return CRT_OK;
 }
 
-static crt_status_t address_of(const char *path, struct sockaddr_un *address,
-                               socklen_t *size_out)
+crt_status_t crti_channel_address(const char *path, struct sockaddr_un *address,
+                                  socklen_t *size_out)
 {
     size_t length = strlen(path);
 
@@ -35,7 +35,11 @@ static crt_status_t address_of(const char *path, struct sockaddr_un *address,
                          "CRT_RUN_DIR to a shorter directory",
                          path, length, sizeof(address->sun_path) - 1);
     memcpy(address->sun_path, path, length + 1);
-    *size_out = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
+    *size_out = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+    if (path[0] == '@')
+        address->sun_path[0] = '\0'; /* what follows is its name, to the last byte */
+    else
+        ++*size_out;
     return CRT_OK;
 }
 
@@ -89,7 +93,7 @@ crt_status_t crti_channel_connect(const char *path, uint64_t deadline_ns,
     CRTI_AUTO(crti_close) int fd = -1;
     struct sockaddr_un address;
     socklen_t size;
-    crt_status_t status = address_of(path, &address, &size);
+    crt_status_t status = crti_channel_address(path, &address, &size);
 
     if (status != CRT_OK)
         return status;
@@ -109,7 +113,7 @@ crt_status_t crti_channel_listen(const char *path, int *fd_out)
     CRTI_AUTO(crti_close) int fd = -1;
     struct sockaddr_un address;
     socklen_t size;
-    crt_status_t status = address_of(path, &address, &size);
+    crt_status_t status = crti_channel_address(path, &address, &size);
     mode_t mask;
     int failed;
 

@@ -113,16 +113,16 @@ static crt_status_t connect_to(const char *path, int *fd_out)
 {
     CRTI_AUTO(crti_close)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct sockaddr_un address;
     struct ucred peer;
-    socklen_t size = sizeof(peer);
+    socklen_t length, size = sizeof(peer);
+    crt_status_t status = crti_channel_address(path, &address, &length);
 
+    if (status != CRT_OK)
+        return status;
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
-    if (strlen(path) >= sizeof(address.sun_path))
-        return crt_raise(CRT_ERR_INVALID, "%s is too long for a socket", path);
-    memcpy(address.sun_path, path, strlen(path));
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+    if (connect(fd, (const struct sockaddr *)&address, length) != 0)
         return crt_raise(CRT_ERR_UNREACHABLE, "%s: %s", path, strerror(errno));
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
         peer.uid != geteuid())
@@ -315,12 +315,17 @@ static void take_descriptors(struct msghdr *message, int out[DESCRIPTORS])
 }
 
 /* A pipe or socket could block us or end us by a signal, a file would grow: only an eventfd
- * rings. */
-static bool is_bell(int fd)
+ * rings. Those of the kernel's own kinds that share our bell's inode, as eventfds do, refuse
+ * what they don't understand; kernels that give each an inode have to be asked for its name. */
+static bool is_bell(int fd, int own)
 {
     static const char eventfd_name[] = "anon_inode:[eventfd]";
     char path[32], name[sizeof(eventfd_name)];
+    struct stat theirs, ours;
 
+    if (fstat(fd, &theirs) == 0 && fstat(own, &ours) == 0 &&
+        theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino)
+        return true;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     return readlink(path, name, sizeof(name)) == sizeof(eventfd_name) - 1 &&
            memcmp(name, eventfd_name, sizeof(eventfd_name) - 1) == 0;
@@ -331,7 +336,7 @@ static crt_status_t take_bell(crti_lane_t *lane, int *bell_take)
 {
     if (*bell_take < 0)
         return broken(lane, "no bell came");
-    if (!is_bell(*bell_take) || fcntl(*bell_take, F_SETFL, O_NONBLOCK) != 0)
+    if (!is_bell(*bell_take, lane->bell) || fcntl(*bell_take, F_SETFL, O_NONBLOCK) != 0)
         return broken(lane, "what came as a bell is no eventfd");
     lane->peer_bell = crti_take_fd(bell_take);
     if (lane->owes_ring)

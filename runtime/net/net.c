@@ -120,17 +120,17 @@ void crti_peer_set_user(crti_peer_t *peer, void *user)
 
 /* ---------------------------------------------------------------- start and end */
 
-/* Any number of processes may share a directory, the paths differ by the process id. */
+/* Any number of processes may share a directory, the names differ by the process id. */
 static crt_status_t make_ipc_path(crti_net_t *net, const char *run_dir)
 {
     char id[CRTI_ID_HEX];
-    int n = snprintf(net->address.ipc, sizeof(net->address.ipc), "%s/p-%s.ipc", run_dir,
+    int n = snprintf(net->address.ipc, sizeof(net->address.ipc), "@%s/p-%s.ipc", run_dir,
                      crti_id_hex(net->config.process, id));
 
     if (n < 0 || (size_t)n >= sizeof(net->address.ipc))
         return crt_raise(
             CRT_ERR_INVALID,
-            "%s is too long for the path of a socket (%zu bytes): set CRT_RUN_DIR",
+            "%s is too long for the name of a socket (%zu bytes): set CRT_RUN_DIR",
             run_dir, sizeof(net->address.ipc) - 1);
     return CRT_OK;
 }

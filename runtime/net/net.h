@@ -53,7 +53,7 @@ typedef struct crti_address {
     crti_id_t process;
     uint64_t incarnation;
     crti_id_t node;
-    char ipc[108]; /* path of a socket: "/run/dir/p-<hex>.ipc" */
+    char ipc[108]; /* name of a socket: "@/run/dir/p-<hex>.ipc", no file */
     char tcp[64];  /* "10.0.0.4:7001", always CURVE */
 } crti_address_t;
 
@@ -89,7 +89,7 @@ typedef struct crti_net_handlers {
 
 typedef struct crti_net_config {
     const char *
-        run_dir; /* mode 0700, of this cluster alone; short: the path of a socket has 107 bytes */
+        run_dir; /* mode 0700, of this cluster alone; short: the name of a socket has 107 bytes */
     crti_id_t node;
     crti_id_t process;
     uint64_t incarnation;
@@ -108,6 +108,9 @@ typedef struct crti_net_config {
     bool late_thread;
     crti_net_handlers_t handlers;
 } crti_net_config_t;
+
+/* What a zygote can do once for all its workers; not needed. */
+void crti_net_prepare(void);
 
 /* Binds, starts the progress thread. Caller owns the result and frees it with crti_net_free.
  * Lock not held. CRT_ERR_EXISTS: another process has that process id's endpoint;

@@ -67,8 +67,11 @@ static void on_bell(crti_source_t *source, uint32_t events)
 
 static void on_bell_free(crti_source_t *source)
 {
+    crti_bell_t *bell = CRTI_CONTAINER(source, crti_bell_t, source);
+
+    crti_list_remove(&bell->link);
     close(source->fd);
-    free(CRTI_CONTAINER(source, crti_bell_t, source));
+    free(bell);
 }
 
 static crt_status_t new_bell(crti_net_t *net, crti_bell_t **bell_out)
@@ -85,23 +88,31 @@ static crt_status_t new_bell(crti_net_t *net, crti_bell_t **bell_out)
     if (status != CRT_OK)
         return status;
     fd = -1; /* the bell has it */
-    crti_list_append(&net->bells, &bell->link);
+    crti_list_append(net->bells.next, &bell->link);
     *bell_out = CRTI_TAKE(bell);
     return CRT_OK;
 }
 
-/* The newest bells are those with places left, if lanes end they are those in front. */
+/* Those with places left are in front. */
 static crt_status_t find_bell(crti_net_t *net, crti_bell_t **bell_out)
 {
-    CRTI_LIST_FOREACH (item, &net->bells) {
-        crti_bell_t *bell = CRTI_CONTAINER(item, crti_bell_t, link);
+    crti_bell_t *first = CRTI_CONTAINER(net->bells.next, crti_bell_t, link);
 
-        if (bell->count < LANES_PER_BELL) {
-            *bell_out = bell;
-            return CRT_OK;
-        }
-    }
-    return new_bell(net, bell_out);
+    if (crti_list_is_empty(&net->bells) || first->count == LANES_PER_BELL)
+        return new_bell(net, bell_out);
+    *bell_out = first;
+    return CRT_OK;
+}
+
+static void join_bell(crti_port_t *port)
+{
+    crti_bell_t *bell = port->bell;
+
+    bell->ports[bell->count++] = port;
+    if (bell->count < LANES_PER_BELL)
+        return;
+    crti_list_remove(&bell->link);
+    crti_list_append(&port->net->bells, &bell->link);
 }
 
 static void leave_bell(crti_port_t *port)
@@ -113,6 +124,8 @@ static void leave_bell(crti_port_t *port)
             bell->ports[i] = bell->ports[--bell->count];
             break;
         }
+    crti_list_remove(&bell->link);
+    crti_list_append(port->net->bells.next, &bell->link);
 }
 
 void crti_net_remove_bells(crti_net_t *net)
@@ -314,7 +327,7 @@ static crt_status_t new_port(crti_net_t *net, crti_lane_t **lane_take, crti_bell
     if (status != CRT_OK)
         return status;
     *lane_take = NULL;
-    bell->ports[bell->count++] = port;
+    join_bell(port);
     if (net->progress.sleeping)
         crti_lane_sleep(port->lane);
     else
@@ -410,7 +423,6 @@ static void on_dialed(crti_source_t *source, uint32_t events)
 
 static void close_listener(crti_port_t *port)
 {
-    unlink(port->net->address.ipc);
     close(port->fd);
     close(port->net->spare);
     free(port);
@@ -435,10 +447,8 @@ crt_status_t crti_net_listen_local(crti_net_t *net, const char *path)
     *port = (crti_port_t){.transport = &listener, .fd = fd};
     if (status == CRT_OK)
         status = crti_port_watch(net, port, fd, on_dialed);
-    if (status != CRT_OK) {
-        unlink(path);
+    if (status != CRT_OK)
         return status;
-    }
     net->spare = crti_take_fd(&spare);
     fd = -1; /* the port has it, and the net the port */
     port = NULL;

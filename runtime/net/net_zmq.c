@@ -15,13 +15,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/log.h"
 #include "runtime/net/net_int.h"
 #include "runtime/net/stream.h"
 
-#define LISTENERS 8 /* sockets that are no session's, and those that are being closed */
-#define PORT_STEP 7919 /* an odd step through a port range, so that neighbours differ */
+#define LISTENERS  8 /* sockets that are no session's, and those that are being closed */
+#define PORT_STEP  7919 /* an odd step through a port range, so that neighbours differ */
+#define GUESSES    4    /* of a free port */
+#define GUESS_STEP 97
 
 /* ---------------------------------------------------------------- ports */
 
@@ -228,16 +231,52 @@ static void on_first_connection(crti_source_t *source, uint32_t events)
                  crt_error_detail());
 }
 
+/* The system's range; zero until it was read. A zygote reads it for its workers. */
+static unsigned system_low, system_high;
+
+void crti_net_prepare(void)
+{
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    unsigned low, high;
+
+    if (file && fscanf(file, "%u %u", &low, &high) == 2 && low > 0 && low <= high &&
+        high <= UINT16_MAX) {
+        system_low = low;
+        system_high = high;
+    }
+    if (file)
+        fclose(file);
+}
+
+/* A port of the system's range that is most likely free: among thousands of listeners the system
+ * itself looks at one after the other. */
+static crt_status_t bind_anywhere(const char *ip, int *fd_out, uint16_t *port_out)
+{
+    unsigned count = system_high - system_low + 1,
+             offset = (unsigned)getpid() * PORT_STEP;
+
+    for (unsigned i = 0; system_low && i < GUESSES; i++) {
+        uint16_t port = (uint16_t)(system_low + (offset + i * GUESS_STEP) % count);
+        crt_status_t status = crti_stream_bind(ip, port, fd_out, port_out);
+
+        if (status == CRT_OK)
+            return status;
+    }
+    return crti_stream_bind(ip, 0, fd_out, port_out);
+}
+
 static crt_status_t bind_in_range(const crti_net_config_t *config, int *fd_out,
                                   uint16_t *port_out)
 {
     unsigned low = config->port_low, high = config->port_high;
     unsigned count = high - low + 1, offset = (unsigned)getpid() * PORT_STEP;
 
+    if (low == 0 && high == 0)
+        return bind_anywhere(config->ip, fd_out, port_out);
     if (high < low)
         return crt_raise(CRT_ERR_INVALID, "port range %u-%u", low, high);
     for (unsigned i = 0; i < count; i++) {
-        uint16_t port = low ? (uint16_t)(low + (offset + i) % count) : 0;
+        uint16_t port = (uint16_t)(low + (offset + i) % count);
         crt_status_t status = crti_stream_bind(config->ip, port, fd_out, port_out);
 
         if (status != CRT_ERR_EXISTS)

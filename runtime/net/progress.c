@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -483,14 +484,21 @@ static void *thread_main(void *argument)
 
 /* ---------------------------------------------------------------- start and end */
 
+/* Without a look into /sys, which sysconf takes: thousands of workers begin with this. */
+static bool has_cores(void)
+{
+    cpu_set_t cores;
+
+    return sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) > 1;
+}
+
 crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *ops,
                                 void *user)
 {
     crt_status_t status;
 
     *p = (crti_progress_t){.ops = ops, .user = user, .armed = UINT64_MAX};
-    p->spin = (crti_spin_t){.is_possible = sysconf(_SC_NPROCESSORS_ONLN) > 1,
-                            .pause = SPIN_PAUSE_MIN};
+    p->spin = (crti_spin_t){.is_possible = has_cores(), .pause = SPIN_PAUSE_MIN};
     pthread_mutex_init(&p->lock, NULL);
     crti_list_init(&p->waiters);
     crti_list_init(&p->graves);
@@ -556,6 +564,8 @@ crt_status_t crti_progress_start(crti_progress_t *p, bool late)
 {
     p->is_late = late;
     if (late) {
+        /* Where many begin at once, a spin takes the others' time. */
+        p->spin.skip = SPIN_PAUSE_MIN;
         p->state = CRTI_PROGRESS_ABSENT;
         return CRT_OK;
     }

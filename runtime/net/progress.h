@@ -102,7 +102,7 @@ typedef enum crti_progress_state {
 
 /* Whether to spin before a sleep, learned from how that went lately. */
 typedef struct crti_spin {
-    bool is_possible; /* the machine has more than one core */
+    bool is_possible; /* there is more than one core for us */
     bool is_on;       /* a waiter spins now, without the lock */
     uint32_t stop;    /* 1: it shall look again */
     bool is_long;     /* spin longer: what came lately came soon after the shorter spin */

@@ -156,8 +156,8 @@
 /* Carries two descriptors: the arena, and the blackboard, a page of shared memory in which a
  * worker writes what it is doing (base/blackboard.h), so that a death can name the method.
  * Worker: `actor` zero means tasks; else the actor whose creation record follows. `cpus` is
- * what it was given (BLAS threads). Sockets lie in `run_dir`, tcp binds to `ip` and a port of
- * low..high (0..0: any). `key` is the cluster key. `head` is host:port to show.
+ * what it was given (BLAS threads). Sockets lie in `run_dir` or are named after it, tcp binds to
+ * `ip` and a port of low..high (0..0: any). `key` is the cluster key. `head` is host:port to show.
  * `encrypt_streams` is the cluster's option, for streams that others make to this process. `fenced`:
  * the actor takes no calls while the blackboard says that the head has not heard of the node. */
 #define CRTI_FIELDS_ATTACHED(F)                                                          \

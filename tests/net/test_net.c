@@ -176,8 +176,7 @@ static void a_call_for_a_dead_process_never_runs_in_its_successor(void **state)
     fixture_init(&f);
     child_start(&f, false, &old);
     child_kill(&old);
-    unlink(old.address.ipc);
-    child_start_as(&f, false, old.address.process, 2, &new); /* binds the same path */
+    child_start_as(&f, false, old.address.process, 2, &new); /* binds the same name */
     party_start(&f, false, 0, &party);
     peer = party_connect(&party, &old.address);
     party_send(&party, peer, 'c', "x", 1);

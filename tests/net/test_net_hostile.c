@@ -20,6 +20,7 @@
 
 #include <zmq.h>
 
+#include "runtime/net/channel.h"
 #include "runtime/net/frame.h"
 #include "runtime/net/key.h"
 #include "runtime/net/lane.h"
@@ -231,11 +232,12 @@ static void a_plain_connection_to_the_tcp_port_is_refused(void **state)
 
 static int connect_unix(const char *path)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct sockaddr_un address;
+    socklen_t size;
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(crti_channel_address(path, &address, &size), CRT_OK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, size), 0);
     return fd;
 }
 

@@ -20,7 +20,7 @@ crt_status_t crti_net_new(const crti_net_config_t *config, crti_net_t **net_out)
     net->address = (crti_address_t){.process = config->process,
                                     .incarnation = config->incarnation,
                                     .node = config->node};
-    snprintf(net->address.ipc, sizeof(net->address.ipc), "%s/p-%s.ipc", config->run_dir,
+    snprintf(net->address.ipc, sizeof(net->address.ipc), "@%s/p-%s.ipc", config->run_dir,
              crti_id_hex(config->process, hex));
     snprintf(net->address.tcp, sizeof(net->address.tcp), "%s:%u", config->ip,
              sys->self->index);
