@@ -63,6 +63,19 @@ crti_request_t *crti_control_ask(crti_control_t *c, const crti_node_entry_t *nod
     return request;
 }
 
+/* Those with a deadline are in front of the others, which are many when actors are made. */
+static void set_deadline(crti_control_t *c, crti_request_t *request, uint64_t at_ns)
+{
+    request->deadline_ns = at_ns;
+    crti_list_remove(&request->in_requests);
+    crti_list_append(c->requests.next, &request->in_requests);
+}
+
+static bool has_deadline(const crti_request_t *request)
+{
+    return request->deadline_ns != UINT64_MAX;
+}
+
 /* ---------------------------------------------------------------- logs */
 
 static void send_log_read(crti_control_t *c, const crti_node_entry_t *node,
@@ -84,7 +97,7 @@ static void send_log_read(crti_control_t *c, const crti_node_entry_t *node,
     request->limit = like->limit;
     request->wait_ms = like->wait_ms;
     request->subject = like->subject;
-    request->deadline_ns = c->now_ns + PATIENCE_NS + like->wait_ms * CRTI_MS;
+    set_deadline(c, request, c->now_ns + PATIENCE_NS + like->wait_ms * CRTI_MS);
     crti_control_send(c, node->link, CRTI_MSG_LOG_READ, request->number, &body);
 }
 
@@ -202,7 +215,7 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
         if (question == NULL)
             continue;
         question->gather = gather;
-        question->deadline_ns = c->now_ns + 2 * CRTI_S;
+        set_deadline(c, question, c->now_ns + 2 * CRTI_S);
         gather->open++;
         crti_control_send(c, node->link, CRTI_MSG_STATE_QUERY, question->number, m);
     }
@@ -319,6 +332,8 @@ void crti_control_requests_overdue(crti_control_t *c)
     CRTI_LIST_FOREACH_SAFE (item, &c->requests) {
         crti_request_t *request = CRTI_CONTAINER(item, crti_request_t, in_requests);
 
+        if (!has_deadline(request))
+            break;
         if (request->deadline_ns <= c->now_ns)
             fail(c, request, CRT_ERR_TIMED_OUT, "the node does not answer");
     }
@@ -331,6 +346,8 @@ uint64_t crti_control_requests_deadline(const crti_control_t *c)
     CRTI_LIST_FOREACH (item, &c->requests) {
         const crti_request_t *request = CRTI_CONTAINER(item, crti_request_t, in_requests);
 
+        if (!has_deadline(request))
+            break;
         if (request->deadline_ns < earliest)
             earliest = request->deadline_ns;
     }

@@ -314,8 +314,11 @@ void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
         return;
     }
     if (worker->state == CRTI_WORKER_ENDING) {
-        if (at_once && worker->deadline_ns > now_ns)
+        if (at_once && worker->deadline_ns > now_ns) {
             worker->deadline_ns = now_ns;
+            crti_list_remove(&worker->link);
+            crti_list_append(table->lists[CRTI_WORKER_ENDING].next, &worker->link);
+        }
         return;
     }
     /* A process that has not attached has no link on which it could hear SHUTDOWN. */
@@ -370,26 +373,25 @@ void crti_worker_table_died(crti_worker_table_t *table, crti_worker_t *worker,
 
 /* ---------------------------------------------------------------- time */
 
+/* Those of one state are in the order of their deadlines. */
 static uint64_t check_deadlines(crti_worker_table_t *table, crti_worker_state_t state,
                                 uint64_t now_ns)
 {
-    uint64_t next = UINT64_MAX;
-
     CRTI_LIST_FOREACH_SAFE (item, &table->lists[state]) {
         crti_worker_t *w = CRTI_CONTAINER(item, crti_worker_t, link);
 
-        if (w->deadline_ns > now_ns) {
-            next = w->deadline_ns < next ? w->deadline_ns : next;
-            continue;
-        }
+        if (w->deadline_ns > now_ns)
+            return w->deadline_ns;
         if (state != CRTI_WORKER_ENDING) {
             crti_worker_table_end(table, w, true, now_ns);
             continue;
         }
         act(table, CRTI_WORKER_KILL, w, w->purpose, w->is_actor);
         w->deadline_ns = now_ns + END_NS; /* it may hang in the kernel: again */
+        crti_list_remove(&w->link);
+        crti_list_append(&table->lists[state], &w->link);
     }
-    return next;
+    return UINT64_MAX;
 }
 
 uint64_t crti_worker_table_tick(crti_worker_table_t *table, uint64_t now_ns)
