@@ -109,6 +109,7 @@ void crti_process_kill(crti_process_t *process)
     kill(-process->pid, SIGKILL);
     if (process->pidfd >= 0)
         syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
+    crti_park_kill(&process->parked);
 }
 
 static void publish(crti_process_t *p, crt_status_t status, const char *text)
@@ -138,6 +139,7 @@ static void finish_worker(crti_process_t *p)
     char text[1000];
 
     crti_loop_cancel(node->loop, &p->reap_timer);
+    crti_park_take_out(&p->parked);
     for (int i = 0; i < 2; i++)
         crti_output_close(&p->output[i]);
     make_report(p, text, sizeof(text));
@@ -163,11 +165,15 @@ static void on_reap_late(void *user)
 /* True when the wait status is known: the process is ours, or has become ours. */
 static bool try_reap(crti_process_t *p)
 {
+    /* Only we reap our children: until then a number is not used again. */
+    bool by_pid = p->pidfd < 0 && p->is_watched && p->is_child;
     siginfo_t info = {0};
 
     if (p->reaped)
         return true;
-    if (p->pidfd < 0 || waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0 ||
+    if ((p->pidfd < 0 && !by_pid) ||
+        waitid(by_pid ? P_PID : P_PIDFD, (id_t)(by_pid ? p->pid : p->pidfd), &info,
+               WEXITED | WNOHANG) < 0 ||
         info.si_pid == 0)
         return false;
     p->reaped = true;

@@ -17,7 +17,7 @@
 #define FILES_PER_WORKER 8 /* pipes, link, pidfd, and those in passing */
 #define MEMORY_SPARE     ((uint64_t)32 << 20) /* below it no worker is made */
 #define PIDS_SPARE       64
-#define FRESH_NS         (5 * CRTI_MS) /* a look at the host holds for so long */
+#define FRESH_NS         (20 * CRTI_MS) /* a look at the host holds for so long */
 
 /* The first line of a file; false when there is none. */
 static bool read_line(const char *path, char *text, size_t size)

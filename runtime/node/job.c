@@ -383,12 +383,24 @@ void crti_job_want(crti_job_t *job, crti_process_t *process)
         crti_job_serve(job);
 }
 
+/* What waits longer in a pipe than here has files open. */
+static bool is_forking_enough(const crti_job_t *job)
+{
+    int count = 0;
+
+    CRTI_LIST_FOREACH (item, &job->forking) {
+        if (++count >= CRTI_JOB_FORKING_MAX)
+            return true;
+    }
+    return false;
+}
+
 void crti_job_serve(crti_job_t *job)
 {
     crti_list_t *item;
 
     while ((job->state == CRTI_JOB_SERVING || job->state == CRTI_JOB_EXECUTING) &&
-           (item = crti_list_pop(&job->wanted)) != NULL)
+           !is_forking_enough(job) && (item = crti_list_pop(&job->wanted)) != NULL)
         crti_spawn_go(CRTI_CONTAINER(item, crti_process_t, link));
 }
 

@@ -113,14 +113,26 @@ static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
 
 /* ---------------------------------------------------------------- attach */
 
+static bool find_slot(crti_node_t *node, unsigned *slot_out)
+{
+    for (unsigned slot = node->slots_full + 1; slot < CRTI_NODE_SLOTS; slot++) {
+        node->slots_full = slot;
+        if (node->slots[slot] || !crti_store_slot_is_free(node->store, slot))
+            continue;
+        node->slots[slot] = 1;
+        *slot_out = slot;
+        return true;
+    }
+    return false;
+}
+
 crt_status_t crti_slot_take(crti_node_t *node, unsigned *slot_out)
 {
-    for (unsigned slot = 1; slot < CRTI_NODE_SLOTS; slot++)
-        if (!node->slots[slot] && crti_store_slot_is_free(node->store, slot)) {
-            node->slots[slot] = 1;
-            *slot_out = slot;
-            return CRT_OK;
-        }
+    if (find_slot(node, slot_out))
+        return CRT_OK;
+    node->slots_full = 0;
+    if (find_slot(node, slot_out))
+        return CRT_OK;
     return crt_raise(CRT_ERR_BACKPRESSURE,
                      "the node has %d processes, which is all its store serves",
                      CRTI_NODE_SLOTS - 1);
@@ -128,10 +140,14 @@ crt_status_t crti_slot_take(crti_node_t *node, unsigned *slot_out)
 
 void crti_slot_give(crti_process_t *process)
 {
+    crti_node_t *node = process->node;
+
     if (!process->slot)
         return;
-    crti_store_reclaim(process->node->store, process->slot);
-    process->node->slots[process->slot] = 0;
+    crti_store_reclaim(node->store, process->slot);
+    node->slots[process->slot] = 0;
+    if (process->slot <= node->slots_full)
+        node->slots_full = process->slot - 1;
     process->slot = 0;
 }
 
@@ -241,7 +257,7 @@ static crt_status_t join(crti_local_t *local, crti_process_t *process)
 
     if (status == CRT_OK)
         status = make_board(process);
-    if (status == CRT_OK && process->pidfd < 0)
+    if (status == CRT_OK)
         status = crti_process_watch(process);
     if (status != CRT_OK)
         return status;

@@ -500,6 +500,7 @@ void crti_node_free(crti_node_t *node)
         crti_guest_free_all(node);
         crti_head_free(node);
     }
+    crti_park_free(node->park);
     crti_actor_free_all(node);
     crti_watch_free(node);
     crti_actor_watch_free(node);

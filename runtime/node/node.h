@@ -44,6 +44,7 @@
 #include "runtime/node/old_logs.h"
 #include "runtime/node/options.h"
 #include "runtime/node/output.h"
+#include "runtime/node/park.h"
 #include "runtime/node/pull_table.h"
 #include "runtime/node/share_table.h"
 #include "runtime/node/worker_table.h"
@@ -75,9 +76,12 @@ struct crti_process {
     uint64_t incarnation;
     unsigned role; /* CRTI_ROLE_DRIVER, CRTI_ROLE_WORKER */
     pid_t pid;     /* 0 before FORKED */
-    int pidfd;
+    int pidfd;     /* -1 also when it is parked */
     crti_watch_t pidfd_watch;
-    crti_local_t *local; /* NULL before ATTACH */
+    bool is_watched;      /* a pidfd tells of its end */
+    bool is_parked;       /* its pidfd and pipes go to the park */
+    crti_parked_t parked; /* they are there */
+    crti_local_t *local;  /* NULL before ATTACH */
     crti_job_t *job;
     unsigned slot; /* of the store, 0 none */
     char ipc[108], tcp[64];
@@ -178,6 +182,7 @@ struct crti_node {
     crti_store_t *store;
     size_t store_bytes;
     unsigned char *slots; /* 1: taken */
+    unsigned slots_full;  /* 1 ... this one are taken, or were not free when looked at */
 
     int listen_fd;
     crti_watch_t listen_watch;
@@ -218,6 +223,9 @@ struct crti_node {
     bool acting; /* lease.c carries out actions */
     bool pulling;
     crti_node_memory_t memory;
+    crti_park_t *park; /* NULL: nothing was parked yet */
+    bool cannot_park;  /* was told */
+    size_t parked_count;
     crti_timer_t tick;
     uint64_t orphans_ns;
     crti_timer_t stall_timer;
@@ -356,6 +364,9 @@ crt_status_t crti_job_announce(crti_job_t *job, crti_head_answer_t *on_answer,
 void crti_job_await_end(crti_process_t *driver);
 /* Its driver, a process of this node, is gone: its workers end, the head hears it. */
 void crti_job_driver_gone(crti_process_t *driver, const char *text);
+
+/* So many FORKs of a job are under way at once; more workers wait without any file. */
+#define CRTI_JOB_FORKING_MAX 64
 
 /* ---------------------------------------------------------------- death.c, watch.c */
 

@@ -143,6 +143,12 @@ static void add_lines(crti_output_t *output, const char *data, size_t size)
     }
 }
 
+void crti_output_take(crti_output_t *output, const char *data, size_t size)
+{
+    crti_log_file_write(output->file, data, size);
+    add_lines(output, data, size);
+}
+
 /* One read. False: nothing more now, or ever. */
 static bool read_some(crti_output_t *output, size_t *got_out)
 {
@@ -150,8 +156,7 @@ static bool read_some(crti_output_t *output, size_t *got_out)
     ssize_t got = read(output->fd, data, sizeof(data));
 
     if (got > 0) {
-        crti_log_file_write(output->file, data, (size_t)got);
-        add_lines(output, data, (size_t)got);
+        crti_output_take(output, data, (size_t)got);
         *got_out = (size_t)got;
         return true;
     }
@@ -199,9 +204,7 @@ void crti_output_close(crti_output_t *output)
 {
     size_t total = 0, got = 0;
 
-    if (output->fd < 0)
-        return;
-    while (total < DRAIN_MAX && read_some(output, &got)) {
+    while (output->fd >= 0 && total < DRAIN_MAX && read_some(output, &got)) {
         total += got;
         got = 0;
     }
@@ -210,6 +213,8 @@ void crti_output_close(crti_output_t *output)
         tell(output, (const char *)output->partial.data, output->partial.size);
     }
     crti_buffer_fini(&output->partial);
+    if (output->fd < 0)
+        return;
     if (output->loop)
         crti_loop_remove(output->loop, &output->watch);
     close(output->fd);

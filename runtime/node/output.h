@@ -39,7 +39,7 @@ typedef void crti_output_lines_t(void *user, bool is_stderr, const char *lines,
                                  size_t size);
 
 struct crti_output {
-    int fd; /* -1: closed */
+    int fd; /* -1: closed, or read elsewhere */
     bool is_stderr;
     crti_loop_t *loop; /* NULL while it is not read */
     crti_watch_t watch;
@@ -63,6 +63,8 @@ crt_status_t crti_output_open(crti_output_t *output, bool is_stderr,
                               void *user, int *write_fd_out);
 /* Begins to read in `loop`. */
 crt_status_t crti_output_start(crti_output_t *output, crti_loop_t *loop);
+/* Takes bytes of its pipe that were read elsewhere (park.h). */
+void crti_output_take(crti_output_t *output, const char *data, size_t size);
 /* Reads what is there without waiting, tells an unfinished line, and closes. */
 void crti_output_close(crti_output_t *output);
 

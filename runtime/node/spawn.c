@@ -14,10 +14,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "runtime/node/node.h"
+
+#define FILES_PER_WORKER 4  /* link, pidfd, two pipes */
+#define FILES_BESIDES    64 /* of the daemon itself */
+#define PARKS_FROM       8  /* this part of the files that it may open is not parked */
 
 /* ---------------------------------------------------------------- process records */
 
@@ -46,21 +51,12 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
     return CRT_OK;
 }
 
-/* One that was killed left it. */
-static void remove_socket(const crti_process_t *process)
-{
-    char path[128], hex[CRTI_ID_HEX];
-
-    if (snprintf(path, sizeof(path), "%s/p-%s.ipc", process->node->run_dir,
-                 crti_id_hex(process->id, hex)) < (int)sizeof(path))
-        unlink(path);
-}
-
 void crti_process_free(crti_process_t *process)
 {
     crti_node_t *node = process->node;
 
-    remove_socket(process);
+    crti_park_take_out(&process->parked);
+    node->parked_count -= process->is_parked;
     if (process->local) {
         process->local->process = NULL;
         crti_local_close(process->local);
@@ -108,13 +104,99 @@ static void on_pidfd(void *user, uint32_t events)
     crti_death_noticed(process);
 }
 
+/* ---------------------------------------------------------------- the park */
+
+static void on_parked_bytes(void *user, unsigned which, const char *data, size_t size)
+{
+    crti_process_t *process = user;
+
+    crti_output_take(&process->output[which], data, size);
+}
+
+static void on_parked_end(void *user, bool lost)
+{
+    crti_process_t *process = user;
+
+    if (lost)
+        crti_process_cut(process, "the node daemon has no file left to watch it by");
+    else
+        crti_death_noticed(process);
+}
+
+/* Those that come when files get scarce. */
+static bool wants_parking(crti_node_t *node)
+{
+    size_t direct = node->processes.count - node->parked_count;
+    struct rlimit files;
+    crt_status_t status = CRT_OK;
+
+    if (node->cannot_park || getrlimit(RLIMIT_NOFILE, &files) != 0 ||
+        direct * FILES_PER_WORKER < files.rlim_cur / PARKS_FROM)
+        return false;
+    if (node->park == NULL)
+        status = crti_park_new(node->loop, files.rlim_cur, &node->park);
+    return status == CRT_OK;
+}
+
+/* Files that the workers have open here, and those of the ones that are being forked. */
+static size_t count_files(const crti_node_t *node)
+{
+    size_t parked = node->parked_count, direct = node->processes.count - parked;
+
+    return direct * FILES_PER_WORKER + parked + FILES_BESIDES +
+           (parked ? CRTI_JOB_FORKING_MAX * FILES_PER_WORKER : 0);
+}
+
+/* Those that are -1 stay here. Where nothing can be parked they all do. */
+static void park(crti_process_t *process, int fds[CRTI_PARK_FILES])
+{
+    crti_node_t *node = process->node;
+
+    process->parked.on_bytes = on_parked_bytes;
+    process->parked.on_end = on_parked_end;
+    process->parked.user = process;
+    if (!process->is_parked || crti_park_put(node->park, &process->parked, fds) == CRT_OK)
+        return;
+    crti_log(CRTI_LOG_WARN, "spawn", "%s: the limit of open files is that of %d a worker",
+             crt_error_detail(), FILES_PER_WORKER);
+    process->is_parked = false;
+    node->parked_count--;
+    node->cannot_park = true;
+}
+
+static crt_status_t start_outputs(crti_process_t *process)
+{
+    int fds[CRTI_PARK_FILES] = {process->output[0].fd, process->output[1].fd, -1};
+    crt_status_t status = CRT_OK;
+
+    park(process, fds);
+    for (int i = 0; i < CRTI_PARK_PIPES && status == CRT_OK; i++) {
+        process->output[i].fd = fds[i];
+        if (fds[i] >= 0)
+            status = crti_output_start(&process->output[i], process->node->loop);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- the pidfd */
+
 crt_status_t crti_process_watch(crti_process_t *process)
 {
+    int fds[CRTI_PARK_FILES] = {-1, -1, -1};
+
+    if (process->is_watched)
+        return CRT_OK;
     process->pidfd = (int)syscall(SYS_pidfd_open, process->pid, 0);
     if (process->pidfd < 0)
         return crt_raise(errno == ESRCH ? CRT_ERR_WORKER_DIED : CRT_ERR_IO,
                          "pid %d can't be watched: %s", (int)process->pid,
                          strerror(errno));
+    process->is_watched = true;
+    fds[CRTI_PARK_PIPES] = process->pidfd;
+    park(process, fds);
+    process->pidfd = fds[CRTI_PARK_PIPES];
+    if (process->pidfd < 0)
+        return CRT_OK;
     process->pidfd_watch = (crti_watch_t){.on_ready = on_pidfd, .user = process};
     return crti_loop_add(process->node->loop, &process->pidfd_watch, process->pidfd,
                          EPOLLIN);
@@ -162,8 +244,8 @@ void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker)
 {
     crti_process_t *process;
     crti_job_t *job = crti_job_get(node, worker->job);
-    crt_status_t status = job ? crti_host_check(node->processes.count * 4 + 64,
-                                                crti_node_now(node), &node->host_fresh_ns)
+    crt_status_t status = job ? crti_host_check(count_files(node), crti_node_now(node),
+                                                &node->host_fresh_ns)
                               : CRT_ERR_NO_MEMORY;
 
     if (status == CRT_OK)
@@ -178,6 +260,8 @@ void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker)
     }
     worker->io = process;
     process->worker = worker;
+    process->is_parked = wants_parking(node);
+    node->parked_count += process->is_parked;
     crti_job_join(job, process);
     if (worker->is_actor)
         process->actor = worker->purpose;
@@ -247,7 +331,7 @@ void crti_spawn_forked(crti_process_t *process, pid_t pid)
 {
     crti_node_t *node = process->node;
     char hex[CRTI_ID_HEX];
-    crt_status_t status = CRT_OK;
+    crt_status_t status;
 
     crti_list_remove(&process->link);
     process->fork_request = 0;
@@ -257,10 +341,9 @@ void crti_spawn_forked(crti_process_t *process, pid_t pid)
     if (!crti_id_is_zero(process->actor))
         snprintf(process->log.link, sizeof(process->log.link), "%s/logs/actor-%s.log",
                  node->own_state, crti_id_hex(process->actor, hex));
-    for (int i = 0; i < 2 && status == CRT_OK; i++)
-        status = crti_output_start(&process->output[i], node->loop);
+    status = start_outputs(process);
     /* It may have attached before the zygote's answer was read. */
-    if (status == CRT_OK && process->pidfd < 0)
+    if (status == CRT_OK)
         status = crti_process_watch(process);
     if (status == CRT_ERR_WORKER_DIED)
         crti_death_noticed(process); /* gone already: REAPED tells how */

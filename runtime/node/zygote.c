@@ -196,12 +196,16 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
 
     switch (message->kind) {
     case CRTI_MSG_ZYGOTE_READY: on_ready(job, &message->zygote_ready); return;
-    case CRTI_MSG_FORKED: on_forked(job, message->request, &message->forked); return;
+    case CRTI_MSG_FORKED:
+        on_forked(job, message->request, &message->forked);
+        crti_job_serve(job);
+        return;
     case CRTI_MSG_REAPED: on_reaped(job, &message->reaped); return;
     case CRTI_MSG_ERROR:
         p = forking_by(job, message->request);
         if (p)
             crti_spawn_failed(p, crti_channel_raise(&message->error), crt_error_detail());
+        crti_job_serve(job);
         return;
     default:
         crti_log(CRTI_LOG_WARN, "zygote", "%s from a zygote",

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/node/park.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+
+#include <cmocka.h>
+
+#define DEADLINE (20 * CRTI_S)
+
+typedef struct item {
+    crti_parked_t parked;
+    char text[2][200]; /* what its pipes had */
+    int ends;
+    int write_fds[2];
+    pid_t pid;
+} item_t;
+
+typedef struct scene {
+    crti_loop_t *loop;
+    crti_park_t *park;
+} scene_t;
+
+static void on_bytes(void *user, unsigned which, const char *data, size_t size)
+{
+    item_t *item = user;
+    size_t used = strlen(item->text[which]);
+
+    assert_true(which < 2 && used + size < sizeof(item->text[0]));
+    memcpy(item->text[which] + used, data, size);
+}
+
+static void on_end(void *user, bool lost)
+{
+    item_t *item = user;
+
+    assert_false(lost);
+    item->ends++;
+}
+
+static void open_park(scene_t *s, size_t files)
+{
+    assert_int_equal(crti_loop_new(&s->loop), CRT_OK);
+    assert_int_equal(crti_park_new(s->loop, files, &s->park), CRT_OK);
+}
+
+static void close_park(scene_t *s)
+{
+    crti_park_free(s->park);
+    crti_loop_free(s->loop);
+}
+
+static int count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    int count = 0;
+
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        count += e->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* A process that ends by a signal only, and two pipes that are parked with its pidfd. */
+static void park_item(scene_t *s, item_t *item)
+{
+    int fds[CRTI_PARK_FILES], pair[2];
+
+    *item = (item_t){.pid = fork()};
+    if (item->pid == 0) {
+        pause();
+        _exit(0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pipe2(pair, O_CLOEXEC | O_NONBLOCK), 0);
+        fds[i] = pair[0];
+        item->write_fds[i] = pair[1];
+    }
+    fds[2] = (int)syscall(SYS_pidfd_open, item->pid, 0);
+    assert_true(fds[2] >= 0);
+    item->parked.on_bytes = on_bytes;
+    item->parked.on_end = on_end;
+    item->parked.user = item;
+    assert_int_equal(crti_park_put(s->park, &item->parked, fds), CRT_OK);
+    for (int i = 0; i < CRTI_PARK_FILES; i++)
+        assert_int_equal(fds[i], -1);
+}
+
+static void end_item(item_t *item)
+{
+    crti_park_take_out(&item->parked);
+    for (int i = 0; i < 2; i++)
+        close(item->write_fds[i]);
+    kill(item->pid, SIGKILL);
+    waitpid(item->pid, NULL, 0);
+}
+
+static bool has_ended(void *user)
+{
+    return ((item_t *)user)->ends > 0;
+}
+
+static bool has_both(void *user)
+{
+    const item_t *item = user;
+
+    return item->text[0][0] && item->text[1][0];
+}
+
+static void bytes_of_both_pipes_arrive_and_so_does_the_end(void **state)
+{
+    scene_t s;
+    item_t item;
+
+    open_park(&s, 1000);
+    park_item(&s, &item);
+    assert_int_equal(write(item.write_fds[0], "out", 3), 3);
+    assert_int_equal(write(item.write_fds[1], "err", 3), 3);
+    assert_int_equal(crti_loop_until(s.loop, has_both, &item, crti_now_ns() + DEADLINE),
+                     CRT_OK);
+    assert_string_equal(item.text[0], "out");
+    assert_string_equal(item.text[1], "err");
+    assert_int_equal(item.ends, 0);
+    kill(item.pid, SIGKILL);
+    assert_int_equal(crti_loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
+                     CRT_OK);
+    assert_int_equal(item.ends, 1);
+    end_item(&item);
+    close_park(&s);
+}
+
+static void what_a_pipe_holds_is_told_before_it_is_closed(void **state)
+{
+    scene_t s;
+    item_t item;
+
+    open_park(&s, 1000);
+    park_item(&s, &item);
+    assert_int_equal(write(item.write_fds[1], "last words", 10), 10);
+    crti_park_take_out(&item.parked); /* the loop has not turned */
+    assert_string_equal(item.text[1], "last words");
+    end_item(&item);
+    close_park(&s);
+}
+
+static void a_pipe_that_all_writers_closed_is_not_looked_at_again(void **state)
+{
+    scene_t s;
+    item_t item;
+
+    open_park(&s, 1000);
+    park_item(&s, &item);
+    for (int i = 0; i < 2; i++) {
+        close(item.write_fds[i]);
+        item.write_fds[i] = -1;
+    }
+    kill(item.pid, SIGKILL);
+    assert_int_equal(crti_loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
+                     CRT_OK);
+    end_item(&item);
+    close_park(&s);
+}
+
+static void a_parked_process_is_killed_by_its_pidfd(void **state)
+{
+    scene_t s;
+    item_t item;
+
+    open_park(&s, 1000);
+    park_item(&s, &item);
+    crti_park_kill(&item.parked);
+    assert_int_equal(crti_loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
+                     CRT_OK);
+    end_item(&item);
+    close_park(&s);
+}
+
+static void descriptors_are_in_tables_of_their_own_as_many_as_it_takes(void **state)
+{
+    enum { ITEMS = 50 };
+    static item_t items[ITEMS];
+    int files = count_entries("/proc/self/fd"),
+        threads = count_entries("/proc/self/task");
+    scene_t s;
+
+    open_park(&s, 160); /* 32 items in each */
+    for (int i = 0; i < ITEMS; i++)
+        park_item(&s, &items[i]);
+    assert_int_equal(count_entries("/proc/self/task"), threads + 2);
+    /* The ends that the test writes to, and a little of loop and park. */
+    assert_in_range(count_entries("/proc/self/fd"), files, files + 2 * ITEMS + 10);
+    for (int i = 0; i < ITEMS; i++) {
+        assert_int_equal(write(items[i].write_fds[0], "x", 1), 1);
+        end_item(&items[i]);
+        assert_string_equal(items[i].text[0], "x");
+    }
+    close_park(&s);
+    assert_int_equal(count_entries("/proc/self/fd"), files);
+}
+
+static void one_that_is_taken_out_among_many_that_talk_hears_nothing_more(void **state)
+{
+    enum { ITEMS = 20 };
+    static item_t items[ITEMS];
+    scene_t s;
+
+    open_park(&s, 1000);
+    for (int i = 0; i < ITEMS; i++) {
+        park_item(&s, &items[i]);
+        kill(items[i].pid, SIGKILL);
+    }
+    /* Ends that were heard while the first was taken out are told later, its own is not. */
+    crti_park_take_out(&items[0].parked);
+    for (int i = 1; i < ITEMS; i++)
+        assert_int_equal(
+            crti_loop_until(s.loop, has_ended, &items[i], crti_now_ns() + DEADLINE),
+            CRT_OK);
+    assert_int_equal(items[0].ends, 0);
+    for (int i = 0; i < ITEMS; i++)
+        end_item(&items[i]);
+    close_park(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_of_both_pipes_arrive_and_so_does_the_end),
+        cmocka_unit_test(what_a_pipe_holds_is_told_before_it_is_closed),
+        cmocka_unit_test(a_pipe_that_all_writers_closed_is_not_looked_at_again),
+        cmocka_unit_test(a_parked_process_is_killed_by_its_pidfd),
+        cmocka_unit_test(descriptors_are_in_tables_of_their_own_as_many_as_it_takes),
+        cmocka_unit_test(one_that_is_taken_out_among_many_that_talk_hears_nothing_more),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
