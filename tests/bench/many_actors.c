@@ -5,8 +5,11 @@
  *
  * Two clusters, one after the other: with --idle-actors (1000) that were called once the processor
  * time of everything is measured for --idle seconds (10); with --actors (10000), created and called
- * once as fast as it goes, rate, memory, threads and open files. 0 leaves a part out. Each worker
- * needs four files in the node daemon: `ulimit -Hn` has to be above 4 x N, root raises it here.
+ * once as fast as it goes, rate, memory, threads and open files. 0 leaves a part out. No process
+ * opens more than 1.5 files for a worker where they are scarce: `ulimit -Hn` has to be above that.
+ *
+ * "bare" is what the operating system takes for as many processes of this very program: forked, with
+ * a pidfd in their parent, and a byte from each. It is measured before everything else.
  *
  * Memory of a worker is what is its own (Private_Clean + Private_Dirty of smaps_rollup) and its
  * share (Pss), of SAMPLE of them; "of the machine" is what MemAvailable lost, for each actor: the
@@ -20,13 +23,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SAMPLE        200
 #define SETTLE_S      3 /* what the calls left to do */
-#define FILES_PER     4
-#define FILES_BESIDES 1000
+#define FILES_PER     1.5
+#define FILES_BESIDES 200
 
 static crt_status_t answer_run(void *self, crt_call_t *call)
 {
@@ -180,6 +185,29 @@ static int count_entries(int pid, const char *name)
     return count;
 }
 
+/* The fullest table of files that it has: threads of the node daemon have their own. */
+static int count_files(int pid)
+{
+    char path[64], table[96];
+    int most = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    dir = opendir(path);
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        int count;
+
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(table, sizeof(table), "task/%.16s/fd", e->d_name);
+        count = count_entries(pid, table);
+        most = count > most ? count : most;
+    }
+    if (dir)
+        closedir(dir);
+    return most;
+}
+
 /* Processor time of all its threads that live, in seconds. */
 static double cpu_of(int pid)
 {
@@ -316,14 +344,15 @@ static void print_others(void)
 
         if (p->kind != KIND_DRIVER && p->kind != KIND_DAEMON && p->kind != KIND_ZYGOTE)
             continue;
-        printf("  %-14s %8ld KiB (%ld KiB of its own), %d threads, %d files, %.2f s of "
+        printf("  %-14s %8ld KiB (%ld KiB of its own), %d threads, %d files in a table, "
+               "%.2f s of "
                "processor time\n",
                p->kind == KIND_DRIVER   ? "driver"
                : p->kind == KIND_ZYGOTE ? "zygote"
                                         : p->name,
                kib_of(p->pid, "status", "VmRSS:", "-"),
                kib_of(p->pid, "smaps_rollup", "Private_Clean:", "Private_Dirty:"),
-               p->threads, count_entries(p->pid, "fd"), cpu_of(p->pid));
+               p->threads, count_files(p->pid), cpu_of(p->pid));
     }
 }
 
@@ -372,7 +401,7 @@ static void measure_many(void)
 static void raise_limits(int actors)
 {
     struct rlimit files;
-    rlim_t wanted = (rlim_t)actors * FILES_PER + FILES_BESIDES;
+    rlim_t wanted = (rlim_t)(actors * FILES_PER) + FILES_BESIDES;
 
     getrlimit(RLIMIT_NOFILE, &files);
     if (files.rlim_max < wanted) {
@@ -388,6 +417,85 @@ static void raise_limits(int actors)
     setrlimit(RLIMIT_NOFILE, &files);
 }
 
+/* ---------------------------------------------------------------- bare */
+
+static void be_bare(int told, int hold)
+{
+    char byte = 'x';
+
+    if (write(told, &byte, 1) == 1 && read(hold, &byte, 1) >= 0)
+        _exit(0);
+    _exit(1);
+}
+
+/* Until all have said their byte. */
+static int fork_bare(int count, pid_t *pids, const int told[2], const int hold[2])
+{
+    char bytes[4096];
+    int made = 0, heard = 0;
+
+    while (made < count) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            close(hold[1]);
+            be_bare(told[1], hold[0]);
+        }
+        if (pid < 0)
+            break;
+        pids[made++] = pid;
+    }
+    while (heard < made) {
+        ssize_t got = read(told[0], bytes, sizeof(bytes));
+
+        if (got <= 0)
+            break;
+        heard += (int)got;
+    }
+    return made;
+}
+
+static void measure_bare(int count)
+{
+    pid_t *pids = calloc((size_t)count, sizeof(*pids));
+    int told[2], hold[2], made;
+    double begin = now_s(), middle;
+
+    if (pids == NULL || pipe(told) != 0 || pipe(hold) != 0)
+        exit(1);
+    made = fork_bare(count, pids, told, hold);
+    for (int i = 0; i < made; i++) /* in the end: a child would have a copy of each */
+        pids[i] = (int)syscall(SYS_pidfd_open, pids[i], 0);
+    middle = now_s();
+    close(hold[1]); /* all end */
+    for (int i = 0; i < made; i++)
+        close(pids[i]);
+    while (wait(NULL) > 0)
+        continue;
+    printf("bare: %d processes of this program in %.2f s: %.0f/s; ended in %.1f s\n",
+           made, middle - begin, made / (middle - begin), now_s() - middle);
+    fflush(stdout);
+    close(told[0]);
+    close(told[1]);
+    close(hold[0]);
+    free(pids);
+}
+
+/* ---------------------------------------------------------------- parts */
+
+/* Of this program, whoever their parents are by now. */
+static int count_left(void)
+{
+    const process_t *self;
+    int left = 0;
+
+    look_around();
+    self = find(getpid());
+    for (size_t i = 0; self && i < process_count; i++)
+        left += strcmp(processes[i].name, self->name) == 0;
+    return left - 1;
+}
+
 /* One part with a cluster of its own; a worker does not come back from crt_init. */
 static void run(int argc, char **argv, void (*part)(void))
 {
@@ -397,12 +505,13 @@ static void run(int argc, char **argv, void (*part)(void))
     part();
     begin = now_s();
     CRT_CHECK(crt_shutdown());
-    printf("  ended in %.1f s\n", now_s() - begin);
+    printf("  ended in %.1f s, %d processes left\n", now_s() - begin, count_left());
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
+    bool is_driver = getenv("CRT_NODE_SOCKET") == NULL; /* a zygote comes by here, too */
 
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--actors") == 0)
@@ -413,6 +522,8 @@ int main(int argc, char **argv)
             seconds_option = atof(argv[i + 1]);
     }
     raise_limits(count_option > idle_option ? count_option : idle_option);
+    if (is_driver && count_option > 0)
+        measure_bare(count_option);
     if (idle_option > 0)
         run(argc, argv, measure_idle);
     if (count_option > 0)
