@@ -296,11 +296,36 @@ void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
     }
 }
 
+/* The refs in a result that nobody takes: each came with a token, which is given back. */
+static void release_refs(crti_core_t *core, const crti_result_t *result)
+{
+    crti_span_t table = {"", 0};
+    crti_inner_t inner;
+    crt_ref_t *ref;
+
+    if (result->form == CRTI_RESULT_FORWARD) {
+        if (crti_ref_arrive(core, &result->ref, &ref) != CRT_OK)
+            return;
+        crti_ref_hold(ref);
+        crti_ref_add_token(ref);
+        crti_ref_release(ref);
+        return;
+    }
+    if (result->form == CRTI_RESULT_STORED)
+        table = result->table;
+    else if (result->form == CRTI_RESULT_VALUE || result->form == CRTI_RESULT_DATA)
+        (void)crti_value_table(result->value.data, result->value.size, &table);
+    if (table.size &&
+        crti_inner_open(core, table, CRTI_INNER_HELD, true, &inner) == CRT_OK)
+        crti_inner_close(&inner, NULL);
+}
+
 void crti_result_late(crti_core_t *core, const crti_result_t *result)
 {
     const crti_location_t *location = &result->location;
     crti_id_t node;
 
+    release_refs(core, result);
     if (result->form != CRTI_RESULT_STORED || location->node_count != 1 ||
         !crti_id_equal(location->object.owner, core->process))
         return;
