@@ -31,6 +31,12 @@ static inline bool crti_id_is_of_node(crti_id_t process, crti_id_t node)
     return ((process.low ^ node.high >> 16) & UINT64_C(0xffffffffffff)) == 0;
 }
 
+/* Processes of these two can't be told apart. */
+static inline bool crti_id_nodes_clash(crti_id_t a, crti_id_t b)
+{
+    return (a.high ^ b.high) >> 16 == 0;
+}
+
 static inline bool crti_id_is_zero(crti_id_t id)
 {
     return (id.high | id.low) == 0;

@@ -72,13 +72,24 @@ crti_node_entry_t *crti_node_table_get(const crti_node_table_t *table, crti_id_t
     return crti_map_get(&table->by_id, &id);
 }
 
+/* A dead one's objects may still lie in stores. */
+static bool has_clash(const crti_list_t *list, crti_id_t id)
+{
+    CRTI_LIST_FOREACH (item, list)
+        if (crti_id_nodes_clash(CRTI_NODE_OF(item)->id, id))
+            return true;
+    return false;
+}
+
 crti_node_join_t crti_node_table_judge(const crti_node_table_t *table, crti_id_t id,
                                        uint64_t incarnation)
 {
     const crti_node_entry_t *node = crti_node_table_get(table, id);
 
     if (node == NULL)
-        return CRTI_NODE_JOIN_NEW;
+        return has_clash(&table->living, id) || has_clash(&table->dead, id)
+                   ? CRTI_NODE_JOIN_CLASH
+                   : CRTI_NODE_JOIN_NEW;
     if (node->is_guess && node->state == CRTI_NODE_EXPECTED)
         return CRTI_NODE_JOIN_BACK;
     if (incarnation < node->incarnation)

@@ -89,7 +89,8 @@ typedef enum crti_node_join {
     CRTI_NODE_JOIN_NEW, /* a new entry */
     CRTI_NODE_JOIN_BACK, /* the same node again: after a broken link or the head's restart */
     CRTI_NODE_JOIN_REPLACE, /* a living entry of a lower incarnation must die first */
-    CRTI_NODE_JOIN_REFUSE   /* that incarnation is dead, or older than one we know */
+    CRTI_NODE_JOIN_REFUSE,  /* that incarnation is dead, or older than one we know */
+    CRTI_NODE_JOIN_CLASH    /* a new one whose processes would be taken for another's */
 } crti_node_join_t;
 crti_node_join_t crti_node_table_judge(const crti_node_table_t *table, crti_id_t id,
                                        uint64_t incarnation);

@@ -78,9 +78,10 @@ crti_msg_actor_create_t bed_actor(uint64_t actor, uint64_t job, const char *name
 /* Answers the ACTOR_START that comes next on the link; false: there is none. */
 bool bed_start_actor(bed_t *bed, uint64_t link, uint64_t process);
 
+/* The first 48 bits differ, too, as those of nodes must. */
 static inline crti_id_t bed_id(uint64_t n)
 {
-    return (crti_id_t){0, n};
+    return (crti_id_t){n << 16, n};
 }
 
 #endif

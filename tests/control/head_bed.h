@@ -89,9 +89,10 @@ crt_status_t admin_ask(head_bed_t *bed, crti_message_kind_t kind, const void *bo
 /* JSON of STATE_QUERY; caller frees it. */
 char *admin_state(head_bed_t *bed, const char *what, const char *filter);
 
+/* The first 48 bits differ, too, as those of nodes must. */
 static inline crti_id_t an_id(uint64_t n)
 {
-    return (crti_id_t){0, n};
+    return (crti_id_t){n << 16, n};
 }
 
 #endif

@@ -218,9 +218,9 @@ static void values_are_answered_when_they_are_stored(void **state)
 }
 
 /* What a group of job 5 agreed on, one of another job, and what users call alike. */
-#define GROUP   "collective/00000000000000000000000000000005/g"
-#define ANOTHER "collective/00000000000000000000000000000006/g"
-#define UNKNOWN "collective/00000000000000000000000000000007/g"
+#define GROUP   "collective/00000000000500000000000000000005/g"
+#define ANOTHER "collective/00000000000600000000000000000006/g"
+#define UNKNOWN "collective/00000000000700000000000000000007/g"
 #define LIKE    "collective/5/g"
 
 static void put_groups(bed_t *bed)

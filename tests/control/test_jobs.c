@@ -144,8 +144,8 @@ static void the_state_is_shown_as_json(void **state)
     expect_json(bed, "cluster", "", "\"address\":\"127.0.0.1:6380\"");
     expect_json(bed, "cluster", "", "\"actors\":{\"ALIVE\":1}");
     expect_json(bed, "nodes", "", "\"resources_total\":{\"CPU\":4}");
-    expect_json(bed, "nodes", "00000000000000000000000000000007", "[]");
-    expect_json(bed, "actors", "00000000000000000000000000000032", "n\\\"ame");
+    expect_json(bed, "nodes", "00000000000700000000000000000007", "[]");
+    expect_json(bed, "actors", "00000000003200000000000000000032", "n\\\"ame");
     expect_json(bed, "jobs", "", "\"type\":\"DRIVER\"");
     bed_say(bed, ADMIN, CRTI_MSG_STATE_QUERY, 3,
             &(crti_msg_state_query_t){.what = crti_str("weather")});

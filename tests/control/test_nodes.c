@@ -85,6 +85,26 @@ static void a_node_that_is_back_hears_which_nodes_died_meanwhile(void **state)
     assert_int_equal(bed_count(bed, 31, CRTI_MSG_NODE_DIED), 0);
 }
 
+static void a_node_whose_processes_would_be_taken_for_anothers_is_refused(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_node_register_t m = {.protocol = CRTI_PROTOCOL_VERSION,
+                                  .node = {bed_id(1).high + 5, 77},
+                                  .incarnation = 1};
+
+    crti_control_opened(bed->control, 30, false, bed->now);
+    bed_say(bed, 30, CRTI_MSG_NODE_REGISTER, 1, &m);
+    assert_int_equal(control_error_of(bed_next(bed, 30, CRTI_MSG_ERROR)), CRT_ERR_EXISTS);
+    assert_int_equal(crti_control_figures(bed->control).nodes_alive, 1);
+    crti_control_closed(bed->control, NODE_A, "reset", bed->now);
+    bed_pass(bed, CRTI_S); /* dead: its objects may be anywhere */
+    bed_say(bed, 30, CRTI_MSG_NODE_REGISTER, 1, &m);
+    assert_int_equal(control_error_of(bed_next(bed, 30, CRTI_MSG_ERROR)), CRT_ERR_EXISTS);
+    m.node.high += UINT64_C(1) << 40;
+    bed_say(bed, 30, CRTI_MSG_NODE_REGISTER, 1, &m);
+    assert_non_null(bed_next(bed, 30, CRTI_MSG_NODE_REGISTERED));
+}
+
 static void a_node_that_registers_twice_on_one_link_keeps_it(void **state)
 {
     bed_t *bed = *state;
@@ -258,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(a_broken_link_that_comes_back_in_time_changes_nothing),
         CONTROL_TEST(a_node_that_is_back_hears_which_nodes_died_meanwhile),
+        CONTROL_TEST(a_node_whose_processes_would_be_taken_for_anothers_is_refused),
         CONTROL_TEST(a_node_that_registers_twice_on_one_link_keeps_it),
         CONTROL_TEST(a_broken_link_that_stays_broken_is_a_death_within_a_second),
         CONTROL_TEST(a_node_that_missed_the_end_of_a_job_is_told_when_it_registers),

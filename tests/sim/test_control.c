@@ -269,6 +269,7 @@ static void begin(scene_t *s)
         s->place[i].scene = s;
         s->place[i].index = i;
         s->place[i].id = sim_id(w, 5);
+        s->place[i].id.high |= (uint64_t)i << 32; /* the first 48 bits tell nodes apart */
         s->place[i].incarnation = 1;
         crti_list_init(&s->place[i].questions);
         node_start(s, i);
