@@ -159,6 +159,7 @@ static void on_timer(void *user, int fd, uint32_t events)
     crti_object_flush_frees(core);
     crti_tasks_tick(core, now);
     crti_actor_tick(core, now);
+    crti_again_tick(core, now);
 }
 
 static crt_status_t make_timer(crti_core_t *core)
@@ -249,6 +250,7 @@ void crti_core_break(crti_core_t *core, crt_status_t status, const char *text)
     core->broken = status;
     core->broken_text = strdup(text);
     fail_requests(core);
+    crti_again_end(core, status, text);
     crti_actors_end(core, status, text);
     crti_tasks_end(core);
     count = gather_refs(core, &refs);

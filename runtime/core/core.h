@@ -5,7 +5,7 @@
  * Where it sits
  *     crt.h -> outgoing.c (calls) -> actor.c, submit.c -> peers.c -> net
  *     net -> peers.c (records) -> incoming.c, execute.c -> user code -> call.c -> peers.c
- *     refs.c, value_of.c: objects and their values; node_link.c: the node daemon
+ *     refs.c, value_of.c, value_again.c: objects and their values; node_link.c: the node daemon
  * Threads
  *     The net's lock covers everything here (crti_enter takes it). Handlers of the net, the
  *     node link and timers run under it. User code, and copying of large values, do not.
@@ -324,6 +324,7 @@ struct crti_core {
     void *self;
     bool is_created, is_ending, is_blocked;
     crti_list_t runnable, questions; /* crt_call_t.link; of crt_actor_ready */
+    crti_list_t again;               /* refs whose pull is repeated, value_again.c */
     crt_call_t *running;             /* of the main thread */
     const crti_function_t *shown;    /* whose name is on the blackboard */
     crt_ref_t *waits_for; /* what the main thread waits for, NULL: nothing, or several */
@@ -441,6 +442,8 @@ void crti_ending_done(crti_ending_t *ending);
 void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size);
 void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
                          crti_span_t table, bool has_tokens);
+/* Where the copies of a stored one are now. */
+crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location);
 void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
 /* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */
@@ -476,6 +479,10 @@ bool crti_inner_is_kept(const crti_inner_t *inner);
 
 /* Makes what is needed happen, so that the ref's content comes (LOCATE at its owner). */
 void crti_ref_locate(crt_ref_t *ref);
+/* The content was known, and turned out not to be had: the ref fails. */
+void crti_ref_lose(crt_ref_t *ref, crt_status_t status);
+/* Has the node bring its bytes here, from where they are said to be. */
+void crti_ref_pull(crt_ref_t *ref);
 crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size);
 /* ... and that it can be read here: pins it, or has it pulled. True: it can now, or has failed. */
 bool crti_ref_fetch(crt_ref_t *ref);
@@ -485,6 +492,18 @@ crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out);
 crt_status_t crti_ref_raise(const crt_ref_t *ref);
 /* Calls back when the ref has content, or bytes that can be read (at once if so). */
 void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
+
+/* ------------------------------------------------------------------ value_again.c */
+
+/* A pull failed with that status: true when it is not for good, and the pull will be repeated, or the
+ * ref fail, later. */
+bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status);
+/* LOCATED came for a ref that was said to be stored before. */
+void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result);
+/* LOCATED will not come: the owner can't be asked any more. */
+void crti_ref_unlocated(crt_ref_t *ref, const char *text);
+void crti_again_tick(crti_core_t *core, uint64_t now_ns);
+void crti_again_end(crti_core_t *core, crt_status_t status, const char *text);
 
 /* ------------------------------------------------------------------ outgoing.c */
 

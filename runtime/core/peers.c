@@ -431,7 +431,9 @@ static crt_status_t on_located(crti_core_t *core, crti_remote_t *remote, const v
     crt_status_t status = crti_get_result(data, size, &id.number, &result);
     crt_ref_t *ref = status == CRT_OK ? crti_map_get(&core->borrowed, &id) : NULL;
 
-    if (ref && ref->is_locating)
+    if (ref && ref->is_locating && ref->content == CRTI_CONTENT_STORED)
+        crti_ref_located_again(ref, &result);
+    else if (ref && ref->is_locating)
         crti_ref_set_result(ref, &result, false);
     return status;
 }
@@ -528,13 +530,9 @@ static void fail_locating(crti_core_t *core, crti_remote_t *remote, const char *
     while (crti_map_next(&core->borrowed, &cursor, NULL, &value)) {
         crt_ref_t *ref = value;
 
-        if (ref->owner != remote || !ref->is_locating ||
-            ref->content != CRTI_CONTENT_NONE)
+        if (ref->owner != remote || !ref->is_locating)
             continue;
-        ref->is_locating = false;
-        crti_ref_hold(ref);
-        crti_ref_fail(ref, crt_raise(CRT_ERR_OWNER_DIED, "%s", text));
-        crti_ref_release(ref);
+        crti_ref_unlocated(ref, text);
         cursor = 0; /* the map may have changed */
     }
 }

@@ -450,6 +450,15 @@ static crt_status_t keep_nodes(crt_ref_t *ref, const crti_location_t *location)
     return CRT_OK;
 }
 
+crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location)
+{
+    if (location->node_count == 0)
+        return crt_raise(CRT_ERR_OBJECT_LOST, "no node has the object");
+    free(ref->nodes);
+    ref->node_count = 0;
+    return keep_nodes(ref, location);
+}
+
 /* A result of ours that can't be used: its bytes are needed nowhere. */
 static void unstore_result(crt_ref_t *ref, const crti_location_t *location)
 {

@@ -6,7 +6,8 @@
  * Threads
  *     The core's lock. Pinning and decoding are short; nothing is copied.
  * Failure
- *     What can't be brought here fails the ref, with the reason; that is its content then.
+ *     What can't be brought here fails the ref, with the reason; that is its content then. Before an
+ *     object counts as lost its owner is asked again (value_again.c).
  */
 #include <stdlib.h>
 
@@ -55,8 +56,7 @@ static void tell_local(crt_ref_t *ref)
     crti_net_wake(ref->core->net);
 }
 
-/* The content was known, and turned out not to be had. */
-static void lose(crt_ref_t *ref, crt_status_t status)
+void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
 {
     ref->content = CRTI_CONTENT_NONE;
     free(ref->nodes);
@@ -95,8 +95,6 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
     return status;
 }
 
-static void pull(crt_ref_t *ref);
-
 /* Of the daemon's copy, which may be evicted before this process pins it: then once more. */
 static void pin_copy(crt_ref_t *ref)
 {
@@ -105,13 +103,14 @@ static void pin_copy(crt_ref_t *ref)
     if (status == CRT_OK)
         announce_copy(ref);
     else if (status == CRT_ERR_NOT_FOUND && ++ref->evictions < EVICTIONS_MAX)
-        pull(ref);
+        crti_ref_pull(ref);
     else if (status == CRT_ERR_NOT_FOUND)
-        lose(ref, crt_raise(CRT_ERR_OBJECT_LOST,
-                            "it was pulled %d times and evicted before it was read",
-                            EVICTIONS_MAX));
+        crti_ref_lose(ref,
+                      crt_raise(CRT_ERR_OBJECT_LOST,
+                                "it was pulled %d times and evicted before it was read",
+                                EVICTIONS_MAX));
     else
-        lose(ref, status);
+        crti_ref_lose(ref, status);
 }
 
 static void on_pulled(void *user, const crti_message_t *message)
@@ -120,13 +119,19 @@ static void on_pulled(void *user, const crti_message_t *message)
     crti_core_t *core = ref->core;
 
     ref->is_pulling = false;
+    if (ref->content == CRTI_CONTENT_STORED && message &&
+        message->kind == CRTI_MSG_ERROR &&
+        crti_ref_ask_again(ref, (crt_status_t)message->error.status)) {
+        crti_ref_release(ref);
+        return;
+    }
     if (ref->content == CRTI_CONTENT_STORED) {
         if (!message)
-            lose(ref, core->broken != CRT_OK
-                          ? crti_core_check(core)
-                          : crt_raise(CRT_ERR_CLOSED, "no answer to PULL"));
+            crti_ref_lose(ref, core->broken != CRT_OK
+                                   ? crti_core_check(core)
+                                   : crt_raise(CRT_ERR_CLOSED, "no answer to PULL"));
         else if (message->kind == CRTI_MSG_ERROR)
-            lose(ref, crti_channel_raise(&message->error));
+            crti_ref_lose(ref, crti_channel_raise(&message->error));
         else
             pin_copy(ref);
     }
@@ -135,7 +140,7 @@ static void on_pulled(void *user, const crti_message_t *message)
     crti_ref_release(ref);
 }
 
-static void pull(crt_ref_t *ref)
+void crti_ref_pull(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t nodes = {0};
@@ -157,7 +162,7 @@ static void pull(crt_ref_t *ref)
     if (status == CRT_OK)
         return;
     ref->is_pulling = false;
-    lose(ref, status);
+    crti_ref_lose(ref, status);
     crti_ref_release(ref);
 }
 
@@ -180,9 +185,9 @@ bool crti_ref_fetch(crt_ref_t *ref)
         if (status == CRT_OK)
             return true;
         if (status == CRT_ERR_NOT_FOUND)
-            pull(ref);
+            crti_ref_pull(ref);
         else
-            lose(ref, status);
+            crti_ref_lose(ref, status);
         break;
     }
     /* Locating or pulling may have failed at once. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program that transfer.py runs on its hosts: objects that one host made are read on others.
  *
- *     transfer_program --bytes N [--objects K] [--readers R] [--in-turns] [--may-fail F]
+ *     transfer_program --bytes N [--objects K] [--readers R] [--in-turns] [--tell] [--may-fail F]
  *
  * The cluster's nodes have resources host0 (where the objects are made), host1, ... (readers). All
  * readers are called with all objects at once; the time is from the first call to the last object
  * readable. Each reader then checks every word. Prints one line of JSON. For tests: the readers read
- * in turns, each when the one before it has the object, and so many of them may fail.
+ * in turns, each when the one before it has the object, or it is told which one has it; and so many of
+ * them may fail.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #define OBJECTS_MAX 4096
 
 static long bytes = 1 << 20, objects = 1, readers = 1, may_fail = 0, failed = 0;
-static bool in_turns;
+static bool in_turns, tell;
 
 static double now_s(void)
 {
@@ -133,7 +134,7 @@ static double await(long reader, crt_actor_t *actor, crt_ref_t **read)
     else
         must(*read, "read");
     crt_ref_drop(read);
-    if (in_turns) {
+    if (in_turns || tell) {
         settle(actor);
         printf("reader %ld has it\n", reader + 1);
         fflush(stdout);
@@ -194,6 +195,7 @@ static bool read_options(int argc, char **argv)
                                           {"objects", required_argument, NULL, 'o'},
                                           {"readers", required_argument, NULL, 'r'},
                                           {"in-turns", no_argument, NULL, 't'},
+                                          {"tell", no_argument, NULL, 'l'},
                                           {"may-fail", required_argument, NULL, 'f'},
                                           {0}};
     int option;
@@ -204,6 +206,7 @@ static bool read_options(int argc, char **argv)
         case 'o': objects = atol(optarg); break;
         case 'r': readers = atol(optarg); break;
         case 't': in_turns = true; break;
+        case 'l': tell = true; break;
         case 'f': may_fail = atol(optarg); break;
         default: return false;
         }

@@ -114,6 +114,27 @@ def broadcast_loses_one(lab):
     cluster.stop()
 
 
+def copied_meanwhile(lab):
+    """Two hosts read at once what a third one has. It is lost when one of them has it and the other has
+    not: that one was told of a single source, and asks the owner again."""
+    cluster = start_cluster(lab, 2)
+    maker, quick, slow = cluster.others
+    ends_well(transfer(cluster, "--readers", "2", size=8))  # the program is everywhere now
+    lab.shape(slow, "2mbit")
+    size = 3 << 20  # less than what is handed on from reader to reader
+    before = quick.bytes_sent()
+    driver = transfer(cluster, "--readers", "2", "--tell", size=size)
+    driver.wait_line("reader 1 has it", 60)
+    check(quick.bytes_sent() - before < size, "the first reader hands it on")
+    check("reader 2" not in driver.text, "the second one has it already")
+    lab.cut(maker)  # a kill would leave to the kernel what it has to send
+    lab.shape(slow, "1gbit")
+    ends_well(driver)
+    lab.mend(maker)
+    cluster.wait_nodes(4, 30)
+    cluster.stop()
+
+
 def many(lab):
     """Hundreds of objects at once, several times the bytes that may be under way."""
     cluster = start_cluster(lab, 2)
@@ -136,7 +157,7 @@ def node_memory(host):
 
 
 SCENARIOS = {f.__name__: f for f in (killed_source, stopped_source, cut_source, broadcast,
-                                     broadcast_loses_one, many)}
+                                     broadcast_loses_one, copied_meanwhile, many)}
 
 
 def main():

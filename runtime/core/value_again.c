@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values asked for again: the nodes that the owner had named can't give the object any more, but it
+ * may have been copied to others since. So the owner is asked once more before the object counts as
+ * lost, and again for a while: it may not have heard yet of the copy, or of the death.
+ *
+ * Where it sits
+ *     value_of.c (a pull failed) -> [ value_again.c ] -> LOCATE, or the owner's own list -> PULL
+ * Threads
+ *     The core's lock.
+ * Ownership
+ *     A record holds its ref until the bytes are here or the ref has failed; a tick ends it then.
+ * Failure
+ *     After ASKS times the ref fails with what the last pull said. The owner's death, and a session
+ *     with it that is lost, end it at once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/core/core.h"
+
+#define ASKS     10
+#define PAUSE_NS (200 * CRTI_MS)
+
+typedef struct again {
+    crti_list_t link; /* core->again */
+    crt_ref_t *ref;   /* held */
+    uint64_t at_ns;   /* looked at next */
+    unsigned asked;
+} again_t;
+
+static again_t *find(crti_core_t *core, const crt_ref_t *ref)
+{
+    CRTI_LIST_FOREACH (item, &core->again) {
+        again_t *a = CRTI_CONTAINER(item, again_t, link);
+
+        if (a->ref == ref)
+            return a;
+    }
+    return NULL;
+}
+
+static again_t *make(crt_ref_t *ref)
+{
+    again_t *a = calloc(1, sizeof(*a));
+
+    if (!a)
+        return NULL;
+    a->ref = ref;
+    crti_ref_hold(ref);
+    crti_list_append(&ref->core->again, &a->link);
+    return a;
+}
+
+static void end(again_t *a)
+{
+    crt_ref_t *ref = a->ref;
+
+    crti_list_remove(&a->link);
+    free(a);
+    crti_ref_release(ref);
+}
+
+static bool is_over(const crt_ref_t *ref)
+{
+    return ref->content != CRTI_CONTENT_STORED || ref->view.data;
+}
+
+static crt_status_t ask_owner(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+    crt_status_t status = crti_remote_connect(core, ref->owner);
+
+    if (status == CRT_OK)
+        status = crti_put_locate(&out, 0, ref->id.number);
+    if (status != CRT_OK)
+        return status;
+    ref->is_locating = true;
+    crti_remote_send(core, ref->owner, &out);
+    return CRT_OK;
+}
+
+static void ask(again_t *a)
+{
+    crt_ref_t *ref = a->ref;
+    crt_status_t status;
+
+    a->asked++;
+    if (ref->is_owned) {
+        crti_ref_pull(ref);
+        return;
+    }
+    status = ask_owner(ref);
+    if (status != CRT_OK)
+        crti_ref_lose(ref, status);
+}
+
+bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
+{
+    crti_core_t *core = ref->core;
+    again_t *a = find(core, ref);
+
+    /* Where a forwarded value is, its own owner knows. */
+    if (status != CRT_ERR_OBJECT_LOST || core->is_closing || core->broken != CRT_OK ||
+        (ref->is_owned && ref->forward) || (a && a->asked >= ASKS))
+        return false;
+    if (!a)
+        a = make(ref);
+    if (!a)
+        return false;
+    a->at_ns = crti_now_ns() + PAUSE_NS;
+    crti_core_wake_at(core, a->at_ns);
+    if (a->asked == 0 && !ref->is_owned)
+        ask(a);
+    return ref->content == CRTI_CONTENT_STORED;
+}
+
+void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result)
+{
+    crt_status_t status;
+
+    ref->is_locating = false;
+    if (is_over(ref) || ref->is_pulling)
+        return;
+    if (result->form == CRTI_RESULT_STORED) {
+        status = crti_ref_move(ref, &result->location);
+        if (status == CRT_OK)
+            crti_ref_pull(ref);
+        else
+            crti_ref_lose(ref, status);
+    } else if (result->form == CRTI_RESULT_ERROR) {
+        crti_ref_lose(ref, crt_raise(result->failure.status, "%.*s",
+                                     (int)result->failure.text.size,
+                                     (const char *)result->failure.text.data));
+    } else {
+        crti_ref_lose(ref,
+                      crt_raise(CRT_ERR_PROTOCOL, "a stored object is no longer stored"));
+    }
+}
+
+void crti_ref_unlocated(crt_ref_t *ref, const char *text)
+{
+    ref->is_locating = false;
+    if (ref->content != CRTI_CONTENT_NONE && (is_over(ref) || ref->is_pulling))
+        return;
+    crti_ref_hold(ref);
+    crti_ref_lose(ref, crt_raise(CRT_ERR_OWNER_DIED, "%s", text));
+    crti_ref_release(ref);
+}
+
+void crti_again_tick(crti_core_t *core, uint64_t now_ns)
+{
+    uint64_t next = UINT64_MAX;
+
+    CRTI_LIST_FOREACH_SAFE (item, &core->again) {
+        again_t *a = CRTI_CONTAINER(item, again_t, link);
+
+        if (is_over(a->ref)) {
+            end(a);
+            continue;
+        }
+        if (a->at_ns <= now_ns) {
+            a->at_ns = now_ns + PAUSE_NS;
+            if (!a->ref->is_pulling && !a->ref->is_locating)
+                ask(a);
+        }
+        next = a->at_ns < next ? a->at_ns : next;
+    }
+    if (next != UINT64_MAX)
+        crti_core_wake_at(core, next);
+}
+
+void crti_again_end(crti_core_t *core, crt_status_t status, const char *text)
+{
+    while (!crti_list_is_empty(&core->again)) {
+        again_t *a = CRTI_CONTAINER(core->again.next, again_t, link);
+
+        if (!is_over(a->ref))
+            crti_ref_lose(a->ref, crt_raise(status, "%s", text));
+        end(a);
+    }
+}
