@@ -2,14 +2,18 @@
 /* Memory of the host and of control groups. See memory.h. */
 #include "runtime/base/memory.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
 
-#define PATH 1024
+#define PATH           1024
+#define TREE_PROCESSES 4096
 
 /* The files of one version of control groups. */
 typedef struct version {
@@ -167,6 +171,75 @@ uint64_t crti_memory_of(pid_t pid)
         resident < shared)
         return 0;
     return (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+typedef struct tree {
+    pid_t process[TREE_PROCESSES];
+    unsigned count;
+} tree_t;
+
+/* The children that this thread has forked. */
+static void add_children(tree_t *tree, pid_t pid, pid_t thread)
+{
+    char path[80];
+    CRTI_AUTO(fclose) FILE *file = NULL;
+    int child;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)thread);
+    file = fopen(path, "re");
+    while (file && tree->count < TREE_PROCESSES && fscanf(file, "%d", &child) == 1 &&
+           child > 0)
+        tree->process[tree->count++] = child;
+}
+
+/* Of its other threads; most processes have none. */
+static void add_threads(tree_t *tree, pid_t pid)
+{
+    const struct dirent *entry;
+    struct stat info;
+    char path[64];
+    DIR *threads;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    if (stat(path, &info) != 0 || info.st_nlink <= 3) /* itself, its parent, one thread */
+        return;
+    threads = opendir(path);
+    while (threads && (entry = readdir(threads))) {
+        pid_t thread = (pid_t)atoi(entry->d_name);
+
+        if (thread > 0 && thread != pid)
+            add_children(tree, pid, thread);
+    }
+    if (threads)
+        closedir(threads);
+}
+
+/* Its share of the pages that it and others have in common, and all of those that it alone has. */
+static uint64_t share_of(pid_t pid)
+{
+    char path[64];
+    uint64_t kib;
+
+    snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+    return read_key(path, "Pss_Anon:", &kib) ? kib << 10 : crti_memory_of(pid);
+}
+
+uint64_t crti_memory_of_tree(pid_t pid)
+{
+    tree_t tree;
+    uint64_t bytes = 0;
+
+    tree.process[0] = pid;
+    tree.count = 1;
+    for (unsigned i = 0; i < tree.count; i++) {
+        add_children(&tree, tree.process[i], tree.process[i]);
+        add_threads(&tree, tree.process[i]);
+    }
+    if (tree.count == 1)
+        return crti_memory_of(pid);
+    for (unsigned i = 0; i < tree.count; i++)
+        bytes += share_of(tree.process[i]);
+    return bytes;
 }
 
 uint64_t crti_memory_kills(const char *root)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a host and of control groups that the test writes below a directory of its own. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -155,6 +157,54 @@ static void a_process_has_what_it_alone_wrote(void **state)
     assert_int_equal(crti_memory_of(0x7fffffff), 0);
 }
 
+/* Forks, and the child too; each writes so many bytes of its own, and one says that it has. */
+static void grow_below(unsigned depth, size_t bytes, int told)
+{
+    pid_t child = depth ? fork() : -1;
+    char *own =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (child == 0) {
+        grow_below(depth - 1, bytes, told);
+        _exit(0);
+    }
+    memset(own, 1, bytes);
+    if (write(told, "x", 1) != 1)
+        _exit(1);
+    pause();
+}
+
+static void children_and_what_they_alone_wrote_count_once(void **state)
+{
+    const size_t bytes = (size_t)32 << 20;
+    char *inherited =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t alone, together;
+    pid_t child;
+    int told[2];
+    char text[2];
+
+    assert_true(inherited != MAP_FAILED);
+    memset(inherited, 1, bytes); /* three processes have it, and it is there once */
+    alone = crti_memory_of_tree(getpid());
+    assert_int_equal(pipe(told), 0);
+    child = fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        grow_below(1, bytes, told[1]);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(read(told[0], text, 1), 1);
+    together = crti_memory_of_tree(getpid());
+    kill(-child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_in_range(together, alone + bytes, alone + 3 * bytes - bytes / 4);
+    assert_true(together > alone + 2 * bytes - bytes / 2);
+    munmap(inherited, bytes);
+    close(told[0]);
+    close(told[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +220,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(kills_of_the_kernel_are_counted, setup, teardown),
         cmocka_unit_test(a_process_has_what_it_alone_wrote),
+        cmocka_unit_test(children_and_what_they_alone_wrote_count_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

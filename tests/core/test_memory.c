@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -106,6 +107,24 @@ static crt_status_t hoard_grow_run(void *self, crt_call_t *call)
 }
 static const crt_method_t hoard_grow = {"grow", hoard_grow_run, "string"};
 
+/* A child grows, and this process waits for it. */
+static crt_status_t hoard_fork_run(void *self, crt_call_t *call)
+{
+    const char *path;
+    char *bytes;
+    pid_t child;
+
+    CRT_TRY(crt_args(call, &path));
+    child = fork();
+    if (child < 0)
+        return crt_fail(call, CRT_ERR_IO, "fork: %s", strerror(errno));
+    if (child == 0)
+        _exit(grow_and_wait(call, path, &bytes) != CRT_OK);
+    waitpid(child, NULL, 0);
+    return CRT_OK;
+}
+static const crt_method_t hoard_fork = {"fork", hoard_fork_run, "string"};
+
 static crt_status_t hoard_look_run(void *self, crt_call_t *call)
 {
     const struct hoard *h = self;
@@ -123,8 +142,8 @@ static const crt_method_t hoard_pid = {"pid", hoard_pid_run, ""};
 static const crt_actor_class_t hoard_class =
     CRT_ACTOR_CLASS(.name = "Hoard", .size = sizeof(struct hoard),
                     .destroy = hoard_destroy,
-                    .methods =
-                        CRT_METHODS(&hoard_keep, &hoard_grow, &hoard_look, &hoard_pid));
+                    .methods = CRT_METHODS(&hoard_keep, &hoard_grow, &hoard_fork,
+                                           &hoard_look, &hoard_pid));
 
 /* ------------------------------------------------------------------ the host */
 
@@ -296,6 +315,33 @@ static void an_actor_that_grew_is_restarted_if_that_was_asked_for(void **state)
     crt_actor_drop(&hoard);
 }
 
+static void a_worker_whose_child_grew_is_ended_with_it(void **state)
+{
+    crt_actor_t *innocent = crt_actor_new(&hoard_class, NULL),
+                *hoard = crt_actor_new(&hoard_class, NULL);
+    crt_ref_t *kept = crt_call(innocent, &hoard_keep), *ref, *look;
+    int fd, value;
+
+    OK(crt_get_for(kept, PATIENCE, NULL));
+    use(80);
+    ref = crt_call(hoard, &hoard_fork, fifo);
+    fd = wait_until_grown(ref);
+    use(97);
+    assert_int_equal(crt_get_for(ref, PATIENCE, NULL), CRT_ERR_ACTOR_DIED);
+    use(30);
+    assert_explained("(Hoard, pid ", "in Hoard.fork");
+    /* The child had the other end. */
+    assert_int_equal(poll(&(struct pollfd){.fd = fd}, 1, PATIENCE), 1);
+    close(fd);
+    look = crt_call(innocent, &hoard_look);
+    OK(crt_get_for(look, PATIENCE, &value));
+    assert_int_equal(value, 2);
+    crt_refs_drop((crt_ref_t *[]){kept, ref, look}, 3);
+    OK(crt_actor_kill(innocent));
+    crt_actor_drop(&innocent);
+    crt_actor_drop(&hoard);
+}
+
 static void a_driver_that_grew_is_not_ended(void **state)
 {
     crt_actor_t *hoard = crt_actor_new(&hoard_class, NULL);
@@ -340,6 +386,8 @@ static int driver(int argc, char **argv)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             an_actor_that_grew_is_restarted_if_that_was_asked_for, begin, end),
+        cmocka_unit_test_setup_teardown(a_worker_whose_child_grew_is_ended_with_it, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_driver_that_grew_is_not_ended, begin, end),
         cmocka_unit_test_setup_teardown(
             a_worker_that_the_kernel_killed_for_memory_says_so, begin, end),
