@@ -337,12 +337,6 @@ static crti_dirty_t *find_dirty(const crti_control_t *c, crti_store_table_t tabl
     return NULL;
 }
 
-void crti_control_put_if_dirty(crti_control_t *c, crti_store_table_t table, crti_id_t id)
-{
-    if (c->dirty_count && find_dirty(c, table, id))
-        crti_control_rewrite(c, table, id);
-}
-
 /* A row was stored, or not: then it is tried again later. */
 static void note_row(crti_control_t *c, const crti_inflight_t *operation,
                      crt_status_t status, const char *text)

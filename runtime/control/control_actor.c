@@ -378,7 +378,7 @@ void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
 
     crti_text(m->text, text, sizeof(text));
     if (actor && actor->state == CRTI_ACTOR_DEAD)
-        crti_control_put_if_dirty(c, CRTI_STORE_ACTOR_STATES, actor->id);
+        put_actor(c, actor); /* the row of the first time may still fail, or has */
     else if (actor && m->no_restart)
         crti_control_actor_end(c, actor, CRT_ERR_ACTOR_DIED,
                                *text ? text : "it was killed");

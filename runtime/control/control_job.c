@@ -134,6 +134,10 @@ void crti_control_job_add(crti_control_t *c, uint64_t link, uint64_t request,
         put_new(c, job);
     if (is_new && job->unsaved)
         crti_control_after(c, after_added, job->id, 0);
+    if (!is_new && !job->unsaved) { /* rows of the first time may still fail, or have */
+        put_job(c, job);
+        put_state(c, job);
+    }
     if (request)
         crti_control_after_for(c, after_known, job->id, link, request);
 }
@@ -465,8 +469,8 @@ void crti_control_job_exited(crti_control_t *c, uint64_t link, uint64_t request,
         crti_job_exited(&c->jobs, job, m->wait_status, text ? text : "", c->now_ns,
                         crti_control_wall(c));
         relay_end(c, job, "");
-    } else if (job) {
-        crti_control_put_if_dirty(c, CRTI_STORE_JOB_STATES, job->id);
+    } else if (job && !job->unsaved) {
+        put_state(c, job); /* the row of the first time may still fail, or has */
     }
     if (request)
         crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);

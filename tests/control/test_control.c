@@ -143,6 +143,29 @@ a_restarted_head_knows_names_jobs_and_nodes_and_takes_actors_back(void **state)
     assert_int_equal(m->actor_state.restarts, 0);
 }
 
+/* Its node reported it, which is a fact; that the cluster knows it is an answer. */
+static void a_driver_hears_that_its_job_is_known_when_that_is_durable(void **state)
+{
+    bed_t *bed = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t jobs = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t entry = {0};
+    crti_msg_job_add_t job = {
+        .job = bed_id(6), .driver = bed_id(1006), .node = bed_id(2)};
+
+    crti_message_encode(CRTI_MSG_JOB_ADD, 0, &job, &entry);
+    crti_list_pack(&jobs, entry.data, entry.size);
+    bed->failing = CRT_ERR_IO;
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, &jobs);
+    bed_say(bed, NODE_B, CRTI_MSG_JOB_ADD, 3, &job);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_B, CRTI_MSG_ERROR)), CRT_ERR_IO);
+    assert_false(bed_has_row(bed, CRTI_STORE_JOBS, bed_id(6)));
+    bed->failing = CRT_OK;
+    bed_say(bed, NODE_B, CRTI_MSG_JOB_ADD, 4, &job);
+    assert_non_null(bed_next(bed, NODE_B, CRTI_MSG_JOB_INFO));
+    assert_true(bed_has_row(bed, CRTI_STORE_JOBS, bed_id(6)));
+    assert_true(bed_has_row(bed, CRTI_STORE_JOB_STATES, bed_id(6)));
+}
+
 static void a_node_that_does_not_come_back_after_a_restart_is_dead(void **state)
 {
     bed_t *bed = *state;
@@ -319,6 +342,7 @@ int main(void)
         CONTROL_TEST(answers_keep_their_order_behind_slow_rows),
         CONTROL_TEST(asking_for_the_same_actor_twice_makes_one),
         CONTROL_TEST(a_restarted_head_knows_names_jobs_and_nodes_and_takes_actors_back),
+        CONTROL_TEST(a_driver_hears_that_its_job_is_known_when_that_is_durable),
         CONTROL_TEST(a_node_that_does_not_come_back_after_a_restart_is_dead),
         CONTROL_TEST(an_unanswered_creation_is_there_as_a_whole_or_not_at_all),
         CONTROL_TEST(rows_that_are_damaged_are_passed_over),

@@ -96,6 +96,27 @@ a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes(void **stat
     assert_int_equal(bed_count(bed, 31, CRTI_MSG_JOB_START), 0);
 }
 
+/* The link broke between the two; the row of the first time is still on its way. */
+static void an_end_that_is_told_twice_is_heard_when_it_is_durable(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_job_exited_t exited = {.submission = crti_str("s")};
+    const crti_message_t *start;
+
+    control_submit(bed, "s");
+    bed->seen = 0;
+    start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    bed_say(bed, NODE_A, CRTI_MSG_DONE, start->request, NULL);
+    bed_forget(bed);
+    bed->manual = true;
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &exited);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &exited);
+    bed->failing = CRT_ERR_IO;
+    bed_store(bed);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_ERROR), 2);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_DONE), 0);
+}
+
 static void a_stopped_submission_is_stopped_whatever_its_exit_status(void **state)
 {
     bed_t *bed = *state;
@@ -182,6 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),
+        CONTROL_TEST(an_end_that_is_told_twice_is_heard_when_it_is_durable),
         CONTROL_TEST(
             a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes),
         CONTROL_TEST(a_stopped_submission_is_stopped_whatever_its_exit_status),
