@@ -54,7 +54,7 @@ static crt_status_t send_piece(crti_stream_t *stream, crti_outgoing_t *out)
 {
     crti_msg_group_data_t m = crti_exchange_header(out->peer->x);
     size_t left = out->size - out->at, size = left < PIECE ? left : PIECE;
-    const unsigned char *data = out->data + out->at;
+    const unsigned char *data = left ? out->data + out->at : NULL;
     crt_status_t status;
 
     m.round = out->round;

@@ -23,9 +23,10 @@ typedef struct crti_reader {
     bool bad; /* something did not fit */
 } crti_reader_t;
 
+/* `data` may be NULL when `size` is 0. */
 static inline crti_reader_t crti_reader(const void *data, size_t size)
 {
-    return (crti_reader_t){data, (const unsigned char *)data + size, false};
+    return (crti_reader_t){data, size ? (const unsigned char *)data + size : data, false};
 }
 
 static inline size_t crti_reader_left(const crti_reader_t *r)

@@ -233,13 +233,15 @@ static crt_status_t take_tensor(decoder_t *d, crt_value_t *v, crti_reader_t *ext
     crt_dtype_t dtype = (crt_dtype_t)crti_read_u8(ext);
     unsigned rank = crti_read_u8(ext);
     size_t bytes = crt_dtype_size(dtype);
+    int64_t stride = 1; /* of a tensor with nothing in it, too */
     uint64_t place;
 
     if (!bytes || rank > CRT_TENSOR_DIMS)
         return damaged("a tensor of no dtype or rank");
     for (unsigned i = 0; i < rank; i++) {
         shape[i] = (int64_t)crti_read_u64(ext);
-        if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes))
+        if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes) ||
+            __builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride))
             return damaged("a tensor of no size");
     }
     place = crti_read_u64(ext);
@@ -259,10 +261,11 @@ static crt_status_t take_apart(decoder_t *d, crt_value_t *v, crti_reader_t *ext,
                                bool is_text)
 {
     uint64_t place = crti_read_u64(ext), size = crti_read_u64(ext);
-    const char *data = (const char *)d->data.data + place;
+    const char *data;
 
     if (ext->bad || !in_data(d, place, size))
         return damaged("bytes outside their data");
+    data = size ? (const char *)d->data.data + place : "";
     if (is_text && (size == 0 || data[size - 1]))
         return damaged("a text without its end");
     v->kind = is_text ? CRT_KIND_STRING : CRT_KIND_BYTES;

@@ -318,6 +318,26 @@ static void damaged_values_are_refused(void **state)
     }
 }
 
+static void places_and_shapes_beyond_all_numbers_are_refused(void **state)
+{
+    static const unsigned char far[] = {0,    0xc7, 16,   4,    0xc0, 0xff, 0xff,
+                                        0xff, 0xff, 0xff, 0xff, 0x7f, 1,    0,
+                                        0,    0,    0,    0,    0,    0},
+                               vast[] = {0, 0xc7, 34, 1, CRT_FLOAT32, 3,
+                                         /* nothing, of 2^62 by 2^62 */
+                                         0, 0, 0, 0, 0, 0, 0, 0,    /* */
+                                         0, 0, 0, 0, 0, 0, 0, 0x40, /* */
+                                         0, 0, 0, 0, 0, 0, 0, 0x40, /* */
+                                         0, 0, 0, 0, 0, 0, 0, 0};
+    crt_value_t value;
+    void *memory = NULL;
+
+    assert_int_equal(crti_decode(far, sizeof(far), NULL, NULL, &value, &memory),
+                     CRT_ERR_PROTOCOL);
+    assert_int_equal(crti_decode(vast, sizeof(vast), NULL, NULL, &value, &memory),
+                     CRT_ERR_PROTOCOL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +351,7 @@ int main(void)
         cmocka_unit_test(numbers_convert_only_when_nothing_is_lost),
         cmocka_unit_test(an_error_names_method_argument_and_both_kinds),
         cmocka_unit_test(damaged_values_are_refused),
+        cmocka_unit_test(places_and_shapes_beyond_all_numbers_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
