@@ -304,7 +304,8 @@ static const struct {
     CRTI_MESSAGE_MAP(ENTRY)
 #undef ENTRY
 };
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define KINDS   (sizeof(kinds) / sizeof(kinds[0]))
+#define QUERIES 5
 
 typedef struct text {
     uint8_t *out;
@@ -323,9 +324,18 @@ static void put(text_t *t, uint8_t what, uint8_t whom, const void *data, size_t 
     t->size += HEAD + size;
 }
 
-static void put_message(text_t *t, uint8_t what, uint8_t whom, crti_message_kind_t kind)
+static void put_body(text_t *t, uint8_t what, uint8_t whom, crti_message_kind_t kind,
+                     const void *body)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
+
+    if (crti_message_encode(kind, what == ROW ? 0 : 3, body, &bytes) != CRT_OK)
+        abort();
+    put(t, what, whom, bytes.data, bytes.size);
+}
+
+static void put_message(text_t *t, uint8_t what, uint8_t whom, crti_message_kind_t kind)
+{
     crti_message_t message = {.kind = kind};
     size_t i = 0;
 
@@ -336,9 +346,20 @@ static void put_message(text_t *t, uint8_t what, uint8_t whom, crti_message_kind
         message.node_register.protocol = CRTI_PROTOCOL_VERSION;
     if (kind == CRTI_MSG_ERROR)
         message.error.status = CRT_ERR_IO;
-    if (crti_message_encode(kind, what == ROW ? 0 : 3, &message.error, &bytes) != CRT_OK)
-        abort();
-    put(t, what, whom, bytes.data, bytes.size);
+    put_body(t, what, whom, kind, &message.error);
+}
+
+/* A question of the command; some are answered by nodes, whose JSON is joined. */
+static void put_query(text_t *t, unsigned index)
+{
+    static const char *const questions[QUERIES] = {"cluster", "nodes", "actors", "jobs",
+                                                   "workers"};
+    crti_msg_state_query_t query = {.what = crti_str(questions[index])};
+    crti_msg_state_answer_t part = {
+        .json = crti_str("[{\"worker_id\":\"5\",\"pid\":3,\"is_alive\":true}]")};
+
+    put_body(t, SAY, 0, CRTI_MSG_STATE_QUERY, &query);
+    put_body(t, ANSWER, 1, CRTI_MSG_STATE_ANSWER, &part);
 }
 
 /* A node, a job and an actor; then one message of each kind, on the node's link, as an answer to
@@ -350,7 +371,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         CRTI_MSG_ROW_ACTOR, CRTI_MSG_ROW_JOB,  CRTI_MSG_ROW_JOB_STATE};
     text_t t = {.out = out, .room = room};
 
-    if (index >= KINDS)
+    if (index >= KINDS + QUERIES)
         return 0;
     for (uint8_t i = 0; index % 4 == 3 && i < CRTI_STORE_KV; i++)
         put_message(&t, ROW, i, rows[i]);
@@ -363,7 +384,11 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
     put(&t, TICK, 1, NULL, 0);
     put_message(&t, ANSWER, 1, CRTI_MSG_ACTOR_STARTED);
     put(&t, STORED, 14, NULL, 0);
-    put_message(&t, index & 1 ? ANSWER : SAY, index % 3 == 2 ? 0 : 1, kinds[index].kind);
+    if (index < KINDS)
+        put_message(&t, index & 1 ? ANSWER : SAY, index % 3 == 2 ? 0 : 1,
+                    kinds[index].kind);
+    else
+        put_query(&t, index - KINDS);
     put(&t, STORED, 14, "value", 5);
     put(&t, TICK, 20, NULL, 0);
     return t.size;
