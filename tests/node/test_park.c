@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,10 +77,13 @@ static int count_entries(const char *path)
 static void park_item(scene_t *s, item_t *item)
 {
     int fds[CRTI_PARK_FILES], pair[2];
+    pid_t parent = getpid();
 
     *item = (item_t){.pid = fork()};
     if (item->pid == 0) {
-        pause();
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            pause();
         _exit(0);
     }
     for (int i = 0; i < 2; i++) {
