@@ -201,7 +201,8 @@ static void descriptors_are_in_tables_of_their_own_as_many_as_it_takes(void **st
     open_park(&s, 160); /* 32 items in each */
     for (int i = 0; i < ITEMS; i++)
         park_item(&s, &items[i]);
-    assert_int_equal(count_entries("/proc/self/task"), threads + 2);
+    /* Two more; one that was joined may have been counted before. */
+    assert_in_range(count_entries("/proc/self/task"), threads + 1, threads + 2);
     /* The ends that the test writes to, and a little of loop and park. */
     assert_in_range(count_entries("/proc/self/fd"), files, files + 2 * ITEMS + 10);
     for (int i = 0; i < ITEMS; i++) {
