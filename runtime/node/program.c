@@ -2,7 +2,7 @@
 /* Programs: the executable of a job, by its SHA-256, on a node whose driver is elsewhere.
  *
  * Where it sits
- *     job.c -> [ node/program.c ] -> content cache, the driver's path, or the driver's node
+ *     job.c -> [ node/program.c ] -> the driver's path, content cache, or the driver's node
  *     (peer.c: PROGRAM_GET) -> job.c
  * Threads
  *     Looking for it means hashing files: a thread of its own does that with what it was given
@@ -89,9 +89,10 @@ static void *look(void *user)
 {
     fetch_t *f = user;
 
-    f->found_fd = open_verified(f->cache, f->sha);
+    /* Where it was started rather than a copy: beside it may lie libraries that it finds by $ORIGIN. */
+    f->found_fd = open_verified(f->program, f->sha);
     if (f->found_fd < 0)
-        f->found_fd = open_verified(f->program, f->sha);
+        f->found_fd = open_verified(f->cache, f->sha);
     /* Without memory for the post the job's workers time out. */
     crti_loop_post(f->node->loop, on_looked, f);
     return NULL;
