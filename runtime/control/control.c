@@ -86,6 +86,7 @@ void crti_control_free(crti_control_t *c)
 /* Every event begins here: rows stored from now on belong to it. */
 static void begin(crti_control_t *c, uint64_t now_ns)
 {
+    crti_control_be_patient(c, now_ns);
     c->now_ns = now_ns;
     c->event_first = c->ticket + 1;
 }

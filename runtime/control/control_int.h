@@ -100,6 +100,8 @@ struct crti_control {
     bool serving, joining; /* joining: nodes of before the restart are still expected */
     uint64_t random;
     uint64_t now_ns; /* of the event that is handled */
+    uint64_t
+        patient_until_ns; /* the head itself was away: links that broke meanwhile have time */
 
     crti_node_table_t nodes;
     crti_actor_table_t actors;
@@ -180,6 +182,10 @@ void crti_control_register(crti_control_t *c, crti_control_link_t *link,
                            const crti_msg_node_register_t *m, uint64_t request);
 void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                             const crti_msg_heartbeat_t *m);
+/* Before an event at `now_ns`, later than the last one: was the head stopped meanwhile, or its host
+ * asleep? Then what nodes said is still to be read, or they gave their links up and are about to
+ * make them anew: they have time for it. */
+void crti_control_be_patient(crti_control_t *c, uint64_t now_ns);
 void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node);
 void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const char *text);
 void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,

@@ -7,6 +7,8 @@
 #include "runtime/control/control_int.h"
 
 #define DEMAND_MAX ((size_t)256 << 10) /* bytes of waiting lease requests kept per node */
+#define AWAY_NS    (2 * CRTI_S) /* longer than between two events of a head with nodes */
+#define LATE_NS    (200 * CRTI_MS) /* later than it meant to look is who was held up */
 
 static void put_node(crti_control_t *c, const crti_node_entry_t *node)
 {
@@ -294,13 +296,32 @@ void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
         crti_control_place_all(c);
 }
 
+/* With nodes there is a heartbeat or a deadline well within AWAY_NS. */
+static bool was_away(const crti_control_t *c, uint64_t now_ns)
+{
+    uint64_t due;
+
+    if (!c->serving || now_ns - c->now_ns < AWAY_NS)
+        return false;
+    due = crti_control_deadline(c, c->now_ns);
+    return now_ns > due && now_ns - due > LATE_NS;
+}
+
+void crti_control_be_patient(crti_control_t *c, uint64_t now_ns)
+{
+    if (!was_away(c, now_ns))
+        return;
+    c->patient_until_ns = now_ns + CRTI_NODE_EXPECTED_NS;
+    crti_node_table_wait(&c->nodes, now_ns + CRTI_NODE_SILENT_NS);
+}
+
 void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node)
 {
     char hex[CRTI_ID_HEX];
 
     crti_log(CRTI_LOG_WARN, "control", "the link to node %s (%s) broke",
              crti_id_hex(node->id, hex), node->hostname);
-    crti_node_table_suspect(&c->nodes, node, c->now_ns);
+    crti_node_table_suspect(&c->nodes, node, c->now_ns, c->patient_until_ns);
 }
 
 void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const char *text)

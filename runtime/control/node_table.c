@@ -221,11 +221,23 @@ void crti_node_heard(crti_node_entry_t *node, uint64_t now_ns)
 }
 
 void crti_node_table_suspect(crti_node_table_t *table, crti_node_entry_t *node,
-                             uint64_t now_ns)
+                             uint64_t now_ns, uint64_t least_ns)
 {
     set_state(table, node, CRTI_NODE_SUSPECT);
     node->link = 0;
     node->deadline_ns = now_ns + CRTI_NODE_SUSPECT_NS;
+    if (node->deadline_ns < least_ns)
+        node->deadline_ns = least_ns;
+}
+
+void crti_node_table_wait(crti_node_table_t *table, uint64_t until_ns)
+{
+    CRTI_LIST_FOREACH (item, &table->living) {
+        crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (node->deadline_ns < until_ns)
+            node->deadline_ns = until_ns;
+    }
 }
 
 void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,

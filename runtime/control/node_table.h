@@ -5,7 +5,8 @@
  *     links, heartbeats -> control/control_node.c -> [ control/node_table.c ]
  * Rules
  *     A link that breaks makes its node SUSPECT; back within SUSPECT_NS it is ALIVE as if
- *     nothing had happened. A node that says nothing for SILENT_NS is DEAD. A node that the
+ *     nothing had happened. (It has EXPECTED_NS when the head itself was away: stopped, or its
+ *     host asleep.) A node that says nothing for SILENT_NS is DEAD. A node that the
  *     store knows from before a restart of the head is EXPECTED for EXPECTED_NS.
  *     A dead node's incarnation never comes back: the same node may register again with a
  *     higher one.
@@ -111,9 +112,12 @@ void crti_node_table_expect(crti_node_table_t *table, crti_id_t id, uint64_t now
 /* Something came from the node. */
 void crti_node_heard(crti_node_entry_t *node, uint64_t now_ns);
 
-/* Its link broke. */
+/* Its link broke: it has SUSPECT_NS, and at least until `least_ns`. */
 void crti_node_table_suspect(crti_node_table_t *table, crti_node_entry_t *node,
-                             uint64_t now_ns);
+                             uint64_t now_ns, uint64_t least_ns);
+
+/* No living node is dead before that. */
+void crti_node_table_wait(crti_node_table_t *table, uint64_t until_ns);
 
 /* It is dead; `text` says why. */
 void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,

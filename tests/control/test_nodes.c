@@ -41,6 +41,34 @@ static void a_broken_link_that_comes_back_in_time_changes_nothing(void **state)
     assert_int_equal(control_state_of(bed, NODE_B).state, CRTI_ACTOR_ALIVE);
 }
 
+/* The head was stopped, or its host slept: the nodes gave their links up, and make them anew when it
+ * goes on. How soon one can do that is not the node's fault. */
+static void a_head_that_was_away_gives_the_nodes_time_to_come_back(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_heartbeat_t heartbeat = {.sequence = 1};
+
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
+    bed_say(bed, NODE_A, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    bed->now += 8 * CRTI_S;
+    crti_control_tick(bed->control,
+                      bed->now); /* before what was said meanwhile is read */
+    crti_control_closed(bed->control, NODE_A, "closed", bed->now);
+    bed_say(bed, NODE_B, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    bed_pass(bed, 4 * CRTI_S);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_NODE_DIED), 0);
+    bed_say(bed, NODE_B, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    bed_pass(bed, 4 * CRTI_S);
+    bed_say(bed, NODE_B, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    bed_pass(bed, 3 * CRTI_S);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_NODE_DIED), 1);
+    bed_join(bed, 30, 3, 1, 4, NULL, NULL);
+    bed_forget(bed);
+    crti_control_closed(bed->control, NODE_B, "closed", bed->now);
+    bed_pass(bed, CRTI_S); /* it was not away again: the usual time */
+    assert_int_equal(bed_count(bed, 30, CRTI_MSG_NODE_DIED), 1);
+}
+
 /* JOB_END is not repeated: a node that had no link then hears of it when it is back. */
 static void a_node_that_missed_the_end_of_a_job_is_told_when_it_registers(void **state)
 {
@@ -277,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(a_broken_link_that_comes_back_in_time_changes_nothing),
+        CONTROL_TEST(a_head_that_was_away_gives_the_nodes_time_to_come_back),
         CONTROL_TEST(a_node_that_is_back_hears_which_nodes_died_meanwhile),
         CONTROL_TEST(a_node_whose_processes_would_be_taken_for_anothers_is_refused),
         CONTROL_TEST(a_node_that_registers_twice_on_one_link_keeps_it),
