@@ -10,8 +10,7 @@
  *     4  session: an acknowledgement of some frames counts for all that were handed over
  *     5  session: a HELLO that was meant for another process is taken
  *     6  store: the first copy of a result is not pinned for its owner
- *     7  node: a source that can't be reached counts as one that has not got the object
- *     8  actor table: a fenced actor, and its name, are placed anew at once
+ *     7  actor table: a fenced actor, and its name, are placed anew at once
  */
 #ifndef CRTI_BASE_FAULT_H
 #define CRTI_BASE_FAULT_H

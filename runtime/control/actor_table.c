@@ -365,7 +365,7 @@ void crti_actor_end(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t
 
 void crti_actor_fence(crti_actor_table_t *table, crti_actor_t *actor, uint64_t until_ns)
 {
-    if (!actor->fenced || CRTI_FAULT(8)) /* planted for tests/sim */
+    if (!actor->fenced || CRTI_FAULT(7)) /* planted for tests/sim */
         return;
     actor->fence_ns = until_ns;
     if (until_ns > table->fenced_until_ns)

@@ -11,7 +11,6 @@
  */
 #include <string.h>
 
-#include "runtime/base/fault.h"
 #include "runtime/node/node.h"
 
 #define RETRY_NS  (200 * CRTI_MS)
@@ -92,7 +91,7 @@ static again_t *make(crti_node_t *node, crti_object_id_t object)
 
 void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t from)
 {
-    again_t *a = node->stopping || CRTI_FAULT(7) ? NULL : make(node, object);
+    again_t *a = node->stopping ? NULL : make(node, object);
 
     if (a == NULL)
         return;

@@ -51,6 +51,7 @@ typedef struct truth_actor {
     bool detached, fenced, acked, refused, killed,
         failed; /* failed: create function or program */
     int64_t max_restarts;
+    uint64_t serial; /* the head's, once it was seen: in which order they were made */
     uint64_t ran;    /* incarnations that were begun, a bit each */
     unsigned deaths; /* of its processes, and of nodes while it was placed there */
     bool never_fits;
@@ -209,7 +210,7 @@ void check_rest(scene_t *s);
 void check_start(scene_t *s, unsigned actor, uint64_t incarnation, unsigned place);
 /* A process may take calls from now on, or longer: no other one of its actor, if that is fenced, and
  * none of a fenced actor that had its name, does. */
-void check_fence(const scene_t *s, const process_t *process);
+void check_fence(scene_t *s, const process_t *process);
 
 /* The index, or -1. */
 int truth_actor_of(const scene_t *s, crti_id_t id);

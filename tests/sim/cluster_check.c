@@ -19,6 +19,17 @@ int truth_job_of(const scene_t *s, crti_id_t id)
     return job ? (int)(job - s->job) : -1;
 }
 
+static uint64_t serial_of(scene_t *s, unsigned index)
+{
+    truth_actor_t *actor = &s->actor[index];
+    const crti_actor_t *entry =
+        s->control ? crti_actor_table_get(&s->control->actors, actor->id) : NULL;
+
+    if (entry)
+        actor->serial = entry->serial;
+    return actor->serial;
+}
+
 void check_start(scene_t *s, unsigned index, uint64_t incarnation, unsigned place)
 {
     truth_actor_t *actor = &s->actor[index];
@@ -28,32 +39,44 @@ void check_start(scene_t *s, unsigned index, uint64_t incarnation, unsigned plac
         sim_fail(s->world, "actor %u runs a second time as incarnation %llu, on place %u",
                  index, (unsigned long long)incarnation, place);
     actor->ran |= 1ull << (incarnation & 63);
+    serial_of(s, index); /* the head may be gone when it is asked for */
 }
 
 static bool takes_calls(const scene_t *s, const process_t *process)
 {
     return process->running && !process->gone &&
-           !crti_fence_is_shut(s->place[process->place].fence_ns, s->world->now);
+           !(s->actor[process->actor].fenced &&
+             crti_fence_is_shut(s->place[process->place].fence_ns, s->world->now));
 }
 
-void check_fence(const scene_t *s, const process_t *process)
+static bool is_before(scene_t *s, const process_t *a, const process_t *b)
+{
+    if (a->actor == b->actor)
+        return a->incarnation < b->incarnation;
+    return serial_of(s, a->actor) < serial_of(s, b->actor);
+}
+
+/* Of two that follow each other the first one gave the promise: nobody takes calls beside a fenced
+ * actor that is older. */
+void check_fence(scene_t *s, const process_t *process)
 {
     const truth_actor_t *actor = &s->actor[process->actor];
 
-    if (actor->fenced && !takes_calls(s, process))
+    if (!takes_calls(s, process))
         return;
     for (unsigned i = 0; i < s->processes; i++) {
         const process_t *other = &s->process[i];
-        const truth_actor_t *old = &s->actor[other->actor];
-        bool is_same = old == actor || (*actor->name && !strcmp(old->name, actor->name));
+        const truth_actor_t *its = &s->actor[other->actor];
+        bool is_same = its == actor || (*actor->name && !strcmp(its->name, actor->name));
+        const truth_actor_t *older = is_before(s, other, process) ? its : actor;
 
-        if (other != process && is_same && old->fenced && takes_calls(s, other))
-            sim_fail(s->world,
-                     "actor %u.%llu takes calls on place %u and the fenced actor %u.%llu "
-                     "on %u",
-                     process->actor, (unsigned long long)process->incarnation,
-                     process->place, other->actor, (unsigned long long)other->incarnation,
-                     other->place);
+        if (other != process && is_same && older->fenced && takes_calls(s, other))
+            sim_fail(
+                s->world,
+                "actor %u.%llu takes calls on place %u and %u.%llu on %u, and one is "
+                "fenced",
+                process->actor, (unsigned long long)process->incarnation, process->place,
+                other->actor, (unsigned long long)other->incarnation, other->place);
     }
 }
 

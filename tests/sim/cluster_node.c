@@ -536,7 +536,7 @@ static void registered(sim_place_t *p, const crti_msg_node_registered_t *m)
 
 static void acknowledged(sim_place_t *p, uint64_t sent_ns)
 {
-    const scene_t *s = p->scene;
+    scene_t *s = p->scene;
 
     if (sent_ns <= p->fence_ns)
         return;

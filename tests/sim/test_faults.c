@@ -105,14 +105,9 @@ static void a_first_copy_that_nobody_pins_is_found(void **state)
     check_fault("system", 6);
 }
 
-static void a_source_that_is_given_up_too_early_is_found(void **state)
-{
-    check_fault("system", 7);
-}
-
 static void a_fence_that_nobody_waits_for_is_found(void **state)
 {
-    check_fault("control", 8);
+    check_fault("control", 7);
 }
 
 static void without_a_fault_nothing_is_found(void **state)
@@ -133,7 +128,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_acknowledgement_of_what_was_lost_is_found),
         cmocka_unit_test(a_stale_incarnation_that_a_process_takes_in_is_found),
         cmocka_unit_test(a_first_copy_that_nobody_pins_is_found),
-        cmocka_unit_test(a_source_that_is_given_up_too_early_is_found),
         cmocka_unit_test(a_fence_that_nobody_waits_for_is_found),
         cmocka_unit_test(without_a_fault_nothing_is_found),
     };
