@@ -235,7 +235,7 @@ void crti_control_register(crti_control_t *c, crti_control_link_t *link,
         status = crt_raise(CRT_ERR_EXISTS,
                            "the first 48 bits of node %s are another node's, so that "
                            "their processes could "
-                           "not be told apart: start it again, it gets another id",
+                           "not be told apart: it has to draw another id",
                            crti_id_hex(m->node, hex));
     if (status != CRT_OK) {
         crti_control_refuse(c, link->number, request, status);

@@ -291,7 +291,9 @@
 
 /* First message of a node daemon, and after every reconnect. `actors` and `jobs` are lists of
  * encoded ACTOR_RUNNING and JOB_ADD messages: what runs here now. A JOB_ADD without driver is a
- * job whose driver is not on this node; only `job` is set. Answer: NODE_REGISTERED, or ERROR. */
+ * job whose driver is not on this node; only `job` is set. Answer: NODE_REGISTERED, or ERROR:
+ * CRT_ERR_NODE_LOST, this incarnation was taken for dead; CRT_ERR_EXISTS, the node's processes could
+ * not be told from another node's, so that it has to draw another id. */
 #define CRTI_FIELDS_NODE_REGISTER(F)                                                     \
     F(U64, protocol)                                                                     \
     F(STR, version) F(ID, node) F(U64, incarnation) F(STR, ip) F(STR, hostname)          \

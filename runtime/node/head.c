@@ -10,7 +10,8 @@
  *     sent again in their order once NODE_REGISTERED came, behind the deaths that were not told;
  *     those of a process that ended are dropped. Silence for SILENCE_NS breaks the
  *     link. Without a head for `headless_ns` the node stops. A head that says this node was dead
- *     gets a new incarnation of it, with all old workers gone.
+ *     gets a new incarnation of it, with all old workers gone; one that can't tell this node from
+ *     another one gets a node with another id.
  */
 #include <string.h>
 
@@ -352,6 +353,10 @@ static void on_register_error(crti_node_t *node, const crti_msg_error_t *error)
     crti_text(error->text, text, sizeof(text));
     if (error->status == CRT_ERR_NODE_LOST) {
         rejoin(node);
+        return;
+    }
+    if (error->status == CRT_ERR_EXISTS) {
+        crti_node_clash(node, text);
         return;
     }
     if (!node->ready) {

@@ -2,6 +2,7 @@
 /* crt-node: the node daemon. Options are in docs/design/processes.md. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,23 +39,50 @@ static void detach(const crti_node_t *node)
     }
 }
 
+/* Whoever reads them has them, and between two nodes they wait: none is lost, none ends a node that
+ * undoes what it made. */
+static void block_ends(void)
+{
+    sigset_t ends;
+
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+}
+
+/* One node, from its id to its end. True: its id was another node's, the next one draws another. */
+static bool serve(crti_options_t *options, bool is_daemon, int *status_out)
+{
+    crti_node_t *node = NULL;
+    bool is_again;
+
+    *status_out = 1;
+    if (crti_node_new(options, &node) != CRT_OK)
+        return false; /* told by crti_node_free */
+    if (is_daemon)
+        detach(node);
+    *status_out = crti_node_run(node);
+    is_again = crti_node_begins_anew(node, options);
+    crti_node_free(node);
+    return is_again;
+}
+
 int main(int argc, char **argv)
 {
     const char *selection = getenv("CRT_LOG");
     crti_options_t options = {.ready_fd = -1};
-    crti_node_t *node = NULL;
+    bool is_daemon;
     int status;
 
     crti_log_select(selection && *selection ? selection : "info");
     if (crti_options_parse(argc, argv, &options) != CRT_OK)
         return fail(crti_options_ready_fd(argc, argv), crt_error_detail());
-    if (options.ready_fd >= 0)
+    is_daemon = options.ready_fd >= 0;
+    if (is_daemon)
         fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
-    if (crti_node_new(&options, &node) != CRT_OK)
-        return 1; /* told by crti_node_free */
-    if (options.ready_fd >= 0)
-        detach(node);
-    status = crti_node_run(node);
-    crti_node_free(node);
+    block_ends();
+    while (serve(&options, is_daemon, &status))
+        continue;
     return status;
 }

@@ -4,6 +4,8 @@
  * Start: directories and lock, key, store, local socket; then the head (connect, register); then
  * node.info and `ready`. Whatever fails before is told in one sentence, and everything that was
  * made is undone.
+ * Another node's id (its first 48 bits): the head says so, everything is undone, and the process
+ * begins again as a node with another id; who waits for `ready` hears of that one.
  * Stop: submitted jobs and workers are told to end, killed after KILL_NS; then the zygotes; when
  * the last is gone the loop stops and the directory is removed.
  */
@@ -22,6 +24,7 @@
 #define GIVE_UP_NS  (4 * CRTI_S) /* of being killed; the kernel may hang */
 #define FLUSH_NS    (200 * CRTI_MS)
 #define MAX_WORKERS 64 /* of tasks, at least */
+#define MAX_IDS     8  /* drawn in a row; that two clash has a chance of 2^-47 per node */
 
 /* ---------------------------------------------------------------- directories */
 
@@ -241,6 +244,7 @@ static void on_kill(void *user)
 
 void crti_node_stop(crti_node_t *node, const char *why)
 {
+    node->is_clash = false;
     if (node->stopping)
         return;
     if (!node->ready) {
@@ -256,6 +260,29 @@ void crti_node_stop(crti_node_t *node, const char *why)
     node->stop_timer = (crti_timer_t){.on_expired = on_kill, .user = node};
     crti_loop_start(node->loop, &node->stop_timer, crti_node_now(node) + KILL_NS);
     crti_node_check_stopped(node);
+}
+
+void crti_node_clash(crti_node_t *node, const char *why)
+{
+    if (!node->ready && node->options.ids_tried + 1 >= MAX_IDS) {
+        crti_node_fail_start(node, why);
+        return;
+    }
+    crti_log(CRTI_LOG_WARN, "node", "it begins anew with another id: %s", why);
+    if (node->ready)
+        crti_node_stop(node, "its id is another node's");
+    else
+        crti_loop_stop(node->loop);
+    node->is_clash = true;
+}
+
+bool crti_node_begins_anew(const crti_node_t *node, crti_options_t *options_out)
+{
+    if (!node->is_clash || node->exit_status)
+        return false;
+    options_out->ready_fd = node->options.ready_fd;
+    options_out->ids_tried = node->ready ? 0 : node->options.ids_tried + 1;
+    return true;
 }
 
 static void on_signal(void *user, int number)
@@ -488,8 +515,6 @@ void crti_node_free(crti_node_t *node)
 {
     char line[600];
 
-    signal(SIGTERM, SIG_IGN); /* asked twice: the end has begun */
-    signal(SIGINT, SIG_IGN);
     node->stopping = true;
     if (node->loop) {
         free_processes(node);

@@ -235,6 +235,8 @@ struct crti_node {
     bool stopping;
     crti_timer_t stop_timer;
     uint64_t flush_until_ns; /* all are gone; the last words go out */
+    bool
+        is_clash; /* its id is another node's: the process begins anew with another one */
     int exit_status;
     char start_error[512];
     crti_timer_t start_timer;
@@ -247,9 +249,13 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
 /* Serves until it is stopped; the exit status of the process. */
 int crti_node_run(crti_node_t *node);
 void crti_node_free(crti_node_t *node);
+/* After the run: is the process to make another node, with `options_out`, when this one is freed? */
+bool crti_node_begins_anew(const crti_node_t *node, crti_options_t *options_out);
 
 /* Begins the orderly end. */
 void crti_node_stop(crti_node_t *node, const char *why);
+/* The head can't tell its processes from another node's: it ends, and begins anew with another id. */
+void crti_node_clash(crti_node_t *node, const char *why);
 /* The end before `ready`: the parent hears why. */
 void crti_node_fail_start(crti_node_t *node, const char *text);
 /* NODE_REGISTERED came: node.info is written and the parent told. */

@@ -20,6 +20,7 @@ typedef struct crti_options {
     uint16_t port_low, port_high;
     uint64_t log_limit;    /* bytes of one log file (CRT_LOG_LIMIT) */
     uint64_t log_total;    /* bytes of all logs of ended processes (CRT_LOG_TOTAL) */
+    unsigned ids_tried;    /* that were another node's, one after the other */
     unsigned memory_limit; /* percent; beyond it a worker is ended (CRT_MEMORY_LIMIT) */
 } crti_options_t;
 

@@ -121,8 +121,15 @@ void scene_welcome(scene_t *s, int n)
 static void answer_register(scene_t *s, crti_stream_t *stream, const crti_message_t *m)
 {
     crti_msg_error_t lost = {.status = CRT_ERR_NODE_LOST, .text = crti_str("was dead")};
+    crti_msg_error_t clash = {.status = CRT_ERR_EXISTS, .text = crti_str("clash")};
     scene_node_t *node = node_of(s, m->node_register.node);
 
+    if (s->clashes && s->clashes--) {
+        if (node)
+            node->id = (crti_id_t){0}; /* it comes with another */
+        crti_stream_send(stream, CRTI_MSG_ERROR, m->request, &clash);
+        return;
+    }
     for (int i = 0; node == NULL && i < SCENE_NODES; i++)
         if (s->nodes[i].pid && crti_id_is_zero(s->nodes[i].id))
             node = &s->nodes[i];

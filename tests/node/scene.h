@@ -78,6 +78,7 @@ struct scene {
     uint64_t headless_ms;
     int file_limit;    /* of the nodes that are started, 0: none */
     bool refuse;       /* NODE_REGISTER gets CRT_ERR_NODE_LOST once */
+    int clashes;       /* so many NODE_REGISTER get CRT_ERR_EXISTS */
     bool hesitates;    /* NODE_REGISTER gets no answer until scene_welcome */
     bool dies_early;   /* at the first NODE_REGISTER the head breaks the link */
     int exits_refused; /* so many JOB_EXITED are answered by an error */

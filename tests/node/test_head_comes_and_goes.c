@@ -2,6 +2,8 @@
 /* A head that is away, silent or anew; what a node daemon tells it then. */
 #include "node_test.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +69,74 @@ static void a_node_taken_for_dead_ends_its_workers_and_joins_anew(void **state)
     assert_true(s->nodes[0].incarnation > before);
     scene_lease(s, 0, 1);
     scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
+/* The id that came with the next NODE_REGISTER, and that the directory of node 0 has it now. */
+static crti_id_t next_id(scene_t *s)
+{
+    crti_id_t id = scene_wait(s, CRTI_MSG_NODE_REGISTER)->node_register.node;
+
+    crti_id_hex(id, s->nodes[0].hex);
+    snprintf(s->nodes[0].run_dir, sizeof(s->nodes[0].run_dir), "%s/node-%.8s", s->dir,
+             s->nodes[0].hex);
+    return id;
+}
+
+static void a_node_whose_id_clashes_registers_with_another_one(void **state)
+{
+    scene_t *s = *state;
+    crti_id_t first, second;
+    char said[CRTI_ID_HEX];
+
+    s->clashes = 2;
+    scene_start_node(s, 0, NULL); /* and the parent hears of a node that serves */
+    strcpy(said, s->nodes[0].hex);
+    first = next_id(s);
+    assert_int_not_equal(access(s->nodes[0].run_dir, F_OK), 0);
+    second = next_id(s);
+    assert_false(crti_id_equal(first, second));
+    assert_int_not_equal(access(s->nodes[0].run_dir, F_OK), 0);
+    next_id(s);
+    assert_string_equal(s->nodes[0].hex, said);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
+static void a_node_that_served_and_clashes_ends_its_workers_and_begins_anew(void **state)
+{
+    scene_t *s = *state;
+    crti_id_t before;
+    pid_t pid, daemon;
+
+    scene_start_node(s, 0, NULL);
+    before = next_id(s);
+    daemon = s->nodes[0].pid;
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    pid = scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted);
+    s->clashes = 1;
+    scene_head_down(s);
+    scene_head_up(s);
+    assert_true(crti_id_equal(next_id(s), before));
+    scene_wait_gone(s, pid);
+    assert_false(crti_id_equal(next_id(s), before));
+    assert_true(s->drivers[0].closed);
+    scene_detach(s, 0);
+    assert_int_equal(s->nodes[0].pid, daemon);
+    scene_attach(s, 1, 0);
+    scene_lease(s, 1, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
+static void a_head_that_takes_no_id_at_all_is_a_failed_start(void **state)
+{
+    scene_t *s = *state;
+    char line[400];
+
+    s->clashes = 1000;
+    scene_start_fails(s, NULL, line, sizeof(line));
+    assert_string_equal(line, "error clash\n");
 }
 
 static void a_node_without_a_head_ends_after_its_time(void **state)
@@ -169,6 +239,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         NODE_TEST(requests_wait_for_the_head_and_running_things_are_told_again),
         NODE_TEST(a_node_taken_for_dead_ends_its_workers_and_joins_anew),
+        NODE_TEST(a_node_whose_id_clashes_registers_with_another_one),
+        NODE_TEST(a_node_that_served_and_clashes_ends_its_workers_and_begins_anew),
+        NODE_TEST(a_head_that_takes_no_id_at_all_is_a_failed_start),
         NODE_TEST(a_node_without_a_head_ends_after_its_time),
         NODE_TEST(a_silent_head_is_given_up_and_joined_anew),
         NODE_TEST(actor_states_reach_the_processes_that_watch),

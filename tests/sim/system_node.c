@@ -30,6 +30,12 @@ void crti_node_fail_start(crti_node_t *node, const char *text)
     sys_exit(1);
 }
 
+void crti_node_clash(crti_node_t *node, const char *why)
+{
+    sim_note(sys->world, "node on %u ends: %s", sys->self->host, why);
+    sys_exit(0);
+}
+
 void crti_node_stop(crti_node_t *node, const char *why)
 {
     sim_note(sys->world, "node on %u stops: %s", sys->self->host, why);
