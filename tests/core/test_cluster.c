@@ -6,17 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ok.h"
 #include "program.h"
 
 #include <cmocka.h>
-
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
 
 static int64_t get_int(crt_ref_t *ref)
 {

@@ -13,17 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ok.h"
 #include "program.h"
 
 #include <cmocka.h>
-
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
 
 /* The call failed with this status and a text that holds `part`. */
 static void check_failed(crt_ref_t *ref, crt_status_t status, const char *part)

@@ -15,16 +15,10 @@
 
 #include <cmocka.h>
 
+#include "ok.h"
+
 #define PATIENCE_MS 60000
 #define FENCE_S     4.0
-
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
 
 static double now_s(void)
 {

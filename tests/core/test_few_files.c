@@ -10,17 +10,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "ok.h"
 #include "program.h"
 
 #include <cmocka.h>
-
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
 
 #define FILES   600
 #define ACTORS  40 /* the first 19 are served without parking */

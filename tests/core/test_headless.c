@@ -9,18 +9,12 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "ok.h"
 #include "program.h"
 #include "runtime/core/private_cluster.h"
 
 #include <cmocka.h>
 
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
 #define PATIENCE_MS 60000
 #define SOON_MS     300 /* far less than a call needs, so that it shows that it waits */
 

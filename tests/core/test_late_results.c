@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ok.h"
 #include "runtime/core/core.h"
 #include <crt.h>
 
@@ -17,14 +18,6 @@
 #define GIVEN_BYTES (1 << 20)
 #define ROUNDS      48 /* more than the store holds */
 #define PATIENCE_MS 60000
-
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
 
 /* ---------------------------------------------------------------- in the worker */
 

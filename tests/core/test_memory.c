@@ -23,13 +23,7 @@
 #include <cmocka.h>
 #include <crt.h>
 
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
+#include "ok.h"
 
 #define MIB      (1u << 20)
 #define LARGE    (96 * MIB) /* of 2 GiB that the node has: more than 1/32 */

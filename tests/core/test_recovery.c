@@ -7,20 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ok.h"
 #include "program.h"
 #include "runtime/base/cleanup.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 
 #include <cmocka.h>
-
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
 
 #define STORE_BYTES (32 << 20)
 

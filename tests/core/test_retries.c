@@ -15,18 +15,12 @@
 
 #include <cmocka.h>
 
+#include "ok.h"
+
 #define STORE_BYTES (32 << 20)
 #define PATIENCE_MS 60000
 
 static const int64_t BIG = 4 << 20;
-
-#define OK(expression)                                                                   \
-    do {                                                                                 \
-        crt_status_t status_ = (expression);                                             \
-        if (status_ != CRT_OK)                                                           \
-            fail_msg("%s: %s: %s", #expression, crt_status_name(status_),                \
-                     crt_error_detail());                                                \
-    } while (0)
 
 /* ---------------------------------------------------------------- in the workers */
 
