@@ -328,9 +328,56 @@ static void another_transport_is_taken_when_the_first_has_drained(void **state)
     close_scene(&s);
 }
 
+static void every_record_comes_once_and_in_order_across_reconnects(void **state)
+{
+    crti_net_stats_t stats;
+    crti_address_t address;
+    crti_peer_t *peer;
+    forwarder_faults_t faults = {0};
+    forwarder_t *forwarder;
+    fixture_t f;
+    child_t child;
+    party_t party;
+    char data[8 + 200] = {0};
+    uint64_t count;
+
+    fixture_init(&f);
+    child_start(&f, true, &child);
+    forwarder = forwarder_start(&child.address, &faults, &address);
+    party_start(&f, true, 0, &party);
+    peer = party_connect(&party, &address);
+    party_stream(&party, peer, 10, 0);
+    party.next_number = 0;
+    for (uint64_t i = 0; i < 20000; i++) {
+        memcpy(data, &i, sizeof(i));
+        party_send(&party, peer, 'e', data, sizeof(data));
+        if (i % 5000 == 2500) {
+            party_wait_count(&party,
+                             10 + i - 2000); /* something is on its way both ways */
+            forwarder_cut(forwarder);
+        }
+    }
+    party_wait_count(&party, 10 + 20000);
+    assert_false(party.out_of_order);
+    assert_int_equal(party.count, 10 + 20000);
+    party_send(&party, peer, 'n', "", 0);
+    party_wait_count(&party, 10 + 20000 + 1);
+    memcpy(&count, party.last, sizeof(count));
+    assert_int_equal(count, 10 + 20000 + 1); /* each ran once */
+    assert_int_equal(party.lost, 0);
+    crti_net_stats(party.net, &stats);
+    print_message("%llu frames sent again\n", (unsigned long long)stats.frames_resent);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    forwarder_stop(forwarder);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_record_comes_once_and_in_order_across_reconnects),
         cmocka_unit_test(cuts_in_the_middle_of_messages_lose_repeat_and_reorder_nothing),
         cmocka_unit_test(bytes_that_come_after_the_next_connection_run_nothing_twice),
         cmocka_unit_test(a_slow_network_changes_nothing_but_time),
