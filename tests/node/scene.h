@@ -104,12 +104,12 @@ void scene_start_node(scene_t *s, int n, const char *const *options);
 void scene_start_fails(scene_t *s, const char *const *options, char *line, size_t size);
 /* SIGTERM, or `signal_number`; waits for the end; the exit status of waitpid. */
 int scene_stop_node(scene_t *s, int n, int signal_number);
-/* Tells every node of all others, as the head does. */
 /* One message of every kind there is, with plausible fields, to `send`. */
 void scene_every_message(scene_t *s, unsigned seed,
                          void (*send)(void *user, crti_message_kind_t kind,
                                       uint64_t request, const void *body),
                          void *user);
+/* Tells every node of all others, as the head does. */
 void scene_send_views(scene_t *s, double cpus_free);
 
 /* program.c: what main calls in a zygote or worker. */
@@ -124,6 +124,9 @@ void scene_sha(const void *bytes, size_t size, char text[65]);
 /* Attaches this process as a driver to node `n`; its program runs in mode s->mode. */
 void scene_attach(scene_t *s, int d, int n);
 void scene_detach(scene_t *s, int d);
+
+/* Remembers what came from node `node`, or its driver, for those who wait below. */
+void scene_keep(scene_t *s, int node, const crti_message_t *message);
 
 /* Runs the loop until a message of that kind arrived that was not returned yet; fails the test
  * after 10 s. Borrowed: valid until scene_end. */
