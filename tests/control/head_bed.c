@@ -57,6 +57,18 @@ void head_bed_free(head_bed_t *bed)
     free(bed);
 }
 
+int head_set_up(void **state)
+{
+    *state = head_bed_new();
+    return 0;
+}
+
+int head_tear_down(void **state)
+{
+    head_bed_free(*state);
+    return 0;
+}
+
 static void write_text(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -465,4 +477,30 @@ char *admin_state(head_bed_t *bed, const char *what, const char *filter)
     assert_int_equal(admin_ask(bed, CRTI_MSG_STATE_QUERY, &m, &answer, &storage), CRT_OK);
     assert_int_equal(answer.kind, CRTI_MSG_STATE_ANSWER);
     return crti_str_dup(answer.state_answer.json);
+}
+
+void node_put(fake_node_t *node, const char *key, const char *value)
+{
+    crti_msg_kv_put_t m = {
+        .key = crti_str(key), .value = crti_str(value), .overwrite = true};
+
+    assert_int_equal(node_ask(node, CRTI_MSG_KV_PUT, &m).kind, CRTI_MSG_KV_VALUE);
+}
+
+void node_expect_stored(fake_node_t *node, const char *key, const char *value)
+{
+    crti_msg_kv_get_t m = {.key = crti_str(key)};
+    crti_message_t answer = node_ask(node, CRTI_MSG_KV_GET, &m);
+
+    assert_int_equal(answer.kind, CRTI_MSG_KV_VALUE);
+    assert_int_equal(answer.kv_value.found, value != NULL);
+    if (value)
+        assert_true(crti_str_equal(answer.kv_value.value, value));
+}
+
+void node_make_actor(fake_node_t *node, uint64_t id, const char *name)
+{
+    crti_msg_actor_create_t m = node_actor(node, id, 5, name);
+
+    assert_int_equal(node_ask(node, CRTI_MSG_ACTOR_CREATE, &m).kind, CRTI_MSG_DONE);
 }

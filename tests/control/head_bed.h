@@ -32,6 +32,9 @@ extern const char *head_program;
 
 head_bed_t *head_bed_new(void);
 void head_bed_free(head_bed_t *bed);
+/* A bed as the state of a test. */
+int head_set_up(void **state);
+int head_tear_down(void **state);
 
 /* Starts it; `extra` (ended by NULL, may be NULL) are further arguments. True when it serves;
  * bed->line says why not. */
@@ -79,6 +82,11 @@ crti_message_t node_ask(fake_node_t *node, crti_message_kind_t kind, const void 
 void node_add_job(fake_node_t *node, uint64_t job);
 crti_msg_actor_create_t node_actor(const fake_node_t *node, uint64_t actor, uint64_t job,
                                    const char *name);
+
+/* Stores, looks up (NULL: nothing is there), creates; fail the test when that fails. */
+void node_put(fake_node_t *node, const char *key, const char *value);
+void node_expect_stored(fake_node_t *node, const char *key, const char *value);
+void node_make_actor(fake_node_t *node, uint64_t id, const char *name);
 
 /* Turns the loop until `done`; false when HEAD_PATIENCE passed. */
 bool head_until(head_bed_t *bed, bool (*done)(void *user), void *user);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt-head as a process: start, answers, kill -9 of it and of redis-server, a full disk, strangers
- * and malformed messages. */
+/* crt-head as a process: start, answers, end, strangers and malformed messages. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -23,44 +22,6 @@
 #include "runtime/net/tls.h"
 #include "tests/control/head_bed.h"
 
-static int set_up(void **state)
-{
-    *state = head_bed_new();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    head_bed_free(*state);
-    return 0;
-}
-
-static void put(fake_node_t *node, const char *key, const char *value)
-{
-    crti_msg_kv_put_t m = {
-        .key = crti_str(key), .value = crti_str(value), .overwrite = true};
-
-    assert_int_equal(node_ask(node, CRTI_MSG_KV_PUT, &m).kind, CRTI_MSG_KV_VALUE);
-}
-
-static void expect_stored(fake_node_t *node, const char *key, const char *value)
-{
-    crti_msg_kv_get_t m = {.key = crti_str(key)};
-    crti_message_t answer = node_ask(node, CRTI_MSG_KV_GET, &m);
-
-    assert_int_equal(answer.kind, CRTI_MSG_KV_VALUE);
-    assert_int_equal(answer.kv_value.found, value != NULL);
-    if (value)
-        assert_true(crti_str_equal(answer.kv_value.value, value));
-}
-
-static void make_actor(fake_node_t *node, uint64_t id, const char *name)
-{
-    crti_msg_actor_create_t m = node_actor(node, id, 5, name);
-
-    assert_int_equal(node_ask(node, CRTI_MSG_ACTOR_CREATE, &m).kind, CRTI_MSG_DONE);
-}
-
 static bool process_exists(pid_t pid)
 {
     return kill(pid, 0) == 0;
@@ -80,7 +41,7 @@ static void an_actor_is_placed_started_and_found_by_name(void **state)
     node = node_new(bed, 1);
     node_join(node);
     node_add_job(node, 5);
-    make_actor(node, 50, "counter");
+    node_make_actor(node, 50, "counter");
     m = node_ask(node, CRTI_MSG_ACTOR_WATCH, &watch);
     while (m.actor_state.state != CRTI_ACTOR_ALIVE)
         m = node_next(node, CRTI_MSG_ACTOR_STATE, 0);
@@ -107,12 +68,12 @@ static void values_are_put_read_listed_and_deleted(void **state)
     assert_true(head_start(bed, "0", NULL));
     node = node_new(bed, 1);
     node_join(node);
-    expect_stored(node, "a/1", NULL);
-    put(node, "a/1", "one");
-    put(node, "a/2", "two");
-    put(node, "b", "three");
+    node_expect_stored(node, "a/1", NULL);
+    node_put(node, "a/1", "one");
+    node_put(node, "a/2", "two");
+    node_put(node, "b", "three");
     assert_true(node_ask(node, CRTI_MSG_KV_PUT, &once).kv_value.found);
-    expect_stored(node, "a/1", "one");
+    node_expect_stored(node, "a/1", "one");
     m = node_ask(node, CRTI_MSG_KV_KEYS, &keys);
     rest = m.kv_value.value;
     for (int i = 0; i < 2; i++) {
@@ -122,7 +83,7 @@ static void values_are_put_read_listed_and_deleted(void **state)
     assert_int_equal(crti_list_unpack(&rest, &key), CRT_ERR_NOT_FOUND);
     assert_true(node_ask(node, CRTI_MSG_KV_DELETE, &delete).kv_value.found);
     assert_false(node_ask(node, CRTI_MSG_KV_DELETE, &delete).kv_value.found);
-    expect_stored(node, "a/1", NULL);
+    node_expect_stored(node, "a/1", NULL);
     assert_int_equal(node_ask(node, CRTI_MSG_KV_PUT, &binary).kind, CRTI_MSG_KV_VALUE);
     m = node_ask(node, CRTI_MSG_KV_GET, &get);
     assert_int_equal(m.kv_value.value.size, 1 << 20);
@@ -147,14 +108,14 @@ static void a_value_is_exchanged_only_for_what_was_expected(void **state)
     node = node_new(bed, 1);
     node_join(node);
     assert_false(swap(node, "one", "two")); /* nothing is there */
-    expect_stored(node, "s", NULL);
-    put(node, "s", "one");
+    node_expect_stored(node, "s", NULL);
+    node_put(node, "s", "one");
     assert_false(swap(node, "on", "two"));
     assert_true(swap(node, "one", "two"));
-    expect_stored(node, "s", "two");
+    node_expect_stored(node, "s", "two");
     assert_false(swap(node, "one", ""));
     assert_true(swap(node, "two", ""));
-    expect_stored(node, "s", NULL);
+    node_expect_stored(node, "s", NULL);
     node_free(node);
 }
 
@@ -200,7 +161,7 @@ static void a_clean_end_leaves_no_process_and_begins_anew(void **state)
     snprintf(run, sizeof(run), "%s/run", bed->folder);
     node = node_new(bed, 1);
     node_join(node);
-    put(node, "k", "v");
+    node_put(node, "k", "v");
     redis = head_redis_pid(bed);
     assert_true(process_exists(redis));
     kill(bed->pid, SIGTERM);
@@ -211,7 +172,7 @@ static void a_clean_end_leaves_no_process_and_begins_anew(void **state)
     assert_int_equal(entries_of(run), 2);
     assert_true(head_start(bed, port, NULL));
     node_join(node);
-    expect_stored(node, "k", NULL);
+    node_expect_stored(node, "k", NULL);
     node_free(node);
 }
 
@@ -336,7 +297,7 @@ static void a_second_start_is_refused_and_harms_nothing(void **state)
     expect_error(&second, "a head of yours runs on port");
     node = node_new(bed, 1);
     node_join(node);
-    put(node, "k", "v");
+    node_put(node, "k", "v");
     node_free(node);
 }
 
@@ -377,221 +338,6 @@ static void a_key_that_others_can_read_stops_the_start(void **state)
     assert_int_equal(chmod(bed->key_file, 0644), 0);
     assert_false(head_start(bed, port, NULL));
     expect_error(bed, "chmod 600");
-}
-
-/* ---------------------------------------------------------------- kill -9 */
-
-static void a_killed_head_started_again_knows_everything(void **state)
-{
-    head_bed_t *bed = *state;
-    crti_msg_actor_find_t find = {.name = crti_str("counter")};
-    fake_node_t *node;
-    char port[16], *json;
-    crti_message_t m;
-
-    assert_true(head_start(bed, "0", NULL));
-    snprintf(port, sizeof(port), "%s", head_port(bed));
-    node = node_new(bed, 1);
-    node_join(node);
-    node_add_job(node, 5);
-    make_actor(node, 50, "counter");
-    put(node, "k", "v");
-    head_kill(bed);
-    assert_true(head_start(bed, port, NULL));
-    json = admin_state(bed, "jobs", "");
-    assert_non_null(strstr(json, "./program"));
-    free(json);
-    json = admin_state(bed, "nodes", ""); /* what it uses is not known yet */
-    assert_non_null(strstr(json, "\"AWAY\""));
-    free(json);
-    node_join(node); /* reports nothing: what ran there is gone */
-    expect_stored(node, "k", "v");
-    m = node_ask(node, CRTI_MSG_ACTOR_FIND, &find);
-    assert_int_equal(m.kind, CRTI_MSG_ERROR); /* died while the head was away */
-    json = admin_state(bed, "nodes", "");
-    assert_non_null(strstr(json, "\"ALIVE\""));
-    free(json);
-    node_free(node);
-}
-
-/* Sends `count` creations at once; returns when `until` of them were answered. */
-static void create_many(fake_node_t *node, uint64_t first, int count, uint64_t until)
-{
-    uint64_t deadline = crti_now_ns() + HEAD_PATIENCE;
-
-    node->count_only = true;
-    node->start_actors = false;
-    node->answered = 0;
-    node->acknowledged = calloc(1, 1 << 20);
-    for (int i = 0; i < count; i++) {
-        char name[32];
-        crti_msg_actor_create_t m = node_actor(node, first + (uint64_t)i, 5, name);
-
-        snprintf(name, sizeof(name), "n%llu", (unsigned long long)node->last_request + 1);
-        m.name = crti_str(name);
-        node_send(node, CRTI_MSG_ACTOR_CREATE, &m);
-    }
-    while (node->answered < until && !node->closed && crti_now_ns() < deadline)
-        crti_loop_turn(node->bed->loop, deadline);
-}
-
-/* Every creation that was answered is there, by its name. Returns how many. */
-static int check_all(fake_node_t *node, uint64_t first_request, int count)
-{
-    int found = 0;
-
-    node->count_only = false;
-    for (int i = 0; i < count; i++) {
-        char name[32];
-        crti_msg_actor_find_t find = {.name = crti_str(name)};
-
-        if (!node->acknowledged[first_request + (uint64_t)i])
-            continue;
-        snprintf(name, sizeof(name), "n%llu", (unsigned long long)first_request + i);
-        find.name = crti_str(name);
-        assert_int_equal(node_ask(node, CRTI_MSG_ACTOR_FIND, &find).kind,
-                         CRTI_MSG_ACTOR_STATE);
-        found++;
-    }
-    return found;
-}
-
-static void report_job(fake_node_t *node, crti_buffer_t *jobs)
-{
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t entry = {0};
-    crti_msg_job_add_t m = {.job = an_id(5), .driver = an_id(1005), .node = node->id};
-
-    assert_int_equal(crti_message_encode(CRTI_MSG_JOB_ADD, 0, &m, &entry), CRT_OK);
-    assert_int_equal(crti_list_pack(jobs, entry.data, entry.size), CRT_OK);
-}
-
-static void acknowledged_actors_survive_kills_of_the_head_at_any_moment(void **state)
-{
-    static const uint64_t moments[] = {1, 7, 150, 290};
-    head_bed_t *bed = *state;
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t jobs = {0};
-    fake_node_t *node;
-    char port[16];
-
-    assert_true(head_start(bed, "0", NULL));
-    snprintf(port, sizeof(port), "%s", head_port(bed));
-    node = node_new(bed, 1);
-    report_job(node, &jobs);
-    node->jobs = crti_span(jobs.data, jobs.size);
-    node_join(node);
-    node_add_job(node, 5);
-    for (int i = 0; i < 4; i++) {
-        uint64_t first = node->last_request + 1;
-
-        create_many(node, 1000 * (uint64_t)(i + 1), 300, moments[i]);
-        head_kill(bed);
-        assert_true(head_start(bed, port, NULL));
-        node_join(node);
-        assert_true(check_all(node, first, 300) >= (int)moments[i]);
-        free(node->acknowledged);
-        node->acknowledged = NULL;
-    }
-    node_free(node);
-}
-
-static bool is_answered(void *user)
-{
-    const fake_node_t *node = user;
-
-    return node->answered >= 300 || node->closed;
-}
-
-static void kills_of_redis_lose_nothing_and_are_not_noticed_by_those_who_ask(void **state)
-{
-    static const uint64_t moments[] = {1, 50, 250};
-    head_bed_t *bed = *state;
-    fake_node_t *node;
-
-    assert_true(head_start(bed, "0", NULL));
-    node = node_new(bed, 1);
-    node_join(node);
-    node_add_job(node, 5);
-    put(node, "k", "v");
-    for (int i = 0; i < 3; i++) {
-        uint64_t first = node->last_request + 1;
-        pid_t redis = head_redis_pid(bed);
-
-        create_many(node, 1000 * (uint64_t)(i + 1), 300, moments[i]);
-        kill(redis, SIGKILL);
-        assert_true(head_until(bed, is_answered, node));
-        assert_int_equal(node->errors, 0);
-        assert_int_equal(check_all(node, first, 300), 300);
-        free(node->acknowledged);
-        node->acknowledged = NULL;
-    }
-    expect_stored(node, "k", "v");
-    node_free(node);
-}
-
-/* ---------------------------------------------------------------- a full disk */
-
-static void make_filler(const head_bed_t *bed, const char *path, size_t left)
-{
-    static char block[65536];
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-    assert_true(fd >= 0);
-    for (size_t size = 0; size + left < bed->tmpfs_bytes; size += sizeof(block))
-        if (write(fd, block, sizeof(block)) <= 0)
-            break;
-    close(fd);
-}
-
-static void a_full_disk_fails_changes_clearly_and_the_head_lives(void **state)
-{
-    head_bed_t *bed = *state;
-    static char large[100000];
-    crti_msg_kv_put_t m = {.overwrite = true};
-    uint64_t deadline;
-    char filler[128], key[16], text[512], *json;
-    crti_message_t answer;
-    fake_node_t *node;
-    int stored = 0;
-
-    bed->tmpfs_bytes = 8 << 20;
-    assert_true(
-        head_start(bed, "0", NULL)); /* the state directory is too small for nobody */
-    snprintf(filler, sizeof(filler), "/proc/%d/root%s/state/filler", (int)bed->pid,
-             bed->folder);
-    node = node_new(bed, 1);
-    node_join(node);
-    node_add_job(node, 5);
-    make_filler(bed, filler, 1 << 20);
-    do {
-        snprintf(key, sizeof(key), "k%d", stored);
-        m.key = crti_str(key);
-        m.value = crti_span(large, sizeof(large));
-        answer = node_ask(node, CRTI_MSG_KV_PUT, &m);
-        stored += answer.kind == CRTI_MSG_KV_VALUE;
-    } while (answer.kind == CRTI_MSG_KV_VALUE && stored < 100);
-    assert_in_range(stored, 1, 40);
-    crti_text(answer.error.text, text, sizeof(text));
-    assert_int_equal(answer.error.status, CRT_ERR_IO);
-    if (strstr(text, "is full") == NULL)
-        fail_msg("the reason is not in: %s", text);
-    json = admin_state(bed, "nodes", ""); /* the head lives, and so does its node */
-    assert_non_null(strstr(json, "ALIVE"));
-    free(json);
-    assert_int_equal(unlink(filler), 0);
-    deadline = crti_now_ns() + HEAD_PATIENCE;
-    do
-        answer = node_ask(node, CRTI_MSG_KV_PUT, &m);
-    while (answer.kind == CRTI_MSG_ERROR && crti_now_ns() < deadline);
-    assert_int_equal(answer.kind, CRTI_MSG_KV_VALUE);
-    for (int i = 0; i < stored; i++) {
-        crti_msg_kv_get_t get = {.key = crti_str(key)};
-
-        snprintf(key, sizeof(key), "k%d", i);
-        get.key = crti_str(key);
-        answer = node_ask(node, CRTI_MSG_KV_GET, &get);
-        assert_int_equal(answer.kv_value.value.size, sizeof(large));
-    }
-    node_free(node);
 }
 
 /* ---------------------------------------------------------------- strangers and bad bytes */
@@ -704,7 +450,7 @@ static void malformed_messages_on_every_socket_cost_nobody_else_anything(void **
         wait_for_end(fd);
         send_inside(bed, malformed[i].bytes, malformed[i].size);
     }
-    put(node, "k", "v");
+    node_put(node, "k", "v");
     json = admin_state(bed, "nodes", "");
     assert_non_null(strstr(json, "ALIVE"));
     free(json);
@@ -713,7 +459,7 @@ static void malformed_messages_on_every_socket_cost_nobody_else_anything(void **
 
 int main(int argc, char **argv)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, head_set_up, head_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(an_actor_is_placed_started_and_found_by_name),
         TEST(values_are_put_read_listed_and_deleted),
@@ -729,10 +475,6 @@ int main(int argc, char **argv)
         TEST(without_redis_the_start_says_how_to_get_it),
         TEST(bad_arguments_are_named),
         TEST(a_key_that_others_can_read_stops_the_start),
-        TEST(a_killed_head_started_again_knows_everything),
-        TEST(acknowledged_actors_survive_kills_of_the_head_at_any_moment),
-        TEST(kills_of_redis_lose_nothing_and_are_not_noticed_by_those_who_ask),
-        TEST(a_full_disk_fails_changes_clearly_and_the_head_lives),
         TEST(another_key_does_not_get_in),
         TEST(malformed_messages_on_every_socket_cost_nobody_else_anything),
     };

@@ -219,17 +219,6 @@ static crti_message_t put(fake_node_t *node, const char *key, const char *value)
     return node_ask(node, CRTI_MSG_KV_PUT, &m);
 }
 
-static void expect_stored(fake_node_t *node, const char *key, const char *value)
-{
-    crti_msg_kv_get_t m = {.key = crti_str(key)};
-    crti_message_t answer = node_ask(node, CRTI_MSG_KV_GET, &m);
-
-    assert_int_equal(answer.kind, CRTI_MSG_KV_VALUE);
-    assert_int_equal(answer.kv_value.found, value != NULL);
-    if (value)
-        assert_true(crti_str_equal(answer.kv_value.value, value));
-}
-
 static fake_node_t *join(head_bed_t *bed)
 {
     fake_node_t *node = node_new(bed, 1);
@@ -256,7 +245,7 @@ static void a_killed_head_finds_its_tables_and_a_clean_end_leaves_none(void **st
     head_kill(s->bed);
     assert_true(start_head(s, s->bed, port, "one"));
     node_join(node);
-    expect_stored(node, "k", "v");
+    node_expect_stored(node, "k", "v");
     node_free(node);
     assert_int_equal(head_stop(s->bed), 0);
     assert_int_equal(keys_of(&s->server), 0);
@@ -284,7 +273,7 @@ static void a_fresh_start_forgets_what_an_earlier_head_knew(void **state)
     head_kill(s->bed);
     assert_true(head_start(s->bed, port, arguments));
     node_join(node);
-    expect_stored(node, "k", NULL);
+    node_expect_stored(node, "k", NULL);
     node_free(node);
 }
 
@@ -300,10 +289,10 @@ static void two_clusters_share_a_server_by_their_prefixes(void **state)
     other = join(s->other);
     put(node, "k", "of one");
     put(other, "k", "of two");
-    expect_stored(node, "k", "of one");
+    node_expect_stored(node, "k", "of one");
     node_free(node);
     assert_int_equal(head_stop(s->bed), 0);
-    expect_stored(other, "k", "of two");
+    node_expect_stored(other, "k", "of two");
     node_free(other);
 }
 
@@ -331,7 +320,7 @@ the_prefix_of_a_living_head_is_refused_and_that_of_a_dead_one_taken(void **state
     head_kill(s->bed);
     assert_true(start_head(s, s->other, "0", "one"));
     node = join(s->other);
-    expect_stored(node, "k", "v");
+    node_expect_stored(node, "k", "v");
     node_free(node);
 }
 
@@ -356,7 +345,7 @@ static void a_head_that_lost_its_prefix_while_it_was_stopped_writes_no_more(void
     assert_int_equal(waitpid(s->bed->pid, &status, 0), s->bed->pid);
     s->bed->pid = 0;
     assert_int_equal(WEXITSTATUS(status), 1);
-    expect_stored(other, "k", "new");
+    node_expect_stored(other, "k", "new");
     node_free(node);
     node_free(other);
 }
@@ -379,7 +368,7 @@ static void a_change_waits_for_a_server_that_comes_back(void **state)
     request = node_send(node, CRTI_MSG_KV_PUT, &m);
     restart_server(&s->server);
     assert_int_equal(node_next(node, 0, request).kind, CRTI_MSG_KV_VALUE);
-    expect_stored(node, "k", "2");
+    node_expect_stored(node, "k", "2");
     node_free(node);
 }
 
@@ -425,7 +414,7 @@ static void fail_while_away(scene_t *s, void (*leave)(server_t *server),
     come_back(&s->server);
     while (put(node, "k", "3").kind != CRTI_MSG_KV_VALUE)
         continue; /* each waits for seconds */
-    expect_stored(node, "k", "3");
+    node_expect_stored(node, "k", "3");
     crti_loop_cancel(s->bed->loop, &beat.timer);
     node_free(node);
 }
@@ -536,12 +525,14 @@ static void expect_no_password_in(const char *path)
 static void the_password_is_in_no_argument_environment_or_log(void **state)
 {
     scene_t *s = *state;
-    const char *arguments[] = {"--dashboard-port",
-                               "0",
-                               "--redis-address",
+    const char *arguments[] = {"--redis-address",
                                s->server.address,
                                "--redis-password-file",
                                s->server.password_file,
+#ifdef CRTI_TEST_HTTP
+                               "--dashboard-port",
+                               "0",
+#endif
                                NULL};
     CRTI_AUTO(free) char *info = NULL;
     char path[400];
@@ -558,6 +549,8 @@ static void the_password_is_in_no_argument_environment_or_log(void **state)
     for (int i = 0; i < 2; i++) {
         long pid = i ? (long)crti_info_int(info, "http_pid") : (long)s->bed->pid;
 
+        if (i && pid <= 0)
+            break; /* built without a dashboard */
         snprintf(path, sizeof(path), "/proc/%ld/cmdline", pid);
         expect_no_password_in(path);
         snprintf(path, sizeof(path), "/proc/%ld/environ", pid);
