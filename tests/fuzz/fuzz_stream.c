@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: a stream's receiving side. First byte even: the rest comes before any handshake; odd: the rest
- * comes from a peer that has the key, cut into pieces by the second byte. */
+/* Fuzz target: a stream's receiving side. First byte even: the rest comes before or instead of a handshake;
+ * odd: the rest comes from a peer that has the key, cut into pieces by the second byte. With 2 in it
+ * ours is the side that connected: the peer is the server. */
 #include "fuzz.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/net/stream_int.h"
+
+enum { INSIDE = 1, CONNECTS = 2 }; /* bits of the first byte */
 
 static const crti_key_t key = {{1}};
 static unsigned char payload[1 << 16];
@@ -38,7 +42,7 @@ typedef struct bed {
     bool receive;
 } bed_t;
 
-static void make(bed_t *bed)
+static void make(bed_t *bed, bool is_server)
 {
     crti_stream_handlers_t handlers = {
         .user = &bed->receive, .on_message = on_message, .on_closed = on_closed};
@@ -47,7 +51,7 @@ static void make(bed_t *bed)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, bed->fds) ||
         crti_loop_new(&bed->loop) != CRT_OK ||
         crti_stream_context_new(&key, true, &bed->context) != CRT_OK ||
-        crti_stream_new(bed->loop, bed->context, &bed->fds[0], true, 3000,
+        crti_stream_new(bed->loop, bed->context, &bed->fds[0], is_server, 3000,
                         &bed->server) != CRT_OK)
         abort();
     crti_stream_set_handlers(bed->server, &handlers);
@@ -63,12 +67,13 @@ static void end(bed_t *bed)
     crti_loop_free(bed->loop);
 }
 
-static void send_inside(bed_t *bed, const uint8_t *data, size_t size, size_t piece)
+static void send_inside(bed_t *bed, bool is_server, const uint8_t *data, size_t size,
+                        size_t piece)
 {
     crti_tls_t *tls;
     size_t done = 0;
 
-    if (crti_tls_new(bed->context->tls, bed->fds[1], false, &tls) != CRT_OK)
+    if (crti_tls_new(bed->context->tls, bed->fds[1], is_server, &tls) != CRT_OK)
         abort();
     while (crti_tls_handshake(tls) == CRT_IN_PROGRESS)
         crti_loop_turn(bed->loop, crti_now_ns() + CRTI_S);
@@ -83,13 +88,17 @@ static void send_inside(bed_t *bed, const uint8_t *data, size_t size, size_t pie
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    bool ours_is_server;
     bed_t bed;
 
     if (size < 2)
         return 0;
-    make(&bed);
-    if (data[0] & 1)
-        send_inside(&bed, data + 2, size - 2, 1 + data[1]);
+    ours_is_server = !(data[0] & CONNECTS);
+    make(&bed, ours_is_server);
+    if (!ours_is_server)
+        crti_loop_turn(bed.loop, 0); /* its hello leaves */
+    if (data[0] & INSIDE)
+        send_inside(&bed, !ours_is_server, data + 2, size - 2, 1 + data[1]);
     else
         (void)!write(bed.fds[1], data + 2, size - 2);
     crti_loop_turn(bed.loop, 0);
@@ -125,16 +134,51 @@ static size_t seed_inside(uint8_t *out)
     return at;
 }
 
-size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
+/* What a server that has the key says first; to another hello, so the keys do not fit. */
+static size_t seed_answer(uint8_t *out, size_t room)
+{
+    crti_stream_context_t *context;
+    crti_tls_t *client, *server;
+    ssize_t n;
+    int fds[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) ||
+        crti_stream_context_new(&key, true, &context) != CRT_OK ||
+        crti_tls_new(context->tls, fds[0], false, &client) != CRT_OK ||
+        crti_tls_new(context->tls, fds[1], true, &server) != CRT_OK)
+        abort();
+    if (crti_tls_handshake(client) != CRT_IN_PROGRESS ||
+        crti_tls_handshake(server) != CRT_IN_PROGRESS)
+        abort();
+    n = recv(fds[0], out, room, 0);
+    if (n <= 0)
+        abort();
+    crti_tls_free(client);
+    crti_tls_free(server);
+    crti_stream_context_free(context);
+    close(fds[0]);
+    close(fds[1]);
+    return (size_t)n;
+}
+
+static size_t seed_outside(unsigned index, uint8_t *out, size_t room)
 {
     static const uint8_t hello[] = {0x16, 3, 1, 0, 5, 1, 0, 0, 1, 3};
+    static const uint8_t alert[] = {0x15, 3, 3, 0, 2, 2, 0x28};
 
-    out[0] = (uint8_t)(index & 1);
-    out[1] = (uint8_t)(index < 2 ? 255 : 3);
-    if (index >= 4 || room < 4096)
+    switch (index) {
+    case 0: memcpy(out, hello, sizeof(hello)); return sizeof(hello);
+    case 1: memcpy(out, alert, sizeof(alert)); return sizeof(alert);
+    default: return seed_answer(out, room);
+    }
+}
+
+size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
+{
+    if (index >= 12 || room < 8192)
         return 0;
-    if (index & 1)
-        return 2 + seed_inside(out + 2);
-    memcpy(out + 2, hello, sizeof(hello));
-    return 2 + sizeof(hello);
+    out[0] = (uint8_t)(index & (INSIDE | CONNECTS));
+    out[1] = (uint8_t)(index < 4 ? 255 : 3);
+    return 2 + (index & INSIDE ? seed_inside(out + 2)
+                               : seed_outside(index / 4, out + 2, room - 2));
 }

@@ -7,7 +7,8 @@
 # With clang: libFuzzer with address and undefined behaviour sanitizers, in build-fuzz; what it
 # found interesting stays in build-fuzz/corpus/TARGET and is where the next run begins. Without:
 # tests/fuzz/driver.c with one seed after the other, in build-asan. An input that ends a target is
-# named; it lies in build-fuzz/found, or is made again by the seed.
+# named; it lies in build-fuzz/found, or is made again by the seed. One that takes more than 15
+# minutes is a hang: less may be a machine that stood still, as a laptop does.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 minutes=${1:-30}
@@ -25,7 +26,7 @@ with_libfuzzer() { # TARGET
     local corpus=build-fuzz/corpus/$1
     mkdir -p "$corpus" build-fuzz/found
     build-fuzz/tests/fuzz/fuzz_"$1" --corpus "$corpus" || return
-    build-fuzz/tests/fuzz/libfuzzer_"$1" -max_total_time=$((minutes * 60)) -timeout=60 \
+    build-fuzz/tests/fuzz/libfuzzer_"$1" -max_total_time=$((minutes * 60)) -timeout=900 \
         -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix=build-fuzz/found/"$1"- \
         "$corpus" > build-fuzz/"$1".log 2>&1
 }
