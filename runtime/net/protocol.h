@@ -177,7 +177,8 @@
 
 /* The owner asks for a worker of a shape. Answer: LEASE_GRANTED (`process` is the worker), or
  * ERROR (CRT_ERR_UNSCHEDULABLE is never answered: what can't be placed waits and is told by
- * LEASE_WAITING; the owner may cancel). `spills` counts forwards to other nodes. `prefer` is the
+ * LEASE_WAITING; the owner may cancel). `spills` is 1 when the owner's node sends it to another one, which
+ * may answer CRT_ERR_BACKPRESSURE: another node has room, decide again. `prefer` is the
  * node that holds the largest arguments, or zero. The same `lease` again is the same lease. */
 #define CRTI_FIELDS_LEASE_REQUEST(F)                                                     \
     F(ID, lease)                                                                         \

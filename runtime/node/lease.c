@@ -89,8 +89,8 @@ static void find_worker(crti_node_t *node, crti_id_t id)
     double cpus;
     crt_status_t status;
 
-    if (lease == NULL)
-        return;
+    if (lease == NULL || node->stopping)
+        return; /* whoever asked from elsewhere sees the link break, and asks another node */
     cpus = (double)crti_resources_get(&lease->resources, "CPU") / CRTI_RESOURCE_ONE;
     status = crti_worker_table_want(node->workers, crti_id_of_node(node->id), lease->job,
                                     false, id, cpus, crti_node_now(node));
@@ -120,6 +120,13 @@ static void forward(crti_node_t *node, crti_id_t id, crti_id_t to)
         crti_lease_table_bounced(node->leases, id, crti_node_now(node));
 }
 
+/* Not when it was asked for once more meanwhile. */
+static void give_back(crti_node_t *node, crti_id_t id)
+{
+    if (crti_lease_table_get(node->leases, id) == NULL)
+        answer_error(node, id, CRT_ERR_BACKPRESSURE, "another node has room");
+}
+
 static void tell(crti_node_t *node, const crti_lease_action_t *action)
 {
     const asker_t *asker = crti_map_get(&node->lease_askers, &action->lease);
@@ -136,6 +143,7 @@ static void act_on_lease(crti_node_t *node, const crti_lease_action_t *action)
     switch (action->verb) {
     case CRTI_LEASE_FIND_WORKER: find_worker(node, action->lease); break;
     case CRTI_LEASE_FORWARD: forward(node, action->lease, action->node); break;
+    case CRTI_LEASE_GIVE_BACK: give_back(node, action->lease); break;
     case CRTI_LEASE_TELL: tell(node, action); break;
     case CRTI_LEASE_CHANGED: crti_head_changed(node); break;
     }
@@ -259,12 +267,12 @@ static void grant_again(crti_node_t *node, const crti_lease_t *lease)
     answer(node, lease->id, CRTI_MSG_LEASE_GRANTED, &granted);
 }
 
-/* A request came back to a node that had sent it on: views are never quite new. Taken in it would
- * wait for itself. Who asked lets it wait there. */
+/* A node asks for what this one waits for itself: no node sends such a request. Taken in it would
+ * wait for itself. */
 static void refuse_circle(crti_stream_t *stream, uint64_t request)
 {
     crti_msg_error_t error = {.status = CRT_ERR_BACKPRESSURE,
-                              .text = crti_str("the request has been here")};
+                              .text = crti_str("the request is of this node")};
 
     crti_stream_send(stream, CRTI_MSG_ERROR, request, &error);
 }
@@ -280,7 +288,7 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                           .owner_node = ask->owner_node,
                           .prefer = ask->prefer,
                           .resources = ask->resources,
-                          .spills = ask->spills};
+                          .spills = stream ? 1 : 0};
     crt_status_t status;
 
     if (stream && known && known->state == CRTI_LEASE_SPILLED) {
@@ -346,7 +354,7 @@ void crti_lease_cancelled(crti_node_t *node, crti_id_t lease)
     crti_lease_act(node);
 }
 
-static void give_back(crti_node_t *node, const crti_msg_lease_granted_t *granted)
+static void return_granted(crti_node_t *node, const crti_msg_lease_granted_t *granted)
 {
     crti_msg_lease_return_t back = {.lease = granted->lease, .node = granted->node};
 
@@ -363,7 +371,7 @@ void crti_lease_answered(crti_node_t *node, crti_id_t id, const crti_message_t *
         /* Cancelled meanwhile. Where the cancel went the grant had passed already, when that
          * node had sent the request on. */
         if (message && message->kind == CRTI_MSG_LEASE_GRANTED)
-            give_back(node, &message->lease_granted);
+            return_granted(node, &message->lease_granted);
         return;
     }
     if (message == NULL) {

@@ -217,7 +217,6 @@ static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease
                       bool here, bool *found_out)
 {
     view_t *best = NULL, *view;
-    bool can_leave = lease->spills < CRTI_LEASE_SPILLS;
     int64_t best_score = INT64_MAX;
     size_t cursor = 0;
     void *value;
@@ -226,9 +225,9 @@ static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease
                  crti_resources_fit(&table->available, &lease->resources);
     if (*found_out)
         best_score = fullness(&table->resources, &table->available, &lease->resources);
-    if (*found_out && crti_id_equal(lease->prefer, table->self))
+    if (*found_out && (lease->spills || crti_id_equal(lease->prefer, table->self)))
         return NULL;
-    while (can_leave && crti_map_next(&table->views, &cursor, NULL, &value)) {
+    while (crti_map_next(&table->views, &cursor, NULL, &value)) {
         int64_t score;
 
         view = value;
@@ -299,6 +298,12 @@ static void end_doubts(crti_lease_table_t *table, uint64_t now_ns, uint64_t *nex
     }
 }
 
+static void expect_less(view_t *view, const entry_t *e, uint64_t now_ns)
+{
+    crti_resources_take(&view->available, &e->lease.resources);
+    view->doubt_ns = now_ns + DOUBT;
+}
+
 static void forward(crti_lease_table_t *table, entry_t *e, view_t *view, uint64_t now_ns)
 {
     crti_lease_action_t *action = act(table, CRTI_LEASE_FORWARD, e->lease.id);
@@ -308,8 +313,25 @@ static void forward(crti_lease_table_t *table, entry_t *e, view_t *view, uint64_
     dequeue(table, e);
     set_state(e, CRTI_LEASE_SPILLED);
     e->lease.node = action->node = view->id;
-    crti_resources_take(&view->available, &e->lease.resources);
-    view->doubt_ns = now_ns + DOUBT;
+    expect_less(view, e, now_ns);
+}
+
+static void forget(crti_lease_table_t *table, entry_t *e)
+{
+    set_state(e, CRTI_LEASE_GONE);
+    crti_map_remove(&table->leases, &e->lease.id);
+    free(e);
+}
+
+static void give_back(crti_lease_table_t *table, entry_t *e, view_t *view,
+                      uint64_t now_ns)
+{
+    if (act(table, CRTI_LEASE_GIVE_BACK, e->lease.id) == NULL)
+        return;
+    dequeue(table, e);
+    expect_less(view, e, now_ns);
+    forget(table, e);
+    changed(table);
 }
 
 /* Serves the queue from its head. A request that has waited for PATIENCE and can't be served
@@ -323,7 +345,9 @@ static void serve(crti_lease_table_t *table, uint64_t now_ns)
         bool found;
         view_t *view = choose(table, &e->lease, here, &found);
 
-        if (view)
+        if (view && e->lease.spills)
+            give_back(table, e, view, now_ns);
+        else if (view)
             forward(table, e, view, now_ns);
         else if (found)
             start_here(table, e);
@@ -360,7 +384,8 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     }
     enqueue(table, e);
     serve(table, now_ns);
-    if (e->lease.state == CRTI_LEASE_WAITING)
+    e = find(table, lease->id);
+    if (e && e->lease.state == CRTI_LEASE_WAITING)
         changed(table); /* the head shows what waits */
     return CRT_OK;
 }
@@ -409,9 +434,7 @@ bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_
     case CRTI_LEASE_GONE:
     case CRTI_LEASE_STATES: break;
     }
-    set_state(e, CRTI_LEASE_GONE);
-    crti_map_remove(&table->leases, &id);
-    free(e);
+    forget(table, e);
     changed(table);
     serve(table, now_ns);
     return true;

@@ -10,6 +10,10 @@
  *     to the smallest id: work packs until half full, then spreads to the emptiest node. With
  *     no room anywhere it waits here, in order of arrival; smaller requests may pass larger
  *     ones, but not once those have waited PATIENCE (then room is kept for them).
+ *     Only the owner's node sends a request on. Another node serves it, lets it wait, or gives it
+ *     back when it has no room and somebody else has: its owner's node above all, to which it could not
+ *     be sent, since that one waits for the answer. So a request is at one place, which alone decides,
+ *     and none waits where room never comes.
  * Views
  *     What the head last said of other nodes. A request sent there is taken off the view at
  *     once, so that a burst spreads, until the head says something new; if it does not, because what
@@ -31,16 +35,17 @@
 #include "runtime/base/resources.h"
 
 #define CRTI_LEASE_FUNCTION 64
-#define CRTI_LEASE_SPILLS   4 /* most forwards of one request */
 
 /*                 room here                worker there
  *   WAITING ------------------> STARTING ----------------> GRANTED
  *     |   ^                        |  |                       |
- *     |   | node lost              |  | no worker             | returned, owner or
- *     |   |                        |  +-----------+           | worker died
+ *     |   | node lost,             |  | no worker             | returned, owner or
+ *     |   | given back             |  +-----------+           | worker died
  *     |   +------- SPILLED         |              v           v
  *     +--------------> |           +----------> (gone) <------+
  *      room elsewhere  +-- answered, cancelled ---^
+ *
+ *  WAITING also ends when it is given back to the node that asked.
  */
 typedef enum crti_lease_state {
     CRTI_LEASE_WAITING,  /* in the queue of this node */
@@ -59,7 +64,7 @@ typedef struct crti_lease {
     crti_id_t prefer;
     crti_resources_t resources;
     char function[CRTI_LEASE_FUNCTION];
-    uint64_t spills;
+    uint64_t spills; /* 0: of this node; else another one sent it here */
 
     /* Written by the table. */
     crti_lease_state_t state;
@@ -74,8 +79,9 @@ typedef struct crti_lease {
 typedef enum crti_lease_verb {
     CRTI_LEASE_FIND_WORKER, /* resources are reserved: find or make one, then _granted */
     CRTI_LEASE_FORWARD,     /* send the request on to `node` */
-    CRTI_LEASE_TELL,        /* tell the owner `text`: why it waits */
-    CRTI_LEASE_CHANGED      /* available resources changed: tell the head */
+    CRTI_LEASE_GIVE_BACK, /* the node that asked may send it elsewhere; the lease is gone */
+    CRTI_LEASE_TELL,      /* tell the owner `text`: why it waits */
+    CRTI_LEASE_CHANGED    /* available resources changed: tell the head */
 } crti_lease_verb_t;
 
 typedef struct crti_lease_action {
@@ -122,8 +128,8 @@ bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t
  * be made, or it was answered by another node. False: there was none. */
 bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns);
 
-/* The node that a request was sent to did not take it (link broke, node died): it waits here
- * again, at its old place in the queue. */
+/* The node that a request was sent to did not take it (link broke, node died) or gave it back: it
+ * waits here again, at its old place in the queue. */
 void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns);
 
 /* A worker's main thread waits / goes on. Unknown workers are ignored. */

@@ -240,6 +240,7 @@ static void on_kill(void *user)
     crti_submission_kill_all(node);
     node->stop_timer = (crti_timer_t){.on_expired = on_give_up, .user = node};
     crti_loop_start(node->loop, &node->stop_timer, crti_node_now(node) + GIVE_UP_NS);
+    crti_node_check_stopped(node);
 }
 
 void crti_node_stop(crti_node_t *node, const char *why)

@@ -225,16 +225,52 @@ static void the_node_that_holds_the_arguments_is_preferred_when_it_has_room(void
     }
 }
 
-static void a_request_is_not_sent_on_for_ever(void **state)
+static void a_request_of_another_node_is_given_back_rather_than_sent_on(void **state)
 {
     scene_t *s = *state;
 
     view(s, B, 64, 64);
-    ask(s, 1, 10, (crti_id_t){0}, CRTI_LEASE_SPILLS);
+    ask(s, 1, 10, (crti_id_t){0}, 1);
+    expect(s, CRTI_LEASE_GIVE_BACK, 1);
     expect_nothing(s);
-    assert_int_equal(state_of(s, 1), CRTI_LEASE_WAITING);
-    ask(s, 2, 10, (crti_id_t){0}, CRTI_LEASE_SPILLS - 1);
-    expect_forward(s, 2, B);
+    assert_null(crti_lease_table_get(s->table, id(1)));
+    assert_int_equal(crti_lease_table_waiting(s->table), 0);
+    ask(s, 1, 10, (crti_id_t){0}, 1); /* it may come again */
+    expect(s, CRTI_LEASE_GIVE_BACK, 1);
+}
+
+static void a_request_of_another_node_runs_here_when_there_is_room(void **state)
+{
+    scene_t *s = *state;
+
+    view(s, B, 64, 64);
+    for (uint64_t n = 1; n <= 4;
+         n++) { /* beyond half of this node, and B would be preferred */
+        ask(s, n, 1, B, 1);
+        expect(s, CRTI_LEASE_FIND_WORKER, n);
+    }
+    expect_nothing(s);
+}
+
+static void what_waits_for_another_node_goes_back_as_room_comes_elsewhere(void **state)
+{
+    scene_t *s = *state;
+    crti_resources_t all = *crti_lease_table_available(s->table);
+
+    view(s, B, 2, 0);
+    assert_int_equal(crti_lease_table_take(s->table, id(90), &all), CRT_OK);
+    for (uint64_t n = 1; n <= 4; n++)
+        ask(s, n, 1, (crti_id_t){0}, 1);
+    expect_nothing(s);
+    view(s, B, 2, 1); /* one at a time, in their order */
+    expect(s, CRTI_LEASE_GIVE_BACK, 1);
+    expect_nothing(s);
+    view(s, B, 2, 0);
+    expect_nothing(s);
+    crti_lease_table_give(s->table, id(90), s->now);
+    for (uint64_t n = 2; n <= 4; n++)
+        expect(s, CRTI_LEASE_FIND_WORKER, n);
+    expect_nothing(s);
 }
 
 static void a_bounced_request_waits_here_at_its_old_place(void **state)
@@ -459,7 +495,7 @@ static void whatever_happens_the_resources_add_up(void **state)
         n = random >> 16 & 31;
         switch (random >> 24 & 7) {
         case 0:
-        case 1: ask(s, n, (double)(n % 5), n % 3 ? SELF : B, n % 6); break;
+        case 1: ask(s, n, (double)(n % 5), n % 3 ? SELF : B, n % 6 == 5); break;
         case 2: crti_lease_table_end(s->table, id(n), s->now); break;
         case 3: crti_lease_table_granted(s->table, id(n), id(100 + n)); break;
         case 4: crti_lease_table_blocked(s->table, id(100 + n), n & 1, s->now); break;
@@ -494,7 +530,9 @@ int main(void)
         TEST(a_request_that_can_never_fit_here_does_not_close_the_node),
         TEST(work_packs_here_until_half_full_then_spreads_to_the_emptiest),
         TEST(the_node_that_holds_the_arguments_is_preferred_when_it_has_room),
-        TEST(a_request_is_not_sent_on_for_ever),
+        TEST(a_request_of_another_node_is_given_back_rather_than_sent_on),
+        TEST(a_request_of_another_node_runs_here_when_there_is_room),
+        TEST(what_waits_for_another_node_goes_back_as_room_comes_elsewhere),
         TEST(a_bounced_request_waits_here_at_its_old_place),
         TEST(a_node_that_nothing_new_is_said_of_has_what_it_had),
         TEST(without_a_head_a_node_that_was_full_is_asked_all_the_same),
