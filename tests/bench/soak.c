@@ -9,8 +9,8 @@
  * node's store holds. "Flat" means that nothing grew by more than max(1 %, 128 KiB), files and
  * threads not at all. Exit status 1 when something did. The keys of redis can't be counted from
  * outside; its memory shows them, and its threads are not counted: its allocator starts some when
- * it likes. The head remembers 1,000 dead actors, so from 10,000 actors on
- * the first sample is taken when it is full of them.
+ * it likes. The head remembers 1,000 dead actors: with fewer than 10,000 actors the first sample is
+ * taken before it is full of them, and it seems to grow.
  */
 #include <crt.h>
 
@@ -275,7 +275,7 @@ static void short_actors(void)
     crt_refs_drop(refs, ACTORS_AT_ONCE);
 }
 
-static int64_t calls = 1000000, rounds = 100000, short_lived = 1000;
+static int64_t calls = 10000000, rounds = 100000, short_lived = 20000;
 
 static int driver(int argc, char **argv)
 {
@@ -313,15 +313,28 @@ static int driver(int argc, char **argv)
     return grown ? 1 : 0;
 }
 
+/* The number that option `name` sets, or NULL. */
+static int64_t *option(const char *name)
+{
+    if (strcmp(name, "--calls") == 0)
+        return &calls;
+    if (strcmp(name, "--rounds") == 0)
+        return &rounds;
+    return strcmp(name, "--actors") == 0 ? &short_lived : NULL;
+}
+
 int main(int argc, char **argv)
 {
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--calls") == 0)
-            calls = atoll(argv[i + 1]);
-        else if (strcmp(argv[i], "--rounds") == 0)
-            rounds = atoll(argv[i + 1]);
-        else if (strcmp(argv[i], "--actors") == 0)
-            short_lived = atoll(argv[i + 1]);
+    for (int i = 1; i < argc; i += 2) {
+        int64_t *number = option(argv[i]);
+        char *end = NULL;
+
+        if (number && argv[i + 1])
+            *number = strtoll(argv[i + 1], &end, 10);
+        if (!end || end == argv[i + 1] || *end || *number < 0) {
+            fprintf(stderr, "usage: soak [--calls N] [--rounds N] [--actors N]\n");
+            return 2;
+        }
     }
     return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&counter_class)),
                     driver);
