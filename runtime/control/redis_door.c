@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,13 @@
 #include <sodium.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/id.h"
 #include "runtime/base/log.h"
 #include "runtime/control/redis_guard.h"
 
-#define CLOSE_S 2
+#define CLOSE_NS     (2 * CRTI_S)
+#define ANSWER_READS 64 /* of 16 KiB: an answer has some bytes */
 
 crt_status_t crti_redis_external_check(const crti_redis_external_t *external)
 {
@@ -175,12 +178,43 @@ crt_status_t crti_redis_door_open(const crti_redis_external_t *external,
 
 /* ---------------------------------------------------------------- the end */
 
-/* True when the command was done. */
-static bool command(redisContext *c, int argc, const char *const *argv)
+/* The answer to what is in the context's buffer, by the deadline and within ANSWER_READS, or NULL: a
+ * server that gives its answer drop by drop, or without end, keeps no head from ending. */
+static redisReply *await_answer(redisContext *c, uint64_t deadline_ns)
 {
-    redisReply *reply = redisCommandArgv(c, argc, (const char **)(uintptr_t)argv, NULL);
-    bool done = reply && reply->type != REDIS_REPLY_ERROR;
+    void *reply = NULL;
+    unsigned reads = 0;
+    int sent = 0;
 
+    while (reply == NULL) {
+        struct pollfd waiting = {.fd = c->fd, .events = sent ? POLLIN : POLLOUT};
+        uint64_t now = crti_now_ns();
+
+        if (now >= deadline_ns)
+            return NULL;
+        if (poll(&waiting, 1, (int)((deadline_ns - now) / CRTI_MS) + 1) <= 0)
+            continue; /* time is over, or a signal came */
+        if (!sent && redisBufferWrite(c, &sent) != REDIS_OK)
+            return NULL;
+        if ((waiting.revents & ~POLLOUT) &&
+            (++reads > ANSWER_READS || redisBufferRead(c) != REDIS_OK))
+            return NULL;
+        if (sent && redisGetReplyFromReader(c, &reply) != REDIS_OK)
+            return NULL;
+    }
+    return reply;
+}
+
+/* True when the command was done. */
+static bool command(redisContext *c, uint64_t deadline_ns, int argc,
+                    const char *const *argv)
+{
+    redisReply *reply = NULL;
+    bool done;
+
+    if (redisAppendCommandArgv(c, argc, (const char **)(uintptr_t)argv, NULL) == REDIS_OK)
+        reply = await_answer(c, deadline_ns);
+    done = reply && reply->type != REDIS_REPLY_ERROR;
     if (reply)
         freeReplyObject(reply);
     return done;
@@ -193,6 +227,7 @@ static bool give_back(redisContext *c, const crti_redis_door_t *door,
         "if redis.call('GET',KEYS[1])~=ARGV[1] then return 0 end "
         "redis.call('DEL',unpack(KEYS)) return 1";
     const char *argv[32] = {"EVAL", script};
+    uint64_t deadline_ns = crti_now_ns() + CLOSE_NS;
     char number[8], key[CRTI_REDIS_PREFIX + 8];
     int argc = 3;
 
@@ -204,22 +239,20 @@ static bool give_back(redisContext *c, const crti_redis_door_t *door,
     argv[2] = number;
     argv[argc++] = door->owner;
     if (door->password[0] &&
-        !command(c, 2, (const char *const[]){"AUTH", door->password}))
+        !command(c, deadline_ns, 2, (const char *const[]){"AUTH", door->password}))
         return false;
-    return command(c, argc, argv);
+    return command(c, deadline_ns, argc, argv);
 }
 
 void crti_redis_door_close(crti_redis_door_t *door, const char *const *tables,
                            size_t count, bool forget)
 {
-    struct timeval limit = {.tv_sec = CLOSE_S};
-    redisContext *c = redisConnectWithTimeout(door->ip, door->port, limit);
+    redisContext *c = redisConnectNonBlock(door->ip, door->port);
     crti_redis_guard_t guard;
 
     if (c)
         crti_redis_guard_set(&guard, c, NULL);
-    if (c == NULL || c->err || redisSetTimeout(c, limit) != REDIS_OK ||
-        !give_back(c, door, tables, count, forget))
+    if (c == NULL || c->err || !give_back(c, door, tables, count, forget))
         crti_log(
             CRTI_LOG_WARN, "redis",
             "redis-server at %s can't be told that this head ends: its prefix \"%s\" "

@@ -4,11 +4,15 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -239,6 +243,50 @@ static void rows_that_are_no_text_are_left_to_who_reads_them(void **state)
     assert_int_equal(s->rows, 1);
 }
 
+/* In a process of its own: whoever connects gets a drop every 100 ms, which is no answer yet. */
+static void drip(int listener, const char *drop)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (send(fd, drop, strlen(drop), MSG_NOSIGNAL) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    _exit(0);
+}
+
+/* How long the head's farewell takes where the server answers with drops of `drop`. */
+static uint64_t farewell_ns(scene_t *s, const char *drop)
+{
+    uint64_t began;
+    pid_t pid;
+
+    come_up(s);
+    pid = fork();
+    if (pid == 0)
+        drip(s->listener, drop);
+    began = crti_now_ns();
+    crti_redis_end(s->redis, true);
+    began = crti_now_ns() - began;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return began;
+}
+
+static void a_server_that_drips_does_not_hold_up_the_end(void **state)
+{
+    assert_in_range(farewell_ns(*state, ":"), 0, 10 * CRTI_S);
+}
+
+static void a_server_that_answers_without_end_does_not_hold_up_the_end(void **state)
+{
+    char *flood = calloc(1, 4 << 20);
+
+    memset(flood, 'x', (4 << 20) - 1);
+    flood[0] = '+';
+    assert_in_range(farewell_ns(*state, flood), 0, 10 * CRTI_S);
+    free(flood);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +300,11 @@ int main(void)
             an_error_without_words_is_told_by_who_gave_it_and_to_what, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_that_are_no_text_are_left_to_who_reads_them,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_server_that_drips_does_not_hold_up_the_end,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_server_that_answers_without_end_does_not_hold_up_the_end, set_up,
+            tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
