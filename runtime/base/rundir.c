@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -321,4 +323,9 @@ crt_status_t crti_process_start(pid_t pid, uint64_t *start_out)
         return crt_raise(CRT_ERR_CORRUPT, "%s has an unknown form", path);
     *start_out = strtoull(at + 1, NULL, 10);
     return CRT_OK;
+}
+
+void crti_wake_with_parent(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGCONT);
 }

@@ -74,4 +74,9 @@ int64_t crti_info_int(const char *text, const char *key);
  * process for ever. CRT_ERR_NOT_FOUND when there is none. */
 crt_status_t crti_process_start(pid_t pid, uint64_t *start_out);
 
+/* When the thread that started this process ends, this process goes on, should somebody have stopped
+ * it: then it can see that its parent is gone. One that runs notices nothing, so that it does no harm
+ * when it is only that thread which ended. */
+void crti_wake_with_parent(void);
+
 #endif

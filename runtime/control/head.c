@@ -505,6 +505,7 @@ static crt_status_t watch_ends(head_t *h)
         status = crti_loop_signal(h->loop, SIGUSR2, on_undo, h);
     if (status != CRT_OK || fd < 0)
         return status;
+    crti_wake_with_parent();
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     h->lifeline = (crti_watch_t){.on_ready = on_lifeline, .user = h};

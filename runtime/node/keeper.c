@@ -197,6 +197,7 @@ static void become_keeper(const wanted_t *wanted, int fd, int lock_fd)
     int null;
 
     setsid();
+    crti_wake_with_parent();
     take_name();
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
         signal(ignored[i], SIG_IGN);

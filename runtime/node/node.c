@@ -417,6 +417,7 @@ static crt_status_t start_loop(crti_node_t *node)
     crti_node_start_ticks(node);
     node->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = node};
     if (node->options.lifeline_fd >= 0) {
+        crti_wake_with_parent();
         fcntl(node->options.lifeline_fd, F_SETFD, FD_CLOEXEC);
         node->lifeline_watch = (crti_watch_t){.on_ready = on_lifeline, .user = node};
         status = crti_loop_add(node->loop, &node->lifeline_watch,

@@ -208,6 +208,57 @@ static void kill_9_of_crt_run_leaves_nothing(void **state)
     cli_await_clean();
 }
 
+/* crt-keeper of that node daemon. */
+static pid_t keeper_of(pid_t node)
+{
+    char path[64], children[256] = "";
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)node, (int)node);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(
+        fgets(children, sizeof(children), file)); /* the first that it forked */
+    fclose(file);
+    return (pid_t)atol(children);
+}
+
+static void stop_all_daemons(void)
+{
+    pid_t node = recorded_pid("node-*/node.info");
+
+    kill(keeper_of(node), SIGSTOP);
+    kill(node, SIGSTOP);
+    kill(recorded_pid("head-*/head.info"), SIGSTOP);
+}
+
+static void stopped_daemons_do_not_outlive_crt_run(void **state)
+{
+    int fd;
+    pid_t pid = run_and_stay(&fd, "");
+
+    stop_all_daemons();
+    kill(pid, SIGKILL);
+    assert_int_equal(rest(pid, fd), 128 + SIGKILL);
+    cli_await_clean();
+}
+
+static void stopped_daemons_do_not_outlive_a_driver_that_started_them(void **state)
+{
+    const char *crt = CRT;
+    int fd;
+    pid_t pid;
+
+    setenv("CRT_TEST_CRT", JOB, 1);
+    pid = cli_spawn(&fd, "stay");
+    setenv("CRT_TEST_CRT", crt, 1);
+    assert_true(cli_read_until(fd, " stays\n"));
+    stop_all_daemons();
+    kill(pid, SIGKILL);
+    assert_int_equal(rest(pid, fd), 128 + SIGKILL);
+    cli_await_clean();
+}
+
 static void kill_9_of_its_head_is_said_and_the_program_goes_on(void **state)
 {
     int fd;
@@ -261,6 +312,8 @@ int main(void)
         TEST(what_the_program_leaves_behind_ends_with_it),
         TEST(a_program_that_ignores_sigterm_is_killed),
         TEST(kill_9_of_crt_run_leaves_nothing),
+        TEST(stopped_daemons_do_not_outlive_crt_run),
+        TEST(stopped_daemons_do_not_outlive_a_driver_that_started_them),
         TEST(kill_9_of_its_head_is_said_and_the_program_goes_on),
         TEST(the_directory_of_a_run_that_was_killed_with_all_its_daemons_goes),
     };
