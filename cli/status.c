@@ -16,6 +16,7 @@
 
 #define NAME       "crt status"
 #define ROWS_SHOWN 50
+#define LATE_MS    2000 /* a node is heard of every second */
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -67,9 +68,10 @@ static void format_use(const json_t *node, const char *used_key, const char *tot
 }
 
 /* Why a node is not alive, else where it is, and what it lacks. */
-static void remark(const json_t *node, char *text, size_t size)
+static void remark(const json_t *node, double now_ms, char *text, size_t size)
 {
     double ended = number_of(node, "memory_ended");
+    double heard_ms = number_of(node, "heard_time");
 
     if (!is_alive(node)) {
         snprintf(text, size, "%s", text_of(node, "state_message"));
@@ -79,12 +81,15 @@ static void remark(const json_t *node, char *text, size_t size)
              json_is_true(json_object_get(node, "is_head_node"))
                  ? "head"
                  : text_of(node, "hostname"));
+    if (heard_ms > 0 && now_ms - heard_ms > LATE_MS)
+        snprintf(text + strlen(text), size - strlen(text), "; nothing heard for %.1f s",
+                 (now_ms - heard_ms) / 1000);
     if (ended > 0)
         snprintf(text + strlen(text), size - strlen(text),
                  "; out of memory: %.0f worker%s ended", ended, ended > 1 ? "s" : "");
 }
 
-static void print_nodes(const json_t *nodes)
+static void print_nodes(const json_t *nodes, double now_ms)
 {
     static const table_column_t columns[] = {
         {"NODE", 0},  {"STATE", 0},   {"ADDRESS", 0}, {"CPU", 1},   {"MEMORY", 1},
@@ -111,7 +116,7 @@ static void print_nodes(const json_t *nodes)
             snprintf(workers, sizeof(workers), "%.0f", number_of(node, "workers"));
             snprintf(pid, sizeof(pid), "%.0f", number_of(node, "pid"));
         }
-        remark(node, why, sizeof(why));
+        remark(node, now_ms, why, sizeof(why));
         crti_table_row(table, (const char *const[]){id, text_of(node, "state"),
                                                     text_of(node, "ip"), cpu, memory,
                                                     store, workers, pid, why});
@@ -199,6 +204,17 @@ static void print_counts(const char *heading, const json_t *counts)
     printf("\n");
 }
 
+/* A fenced actor says so, and then what any would. */
+static const char *message_of(const json_t *actor, char *text, size_t size)
+{
+    const char *message = text_of(actor, "message");
+
+    if (!json_is_true(json_object_get(actor, "is_fenced")))
+        return message;
+    snprintf(text, size, *message ? "fenced; %s" : "fenced", message);
+    return text;
+}
+
 static void print_actors(const json_t *actors)
 {
     static const table_column_t columns[] = {{"ACTOR", 0},  {"CLASS", 0}, {"NAME", 0},
@@ -210,16 +226,16 @@ static void print_actors(const json_t *actors)
 
     for (size_t i = 0; i < shown; i++) {
         const json_t *actor = json_array_get(actors, i);
-        char id[40], node[16], pid[24] = "";
+        char id[40], node[16], pid[24] = "", message[600];
 
         snprintf(id, sizeof(id), "%.12s", text_of(actor, "actor_id"));
         snprintf(node, sizeof(node), "%.8s", text_of(actor, "node_id"));
         if (json_is_integer(json_object_get(actor, "pid")))
             snprintf(pid, sizeof(pid), "%.0f", number_of(actor, "pid"));
-        crti_table_row(table, (const char *const[]){id, text_of(actor, "class_name"),
-                                                    text_of(actor, "name"),
-                                                    text_of(actor, "state"), node, pid,
-                                                    text_of(actor, "message")});
+        crti_table_row(table, (const char *const[]){
+                                  id, text_of(actor, "class_name"),
+                                  text_of(actor, "name"), text_of(actor, "state"), node,
+                                  pid, message_of(actor, message, sizeof(message))});
     }
     crti_table_print(table);
     if (count > shown)
@@ -273,7 +289,7 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
     strftime(when, sizeof(when), "%F %T", &local);
     printf("======== Cluster %s, crt %s: %s ========\n", text_of(state, "address"),
            text_of(state, "version"), when);
-    print_nodes(json_object_get(state, "nodes"));
+    print_nodes(json_object_get(state, "nodes"), number_of(state, "time"));
     print_resources(json_object_get(state, "nodes"));
     print_demand(json_object_get(state, "demand"));
     print_counts("Actors", json_object_get(state, "actors"));

@@ -216,6 +216,7 @@ void crti_node_table_expect(crti_node_table_t *table, crti_id_t id, uint64_t now
 void crti_node_heard(crti_node_entry_t *node, uint64_t now_ns)
 {
     node->heard_ns = now_ns;
+    node->was_heard = true;
     if (node->state == CRTI_NODE_ALIVE)
         node->deadline_ns = now_ns + CRTI_NODE_SILENT_NS;
 }

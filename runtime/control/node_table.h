@@ -65,6 +65,7 @@ typedef struct crti_node_entry {
     crti_buffer_t demand;  /* list of encoded LEASE_REQUEST that wait there */
     unsigned idle_actors;  /* actors on it that hold nothing (control_actor.c counts) */
     int64_t start_ms, end_ms;
+    bool was_heard;    /* by this head; else `heard_ns` is only "or later" */
     bool is_guess;     /* EXPECTED without a row: any incarnation is welcome */
     bool view_changed; /* the other nodes have not heard of it yet */
     crti_list_t link_in_list;

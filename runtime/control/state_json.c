@@ -5,7 +5,10 @@
 #include <jansson.h>
 
 #include "crt_config.h"
+#include "runtime/base/fence.h"
 #include "runtime/control/control_int.h"
+
+#define FENCE_TEXT 96
 
 static json_t *id_json(crti_id_t id)
 {
@@ -67,7 +70,15 @@ static const char *node_state(const crti_node_entry_t *node)
                                                : "ALIVE";
 }
 
-static json_t *node_json(const crti_node_entry_t *node)
+/* When it was last heard of; what the head before heard is not known. */
+static json_t *heard_json(const crti_control_t *c, const crti_node_entry_t *node)
+{
+    int64_t ago_ms = (int64_t)((c->now_ns - node->heard_ns) / CRTI_MS);
+
+    return time_json(node->was_heard ? crti_control_wall(c) - ago_ms : 0);
+}
+
+static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node)
 {
     bool is_dead = node->state == CRTI_NODE_DEAD;
     json_t *json = json_object();
@@ -85,6 +96,7 @@ static json_t *node_json(const crti_node_entry_t *node)
     json_object_set_new(json, "is_head_node", json_boolean(node->is_head_host));
     json_object_set_new(json, "start_time", time_json(node->start_ms));
     json_object_set_new(json, "end_time", time_json(is_dead ? node->end_ms : 0));
+    json_object_set_new(json, "heard_time", heard_json(c, node));
     json_object_set_new(json, "resources_total", resources_json(&node->resources));
     json_object_set_new(json, "resources_available", resources_json(&node->available));
     json_object_set_new(json, "store_bytes", json_integer((json_int_t)node->store_bytes));
@@ -106,15 +118,31 @@ static json_t *nodes_json(const crti_control_t *c, const char *filter)
     for (size_t i = 0; i < 2; i++)
         CRTI_LIST_FOREACH (item, lists[i])
             if (is_meant(filter, CRTI_NODE_OF(item)->id))
-                json_array_append_new(json, node_json(CRTI_NODE_OF(item)));
+                json_array_append_new(json, node_json(c, CRTI_NODE_OF(item)));
     return json;
 }
 
 /* ---------------------------------------------------------------- actors */
 
-static json_t *actor_json(const crti_actor_t *actor)
+/* What it waits for, why it died, or why nobody can call it although it runs. */
+static const char *actor_text(const crti_control_t *c, const crti_actor_t *actor,
+                              char text[FENCE_TEXT])
+{
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
+
+    if (!actor->fenced || actor->state != CRTI_ACTOR_ALIVE || node == NULL ||
+        c->now_ns - node->heard_ns < CRTI_FENCE_NS)
+        return actor->text;
+    snprintf(text, FENCE_TEXT,
+             "it takes no calls: nothing was heard of its node for %.1f s",
+             (double)(c->now_ns - node->heard_ns) / CRTI_S);
+    return text;
+}
+
+static json_t *actor_json(const crti_control_t *c, const crti_actor_t *actor)
 {
     json_t *json = json_object();
+    char text[FENCE_TEXT];
 
     json_object_set_new(json, "actor_id", id_json(actor->id));
     json_object_set_new(json, "class_name", text_json(actor->class_name));
@@ -129,8 +157,9 @@ static json_t *actor_json(const crti_actor_t *actor)
                             : json_null());
     json_object_set_new(json, "num_restarts", json_integer((json_int_t)actor->restarts));
     json_object_set_new(json, "is_detached", json_boolean(actor->detached));
+    json_object_set_new(json, "is_fenced", json_boolean(actor->fenced));
     json_object_set_new(json, "required_resources", resources_json(&actor->resources));
-    json_object_set_new(json, "message", text_json(actor->text));
+    json_object_set_new(json, "message", text_json(actor_text(c, actor, text)));
     return json;
 }
 
@@ -142,7 +171,7 @@ static json_t *actors_json(const crti_control_t *c, const char *filter)
     for (size_t i = 0; i < 3; i++)
         CRTI_LIST_FOREACH (item, lists[i])
             if (is_meant(filter, CRTI_ACTOR_OF(item)->id))
-                json_array_append_new(json, actor_json(CRTI_ACTOR_OF(item)));
+                json_array_append_new(json, actor_json(c, CRTI_ACTOR_OF(item)));
     return json;
 }
 

@@ -74,8 +74,7 @@ static void on_state(crti_exchange_t *x, crt_status_t status,
     CRTI_AUTO(json_decref) json_t *rows = state_of(x, status, message);
 
     if (rows)
-        crti_exchange_json(x, 200,
-                           crti_view_state(x->id, rows, x->limit, x->wants_detail));
+        crti_exchange_json(x, 200, crti_view_state(x->id, rows, x->limit, x->level));
 }
 
 static void on_job_list(crti_exchange_t *x, crt_status_t status,
@@ -454,8 +453,11 @@ static void begin_state(crti_exchange_t *x, const crti_http_request_t *request)
                            crti_view_state_error("limit must be a number up to 10000"));
         return;
     }
-    x->wants_detail =
-        detail && (strcasecmp(detail, "true") == 0 || strcmp(detail, "1") == 0);
+    x->level = !detail                      ? CRTI_VIEW_BASE
+               : strcmp(detail, "crt") == 0 ? CRTI_VIEW_ALL
+               : strcasecmp(detail, "true") == 0 || strcmp(detail, "1") == 0
+                   ? CRTI_VIEW_DETAIL
+                   : CRTI_VIEW_BASE;
     ask_state(x, x->id, "", on_state);
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/http/head_link.h"
 #include "runtime/http/request.h"
 #include "runtime/http/upload.h"
+#include "runtime/http/views.h"
 
 #include <jansson.h>
 #include <libwebsockets.h>
@@ -55,14 +56,15 @@ typedef struct crti_exchange {
     crti_exchange_state_t state;
     lws_sorted_usec_list_t deadline; /* of this state */
     crti_http_route_t route;
-    bool is_head;               /* no body in the reply */
-    char id[CRTI_HTTP_ID_MAX];  /* from the path */
-    char log_name[160];         /* of a log that is read */
-    uint64_t offset, wait_ms;   /* of a log */
-    uint64_t limit;             /* rows or lines wanted */
-    bool wants_part;            /* of a log: the reply says where to go on */
-    bool has_ended;             /* the job whose log is read */
-    bool wants_detail, as_text; /* of state and status */
+    bool is_head;              /* no body in the reply */
+    char id[CRTI_HTTP_ID_MAX]; /* from the path */
+    char log_name[160];        /* of a log that is read */
+    uint64_t offset, wait_ms;  /* of a log */
+    uint64_t limit;            /* rows or lines wanted */
+    bool wants_part;           /* of a log: the reply says where to go on */
+    bool has_ended;            /* the job whose log is read */
+    crti_view_level_t level;   /* of state */
+    bool as_text;              /* of status */
 
     uint64_t body_size; /* announced */
     crti_buffer_t body;

@@ -182,7 +182,7 @@ json_t *crti_view_cluster(const json_t *cluster, bool as_text)
 
 /* ---------------------------------------------------------------- state API */
 
-static json_t *actor_row(const json_t *actor, bool detail)
+static json_t *actor_row(const json_t *actor, crti_view_level_t level)
 {
     static const char *const states[][2] = {{"PENDING", "PENDING_CREATION"},
                                             {"STARTING", "PENDING_CREATION"}};
@@ -201,7 +201,7 @@ static json_t *actor_row(const json_t *actor, bool detail)
                   crti_view_text(actor, "job_id"), "name", crti_view_text(actor, "name"),
                   "node_id", text_or_null(actor, "node_id"), "pid", member(actor, "pid"),
                   "ray_namespace", "default");
-    if (!row || !detail)
+    if (!row || level == CRTI_VIEW_BASE)
         return row;
     if (strcmp(state, "DEAD") == 0)
         cause = json_pack("{s:s}", "error_message", message);
@@ -217,10 +217,15 @@ static json_t *actor_row(const json_t *actor, bool detail)
     json_object_set_new(row, "num_restarts", number_or_zero(actor, "num_restarts"));
     json_object_set_new(row, "num_restarts_due_to_lineage_reconstruction",
                         json_integer(0));
+    if (level < CRTI_VIEW_ALL)
+        return row;
+    json_object_set_new(row, "is_fenced",
+                        json_boolean(json_is_true(json_object_get(actor, "is_fenced"))));
+    json_object_set_new(row, "message", text_or_null(actor, "message"));
     return row;
 }
 
-static json_t *node_row(const json_t *node, bool detail)
+static json_t *node_row(const json_t *node, crti_view_level_t level)
 {
     json_t *row =
         json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:{}}", "node_id",
@@ -231,14 +236,17 @@ static json_t *node_row(const json_t *node, bool detail)
                   crti_view_text(node, "hostname"), "resources_total",
                   object_or_empty(node, "resources_total"), "labels");
 
-    if (row && detail) {
+    if (row && level >= CRTI_VIEW_DETAIL) {
         json_object_set_new(row, "start_time_ms", member(node, "start_time"));
         json_object_set_new(row, "end_time_ms", member(node, "end_time"));
     }
+    if (row && level == CRTI_VIEW_ALL)
+        json_object_set_new(row, "heard_time_ms", member(node, "heard_time"));
     return row;
 }
 
-json_t *crti_view_state(const char *what, const json_t *rows, size_t limit, bool detail)
+json_t *crti_view_state(const char *what, const json_t *rows, size_t limit,
+                        crti_view_level_t level)
 {
     bool is_nodes = strcmp(what, "nodes") == 0;
     size_t total = json_array_size(rows);
@@ -247,8 +255,8 @@ json_t *crti_view_state(const char *what, const json_t *rows, size_t limit, bool
     for (size_t i = 0; list && i < total && i < limit; i++) {
         const json_t *row = json_array_get(rows, i);
 
-        if (json_array_append_new(list, is_nodes ? node_row(row, detail)
-                                                 : actor_row(row, detail)) != 0) {
+        if (json_array_append_new(list, is_nodes ? node_row(row, level)
+                                                 : actor_row(row, level)) != 0) {
             json_decref(list);
             return NULL;
         }

@@ -22,8 +22,16 @@ json_t *crti_view_jobs(const json_t *jobs);
 /* Reply of GET /api/cluster_status from "cluster". `as_text`: clusterStatus is the text. */
 json_t *crti_view_cluster(const json_t *cluster, bool as_text);
 
+/* Which columns: Ray's clients refuse those that they do not know. */
+typedef enum crti_view_level {
+    CRTI_VIEW_BASE,
+    CRTI_VIEW_DETAIL,
+    CRTI_VIEW_ALL
+} crti_view_level_t;
+
 /* Reply of GET /api/v0/actors and /api/v0/nodes: at most `limit` rows. */
-json_t *crti_view_state(const char *what, const json_t *rows, size_t limit, bool detail);
+json_t *crti_view_state(const char *what, const json_t *rows, size_t limit,
+                        crti_view_level_t level);
 json_t *crti_view_state_error(const char *text);
 
 /* Appends a text like that of `ray status`. */

@@ -62,8 +62,8 @@ static void read_state(const uint8_t *data, size_t size)
     json_decref(crti_view_jobs(json));
     json_decref(crti_view_cluster(json, false));
     json_decref(crti_view_cluster(json, true));
-    json_decref(crti_view_state("actors", json, 10, true));
-    json_decref(crti_view_state("nodes", json, 10, true));
+    json_decref(crti_view_state("actors", json, 10, CRTI_VIEW_ALL));
+    json_decref(crti_view_state("nodes", json, 10, CRTI_VIEW_ALL));
     json_decref(json);
 }
 

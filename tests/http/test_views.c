@@ -137,8 +137,10 @@ static void rows_of_the_state_api_have_the_columns_of_their_level(void **state)
     json_t *rows =
         load("[{\"actor_id\":\"a\",\"state\":\"STARTING\"},{\"actor_id\":\"b\","
              "\"state\":\"DEAD\",\"message\":\"why\"}]");
-    CRTI_AUTO(json_decref) json_t *brief = crti_view_state("actors", rows, 1, false);
-    CRTI_AUTO(json_decref) json_t *full = crti_view_state("actors", rows, 100, true);
+    CRTI_AUTO(json_decref)
+    json_t *brief = crti_view_state("actors", rows, 1, CRTI_VIEW_BASE);
+    CRTI_AUTO(json_decref)
+    json_t *full = crti_view_state("actors", rows, 100, CRTI_VIEW_DETAIL);
     const json_t *result = json_object_get(json_object_get(brief, "data"), "result");
     const json_t *row = json_array_get(json_object_get(result, "result"), 0);
 
@@ -154,6 +156,38 @@ static void rows_of_the_state_api_have_the_columns_of_their_level(void **state)
         crti_view_text(json_object_get(row, "death_cause"), "error_message"), "why");
 }
 
+/* Rows of one entry, in the columns of that level. */
+static const json_t *row_of(json_t **reply_out, const char *what, const char *entry,
+                            crti_view_level_t level)
+{
+    CRTI_AUTO(json_decref) json_t *rows = load(entry);
+    const json_t *data;
+
+    *reply_out = crti_view_state(what, rows, 10, level);
+    data = json_object_get(json_object_get(*reply_out, "data"), "result");
+    return json_array_get(json_object_get(data, "result"), 0);
+}
+
+static void our_own_columns_come_only_when_they_are_asked_for(void **state)
+{
+    static const char actor[] = "[{\"actor_id\":\"a\",\"state\":\"ALIVE\","
+                                "\"is_fenced\":true,\"message\":\"no calls\"}]";
+    static const char node[] = "[{\"node_id\":\"n\",\"heard_time\":7}]";
+
+    for (int level = CRTI_VIEW_BASE; level <= CRTI_VIEW_ALL; level++) {
+        CRTI_AUTO(json_decref) json_t *actors = NULL;
+        CRTI_AUTO(json_decref) json_t *nodes = NULL;
+        bool is_all = level == CRTI_VIEW_ALL;
+        const json_t *row = row_of(&actors, "actors", actor, (crti_view_level_t)level);
+
+        assert_int_equal(json_is_true(json_object_get(row, "is_fenced")), is_all);
+        assert_string_equal(crti_view_text(row, "message"), is_all ? "no calls" : "");
+        row = row_of(&nodes, "nodes", node, (crti_view_level_t)level);
+        assert_int_equal(json_integer_value(json_object_get(row, "heard_time_ms")),
+                         is_all ? 7 : 0);
+    }
+}
+
 static void answers_of_a_wrong_shape_do_no_harm(void **state)
 {
     static const char *const odd[] = {"[1,\"x\",null,[],{\"state\":7,\"pid\":\"x\"}]",
@@ -166,8 +200,8 @@ static void answers_of_a_wrong_shape_do_no_harm(void **state)
         json_decref(crti_view_jobs(json));
         json_decref(crti_view_cluster(json, false));
         json_decref(crti_view_cluster(json, true));
-        json_decref(crti_view_state("nodes", json, 10, true));
-        json_decref(crti_view_state("actors", json, 10, true));
+        json_decref(crti_view_state("nodes", json, 10, CRTI_VIEW_ALL));
+        json_decref(crti_view_state("actors", json, 10, CRTI_VIEW_ALL));
     }
 }
 
@@ -226,6 +260,7 @@ int main(void)
         cmocka_unit_test(the_text_has_the_lines_that_scripts_read),
         cmocka_unit_test(an_empty_cluster_is_shown_as_one),
         cmocka_unit_test(rows_of_the_state_api_have_the_columns_of_their_level),
+        cmocka_unit_test(our_own_columns_come_only_when_they_are_asked_for),
         cmocka_unit_test(answers_of_a_wrong_shape_do_no_harm),
         cmocka_unit_test(bytes_that_are_no_characters_are_replaced),
         cmocka_unit_test(a_character_cut_at_the_end_waits_for_the_rest),

@@ -95,13 +95,20 @@ function meter(name, used, total) {
   return box;
 }
 
-function show_nodes(nodes) {
+/* More than two heartbeats late. */
+function silence(node, now) {
+  const seconds = node.heard_time ? (now - node.heard_time) / 1000 : 0;
+  return seconds > 2 ? `, nothing heard for ${seconds.toFixed(0)} s` : "";
+}
+
+function show_nodes(nodes, now) {
   fill("nodes", nodes, (row, n) => {
     const total = n.resources_total || {};
     const available = n.resources_available || {};
     id_cell(row, n.node_id);
     badge(row, n.state);
-    cell(row, `${n.ip || ""}${n.hostname ? ` (${n.hostname})` : ""}${n.is_head_node ? ", head" : ""}`);
+    cell(row, `${n.ip || ""}${n.hostname ? ` (${n.hostname})` : ""}${n.is_head_node ? ", head" : ""}`
+      + (n.state === "ALIVE" ? silence(n, now) : ""));
     if (n.state === "ALIVE") {
       cell(row, `${amount("CPU", (total.CPU || 0) - (available.CPU || 0))} of ${amount("CPU", total.CPU || 0)}`);
       cell(row, `${bytes(n.store_used || 0)} of ${bytes(n.store_bytes || 0)}`);
@@ -128,7 +135,7 @@ function show_cluster(status) {
   $("count-nodes").textContent = living.length;
   $("count-actors").textContent = (own.actors || {}).ALIVE || 0;
   $("count-demand").textContent = (own.demand || []).reduce((sum, d) => sum + (d.count || 0), 0);
-  show_nodes(nodes);
+  show_nodes(nodes, own.time || 0);
   $("demand-card").hidden = !(own.demand || []).length;
   fill("demand", own.demand || [], (row, d) => {
     cell(row, `${d.kind || ""} ${d.name || ""}`);
@@ -161,6 +168,7 @@ function show_actors(data) {
     id_cell(row, a.node_id);
     cell(row, a.pid ?? "", "number");
     cell(row, a.num_restarts ?? 0, "number");
+    cell(row, [a.is_fenced ? "fenced" : "", a.message || ""].filter((t) => t).join("; "), "long");
   });
   $("actors-more").hidden = hidden <= 0;
   $("actors-more").textContent = `and ${hidden} more`;
@@ -188,7 +196,7 @@ function show_login() {
 
 async function refresh() {
   const [status, jobs, actors] = await Promise.all(
-    [get("/api/cluster_status"), get("/api/jobs/"), get(`/api/v0/actors?detail=True&limit=${ACTORS_SHOWN}`)]);
+    [get("/api/cluster_status"), get("/api/jobs/"), get(`/api/v0/actors?detail=crt&limit=${ACTORS_SHOWN}`)]);
   show_cluster(status.data.clusterStatus);
   show_jobs(jobs);
   show_actors(actors);
