@@ -12,6 +12,11 @@
  *         node  ---- T ----------------- last call starts < T+4 s |
  *         head  ------- H -------------------------------- placed anew >= H+5 s |
  *
+ * Two heads
+ *     A head with a redis-server of others may lose it, and another head may take its tables over,
+ *     10 s after it renewed its claim last (control/redis_claim.h). It acknowledges heartbeats for
+ *     8 s, and then with the sequence 0, which is no promise: the last calls start 12 s after that
+ *     renewal, the other head places the actor 5 s after its own start, at 15 s.
  * Clocks
  *     The node's side reads CLOCK_BOOTTIME, which goes on while the host sleeps and is never set:
  *     a host that was suspended finds its fence shut. The head's side reads CLOCK_MONOTONIC, which

@@ -69,6 +69,8 @@ typedef struct crti_control_actions {
     size_t (*queued)(void *user, uint64_t link);
     /* Do it and call crti_control_stored with the ticket, later, in order. */
     void (*store)(void *user, const crti_store_operation_t *operation);
+    /* Is no other head in charge of these tables for certain? NULL: there can be none. */
+    bool (*is_alone)(void *user);
 } crti_control_actions_t;
 
 typedef struct crti_control_config {

@@ -272,10 +272,18 @@ static bool same(const crti_resources_t *a, const crti_resources_t *b)
     return crti_resources_fit(a, b) && crti_resources_fit(b, a);
 }
 
+/* What a node may take for a promise that its fenced actors are placed nowhere else (base/fence.h). */
+static uint64_t promise(const crti_control_t *c, uint64_t sequence)
+{
+    const crti_control_actions_t *actions = &c->config.actions;
+
+    return actions->is_alone == NULL || actions->is_alone(actions->user) ? sequence : 0;
+}
+
 void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                             const crti_msg_heartbeat_t *m)
 {
-    crti_msg_heartbeat_ack_t ack = {.sequence = m->sequence};
+    crti_msg_heartbeat_ack_t ack = {.sequence = promise(c, m->sequence)};
     crti_node_entry_t *node = link->node;
     bool has_room = grew(&node->available, &m->available);
 

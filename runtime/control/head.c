@@ -205,6 +205,11 @@ static size_t get_queued(void *user, uint64_t link)
     return crti_head_links_queued(((head_t *)user)->links, link);
 }
 
+static bool is_alone(void *user)
+{
+    return crti_redis_is_claimed(((head_t *)user)->redis);
+}
+
 static void on_row(void *user, crti_store_table_t table, crti_span_t key,
                    crti_span_t value)
 {
@@ -440,7 +445,8 @@ static crt_status_t make_control(head_t *h)
                     .send = do_send,
                     .drop = do_drop,
                     .queued = get_queued,
-                    .store = do_store},
+                    .store = do_store,
+                    .is_alone = is_alone},
     };
     crti_head_links_handlers_t handlers = {.user = h,
                                            .on_opened = on_link_opened,

@@ -194,10 +194,9 @@ static void on_server_exit(void *user, const char *text)
 
 /* ---------------------------------------------------------------- operations */
 
-/* Nobody else may have taken the prefix meanwhile. */
-static bool is_claimed(const crti_redis_t *r)
+bool crti_redis_is_claimed(const crti_redis_t *r)
 {
-    return r->server || crti_redis_claim_is_fresh(&r->claim, crti_now_ns());
+    return r->server || crti_redis_claim_is_fresh(&r->claim);
 }
 
 static void claim(crti_redis_t *r)
@@ -210,7 +209,7 @@ void crti_redis_store(crti_redis_t *r, const crti_store_operation_t *from)
 {
     crti_redis_operation_t *operation = crti_redis_operation_add(r, from);
 
-    if (r->state == REDIS_UP && !is_claimed(r))
+    if (r->state == REDIS_UP && !crti_redis_is_claimed(r))
         claim(r);
     if (r->state == REDIS_UP)
         crti_redis_operation_send(r, operation);

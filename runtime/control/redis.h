@@ -66,6 +66,9 @@ void crti_redis_end(crti_redis_t *redis, bool forget);
 /* Ends redis-server; operations without an answer are dropped, on_done is not called. */
 void crti_redis_free(crti_redis_t *redis);
 
+/* No other head has these tables, nor may have taken them meanwhile. */
+bool crti_redis_is_claimed(const crti_redis_t *redis);
+
 void crti_redis_store(crti_redis_t *redis, const crti_store_operation_t *operation);
 
 #endif

@@ -59,7 +59,7 @@ static void ask(crti_redis_claim_t *claim)
     snprintf(key, sizeof(key), "%s:head", door->prefix);
     snprintf(place, sizeof(place), "%.*s", (int)door->place_size, door->owner);
     set_state(claim, CRTI_CLAIM_ASKED);
-    claim->asked_ns = crti_now_ns();
+    claim->asked_ns = crti_boot_ns();
     arm(claim, SILENCE_NS);
     redisAsyncCommandArgv(claim->connection, on_answer, claim, 7, argv, NULL);
 }
@@ -192,7 +192,7 @@ void crti_redis_claim_drop(crti_redis_claim_t *claim)
     claim->is_asked_for = false;
 }
 
-bool crti_redis_claim_is_fresh(const crti_redis_claim_t *claim, uint64_t now_ns)
+bool crti_redis_claim_is_fresh(const crti_redis_claim_t *claim)
 {
-    return now_ns < claim->fresh_until_ns;
+    return crti_boot_ns() < claim->fresh_until_ns;
 }

@@ -12,7 +12,7 @@
  * Fencing
  *     A head that was stopped for long may have lost its prefix without knowing. So it writes only
  *     while its last renewal is younger than the lease (crti_redis_claim_is_fresh), else it asks
- *     first.
+ *     first. Nor does it promise nodes then that it places their fenced actors nowhere else.
  */
 #ifndef CRTI_CONTROL_REDIS_CLAIM_H
 #define CRTI_CONTROL_REDIS_CLAIM_H
@@ -55,8 +55,9 @@ typedef struct crti_redis_claim {
     crti_timer_t timer;
     bool is_asked_for; /* on_held is due */
     bool was_held;     /* since the head started */
-    uint64_t asked_ns; /* when the last question left */
-    uint64_t fresh_until_ns;
+    uint64_t
+        asked_ns; /* when the last question left, by the clock that sleep does not stop */
+    uint64_t fresh_until_ns; /* likewise */
     long long other_left_ms; /* of another's lease at the last look; -2 none */
 } crti_redis_claim_t;
 
@@ -67,6 +68,6 @@ void crti_redis_claim_ask(crti_redis_claim_t *claim, redisAsyncContext *connecti
 /* The connection is gone, or will be. */
 void crti_redis_claim_drop(crti_redis_claim_t *claim);
 /* True when it is ours for certain. */
-bool crti_redis_claim_is_fresh(const crti_redis_claim_t *claim, uint64_t now_ns);
+bool crti_redis_claim_is_fresh(const crti_redis_claim_t *claim);
 
 #endif

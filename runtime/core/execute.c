@@ -115,7 +115,7 @@ static bool is_let_in(const crti_core_t *core, crt_call_t *call)
     if (!call->function->method || !is_shut(core, &seconds))
         return true;
     snprintf(text, sizeof(text),
-             "%s did not run: its actor is fenced, and the head last heard of node %s "
+             "%s did not run: its actor is fenced, and the head last vouched for node %s "
              "%.1f s ago; from 4 s on it takes no calls until the head hears of the node "
              "again, or it is placed elsewhere",
              call->function->display, core->node_hex, seconds);

@@ -312,6 +312,7 @@
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of
  * memory. The head acknowledges each; a node that hears nothing for 5 s takes the link for dead
  * and connects anew. */
+/* `sequence` 0 of an acknowledgement: the head is there, and promises nothing (base/fence.h). */
 #define CRTI_FIELDS_HEARTBEAT(F)                                                         \
     F(U64, sequence)                                                                     \
     F(RES, available) F(BIN, demand) F(U64, store_used) F(U64, workers)                  \

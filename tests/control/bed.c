@@ -27,6 +27,11 @@ static void do_drop(void *user, uint64_t link, const char *why)
     bed->dropped[bed->dropped_count++ % 64] = link;
 }
 
+static bool is_alone(void *user)
+{
+    return !((const bed_t *)user)->may_be_two;
+}
+
 static size_t get_queued(void *user, uint64_t link)
 {
     return 0;
@@ -126,6 +131,7 @@ static void start(bed_t *bed)
                     .send = do_send,
                     .drop = do_drop,
                     .queued = get_queued,
+                    .is_alone = is_alone,
                     .store = do_store},
     };
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fenced actors as the head decides them: neither they nor their names are placed anew while the
  * process that they had may take calls. */
+#include <stdio.h>
+#include <string.h>
+
 #include "runtime/base/clock.h"
 #include "runtime/base/fence.h"
 #include "tests/control/control_test.h"
@@ -192,6 +195,86 @@ static void a_word_of_the_node_that_crosses_its_death_counts_as_heard(void **sta
     assert_int_equal(starts(bed, NODE_B), 1);
 }
 
+/* The sequence that the next acknowledgement on the link has. */
+static uint64_t acknowledged(bed_t *bed, uint64_t link)
+{
+    bed_forget(bed);
+    beat(bed, link);
+    return bed_next(bed, link, CRTI_MSG_HEARTBEAT_ACK)->heartbeat_ack.sequence;
+}
+
+static void a_head_that_may_not_be_the_only_one_promises_nothing(void **state)
+{
+    bed_t *bed = *state;
+
+    assert_int_equal(acknowledged(bed, NODE_A), 1);
+    bed->may_be_two = true;
+    assert_int_equal(acknowledged(bed, NODE_A), 0);
+    bed->may_be_two = false;
+    assert_int_equal(acknowledged(bed, NODE_A), 1);
+}
+
+/* What is shown of `what`; to be freed. */
+static char *show(bed_t *bed, const char *what)
+{
+    crti_msg_state_query_t m = {.what = crti_str(what)};
+
+    bed_forget(bed);
+    bed_say(bed, ADMIN, CRTI_MSG_STATE_QUERY, 8, &m);
+    return crti_str_dup(bed_next(bed, ADMIN, CRTI_MSG_STATE_ANSWER)->state_answer.json);
+}
+
+static void expect_shown(bed_t *bed, const char *what, const char *part, bool is_shown)
+{
+    CRTI_AUTO(free) char *json = show(bed, what);
+
+    if ((strstr(json, part) != NULL) != is_shown)
+        fail_msg("%s is %sin %s", part, is_shown ? "not " : "", json);
+}
+
+static void it_is_shown_that_it_is_fenced_and_when_it_takes_no_calls(void **state)
+{
+    bed_t *bed = *state;
+
+    make(bed, true, -1);
+    beat(bed, NODE_A); /* the last word */
+    expect_shown(bed, "actors", "\"is_fenced\":true", true);
+    pass(bed, 3900 * CRTI_MS, NODE_B);
+    expect_shown(bed, "actors", "it takes no calls", false);
+    pass(bed, 200 * CRTI_MS, NODE_B);
+    expect_shown(bed, "actors",
+                 "it takes no calls: nothing was heard of its node for 4.1 s", true);
+    beat(bed, NODE_A);
+    expect_shown(bed, "actors", "it takes no calls", false);
+}
+
+static void an_actor_without_a_fence_is_shown_as_ever(void **state)
+{
+    bed_t *bed = *state;
+
+    make(bed, false, -1);
+    beat(bed, NODE_A);
+    pass(bed, 4500 * CRTI_MS, NODE_B);
+    expect_shown(bed, "actors", "\"is_fenced\":false", true);
+    expect_shown(bed, "actors", "it takes no calls", false);
+}
+
+static void it_is_shown_when_a_node_was_heard_of_last(void **state)
+{
+    bed_t *bed = *state;
+    char heard[64];
+
+    make(bed, false, 0);
+    beat(bed, NODE_A);
+    snprintf(heard, sizeof(heard), "\"heard_time\":%lld,",
+             (long long)(bed->now / CRTI_MS));
+    pass(bed, 3000 * CRTI_MS, NODE_B);
+    expect_shown(bed, "nodes", heard, true);
+    bed_restart(bed, true); /* the head before heard of them, this one did not */
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    expect_shown(bed, "nodes", "\"heard_time\":null", true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +285,10 @@ int main(void)
         CONTROL_TEST(a_node_that_a_restarted_head_never_heard_of_holds_it_up_too),
         CONTROL_TEST(its_name_is_free_but_who_takes_it_waits),
         CONTROL_TEST(a_killed_one_gives_its_name_on_when_its_process_has_ended),
+        CONTROL_TEST(a_head_that_may_not_be_the_only_one_promises_nothing),
+        CONTROL_TEST(it_is_shown_that_it_is_fenced_and_when_it_takes_no_calls),
+        CONTROL_TEST(an_actor_without_a_fence_is_shown_as_ever),
+        CONTROL_TEST(it_is_shown_when_a_node_was_heard_of_last),
         CONTROL_TEST(a_word_of_the_node_that_crosses_its_death_counts_as_heard),
     };
 
