@@ -303,7 +303,10 @@ typedef struct crt_actor_options {
     const char *resources;
     const char *name; /* for crt_actor_find; unique among living actors of the cluster */
     bool detached;    /* outlives its driver; needs a name */
-    int64_t max_restarts; /* default 0; -1 without limit */
+    /* How often its process is replaced when it died; default 0, -1: without limit. At once, but while
+     * processes die within 1 s of their start, or don't get that far, each waits twice as long as the
+     * one before: 0.1 s to 12.8 s. Meanwhile calls wait; the state API says why and how long. */
+    int64_t max_restarts;
     /* How often each call, by whatever handle, is made again when the actor's process died in
      * the middle of it and was restarted; -1: without limit. Default 0: at most once. Such a call
      * runs before the calls that were made after it; needs max_restarts. */

@@ -3,6 +3,7 @@
 #include "runtime/control/actor_table.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -299,6 +300,8 @@ void crti_actor_placed(crti_actor_table_t *table, crti_actor_t *actor, crti_id_t
     actor->process_incarnation = 0;
     actor->start_written = false;
     actor->fence_ns = 0;
+    actor->alive_ns = 0;
+    actor->is_killed = false;
     set_text(&actor->ipc, crti_str(""));
     set_text(&actor->tcp, crti_str(""));
     set_text(&actor->text, crti_str(""));
@@ -307,7 +310,8 @@ void crti_actor_placed(crti_actor_table_t *table, crti_actor_t *actor, crti_id_t
 
 bool crti_actor_started(crti_actor_table_t *table, crti_actor_t *actor,
                         uint64_t incarnation, crti_id_t process,
-                        uint64_t process_incarnation, crti_span_t ipc, crti_span_t tcp)
+                        uint64_t process_incarnation, crti_span_t ipc, crti_span_t tcp,
+                        uint64_t now_ns)
 {
     if (incarnation != actor->incarnation || !crti_actor_is_placed(actor))
         return false;
@@ -318,6 +322,7 @@ bool crti_actor_started(crti_actor_table_t *table, crti_actor_t *actor,
     set_text(&actor->ipc, ipc);
     set_text(&actor->tcp, tcp);
     actor->refusals = 0;
+    actor->alive_ns = now_ns;
     set_state(table, actor, CRTI_ACTOR_ALIVE);
     return true;
 }
@@ -330,6 +335,32 @@ void crti_actor_refused(crti_actor_table_t *table, crti_actor_t *actor, const ch
         actor->refusals++;
     set_text(&actor->text, crti_str(text));
     set_state(table, actor, actor->restarts ? CRTI_ACTOR_RESTARTING : CRTI_ACTOR_PENDING);
+}
+
+/* How long until its next process. */
+static uint64_t pause_of(crti_actor_t *actor, crt_status_t status, uint64_t now_ns)
+{
+    if (status == CRT_ERR_NODE_LOST)
+        return 0;
+    if (actor->is_killed ||
+        (actor->alive_ns && now_ns - actor->alive_ns >= CRTI_ACTOR_YOUNG_NS))
+        actor->deaths = 0;
+    else if (actor->deaths <= CRTI_ACTOR_PAUSES)
+        actor->deaths++;
+    return actor->deaths < 2 ? 0 : CRTI_ACTOR_PAUSE_NS << (actor->deaths - 2);
+}
+
+static void restart_later(crti_actor_t *actor, uint64_t pause, uint64_t now_ns)
+{
+    char text[2200];
+
+    if (pause == 0)
+        return;
+    if (now_ns + pause > actor->retry_ns)
+        actor->retry_ns = now_ns + pause;
+    snprintf(text, sizeof(text), "%s (again within %g s; the next process comes in %g s)",
+             actor->text, (double)CRTI_ACTOR_YOUNG_NS / CRTI_S, (double)pause / CRTI_S);
+    set_text(&actor->text, crti_str(text));
 }
 
 void crti_actor_died(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t status,
@@ -346,6 +377,7 @@ void crti_actor_died(crti_actor_table_t *table, crti_actor_t *actor, crt_status_
     actor->retry_ns = actor->fence_ns;
     actor->status = status;
     set_text(&actor->text, crti_str(text));
+    restart_later(actor, pause_of(actor, status, now_ns), now_ns);
     set_state(table, actor, CRTI_ACTOR_RESTARTING);
 }
 

@@ -9,6 +9,10 @@
  *     own, counted up, so that reports about an earlier one are known as such. A death while
  *     STARTING or ALIVE costs a restart; a node that refuses (no room, before anything of the
  *     user ran) does not. An actor whose create function failed is not restarted.
+ *     The first restart comes at once. A process that dies young again (it could not start, or served less
+ *     than YOUNG_NS) is followed after a pause that doubles with each such death; one that lived longer,
+ *     was killed by its user, or went with its node is followed at once. Pauses are not stored: a
+ *     head that comes back tries at once.
  *     A name that two living rows claim belongs to the later actor: it was made when the other
  *     one had died, and the row that said so was lost.
  * Ownership
@@ -29,6 +33,9 @@
 #define CRTI_ACTOR_DEAD_KEEP_NS (600 * CRTI_S)
 #define CRTI_ACTOR_RETRY_NS     (100 * CRTI_MS) /* after a node refused, doubled */
 #define CRTI_ACTOR_BACKOFF      5 /* so often: thousands that find no room ask seldom */
+#define CRTI_ACTOR_YOUNG_NS     (1 * CRTI_S)
+#define CRTI_ACTOR_PAUSE_NS     (100 * CRTI_MS) /* after a second young death, doubled */
+#define CRTI_ACTOR_PAUSES       8               /* so often: at most 12.8 s */
 #define CRTI_ACTOR_STATES       5 /* the numbers are CRTI_ACTOR_* of protocol.h */
 
 /*            placed              created
@@ -73,6 +80,9 @@ typedef struct crti_actor {
     uint64_t
         fence_ns; /* fenced: until then its last process may take calls; 0: it has ended */
     unsigned refusals;   /* since it lived last, at most CRTI_ACTOR_BACKOFF */
+    unsigned deaths;     /* young ones in a row */
+    uint64_t alive_ns;   /* when its process began to serve, 0: not yet */
+    bool is_killed;      /* its user had it killed, to be restarted */
     uint64_t expires_ns; /* DEAD */
     uint64_t *watchers;  /* links */
     size_t watcher_count;
@@ -129,14 +139,15 @@ void crti_actor_placed(crti_actor_table_t *table, crti_actor_t *actor, crti_id_t
 /* STARTING -> ALIVE. False: it is not that incarnation's turn (the process must end). */
 bool crti_actor_started(crti_actor_table_t *table, crti_actor_t *actor,
                         uint64_t incarnation, crti_id_t process,
-                        uint64_t process_incarnation, crti_span_t ipc, crti_span_t tcp);
+                        uint64_t process_incarnation, crti_span_t ipc, crti_span_t tcp,
+                        uint64_t now_ns);
 
 /* STARTING -> PENDING or RESTARTING: the node did not even begin. */
 void crti_actor_refused(crti_actor_table_t *table, crti_actor_t *actor, const char *text,
                         uint64_t now_ns);
 
-/* Its process or node died. -> RESTARTING while there are restarts left and `may_restart`, else
- * DEAD. Ignored unless STARTING or ALIVE. */
+/* Its process, or (CRT_ERR_NODE_LOST) node, died. -> RESTARTING while there are restarts left and
+ * `may_restart`, else DEAD. Ignored unless STARTING or ALIVE. */
 void crti_actor_died(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t status,
                      const char *text, bool may_restart, uint64_t now_ns,
                      int64_t wall_ms);

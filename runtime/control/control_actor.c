@@ -382,8 +382,10 @@ void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
     else if (actor && m->no_restart)
         crti_control_actor_end(c, actor, CRT_ERR_ACTOR_DIED,
                                *text ? text : "it was killed");
-    else if (actor && crti_actor_is_placed(actor))
+    else if (actor && crti_actor_is_placed(actor)) {
+        actor->is_killed = true;
         stop_process(c, actor->node, actor->id, actor->incarnation, text);
+    }
     if (request)
         crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
     crti_control_place_all(c);
@@ -484,7 +486,7 @@ void crti_control_actor_started(crti_control_t *c, const crti_node_entry_t *node
 
     if (actor == NULL || !crti_id_equal(actor->node, node->id) ||
         !crti_actor_started(&c->actors, actor, m->actor_incarnation, m->process,
-                            m->incarnation, m->ipc, m->tcp))
+                            m->incarnation, m->ipc, m->tcp, c->now_ns))
         stop_process(c, node->id, m->actor, m->actor_incarnation,
                      "the head does not expect it any more");
     else
@@ -529,7 +531,7 @@ bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node
 
     if (!actor || !crti_id_equal(actor->node, node->id) ||
         !crti_actor_started(&c->actors, actor, m->actor_incarnation, m->process,
-                            m->incarnation, m->ipc, m->tcp))
+                            m->incarnation, m->ipc, m->tcp, c->now_ns))
         return false;
     actor->pid = m->pid;
     return true;

@@ -2,6 +2,7 @@
 /* Lives of actors as the head decides them. */
 
 #include "runtime/base/clock.h"
+#include "runtime/control/actor_table.h"
 #include "tests/control/control_test.h"
 
 static void a_name_belongs_to_one_living_actor(void **state)
@@ -32,6 +33,7 @@ static void an_actor_is_started_again_while_it_has_restarts(void **state)
     control_watch(bed, NODE_A, 50);
     for (uint64_t i = 1; i <= 3; i++) {
         assert_true(bed_start_actor(bed, NODE_A, 100 + i));
+        bed_pass(bed, CRTI_ACTOR_YOUNG_NS);
         bed_forget(bed);
         died.actor_incarnation = i;
         bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
@@ -86,6 +88,158 @@ static void a_node_that_refuses_costs_no_restart(void **state)
     assert_true(bed_start_actor(bed, NODE_A, 100));
     assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_ALIVE);
 }
+
+/* ---------------------------------------------------------------- processes that die young */
+
+/* Time goes by; the node is heard. */
+static void live(bed_t *bed, uint64_t ns)
+{
+    for (uint64_t end = bed->now + ns; bed->now < end;) {
+        bed_pass(bed, end - bed->now < CRTI_S ? end - bed->now : CRTI_S);
+        bed_say(bed, NODE_A, CRTI_MSG_HEARTBEAT, 0, NULL);
+    }
+}
+
+static void create_restartable(bed_t *bed)
+{
+    crti_msg_actor_create_t m = bed_actor(50, 5, "");
+
+    m.max_restarts = -1;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    control_watch(bed, NODE_A, 50);
+    bed->seen = 0;
+}
+
+/* When the next ACTOR_START comes, after now; at most `limit`. */
+static uint64_t time_to_start(bed_t *bed, uint64_t limit)
+{
+    uint64_t began = bed->now;
+
+    while (bed->now < began + limit && !bed_count(bed, NODE_A, CRTI_MSG_ACTOR_START))
+        live(bed, 100 * CRTI_MS);
+    return bed->now - began;
+}
+
+static void cannot_start(bed_t *bed)
+{
+    crti_msg_error_t error = {.status = CRT_ERR_WORKER_DIED,
+                              .text = crti_str("exited with status 3")};
+    const crti_message_t *start;
+    uint64_t request;
+
+    bed->seen = 0;
+    start = bed_next(bed, NODE_A, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    request = start->request;
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ERROR, request, &error);
+}
+
+/* It lives for `ns`, then its process dies. */
+static void dies_after(bed_t *bed, uint64_t incarnation, uint64_t ns)
+{
+    crti_msg_actor_died_t died = {.actor = bed_id(50),
+                                  .actor_incarnation = incarnation,
+                                  .text = crti_str("killed by signal 11"),
+                                  .created = true};
+
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, NODE_A, 100 + incarnation));
+    live(bed, ns);
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
+}
+
+static void an_actor_that_cannot_start_is_tried_less_and_less_often(void **state)
+{
+    static const uint64_t pauses_ms[] = {0, 100, 200, 400, 800, 1600, 3200, 6400, 12800};
+    bed_t *bed = *state;
+
+    create_restartable(bed);
+    for (unsigned i = 0; i < 12; i++) {
+        cannot_start(bed);
+        assert_int_equal(time_to_start(bed, 20 * CRTI_S) / CRTI_MS,
+                         pauses_ms[i < 8 ? i : 8]);
+    }
+    control_expect_rest(bed);
+}
+
+static void an_actor_that_waits_for_its_next_process_says_why(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_state_t found;
+
+    create_restartable(bed);
+    cannot_start(bed);
+    cannot_start(bed);
+    found = control_state_of(bed, NODE_A);
+    assert_int_equal(found.state, CRTI_ACTOR_RESTARTING);
+    assert_true(crti_str_equal(found.text,
+                               "exited with status 3 (again within 1 s; the next process "
+                               "comes in 0.1 s)"));
+}
+
+static void an_actor_that_dies_soon_after_its_start_waits_as_well(void **state)
+{
+    bed_t *bed = *state;
+
+    create_restartable(bed);
+    for (uint64_t i = 1; i <= 4; i++) {
+        dies_after(bed, i, CRTI_ACTOR_YOUNG_NS - CRTI_MS);
+        assert_int_equal(time_to_start(bed, 20 * CRTI_S),
+                         i == 1 ? 0 : CRTI_ACTOR_PAUSE_NS << (i - 2));
+    }
+}
+
+static void an_actor_that_lived_for_a_while_is_restarted_at_once(void **state)
+{
+    bed_t *bed = *state;
+
+    create_restartable(bed);
+    for (uint64_t i = 1; i <= 4; i++) {
+        cannot_start(bed);
+        time_to_start(bed, 20 * CRTI_S);
+    }
+    dies_after(bed, 5, CRTI_ACTOR_YOUNG_NS);
+    assert_int_equal(time_to_start(bed, 20 * CRTI_S), 0);
+    cannot_start(bed); /* counted anew */
+    assert_int_equal(time_to_start(bed, 20 * CRTI_S), 0);
+}
+
+static void an_actor_that_its_user_kills_is_restarted_at_once(void **state)
+{
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50)};
+    crti_msg_actor_died_t died = {
+        .actor = bed_id(50), .text = crti_str("killed"), .created = true};
+    bed_t *bed = *state;
+
+    create_restartable(bed);
+    for (uint64_t i = 1; i <= 5; i++) {
+        bed->seen = 0;
+        assert_true(bed_start_actor(bed, NODE_A, 100 + i));
+        bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 9, &kill);
+        bed_forget(bed);
+        died.actor_incarnation = i;
+        bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
+        assert_int_equal(time_to_start(bed, 20 * CRTI_S), 0);
+    }
+}
+
+static void an_actor_that_waits_for_its_next_process_can_be_ended(void **state)
+{
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+    bed_t *bed = *state;
+
+    create_restartable(bed);
+    cannot_start(bed);
+    cannot_start(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 9, &kill);
+    assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_DEAD);
+    bed_forget(bed);
+    assert_int_equal(time_to_start(bed, 20 * CRTI_S), 20 * CRTI_S);
+}
+
+/* ---------------------------------------------------------------- places and reports */
 
 static void an_actor_without_a_place_says_what_it_waits_for(void **state)
 {
@@ -233,6 +387,12 @@ int main(void)
         CONTROL_TEST(an_actor_is_started_again_while_it_has_restarts),
         CONTROL_TEST(a_failed_creation_is_not_started_again),
         CONTROL_TEST(a_node_that_refuses_costs_no_restart),
+        CONTROL_TEST(an_actor_that_cannot_start_is_tried_less_and_less_often),
+        CONTROL_TEST(an_actor_that_waits_for_its_next_process_says_why),
+        CONTROL_TEST(an_actor_that_dies_soon_after_its_start_waits_as_well),
+        CONTROL_TEST(an_actor_that_lived_for_a_while_is_restarted_at_once),
+        CONTROL_TEST(an_actor_that_its_user_kills_is_restarted_at_once),
+        CONTROL_TEST(an_actor_that_waits_for_its_next_process_can_be_ended),
         CONTROL_TEST(an_actor_without_a_place_says_what_it_waits_for),
         CONTROL_TEST(a_late_report_of_an_earlier_incarnation_ends_that_process),
         CONTROL_TEST(actors_end_with_their_job_but_detached_ones_live_on),
