@@ -183,6 +183,15 @@ static void on_start_late(void *user)
 
 /* ---------------------------------------------------------------- the end */
 
+/* Before what may end the last worker: with that the stop goes on, and sets the timer anew. */
+static void set_stop_timer(crti_node_t *node, void (*on_expired)(void *user),
+                           uint64_t deadline_ns)
+{
+    crti_loop_cancel(node->loop, &node->stop_timer);
+    node->stop_timer = (crti_timer_t){.on_expired = on_expired, .user = node};
+    crti_loop_start(node->loop, &node->stop_timer, deadline_ns);
+}
+
 static void flush_and_stop(void *user)
 {
     crti_node_t *node = user;
@@ -206,9 +215,7 @@ void crti_node_check_stopped(crti_node_t *node)
         return;
     }
     node->flush_until_ns = crti_node_now(node) + FLUSH_NS;
-    crti_loop_cancel(node->loop, &node->stop_timer);
-    node->stop_timer = (crti_timer_t){.on_expired = flush_and_stop, .user = node};
-    crti_loop_start(node->loop, &node->stop_timer, 0);
+    set_stop_timer(node, flush_and_stop, 0);
 }
 
 static void on_give_up(void *user)
@@ -235,11 +242,10 @@ static void on_kill(void *user)
 {
     crti_node_t *node = user;
 
+    set_stop_timer(node, on_give_up, crti_node_now(node) + GIVE_UP_NS);
     crti_job_stop_all(node); /* a zygote's death ends its workers, attached or not */
     end_workers(node, true);
     crti_submission_kill_all(node);
-    node->stop_timer = (crti_timer_t){.on_expired = on_give_up, .user = node};
-    crti_loop_start(node->loop, &node->stop_timer, crti_node_now(node) + GIVE_UP_NS);
     crti_node_check_stopped(node);
 }
 
@@ -256,10 +262,9 @@ void crti_node_stop(crti_node_t *node, const char *why)
     crti_log(CRTI_LOG_INFO, "node", "stops: %s", why);
     crti_head_leave(node, why);
     crti_loop_remove(node->loop, &node->listen_watch);
+    set_stop_timer(node, on_kill, crti_node_now(node) + KILL_NS);
     crti_submission_stop_all(node);
     end_workers(node, false);
-    node->stop_timer = (crti_timer_t){.on_expired = on_kill, .user = node};
-    crti_loop_start(node->loop, &node->stop_timer, crti_node_now(node) + KILL_NS);
     crti_node_check_stopped(node);
 }
 

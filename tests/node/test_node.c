@@ -151,6 +151,24 @@ static void the_end_of_the_lifeline_ends_the_node(void **state)
     s->nodes[0].pid = 0;
 }
 
+/* The end of the last one that was only wished for is part of the stop itself. */
+static void a_node_that_is_stopped_while_a_worker_is_wanted_ends(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_start_t start;
+    uint64_t begin;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    start = node_test_actor_start(s, 1);
+    start.job = crti_id_random();
+    scene_head_send(s, 0, CRTI_MSG_ACTOR_START, 31, &start);
+    scene_wait(s, CRTI_MSG_JOB_GET); /* nobody says what its program is */
+    begin = crti_now_ns();
+    assert_int_equal(scene_stop_node(s, 0, SIGTERM), 0);
+    assert_true(crti_now_ns() - begin < 5 * CRTI_S); /* it does not wait for any */
+}
+
 static double cpu_seconds(pid_t pid)
 {
     char path[64], line[1024], *at;
@@ -226,6 +244,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_head_that_is_not_there_is_named),
         NODE_TEST(a_head_that_dies_while_a_node_registers_is_tried_again),
         NODE_TEST(the_end_of_the_lifeline_ends_the_node),
+        NODE_TEST(a_node_that_is_stopped_while_a_worker_is_wanted_ends),
         NODE_TEST(an_idle_node_uses_no_processor),
         NODE_TEST(a_new_actor_is_ready_within_milliseconds),
     };
