@@ -462,6 +462,8 @@ void crti_borrowed_bits(crt_ref_t *ref, unsigned bits);
 void crti_ref_orphan(crt_ref_t *ref);
 void crti_ref_free_orphan(crt_ref_t *ref);
 
+/* ------------------------------------------------------------------ error.c */
+
 crti_error_t *crti_error_new(const crti_failure_t *failure);
 crti_failure_t crti_error_failure(const crti_error_t *error);
 

@@ -540,6 +540,14 @@ static void on_forward_ready(crti_waiting_t *waiting, crt_ref_t *target)
     crti_ref_set_forward(CRTI_CONTAINER(waiting, crt_ref_t, forward_waiting), target);
 }
 
+/* A process gone mad may answer that a result is another one, and of that that it is the first. */
+static bool leads_to(const crt_ref_t *from, const crt_ref_t *ref)
+{
+    while (from && from != ref)
+        from = from->forward;
+    return from == ref;
+}
+
 static void set_target(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tokens)
 {
     crt_ref_t *target;
@@ -552,6 +560,11 @@ static void set_target(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tok
     crti_ref_hold(target);
     if (has_tokens)
         crti_ref_add_token(target);
+    if (leads_to(target, ref)) {
+        crti_ref_fail(ref, crt_raise(CRT_ERR_PROTOCOL, "a result that waits for itself"));
+        crti_ref_release(target);
+        return;
+    }
     ref->forward = target;
     ref->forward_waiting.on_ready = on_forward_ready;
     crti_ref_await(target, &ref->forward_waiting, false);
@@ -618,60 +631,6 @@ void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nod
     }
     result->location = (crti_location_t){ref->object, ref->size, nodes->data,
                                          (uint32_t)(nodes->size / 16)};
-}
-
-/* ------------------------------------------------------------------ errors */
-
-static void copy_text(char *to, crti_span_t text)
-{
-    if (text.size)
-        memcpy(to, text.data, text.size);
-}
-
-crti_error_t *crti_error_new(const crti_failure_t *f)
-{
-    size_t size = f->text.size + f->class_name.size + f->method.size + 3;
-    crti_error_t *error = calloc(1, sizeof(*error) + size);
-    char *text;
-
-    if (!error)
-        return NULL;
-    text = (char *)(error + 1);
-    error->actor = f->actor;
-    error->node = f->node;
-    if (!crti_id_is_zero(f->actor))
-        crti_id_hex(f->actor, error->actor_hex);
-    if (!crti_id_is_zero(f->node))
-        crti_id_hex(f->node, error->node_hex);
-    error->user = (crt_error_t){.status = f->status,
-                                .text = text,
-                                .class_name = text + f->text.size + 1,
-                                .method = text + f->text.size + f->class_name.size + 2,
-                                .actor = error->actor_hex,
-                                .node = error->node_hex,
-                                .pid = f->pid,
-                                .may_have_run = f->may_have_run};
-    copy_text(text, f->text);
-    copy_text(text + f->text.size + 1, f->class_name);
-    copy_text(text + f->text.size + f->class_name.size + 2, f->method);
-    return error;
-}
-
-crti_failure_t crti_error_failure(const crti_error_t *error)
-{
-    if (!error) /* there was no memory to keep it */
-        return (crti_failure_t){.status = CRT_ERR_NO_MEMORY,
-                                .text = crti_str("out of memory"),
-                                .class_name = crti_str(""),
-                                .method = crti_str("")};
-    return (crti_failure_t){.status = error->user.status,
-                            .may_have_run = error->user.may_have_run,
-                            .text = crti_str(error->user.text),
-                            .class_name = crti_str(error->user.class_name),
-                            .method = crti_str(error->user.method),
-                            .actor = error->actor,
-                            .node = error->node,
-                            .pid = error->user.pid};
 }
 
 /* ------------------------------------------------------------------ shutdown */
