@@ -86,10 +86,12 @@ static void free_lease(crti_task_lease_t *lease)
     free(lease);
 }
 
-static void give_back(crti_task_lease_t *lease)
+/* `broken`: its worker is of no use, and must not be given out again. */
+static void give_back(crti_task_lease_t *lease, bool broken)
 {
     crti_node_notice(lease->pool->core, CRTI_MSG_LEASE_RETURN,
-                     &(crti_msg_lease_return_t){.lease = lease->id, .node = lease->node});
+                     &(crti_msg_lease_return_t){
+                         .lease = lease->id, .node = lease->node, .broken = broken});
     free_lease(lease);
 }
 
@@ -127,7 +129,7 @@ static void take_grant(crti_task_lease_t *lease, const crti_msg_lease_granted_t 
     lease->node = m->node;
     if (crti_remote_use(core, &address, &lease->remote) != CRT_OK ||
         crti_remote_connect(core, lease->remote) != CRT_OK) {
-        give_back(lease);
+        give_back(lease, true);
         return;
     }
     crti_lease_granted(&lease->pool->leases, &lease->lease, crti_now_ns());
@@ -153,8 +155,10 @@ static void on_leased(void *user, const crti_message_t *message)
                                            .node = message->lease_granted.node});
     } else if (lease) {
         free_lease(lease);
-        if (message && message->kind == CRTI_MSG_ERROR &&
-            message->error.status != CRT_ERR_CANCELLED) {
+        if (message && message->kind == CRTI_MSG_ERROR) {
+            /* Not asked again: CRT_ERR_CANCELLED, say, is the answer at once and for ever when the job has
+             * ended, of which this process may hear late. Who cancels itself has no lease here. */
+            pool->leases.wants_one_more = false;
             crti_text(message->error.text, text, sizeof(text));
             fail_queue(pool, (crt_status_t)message->error.status, text);
         }
@@ -344,10 +348,7 @@ static void lose_lease(crti_task_lease_t *lease)
         if (p->lease == lease)
             p->lease = NULL;
     }
-    crti_node_notice(lease->pool->core, CRTI_MSG_LEASE_RETURN,
-                     &(crti_msg_lease_return_t){
-                         .lease = lease->id, .node = lease->node, .broken = true});
-    free_lease(lease);
+    give_back(lease, true);
 }
 
 void crti_leases_lost(crti_core_t *core, crti_remote_t *remote)
@@ -382,7 +383,7 @@ static void tick_pool(crti_task_pool_t *pool, uint64_t now_ns)
     while ((due = crti_lease_due(&pool->leases, now_ns, &lease, &next)) !=
            CRTI_LEASE_DUE_NOTHING) {
         if (due == CRTI_LEASE_DUE_RETURN)
-            give_back(task_lease(lease));
+            give_back(task_lease(lease), false);
         else
             crti_remote_send(pool->core, task_lease(lease)->remote, &record);
     }

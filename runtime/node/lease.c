@@ -191,6 +191,8 @@ static void act_on_worker(crti_node_t *node, const crti_worker_action_t *action)
             crti_actor_failed(node, action->purpose, action->status, action->text);
             break;
         }
+        if (node->stopping) /* see find_worker */
+            break;
         answer_error(node, action->purpose, action->status, action->text);
         crti_lease_table_end(node->leases, action->purpose, crti_node_now(node));
         break;

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attaching to a node daemon that the test plays: whatever it says before its answer. */
+/* Attaching to a node daemon that the test plays: whatever it says before its answer, and after. */
 #include "runtime/crt.h"
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "runtime/base/blackboard.h"
 #include "runtime/base/rundir.h"
 #include "runtime/net/channel.h"
+#include "runtime/net/key.h"
 #include "runtime/net/loop.h"
+#include "runtime/store/store.h"
 
 typedef struct node {
     char run[64], dir[80];
@@ -24,6 +29,9 @@ typedef struct node {
     crti_channel_t *channel;
     crti_watch_t watch;
     bool ends_job; /* it says so before it answers */
+    crti_store_t *store;
+    bool takes_in;     /* whoever attaches; whose job has ended, as all nodes know */
+    atomic_int leases; /* that were asked for */
 } node_t;
 
 /* ---------------------------------------------------------------- the node */
@@ -55,6 +63,46 @@ static void on_attach(void *user, crti_channel_t *channel, const crti_message_t 
     crti_channel_send(channel, CRTI_MSG_ERROR, m->request, &full);
 }
 
+static void take_in(node_t *node, crti_channel_t *channel, uint64_t request)
+{
+    static const unsigned char key[CRTI_KEY_SIZE];
+    crti_msg_attached_t attached = {.node = {1, 1},
+                                    .cluster = {1, 2},
+                                    .job = {1, 3},
+                                    .slot = 1,
+                                    .key = crti_span(key, sizeof(key)),
+                                    .run_dir = crti_str(node->dir),
+                                    .ip = crti_str("127.0.0.1"),
+                                    .head = crti_str("h:1")};
+    int fds[2];
+
+    assert_int_equal(crti_store_new(64 << 20, 4, &node->store), CRT_OK);
+    fds[0] = crti_store_fd(node->store);
+    fds[1] = memfd_create("blackboard", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fds[1], CRTI_BLACKBOARD_BYTES), 0);
+    crti_channel_send_fds(channel, CRTI_MSG_ATTACHED, request, &attached, fds, 2);
+    close(fds[1]);
+}
+
+static void on_message(void *user, crti_channel_t *channel, const crti_message_t *m,
+                       int *fds, int fd_count)
+{
+    node_t *node = user;
+    crti_msg_error_t ended = {.status = CRT_ERR_CANCELLED,
+                              .text = crti_str("job 8dbf has ended")};
+
+    if (m->kind == CRTI_MSG_ATTACH && node->takes_in) {
+        take_in(node, channel, m->request);
+    } else if (m->kind == CRTI_MSG_ATTACH) {
+        on_attach(user, channel, m, fds, fd_count);
+    } else if (m->kind == CRTI_MSG_LEASE_REQUEST) {
+        node->leases++;
+        crti_channel_send(channel, CRTI_MSG_ERROR, m->request, &ended);
+    } else if (m->kind == CRTI_MSG_SHUTDOWN) {
+        crti_channel_send(channel, CRTI_MSG_DONE, m->request, NULL);
+    }
+}
+
 static void on_gone(void *user, crti_channel_t *channel, crt_status_t status,
                     const char *detail)
 {
@@ -64,7 +112,7 @@ static void on_knock(void *user, uint32_t events)
 {
     node_t *node = user;
     crti_channel_handlers_t handlers = {
-        .user = node, .on_message = on_attach, .on_closed = on_gone};
+        .user = node, .on_message = on_message, .on_closed = on_gone};
     int fd;
 
     if (crti_channel_accept(node->listen_fd, &fd) == CRT_OK &&
@@ -119,6 +167,7 @@ static int end_node(void **state)
     pthread_join(node->thread, NULL);
     crti_channel_free(node->channel);
     crti_loop_free(node->loop);
+    crti_store_detach(node->store);
     close(node->listen_fd);
     close(node->lock_fd);
     crti_dir_remove(node->run);
@@ -148,12 +197,44 @@ static void a_driver_is_told_to_end_while_it_attaches(void **state)
     assert_non_null(strstr(crt_error_detail(), "node is full"));
 }
 
+static crt_status_t never_run(crt_call_t *call)
+{
+    return CRT_OK;
+}
+
+static const crt_task_t never =
+    CRT_TASK(.name = "never", .run = never_run, .signature = "");
+
+/* Its own node may hear of the end later than the one that is asked for a worker. */
+static void tasks_of_a_job_that_has_ended_fail_and_ask_for_no_more_workers(void **state)
+{
+    enum { TASKS = 20 };
+    node_t *node = *state;
+    crt_ref_t *refs[TASKS];
+
+    node->takes_in = true;
+    assert_int_equal(pthread_create(&node->thread, NULL, serve, node), 0);
+    assert_int_equal(crt_init(1, (char *[]){"test", NULL},
+                              CRT_OPTIONS(.address = "h:1", .tasks = CRT_TASKS(&never))),
+                     CRT_OK);
+    for (int i = 0; i < TASKS; i++)
+        refs[i] = crt_submit(&never, NULL);
+    for (int i = 0; i < TASKS; i++) {
+        assert_int_equal(crt_get_for(refs[i], 20000, NULL), CRT_ERR_CANCELLED);
+        assert_non_null(strstr(crt_error_detail(), "job 8dbf has ended"));
+        crt_ref_drop(&refs[i]);
+    }
+    assert_in_range(node->leases, 1, TASKS);
+    crt_shutdown();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start_node, end_node)
         TEST(a_driver_hears_of_deaths_while_it_attaches),
         TEST(a_driver_is_told_to_end_while_it_attaches),
+        TEST(tasks_of_a_job_that_has_ended_fail_and_ask_for_no_more_workers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
