@@ -33,8 +33,8 @@ static struct {
     const char *address, *key_file, *port, *num_cpus, *resources, *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
         *encrypt;
-    const char *redis, *redis_password, *redis_prefix;
-    bool redis_plaintext;
+    const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
+    bool redis_plaintext, redis_tls;
     uint64_t store_bytes;
 } given;
 
@@ -68,6 +68,12 @@ static const option_spec_t options[] = {
      "keep the tables on this redis-server; default: one of its own"},
     {"redis-password-file", 0, "FILE", OPTION_TEXT, &given.redis_password,
      "file with its password, readable by you alone"},
+    {"redis-user", 0, "NAME", OPTION_TEXT, &given.redis_user,
+     "of its access list; default: its default user"},
+    {"redis-tls", 0, NULL, OPTION_FLAG, &given.redis_tls,
+     "encrypt the way there, and check its certificate"},
+    {"redis-ca-file", 0, "FILE", OPTION_TEXT, &given.redis_ca,
+     "authorities of its certificate; default: those of this host"},
     {"redis-prefix", 0, "PREFIX", OPTION_TEXT, &given.redis_prefix,
      "of this cluster's keys there; default crt"},
     {"redis-plaintext-ok", 0, NULL, OPTION_FLAG, &given.redis_plaintext,
@@ -115,6 +121,9 @@ static const char *head_only(void)
            : given.redis            ? "--redis-address"
            : given.redis_password   ? "--redis-password-file"
            : given.redis_prefix     ? "--redis-prefix"
+           : given.redis_user       ? "--redis-user"
+           : given.redis_tls        ? "--redis-tls"
+           : given.redis_ca         ? "--redis-ca-file"
            : given.redis_plaintext  ? "--redis-plaintext-ok"
            : given.fresh            ? "--fresh"
                                     : NULL;
@@ -202,6 +211,10 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
     crti_daemon_option(d, "--redis-address", given.redis);
     crti_daemon_option(d, "--redis-password-file", given.redis_password);
     crti_daemon_option(d, "--redis-prefix", given.redis_prefix);
+    crti_daemon_option(d, "--redis-user", given.redis_user);
+    crti_daemon_option(d, "--redis-ca-file", given.redis_ca);
+    if (given.redis_tls)
+        crti_daemon_flag(d, "--redis-tls");
     if (given.redis_plaintext)
         crti_daemon_flag(d, "--redis-plaintext-ok");
     if (given.fresh)

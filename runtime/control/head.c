@@ -630,13 +630,14 @@ static void raise_limits(void)
 
 static void usage(void)
 {
-    printf("crt-head is started by: crt start --head\n"
-           "    --port P  --node-ip-address IP  --dashboard-host H  --dashboard-port "
-           "P|none\n"
-           "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
-           "    --headless-timeout S  --encrypt-streams on|off\n"
-           "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
-           "    --redis-plaintext-ok\n");
+    printf(
+        "crt-head is started by: crt start --head\n"
+        "    --port P  --node-ip-address IP  --dashboard-host H  --dashboard-port "
+        "P|none\n"
+        "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
+        "    --headless-timeout S  --encrypt-streams on|off\n"
+        "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
+        "    --redis-user NAME  --redis-tls  --redis-ca-file F  --redis-plaintext-ok\n");
 }
 
 int main(int argc, char **argv)

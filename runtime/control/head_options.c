@@ -81,6 +81,12 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
         o->redis.password_file = text;
     } else if (strcmp(name, "redis-prefix") == 0) {
         o->redis.prefix = text;
+    } else if (strcmp(name, "redis-user") == 0) {
+        o->redis.user = text;
+    } else if (strcmp(name, "redis-tls") == 0) {
+        o->redis.tls = true;
+    } else if (strcmp(name, "redis-ca-file") == 0) {
+        o->redis.ca_file = text;
     } else if (strcmp(name, "redis-plaintext-ok") == 0) {
         o->redis.plaintext_ok = true;
     } else if (strcmp(name, "fresh") == 0) {
@@ -107,6 +113,9 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
         {"redis-address", required_argument, NULL, 0},
         {"redis-password-file", required_argument, NULL, 0},
         {"redis-prefix", required_argument, NULL, 0},
+        {"redis-user", required_argument, NULL, 0},
+        {"redis-tls", no_argument, NULL, 0},
+        {"redis-ca-file", required_argument, NULL, 0},
         {"redis-plaintext-ok", no_argument, NULL, 0},
         {"fresh", no_argument, NULL, 0},
         {"help", no_argument, NULL, 0},

@@ -143,6 +143,7 @@ static void drop_connection(crti_redis_t *r)
     r->connection = NULL;
     if (connection)
         redisAsyncFree(connection);
+    crti_redis_tunnel_close(&r->tunnel);
 }
 
 static void open_connection(crti_redis_t *r);
@@ -178,7 +179,9 @@ static void on_timer(void *user)
         crti_redis_give_up_hopeless(r);
         start_server(r);
     } else if (r->state == REDIS_CONNECTING && r->server == NULL) {
-        went_away(r, "it can't be reached: no answer for 5 s");
+        went_away(r, r->tunnel.state == CRTI_TUNNEL_SHAKING
+                         ? "it does not answer by TLS for 5 s: is it a TLS port?"
+                         : "it can't be reached: no answer for 5 s");
     }
 }
 
@@ -301,8 +304,9 @@ static void refused(crti_redis_t *r, const char *problem)
         went_down(r, problem);
         return;
     }
-    snprintf(text, sizeof(text), "the password in %s is refused: %s",
-             r->door.password_file, problem);
+    snprintf(text, sizeof(text), "%s%s%sthe password in %s is refused: %s",
+             r->door.user[0] ? "user " : "", r->door.user,
+             r->door.user[0] ? " with " : "", r->door.password_file, problem);
     went_away(r, text);
 }
 
@@ -393,6 +397,8 @@ static void on_disconnected(const redisAsyncContext *connection, int status)
         return;
     crti_redis_claim_drop(&r->claim);
     r->connection = NULL;
+    if (r->tunnel.problem[0])
+        problem = r->tunnel.problem;
     if (r->guard.problem)
         problem = r->guard.problem;
     if (r->server)
@@ -417,28 +423,58 @@ static void on_connected(const redisAsyncContext *connection, int status)
 
 static void authenticate(crti_redis_t *r)
 {
-    const char *password =
-        r->server ? crti_redis_server_password(r->server) : r->door.password;
+    const char *argv[3] = {"AUTH", NULL, NULL};
+    int argc = 2;
 
+    if (r->server)
+        argv[1] = crti_redis_server_password(r->server);
+    else
+        argc = crti_redis_door_auth(&r->door, argv);
     if (r->server == NULL)
         arm(r, crti_now_ns() + REACH_NS);
-    if (*password)
-        redisAsyncCommand(r->connection, on_authenticated, r, "AUTH %s", password);
+    if (r->server || r->door.password[0])
+        redisAsyncCommandArgv(r->connection, on_authenticated, r, argc, argv, NULL);
     else
         claim(r); /* says that a password is wanted, too */
 }
 
+/* NULL: crt_error_detail() says why. */
+static redisAsyncContext *connect_to(crti_redis_t *r)
+{
+    redisAsyncContext *c = NULL;
+    crt_status_t status = CRT_OK;
+
+    if (r->server) {
+        c = redisAsyncConnectUnix(crti_redis_server_socket(r->server));
+    } else if (!r->door.tls) {
+        c = redisAsyncConnect(r->door.ip, r->door.port);
+    } else {
+        status = crti_redis_tunnel_begin(&r->tunnel, &r->door);
+        if (status == CRT_OK)
+            c = redisAsyncConnectUnix(r->door.socket);
+        if (c && !c->err)
+            status = crti_redis_tunnel_accept(&r->tunnel, &r->door);
+    }
+    if (status == CRT_OK && (c == NULL || c->err))
+        status = crt_raise(CRT_ERR_IO, "%s", c ? c->errstr : "out of memory");
+    if (status == CRT_OK)
+        return c;
+    if (c)
+        redisAsyncFree(c);
+    return NULL;
+}
+
 static void open_connection(crti_redis_t *r)
 {
-    redisAsyncContext *c =
-        r->server ? redisAsyncConnectUnix(crti_redis_server_socket(r->server))
-                  : redisAsyncConnect(r->door.ip, r->door.port);
+    redisAsyncContext *c = connect_to(r);
 
     set_state(r, REDIS_CONNECTING);
-    if (c == NULL || c->err) {
-        went_down(r, c ? c->errstr : "out of memory");
-        if (c)
-            redisAsyncFree(c);
+    if (c == NULL && r->server) {
+        went_down(r, crt_error_detail());
+        return;
+    }
+    if (c == NULL) {
+        went_away(r, crt_error_detail());
         return;
     }
     r->connection = c;
@@ -483,6 +519,8 @@ static void init(crti_redis_t *r, const crti_redis_config_t *config)
     crti_list_init(&r->queue);
     if (config->door) {
         r->door = *config->door;
+        snprintf(r->door.socket, sizeof(r->door.socket), "%s/redis-tls.sock",
+                 config->head_dir ? config->head_dir : "");
         prefix = r->door.prefix;
     }
     for (int i = 0; i < CRTI_STORE_TABLES; i++)
@@ -494,6 +532,7 @@ static void init(crti_redis_t *r, const crti_redis_config_t *config)
                                     .on_trouble = on_trouble,
                                     .on_refused = on_refused};
     crti_redis_claim_init(&r->claim);
+    crti_redis_tunnel_init(&r->tunnel, config->loop);
     r->durability = (crti_redis_durability_t){.user = r, .on_answer = on_durability};
 }
 

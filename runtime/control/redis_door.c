@@ -21,20 +21,46 @@
 #include "runtime/base/id.h"
 #include "runtime/base/log.h"
 #include "runtime/control/redis_guard.h"
+#include "runtime/control/redis_tunnel.h"
 
 #define CLOSE_NS     (2 * CRTI_S)
 #define ANSWER_READS 64 /* of 16 KiB: an answer has some bytes */
 
+/* An option that says nothing without another one. */
+static crt_status_t belongs(const char *option, const char *other)
+{
+    return crt_raise(CRT_ERR_INVALID, "%s goes with %s", option, other);
+}
+
+static crt_status_t check_together(const crti_redis_external_t *e)
+{
+    const char *alone = e->prefix          ? "--redis-prefix"
+                        : e->password_file ? "--redis-password-file"
+                        : e->user          ? "--redis-user"
+                        : e->tls           ? "--redis-tls"
+                        : e->ca_file       ? "--redis-ca-file"
+                        : e->plaintext_ok  ? "--redis-plaintext-ok"
+                                           : NULL;
+
+    if (!e->address && alone)
+        return belongs(alone, "--redis-address HOST:PORT");
+    if (e->user && !e->password_file)
+        return belongs("--redis-user", "--redis-password-file FILE");
+    if (e->ca_file && !e->tls)
+        return belongs("--redis-ca-file", "--redis-tls");
+    if (e->tls && e->plaintext_ok)
+        return crt_raise(CRT_ERR_INVALID,
+                         "--redis-tls and --redis-plaintext-ok contradict each other");
+    return CRT_OK;
+}
+
 crt_status_t crti_redis_external_check(const crti_redis_external_t *external)
 {
     const char *prefix = external->prefix;
+    crt_status_t status = check_together(external);
 
-    if (!external->address &&
-        (external->password_file || prefix || external->plaintext_ok))
-        return crt_raise(CRT_ERR_INVALID, "%s goes with --redis-address HOST:PORT",
-                         prefix                    ? "--redis-prefix"
-                         : external->password_file ? "--redis-password-file"
-                                                   : "--redis-plaintext-ok");
+    if (status != CRT_OK)
+        return status;
     if (prefix && (!*prefix || strlen(prefix) >= CRTI_REDIS_PREFIX ||
                    prefix[strspn(prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST"
                                          "UVWXYZ0123456789._-")]))
@@ -146,6 +172,41 @@ static void name_owner(crti_redis_door_t *door, const char *head_address)
              crti_id_hex(crti_id_random(), hex));
 }
 
+/* The user, and what TLS needs to know. */
+static crt_status_t take_names(const crti_redis_external_t *external,
+                               crti_redis_door_t *door)
+{
+    const char *colon = strrchr(external->address, ':');
+    bool has_brackets = external->address[0] == '[';
+    const struct {
+        const char *from;
+        char *to;
+        size_t size;
+    } texts[] = {{external->user, door->user, sizeof(door->user)},
+                 {external->ca_file, door->ca_file, sizeof(door->ca_file)}};
+
+    for (size_t i = 0; i < 2; i++)
+        if (texts[i].from && snprintf(texts[i].to, texts[i].size, "%s", texts[i].from) >=
+                                 (int)texts[i].size)
+            return crt_raise(CRT_ERR_TOO_LARGE, "\"%s\" is too long", texts[i].from);
+    snprintf(door->host, sizeof(door->host), "%.*s",
+             (int)(colon - external->address) - 2 * has_brackets,
+             external->address + has_brackets);
+    door->tls = external->tls;
+    return door->tls ? crti_redis_tunnel_check(door) : CRT_OK;
+}
+
+int crti_redis_door_auth(const crti_redis_door_t *door, const char *argv[3])
+{
+    int argc = 0;
+
+    argv[argc++] = "AUTH";
+    if (door->user[0])
+        argv[argc++] = door->user;
+    argv[argc++] = door->password;
+    return argc;
+}
+
 crt_status_t crti_redis_door_open(const crti_redis_external_t *external,
                                   const char *head_address, crti_redis_door_t *door_out)
 {
@@ -160,12 +221,15 @@ crt_status_t crti_redis_door_open(const crti_redis_external_t *external,
                          "the host must be known",
                          external->address);
     split(door);
-    if (!external->plaintext_ok && !is_on_this_host(door->ip))
+    if (!external->tls && !external->plaintext_ok && !is_on_this_host(door->ip))
         return crt_raise(CRT_ERR_PERMISSION,
                          "redis-server at %s is not on this host, and what goes there is "
-                         "not encrypted: give --redis-plaintext-ok where the network is "
-                         "trusted",
+                         "not encrypted: give --redis-tls, or --redis-plaintext-ok where "
+                         "the network is trusted",
                          door->address);
+    status = take_names(external, door);
+    if (status != CRT_OK)
+        return status;
     snprintf(door->prefix, sizeof(door->prefix), "%s",
              external->prefix ? external->prefix : "crt");
     name_owner(door, head_address);
@@ -178,25 +242,51 @@ crt_status_t crti_redis_door_open(const crti_redis_external_t *external,
 
 /* ---------------------------------------------------------------- the end */
 
-/* The answer to what is in the context's buffer, by the deadline and within ANSWER_READS, or NULL: a
- * server that gives its answer drop by drop, or without end, keeps no head from ending. */
-static redisReply *await_answer(redisContext *c, uint64_t deadline_ns)
+/* The last words to a server: without a loop, and done by the deadline. */
+typedef struct farewell {
+    redisContext *connection;
+    crti_redis_guard_t guard;
+    crti_redis_tunnel_t tunnel; /* closed where there is no TLS */
+    uint64_t deadline_ns;
+} farewell_t;
+
+/* Waits until something can be done; the events of the connection, 0 when the time is over. */
+static short await_events(farewell_t *f, bool is_sent)
 {
+    uint64_t now;
+
+    while ((now = crti_now_ns()) < f->deadline_ns) {
+        struct pollfd waits[3] = {
+            {.fd = f->connection->fd, .events = is_sent ? POLLIN : POLLOUT}};
+        nfds_t count = 1 + crti_redis_tunnel_waits(&f->tunnel, waits + 1);
+        int left = (int)((f->deadline_ns - now) / CRTI_MS) + 1;
+
+        if (poll(waits, count, left) <= 0)
+            continue; /* time is over, or a signal came */
+        crti_redis_tunnel_work(&f->tunnel);
+        if (waits[0].revents)
+            return waits[0].revents;
+    }
+    return 0;
+}
+
+/* The answer to what is in the connection's buffer, by the deadline and within ANSWER_READS, or NULL:
+ * a server that gives its answer drop by drop, or without end, keeps no head from ending. */
+static redisReply *await_answer(farewell_t *f)
+{
+    redisContext *c = f->connection;
     void *reply = NULL;
     unsigned reads = 0;
     int sent = 0;
 
     while (reply == NULL) {
-        struct pollfd waiting = {.fd = c->fd, .events = sent ? POLLIN : POLLOUT};
-        uint64_t now = crti_now_ns();
+        short events = await_events(f, sent);
 
-        if (now >= deadline_ns)
+        if (events == 0)
             return NULL;
-        if (poll(&waiting, 1, (int)((deadline_ns - now) / CRTI_MS) + 1) <= 0)
-            continue; /* time is over, or a signal came */
         if (!sent && redisBufferWrite(c, &sent) != REDIS_OK)
             return NULL;
-        if ((waiting.revents & ~POLLOUT) &&
+        if ((events & ~POLLOUT) &&
             (++reads > ANSWER_READS || redisBufferRead(c) != REDIS_OK))
             return NULL;
         if (sent && redisGetReplyFromReader(c, &reply) != REDIS_OK)
@@ -206,28 +296,27 @@ static redisReply *await_answer(redisContext *c, uint64_t deadline_ns)
 }
 
 /* True when the command was done. */
-static bool command(redisContext *c, uint64_t deadline_ns, int argc,
-                    const char *const *argv)
+static bool command(farewell_t *f, int argc, const char *const *argv)
 {
     redisReply *reply = NULL;
     bool done;
 
-    if (redisAppendCommandArgv(c, argc, (const char **)(uintptr_t)argv, NULL) == REDIS_OK)
-        reply = await_answer(c, deadline_ns);
+    if (redisAppendCommandArgv(f->connection, argc, (const char **)(uintptr_t)argv,
+                               NULL) == REDIS_OK)
+        reply = await_answer(f);
     done = reply && reply->type != REDIS_REPLY_ERROR;
     if (reply)
         freeReplyObject(reply);
     return done;
 }
 
-static bool give_back(redisContext *c, const crti_redis_door_t *door,
+static bool give_back(farewell_t *f, const crti_redis_door_t *door,
                       const char *const *tables, size_t count, bool forget)
 {
     static const char script[] =
         "if redis.call('GET',KEYS[1])~=ARGV[1] then return 0 end "
         "redis.call('DEL',unpack(KEYS)) return 1";
-    const char *argv[32] = {"EVAL", script};
-    uint64_t deadline_ns = crti_now_ns() + CLOSE_NS;
+    const char *argv[32] = {"EVAL", script}, *auth[3];
     char number[8], key[CRTI_REDIS_PREFIX + 8];
     int argc = 3;
 
@@ -238,28 +327,38 @@ static bool give_back(redisContext *c, const crti_redis_door_t *door,
     snprintf(number, sizeof(number), "%d", argc - 3);
     argv[2] = number;
     argv[argc++] = door->owner;
-    if (door->password[0] &&
-        !command(c, deadline_ns, 2, (const char *const[]){"AUTH", door->password}))
+    if (door->password[0] && !command(f, crti_redis_door_auth(door, auth), auth))
         return false;
-    return command(c, deadline_ns, argc, argv);
+    return command(f, argc, argv);
+}
+
+static bool reach(farewell_t *f, const crti_redis_door_t *door)
+{
+    crti_redis_tunnel_init(&f->tunnel, NULL);
+    if (!door->tls)
+        f->connection = redisConnectNonBlock(door->ip, door->port);
+    else if (crti_redis_tunnel_begin(&f->tunnel, door) == CRT_OK)
+        f->connection = redisConnectUnixNonBlock(door->socket);
+    if (f->connection == NULL || f->connection->err)
+        return false;
+    crti_redis_guard_set(&f->guard, f->connection, NULL);
+    return !door->tls || crti_redis_tunnel_accept(&f->tunnel, door) == CRT_OK;
 }
 
 void crti_redis_door_close(crti_redis_door_t *door, const char *const *tables,
                            size_t count, bool forget)
 {
-    redisContext *c = redisConnectNonBlock(door->ip, door->port);
-    crti_redis_guard_t guard;
+    farewell_t f = {.deadline_ns = crti_now_ns() + CLOSE_NS};
 
-    if (c)
-        crti_redis_guard_set(&guard, c, NULL);
-    if (c == NULL || c->err || !give_back(c, door, tables, count, forget))
+    if (!reach(&f, door) || !give_back(&f, door, tables, count, forget))
         crti_log(
             CRTI_LOG_WARN, "redis",
             "redis-server at %s can't be told that this head ends: its prefix \"%s\" "
             "is free in some seconds%s",
             door->address, door->prefix,
             forget ? ", its tables stay until a head starts with --fresh" : "");
-    if (c)
-        redisFree(c);
+    if (f.connection)
+        redisFree(f.connection);
+    crti_redis_tunnel_close(&f.tunnel);
     sodium_memzero(door->password, sizeof(door->password));
 }

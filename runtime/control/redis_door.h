@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Door: the way to a redis-server that is not the head's own (--redis-address): where it is, by
- * which password it lets in, under which prefix this cluster keeps its keys, and who we are.
+ * which user and password it lets in, whether TLS leads there (redis_tunnel.h), under which prefix this cluster keeps its keys, and who we are.
  *
  * Where it sits
  *     head_options.c -> [ control/redis_door.c ] -> redis.c, redis_claim.c
@@ -21,7 +21,10 @@ typedef struct crti_redis_external {
     const char *address;       /* host:port; NULL: the head has its own redis-server */
     const char *password_file; /* NULL: it wants none */
     const char *prefix;        /* NULL: "crt" */
-    bool plaintext_ok;         /* it may be on another host, without TLS */
+    const char *user;          /* of its ACL; NULL: the default one */
+    const char *ca_file;       /* of the authorities that sign its certificate */
+    bool tls;
+    bool plaintext_ok; /* it may be on another host, without TLS */
 } crti_redis_external_t;
 
 /* Checks what can be checked without asking anybody. CRT_ERR_INVALID. */
@@ -34,7 +37,12 @@ typedef struct crti_redis_door {
     char prefix[CRTI_REDIS_PREFIX];
     char password_file[256]; /* to name it */
     char password[512];      /* "" none */
-    char owner[256];         /* "PLACE HEAD-ADDRESS INSTANCE" */
+    char user[128];          /* "" the default one */
+    bool tls;
+    char host[256];    /* as the user gave it: whose certificate is expected */
+    char ca_file[256]; /* "" the authorities that this host knows */
+    char socket[108];  /* where TLS is put between; set by who has a directory for it */
+    char owner[256];   /* "PLACE HEAD-ADDRESS INSTANCE" */
     size_t place_size; /* of "PLACE HEAD-ADDRESS ", which no two living heads share */
 } crti_redis_door_t;
 
@@ -43,6 +51,9 @@ typedef struct crti_redis_door {
  * and that was not allowed. */
 crt_status_t crti_redis_door_open(const crti_redis_external_t *external,
                                   const char *head_address, crti_redis_door_t *door_out);
+
+/* What redis-server is told first: "AUTH", the user, the password; how many. `argv` has room for 3. */
+int crti_redis_door_auth(const crti_redis_door_t *door, const char *argv[3]);
 
 /* Gives the prefix back, if it is ours, and with `forget` deletes the tables. Waits at most some
  * seconds; what can't be done is logged. Wipes the password. */

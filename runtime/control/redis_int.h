@@ -12,6 +12,7 @@
 #include "runtime/control/redis_durability.h"
 #include "runtime/control/redis_guard.h"
 #include "runtime/control/redis_server.h"
+#include "runtime/control/redis_tunnel.h"
 
 #define BACKOFF_FIRST_NS (50 * CRTI_MS)
 
@@ -59,6 +60,7 @@ struct crti_redis {
     uint64_t started_ns;
     redisAsyncContext *connection; /* NULL: none */
     crti_redis_guard_t guard;      /* of the connection */
+    crti_redis_tunnel_t tunnel;    /* that it goes through, with a door and TLS */
     crti_watch_t watch;
     crti_timer_t timer; /* backoff, or the oldest operation's end */
     redis_state_t state;

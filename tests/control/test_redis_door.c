@@ -1,168 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crt-head with a redis-server of others: several clusters on one server, a server that is away,
  * and everything that may be wrong with it, one sentence each. */
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <hiredis/hiredis.h>
 
 #include "runtime/base/rundir.h"
 #include "tests/control/head_bed.h"
-
-#define PASSWORD "not-to-be-seen-anywhere"
-
-typedef struct server {
-    char folder[32], address[32], password_file[64];
-    int port;
-    pid_t pid; /* 0: does not run */
-} server_t;
+#include "tests/control/redis_bed.h"
 
 typedef struct scene {
-    server_t server;
+    redis_bed_t server;
     head_bed_t *bed, *other; /* two heads, each with directories of its own */
 } scene_t;
 
-/* ---------------------------------------------------------------- the server */
-
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    getsockname(fd, (struct sockaddr *)&address, &size);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static bool await_ready(int fd)
-{
-    char text[16384];
-    size_t used = 0;
-
-    for (;;) {
-        struct pollfd waiting = {.fd = fd, .events = POLLIN};
-        ssize_t n = 0;
-
-        if (used < sizeof(text) - 1 && poll(&waiting, 1, 20000) == 1)
-            n = read(fd, text + used, sizeof(text) - 1 - used);
-        if (n <= 0)
-            return false;
-        used += (size_t)n;
-        text[used] = '\0';
-        if (strstr(text, "eady to accept connections"))
-            return true;
-    }
-}
-
-/* At server->port; false: it ended, somebody else has the port. */
-static bool try_server(server_t *server, const char *durable)
-{
-    char port[8];
-    int ends[2];
-    bool serves;
-
-    snprintf(port, sizeof(port), "%d", server->port);
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    server->pid = fork();
-    if (server->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(ends[1], STDOUT_FILENO);
-        execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1",
-               "--requirepass", PASSWORD, "--dir", server->folder, "--appendonly",
-               durable, "--appendfsync", "always", "--save", "", (char *)NULL);
-        _exit(97);
-    }
-    close(ends[1]);
-    serves = await_ready(ends[0]);
-    /* Its log may go on: nobody reads it, and it is short. */
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    if (!serves) {
-        close(ends[0]);
-        waitpid(server->pid, NULL, 0);
-        server->pid = 0;
-    }
-    return serves;
-}
-
-static void start_server(server_t *server, const char *durable)
-{
-    for (int i = 0; i < 20; i++) {
-        if (server->port == 0)
-            server->port = free_port();
-        snprintf(server->address, sizeof(server->address), "127.0.0.1:%d", server->port);
-        if (try_server(server, durable))
-            return;
-        server->port = 0;
-    }
-    fail_msg("redis-server does not start");
-}
-
-static void restart_server(server_t *server)
-{
-    assert_true(try_server(server, "yes"));
-}
-
-static void kill_server(server_t *server)
-{
-    if (server->pid == 0)
-        return;
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
-    server->pid = 0;
-}
-
-static long long keys_of(const server_t *server)
-{
-    redisContext *c = redisConnect("127.0.0.1", server->port);
-    redisReply *reply;
-    long long keys;
-
-    freeReplyObject(redisCommand(c, "AUTH %s", PASSWORD));
-    reply = redisCommand(c, "DBSIZE");
-    keys = reply->integer;
-    freeReplyObject(reply);
-    redisFree(c);
-    return keys;
-}
-
 /* ---------------------------------------------------------------- the scene */
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-    assert_int_equal(chmod(path, 0600), 0);
-}
 
 static int set_up(void **state)
 {
     scene_t *s = calloc(1, sizeof(*s));
-    server_t *server = &s->server;
 
-    strcpy(server->folder, "/tmp/crt-redis-XXXXXX");
-    assert_non_null(mkdtemp(server->folder));
-    snprintf(server->password_file, sizeof(server->password_file), "%s/password",
-             server->folder);
-    write_file(server->password_file, PASSWORD "\n");
+    redis_bed_begin(&s->server);
     s->bed = head_bed_new();
     s->other = head_bed_new();
     *state = s;
@@ -172,13 +39,10 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     scene_t *s = *state;
-    char command[64];
 
     head_bed_free(s->bed);
     head_bed_free(s->other);
-    kill_server(&s->server);
-    snprintf(command, sizeof(command), "rm -rf %s", s->server.folder);
-    assert_int_equal(system(command), 0);
+    redis_bed_end(&s->server);
     free(s);
     return 0;
 }
@@ -235,7 +99,7 @@ static void a_killed_head_finds_its_tables_and_a_clean_end_leaves_none(void **st
     fake_node_t *node;
     char port[16];
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->bed, "0", "one"));
     assert_null(strstr(s->bed->line, " warning "));
     assert_int_equal(head_redis_pid(s->bed), 0);
@@ -248,7 +112,7 @@ static void a_killed_head_finds_its_tables_and_a_clean_end_leaves_none(void **st
     node_expect_stored(node, "k", "v");
     node_free(node);
     assert_int_equal(head_stop(s->bed), 0);
-    assert_int_equal(keys_of(&s->server), 0);
+    assert_int_equal(redis_bed_keys(&s->server), 0);
 }
 
 static void a_fresh_start_forgets_what_an_earlier_head_knew(void **state)
@@ -265,7 +129,7 @@ static void a_fresh_start_forgets_what_an_earlier_head_knew(void **state)
     fake_node_t *node;
     char port[16];
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->bed, "0", "crt")); /* the default */
     snprintf(port, sizeof(port), "%s", head_port(s->bed));
     node = join(s->bed);
@@ -282,7 +146,7 @@ static void two_clusters_share_a_server_by_their_prefixes(void **state)
     scene_t *s = *state;
     fake_node_t *node, *other;
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->bed, "0", "one"));
     assert_true(start_head(s, s->other, "0", "two"));
     node = join(s->bed);
@@ -305,7 +169,7 @@ the_prefix_of_a_living_head_is_refused_and_that_of_a_dead_one_taken(void **state
     fake_node_t *node;
     char expected[200];
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->bed, "0", "one"));
     assert_false(start_head(s, s->other, "0", "one"));
     snprintf(
@@ -332,7 +196,7 @@ static void a_head_that_lost_its_prefix_while_it_was_stopped_writes_no_more(void
     fake_node_t *node, *other;
     int status;
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->bed, "0", "one"));
     node = join(s->bed);
     put(node, "k", "v");
@@ -352,7 +216,7 @@ static void a_head_that_lost_its_prefix_while_it_was_stopped_writes_no_more(void
 
 /* ---------------------------------------------------------------- away */
 
-static void a_change_waits_for_a_server_that_comes_back(void **state)
+static void a_change_waits_for_a_redis_bed_that_comes_back(void **state)
 {
     scene_t *s = *state;
     crti_msg_kv_put_t m = {
@@ -360,13 +224,13 @@ static void a_change_waits_for_a_server_that_comes_back(void **state)
     fake_node_t *node;
     uint64_t request;
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->bed, "0", "one"));
     node = join(s->bed);
     put(node, "k", "1");
-    kill_server(&s->server);
+    redis_bed_kill(&s->server);
     request = node_send(node, CRTI_MSG_KV_PUT, &m);
-    restart_server(&s->server);
+    redis_bed_restart(&s->server);
     assert_int_equal(node_next(node, 0, request).kind, CRTI_MSG_KV_VALUE);
     node_expect_stored(node, "k", "2");
     node_free(node);
@@ -388,15 +252,15 @@ static void send_beat(void *user)
 }
 
 /* Changes fail with the reason; the head lives, and is as before when the server is. */
-static void fail_while_away(scene_t *s, void (*leave)(server_t *server),
-                            void (*come_back)(server_t *server), const char *why)
+static void fail_while_away(scene_t *s, void (*leave)(redis_bed_t *server),
+                            void (*come_back)(redis_bed_t *server), const char *why)
 {
     beat_t beat = {.timer = {.on_expired = send_beat, .user = &beat}};
     crti_message_t answer;
     fake_node_t *node;
     char text[600], *json;
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->bed, "0", "one"));
     node = beat.node = join(s->bed);
     send_beat(&beat);
@@ -419,19 +283,19 @@ static void fail_while_away(scene_t *s, void (*leave)(server_t *server),
     node_free(node);
 }
 
-static void stop_server(server_t *server)
+static void stop_server(redis_bed_t *server)
 {
     kill(server->pid, SIGSTOP);
 }
 
-static void continue_server(server_t *server)
+static void continue_server(redis_bed_t *server)
 {
     kill(server->pid, SIGCONT);
 }
 
 static void changes_fail_clearly_while_the_server_is_gone(void **state)
 {
-    fail_while_away(*state, kill_server, restart_server, "Connection refused");
+    fail_while_away(*state, redis_bed_kill, redis_bed_restart, "Connection refused");
 }
 
 static void changes_fail_clearly_while_the_server_is_silent(void **state)
@@ -447,16 +311,16 @@ static void wrong_passwords_are_one_sentence(void **state)
     const char *address, *file;
     char path[64];
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     address = s->server.address;
     file = s->server.password_file;
     expect_refusal(s, "wants a password: give --redis-password-file",
                    (const char *[]){"--redis-address", address, NULL});
-    write_file(file, "wrong");
+    redis_bed_write(file, "wrong");
     expect_refusal(s, "/password is refused: WRONGPASS",
                    (const char *[]){"--redis-address", address, "--redis-password-file",
                                     file, NULL});
-    write_file(file, "\n");
+    redis_bed_write(file, "\n");
     expect_refusal(s, "its first line must hold",
                    (const char *[]){"--redis-address", address, "--redis-password-file",
                                     file, NULL});
@@ -475,7 +339,7 @@ static void wrong_addresses_and_prefixes_are_one_sentence(void **state)
     scene_t *s = *state;
     char address[32];
 
-    snprintf(address, sizeof(address), "127.0.0.1:%d", free_port());
+    snprintf(address, sizeof(address), "127.0.0.1:%d", redis_bed_free_port());
     expect_refusal(s, ": Connection refused",
                    (const char *[]){"--redis-address", address, NULL});
     expect_refusal(s, "a host and a port are needed",
@@ -501,11 +365,11 @@ static void something_else_at_that_address_is_one_sentence(void **state)
     assert_ptr_equal(strchr(bed->line, '\n'), NULL);
 }
 
-static void a_server_that_keeps_no_file_is_warned_of(void **state)
+static void a_redis_bed_that_keeps_no_file_is_warned_of(void **state)
 {
     scene_t *s = *state;
 
-    start_server(&s->server, "no");
+    redis_bed_start(&s->server, "no");
     assert_true(start_head(s, s->bed, "0", "one"));
     assert_non_null(strstr(s->bed->line, " warning redis-server at 127.0.0.1:"));
     assert_non_null(strstr(s->bed->line, " keeps no append-only file (appendonly no): "));
@@ -518,7 +382,7 @@ static void expect_no_password_in(const char *path)
     ssize_t n = read(fd, text, sizeof(text));
 
     assert_true(n > 0);
-    assert_null(memmem(text, (size_t)n, PASSWORD, strlen(PASSWORD)));
+    assert_null(memmem(text, (size_t)n, REDIS_BED_PASSWORD, strlen(REDIS_BED_PASSWORD)));
     close(fd);
 }
 
@@ -538,7 +402,7 @@ static void the_password_is_in_no_argument_environment_or_log(void **state)
     char path[400];
     fake_node_t *node;
 
-    start_server(&s->server, "yes");
+    redis_bed_start(&s->server, "yes");
     setenv("CRT_LOG", "trace", 1);
     assert_true(head_start(s->bed, "0", arguments));
     unsetenv("CRT_LOG");
@@ -571,13 +435,13 @@ int main(int argc, char **argv)
         TEST(two_clusters_share_a_server_by_their_prefixes),
         TEST(the_prefix_of_a_living_head_is_refused_and_that_of_a_dead_one_taken),
         TEST(a_head_that_lost_its_prefix_while_it_was_stopped_writes_no_more),
-        TEST(a_change_waits_for_a_server_that_comes_back),
+        TEST(a_change_waits_for_a_redis_bed_that_comes_back),
         TEST(changes_fail_clearly_while_the_server_is_gone),
         TEST(changes_fail_clearly_while_the_server_is_silent),
         TEST(wrong_passwords_are_one_sentence),
         TEST(wrong_addresses_and_prefixes_are_one_sentence),
         TEST(something_else_at_that_address_is_one_sentence),
-        TEST(a_server_that_keeps_no_file_is_warned_of),
+        TEST(a_redis_bed_that_keeps_no_file_is_warned_of),
         TEST(the_password_is_in_no_argument_environment_or_log),
     };
 
