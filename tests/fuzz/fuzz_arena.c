@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/store/reclaim.h"
@@ -93,28 +92,19 @@ static void use(void)
     crti_store_check(daemon_store);
 }
 
-/* A machine that is busy with other things, or paused, is no loop. */
-static uint64_t processor_ns(void)
-{
-    struct timespec used;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * CRTI_S + (uint64_t)used.tv_nsec;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t begin;
 
     if (!good)
         make();
-    begin = processor_ns();
+    begin = fuzz_processor_ns();
     memcpy(daemon_store->base, good, daemon_store->geometry.file_bytes);
     damage(data, size);
     use();
     atomic_store(&daemon_store->later_count,
                  0); /* what was put off belongs to this input */
-    if (processor_ns() - begin > 20 * CRTI_S)
+    if (fuzz_processor_ns() - begin > 20 * CRTI_S)
         abort();
     return 0;
 }

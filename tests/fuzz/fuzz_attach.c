@@ -101,7 +101,7 @@ static void use(crti_store_t *store)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint64_t begin = crti_now_ns();
+    uint64_t begin = fuzz_processor_ns();
     crti_store_t *store;
     unsigned pages, slot;
 
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (pages != AS_IT_IS && ftruncate(file, (off_t)file_bytes) != 0)
         abort();
-    if (crti_now_ns() - begin > 20 * CRTI_S)
+    if (fuzz_processor_ns() - begin > 20 * CRTI_S)
         abort();
     return 0;
 }
