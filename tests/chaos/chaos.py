@@ -3,7 +3,8 @@
 """Chaos: a cluster of real processes under a checked load, while faults from a seed hit it.
 
 Two drivers call actors and tasks, move objects, use names and values; jobs are submitted. Meanwhile
-processes of every kind are killed and stopped and links are cut, as the schedule says. At the end:
+processes of every kind are killed and stopped, links are cut and the disk of redis-server is full, as the
+schedule says. At the end:
 no wrong sum, every call accounted for (ledgers.py), no hang, and nothing is left: no process, no
 byte of a store, no row, no socket. Killed daemons are started again, as an operator would do it."""
 import argparse
@@ -24,6 +25,7 @@ LOST, WRONG = 9, 3  # exit statuses of chaos_program
 JOB_EVERY, JOBS_AT_ONCE, JOB_CALLS = 3.0, 2, 20
 CALM = 60  # seconds until all is at rest
 TICK = 0.02
+DISK = "64m"  # of redis-server: twice what it takes before it writes its file anew
 SLABS = 64 << 10  # bytes of an empty store that its tables may hold
 
 
@@ -37,7 +39,7 @@ class Chaos:
         self.drivers, self.jobs, self.due = {}, [], {}
         self.job_count = 0
         self.healing = []  # (time, what to do, text)
-        self.stopped, self.cut = set(), set()
+        self.stopped, self.cut, self.is_full = set(), set(), False
         self.hits = {}
         self.is_winding_down = False
         self.more = {}  # environment of the drivers
@@ -54,7 +56,9 @@ class Chaos:
     # ------------------------------------------------------------ faults
 
     def hit(self, fault):
-        if fault.kind == "link":
+        if fault.kind == "disk":
+            target = None if self.is_full else "the disk of redis-server"
+        elif fault.kind == "link":
             free = [n for n in sorted(self.places.hosts) if n not in self.cut]
             target = free[fault.pick % len(free)] if free else None
         else:
@@ -89,6 +93,25 @@ class Chaos:
     def _mend(self, name):
         self.cut.discard(name)
         self.places.mend(name)
+
+    def _fill(self, fault, _):
+        self.is_full = True
+        filler = os.path.join(self.redis_folder, "filler")
+        self.places.hosts["a"].run("dd", "if=/dev/zero", f"of={filler}", "bs=64k", status=None)
+        self.healing.append((time.monotonic() + fault.seconds, self._make_room, filler))
+
+    def _make_room(self, filler):
+        self.is_full = False
+        os.remove(self.places.hosts["a"].path(filler))
+
+    @property
+    def redis_folder(self):
+        return f".local/state/crt/head-{self.places.port}/redis"
+
+    def make_small_disk(self, size):
+        """Before the head starts: so that it can be filled."""
+        self.places.hosts["a"].run("sh", "-c", f"umask 077; mkdir -p {self.redis_folder} && mount -t tmpfs -o "
+                                   f"size={size},mode=700 tmpfs {self.redis_folder}")
 
     def heal(self, everything=False):
         now = time.monotonic()
@@ -181,6 +204,8 @@ class Chaos:
         return ["a", "b"] if "b" in self.places.hosts else ["a"]
 
     def run(self, faults):
+        if any(f.kind == "disk" for f in faults):
+            self.make_small_disk(DISK)
         self.daemons.start_all()
         self.say("the cluster runs")
         before = figures.of_daemons(self.places)

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens when, from one seed: which kind of process is killed or stopped, which link is cut."""
+"""What happens when, from one seed: which kind of process is killed or stopped, which link is cut, when the disk is
+full."""
 import random
 
-# kind -> weight; "link" is cut, the others are processes.
+# kind -> weight; "link" is cut, "disk" (that of redis-server) is filled, the others are processes.
 KINDS = {"worker": 26, "zygote": 8, "driver": 7, "job": 6, "command": 4, "redis-server": 8,
-         "http": 6, "keeper": 5, "head": 8, "node": 9, "link": 9}
+         "http": 6, "keeper": 5, "head": 8, "node": 9, "link": 9, "disk": 3}
+NOT_PROCESSES = {"link": "cut", "disk": "fill"}  # where there are namespaces
 STOPPED = 0.4  # this part of the faults of processes is a stop
 LONG = 0.35  # and this part of the stops and cuts is long
 MOMENT, SHORT, LONG_STOP, LONG_CUT = (0.05, 1.0), (1.0, 3.0), (5.5, 9.0), (8.0, 14.0)
+FULL, LONG_FULL = (0.5, 3.0), (5.0, 12.0)
 
 
 class Fault:
     """`pick` chooses among the processes of that kind that there are; `seconds` is how long it is
-    stopped or cut, or until what was killed is started again (where nobody else does that)."""
+    stopped, cut or full, or until what was killed is started again (where nobody else does that)."""
 
     def __init__(self, at, act, kind, pick, seconds):
         self.at, self.act, self.kind, self.pick, self.seconds = at, act, kind, pick, seconds
@@ -25,9 +28,9 @@ def some_fault(rng, at, kinds, weights):
     kind = rng.choices(kinds, weights)[0]
     pick = rng.randrange(1 << 16)
     is_long, share = rng.random() < LONG, rng.random()
-    if kind == "link":
-        low, high = LONG_CUT if is_long else (2.5, 3.0)
-        return Fault(at, "cut", kind, pick, low + share * (high - low))
+    if kind in NOT_PROCESSES:
+        low, high = {"link": ((2.5, 3.0), LONG_CUT), "disk": (FULL, LONG_FULL)}[kind][is_long]
+        return Fault(at, NOT_PROCESSES[kind], kind, pick, low + share * (high - low))
     if rng.random() >= STOPPED:
         return Fault(at, "kill", kind, pick, 2 * share)
     low, high = LONG_STOP if is_long else SHORT if rng.random() < 0.5 else MOMENT
@@ -37,7 +40,7 @@ def some_fault(rng, at, kinds, weights):
 def schedule(seed, seconds, rate, kinds=None, has_links=True):
     """The faults of a run in their order; the same arguments give the same list."""
     rng = random.Random(f"crt chaos {seed}")
-    kinds = [k for k in (kinds or KINDS) if has_links or k != "link"]
+    kinds = [k for k in (kinds or KINDS) if has_links or k not in NOT_PROCESSES]
     weights = [KINDS[k] for k in kinds]
     faults, at = [], 0.0
     while rate > 0:

@@ -69,7 +69,7 @@ class Restarts(Chaos):
 
     def scenario(self, strike):
         if strike is disk_full:
-            make_small_disk(self.places.hosts["a"], redis_folder(self))
+            self.make_small_disk(DISK)
         self.daemons.start_all()
         if strike in (head_killed, disk_full):
             self.more["CHAOS_LASTING"] = "1"
@@ -142,17 +142,9 @@ def node_killed(chaos):
     chaos.until_more(WARM)
 
 
-def redis_folder(chaos):
-    return f".local/state/crt/head-{chaos.places.port}/redis"
-
-
-def make_small_disk(host, folder):
-    host.run("sh", "-c", f"umask 077; mkdir -p {folder} && mount -t tmpfs -o size={DISK},mode=700 tmpfs {folder}")
-
-
 def disk_full(chaos):
     """Changes fail and say why, calls go on, the head lives; with room again all is as before."""
-    a, filler = chaos.places.hosts["a"], os.path.join(redis_folder(chaos), "filler")
+    a, filler = chaos.places.hosts["a"], os.path.join(chaos.redis_folder, "filler")
     head, before = chaos.places.of_kind("head")[0].pid, chaos.failed("IO")
     a.run("dd", "if=/dev/zero", f"of={filler}", "bs=64k", status=None)
     chaos.until("changes fail", lambda: chaos.failed("IO") > before, 30)
