@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 /* False: it does not fit; then no daemon can have its sockets there either. */
@@ -24,19 +26,52 @@ static bool run_directory(char *path, size_t size)
                     (unsigned)geteuid()) < (int)size;
 }
 
-bool crti_place_is_living(const char *dir)
+static int open_lock(const char *dir)
 {
     char path[128];
-    bool is_living;
-    int fd;
 
     snprintf(path, sizeof(path), "%s/lock", dir);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+bool crti_place_is_living(const char *dir)
+{
+    int fd = open_lock(dir);
+    bool is_living;
+
     if (fd < 0)
         return false;
     is_living = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     close(fd);
     return is_living;
+}
+
+static void on_alarm(int number)
+{
+}
+
+void crti_place_await_end(const char *dir, int64_t timeout_ms)
+{
+    /* Again and again: the first may come before the wait has begun. */
+    struct itimerval after = {.it_value = {timeout_ms / 1000, timeout_ms % 1000 * 1000},
+                              .it_interval = {.tv_usec = 10000}};
+    const struct itimerval never = {0};
+    struct sigaction action = {.sa_handler = on_alarm}, before; /* it ends flock */
+    sigset_t alarm, mask;
+    int fd = open_lock(dir);
+
+    if (fd < 0)
+        return;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigaction(SIGALRM, &action, &before);
+    sigprocmask(SIG_UNBLOCK, &alarm, &mask);
+    setitimer(ITIMER_REAL, timeout_ms > 0 ? &after : &never, NULL);
+    flock(fd, timeout_ms > 0 ? LOCK_SH : LOCK_SH | LOCK_NB);
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    close(fd);
 }
 
 /* A daemon that was killed during its start left no info file, only its number in the lock. */

@@ -36,6 +36,8 @@ crt_status_t crti_places_make_private(char *path, size_t size);
 
 /* True while the daemon of that directory lives. */
 bool crti_place_is_living(const char *dir);
+/* Waits until nobody holds the lock of that directory, or the time is over. Uses SIGALRM. */
+void crti_place_await_end(const char *dir, int64_t timeout_ms);
 
 /* Removes the directory and everything in it. False: something stays, errno says why. */
 bool crti_place_remove(const char *dir);

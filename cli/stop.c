@@ -117,8 +117,7 @@ static void await_locks(const place_t *places, size_t count)
     int64_t deadline = now_ms() + KEEPER_MS;
 
     for (size_t i = 0; i < count; i++)
-        while (crti_place_is_living(places[i].dir) && now_ms() < deadline)
-            nanosleep(&(struct timespec){0, 2000000}, NULL);
+        crti_place_await_end(places[i].dir, deadline - now_ms());
 }
 
 static int remove_directories(const place_t *places, size_t count)
