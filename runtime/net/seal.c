@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/err.h>
-#include <openssl/evp.h>
 #include <sodium.h>
+
+#include "runtime/net/openssl_library.h"
 
 #define NONCE 12
 
@@ -52,9 +52,12 @@ static crt_status_t next_key(crti_seal_t *seal)
 crt_status_t crti_seal_new(const unsigned char secret[CRTI_KEY_SIZE], bool encrypts,
                            uint64_t key_bytes, crti_seal_t **seal_out)
 {
-    crti_seal_t *seal = calloc(1, sizeof(*seal));
-    crt_status_t status;
+    crt_status_t status = crti_openssl_library();
+    crti_seal_t *seal;
 
+    if (status != CRT_OK)
+        return status;
+    seal = calloc(1, sizeof(*seal));
     if (seal)
         seal->cipher = EVP_CIPHER_CTX_new();
     if (seal == NULL || seal->cipher == NULL) {

@@ -8,10 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-
+#include "runtime/net/openssl_library.h"
 #include "runtime/net/records.h"
 
 #define IDENTITY    "crt"
@@ -159,9 +156,12 @@ static crt_status_t raise_openssl(crt_status_t status, const char *what)
 crt_status_t crti_tls_context_new(const unsigned char psk[CRTI_KEY_SIZE], bool encrypt,
                                   crti_tls_context_t **context_out)
 {
-    crti_tls_context_t *context = calloc(1, sizeof(*context));
-    crt_status_t status;
+    crt_status_t status = crti_openssl_library();
+    crti_tls_context_t *context;
 
+    if (status != CRT_OK)
+        return status;
+    context = calloc(1, sizeof(*context));
     if (context == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "TLS context");
     atomic_init(&context->references, 1);

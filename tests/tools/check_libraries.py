@@ -10,7 +10,7 @@ import sys
 
 from sources import finish
 
-NOT_IN_LIBCRT = re.compile(r"hiredis|websockets|jansson|archive|curl|blas|smartcols")
+NOT_IN_LIBCRT = re.compile(r"ssl|crypto|zmq|hiredis|websockets|jansson|archive|curl|blas|smartcols")
 GPU = re.compile(r"libcuda|libcudart|libnccl|libcublas|libcudnn|libnvrtc")
 # What the sanitizers and gcov put into every library.
 TOOL_SYMBOLS = re.compile(r"^(__|_)?(asan|ubsan|tsan|lsan|odr|sancov|gcov|llvm)")
