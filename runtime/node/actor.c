@@ -278,7 +278,7 @@ void crti_actor_assigned(crti_node_t *node, crti_worker_t *worker)
     }
     actor->process = worker->id;
     set_state(actor, ACTOR_RUNNING);
-    crti_memory_began(worker->io);
+    crti_memory_born(worker->io);
     answer_started(node, actor);
     crti_buffer_fini(&actor->creation); /* the worker has it; the head keeps it */
 }

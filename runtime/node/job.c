@@ -122,6 +122,11 @@ crti_id_t crti_job_driver(const crti_job_t *job)
     return job->driver;
 }
 
+uint64_t *crti_job_newborn_bytes(crti_job_t *job)
+{
+    return &job->newborn_bytes;
+}
+
 const char *crti_job_directory(const crti_job_t *job)
 {
     return job && job->directory ? job->directory : "";

@@ -57,11 +57,12 @@ struct crti_job {
     int exec_fd; /* the executable, -1: not here yet */
     struct crti_fetch *fetch;
     crti_zygote_t zygote;
-    char warned[200];    /* why workers are executed, told once */
-    crti_list_t wanted;  /* processes that wait for the program */
-    crti_list_t forking; /* processes whose FORK is not answered */
-    size_t processes;    /* records that point here */
-    size_t awaited;      /* of them, those that the leaving driver waits for */
+    char warned[200];       /* why workers are executed, told once */
+    crti_list_t wanted;     /* processes that wait for the program */
+    crti_list_t forking;    /* processes whose FORK is not answered */
+    size_t processes;       /* records that point here */
+    size_t awaited;         /* of them, those that the leaving driver waits for */
+    uint64_t newborn_bytes; /* of memory, that a worker has at its birth; 0: not looked */
 };
 
 void crti_job_set_state(crti_job_t *job, crti_job_state_t state);

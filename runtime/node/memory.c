@@ -38,6 +38,18 @@ void crti_memory_began(crti_process_t *process)
     crti_memory_watch_began(&process->node->memory.watch, &worker);
 }
 
+/* All workers of a job are born alike, and a look at one costs as much as many messages. */
+void crti_memory_born(crti_process_t *process)
+{
+    uint64_t *bytes = crti_job_newborn_bytes(process->job);
+    crti_memory_worker_t worker = {.record = &process->memory};
+
+    if (*bytes == 0)
+        *bytes = look_at(process).bytes;
+    worker.bytes = *bytes;
+    crti_memory_watch_began(&process->node->memory.watch, &worker);
+}
+
 void crti_memory_gone(const crti_process_t *process)
 {
     crti_node_t *node = process->node;

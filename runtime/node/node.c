@@ -389,6 +389,7 @@ static void init_maps(crti_node_t *node)
 
     for (size_t i = 0; i < sizeof(by_id) / sizeof(by_id[0]); i++)
         crti_map_init(by_id[i], sizeof(crti_id_t));
+    crti_map_init(&node->by_pid, sizeof(pid_t));
     crti_map_init(&node->local_numbers, sizeof(uint64_t));
     crti_map_init(&node->submissions, 0);
     crti_map_init(&node->places, sizeof(crti_object_id_t));
@@ -540,6 +541,7 @@ void crti_node_free(crti_node_t *node)
     crti_pull_free(node);
     crti_log_quota_fini(&node->log_quota);
     crti_map_fini(&node->processes);
+    crti_map_fini(&node->by_pid);
     crti_map_fini(&node->local_numbers);
     crti_lease_table_free(node->leases);
     crti_worker_table_free(node->workers);

@@ -192,6 +192,7 @@ struct crti_node {
     uint64_t last_local;
     uint64_t host_fresh_ns;  /* until when the host is known to have room for workers */
     crti_map_t processes;    /* id -> crti_process_t */
+    crti_map_t by_pid;       /* pid_t -> crti_process_t, workers whose pid is known */
     crti_map_t jobs;         /* id -> crti_job_t */
     crti_map_t actors;       /* id -> crti_actor_t */
     crti_map_t ended_actors; /* id -> what ended last, actor.c */
@@ -353,6 +354,8 @@ crti_id_t crti_job_id(const crti_job_t *job);
 crti_id_t crti_job_driver_node(const crti_job_t *job);
 crti_id_t crti_job_driver(const crti_job_t *job);
 const char *crti_job_directory(const crti_job_t *job);
+/* What a worker of the job has at its birth, of memory; written by memory.c, 0 before. */
+uint64_t *crti_job_newborn_bytes(crti_job_t *job);
 /* Jobs whose driver was on that node end. */
 void crti_job_node_died(crti_node_t *node, crti_id_t dead);
 /* True when its workers' lines go to the driver. */
@@ -434,8 +437,10 @@ crt_status_t crti_stall_start(crti_node_t *node);
 
 /* Begins to watch the node's memory. */
 crt_status_t crti_memory_start(crti_node_t *node);
-/* A worker begins an actor or a lease. */
+/* A worker begins a lease. */
 void crti_memory_began(crti_process_t *process);
+/* A worker that has done nothing yet begins an actor. */
+void crti_memory_born(crti_process_t *process);
 /* Its process is gone. */
 void crti_memory_gone(const crti_process_t *process);
 /* True when the kernel killed a process for lack of memory since this was asked last. */

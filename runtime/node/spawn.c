@@ -78,21 +78,16 @@ void crti_process_free(crti_process_t *process)
     crti_list_remove(&process->link);
     if (crti_map_get(&node->processes, &process->id) == process)
         crti_map_remove(&node->processes, &process->id);
+    if (crti_map_get(&node->by_pid, &process->pid) == process)
+        crti_map_remove(&node->by_pid, &process->pid);
     crti_job_process_gone(process);
     free(process);
 }
 
 bool crti_node_has_child(crti_node_t *node, pid_t pid)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
-        const crti_process_t *p = value;
-
-        if (p->pid == pid && p->role == CRTI_ROLE_WORKER)
-            return true;
-    }
+    if (crti_map_get(&node->by_pid, &pid))
+        return true;
     return crti_job_has_zygote(node, pid) || crti_submission_has(node, pid);
 }
 
@@ -180,10 +175,23 @@ static crt_status_t start_outputs(crti_process_t *process)
 
 /* ---------------------------------------------------------------- the pidfd */
 
+/* One that had the number before keeps its entry: what is told of it is still on its way. */
+static void list_by_pid(crti_process_t *process)
+{
+    crti_map_t *by_pid = &process->node->by_pid;
+
+    if (process->role == CRTI_ROLE_WORKER &&
+        crti_map_get(by_pid, &process->pid) == NULL &&
+        crti_map_put(by_pid, &process->pid, process) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "spawn", "the end of pid %d will be told without how: %s",
+                 (int)process->pid, crt_error_detail());
+}
+
 crt_status_t crti_process_watch(crti_process_t *process)
 {
     int fds[CRTI_PARK_FILES] = {-1, -1, -1};
 
+    list_by_pid(process);
     if (process->is_watched)
         return CRT_OK;
     process->pidfd = (int)syscall(SYS_pidfd_open, process->pid, 0);

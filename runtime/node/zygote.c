@@ -163,17 +163,11 @@ static void on_ready(crti_job_t *job, const crti_msg_zygote_ready_t *ready)
 
 static void on_reaped(crti_job_t *job, const crti_msg_reaped_t *reaped)
 {
-    size_t cursor = 0;
-    void *value;
+    pid_t pid = (pid_t)reaped->pid;
+    crti_process_t *p = crti_map_get(&job->node->by_pid, &pid);
 
-    while (crti_map_next(&job->node->processes, &cursor, NULL, &value)) {
-        crti_process_t *p = value;
-
-        if (p->job == job && p->pid == reaped->pid && p->worker && !p->is_child) {
-            crti_death_reaped(p, (int)reaped->wait_status);
-            return;
-        }
-    }
+    if (p && p->job == job && p->worker && !p->is_child)
+        crti_death_reaped(p, (int)reaped->wait_status);
 }
 
 static void on_forked(crti_job_t *job, uint64_t request, const crti_msg_forked_t *forked)

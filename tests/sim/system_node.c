@@ -233,6 +233,10 @@ void crti_memory_began(crti_process_t *process)
 {
 }
 
+void crti_memory_born(crti_process_t *process)
+{
+}
+
 void crti_memory_gone(const crti_process_t *process)
 {
 }
