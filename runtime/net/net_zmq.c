@@ -239,6 +239,7 @@ void crti_net_prepare(void)
     FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
     unsigned low, high;
 
+    crti_progress_prepare();
     if (file && fscanf(file, "%u %u", &low, &high) == 2 && low > 0 && low <= high &&
         high <= UINT16_MAX) {
         system_low = low;

@@ -459,8 +459,12 @@ static void *thread_main(void *argument)
     int idle = 0;
 
     prctl(PR_SET_NAME, "crt-progress");
+    if (p->is_late) /* whoever made it has the lock, and has armed the timer when it is free */
+        read_counter(p->tick_fd);
     pthread_mutex_lock(&p->lock);
     seen = p->turnover;
+    if (p->is_late && p->token && p->state == CRTI_PROGRESS_TICKING)
+        park(p);
     while (!p->stopping && p->state != CRTI_PROGRESS_ABSENT) {
         if (p->token == &p->self) {
             /* A late one looks by itself whether it has lost the token: what wakes it then may be
@@ -522,10 +526,41 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     return status;
 }
 
-static crt_status_t start_thread(crti_progress_t *p)
+/* It gets no signal. Returns an errno. */
+static int make_thread(pthread_t *thread, void *(*body)(void *), void *argument)
 {
     sigset_t all, before;
     pthread_attr_t attr;
+    int error;
+
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, THREAD_STACK);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(thread, &attr, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
+static void *do_nothing(void *argument)
+{
+    return argument;
+}
+
+/* A first thread makes libc look for functions in all libraries, and map a stack, which it keeps; the
+ * second one, which gets that stack, for others: the children find all this done. */
+void crti_progress_prepare(void)
+{
+    pthread_t thread;
+
+    for (int i = 0; i < 2; i++)
+        if (make_thread(&thread, do_nothing, NULL) == 0)
+            pthread_join(thread, NULL);
+}
+
+static crt_status_t start_thread(crti_progress_t *p)
+{
     int error;
 
     if (p->tick_fd < 0)
@@ -535,13 +570,7 @@ static crt_status_t start_thread(crti_progress_t *p)
     if (p->has_ended) /* it holds the lock no more, and does nothing after that */
         pthread_join(p->thread, NULL);
     p->has_ended = p->started = false;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, THREAD_STACK);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&p->thread, &attr, thread_main, p);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    error = make_thread(&p->thread, thread_main, p);
     if (error)
         return crt_raise(CRT_ERR_IO, "cannot start the progress thread: %s",
                          strerror(error));

@@ -24,8 +24,8 @@
  * A late progress thread
  *     A process whose threads do nothing but wait here, as a worker does between calls, needs none:
  *     it is ABSENT until crti_progress_busy tells of code that may run long without a wait, begins
- *     with TICKING then, sleeps no longer than LATE_END_NS, parks after one idle tick, and ends
- *     LATE_END_NS later. So a worker that was called once has one thread again, and calls that
+ *     with TICKING then, sleeps no longer than LATE_END_NS, parks when it finds at its first tick that
+ *     somebody receives, or after one idle tick, and ends LATE_END_NS later. So a worker that was called once has one thread again, and calls that
  *     follow each other make no new one.
  * Spinning
  *     Before it sleeps a waiter watches the lanes that are awake for SPIN_NS, about what a wake
@@ -139,6 +139,9 @@ typedef struct crti_progress {
 
 crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *ops,
                                 void *user);
+
+/* What a zygote can do once for all its workers, while it has one thread; not needed. */
+void crti_progress_prepare(void);
 
 /* `late`: the thread starts when it is needed first. */
 crt_status_t crti_progress_start(crti_progress_t *p, bool late);
