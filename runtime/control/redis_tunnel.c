@@ -375,6 +375,11 @@ crt_status_t crti_redis_tunnel_begin(crti_redis_tunnel_t *t,
 {
     crt_status_t status;
 
+    if (strlen(door->socket) >= sizeof(door->socket) - 1) /* and was cut, perhaps */
+        return crt_raise(CRT_ERR_TOO_LARGE,
+                         "the path %s is too long for a socket: set CRT_RUN_DIR to a "
+                         "short one",
+                         door->socket);
     crti_redis_tunnel_close(t);
     t->problem[0] = '\0';
     t->in.from = t->in.to = t->out.from = t->out.to = 0;

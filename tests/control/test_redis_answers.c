@@ -243,6 +243,18 @@ static void rows_that_are_no_text_are_left_to_who_reads_them(void **state)
     assert_int_equal(s->rows, 1);
 }
 
+static void a_path_too_long_for_the_socket_of_tls_is_refused(void **state)
+{
+    crti_redis_door_t door = {.ip = "127.0.0.1", .port = 1, .host = "127.0.0.1"};
+    crti_redis_tunnel_t tunnel;
+
+    memset(door.socket, 'x', sizeof(door.socket) - 1);
+    crti_redis_tunnel_init(&tunnel, NULL);
+    assert_int_equal(crti_redis_tunnel_begin(&tunnel, &door), CRT_ERR_TOO_LARGE);
+    assert_non_null(strstr(crt_error_detail(), "set CRT_RUN_DIR to a short one"));
+    crti_redis_tunnel_close(&tunnel);
+}
+
 /* In a process of its own: whoever connects gets a drop every 100 ms, which is no answer yet. */
 static void drip(int listener, const char *drop)
 {
@@ -300,6 +312,7 @@ int main(void)
             an_error_without_words_is_told_by_who_gave_it_and_to_what, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_that_are_no_text_are_left_to_who_reads_them,
                                         set_up, tear_down),
+        cmocka_unit_test(a_path_too_long_for_the_socket_of_tls_is_refused),
         cmocka_unit_test_setup_teardown(a_server_that_drips_does_not_hold_up_the_end,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
