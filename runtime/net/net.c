@@ -568,6 +568,7 @@ void crti_net_remove_fd(crti_net_t *net, int fd)
 void crti_net_stats(crti_net_t *net, crti_net_stats_t *stats_out)
 {
     *stats_out = net->stats;
+    stats_out->spins = net->progress.spin.count;
     stats_out->records_sent = net->counts.records_sent;
     stats_out->records_received = net->counts.records_received;
     stats_out->frames_resent = net->counts.frames_resent;

@@ -238,6 +238,7 @@ typedef struct crti_net_stats {
     uint64_t
         handshakes_refused; /* HELLO with another version or incarnation, and CURVE keys */
     uint64_t sessions_opened, sessions_lost;
+    uint64_t spins; /* waits that watched for input before they slept */
 } crti_net_stats_t;
 
 void crti_net_stats(crti_net_t *net, crti_net_stats_t *stats_out);

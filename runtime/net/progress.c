@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -264,7 +263,7 @@ static bool spin(crti_progress_t *p, crti_waiter_t *me)
     size_t count;
     bool hit;
 
-    if (!p->spin.is_possible || me == &p->self)
+    if (p->spin.cores == 1 || me == &p->self)
         return false;
     count = p->ops->words(p->user, words, SPIN_WORDS);
     if (count == 0)
@@ -273,7 +272,12 @@ static bool spin(crti_progress_t *p, crti_waiter_t *me)
         p->spin.skip--;
         return false;
     }
+    if (p->spin.cores == 0)
+        p->spin.cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (p->spin.cores == 1)
+        return false;
     p->spin.is_on = true;
+    p->spin.count++;
     p->spin.stop = 0;
     p->sleeping = me;
     pthread_mutex_unlock(&p->lock);
@@ -488,21 +492,13 @@ static void *thread_main(void *argument)
 
 /* ---------------------------------------------------------------- start and end */
 
-/* Without a look into /sys, which sysconf takes: thousands of workers begin with this. */
-static bool has_cores(void)
-{
-    cpu_set_t cores;
-
-    return sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) > 1;
-}
-
 crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *ops,
                                 void *user)
 {
     crt_status_t status;
 
     *p = (crti_progress_t){.ops = ops, .user = user, .armed = UINT64_MAX};
-    p->spin = (crti_spin_t){.is_possible = has_cores(), .pause = SPIN_PAUSE_MIN};
+    p->spin = (crti_spin_t){.pause = SPIN_PAUSE_MIN};
     pthread_mutex_init(&p->lock, NULL);
     crti_list_init(&p->waiters);
     crti_list_init(&p->graves);

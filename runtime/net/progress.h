@@ -102,11 +102,12 @@ typedef enum crti_progress_state {
 
 /* Whether to spin before a sleep, learned from how that went lately. */
 typedef struct crti_spin {
-    bool is_possible; /* there is more than one core for us */
-    bool is_on;       /* a waiter spins now, without the lock */
-    uint32_t stop;    /* 1: it shall look again */
-    bool is_long;     /* spin longer: what came lately came soon after the shorter spin */
-    bool has_missed;  /* the last spin, which `began` then, was in vain */
+    int cores; /* of the machine, not those that we are bound to; 0 before the first spin */
+    uint64_t count;  /* how often somebody spun */
+    bool is_on;      /* a waiter spins now, without the lock */
+    uint32_t stop;   /* 1: it shall look again */
+    bool is_long;    /* spin longer: what came lately came soon after the shorter spin */
+    bool has_missed; /* the last spin, which `began` then, was in vain */
     uint64_t began;
     int misses; /* on end */
     int skip;   /* so many sleeps more without spinning */

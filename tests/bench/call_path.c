@@ -2,12 +2,12 @@
 /* What the call path of net costs beside a bare ZeroMQ echo over the same transport.
  *
  *     call_path [--transport ipc|curve] [--rounds N] [--calls N] [--idle N] [--free | --one-core]
- *               [--busy N] [--pairs N] [--json]
+ *               [--busy N] [--pairs N] [--row NAME] [--json]
  *
  * Two servers (bare ROUTER, net) and one client. Rounds are interleaved: bare, ours, bare,
  * ours, ... Client on one core, server on another; --free pins nothing; --one-core: everything on
  * one; --busy: beside so many programs that only compute, one on each core in turn; --pairs: so
- * many clients with two servers each do the same at the same time. Rows:
+ * many clients with two servers each do the same at the same time; --row: that row alone. Rows:
  *     sync        one call after the other, 8 bytes
  *     after_idle  first call after 100 ms without one
  *     async       1000 calls sent, 1000 answers received
@@ -46,6 +46,7 @@ static struct {
     bool curve, json;
     place_t place;
     int rounds, calls, idle, busy, pairs;
+    const char *row; /* NULL: all */
 } options = {.rounds = 20, .calls = 2000, .idle = 50, .pairs = 1};
 
 typedef struct sample {
@@ -307,6 +308,8 @@ static void run_all(void)
     bare_calls(500);
     net_calls(500);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (options.row && strcmp(options.row, rows[i].name) != 0)
+            continue;
         run_row(&rows[i]);
         together(report, rows[i].name);
     }
@@ -398,6 +401,7 @@ static void parse(int argc, char **argv)
                                           {"json", no_argument, NULL, 'j'},
                                           {"busy", required_argument, NULL, 'b'},
                                           {"pairs", required_argument, NULL, 'p'},
+                                          {"row", required_argument, NULL, 'w'},
                                           {0}};
     int c;
 
@@ -412,6 +416,7 @@ static void parse(int argc, char **argv)
         case 'j': options.json = true; break;
         case 'b': options.busy = atoi(optarg); break;
         case 'p': options.pairs = atoi(optarg); break;
+        case 'w': options.row = optarg; break;
         default: exit(2);
         }
     }

@@ -61,7 +61,7 @@ static bool has_answers(void *user)
     return answers >= wanted;
 }
 
-static void make_net(const char *dir, bool tcp, crti_id_t node,
+static void make_net(const char *dir, bool tcp, crti_id_t node, bool late,
                      void (*on_record)(void *, crti_peer_t *, const void *, size_t))
 {
     crti_net_config_t config = {.run_dir = dir,
@@ -70,6 +70,7 @@ static void make_net(const char *dir, bool tcp, crti_id_t node,
                                 .incarnation = 1,
                                 .ip = tcp ? "127.0.0.1" : NULL,
                                 .cluster_key = key,
+                                .late_thread = late,
                                 .handlers = {NULL, on_record, on_lost}};
 
     CHECK(crti_net_new(&config, &net) == CRT_OK);
@@ -78,7 +79,7 @@ static void make_net(const char *dir, bool tcp, crti_id_t node,
 
 void net_serve(const char *dir, bool tcp, int ready)
 {
-    make_net(dir, tcp, (crti_id_t){1, tcp ? 2 : 1}, on_call);
+    make_net(dir, tcp, (crti_id_t){1, tcp ? 2 : 1}, true, on_call);
     CHECK(write(ready, crti_net_address(net), sizeof(crti_address_t)) > 0);
     while (crti_net_wait(net, has_call, NULL, CRTI_NET_NO_DEADLINE) == CRT_OK) {
         queued_t *q = &queue[head++ % (4 * ECHO_BATCH)];
@@ -95,7 +96,7 @@ void net_serve(const char *dir, bool tcp, int ready)
 
 void net_dial(const char *dir, const crti_address_t *server)
 {
-    make_net(dir, server->tcp[0] != 0, (crti_id_t){1, 1}, on_answer);
+    make_net(dir, server->tcp[0] != 0, (crti_id_t){1, 1}, false, on_answer);
     CHECK(crti_net_connect(net, server, &peer) == CRT_OK);
 }
 

@@ -399,8 +399,6 @@ static uint64_t cpu_of(const child_t *child)
     return (uint64_t)t.tv_sec * CRTI_S + (uint64_t)t.tv_nsec;
 }
 
-/* A thousand of them may use 1 % of a core: 10 us a second each. What the first moments after
- * the last call cost is not counted. */
 /* Its thread that idles took part in nothing for a while, then an answer was found without any
  * sleep: lanes are awake, and only that thread is left to look at them. */
 static void an_answer_arrives_while_nobody_waits(void **state)
@@ -437,6 +435,43 @@ static void an_answer_arrives_while_nobody_waits(void **state)
     fixture_fini(&f);
 }
 
+/* The other one may be bound to another core. */
+static void a_process_that_is_bound_to_one_core_of_several_spins(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    crti_net_stats_t stats;
+    cpu_set_t before, one;
+
+    if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+        skip();
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    CPU_ZERO(&one);
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    for (int core = 0; CPU_COUNT(&one) == 0; core++)
+        if (CPU_ISSET(core, &before))
+            CPU_SET(core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    for (size_t i = 1; i <= 10; i++) {
+        party_send(&party, peer, 'e', "x", 1);
+        party_wait_count(&party, i);
+    }
+    crti_net_stats(party.net, &stats);
+    assert_true(stats.spins > 0);
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+/* A thousand of them may use 1 % of a core: 10 us a second each. What the first moments after
+ * the last call cost is not counted. */
 static void an_idle_process_with_sessions_uses_no_processor_time(void **state)
 {
     uint64_t deadline = DEADLINE, before, used;
@@ -606,6 +641,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_late_thread_comes_when_it_is_needed_and_goes_again),
         cmocka_unit_test(when_two_leave_at_once_the_third_goes_on_receiving),
         cmocka_unit_test(an_answer_arrives_while_nobody_waits),
+        cmocka_unit_test(a_process_that_is_bound_to_one_core_of_several_spins),
         cmocka_unit_test(an_idle_process_with_sessions_uses_no_processor_time),
         cmocka_unit_test(the_same_process_id_twice_is_refused),
         cmocka_unit_test(a_run_directory_that_is_too_long_is_named),
