@@ -122,7 +122,7 @@ extern const crti_session_ops_t crti_net_session_ops;
 /* ---------------------------------------------------------------- net_io.c */
 
 /* Fills in what all ports have in common and lets epoll watch it. */
-crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd,
+crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd, uint32_t events,
                              void (*on_ready)(crti_source_t *source, uint32_t events));
 
 /* No more input from it; it is closed a little later. NULL is fine. */
@@ -163,6 +163,9 @@ crt_status_t crti_net_listen_local(crti_net_t *net, const char *path);
 /* Connects to peer->path. A process that is not there (any more) is no failure: the session's
  * next HELLO tries again. */
 crt_status_t crti_peer_dial_lane(crti_peer_t *peer);
+
+/* As if all of them had rung. */
+void crti_net_look_at_bells(crti_net_t *net);
 
 /* At the end, after all ports. */
 void crti_net_remove_bells(crti_net_t *net);

@@ -26,7 +26,7 @@ static void on_free(crti_source_t *source)
     port->transport->close(port);
 }
 
-crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd,
+crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd, uint32_t events,
                              void (*on_ready)(crti_source_t *source, uint32_t events))
 {
     crt_status_t status;
@@ -35,7 +35,7 @@ crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd,
     port->source = (crti_source_t){.fd = fd, .on_ready = on_ready, .on_free = on_free};
     crti_list_init(&port->active);
     crti_list_init(&port->expecting);
-    status = crti_progress_add(&net->progress, &port->source, EPOLLIN);
+    status = crti_progress_add(&net->progress, &port->source, events);
     if (status == CRT_OK)
         crti_list_append(&net->ports, &port->link);
     return status;
@@ -358,6 +358,19 @@ static bool prepare_to_sleep(void *user)
     return may_sleep;
 }
 
+static void rescan(void *user)
+{
+    crti_net_t *net = user;
+
+    crti_net_look_at_bells(net);
+    CRTI_LIST_FOREACH (item, &net->ports) {
+        crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, link);
+
+        if (port->socket)
+            crti_port_activate(port);
+    }
+}
+
 /* With more than `max` talking to us there is no point in watching a few. */
 static size_t words_to_watch(void *user, crti_progress_word_t *words, size_t max)
 {
@@ -388,8 +401,9 @@ void crti_peer_touch(crti_peer_t *peer)
     if (crti_session_has_ended(&peer->session))
         return;
     /* A later deadline is left where it is: the heap looks again when the earlier one comes. */
-    if (at < CRTI_SESSION_NEVER &&
-        (peer->deadline.place == 0 || at < peer->deadline.at)) {
+    if (at == CRTI_SESSION_NEVER) {
+        crti_deadlines_remove(&net->deadlines, &peer->deadline);
+    } else if (peer->deadline.place == 0 || at < peer->deadline.at) {
         crti_deadlines_set(&net->deadlines, &peer->deadline, at);
         crti_progress_need(&net->progress, at);
     }
@@ -430,8 +444,12 @@ static void expire(void *user)
 static uint64_t deadline(void *user)
 {
     const crti_net_t *net = user;
+    uint64_t first = crti_deadlines_first(&net->deadlines), again;
 
-    return crti_deadlines_first(&net->deadlines);
+    if (crti_list_is_empty(&net->gathering))
+        return first;
+    again = crti_now_ns() + CRTI_PROGRESS_TICK_NS; /* there was no memory to flush */
+    return first < again ? first : again;
 }
 
 static void flush(void *user)
@@ -445,7 +463,7 @@ static void flush(void *user)
         crti_session_flush(&peer->session, net->now);
         crti_peer_touch(peer);
         if (!crti_list_is_empty(&peer->gathering))
-            return; /* no memory: the timer that touch has set tries again */
+            return; /* no memory: again when the next deadline comes */
     }
 }
 
@@ -454,6 +472,7 @@ const crti_progress_ops_t crti_net_progress_ops = {
     .pump = pump,
     .words = words_to_watch,
     .sleep = prepare_to_sleep,
+    .rescan = rescan,
     .expire = expire,
     .deadline = deadline,
 };

@@ -51,10 +51,7 @@ static void look(crti_port_t *port)
 static void on_bell(crti_source_t *source, uint32_t events)
 {
     crti_bell_t *bell = CRTI_CONTAINER(source, crti_bell_t, source);
-    uint64_t rung;
 
-    if (read(source->fd, &rung, sizeof(rung)) < 0)
-        return;
     for (int i = 0; i < bell->count; i++) {
         crti_port_t *port = bell->ports[i];
 
@@ -63,6 +60,12 @@ static void on_bell(crti_source_t *source, uint32_t events)
         if (crti_lane_has_outbox(port->lane) || !crti_lane_sleep(port->lane))
             look(port);
     }
+}
+
+void crti_net_look_at_bells(crti_net_t *net)
+{
+    CRTI_LIST_FOREACH (item, &net->bells)
+        on_bell(&CRTI_CONTAINER(item, crti_bell_t, link)->source, EPOLLIN);
 }
 
 static void on_bell_free(crti_source_t *source)
@@ -84,7 +87,8 @@ static crt_status_t new_bell(crti_net_t *net, crti_bell_t **bell_out)
         return crt_raise(CRT_ERR_IO, "cannot make a bell: %s", strerror(errno));
     bell->source =
         (crti_source_t){.fd = fd, .on_ready = on_bell, .on_free = on_bell_free};
-    status = crti_progress_add(&net->progress, &bell->source, EPOLLIN);
+    /* Each ring is an edge, whatever was counted before: the counter is never read. */
+    status = crti_progress_add(&net->progress, &bell->source, EPOLLIN | EPOLLET);
     if (status != CRT_OK)
         return status;
     fd = -1; /* the bell has it */
@@ -323,7 +327,7 @@ static crt_status_t new_port(crti_net_t *net, crti_lane_t **lane_take, crti_bell
         return crt_raise(CRT_ERR_NO_MEMORY, "net: a lane");
     *port = (crti_port_t){
         .transport = &crti_net_lane, .peer = peer, .lane = *lane_take, .bell = bell};
-    status = crti_port_watch(net, port, crti_lane_fd(port->lane), on_socket);
+    status = crti_port_watch(net, port, crti_lane_fd(port->lane), EPOLLIN, on_socket);
     if (status != CRT_OK)
         return status;
     *lane_take = NULL;
@@ -446,7 +450,7 @@ crt_status_t crti_net_listen_local(crti_net_t *net, const char *path)
         status = crt_raise(CRT_ERR_IO, "eventfd: %s", strerror(errno));
     *port = (crti_port_t){.transport = &listener, .fd = fd};
     if (status == CRT_OK)
-        status = crti_port_watch(net, port, fd, on_dialed);
+        status = crti_port_watch(net, port, fd, EPOLLIN, on_dialed);
     if (status != CRT_OK)
         return status;
     net->spare = crti_take_fd(&spare);

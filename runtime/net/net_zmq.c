@@ -43,7 +43,8 @@ static crt_status_t new_port(crti_net_t *net, const crti_transport_t *transport,
     if (!port)
         return crt_raise(CRT_ERR_NO_MEMORY, "net: a socket");
     *port = (crti_port_t){.transport = transport, .peer = peer, .socket = *socket_take};
-    status = crti_port_watch(net, port, crti_socket_fd(port->socket), on_ready);
+    status = crti_port_watch(net, port, crti_socket_fd(port->socket),
+                             EPOLLIN | EPOLLET, on_ready);
     if (status != CRT_OK)
         return status;
     *socket_take = NULL;
@@ -301,7 +302,7 @@ crt_status_t crti_net_listen_tcp(crti_net_t *net, const crti_net_config_t *confi
     snprintf(net->address.tcp, sizeof(net->address.tcp),
              strchr(config->ip, ':') ? "[%s]:%u" : "%s:%u", config->ip, number);
     *port = (crti_port_t){.transport = &listener, .fd = fd};
-    status = crti_port_watch(net, port, fd, on_first_connection);
+    status = crti_port_watch(net, port, fd, EPOLLIN, on_first_connection);
     if (status != CRT_OK)
         return status;
     fd = -1; /* the port has it, and the net the port */

@@ -22,6 +22,7 @@
 
 #define EVENTS       64
 #define DEEP_TICKS   16           /* idle ticks before the progress thread parks */
+#define QUIET_NS     (4 * CRTI_MS) /* between waits that are no loop */
 #define THREAD_STACK (512 * 1024) /* handlers run on it, user code does not */
 #define FUTEX_SLEEP  (3600 * CRTI_S)
 #define LATE_END_NS  CRTI_S /* parked, a late thread ends */
@@ -84,6 +85,7 @@ crt_status_t crti_progress_add(crti_progress_t *p, crti_source_t *source, uint32
 {
     struct epoll_event e = {.events = events, .data.ptr = source};
 
+    source->may_repeat |= (events & EPOLLET) != 0;
     source->removed = false;
     crti_list_init(&source->grave);
     if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, source->fd, &e) != 0)
@@ -123,9 +125,11 @@ static void bury(crti_progress_t *p)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(&p->graves)))
+    while ((item = crti_list_pop(&p->graves))) {
+        p->buried++;
         CRTI_CONTAINER(item, crti_source_t, grave)
             ->on_free(CRTI_CONTAINER(item, crti_source_t, grave));
+    }
 }
 
 static void on_event(crti_source_t *source, uint32_t events)
@@ -155,12 +159,20 @@ void crti_progress_kick(crti_progress_t *p)
     (void)n; /* it can only fail when it is set already */
 }
 
-void crti_progress_need(crti_progress_t *p, uint64_t at)
+/* Wakes a sleeper at that time. */
+static void arm(crti_progress_t *p, uint64_t at)
 {
     if (at >= p->armed)
         return;
     p->armed = at;
     set_timer(p->timer_fd, at ? at : 1, 0);
+}
+
+/* Who is awake asks for the next deadline himself before he sleeps. */
+void crti_progress_need(crti_progress_t *p, uint64_t at)
+{
+    if (p->sleeping && !p->spin.is_on && at < p->sleeping->until)
+        arm(p, at);
 }
 
 /* ---------------------------------------------------------------- events */
@@ -291,31 +303,57 @@ static bool spin(crti_progress_t *p, crti_waiter_t *me)
 
 /* ---------------------------------------------------------------- turns */
 
+/* The token was taken away meanwhile. What is level-triggered the new holder is told of, too; edges
+ * only we know. */
+static void pass_on(crti_progress_t *p, struct epoll_event *events, int count,
+                    uint64_t buried)
+{
+    if (p->buried != buried)
+        p->ops->rescan(p->user);
+    for (int i = 0; i < count && p->buried == buried; i++) {
+        crti_source_t *source = events[i].data.ptr;
+
+        if (source->may_repeat && !source->removed)
+            source->on_ready(source, events[i].events);
+    }
+    if (p->sleeping)
+        crti_progress_kick(p);
+}
+
 /* The holder of the token receives once, sleeping for it if nothing is there. False when a
  * signal handler ran in this thread. */
 static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
 {
     struct epoll_event events[EVENTS];
+    uint64_t next, turnover = p->turnover, buried;
     int count, error, timeout;
 
     bury(p);
+    buried = p->buried;
     p->ops->flush(p->user);
     if (p->ops->pump(p->user) || spin(p, me) || !p->ops->sleep(p->user))
         return true;
-    crti_progress_need(p, p->ops->deadline(p->user));
+    next = p->ops->deadline(p->user);
+    me->until = next < deadline_ns ? next : deadline_ns;
     p->sleeping = me;
     pthread_mutex_unlock(&p->lock);
-    timeout = timeout_ms(deadline_ns);
+    timeout = timeout_ms(me->until);
     count = epoll_wait(p->epoll_fd, events, EVENTS, timeout);
     error = errno;
     pthread_mutex_lock(&p->lock);
-    if (p->token != me) /* taken away meanwhile: the new holder sees these events too */
+    if (p->sleeping == me)
+        p->sleeping = NULL;
+    if (p->turnover != turnover) {
+        if (count > 0)
+            pass_on(p, events, count, buried);
         return true;
-    p->sleeping = NULL;
+    }
     look_back(&p->spin);
     if (count < 0)
         return error != EINTR;
     dispatch(events, count);
+    if (count == 0 || timeout == 0)
+        p->ops->expire(p->user);
     p->ops->pump(p->user);
     return true;
 }
@@ -352,6 +390,28 @@ static void begin_ticking(crti_progress_t *p)
     set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS, CRTI_PROGRESS_TICK_NS);
 }
 
+/* As if it had never been taken: epoll tells the thread of everything. False: there is input. */
+static bool give_back(crti_progress_t *p)
+{
+    p->ops->flush(p->user);
+    if (p->ops->pump(p->user) || !p->ops->sleep(p->user))
+        return false;
+    p->token = p->sleeping = &p->self;
+    crti_progress_need(p, p->ops->deadline(p->user));
+    return true;
+}
+
+/* The thread sleeps and does not know that the token was taken from it, nor that lanes which are
+ * awake will not wake it. */
+static void leave_to_sleeper(crti_progress_t *p)
+{
+    uint64_t now = crti_now_ns(), before = p->left;
+
+    p->left = now;
+    if (now - before < QUIET_NS || !give_back(p))
+        arm(p, now + CRTI_PROGRESS_TICK_NS);
+}
+
 /* Hands the token to another waiter, or sees to it that the progress thread looks soon. */
 static void leave_token(crti_progress_t *p)
 {
@@ -365,9 +425,7 @@ static void leave_token(crti_progress_t *p)
         if (p->busy)
             start_late(p);
     } else if (p->state == CRTI_PROGRESS_POLLING && !p->stopping) {
-        /* It sleeps and does not know that the token was taken from it, nor that lanes which
-         * are awake will not wake it. */
-        crti_progress_need(p, crti_now_ns() + CRTI_PROGRESS_TICK_NS);
+        leave_to_sleeper(p);
     }
 }
 
@@ -512,8 +570,10 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
         crti_progress_fini(p);
         return status;
     }
-    p->event = (crti_source_t){.fd = p->event_fd, .on_ready = on_event};
-    p->timer = (crti_source_t){.fd = p->timer_fd, .on_ready = on_timer};
+    p->event =
+        (crti_source_t){.fd = p->event_fd, .may_repeat = true, .on_ready = on_event};
+    p->timer =
+        (crti_source_t){.fd = p->timer_fd, .may_repeat = true, .on_ready = on_timer};
     status = crti_progress_add(p, &p->event, EPOLLIN);
     if (status == CRT_OK)
         status = crti_progress_add(p, &p->timer, EPOLLIN);

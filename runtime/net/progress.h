@@ -15,8 +15,9 @@
  *     gathered, and takes the token only if no waiter was there for a whole tick. If a waiter
  *     held the token for 16 ticks on end it goes to PARKED, where it costs nothing; a waiter
  *     that leaves sets its timer again, which is a system call but no thread switch.
- *     A waiter that leaves while it still sleeps in POLLING sets the other timer, by which it
- *     finds out.
+ *     A waiter that leaves while it still sleeps in POLLING gives it the token back, and it never
+ *     learns that it was without. If such waits follow each other within QUIET_NS the waiter sets
+ *     the other timer instead, by which it finds out.
  *     So a loop of short waits never meets the progress thread on its path, a long computation
  *     is served after two milliseconds, and an idle process sleeps in one place.
  *     While the token is free and somebody waits, a waiter is awake and about to take it or
@@ -35,11 +36,14 @@
  *     tries once, and doubles the pause up to 1024 waits until a try succeeds. The progress
  *     thread never spins.
  * Sleeping
- *     All descriptors are level-triggered in one epoll. Deadlines are a timerfd, so that an
- *     earlier one can be set while somebody sleeps, without waking anybody.
+ *     One epoll. It wakes the one who came last, and, for what is level-triggered and still there,
+ *     the one before him, too; so what calls come by is edge-triggered. Whoever sleeps does so until
+ *     the next deadline; a timerfd is for those that are set while somebody sleeps already, without
+ *     waking him.
  * Failure
- *     Taking the token away needs no handshake: an event that wakes both sleepers is seen by
- *     the new holder, since only the holder dispatches and nothing is consumed by waking.
+ *     Taking the token away needs no handshake: what is level-triggered is seen by the new holder,
+ *     since only the holder dispatches and nothing is consumed by waking; who has lost the token and
+ *     is told of an edge has everything looked at that might be meant.
  */
 #ifndef CRTI_NET_PROGRESS_H
 #define CRTI_NET_PROGRESS_H
@@ -70,7 +74,9 @@ typedef struct crti_progress_ops {
     size_t (*words)(void *user, struct crti_progress_word *words, size_t max);
     /* From now on epoll tells of all input. False: there is some, pump again. */
     bool (*sleep)(void *user);
-    /* The timer went off. */
+    /* Somebody was told of edges, by sources that may be gone: all that have edges are looked at. */
+    void (*rescan)(void *user);
+    /* Does what is due. */
     void (*expire)(void *user);
     /* The earliest deadline, UINT64_MAX for none. */
     uint64_t (*deadline)(void *user);
@@ -79,6 +85,7 @@ typedef struct crti_progress_ops {
 /* Something that epoll watches; a member of the owner's struct. */
 typedef struct crti_source {
     int fd;
+    bool may_repeat; /* on_ready may come too often: edges, which must not be missed */
     bool removed;
     void (*on_ready)(struct crti_source *source, uint32_t events);
     void (*on_free)(
@@ -90,7 +97,8 @@ typedef struct crti_waiter {
     crti_list_t link;
     bool (*done)(void *user);
     void *user;
-    uint32_t word; /* futex; 1: look again */
+    uint32_t word;  /* futex; 1: look again */
+    uint64_t until; /* while it sleeps in epoll: when it looks by itself */
 } crti_waiter_t;
 
 typedef enum crti_progress_state {
@@ -128,8 +136,10 @@ typedef struct crti_progress {
     crti_waiter_t self;
     crti_list_t waiters;
     crti_list_t graves;
+    uint64_t buried; /* how often sources went */
     uint64_t armed;    /* what timer_fd is set to, UINT64_MAX: off */
     uint64_t turnover; /* how often a waiter took or left the token */
+    uint64_t left;     /* when a waiter left it last while the thread was POLLING */
     crti_progress_state_t state;
     pthread_t thread;
     bool is_late;   /* the thread comes when it is needed, and goes */

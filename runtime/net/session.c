@@ -215,7 +215,16 @@ void crti_session_arm(crti_session_t *s, uint64_t now)
         return;
     s->silent_since = s->progress_at = now;
     s->probe_wait = CRTI_SESSION_PROBE_NS;
-    s->probe_at = now + CRTI_SESSION_PROBE_NS;
+    /* A caller looks when the acknowledgement of its answer is due: one timer for both. */
+    s->probe_at =
+        now + (s->initiator && crti_session_is_talking(s) ? CRTI_SESSION_ACK_NS
+                                                          : CRTI_SESSION_PROBE_NS);
+}
+
+void crti_session_disarm(crti_session_t *s)
+{
+    if (!crti_session_is_outstanding(s))
+        s->probe_at = CRTI_SESSION_NEVER;
 }
 
 /* The next probe, but not later than the moment when silence has lasted too long. */
@@ -268,8 +277,10 @@ static void probe_timer(crti_session_t *s, uint64_t now)
 
 void crti_session_tick(crti_session_t *s, uint64_t now)
 {
-    if (now >= s->ack_at)
+    if (now >= s->ack_at) {
         crti_session_transmit(s, CRTI_FRAME_ACK, 0);
+        crti_session_disarm(s);
+    }
     if (now >= s->probe_at)
         probe_timer(s, now);
 }

@@ -39,8 +39,11 @@ static inline bool crti_session_owes_credit(const crti_session_t *s)
     return crti_session_consumed(s) > s->credit_told + s->peer_window / 4;
 }
 
+/* Not later than `at`; together with the probe timer if that goes off before. */
 static inline void crti_session_want_ack(crti_session_t *s, uint64_t at)
 {
+    if (s->probe_at < at)
+        at = s->probe_at;
     if (at < s->ack_at)
         s->ack_at = at;
 }
@@ -66,6 +69,10 @@ bool crti_session_is_outstanding(const crti_session_t *s);
 
 /* Starts the probe timer when something became outstanding. */
 void crti_session_arm(crti_session_t *s, uint64_t now);
+
+/* Stops it when nothing is, in a quiet moment: while calls follow each other it is left to find out
+ * itself. */
+void crti_session_disarm(crti_session_t *s);
 
 void crti_session_end(crti_session_t *s, crti_session_state_t state, crt_status_t status,
                       const char *format, ...) CRT_PRINTF(4, 5);

@@ -150,7 +150,10 @@ static crt_status_t take_frame(crti_session_t *s, const crti_frame_t *frame, uin
         return status;
     switch (frame->type) {
     case CRTI_FRAME_DATA: status = take_data(s, frame, now); break;
-    case CRTI_FRAME_ACK: take_probe_answer(s, frame); break;
+    case CRTI_FRAME_ACK:
+        take_probe_answer(s, frame);
+        crti_session_disarm(s);
+        break;
     case CRTI_FRAME_NACK: take_nack(s, frame, now); break;
     case CRTI_FRAME_PROBE: crti_session_transmit(s, CRTI_FRAME_ACK, frame->first); break;
     case CRTI_FRAME_BYE: return take_bye(s);
