@@ -334,6 +334,7 @@ crt_status_t crti_net_connect(crti_net_t *net, const crti_address_t *to,
         randombytes_buf(&nonce, sizeof(nonce));
     status =
         crti_peer_new(net, to->process, to->incarnation, to->node, nonce, &peer, &config);
+    config.is_steady = is_local(net, to);
     if (status == CRT_OK)
         status = dial(net, to, nonce, peer, &config);
     if (status != CRT_OK)

@@ -234,6 +234,7 @@ static void accept_peer(crti_port_t *port, const unsigned char *route,
         return;
     }
     config.id = random_number();
+    config.is_steady = port->transport == &crti_net_lane;
     peer->transport = port->transport;
     peer->port = port;
     peer->is_routed = route != NULL;

@@ -43,8 +43,8 @@ static crt_status_t new_port(crti_net_t *net, const crti_transport_t *transport,
     if (!port)
         return crt_raise(CRT_ERR_NO_MEMORY, "net: a socket");
     *port = (crti_port_t){.transport = transport, .peer = peer, .socket = *socket_take};
-    status = crti_port_watch(net, port, crti_socket_fd(port->socket),
-                             EPOLLIN | EPOLLET, on_ready);
+    status = crti_port_watch(net, port, crti_socket_fd(port->socket), EPOLLIN | EPOLLET,
+                             on_ready);
     if (status != CRT_OK)
         return status;
     *socket_take = NULL;

@@ -21,11 +21,13 @@
 #include "runtime/base/log.h"
 
 #define EVENTS       64
-#define DEEP_TICKS   16           /* idle ticks before the progress thread parks */
+#define DEEP_TICKS   16            /* idle ticks before the progress thread parks */
 #define QUIET_NS     (4 * CRTI_MS) /* between waits that are no loop */
-#define THREAD_STACK (512 * 1024) /* handlers run on it, user code does not */
+#define THREAD_STACK (512 * 1024)  /* handlers run on it, user code does not */
 #define FUTEX_SLEEP  (3600 * CRTI_S)
 #define LATE_END_NS  CRTI_S /* parked, a late thread ends */
+#define LATE_TICK_NS (50 * CRTI_MS)
+#define LATE_IDLE    (int)(LATE_END_NS / LATE_TICK_NS)
 
 #define SPIN_NS        (20 * CRTI_MS / 1000)
 #define SPIN_LONG_NS   (250 * CRTI_MS / 1000) /* a wake from deep idle, and the way back */
@@ -159,6 +161,12 @@ void crti_progress_kick(crti_progress_t *p)
     (void)n; /* it can only fail when it is set already */
 }
 
+static void begin_ticking(crti_progress_t *p)
+{
+    p->state = CRTI_PROGRESS_TICKING;
+    set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS, CRTI_PROGRESS_TICK_NS);
+}
+
 /* Wakes a sleeper at that time. */
 static void arm(crti_progress_t *p, uint64_t at)
 {
@@ -171,8 +179,10 @@ static void arm(crti_progress_t *p, uint64_t at)
 /* Who is awake asks for the next deadline himself before he sleeps. */
 void crti_progress_need(crti_progress_t *p, uint64_t at)
 {
-    if (p->sleeping && !p->spin.is_on && at < p->sleeping->until)
+    if (p->sleeping && !p->spin.is_on)
         arm(p, at);
+    else if (!p->token && p->is_late && p->state == CRTI_PROGRESS_PARKED)
+        begin_ticking(p); /* code runs, and its thread looks too rarely */
 }
 
 /* ---------------------------------------------------------------- events */
@@ -325,7 +335,7 @@ static void pass_on(crti_progress_t *p, struct epoll_event *events, int count,
 static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
 {
     struct epoll_event events[EVENTS];
-    uint64_t next, turnover = p->turnover, buried;
+    uint64_t turnover = p->turnover, buried;
     int count, error, timeout;
 
     bury(p);
@@ -333,11 +343,10 @@ static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
     p->ops->flush(p->user);
     if (p->ops->pump(p->user) || spin(p, me) || !p->ops->sleep(p->user))
         return true;
-    next = p->ops->deadline(p->user);
-    me->until = next < deadline_ns ? next : deadline_ns;
+    arm(p, p->ops->deadline(p->user));
     p->sleeping = me;
     pthread_mutex_unlock(&p->lock);
-    timeout = timeout_ms(me->until);
+    timeout = timeout_ms(deadline_ns);
     count = epoll_wait(p->epoll_fd, events, EVENTS, timeout);
     error = errno;
     pthread_mutex_lock(&p->lock);
@@ -352,8 +361,6 @@ static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
     if (count < 0)
         return error != EINTR;
     dispatch(events, count);
-    if (count == 0 || timeout == 0)
-        p->ops->expire(p->user);
     p->ops->pump(p->user);
     return true;
 }
@@ -382,12 +389,6 @@ static void take_token(crti_progress_t *p, crti_waiter_t *w)
     p->token = w;
     p->sleeping = NULL;
     p->turnover++;
-}
-
-static void begin_ticking(crti_progress_t *p)
-{
-    p->state = CRTI_PROGRESS_TICKING;
-    set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS, CRTI_PROGRESS_TICK_NS);
 }
 
 /* As if it had never been taken: epoll tells the thread of everything. False: there is input. */
@@ -420,7 +421,8 @@ static void leave_token(crti_progress_t *p)
     if (!crti_list_is_empty(&p->waiters)) {
         wake_word(&CRTI_CONTAINER(p->waiters.next, crti_waiter_t, link)->word);
     } else if (p->state == CRTI_PROGRESS_PARKED) {
-        begin_ticking(p);
+        if (!p->is_late) /* else it looks now and then */
+            begin_ticking(p);
     } else if (p->state == CRTI_PROGRESS_ABSENT) {
         if (p->busy)
             start_late(p);
@@ -480,11 +482,29 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
 
 /* ---------------------------------------------------------------- the thread */
 
-/* Costs nothing until a waiter leaves, and is not worth a thread for long. */
+/* Costs nothing until a waiter leaves. A late thread ends soon; until then it looks rarely by itself,
+ * since a timer that is set by each waiter who leaves costs more than the rest of his way. */
 static void park(crti_progress_t *p)
 {
     p->state = CRTI_PROGRESS_PARKED;
-    set_timer(p->tick_fd, p->is_late ? crti_now_ns() + LATE_END_NS : 0, 0);
+    if (p->is_late)
+        set_timer(p->tick_fd, crti_now_ns() + LATE_TICK_NS, LATE_TICK_NS);
+    else
+        set_timer(p->tick_fd, 0, 0);
+}
+
+/* Code has run, or runs, since the last look; or nobody left for so long that the thread ends. */
+static void look_parked(crti_progress_t *p, uint64_t *seen, int *idle)
+{
+    *idle = p->turnover == *seen ? *idle + 1 : 0;
+    *seen = p->turnover;
+    if (!p->token) {
+        *idle = 0;
+        begin_ticking(p);
+    } else if (*idle >= LATE_IDLE) {
+        set_timer(p->tick_fd, 0, 0);
+        p->state = CRTI_PROGRESS_ABSENT;
+    }
 }
 
 /* Sleeps a tick, or until a waiter leaves when parked; then decides what comes next. */
@@ -495,8 +515,8 @@ static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
     pthread_mutex_lock(&p->lock);
     if (p->stopping)
         return;
-    if (p->state == CRTI_PROGRESS_PARKED) { /* late: nobody left in all this time */
-        p->state = CRTI_PROGRESS_ABSENT;
+    if (p->state == CRTI_PROGRESS_PARKED) {
+        look_parked(p, seen, idle);
         return;
     }
     if (!p->token)
@@ -510,6 +530,7 @@ static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
         p->state = CRTI_PROGRESS_POLLING;
         set_timer(p->tick_fd, 0, 0);
     } else if (*idle >= (p->is_late ? 1 : DEEP_TICKS)) {
+        *idle = 0;
         park(p);
     }
 }

@@ -37,9 +37,8 @@
  *     thread never spins.
  * Sleeping
  *     One epoll. It wakes the one who came last, and, for what is level-triggered and still there,
- *     the one before him, too; so what calls come by is edge-triggered. Whoever sleeps does so until
- *     the next deadline; a timerfd is for those that are set while somebody sleeps already, without
- *     waking him.
+ *     the one before him, too; so what calls come by is edge-triggered. Deadlines are a timerfd, so that
+ *     an earlier one can be set while somebody sleeps, without waking anybody.
  * Failure
  *     Taking the token away needs no handshake: what is level-triggered is seen by the new holder,
  *     since only the holder dispatches and nothing is consumed by waking; who has lost the token and
@@ -97,8 +96,7 @@ typedef struct crti_waiter {
     crti_list_t link;
     bool (*done)(void *user);
     void *user;
-    uint32_t word;  /* futex; 1: look again */
-    uint64_t until; /* while it sleeps in epoll: when it looks by itself */
+    uint32_t word; /* futex; 1: look again */
 } crti_waiter_t;
 
 typedef enum crti_progress_state {
@@ -136,7 +134,7 @@ typedef struct crti_progress {
     crti_waiter_t self;
     crti_list_t waiters;
     crti_list_t graves;
-    uint64_t buried; /* how often sources went */
+    uint64_t buried;   /* how often sources went */
     uint64_t armed;    /* what timer_fd is set to, UINT64_MAX: off */
     uint64_t turnover; /* how often a waiter took or left the token */
     uint64_t left;     /* when a waiter left it last while the thread was POLLING */

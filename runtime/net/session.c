@@ -214,11 +214,8 @@ void crti_session_arm(crti_session_t *s, uint64_t now)
     if (s->probe_at != CRTI_SESSION_NEVER || crti_session_has_ended(s))
         return;
     s->silent_since = s->progress_at = now;
-    s->probe_wait = CRTI_SESSION_PROBE_NS;
-    /* A caller looks when the acknowledgement of its answer is due: one timer for both. */
-    s->probe_at =
-        now + (s->initiator && crti_session_is_talking(s) ? CRTI_SESSION_ACK_NS
-                                                          : CRTI_SESSION_PROBE_NS);
+    s->probe_wait = crti_session_first_probe(s);
+    s->probe_at = now + crti_session_first_probe(s);
 }
 
 void crti_session_disarm(crti_session_t *s)
@@ -515,7 +512,7 @@ void crti_session_release(crti_session_t *s, size_t size, uint64_t now)
     if (crti_session_owes_credit(s))
         crti_session_transmit(s, CRTI_FRAME_ACK, 0);
     else
-        crti_session_want_ack(s, now + CRTI_SESSION_ACK_NS);
+        crti_session_want_ack(s, now + crti_session_ack_wait(s));
 }
 
 void crti_session_close(crti_session_t *s, uint64_t now)
@@ -527,6 +524,8 @@ void crti_session_close(crti_session_t *s, uint64_t now)
         crti_session_set_state(s, CRTI_SESSION_DRAINING);
         if (crti_session_all_acked(s))
             crti_session_finish(s);
+        else if (s->config.is_steady)
+            probe(s, now); /* the acknowledgement would take its time */
         break;
     case CRTI_SESSION_WELCOMED:
         give_up(s, CRT_ERR_CLOSED, "closed before it opened");

@@ -13,7 +13,7 @@
  *     Records are numbered 1, 2, 3, ... per direction and leave in batches, one DATA frame each.
  *     A batch stays in the resend list until the peer acknowledged its last record. Every frame
  *     carries the cumulative acknowledgement of the other direction; without traffic that way
- *     an ACK follows after 25 ms. A receiver that sees a gap drops what is behind it and sends
+ *     an ACK follows after 25 ms (a second where nothing is lost). A receiver that sees a gap drops what is behind it and sends
  *     NACK; a sender that waits for an acknowledgement sends PROBE, and resends what the answer
  *     shows to be missing (go back n: losses are rare, they are reconnects).
  *     The window counts bytes that the peer has not consumed yet (credit), which is later than
@@ -48,6 +48,8 @@
 #define CRTI_SESSION_ACK_NS    (25 * CRTI_MS)  /* an acknowledgement waits for company */
 #define CRTI_SESSION_PROBE_NS  (200 * CRTI_MS) /* first probe; doubles up to */
 #define CRTI_SESSION_PROBE_MAX (2 * CRTI_S)
+#define CRTI_SESSION_ACK_STEADY_NS                                                       \
+    CRTI_S /* the same where nothing is lost; the first probe is PROBE_MAX then */
 #define CRTI_SESSION_WATCH_NS                                                            \
     (10 * CRTI_S) /* silence of a watched session before a probe */
 #define CRTI_SESSION_SILENCE_NS (30 * CRTI_S) /* without any sign: unreachable */
@@ -117,6 +119,9 @@ typedef struct crti_session_config {
     uint64_t id;     /* acceptor: random, not 0; initiator: 0 */
     uint64_t window; /* bytes */
     size_t record_max;
+    /* The transport loses nothing while both processes live: what is asked for and told by timers
+     * has time, and calls that come now and then find the timer running. */
+    bool is_steady;
 } crti_session_config_t;
 
 typedef struct crti_batch crti_batch_t;

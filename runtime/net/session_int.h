@@ -39,11 +39,18 @@ static inline bool crti_session_owes_credit(const crti_session_t *s)
     return crti_session_consumed(s) > s->credit_told + s->peer_window / 4;
 }
 
-/* Not later than `at`; together with the probe timer if that goes off before. */
+static inline uint64_t crti_session_ack_wait(const crti_session_t *s)
+{
+    return s->config.is_steady ? CRTI_SESSION_ACK_STEADY_NS : CRTI_SESSION_ACK_NS;
+}
+
+static inline uint64_t crti_session_first_probe(const crti_session_t *s)
+{
+    return s->config.is_steady ? CRTI_SESSION_PROBE_MAX : CRTI_SESSION_PROBE_NS;
+}
+
 static inline void crti_session_want_ack(crti_session_t *s, uint64_t at)
 {
-    if (s->probe_at < at)
-        at = s->probe_at;
     if (at < s->ack_at)
         s->ack_at = at;
 }

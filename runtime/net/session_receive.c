@@ -14,7 +14,7 @@
 static crt_status_t take_ack(crti_session_t *s, const crti_frame_t *frame, uint64_t now)
 {
     if (crti_session_all_acked(s))
-        s->probe_wait = CRTI_SESSION_PROBE_NS;
+        s->probe_wait = crti_session_first_probe(s);
     if (frame->ack > s->handed)
         return crti_session_malformed(s, "acknowledges records that were not sent");
     if (frame->credit > s->charged)
@@ -29,7 +29,7 @@ static crt_status_t take_ack(crti_session_t *s, const crti_frame_t *frame, uint6
     while (s->oldest && s->oldest->last <= s->acked)
         crti_session_retire(s);
     s->progress_at = now;
-    s->probe_wait = CRTI_SESSION_PROBE_NS;
+    s->probe_wait = crti_session_first_probe(s);
     return CRT_OK;
 }
 
@@ -100,7 +100,7 @@ static crt_status_t take_data(crti_session_t *s, const crti_frame_t *frame, uint
         crti_session_want_ack(s, now);
         return CRT_OK;
     }
-    crti_session_want_ack(s, now + CRTI_SESSION_ACK_NS);
+    crti_session_want_ack(s, now + crti_session_ack_wait(s));
     for (uint64_t number = frame->first; crti_frame_next_record(&body, &record, &control);
          number++) {
         if (record.size > s->config.record_max)
@@ -168,7 +168,7 @@ static void open_session(crti_session_t *s, crti_session_state_t state, uint64_t
 {
     crti_session_set_state(s, state);
     s->silent_since = s->progress_at = now;
-    s->probe_wait = CRTI_SESSION_PROBE_NS;
+    s->probe_wait = crti_session_first_probe(s);
     s->probe_at = CRTI_SESSION_NEVER;
     crti_session_flush(s, now);
 }
