@@ -179,7 +179,8 @@ crti_channel_t *sys_channel_inherit(int fd, sys_process_t *owner);
 void sys_channel_owner_died(const sys_process_t *owner);
 void sys_channel_closed_fd(crti_channel_t *channel);
 void sys_listener_closed(void *listener);
-/* Both ends hear that the connection is broken. */
+/* Host a hears at once that its connections with host b are broken, host b perhaps seconds later, when
+ * a has made others. */
 void sys_streams_break(unsigned host_a, unsigned host_b);
 void sys_stream_owner_died(const sys_process_t *owner);
 void sys_cut(unsigned host_a, unsigned host_b, uint64_t time);

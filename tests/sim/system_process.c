@@ -350,12 +350,21 @@ int sys_waitid(int fd, siginfo_t *info)
     return 0;
 }
 
-void *sys_page(void)
+/* Shared by all who map the descriptor, also after it was closed. */
+void *sys_page(int fd)
 {
-    void *page = calloc(1, 4096);
+    static crti_map_t pages;
+    uint64_t key = (uint64_t)fd;
+    void *page;
 
-    if (!page)
-        abort();
+    if (!pages.key_size)
+        crti_map_init(&pages, sizeof(key));
+    page = crti_map_get(&pages, &key);
+    if (!page) {
+        page = calloc(1, 4096);
+        if (!page || crti_map_put(&pages, &key, page) != CRT_OK)
+            abort();
+    }
     return page;
 }
 

@@ -189,6 +189,7 @@ static crt_status_t tree_run(crt_call_t *call)
 
 struct counter {
     int64_t actor, count;
+    uint32_t seen[SYS_PROCESSES]; /* the last call of each caller that this process ran */
     crt_ref_t *kept;
     int64_t kept_size;
 };
@@ -209,6 +210,20 @@ static crt_status_t counter_create(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
+/* Once a fenced actor's next process took a call, no earlier one begins any. */
+static void check_fence(const struct counter *c)
+{
+    truth_actor_t *a = &truth->actor[c->actor];
+    uint64_t incarnation = sys_actor_incarnation();
+
+    if (a->is_fenced && incarnation < a->newest)
+        sim_fail(sys->world,
+                 "fenced actor %" PRId64 ": pid %d, incarnation %" PRIu64
+                 ", takes a call after %" PRIu64 " took one",
+                 c->actor, (int)sys->self->pid, incarnation, a->newest);
+    a->newest = incarnation > a->newest ? incarnation : a->newest;
+}
+
 static crt_status_t counter_add_run(void *self, crt_call_t *call)
 {
     struct counter *c = self;
@@ -217,7 +232,10 @@ static crt_status_t counter_add_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &serial, &caller, &sequence));
     truth_call_runs((unsigned)serial);
-    seen = &truth->seen[c->actor][caller];
+    check_fence(c);
+    /* A call that is made again runs before those that were made after it, once more. */
+    seen = truth->actor[c->actor].max_task_retries ? &c->seen[caller]
+                                                   : &truth->seen[c->actor][caller];
     if ((uint32_t)sequence <= *seen)
         sim_fail(sys->world,
                  "actor %" PRId64 ": call %" PRId64 " of pid %d runs after %u", c->actor,
@@ -311,10 +329,19 @@ static int64_t pick_size(void)
     return (int64_t)(sim_chance(w, 6000) ? sim_below(w, 3000) : sim_below(w, 150000));
 }
 
+/* How often something is made again when its process died; most things are not. */
+static int64_t pick_retries(void)
+{
+    static const int64_t retries[] = {1, 3, -1};
+
+    return sim_chance(sys->world, 7000) ? 0 : retries[sim_below(sys->world, 3)];
+}
+
 /* A task whose argument may be the result of another one that is not there yet. */
 static void submit_add(driver_t *d)
 {
-    unsigned serial = truth_call_new();
+    int64_t retries = pick_retries();
+    unsigned serial = truth_call_retried(retries);
     pending_t p = {.serial = serial, .expected = 6, .what = "add"};
 
     for (unsigned i = 0; i < d->calls.count; i++) {
@@ -323,12 +350,14 @@ static void submit_add(driver_t *d)
         if (other->sort == NUMBER && other->expected >= 0 &&
             sim_chance(sys->world, 4000)) {
             p.expected = other->expected + 1;
-            p.ref = crt_submit(&add, NULL, (int64_t)serial, other->ref);
+            p.ref = crt_submit(&add, CRT_TASK_OPTIONS(.max_retries = retries),
+                               (int64_t)serial, other->ref);
             add_call(&d->calls, p);
             return;
         }
     }
-    p.ref = crt_submit(&add, NULL, (int64_t)serial, (int64_t)5);
+    p.ref = crt_submit(&add, CRT_TASK_OPTIONS(.max_retries = retries), (int64_t)serial,
+                       (int64_t)5);
     add_call(&d->calls, p);
 }
 
@@ -341,12 +370,14 @@ static void submit_burst(driver_t *d)
 
 static void submit_make(driver_t *d)
 {
-    pending_t p = {.serial = truth_call_new(),
+    int64_t retries = pick_retries();
+    pending_t p = {.serial = truth_call_retried(retries),
                    .sort = BYTES,
                    .expected = pick_size(),
                    .what = "make"};
 
-    p.ref = crt_submit(&make, NULL, (int64_t)p.serial, p.expected);
+    p.ref = crt_submit(&make, CRT_TASK_OPTIONS(.max_retries = retries), (int64_t)p.serial,
+                       p.expected);
     add_call(&d->calls, p);
 }
 
@@ -413,19 +444,22 @@ static void make_actor(driver_t *d)
         return;
     a->maker = sys->self->index;
     a->max_restarts = restarts[sim_below(w, 5)];
+    a->max_task_retries = a->max_restarts ? pick_retries() : 0;
+    a->is_fenced = sim_chance(w, 3000);
     a->is_detached = sim_chance(w, 1500);
     if (a->is_detached || sim_chance(w, 3000))
         snprintf(a->name, sizeof(a->name), "n%u", truth->actors);
     h->index = truth->actors++;
-    h->actor = crt_actor_new(&counter,
-                             CRT_ACTOR_OPTIONS(.name = a->name[0] ? a->name : NULL,
-                                               .detached = a->is_detached,
-                                               .max_restarts = a->max_restarts,
-                                               .num_cpus = takes_cpu() ? 1 : 0),
-                             (int64_t)h->index);
+    h->actor = crt_actor_new(
+        &counter,
+        CRT_ACTOR_OPTIONS(.name = a->name[0] ? a->name : NULL, .detached = a->is_detached,
+                          .max_restarts = a->max_restarts,
+                          .max_task_retries = a->max_task_retries, .fenced = a->is_fenced,
+                          .num_cpus = takes_cpu() ? 1 : 0),
+        (int64_t)h->index);
     crti_id_parse(crt_actor_id(h->actor), &a->id);
-    sim_note(w, "pid %d makes actor %u: %s", (int)sys->self->pid, h->index,
-             crt_actor_id(h->actor));
+    sim_note(w, "pid %d makes %sactor %u: %s", (int)sys->self->pid,
+             a->is_fenced ? "fenced " : "", h->index, crt_actor_id(h->actor));
     d->handles++;
 }
 
@@ -450,7 +484,9 @@ static void find_actor(driver_t *d)
 static void call_add(driver_t *d, const handle_t *h)
 {
     uint32_t sequence = ++truth->sent[h->index][sys->self->index];
-    pending_t p = {.serial = truth_call_new(), .expected = -1, .what = "Counter.add"};
+    pending_t p = {.serial = truth_call_retried(truth->actor[h->index].max_task_retries),
+                   .expected = -1,
+                   .what = "Counter.add"};
 
     p.ref = crt_call(h->actor, &counter_add, (int64_t)p.serial, (int64_t)sys->self->index,
                      (int64_t)sequence);
@@ -459,8 +495,9 @@ static void call_add(driver_t *d, const handle_t *h)
 
 static void call_keep(driver_t *d, const handle_t *h)
 {
-    pending_t p = {.serial = truth_call_new(), .expected = 0, .what = "Counter.keep"};
+    pending_t p = {.expected = 0, .what = "Counter.keep"};
 
+    p.serial = truth_call_retried(truth->actor[h->index].max_task_retries);
     if (!d->big)
         put_big(d);
     p.ref = crt_call(h->actor, &counter_keep, (int64_t)p.serial, d->big_size, d->big);
@@ -469,8 +506,9 @@ static void call_keep(driver_t *d, const handle_t *h)
 
 static void call_fetch(driver_t *d, const handle_t *h)
 {
-    pending_t p = {.serial = truth_call_new(), .expected = -1, .what = "Counter.fetch"};
+    pending_t p = {.expected = -1, .what = "Counter.fetch"};
 
+    p.serial = truth_call_retried(truth->actor[h->index].max_task_retries);
     p.ref = crt_call(h->actor, &counter_fetch, (int64_t)p.serial);
     add_call(&d->calls, p);
 }

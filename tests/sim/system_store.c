@@ -19,8 +19,9 @@ typedef struct object {
 
 struct sys_arena {
     size_t bytes, used;
-    crti_map_t objects; /* id -> object_t that is not freed */
-    crti_list_t list;   /* the same */
+    crti_map_t objects;  /* id -> object_t that is not freed */
+    crti_list_t list;    /* the same */
+    crti_list_t writing; /* freed, and still being written */
     int fd;
 };
 
@@ -75,6 +76,7 @@ crt_status_t crti_store_new(size_t bytes, unsigned process_slots,
     arena->bytes = bytes;
     crti_map_init(&arena->objects, sizeof(crti_object_id_t));
     crti_list_init(&arena->list);
+    crti_list_init(&arena->writing);
     arena->fd = sys_fd_new(SYS_FD_STORE, arena);
     *store_out = new_store(arena, 0);
     return CRT_OK;
@@ -105,14 +107,30 @@ static void unpin(sys_arena_t *arena, object_t *o)
     free(o);
 }
 
-/* Gone for new gets; the memory follows the last pin. */
+/* Gone for new gets; the memory follows the last pin, and who writes it. */
 static void end_object(sys_arena_t *arena, object_t *o)
 {
     crti_map_remove(&arena->objects, &o->id);
     crti_list_remove(&o->link);
     o->is_freed = true;
     o->pins++;
-    unpin(arena, o);
+    if (o->is_sealed)
+        unpin(arena, o);
+    else
+        crti_list_append(&arena->writing, &o->link);
+}
+
+/* Its maker writes no more into what was freed meanwhile; `id` NULL: into none. */
+static void end_writing(const crti_store_t *store, const crti_object_id_t *id)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &store->arena->writing) {
+        object_t *o = CRTI_CONTAINER(item, object_t, link);
+
+        if (o->maker != store->slot || (id && !crti_object_id_equal(o->id, *id)))
+            continue;
+        crti_list_remove(&o->link);
+        unpin(store->arena, o);
+    }
 }
 
 static object_t *find(const crti_store_t *store, crti_object_id_t id)
@@ -135,6 +153,7 @@ static void take_back(crti_store_t *store)
         if (!o->is_sealed && o->maker == store->slot)
             end_object(arena, o);
     }
+    end_writing(store, NULL);
 }
 
 void crti_store_detach(crti_store_t *store)
@@ -212,6 +231,7 @@ crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool prim
 {
     object_t *o = find(store, id);
 
+    end_writing(store, &id);
     if (!o)
         return CRT_OK; /* freed meanwhile */
     if (o->is_sealed || o->maker != store->slot)
@@ -230,6 +250,7 @@ void crti_store_abort(crti_store_t *store, crti_object_id_t id)
 
     if (o && !o->is_sealed && o->maker == store->slot)
         end_object(store->arena, o);
+    end_writing(store, &id);
 }
 
 crt_status_t crti_store_get(crti_store_t *store, crti_object_id_t id,

@@ -139,7 +139,9 @@ static void end_later(crti_stream_t *s, crt_status_t status, const char *text,
     sim_after(sys->world, delay, on_end, e, 0);
 }
 
-static void break_stream(crti_stream_t *s, const char *text, uint64_t most)
+/* Each end hears of it within so much time; it may have made the next connection by then. */
+static void break_stream(crti_stream_t *s, const char *text, uint64_t here,
+                         uint64_t there)
 {
     crti_stream_t *other = s->other;
 
@@ -147,9 +149,9 @@ static void break_stream(crti_stream_t *s, const char *text, uint64_t most)
     crti_list_init(&other->inbox);
     s->other = other->other = NULL;
     if (!s->is_closed)
-        end_later(s, CRT_ERR_IO, text, sim_below(sys->world, most));
+        end_later(s, CRT_ERR_IO, text, sim_below(sys->world, here));
     if (!other->is_closed)
-        end_later(other, CRT_ERR_IO, text, sim_below(sys->world, most));
+        end_later(other, CRT_ERR_IO, text, sim_below(sys->world, there));
 }
 
 /* ---------------------------------------------------------------- packets */
@@ -352,11 +354,13 @@ crt_status_t crti_stream_connect(crti_loop_t *loop, crti_stream_context_t *conte
 
 void sys_streams_break(unsigned a, unsigned b)
 {
+    uint64_t late = sim_chance(sys->world, 3000) ? 3 * CRTI_S : 5 * CRTI_MS;
+
     for (size_t i = 0; i < stream_count; i++) {
         crti_stream_t *s = streams[i];
 
         if (s->other && s->host == a && s->peer_host == b)
-            break_stream(s, "the connection was reset", 5 * CRTI_MS);
+            break_stream(s, "the connection was reset", 5 * CRTI_MS, late);
     }
 }
 
@@ -371,7 +375,7 @@ static void on_long_cut(void *user, uint64_t number)
 
         if (s->other &&
             ((s->host == a && s->peer_host == b) || (s->host == b && s->peer_host == a)))
-            break_stream(s, "the connection timed out", 2 * CRTI_S);
+            break_stream(s, "the connection timed out", 2 * CRTI_S, 2 * CRTI_S);
     }
 }
 

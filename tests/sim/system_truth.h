@@ -12,6 +12,7 @@
 
 typedef struct truth_call {
     unsigned runs, by; /* by: process */
+    unsigned tries;    /* how often it may run, 0: no limit */
     bool is_over, has_failed, may_have_run;
     crt_status_t status;
 } truth_call_t;
@@ -20,7 +21,9 @@ typedef struct truth_actor {
     crti_id_t id;
     unsigned maker; /* process */
     bool is_detached, was_killed, is_found_by_others;
-    int64_t max_restarts;
+    bool is_fenced;
+    int64_t max_restarts, max_task_retries;
+    uint64_t newest;       /* the latest incarnation that took a call */
     uint64_t incarnations; /* whose create ran, a bit each */
     char name[16];
 } truth_actor_t;
@@ -41,6 +44,8 @@ extern truth_t *truth;
 
 /* A call is about to be made; it begins to run; its caller was told. `what` names it. */
 unsigned truth_call_new(void);
+/* ... of a function that may run again so often when its process died, -1: without limit. */
+unsigned truth_call_retried(int64_t retries);
 void truth_call_runs(unsigned serial);
 void truth_call_ended(unsigned serial, const char *what, crt_status_t status,
                       const crt_error_t *error);

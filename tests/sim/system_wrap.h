@@ -23,7 +23,7 @@ int sys_waitid(int fd, siginfo_t *info);
 long sys_syscall(long number, long argument);
 pid_t sys_getpid(void);
 void sys_exit(int code) __attribute__((noreturn));
-void *sys_page(void);
+void *sys_page(int fd);
 int sys_other_fd(void);
 int sys_timer_new(void);
 int sys_timer_set(int fd, const struct itimerspec *spec);
@@ -40,7 +40,7 @@ FILE *sys_fopen(const char *path);
 #define crti_info_read(path, text)         sys_info_read(path, text)
 #define getpid()                           sys_getpid()
 #define _exit(code)                        sys_exit(code)
-#define mmap(a, b, c, d, e, f)             sys_page()
+#define mmap(a, b, c, d, fd, f)            sys_page(fd)
 #define munmap(page, size)                 ((void)(page))
 #define memfd_create(name, flags)          sys_other_fd()
 #define ftruncate(fd, size)                0

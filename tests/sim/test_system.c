@@ -6,8 +6,10 @@
  * truth, no worker has two leases, no resource is given twice. Checked at the end, a while
  * after everything is well again: every program has come to its end, no lease, process, pull, object or
  * question is left over, the head's actors are those that run.
+ * A call runs no more often than its retries allow; a fenced actor's process takes no call once its next one
+ * took one.
  * In mild weather (the head restarts, links break, a node is cut off for less than 3 s, frames get lost,
- * redis is away) nothing may fail at all.
+ * redis is away) nothing may fail at all, but calls of fenced actors while the head is away for long.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +68,10 @@ static void trouble_head(void)
         sys_streams_break(any_host(), SYS_HEAD_HOST);
     } else if (kind < 80) {
         cut(any_host(), SYS_HEAD_HOST, sim_below(w, 3 * CRTI_S));
-    } else {
+    } else if (truth->is_mild || sim_chance(w, 5000)) {
         sys_redis_stall(w->now + sim_below(w, 2 * CRTI_S));
+    } else {
+        sys_redis_refuse(w->now + sim_below(w, 2 * CRTI_S));
     }
 }
 
@@ -120,7 +124,9 @@ static void part(void)
     unsigned a = any_host();
 
     if (kind < 40) {
-        sys_cut(a, SYS_HEAD_HOST, time);
+        /* Often about as long as a fence stays open, and a node counts as living. */
+        sys_cut(a, SYS_HEAD_HOST,
+                sim_chance(w, 5000) ? sim_between(w, 4 * CRTI_S, 8 * CRTI_S) : time);
     } else if (kind < 60) {
         sys_cut(a, any_host(), time);
     } else {
