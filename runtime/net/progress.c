@@ -29,14 +29,6 @@
 #define LATE_TICK_NS (50 * CRTI_MS)
 #define LATE_IDLE    (int)(LATE_END_NS / LATE_TICK_NS)
 
-#define SPIN_NS        (20 * CRTI_MS / 1000)
-#define SPIN_LONG_NS   (250 * CRTI_MS / 1000) /* a wake from deep idle, and the way back */
-#define SPIN_LOOKS     16                     /* between two looks at the clock */
-#define SPIN_WORDS     8
-#define SPIN_MISSES    3
-#define SPIN_PAUSE_MIN 16
-#define SPIN_PAUSE_MAX 1024
-
 /* ---------------------------------------------------------------- system calls */
 
 static void wake_word(uint32_t *word)
@@ -219,75 +211,16 @@ bool crti_progress_is_done(const crti_progress_t *p)
 
 /* ---------------------------------------------------------------- spinning */
 
-static bool has_changed(const crti_progress_word_t *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (__atomic_load_n(words[i].word, __ATOMIC_RELAXED) != words[i].seen)
-            return true;
-    return false;
-}
-
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* Without the lock. True when a word changed or somebody asks to look again. */
-static bool watch(crti_spin_t *spin, const crti_progress_word_t *words, size_t count)
-{
-    uint64_t until;
-
-    spin->began = crti_now_ns();
-    until = spin->began + (spin->is_long ? SPIN_LONG_NS : SPIN_NS);
-    do {
-        for (int i = 0; i < SPIN_LOOKS; i++) {
-            if (has_changed(words, count) ||
-                __atomic_load_n(&spin->stop, __ATOMIC_RELAXED))
-                return true;
-            relax();
-        }
-    } while (crti_now_ns() < until);
-    return false;
-}
-
-static void learn(crti_spin_t *spin, bool hit)
-{
-    if (hit) {
-        spin->misses = 0;
-        spin->pause = SPIN_PAUSE_MIN;
-        return;
-    }
-    spin->is_long = false;
-    spin->has_missed = true;
-    if (++spin->misses >= SPIN_MISSES) {
-        spin->misses = SPIN_MISSES - 1; /* one more is enough next time */
-        spin->skip = spin->pause;
-        spin->pause = spin->pause * 2 < SPIN_PAUSE_MAX ? spin->pause * 2 : SPIN_PAUSE_MAX;
-    }
-}
-
-/* After the sleep that followed a miss: would a longer spin have met what came? */
-static void look_back(crti_spin_t *spin)
-{
-    if (spin->has_missed)
-        spin->is_long = crti_now_ns() - spin->began < SPIN_LONG_NS;
-    spin->has_missed = false;
-}
-
 /* True: look again, without having slept. */
 static bool spin(crti_progress_t *p, crti_waiter_t *me)
 {
-    crti_progress_word_t words[SPIN_WORDS];
+    crti_progress_word_t words[CRTI_SPIN_WORDS];
     size_t count;
     bool hit;
 
     if (p->spin.cores == 1 || me == &p->self)
         return false;
-    count = p->ops->words(p->user, words, SPIN_WORDS);
+    count = p->ops->words(p->user, words, CRTI_SPIN_WORDS);
     if (count == 0)
         return false;
     if (p->spin.skip > 0) {
@@ -303,11 +236,11 @@ static bool spin(crti_progress_t *p, crti_waiter_t *me)
     p->spin.stop = 0;
     p->sleeping = me;
     pthread_mutex_unlock(&p->lock);
-    hit = watch(&p->spin, words, count);
+    hit = crti_spin_watch(&p->spin, words, count);
     pthread_mutex_lock(&p->lock);
     p->sleeping = NULL;
     p->spin.is_on = false;
-    learn(&p->spin, hit);
+    crti_spin_learn(&p->spin, hit);
     return hit;
 }
 
@@ -357,7 +290,7 @@ static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
             pass_on(p, events, count, buried);
         return true;
     }
-    look_back(&p->spin);
+    crti_spin_look_back(&p->spin);
     if (count < 0)
         return error != EINTR;
     dispatch(events, count);
@@ -577,7 +510,7 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     crt_status_t status;
 
     *p = (crti_progress_t){.ops = ops, .user = user, .armed = UINT64_MAX};
-    p->spin = (crti_spin_t){.pause = SPIN_PAUSE_MIN};
+    p->spin = (crti_spin_t){.pause = CRTI_SPIN_PAUSE_MIN};
     pthread_mutex_init(&p->lock, NULL);
     crti_list_init(&p->waiters);
     crti_list_init(&p->graves);
@@ -671,7 +604,7 @@ crt_status_t crti_progress_start(crti_progress_t *p, bool late)
     p->is_late = late;
     if (late) {
         /* Where many begin at once, a spin takes the others' time. */
-        p->spin.skip = SPIN_PAUSE_MIN;
+        p->spin.skip = CRTI_SPIN_PAUSE_MIN;
         p->state = CRTI_PROGRESS_ABSENT;
         return CRT_OK;
     }

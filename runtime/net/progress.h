@@ -53,15 +53,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/crt_base.h"
 #include "runtime/base/list.h"
+#include "runtime/net/spin.h"
 
 #define CRTI_PROGRESS_TICK_NS CRTI_MS
-
-/* A word in memory that another process changes; read without the lock. It stays mapped until the
- * holder of the token buries removed sources. */
-typedef struct crti_progress_word {
-    const uint64_t *word;
-    uint64_t seen;
-} crti_progress_word_t;
 
 typedef struct crti_progress_ops {
     /* Everything gathered leaves. */
@@ -105,20 +99,6 @@ typedef enum crti_progress_state {
     CRTI_PROGRESS_PARKED,
     CRTI_PROGRESS_ABSENT, /* there is no thread */
 } crti_progress_state_t;
-
-/* Whether to spin before a sleep, learned from how that went lately. */
-typedef struct crti_spin {
-    int cores; /* of the machine, not those that we are bound to; 0 before the first spin */
-    uint64_t count;  /* how often somebody spun */
-    bool is_on;      /* a waiter spins now, without the lock */
-    uint32_t stop;   /* 1: it shall look again */
-    bool is_long;    /* spin longer: what came lately came soon after the shorter spin */
-    bool has_missed; /* the last spin, which `began` then, was in vain */
-    uint64_t began;
-    int misses; /* on end */
-    int skip;   /* so many sleeps more without spinning */
-    int pause;  /* next value of skip */
-} crti_spin_t;
 
 /* Members are read by net under the lock, written by progress.c alone. */
 typedef struct crti_progress {

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spin: see spin.h. Hot path. */
+#include "runtime/net/spin.h"
+
+#include "runtime/base/clock.h"
+
+#define SPIN_NS        (20 * CRTI_MS / 1000)
+#define SPIN_LONG_NS   (250 * CRTI_MS / 1000) /* a wake from deep idle, and the way back */
+#define SPIN_LOOKS     16                     /* between two looks at the clock */
+#define SPIN_MISSES    3
+#define SPIN_PAUSE_MAX 1024
+
+static bool has_changed(const crti_progress_word_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (__atomic_load_n(words[i].word, __ATOMIC_RELAXED) != words[i].seen)
+            return true;
+    return false;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+bool crti_spin_watch(crti_spin_t *spin, const crti_progress_word_t *words, size_t count)
+{
+    uint64_t until;
+
+    spin->began = crti_now_ns();
+    until = spin->began + (spin->is_long ? SPIN_LONG_NS : SPIN_NS);
+    do {
+        for (int i = 0; i < SPIN_LOOKS; i++) {
+            if (has_changed(words, count) ||
+                __atomic_load_n(&spin->stop, __ATOMIC_RELAXED))
+                return true;
+            relax();
+        }
+    } while (crti_now_ns() < until);
+    return false;
+}
+
+void crti_spin_learn(crti_spin_t *spin, bool hit)
+{
+    if (hit) {
+        spin->misses = 0;
+        spin->pause = CRTI_SPIN_PAUSE_MIN;
+        return;
+    }
+    spin->is_long = false;
+    spin->has_missed = true;
+    if (++spin->misses >= SPIN_MISSES) {
+        spin->misses = SPIN_MISSES - 1; /* one more is enough next time */
+        spin->skip = spin->pause;
+        spin->pause = spin->pause * 2 < SPIN_PAUSE_MAX ? spin->pause * 2 : SPIN_PAUSE_MAX;
+    }
+}
+
+void crti_spin_look_back(crti_spin_t *spin)
+{
+    if (spin->has_missed)
+        spin->is_long = crti_now_ns() - spin->began < SPIN_LONG_NS;
+    spin->has_missed = false;
+}
