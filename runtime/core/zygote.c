@@ -18,8 +18,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
-#include "runtime/core/warm.h"
 #include "runtime/net/channel.h"
+#include "runtime/net/net.h"
 
 /* A FORK that waits until the channel's handler has returned: a child must not leave through
  * the handler of a link that is not its own. */
@@ -261,7 +261,7 @@ static void start(zygote_t *zygote, int fd)
     zygote->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     /* Here, so that thousands of workers need not. */
     setvbuf(stdout, NULL, _IOLBF, 0);
-    crti_warm_up();
+    crti_net_prepare();
     if (zygote->signals < 0 || zygote->null < 0 ||
         crti_channel_new(&fd, &handlers, 0, &zygote->channel) != CRT_OK ||
         crti_channel_send(zygote->channel, CRTI_MSG_ZYGOTE_READY, 0, &ready) != CRT_OK) {
