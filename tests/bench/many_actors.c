@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many actors of one node: how fast they come, what each costs, what they cost when they are idle.
  *
- *     many_actors [--actors N] [--idle-actors N] [--idle SECONDS]
+ *     many_actors [--actors N] [--idle-actors N] [--idle SECONDS] [--touch GIB]
  *
  * Two clusters, one after the other: with --idle-actors (1000) that were called once the processor
  * time of everything is measured for --idle seconds (10); with --actors (10000), created and called
@@ -10,6 +10,10 @@
  *
  * "bare" is what the operating system takes for as many processes of this very program: forked, with
  * a pidfd in their parent, and a byte from each. It is measured before everything else.
+ *
+ * The host of a virtual machine takes free memory back, and its return takes seconds per GiB: more
+ * than 10,000 workers need otherwise. --touch writes to so much of it before each measurement, so that
+ * what is measured is this system; the line that it prints says how fast memory came.
  *
  * Memory of a worker is what is its own (Private_Clean + Private_Dirty of smaps_rollup) and its
  * share (Pss), of SAMPLE of them; "of the machine" is what MemAvailable lost, for each actor: the
@@ -22,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -258,6 +263,26 @@ static long available_kib(void)
     return kib;
 }
 
+static int touch_option; /* GiB */
+
+static void touch_memory(void)
+{
+    size_t size = (size_t)touch_option << 30;
+    double begin = now_s();
+    char *memory;
+
+    if (size == 0)
+        return;
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        exit(1);
+    for (size_t at = 0; at < size; at += 4096)
+        memory[at] = 1;
+    munmap(memory, size);
+    printf("memory: %d GiB touched in %.1f s\n", touch_option, now_s() - begin);
+    fflush(stdout);
+}
+
 /* ---------------------------------------------------------------- actors */
 
 static void sleep_s(double s)
@@ -385,8 +410,12 @@ static void measure_idle(void)
 
 static void measure_many(void)
 {
-    long before = available_kib();
-    double seconds = make_actors(count_option);
+    long before;
+    double seconds;
+
+    touch_memory();
+    before = available_kib();
+    seconds = make_actors(count_option);
 
     sleep_s(SETTLE_S);
     printf("%d actors created and called once in %.2f s: %.0f/s; %ld KiB of the machine "
@@ -520,10 +549,14 @@ int main(int argc, char **argv)
             idle_option = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--idle") == 0)
             seconds_option = atof(argv[i + 1]);
+        else if (strcmp(argv[i], "--touch") == 0)
+            touch_option = atoi(argv[i + 1]);
     }
     raise_limits(count_option > idle_option ? count_option : idle_option);
-    if (is_driver && count_option > 0)
+    if (is_driver && count_option > 0) {
+        touch_memory();
         measure_bare(count_option);
+    }
     if (idle_option > 0)
         run(argc, argv, measure_idle);
     if (count_option > 0)
