@@ -222,8 +222,11 @@ static void check_actor(unsigned index)
                  is_known ? "take for the living one" : "know");
     if (!count && is_known && is_alive)
         sim_fail(sys->world, "actor %u is alive and has no process", index);
-    if (count && a->was_killed)
-        sim_fail(sys->world, "actor %u lives although it was killed", index);
+    /* A creation that failed because the disk was full may have been stored all the same; a head that
+     * dies before it could take it back is followed by one that starts the actor. */
+    if (count && a->was_killed && !truth->was_disk_full)
+        sim_fail(sys->world, "actor %u lives in pid %d although it was killed", index,
+                 (int)p->pid);
 }
 
 static void check_objects(void)
