@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logging: selection by module, one write per line. See log.h. */
+/* Logging: selection by module, one write per line, so many a second. See log.h. */
 #include "runtime/base/log.h"
 
 #include <pthread.h>
@@ -11,7 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
+
 #define MODULES_MAX 16
+#define LINE_NS     (CRTI_S / CRTI_LOG_RATE)
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 
@@ -102,31 +105,73 @@ bool crti_log_is_on(crti_log_level_t level, const char *module)
     return (int)level <= limit;
 }
 
-void crti_log_write(crti_log_level_t level, const char *module, const char *format, ...)
+/* "2026-01-31 12:00:00.000 warn node 4711 ", its length. */
+static size_t begin_line(char *line, size_t size, crti_log_level_t level,
+                         const char *module)
 {
-    char line[2048];
     struct timespec now;
     struct tm local;
-    va_list args;
     size_t used;
 
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
-    used = strftime(line, sizeof(line), "%F %T", &local);
-    used += (size_t)snprintf(line + used, sizeof(line) - used, ".%03ld %s %s %d ",
+    used = strftime(line, size, "%F %T", &local);
+    used += (size_t)snprintf(line + used, size - used, ".%03ld %s %s %d ",
                              now.tv_nsec / 1000000, level_names[level], module,
                              (int)getpid());
+    return used;
+}
+
+/* One write, so that lines of several processes do not mix. There is nobody to tell when it
+ * fails. */
+static void end_line(char *line, size_t used)
+{
+    line[used++] = '\n';
+    if (write(STDERR_FILENO, line, used) < 0)
+        return;
+}
+
+/* Each line moves `due` on by LINE_NS, never behind now; it is too many when `due` is further ahead
+ * than a burst takes (the generic cell rate algorithm, ITU-T I.371). */
+static bool is_too_many(void)
+{
+    static _Atomic uint64_t due;
+    uint64_t now = crti_now_ns(), before = atomic_load(&due), from;
+
+    do {
+        from = before > now ? before : now;
+        if (from - now > (CRTI_LOG_BURST - 1) * LINE_NS)
+            return true;
+    } while (!atomic_compare_exchange_weak(&due, &before, from + LINE_NS));
+    return false;
+}
+
+void crti_log_write(crti_log_level_t level, const char *module, const char *format, ...)
+{
+    static _Atomic uint64_t dropped;
+    char line[2048];
+    uint64_t missing;
+    va_list args;
+    size_t used;
+
+    if (!selected.sink && level <= CRTI_LOG_INFO && is_too_many()) {
+        atomic_fetch_add(&dropped, 1);
+        return;
+    }
+    missing = atomic_exchange(&dropped, 0);
+    if (missing) {
+        used = begin_line(line, sizeof(line), CRTI_LOG_WARN, "log");
+        used += (size_t)snprintf(line + used, sizeof(line) - used,
+                                 "%llu lines are missing here: too many came at once",
+                                 (unsigned long long)missing);
+        end_line(line, used);
+    }
+    used = begin_line(line, sizeof(line), level, module);
     va_start(args, format);
     vsnprintf(line + used, sizeof(line) - used - 1, format, args);
     va_end(args);
-    if (selected.sink) {
+    if (selected.sink)
         selected.sink(selected.sink_user, (int)level, line);
-        return;
-    }
-    used = strlen(line);
-    line[used++] = '\n';
-    /* One write, so that lines of several processes do not mix. There is nobody to tell when
-     * it fails. */
-    if (write(STDERR_FILENO, line, used) < 0)
-        return;
+    else
+        end_line(line, strlen(line));
 }

@@ -4,6 +4,10 @@
  * CRT_LOG=info,session=trace selects, by default warn. Library code logs at debug at most and
  * returns status and detail; an error is logged once, by the place that has nobody to return
  * to. Threads: any.
+ *
+ * A process that has something to complain of without end must not fill the disk: of errors, warnings
+ * and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a line tells how many
+ * are missing. Debug and trace lines, which somebody asked for, all come.
  */
 #ifndef CRTI_BASE_LOG_H
 #define CRTI_BASE_LOG_H
@@ -11,6 +15,9 @@
 #include <stdbool.h>
 
 #include "runtime/base/crt_base.h"
+
+#define CRTI_LOG_BURST 2000
+#define CRTI_LOG_RATE  20
 
 typedef enum crti_log_level {
     CRTI_LOG_ERROR,

@@ -221,6 +221,42 @@ static void the_environment_is_read_once_by_whichever_thread_is_first(void **sta
     unsetenv("CRT_LOG");
 }
 
+static void complain_without_end(void)
+{
+    crti_log_set_sink(NULL, NULL);
+    crti_log_select("debug");
+    for (int i = 0; i < 2 * CRTI_LOG_BURST; i++)
+        crti_log(CRTI_LOG_WARN, "node", "w");
+    for (int i = 0; i < 2 * CRTI_LOG_BURST; i++)
+        crti_log(CRTI_LOG_DEBUG, "node", "d");
+}
+
+static size_t count(const char *text, const char *part)
+{
+    size_t found = 0;
+
+    for (; (text = strstr(text, part)) != NULL; text++)
+        found++;
+    return found;
+}
+
+static void a_process_that_complains_without_end_does_not_fill_the_disk(void **state)
+{
+    static char text[8 * CRTI_LOG_BURST * 64];
+    const char *told;
+    size_t warnings;
+
+    stderr_of(complain_without_end, text, sizeof(text));
+    warnings = count(text, " w\n");
+    assert_in_range(warnings, CRTI_LOG_BURST, CRTI_LOG_BURST + CRTI_LOG_BURST / 2);
+    told = strstr(text, "lines are missing here");
+    assert_non_null(told);
+    for (told -= 2; told[-1] != ' '; told--)
+        continue;
+    assert_int_equal(strtoull(told, NULL, 10), 2 * CRTI_LOG_BURST - warnings);
+    assert_int_equal(count(text, " d\n"), 2 * CRTI_LOG_BURST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_text_longer_than_a_line_is_cut, set_up,
                                         tear_down),
         cmocka_unit_test(a_line_on_stderr_ends_with_one_newline_even_when_cut),
+        cmocka_unit_test(a_process_that_complains_without_end_does_not_fill_the_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
