@@ -33,6 +33,10 @@
 #define CRTI_LOG_WORDS     128 /* words that one transaction may change */
 #define CRTI_TX_LOCKS      4   /* locks that one transaction may hold */
 
+/* What a get runs lies side by side: where caches are cold each page of code costs what a page of data
+ * does. */
+#define CRTI_HOT __attribute__((hot))
+
 /* Classes of slab units: two for the store's own records, then sizes of small objects. */
 #define CRTI_CLASS_ENTRY  0u
 #define CRTI_CLASS_PIN    1u

@@ -30,7 +30,7 @@ unsigned crti_slab_class(size_t size)
     return CRTI_CLASS_DATA + SMALL_STEPS + (log2 - 3) * 4 + ((n - 1) >> (log2 - 2)) - 4;
 }
 
-uint32_t crti_slab_unit_bytes(unsigned class)
+CRTI_HOT uint32_t crti_slab_unit_bytes(unsigned class)
 {
     unsigned c = class - CRTI_CLASS_DATA, log2;
 
@@ -42,7 +42,7 @@ uint32_t crti_slab_unit_bytes(unsigned class)
     return ((5 + (c - SMALL_STEPS) % 4) << (log2 - 2)) * 64;
 }
 
-unsigned crti_slab_units(unsigned class, uint32_t pages)
+CRTI_HOT unsigned crti_slab_units(unsigned class, uint32_t pages)
 {
     uint64_t units = ((uint64_t)pages << CRTI_PAGE_SHIFT) / crti_slab_unit_bytes(class);
 
@@ -88,7 +88,8 @@ static crt_status_t grow(crti_store_t *store, unsigned class, uint32_t *page_out
                : status;
 }
 
-crt_status_t crti_slab_alloc(crti_store_t *store, unsigned class, uint64_t *ref_out)
+CRTI_HOT crt_status_t crti_slab_alloc(crti_store_t *store, unsigned class,
+                                      uint64_t *ref_out)
 {
     crti_slot_t *me = store->me;
     crt_status_t status =
@@ -126,6 +127,24 @@ crt_status_t crti_slab_alloc(crti_store_t *store, unsigned class, uint64_t *ref_
                 crti_list_push(store, &me->slabs[class].full, CRTI_CHAIN_LINKS, page);
     }
     return status;
+}
+
+CRTI_HOT void crti_slab_fetch_ahead(const crti_store_t *store, unsigned class)
+{
+    uint64_t page = crti_read(&store->me->slabs[class].partial.head);
+
+    __builtin_prefetch((const void *)((uintptr_t)store->base +
+                                      store->geometry.pages_offset +
+                                      page * sizeof(crti_page_t)),
+                       1);
+}
+
+void crti_slab_fetch_unit(const crti_store_t *store, uint64_t ref)
+{
+    __builtin_prefetch((const void *)((uintptr_t)store->base +
+                                      crti_page_offset(store, ref >> 6) +
+                                      (ref & 63) * CRTI_RECORD_BYTES),
+                       1);
 }
 
 /* A slab without used units leaves its partial list and returns to the heap. */
@@ -198,8 +217,8 @@ crt_status_t crti_slab_drop(crti_store_t *store, uint32_t page, unsigned index,
     return give_back(store, slot, class, page);
 }
 
-void *crti_slab_unit(crti_store_t *store, uint64_t ref, unsigned class,
-                     unsigned *slot_out)
+CRTI_HOT void *crti_slab_unit(crti_store_t *store, uint64_t ref, unsigned class,
+                              unsigned *slot_out)
 {
     const crti_page_t *slab = crti_page_at(store, ref >> 6);
     unsigned unit = ref & 63;

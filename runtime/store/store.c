@@ -291,8 +291,8 @@ static void fetch_ahead(const crti_store_t *store, crti_object_id_t id)
     __builtin_prefetch(&me->log[2], 1);
 }
 
-crt_status_t crti_store_get(crti_store_t *store, crti_object_id_t id,
-                            crti_store_view_t *view_out)
+CRTI_HOT crt_status_t crti_store_get(crti_store_t *store, crti_object_id_t id,
+                                     crti_store_view_t *view_out)
 {
     char hex[CRTI_ID_HEX];
     uint64_t pin_ref = 0, offset = 0, size = 0;
@@ -302,6 +302,7 @@ crt_status_t crti_store_get(crti_store_t *store, crti_object_id_t id,
 
     fetch_ahead(store, id);
     crti_tx_begin(store);
+    crti_slab_fetch_ahead(store, CRTI_CLASS_PIN);
     status = crti_table_find(store, id, &found);
     if (status == CRT_OK &&
         (!found.entry || crti_state_of(found.state) != CRTI_ENTRY_SEALED))

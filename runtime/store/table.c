@@ -24,7 +24,7 @@ static const unsigned next[CRTI_ENTRY_STATES] = {
 };
 
 /* Numbers of one owner lie side by side (near in the cache), owners lie apart. */
-crti_bucket_t *crti_table_bucket(const crti_store_t *store, crti_object_id_t id)
+CRTI_HOT crti_bucket_t *crti_table_bucket(const crti_store_t *store, crti_object_id_t id)
 {
     uint64_t h = id.owner.high ^ (id.owner.low << 32 | id.owner.low >> 32);
 
@@ -35,8 +35,8 @@ crti_bucket_t *crti_table_bucket(const crti_store_t *store, crti_object_id_t id)
            (h & (store->geometry.bucket_count - 1));
 }
 
-crt_status_t crti_table_find(crti_store_t *store, crti_object_id_t id,
-                             crti_found_t *found_out)
+CRTI_HOT crt_status_t crti_table_find(crti_store_t *store, crti_object_id_t id,
+                                      crti_found_t *found_out)
 {
     crti_bucket_t *bucket = crti_table_bucket(store, id);
     crt_status_t status = crti_tx_lock(store, &bucket->lock);
@@ -46,9 +46,11 @@ crt_status_t crti_table_find(crti_store_t *store, crti_object_id_t id,
     if (status != CRT_OK)
         return status;
     for (ref = crti_read(&bucket->head); ref != 0;) {
-        crti_entry_t *entry = crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, NULL);
+        crti_entry_t *entry;
         uint64_t state;
 
+        crti_slab_fetch_unit(store, ref); /* beside its page's descriptor */
+        entry = crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, NULL);
         if (!entry || ++steps > store->geometry.page_count)
             return crti_tx_damaged(store, "a chain of entries is broken at", ref);
         state = crti_read(&entry->state);
@@ -161,8 +163,9 @@ static crt_status_t give_block(crti_store_t *store, const crti_entry_t *entry)
     return crti_slab_free(store, ref);
 }
 
-crt_status_t crti_table_move(crti_store_t *store, crti_found_t *found,
-                             crti_entry_state_t state, unsigned flags, uint32_t pins)
+CRTI_HOT crt_status_t crti_table_move(crti_store_t *store, crti_found_t *found,
+                                      crti_entry_state_t state, unsigned flags,
+                                      uint32_t pins)
 {
     crti_entry_state_t old = crti_state_of(found->state);
 
@@ -208,8 +211,8 @@ crt_status_t crti_table_unpin(crti_store_t *store, crti_found_t *found)
     return crti_table_move(store, found, state, crti_state_flags(found->state), pins - 1);
 }
 
-crt_status_t crti_table_place(crti_store_t *store, const crti_entry_t *entry,
-                              uint64_t *offset_out, uint64_t *size_out)
+CRTI_HOT crt_status_t crti_table_place(crti_store_t *store, const crti_entry_t *entry,
+                                       uint64_t *offset_out, uint64_t *size_out)
 {
     uint64_t place = crti_read(&entry->place), size = crti_read(&entry->size), room;
     uint64_t page = place >> 32, unit = (uint32_t)place;
@@ -236,8 +239,8 @@ crt_status_t crti_table_place(crti_store_t *store, const crti_entry_t *entry,
     return CRT_OK;
 }
 
-crt_status_t crti_table_span(crti_store_t *store, const crti_entry_t *entry,
-                             uint64_t *offset_out, uint64_t *size_out)
+CRTI_HOT crt_status_t crti_table_span(crti_store_t *store, const crti_entry_t *entry,
+                                      uint64_t *offset_out, uint64_t *size_out)
 {
     uint64_t place = crti_read(&entry->place), size = crti_read(&entry->size);
     uint64_t page = place >> 32, unit = (uint32_t)place, start = 0, end;

@@ -28,7 +28,7 @@ static void pause_briefly(void)
 #endif
 }
 
-void crti_tx_begin(crti_store_t *store)
+CRTI_HOT void crti_tx_begin(crti_store_t *store)
 {
     pthread_mutex_lock(&store->mutex);
     store->damaged = false;
@@ -106,7 +106,7 @@ static crt_status_t lock_slowly(crti_store_t *store, crti_lock_t *lock)
     return status;
 }
 
-crt_status_t crti_tx_lock(crti_store_t *store, crti_lock_t *lock)
+CRTI_HOT crt_status_t crti_tx_lock(crti_store_t *store, crti_lock_t *lock)
 {
     const unsigned n = store->lock_count;
     uint32_t free_value = 0;
@@ -172,7 +172,7 @@ void crti_tx_wake_creators(crti_store_t *store)
     crti_futex_wake(&header->space_sequence, INT_MAX);
 }
 
-crt_status_t crti_tx_end(crti_store_t *store, crt_status_t status)
+CRTI_HOT crt_status_t crti_tx_end(crti_store_t *store, crt_status_t status)
 {
     bool freed = store->freed;
 
