@@ -241,7 +241,7 @@ static void driver_left(crti_process_t *p, const char *how)
     snprintf(text, sizeof(text), "driver %.8s.. (pid %d) on node %.8s.. (%s) %s",
              crti_id_hex(p->id, hex), (int)p->pid, p->node->hex, p->node->ip,
              how[0] ? how : "ended");
-    crti_head_drop(p->node, p->id); /* JOB_ADD */
+    crti_head_drop(p->node, CRTI_MSG_JOB_ADD, p->id);
     publish(p, how[0] ? CRT_ERR_WORKER_DIED : CRT_OK, text);
     if (p->job)
         crti_job_driver_gone(p, how[0] ? text : "");

@@ -28,6 +28,7 @@
 
 typedef struct question {
     uint64_t number;
+    crti_message_kind_t kind;
     crti_buffer_t bytes; /* the encoded message */
     crti_head_answer_t *on_answer;
     crti_id_t id;
@@ -65,6 +66,7 @@ crt_status_t crti_head_ask(crti_node_t *node, crti_message_kind_t kind, const vo
     if (q == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "question to the head");
     q->number = ++node->head.requests;
+    q->kind = kind;
     q->on_answer = on_answer;
     q->id = id;
     q->token = token;
@@ -93,12 +95,12 @@ static void answered(crti_node_t *node, const crti_message_t *message)
     copy.on_answer(node, copy.id, copy.token, message);
 }
 
-void crti_head_drop(crti_node_t *node, crti_id_t id)
+void crti_head_drop(crti_node_t *node, crti_message_kind_t kind, crti_id_t id)
 {
     CRTI_LIST_FOREACH_SAFE (item, &node->head.order) {
         question_t *q = CRTI_CONTAINER(item, question_t, link);
 
-        if (crti_id_equal(q->id, id))
+        if (q->kind == kind && crti_id_equal(q->id, id))
             free_question(node, q);
     }
 }
@@ -193,7 +195,12 @@ static crti_id_t asker(const crti_local_t *local)
 
 void crti_head_local_closed(const crti_local_t *local)
 {
-    crti_head_drop(local->node, asker(local));
+    CRTI_LIST_FOREACH_SAFE (item, &local->node->head.order) {
+        question_t *q = CRTI_CONTAINER(item, question_t, link);
+
+        if (q->on_answer == pass_answer && crti_id_equal(q->id, asker(local)))
+            free_question(local->node, q);
+    }
 }
 
 void crti_head_forward(crti_local_t *local, const crti_message_t *message)

@@ -530,9 +530,9 @@ void crti_head_lost(crti_node_t *node, const char *why);
 /* Asks the head; sent again after each reconnect until it is answered. */
 crt_status_t crti_head_ask(crti_node_t *node, crti_message_kind_t kind, const void *body,
                            crti_head_answer_t *on_answer, crti_id_t id, uint64_t number);
-/* The questions asked with that id are asked no more, and their answers not heard: whoever asked
- * them is gone, and would not end what they make. */
-void crti_head_drop(crti_node_t *node, crti_id_t id);
+/* The questions of that kind asked with that id are asked no more, and their answers not heard: whoever
+ * asked them is gone, and would not end what they make. */
+void crti_head_drop(crti_node_t *node, crti_message_kind_t kind, crti_id_t id);
 /* A notice, or an answer to a request of the head. Lost without a link: what must not be lost
  * is part of NODE_REGISTER, a question, or a death. Notices go out as soon as NODE_REGISTER
  * went: what ends after it is still in that report. */

@@ -351,7 +351,7 @@ static crt_status_t keep(lane_t *lane, crti_message_kind_t kind, uint64_t reques
 
 static void found(peer_t *peer)
 {
-    crti_head_drop(peer->node, peer->id);
+    crti_head_drop(peer->node, CRTI_MSG_NODE_FIND, peer->id);
     for (int i = 0; i < CRTI_LANES; i++) {
         lane_t *lane = &peer->lanes[i];
         crti_span_t rest = crti_span(lane->kept.data, lane->kept.size), entry;
@@ -370,7 +370,7 @@ static void end_peer(peer_t *peer, const char *why)
 {
     crti_map_remove(&peer->node->peers, &peer->id);
     if (is_sought(peer))
-        crti_head_drop(peer->node, peer->id);
+        crti_head_drop(peer->node, CRTI_MSG_NODE_FIND, peer->id);
     for (int i = 0; i < CRTI_LANES; i++)
         fail_all(&peer->lanes[i], why);
     free_peer(peer);
