@@ -24,7 +24,7 @@
 #include "runtime/base/resources.h"
 #include "runtime/net/message.h"
 
-#define CRTI_NODE_SUSPECT_NS   (700 * CRTI_MS) /* noticed everywhere within 1 s */
+#define CRTI_NODE_SUSPECT_NS   (600 * CRTI_MS) /* all hear of it within 1 s, with room */
 #define CRTI_NODE_SILENT_NS    (5 * CRTI_S)
 #define CRTI_NODE_EXPECTED_NS  (10 * CRTI_S)
 #define CRTI_NODE_DEAD_MAX     64

@@ -152,7 +152,7 @@ static void a_broken_link_that_stays_broken_is_a_death_within_a_second(void **st
     bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
     control_watch(bed, NODE_B, 50);
     crti_control_closed(bed->control, NODE_A, "reset", bed->now);
-    bed_pass(bed, 600 * CRTI_MS);
+    bed_pass(bed, 550 * CRTI_MS);
     assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_NODE_DIED), 0);
     bed_pass(bed, 300 * CRTI_MS);
     assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_NODE_DIED), 1);
