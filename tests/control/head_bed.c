@@ -352,8 +352,24 @@ void node_join(fake_node_t *node)
     node->registered = true;
 }
 
+static void send_beat(void *user)
+{
+    static const crti_msg_heartbeat_t heartbeat = {0};
+    fake_node_t *node = user;
+
+    crti_stream_send(node->stream, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    crti_loop_start(node->bed->loop, &node->beat, crti_now_ns() + CRTI_S);
+}
+
+void node_keep_alive(fake_node_t *node)
+{
+    node->beat = (crti_timer_t){.on_expired = send_beat, .user = node};
+    send_beat(node);
+}
+
 void node_close(fake_node_t *node)
 {
+    crti_loop_cancel(node->bed->loop, &node->beat);
     crti_stream_free(node->stream);
     node->stream = NULL;
     node->opened = node->closed = node->registered = false;

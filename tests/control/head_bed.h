@@ -62,6 +62,7 @@ typedef struct fake_node {
     size_t count, seen;
     uint64_t answered, errors;
     unsigned char *acknowledged; /* by request number, when set */
+    crti_timer_t beat;           /* see node_keep_alive */
 } fake_node_t;
 
 fake_node_t *node_new(head_bed_t *bed, uint64_t id);
@@ -69,6 +70,8 @@ fake_node_t *node_new(head_bed_t *bed, uint64_t id);
 void node_connect(fake_node_t *node);
 /* And registers; waits until it is done. */
 void node_join(fake_node_t *node);
+/* A heartbeat now and every second, while the loop turns, until the node is closed. */
+void node_keep_alive(fake_node_t *node);
 void node_close(fake_node_t *node);
 void node_free(fake_node_t *node);
 

@@ -236,34 +236,18 @@ static void a_change_waits_for_a_redis_bed_that_comes_back(void **state)
     node_free(node);
 }
 
-typedef struct beat {
-    crti_timer_t timer;
-    fake_node_t *node;
-} beat_t;
-
-/* A node that waits for long is alive. */
-static void send_beat(void *user)
-{
-    static const crti_msg_heartbeat_t heartbeat = {0};
-    beat_t *beat = user;
-
-    crti_stream_send(beat->node->stream, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
-    crti_loop_start(beat->node->bed->loop, &beat->timer, crti_now_ns() + CRTI_S);
-}
-
 /* Changes fail with the reason; the head lives, and is as before when the server is. */
 static void fail_while_away(scene_t *s, void (*leave)(redis_bed_t *server),
                             void (*come_back)(redis_bed_t *server), const char *why)
 {
-    beat_t beat = {.timer = {.on_expired = send_beat, .user = &beat}};
     crti_message_t answer;
     fake_node_t *node;
     char text[600], *json;
 
     redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->bed, "0", "one"));
-    node = beat.node = join(s->bed);
-    send_beat(&beat);
+    node = join(s->bed);
+    node_keep_alive(node);
     put(node, "k", "1");
     leave(&s->server);
     answer = put(node, "k", "2");
@@ -279,7 +263,6 @@ static void fail_while_away(scene_t *s, void (*leave)(redis_bed_t *server),
     while (put(node, "k", "3").kind != CRTI_MSG_KV_VALUE)
         continue; /* each waits for seconds */
     node_expect_stored(node, "k", "3");
-    crti_loop_cancel(s->bed->loop, &beat.timer);
     node_free(node);
 }
 

@@ -140,32 +140,16 @@ static void a_change_waits_for_a_server_that_comes_back_by_tls(void **state)
     node_free(node);
 }
 
-typedef struct beat {
-    crti_timer_t timer;
-    fake_node_t *node;
-} beat_t;
-
-/* A node that waits for long is alive. */
-static void send_beat(void *user)
-{
-    static const crti_msg_heartbeat_t heartbeat = {0};
-    beat_t *beat = user;
-
-    crti_stream_send(beat->node->stream, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
-    crti_loop_start(beat->node->bed->loop, &beat->timer, crti_now_ns() + CRTI_S);
-}
-
 /* Stopped, it stalls an open connection first, and then handshakes, again and again. */
 static void changes_fail_while_the_server_is_silent_and_go_on_afterwards(void **state)
 {
     scene_t *s = *state;
     fake_node_t *node = node_new(s->bed, 1);
-    beat_t beat = {.timer = {.on_expired = send_beat, .user = &beat}, .node = node};
 
     redis_bed_start(&s->server, "yes");
     assert_true(start_head(s, s->server.tls_address, s->server.certificate, NULL));
     node_join(node);
-    send_beat(&beat);
+    node_keep_alive(node);
     assert_int_equal(put(node, "k", "1", 1), CRT_OK);
     kill(s->server.pid, SIGSTOP);
     for (int i = 0; i < 2; i++)
@@ -174,7 +158,6 @@ static void changes_fail_while_the_server_is_silent_and_go_on_afterwards(void **
     while (put(node, "k", "3", 1) != CRT_OK)
         continue; /* each waits for seconds */
     expect_stored(node, "k", "3", 1);
-    crti_loop_cancel(s->bed->loop, &beat.timer);
     node_free(node);
 }
 

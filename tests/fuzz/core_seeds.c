@@ -9,32 +9,15 @@
 #include "core_steps.h"
 #include "fuzz.h"
 
-typedef struct text {
-    uint8_t *out;
-    size_t size, room;
-} text_t;
-
-static void say(text_t *t, uint8_t what, uint8_t which, const void *data, size_t size)
-{
-    uint8_t head[HEAD] = {what, which, (uint8_t)size, (uint8_t)(size >> 8)};
-
-    if (t->size + HEAD + size > t->room)
-        abort();
-    memcpy(t->out + t->size, head, HEAD);
-    if (size)
-        memcpy(t->out + t->size + HEAD, data, size);
-    t->size += HEAD + size;
-}
-
 static void say_record(text_t *t, uint8_t what, uint8_t which, crti_buffer_t *record)
 {
-    say(t, what, which, record->data, record->size);
+    fuzz_step_put(t, what, which, record->data, record->size);
     crti_buffer_fini(record);
 }
 
 static void say_use(text_t *t, uint8_t what, uint8_t a, uint8_t b)
 {
-    say(t, USE, what, (uint8_t[]){a, b}, 2);
+    fuzz_step_put(t, USE, what, (uint8_t[]){a, b}, 2);
 }
 
 static void say_message(text_t *t, uint8_t what, uint8_t which, crti_message_kind_t kind,
@@ -44,7 +27,7 @@ static void say_message(text_t *t, uint8_t what, uint8_t which, crti_message_kin
 
     if (crti_message_encode(kind, 0, body, &bytes) != CRT_OK)
         abort();
-    say(t, what, which, bytes.data, bytes.size);
+    fuzz_step_put(t, what, which, bytes.data, bytes.size);
 }
 
 /* Which ref or actor is written into a value: the pointer is only a number here. */
@@ -171,7 +154,7 @@ static void say_release(text_t *t, uint8_t which, uint64_t number, uint64_t toke
 
 static void say_run(text_t *t)
 {
-    say(t, RUN, 0, NULL, 0);
+    fuzz_step_put(t, RUN, 0, NULL, 0);
 }
 
 static crt_arg_t a_ref(void)
@@ -243,12 +226,12 @@ static void seed_worker(text_t *t, unsigned index)
         say_message(
             t, ANSWER, 0, CRTI_MSG_ERROR,
             &(crti_msg_error_t){.status = CRT_ERR_OBJECT_LOST, .text = crti_str("lost")});
-        say(t, LOSE, 1, "\2\1", 2);
+        fuzz_step_put(t, LOSE, 1, "\2\1", 2);
         break;
     case 5: /* a task within a task */
         say_call_empty(t, 2, CRTI_CALL_TASK, 8, 1, "nest");
         say_run(t);
-        say(t, CALLER, 2, "\12", 1);
+        fuzz_step_put(t, CALLER, 2, "\12", 1);
         say_call_empty(t, 2, CRTI_CALL_READY, 9, 0, "");
         break;
     default: /* the owner of what is kept dies */
@@ -334,7 +317,7 @@ static void seed_tasks(text_t *t, unsigned index)
         say_result(t, 1, CRTI_RECORD_REPLY, 1, &returned);
         say_granted(t, 0, 2);
         say_died(t, 2);
-        say(t, TICK, 100, NULL, 0);
+        fuzz_step_put(t, TICK, 100, NULL, 0);
         break;
     }
 }
@@ -381,7 +364,7 @@ static void seed_calls(text_t *t, unsigned index)
         say_use(t, 7, 0, 0);
         say_alive(t, 0, 0, 0);
         say_use(t, 5, 0, 0);
-        say(t, LOSE, 4, "\1\1", 2);
+        fuzz_step_put(t, LOSE, 4, "\1\1", 2);
         say_alive(t, 0, 1, 3);
         break;
     default: /* the actor's process is lost and its state told */
@@ -389,8 +372,8 @@ static void seed_calls(text_t *t, unsigned index)
         say_alive(t, 0, 0, 0);
         say_use(t, 5, 0, 0);
         say_use(t, 6, 1, 0);
-        say(t, LOSE, 4, "\1\1", 2);
-        say(t, TICK, 20, NULL, 0);
+        fuzz_step_put(t, LOSE, 4, "\1\1", 2);
+        fuzz_step_put(t, TICK, 20, NULL, 0);
         say_alive(t, 0, 1, 0);
         say_use(t, 11, 0, 0);
         break;

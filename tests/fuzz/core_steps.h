@@ -5,7 +5,8 @@
 
 #include "runtime/base/id.h"
 
-#define HEAD        4 /* bytes of a step: what, whose or which, two of a length */
+#include "steps.h"
+
 #define OTHERS      3 /* processes */
 #define LARGE       100000
 #define INCARNATION 7

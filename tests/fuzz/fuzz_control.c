@@ -13,8 +13,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control.h"
+#include "tests/fuzz/steps.h"
 
-#define HEAD  4
 #define LINKS 4
 
 enum { ROW, OPEN, CLOSE, SAY, ANSWER, STORED, TICK, STEPS };
@@ -230,17 +230,11 @@ static void step(bed_t *bed, uint8_t what, uint8_t whom, crti_span_t data)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bed_t bed;
+    fuzz_step_t next;
 
     make(&bed);
-    while (size >= HEAD) {
-        size_t length = data[2] | (size_t)data[3] << 8;
-
-        if (length > size - HEAD)
-            length = size - HEAD;
-        step(&bed, data[0], data[1], crti_span(data + HEAD, length));
-        data += HEAD + length;
-        size -= HEAD + length;
-    }
+    while (fuzz_step_next(&data, &size, &next))
+        step(&bed, next.what, next.whose, next.bytes);
     end(&bed);
     return 0;
 }
@@ -307,23 +301,6 @@ static const struct {
 #define KINDS   (sizeof(kinds) / sizeof(kinds[0]))
 #define QUERIES 5
 
-typedef struct text {
-    uint8_t *out;
-    size_t size, room;
-} text_t;
-
-static void put(text_t *t, uint8_t what, uint8_t whom, const void *data, size_t size)
-{
-    uint8_t head[HEAD] = {what, whom, (uint8_t)size, (uint8_t)(size >> 8)};
-
-    if (t->size + HEAD + size > t->room)
-        abort();
-    memcpy(t->out + t->size, head, HEAD);
-    if (size)
-        memcpy(t->out + t->size + HEAD, data, size);
-    t->size += HEAD + size;
-}
-
 static void put_body(text_t *t, uint8_t what, uint8_t whom, crti_message_kind_t kind,
                      const void *body)
 {
@@ -331,7 +308,7 @@ static void put_body(text_t *t, uint8_t what, uint8_t whom, crti_message_kind_t 
 
     if (crti_message_encode(kind, what == ROW ? 0 : 3, body, &bytes) != CRT_OK)
         abort();
-    put(t, what, whom, bytes.data, bytes.size);
+    fuzz_step_put(t, what, whom, bytes.data, bytes.size);
 }
 
 static void put_message(text_t *t, uint8_t what, uint8_t whom, crti_message_kind_t kind)
@@ -375,21 +352,21 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         return 0;
     for (uint8_t i = 0; index % 4 == 3 && i < CRTI_STORE_KV; i++)
         put_message(&t, ROW, i, rows[i]);
-    put(&t, OPEN, 1, NULL, 0);
+    fuzz_step_put(&t, OPEN, 1, NULL, 0);
     put_message(&t, SAY, 1, CRTI_MSG_NODE_REGISTER);
-    put(&t, STORED, 14, NULL, 0);
+    fuzz_step_put(&t, STORED, 14, NULL, 0);
     put_message(&t, SAY, 1, CRTI_MSG_JOB_ADD);
     put_message(&t, SAY, 1, CRTI_MSG_ACTOR_CREATE);
-    put(&t, STORED, 14, NULL, 0);
-    put(&t, TICK, 1, NULL, 0);
+    fuzz_step_put(&t, STORED, 14, NULL, 0);
+    fuzz_step_put(&t, TICK, 1, NULL, 0);
     put_message(&t, ANSWER, 1, CRTI_MSG_ACTOR_STARTED);
-    put(&t, STORED, 14, NULL, 0);
+    fuzz_step_put(&t, STORED, 14, NULL, 0);
     if (index < KINDS)
         put_message(&t, index & 1 ? ANSWER : SAY, index % 3 == 2 ? 0 : 1,
                     kinds[index].kind);
     else
         put_query(&t, index - KINDS);
-    put(&t, STORED, 14, "value", 5);
-    put(&t, TICK, 20, NULL, 0);
+    fuzz_step_put(&t, STORED, 14, "value", 5);
+    fuzz_step_put(&t, TICK, 20, NULL, 0);
     return t.size;
 }

@@ -627,19 +627,13 @@ static void end(bed_t *bed)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bed_t bed;
+    fuzz_step_t next;
 
     make(&bed, size > 0 && data[0] & IS_WORKER);
     data++;
     size -= size > 0;
-    for (int i = 0; i < STEPS_MAX && size >= HEAD; i++) {
-        size_t length = data[2] | (size_t)data[3] << 8;
-
-        if (length > size - HEAD)
-            length = size - HEAD;
-        step(&bed, data[0], data[1], crti_span(data + HEAD, length));
-        data += HEAD + length;
-        size -= HEAD + length;
-    }
+    for (int i = 0; i < STEPS_MAX && fuzz_step_next(&data, &size, &next); i++)
+        step(&bed, next.what, next.whose, next.bytes);
     end(&bed);
     return 0;
 }

@@ -71,23 +71,6 @@ static const struct {
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-typedef struct text {
-    uint8_t *out;
-    size_t size, room;
-} text_t;
-
-static void put(text_t *t, uint8_t what, uint8_t whose, const void *data, size_t size)
-{
-    uint8_t head[HEAD] = {what, whose, (uint8_t)size, (uint8_t)(size >> 8)};
-
-    if (t->size + HEAD + size > t->room)
-        abort();
-    memcpy(t->out + t->size, head, HEAD);
-    if (size)
-        memcpy(t->out + t->size + HEAD, data, size);
-    t->size += HEAD + size;
-}
-
 static void put_body(text_t *t, uint8_t what, uint8_t whose, crti_message_kind_t kind,
                      uint64_t request, const void *body)
 {
@@ -95,7 +78,7 @@ static void put_body(text_t *t, uint8_t what, uint8_t whose, crti_message_kind_t
 
     if (crti_message_encode(kind, request, body, &bytes) != CRT_OK)
         abort();
-    put(t, what, whose, bytes.data, bytes.size);
+    fuzz_step_put(t, what, whose, bytes.data, bytes.size);
 }
 
 static void put_kind(text_t *t, uint8_t what, uint8_t whose, unsigned index)
@@ -228,7 +211,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         put_pull(&t);
     put_kind(&t, what, what == LOCAL ? index & 1 : what == PEER ? 128 : 0, index % KINDS);
     put_kind(&t, what, what == LOCAL ? !(index & 1) : 0, (index * 7 + 3) % KINDS);
-    put(&t, TICK, (uint8_t)index, NULL, 0);
-    put(&t, index % 3 ? DIE : CLOSE, (uint8_t)(index % 3), NULL, 0);
+    fuzz_step_put(&t, TICK, (uint8_t)index, NULL, 0);
+    fuzz_step_put(&t, index % 3 ? DIE : CLOSE, (uint8_t)(index % 3), NULL, 0);
     return t.size;
 }

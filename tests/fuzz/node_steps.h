@@ -3,7 +3,8 @@
 #ifndef CRTI_TESTS_FUZZ_NODE_STEPS_H
 #define CRTI_TESTS_FUZZ_NODE_STEPS_H
 
-#define HEAD    4      /* bytes of a step: what, whose, two of a length */
+#include "steps.h"
+
 #define OURS    0xfee1 /* in an id: that of the last worker that was wished for */
 #define OUR_PID 1      /* in a message: a pid that may be said here */
 
