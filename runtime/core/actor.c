@@ -235,8 +235,8 @@ void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
     switch (loss->status) {
     case CRT_ERR_UNREACHABLE:
     case CRT_ERR_PROTOCOL:
-        if (!actor->is_hearsay)
-            break; /* it lives: the next call makes another session */
+        if (!actor->is_hearsay || actor->phase != CRTI_ACTOR_CALLABLE)
+            break; /* it lives: the next call makes another session; or is in doubt already */
         set_phase(actor, CRTI_ACTOR_WAITING);
         forget_place(actor);
         break;

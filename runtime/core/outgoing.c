@@ -289,9 +289,9 @@ void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
     } else if (is_to_be_sent_elsewhere(p)) {
         unlink_pending(p);
         crti_actor_take_back(p);
-    } else if (p->actor->phase == CRTI_ACTOR_DOUBTFUL) {
+    } else if (p->actor->phase == CRTI_ACTOR_DOUBTFUL && p->remote == p->actor->remote) {
         crti_pending_doubt(p);
-    } else {
+    } else { /* of a place before its actor's, too: nothing more is said of that */
         crti_pending_fail(
             p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_ACTOR_DIED,
             loss->detail, p->may_have_run);

@@ -124,6 +124,8 @@ static void run_head(const head_bed_t *bed, const char *port, const char *const 
     close(ready);
     close(lifeline);
     execv(head_program, (char *const *)(uintptr_t)argv);
+    dprintf(3, "%s cannot be run (%s): give crt-head's path as the first argument\n",
+            head_program, strerror(errno));
     _exit(97);
 }
 

@@ -364,15 +364,25 @@ static void seed_calls(text_t *t, unsigned index)
         say_use(t, 7, 0, 0);
         say_alive(t, 0, 0, 0);
         say_use(t, 5, 0, 0);
-        fuzz_step_put(t, LOSE, 4, "\1\1", 2);
         say_alive(t, 0, 1, 3);
+        break;
+    case 8: /* called at its last place when its new one is lost */
+        say_use(t, 7, 0, 0);
+        say_alive(t, 0, 0, 0);
+        say_use(t, 5, 0, 0);
+        say_alive(t, 0, 1, 0);
+        say_use(t, 5, 1, 0);
+        fuzz_step_put(t, LOSE, OUR_SESSION + 1, "\1\1", 2);
+        fuzz_step_put(t, LOSE, OUR_SESSION + 0, "\1\1", 2);
+        say_died(t, 0);
+        fuzz_step_put(t, TICK, 20, NULL, 0);
         break;
     default: /* the actor's process is lost and its state told */
         say_use(t, 7, 0, 0);
         say_alive(t, 0, 0, 0);
         say_use(t, 5, 0, 0);
         say_use(t, 6, 1, 0);
-        fuzz_step_put(t, LOSE, 4, "\1\1", 2);
+        fuzz_step_put(t, LOSE, OUR_SESSION + 0, "\1\1", 2);
         fuzz_step_put(t, TICK, 20, NULL, 0);
         say_alive(t, 0, 1, 0);
         say_use(t, 11, 0, 0);
@@ -389,7 +399,7 @@ static void seed_driver(text_t *t, unsigned index)
     else
         seed_calls(t, index);
 }
-#define DRIVER_SEEDS 9
+#define DRIVER_SEEDS 10
 
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {

@@ -14,6 +14,9 @@
 
 enum { IS_WORKER = 1 }; /* mode */
 
+/* LOSE is told whose session: this and a process's number: the one that we made. */
+#define OUR_SESSION 6
+
 enum { CALLER, CALLED, LOSE, NOTICE, ANSWER, RUN, USE, TICK, STEPS };
 
 static const crti_id_t us = {0, 5}, our_node = {0, 9};
