@@ -10,8 +10,11 @@
 #include "cli/microbenchmark.h"
 
 #include "cli/bare_limits.h"
+#include "cli/cli.h"
 #include "cli/microbenchmark_program.h"
+#include "cli/options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NAME                "crt microbenchmark"
 #define RATIO_ROUNDS        11
 #define RATIO_ROUND_SECONDS 0.2
 #define SERVERS_MAX         64
@@ -520,6 +524,7 @@ static int driver(int argc, char **argv)
 
 static const char help[] =
     "Usage: crt microbenchmark [--json] [--filter TEXT]\n"
+    "       crt microbenchmark --scale [--nodes N] [--actors N] [--json]\n"
     "\n"
     "Runs the rows of Ray's microbenchmark, each beside its bare limit (raw ZeroMQ, "
     "memcpy),\n"
@@ -528,17 +533,53 @@ static const char help[] =
     "  --json         an array of {name, value, sd, unit, limit_name, limit, ratio,\n"
     "                 cpu_us_per_op}\n"
     "  --filter TEXT  only rows whose name contains TEXT\n"
+    "  --scale        instead: simulated node daemons against one real head of their "
+    "own;\n"
+    "                 with --json an array of {name, value, unit}\n"
+    "  --nodes N      simulated nodes; default 1000\n"
+    "  --actors N     actors placed on them, of one of their 64 CPUs each; default "
+    "10000\n"
     "  --help         this text\n"
     "\n"
     "Environment: CRT_ADDRESS, CRT_RUN_DIR, CRT_LIBEXEC\n";
+
+/* Becomes crt-scale. */
+static int run_scale(const char *nodes, const char *actors)
+{
+    const char *args[8] = {"crt-scale"};
+    char path[4096];
+    int count = 1;
+
+    if (settings.filter)
+        return crti_cli_misused(NAME, "--scale has no rows to choose from");
+    if (crt_daemon_path(args[0], path, sizeof(path)) != CRT_OK)
+        return crti_cli_fail_detail(NAME);
+    if (settings.json)
+        args[count++] = "--json";
+    if (nodes) {
+        args[count++] = "--nodes";
+        args[count++] = nodes;
+    }
+    if (actors) {
+        args[count++] = "--actors";
+        args[count] = actors;
+    }
+    execv(path, (char *const *)(uintptr_t)args);
+    return crti_cli_fail(NAME, "can't execute %s: %s", path, strerror(errno));
+}
 
 int crt_microbenchmark_main(int argc, char **argv)
 {
     static const struct option options[] = {{"json", no_argument, NULL, 'j'},
                                             {"filter", required_argument, NULL, 'f'},
+                                            {"scale", no_argument, NULL, 's'},
+                                            {"nodes", required_argument, NULL, 'n'},
+                                            {"actors", required_argument, NULL, 'a'},
                                             {"bare-echo", required_argument, NULL, 'b'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
+    const char *nodes = NULL, *actors = NULL;
+    bool scale = false;
     int option;
 
     optind = 1;
@@ -546,11 +587,18 @@ int crt_microbenchmark_main(int argc, char **argv)
         switch (option) {
         case 'j': settings.json = true; break;
         case 'f': settings.filter = optarg; break;
+        case 's': scale = true; break;
+        case 'n': nodes = optarg; break;
+        case 'a': actors = optarg; break;
         case 'b': return bare_echo_serve(optarg);
         case 'h': fputs(help, stdout); return 0;
         default: return 2;
         }
     }
+    if (scale)
+        return run_scale(nodes, actors);
+    if (nodes || actors)
+        return crti_cli_misused(NAME, "--nodes and --actors belong to --scale");
     /* Workers are started with the whole command line, "crt microbenchmark ...". */
     return crt_main(argc + 1, argv - 1,
                     CRT_OPTIONS(.classes = BENCHMARK_CLASSES, .tasks = BENCHMARK_TASKS,

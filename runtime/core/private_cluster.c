@@ -152,12 +152,15 @@ static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
                                char *head_dir, size_t size)
 {
     command_t command = {.argv = {"crt-head"}, .count = 1};
-    char line[1024];
+    const char *colon = strrchr(cluster->address, ':');
+    char line[1024], port[8] = "0";
     crt_status_t status = crt_daemon_path("crt-head", command.path, sizeof(command.path));
 
     if (status != CRT_OK)
         return status;
-    add(&command, "--port", "0");
+    if (colon) /* of one that was killed */
+        snprintf(port, sizeof(port), "%s", colon + 1);
+    add(&command, "--port", port);
     add(&command, "--node-ip-address", "127.0.0.1");
     add(&command, "--dashboard-host", "127.0.0.1");
     add(&command, "--dashboard-port", "none");
@@ -254,6 +257,22 @@ crt_status_t crti_private_cluster_start(const crt_options_t *options,
     }
     *cluster_out = cluster;
     return CRT_OK;
+}
+
+crt_status_t crti_private_head_start(crti_private_cluster_t *cluster)
+{
+    int lifeline[2] = {-1, -1};
+    char head_dir[96];
+    crt_status_t status = cluster->directory[0] ? CRT_OK : make_directory(cluster);
+
+    if (status == CRT_OK)
+        status = make_pipe(lifeline);
+    crti_close_auto(&cluster->lifeline);
+    cluster->lifeline = lifeline[1];
+    if (status == CRT_OK)
+        status = start_head(cluster, lifeline[0], head_dir, sizeof(head_dir));
+    crti_close_auto(&lifeline[0]);
+    return status;
 }
 
 /* Waits until the process ended and takes its status, whoever else waits for children. */

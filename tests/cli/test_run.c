@@ -299,6 +299,46 @@ static void the_directory_of_a_run_that_was_killed_with_all_its_daemons_goes(voi
     cli_await_clean();
 }
 
+/* ---------------------------------------------------------------- crt microbenchmark --scale */
+
+static double row_of(const json_t *rows, const char *name)
+{
+    json_t *row;
+    size_t i;
+
+    json_array_foreach(
+        rows, i, row) if (strcmp(json_string_value(json_object_get(row, "name")), name) ==
+                          0) return json_number_value(json_object_get(row, "value"));
+    fail_msg("there is no row %s", name);
+    return 0;
+}
+
+static void simulated_nodes_show_what_a_head_bears_and_leave_nothing(void **state)
+{
+    json_t *rows;
+
+    cli_expect(0, "[", "microbenchmark --scale --nodes 10 --actors 200 --json");
+    rows = json_loads(cli_output, 0, NULL);
+    assert_true(row_of(rows, "nodes") == 10 && row_of(rows, "actors") == 200);
+    assert_true(row_of(rows, "actors_placed") > 0);
+    assert_true(row_of(rows, "head_memory_with_nodes") > 1);
+    assert_true(row_of(rows, "silent_node_noticed") > 1);
+    assert_true(row_of(rows, "head_serves_again_after_kill") > 0);
+    json_decref(rows);
+    cli_await_clean();
+}
+
+static void wrong_numbers_of_simulated_nodes_are_refused(void **state)
+{
+    cli_expect(2, "--nodes takes 3 to 100000, not \"2\"",
+               "microbenchmark --scale --nodes 2");
+    cli_expect(2, "--actors takes 1 to 64, not \"65\"",
+               "microbenchmark --scale --nodes 3 --actors 65");
+    cli_expect(2, "belong to --scale", "microbenchmark --nodes 5");
+    cli_expect(2, "--scale has no rows", "microbenchmark --scale --filter x");
+    assert_true(cli_is_clean());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +356,8 @@ int main(void)
         TEST(stopped_daemons_do_not_outlive_a_driver_that_started_them),
         TEST(kill_9_of_its_head_is_said_and_the_program_goes_on),
         TEST(the_directory_of_a_run_that_was_killed_with_all_its_daemons_goes),
+        TEST(simulated_nodes_show_what_a_head_bears_and_leave_nothing),
+        TEST(wrong_numbers_of_simulated_nodes_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
