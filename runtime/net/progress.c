@@ -25,9 +25,8 @@
 #define QUIET_NS     (4 * CRTI_MS) /* between waits that are no loop */
 #define THREAD_STACK (512 * 1024)  /* handlers run on it, user code does not */
 #define FUTEX_SLEEP  (3600 * CRTI_S)
-#define LATE_END_NS  CRTI_S /* parked, a late thread ends */
+#define LATE_END_NS  CRTI_S /* resting, a late thread ends */
 #define LATE_TICK_NS (50 * CRTI_MS)
-#define LATE_IDLE    (int)(LATE_END_NS / LATE_TICK_NS)
 
 /* ---------------------------------------------------------------- system calls */
 
@@ -173,7 +172,8 @@ void crti_progress_need(crti_progress_t *p, uint64_t at)
 {
     if (p->sleeping && !p->spin.is_on)
         arm(p, at);
-    else if (!p->token && p->is_late && p->state == CRTI_PROGRESS_PARKED)
+    else if (!p->token && p->is_late &&
+             (p->state == CRTI_PROGRESS_PARKED || p->state == CRTI_PROGRESS_RESTING))
         begin_ticking(p); /* code runs, and its thread looks too rarely */
 }
 
@@ -356,6 +356,8 @@ static void leave_token(crti_progress_t *p)
     } else if (p->state == CRTI_PROGRESS_PARKED) {
         if (!p->is_late) /* else it looks now and then */
             begin_ticking(p);
+    } else if (p->state == CRTI_PROGRESS_RESTING) {
+        begin_ticking(p);
     } else if (p->state == CRTI_PROGRESS_ABSENT) {
         if (p->busy)
             start_late(p);
@@ -415,8 +417,8 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
 
 /* ---------------------------------------------------------------- the thread */
 
-/* Costs nothing until a waiter leaves. A late thread ends soon; until then it looks rarely by itself,
- * since a timer that is set by each waiter who leaves costs more than the rest of his way. */
+/* Costs nothing until a waiter leaves. A late thread looks by itself, since a timer that is set by each
+ * waiter who leaves costs more than the rest of his way. */
 static void park(crti_progress_t *p)
 {
     p->state = CRTI_PROGRESS_PARKED;
@@ -426,18 +428,26 @@ static void park(crti_progress_t *p)
         set_timer(p->tick_fd, 0, 0);
 }
 
-/* Code has run, or runs, since the last look; or nobody left for so long that the thread ends. */
-static void look_parked(crti_progress_t *p, uint64_t *seen, int *idle)
+/* Of a late thread that nobody needs. A look takes two thread switches, which thousands of processes
+ * that are called once would feel: the next one is its end, unless a waiter leaves before. */
+static void rest(crti_progress_t *p)
 {
-    *idle = p->turnover == *seen ? *idle + 1 : 0;
+    p->state = CRTI_PROGRESS_RESTING;
+    set_timer(p->tick_fd, crti_now_ns() + LATE_END_NS, 0);
+}
+
+/* Code has run, or runs, since the last look; or nobody left for so long that the thread ends. */
+static void look_parked(crti_progress_t *p, uint64_t *seen)
+{
+    bool is_same = p->turnover == *seen;
+
     *seen = p->turnover;
-    if (!p->token) {
-        *idle = 0;
+    if (!p->token)
         begin_ticking(p);
-    } else if (*idle >= LATE_IDLE) {
-        set_timer(p->tick_fd, 0, 0);
+    else if (is_same != (p->state == CRTI_PROGRESS_RESTING))
+        rest(p); /* or again: one left, and another took the token at once */
+    else if (is_same)
         p->state = CRTI_PROGRESS_ABSENT;
-    }
 }
 
 /* Sleeps a tick, or until a waiter leaves when parked; then decides what comes next. */
@@ -448,8 +458,9 @@ static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
     pthread_mutex_lock(&p->lock);
     if (p->stopping)
         return;
-    if (p->state == CRTI_PROGRESS_PARKED) {
-        look_parked(p, seen, idle);
+    if (p->state == CRTI_PROGRESS_PARKED || p->state == CRTI_PROGRESS_RESTING) {
+        *idle = 0;
+        look_parked(p, seen);
         return;
     }
     if (!p->token)
@@ -480,7 +491,7 @@ static void *thread_main(void *argument)
     pthread_mutex_lock(&p->lock);
     seen = p->turnover;
     if (p->is_late && p->token && p->state == CRTI_PROGRESS_TICKING)
-        park(p);
+        rest(p);
     while (!p->stopping && p->state != CRTI_PROGRESS_ABSENT) {
         if (p->token == &p->self) {
             /* A late one looks by itself whether it has lost the token: what wakes it then may be

@@ -25,9 +25,11 @@
  * A late progress thread
  *     A process whose threads do nothing but wait here, as a worker does between calls, needs none:
  *     it is ABSENT until crti_progress_busy tells of code that may run long without a wait, begins
- *     with TICKING then, sleeps no longer than LATE_END_NS, parks when it finds at its first tick that
- *     somebody receives, or after one idle tick, and ends LATE_END_NS later. So a worker that was called once has one thread again, and calls that
- *     follow each other make no new one.
+ *     with TICKING then, sleeps no longer than LATE_END_NS, and is PARKED after one idle tick: it looks
+ *     every LATE_TICK_NS, and a waiter that leaves does nothing. When nobody left between two looks, and
+ *     when somebody receives at its very first tick, it is RESTING: a waiter that leaves
+ *     sets its timer, and if none does for LATE_END_NS it ends. So a worker that was called once has one
+ *     thread again, which woke twice, and calls that follow each other make no new one.
  * Spinning
  *     Before it sleeps a waiter watches the lanes that are awake for SPIN_NS, about what a wake
  *     across cores costs: an answer that comes in this time costs no thread switch on either side.
@@ -97,7 +99,8 @@ typedef enum crti_progress_state {
     CRTI_PROGRESS_POLLING,
     CRTI_PROGRESS_TICKING,
     CRTI_PROGRESS_PARKED,
-    CRTI_PROGRESS_ABSENT, /* there is no thread */
+    CRTI_PROGRESS_RESTING, /* late only */
+    CRTI_PROGRESS_ABSENT,  /* there is no thread */
 } crti_progress_state_t;
 
 /* Members are read by net under the lock, written by progress.c alone. */

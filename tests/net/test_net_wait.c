@@ -301,10 +301,37 @@ static void receive_while_busy(party_t *party, int fd)
     assert_true(came);
 }
 
+/* How often the progress thread slept, -1 when there is none. */
+static int count_sleeps(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int sleeps = -1;
+
+    assert_non_null(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+        char path[64], line[128];
+        bool is_it = false;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%.16s/status", entry->d_name);
+        file = fopen(path, "re");
+        while (file && fgets(line, sizeof(line), file)) {
+            is_it |= strcmp(line, "Name:\tcrt-progress\n") == 0;
+            if (is_it)
+                sscanf(line, "voluntary_ctxt_switches: %d", &sleeps);
+        }
+        if (file)
+            fclose(file);
+    }
+    closedir(tasks);
+    return sleeps;
+}
+
 typedef struct counter {
     crti_net_t *net;
     int threads; /* so many shall be left, with that which counts */
     int found;
+    int sleeps; /* the most that were seen */
     bool is_done;
 } counter_t;
 
@@ -313,8 +340,12 @@ static void *counter_main(void *argument)
     counter_t *c = argument;
     uint64_t deadline = DEADLINE;
 
-    while ((c->found = count_threads()) != c->threads && crti_now_ns() < deadline)
+    while ((c->found = count_threads()) != c->threads && crti_now_ns() < deadline) {
+        int sleeps = count_sleeps();
+
+        c->sleeps = sleeps > c->sleeps ? sleeps : c->sleeps;
         usleep(1000);
+    }
     crti_net_lock(c->net);
     c->is_done = true;
     crti_net_wake(c->net);
@@ -322,10 +353,11 @@ static void *counter_main(void *argument)
     return NULL;
 }
 
-/* Waits until the process has so many threads; whoever leaves a wait would make one. */
-static void wait_threads(party_t *party, int count)
+/* Waits until the process has so many threads; whoever leaves a wait would make one. Returns how often
+ * the progress thread slept. */
+static int wait_threads(party_t *party, int count)
 {
-    counter_t c = {party->net, count + 1, 0, false};
+    counter_t c = {.net = party->net, .threads = count + 1, .sleeps = -1};
     pthread_t thread;
 
     assert_int_equal(pthread_create(&thread, NULL, counter_main, &c), 0);
@@ -335,13 +367,14 @@ static void wait_threads(party_t *party, int count)
     pthread_join(thread, NULL);
     crti_net_lock(party->net);
     assert_int_equal(c.found, count + 1);
+    return c.sleeps;
 }
 
 static void a_late_thread_comes_when_it_is_needed_and_goes_again(void **state)
 {
     fixture_t f;
     party_t party = {0};
-    int fds[2], threads = count_threads();
+    int fds[2], threads = count_threads(), sleeps;
     crti_net_config_t config = {.process = crti_id_random(),
                                 .incarnation = 1,
                                 .late_thread = true,
@@ -364,6 +397,11 @@ static void a_late_thread_comes_when_it_is_needed_and_goes_again(void **state)
         assert_int_equal(count_threads(), threads + 1);
         wait_threads(&party, threads);
     }
+    /* What ends at once needs nobody: the thread looks once, and ends a second later. */
+    crti_net_busy(party.net, true);
+    crti_net_busy(party.net, false);
+    sleeps = wait_threads(&party, threads);
+    assert_in_range(sleeps, 1, 6);
     /* Code that waited for long goes on: it needs the thread again. */
     crti_net_busy(party.net, true);
     wait_threads(&party, threads);
