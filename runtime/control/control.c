@@ -31,6 +31,7 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     crti_map_init(&c->links, sizeof(uint64_t));
     crti_map_init(&c->request_map, sizeof(uint64_t));
     crti_map_init(&c->death_map, sizeof(crti_id_t));
+    crti_map_init(&c->revoked, sizeof(crti_id_t));
     crti_list_init(&c->link_list);
     crti_list_init(&c->outbox);
     crti_list_init(&c->in_flight);
@@ -79,6 +80,7 @@ void crti_control_free(crti_control_t *c)
     crti_map_fini(&c->links);
     crti_map_fini(&c->request_map);
     crti_map_fini(&c->death_map);
+    crti_map_fini(&c->revoked);
     free(c->address);
     free(c);
 }
@@ -397,6 +399,8 @@ void crti_control_stored(crti_control_t *c, uint64_t ticket, crt_status_t status
         note_row(c, operation, status, text);
     else
         crti_control_kv_done(c, operation, status, text, found, value);
+    if (operation->verb == CRTI_STORE_DELETE && status == CRT_OK)
+        crti_control_row_deleted(c, operation->table, operation->id);
     if (operation->verb == CRTI_STORE_CLEAR && status == CRT_OK)
         crti_control_job_cleared(c, operation->id);
     free(operation);
@@ -665,29 +669,4 @@ uint64_t crti_control_deadline(const crti_control_t *c, uint64_t now_ns)
     next = earlier(next, crti_job_table_deadline(&c->jobs));
     next = earlier(next, crti_control_early_deadline(c));
     return earlier(next, crti_control_requests_deadline(c));
-}
-
-/* ---------------------------------------------------------------- figures */
-
-crti_id_t crti_control_cluster(const crti_control_t *c)
-{
-    return c->cluster;
-}
-
-crti_control_figures_t crti_control_figures(const crti_control_t *c)
-{
-    crti_control_figures_t f = {.links = c->links.count,
-                                .outbox = c->outbox_count,
-                                .requests = c->request_map.count,
-                                .dirty = c->dirty_count,
-                                .actors_dead = c->actors.counts[CRTI_ACTOR_DEAD],
-                                .rows_unreadable = c->rows_unreadable,
-                                .messages_refused = c->messages_refused};
-
-    CRTI_LIST_FOREACH (item, &c->nodes.living)
-        f.nodes_alive += CRTI_NODE_OF(item)->state == CRTI_NODE_ALIVE;
-    for (unsigned i = 0; i < CRTI_ACTOR_DEAD; i++)
-        f.actors_living += c->actors.counts[i];
-    f.jobs_running = c->jobs.counts[CRTI_JOB_PENDING] + c->jobs.counts[CRTI_JOB_RUNNING];
-    return f;
 }

@@ -15,7 +15,7 @@
  * Files
  *     control.c dispatch and outbox, control_node.c, control_actor.c, control_watch.c,
  *     control_job.c, control_forward.c (requests passed on to nodes), control_load.c (recovery),
- *     kv.c, state_json.c
+ *     control_revoke.c (creations that failed), kv.c, state_json.c
  * Ownership
  *     Links are numbers that the caller chooses, never used twice. Actions are called inside
  *     the event functions; they must not call back into control.
@@ -69,6 +69,9 @@ typedef struct crti_control_actions {
     size_t (*queued)(void *user, uint64_t link);
     /* Do it and call crti_control_stored with the ticket, later, in order. */
     void (*store)(void *user, const crti_store_operation_t *operation);
+    /* Remembers beyond the end of this process, whatever the store can do, that a creation with this id
+     * was told to have failed, or (false) need not be remembered. False: that is not possible. */
+    bool (*revoke)(void *user, crti_id_t id, bool is_revoked);
     /* Is no other head in charge of these tables for certain? NULL: there can be none. */
     bool (*is_alone)(void *user);
 } crti_control_actions_t;
@@ -95,6 +98,9 @@ CRTI_DEFINE_AUTO(crti_control_t *, crti_control_free)
  * logged and left alone. Tables are loaded in the order of their numbers. */
 void crti_control_load(crti_control_t *control, crti_store_table_t table, crti_span_t key,
                        crti_span_t value, uint64_t now_ns);
+
+/* An id that `revoke` remembers, before all rows: what has it does not exist. */
+void crti_control_load_revoked(crti_control_t *control, crti_id_t id);
 
 /* All rows were loaded: the head serves from now on. Writes the first rows. */
 void crti_control_loaded(crti_control_t *control, uint64_t now_ns);

@@ -258,21 +258,33 @@ void crti_control_place_all(crti_control_t *c)
 
 /* ---------------------------------------------------------------- requests */
 
+/* Its creation could not be stored; one of its rows may have arrived. */
+static void take_back(crti_control_t *c, crti_actor_t *actor, const crti_outgoing_t *out)
+{
+    crti_msg_error_t error = {.status = CRT_ERR_IO};
+
+    crti_control_revoke(c, out->id, out->text ? out->text : "");
+    error.text = crti_str(crt_error_detail());
+    crti_control_send(c, out->link, CRTI_MSG_ERROR, out->request, &error);
+    if (actor->state != CRTI_ACTOR_DEAD) {
+        count_owner(c, actor, -1);
+        count_job(c, actor, -1);
+    }
+    crti_control_delete_actor(c, out->id);
+    crti_actor_table_undo(&c->actors, actor);
+}
+
 static void after_created(crti_control_t *c, const crti_outgoing_t *out)
 {
     crti_actor_t *actor = crti_actor_table_get(&c->actors, out->id);
 
-    if (actor == NULL || !actor->unsaved)
-        return;
-    if (out->status != CRT_OK) {
-        if (actor->state != CRTI_ACTOR_DEAD) {
-            count_owner(c, actor, -1);
-            count_job(c, actor, -1);
-        }
-        crti_control_delete_actor(c, out->id); /* one of its rows may have arrived */
-        crti_actor_table_undo(&c->actors, actor);
+    if (out->status != CRT_OK && actor && actor->unsaved) {
+        take_back(c, actor, out);
         return;
     }
+    crti_control_send(c, out->link, CRTI_MSG_DONE, out->request, NULL);
+    if (actor == NULL || !actor->unsaved)
+        return;
     actor->unsaved = false;
     if (actor->state == CRTI_ACTOR_DEAD) /* its job ended meanwhile */
         put_actor(c, actor);
@@ -303,6 +315,10 @@ static crt_status_t check_creation(const crti_control_t *c,
                          m->creation.size, CRTI_CREATION_MAX);
     if (crti_id_is_zero(m->actor))
         return crt_raise(CRT_ERR_PROTOCOL, "the actor has no id");
+    if (crti_control_is_revoked(c, m->actor))
+        return crt_raise(CRT_ERR_IO,
+                         "the actor's creation failed before, and the control "
+                         "store can't forget it yet");
     if (m->detached && m->name.size == 0)
         return crt_raise(CRT_ERR_INVALID, "a detached actor needs a name");
     if (job == NULL || (crti_job_is_ended(job) && !job->actors))
@@ -334,8 +350,7 @@ void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t reques
     count_job(c, actor, 1);
     crti_control_put(c, CRTI_STORE_ACTORS, actor->id, CRTI_MSG_ACTOR_CREATE, m);
     put_actor(c, actor);
-    crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
-    crti_control_after(c, after_created, actor->id, 0);
+    crti_control_after_for(c, after_created, actor->id, link, request);
     crti_control_watch_early(c, actor);
 }
 
@@ -386,6 +401,8 @@ void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
         actor->is_killed = true;
         stop_process(c, actor->node, actor->id, actor->incarnation, text);
     }
+    if (crti_control_is_revoked(c, m->actor))
+        crti_control_delete_actor(c, m->actor); /* the answer says whether that is so */
     if (request)
         crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
     crti_control_place_all(c);

@@ -114,6 +114,7 @@ struct crti_control {
     uint64_t ticket, acked,
         event_first; /* last given, last acknowledged, first of this event */
     crti_list_t outbox, in_flight, dirty;
+    crti_map_t revoked; /* id -> which of its rows are deleted */
     size_t outbox_count, dirty_count;
     uint64_t dirty_retry_ns;
 
@@ -308,6 +309,18 @@ void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
 void crti_control_joined(crti_control_t *c);
 /* The row of an entry as it is now, or its deletion. */
 void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t id);
+
+/* ---------------------------------------------------------------- control_revoke.c */
+
+/* A creation with this id could not be stored: from now on it has failed, whatever the store has of
+ * it. The raised detail, of CRT_ERR_IO, is what is to be told. */
+void crti_control_revoke(crti_control_t *c, crti_id_t id, const char *text);
+/* Its rows may still be there. */
+bool crti_control_is_revoked(const crti_control_t *c, crti_id_t id);
+/* That row is deleted, durably. */
+void crti_control_row_deleted(crti_control_t *c, crti_store_table_t table, crti_id_t id);
+/* What an earlier head could not delete. */
+void crti_control_delete_revoked(crti_control_t *c);
 
 /* ---------------------------------------------------------------- kv.c */
 

@@ -69,18 +69,34 @@ static void random_id(crti_control_t *c, crti_id_t *id_out)
     }
 }
 
-/* The rows of a new entry are durable, or not. */
+/* Its rows could not be stored; one of them may have arrived. */
+static void take_back(crti_control_t *c, crti_job_t *job, const crti_outgoing_t *out)
+{
+    crti_msg_error_t error = {.status = CRT_ERR_IO};
+
+    /* A driver that was told so does not run: nothing begins. */
+    if (crti_job_is_submission(job))
+        crti_control_revoke(c, out->id, out->text ? out->text : "");
+    error.text = crti_str(crt_error_detail());
+    if (out->request)
+        crti_control_send(c, out->link, CRTI_MSG_ERROR, out->request, &error);
+    crti_control_delete_job(c, out->id);
+    crti_job_table_undo(&c->jobs, job);
+}
+
+/* The rows of a new entry are durable, or not; `request`: of its submission. */
 static void after_added(crti_control_t *c, const crti_outgoing_t *out)
 {
     crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
 
-    if (job == NULL || !job->unsaved)
-        return;
-    if (out->status != CRT_OK) {
-        crti_control_delete_job(c, out->id); /* one of its rows may have arrived */
-        crti_job_table_undo(&c->jobs, job);
+    if (out->status != CRT_OK && job && job->unsaved) {
+        take_back(c, job, out);
         return;
     }
+    if (out->request)
+        crti_control_send(c, out->link, CRTI_MSG_DONE, out->request, NULL);
+    if (job == NULL || !job->unsaved)
+        return;
     job->unsaved = false;
     if (crti_job_is_ended(job)) /* meanwhile */
         put_state(c, job);
@@ -365,8 +381,7 @@ void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
         return;
     }
     put_new(c, job);
-    crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
-    crti_control_after(c, after_added, job->id, 0);
+    crti_control_after_for(c, after_added, job->id, link, request);
 }
 
 static crti_job_t *submission(crti_control_t *c, crti_span_t name, const char *verb)

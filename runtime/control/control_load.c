@@ -18,6 +18,8 @@ static crt_status_t load_actor(crti_control_t *c, const crti_message_t *m)
 {
     crt_status_t status = expect(m, CRTI_MSG_ACTOR_CREATE);
 
+    if (status == CRT_OK && crti_control_is_revoked(c, m->actor_create.actor))
+        return CRT_OK;
     return status == CRT_OK ? crti_actor_table_load_new(&c->actors, &m->actor_create)
                             : status;
 }
@@ -42,6 +44,8 @@ static crt_status_t load_job(crti_control_t *c, const crti_message_t *m)
     crt_status_t status = expect(m, CRTI_MSG_ROW_JOB);
     crti_job_t *job = NULL;
 
+    if (status == CRT_OK && crti_control_is_revoked(c, m->row_job.job))
+        return CRT_OK;
     if (status == CRT_OK)
         status = crti_job_table_load(&c->jobs, &m->row_job, &job);
     if (status == CRT_OK)
@@ -235,6 +239,7 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
     c->start_ms = crti_control_wall(c);
     c->head_incarnation++;
     crti_control_put_meta(c);
+    crti_control_delete_revoked(c);
     drop_halves(c);
     count_actors(c);
     end_superseded(c);

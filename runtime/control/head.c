@@ -38,6 +38,7 @@
 #include "runtime/control/head_links.h"
 #include "runtime/control/head_options.h"
 #include "runtime/control/redis.h"
+#include "runtime/control/revoked.h"
 #include "runtime/crt.h"
 #include "runtime/net/key.h"
 #include "runtime/net/stream.h"
@@ -55,6 +56,7 @@ typedef struct head {
     crti_stream_listener_t *listener;
     crti_head_links_t *links;
     crti_redis_t *redis;
+    crti_revoked_t *revoked; /* NULL: there was no room for it */
     crti_head_http_t *http;
     crti_control_t *control;
     crti_timer_t settle; /* end of a turn: when must control look again? */
@@ -203,6 +205,11 @@ static void do_drop(void *user, uint64_t link, const char *why)
 static size_t get_queued(void *user, uint64_t link)
 {
     return crti_head_links_queued(((head_t *)user)->links, link);
+}
+
+static bool do_revoke(void *user, crti_id_t id, bool is_revoked)
+{
+    return crti_revoked_set(((head_t *)user)->revoked, id, is_revoked);
 }
 
 static bool is_alone(void *user)
@@ -425,11 +432,26 @@ static crt_status_t take_directories(head_t *h)
     crti_head_end_remains(&h->paths);
     unlink(h->paths.info);
     unlink(h->paths.socket);
-    if (h->options.fresh)
+    if (h->options.fresh) {
         crti_head_remove_tree(h->paths.data);
+        unlink(h->paths.revoked);
+    }
     snprintf(h->address, sizeof(h->address),
              strchr(h->options.ip, ':') ? "[%s]:%u" : "%s:%u", h->options.ip, port);
     return crti_dir_make(h->paths.data);
+}
+
+/* Creations that the head before told to have failed. Without the file such a thing can't be promised,
+ * and is not. */
+static void load_revoked(head_t *h)
+{
+    size_t cursor = 0;
+    crti_id_t id;
+
+    if (crti_revoked_open(h->paths.revoked, &h->revoked) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "head", "%s", crt_error_detail());
+    while (crti_revoked_next(h->revoked, &cursor, &id))
+        crti_control_load_revoked(h->control, id);
 }
 
 static crt_status_t make_control(head_t *h)
@@ -446,6 +468,7 @@ static crt_status_t make_control(head_t *h)
                     .drop = do_drop,
                     .queued = get_queued,
                     .store = do_store,
+                    .revoke = do_revoke,
                     .is_alone = is_alone},
     };
     crti_head_links_handlers_t handlers = {.user = h,
@@ -455,7 +478,11 @@ static crt_status_t make_control(head_t *h)
                                            .on_alone = on_alone};
     crt_status_t status = crti_control_new(&config, &h->control);
 
-    return status == CRT_OK ? crti_head_links_new(h->loop, &handlers, &h->links) : status;
+    if (status == CRT_OK)
+        status = crti_head_links_new(h->loop, &handlers, &h->links);
+    if (status == CRT_OK)
+        load_revoked(h);
+    return status;
 }
 
 static crt_status_t make_redis(head_t *h)
@@ -581,11 +608,14 @@ static void clean_up(head_t *h, bool is_clean)
     crti_stream_listener_free(h->listener);
     crti_stream_context_free(h->context);
     crti_control_free(h->control);
+    crti_revoked_free(h->revoked);
     if (h->lock_fd >= 0) {
         unlink(h->paths.info);
         unlink(h->paths.socket);
-        if (is_clean)
+        if (is_clean) {
             crti_head_remove_tree(h->paths.data);
+            unlink(h->paths.revoked);
+        }
         crti_head_remove_tree(h->paths.head_dir);
         close(h->lock_fd);
     }

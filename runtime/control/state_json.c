@@ -397,3 +397,28 @@ char *crti_state_join(crti_span_t answers, const char *filter)
     json_decref(all);
     return text;
 }
+
+/* ---------------------------------------------------------------- figures */
+
+crti_id_t crti_control_cluster(const crti_control_t *c)
+{
+    return c->cluster;
+}
+
+crti_control_figures_t crti_control_figures(const crti_control_t *c)
+{
+    crti_control_figures_t f = {.links = c->links.count,
+                                .outbox = c->outbox_count,
+                                .requests = c->request_map.count,
+                                .dirty = c->dirty_count,
+                                .actors_dead = c->actors.counts[CRTI_ACTOR_DEAD],
+                                .rows_unreadable = c->rows_unreadable,
+                                .messages_refused = c->messages_refused};
+
+    CRTI_LIST_FOREACH (item, &c->nodes.living)
+        f.nodes_alive += CRTI_NODE_OF(item)->state == CRTI_NODE_ALIVE;
+    for (unsigned i = 0; i < CRTI_ACTOR_DEAD; i++)
+        f.actors_living += c->actors.counts[i];
+    f.jobs_running = c->jobs.counts[CRTI_JOB_PENDING] + c->jobs.counts[CRTI_JOB_RUNNING];
+    return f;
+}

@@ -143,7 +143,7 @@ crt_status_t crt_actor_kill(crt_actor_t *actor)
                            "the actor handle is NULL or of before crt_shutdown");
     } else if ((status = crti_core_check(core)) != CRT_OK) {
         /* Its handle is gone with the node; the actor may live. */
-    } else if (actor->phase == CRTI_ACTOR_GONE) {
+    } else if (actor->phase == CRTI_ACTOR_GONE && !actor->may_begin) {
         status = CRT_OK;
     } else {
         crti_actor_hold(actor);

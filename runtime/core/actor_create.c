@@ -20,6 +20,7 @@ static void on_created(void *user, const crti_message_t *message)
     actor->is_creating = false;
     if (message && message->kind == CRTI_MSG_ERROR) {
         crti_channel_raise(&message->error);
+        actor->may_begin = message->error.status == CRT_ERR_IO;
         crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
     }
     crti_actor_release(actor);

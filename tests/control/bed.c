@@ -50,6 +50,19 @@ static void do_store(void *user, const crti_store_operation_t *from)
     crti_buffer_append(&to->value, from->value.data, from->value.size);
 }
 
+static bool do_revoke(void *user, crti_id_t id, bool is_revoked)
+{
+    bed_t *bed = user;
+    crti_id_t none = {0, 0}, from = is_revoked ? none : id, to = is_revoked ? id : none;
+
+    for (size_t i = 0; i < 8 && !bed->forgets_revoked; i++)
+        if (crti_id_equal(bed->revoked[i], from)) {
+            bed->revoked[i] = to;
+            return true;
+        }
+    return false;
+}
+
 static bed_row_t *find(bed_t *bed, crti_store_table_t table, const char *key)
 {
     for (size_t i = 0; i < bed->row_count; i++)
@@ -104,7 +117,7 @@ size_t bed_store(bed_t *bed)
         bool found = false;
 
         memmove(bed->pending, bed->pending + 1, --bed->pending_count * sizeof(o));
-        if (bed->failing == CRT_OK)
+        if (bed->failing == CRT_OK || (bed->fails_late && o.verb == CRTI_STORE_PUT))
             found = apply(bed, &o);
         crti_buffer_fini(&o.value);
         crti_control_stored(bed->control, o.ticket, bed->failing, "the disk is full",
@@ -132,11 +145,15 @@ static void start(bed_t *bed)
                     .drop = do_drop,
                     .queued = get_queued,
                     .is_alone = is_alone,
+                    .revoke = do_revoke,
                     .store = do_store},
     };
 
     if (crti_control_new(&config, &bed->control) != CRT_OK)
         abort();
+    for (size_t i = 0; i < 8; i++)
+        if (!crti_id_is_zero(bed->revoked[i]))
+            crti_control_load_revoked(bed->control, bed->revoked[i]);
     for (int table = 0; table < CRTI_STORE_TABLES; table++)
         for (size_t i = 0; i < bed->row_count; i++)
             if ((int)bed->rows[i].table == table && !bed->rows[i].gone &&
@@ -183,7 +200,7 @@ void bed_restart(bed_t *bed, bool applied)
     clear_pending(bed, applied);
     clear_sent(bed);
     bed->failing = CRT_OK;
-    bed->manual = false;
+    bed->manual = bed->fails_late = false;
     bed->now += CRTI_S;
     start(bed);
 }

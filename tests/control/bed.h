@@ -37,6 +37,9 @@ typedef struct bed {
     crt_status_t failing; /* what operations end with */
     bed_operation_t pending[BED_SENT];
     size_t pending_count;
+    bool fails_late;      /* what was put is there all the same */
+    bool forgets_revoked; /* there is no room for them */
+    crti_id_t revoked[8]; /* zero: free */
     bed_row_t rows[BED_SENT];
     size_t row_count;
     bed_sent_t sent[BED_SENT];

@@ -2,6 +2,8 @@
 /* What the head decides, without a head around it: durability before answers, values, and what is
  * left after a restart. */
 
+#include <string.h>
+
 #include "runtime/base/clock.h"
 #include "tests/control/control_test.h"
 
@@ -36,6 +38,108 @@ static void a_creation_that_can_not_be_stored_is_taken_back(void **state)
     control_expect_rest(bed);
     control_create(bed, 51, "a"); /* the name is free */
     assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+}
+
+/* Its rows are there, and can't be deleted. */
+static void fail_late(bed_t *bed, uint64_t actor)
+{
+    bed->failing = CRT_ERR_IO;
+    bed->fails_late = true;
+    control_create(bed, actor, "a");
+    bed->fails_late = false;
+    assert_true(bed_has_row(bed, CRTI_STORE_ACTOR_STATES, bed_id(actor)));
+}
+
+static size_t count_revoked(const bed_t *bed)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < 8; i++)
+        count += !crti_id_is_zero(bed->revoked[i]);
+    return count;
+}
+
+static void
+an_actor_that_was_told_to_have_failed_stays_so_when_the_head_dies(void **state)
+{
+    bed_t *bed = *state;
+    const crti_message_t *m;
+
+    fail_late(bed, 50);
+    m = bed_next(bed, NODE_A, CRTI_MSG_ERROR);
+    assert_true(m && crti_str_equal(m->error.text, "the disk is full"));
+    assert_int_equal(count_revoked(bed), 1);
+    bed_restart(bed, false);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 0);
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTORS, bed_id(50)));
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_STATES, bed_id(50)));
+    assert_int_equal(count_revoked(bed), 0);
+    control_expect_rest(bed);
+}
+
+static void
+a_submission_that_was_told_to_have_failed_stays_so_when_the_head_dies(void **state)
+{
+    bed_t *bed = *state;
+
+    bed->failing = CRT_ERR_IO;
+    bed->fails_late = true;
+    control_submit(bed, "s");
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)), CRT_ERR_IO);
+    assert_int_equal(count_revoked(bed), 1);
+    bed_restart(bed, false);
+    bed_join(bed, 30, 1, 1, 4, NULL, NULL);
+    assert_int_equal(bed_count(bed, 30, CRTI_MSG_JOB_START), 0);
+    assert_int_equal(crti_control_figures(bed->control).jobs_running, 0);
+    assert_int_equal(count_revoked(bed), 0);
+}
+
+static void a_failed_creation_may_be_asked_for_again_when_it_is_deleted(void **state)
+{
+    bed_t *bed = *state;
+
+    bed->failing = CRT_ERR_IO;
+    control_create(bed, 50, "a");
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_ERROR));
+    bed->failing = CRT_OK; /* its rows are not deleted yet */
+    control_create(bed, 50, "a");
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)), CRT_ERR_IO);
+    bed_pass(bed, 3 * CRTI_S);
+    assert_int_equal(count_revoked(bed), 0);
+    control_create(bed, 50, "a");
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+    control_expect_rest(bed);
+}
+
+static void ask_to_kill(bed_t *bed, uint64_t link, uint64_t actor)
+{
+    crti_msg_actor_kill_t m = {.actor = bed_id(actor), .no_restart = true};
+
+    bed_say(bed, link, CRTI_MSG_ACTOR_KILL, 9, &m);
+}
+
+static void a_kill_of_an_actor_whose_outcome_is_not_known_is_true(void **state)
+{
+    bed_t *bed = *state;
+    const crti_message_t *m;
+    char text[512];
+
+    bed->forgets_revoked = true;
+    fail_late(bed, 50);
+    bed->fails_late = false;
+    m = bed_next(bed, NODE_A, CRTI_MSG_ERROR);
+    assert_int_equal(control_error_of(m), CRT_ERR_IO);
+    assert_non_null(strstr(crti_text(m->error.text, text, sizeof(text)), "is not known"));
+    ask_to_kill(bed, NODE_A,
+                50); /* nothing can be promised while nothing can be written */
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)), CRT_ERR_IO);
+    bed_restart(bed, false);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 1);
+    bed_join(bed, 30, 1, 1, 4, NULL, NULL);
+    ask_to_kill(bed, 30, 50);
+    assert_non_null(bed_next(bed, 30, CRTI_MSG_DONE));
+    bed_restart(bed, false);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 0);
 }
 
 static void a_death_that_can_not_be_stored_is_told_and_stored_later(void **state)
@@ -338,6 +442,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(an_answer_waits_until_its_rows_are_durable),
         CONTROL_TEST(a_creation_that_can_not_be_stored_is_taken_back),
+        CONTROL_TEST(an_actor_that_was_told_to_have_failed_stays_so_when_the_head_dies),
+        CONTROL_TEST(
+            a_submission_that_was_told_to_have_failed_stays_so_when_the_head_dies),
+        CONTROL_TEST(a_failed_creation_may_be_asked_for_again_when_it_is_deleted),
+        CONTROL_TEST(a_kill_of_an_actor_whose_outcome_is_not_known_is_true),
         CONTROL_TEST(a_death_that_can_not_be_stored_is_told_and_stored_later),
         CONTROL_TEST(answers_keep_their_order_behind_slow_rows),
         CONTROL_TEST(asking_for_the_same_actor_twice_makes_one),

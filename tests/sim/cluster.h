@@ -63,7 +63,7 @@ typedef struct truth_job {
     bool added, over; /* over: somebody who may decide it said that the driver is gone */
     /* a submission */
     char submission[16];
-    bool acked, stop_asked;
+    bool acked, refused, stop_asked;
     unsigned executions;
     uint64_t incarnation; /* of the host that ran it */
 } truth_job_t;
@@ -145,6 +145,7 @@ struct scene {
     crti_list_t rows, pending;
     crti_map_t row_by_key;
     uint64_t store_due, store_stall_until, store_fail_until;
+    crti_map_t revoked; /* outlives the head, too */
 
     bool calm; /* nothing dies but the head */
     bool is_ending;

@@ -36,6 +36,7 @@ static void admin_answered(scene_t *s, const question_t *q, const crti_message_t
 
     if (q->kind == CRTI_MSG_JOB_SUBMIT) {
         job->acked = m->kind == CRTI_MSG_DONE || exists;
+        job->refused = !job->acked;
         if (exists && !q->again)
             sim_fail(s->world, "submission %s exists before it was made",
                      job->submission);
@@ -121,6 +122,9 @@ void admin_start(scene_t *s, unsigned place, const crti_message_t *m)
     if (!known) {
         if (job->executions++)
             sim_fail(s->world, "submission %s runs twice", job->submission);
+        if (job->refused)
+            sim_fail(s->world, "submission %s runs although it was told to have failed",
+                     job->submission);
         job->incarnation = s->place[0].incarnation;
         job->added = true;
         sim_after(s->world, sim_between(s->world, CRTI_MS, 3 * CRTI_S), exited, s,

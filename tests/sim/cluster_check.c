@@ -38,6 +38,9 @@ void check_start(scene_t *s, unsigned index, uint64_t incarnation, unsigned plac
     if (incarnation == 0 || incarnation > 63 || actor->ran >> incarnation & 1)
         sim_fail(s->world, "actor %u runs a second time as incarnation %llu, on place %u",
                  index, (unsigned long long)incarnation, place);
+    if (actor->refused)
+        sim_fail(s->world, "actor %u runs although its maker was told that it failed",
+                 index);
     actor->ran |= 1ull << (incarnation & 63);
     serial_of(s, index); /* the head may be gone when it is asked for */
 }
@@ -263,6 +266,8 @@ void check_rest(scene_t *s)
     if (f.outbox || f.requests || f.dirty)
         sim_fail(s->world, "left over: %zu in the outbox, %zu requests, %zu rows",
                  f.outbox, f.requests, f.dirty);
+    if (s->revoked.count)
+        sim_fail(s->world, "%zu creations stay revoked", s->revoked.count);
     for (unsigned i = 0; i < PLACES; i++)
         if (!crti_list_is_empty(&s->place[i].questions))
             sim_fail(s->world, "place %u has a question without an answer: %s", i,

@@ -37,6 +37,26 @@ static void do_store(void *user, const crti_store_operation_t *operation)
     store_add(user, operation);
 }
 
+static bool do_revoke(void *user, crti_id_t id, bool is_revoked)
+{
+    scene_t *s = user;
+
+    if (is_revoked)
+        return crti_map_put(&s->revoked, &id, s) == CRT_OK;
+    crti_map_remove(&s->revoked, &id);
+    return true;
+}
+
+static void load_revoked(scene_t *s)
+{
+    size_t cursor = 0;
+    const void *key;
+    void *value;
+
+    while (crti_map_next(&s->revoked, &cursor, &key, &value))
+        crti_control_load_revoked(s->control, *(const crti_id_t *)key);
+}
+
 static void tick(void *user, uint64_t life)
 {
     scene_t *s = user;
@@ -70,7 +90,8 @@ void head_start(scene_t *s)
                     .send = do_send,
                     .drop = do_drop,
                     .queued = get_queued,
-                    .store = do_store},
+                    .store = do_store,
+                    .revoke = do_revoke},
     };
 
     if (crti_control_new(&config, &s->control) != CRT_OK)
@@ -79,6 +100,7 @@ void head_start(scene_t *s)
     s->head_first_link = s->links;
     s->tick_at = UINT64_MAX;
     s->store_due = 0;
+    load_revoked(s);
     store_load(s);
     crti_control_loaded(s->control, s->world->now);
     if (crti_control_figures(s->control).rows_unreadable)

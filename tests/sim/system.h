@@ -210,6 +210,9 @@ void sys_redis_refuse(uint64_t until);
 size_t sys_redis_count(crti_store_table_t table);
 /* False: the head does not know the actor. */
 bool sys_head_has_actor(crti_id_t id, bool *alive_out, crti_id_t *process_out);
+/* Its creation was told to have failed, and the store may still have it; how many of those there are. */
+bool sys_head_has_revoked(crti_id_t id);
+size_t sys_head_revoked(void);
 
 /* ---------------------------------------------------------------- system_programs.c */
 

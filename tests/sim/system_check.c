@@ -222,9 +222,7 @@ static void check_actor(unsigned index)
                  is_known ? "take for the living one" : "know");
     if (!count && is_known && is_alive)
         sim_fail(sys->world, "actor %u is alive and has no process", index);
-    /* A creation that failed because the disk was full may have been stored all the same; a head that
-     * dies before it could take it back is followed by one that starts the actor. */
-    if (count && a->was_killed && !truth->was_disk_full)
+    if (count && a->was_killed)
         sim_fail(sys->world, "actor %u lives in pid %d although it was killed", index,
                  (int)p->pid);
 }
@@ -253,6 +251,8 @@ void sys_check_rest(void)
         check_node(i);
     for (unsigned i = 0; i < truth->actors && !sys->world->failed; i++)
         check_actor(i);
+    if (sys_head_revoked())
+        sim_fail(sys->world, "%zu creations stay revoked", sys_head_revoked());
     if (!sys->world->failed)
         check_objects();
 }

@@ -38,6 +38,7 @@ struct sys_head {
     crti_list_t rows, pending;
     crti_map_t by_key;
     uint64_t due, stall_until, refuse_until;
+    crti_map_t revoked; /* this too */
 };
 
 static sys_head_t *head(void)
@@ -285,6 +286,35 @@ static void load_rows(void)
         }
 }
 
+/* Sometimes there is no room for it: then the outcome is not known, and a kill must reach it. */
+static bool do_revoke(void *user, crti_id_t id, bool is_revoked)
+{
+    if (!is_revoked)
+        return crti_map_remove(&head()->revoked, &id) != NULL;
+    return !sim_chance(sys->world, 3000) &&
+           crti_map_put(&head()->revoked, &id, head()) == CRT_OK;
+}
+
+static void load_revoked(void)
+{
+    size_t cursor = 0;
+    const void *key;
+    void *value;
+
+    while (crti_map_next(&head()->revoked, &cursor, &key, &value))
+        crti_control_load_revoked(head()->control, *(const crti_id_t *)key);
+}
+
+bool sys_head_has_revoked(crti_id_t id)
+{
+    return crti_map_get(&head()->revoked, &id) != NULL;
+}
+
+size_t sys_head_revoked(void)
+{
+    return head()->revoked.count;
+}
+
 static void serve(sys_process_t *self)
 {
     static const crti_head_links_handlers_t handlers = {.on_opened = on_opened,
@@ -308,9 +338,11 @@ static void serve(sys_process_t *self)
                                               .send = crti_head_links_send,
                                               .drop = crti_head_links_drop,
                                               .queued = crti_head_links_queued,
-                                              .store = do_store};
+                                              .store = do_store,
+                                              .revoke = do_revoke};
     if (crti_control_new(&config, &head()->control) != CRT_OK)
         abort();
+    load_revoked();
     load_rows();
     crti_control_loaded(head()->control, sys->world->now);
     if (crti_control_figures(head()->control).rows_unreadable)
@@ -329,6 +361,7 @@ void sys_head_start(void)
         crti_list_init(&head()->rows);
         crti_list_init(&head()->pending);
         crti_map_init(&head()->by_key, 0);
+        crti_map_init(&head()->revoked, sizeof(crti_id_t));
     }
     if (!head()->process)
         head()->process = sys_process_new(SYS_HEAD, SYS_HEAD_HOST, NULL, serve);

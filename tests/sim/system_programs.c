@@ -205,6 +205,9 @@ static crt_status_t counter_create(void *self, crt_call_t *call)
     if (incarnation == 0 || incarnation > 63 || a->incarnations >> incarnation & 1)
         sim_fail(sys->world, "actor %" PRId64 " is made a second time as %" PRIu64,
                  c->actor, incarnation);
+    if (sys_head_has_revoked(a->id))
+        sim_fail(sys->world, "actor %" PRId64 " is made, and was told to have failed",
+                 c->actor);
     a->incarnations |= 1ull << (incarnation & 63);
     take_time();
     return CRT_OK;

@@ -36,7 +36,6 @@ typedef struct truth {
     uint32_t sent[TRUTH_ACTORS][SYS_PROCESSES]; /* calls of a process to an actor */
     uint32_t seen[TRUTH_ACTORS][SYS_PROCESSES]; /* the last that ran */
     bool is_mild;                               /* nothing may fail in this weather */
-    bool was_disk_full;                         /* of the head, at some time */
     bool is_ending;                             /* programs come to their end */
     unsigned gets, failures, successes;
 } truth_t;

@@ -262,6 +262,7 @@ static void begin(scene_t *s)
     crti_list_init(&s->rows);
     crti_list_init(&s->pending);
     crti_map_init(&s->row_by_key, 0);
+    crti_map_init(&s->revoked, sizeof(crti_id_t));
     crti_map_init(&s->actor_by_id, sizeof(crti_id_t));
     crti_map_init(&s->job_by_id, sizeof(crti_id_t));
     head_start(s);
@@ -299,6 +300,7 @@ static void end(scene_t *s)
     links_free(s);
     store_free(s);
     node_free(s);
+    crti_map_fini(&s->revoked);
     crti_map_fini(&s->actor_by_id);
     crti_map_fini(&s->job_by_id);
     free(s);

@@ -71,8 +71,11 @@ static void trouble_head(void)
     } else if (truth->is_mild || sim_chance(w, 5000)) {
         sys_redis_stall(w->now + sim_below(w, 2 * CRTI_S));
     } else {
-        truth->was_disk_full = true;
         sys_redis_refuse(w->now + sim_below(w, 2 * CRTI_S));
+        if (sim_chance(w, 5000)) { /* what it could not write may be there */
+            sys_head_kill();
+            sim_after(w, sim_below(w, CRTI_S), revive_head, NULL, 0);
+        }
     }
 }
 
