@@ -195,6 +195,27 @@ void crti_control_answer(crti_control_t *c, uint64_t link, crti_message_kind_t k
     }
 }
 
+void crti_control_tell(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
+                       const void *body)
+{
+    uint64_t before = c->event_first - 1;
+    crti_outgoing_t *out;
+
+    if (crti_list_is_empty(&c->outbox) && c->acked >= before) {
+        crti_control_send(c, link, kind, 0, body);
+        return;
+    }
+    out = hold(c, false);
+    if (out == NULL)
+        return;
+    out->last = before;
+    out->link = link;
+    if (crti_message_encode(kind, 0, body, &out->message) != CRT_OK) {
+        crti_log(CRTI_LOG_ERROR, "control", "%s", crt_error_detail());
+        free_outgoing(c, out);
+    }
+}
+
 void crti_control_refuse(crti_control_t *c, uint64_t link, uint64_t request,
                          crt_status_t status)
 {

@@ -91,8 +91,21 @@ void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, boo
     if (stored && !actor->unsaved)
         put_actor(c, actor);
     for (size_t i = 0; i < actor->watcher_count; i++)
-        crti_control_answer(c, actor->watchers[i], CRTI_MSG_ACTOR_STATE, 0, &notice,
-                            false);
+        if (c->tells_facts)
+            crti_control_tell(c, actor->watchers[i], CRTI_MSG_ACTOR_STATE, &notice);
+        else
+            crti_control_answer(c, actor->watchers[i], CRTI_MSG_ACTOR_STATE, 0, &notice,
+                                false);
+}
+
+/* Its process is gone: a fact, of which those who wait for it hear before a disk that is slow. */
+static void process_died(crti_control_t *c, crti_actor_t *actor, crt_status_t status,
+                         const char *text, bool created)
+{
+    c->tells_facts = true;
+    crti_actor_died(&c->actors, actor, status, text, created, c->now_ns,
+                    crti_control_wall(c));
+    c->tells_facts = false;
 }
 
 /* ---------------------------------------------------------------- fences */
@@ -416,10 +429,8 @@ void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
 
     if (actor && actor->incarnation == m->actor_incarnation &&
         crti_id_equal(actor->node, link->node->id))
-        crti_actor_died(&c->actors, actor,
-                        m->status ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED,
-                        crti_text(m->text, text, sizeof(text)), m->created, c->now_ns,
-                        crti_control_wall(c));
+        process_died(c, actor, m->status ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED,
+                     crti_text(m->text, text, sizeof(text)), m->created);
     if (actor && crti_id_equal(actor->node, link->node->id))
         unfence(c, m->actor, m->actor_incarnation);
     if (request)
@@ -481,17 +492,17 @@ void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *nod
 {
     char whole[600];
 
-    snprintf(whole, sizeof(whole), "the process that made it died: %s", text);
-    end_where(c, is_of_owner_node, &node->id, CRT_ERR_ACTOR_DIED, whole);
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
         crti_actor_t *actor = CRTI_ACTOR_OF(item);
 
-        if (!crti_id_equal(actor->node, node->id))
+        if (!crti_id_equal(actor->node, node->id) ||
+            (!actor->detached && is_of_owner_node(actor, &node->id)))
             continue;
         crti_control_fence(c, actor);
-        crti_actor_died(&c->actors, actor, CRT_ERR_NODE_LOST, text, true, c->now_ns,
-                        crti_control_wall(c));
+        process_died(c, actor, CRT_ERR_NODE_LOST, text, true);
     }
+    snprintf(whole, sizeof(whole), "the process that made it died: %s", text);
+    end_where(c, is_of_owner_node, &node->id, CRT_ERR_ACTOR_DIED, whole);
 }
 
 /* ---------------------------------------------------------------- what nodes say */

@@ -128,6 +128,7 @@ struct crti_control {
     crti_list_t early; /* watchers of actors that nobody knows yet */
 
     uint64_t view_ns; /* when changed views go out; UINT64_MAX: none */
+    bool tells_facts; /* notices wait for no row of this event */
     bool placing;     /* try_place_all runs: what it causes does not start it again */
     bool place_again;
     uint64_t rows_unreadable, messages_refused;
@@ -149,6 +150,9 @@ void crti_control_broadcast(crti_control_t *c, crti_message_kind_t kind, const v
 /* In order behind what waits for the store; `is_change`: as ERROR if this event's rows fail. */
 void crti_control_answer(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
                          uint64_t request, const void *body, bool is_change);
+/* A notice of a fact: in order behind what waited before this event. */
+void crti_control_tell(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
+                       const void *body);
 /* ERROR with the raised detail, in order. */
 void crti_control_refuse(crti_control_t *c, uint64_t link, uint64_t request,
                          crt_status_t status);

@@ -167,6 +167,38 @@ static void a_broken_link_that_stays_broken_is_a_death_within_a_second(void **st
     assert_non_null(bed_next(bed, 31, CRTI_MSG_NODE_REGISTERED));
 }
 
+static void those_who_wait_hear_of_a_death_before_a_slow_disk_has_it(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_died_t died = {.actor = bed_id(52),
+                                  .actor_incarnation = 1,
+                                  .status = CRT_ERR_ACTOR_DIED,
+                                  .created = true};
+
+    bed_join(bed, NODE_B, 2, 1, 0, NULL, NULL);
+    bed_add_job(bed, NODE_B, 2, 6);
+    for (uint64_t actor = 50; actor < 53; actor++) {
+        crti_msg_actor_create_t m = bed_actor(actor, 6, NULL);
+
+        m.owner_node = bed_id(2);
+        crti_resources_set(&m.resources, "CPU", CRTI_RESOURCE_ONE);
+        bed_say(bed, NODE_B, CRTI_MSG_ACTOR_CREATE, actor, &m);
+        assert_true(bed_start_actor(bed, NODE_A, actor + 100));
+        control_watch(bed, NODE_B, actor);
+    }
+    bed_forget(bed);
+    bed->manual = true;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_ACTOR_STATE), 1);
+    bed_store(bed);
+    crti_control_closed(bed->control, NODE_A, "reset", bed->now);
+    bed_pass(bed, 700 * CRTI_MS);
+    assert_true(bed->pending_count > 0);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_ACTOR_STATE), 3);
+    bed_store(bed);
+    control_expect_rest(bed);
+}
+
 static void a_silent_node_is_dead_after_five_seconds(void **state)
 {
     bed_t *bed = *state;
@@ -311,6 +343,7 @@ int main(void)
         CONTROL_TEST(a_node_that_registers_twice_on_one_link_keeps_it),
         CONTROL_TEST(a_broken_link_that_stays_broken_is_a_death_within_a_second),
         CONTROL_TEST(a_node_that_missed_the_end_of_a_job_is_told_when_it_registers),
+        CONTROL_TEST(those_who_wait_hear_of_a_death_before_a_slow_disk_has_it),
         CONTROL_TEST(a_silent_node_is_dead_after_five_seconds),
         CONTROL_TEST(a_newer_incarnation_replaces_the_old_one),
         CONTROL_TEST(restartable_actors_move_to_another_node),
