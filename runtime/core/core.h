@@ -501,6 +501,8 @@ void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
 /* A pull failed with that status: true when it is not for good, and the pull will be repeated, or the
  * ref fail, later. */
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status);
+/* Whether that goes on: who waits for the value does not pull it itself. */
+bool crti_ref_is_asked_again(const crt_ref_t *ref);
 /* LOCATED came for a ref that was said to be stored before. */
 void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result);
 /* LOCATED will not come: the owner can't be asked any more. */

@@ -96,6 +96,12 @@ static void ask(again_t *a)
         crti_ref_lose(ref, status);
 }
 
+bool crti_ref_is_asked_again(const crt_ref_t *ref)
+{
+    return !crti_list_is_empty(&ref->core->again) && find(ref->core, ref) &&
+           !is_over(ref);
+}
+
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
 {
     crti_core_t *core = ref->core;

@@ -177,7 +177,7 @@ bool crti_ref_fetch(crt_ref_t *ref)
     case CRTI_CONTENT_STORED:
         if (ref->view.data)
             return true;
-        if (ref->is_pulling)
+        if (ref->is_pulling || crti_ref_is_asked_again(ref))
             return false;
         status = crti_core_join_store(ref->core);
         if (status == CRT_OK)
