@@ -21,6 +21,9 @@ import hosts  # noqa: E402
 from crt_cluster import Cluster  # noqa: E402
 
 PROGRAM = "calls_program"
+PAIRS = (("sync beside CURVE", "sync_bare_curve", "sync_actor"),
+         ("sync beside plain", "sync_bare_plain", "sync_actor"),
+         ("async beside CURVE", "async_bare_curve", "async_actor"))
 
 
 def read_arguments():
@@ -29,6 +32,8 @@ def read_arguments():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--calls", type=int, default=1000, help="of a round, one after the other")
+    parser.add_argument("--batches", type=int, default=20, help="of 1000 calls each, of a round")
+    parser.add_argument("--row", choices=("sync", "async"), default="", help="that row alone")
     parser.add_argument("--no-pin", dest="pin", action="store_false", help="bind nothing to a core")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     given = parser.parse_args()
@@ -56,7 +61,7 @@ def measure(given, lab):
     bound = [["taskset", "--cpu-list", str(core)] if given.pin else [] for core in (0, 1)]
     places = start_bare_server(server, bound[1])
     said = caller.run(*bound[0], f"./{PROGRAM}", *places, "--rounds", given.rounds, "--calls", given.calls,
-                      seconds=240, env={"CRT_ADDRESS": cluster.address})
+                      "--batches", given.batches, "--row", given.row, seconds=240, env={"CRT_ADDRESS": cluster.address})
     for host in (server, caller):
         host.run("crt", "stop", "--address", cluster.address)
     found = {}
@@ -90,9 +95,7 @@ def main():
     given = read_arguments()
     with hosts.Lab(given.build, hide=[SOURCE, given.build]) as lab:
         found = measure(given, lab)
-    rows = [compare("sync beside CURVE", found["sync_bare_curve"], found["sync_actor"]),
-            compare("sync beside plain", found["sync_bare_plain"], found["sync_actor"]),
-            compare("async beside CURVE", found["async_bare_curve"], found["async_actor"])]
+    rows = [compare(name, found[bare], found[actor]) for name, bare, actor in PAIRS if actor in found]
     if given.json:
         print(json.dumps({"cpus": os.cpu_count(), "kernel": os.uname().release, "pinned": given.pin,
                           "rounds": given.rounds, "rows": rows}, indent=1))

@@ -4,9 +4,10 @@
  *     calls_program --serve IP
  *         two echo servers, plain and with CURVE; prints where they are as JSON and serves for ever
  *     calls_program --plain ENDPOINT --curve ENDPOINT --key KEY [--rounds N] [--calls N]
+ *                   [--batches N] [--row NAME]
  *         a driver that calls an actor where the resource host0 is. Rounds take turns; prints a line of
- *         JSON for each row: microseconds per call of each round, those of single calls, and the
- *         processor time of the whole machine per call.
+ *         JSON for each row (or for those whose names begin with NAME): microseconds per call of each
+ *         round, those of single calls, and the processor time of the whole machine per call.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -18,12 +19,14 @@
 
 #include "bare_echo.h"
 
-#define ROUNDS_MAX 100
-#define CALLS_MAX  20000
+#define ROUNDS_MAX  100
+#define CALLS_MAX   20000
+#define BATCHES_MAX 1000
 
 static const char *serve;
 static echo_place_t plain_place, curve_place;
 static long rounds = 10, calls = 1000, batches = 20;
+static const char *wanted = ""; /* how the names of the measured rows begin */
 
 static double now_us(void)
 {
@@ -156,6 +159,11 @@ static row_t rows[] = {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
+static bool is_wanted(const row_t *row)
+{
+    return strncmp(row->name, wanted, strlen(wanted)) == 0;
+}
+
 static void measure(row_t *row, long round)
 {
     long count = row->is_sync ? calls : batches * ECHO_BATCH;
@@ -206,9 +214,11 @@ static int driver(int argc, char **argv)
     }
     for (long round = 0; round < rounds; round++)
         for (size_t i = 0; i < ROWS; i++)
-            measure(&rows[i], round);
+            if (is_wanted(&rows[i]))
+                measure(&rows[i], round);
     for (size_t i = 0; i < ROWS; i++) {
-        print_row(&rows[i]);
+        if (is_wanted(&rows[i]))
+            print_row(&rows[i]);
         free(rows[i].single_us);
     }
     crt_actor_drop(&actor);
@@ -226,6 +236,8 @@ static bool read_options(int argc, char **argv)
                                           {"key", required_argument, NULL, 'k'},
                                           {"rounds", required_argument, NULL, 'r'},
                                           {"calls", required_argument, NULL, 'l'},
+                                          {"batches", required_argument, NULL, 'b'},
+                                          {"row", required_argument, NULL, 'w'},
                                           {0}};
     int option;
 
@@ -241,15 +253,18 @@ static bool read_options(int argc, char **argv)
         case 'k': snprintf(curve_place.key, sizeof(curve_place.key), "%s", optarg); break;
         case 'r': rounds = atol(optarg); break;
         case 'l': calls = atol(optarg); break;
+        case 'b': batches = atol(optarg); break;
+        case 'w': wanted = optarg; break;
         default: return false;
         }
     if (serve || (plain_place.endpoint[0] && curve_place.endpoint[0] && rounds >= 1 &&
-                  rounds <= ROUNDS_MAX && calls >= 1 && calls <= CALLS_MAX))
+                  rounds <= ROUNDS_MAX && calls >= 1 && calls <= CALLS_MAX &&
+                  batches >= 1 && batches <= BATCHES_MAX))
         return true;
     fprintf(stderr,
             "calls: --serve IP, or the endpoints of a server; 1 to %d rounds, 1 to "
-            "%d calls\n",
-            ROUNDS_MAX, CALLS_MAX);
+            "%d calls, 1 to %d batches\n",
+            ROUNDS_MAX, CALLS_MAX, BATCHES_MAX);
     return false;
 }
 
