@@ -147,7 +147,7 @@ enum {
 };
 
 /* Sends one record of the bytes of all parts, at least one byte; they are copied. Sent at once when nothing is in
- * flight to the peer, else gathered (up to 8 KiB) until the peer has answered, crti_net_flush,
+ * flight to the peer, else gathered (up to almost 8 KiB) until the peer has answered, crti_net_flush,
  * a crti_net_wait of this process, or a millisecond passed.
  *
  * A full window makes the call wait (with progress, as crti_net_wait: THE LOCK IS RELEASED
