@@ -124,6 +124,11 @@ static crt_status_t return_value(crt_call_t *call, const crt_arg_t *arg)
     crt_status_t status;
     size_t size, count;
 
+    call->scalar_size = (unsigned)crti_encode_scalar(arg, call->scalar);
+    if (call->scalar_size) {
+        call->form = CRTI_RESULT_VALUE;
+        return CRT_OK;
+    }
     e->what = call->function->display;
     status = crti_encode(e, &crti_core_naming, arg);
     if (status != CRT_OK)

@@ -169,7 +169,9 @@ crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
                            const crt_arg_t *args, size_t count, crt_ref_t **failed_out)
 {
     walk_t w = {.args = args, .count = count};
+    unsigned char scalar[CRTI_SCALAR_MAX];
     crt_status_t status = CRT_OK;
+    size_t size;
 
     *failed_out = NULL;
     while (status == CRT_OK && next_arg(&w)) {
@@ -178,6 +180,11 @@ crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
             status = pin(p, w.current.as.ref);
             if (status == CRT_OK)
                 status = put_ref_value(record, w.current.as.ref, failed_out);
+            continue;
+        }
+        size = crti_encode_scalar(&w.current, scalar);
+        if (size) {
+            status = crti_put_arg_bytes(record, 0, crti_span(scalar, size));
             continue;
         }
         status = encode(p, &w);

@@ -35,14 +35,14 @@ struct crt_call {
     unsigned arg_count;
     unsigned missing; /* arguments that are not here */
     bool is_started, is_blocked, has_returned, is_cancelled, may_wait;
-    crti_incoming_arg_t *args, few_args[CRTI_FEW_ARGS];
-    void *record; /* 64-aligned */
+    crti_incoming_arg_t *args; /* NULL: not opened yet */
+    void *record;              /* 64-aligned */
     size_t record_size;
     crt_call_t *outer; /* the call that runs below this one in the same thread */
 
     /* the result */
     crti_result_form_t form;
-    crti_buffer_t value;     /* VALUE, DATA; or the table of STORED */
+    unsigned scalar_size;    /* VALUE that is in `scalar`; 0: it is in `value` */
     crti_object_id_t object; /* STORED */
     size_t object_size;
     unsigned objects_made;
@@ -52,6 +52,12 @@ struct crt_call {
     char *text;
     crti_error_t *origin; /* of the argument that had failed */
     crti_ending_t ending; /* registrations to be answered before the reply */
+
+    /* From here on a new call finds what an earlier one left: thousands of calls may wait, and
+     * memory that is not touched costs nothing. Buffers are kept for reuse. */
+    crti_buffer_t value; /* VALUE, DATA; or the table of STORED */
+    unsigned char scalar[CRTI_SCALAR_MAX];
+    crti_incoming_arg_t few_args[CRTI_FEW_ARGS];
     crti_encoder_t encoder;
     _Alignas(64) unsigned char small_record[CRTI_SMALL_RECORD];
 };

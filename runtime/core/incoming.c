@@ -35,17 +35,10 @@ static void on_ended(crti_ending_t *ending);
 static crt_call_t *new_call(crti_core_t *core)
 {
     crt_call_t *call = crti_pool_get(&core->calls);
-    crti_buffer_t value;
-    crti_encoder_t encoder;
 
     if (!call)
         return NULL;
-    value = call->value;
-    encoder = call->encoder;
-    value.size = 0;
-    memset(call, 0, offsetof(crt_call_t, small_record));
-    call->value = value;
-    call->encoder = encoder;
+    memset(call, 0, offsetof(crt_call_t, value));
     call->core = core;
     call->ending.on_end = on_ended;
     crti_list_init(&call->link);
@@ -63,6 +56,7 @@ static void free_call(crt_call_t *call)
         free(call->args[i].memory);
     if (call->args != call->few_args)
         free(call->args);
+    call->value.size = 0;
     if (call->record != call->small_record)
         free(call->record);
     free(call->text);
@@ -180,7 +174,7 @@ static crt_status_t open_args(crt_call_t *call, crti_reader_t args, unsigned cou
 
     call->args = call->few_args;
     if (count > CRTI_FEW_ARGS)
-        call->args = calloc(count, sizeof(*call->args));
+        call->args = malloc(count * sizeof(*call->args));
     if (!call->args)
         return crt_raise(CRT_ERR_NO_MEMORY, "%u arguments", count);
     for (unsigned i = 0; i < count && status == CRT_OK; i++) {
@@ -188,6 +182,7 @@ static crt_status_t open_args(crt_call_t *call, crti_reader_t args, unsigned cou
         if (status != CRT_OK)
             break;
         call->arg_count = i + 1;
+        call->args[i] = (crti_incoming_arg_t){.ref = NULL};
         if (from.form == CRTI_ARG_VALUE || from.form == CRTI_ARG_DATA)
             status = open_value(call, &call->args[i], from.value);
         else
@@ -422,6 +417,8 @@ static void describe_result(const crt_call_t *call, unsigned char node[16],
         result->table = crti_span(call->value.data, call->value.size);
     } else if (call->form == CRTI_RESULT_FORWARD) {
         result->ref = crti_ref_name(call->result_refs[0]);
+    } else if (call->scalar_size) {
+        result->value = crti_span(call->scalar, call->scalar_size);
     } else {
         result->value = call->value.size
                             ? crti_span(call->value.data, call->value.size)

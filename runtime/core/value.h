@@ -95,6 +95,12 @@ typedef struct crti_encoder {
 crt_status_t crti_encode(crti_encoder_t *encoder, const crti_naming_t *naming,
                          const crt_arg_t *arg);
 
+#define CRTI_SCALAR_MAX 10
+
+/* The bytes of a number, a truth or nothing, the same that an encoder would write; returns how many,
+ * 0 for other kinds: those need an encoder. */
+size_t crti_encode_scalar(const crt_arg_t *arg, unsigned char to[CRTI_SCALAR_MAX]);
+
 size_t crti_encoder_size(const crti_encoder_t *encoder);
 bool crti_encoder_has_data(const crti_encoder_t *encoder); /* wants alignment */
 /* Writes crti_encoder_size bytes. */

@@ -25,38 +25,69 @@ static unsigned char *put_be(unsigned char *to, uint64_t value, int bytes)
     return to + bytes;
 }
 
+static unsigned char *put_tag(unsigned char *to, unsigned tag, uint64_t value, int bytes)
+{
+    return put_be(crti_put_u8(to, (uint8_t)tag), value, bytes);
+}
+
 /* A tag and a big-endian number behind it: at most 9 bytes. */
 static crt_status_t pack(crti_buffer_t *head, unsigned tag, uint64_t value, int bytes)
 {
     crt_status_t status = crti_buffer_reserve(head, 9);
-    unsigned char *to;
 
-    if (status != CRT_OK)
-        return status;
-    to = crti_put_u8(head->data + head->size, (uint8_t)tag);
-    head->size = (size_t)(put_be(to, value, bytes) - head->data);
-    return CRT_OK;
+    if (status == CRT_OK)
+        head->size =
+            (size_t)(put_tag(head->data + head->size, tag, value, bytes) - head->data);
+    return status;
 }
 
-static crt_status_t pack_int(crti_buffer_t *head, int64_t value)
+static unsigned char *put_int(unsigned char *to, int64_t value)
 {
     if (value >= -32 && value <= 127)
-        return pack(head, (unsigned)value & 0xff, 0, 0);
+        return put_tag(to, (unsigned)value & 0xff, 0, 0);
     if (value >= INT8_MIN && value <= INT8_MAX)
-        return pack(head, 0xd0, (uint64_t)value, 1);
+        return put_tag(to, 0xd0, (uint64_t)value, 1);
     if (value >= INT16_MIN && value <= INT16_MAX)
-        return pack(head, 0xd1, (uint64_t)value, 2);
+        return put_tag(to, 0xd1, (uint64_t)value, 2);
     if (value >= INT32_MIN && value <= INT32_MAX)
-        return pack(head, 0xd2, (uint64_t)value, 4);
-    return pack(head, 0xd3, (uint64_t)value, 8);
+        return put_tag(to, 0xd2, (uint64_t)value, 4);
+    return put_tag(to, 0xd3, (uint64_t)value, 8);
 }
 
-static crt_status_t pack_float(crti_buffer_t *head, double value)
+static unsigned char *put_float(unsigned char *to, double value)
 {
     uint64_t bits;
 
     memcpy(&bits, &value, sizeof(bits));
-    return pack(head, 0xcb, bits, 8);
+    return put_tag(to, 0xcb, bits, 8);
+}
+
+/* At most 9 bytes; none for other kinds. */
+static unsigned char *put_scalar(unsigned char *to, const crt_arg_t *arg)
+{
+    switch (arg->kind) {
+    case CRT_KIND_NONE: return put_tag(to, 0xc0, 0, 0);
+    case CRT_KIND_BOOL: return put_tag(to, arg->as.boolean ? 0xc3 : 0xc2, 0, 0);
+    case CRT_KIND_INT: return put_int(to, arg->as.integer);
+    case CRT_KIND_FLOAT: return put_float(to, arg->as.number);
+    default: return to;
+    }
+}
+
+size_t crti_encode_scalar(const crt_arg_t *arg, unsigned char to[CRTI_SCALAR_MAX])
+{
+    unsigned char *begin = crti_put_u8(to, 0), *end = put_scalar(begin, arg);
+
+    return end == begin ? 0 : (size_t)(end - to);
+}
+
+static crt_status_t pack_scalar(crti_buffer_t *head, const crt_arg_t *arg)
+{
+    crt_status_t status = crti_buffer_reserve(head, 9);
+
+    if (status == CRT_OK)
+        head->size = (size_t)(put_scalar(head->data + head->size, arg) - head->data);
+    return status;
 }
 
 static crt_status_t pack_count(crti_buffer_t *head, unsigned fix, unsigned tag16,
@@ -297,10 +328,10 @@ static crt_status_t encode_items(crti_encoder_t *e, const crt_arg_t *arg, int de
 static crt_status_t encode_any(crti_encoder_t *e, const crt_arg_t *arg, int depth)
 {
     switch (arg->kind) {
-    case CRT_KIND_NONE: return pack(&e->head, 0xc0, 0, 0);
-    case CRT_KIND_BOOL: return pack(&e->head, arg->as.boolean ? 0xc3 : 0xc2, 0, 0);
-    case CRT_KIND_INT: return pack_int(&e->head, arg->as.integer);
-    case CRT_KIND_FLOAT: return pack_float(&e->head, arg->as.number);
+    case CRT_KIND_NONE:
+    case CRT_KIND_BOOL:
+    case CRT_KIND_INT:
+    case CRT_KIND_FLOAT: return pack_scalar(&e->head, arg);
     case CRT_KIND_STRING: return encode_text(e, arg->as.string);
     case CRT_KIND_BYTES: return encode_bytes(e, arg->as.bytes);
     case CRT_KIND_TENSOR: return encode_tensor(e, arg->as.tensor);

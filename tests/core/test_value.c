@@ -73,6 +73,29 @@ static void integers_of_every_width_come_back(void **state)
     }
 }
 
+/* A call that takes a number and gives one back needs no encoder. */
+static void a_scalar_is_written_as_an_encoder_writes_it_and_nothing_else_is(void **state)
+{
+    const crt_arg_t scalars[] = {crt_arg_none(NULL),   crt_arg_bool(true),
+                                 crt_arg_bool(false),  crt_arg_int(-1),
+                                 crt_arg_int(999),     crt_arg_int(INT64_MIN),
+                                 crt_arg_int(1 << 20), crt_arg_float(-0.5)};
+    const crt_arg_t others[] = {crt_arg_string("1"), crt_arg_bytes((crt_bytes_t){"1", 1}),
+                                crt_arg_ref(NULL)};
+    unsigned char bytes[CRTI_SCALAR_MAX];
+
+    for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++) {
+        round_trip_t t;
+
+        make(&t, scalars[i], NULL, NULL);
+        assert_int_equal(crti_encode_scalar(&scalars[i], bytes), t.size);
+        assert_memory_equal(bytes, t.bytes, t.size);
+        end(&t);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(crti_encode_scalar(&others[i], bytes), 0);
+}
+
 static void texts_and_bytes_of_every_length_come_back_in_place(void **state)
 {
     static const size_t sizes[] = {0,   1,   30,   31,   32,   254,
@@ -342,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_of_every_width_come_back),
+        cmocka_unit_test(a_scalar_is_written_as_an_encoder_writes_it_and_nothing_else_is),
         cmocka_unit_test(texts_and_bytes_of_every_length_come_back_in_place),
         cmocka_unit_test(a_tensor_is_aligned_and_a_strided_one_becomes_dense),
         cmocka_unit_test(an_object_written_in_place_reads_like_an_encoded_tensor),
