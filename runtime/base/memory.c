@@ -224,6 +224,22 @@ static uint64_t share_of(pid_t pid)
     return read_key(path, "Pss_Anon:", &kib) ? kib << 10 : crti_memory_of(pid);
 }
 
+/* Children of processes of the group that have ended are this process's now. */
+static void add_orphans(tree_t *tree, pid_t group)
+{
+    pid_t self = getpid();
+    unsigned from = tree->count, kept = from;
+
+    if (group == self)
+        return;
+    add_children(tree, self, self);
+    add_threads(tree, self);
+    for (unsigned i = from; i < tree->count; i++)
+        if (tree->process[i] != group && getpgid(tree->process[i]) == group)
+            tree->process[kept++] = tree->process[i];
+    tree->count = kept;
+}
+
 uint64_t crti_memory_of_tree(pid_t pid)
 {
     tree_t tree;
@@ -231,6 +247,7 @@ uint64_t crti_memory_of_tree(pid_t pid)
 
     tree.process[0] = pid;
     tree.count = 1;
+    add_orphans(&tree, pid);
     for (unsigned i = 0; i < tree.count; i++) {
         add_children(&tree, tree.process[i], tree.process[i]);
         add_threads(&tree, tree.process[i]);

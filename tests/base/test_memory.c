@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a host and of control groups that the test writes below a directory of its own. */
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -205,6 +207,54 @@ static void children_and_what_they_alone_wrote_count_once(void **state)
     close(told[1]);
 }
 
+/* A group whose leader forks a process that forks another one and ends. */
+static pid_t fork_with_orphan(size_t bytes, int told)
+{
+    pid_t leader = fork();
+
+    if (leader != 0)
+        return leader;
+    setpgid(0, 0);
+    if (fork() == 0) {
+        if (fork() == 0)
+            grow_below(0, bytes, told);
+        _exit(0);
+    }
+    while (wait(NULL) < 0 && errno == EINTR)
+        continue;
+    if (write(told, "x", 1) == 1)
+        pause();
+    _exit(1);
+}
+
+static void a_child_whose_parent_ended_counts_for_the_leader_of_its_group(void **state)
+{
+    const size_t bytes = (size_t)32 << 20;
+    uint64_t large, small;
+    pid_t leader, other;
+    int told[2], ends = 0;
+    char text[2];
+
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    assert_int_equal(pipe(told), 0);
+    leader = fork_with_orphan(bytes, told[1]);
+    other = fork_with_orphan(4096, told[1]);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(read(told[0], text, 1), 1);
+    large = crti_memory_of_tree(leader);
+    small = crti_memory_of_tree(other);
+    kill(-leader, SIGKILL);
+    kill(-other, SIGKILL);
+    while (wait(NULL) > 0)
+        ends++;
+    assert_int_equal(ends, 4);
+    assert_true(large >= bytes);
+    assert_true(small < bytes / 2);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    close(told[0]);
+    close(told[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +271,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(kills_of_the_kernel_are_counted, setup, teardown),
         cmocka_unit_test(a_process_has_what_it_alone_wrote),
         cmocka_unit_test(children_and_what_they_alone_wrote_count_once),
+        cmocka_unit_test(a_child_whose_parent_ended_counts_for_the_leader_of_its_group),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
