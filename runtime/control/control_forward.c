@@ -8,6 +8,8 @@
 #define PATIENCE_NS                                                                      \
     (5 * CRTI_S) /* for the answer of a node to what somebody else waits for */
 
+#define WAIT_MAX_MS 60000 /* of a reader of a log */
+
 static void free_gather(crti_gather_t *gather)
 {
     crti_buffer_fini(&gather->rows);
@@ -78,6 +80,16 @@ static bool has_deadline(const crti_request_t *request)
 
 /* ---------------------------------------------------------------- logs */
 
+static void note_reader(crti_request_t *request, const crti_request_t *like)
+{
+    request->from_link = like->from_link;
+    request->from_request = like->from_request;
+    request->name = strdup(like->name);
+    request->offset = like->offset;
+    request->limit = like->limit;
+    request->wait_ms = like->wait_ms;
+}
+
 static void send_log_read(crti_control_t *c, const crti_node_entry_t *node,
                           const crti_request_t *like)
 {
@@ -90,12 +102,7 @@ static void send_log_read(crti_control_t *c, const crti_node_entry_t *node,
 
     if (request == NULL)
         return;
-    request->from_link = like->from_link;
-    request->from_request = like->from_request;
-    request->name = strdup(like->name);
-    request->offset = like->offset;
-    request->limit = like->limit;
-    request->wait_ms = like->wait_ms;
+    note_reader(request, like);
     request->subject = like->subject;
     set_deadline(c, request, c->now_ns + PATIENCE_NS + like->wait_ms * CRTI_MS);
     crti_control_send(c, node->link, CRTI_MSG_LOG_READ, request->number, &body);
@@ -141,6 +148,51 @@ static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node
     return true;
 }
 
+/* Those who wait for the log of a job that has not begun are requests to no node. */
+static bool is_held(const crti_request_t *request)
+{
+    return request->kind == CRTI_MSG_LOG_READ && request->link == 0;
+}
+
+static bool hold_until_begun(crti_control_t *c, const crti_request_t *like)
+{
+    static const crti_node_entry_t nowhere;
+    const crti_job_t *job = like->wait_ms && strncmp(like->name, "job:", 4) == 0
+                                ? crti_job_table_find(&c->jobs, crti_str(like->name + 4))
+                                : NULL;
+    crti_request_t *request;
+
+    if (job == NULL || job->state != CRTI_JOB_PENDING)
+        return false;
+    request = crti_control_ask(c, &nowhere, CRTI_MSG_LOG_READ, job->id);
+    if (request == NULL)
+        return false;
+    note_reader(request, like);
+    set_deadline(c, request, c->now_ns + like->wait_ms * CRTI_MS);
+    return true;
+}
+
+void crti_control_job_begun(crti_control_t *c, const crti_job_t *job)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->requests) {
+        crti_request_t *held = CRTI_CONTAINER(item, crti_request_t, in_requests);
+        uint64_t left = held->deadline_ns > c->now_ns ? held->deadline_ns - c->now_ns : 0;
+        crti_msg_log_read_t m = {.name = crti_str(held->name),
+                                 .offset = held->offset,
+                                 .limit = held->limit,
+                                 .wait_ms = left / CRTI_MS};
+
+        if (!has_deadline(held))
+            break;
+        if (!is_held(held) || !crti_id_equal(held->subject, job->id))
+            continue;
+        take_out(c, held);
+        if (held->from_link)
+            crti_control_log_read(c, held->from_link, held->from_request, &m);
+        free_request(held);
+    }
+}
+
 void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_log_read_t *m)
 {
@@ -152,9 +204,10 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
                            .from_request = request,
                            .offset = m->offset,
                            .limit = m->limit,
-                           .wait_ms = m->wait_ms};
+                           .wait_ms = m->wait_ms < WAIT_MAX_MS ? m->wait_ms : WAIT_MAX_MS,
+                           .name = name};
 
-    if (name == NULL)
+    if (name == NULL || hold_until_begun(c, &like))
         return;
     if (log_owner(c, name, &id, hex)) {
         node = crti_node_table_get(&c->nodes, id);
@@ -334,7 +387,11 @@ void crti_control_requests_overdue(crti_control_t *c)
 
         if (!has_deadline(request))
             break;
-        if (request->deadline_ns <= c->now_ns)
+        if (request->deadline_ns > c->now_ns)
+            continue;
+        if (is_held(request))
+            fail(c, request, CRT_ERR_NOT_FOUND, "the job has not begun: there is no log");
+        else
             fail(c, request, CRT_ERR_TIMED_OUT, "the node does not answer");
     }
 }

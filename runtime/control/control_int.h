@@ -304,6 +304,8 @@ void crti_control_requests_free(crti_control_t *c);
 uint64_t crti_control_requests_deadline(const crti_control_t *c);
 void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_log_read_t *m);
+/* It is PENDING no more: those who wait for its log are passed on. */
+void crti_control_job_begun(crti_control_t *c, const crti_job_t *job);
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
                         const crti_msg_state_query_t *m);
 

@@ -32,6 +32,8 @@ void crti_control_on_job(void *user, crti_job_t *job)
     if (!job->unsaved)
         put_state(user, job);
     crti_control_clear_groups(user, job);
+    if (job->state != CRTI_JOB_PENDING)
+        crti_control_job_begun(user, job);
 }
 
 void crti_control_job_cleared(crti_control_t *c, crti_id_t id)

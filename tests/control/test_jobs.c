@@ -198,9 +198,66 @@ static void workers_are_asked_of_all_nodes(void **state)
                                "[{\"worker_id\":\"a\"},{\"worker_id\":\"a\"}]"));
 }
 
+static void read_log(bed_t *bed, uint64_t request, uint64_t wait_ms)
+{
+    crti_msg_log_read_t m = {
+        .name = crti_str("job:s"), .offset = 3, .limit = 100, .wait_ms = wait_ms};
+
+    bed_say(bed, ADMIN, CRTI_MSG_LOG_READ, request, &m);
+}
+
+static void who_reads_the_log_of_a_job_that_has_not_begun_waits_for_it(void **state)
+{
+    bed_t *bed = *state;
+    const crti_message_t *start, *passed;
+    uint64_t request;
+
+    control_submit(bed, "s");
+    start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    assert_non_null(start);
+    request = start->request;
+    read_log(bed, 21,
+             500); /* they wait at the head, not at the node, which has no log yet */
+    read_log(bed, 22, 30000);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_LOG_READ), 0);
+    bed_pass(bed, 600 * CRTI_MS); /* the first one for long enough */
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)),
+                     CRT_ERR_NOT_FOUND);
+    assert_int_equal(bed_count(bed, ADMIN, CRTI_MSG_ERROR), 1);
+    bed_say(bed, NODE_A, CRTI_MSG_DONE, request, NULL);
+    passed = bed_next(bed, NODE_A, CRTI_MSG_LOG_READ);
+    assert_non_null(passed);
+    assert_int_equal(passed->log_read.offset, 3);
+    assert_in_range(passed->log_read.wait_ms, 29000, 29500);
+    bed_say(bed, NODE_A, CRTI_MSG_LOG_DATA, passed->request,
+            &(crti_msg_log_data_t){.data = crti_str("text"), .next = 7});
+    passed = bed_next(bed, ADMIN, CRTI_MSG_LOG_DATA);
+    assert_non_null(passed);
+    assert_int_equal(passed->request, 22);
+    control_expect_rest(bed);
+}
+
+static void who_reads_the_log_of_a_job_and_leaves_is_forgotten(void **state)
+{
+    bed_t *bed = *state;
+    const crti_message_t *start;
+
+    control_submit(bed, "s");
+    start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    assert_non_null(start);
+    read_log(bed, 21, 30000);
+    read_log(bed, 22, 0); /* no patience: the node is asked at once */
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_LOG_READ), 1);
+    crti_control_closed(bed->control, ADMIN, "gone", bed->now);
+    bed_say(bed, NODE_A, CRTI_MSG_DONE, start->request, NULL);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_LOG_READ), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CONTROL_TEST(who_reads_the_log_of_a_job_that_has_not_begun_waits_for_it),
+        CONTROL_TEST(who_reads_the_log_of_a_job_and_leaves_is_forgotten),
         CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),
         CONTROL_TEST(an_end_that_is_told_twice_is_heard_when_it_is_durable),
