@@ -24,7 +24,7 @@ static crti_memory_worker_t look_at(crti_process_t *p)
 {
     return (crti_memory_worker_t){
         .record = &p->memory,
-        .bytes = crti_memory_of_tree(p->pid), /* its process group ends with it, orphans too */
+        .bytes = crti_memory_of_tree(p->pid), /* its process group ends with it */
         .call =
             p->board ? atomic_load_explicit(&p->board->calls, memory_order_relaxed) : 0,
         .running = p->board &&
