@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -51,6 +52,21 @@ void crti_daemon_option(daemon_t *daemon, const char *option, const char *value)
         return;
     crti_daemon_flag(daemon, option);
     crti_daemon_flag(daemon, value);
+}
+
+int crti_daemon_watch_signals(const int *signals, size_t count, sigset_t *before)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < count; i++) {
+        struct sigaction action;
+
+        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&set, signals[i]);
+    }
+    sigprocmask(SIG_BLOCK, &set, before);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 /* Standard error is a file in memory: what a daemon that crashes at once said is not lost, and

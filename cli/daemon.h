@@ -9,6 +9,7 @@
 #ifndef CRTI_CLI_DAEMON_H
 #define CRTI_CLI_DAEMON_H
 
+#include <signal.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -31,6 +32,11 @@ void crti_daemon_init(daemon_t *daemon, const char *name);
 /* Adds "--option value"; a NULL value adds nothing. */
 void crti_daemon_option(daemon_t *daemon, const char *option, const char *value);
 void crti_daemon_flag(daemon_t *daemon, const char *option);
+
+/* Signals are read, not delivered: none may end this process in the middle of a start, or before what it
+ * started has ended. Those that it was told to ignore stay ignored. Returns a descriptor that does not
+ * block, or -1; `*before` (may be NULL) is the old mask. */
+int crti_daemon_watch_signals(const int *signals, size_t count, sigset_t *before);
 
 /* A pipe, closed on exec, whose ends do not collide with the numbers they get in a daemon. */
 crt_status_t crti_daemon_pipe(int ends[2]);

@@ -9,7 +9,7 @@
  *     CRT_NODE_DIR in its environment, and so have its children.
  *     This process is killed: the kernel kills PROG (parent-death signal), the lifeline ends the
  *     daemons, the node's keeper ends what PROG left behind.
- *     Signals: those of the terminal reach PROG by themselves, others are passed on to it. PROG
+ *     Signals: those that are typed reach PROG by themselves, others are passed on to it. PROG
  *     decides what an interrupt means; after SIGTERM or SIGHUP it is killed when it does not end.
  */
 #include <errno.h>
@@ -114,14 +114,15 @@ typedef struct running {
     int64_t kill_at_ms; /* 0: it may run as long as it likes */
 } running_t;
 
-/* The terminal sends its signals to the whole foreground group, the program has them. */
+/* The terminal sends its signals to the whole foreground group, the program has them. But one that is
+ * closed tells only the leader of its session, and that may be this process. */
 static void pass_on(running_t *r)
 {
     struct signalfd_siginfo info;
 
     if (read(r->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
         return;
-    if (info.ssi_code != SI_KERNEL)
+    if (info.ssi_code != SI_KERNEL || info.ssi_signo == SIGHUP)
         kill(r->pid, (int)info.ssi_signo);
     if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP) && !r->kill_at_ms)
         r->kill_at_ms = now_ms() + GRACE_MS;
@@ -204,23 +205,6 @@ static int run_program(const private_cluster_t *cluster, char **argv, int signal
 
 /* ---------------------------------------------------------------- the command */
 
-/* Signals are read, not delivered: none may end this process before its cluster has ended. Those
- * that it was told to ignore stay ignored. Returns the descriptor; `*before` is the old mask. */
-static int watch_signals(sigset_t *before)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    for (size_t i = 0; i < SIGNALS_COUNT; i++) {
-        struct sigaction action;
-
-        if (sigaction(passed_on[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-            sigaddset(&set, passed_on[i]);
-    }
-    sigprocmask(SIG_BLOCK, &set, before);
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
 {
     char bytes[24];
@@ -229,9 +213,10 @@ static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
                                 .resources = given.resources,
                                 .store_bytes = given.store_bytes ? bytes : NULL};
     sigset_t mask;
-    int signal_fd = watch_signals(&mask), result, ended;
+    int signal_fd, result, ended;
     crt_status_t status;
 
+    signal_fd = crti_daemon_watch_signals(passed_on, SIGNALS_COUNT, &mask);
     if (signal_fd < 0)
         return crti_cli_fail(NAME, "signalfd: %s", strerror(errno));
     snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given.store_bytes);

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -461,8 +460,8 @@ static int run(started_t *s, int signal_fd)
 
 int crti_cli_start(int argc, char **argv)
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     started_t *s;
-    sigset_t set;
     int first, result, signal_fd;
 
     switch (crti_cli_parse(argc, argv, &spec, &first)) {
@@ -473,12 +472,8 @@ int crti_cli_start(int argc, char **argv)
     result = check_options();
     if (result != 0)
         return result;
-    /* Ctrl-C in the middle must not leave a daemon behind: signals are read, not delivered. */
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    signal_fd =
+        crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
     s = calloc(1, sizeof(*s));
     if (signal_fd < 0 || !s) {
         free(s);

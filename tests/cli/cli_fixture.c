@@ -138,6 +138,33 @@ pid_t cli_spawn(int *output_fd, const char *format, ...)
     return spawn_it(output_fd, text);
 }
 
+pid_t cli_spawn_on_terminal(int *terminal_fd, const char *format, ...)
+{
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    char text[4096], name[64];
+    va_list args;
+    pid_t pid;
+
+    assert_true(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    assert_int_equal(ptsname_r(terminal, name, sizeof(name)), 0);
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        setsid();
+        for (int fd = 0; fd < 3; fd++) {
+            close(fd);
+            open(name, O_RDWR); /* the first becomes the terminal of the session */
+        }
+        execute(text);
+    }
+    *terminal_fd = terminal;
+    cli_output[0] = '\0';
+    return pid;
+}
+
 bool cli_read_until(int fd, const char *text)
 {
     int64_t deadline = now_ms() + 30000;

@@ -30,6 +30,9 @@ void cli_check(int status, int expected, const char *text, int line);
 /* Starts the command in the background with its output in a pipe. */
 pid_t cli_spawn(int *output_fd, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same on a terminal of its own, whose other end is `*terminal_fd`: closed, it hangs up. */
+pid_t cli_spawn_on_terminal(int *terminal_fd, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Reads the pipe into cli_output until `text` appears or it ends; false: it ended. At most 30 s. */
 bool cli_read_until(int fd, const char *text);
 /* Waits, at most 30 s; the exit status. */

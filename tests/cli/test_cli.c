@@ -436,6 +436,17 @@ static void block_stays_until_ctrl_c_and_then_leaves_nothing(void **state)
     assert_true(cli_is_clean());
 }
 
+static void block_ends_with_its_terminal_and_leaves_nothing(void **state)
+{
+    int terminal;
+    pid_t pid = cli_spawn_on_terminal(&terminal, START " --block");
+
+    assert_true(cli_read_until(terminal, "Ctrl-C ends it."));
+    close(terminal);
+    assert_int_equal(cli_wait(pid), 0);
+    assert_true(cli_is_clean());
+}
+
 static void block_ends_when_a_daemon_does(void **state)
 {
     pid_t pid;
@@ -597,6 +608,7 @@ int main(void)
         TEST(a_daemon_that_does_not_end_is_killed),
         TEST(a_recorded_number_that_belongs_to_another_process_is_left_alone),
         TEST(block_stays_until_ctrl_c_and_then_leaves_nothing),
+        TEST(block_ends_with_its_terminal_and_leaves_nothing),
         TEST(block_ends_when_a_daemon_does),
         TEST(status_shows_the_cluster_as_text_and_json),
         TEST(a_node_that_is_away_is_not_shown_as_used),

@@ -175,6 +175,17 @@ static void an_interrupt_ends_the_program_and_its_cluster(void **state)
     assert_true(cli_is_clean());
 }
 
+static void a_closed_terminal_ends_the_program_and_its_cluster(void **state)
+{
+    int terminal;
+    pid_t pid = cli_spawn_on_terminal(&terminal, "run " STORE " -- %s stay", JOB);
+
+    assert_true(cli_read_until(terminal, " stays"));
+    close(terminal);
+    assert_int_equal(cli_wait(pid), 128 + SIGHUP); /* not SIGKILL after the grace */
+    assert_true(cli_is_clean());
+}
+
 static void what_the_program_leaves_behind_ends_with_it(void **state)
 {
     int fd;
@@ -349,6 +360,7 @@ int main(void)
         TEST(nodes_share_what_the_machine_has),
         TEST(a_users_cluster_and_other_runs_are_none_of_its_business),
         TEST(an_interrupt_ends_the_program_and_its_cluster),
+        TEST(a_closed_terminal_ends_the_program_and_its_cluster),
         TEST(what_the_program_leaves_behind_ends_with_it),
         TEST(a_program_that_ignores_sigterm_is_killed),
         TEST(kill_9_of_crt_run_leaves_nothing),
