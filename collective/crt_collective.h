@@ -61,8 +61,8 @@ typedef struct crt_group_options {
     void *stream; /* "nccl": the cudaStream_t that its operations follow; default NULL */
 } crt_group_options_t;
 #define CRT_GROUP_OPTIONS(...)                                                           \
-    (&(const crt_group_options_t){.struct_size = sizeof(crt_group_options_t),            \
-                                  __VA_ARGS__})
+    CRT_CONSTANT(crt_group_options_t, .struct_size = sizeof(crt_group_options_t),        \
+                 __VA_ARGS__)
 
 #define CRT_RANK_ANY (-1)
 

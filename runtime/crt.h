@@ -105,7 +105,7 @@ typedef struct crt_options {
     bool no_log_to_driver;        /* do not print the workers' output here */
 } crt_options_t;
 #define CRT_OPTIONS(...)                                                                 \
-    (&(const crt_options_t){.struct_size = sizeof(crt_options_t), __VA_ARGS__})
+    CRT_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)
 
 /* Initialises, runs `driver` and shuts down; returns what `driver` returned, or 1 after printing
  * why there is no cluster. In a worker it serves calls and exits the process. */
@@ -294,7 +294,8 @@ typedef struct crt_task_options {
 } crt_task_options_t;
 #define CRT_ZERO_CPUS (-1.0)
 #define CRT_TASK_OPTIONS(...)                                                            \
-    (&(const crt_task_options_t){.struct_size = sizeof(crt_task_options_t), __VA_ARGS__})
+    CRT_CONSTANT(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),          \
+                 __VA_ARGS__)
 
 typedef struct crt_actor_options {
     size_t struct_size;
@@ -323,15 +324,16 @@ typedef struct crt_actor_options {
     bool fenced;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
-    (&(const crt_actor_options_t){.struct_size = sizeof(crt_actor_options_t),            \
-                                  __VA_ARGS__})
+    CRT_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),        \
+                 __VA_ARGS__)
 
 typedef struct crt_call_options {
     size_t struct_size;
     bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too much is out */
 } crt_call_options_t;
 #define CRT_CALL_OPTIONS(...)                                                            \
-    (&(const crt_call_options_t){.struct_size = sizeof(crt_call_options_t), __VA_ARGS__})
+    CRT_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),          \
+                 __VA_ARGS__)
 
 /* Runs a task somewhere in the cluster. When the tasks of one shape of resources that wait for
  * workers hold more than 128 MiB (millions of small ones) the caller waits, or it fails with

@@ -187,6 +187,13 @@ template <class... A> crt_ref_t *crt_call(crt_actor_t *actor, const crt_method_t
     return crt_call_v(actor, method, nullptr, list, sizeof...(args));
 }
 template <class... A>
+crt_ref_t *crt_call_with(crt_actor_t *actor, const crt_method_t *method,
+                         const crt_call_options_t *options, A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    return crt_call_v(actor, method, options, list, sizeof...(args));
+}
+template <class... A>
 crt_status_t crt_tell(crt_actor_t *actor, const crt_method_t *method, A... args)
 {
     const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};

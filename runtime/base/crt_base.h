@@ -19,6 +19,14 @@ extern "C" {
 #define CRT_PRINTF(format_index, first_argument)                                         \
     __attribute__((format(printf, format_index, first_argument)))
 
+/* A constant of `type` with the named members set, by its address, for the call that it is given to: in
+ * C++ it lives no longer, and the names come in the order of the struct (C++20). */
+#ifdef __cplusplus
+#    define CRT_CONSTANT(type, ...) (&static_cast<const type &>(type{__VA_ARGS__}))
+#else
+#    define CRT_CONSTANT(type, ...) (&(const type){__VA_ARGS__})
+#endif
+
 /* One line per status: name, number, the sentence a user reads. Numbers are part of the wire
  * format and are never reused. The ranges say what is lost for good: -1..-49 nothing but
  * this call, -50..-69 one actor or process, -70..-89 one node, -90..-99 the cluster. */

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails unless each public header compiles alone, and twice, as C11 and as C++17, with warnings
-as errors. Usage: check_headers.py CC CXX HEADER... (paths; all their folders are searched)"""
+as errors, and a program in C++20 that uses their macros.
+Usage: check_headers.py CC CXX PROGRAM HEADER... (paths; all their folders are searched)"""
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ DIALECTS = [("c11", ["-xc", "-std=c11"]), ("c++17", ["-xc++", "-std=c++17"])]
 
 
 def main(arguments):
-    compilers, headers = arguments[:2], arguments[2:]
+    compilers, program_in_cxx, headers = arguments[:2], arguments[2], arguments[3:]
     folders = sorted({os.path.dirname(os.path.abspath(h)) for h in headers})
     include = [f"-I{folder}" for folder in folders]
     problems = []
@@ -27,6 +28,11 @@ def main(arguments):
                 input=program, capture_output=True, text=True, check=False)
             if result.returncode != 0:
                 problems.append(f"{name} alone, {dialect}:\n{result.stderr}")
+    result = subprocess.run(
+        [*compilers[1].split(), "-std=c++20", "-Wall", "-Werror", *include, "-fsyntax-only",
+         program_in_cxx], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        problems.append(f"{program_in_cxx}:\n{result.stderr}")
     if not headers:
         problems.append("no headers given")
     finish(problems, "public headers")

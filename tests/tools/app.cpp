@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program in C++ that uses every macro of the public headers; it is compiled, not run.
+#include <crt_actors.h>
+#include <crt_collective.h>
+
+#include <cstdio>
+
+static crt_status_t add_run(crt_call_t *call)
+{
+    int64_t a;
+    double b;
+
+    CRT_TRY(crt_args(call, &a, &b));
+    CRT_TRY(crt_arg_at(call, 0, &a));
+    return crt_return(call, b + (double)a);
+}
+static const crt_task_t add =
+    CRT_TASK(.name = "add", .run = add_run, .signature = "int, float");
+
+static crt_status_t total_run(void *self, crt_call_t *call)
+{
+    crt_group_t *group;
+
+    CRT_TRY(
+        crt_collective_init_group(2, 0, CRT_GROUP_OPTIONS(.timeout_ms = 1000), &group));
+    crt_collective_destroy_group(&group);
+    return crt_return(call, *static_cast<int *>(self));
+}
+static const crt_method_t total = {"total", total_run, ""};
+static const crt_actor_class_t counter =
+    CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(int),
+                    .methods = CRT_METHODS(&total));
+
+static int driver(int, char **)
+{
+    crt_actor_t *actor =
+        crt_actor_new(&counter, CRT_ACTOR_OPTIONS(.name = "c", .max_restarts = 1));
+    crt_ref_t *refs[] = {
+        crt_submit(&add, CRT_TASK_OPTIONS(.num_cpus = 1, .max_retries = 2), 1, 2.5),
+        crt_submit(&add, nullptr, 1, 2.5f), crt_call(actor, &total),
+        crt_call_with(actor, &total, CRT_CALL_OPTIONS(.try_only = true)),
+        crt_put("text")};
+    double sum;
+
+    CRT_CHECK(crt_get(refs[0], &sum));
+    CRT_CHECK(crt_get_for(refs[1], 1000, &sum));
+    CRT_CHECK(crt_tell(actor, &total));
+    crt_refs_drop(refs, 5);
+    crt_actor_drop(&actor);
+    std::printf("%g\n", sum);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.classes = CRT_CLASSES(&counter), .tasks = CRT_TASKS(&add)), driver);
+}
