@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Installs into a temporary folder, checks that everything is in its place, and builds and runs a
-program outside the tree with `cc app.c $(pkg-config --cflags --libs crt)`.
+"""Installs into a temporary folder, checks that everything is in its place, that the command finds its
+library there by itself, and builds and runs a program outside the tree with `cc app.c $(pkg-config --cflags --libs crt)`.
 Usage: check_install.py BUILD_ROOT APP_C CC SANITIZERS"""
 import os
 import re
@@ -69,6 +69,9 @@ def main(build, app, compiler, sanitizers):
             finish(problems + ["nothing was installed"], "installation")
         there = installed_files(bottom)
         problems += [f"not installed: {path}" for path in EXPECTED if path not in there]
+        if not problems:
+            bare = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+            run(problems, os.path.join(bottom, "bin", "crt"), "version", env=bare)
         if not problems:
             build_and_run(problems, folder, bottom, app, compiler, sanitizers)
     finish(problems, "installation")
