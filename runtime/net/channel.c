@@ -625,7 +625,7 @@ static crt_status_t await(crti_channel_t *channel, uint64_t deadline_ns)
         if (status == CRT_OK)
             status = receive(channel);
     }
-    return status;
+    return channel->answered ? CRT_OK : status; /* the peer's end may follow its answer */
 }
 
 crt_status_t crti_channel_raise(const crti_msg_error_t *error)

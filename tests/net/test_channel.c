@@ -567,6 +567,30 @@ static void an_error_answer_is_raised_with_its_status_and_text(void **state)
     assert_int_equal(crti_channel_raise(&error), CRT_ERR_PROTOCOL);
 }
 
+static void an_answer_is_not_lost_when_the_peer_closes_behind_it(void **state)
+{
+    end_t mine = {.kept_fd = -1};
+    crti_channel_handlers_t handlers = {&mine, on_message, on_closed, NULL}, none = {0};
+    crti_msg_kv_get_t get = {.key = crti_str("colour")};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_channel_t *peer;
+    crti_message_t answer;
+    int fds[2];
+
+    assert_int_equal(crti_channel_pair(fds), CRT_OK);
+    assert_int_equal(crti_channel_new(&fds[0], &handlers, 0, &mine.channel), CRT_OK);
+    assert_int_equal(crti_channel_new(&fds[1], &none, 0, &peer), CRT_OK);
+    crti_channel_send_error(peer, 1, crt_raise(CRT_ERR_EXISTS, "name taken"));
+    crti_channel_free(peer);
+    crt_raise(CRT_ERR_IO, "something else");
+    assert_int_equal(crti_channel_request(mine.channel, CRTI_MSG_KV_GET, &get,
+                                          crti_now_ns() + 10 * CRTI_S, &answer, &storage,
+                                          NULL, NULL),
+                     CRT_ERR_EXISTS);
+    assert_string_equal(crt_error_detail(), "name taken");
+    crti_channel_free(mine.channel);
+}
+
 static void a_path_too_long_for_a_socket_names_the_variable_to_set(void **state)
 {
     char path[200];
@@ -602,6 +626,7 @@ int main(void)
         cmocka_unit_test(a_blocking_request_gets_its_answer_and_passes_notices_on),
         cmocka_unit_test(a_request_to_a_silent_peer_times_out_and_to_a_dead_one_fails),
         cmocka_unit_test(an_error_answer_is_raised_with_its_status_and_text),
+        cmocka_unit_test(an_answer_is_not_lost_when_the_peer_closes_behind_it),
         cmocka_unit_test(a_path_too_long_for_a_socket_names_the_variable_to_set),
     };
 
