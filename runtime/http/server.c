@@ -29,7 +29,8 @@ struct crti_http_server {
     struct lws_vhost *vhost;
     int listen_fd, signal_fd;
     crti_lws_file_t listen_file, signal_file;
-    unsigned connections;
+    struct lws *connections[CONNECTIONS_MAX]; /* the oldest first */
+    unsigned count;
     bool stops;
     char address[300];
     char host_name[256];
@@ -174,6 +175,19 @@ static int end_connection(connection_t *connection)
     return 0;
 }
 
+static void forget(crti_http_server_t *server, const struct lws *wsi)
+{
+    unsigned i = 0;
+
+    while (i < server->count && server->connections[i] != wsi)
+        i++;
+    if (i == server->count)
+        return; /* a descriptor of our own */
+    server->count--;
+    memmove(&server->connections[i], &server->connections[i + 1],
+            (server->count - i) * sizeof(server->connections[0]));
+}
+
 static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user,
                          void *in, size_t size)
 {
@@ -195,11 +209,7 @@ static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return 1;
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return end_connection(connection);
-    case LWS_CALLBACK_WSI_DESTROY:
-        /* Descriptors of our own have another protocol. */
-        if (strcmp(lws_get_protocol(wsi)->name, "http") == 0)
-            server_of(wsi)->connections--;
-        return 0;
+    case LWS_CALLBACK_WSI_DESTROY: forget(server_of(wsi), wsi); return 0;
     default: return 0;
     }
 }
@@ -214,9 +224,29 @@ static const struct lws_protocols protocols[] = {
 
 /* ---------------------------------------------------------------- listening */
 
+/* Room for one more: where all places are taken the oldest client that asks nothing goes, so that
+ * clients which are silent or slow do not keep others out. */
+static bool make_room(crti_http_server_t *server)
+{
+    if (server->count < CONNECTIONS_MAX)
+        return true;
+    for (unsigned i = 0; i < CONNECTIONS_MAX; i++) {
+        const connection_t *connection = lws_wsi_user(server->connections[i]);
+        const crti_exchange_t *x = connection ? connection->exchange : NULL;
+
+        if (x && x->state != CRTI_EXCHANGE_IDLE)
+            continue;
+        lws_set_timeout(server->connections[i], PENDING_TIMEOUT_USER_OK,
+                        LWS_TO_KILL_SYNC);
+        return server->count < CONNECTIONS_MAX;
+    }
+    return false;
+}
+
 static void on_connection(void *user, uint32_t events)
 {
     crti_http_server_t *server = user;
+    struct lws *wsi;
 
     for (;;) {
         int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -227,15 +257,14 @@ static void on_connection(void *user, uint32_t events)
         /* Headers and body are two writes: the second must not wait for the first's
          * acknowledgement (40 ms). */
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (server->connections >= CONNECTIONS_MAX) {
+        if (!make_room(server)) {
             close(fd);
             continue;
         }
-        server->connections++;
-        if (!lws_adopt_socket_vhost(server->vhost, fd)) {
-            server->connections--; /* the socket was closed */
-            return;
-        }
+        wsi = lws_adopt_socket_vhost(server->vhost, fd);
+        if (!wsi)
+            return; /* the socket was closed */
+        server->connections[server->count++] = wsi;
     }
 }
 
