@@ -230,6 +230,8 @@ crt_status_t crti_submission_parse(const void *json, size_t size,
         json_loadb(json, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     crt_status_t status;
 
+    if (size == 0)
+        return crt_raise(CRT_ERR_INVALID, "the body is empty; it must be a JSON object");
     if (!body)
         return crt_raise(CRT_ERR_INVALID, "the body is not JSON: %s (line %d, column %d)",
                          error.text, error.line, error.column);

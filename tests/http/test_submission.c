@@ -85,7 +85,7 @@ static void each_mistake_is_named(void **state)
     static const struct {
         const char *json, *reason;
     } cases[] = {
-        {"", "not JSON"},
+        {"", "is empty"},
         {"[]", "must be a JSON object"},
         {"{\"entrypoint\":\"x\"", "not JSON"},
         {"{\"entrypoint\":\"x\",\"entrypoint\":\"y\"}", "not JSON"},
