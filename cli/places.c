@@ -15,13 +15,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* False: it does not fit; then no daemon can have its sockets there either. */
+/* False: it does not fit, or is relative; then no daemon can have its sockets there either. */
 static bool run_directory(char *path, size_t size)
 {
     const char *own = getenv("CRT_RUN_DIR"), *base = getenv("XDG_RUNTIME_DIR");
 
     if (own && *own)
-        return snprintf(path, size, "%s", own) < (int)size;
+        return own[0] == '/' && snprintf(path, size, "%s", own) < (int)size;
     return snprintf(path, size, "%s/crt-%u", base && *base ? base : "/tmp",
                     (unsigned)geteuid()) < (int)size;
 }
@@ -181,8 +181,10 @@ crt_status_t crti_places_make_private(char *path, size_t size)
     path[0] = '\0';
     if (!run_directory(run, sizeof(run)) ||
         snprintf(path, size, "%s/private-XXXXXX", run) >= (int)size)
-        return crt_raise(CRT_ERR_TOO_LARGE, "the run directory's path is too long for "
-                                            "sockets below it: set CRT_RUN_DIR");
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "the run directory's path is relative, or too long for sockets below it: "
+            "set CRT_RUN_DIR to an absolute, short one");
     /* Whoever leaves last removes the run directory: it may go between two steps. */
     for (int tries = 0; tries < 100; tries++) {
         make_parents(path);

@@ -60,6 +60,17 @@ crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t a
     return CRT_OK;
 }
 
+crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
+                                       double amount)
+{
+    if (amount == 0 || amount == -1)
+        return CRT_OK;
+    if (!(amount >= 1.0 / CRTI_RESOURCE_ONE && amount <= 1e9))
+        return crt_raise(CRT_ERR_INVALID, "%g %s: an amount is 0, or 0.0001 to 1e9",
+                         amount, name);
+    return crti_resources_set(r, name, (int64_t)(amount * CRTI_RESOURCE_ONE + 0.5));
+}
+
 /* Decimal with at most four digits behind the point, in units of 1/10000. False when it is
  * none or does not fit. */
 static bool parse_amount(const char *text, size_t length, int64_t *amount_out)

@@ -27,6 +27,11 @@ int64_t crti_resources_get(const crti_resources_t *r, const char *name);
  * (letters, digits and . _ : - only, at most 31 bytes). */
 crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t amount);
 
+/* The same from an option of the user: 0 and -1 (CRT_ZERO_CPUS) are none; CRT_ERR_INVALID for other
+ * amounts below 0.0001, above 1e9, or not finite. */
+crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
+                                       double amount);
+
 /* Parses "name=amount,name=amount"; amounts are decimals >= 0 with at most four digits behind
  * the point. Adds to `r`. */
 crt_status_t crti_resources_parse(const char *text, crti_resources_t *r);

@@ -32,11 +32,16 @@ static const char *environment(const char *name)
     return value && *value ? value : NULL;
 }
 
-static crt_status_t fits(int length, size_t size, const char *variable)
+static crt_status_t fits(int length, const char *path, size_t size, const char *variable)
 {
     if (length < 0 || (size_t)length >= size)
         return crt_raise(CRT_ERR_TOO_LARGE,
                          "the path of the directory is too long; set %s to a short one",
+                         variable);
+    if (path[0] !=
+        '/') /* daemons, jobs and workers have working directories of their own */
+        return crt_raise(CRT_ERR_INVALID,
+                         "the directory %s is relative; set %s to an absolute path", path,
                          variable);
     return CRT_OK;
 }
@@ -47,10 +52,10 @@ crt_status_t crti_run_dir(char *path, size_t size)
     const char *base = environment("XDG_RUNTIME_DIR");
 
     if (own)
-        return fits(snprintf(path, size, "%s", own), size, "CRT_RUN_DIR");
+        return fits(snprintf(path, size, "%s", own), path, size, "CRT_RUN_DIR");
     return fits(
         snprintf(path, size, "%s/crt-%u", base ? base : "/tmp", (unsigned)geteuid()),
-        size, "CRT_RUN_DIR");
+        path, size, "CRT_RUN_DIR");
 }
 
 crt_status_t crti_state_dir(char *path, size_t size)
@@ -60,13 +65,14 @@ crt_status_t crti_state_dir(char *path, size_t size)
     const char *home = environment("HOME");
 
     if (own)
-        return fits(snprintf(path, size, "%s", own), size, "CRT_STATE_DIR");
+        return fits(snprintf(path, size, "%s", own), path, size, "CRT_STATE_DIR");
     if (base)
-        return fits(snprintf(path, size, "%s/crt", base), size, "CRT_STATE_DIR");
+        return fits(snprintf(path, size, "%s/crt", base), path, size, "CRT_STATE_DIR");
     if (!home)
         return crt_raise(CRT_ERR_NOT_FOUND,
                          "neither CRT_STATE_DIR nor HOME is set: no place for logs");
-    return fits(snprintf(path, size, "%s/.local/state/crt", home), size, "CRT_STATE_DIR");
+    return fits(snprintf(path, size, "%s/.local/state/crt", home), path, size,
+                "CRT_STATE_DIR");
 }
 
 static crt_status_t check_dir(const char *path)

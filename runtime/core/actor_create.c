@@ -50,12 +50,10 @@ static crt_status_t make_resources(const crt_actor_options_t *o, crti_resources_
         return CRT_OK;
     if (o->resources)
         status = crti_resources_parse(o->resources, r);
-    if (status == CRT_OK && o->num_cpus > 0)
-        status = crti_resources_set(r, "CPU",
-                                    (int64_t)(o->num_cpus * CRTI_RESOURCE_ONE + 0.5));
-    if (status == CRT_OK && o->num_gpus > 0)
-        status = crti_resources_set(r, "GPU",
-                                    (int64_t)(o->num_gpus * CRTI_RESOURCE_ONE + 0.5));
+    if (status == CRT_OK)
+        status = crti_resources_set_option(r, "CPU", o->num_cpus);
+    if (status == CRT_OK)
+        status = crti_resources_set_option(r, "GPU", o->num_gpus);
     return status;
 }
 

@@ -65,11 +65,10 @@ static crt_status_t make_resources(const crt_task_options_t *o, crti_resources_t
         return crt_raise(CRT_ERR_INVALID, "make task options with CRT_TASK_OPTIONS");
     if (o && o->resources)
         status = crti_resources_parse(o->resources, r);
-    if (status == CRT_OK && cpus > 0)
-        status = crti_resources_set(r, "CPU", (int64_t)(cpus * CRTI_RESOURCE_ONE + 0.5));
-    if (status == CRT_OK && o && o->num_gpus > 0)
-        status = crti_resources_set(r, "GPU",
-                                    (int64_t)(o->num_gpus * CRTI_RESOURCE_ONE + 0.5));
+    if (status == CRT_OK)
+        status = crti_resources_set_option(r, "CPU", cpus);
+    if (status == CRT_OK && o)
+        status = crti_resources_set_option(r, "GPU", o->num_gpus);
     return status;
 }
 

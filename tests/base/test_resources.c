@@ -28,6 +28,21 @@ static void amounts_have_four_digits_behind_the_point(void **state)
     assert_int_equal(crti_resources_get(&r, "none"), 0);
 }
 
+static void an_option_holds_nothing_or_an_amount_in_reason(void **state)
+{
+    static const double wrong[] = {-3, -0.5, 0.00001, 1e10, 1.0 / 0.0, 0.0 / 0.0};
+    crti_resources_t r = {0};
+
+    assert_int_equal(crti_resources_set_option(&r, "CPU", 0), CRT_OK);
+    assert_int_equal(crti_resources_set_option(&r, "CPU", -1), CRT_OK);
+    assert_int_equal(r.count, 0);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(crti_resources_set_option(&r, "CPU", wrong[i]), CRT_ERR_INVALID);
+    assert_int_equal(r.count, 0);
+    assert_int_equal(crti_resources_set_option(&r, "CPU", 0.5), CRT_OK);
+    assert_int_equal(crti_resources_get(&r, "CPU"), CRTI_RESOURCE_ONE / 2);
+}
+
 static void what_is_not_name_and_amount_is_refused_with_its_text(void **state)
 {
     const char *const wrong[] = {
@@ -117,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(amounts_have_four_digits_behind_the_point),
+        cmocka_unit_test(an_option_holds_nothing_or_an_amount_in_reason),
         cmocka_unit_test(what_is_not_name_and_amount_is_refused_with_its_text),
         cmocka_unit_test(a_sum_that_does_not_fit_is_refused),
         cmocka_unit_test(more_names_than_fit_are_refused),

@@ -56,6 +56,9 @@ static void names_come_from_the_environment_the_most_special_first(void **state)
     setenv("XDG_STATE_HOME", "/xs", 1);
     assert_int_equal(crti_run_dir(path, sizeof(path)), CRT_OK);
     assert_string_equal(path, "/r");
+    setenv("CRT_RUN_DIR", "r", 1);
+    assert_int_equal(crti_run_dir(path, sizeof(path)), CRT_ERR_INVALID);
+    setenv("CRT_RUN_DIR", "/r", 1);
     assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
     assert_string_equal(path, "/s");
     setenv("CRT_RUN_DIR", "", 1); /* empty is unset */
