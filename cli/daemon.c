@@ -23,6 +23,7 @@
 #define FD_READY     3 /* numbers in the daemon */
 #define FD_LIFELINE  4
 #define UNDO_TIMEOUT 5000
+#define CRASH_MS     1000
 
 extern char **environ;
 
@@ -98,9 +99,24 @@ static int spawn_it(daemon_t *daemon, const char *path, int ready, int errors)
     return failed;
 }
 
-/* The last line it wrote, to explain a crash. */
+/* " (killed by signal 11 (Segmentation fault))", or "". It has closed its pipe, so it ends at once. */
+static void describe_end(const daemon_t *daemon, char *text, size_t size)
+{
+    struct pollfd ended = {.fd = daemon->pidfd, .events = POLLIN};
+    siginfo_t how = {0};
+
+    poll(&ended, 1, CRASH_MS);
+    text[0] = '\0';
+    if (waitid(P_PID, (id_t)daemon->pid, &how, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+        (how.si_code == CLD_KILLED || how.si_code == CLD_DUMPED))
+        snprintf(text, size, " (killed by signal %d: %s)", how.si_status,
+                 strsignal(how.si_status));
+}
+
+/* Its end, and the last line it wrote. */
 static crt_status_t crashed(const daemon_t *daemon, int errors)
 {
+    char how[80];
     char text[1024];
     off_t end = lseek(errors, 0, SEEK_END);
     off_t from = end > (off_t)sizeof(text) - 1 ? end - (off_t)sizeof(text) + 1 : 0;
@@ -112,7 +128,8 @@ static crt_status_t crashed(const daemon_t *daemon, int errors)
         text[--n] = '\0';
     line = strrchr(text, '\n');
     line = line ? line + 1 : text;
-    return crt_raise(CRT_ERR_IO, "%s ended before it served%s%s", daemon->argv[0],
+    describe_end(daemon, how, sizeof(how));
+    return crt_raise(CRT_ERR_IO, "%s ended before it served%s%s%s", daemon->argv[0], how,
                      *line ? ": " : "", line);
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/core/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -426,6 +427,7 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
 
 static crt_status_t start_driver(int argc, char **argv, const crt_options_t *options)
 {
+    char why[1024];
     crti_core_t *core = NULL;
     crt_status_t status = new_core(options, &core);
 
@@ -440,8 +442,19 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
             return CRT_OK;
         status = crt_raise(CRT_ERR_EXISTS, "crt_init was called already");
     }
+    /* What fails when it leaves, because the node has closed its link, is not the reason. */
+    snprintf(why, sizeof(why), "%s", crt_error_detail());
     free_core(core);
-    return status;
+    return crt_raise(status, "%s", why);
+}
+
+/* A program may be started without them. What is opened next would take their numbers, and text that is
+ * printed would go there. */
+static void open_missing_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", O_RDWR); /* the lowest number: this one */
 }
 
 crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
@@ -462,6 +475,7 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
         crti_leave(core);
         return crt_raise(CRT_ERR_EXISTS, "crt_init was called already");
     }
+    open_missing_streams();
     switch (crti_process_role(&birth, &zygote_fd)) {
     case CRTI_PROCESS_ZYGOTE:
         crti_zygote_serve(zygote_fd, &birth);

@@ -21,6 +21,7 @@
 
 #define START_DEADLINE (30 * CRTI_S)
 #define STOP_DEADLINE  (10 * CRTI_S)
+#define CRASH_MS       1000
 #define ARGUMENTS_MAX  32
 #define FD_READY       3 /* numbers in the daemon */
 #define FD_LIFELINE    4
@@ -83,8 +84,26 @@ static int spawn_daemon(const command_t *command, int ready, int lifeline, pid_t
     return failed;
 }
 
+/* It has closed its pipe, so it ends at once; whoever ends the cluster reaps it. */
+static crt_status_t crashed(pid_t pid, const char *name)
+{
+    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    siginfo_t how = {0};
+
+    poll(&ended, 1, CRASH_MS);
+    if (ended.fd >= 0)
+        close(ended.fd);
+    if (waitid(P_PID, (id_t)pid, &how, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+        (how.si_code == CLD_KILLED || how.si_code == CLD_DUMPED))
+        return crt_raise(CRT_ERR_IO,
+                         "%s ended before it served (killed by signal %d: %s)", name,
+                         how.si_status, strsignal(how.si_status));
+    return crt_raise(CRT_ERR_IO, "%s ended before it served", name);
+}
+
 /* Reads the one line that a daemon writes when it serves, or why it can't. */
-static crt_status_t read_ready(int fd, const char *name, char *line, size_t size)
+static crt_status_t read_ready(int fd, pid_t pid, const char *name, char *line,
+                               size_t size)
 {
     uint64_t deadline = crti_now_ns() + START_DEADLINE;
     size_t used = 0;
@@ -111,7 +130,7 @@ static crt_status_t read_ready(int fd, const char *name, char *line, size_t size
     if (strncmp(line, "error ", 6) == 0)
         return crt_raise(CRT_ERR_IO, "%s", line + 6);
     if (strncmp(line, "ready", 5) != 0)
-        return crt_raise(CRT_ERR_IO, "%s ended before it served", name);
+        return crashed(pid, name);
     return CRT_OK;
 }
 
@@ -130,7 +149,7 @@ static crt_status_t start_daemon(command_t *command, const char *name, int lifel
         status = crt_raise(CRT_ERR_IO, "can't execute %s: %s", command->path,
                            strerror(failed));
     } else {
-        status = read_ready(ready[0], name, line, size);
+        status = read_ready(ready[0], *pid_out, name, line, size);
     }
     close(ready[0]);
     return status;

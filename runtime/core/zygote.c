@@ -191,7 +191,11 @@ static void answer_fork(zygote_t *zygote, const pending_fork_t *request, pid_t p
         crti_channel_send(zygote->channel, CRTI_MSG_FORKED, request->request, &forked);
     else
         crti_channel_send_error(zygote->channel, request->request,
-                                crt_raise(CRT_ERR_IO, "fork: %s", strerror(errno)));
+                                crt_raise(CRT_ERR_IO, "fork: %s%s", strerror(errno),
+                                          errno == EAGAIN
+                                              ? " (processes of the user, ulimit -u, or "
+                                                "of the control group, pids.max)"
+                                              : ""));
 }
 
 static void free_forks(zygote_t *zygote)

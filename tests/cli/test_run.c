@@ -88,6 +88,59 @@ static void the_exit_status_is_the_programs(void **state)
     cli_expect(126, "crt run: can't execute /: Permission denied", "run " STORE " -- /");
 }
 
+/* Runs CRT_TEST_JOB, which starts a cluster of its own, by the shell. */
+static int run_by_shell(const char *redirections)
+{
+    const char *crt = CRT;
+    int result;
+
+    setenv("CRT_TEST_CRT", "/bin/sh", 1);
+    result = cli_run("-c exec~%s~a~%s", JOB, redirections);
+    setenv("CRT_TEST_CRT", crt, 1);
+    return result;
+}
+
+static void a_program_without_standard_streams_gets_its_cluster(void **state)
+{
+    cli_check(run_by_shell("0<&-~1>&-"), 0, "", __LINE__);
+    cli_check(run_by_shell("0<&-~1>&-~2>&-"), 0, "", __LINE__);
+    assert_true(cli_is_clean());
+}
+
+static void make_script(const char *name)
+{
+    FILE *file = fopen(cli_path("lib/%s", name), "we");
+
+    assert_non_null(file);
+    fputs("#!/bin/sh\nkill -SEGV $$\n", file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(cli_path("lib/%s", name), 0700), 0);
+}
+
+static void a_daemon_that_crashes_is_named_with_the_signal(void **state)
+{
+    assert_int_equal(mkdir(cli_path("lib"), 0700), 0);
+    make_script("crt-head");
+    make_script("crt-node");
+    setenv("CRT_LIBEXEC", cli_path("lib"), 1);
+    cli_expect(1, "crt run: crt-head ended before it served (killed by signal 11: ",
+               "run " STORE " -- true");
+    cli_check(run_by_shell(""), 1,
+              "crt: crt-head ended before it served (killed by signal 11: ", __LINE__);
+    unsetenv("CRT_LIBEXEC");
+    assert_true(cli_is_clean());
+}
+
+static void what_it_cannot_be_given_is_said(void **state)
+{
+    cli_expect(1, "crt run: an object store can't have ",
+               "run --object-store-memory 9000G -- true");
+    setenv("CRT_RUN_DIR", "r", 1);
+    cli_expect(1, "crt run: the run directory's path is relative, or too long",
+               "run " STORE " -- true");
+    setenv("CRT_RUN_DIR", cli_path("r"), 1);
+}
+
 static void each_node_is_a_daemon_with_resources_of_its_own(void **state)
 {
     json_t *json, *nodes;
@@ -161,6 +214,27 @@ static void a_users_cluster_and_other_runs_are_none_of_its_business(void **state
     cli_expect(0, "Stopped 1 node and the head", "stop");
     unsetenv("CRT_ADDRESS");
     assert_true(cli_is_clean());
+}
+
+static void a_driver_that_the_node_refuses_says_the_nodes_reason(void **state)
+{
+    const char *crt = CRT;
+    pid_t pid;
+    int fd;
+
+    cli_expect(
+        0, "The cluster 127.0.0.1:", "start --head --port 0 --dashboard-port 0 " STORE);
+    setenv("CRT_JOB", "0123456789abcdef0123456789abcdef", 1);
+    setenv("CRT_TEST_CRT", JOB, 1);
+    pid = cli_spawn(&fd, "stay");
+    setenv("CRT_TEST_CRT", crt, 1);
+    assert_true(cli_read_until(fd, " stays\n"));
+    cli_check(run_by_shell(""), 1, "crt: job 01234567 has a driver already, pid ",
+              __LINE__);
+    unsetenv("CRT_JOB");
+    kill(pid, SIGKILL);
+    assert_int_equal(rest(pid, fd), 128 + SIGKILL);
+    cli_expect(0, "Stopped 1 node and the head", "stop");
 }
 
 /* ---------------------------------------------------------------- how it ends */
@@ -356,9 +430,13 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(a_program_runs_on_a_cluster_that_is_gone_afterwards),
         TEST(the_exit_status_is_the_programs),
+        TEST(a_program_without_standard_streams_gets_its_cluster),
+        TEST(a_daemon_that_crashes_is_named_with_the_signal),
+        TEST(what_it_cannot_be_given_is_said),
         TEST(each_node_is_a_daemon_with_resources_of_its_own),
         TEST(nodes_share_what_the_machine_has),
         TEST(a_users_cluster_and_other_runs_are_none_of_its_business),
+        TEST(a_driver_that_the_node_refuses_says_the_nodes_reason),
         TEST(an_interrupt_ends_the_program_and_its_cluster),
         TEST(a_closed_terminal_ends_the_program_and_its_cluster),
         TEST(what_the_program_leaves_behind_ends_with_it),
