@@ -138,7 +138,8 @@ crt_status_t crti_host_check(size_t open_files, uint64_t now_ns, uint64_t *fresh
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
         open_files + FILES_PER_WORKER > files.rlim_cur)
         return crt_raise(CRT_ERR_BACKPRESSURE,
-                         "the node daemon has %zu open files of at most %llu (ulimit -n)",
+                         "the node daemon has, or keeps room for, %zu open files of at "
+                         "most %llu (ulimit -n)",
                          open_files, (unsigned long long)files.rlim_cur);
     if (now_ns < *fresh_ns)
         return CRT_OK;

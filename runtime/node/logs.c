@@ -89,8 +89,9 @@ static crt_status_t find_log(crti_node_t *node, const char *name, char *path, si
     if (strncmp(name, "job:", 4) == 0)
         return crti_submission_log(node, name + 4, path, size, ended_out);
     if (!is_hex(name))
-        return crt_raise(CRT_ERR_NOT_FOUND, "\"%s\" is the id of no worker or actor",
-                         name);
+        return crt_raise(
+            CRT_ERR_NOT_FOUND,
+            "\"%s\" is neither the id of a worker or an actor nor an actor's name", name);
     p = living(node, name);
     *ended_out = p == NULL;
     if (p) {

@@ -445,7 +445,11 @@ crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out)
         child(exec, parent, fds[1]);
     close(fds[1]);
     if (pid < 0) {
-        status = crt_raise(CRT_ERR_BACKPRESSURE, "fork: %s", strerror(errno));
+        status = crt_raise(
+            CRT_ERR_BACKPRESSURE, "fork: %s%s", strerror(errno),
+            errno == EAGAIN
+                ? " (processes of the user, ulimit -u, or of the control group, pids.max)"
+                : "");
     } else {
         setpgid(pid, pid); /* whichever is first: the group exists when this returns */
         status = exec_result(fds[0], exec);

@@ -193,7 +193,7 @@ crt_status_t crti_arena_plan(size_t bytes, unsigned slots, crti_geometry_t *geom
 
     if (bytes < CRTI_STORE_MIN_BYTES || pages > UINT32_MAX / 2)
         return crt_raise(CRT_ERR_INVALID,
-                         "an object store of %zu bytes; at least %u, at most "
+                         "an object store can't have %zu bytes: at least %u, at most "
                          "%llu",
                          bytes, CRTI_STORE_MIN_BYTES,
                          (unsigned long long)(UINT32_MAX / 2) << CRTI_PAGE_SHIFT);

@@ -241,6 +241,9 @@ static void logs_of_an_actor_are_found_by_its_name(void **state)
     assert_non_null(strstr(cli_output, " worker  "));
     assert_non_null(strstr(cli_output, " driver  "));
     cli_expect(0, "the actor holds\n", "logs held");
+    cli_expect(1,
+               "\"nobody\" is neither the id of a worker or an actor nor an actor's name",
+               "logs nobody");
     cli_expect(0, "Stopped", "stop");
 }
 
