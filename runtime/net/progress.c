@@ -27,6 +27,8 @@
 #define FUTEX_SLEEP  (3600 * CRTI_S)
 #define LATE_END_NS  CRTI_S /* resting, a late thread ends */
 #define LATE_TICK_NS (50 * CRTI_MS)
+#define LATE_IDLE    (int)(LATE_END_NS / LATE_TICK_NS)
+#define FEW_TURNS    16 /* of the token: not more than some calls */
 
 /* ---------------------------------------------------------------- system calls */
 
@@ -428,6 +430,12 @@ static void park(crti_progress_t *p)
         set_timer(p->tick_fd, 0, 0);
 }
 
+/* What the thread saw of the token. */
+typedef struct view {
+    uint64_t born, seen; /* turnover at its start, and at the last look */
+    int idle;            /* looks since that changed */
+} view_t;
+
 /* Of a late thread that nobody needs. A look takes two thread switches, which thousands of processes
  * that are called once would feel: the next one is its end, unless a waiter leaves before. */
 static void rest(crti_progress_t *p)
@@ -437,44 +445,46 @@ static void rest(crti_progress_t *p)
 }
 
 /* Code has run, or runs, since the last look; or nobody left for so long that the thread ends. */
-static void look_parked(crti_progress_t *p, uint64_t *seen)
+static void look_parked(crti_progress_t *p, view_t *v)
 {
-    bool is_same = p->turnover == *seen;
+    bool is_resting = p->state == CRTI_PROGRESS_RESTING;
+    bool has_few = p->turnover - v->born <= FEW_TURNS;
 
-    *seen = p->turnover;
-    if (!p->token)
+    if (!p->token) {
+        v->idle = 0;
         begin_ticking(p);
-    else if (is_same != (p->state == CRTI_PROGRESS_RESTING))
+    } else if (is_resting ? v->idle == 0 : v->idle > 0 && has_few) {
         rest(p); /* or again: one left, and another took the token at once */
-    else if (is_same)
+    } else if (is_resting || v->idle >= LATE_IDLE) {
+        set_timer(p->tick_fd, 0, 0);
         p->state = CRTI_PROGRESS_ABSENT;
+    }
 }
 
 /* Sleeps a tick, or until a waiter leaves when parked; then decides what comes next. */
-static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
+static void tick(crti_progress_t *p, view_t *v)
 {
     pthread_mutex_unlock(&p->lock);
     read_counter(p->tick_fd);
     pthread_mutex_lock(&p->lock);
     if (p->stopping)
         return;
+    v->idle = p->turnover == v->seen ? v->idle + 1 : 0;
+    v->seen = p->turnover;
     if (p->state == CRTI_PROGRESS_PARKED || p->state == CRTI_PROGRESS_RESTING) {
-        *idle = 0;
-        look_parked(p, seen);
+        look_parked(p, v);
         return;
     }
     if (!p->token)
         p->ops->flush(p->user);
-    *idle = p->turnover == *seen ? *idle + 1 : 0;
-    *seen = p->turnover;
-    if (*idle == 0)
+    if (v->idle == 0)
         return;
     if (!p->token && crti_list_is_empty(&p->waiters)) {
         p->token = &p->self;
         p->state = CRTI_PROGRESS_POLLING;
         set_timer(p->tick_fd, 0, 0);
-    } else if (*idle >= (p->is_late ? 1 : DEEP_TICKS)) {
-        *idle = 0;
+    } else if (v->idle >= (p->is_late ? 1 : DEEP_TICKS)) {
+        v->idle = 0;
         park(p);
     }
 }
@@ -482,14 +492,13 @@ static void tick(crti_progress_t *p, uint64_t *seen, int *idle)
 static void *thread_main(void *argument)
 {
     crti_progress_t *p = argument;
-    uint64_t seen;
-    int idle = 0;
+    view_t v = {.idle = 0};
 
     prctl(PR_SET_NAME, "crt-progress");
     if (p->is_late) /* whoever made it has the lock, and has armed the timer when it is free */
         read_counter(p->tick_fd);
     pthread_mutex_lock(&p->lock);
-    seen = p->turnover;
+    v.born = v.seen = p->turnover;
     if (p->is_late && p->token && p->state == CRTI_PROGRESS_TICKING)
         rest(p);
     while (!p->stopping && p->state != CRTI_PROGRESS_ABSENT) {
@@ -503,10 +512,10 @@ static void *thread_main(void *argument)
         }
         if (p->state == CRTI_PROGRESS_POLLING) { /* a waiter took the token */
             begin_ticking(p);
-            seen = p->turnover;
-            idle = 0;
+            v.seen = p->turnover;
+            v.idle = 0;
         }
-        tick(p, &seen, &idle);
+        tick(p, &v);
     }
     p->has_ended = true;
     pthread_mutex_unlock(&p->lock);

@@ -26,10 +26,12 @@
  *     A process whose threads do nothing but wait here, as a worker does between calls, needs none:
  *     it is ABSENT until crti_progress_busy tells of code that may run long without a wait, begins
  *     with TICKING then, sleeps no longer than LATE_END_NS, and is PARKED after one idle tick: it looks
- *     every LATE_TICK_NS, and a waiter that leaves does nothing. When nobody left between two looks, and
- *     when somebody receives at its very first tick, it is RESTING: a waiter that leaves
- *     sets its timer, and if none does for LATE_END_NS it ends. So a worker that was called once has one
- *     thread again, which woke twice, and calls that follow each other make no new one.
+ *     every LATE_TICK_NS, a waiter that leaves does nothing, and when none left for LATE_END_NS it ends.
+ *     Where it was hardly ever needed it is RESTING instead, when nobody left between two looks, and when
+ *     somebody receives at its very first tick: a waiter that leaves sets its timer, which costs him
+ *     more than all else that he does, and if none does for LATE_END_NS it ends. So a worker that was
+ *     called once has one thread again, which woke twice; calls now and then neither set timers nor make
+ *     new threads.
  * Spinning
  *     Before it sleeps a waiter watches the lanes that are awake for SPIN_NS, about what a wake
  *     across cores costs: an answer that comes in this time costs no thread switch on either side.

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Net: how the progress thread and those who wait hand the token to each other, and what of it costs
+ * nothing. They look into the net's struct: what is to be seen from outside is a few microseconds. */
+#include "net_fixture.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "runtime/net/net_int.h"
+
+static bool never(void *user)
+{
+    return false;
+}
+
+/* The thread sleeps and nobody waits: it gets the lock now and then. */
+static void wait_for_state(party_t *party, crti_progress_state_t state)
+{
+    const crti_progress_t *p = &party->net->progress;
+    uint64_t deadline = DEADLINE;
+
+    while ((p->state != state || p->sleeping != &p->self) && crti_now_ns() < deadline) {
+        crti_net_unlock(party->net);
+        usleep(1000);
+        crti_net_lock(party->net);
+    }
+    assert_int_equal(p->state, state);
+}
+
+/* A record that comes in some milliseconds, while this thread is outside of the net. */
+static void receive_outside(party_t *party, crti_peer_t *peer)
+{
+    uint64_t deadline = DEADLINE;
+    size_t wanted = party->count + 1;
+    uint32_t ms = 5;
+
+    party_send(party, peer, 'b', &ms, sizeof(ms));
+    crti_net_flush(party->net);
+    while (party->count < wanted && crti_now_ns() < deadline) {
+        crti_net_unlock(party->net);
+        usleep(1000);
+        crti_net_lock(party->net);
+    }
+    assert_int_equal(party->count, wanted);
+}
+
+/* Such a call comes after a pause: nothing is woken for it, no timer is set, and the thread, which
+ * sleeps on and knows of nothing, hears what comes next. */
+static void
+who_leaves_after_a_single_call_hands_the_token_back_without_a_word(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    int handed_back = 0;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    for (int round = 0; round < 20; round++) {
+        const crti_progress_t *p = &party.net->progress;
+        uint64_t turnover;
+
+        wait_for_state(&party, CRTI_PROGRESS_POLLING);
+        crti_net_unlock(party.net);
+        usleep(10000);
+        crti_net_lock(party.net);
+        turnover = p->turnover;
+        party_send(&party, peer, 'e', "x", 1);
+        party_wait_count(&party, party.count + 1);
+        /* Once for taking it and once for leaving: else the thread was awake, and took part. */
+        if (p->state == CRTI_PROGRESS_POLLING && p->turnover == turnover + 2 &&
+            p->token == &p->self) {
+            assert_ptr_equal(p->sleeping, &p->self);
+            assert_true(crti_list_is_empty(&party.net->active));
+            handed_back++;
+        }
+        receive_outside(&party, peer);
+    }
+    assert_true(handed_back > 0);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+static void read_byte(void *user, int fd, uint32_t events)
+{
+    party_t *party = user;
+    char byte;
+
+    if (read(fd, &byte, 1) == 1)
+        party->count++;
+}
+
+/* A worker that is called now and then: a timer set by each call would cost it more than all else
+ * that it does for the call. */
+static void
+a_late_thread_that_was_often_needed_is_told_nothing_after_a_pause(void **state)
+{
+    fixture_t f;
+    party_t party = {0};
+    int fds[2];
+    crti_net_config_t config = {.process = crti_id_random(),
+                                .incarnation = 1,
+                                .late_thread = true,
+                                .handlers = {&party, NULL, NULL}};
+
+    fixture_init(&f);
+    config.run_dir = f.dir;
+    config.node = f.here;
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(crti_net_new(&config, &party.net), CRT_OK);
+    crti_net_lock(party.net);
+    assert_int_equal(crti_net_add_fd(party.net, fds[0], EPOLLIN, read_byte, &party),
+                     CRT_OK);
+    crti_net_busy(party.net, true);
+    wait_for_state(&party, CRTI_PROGRESS_POLLING); /* code runs, and it does the rest */
+    crti_net_busy(party.net, false);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(write(fds[1], "x", 1), 1);
+        party_wait_count(&party, party.count + 1);
+    }
+    assert_int_equal(crti_net_wait(party.net, never, NULL, crti_now_ns() + 300 * CRTI_MS),
+                     CRT_ERR_TIMED_OUT);
+    assert_int_not_equal(party.net->progress.state, CRTI_PROGRESS_TICKING);
+    crti_net_remove_fd(party.net, fds[0]);
+    party_stop(&party);
+    close(fds[0]);
+    close(fds[1]);
+    fixture_fini(&f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            who_leaves_after_a_single_call_hands_the_token_back_without_a_word),
+        cmocka_unit_test(
+            a_late_thread_that_was_often_needed_is_told_nothing_after_a_pause),
+    };
+
+    return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}
