@@ -36,7 +36,7 @@ struct crti_loop {
     int wake; /* eventfd: posted work or stop */
     crti_watch_t wake_watch;
     atomic_bool stopped;
-    uint64_t now;
+    uint64_t now, idle;
 
     struct epoll_event batch[BATCH]; /* events fetched in this turn */
     int batch_count;
@@ -166,6 +166,11 @@ void crti_loop_free(crti_loop_t *loop)
         close(loop->epoll);
     pthread_mutex_destroy(&loop->lock);
     free(loop);
+}
+
+uint64_t crti_loop_idle(const crti_loop_t *loop)
+{
+    return loop->idle;
 }
 
 uint64_t crti_loop_now(const crti_loop_t *loop)
@@ -334,9 +339,9 @@ crt_status_t crti_loop_signal(crti_loop_t *loop, int signal_number,
 
 /* ---------------------------------------------------------------- turns */
 
-static int wait_ms(const crti_loop_t *loop, uint64_t deadline_ns)
+static int wait_ms(const crti_loop_t *loop, uint64_t now, uint64_t deadline_ns)
 {
-    uint64_t now = crti_now_ns(), until = deadline_ns, ms;
+    uint64_t until = deadline_ns, ms;
 
     if (loop->timers && loop->heap[0]->deadline_ns < until)
         until = loop->heap[0]->deadline_ns;
@@ -350,11 +355,15 @@ static int wait_ms(const crti_loop_t *loop, uint64_t deadline_ns)
 
 crt_status_t crti_loop_turn(crti_loop_t *loop, uint64_t deadline_ns)
 {
-    int count = epoll_wait(loop->epoll, loop->batch, BATCH, wait_ms(loop, deadline_ns));
+    uint64_t before = crti_now_ns();
+    int wait = wait_ms(loop, before, deadline_ns);
+    int count = epoll_wait(loop->epoll, loop->batch, BATCH, wait);
 
     if (count < 0 && errno != EINTR)
         return crt_raise(CRT_ERR_IO, "loop: epoll: %s", strerror(errno));
     loop->now = crti_now_ns();
+    if (wait)
+        loop->idle += loop->now - before;
     loop->batch_count = count < 0 ? 0 : count;
     for (loop->batch_next = 0; loop->batch_next < loop->batch_count;) {
         struct epoll_event event = loop->batch[loop->batch_next++];

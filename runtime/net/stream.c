@@ -16,6 +16,7 @@
 #define READ_SIZE     ((size_t)64 << 10) /* one read of messages */
 #define KEPT_CAPACITY ((size_t)256 << 10)
 #define LINGER_MS     1000
+#define BUSY_LIMIT    5 /* times as long a busy host may take for a handshake */
 #define BULK          ((size_t)16 << 10) /* a payload that is worth a read of its own */
 #define BETWEEN       ((size_t)512)      /* and what is read before the next one */
 
@@ -426,11 +427,25 @@ static void on_kick(void *user)
         work(s, s->more);
 }
 
+/* Of who came to a listener: the loop had other things to do in the meantime, and goes on waiting. */
+static bool goes_on(crti_stream_t *s)
+{
+    uint64_t limit = s->timeout_ms * CRTI_MS, now = crti_loop_now(s->loop), idle;
+
+    if (s->state != CRTI_STREAM_HANDSHAKE || !s->listener)
+        return false;
+    idle = crti_loop_idle(s->loop) - s->since_idle;
+    return idle < limit && now < s->since_ns + BUSY_LIMIT * limit &&
+           crti_loop_start(s->loop, &s->deadline, now + limit - idle + CRTI_MS) == CRT_OK;
+}
+
 static void on_deadline(void *user)
 {
     crti_stream_t *s = user;
     crt_status_t status;
 
+    if (goes_on(s))
+        return;
     s->depth++;
     if (s->state == CRTI_STREAM_LINGER || s->timeout_ms == 0)
         status = crt_raise(CRT_ERR_CLOSED, "closed");

@@ -38,7 +38,7 @@ struct crti_stream_context {
 struct crti_stream {
     crti_list_t link;                 /* the listener's handshaking connections */
     crti_stream_listener_t *listener; /* NULL once accepted, or outgoing */
-    uint64_t since_ns;                /* when the listener took it */
+    uint64_t since_ns, since_idle;    /* when the listener took it; crti_loop_idle then */
     crti_loop_t *loop;
     crti_tls_t *tls;
     int fd;
