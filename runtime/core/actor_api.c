@@ -143,16 +143,18 @@ crt_status_t crt_actor_kill(crt_actor_t *actor)
                            "the actor handle is NULL or of before crt_shutdown");
     } else if ((status = crti_core_check(core)) != CRT_OK) {
         /* Its handle is gone with the node; the actor may live. */
-    } else if (actor->phase == CRTI_ACTOR_GONE && !actor->may_begin) {
+    } else if (actor->is_final) {
         status = CRT_OK;
     } else {
         crti_actor_hold(actor);
         body.actor = actor->id;
         status =
             crti_node_ask(core, CRTI_MSG_ACTOR_KILL, &body, 30000, &answer, &storage);
-        if (status == CRT_OK)
+        if (status == CRT_OK) {
+            actor->is_final = true;
             crti_actor_end(actor, CRT_ERR_ACTOR_DIED,
                            "the actor was killed by crt_actor_kill");
+        }
         crti_actor_release(actor);
     }
     crti_leave(core);

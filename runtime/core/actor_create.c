@@ -20,7 +20,7 @@ static void on_created(void *user, const crti_message_t *message)
     actor->is_creating = false;
     if (message && message->kind == CRTI_MSG_ERROR) {
         crti_channel_raise(&message->error);
-        actor->may_begin = message->error.status == CRT_ERR_IO;
+        actor->is_final = message->error.status != CRT_ERR_IO;
         crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
     }
     crti_actor_release(actor);
@@ -37,6 +37,7 @@ static crt_actor_t *failed_actor(crti_core_t *core, const char *class_name,
     text[sizeof(text) - 1] = '\0';
     if (crti_actor_get(core, crti_id_random(), crti_str(class_name), &actor) != CRT_OK)
         return NULL;
+    actor->is_final = true;
     crti_actor_end(actor, status, text);
     return actor;
 }

@@ -183,7 +183,7 @@ struct crt_actor {
     bool is_watched, is_creating;
     bool is_hearsay; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
                           * not confirmed it */
-    bool may_begin;  /* GONE, and the head could not write that its creation failed */
+    bool is_final; /* GONE, and a head that is killed and started again can't forget it */
     crt_status_t status; /* why it is GONE; */
     char *text;
     char *report;              /* of its process's death, while DOUBTFUL */
