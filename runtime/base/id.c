@@ -4,7 +4,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -35,8 +34,13 @@ crti_id_t crti_id_of_node(crti_id_t node)
 
 const char *crti_id_hex(crti_id_t id, char text[CRTI_ID_HEX])
 {
-    snprintf(text, CRTI_ID_HEX, "%016llx%016llx", (unsigned long long)id.high,
-             (unsigned long long)id.low);
+    static const char digits[] = "0123456789abcdef";
+
+    for (int i = 0; i < 16; i++) {
+        text[i] = digits[id.high >> (60 - 4 * i) & 15];
+        text[16 + i] = digits[id.low >> (60 - 4 * i) & 15];
+    }
+    text[32] = '\0';
     return text;
 }
 

@@ -8,7 +8,7 @@
  * Failure
  *     Everything that was made is undone in reverse order; one clear sentence remains.
  */
-#include "runtime/core/client.h"
+#include "runtime/core/zygote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -318,27 +318,40 @@ static crt_status_t new_core(const crt_options_t *options, crti_core_t **core_ou
 
 /* ------------------------------------------------------------------ worker */
 
-void crti_worker_main(const crt_options_t *options, const crti_worker_birth_t *birth)
+static void fail_worker(void) __attribute__((noreturn));
+static void fail_worker(void)
+{
+    fprintf(stderr, "crt: worker: %s\n", crt_error_detail());
+    _exit(1);
+}
+
+/* What is the same for all of a zygote's workers, made before it forks them. */
+static crti_core_t *new_worker(const crt_options_t *options)
+{
+    crti_core_t *core;
+
+    if (new_core(options, &core) != CRT_OK)
+        fail_worker();
+    core->is_worker = true;
+    return core;
+}
+
+static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
+    __attribute__((noreturn));
+static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
-    crti_core_t *core = NULL;
     crti_message_t answer;
     crti_msg_attach_t body = {.protocol = CRTI_PROTOCOL_VERSION,
                               .role = CRTI_ROLE_WORKER,
                               .process = birth->process,
                               .pid = getpid()};
-    crt_status_t status = new_core(options, &core);
 
-    if (status == CRT_OK) {
-        core->is_worker = true;
-        core->process = birth->process;
-        body.incarnation = core->incarnation;
-        status = attach(core, birth->node_socket, &body, &storage, &answer);
-    }
-    if (status != CRT_OK || !crti_publish(core)) {
-        fprintf(stderr, "crt: worker: %s\n", crt_error_detail());
-        _exit(1);
-    }
+    core->incarnation = body.incarnation = crti_now_ns() | 1;
+    core->process = birth->process;
+    if (attach(core, birth->node_socket, &body, &storage, &answer) != CRT_OK ||
+        !crti_publish(core))
+        fail_worker();
     /* One hold of the lock: no call may come in before the actor's class is known. */
     crti_net_lock(core->net);
     say_ready(core);
@@ -478,13 +491,12 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
     open_missing_streams();
     switch (crti_process_role(&birth, &zygote_fd)) {
     case CRTI_PROCESS_ZYGOTE:
+        core = new_worker(options);
         crti_zygote_serve(zygote_fd, &birth);
-        crti_worker_main(options, &birth);
-        break;
+        worker_main(core, &birth);
     case CRTI_PROCESS_WORKER:
         setvbuf(stdout, NULL, _IOLBF, 0);
-        crti_worker_main(options, &birth);
-        break;
+        worker_main(new_worker(options), &birth);
     case CRTI_PROCESS_DRIVER: break;
     }
     pthread_mutex_lock(&joining);

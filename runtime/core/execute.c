@@ -214,7 +214,6 @@ static void create_actor(crti_core_t *core, crti_span_t creation)
 {
     crt_call_t *call = NULL;
     crt_status_t status = crti_incoming_creation(core, creation, &call);
-    char text[1024];
 
     if (status == CRT_OK) {
         core->self = calloc(1, core->class_->user->size ? core->class_->user->size : 1);
@@ -233,11 +232,11 @@ static void create_actor(crti_core_t *core, crti_span_t creation)
     if (read_refs(call))
         run_unlocked(core, call);
     status = call->status;
-    snprintf(text, sizeof(text), "%s", call->text ? call->text : "");
     if (status < 0) {
         char why[1400];
 
-        snprintf(why, sizeof(why), "%s: %s", core->class_->create.display, text);
+        snprintf(why, sizeof(why), "%s: %s", core->class_->create.display,
+                 call->text ? call->text : "");
         fail_creation(core, status, why);
     }
     crti_call_finish(call, true);

@@ -198,6 +198,19 @@ static void answer_fork(zygote_t *zygote, const pending_fork_t *request, pid_t p
                                               : ""));
 }
 
+/* In a child: what others wait for is closed, and no memory is touched, for each page that is written
+ * to would be copied. */
+static void leave_zygote(zygote_t *zygote)
+{
+    CRTI_LIST_FOREACH (item, &zygote->forks) {
+        const pending_fork_t *request = CRTI_CONTAINER(item, pending_fork_t, link);
+
+        close(request->out);
+        close(request->err);
+    }
+    close(crti_channel_fd(zygote->channel));
+}
+
 static void free_forks(zygote_t *zygote)
 {
     for (crti_list_t *item; (item = crti_list_pop(&zygote->forks)) != NULL;) {
@@ -226,9 +239,9 @@ static bool fork_pending(zygote_t *zygote, crti_worker_birth_t *birth_out)
             close(request->out);
             close(request->err);
         }
-        free(request);
         if (pid == 0)
             return true;
+        free(request);
     }
     return false;
 }
@@ -293,8 +306,7 @@ void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out)
         if (fds[0].revents)
             crti_channel_process(zygote.channel, (uint32_t)fds[0].revents);
         if (fork_pending(&zygote, birth_out)) {
-            free_forks(&zygote);
-            crti_channel_free(zygote.channel);
+            leave_zygote(&zygote);
             return;
         }
         if (fds[1].revents)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +20,30 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/lane_ring.h"
 
-#define SETUP_MAGIC 0x314c545243ull /* "CRTL1" */
+#define SETUP_MAGIC 0x324c545243ull /* "CRTL2" */
 #define SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define DESCRIPTORS 2 /* of a first message at most */
+#define PAGE        4096
+#define FIRST       1856 /* bytes of a page: as many are left for the other ring */
 
 /* The dialer's message, with memory and its bell, and the answer, with the other bell. */
 typedef struct setup {
     uint64_t magic, size;
 } setup_t;
 
-/* What is in the memory: the control blocks, then the bytes, of both rings. */
+/* What is in the memory: two rings, from dialer to acceptor and back. The first one's stream begins FIRST
+ * bytes before the end of its bytes. So the first words of both sides are in one page with the control
+ * blocks, and a lane on which little is said needs no other. */
 typedef struct shared {
-    crti_ring_control_t control[2]; /* dialer to acceptor, acceptor to dialer */
-    unsigned char pad[4096 - 2 * sizeof(crti_ring_control_t)];
-    unsigned char bytes[2][CRTI_RING_BYTES];
+    unsigned char before[FIRST];
+    unsigned char there[CRTI_RING_BYTES];
+    crti_ring_control_t control[2];
+    unsigned char back[CRTI_RING_BYTES];
+    unsigned char behind[PAGE - FIRST - 2 * sizeof(crti_ring_control_t)];
 } shared_t;
+
+_Static_assert(offsetof(shared_t, control) % PAGE == FIRST, "all first words in a page");
+_Static_assert(sizeof(shared_t) % PAGE == 0, "whole pages");
 
 struct crti_lane_message {
     int refs;
@@ -81,19 +91,28 @@ static crt_status_t new_lane(int *fd_take, size_t frame_max, int bell,
 }
 
 /* A child that is forked by user code must not keep a dead process's lane alive. */
-static crt_status_t map(crti_lane_t *lane, int memory, int outward)
+static crt_status_t map(crti_lane_t *lane, int memory, bool is_dialer)
 {
     shared_t *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    crti_ring_control_t *there, *back;
 
     if (shared == MAP_FAILED)
         return crt_raise(CRT_ERR_NO_MEMORY, "a lane's memory: %s", strerror(errno));
     madvise(shared, sizeof(*shared), MADV_DONTFORK);
     lane->shared = shared;
-    crti_ring_writer_init(&lane->writer, &shared->control[outward],
-                          shared->bytes[outward]);
-    crti_ring_reader_init(&lane->reader, &shared->control[!outward],
-                          shared->bytes[!outward], lane->frame_max);
+    there = &shared->control[0];
+    back = &shared->control[1];
+    if (is_dialer) {
+        there->written = there->read = CRTI_RING_BYTES - FIRST;
+        crti_ring_writer_init(&lane->writer, there, shared->there,
+                              CRTI_RING_BYTES - FIRST);
+        crti_ring_reader_init(&lane->reader, back, shared->back, 0, lane->frame_max);
+    } else {
+        crti_ring_writer_init(&lane->writer, back, shared->back, 0);
+        crti_ring_reader_init(&lane->reader, there, shared->there,
+                              CRTI_RING_BYTES - FIRST, lane->frame_max);
+    }
     return CRT_OK;
 }
 
@@ -177,11 +196,11 @@ crt_status_t crti_lane_dial(const char *path, size_t frame_max, int bell,
     if (status == CRT_OK)
         status = make_memory(&memory);
     if (status == CRT_OK)
-        status = send_setup(fd, (int[]){memory, bell}, 2);
-    if (status == CRT_OK)
         status = new_lane(&fd, frame_max, bell, &lane);
     if (status == CRT_OK)
-        status = map(lane, memory, 0);
+        status = map(lane, memory, true);
+    if (status == CRT_OK) /* now the rings begin where they shall */
+        status = send_setup(lane->fd, (int[]){memory, bell}, 2);
     if (status == CRT_OK)
         *lane_out = CRTI_TAKE(lane);
     return status;
@@ -358,7 +377,7 @@ static crt_status_t open_accepted(crti_lane_t *lane, int memory, int *bell_take)
     status = take_bell(lane, bell_take);
     if (status != CRT_OK)
         return status;
-    if (map(lane, memory, 1) != CRT_OK)
+    if (map(lane, memory, false) != CRT_OK)
         return broken(lane, "its memory can't be mapped");
     if (send_setup(lane->fd, &lane->bell, 1) != CRT_OK)
         return crt_raise(CRT_ERR_CLOSED, "the dialing process went away");

@@ -12,9 +12,10 @@ _Static_assert((CRTI_RING_BYTES & MASK) == 0, "a power of two");
 /* ---------------------------------------------------------------- writing */
 
 void crti_ring_writer_init(crti_ring_writer_t *w, crti_ring_control_t *control,
-                           unsigned char *bytes)
+                           unsigned char *bytes, uint64_t start)
 {
-    *w = (crti_ring_writer_t){.control = control, .bytes = bytes};
+    *w = (crti_ring_writer_t){
+        .control = control, .bytes = bytes, .written = start, .read = start};
 }
 
 /* Room by what the reader says now. A counter that makes no sense gives no room, for ever. */
@@ -95,9 +96,10 @@ bool crti_ring_await_room(crti_ring_writer_t *w)
 /* ---------------------------------------------------------------- reading */
 
 void crti_ring_reader_init(crti_ring_reader_t *r, crti_ring_control_t *control,
-                           const unsigned char *bytes, size_t frame_max)
+                           const unsigned char *bytes, uint64_t start, size_t frame_max)
 {
-    *r = (crti_ring_reader_t){.control = control, .bytes = bytes, .frame_max = frame_max};
+    *r = (crti_ring_reader_t){
+        .control = control, .bytes = bytes, .read = start, .frame_max = frame_max};
 }
 
 void crti_ring_reader_fini(crti_ring_reader_t *r)

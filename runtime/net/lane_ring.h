@@ -5,7 +5,7 @@
  *     lane -> [ ring writer ] -> shared memory -> [ ring reader ] -> lane of the other process
  * Layout
  *     A control block, and CRTI_RING_BYTES that are a stream: u32 length, that many bytes, next
- *     frame. `written` and `read` count bytes since the start and never wrap. A frame may be
+ *     frame. `written` and `read` count bytes from where both began, and never wrap. A frame may be
  *     longer than the ring: it goes in pieces, as the reader makes room.
  * Threads
  *     One writer and one reader, each under its own process's lock. Between them only the words
@@ -58,11 +58,12 @@ typedef struct crti_ring_reader {
     size_t length;       /* of the frame that arrives; 0: its length did not arrive yet */
 } crti_ring_reader_t;
 
-/* Shared memory of zeroes is a ring whose reader does not sleep. */
+/* A control block of zeroes but for `written` and `read`, which are `start`, is an empty ring whose
+ * reader does not sleep. */
 void crti_ring_writer_init(crti_ring_writer_t *w, crti_ring_control_t *control,
-                           unsigned char *bytes);
+                           unsigned char *bytes, uint64_t start);
 void crti_ring_reader_init(crti_ring_reader_t *r, crti_ring_control_t *control,
-                           const unsigned char *bytes, size_t frame_max);
+                           const unsigned char *bytes, uint64_t start, size_t frame_max);
 void crti_ring_reader_fini(crti_ring_reader_t *r);
 
 /* ---------------------------------------------------------------- writing */

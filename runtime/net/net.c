@@ -5,6 +5,7 @@
 #include "runtime/net/net.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,15 +124,19 @@ void crti_peer_set_user(crti_peer_t *peer, void *user)
 /* Any number of processes may share a directory, the names differ by the process id. */
 static crt_status_t make_ipc_path(crti_net_t *net, const char *run_dir)
 {
-    char id[CRTI_ID_HEX];
-    int n = snprintf(net->address.ipc, sizeof(net->address.ipc), "@%s/p-%s.ipc", run_dir,
-                     crti_id_hex(net->config.process, id));
+    size_t length = strlen(run_dir);
+    char *to = net->address.ipc;
 
-    if (n < 0 || (size_t)n >= sizeof(net->address.ipc))
+    if (length + sizeof("@/p-.ipc") + CRTI_ID_HEX - 1 > sizeof(net->address.ipc))
         return crt_raise(
             CRT_ERR_INVALID,
             "%s is too long for the name of a socket (%zu bytes): set CRT_RUN_DIR",
             run_dir, sizeof(net->address.ipc) - 1);
+    *to++ = '@';
+    to = mempcpy(to, run_dir, length);
+    to = mempcpy(to, "/p-", 3);
+    crti_id_hex(net->config.process, to);
+    memcpy(to + CRTI_ID_HEX - 1, ".ipc", sizeof(".ipc"));
     return CRT_OK;
 }
 
@@ -178,13 +183,25 @@ static void init(crti_net_t *net, const crti_net_config_t *config)
     crti_map_init(&net->accepted, sizeof(uint64_t));
 }
 
+/* Once: it takes a lock of its own each time, with which a forked process would copy two pages. */
+crt_status_t crti_net_start_sodium(void)
+{
+    static atomic_bool is_started;
+
+    if (!atomic_load(&is_started) && sodium_init() < 0)
+        return crt_raise(CRT_ERR_IO, "libsodium cannot start: no source of random bytes");
+    atomic_store(&is_started, true);
+    return CRT_OK;
+}
+
 crt_status_t crti_net_new(const crti_net_config_t *config, crti_net_t **net_out)
 {
     crti_net_t *net;
     crt_status_t status;
 
-    if (sodium_init() < 0)
-        return crt_raise(CRT_ERR_IO, "libsodium cannot start: no source of random bytes");
+    status = crti_net_start_sodium();
+    if (status != CRT_OK)
+        return status;
     net = calloc(1, sizeof(*net));
     if (!net)
         return crt_raise(CRT_ERR_NO_MEMORY, "net");
@@ -320,7 +337,7 @@ crt_status_t crti_net_connect(crti_net_t *net, const crti_address_t *to,
     crti_session_config_t config;
     crt_status_t status;
     char id[CRTI_ID_HEX];
-    uint64_t nonce = 0;
+    uint64_t nonce;
 
     if (peer) {
         *peer_out = crti_peer_ref(peer);
@@ -330,8 +347,7 @@ crt_status_t crti_net_connect(crti_net_t *net, const crti_address_t *to,
         return crt_raise(CRT_ERR_UNREACHABLE,
                          "process %s is on another node and has no tcp endpoint",
                          crti_id_hex(to->process, id));
-    while (nonce == 0)
-        randombytes_buf(&nonce, sizeof(nonce));
+    nonce = crti_net_random();
     status =
         crti_peer_new(net, to->process, to->incarnation, to->node, nonce, &peer, &config);
     config.is_steady = is_local(net, to);

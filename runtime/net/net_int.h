@@ -121,7 +121,11 @@ extern const crti_session_ops_t crti_net_session_ops;
 
 /* ---------------------------------------------------------------- net_io.c */
 
-/* Fills in what all ports have in common and lets epoll watch it. */
+/* Fills in what all ports have in common. */
+void crti_port_add(crti_net_t *net, crti_port_t *port, int fd,
+                   void (*on_ready)(crti_source_t *source, uint32_t events));
+
+/* The same, and lets epoll watch it. */
 crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd, uint32_t events,
                              void (*on_ready)(crti_source_t *source, uint32_t events));
 
@@ -169,6 +173,22 @@ void crti_net_look_at_bells(crti_net_t *net);
 
 /* At the end, after all ports. */
 void crti_net_remove_bells(crti_net_t *net);
+
+/* ---------------------------------------------------------------- net.c */
+
+/* Any thread. */
+crt_status_t crti_net_start_sodium(void);
+
+/* Not 0. */
+static inline uint64_t crti_net_random(void)
+{
+    uint64_t number;
+
+    do
+        number = crti_id_random().low;
+    while (number == 0);
+    return number;
+}
 
 /* ---------------------------------------------------------------- net_zmq.c */
 

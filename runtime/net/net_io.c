@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sodium.h>
-
 /* ---------------------------------------------------------------- ports */
 
 static void on_free(crti_source_t *source)
@@ -26,18 +24,26 @@ static void on_free(crti_source_t *source)
     port->transport->close(port);
 }
 
+void crti_port_add(crti_net_t *net, crti_port_t *port, int fd,
+                   void (*on_ready)(crti_source_t *source, uint32_t events))
+{
+    port->net = net;
+    port->source = (crti_source_t){.fd = fd, .on_ready = on_ready, .on_free = on_free};
+    crti_list_init(&port->source.grave);
+    crti_list_init(&port->active);
+    crti_list_init(&port->expecting);
+    crti_list_append(&net->ports, &port->link);
+}
+
 crt_status_t crti_port_watch(crti_net_t *net, crti_port_t *port, int fd, uint32_t events,
                              void (*on_ready)(crti_source_t *source, uint32_t events))
 {
     crt_status_t status;
 
-    port->net = net;
-    port->source = (crti_source_t){.fd = fd, .on_ready = on_ready, .on_free = on_free};
-    crti_list_init(&port->active);
-    crti_list_init(&port->expecting);
+    crti_port_add(net, port, fd, on_ready);
     status = crti_progress_add(&net->progress, &port->source, events);
-    if (status == CRT_OK)
-        crti_list_append(&net->ports, &port->link);
+    if (status != CRT_OK)
+        crti_list_remove(&port->link);
     return status;
 }
 
@@ -201,15 +207,6 @@ static void refuse(crti_port_t *port, const unsigned char *route, uint64_t nonce
     answer(port, route, &frame);
 }
 
-static uint64_t random_number(void)
-{
-    uint64_t n = 0;
-
-    while (n == 0)
-        randombytes_buf(&n, sizeof(n));
-    return n;
-}
-
 /* A session of another process begins. Without memory the HELLO is forgotten: it comes again. */
 static void accept_peer(crti_port_t *port, const unsigned char *route,
                         const crti_frame_t *hello)
@@ -233,7 +230,7 @@ static void accept_peer(crti_port_t *port, const unsigned char *route,
         crti_peer_forget(peer);
         return;
     }
-    config.id = random_number();
+    config.id = crti_net_random();
     config.is_steady = port->transport == &crti_net_lane;
     peer->transport = port->transport;
     peer->port = port;

@@ -15,6 +15,7 @@
  *     session, or silence.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -317,25 +318,30 @@ static void on_socket(crti_source_t *source, uint32_t events)
     }
 }
 
+/* A lane whose socket is closed already is open. */
 static crt_status_t new_port(crti_net_t *net, crti_lane_t **lane_take, crti_bell_t *bell,
                              crti_peer_t *peer, crti_port_t **port_out)
 {
     CRTI_AUTO(free) crti_port_t *port = calloc(1, sizeof(*port));
-    crt_status_t status;
+    crt_status_t status = CRT_OK;
 
     if (!port)
         return crt_raise(CRT_ERR_NO_MEMORY, "net: a lane");
     *port = (crti_port_t){
         .transport = &crti_net_lane, .peer = peer, .lane = *lane_take, .bell = bell};
-    status = crti_port_watch(net, port, crti_lane_fd(port->lane), EPOLLIN, on_socket);
+    if (crti_lane_fd(port->lane) < 0)
+        crti_port_add(net, port, -1, on_socket);
+    else
+        status = crti_port_watch(net, port, crti_lane_fd(port->lane), EPOLLIN, on_socket);
     if (status != CRT_OK)
         return status;
     *lane_take = NULL;
     join_bell(port);
-    if (net->progress.sleeping)
-        crti_lane_sleep(port->lane);
-    else
+    if (!net->progress.sleeping || !crti_lane_sleep(port->lane)) {
         crti_port_activate(port);
+        if (net->progress.sleeping)
+            crti_progress_kick(&net->progress);
+    }
     *port_out = CRTI_TAKE(port);
     return CRT_OK;
 }
@@ -380,6 +386,20 @@ static void sweep_orphans(crti_net_t *net)
     }
 }
 
+/* Who dials sends it at once: most often it is there. CRT_OK also when it is not. */
+static crt_status_t take_first_message(crti_net_t *net, crti_lane_t *lane)
+{
+    crt_status_t status = crti_lane_take_socket(lane);
+
+    if (status == CRT_IN_PROGRESS)
+        return CRT_OK;
+    if (status == CRT_OK)
+        crti_lane_close_socket(lane);
+    else if (status == CRT_ERR_PROTOCOL)
+        net->stats.frames_malformed++;
+    return status;
+}
+
 static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
 {
     CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
@@ -389,6 +409,8 @@ static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
 
     if (status == CRT_OK)
         status = crti_lane_accept(listen_fd, frame_max(net), bell->source.fd, &lane);
+    if (status == CRT_OK && (status = take_first_message(net, lane)) == CRT_ERR_CLOSED)
+        return CRT_OK; /* it went away before the lane was open */
     if (status == CRT_OK)
         status = new_port(net, &lane, bell, NULL, &port);
     if (status == CRT_OK && ++net->lanes_accepted % SWEEP_EVERY == 0)
@@ -406,7 +428,7 @@ static void refuse_lane(crti_net_t *net, int listen_fd)
     fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
         close(fd);
-    net->spare = eventfd(0, EFD_CLOEXEC);
+    net->spare = fcntl(listen_fd, F_DUPFD_CLOEXEC, 0);
 }
 
 static void on_dialed(crti_source_t *source, uint32_t events)
@@ -445,9 +467,9 @@ crt_status_t crti_net_listen_local(crti_net_t *net, const char *path)
     status = crti_channel_listen(path, &fd);
     if (status != CRT_OK)
         return status;
-    spare = eventfd(0, EFD_CLOEXEC);
+    spare = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (spare < 0)
-        status = crt_raise(CRT_ERR_IO, "eventfd: %s", strerror(errno));
+        status = crt_raise(CRT_ERR_IO, "a spare descriptor: %s", strerror(errno));
     *port = (crti_port_t){.transport = &listener, .fd = fd};
     if (status == CRT_OK)
         status = crti_port_watch(net, port, fd, EPOLLIN, on_dialed);

@@ -25,6 +25,8 @@
 #define PORT_STEP  7919 /* an odd step through a port range, so that neighbours differ */
 #define GUESSES    4    /* of a free port */
 #define GUESS_STEP 97
+#define HEAP_ROOM                                                                        \
+    ((size_t)100 << 10) /* less than what malloc maps by itself, or gives back */
 
 /* ---------------------------------------------------------------- ports */
 
@@ -241,6 +243,9 @@ void crti_net_prepare(void)
     unsigned low, high;
 
     crti_progress_prepare();
+    (void)crti_net_start_sodium(); /* who needs it asks again */
+    /* Room on the heap that nobody has written to: else each worker asks the system for it. */
+    free(malloc(HEAP_ROOM));
     if (file && fscanf(file, "%u %u", &low, &high) == 2 && low > 0 && low <= high &&
         high <= UINT16_MAX) {
         system_low = low;
@@ -287,6 +292,24 @@ static crt_status_t bind_in_range(const crti_net_config_t *config, int *fd_out,
     return crt_raise(CRT_ERR_IO, "no free port of %u-%u on %s", low, high, config->ip);
 }
 
+/* Without printf where it can be: its code and its stack are pages that a new worker has not yet. */
+static void write_address(const char *ip, unsigned port, char *text, size_t size)
+{
+    size_t length = strlen(ip);
+    char digits[6] = "";
+    int at = 5;
+
+    if (strchr(ip, ':') || length + sizeof(digits) + 1 > size) {
+        snprintf(text, size, strchr(ip, ':') ? "[%s]:%u" : "%s:%u", ip, port);
+        return;
+    }
+    for (unsigned rest = port; rest || at == 5; rest /= 10)
+        digits[--at] = (char)('0' + rest % 10);
+    memcpy(text, ip, length);
+    text[length] = ':';
+    strcpy(text + length + 1, digits + at);
+}
+
 crt_status_t crti_net_listen_tcp(crti_net_t *net, const crti_net_config_t *config)
 {
     CRTI_AUTO(crti_close) int fd = -1;
@@ -299,8 +322,7 @@ crt_status_t crti_net_listen_tcp(crti_net_t *net, const crti_net_config_t *confi
     status = bind_in_range(config, &fd, &number);
     if (status != CRT_OK)
         return status;
-    snprintf(net->address.tcp, sizeof(net->address.tcp),
-             strchr(config->ip, ':') ? "[%s]:%u" : "%s:%u", config->ip, number);
+    write_address(config->ip, number, net->address.tcp, sizeof(net->address.tcp));
     *port = (crti_port_t){.transport = &listener, .fd = fd};
     status = crti_port_watch(net, port, fd, EPOLLIN, on_first_connection);
     if (status != CRT_OK)

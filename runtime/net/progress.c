@@ -29,6 +29,8 @@
 #define LATE_TICK_NS (50 * CRTI_MS)
 #define LATE_IDLE    (int)(LATE_END_NS / LATE_TICK_NS)
 #define FEW_TURNS    16 /* of the token: not more than some calls */
+#define EARLY_RESTS                                                                      \
+    4 /* two system calls each: in a loop of short calls looking costs less */
 
 /* ---------------------------------------------------------------- system calls */
 
@@ -141,6 +143,21 @@ static void on_timer(crti_source_t *source, uint32_t events)
     p->ops->expire(p->user);
 }
 
+/* At the first kick: most workers get none. */
+static crt_status_t make_event(crti_progress_t *p)
+{
+    CRTI_AUTO(crti_close) int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    crt_status_t status;
+
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "cannot make an event: %s", strerror(errno));
+    p->event = (crti_source_t){.fd = fd, .may_repeat = true, .on_ready = on_event};
+    status = crti_progress_add(p, &p->event, EPOLLIN);
+    if (status == CRT_OK)
+        p->event_fd = crti_take_fd(&fd);
+    return status;
+}
+
 void crti_progress_kick(crti_progress_t *p)
 {
     uint64_t one = 1;
@@ -148,6 +165,11 @@ void crti_progress_kick(crti_progress_t *p)
 
     if (p->spin.is_on) {
         __atomic_store_n(&p->spin.stop, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (p->event_fd < 0 && make_event(p) != CRT_OK) {
+        set_timer(p->timer_fd, 1, 0); /* is there in any case */
+        p->armed = 0;
         return;
     }
     n = write(p->event_fd, &one, sizeof(one));
@@ -158,6 +180,22 @@ static void begin_ticking(crti_progress_t *p)
 {
     p->state = CRTI_PROGRESS_TICKING;
     set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS, CRTI_PROGRESS_TICK_NS);
+}
+
+/* Of a late thread that nobody needs. A look takes two thread switches, which thousands of processes
+ * that are called once would feel: the next one is its end, unless a waiter leaves before. */
+static void rest(crti_progress_t *p)
+{
+    p->state = CRTI_PROGRESS_RESTING;
+    p->ends_at = crti_now_ns() + LATE_END_NS;
+    set_timer(p->tick_fd, p->ends_at, 0);
+}
+
+/* By a waiter: what made the thread was short, so it need not wake to see that. */
+static void rest_early(crti_progress_t *p)
+{
+    p->early_rests--;
+    rest(p);
 }
 
 /* Wakes a sleeper at that time. */
@@ -279,6 +317,8 @@ static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
     if (p->ops->pump(p->user) || spin(p, me) || !p->ops->sleep(p->user))
         return true;
     arm(p, p->ops->deadline(p->user));
+    if (p->early_rests > 0 && p->state == CRTI_PROGRESS_TICKING && me != &p->self)
+        rest_early(p);
     p->sleeping = me;
     pthread_mutex_unlock(&p->lock);
     timeout = timeout_ms(deadline_ns);
@@ -436,14 +476,6 @@ typedef struct view {
     int idle;            /* looks since that changed */
 } view_t;
 
-/* Of a late thread that nobody needs. A look takes two thread switches, which thousands of processes
- * that are called once would feel: the next one is its end, unless a waiter leaves before. */
-static void rest(crti_progress_t *p)
-{
-    p->state = CRTI_PROGRESS_RESTING;
-    set_timer(p->tick_fd, crti_now_ns() + LATE_END_NS, 0);
-}
-
 /* Code has run, or runs, since the last look; or nobody left for so long that the thread ends. */
 static void look_parked(crti_progress_t *p, view_t *v)
 {
@@ -453,6 +485,8 @@ static void look_parked(crti_progress_t *p, view_t *v)
     if (!p->token) {
         v->idle = 0;
         begin_ticking(p);
+    } else if (is_resting && crti_now_ns() < p->ends_at) {
+        return; /* it woke for a tick before it was sent to rest */
     } else if (is_resting ? v->idle == 0 : v->idle > 0 && has_few) {
         rest(p); /* or again: one left, and another took the token at once */
     } else if (is_resting || v->idle >= LATE_IDLE) {
@@ -467,6 +501,8 @@ static void tick(crti_progress_t *p, view_t *v)
     pthread_mutex_unlock(&p->lock);
     read_counter(p->tick_fd);
     pthread_mutex_lock(&p->lock);
+    if (p->state == CRTI_PROGRESS_TICKING)
+        p->early_rests = 0;
     if (p->stopping)
         return;
     v->idle = p->turnover == v->seen ? v->idle + 1 : 0;
@@ -499,7 +535,10 @@ static void *thread_main(void *argument)
         read_counter(p->tick_fd);
     pthread_mutex_lock(&p->lock);
     v.born = v.seen = p->turnover;
-    if (p->is_late && p->token && p->state == CRTI_PROGRESS_TICKING)
+    v.idle = p->state == CRTI_PROGRESS_RESTING; /* nobody left since it was sent there */
+    if (p->state == CRTI_PROGRESS_RESTING)
+        look_parked(p, &v);
+    else if (p->is_late && p->token && p->state == CRTI_PROGRESS_TICKING)
         rest(p);
     while (!p->stopping && p->state != CRTI_PROGRESS_ABSENT) {
         if (p->token == &p->self) {
@@ -535,22 +574,17 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     crti_list_init(&p->waiters);
     crti_list_init(&p->graves);
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    p->tick_fd = -1;
-    if (p->epoll_fd < 0 || p->event_fd < 0 || p->timer_fd < 0) {
+    p->event_fd = p->tick_fd = -1;
+    if (p->epoll_fd < 0 || p->timer_fd < 0) {
         status =
             crt_raise(CRT_ERR_IO, "cannot make epoll and timers: %s", strerror(errno));
         crti_progress_fini(p);
         return status;
     }
-    p->event =
-        (crti_source_t){.fd = p->event_fd, .may_repeat = true, .on_ready = on_event};
     p->timer =
         (crti_source_t){.fd = p->timer_fd, .may_repeat = true, .on_ready = on_timer};
-    status = crti_progress_add(p, &p->event, EPOLLIN);
-    if (status == CRT_OK)
-        status = crti_progress_add(p, &p->timer, EPOLLIN);
+    status = crti_progress_add(p, &p->timer, EPOLLIN);
     if (status != CRT_OK)
         crti_progress_fini(p);
     return status;
@@ -613,6 +647,7 @@ static void start_late(crti_progress_t *p)
 {
     if (p->stopping)
         return;
+    p->early_rests = EARLY_RESTS;
     if (start_thread(p) == CRT_OK)
         begin_ticking(p);
     else

@@ -110,8 +110,9 @@ typedef struct crti_progress {
     pthread_mutex_t lock;
     const crti_progress_ops_t *ops;
     void *user;
-    int epoll_fd, event_fd, timer_fd;
-    int tick_fd; /* -1 before there is a thread */
+    int epoll_fd, timer_fd;
+    int event_fd; /* -1 before the first kick */
+    int tick_fd;  /* -1 before there is a thread */
     crti_source_t event, timer;
     crti_waiter_t *token;    /* NULL: free; &self: the progress thread */
     crti_waiter_t *sleeping; /* the holder, while it is in epoll_wait or spins */
@@ -125,9 +126,11 @@ typedef struct crti_progress {
     uint64_t left;     /* when a waiter left it last while the thread was POLLING */
     crti_progress_state_t state;
     pthread_t thread;
-    bool is_late;   /* the thread comes when it is needed, and goes */
-    bool has_ended; /* the last one did, and is to be joined */
-    int busy;       /* so often was crti_progress_busy told that code begins */
+    bool is_late;     /* the thread comes when it is needed, and goes */
+    uint64_t ends_at; /* of a thread that is RESTING */
+    int early_rests;  /* so often may a waiter still send a thread that ticks to rest */
+    bool has_ended;   /* the last one did, and is to be joined */
+    int busy;         /* so often was crti_progress_busy told that code begins */
     bool started, stopping;
 } crti_progress_t;
 

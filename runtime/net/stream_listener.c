@@ -276,18 +276,31 @@ static void on_pause_over(void *user)
     go_on(user);
 }
 
+/* getaddrinfo is a hundred times the work that most addresses need, and each worker would do it. */
+static crt_status_t find_own(const char *ip, uint16_t port,
+                             struct sockaddr_storage *here_out, socklen_t *size_out)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    char text[80];
+
+    if (inet_pton(AF_INET, ip, &v4.sin_addr) == 1) {
+        memcpy(here_out, &v4, sizeof(v4));
+        *size_out = sizeof(v4);
+        return CRT_OK;
+    }
+    snprintf(text, sizeof(text), strchr(ip, ':') ? "[%s]:%u" : "%s:%u", ip, port);
+    return crti_stream_parse(text, here_out, size_out);
+}
+
 crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
                               uint16_t *port_out)
 {
     CRTI_AUTO(crti_close) int fd = -1;
     struct sockaddr_storage here;
-    char text[80];
     socklen_t size;
     int one = 1;
-    crt_status_t status;
+    crt_status_t status = find_own(ip, port, &here, &size);
 
-    snprintf(text, sizeof(text), strchr(ip, ':') ? "[%s]:%u" : "%s:%u", ip, port);
-    status = crti_stream_parse(text, &here, &size);
     if (status != CRT_OK)
         return status;
     fd = socket(here.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -295,12 +308,13 @@ crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
         return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(fd, (struct sockaddr *)&here, size) != 0 || listen(fd, BACKLOG) != 0)
-        return errno == EADDRINUSE ? crt_raise(CRT_ERR_EXISTS, "port %u is taken", port)
-                                   : crt_raise(CRT_ERR_IO, "cannot listen on %s: %s",
-                                               text, strerror(errno));
+        return errno == EADDRINUSE
+                   ? crt_raise(CRT_ERR_EXISTS, "port %u is taken", port)
+                   : crt_raise(CRT_ERR_IO, "cannot listen on %s, port %u: %s", ip, port,
+                               strerror(errno));
     size = sizeof(here);
     if (getsockname(fd, (struct sockaddr *)&here, &size) != 0)
-        return crt_raise(CRT_ERR_IO, "%s: %s", text, strerror(errno));
+        return crt_raise(CRT_ERR_IO, "%s, port %u: %s", ip, port, strerror(errno));
     *port_out = ntohs(here.ss_family == AF_INET6
                           ? ((struct sockaddr_in6 *)(void *)&here)->sin6_port
                           : ((struct sockaddr_in *)(void *)&here)->sin_port);

@@ -34,7 +34,7 @@ static void put_some(crti_ring_control_t *control, unsigned char *bytes, uint64_
     static const unsigned char data[5000];
     crti_ring_writer_t w;
 
-    crti_ring_writer_init(&w, control, bytes);
+    crti_ring_writer_init(&w, control, bytes, 0);
     for (size_t i = 0, done = 0; i < 60; i++) {
         done = crti_ring_put(&w, data, sizeof(data), done);
         crti_ring_publish(&w);
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(bytes, data + sizeof(words),
                size - sizeof(words) < CRTI_RING_BYTES ? size - sizeof(words)
                                                       : CRTI_RING_BYTES);
-    crti_ring_reader_init(&reader, control, bytes, FRAME_MAX);
+    crti_ring_reader_init(&reader, control, bytes, 0, FRAME_MAX);
     control->written = words[0];
     take_all(&reader);
     control->written = words[0] + words[1];

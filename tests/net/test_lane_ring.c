@@ -27,8 +27,8 @@ static void rig_init(rig_t *rig)
     rig->control = aligned_alloc(64, sizeof(*rig->control));
     rig->bytes = malloc(CRTI_RING_BYTES);
     memset(rig->control, 0, sizeof(*rig->control));
-    crti_ring_writer_init(&rig->writer, rig->control, rig->bytes);
-    crti_ring_reader_init(&rig->reader, rig->control, rig->bytes, FRAME_MAX);
+    crti_ring_writer_init(&rig->writer, rig->control, rig->bytes, 0);
+    crti_ring_reader_init(&rig->reader, rig->control, rig->bytes, 0, FRAME_MAX);
 }
 
 static void rig_fini(rig_t *rig)
