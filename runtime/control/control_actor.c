@@ -269,6 +269,24 @@ void crti_control_place_all(crti_control_t *c)
     c->placing = false;
 }
 
+/* The others were tried when what there is changed last: among thousands that come at once each would
+ * look at all. */
+static void place_new(crti_control_t *c, crti_actor_t *actor)
+{
+    crti_place_t places[PLACES_MAX];
+
+    if (c->placing || c->place_again || !c->serving) {
+        crti_control_place_all(c);
+        return;
+    }
+    c->placing = true;
+    if (actor->state == CRTI_ACTOR_PENDING && may_place(c, actor))
+        place(c, actor, places, list_places(c, places));
+    c->placing = false;
+    if (c->place_again)
+        crti_control_place_all(c);
+}
+
 /* ---------------------------------------------------------------- requests */
 
 /* Its creation could not be stored; one of its rows may have arrived. */
@@ -302,7 +320,7 @@ static void after_created(crti_control_t *c, const crti_outgoing_t *out)
     if (actor->state == CRTI_ACTOR_DEAD) /* its job ended meanwhile */
         put_actor(c, actor);
     else
-        crti_control_place_all(c);
+        place_new(c, actor);
 }
 
 /* A creation that was asked for twice: the rows of the first time are durable, or it is gone. */
