@@ -510,11 +510,12 @@ static void free_processes(crti_node_t *node)
     void *value;
 
     node->acting = node->pulling = true; /* nothing more is carried out */
-    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
-        crti_process_kill(value);
-        crti_process_free(value);
-        cursor = 0;
-    }
+    /* What goes may move another one to a place that was passed: the next round finds it. */
+    for (; node->processes.count > 0; cursor = 0)
+        while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
+            crti_process_kill(value);
+            crti_process_free(value);
+        }
     while (!crti_list_is_empty(&node->locals))
         crti_local_close(CRTI_CONTAINER(node->locals.next, crti_local_t, link));
 }
