@@ -1,36 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress: the token and the progress thread. See progress.h.
+/* Progress: the token, and who sleeps with it. See progress.h.
  *
  * Hot path: crti_progress_wait makes one epoll_wait per sleep, and no other system call unless
  * another thread has to be woken.
  */
-#include "runtime/net/progress.h"
+#include "runtime/net/progress_int.h"
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
-#include "runtime/base/log.h"
 
-#define EVENTS       64
-#define DEEP_TICKS   16            /* idle ticks before the progress thread parks */
-#define QUIET_NS     (4 * CRTI_MS) /* between waits that are no loop */
-#define THREAD_STACK (512 * 1024)  /* handlers run on it, user code does not */
-#define FUTEX_SLEEP  (3600 * CRTI_S)
-#define LATE_END_NS  CRTI_S /* resting, a late thread ends */
-#define LATE_TICK_NS (50 * CRTI_MS)
-#define LATE_IDLE    (int)(LATE_END_NS / LATE_TICK_NS)
-#define FEW_TURNS    16 /* of the token: not more than some calls */
-#define EARLY_RESTS                                                                      \
-    4 /* two system calls each: in a loop of short calls looking costs less */
+#define EVENTS      64
+#define QUIET_NS    (4 * CRTI_MS) /* between waits that are no loop */
+#define FUTEX_SLEEP (3600 * CRTI_S)
 
 /* ---------------------------------------------------------------- system calls */
 
@@ -58,7 +47,7 @@ static bool sleep_on_word(uint32_t *word, uint64_t deadline_ns)
 }
 
 /* `at` absolute, 0 switches off. */
-static void set_timer(int fd, uint64_t at, uint64_t interval)
+void crti_progress_set_timer(int fd, uint64_t at, uint64_t interval)
 {
     struct itimerspec t = {
         .it_value = {(time_t)(at / CRTI_S), (long)(at % CRTI_S)},
@@ -68,7 +57,7 @@ static void set_timer(int fd, uint64_t at, uint64_t interval)
     timerfd_settime(fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-static void read_counter(int fd)
+void crti_progress_read_counter(int fd)
 {
     uint64_t count;
 
@@ -131,14 +120,14 @@ static void bury(crti_progress_t *p)
 
 static void on_event(crti_source_t *source, uint32_t events)
 {
-    read_counter(source->fd);
+    crti_progress_read_counter(source->fd);
 }
 
 static void on_timer(crti_source_t *source, uint32_t events)
 {
     crti_progress_t *p = CRTI_CONTAINER(source, crti_progress_t, timer);
 
-    read_counter(source->fd);
+    crti_progress_read_counter(source->fd);
     p->armed = UINT64_MAX;
     p->ops->expire(p->user);
 }
@@ -168,34 +157,12 @@ void crti_progress_kick(crti_progress_t *p)
         return;
     }
     if (p->event_fd < 0 && make_event(p) != CRT_OK) {
-        set_timer(p->timer_fd, 1, 0); /* is there in any case */
+        crti_progress_set_timer(p->timer_fd, 1, 0); /* is there in any case */
         p->armed = 0;
         return;
     }
     n = write(p->event_fd, &one, sizeof(one));
     (void)n; /* it can only fail when it is set already */
-}
-
-static void begin_ticking(crti_progress_t *p)
-{
-    p->state = CRTI_PROGRESS_TICKING;
-    set_timer(p->tick_fd, crti_now_ns() + CRTI_PROGRESS_TICK_NS, CRTI_PROGRESS_TICK_NS);
-}
-
-/* Of a late thread that nobody needs. A look takes two thread switches, which thousands of processes
- * that are called once would feel: the next one is its end, unless a waiter leaves before. */
-static void rest(crti_progress_t *p)
-{
-    p->state = CRTI_PROGRESS_RESTING;
-    p->ends_at = crti_now_ns() + LATE_END_NS;
-    set_timer(p->tick_fd, p->ends_at, 0);
-}
-
-/* By a waiter: what made the thread was short, so it need not wake to see that. */
-static void rest_early(crti_progress_t *p)
-{
-    p->early_rests--;
-    rest(p);
 }
 
 /* Wakes a sleeper at that time. */
@@ -204,7 +171,7 @@ static void arm(crti_progress_t *p, uint64_t at)
     if (at >= p->armed)
         return;
     p->armed = at;
-    set_timer(p->timer_fd, at ? at : 1, 0);
+    crti_progress_set_timer(p->timer_fd, at ? at : 1, 0);
 }
 
 /* Who is awake asks for the next deadline himself before he sleeps. */
@@ -214,7 +181,7 @@ void crti_progress_need(crti_progress_t *p, uint64_t at)
         arm(p, at);
     else if (!p->token && p->is_late &&
              (p->state == CRTI_PROGRESS_PARKED || p->state == CRTI_PROGRESS_RESTING))
-        begin_ticking(p); /* code runs, and its thread looks too rarely */
+        crti_progress_begin_ticking(p); /* code runs, and its thread looks too rarely */
 }
 
 /* ---------------------------------------------------------------- events */
@@ -305,7 +272,7 @@ static void pass_on(crti_progress_t *p, struct epoll_event *events, int count,
 
 /* The holder of the token receives once, sleeping for it if nothing is there. False when a
  * signal handler ran in this thread. */
-static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
+bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
 {
     struct epoll_event events[EVENTS];
     uint64_t turnover = p->turnover, buried;
@@ -318,7 +285,7 @@ static bool turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
         return true;
     arm(p, p->ops->deadline(p->user));
     if (p->early_rests > 0 && p->state == CRTI_PROGRESS_TICKING && me != &p->self)
-        rest_early(p);
+        crti_progress_rest_early(p);
     p->sleeping = me;
     pthread_mutex_unlock(&p->lock);
     timeout = timeout_ms(deadline_ns);
@@ -353,9 +320,6 @@ void crti_progress_wake(crti_progress_t *p)
         }
     }
 }
-
-/* Only under the lock: the new thread begins with taking it. */
-static void start_late(crti_progress_t *p);
 
 static void take_token(crti_progress_t *p, crti_waiter_t *w)
 {
@@ -397,12 +361,12 @@ static void leave_token(crti_progress_t *p)
         wake_word(&CRTI_CONTAINER(p->waiters.next, crti_waiter_t, link)->word);
     } else if (p->state == CRTI_PROGRESS_PARKED) {
         if (!p->is_late) /* else it looks now and then */
-            begin_ticking(p);
+            crti_progress_begin_ticking(p);
     } else if (p->state == CRTI_PROGRESS_RESTING) {
-        begin_ticking(p);
+        crti_progress_begin_ticking(p);
     } else if (p->state == CRTI_PROGRESS_ABSENT) {
         if (p->busy)
-            start_late(p);
+            crti_progress_start_late(p);
     } else if (p->state == CRTI_PROGRESS_POLLING && !p->stopping) {
         leave_to_sleeper(p);
     }
@@ -415,7 +379,7 @@ static bool wait_once(crti_progress_t *p, crti_waiter_t *w, uint64_t deadline_ns
 
     if (!p->token || p->token == &p->self || p->token == w) {
         take_token(p, w);
-        ok = turn(p, w, deadline_ns);
+        ok = crti_progress_turn(p, w, deadline_ns);
         if (w->link.next != w->link.prev) /* others wait too */
             crti_progress_wake(p);
         return ok;
@@ -457,110 +421,6 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
     return status;
 }
 
-/* ---------------------------------------------------------------- the thread */
-
-/* Costs nothing until a waiter leaves. A late thread looks by itself, since a timer that is set by each
- * waiter who leaves costs more than the rest of his way. */
-static void park(crti_progress_t *p)
-{
-    p->state = CRTI_PROGRESS_PARKED;
-    if (p->is_late)
-        set_timer(p->tick_fd, crti_now_ns() + LATE_TICK_NS, LATE_TICK_NS);
-    else
-        set_timer(p->tick_fd, 0, 0);
-}
-
-/* What the thread saw of the token. */
-typedef struct view {
-    uint64_t born, seen; /* turnover at its start, and at the last look */
-    int idle;            /* looks since that changed */
-} view_t;
-
-/* Code has run, or runs, since the last look; or nobody left for so long that the thread ends. */
-static void look_parked(crti_progress_t *p, view_t *v)
-{
-    bool is_resting = p->state == CRTI_PROGRESS_RESTING;
-    bool has_few = p->turnover - v->born <= FEW_TURNS;
-
-    if (!p->token) {
-        v->idle = 0;
-        begin_ticking(p);
-    } else if (is_resting && crti_now_ns() < p->ends_at) {
-        return; /* it woke for a tick before it was sent to rest */
-    } else if (is_resting ? v->idle == 0 : v->idle > 0 && has_few) {
-        rest(p); /* or again: one left, and another took the token at once */
-    } else if (is_resting || v->idle >= LATE_IDLE) {
-        set_timer(p->tick_fd, 0, 0);
-        p->state = CRTI_PROGRESS_ABSENT;
-    }
-}
-
-/* Sleeps a tick, or until a waiter leaves when parked; then decides what comes next. */
-static void tick(crti_progress_t *p, view_t *v)
-{
-    pthread_mutex_unlock(&p->lock);
-    read_counter(p->tick_fd);
-    pthread_mutex_lock(&p->lock);
-    if (p->state == CRTI_PROGRESS_TICKING)
-        p->early_rests = 0;
-    if (p->stopping)
-        return;
-    v->idle = p->turnover == v->seen ? v->idle + 1 : 0;
-    v->seen = p->turnover;
-    if (p->state == CRTI_PROGRESS_PARKED || p->state == CRTI_PROGRESS_RESTING) {
-        look_parked(p, v);
-        return;
-    }
-    if (!p->token)
-        p->ops->flush(p->user);
-    if (v->idle == 0)
-        return;
-    if (!p->token && crti_list_is_empty(&p->waiters)) {
-        p->token = &p->self;
-        p->state = CRTI_PROGRESS_POLLING;
-        set_timer(p->tick_fd, 0, 0);
-    } else if (v->idle >= (p->is_late ? 1 : DEEP_TICKS)) {
-        v->idle = 0;
-        park(p);
-    }
-}
-
-static void *thread_main(void *argument)
-{
-    crti_progress_t *p = argument;
-    view_t v = {.idle = 0};
-
-    prctl(PR_SET_NAME, "crt-progress");
-    if (p->is_late) /* whoever made it has the lock, and has armed the timer when it is free */
-        read_counter(p->tick_fd);
-    pthread_mutex_lock(&p->lock);
-    v.born = v.seen = p->turnover;
-    v.idle = p->state == CRTI_PROGRESS_RESTING; /* nobody left since it was sent there */
-    if (p->state == CRTI_PROGRESS_RESTING)
-        look_parked(p, &v);
-    else if (p->is_late && p->token && p->state == CRTI_PROGRESS_TICKING)
-        rest(p);
-    while (!p->stopping && p->state != CRTI_PROGRESS_ABSENT) {
-        if (p->token == &p->self) {
-            /* A late one looks by itself whether it has lost the token: what wakes it then may be
-             * received by the new holder before it is awake. */
-            turn(p, &p->self, p->is_late ? crti_now_ns() + LATE_END_NS : UINT64_MAX);
-            if (!crti_list_is_empty(&p->waiters))
-                crti_progress_wake(p);
-            continue;
-        }
-        if (p->state == CRTI_PROGRESS_POLLING) { /* a waiter took the token */
-            begin_ticking(p);
-            v.seen = p->turnover;
-            v.idle = 0;
-        }
-        tick(p, &v);
-    }
-    p->has_ended = true;
-    pthread_mutex_unlock(&p->lock);
-    return NULL;
-}
-
 /* ---------------------------------------------------------------- start and end */
 
 crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *ops,
@@ -590,70 +450,6 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     return status;
 }
 
-/* It gets no signal. Returns an errno. */
-static int make_thread(pthread_t *thread, void *(*body)(void *), void *argument)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    int error;
-
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, THREAD_STACK);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(thread, &attr, body, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return error;
-}
-
-static void *do_nothing(void *argument)
-{
-    return argument;
-}
-
-/* A first thread makes libc look for functions in all libraries, and map a stack, which it keeps; the
- * second one, which gets that stack, for others: the children find all this done. */
-void crti_progress_prepare(void)
-{
-    pthread_t thread;
-
-    for (int i = 0; i < 2; i++)
-        if (make_thread(&thread, do_nothing, NULL) == 0)
-            pthread_join(thread, NULL);
-}
-
-static crt_status_t start_thread(crti_progress_t *p)
-{
-    int error;
-
-    if (p->tick_fd < 0)
-        p->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-    if (p->tick_fd < 0)
-        return crt_raise(CRT_ERR_IO, "cannot make a timer: %s", strerror(errno));
-    if (p->has_ended) /* it holds the lock no more, and does nothing after that */
-        pthread_join(p->thread, NULL);
-    p->has_ended = p->started = false;
-    error = make_thread(&p->thread, thread_main, p);
-    if (error)
-        return crt_raise(CRT_ERR_IO, "cannot start the progress thread: %s",
-                         strerror(error));
-    p->started = true;
-    return CRT_OK;
-}
-
-/* Without a thread the process is deaf while user code runs, and tries again at the next call. */
-static void start_late(crti_progress_t *p)
-{
-    if (p->stopping)
-        return;
-    p->early_rests = EARLY_RESTS;
-    if (start_thread(p) == CRT_OK)
-        begin_ticking(p);
-    else
-        crti_log(CRTI_LOG_WARN, "net", "%s", crt_error_detail());
-}
-
 crt_status_t crti_progress_start(crti_progress_t *p, bool late)
 {
     p->is_late = late;
@@ -664,14 +460,14 @@ crt_status_t crti_progress_start(crti_progress_t *p, bool late)
         return CRT_OK;
     }
     p->token = &p->self;
-    return start_thread(p);
+    return crti_progress_start_thread(p);
 }
 
 void crti_progress_busy(crti_progress_t *p, bool begins)
 {
     p->busy += begins ? 1 : -1;
     if (begins && p->state == CRTI_PROGRESS_ABSENT)
-        start_late(p);
+        crti_progress_start_late(p);
 }
 
 void crti_progress_stop(crti_progress_t *p)
@@ -680,7 +476,7 @@ void crti_progress_stop(crti_progress_t *p)
     p->stopping = true;
     crti_progress_kick(p);
     if (p->tick_fd >= 0)
-        set_timer(p->tick_fd, 1, 0);
+        crti_progress_set_timer(p->tick_fd, 1, 0);
     CRTI_LIST_FOREACH (item, &p->waiters)
         wake_word(&CRTI_CONTAINER(item, crti_waiter_t, link)->word);
     pthread_mutex_unlock(&p->lock);

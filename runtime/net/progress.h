@@ -105,7 +105,7 @@ typedef enum crti_progress_state {
     CRTI_PROGRESS_ABSENT,  /* there is no thread */
 } crti_progress_state_t;
 
-/* Members are read by net under the lock, written by progress.c alone. */
+/* Members are read by net under the lock, written by progress.c and progress_thread.c alone. */
 typedef struct crti_progress {
     pthread_mutex_t lock;
     const crti_progress_ops_t *ops;

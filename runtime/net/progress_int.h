@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What progress.c (the token) and progress_thread.c (the thread that has it when nobody waits) know of
+ * each other. See progress.h; the lock is held in each of these.
+ */
+#ifndef CRTI_NET_PROGRESS_INT_H
+#define CRTI_NET_PROGRESS_INT_H
+
+#include "runtime/net/progress.h"
+
+/* ---------------------------------------------------------------- progress.c */
+
+/* `at` absolute, 0 switches off. */
+void crti_progress_set_timer(int fd, uint64_t at, uint64_t interval);
+/* Of a timer or an event; waits for one that blocks. The lock need not be held. */
+void crti_progress_read_counter(int fd);
+/* The holder of the token receives once, sleeping for it if nothing is there. False when a
+ * signal handler ran in this thread. */
+bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns);
+
+/* ---------------------------------------------------------------- progress_thread.c */
+
+/* The thread looks once per tick from now on. */
+void crti_progress_begin_ticking(crti_progress_t *p);
+/* By a waiter: what made the thread was short, so it need not wake to see that. */
+void crti_progress_rest_early(crti_progress_t *p);
+crt_status_t crti_progress_start_thread(crti_progress_t *p);
+/* Where the thread is ABSENT. Without one the process is deaf while user code runs, and tries again at
+ * the next call. */
+void crti_progress_start_late(crti_progress_t *p);
+
+#endif
