@@ -91,12 +91,16 @@ void cli_end(void)
 
 /* ---------------------------------------------------------------- running it */
 
-/* In the child: words are separated by one blank, ~ in a word stands for a blank. */
+/* In the child: words are separated by one blank, ~ in a word stands for a blank. What the test's own
+ * starter ignores (nohup, a shell's background) the command must not. */
 static void execute(char *text)
 {
+    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     char *words[WORDS_MAX] = {getenv("CRT_TEST_CRT")};
     int count = 1;
 
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        signal(signals[i], SIG_DFL);
     for (char *word = strtok(text, " "); word && count < WORDS_MAX - 1;
          word = strtok(NULL, " ")) {
         for (char *at = word; *at; at++)
