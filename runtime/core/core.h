@@ -475,7 +475,7 @@ crt_status_t crti_inner_open(crti_core_t *core, crti_span_t table, crti_inner_mo
                              bool has_tokens, crti_inner_t *inner_out);
 /* Lets go of them; with covers that must wait, `ending` waits (may be NULL for HELD). */
 void crti_inner_close(crti_inner_t *inner, crti_ending_t *ending);
-/* True when closing would have to wait for a registration. */
+/* True when closing may have to wait for a registration, be it of what lies deeper inside. */
 bool crti_inner_is_kept(const crti_inner_t *inner);
 
 /* ------------------------------------------------------------------ value_of.c */

@@ -84,7 +84,8 @@ bool crti_inner_is_kept(const crti_inner_t *inner)
 
         if (!ref->is_owned &&
             (ref->borrow.state == CRTI_BORROW_REGISTERING ||
-             (ref->borrow.state == CRTI_BORROW_COVERED && ref->borrow.holds)))
+             (ref->borrow.state == CRTI_BORROW_COVERED && ref->borrow.holds) ||
+             ref->inner.ref_count > 0))
             return true;
     }
     return false;

@@ -115,7 +115,8 @@ void sim_ref_hold(sim_ref_t *ref)
         crti_borrow_hold(&ref->borrow);
 }
 
-/* Refs inside that are kept longer are registered before `ref` may end. */
+/* Refs inside that are kept longer, or have refs inside that may be, are registered before `ref` may
+ * end. */
 static bool inner_is_kept(const sim_ref_t *ref)
 {
     for (unsigned i = 0; i < ref->inner_count && !ref->inner_is_held; i++) {
@@ -123,7 +124,8 @@ static bool inner_is_kept(const sim_ref_t *ref)
 
         if (!inner->is_owned &&
             (inner->borrow.state == CRTI_BORROW_REGISTERING ||
-             (inner->borrow.state == CRTI_BORROW_COVERED && inner->borrow.holds)))
+             (inner->borrow.state == CRTI_BORROW_COVERED && inner->borrow.holds) ||
+             inner->inner_count > 0))
             return true;
     }
     return false;
