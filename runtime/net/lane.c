@@ -20,7 +20,6 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/lane_ring.h"
 
-#define SETUP_MAGIC 0x324c545243ull /* "CRTL2" */
 #define SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define DESCRIPTORS 2 /* of a first message at most */
 #define PAGE        4096
@@ -174,7 +173,7 @@ static crt_status_t send_setup(int fd, const int *descriptors, size_t count)
     struct cmsghdr *c;
 
     prepare(&e, count);
-    e.setup = (setup_t){SETUP_MAGIC, sizeof(shared_t)};
+    e.setup = (setup_t){CRTI_LANE_MAGIC, sizeof(shared_t)};
     c = CMSG_FIRSTHDR(&e.message);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
@@ -400,7 +399,7 @@ crt_status_t crti_lane_take_socket(crti_lane_t *lane)
     take_descriptors(&e.message, descriptors);
     first = descriptors[0];
     second = descriptors[1];
-    if (n != sizeof(e.setup) || e.setup.magic != SETUP_MAGIC ||
+    if (n != sizeof(e.setup) || e.setup.magic != CRTI_LANE_MAGIC ||
         e.setup.size != sizeof(shared_t))
         return broken(lane, "a first message that is none");
     return lane->shared ? take_bell(lane, &first) : open_accepted(lane, first, &second);

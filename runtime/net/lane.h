@@ -34,6 +34,8 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/cleanup.h"
 
+#define CRTI_LANE_MAGIC 0x324c545243ull /* "CRTL2", how both first messages begin */
+
 typedef struct crti_lane crti_lane_t;
 typedef struct crti_lane_message crti_lane_message_t;
 

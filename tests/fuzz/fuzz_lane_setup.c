@@ -29,7 +29,6 @@
 #define FDS_MAX    6 /* of one message */
 #define HEAD       4 /* bytes of a message in the input: size, damage, place, count */
 #define OPEN_FILES 96
-#define MAGIC      0x314c545243ull
 #define CONTROLS   4096
 #define SHARED     (CONTROLS + 2 * CRTI_RING_BYTES)
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -186,7 +185,7 @@ static size_t send_letter(bed_t *bed, const uint8_t *data, size_t size)
 {
     size_t bytes = data[0] % 33, count = data[3] % (FDS_MAX + 1), at = HEAD;
     int fds[FDS_MAX];
-    letter_t l = {.setup = {MAGIC, SHARED}};
+    letter_t l = {.setup = {CRTI_LANE_MAGIC, SHARED}};
 
     if (count > size - HEAD)
         count = size - HEAD;
