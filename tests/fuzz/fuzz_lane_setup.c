@@ -226,8 +226,9 @@ static void make(bed_t *bed, bool dials)
         give_up();
 }
 
-/* An open lane is used, and must not wait for its bell, nor end by it. */
-static void use(crti_lane_t *lane)
+/* An open lane is used, and must not wait for its bell, nor end by it. A ring in memory that the other
+ * process made is empty bytes, which no dialer leaves: it is refused. */
+static void use(crti_lane_t *lane, bool dials)
 {
     static unsigned char bytes[5000];
     struct iovec part = {bytes, sizeof(bytes)};
@@ -242,7 +243,7 @@ static void use(crti_lane_t *lane)
         crti_lane_send(lane, message);
         crti_lane_message_unref(message);
     }
-    if (crti_lane_receive(lane, &frame) != CRT_IN_PROGRESS)
+    if (crti_lane_receive(lane, &frame) != (dials ? CRT_IN_PROGRESS : CRT_ERR_PROTOCOL))
         abort(); /* nobody wrote one */
     crti_lane_received(lane);
     crti_lane_sleep(lane);
@@ -257,7 +258,7 @@ static bool take(bed_t *bed, bool dials, bool is_first, bool is_whole)
         (!is_first || !is_whole || !bed->good_bell || (!dials && !bed->good_memory)))
         abort(); /* a lane that must not be */
     if (status == CRT_OK)
-        use(bed->lane);
+        use(bed->lane, dials);
     return status == CRT_IN_PROGRESS;
 }
 
