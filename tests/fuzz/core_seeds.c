@@ -377,6 +377,13 @@ static void seed_calls(text_t *t, unsigned index)
         say_died(t, 0);
         fuzz_step_put(t, TICK, 20, NULL, 0);
         break;
+    case 9: /* the same of one that did not leave: nothing of it was kept either */
+        say_use(t, 7, 0, 0);
+        say_alive(t, 0, 0, 0);
+        say_use(t, 5, 0, 0);
+        fuzz_step_put(t, LOSE, OUR_SESSION + 0, "\1\0", 2);
+        say_alive(t, 0, 1, 3);
+        break;
     default: /* the actor's process is lost and its state told */
         say_use(t, 7, 0, 0);
         say_alive(t, 0, 0, 0);
@@ -399,7 +406,7 @@ static void seed_driver(text_t *t, unsigned index)
     else
         seed_calls(t, index);
 }
-#define DRIVER_SEEDS 10
+#define DRIVER_SEEDS 11
 
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
