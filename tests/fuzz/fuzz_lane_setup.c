@@ -299,22 +299,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
+/* Messages with memory and a bell, one of which is of each kind in turn; the answer is a bell alone. */
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
-    uint8_t first = (uint8_t)(index / 2 < KINDS ? index / 2 : MEMORY);
-    uint8_t seed[] = {index & 1, 16, 0, 0, 2, MEMORY, BELL, 16, 0, 0, 1, BELL};
+    uint8_t kind = (uint8_t)(index / 2);
+    uint8_t dialed[] = {OURS_DIALS, 16, 0, 0, 1, kind, 16, 0, 0, 1, BELL};
+    uint8_t accepted[] = {0, 16, 0, 0, 2, kind, BELL, 16, 0, 0, 1, BELL};
+    bool is_answer = index & OURS_DIALS;
+    size_t size = is_answer ? sizeof(dialed) : sizeof(accepted);
 
-    if (index >= 2 * KINDS + 4 || room < sizeof(seed))
+    if (kind >= KINDS || room < size)
         return 0;
-    if (index & 1) { /* the answer: a bell alone */
-        seed[4] = 1;
-        seed[5] = index / 2 < KINDS ? first : BELL;
-        memmove(seed + 6, seed + 7, 5);
-        return 11;
+    if (kind == BELL || kind == FULL_BELL || is_harmless(kind)) {
+        accepted[5] = MEMORY;
+        accepted[6] = kind;
     }
-    seed[5] = index / 2 % 2 ? first : MEMORY;
-    seed[6] = index / 2 % 2 ? BELL : first;
-    if (index >= 2 * KINDS)
-        seed[6] = BELL;
-    return sizeof(seed);
+    memcpy(out, is_answer ? dialed : accepted, size);
+    return size;
 }
