@@ -361,6 +361,42 @@ void party_start(fixture_t *f, bool tcp, size_t window, party_t *party)
     crti_net_lock(party->net);
 }
 
+void party_start_late(fixture_t *f, party_t *party)
+{
+    crti_net_config_t config = {.run_dir = f->dir,
+                                .node = f->here,
+                                .process = crti_id_random(),
+                                .incarnation = 1,
+                                .late_thread = true,
+                                .handlers = {party, NULL, NULL}};
+
+    *party = (party_t){0};
+    assert_int_equal(crti_net_new(&config, &party->net), CRT_OK);
+    crti_net_lock(party->net);
+}
+
+static void count_byte(void *user, int fd, uint32_t events)
+{
+    char byte;
+
+    assert_int_equal(read(fd, &byte, 1), 1);
+    ((party_t *)user)->count++;
+}
+
+void party_watch(party_t *party, int fds[2])
+{
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(crti_net_add_fd(party->net, fds[0], EPOLLIN, count_byte, party),
+                     CRT_OK);
+}
+
+void party_unwatch(party_t *party, const int fds[2])
+{
+    crti_net_remove_fd(party->net, fds[0]);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 void party_stop(party_t *party)
 {
     crti_net_unlock(party->net);

@@ -83,7 +83,12 @@ void child_stop(child_t *child);
 void child_kill(child_t *child);
 
 void party_start(fixture_t *f, bool tcp, size_t window, party_t *party);
+/* Like a worker: its progress thread comes when it is needed. No sessions. */
+void party_start_late(fixture_t *f, party_t *party);
 void party_stop(party_t *party);
+/* A pipe whose every byte counts, in `party->count`, until party_unwatch. With the lock held. */
+void party_watch(party_t *party, int fds[2]);
+void party_unwatch(party_t *party, const int fds[2]);
 
 /* With the lock held. Each asserts that it works within the deadline. */
 void party_send(party_t *party, crti_peer_t *peer, char what, const void *data,

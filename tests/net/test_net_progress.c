@@ -86,36 +86,18 @@ who_leaves_after_a_single_call_hands_the_token_back_without_a_word(void **state)
     fixture_fini(&f);
 }
 
-static void read_byte(void *user, int fd, uint32_t events)
-{
-    party_t *party = user;
-    char byte;
-
-    if (read(fd, &byte, 1) == 1)
-        party->count++;
-}
-
 /* A worker that is called now and then: a timer set by each call would cost it more than all else
  * that it does for the call. */
 static void
 a_late_thread_that_was_often_needed_is_told_nothing_after_a_pause(void **state)
 {
     fixture_t f;
-    party_t party = {0};
+    party_t party;
     int fds[2];
-    crti_net_config_t config = {.process = crti_id_random(),
-                                .incarnation = 1,
-                                .late_thread = true,
-                                .handlers = {&party, NULL, NULL}};
 
     fixture_init(&f);
-    config.run_dir = f.dir;
-    config.node = f.here;
-    assert_int_equal(pipe(fds), 0);
-    assert_int_equal(crti_net_new(&config, &party.net), CRT_OK);
-    crti_net_lock(party.net);
-    assert_int_equal(crti_net_add_fd(party.net, fds[0], EPOLLIN, read_byte, &party),
-                     CRT_OK);
+    party_start_late(&f, &party);
+    party_watch(&party, fds);
     crti_net_busy(party.net, true);
     wait_for_state(&party, CRTI_PROGRESS_POLLING); /* code runs, and it does the rest */
     crti_net_busy(party.net, false);
@@ -126,10 +108,8 @@ a_late_thread_that_was_often_needed_is_told_nothing_after_a_pause(void **state)
     assert_int_equal(crti_net_wait(party.net, never, NULL, crti_now_ns() + 300 * CRTI_MS),
                      CRT_ERR_TIMED_OUT);
     assert_int_not_equal(party.net->progress.state, CRTI_PROGRESS_TICKING);
-    crti_net_remove_fd(party.net, fds[0]);
+    party_unwatch(&party, fds);
     party_stop(&party);
-    close(fds[0]);
-    close(fds[1]);
     fixture_fini(&f);
 }
 

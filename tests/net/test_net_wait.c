@@ -179,14 +179,6 @@ static void a_signal_interrupts_every_wait_of_its_thread(void **state)
     fixture_fini(&f);
 }
 
-static void read_byte(void *user, int fd, uint32_t events)
-{
-    char c;
-
-    assert_int_equal(read(fd, &c, 1), 1);
-    ((party_t *)user)->count++;
-}
-
 static void set_flag(void *user, int fd, uint32_t events)
 {
     char c;
@@ -249,10 +241,8 @@ static void further_descriptors_are_served_by_whoever_waits(void **state)
     int fds[2];
 
     fixture_init(&f);
-    assert_int_equal(pipe(fds), 0);
     party_start(&f, false, 0, &party);
-    assert_int_equal(crti_net_add_fd(party.net, fds[0], EPOLLIN, read_byte, &party),
-                     CRT_OK);
+    party_watch(&party, fds);
     assert_int_equal(write(fds[1], "x", 1), 1);
     party_wait_count(&party, 1);
     assert_int_equal(crti_net_modify_fd(party.net, fds[0], 0), CRT_OK);
@@ -373,21 +363,12 @@ static int wait_threads(party_t *party, int count)
 static void a_late_thread_comes_when_it_is_needed_and_goes_again(void **state)
 {
     fixture_t f;
-    party_t party = {0};
+    party_t party;
     int fds[2], threads = count_threads(), sleeps;
-    crti_net_config_t config = {.process = crti_id_random(),
-                                .incarnation = 1,
-                                .late_thread = true,
-                                .handlers = {&party, NULL, NULL}};
 
     fixture_init(&f);
-    config.run_dir = f.dir;
-    config.node = f.here;
-    assert_int_equal(pipe(fds), 0);
-    assert_int_equal(crti_net_new(&config, &party.net), CRT_OK);
-    crti_net_lock(party.net);
-    assert_int_equal(crti_net_add_fd(party.net, fds[0], EPOLLIN, read_byte, &party),
-                     CRT_OK);
+    party_start_late(&f, &party);
+    party_watch(&party, fds);
     assert_int_equal(write(fds[1], "x", 1), 1);
     party_wait_count(&party, 1); /* whoever waits needs nobody else */
     assert_int_equal(count_threads(), threads);
@@ -408,10 +389,8 @@ static void a_late_thread_comes_when_it_is_needed_and_goes_again(void **state)
     receive_while_busy(&party, fds[1]);
     assert_int_equal(count_threads(), threads + 1);
     crti_net_busy(party.net, false);
-    crti_net_remove_fd(party.net, fds[0]);
+    party_unwatch(&party, fds);
     party_stop(&party);
-    close(fds[0]);
-    close(fds[1]);
     fixture_fini(&f);
 }
 
