@@ -41,7 +41,6 @@ static void rest(crti_progress_t *p)
     crti_progress_set_timer(p->tick_fd, p->ends_at, 0);
 }
 
-/* By a waiter: what made the thread was short, so it need not wake to see that. */
 void crti_progress_rest_early(crti_progress_t *p)
 {
     p->early_rests--;
@@ -207,7 +206,6 @@ crt_status_t crti_progress_start_thread(crti_progress_t *p)
     return CRT_OK;
 }
 
-/* Without a thread the process is deaf while user code runs, and tries again at the next call. */
 void crti_progress_start_late(crti_progress_t *p)
 {
     if (p->stopping)
