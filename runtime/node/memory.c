@@ -104,7 +104,7 @@ static void end_worker(crti_node_t *node, crti_process_t *p,
 {
     char state[200];
     const char *since = verdict->in_call            ? "lately in its call"
-                        : crti_id_is_zero(p->actor) ? "since its task began"
+                        : crti_id_is_zero(p->actor) ? "in its last tasks"
                                                     : "since the actor began";
 
     describe(node, state, sizeof(state));
@@ -113,7 +113,6 @@ static void end_worker(crti_node_t *node, crti_process_t *p,
              "%s; " ADVICE,
              state, (double)worker->bytes / GIB, (double)verdict->grown / GIB, since);
     node->memory.ended++;
-    node->memory.ending = p->id;
     crti_process_kill(p);
 }
 
@@ -156,10 +155,12 @@ static void on_time(void *user)
     crti_loop_start(node->loop, &node->memory.timer, verdict.next_ns);
     if (verdict.verb == CRTI_MEMORY_WARN)
         warn(node, &workers);
-    if (verdict.verb != CRTI_MEMORY_END)
+    if (verdict.verb != CRTI_MEMORY_END && verdict.verb != CRTI_MEMORY_AWAIT)
         return;
     memcpy(&process, processes.data + verdict.worker * sizeof(process), sizeof(process));
-    end_worker(node, process, &worker[verdict.worker], &verdict);
+    node->memory.ending = process->id;
+    if (verdict.verb == CRTI_MEMORY_END)
+        end_worker(node, process, &worker[verdict.worker], &verdict);
 }
 
 bool crti_memory_kernel_killed(crti_node_t *node)

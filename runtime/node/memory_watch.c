@@ -120,6 +120,16 @@ static bool choose(const crti_memory_worker_t *workers, size_t count, uint64_t t
     return false;
 }
 
+/* Who had memory at the last reading and has none. Count: nobody. To be asked before note(). */
+static size_t find_dying(const crti_memory_worker_t *workers, size_t count)
+{
+    size_t i = 0;
+
+    while (i < count && !(workers[i].bytes == 0 && workers[i].record->last > 0))
+        i++;
+    return i;
+}
+
 static uint64_t pause_for(uint64_t used, uint64_t total, unsigned limit)
 {
     double room = (double)total * limit / 100 - (double)used;
@@ -141,6 +151,15 @@ static void follow(crti_memory_watch_t *watch, uint64_t now_ns, bool wants, bool
         set_state(watch, CRTI_MEMORY_WATCHING);
 }
 
+/* One of the workers goes, by our hand or already: the others are safe until then. */
+static void let_end(crti_memory_watch_t *watch, uint64_t now_ns,
+                    crti_memory_verdict_t *verdict, crti_memory_verb_t verb)
+{
+    verdict->verb = verb;
+    watch->ending_ns = now_ns;
+    set_state(watch, CRTI_MEMORY_ENDING);
+}
+
 crti_memory_verdict_t crti_memory_watch_read(crti_memory_watch_t *watch, uint64_t now_ns,
                                              uint64_t used, uint64_t total,
                                              const crti_memory_worker_t *workers,
@@ -149,6 +168,7 @@ crti_memory_verdict_t crti_memory_watch_read(crti_memory_watch_t *watch, uint64_
     crti_memory_verdict_t verdict = {.next_ns = now_ns + SELDOM_NS};
     bool wants = crti_memory_watch_wants(watch, used, total);
     bool beyond = wants && is_beyond(used, total, watch->limit);
+    size_t dying = wants ? find_dying(workers, count) : count;
 
     follow(watch, now_ns, wants, beyond);
     if (!watch->limit || !total)
@@ -158,10 +178,11 @@ crti_memory_verdict_t crti_memory_watch_read(crti_memory_watch_t *watch, uint64_
         note(watch, &workers[i]);
     if (!beyond || watch->state == CRTI_MEMORY_ENDING)
         return verdict;
-    if (choose(workers, count, total, &verdict)) {
-        verdict.verb = CRTI_MEMORY_END;
-        watch->ending_ns = now_ns;
-        set_state(watch, CRTI_MEMORY_ENDING);
+    if (dying < count) {
+        verdict.worker = dying;
+        let_end(watch, now_ns, &verdict, CRTI_MEMORY_AWAIT);
+    } else if (choose(workers, count, total, &verdict)) {
+        let_end(watch, now_ns, &verdict, CRTI_MEMORY_END);
     } else if (watch->state != CRTI_MEMORY_HELPLESS) {
         verdict.verb = CRTI_MEMORY_WARN;
         set_state(watch, CRTI_MEMORY_HELPLESS);

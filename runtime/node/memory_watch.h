@@ -11,6 +11,8 @@
  *     1. The worker that grew most in the call that it is in, when that is at least 1/32 of the
  *        node's memory.
  *     2. Else the worker that grew most since its actor, or its lease, began: it leaks.
+ *     A worker that has no memory any more is dying (killed by the kernel, or ended by itself), and
+ *     what it had may still be counted: nobody else is ended until it is gone.
  *     Who has grown by less than 1/64 of the memory is not ended: it would not help. Neither is a
  *     driver: it is not among the workers that are read.
  *     The next reading is due before the memory that is left could be filled at 4 GB/s.
@@ -36,7 +38,7 @@
 typedef enum crti_memory_state {
     CRTI_MEMORY_CALM,
     CRTI_MEMORY_WATCHING, /* workers are read */
-    CRTI_MEMORY_ENDING,   /* one was ended and is not gone yet */
+    CRTI_MEMORY_ENDING,   /* one was ended, or is dying, and is not gone yet */
     CRTI_MEMORY_HELPLESS, /* beyond the limit, and no worker to end; said once */
     CRTI_MEMORY_STATES
 } crti_memory_state_t;
@@ -67,8 +69,9 @@ typedef struct crti_memory_watch {
 
 typedef enum crti_memory_verb {
     CRTI_MEMORY_NOTHING,
-    CRTI_MEMORY_END,  /* end workers[worker] */
-    CRTI_MEMORY_WARN, /* the node is beyond the limit and no worker grew: said once */
+    CRTI_MEMORY_END,   /* end workers[worker] */
+    CRTI_MEMORY_AWAIT, /* workers[worker] is dying; others are safe until it is gone */
+    CRTI_MEMORY_WARN,  /* the node is beyond the limit and no worker grew: said once */
 } crti_memory_verb_t;
 
 typedef struct crti_memory_verdict {
@@ -95,7 +98,7 @@ crti_memory_verdict_t crti_memory_watch_read(crti_memory_watch_t *watch, uint64_
                                              const crti_memory_worker_t *workers,
                                              size_t count);
 
-/* The worker that was to be ended is gone. */
+/* The worker that was to be ended, or that was awaited, is gone. */
 void crti_memory_watch_gone(crti_memory_watch_t *watch);
 
 #endif

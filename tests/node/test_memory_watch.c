@@ -192,6 +192,43 @@ static void the_next_one_waits_until_the_first_is_gone(void **state)
     assert_int_equal(v.worker, 0);
 }
 
+/* The kernel killed it, and what it had is still counted. */
+static void while_one_is_dying_no_other_is_ended(void **state)
+{
+    struct scene s;
+    crti_memory_verdict_t v;
+
+    begin(&s);
+    s.workers[0].bytes = 4000 * MIB;
+    s.workers[1].bytes = 5000 * MIB;
+    assert_int_equal(read_at(&s, 80).verb, CRTI_MEMORY_NOTHING);
+    s.workers[0].bytes = 4800 * MIB;
+    s.workers[1].bytes = 0;
+    v = read_at(&s, 100);
+    assert_int_equal(v.verb, CRTI_MEMORY_AWAIT);
+    assert_int_equal(v.worker, 1);
+    assert_int_equal(read_at(&s, 100).verb, CRTI_MEMORY_NOTHING);
+    crti_memory_watch_gone(&s.watch);
+    assert_int_equal(read_at(&s, 60).verb, CRTI_MEMORY_NOTHING);
+}
+
+/* Who never showed any memory (/proc is hidden) is not taken for one that dies, and who dies for
+ * ever is waited for once. */
+static void the_dying_are_waited_for_once(void **state)
+{
+    struct scene s;
+    unsigned turns = 0;
+
+    begin(&s);
+    s.workers[2].bytes = 0;
+    crti_memory_watch_began(&s.watch, &s.workers[2]);
+    s.workers[0].bytes = 4000 * MIB;
+    s.workers[1].bytes = 0;
+    assert_int_equal(read_at(&s, 97).verb, CRTI_MEMORY_AWAIT);
+    while (read_at(&s, 97).verb != CRTI_MEMORY_END)
+        assert_in_range(++turns, 1, 10);
+}
+
 static void a_worker_that_does_not_go_does_not_save_the_others(void **state)
 {
     struct scene s;
@@ -248,6 +285,8 @@ int main(void)
         cmocka_unit_test(of_two_that_grew_alike_the_larger_is_ended),
         cmocka_unit_test(without_growth_nobody_is_ended_and_it_is_said_once),
         cmocka_unit_test(the_next_one_waits_until_the_first_is_gone),
+        cmocka_unit_test(while_one_is_dying_no_other_is_ended),
+        cmocka_unit_test(the_dying_are_waited_for_once),
         cmocka_unit_test(a_worker_that_does_not_go_does_not_save_the_others),
         cmocka_unit_test(the_less_is_left_the_sooner_it_is_read_again),
         cmocka_unit_test(a_limit_of_zero_ends_nobody),
