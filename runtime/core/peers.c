@@ -324,7 +324,7 @@ static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t
     crti_remote_t *remote = crti_map_get(&core->remotes, &borrow->process);
     crt_status_t status;
 
-    if (remote && remote->is_borrower)
+    if (remote && (remote->is_borrower || remote->is_dead))
         return CRT_OK;
     if (crti_id_equal(borrow->process, core->process))
         return CRT_OK;
@@ -336,10 +336,20 @@ static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t
     return CRT_OK;
 }
 
+/* Who has ended holds nothing, and nobody will tell of its end again: somebody lends to it who has not
+ * heard of it yet. CRT_ERR_NOT_FOUND when the object is freed. */
+static crt_status_t register_borrower(crti_core_t *core, crt_ref_t *ref,
+                                      crti_id_t process)
+{
+    const crti_remote_t *remote = crti_map_get(&core->remotes, &process);
+
+    return remote && remote->is_dead ? CRT_OK : crti_owned_borrow(&ref->owned, process);
+}
+
 void crti_lend(crti_core_t *core, crt_ref_t *ref, const crti_borrow_record_t *borrow)
 {
     if (watch_borrower(core, borrow) == CRT_OK)
-        (void)crti_owned_borrow(&ref->owned, borrow->process);
+        (void)register_borrower(core, ref, borrow->process);
 }
 
 static crt_status_t on_borrow(crti_core_t *core, crti_peer_t *peer, const void *data,
@@ -362,7 +372,7 @@ static crt_status_t on_borrow(crti_core_t *core, crti_peer_t *peer, const void *
         uint64_t number = crti_number_at(borrow.numbers, i);
         crt_ref_t *ref = crti_numbers_get(&core->owned, number);
 
-        if (!ref || crti_owned_borrow(&ref->owned, borrow.process) != CRT_OK)
+        if (!ref || register_borrower(core, ref, borrow.process) != CRT_OK)
             crti_buffer_append(&gone, &number, sizeof(number));
     }
     answer = (crti_borrow_record_t){.request = borrow.request,

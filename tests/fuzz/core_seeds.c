@@ -144,6 +144,23 @@ static void say_borrow(text_t *t, uint8_t what, uint8_t which, crti_record_kind_
     say_record(t, what, which, &record);
 }
 
+/* The caller lends number 2 to another process. */
+static void say_lent(text_t *t, uint8_t which, unsigned process)
+{
+    uint64_t number = 2;
+    crti_borrow_record_t borrow = {.request = 5,
+                                   .process = other(process),
+                                   .incarnation = INCARNATION,
+                                   .node = node_of(process),
+                                   .numbers = &number,
+                                   .count = 1};
+    crti_buffer_t record = {0};
+
+    if (crti_put_borrow(&record, CRTI_RECORD_BORROW, &borrow) != CRT_OK)
+        abort();
+    say_record(t, CALLER, which, &record);
+}
+
 static void say_release(text_t *t, uint8_t which, uint64_t number, uint64_t tokens)
 {
     crti_buffer_t record = {0};
@@ -384,6 +401,16 @@ static void seed_calls(text_t *t, unsigned index)
         fuzz_step_put(t, LOSE, OUR_SESSION + 0, "\1\0", 2);
         say_alive(t, 0, 1, 3);
         break;
+    case 10: /* one whose ref is still here has died, and another process lends it one of ours */
+        say_use(t, 7, 0, 0);
+        say_alive(t, 0, 0, 0);
+        say_use(t, 5, 0, 0);
+        say_value(t, 0, CRTI_RECORD_REPLY, 1, crt_list(items, 2));
+        say_use(t, 10, 1, 0);
+        say_use(t, 0, 3, 0);
+        say_died(t, 2);
+        say_lent(t, 0, 2);
+        break;
     default: /* the actor's process is lost and its state told */
         say_use(t, 7, 0, 0);
         say_alive(t, 0, 0, 0);
@@ -406,7 +433,7 @@ static void seed_driver(text_t *t, unsigned index)
     else
         seed_calls(t, index);
 }
-#define DRIVER_SEEDS 11
+#define DRIVER_SEEDS 12
 
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
