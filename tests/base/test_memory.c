@@ -41,6 +41,15 @@ static void put(const char *path, const char *text)
     fclose(file);
 }
 
+/* Not by memset: the thread sanitizer remembers who wrote what, in four times as much memory. */
+__attribute__((no_sanitize_thread, noinline)) static void fill(char *at, size_t bytes)
+{
+    volatile char *to = at;
+
+    for (size_t i = 0; i < bytes; i += 64)
+        to[i] = 1;
+}
+
 static int setup(void **state)
 {
     snprintf(root, sizeof(root), "/tmp/crt-memory-XXXXXX");
@@ -150,9 +159,9 @@ static void a_process_has_what_it_alone_wrote(void **state)
 
     assert_true(own != MAP_FAILED && shared != MAP_FAILED);
     assert_true(before > 0);
-    memset(shared, 1, bytes);
+    fill(shared, bytes);
     assert_in_range(crti_memory_of(getpid()), before, before + bytes / 4);
-    memset(own, 1, bytes);
+    fill(own, bytes);
     assert_in_range(crti_memory_of(getpid()), before + bytes, before + bytes + bytes / 4);
     munmap(own, bytes);
     munmap(shared, bytes);
@@ -170,7 +179,7 @@ static void grow_below(unsigned depth, size_t bytes, int told)
         grow_below(depth - 1, bytes, told);
         _exit(0);
     }
-    memset(own, 1, bytes);
+    fill(own, bytes);
     if (write(told, "x", 1) != 1)
         _exit(1);
     pause();
@@ -187,7 +196,7 @@ static void children_and_what_they_alone_wrote_count_once(void **state)
     char text[2];
 
     assert_true(inherited != MAP_FAILED);
-    memset(inherited, 1, bytes); /* three processes have it, and it is there once */
+    fill(inherited, bytes); /* three processes have it, and it is there once */
     alone = crti_memory_of_tree(getpid());
     assert_int_equal(pipe(told), 0);
     child = fork();
