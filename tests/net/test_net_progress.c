@@ -113,6 +113,60 @@ a_late_thread_that_was_often_needed_is_told_nothing_after_a_pause(void **state)
     fixture_fini(&f);
 }
 
+/* What a wait saw of the thread when it had slept, with the lock that it needs to change that. */
+typedef struct nap {
+    party_t *party;
+    size_t target;
+    bool is_resting;
+} nap_t;
+
+static bool nap_has_ended(void *user)
+{
+    nap_t *nap = user;
+
+    nap->is_resting |= nap->party->net->progress.state == CRTI_PROGRESS_RESTING;
+    return nap->party->count >= nap->target;
+}
+
+/* How many of so many calls, each after a sleep with the token, made the thread rest. */
+static int count_rests(party_t *party, const int fds[2], int calls)
+{
+    int rests = 0;
+
+    for (int i = 0; i < calls; i++) {
+        nap_t nap = {.party = party, .target = party->count + 1};
+
+        assert_int_equal(write(fds[1], "x", 1), 1);
+        assert_int_equal(crti_net_wait(party->net, nap_has_ended, &nap, DEADLINE),
+                         CRT_OK);
+        rests += nap.is_resting;
+    }
+    return rests;
+}
+
+/* Of thousands of workers that are called once no thread wakes for a tick. In a loop of calls that would
+ * be two system calls in each. */
+static void the_first_calls_of_a_worker_send_its_late_thread_to_rest(void **state)
+{
+    const int many = 100;
+    fixture_t f;
+    party_t party;
+    int fds[2], rests;
+
+    fixture_init(&f);
+    party_start_late(&f, &party);
+    party_watch(&party, fds);
+    crti_net_busy(party.net, true); /* makes the thread, which ticks */
+    crti_net_busy(party.net, false);
+    assert_int_equal(party.net->progress.state, CRTI_PROGRESS_TICKING);
+    assert_int_equal(count_rests(&party, fds, 3), 3);
+    rests = count_rests(&party, fds, many);
+    assert_true(rests > 0 && rests < many / 2);
+    party_unwatch(&party, fds);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +174,7 @@ int main(int argc, char **argv)
             who_leaves_after_a_single_call_hands_the_token_back_without_a_word),
         cmocka_unit_test(
             a_late_thread_that_was_often_needed_is_told_nothing_after_a_pause),
+        cmocka_unit_test(the_first_calls_of_a_worker_send_its_late_thread_to_rest),
     };
 
     return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
