@@ -164,8 +164,10 @@ static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
     if (status != CRT_OK)
         return failed_actor(core, name, status);
     status = ask_for_actor(actor, o, args, count);
-    if (status != CRT_OK)
+    if (status != CRT_OK) {
+        actor->is_final = true;
         crti_actor_end(actor, status, crt_error_detail());
+    }
     return actor;
 }
 

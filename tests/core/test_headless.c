@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls while the head is away: an actor whose handle came in an argument is called where the sender
- * knew it to live; a place that is not true any more waits for the head, and nobody else is called. */
+ * knew it to live; a place that is not true any more waits for the head, and nobody else is called. And what
+ * is killed then. */
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -8,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "ok.h"
 #include "program.h"
@@ -142,6 +146,83 @@ static void a_call_in_flight_says_that_it_may_have_run(void **state)
     crt_actor_drop(&called);
 }
 
+typedef struct killing {
+    pthread_t thread;
+    crt_actor_t *actor;
+    crt_status_t status;
+} killing_t;
+
+static void *kill_actor(void *argument)
+{
+    killing_t *k = argument;
+
+    k->status = crt_actor_kill(k->actor);
+    return NULL;
+}
+
+static void begin_killing(killing_t *k, crt_actor_t *actor)
+{
+    *k = (killing_t){.actor = actor};
+    assert_int_equal(pthread_create(&k->thread, NULL, kill_actor, k), 0);
+}
+
+static bool is_killed_within(const killing_t *k, int ms)
+{
+    struct timespec end;
+    int error;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += ms / 1000;
+    end.tv_nsec += ms % 1000 * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    error = pthread_timedjoin_np(k->thread, NULL, &end);
+    assert_true(error == 0 || error == ETIMEDOUT);
+    return error == 0;
+}
+
+/* The head tells of a death before a slow disk has it: a head that is started again may not know of it,
+ * and would restart the actor. */
+static void the_kill_of_a_dead_actor_succeeds_when_the_head_has_written_it(void **state)
+{
+    crt_actor_t *dead = new_counter(3, 0);
+    crt_ref_t *call = crt_call(dead, &counter_crash);
+    killing_t killing;
+
+    assert_int_equal(crt_get_for(call, PATIENCE_MS, NULL), CRT_ERR_ACTOR_DIED);
+    assert_int_equal(crt_actor_ready(dead, PATIENCE_MS), CRT_ERR_ACTOR_DIED);
+    stop_head();
+    begin_killing(&killing, dead);
+    assert_false(is_killed_within(&killing, SOON_MS));
+    head_goes_on(NULL);
+    assert_true(is_killed_within(&killing, PATIENCE_MS));
+    OK(killing.status);
+    crt_ref_drop(&call);
+    crt_actor_drop(&dead);
+}
+
+static void who_can_never_live_again_is_killed_without_the_head(void **state)
+{
+    crt_actor_t *named =
+        crt_actor_new(&counter_class, CRT_ACTOR_OPTIONS(.name = "one"), 1);
+    crt_actor_t *refused, *killed = new_counter(3, 0), *wrong;
+
+    OK(crt_actor_ready(named, PATIENCE_MS));
+    refused = crt_actor_new(&counter_class, CRT_ACTOR_OPTIONS(.name = "one"), 1);
+    assert_int_equal(crt_actor_ready(refused, PATIENCE_MS), CRT_ERR_EXISTS);
+    wrong = crt_actor_new(&counter_class, NULL, "not a number");
+    OK(crt_actor_kill(killed));
+    stop_head();
+    OK(crt_actor_kill(killed));
+    OK(crt_actor_kill(refused));
+    OK(crt_actor_kill(wrong));
+    head_goes_on(NULL);
+    crt_actor_drop(&named);
+    crt_actor_drop(&refused);
+    crt_actor_drop(&killed);
+    crt_actor_drop(&wrong);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +231,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(
             a_place_of_an_incarnation_that_has_ended_waits_for_the_head, head_goes_on),
         cmocka_unit_test_teardown(a_call_in_flight_says_that_it_may_have_run,
+                                  head_goes_on),
+        cmocka_unit_test_teardown(
+            the_kill_of_a_dead_actor_succeeds_when_the_head_has_written_it, head_goes_on),
+        cmocka_unit_test_teardown(who_can_never_live_again_is_killed_without_the_head,
                                   head_goes_on),
     };
 
