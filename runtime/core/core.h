@@ -412,8 +412,6 @@ void crti_process_unwatch(crti_core_t *core, crti_process_watch_t *watch);
 /* Deaths, as the node daemon tells them. */
 void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *message);
 void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *message);
-/* Registers a process as borrower of our object (NULL address fields as in the record). */
-void crti_lend(crti_core_t *core, crt_ref_t *ref, const crti_borrow_record_t *borrow);
 crti_client_t *crti_client_ref(crti_client_t *client);
 void crti_client_unref(crti_client_t *client);
 

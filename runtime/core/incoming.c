@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "runtime/core/core.h"
+#include "runtime/core/lending.h"
 
 /* ------------------------------------------------------------------ life of a call */
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lending: answers to those who have our refs. See lending.h. */
+#include "runtime/core/lending.h"
+
+#include <stdlib.h>
+
+static void answer_located(crti_core_t *core, crti_peer_t *peer, uint64_t number,
+                           crt_ref_t *ref)
+{
+    crti_buffer_t record = crti_scratch_take(core), nodes = {0};
+    crti_result_t result;
+    crt_status_t status;
+
+    if (ref)
+        crti_ref_describe(ref, &result, &nodes);
+    else
+        result = (crti_result_t){
+            .form = CRTI_RESULT_ERROR,
+            .failure = {.status = CRT_ERR_OBJECT_LOST,
+                        .text = crti_str("its owner has freed the object already"),
+                        .node = core->node}};
+    status = crti_put_result(&record, CRTI_RECORD_LOCATED, number, &result, NULL);
+    if (status == CRT_OK)
+        crti_peer_reply(core, peer, &record, CRTI_SEND_CONTROL);
+    crti_buffer_fini(&nodes);
+    crti_scratch_give(core, &record);
+}
+
+/* A process that asks for an object which is pending. */
+typedef struct locator {
+    crti_waiting_t waiting;
+    crti_core_t *core;
+    crti_peer_t *peer;
+} locator_t;
+
+static void on_locatable(crti_waiting_t *waiting, crt_ref_t *ref)
+{
+    locator_t *locator = CRTI_CONTAINER(waiting, locator_t, waiting);
+
+    answer_located(locator->core, locator->peer, ref->id.number, ref);
+    crti_peer_unref(locator->peer);
+    free(locator);
+}
+
+crt_status_t crti_lending_locate(crti_core_t *core, crti_peer_t *peer, const void *data,
+                                 size_t size)
+{
+    uint64_t request, number;
+    crt_status_t status = crti_get_locate(data, size, &request, &number);
+    crt_ref_t *ref;
+    locator_t *locator;
+
+    if (status != CRT_OK)
+        return status;
+    ref = crti_numbers_get(&core->owned, number);
+    if (!ref || ref->content != CRTI_CONTENT_NONE) {
+        answer_located(core, peer, number, ref);
+        return CRT_OK;
+    }
+    locator = calloc(1, sizeof(*locator));
+    if (!locator)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a question for an object");
+    *locator = (locator_t){{.on_ready = on_locatable}, core, crti_peer_ref(peer)};
+    crti_ref_await(ref, &locator->waiting, false);
+    return CRT_OK;
+}
+
+/* The process that will hold the object: its death must end its registration. */
+static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t *borrow)
+{
+    crti_address_t address = {.process = borrow->process,
+                              .incarnation = borrow->incarnation,
+                              .node = borrow->node};
+    crti_remote_t *remote = crti_map_get(&core->remotes, &borrow->process);
+    crt_status_t status;
+
+    if (remote && (remote->is_borrower || remote->is_dead))
+        return CRT_OK;
+    if (crti_id_equal(borrow->process, core->process))
+        return CRT_OK;
+    status = crti_remote_use(core, &address, &remote);
+    if (status != CRT_OK)
+        return status;
+    remote->is_borrower = true; /* keeps its use until it is dead */
+    crti_remote_watch(core, remote);
+    return CRT_OK;
+}
+
+/* Who has ended holds nothing, and nobody will tell of its end again: somebody lends to it who has not
+ * heard of it yet. CRT_ERR_NOT_FOUND when the object is freed. */
+static crt_status_t register_borrower(crti_core_t *core, crt_ref_t *ref,
+                                      crti_id_t process)
+{
+    const crti_remote_t *remote = crti_map_get(&core->remotes, &process);
+
+    return remote && remote->is_dead ? CRT_OK : crti_owned_borrow(&ref->owned, process);
+}
+
+void crti_lend(crti_core_t *core, crt_ref_t *ref, const crti_borrow_record_t *borrow)
+{
+    if (watch_borrower(core, borrow) == CRT_OK)
+        (void)register_borrower(core, ref, borrow->process);
+}
+
+crt_status_t crti_lending_borrow(crti_core_t *core, crti_peer_t *peer, const void *data,
+                                 size_t size)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t gone = {0}, record = {0};
+    crti_borrow_record_t borrow, answer;
+    crt_status_t status = crti_get_borrow(data, size, &borrow);
+
+    if (status == CRT_OK && crti_id_is_zero(borrow.process)) {
+        borrow.process = crti_peer_process(peer);
+        borrow.incarnation = crti_peer_incarnation(peer);
+        borrow.node = crti_peer_node(peer);
+    }
+    if (status == CRT_OK)
+        status = watch_borrower(core, &borrow);
+    if (status != CRT_OK)
+        return status;
+    for (uint32_t i = 0; i < borrow.count; i++) {
+        uint64_t number = crti_number_at(borrow.numbers, i);
+        crt_ref_t *ref = crti_numbers_get(&core->owned, number);
+
+        if (!ref || register_borrower(core, ref, borrow.process) != CRT_OK)
+            crti_buffer_append(&gone, &number, sizeof(number));
+    }
+    answer = (crti_borrow_record_t){.request = borrow.request,
+                                    .numbers = gone.data,
+                                    .count = (uint32_t)(gone.size / 8)};
+    status = crti_put_borrow(&record, CRTI_RECORD_BORROWED, &answer);
+    if (status == CRT_OK)
+        crti_peer_reply(core, peer, &record, CRTI_SEND_CONTROL);
+    return status;
+}
+
+crt_status_t crti_lending_release(crti_core_t *core, crti_peer_t *peer, const void *data,
+                                  size_t size)
+{
+    uint64_t number, tokens;
+    crt_status_t status = crti_get_release(data, size, &number, &tokens);
+    crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
+
+    if (ref)
+        crti_owned_bits(ref,
+                        crti_owned_release(&ref->owned, crti_peer_process(peer), tokens));
+    return status;
+}
