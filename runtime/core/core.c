@@ -4,6 +4,7 @@
  * The pointer to the runtime, the count of threads inside and the mark of a forked child are the
  * library's only globals: crt.h has no handle of the runtime in its functions. */
 #include "runtime/core/core.h"
+#include "runtime/core/missing.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -159,6 +160,7 @@ static void on_timer(void *user, int fd, uint32_t events)
     crti_object_flush_frees(core);
     crti_tasks_tick(core, now);
     crti_actor_tick(core, now);
+    crti_missing_tick(core, now);
     crti_again_tick(core, now);
 }
 
@@ -250,6 +252,7 @@ void crti_core_break(crti_core_t *core, crt_status_t status, const char *text)
     core->broken = status;
     core->broken_text = strdup(text);
     fail_requests(core);
+    crti_missing_end(core);
     crti_again_end(core, status, text);
     crti_actors_end(core, status, text);
     crti_tasks_end(core);

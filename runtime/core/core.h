@@ -145,6 +145,7 @@ struct crt_ref {
     crti_object_id_t object; /* name in the stores */
     crti_id_t *nodes;        /* borrowed: where the owner said copies are */
     uint32_t node_count;
+    uint64_t missing_until_ns; /* owned, MISSING: not lost before */
     crti_store_view_t view;
     crti_inner_t inner;
     crt_value_t value; /* decoded from `bytes` or `view` */
@@ -326,6 +327,7 @@ struct crti_core {
     bool is_created, is_ending, is_blocked;
     crti_list_t runnable, questions; /* crt_call_t.link; of crt_actor_ready */
     crti_list_t again;               /* refs whose pull is repeated, value_again.c */
+    crti_list_t missing;             /* of ours that are wanted, missing.c */
     crt_call_t *running;             /* of the main thread */
     const crti_function_t *shown;    /* whose name is on the blackboard */
     crt_ref_t *waits_for; /* what the main thread waits for, NULL: nothing, or several */
@@ -447,6 +449,8 @@ void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
 /* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */
 void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens);
+/* Its content is known: whoever waits for it hears so. */
+void crti_ref_tell(crt_ref_t *ref);
 /* Copies the content of another ref that is ready. */
 void crti_ref_set_forward(crt_ref_t *ref, crt_ref_t *target);
 

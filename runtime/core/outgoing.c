@@ -17,6 +17,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
+#include "runtime/core/missing.h"
 
 /* ------------------------------------------------------------------ life of a pending call */
 
@@ -435,6 +436,7 @@ static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count
         p->missing++;
         slot->waiting.on_ready = on_slot_ready;
         crti_list_append(&slot->ref->waiters, &slot->waiting.link);
+        crti_missing_wanted(slot->ref);
     }
     on_slot_ready(&p->slots[0].waiting, NULL);
 }

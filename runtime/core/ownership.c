@@ -16,7 +16,8 @@ static const struct {
 } states[CRTI_OWNED_STATES] = {
     [CRTI_OWNED_PENDING] = {"pending", TO(INLINE) | TO(STORED) | TO(FAILED)},
     [CRTI_OWNED_INLINE] = {"inline", TO(FREED)},
-    [CRTI_OWNED_STORED] = {"stored", TO(FAILED) | TO(FREED)},
+    [CRTI_OWNED_STORED] = {"stored", TO(MISSING) | TO(FAILED) | TO(FREED)},
+    [CRTI_OWNED_MISSING] = {"missing", TO(STORED) | TO(FAILED) | TO(FREED)},
     [CRTI_OWNED_FAILED] = {"failed", TO(FREED)},
     [CRTI_OWNED_FREED] = {"freed", 0},
 };
@@ -153,42 +154,66 @@ unsigned crti_owned_process_died(crti_owned_t *o, crti_id_t process)
 
 /* ------------------------------------------------------------------ copies */
 
-crt_status_t crti_owned_copy(crti_owned_t *o, crti_id_t node)
+static bool make_room(crti_owned_t *o)
 {
-    if (o->state != CRTI_OWNED_STORED)
-        return CRT_OK; /* lost meanwhile: the copy is evicted in time */
+    uint32_t room = o->node_room * 4;
+    crti_id_t *grown;
+
+    if (o->node_count < o->node_room)
+        return true;
+    grown = malloc(room * sizeof(*grown));
+    if (!grown)
+        return false;
+    for (uint32_t i = 0; i < o->node_count; i++)
+        grown[i] = o->nodes[i];
+    if (o->nodes != &o->first_node)
+        free(o->nodes);
+    o->nodes = grown;
+    o->node_room = room;
+    return true;
+}
+
+/* Of a lost object the copy is known, too, so that it is freed with it. */
+unsigned crti_owned_copy(crti_owned_t *o, crti_id_t node)
+{
+    if (o->node_room == 0 || o->state == CRTI_OWNED_FREED)
+        return 0; /* it was never stored */
     for (uint32_t i = 0; i < o->node_count; i++)
         if (crti_id_equal(o->nodes[i], node))
-            return CRT_OK;
-    if (o->node_count == o->node_room) {
-        uint32_t room = o->node_room * 4;
-        crti_id_t *grown = malloc(room * sizeof(*grown));
-
-        if (!grown)
-            return crt_raise(CRT_ERR_NO_MEMORY, "%u copies of an object", room);
-        for (uint32_t i = 0; i < o->node_count; i++)
-            grown[i] = o->nodes[i];
-        if (o->nodes != &o->first_node)
-            free(o->nodes);
-        o->nodes = grown;
-        o->node_room = room;
-    }
+            return 0;
+    if (!make_room(o))
+        return 0;
     o->nodes[o->node_count++] = node;
-    return CRT_OK;
+    if (o->state != CRTI_OWNED_MISSING)
+        return 0;
+    set_state(o, CRTI_OWNED_STORED);
+    return CRTI_OWNED_FOUND;
+}
+
+static unsigned lose(crti_owned_t *o)
+{
+    set_state(o, CRTI_OWNED_FAILED);
+    return CRTI_OWNED_LOST | CRTI_OWNED_NOTIFY | check_end(o);
+}
+
+unsigned crti_owned_give_up(crti_owned_t *o)
+{
+    return o->state == CRTI_OWNED_MISSING ? lose(o) : 0;
 }
 
 unsigned crti_owned_node_died(crti_owned_t *o, crti_id_t node)
 {
-    if (o->state != CRTI_OWNED_STORED)
+    uint32_t i = 0;
+
+    while (i < o->node_count && !crti_id_equal(o->nodes[i], node))
+        i++;
+    if (i == o->node_count)
         return 0;
-    for (uint32_t i = 0; i < o->node_count; i++) {
-        if (!crti_id_equal(o->nodes[i], node))
-            continue;
-        o->nodes[i] = o->nodes[--o->node_count];
-        if (o->node_count)
-            return 0;
-        set_state(o, CRTI_OWNED_FAILED);
-        return CRTI_OWNED_LOST | CRTI_OWNED_NOTIFY | check_end(o);
-    }
-    return 0;
+    o->nodes[i] = o->nodes[--o->node_count];
+    if (o->node_count || o->state != CRTI_OWNED_STORED)
+        return 0;
+    if (!o->is_told || CRTI_FAULT(8))
+        return lose(o);
+    set_state(o, CRTI_OWNED_MISSING);
+    return CRTI_OWNED_MISSED;
 }

@@ -27,14 +27,23 @@
  *  PENDING -------------> INLINE -----------------------+
  *     |  \  in a store                                  v
  *     |   +-------------> STORED ---------------------> FREED
- *     |                     | last copy lost            ^
- *     |    error            v                           |
+ *     |                   |   ^ |  last copy lost, its  ^
+ *     |  last copy lost,  |   | v  place was told       |
+ *     |  nobody knew it   |  MISSING -------------------+
+ *     |                   |     | waited for in vain    |
+ *     |    error          v     v                       |
  *     +-----------------> FAILED -----------------------+
+ *
+ *  Whoever was told where an object is may have made a copy, and the word of it (crti_owned_copy)
+ *  may come later than that of the death. So the object is MISSING until such word comes, or until
+ *  somebody wants it and has waited long enough: only then it is lost, and stays so, whatever
+ *  comes later: one reader must not find what another was told to be gone.
  */
 typedef enum crti_owned_state {
     CRTI_OWNED_PENDING,
     CRTI_OWNED_INLINE,
     CRTI_OWNED_STORED,
+    CRTI_OWNED_MISSING,
     CRTI_OWNED_FAILED,
     CRTI_OWNED_FREED,
     CRTI_OWNED_STATES
@@ -46,8 +55,10 @@ enum {
     CRTI_OWNED_LOST =
         2, /* the last copy is gone: it has failed with CRT_ERR_OBJECT_LOST */
     CRTI_OWNED_FREE =
-        4 /* nobody needs it: free its bytes on every node in `nodes`, drop what it
+        4, /* nobody needs it: free its bytes on every node in `nodes`, drop what it
                             * refers to, forget it */
+    CRTI_OWNED_MISSED = 8, /* no copy is known any more: whoever wants it waits */
+    CRTI_OWNED_FOUND = 16  /* a copy is known again: they go on */
 };
 
 typedef struct crti_borrower {
@@ -57,6 +68,7 @@ typedef struct crti_borrower {
 
 typedef struct crti_owned {
     crti_owned_state_t state;
+    bool is_told;   /* somebody knows where it is, and may have made a copy */
     uint32_t local; /* handles and containers in this process */
     uint32_t pins;  /* calls in flight that it is an argument of */
     uint32_t borrower_count, borrower_room;
@@ -98,8 +110,15 @@ crt_status_t crti_owned_borrow(crti_owned_t *owned, crti_id_t process);
 /* Gives `tokens` of its registrations back; more than it has are ignored. */
 unsigned crti_owned_release(crti_owned_t *owned, crti_id_t process, uint64_t tokens);
 
-/* A node has a copy now. */
-crt_status_t crti_owned_copy(crti_owned_t *owned, crti_id_t node);
+/* Somebody hears where its bytes are. */
+static inline void crti_owned_tell(crti_owned_t *owned)
+{
+    owned->is_told = true;
+}
+/* A node has a copy now. Without memory it is not counted, as if it had been evicted. */
+unsigned crti_owned_copy(crti_owned_t *owned, crti_id_t node);
+/* Somebody wants it, and no word of a copy came: it is lost, if it is MISSING. */
+unsigned crti_owned_give_up(crti_owned_t *owned);
 
 /* Deaths. A process's registrations end; a node's copy is gone. */
 unsigned crti_owned_process_died(crti_owned_t *owned, crti_id_t process);

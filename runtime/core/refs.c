@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "runtime/core/core.h"
+#include "runtime/core/missing.h"
 
 /* ------------------------------------------------------------------ making */
 
@@ -184,7 +185,12 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
 {
     crti_core_t *core = ref->core;
 
-    if (bits & CRTI_OWNED_LOST && !ref->view.data) {
+    if (bits & CRTI_OWNED_MISSED)
+        crti_missing_begin(ref);
+    if (bits & CRTI_OWNED_FOUND)
+        crti_missing_found(ref);
+    if (bits & CRTI_OWNED_LOST && !ref->view.data &&
+        ref->content != CRTI_CONTENT_FAILED) {
         ref->content = CRTI_CONTENT_NONE;
         free(ref->nodes);
         ref->nodes = NULL;
@@ -397,8 +403,8 @@ static void tell(crti_list_t *waiters, crt_ref_t *ref)
     }
 }
 
-/* Content is here: tell those who wait for it, and go on for those who want to read it. */
-static void tell_all(crt_ref_t *ref)
+/* And goes on for those who want to read it. */
+void crti_ref_tell(crt_ref_t *ref)
 {
     crti_ref_hold(ref);
     tell(&ref->waiters, ref);
@@ -408,7 +414,7 @@ static void tell_all(crt_ref_t *ref)
 }
 
 /* Moves the machine of an owned ref; then tells. An object that nobody holds is freed by the
- * release in tell_all. */
+ * release in crti_ref_tell. */
 static void content_came(crt_ref_t *ref, crti_owned_state_t state, crti_id_t node)
 {
     ref->is_locating = false;
@@ -417,7 +423,7 @@ static void content_came(crt_ref_t *ref, crti_owned_state_t state, crti_id_t nod
         crti_owned_resolve(&ref->owned, state, node);
         ref->owned.local--;
     }
-    tell_all(ref);
+    crti_ref_tell(ref);
 }
 
 void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size)
@@ -611,6 +617,8 @@ void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nod
     uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
     const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->nodes;
 
+    if (ref->is_owned)
+        crti_owned_tell(&ref->owned);
     *result = (crti_result_t){.form = CRTI_RESULT_VALUE};
     if (ref->content == CRTI_CONTENT_INLINE) {
         result->value = crti_span(ref->bytes, ref->size);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "runtime/core/core.h"
+#include "runtime/core/missing.h"
 
 #define EVICTIONS_MAX 20
 
@@ -21,6 +22,8 @@ void crti_ref_locate(crt_ref_t *ref)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
     crt_status_t status;
 
+    if (ref->is_owned)
+        crti_missing_wanted(ref);
     if (ref->is_owned || ref->is_locating || ref->content != CRTI_CONTENT_NONE)
         return;
     status = crti_remote_connect(core, ref->owner);
@@ -72,7 +75,7 @@ static void announce_copy(crt_ref_t *ref)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
 
     if (ref->is_owned)
-        (void)crti_owned_copy(&ref->owned, core->node);
+        crti_owned_bits(ref, crti_owned_copy(&ref->owned, core->node));
     else if (crti_put_copy(&out, ref->id.number, ref->object.number, core->node) ==
              CRT_OK)
         crti_remote_send(core, ref->owner, &out);
@@ -89,8 +92,8 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
     crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
 
     if (ref)
-        return crti_owned_copy(&ref->owned, node);
-    if (status == CRT_OK)
+        crti_owned_bits(ref, crti_owned_copy(&ref->owned, node));
+    else if (status == CRT_OK)
         crti_object_unstore(core, object, &node, 1);
     return status;
 }
@@ -119,6 +122,8 @@ static void on_pulled(void *user, const crti_message_t *message)
     crti_core_t *core = ref->core;
 
     ref->is_pulling = false;
+    if (ref->content == CRTI_CONTENT_NONE && message && message->kind != CRTI_MSG_ERROR)
+        announce_copy(ref); /* it came before the death of its last known node was told */
     if (ref->content == CRTI_CONTENT_STORED && message &&
         message->kind == CRTI_MSG_ERROR &&
         crti_ref_ask_again(ref, (crt_status_t)message->error.status)) {
@@ -132,10 +137,10 @@ static void on_pulled(void *user, const crti_message_t *message)
                                    : crt_raise(CRT_ERR_CLOSED, "no answer to PULL"));
         else if (message->kind == CRTI_MSG_ERROR)
             crti_ref_lose(ref, crti_channel_raise(&message->error));
-        else
+        else if (!ref->view.data)
             pin_copy(ref);
     }
-    if (!ref->is_pulling)
+    if (!ref->is_pulling && ref->content != CRTI_CONTENT_NONE)
         tell_local(ref);
     crti_ref_release(ref);
 }
@@ -149,6 +154,8 @@ void crti_ref_pull(crt_ref_t *ref)
     crti_msg_pull_t body = {.object = ref->object, .size = ref->size};
     crt_status_t status;
 
+    if (ref->is_owned)
+        crti_owned_tell(&ref->owned);
     for (uint32_t i = 0; i < count; i++) {
         unsigned char id[16];
 

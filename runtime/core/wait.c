@@ -17,6 +17,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/core/core.h"
 #include "runtime/core/deadlock.h"
+#include "runtime/core/missing.h"
 
 #define BLOCKED_AFTER (1 * CRTI_MS)
 #define CHAIN_AFTER   (10 * CRTI_MS)
@@ -235,8 +236,13 @@ static bool are_enough(void *user)
     const many_t *many = user;
     size_t ready = 0;
 
-    for (size_t i = 0; i < many->count && ready < many->want; i++)
-        ready += has_content(many->refs[i]);
+    for (size_t i = 0; i < many->count && ready < many->want; i++) {
+        if (has_content(many->refs[i]))
+            ready++;
+        else if (many->refs[i]->is_owned &&
+                 many->refs[i]->owned.state == CRTI_OWNED_MISSING)
+            crti_missing_wanted(many->refs[i]); /* it may have been here before */
+    }
     return ready >= many->want;
 }
 

@@ -87,14 +87,56 @@ static void the_object_is_lost_with_its_last_copy(void **state)
     crti_owned_t o;
 
     make_stored(&o);
-    assert_int_equal(crti_owned_copy(&o, node2), CRT_OK);
-    assert_int_equal(crti_owned_copy(&o, node2), CRT_OK);
+    assert_int_equal(crti_owned_copy(&o, node2), 0);
+    assert_int_equal(crti_owned_copy(&o, node2), 0);
     assert_int_equal(crti_owned_node_died(&o, node1), 0);
     assert_int_equal(crti_owned_node_died(&o, node1), 0);
     assert_int_equal(crti_owned_node_died(&o, node2),
                      CRTI_OWNED_LOST | CRTI_OWNED_NOTIFY);
     assert_int_equal(o.state, CRTI_OWNED_FAILED);
     assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
+    crti_owned_fini(&o);
+}
+
+static void word_of_a_copy_that_comes_after_the_last_death_saves_the_object(void **state)
+{
+    crti_owned_t o;
+
+    make_stored(&o);
+    crti_owned_tell(&o);
+    assert_int_equal(crti_owned_node_died(&o, node1), CRTI_OWNED_MISSED);
+    assert_int_equal(crti_owned_node_died(&o, node1), 0);
+    assert_int_equal(crti_owned_copy(&o, node2), CRTI_OWNED_FOUND);
+    assert_int_equal(crti_owned_give_up(&o), 0);
+    assert_int_equal(crti_owned_node_died(&o, node2), CRTI_OWNED_MISSED);
+    assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
+    crti_owned_fini(&o);
+}
+
+static void word_that_comes_after_the_loss_was_told_changes_nothing(void **state)
+{
+    crti_owned_t o;
+
+    make_stored(&o);
+    crti_owned_tell(&o);
+    crti_owned_node_died(&o, node1);
+    assert_int_equal(crti_owned_give_up(&o), CRTI_OWNED_LOST | CRTI_OWNED_NOTIFY);
+    assert_int_equal(crti_owned_copy(&o, node2), 0);
+    assert_int_equal(o.state, CRTI_OWNED_FAILED);
+    assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
+    assert_int_equal(o.node_count, 1); /* that copy is freed, too */
+    crti_owned_fini(&o);
+}
+
+static void a_copy_of_what_was_never_stored_is_not_believed(void **state)
+{
+    crti_owned_t o;
+
+    crti_owned_init(&o);
+    assert_int_equal(crti_owned_copy(&o, node2), 0);
+    crti_owned_resolve(&o, CRTI_OWNED_INLINE, node1);
+    assert_int_equal(crti_owned_copy(&o, node2), 0);
+    assert_int_equal(o.node_count, 0);
     crti_owned_fini(&o);
 }
 
@@ -174,6 +216,9 @@ int main(void)
         cmocka_unit_test(tokens_are_counted_so_that_a_release_may_cross_a_new_ref),
         cmocka_unit_test(a_dead_borrower_holds_nothing),
         cmocka_unit_test(the_object_is_lost_with_its_last_copy),
+        cmocka_unit_test(word_of_a_copy_that_comes_after_the_last_death_saves_the_object),
+        cmocka_unit_test(word_that_comes_after_the_loss_was_told_changes_nothing),
+        cmocka_unit_test(a_copy_of_what_was_never_stored_is_not_believed),
         cmocka_unit_test(a_ref_that_is_not_kept_is_never_registered),
         cmocka_unit_test(a_kept_ref_is_registered_before_its_cover_ends),
         cmocka_unit_test(a_ref_dropped_while_it_registers_is_released_after_the_answer),

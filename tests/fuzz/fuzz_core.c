@@ -17,6 +17,7 @@
 
 /* Its parts are made here one by one. */
 #include "runtime/core/client.c"
+#include "runtime/core/missing.h"
 
 #include "core_net.h"
 #include "core_steps.h"
@@ -427,6 +428,7 @@ static void tick(bed_t *bed, uint64_t ns)
     crti_object_flush_frees(bed->core);
     crti_tasks_tick(bed->core, bed->now);
     crti_actor_tick(bed->core, bed->now);
+    crti_missing_tick(bed->core, bed->now);
     crti_again_tick(bed->core, bed->now);
 }
 

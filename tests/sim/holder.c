@@ -181,8 +181,9 @@ void sim_send_copy(sim_ref_t *ref)
     sim_holder_t *h = ref->holder;
     message_t m = {.kind = COPY, .number = ref->id.number, .process = h->ops->node_id(h)};
 
+    h->ops->on_copy(h, ref->id);
     if (ref->is_owned)
-        crti_owned_copy(&ref->owned, m.process);
+        sim_ref_copied(ref, m.process);
     else
         send_to(h, ref->owner, &m);
 }
@@ -374,7 +375,7 @@ void sim_call_finish(sim_call_t *call, sim_ref_t *const *results, unsigned count
 /* ---------------------------------------------------------------- objects of ours */
 
 static void answer_located(sim_holder_t *h, sim_peer_t *peer, uint64_t number,
-                           const sim_ref_t *ref)
+                           sim_ref_t *ref)
 {
     message_t m = {.kind = LOCATED, .number = number, .is_failed = true};
 
@@ -382,6 +383,7 @@ static void answer_located(sim_holder_t *h, sim_peer_t *peer, uint64_t number,
     if (ref && ref->content == SIM_VALUE) {
         m.is_failed = false;
         m.is_stored = ref->is_stored;
+        crti_owned_tell(&ref->owned);
         for (uint32_t i = 0; i < ref->owned.node_count && i < 4; i++)
             m.nodes[m.node_count++] = ref->owned.nodes[i];
         for (unsigned i = 0; i < ref->inner_count; i++)
@@ -416,6 +418,7 @@ static void on_locate(sim_holder_t *h, sim_peer_t *peer, crti_object_id_t id)
     l = zeroed(sizeof(*l));
     *l = (locator_t){.peer = peer, .id = id};
     crti_list_append(&h->locators, &l->link);
+    sim_ref_wanted(ref);
 }
 
 static void on_borrow(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
@@ -458,7 +461,7 @@ static void from_caller(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
         break;
     case COPY:
         if (ref)
-            crti_owned_copy(&ref->owned, m->process);
+            sim_ref_copied(ref, m->process);
         else /* freed meanwhile, and so is the copy */
             h->ops->unstore(h, id, m->process);
         break;

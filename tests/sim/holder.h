@@ -69,6 +69,7 @@ struct sim_ref {
     sim_content_t content;
     crt_status_t status; /* FAILED: why */
     bool is_stored, is_locating, is_pulling;
+    uint64_t missed_at, wanted; /* owned, MISSING: since when; names it in an event */
     unsigned gets;              /* of the program, that wait for content; each holds */
     sim_ref_t *inner[SIM_REFS]; /* refs in its value */
     unsigned inner_count;
@@ -125,6 +126,9 @@ typedef struct sim_holder_ops {
     void (*store)(sim_holder_t *h, crti_object_id_t object);
     void (*unstore)(sim_holder_t *h, crti_object_id_t object, crti_id_t node);
     crti_id_t (*node_id)(sim_holder_t *h);
+    /* The owner is told of a copy here; an owner gives an object up. */
+    void (*on_copy)(sim_holder_t *h, crti_object_id_t object);
+    void (*on_lost)(sim_holder_t *h, sim_ref_t *ref);
     /* Somebody has died: refs may be that nothing backs. */
     bool (*may_lose)(sim_holder_t *h);
     uint64_t (*serial)(sim_holder_t *h);

@@ -22,6 +22,9 @@ void sim_ref_owner_died(sim_ref_t *ref);
 void sim_ref_borrower_died(sim_ref_t *ref, crti_id_t process);
 void sim_ref_released(sim_ref_t *ref, crti_id_t process, uint64_t tokens);
 void sim_ref_node_died(sim_ref_t *ref, crti_id_t node);
+void sim_ref_copied(sim_ref_t *ref, crti_id_t node);
+/* Somebody waits for its content: if it is missing, that ends some time. */
+void sim_ref_wanted(sim_ref_t *ref);
 void sim_ref_fail(sim_ref_t *ref, crt_status_t status);
 void sim_ref_set_value(sim_ref_t *ref, bool is_stored, crti_id_t node);
 /* The refs in a value: held, each with a token that `via` asked for; or covered (NULL). */

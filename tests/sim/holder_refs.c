@@ -4,6 +4,10 @@
 
 #include <stdlib.h>
 
+/* How long a missing object is waited for. Longer than any word is on its way here, so that an object which is
+ * lost although a copy was told of is one that was forgotten. */
+#define MISSING_NS (25 * CRTI_S)
+
 /* One ending that waits for one ref's registration. */
 typedef struct end_wait {
     crti_list_t link;
@@ -88,11 +92,22 @@ static void free_ref(sim_ref_t *ref)
     sim_ref_discard(ref);
 }
 
+static void found(sim_ref_t *ref);
+
 static void owned_bits(sim_ref_t *ref, unsigned bits)
 {
     sim_holder_t *h = ref->holder;
 
+    if (bits & CRTI_OWNED_MISSED) {
+        ref->content = SIM_NONE;
+        ref->missed_at = h->process.world->now;
+        if (ref->gets)
+            sim_ref_wanted(ref);
+    }
+    if (bits & CRTI_OWNED_FOUND)
+        found(ref);
     if (bits & CRTI_OWNED_LOST) {
+        h->ops->on_lost(h, ref);
         ref->content = SIM_NONE;
         sim_ref_fail(ref, CRT_ERR_OBJECT_LOST);
     }
@@ -285,6 +300,42 @@ void sim_ref_node_died(sim_ref_t *ref, crti_id_t node)
     owned_bits(ref, crti_owned_node_died(&ref->owned, node));
 }
 
+void sim_ref_copied(sim_ref_t *ref, crti_id_t node)
+{
+    owned_bits(ref, crti_owned_copy(&ref->owned, node));
+}
+
+/* ---------------------------------------------------------------- missing */
+
+static void on_waited(void *user, uint64_t number)
+{
+    sim_holder_t *h = user;
+
+    CRTI_LIST_FOREACH (item, &h->refs) {
+        sim_ref_t *ref = SIM_REF_OF(item);
+
+        if (!h->process.is_alive || ref->wanted != number)
+            continue;
+        ref->wanted = 0;
+        owned_bits(ref, crti_owned_give_up(&ref->owned));
+        sim_ref_release(ref);
+        return;
+    }
+}
+
+void sim_ref_wanted(sim_ref_t *ref)
+{
+    sim_holder_t *h = ref->holder;
+    sim_world_t *w = h->process.world;
+    uint64_t at = ref->missed_at + MISSING_NS;
+
+    if (!ref->is_owned || ref->owned.state != CRTI_OWNED_MISSING || ref->wanted)
+        return;
+    sim_ref_hold(ref);
+    ref->wanted = h->ops->serial(h);
+    sim_after(w, at > w->now ? at - w->now : 0, on_waited, h, ref->wanted);
+}
+
 /* ---------------------------------------------------------------- content */
 
 bool sim_inner_open(sim_ref_t *ref, const sim_name_t *names, uint64_t count,
@@ -375,21 +426,38 @@ void sim_ref_set_value(sim_ref_t *ref, bool is_stored, crti_id_t node)
                  CRT_OK, node);
 }
 
-/* Content is known; if its bytes are elsewhere they are brought here for those who wait. */
-void sim_holder_get(sim_ref_t *ref)
+static void get_bytes(sim_ref_t *ref)
 {
     sim_holder_t *h = ref->holder;
 
+    if (!ref->is_stored || h->ops->has(h, ref->id)) {
+        tell(ref, ref->status);
+    } else if (!ref->is_pulling) {
+        ref->is_pulling = true;
+        h->ops->pull(h, ref);
+    }
+}
+
+/* Who waits for the place hears it; the program's gets go on. */
+static void found(sim_ref_t *ref)
+{
+    ref->content = SIM_VALUE;
+    sim_answer_locators(ref);
+    if (ref->gets)
+        get_bytes(ref);
+}
+
+/* Content is known; if its bytes are elsewhere they are brought here for those who wait. */
+void sim_holder_get(sim_ref_t *ref)
+{
     sim_ref_hold(ref);
     ref->gets++;
+    sim_ref_wanted(ref);
     if (ref->content == SIM_NONE) {
         if (!ref->is_owned && !ref->is_locating && !ref->is_pulling)
             sim_send_locate(ref);
-    } else if (ref->content == SIM_VALUE && ref->is_stored && !h->ops->has(h, ref->id)) {
-        if (!ref->is_pulling) {
-            ref->is_pulling = true;
-            h->ops->pull(h, ref);
-        }
+    } else if (ref->content == SIM_VALUE) {
+        get_bytes(ref);
     } else {
         tell(ref, ref->status);
     }
@@ -404,6 +472,8 @@ void sim_holder_pulled(sim_holder_t *h, crti_object_id_t object, crt_status_t st
     ref->is_pulling = false;
     if (status == CRT_OK)
         sim_send_copy(ref);
+    if (ref->is_owned && ref->content == SIM_NONE)
+        return; /* missing: its fate is decided elsewhere */
     if (status != CRT_OK && ref->content == SIM_NONE)
         sim_ref_fail(ref, status);
     else if (ref->content == SIM_NONE)

@@ -80,6 +80,9 @@ void sim_stores_pull(sim_holder_t *h, sim_ref_t *ref);
 void sim_stores_store(sim_holder_t *h, crti_object_id_t object);
 void sim_stores_unstore(sim_holder_t *h, crti_object_id_t object, crti_id_t node);
 crti_id_t sim_stores_node_id(sim_holder_t *h);
+void sim_stores_on_copy(sim_holder_t *h, crti_object_id_t object);
+/* No living node has a copy that its owner was told of by a process that lives, too. */
+void sim_stores_check_lost(sim_holder_t *h, sim_ref_t *ref);
 void sim_stores_start(scene_t *scene, unsigned node);
 void sim_stores_kill(scene_t *scene, unsigned node);
 void sim_stores_process_died(scene_t *scene, unsigned node, crti_id_t process);

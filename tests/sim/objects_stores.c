@@ -8,7 +8,8 @@
 typedef struct stored {
     crti_list_t link;
     crti_object_id_t object;
-    crti_id_t maker; /* process that wrote or pulled it */
+    crti_id_t maker;  /* process that wrote or pulled it */
+    crti_id_t teller; /* process that told the owner of it */
 } stored_t;
 
 static void carry_out(scene_t *scene, unsigned node);
@@ -75,6 +76,31 @@ void sim_stores_store(sim_holder_t *h, crti_object_id_t object)
 crti_id_t sim_stores_node_id(sim_holder_t *h)
 {
     return node_of(h)->id;
+}
+
+void sim_stores_on_copy(sim_holder_t *h, crti_object_id_t object)
+{
+    stored_t *s = crti_map_get(&node_of(h)->store, &object);
+
+    if (s)
+        s->teller = h->process.id;
+}
+
+void sim_stores_check_lost(sim_holder_t *h, sim_ref_t *ref)
+{
+    scene_t *scene = scene_of(h);
+
+    for (unsigned i = 0; i < NODES; i++) {
+        const stored_t *s = scene->node[i].is_alive
+                                ? crti_map_get(&scene->node[i].store, &ref->id)
+                                : NULL;
+
+        if (s && sim_objects_holder(scene, s->teller))
+            sim_fail(
+                scene->world,
+                "object %llu of place %u is given up, and node %u has told of a copy",
+                (unsigned long long)ref->id.number, h->process.place, i);
+    }
 }
 
 static size_t new_transfer(scene_t *scene, transfer_t transfer)
@@ -354,6 +380,8 @@ void sim_stores_pull(sim_holder_t *h, sim_ref_t *ref)
     const crti_id_t *nodes = ref->is_owned ? ref->owned.nodes : ref->nodes;
     size_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
 
+    if (ref->is_owned)
+        crti_owned_tell(&ref->owned);
     if (crti_pull_table_request(node->pulls, ref->id, size_of(ref->id), nodes, count,
                                 requester, scene->world->now) != CRT_OK)
         abort();

@@ -110,6 +110,11 @@ static void a_fence_that_nobody_waits_for_is_found(void **state)
     check_fault("control", 7);
 }
 
+static void a_copy_that_an_owner_does_not_wait_to_hear_of_is_found(void **state)
+{
+    check_fault("objects", 8);
+}
+
 static void without_a_fault_nothing_is_found(void **state)
 {
     static const char *const scenarios[] = {"session", "objects", "control", "system"};
@@ -129,6 +134,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stale_incarnation_that_a_process_takes_in_is_found),
         cmocka_unit_test(a_first_copy_that_nobody_pins_is_found),
         cmocka_unit_test(a_fence_that_nobody_waits_for_is_found),
+        cmocka_unit_test(a_copy_that_an_owner_does_not_wait_to_hear_of_is_found),
         cmocka_unit_test(without_a_fault_nothing_is_found),
     };
 

@@ -7,6 +7,7 @@
  *     when an owner frees an object, no living process has a ref to it that was backed all the way
  *         (a ref whose cover died with its giver is not), and no registration is on its way;
  *     a get fails with OWNER_DIED only when the owner is dead, with OBJECT_LOST only after a death;
+ *     an owner gives an object up only when no node that lives has a copy that it was, or will be, told of;
  *     when everybody has dropped everything and the network is well, no object, ref, call, pull or
  *         byte in a store is left, but what a giver that died in between took with it.
  */
@@ -273,6 +274,27 @@ static void kill_node(scene_t *scene, unsigned node)
     sim_after(w, CRTI_S + sim_below(w, 2 * CRTI_S), start_node, scene, node);
 }
 
+static void on_source_dies(void *user, uint64_t node)
+{
+    kill_node(user, (unsigned)node);
+}
+
+/* Now and then all others that have the object die before the word of the copy is heard. */
+static void on_copy(sim_holder_t *h, crti_object_id_t object)
+{
+    scene_t *scene = h->process.user;
+    sim_world_t *w = scene->world;
+
+    sim_stores_on_copy(h, object);
+    if (!scene->has_deaths || scene->is_ending || !sim_chance(w, 100))
+        return;
+    sim_network_isolate(&scene->net, h->process.node, sim_below(w, 2 * CRTI_S));
+    for (unsigned i = 0; i < NODES; i++)
+        if (i != h->process.node && scene->node[i].is_alive &&
+            crti_map_get(&scene->node[i].store, &object))
+            sim_after(w, 0, on_source_dies, scene, i);
+}
+
 static void weather(void *user, uint64_t number)
 {
     scene_t *scene = user;
@@ -313,6 +335,8 @@ static const sim_holder_ops_t holder_ops = {.on_call = on_call,
                                             .unstore = sim_stores_unstore,
                                             .may_lose = may_lose,
                                             .node_id = sim_stores_node_id,
+                                            .on_copy = on_copy,
+                                            .on_lost = sim_stores_check_lost,
                                             .serial = sim_objects_serial};
 
 static void receive(void *user, const sim_packet_t *packet)

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Missing objects of ours: every node that we know to have the bytes is gone, but somebody was told where
+ * they were and may have made a copy, of which we hear later than of the death.
+ *
+ * Where it sits
+ *     peers.c (NODE_DIED) -> refs.c -> [ missing.c ] -> refs.c (found, lost), whoever waits
+ * Threads
+ *     The core's lock.
+ * Idea
+ *     Meanwhile the ref is as if its value had not come yet: whoever wants it waits. Who had it already
+ *     keeps it. Nobody is told that it is lost before MISSING_NS have passed since the death was told; and
+ *     as long as nobody wants it, word of a copy is welcome however late. Then it is final.
+ * Ownership
+ *     A record holds a ref that is wanted, until its fate is decided. The others cost nothing.
+ */
+#include "runtime/core/missing.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/clock.h"
+
+/* A node that lives is silent for 5 s at most (else it counts as dead), and what was lost on the way
+ * is sent again within 2 s (net/session.h). */
+#define MISSING_NS (7 * CRTI_S)
+
+typedef struct wanted {
+    crti_list_t link; /* core->missing */
+    crt_ref_t *ref;   /* held */
+} wanted_t;
+
+static bool is_missing(const crt_ref_t *ref)
+{
+    return ref->is_owned && ref->content == CRTI_CONTENT_NONE &&
+           ref->owned.state == CRTI_OWNED_MISSING;
+}
+
+void crti_missing_begin(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+
+    if (ref->view.data) { /* the bytes are in use here */
+        (void)crti_owned_copy(&ref->owned, core->node);
+        return;
+    }
+    if (ref->content != CRTI_CONTENT_STORED)
+        return; /* it has failed for another reason */
+    ref->content = CRTI_CONTENT_NONE;
+    ref->missing_until_ns = crti_now_ns() + MISSING_NS;
+    if (!crti_list_is_empty(&ref->local_waiters))
+        crti_missing_wanted(ref);
+    crti_net_wake(core->net); /* those who look at it want it */
+}
+
+void crti_missing_found(crt_ref_t *ref)
+{
+    if (ref->content != CRTI_CONTENT_NONE)
+        return;
+    ref->content = CRTI_CONTENT_STORED;
+    if (ref->is_locating)
+        crti_core_wake_at(ref->core, crti_now_ns()); /* its record ends */
+    crti_ref_tell(ref);
+    crti_net_wake(ref->core->net);
+}
+
+void crti_missing_wanted(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    wanted_t *wanted;
+
+    if (!is_missing(ref) || ref->is_locating)
+        return;
+    wanted = calloc(1, sizeof(*wanted));
+    if (!wanted) {
+        crti_owned_bits(ref, crti_owned_give_up(&ref->owned));
+        return;
+    }
+    wanted->ref = ref;
+    ref->is_locating = true;
+    crti_ref_hold(ref);
+    crti_list_append(&core->missing, &wanted->link);
+    crti_core_wake_at(core, ref->missing_until_ns);
+}
+
+static void end(wanted_t *wanted)
+{
+    crt_ref_t *ref = wanted->ref;
+
+    crti_list_remove(&wanted->link);
+    free(wanted);
+    ref->is_locating = false;
+    crti_ref_release(ref);
+}
+
+void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
+{
+    uint64_t next = UINT64_MAX;
+
+    CRTI_LIST_FOREACH_SAFE (item, &core->missing) {
+        wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
+        crt_ref_t *ref = wanted->ref;
+
+        if (is_missing(ref) && ref->missing_until_ns > now_ns) {
+            if (ref->missing_until_ns < next)
+                next = ref->missing_until_ns;
+            continue;
+        }
+        if (is_missing(ref))
+            crti_owned_bits(ref, crti_owned_give_up(&ref->owned));
+        end(wanted);
+    }
+    if (next != UINT64_MAX)
+        crti_core_wake_at(core, next);
+}
+
+void crti_missing_end(crti_core_t *core)
+{
+    while (!crti_list_is_empty(&core->missing))
+        end(CRTI_CONTAINER(core->missing.next, wanted_t, link));
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See alone.h. */
+#include "alone.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Its parts are made here one by one. */
+#include "runtime/core/client.c"
+#include "runtime/core/missing.h"
+
+#include "tests/fuzz/core_net.h"
+
+#define INCARNATION 7
+#define SENT_MAX    64
+#define FREED_MAX   64
+#define STORE_BYTES ((size_t)8 << 20)
+
+typedef struct sent {
+    crti_id_t to;
+    unsigned char *data;
+    size_t size;
+} sent_t;
+
+static crti_core_t *core;
+static crti_store_t *arena;
+static crti_buffer_t told;
+static int node_fd;
+static uint64_t now;
+static sent_t sent[SENT_MAX];
+static unsigned sent_count, freed_count;
+static unsigned char freed[FREED_MAX][40];
+
+static void check(bool is_so)
+{
+    if (!is_so)
+        abort();
+}
+
+static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
+{
+    sent_t *s = &sent[sent_count++];
+
+    check(sent_count <= SENT_MAX);
+    *s = (sent_t){crti_peer_process(to), malloc(size), size};
+    check(s->data != NULL);
+    memcpy(s->data, data, size);
+}
+
+void alone_forget(void)
+{
+    while (sent_count)
+        free(sent[--sent_count].data);
+}
+
+/* ---------------------------------------------------------------- life */
+
+crti_core_t *alone_start(void)
+{
+    static const crt_options_t options = {.struct_size = sizeof(crt_options_t)};
+    crti_channel_handlers_t handlers = crti_node_link_handlers;
+    crti_net_config_t config = {
+        .handlers = crti_core_handlers, .process = ALONE_US, .node = ALONE_OUR_NODE};
+    int fds[2];
+
+    check(crti_store_new(STORE_BYTES, 8, &arena) == CRT_OK);
+    check(new_core(&options, &core) == CRT_OK && crti_channel_pair(fds) == CRT_OK);
+    handlers.user = config.handlers.user = core;
+    core->process = ALONE_US;
+    core->node = ALONE_OUR_NODE;
+    config.incarnation = core->incarnation;
+    core->slot = 1;
+    core->arena_fd = dup(crti_store_fd(arena));
+    node_fd = fds[1];
+    check(crti_channel_new(&fds[0], &handlers, 0, &core->channel) == CRT_OK);
+    check(crti_net_new(&config, &core->net) == CRT_OK && crti_publish(core));
+    core->net->on_sent = on_sent;
+    now = crti_now_ns();
+    freed_count = 0;
+    return core;
+}
+
+static void lose_all(void)
+{
+    crti_net_loss_t loss = {.status = CRT_ERR_WORKER_DIED, .detail = "all end"};
+
+    while (core->net->peer_count)
+        core_net_lose(core->net->peers[0], &loss);
+}
+
+void alone_stop(void)
+{
+    crti_net_t *net = core->net;
+
+    crti_unpublish(core);
+    crti_net_lock(net);
+    lose_all();
+    crti_core_break(core, CRT_ERR_CLOSED, "it is over");
+    lose_all();
+    crti_node_link_stop(core);
+    crti_net_unlock(net);
+    orphan_all(core);
+    check(net->existing == 0);
+    crti_net_free(net);
+    crti_store_detach(core->store);
+    if (core->arena_fd >= 0)
+        close(core->arena_fd);
+    if (core->timer_fd >= 0)
+        close(core->timer_fd);
+    crti_channel_free(core->channel);
+    close(node_fd);
+    crti_buffer_fini(&told);
+    free_tables(core);
+    crti_store_detach(arena);
+    alone_forget();
+}
+
+/* ---------------------------------------------------------------- the daemon */
+
+static void hear_free(const crti_msg_free_t *m)
+{
+    const unsigned char *entry = m->objects.data;
+
+    for (size_t at = 0; at + 40 <= m->objects.size; at += 40) {
+        check(freed_count < FREED_MAX);
+        memcpy(freed[freed_count++], entry + at, 40);
+    }
+}
+
+static void hear(void)
+{
+    char bytes[65536];
+    ssize_t n;
+    size_t at = 0;
+    uint32_t size;
+
+    crti_channel_process(core->channel, EPOLLOUT);
+    while ((n = recv(node_fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+        check(crti_buffer_append(&told, bytes, (size_t)n) == CRT_OK);
+    while (told.size >= at + 4) {
+        crti_message_t m;
+
+        memcpy(&size, told.data + at, 4);
+        if (told.size - at - 4 < size)
+            break;
+        check(crti_message_decode(told.data + at + 4, size, &m) == CRT_OK);
+        if (m.kind == CRTI_MSG_FREE)
+            hear_free(&m.free);
+        at += 4 + size;
+    }
+    crti_buffer_consume(&told, at);
+}
+
+unsigned alone_freed(crti_object_id_t object, crti_id_t node)
+{
+    unsigned char entry[40];
+    unsigned count = 0;
+
+    crti_net_lock(core->net);
+    crti_object_flush_frees(core);
+    crti_net_unlock(core->net);
+    hear();
+    crti_id_pack(object.owner, entry);
+    for (int byte = 0; byte < 8; byte++)
+        entry[16 + byte] = (unsigned char)(object.number >> (56 - 8 * byte));
+    crti_id_pack(node, entry + 24);
+    for (unsigned i = 0; i < freed_count; i++)
+        count += memcmp(freed[i], entry, 40) == 0;
+    return count;
+}
+
+void alone_process_dies(unsigned i)
+{
+    crti_msg_peer_died_t died = {.process = ALONE_PROCESS(i),
+                                 .incarnation = INCARNATION,
+                                 .node = ALONE_NODE(i),
+                                 .status = CRT_ERR_WORKER_DIED,
+                                 .text = crti_str("it was killed")};
+
+    crti_net_lock(core->net);
+    crti_process_died(core, &died);
+    crti_net_unlock(core->net);
+}
+
+void alone_node_dies(unsigned i)
+{
+    crti_msg_node_died_t died = {.node = ALONE_NODE(i), .text = crti_str("it burned")};
+
+    crti_net_lock(core->net);
+    crti_node_died(core, &died);
+    crti_net_unlock(core->net);
+}
+
+void alone_tick(uint64_t ns)
+{
+    now += ns;
+    crti_net_lock(core->net);
+    core->timer_ns = UINT64_MAX;
+    crti_object_flush_frees(core);
+    crti_tasks_tick(core, now);
+    crti_actor_tick(core, now);
+    crti_missing_tick(core, now);
+    crti_again_tick(core, now);
+    crti_net_unlock(core->net);
+}
+
+/* ---------------------------------------------------------------- other processes */
+
+void alone_from(unsigned i, crti_buffer_t *record)
+{
+    crti_peer_t *peer = core_net_find(core->net, ALONE_PROCESS(i), false);
+
+    if (!peer)
+        peer = core_net_accept(core->net, ALONE_PROCESS(i), INCARNATION, ALONE_NODE(i));
+    crti_net_lock(core->net);
+    core_net_record(peer, record->data, record->size);
+    crti_net_unlock(core->net);
+    crti_buffer_fini(record);
+}
+
+void alone_answer(unsigned i, crti_buffer_t *record)
+{
+    crti_peer_t *peer = core_net_find(core->net, ALONE_PROCESS(i), true);
+
+    check(peer != NULL);
+    crti_net_lock(core->net);
+    core_net_record(peer, record->data, record->size);
+    crti_net_unlock(core->net);
+    crti_buffer_fini(record);
+}
+
+static void lose(unsigned i, bool is_initiator)
+{
+    crti_peer_t *peer = core_net_find(core->net, ALONE_PROCESS(i), is_initiator);
+    crti_net_loss_t loss = {.status = CRT_ERR_UNREACHABLE, .detail = "no sign for 30 s"};
+
+    if (!peer)
+        return;
+    loss.handed = peer->sent;
+    crti_net_lock(core->net);
+    core_net_lose(peer, &loss);
+    crti_net_unlock(core->net);
+}
+
+void alone_lose(unsigned i)
+{
+    lose(i, false);
+    lose(i, true);
+}
+
+void alone_lose_ours(unsigned i)
+{
+    lose(i, true);
+}
+
+static bool is_sent(const sent_t *s, unsigned i, crti_record_kind_t kind)
+{
+    return crti_id_equal(s->to, ALONE_PROCESS(i)) &&
+           crti_record_kind(s->data, s->size) == (unsigned)kind;
+}
+
+crti_span_t alone_sent(unsigned i, crti_record_kind_t kind)
+{
+    for (unsigned at = sent_count; at-- > 0;)
+        if (is_sent(&sent[at], i, kind))
+            return crti_span(sent[at].data, sent[at].size);
+    return crti_span(NULL, 0);
+}
+
+unsigned alone_sent_count(unsigned i, crti_record_kind_t kind)
+{
+    unsigned count = 0;
+
+    for (unsigned at = 0; at < sent_count; at++)
+        count += is_sent(&sent[at], i, kind);
+    return count;
+}
+
+/* ---------------------------------------------------------------- what they say */
+
+void alone_locate(unsigned i, uint64_t number)
+{
+    crti_buffer_t record = {0};
+
+    check(crti_put_locate(&record, 0, number) == CRT_OK);
+    alone_from(i, &record);
+}
+
+void alone_copy(unsigned i, uint64_t number, uint64_t object, crti_id_t node)
+{
+    crti_buffer_t record = {0};
+
+    check(crti_put_copy(&record, number, object, node) == CRT_OK);
+    alone_from(i, &record);
+}
+
+void alone_borrow(unsigned i, uint64_t request, uint64_t number, const crti_id_t *process)
+{
+    crti_borrow_record_t borrow = {.request = request, .numbers = &number, .count = 1};
+    crti_buffer_t record = {0};
+
+    if (process) {
+        borrow.process = *process;
+        borrow.incarnation = INCARNATION;
+        borrow.node = ALONE_NODE(process->low - 20);
+    }
+    check(crti_put_borrow(&record, CRTI_RECORD_BORROW, &borrow) == CRT_OK);
+    alone_from(i, &record);
+}
+
+void alone_release(unsigned i, uint64_t number, uint64_t tokens)
+{
+    crti_buffer_t record = {0};
+
+    check(crti_put_release(&record, number, tokens) == CRT_OK);
+    alone_from(i, &record);
+}
+
+void alone_borrowed(unsigned i, uint64_t request)
+{
+    crti_borrow_record_t answer = {.request = request};
+    crti_buffer_t record = {0};
+
+    check(crti_put_borrow(&record, CRTI_RECORD_BORROWED, &answer) == CRT_OK);
+    alone_answer(i, &record);
+}
+
+/* ---------------------------------------------------------------- refs */
+
+crt_ref_t *alone_stored(unsigned i)
+{
+    unsigned char node[16];
+    crti_location_t location = {.size = 100000, .nodes = node, .node_count = 1};
+    crt_ref_t *ref;
+
+    crti_put_id(node, ALONE_NODE(i));
+    crti_net_lock(core->net);
+    ref = crti_ref_new(core);
+    check(ref != NULL);
+    location.object = ref->id;
+    crti_ref_set_stored(ref, &location, (crti_span_t){"", 0}, false);
+    crti_net_unlock(core->net);
+    return ref;
+}
+
+void alone_drop(crt_ref_t *ref)
+{
+    crti_net_lock(core->net);
+    crti_ref_release(ref);
+    crti_net_unlock(core->net);
+}
+
+crt_ref_t *alone_arrived(unsigned owner, uint64_t number)
+{
+    crti_ref_name_t name = {.id = {ALONE_PROCESS(owner), number},
+                            .incarnation = INCARNATION,
+                            .node = ALONE_NODE(owner),
+                            .tcp = crti_str("10.0.0.1:5")};
+    crt_ref_t *ref;
+
+    crti_net_lock(core->net);
+    check(crti_ref_arrive(core, &name, &ref) == CRT_OK);
+    crti_net_unlock(core->net);
+    return ref;
+}

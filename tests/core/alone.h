@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library alone: a process without network and node daemon (tests/fuzz/core_net.h). The test says
+ * what other processes send and when their sessions end, what the daemon tells, and what time it is;
+ * it sees every record that the library sends, and every object whose bytes it has freed. */
+#ifndef TESTS_CORE_ALONE_H
+#define TESTS_CORE_ALONE_H
+
+#include "runtime/base/clock.h"
+#include "runtime/core/core.h"
+
+/* Other processes, each on a node of its own. */
+#define ALONE_PROCESS(i) ((crti_id_t){0, 20 + (i)})
+#define ALONE_NODE(i)    ((crti_id_t){0, 100 + (i)})
+#define ALONE_US         ((crti_id_t){0, 5})
+#define ALONE_OUR_NODE   ((crti_id_t){0, 9})
+
+crti_core_t *alone_start(void);
+void alone_stop(void); /* also checks that no session is referred to for ever */
+
+/* A record of process `i`, on the session that it made; on the one that we made. */
+void alone_from(unsigned i, crti_buffer_t *record_take);
+void alone_answer(unsigned i, crti_buffer_t *record_take);
+/* Both sessions with it are lost, or one of them; it lives. */
+void alone_lose(unsigned i);
+void alone_lose_ours(unsigned i);
+void alone_process_dies(unsigned i);
+void alone_node_dies(unsigned i);
+/* Time passes. */
+void alone_tick(uint64_t ns);
+
+/* The last record of that kind that was sent to process `i`, borrowed until the next step; the
+ * number of them. Those before are forgotten by alone_forget. */
+crti_span_t alone_sent(unsigned i, crti_record_kind_t kind);
+unsigned alone_sent_count(unsigned i, crti_record_kind_t kind);
+void alone_forget(void);
+/* How often the daemon was told to free the object at that node. */
+unsigned alone_freed(crti_object_id_t object, crti_id_t node);
+
+/* The records. */
+void alone_locate(unsigned i, uint64_t number);
+void alone_copy(unsigned i, uint64_t number, uint64_t object, crti_id_t node);
+/* BORROW of process `i`, for itself or for `process`. */
+void alone_borrow(unsigned i, uint64_t request, uint64_t number,
+                  const crti_id_t *process);
+void alone_release(unsigned i, uint64_t number, uint64_t tokens);
+void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gone */
+
+/* An object of ours whose bytes are at node `i`, with one hold. Another process's, covered. */
+crt_ref_t *alone_stored(unsigned i);
+/* Lock held meanwhile. */
+void alone_drop(crt_ref_t *ref);
+crt_ref_t *alone_arrived(unsigned owner, uint64_t number);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the owner of an object does with what it hears, in any order. ownership.h says the rules. */
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include "alone.h"
+
+#include <cmocka.h>
+
+static int start(void **state)
+{
+    *state = alone_start();
+    return 0;
+}
+
+static int stop(void **state)
+{
+    alone_stop();
+    return 0;
+}
+
+/* The status of what was located for process `i`; the nodes. */
+static crt_status_t located(unsigned i, crti_id_t *node_out)
+{
+    crti_span_t record = alone_sent(i, CRTI_RECORD_LOCATED);
+    crti_result_t result;
+    uint64_t number;
+
+    assert_non_null(record.data);
+    assert_int_equal(crti_get_result(record.data, record.size, &number, &result), CRT_OK);
+    if (result.form == CRTI_RESULT_ERROR)
+        return result.failure.status;
+    assert_int_equal(result.form, CRTI_RESULT_STORED);
+    assert_int_equal(result.location.node_count, 1);
+    *node_out = crti_location_node(&result.location, 0);
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- missing */
+
+static void a_copy_that_is_told_of_after_the_last_node_died_saves_the_object(void **state)
+{
+    crt_ref_t *ref = alone_stored(1);
+    crti_id_t node;
+
+    alone_locate(2, ref->id.number);
+    alone_node_dies(1);
+    alone_locate(3, ref->id.number); /* waits */
+    assert_int_equal(alone_sent_count(3, CRTI_RECORD_LOCATED), 0);
+    alone_tick(CRTI_S);
+    assert_int_equal(alone_sent_count(3, CRTI_RECORD_LOCATED), 0);
+    alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
+    assert_int_equal(located(3, &node), CRT_OK);
+    assert_true(crti_id_equal(node, ALONE_NODE(2)));
+    alone_tick(60 * CRTI_S);
+    assert_int_equal(ref->content, CRTI_CONTENT_STORED);
+    alone_drop(ref);
+}
+
+static void a_lost_object_stays_lost_for_everybody(void **state)
+{
+    crt_ref_t *ref = alone_stored(1);
+    crti_object_id_t object = ref->object;
+    crti_id_t node;
+
+    alone_locate(2, ref->id.number);
+    alone_node_dies(1);
+    alone_locate(3, ref->id.number);
+    alone_tick(60 * CRTI_S);
+    assert_int_equal(located(3, &node), CRT_ERR_OBJECT_LOST);
+    alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
+    alone_locate(4, ref->id.number);
+    assert_int_equal(located(4, &node), CRT_ERR_OBJECT_LOST);
+    alone_drop(ref);
+    assert_int_equal(alone_freed(object, ALONE_NODE(2)), 1); /* the copy is not left */
+}
+
+static void as_long_as_nobody_wants_it_a_missing_object_is_not_lost(void **state)
+{
+    crt_ref_t *ref = alone_stored(1);
+    crti_id_t node;
+
+    alone_locate(2, ref->id.number);
+    alone_node_dies(1);
+    alone_tick(1000 * CRTI_S);
+    alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
+    alone_locate(3, ref->id.number);
+    assert_int_equal(located(3, &node), CRT_OK);
+    alone_drop(ref);
+}
+
+static void an_object_that_nobody_was_told_of_is_lost_at_once(void **state)
+{
+    crt_ref_t *ref = alone_stored(1);
+    crti_id_t node;
+
+    alone_node_dies(1);
+    alone_locate(3, ref->id.number);
+    assert_int_equal(located(3, &node), CRT_ERR_OBJECT_LOST);
+    alone_drop(ref);
+}
+
+static void a_missing_object_is_freed_with_its_last_holder(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *ref = alone_stored(1);
+
+    alone_locate(2, ref->id.number);
+    alone_node_dies(1);
+    alone_drop(ref);
+    assert_int_equal(core->owned.count, 0);
+    alone_tick(60 * CRTI_S);
+}
+
+static void a_program_that_waits_for_a_missing_object_hears_that_it_is_lost(void **state)
+{
+    crt_ref_t *ref = alone_stored(1);
+
+    ref->handles++;
+    alone_locate(2, ref->id.number);
+    alone_node_dies(1);
+    assert_int_equal(crt_wait(&ref, 1, 1, 0, NULL, NULL), CRT_ERR_TIMED_OUT);
+    alone_tick(60 * CRTI_S);
+    assert_int_equal(crt_get_for(ref, 0, NULL), CRT_ERR_OBJECT_LOST);
+    crt_ref_drop(&ref);
+}
+
+/* The first error is what its readers were told. */
+static void an_object_that_has_failed_is_not_lost_once_more(void **state)
+{
+    crti_core_t *core = *state;
+    crt_ref_t *ref = alone_stored(1);
+
+    crti_net_lock(core->net);
+    crti_ref_lose(ref, crt_raise(CRT_ERR_STORE_FULL, "no room for it here"));
+    crti_net_unlock(core->net);
+    alone_node_dies(1);
+    assert_int_equal(ref->error->user.status, CRT_ERR_STORE_FULL);
+    alone_drop(ref);
+}
+
+int main(void)
+{
+#define OWNER_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+    const struct CMUnitTest tests[] = {
+        OWNER_TEST(a_copy_that_is_told_of_after_the_last_node_died_saves_the_object),
+        OWNER_TEST(a_lost_object_stays_lost_for_everybody),
+        OWNER_TEST(as_long_as_nobody_wants_it_a_missing_object_is_not_lost),
+        OWNER_TEST(an_object_that_nobody_was_told_of_is_lost_at_once),
+        OWNER_TEST(a_missing_object_is_freed_with_its_last_holder),
+        OWNER_TEST(a_program_that_waits_for_a_missing_object_hears_that_it_is_lost),
+        OWNER_TEST(an_object_that_has_failed_is_not_lost_once_more),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
