@@ -79,6 +79,7 @@ typedef struct crti_death {
     uint64_t incarnation;
     crti_id_t node;
     crt_status_t status;
+    int64_t pid;
     char *text;
     crti_list_t in_deaths;
 } crti_death_t;

@@ -60,6 +60,7 @@ typedef struct crti_remote {
     crti_list_t watchers;  /* crti_process_watch_t.link */
     uint32_t uses;
     bool is_watched, is_borrower, is_dead;
+    int64_t pid; /* when its death was told, 0 not known */
 } crti_remote_t;
 
 /* Somebody who wants to know when a process ends. A member of the owner's struct. */

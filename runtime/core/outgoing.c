@@ -180,8 +180,10 @@ static void describe_failure(const crti_pending_t *p, crt_status_t status,
                                 .method = crti_str(p->function->name)};
     if (p->actor)
         failure->actor = p->actor->id;
-    if (p->remote)
+    if (p->remote) {
         failure->node = p->remote->address.node;
+        failure->pid = p->remote->pid;
+    }
 }
 
 /* The process that ran it has died, perhaps between storing a result and telling of it. */

@@ -203,11 +203,13 @@
 #define CRTI_FIELDS_WATCH(F)   F(ID, process) F(U64, incarnation) F(ID, node)
 #define CRTI_FIELDS_UNWATCH(F) F(ID, process)
 
-/* Notice: a process ended. `status` is CRT_ERR_WORKER_DIED, or CRT_OK for an expected end; `text`
- * the whole report: pid, node, signal or exit status, method, last lines of output, core. Node
- * to head, head to all nodes, node to the local processes that watch. */
+/* Notice: a process ended. `status` is CRT_ERR_WORKER_DIED, or CRT_OK for an expected end; `pid` as its
+ * host numbered it, 0 when that is not known; `text` the whole report: pid, node, signal or exit
+ * status, method, last lines of output, core. Node to head, head to all nodes, node to the local
+ * processes that watch. */
 #define CRTI_FIELDS_PEER_DIED(F)                                                         \
-    F(ID, process) F(U64, incarnation) F(ID, node) F(I64, status) F(STR, text)
+    F(ID, process)                                                                       \
+    F(U64, incarnation) F(ID, node) F(I64, status) F(I64, pid) F(STR, text)
 
 /* Notice to every node and every local process: all processes of the node are gone. */
 #define CRTI_FIELDS_NODE_DIED(F) F(ID, node) F(STR, text)

@@ -118,10 +118,11 @@ static void publish(crti_process_t *p, crt_status_t status, const char *text)
                                  .incarnation = p->incarnation,
                                  .node = p->node->id,
                                  .status = status,
+                                 .pid = p->pid,
                                  .text = crti_str(text)};
 
     crti_log(status == CRT_OK ? CRTI_LOG_DEBUG : CRTI_LOG_WARN, "death", "%s", text);
-    crti_dead_add(p->node, p->id, status, text);
+    crti_dead_add(p->node, &died);
     crti_watch_drop(p->node, p->id);
     crti_actor_watch_drop(p->node, p->id);
     crti_pull_table_requester_died(p->node->pulls, p->id);
@@ -306,10 +307,7 @@ void crti_process_died(crti_node_t *node, const crti_msg_peer_died_t *died)
     crti_store_drop_owner(node->store, died->process);
     crti_pull_table_owner_died(node->pulls, died->process);
     if (!crti_id_equal(died->node, node->id)) {
-        char text[1024];
-
-        crti_dead_add(node, died->process, (crt_status_t)died->status,
-                      crti_text(died->text, text, sizeof(text)));
+        crti_dead_add(node, died);
         crti_lease_act(node);
         crti_pull_act(node);
     }

@@ -412,8 +412,7 @@ void crti_watch_again(crti_node_t *node, crti_id_t target_node);
 void crti_watch_tick(crti_node_t *node, uint64_t now_ns);
 void crti_watch_free(crti_node_t *node);
 /* Remembers deaths for those who ask late. */
-void crti_dead_add(crti_node_t *node, crti_id_t process, crt_status_t status,
-                   const char *text);
+void crti_dead_add(crti_node_t *node, const crti_msg_peer_died_t *died);
 
 /* True when that process is among them. */
 bool crti_dead_is(const crti_node_t *node, crti_id_t process);

@@ -32,17 +32,18 @@ typedef struct watch {
 typedef struct dead {
     crti_id_t process;
     crt_status_t status;
+    int64_t pid;
     char text[480];
 } dead_t;
 
 /* ---------------------------------------------------------------- recent deaths */
 
-void crti_dead_add(crti_node_t *node, crti_id_t process, crt_status_t status,
-                   const char *text)
+void crti_dead_add(crti_node_t *node, const crti_msg_peer_died_t *died)
 {
-    dead_t dead = {.process = process, .status = status};
+    dead_t dead = {
+        .process = died->process, .status = (crt_status_t)died->status, .pid = died->pid};
 
-    snprintf(dead.text, sizeof(dead.text), "%s", text);
+    crti_text(died->text, dead.text, sizeof(dead.text));
     if (node->dead.size < DEAD_MAX * sizeof(dead)) {
         crti_buffer_append(&node->dead, &dead, sizeof(dead));
         return;
@@ -91,6 +92,7 @@ static bool is_gone(crti_node_t *node, const crti_msg_watch_t *target,
                                    .status = CRT_ERR_WORKER_DIED};
     if (dead) {
         died->status = dead->status;
+        died->pid = dead->pid;
         died->text = crti_str(dead->text);
         return true;
     }

@@ -118,11 +118,17 @@ static void a_crash_is_reported_with_signal_and_method(void **state)
 static void an_exit_is_reported_with_its_status(void **state)
 {
     crt_actor_t *counter = new_counter();
+    crt_ref_t *task = crt_submit(&t_exit, NULL);
+    char pid[32];
 
     check_failed(crt_call(counter, &counter_exit), CRT_ERR_ACTOR_DIED,
                  "exited with status 3");
     crt_actor_drop(&counter);
-    check_failed(crt_submit(&t_exit, NULL), CRT_ERR_WORKER_DIED, "exited with status 7");
+    assert_int_equal(crt_get(task, NULL), CRT_ERR_WORKER_DIED);
+    assert_non_null(strstr(crt_error_detail(), "exited with status 7"));
+    snprintf(pid, sizeof(pid), "pid %lld)", (long long)crt_ref_error(task)->pid);
+    assert_non_null(strstr(crt_error_detail(), pid));
+    crt_ref_drop(&task);
 }
 
 static void a_killed_worker_is_an_error_within_a_second(void **state)
@@ -136,6 +142,8 @@ static void a_killed_worker_is_an_error_within_a_second(void **state)
     kill(pid, SIGKILL);
     assert_int_equal(crt_get_for(ref, 1000, NULL), CRT_ERR_ACTOR_DIED);
     assert_non_null(strstr(crt_error_detail(), "signal 9"));
+    assert_int_equal(crt_ref_error(ref)->pid, pid);
+    assert_string_equal(crt_ref_error(ref)->node, crt_node_id());
     crt_refs_drop((crt_ref_t *[]){pid_ref, ref}, 2);
     crt_actor_drop(&counter);
 }

@@ -32,6 +32,7 @@ static void a_killed_worker_is_reported_with_signal_method_and_last_lines(void *
     print_message("death report after %.2f ms\n", (double)(crti_now_ns() - begin) / 1e6);
     assert_true(crti_id_equal(died->process, granted->process));
     assert_int_equal(died->status, CRT_ERR_WORKER_DIED);
+    assert_int_equal(died->pid, pid);
     print_message("%.*s\n", (int)died->text.size, (const char *)died->text.data);
     assert_true(
         node_test_contains(died->text, "killed by signal 6 (Aborted) in task.run"));
