@@ -370,6 +370,56 @@ static void on_record(void *user, crti_peer_t *peer, const void *data, size_t si
         crti_net_close(core->net, peer);
 }
 
+/* ------------------------------------------------------------------ many refs at once */
+
+typedef bool wants_t(const crt_ref_t *ref, const void *what);
+
+static bool is_owned_by(const crt_ref_t *ref, const void *remote)
+{
+    return ref->owner == remote;
+}
+
+static bool is_asked_of(const crt_ref_t *ref, const void *remote)
+{
+    return ref->owner == remote && ref->is_locating;
+}
+
+static bool has_borrowers(const crt_ref_t *ref, const void *nothing)
+{
+    return ref->owned.borrower_count > 0;
+}
+
+static bool has_copies(const crt_ref_t *ref, const void *nothing)
+{
+    return ref->owned.node_count > 0;
+}
+
+/* Refs of others, or our own, each held: what happens to one may change the tables. The caller frees
+ * the list; NULL without memory. */
+static crt_ref_t **gather(crti_core_t *core, bool borrowed, wants_t *wants,
+                          const void *what, size_t *count_out)
+{
+    size_t room = borrowed ? core->borrowed.count : core->owned.count, cursor = 0;
+    crt_ref_t **refs = malloc((room + 1) * sizeof(*refs)), *ref;
+    void *value;
+
+    *count_out = 0;
+    if (!refs)
+        return NULL;
+    if (borrowed) {
+        while (crti_map_next(&core->borrowed, &cursor, NULL, &value))
+            if (wants(value, what))
+                refs[(*count_out)++] = value;
+    } else {
+        while ((ref = crti_numbers_next(&core->owned, &cursor)))
+            if (wants(ref, what))
+                refs[(*count_out)++] = ref;
+    }
+    for (size_t i = 0; i < *count_out; i++)
+        crti_ref_hold(refs[i]);
+    return refs;
+}
+
 /* ------------------------------------------------------------------ ends */
 
 /* What waits for BORROWED goes on: the owner is gone, or can't be reached. */
@@ -392,17 +442,15 @@ static void end_borrowing(crti_remote_t *remote)
 /* Questions to it will not be answered. */
 static void fail_locating(crti_core_t *core, crti_remote_t *remote, const char *text)
 {
-    size_t cursor = 0;
-    void *value;
+    size_t count;
+    crt_ref_t **refs = gather(core, true, is_asked_of, remote, &count);
 
-    while (crti_map_next(&core->borrowed, &cursor, NULL, &value)) {
-        crt_ref_t *ref = value;
-
-        if (ref->owner != remote || !ref->is_locating)
-            continue;
-        crti_ref_unlocated(ref, text);
-        cursor = 0; /* the map may have changed */
+    for (size_t i = 0; i < count; i++) {
+        if (refs[i]->is_locating)
+            crti_ref_unlocated(refs[i], text);
+        crti_ref_release(refs[i]);
     }
+    free(refs);
 }
 
 static void lose_remote(crti_core_t *core, crti_remote_t *remote,
@@ -449,31 +497,6 @@ static void on_peer_lost(void *user, crti_peer_t *peer, const crti_net_loss_t *l
 const crti_net_handlers_t crti_core_handlers = {.on_record = on_record,
                                                 .on_peer_lost = on_peer_lost};
 
-/* Refs in a list, each held, so that what happens to one may change the tables. */
-static crt_ref_t **gather(crti_core_t *core, crti_remote_t *remote, bool borrowed,
-                          size_t *count_out)
-{
-    size_t room = borrowed ? core->borrowed.count : core->owned.count, cursor = 0;
-    crt_ref_t **refs = malloc((room + 1) * sizeof(*refs)), *ref;
-    void *value;
-
-    *count_out = 0;
-    if (!refs)
-        return NULL;
-    if (borrowed) {
-        while (crti_map_next(&core->borrowed, &cursor, NULL, &value))
-            if (((crt_ref_t *)value)->owner == remote)
-                refs[(*count_out)++] = value;
-    } else {
-        while ((ref = crti_numbers_next(&core->owned, &cursor)))
-            if (ref->owned.borrower_count)
-                refs[(*count_out)++] = ref;
-    }
-    for (size_t i = 0; i < *count_out; i++)
-        crti_ref_hold(refs[i]);
-    return refs;
-}
-
 static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t status,
                         const char *text)
 {
@@ -491,14 +514,14 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
     crti_actor_process_died(core, remote, text);
     crti_leases_lost(core, remote);
     end_borrowing(remote);
-    refs = gather(core, remote, true, &count);
+    refs = gather(core, true, is_owned_by, remote, &count);
     for (size_t i = 0; i < count; i++) {
         crti_ref_owner_died(refs[i], text);
         crti_ref_release(refs[i]);
     }
     free(refs);
     if (remote->is_borrower) {
-        refs = gather(core, remote, false, &count);
+        refs = gather(core, false, has_borrowers, NULL, &count);
         for (size_t i = 0; i < count; i++) {
             crti_owned_bits(refs[i], crti_owned_process_died(&refs[i]->owned, process));
             crti_ref_release(refs[i]);
@@ -541,17 +564,14 @@ static crti_remote_t *living_remote_of(crti_core_t *core, crti_id_t node)
 
 static void lose_copies(crti_core_t *core, crti_id_t node)
 {
-    size_t cursor = 0;
-    crt_ref_t *ref;
+    size_t count;
+    crt_ref_t **refs = gather(core, false, has_copies, NULL, &count);
 
-    while ((ref = crti_numbers_next(&core->owned, &cursor))) {
-        unsigned bits = crti_owned_node_died(&ref->owned, node);
-
-        if (!bits)
-            continue;
-        crti_owned_bits(ref, bits);
-        cursor = 0; /* the table may have changed */
+    for (size_t i = 0; i < count; i++) {
+        crti_owned_bits(refs[i], crti_owned_node_died(&refs[i]->owned, node));
+        crti_ref_release(refs[i]);
     }
+    free(refs);
 }
 
 void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *m)
