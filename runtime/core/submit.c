@@ -331,7 +331,8 @@ void crti_lease_message(crti_core_t *core, const crti_message_t *message)
         if (strcmp(text, pool->told) == 0)
             return;
         snprintf(pool->told, sizeof(pool->told), "%s", text);
-        crti_log(CRTI_LOG_WARN, "core", "%u tasks wait: %s", pool->leases.queued, text);
+        crti_log(CRTI_LOG_WARN, "core", "%u %s: %s", pool->leases.queued,
+                 pool->leases.queued == 1 ? "task waits" : "tasks wait", text);
         return;
     }
 }
