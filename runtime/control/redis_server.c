@@ -102,16 +102,51 @@ static void on_log(void *user, uint32_t events)
     read_log(user);
 }
 
+/* It could not read what was written before: its complaint is about that. */
+static bool is_damaged(const crti_redis_server_t *s)
+{
+    return strstr(s->complaint, "append only file") || strstr(s->complaint, "AOF");
+}
+
+/* Redis names the file, and this the place and the ways out. */
+static void describe_damage(const crti_redis_server_t *s, char *text, size_t size)
+{
+    static const char *const files[] = {"appendonlydir/appendonly.aof.manifest",
+                                        "appendonly.aof"};
+    char file[PATH_MAX + 64], complaint[LINE_MAX_BYTES];
+    char *advice;
+
+    snprintf(complaint, sizeof(complaint), "%s", s->complaint);
+    advice = strstr(complaint, ": make a backup");
+    if (!advice)
+        advice = strstr(complaint, ". You can");
+    if (advice)
+        *advice = '\0';
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(file, sizeof(file), "%s/%s", s->data_dir, files[i]);
+        if (access(file, F_OK) == 0)
+            break;
+    }
+    snprintf(text, size,
+             "the tables of the head before, in %s, are damaged (%s). Copy that "
+             "directory, then cut off what follows the damage: redis-check-aof --fix %s. "
+             "Or begin without its actors, jobs and stored values: --fresh",
+             s->data_dir, complaint, file);
+}
+
 static void on_exit_child(void *user, int wait_status)
 {
     crti_redis_server_t *s = user;
-    char text[LINE_MAX_BYTES + PATH_MAX + 128];
+    char text[LINE_MAX_BYTES + 2 * PATH_MAX + 512];
+    bool was_ready = s->is_ready;
     struct statvfs disk;
     size_t used;
 
     read_log(s);
     s->is_ready = false;
-    if (s->complaint[0])
+    if (!was_ready && is_damaged(s))
+        describe_damage(s, text, sizeof(text));
+    else if (s->complaint[0])
         snprintf(text, sizeof(text), "redis-server ended: %s", s->complaint);
     else if (WIFSIGNALED(wait_status))
         snprintf(text, sizeof(text), "redis-server was killed by signal %d",

@@ -49,6 +49,45 @@ static void a_killed_head_started_again_knows_everything(void **state)
     node_free(node);
 }
 
+static void wreck(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, "XXXXXXXX", 8, 0), 8);
+    close(fd);
+}
+
+static void damaged_tables_are_named_with_the_ways_out(void **state)
+{
+    static const char *const fresh[] = {"--dashboard-port", "none", "--fresh", NULL};
+    head_bed_t *bed = *state;
+    fake_node_t *node;
+    char port[16], file[256], repair[280];
+
+    assert_true(head_start(bed, "0", NULL));
+    snprintf(port, sizeof(port), "%s", head_port(bed));
+    node = node_new(bed, 1);
+    node_join(node);
+    node_put(node, "k", "v");
+    head_kill(bed);
+    snprintf(file, sizeof(file), "%.*s/redis/appendonlydir/appendonly.aof",
+             (int)(strrchr(bed->key_file, '/') - bed->key_file), bed->key_file);
+    snprintf(repair, sizeof(repair), "redis-check-aof --fix %s.manifest", file);
+    strcat(file, ".1.incr.aof");
+    wreck(file);
+    assert_false(head_start(bed, port, NULL));
+    assert_non_null(strstr(bed->line, "(Bad file format reading the append only file "
+                                      "appendonly.aof.1.incr.aof)"));
+    assert_non_null(strstr(bed->line, repair));
+    assert_non_null(strstr(bed->line, "--fresh"));
+    if (!head_start(bed, port, fresh))
+        fail_msg("%s", bed->line);
+    node_join(node);
+    node_expect_stored(node, "k", NULL);
+    node_free(node);
+}
+
 /* Sends `count` creations at once; returns when `until` of them were answered. */
 static void create_many(fake_node_t *node, uint64_t first, int count, uint64_t until)
 {
@@ -234,6 +273,7 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, head_set_up, head_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_killed_head_started_again_knows_everything),
+        TEST(damaged_tables_are_named_with_the_ways_out),
         TEST(acknowledged_actors_survive_kills_of_the_head_at_any_moment),
         TEST(kills_of_redis_lose_nothing_and_are_not_noticed_by_those_who_ask),
         TEST(a_full_disk_fails_changes_clearly_and_the_head_lives),
