@@ -58,7 +58,7 @@ crt_status_t crti_run_dir(char *path, size_t size)
         path, size, "CRT_RUN_DIR");
 }
 
-crt_status_t crti_state_dir(char *path, size_t size)
+static crt_status_t name_state_dir(char *path, size_t size)
 {
     const char *own = environment("CRT_STATE_DIR");
     const char *base = environment("XDG_STATE_HOME");
@@ -73,6 +73,21 @@ crt_status_t crti_state_dir(char *path, size_t size)
                          "neither CRT_STATE_DIR nor HOME is set: no place for logs");
     return fits(snprintf(path, size, "%s/.local/state/crt", home), path, size,
                 "CRT_STATE_DIR");
+}
+
+/* What is ours in it is closed to others; but they could put something of theirs in its place. */
+crt_status_t crti_state_dir(char *path, size_t size)
+{
+    crt_status_t status = name_state_dir(path, size);
+    struct stat st;
+
+    if (status == CRT_OK && stat(path, &st) == 0 && (st.st_mode & S_IWOTH) &&
+        !(st.st_mode & S_ISVTX))
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "everybody may replace what is in %s (mode %04o); run: chmod "
+                         "o-w %s, or set CRT_STATE_DIR to a directory of yours",
+                         path, (unsigned)(st.st_mode & 07777), path);
+    return status;
 }
 
 static crt_status_t check_dir(const char *path)

@@ -23,7 +23,8 @@
 /* ${CRT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}/crt-UID}; only the name, nothing is made. */
 crt_status_t crti_run_dir(char *path, size_t size);
 
-/* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}; only the name. */
+/* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}; only the name. CRT_ERR_PERMISSION: it is
+ * there, and everybody may rename what is in it. */
 crt_status_t crti_state_dir(char *path, size_t size);
 
 /* Makes `path` and its missing parents, mode 0700. CRT_ERR_PERMISSION: the directory is another

@@ -198,9 +198,9 @@ crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t p
     for (size_t i = 0; status == CRT_OK && i < sizeof(all) / sizeof(all[0]); i++)
         status = join(all[i].path, all[i].dir, all[i].name);
     if (status == CRT_OK)
-        status = crti_dir_make(p->head_dir);
-    if (status == CRT_OK)
         status = crti_dir_make(p->state_dir);
+    if (status == CRT_OK) /* last: whoever could not start leaves none behind */
+        status = crti_dir_make(p->head_dir);
     return status;
 }
 

@@ -107,6 +107,23 @@ static void a_directory_open_to_others_is_refused_with_the_cure(void **state)
     assert_non_null(strstr(crt_error_detail(), "chmod 700"));
 }
 
+static void a_state_directory_that_everybody_may_write_to_is_refused(void **state)
+{
+    char path[256];
+
+    setenv("CRT_STATE_DIR", below("state"), 1);
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK); /* is not there yet */
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(chmod(path, 0775), 0); /* with friends */
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
+    assert_int_equal(chmod(path, 0777), 0);
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_ERR_PERMISSION);
+    assert_non_null(strstr(crt_error_detail(), "(mode 0777); run: chmod o-w /tmp/"));
+    assert_int_equal(chmod(path, 01777), 0); /* as /tmp */
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
+    unsetenv("CRT_STATE_DIR");
+}
+
 static void a_link_or_a_file_is_no_directory_of_ours(void **state)
 {
     assert_int_equal(symlink("/tmp", below("link")), 0);
@@ -270,6 +287,7 @@ int main(void)
         TEST(a_path_too_long_names_the_variable_that_cures_it),
         TEST(a_directory_is_made_with_its_parents_and_is_ours_alone),
         TEST(a_directory_open_to_others_is_refused_with_the_cure),
+        TEST(a_state_directory_that_everybody_may_write_to_is_refused),
         TEST(a_link_or_a_file_is_no_directory_of_ours),
         TEST(a_lock_lasts_as_long_as_its_process),
         TEST(entries_are_read_as_they_were_written),

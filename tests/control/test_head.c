@@ -340,6 +340,31 @@ static void a_key_that_others_can_read_stops_the_start(void **state)
     expect_error(bed, "chmod 600");
 }
 
+static void
+a_state_directory_that_others_can_use_stops_the_start_without_a_trace(void **state)
+{
+    head_bed_t *bed = *state;
+    char dir[256], run[64], port[16];
+
+    assert_true(head_start(bed, "0", NULL));
+    snprintf(port, sizeof(port), "%s", head_port(bed));
+    head_stop(bed);
+    snprintf(run, sizeof(run), "%s/run", bed->folder);
+    assert_int_equal(entries_of(run), 2);
+    snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(bed->key_file, '/') - bed->key_file),
+             bed->key_file);
+    assert_int_equal(chmod(dir, 0755), 0);
+    assert_false(head_start(bed, port, NULL));
+    expect_error(bed, "chmod 700");
+    assert_int_equal(entries_of(run), 2);
+    assert_int_equal(chmod(dir, 0700), 0);
+    snprintf(dir, sizeof(dir), "%s/state", bed->folder);
+    assert_int_equal(chmod(dir, 0777), 0);
+    assert_false(head_start(bed, port, NULL));
+    expect_error(bed, "chmod o-w");
+    assert_int_equal(entries_of(run), 2);
+}
+
 /* ---------------------------------------------------------------- strangers and bad bytes */
 
 static void another_key_does_not_get_in(void **state)
@@ -475,6 +500,7 @@ int main(int argc, char **argv)
         TEST(without_redis_the_start_says_how_to_get_it),
         TEST(bad_arguments_are_named),
         TEST(a_key_that_others_can_read_stops_the_start),
+        TEST(a_state_directory_that_others_can_use_stops_the_start_without_a_trace),
         TEST(another_key_does_not_get_in),
         TEST(malformed_messages_on_every_socket_cost_nobody_else_anything),
     };
