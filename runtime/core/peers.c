@@ -494,8 +494,23 @@ static void on_peer_lost(void *user, crti_peer_t *peer, const crti_net_loss_t *l
         crti_client_lost(state);
 }
 
-const crti_net_handlers_t crti_core_handlers = {.on_record = on_record,
-                                                .on_peer_lost = on_peer_lost};
+/* Who waits for a worker would wait for ever: a child that it forked may hold its links open. Its end
+ * is noticed. */
+static void on_broken(void *user)
+{
+    static const char why[] = "the program closed the descriptors of the runtime (it "
+                              "closes all: closefrom, close_range, daemon?)";
+    crti_core_t *core = user;
+
+    if (core->is_worker) {
+        fprintf(stderr, "crt: worker: %s\n", why);
+        _exit(1);
+    }
+    crti_core_break(core, CRT_ERR_CLOSED, why);
+}
+
+const crti_net_handlers_t crti_core_handlers = {
+    .on_record = on_record, .on_peer_lost = on_peer_lost, .on_broken = on_broken};
 
 static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t status,
                         const char *text)

@@ -85,6 +85,9 @@ typedef struct crti_net_handlers {
     /* The last thing that happens to a peer. Not called from inside crti_net_connect or
      * crti_net_send themselves, but later, by whoever makes progress. */
     void (*on_peer_lost)(void *user, crti_peer_t *peer, const crti_net_loss_t *loss);
+    /* Somebody closed the net's descriptors, as code does that closes all: nothing is heard or told
+     * from now on, and every wait returns CRT_ERR_CLOSED. At most once. May be NULL. */
+    void (*on_broken)(void *user);
 } crti_net_handlers_t;
 
 typedef struct crti_net_config {

@@ -465,6 +465,14 @@ static void flush(void *user)
     }
 }
 
+static void broken(void *user)
+{
+    const crti_net_handlers_t *handlers = &((crti_net_t *)user)->config.handlers;
+
+    if (handlers->on_broken)
+        handlers->on_broken(handlers->user);
+}
+
 const crti_progress_ops_t crti_net_progress_ops = {
     .flush = flush,
     .pump = pump,
@@ -473,4 +481,5 @@ const crti_progress_ops_t crti_net_progress_ops = {
     .rescan = rescan,
     .expire = expire,
     .deadline = deadline,
+    .broken = broken,
 };

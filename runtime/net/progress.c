@@ -57,12 +57,14 @@ void crti_progress_set_timer(int fd, uint64_t at, uint64_t interval)
     timerfd_settime(fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-void crti_progress_read_counter(int fd)
+bool crti_progress_read_counter(int fd)
 {
     uint64_t count;
+    ssize_t n;
 
-    while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR) {
+    while ((n = read(fd, &count, sizeof(count))) < 0 && errno == EINTR) {
     }
+    return n == sizeof(count) || (n < 0 && errno == EAGAIN);
 }
 
 /* ---------------------------------------------------------------- sources */
@@ -270,6 +272,16 @@ static void pass_on(crti_progress_t *p, struct epoll_event *events, int count,
         crti_progress_kick(p);
 }
 
+void crti_progress_break(crti_progress_t *p)
+{
+    if (p->stopping)
+        return;
+    p->stopping = true;
+    p->ops->broken(p->user);
+    CRTI_LIST_FOREACH (item, &p->waiters)
+        wake_word(&CRTI_CONTAINER(item, crti_waiter_t, link)->word);
+}
+
 /* The holder of the token receives once, sleeping for it if nothing is there. False when a
  * signal handler ran in this thread. */
 bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
@@ -300,6 +312,8 @@ bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline
         return true;
     }
     crti_spin_look_back(&p->spin);
+    if (count < 0 && error != EINTR)
+        crti_progress_break(p);
     if (count < 0)
         return error != EINTR;
     dispatch(events, count);

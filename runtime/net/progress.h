@@ -77,6 +77,9 @@ typedef struct crti_progress_ops {
     void (*expire)(void *user);
     /* The earliest deadline, UINT64_MAX for none. */
     uint64_t (*deadline)(void *user);
+    /* Its descriptors were closed by somebody else, who closes all: nothing is heard any more. The
+     * thread ends, and waits return CRT_ERR_CLOSED. At most once, lock held. */
+    void (*broken)(void *user);
 } crti_progress_ops_t;
 
 /* Something that epoll watches; a member of the owner's struct. */

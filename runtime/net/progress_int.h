@@ -12,7 +12,10 @@
 /* `at` absolute, 0 switches off. */
 void crti_progress_set_timer(int fd, uint64_t at, uint64_t interval);
 /* Of a timer or an event; waits for one that blocks. The lock need not be held. */
-void crti_progress_read_counter(int fd);
+/* False: the descriptor is not what it was. */
+bool crti_progress_read_counter(int fd);
+/* The descriptors are gone: see crti_progress_ops_t. Lock held. */
+void crti_progress_break(crti_progress_t *p);
 /* The holder of the token receives once, sleeping for it if nothing is there. False when a
  * signal handler ran in this thread. */
 bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns);

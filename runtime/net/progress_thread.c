@@ -88,9 +88,13 @@ static void look_parked(crti_progress_t *p, view_t *v)
 /* Sleeps a tick, or until a waiter leaves when parked; then decides what comes next. */
 static void tick(crti_progress_t *p, view_t *v)
 {
+    bool is_sound;
+
     pthread_mutex_unlock(&p->lock);
-    crti_progress_read_counter(p->tick_fd);
+    is_sound = crti_progress_read_counter(p->tick_fd);
     pthread_mutex_lock(&p->lock);
+    if (!is_sound)
+        crti_progress_break(p);
     if (p->state == CRTI_PROGRESS_TICKING)
         p->early_rests = 0;
     if (p->stopping)

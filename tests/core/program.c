@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ tasks */
@@ -332,6 +333,26 @@ static crt_status_t counter_exit_run(void *self, crt_call_t *call)
 }
 const crt_method_t counter_exit = {"exit", counter_exit_run, ""};
 
+/* As libraries do that make a daemon of their process; their child keeps what they close. Ends `ms`
+ * later. */
+static crt_status_t counter_close_files_run(void *self, crt_call_t *call)
+{
+    int64_t ms;
+    pid_t child;
+
+    CRT_TRY(crt_args(call, &ms));
+    child = fork();
+    if (child == 0) {
+        setsid();
+        for (;;)
+            pause();
+    }
+    close_range(3, ~0U, 0);
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+    return crt_return(call, (int64_t)child);
+}
+const crt_method_t counter_close_files = {"close_files", counter_close_files_run, "int"};
+
 /* The order of calls, as text. */
 static crt_status_t counter_append_run(void *self, crt_call_t *call)
 {
@@ -461,11 +482,12 @@ const crt_actor_class_t counter_class =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
                     .create = counter_create, .signature = "int",
                     .destroy = counter_destroy,
-                    .methods = CRT_METHODS(
-                        &counter_add, &counter_get, &counter_pid, &counter_sleep,
-                        &counter_crash, &counter_append, &counter_text,
-                        &counter_call_other, &counter_keep, &counter_kept,
-                        &counter_call_self, &counter_exit, &counter_swallow));
+                    .methods =
+                        CRT_METHODS(&counter_add, &counter_get, &counter_pid,
+                                    &counter_sleep, &counter_crash, &counter_append,
+                                    &counter_text, &counter_call_other, &counter_keep,
+                                    &counter_kept, &counter_call_self, &counter_exit,
+                                    &counter_swallow, &counter_close_files));
 
 /* ------------------------------------------------------------------ Broken */
 

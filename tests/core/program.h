@@ -35,7 +35,7 @@ extern const crt_task_t t_crash_listed;
 extern const crt_actor_class_t counter_class;
 extern const crt_method_t counter_add, counter_get, counter_pid, counter_sleep,
     counter_crash, counter_append, counter_text, counter_call_other, counter_keep,
-    counter_kept, counter_call_self, counter_exit, counter_swallow;
+    counter_kept, counter_call_self, counter_exit, counter_swallow, counter_close_files;
 
 /* An actor whose create fails with the text it is given. */
 extern const crt_actor_class_t broken_class;

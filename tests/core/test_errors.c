@@ -148,6 +148,26 @@ static void a_killed_worker_is_an_error_within_a_second(void **state)
     crt_actor_drop(&counter);
 }
 
+/* The caller may have its answer still, and then the actor is dead; it never waits for nothing. */
+static void a_worker_that_closes_all_files_fails_its_calls(void **state)
+{
+    const int64_t after_ms[] = {0, 600000}; /* at once; and while its code runs on */
+
+    for (int i = 0; i < 2; i++) {
+        crt_actor_t *counter = new_counter();
+        crt_ref_t *ref = crt_call(counter, &counter_close_files, after_ms[i]);
+        crt_ref_t *next = crt_call(counter, &counter_get);
+
+        crt_get_for(ref, 20000, NULL);
+        assert_true(crt_ref_is_ready(ref));
+        assert_int_equal(crt_get_for(next, 20000, NULL), CRT_ERR_ACTOR_DIED);
+        assert_non_null(
+            strstr(crt_error_detail(), "closed the descriptors of the runtime"));
+        crt_refs_drop((crt_ref_t *[]){ref, next}, 2);
+        crt_actor_drop(&counter);
+    }
+}
+
 static void a_create_that_fails_is_every_callers_error(void **state)
 {
     crt_actor_t *broken = crt_actor_new(&broken_class, NULL, "no such luck");
@@ -370,6 +390,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_crash_is_reported_with_signal_and_method),
         cmocka_unit_test(an_exit_is_reported_with_its_status),
         cmocka_unit_test(a_killed_worker_is_an_error_within_a_second),
+        cmocka_unit_test(a_worker_that_closes_all_files_fails_its_calls),
         cmocka_unit_test(a_create_that_fails_is_every_callers_error),
         cmocka_unit_test(ready_is_the_error_of_a_create_that_fails),
         cmocka_unit_test(ready_waits_for_create_and_not_for_calls),
