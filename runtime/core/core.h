@@ -489,6 +489,8 @@ void crti_ref_locate(crt_ref_t *ref);
 void crti_ref_lose(crt_ref_t *ref, crt_status_t status);
 /* Has the node bring its bytes here, from where they are said to be. */
 void crti_ref_pull(crt_ref_t *ref);
+/* Tells the owner that this node has a copy, so that others may pull from here; that word comes. */
+void crti_ref_tell_copy(crt_ref_t *ref);
 crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size);
 /* ... and that it can be read here: pins it, or has it pulled. True: it can now, or has failed. */
 bool crti_ref_fetch(crt_ref_t *ref);

@@ -164,7 +164,8 @@ crt_status_t crti_put_release(crti_buffer_t *out, uint64_t number, uint64_t toke
 crt_status_t crti_get_release(const void *data, size_t size, uint64_t *number_out,
                               uint64_t *tokens_out);
 
-/* `object`: the number of what lies there, not always that of the ref. */
+/* `object`: the number of what lies there, not always that of the ref; 0 when it is the object of
+ * another process. */
 crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, uint64_t object,
                            crti_id_t node);
 crt_status_t crti_get_copy(const void *data, size_t size, uint64_t *number_out,

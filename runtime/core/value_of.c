@@ -68,21 +68,22 @@ void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
     crti_ref_fail(ref, status);
 }
 
-/* Tells the owner that this node has a copy, so that others may pull from here. */
-static void announce_copy(crt_ref_t *ref)
+void crti_ref_tell_copy(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
+    bool is_its_own = crti_id_equal(ref->object.owner, ref->id.owner);
+    uint64_t object = is_its_own ? ref->object.number : 0;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
 
     if (ref->is_owned)
         crti_owned_bits(ref, crti_owned_copy(&ref->owned, core->node));
-    else if (crti_put_copy(&out, ref->id.number, ref->object.number, core->node) ==
-             CRT_OK)
+    else if (crti_put_copy(&out, ref->id.number, object, core->node) == CRT_OK)
         crti_remote_send(core, ref->owner, &out);
 }
 
 /* The word of a copy and the end of the last borrower may come by different sessions: it is for
- * an object that was freed since, and so is the copy. */
+ * an object that was freed since, and so is the copy. A copy of what another ref was forwarded to is
+ * not ours to free. */
 crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
 {
     crti_object_id_t object = {.owner = core->process};
@@ -93,7 +94,7 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
 
     if (ref)
         crti_owned_bits(ref, crti_owned_copy(&ref->owned, node));
-    else if (status == CRT_OK)
+    else if (status == CRT_OK && object.number)
         crti_object_unstore(core, object, &node, 1);
     return status;
 }
@@ -104,7 +105,7 @@ static void pin_copy(crt_ref_t *ref)
     crt_status_t status = crti_store_get(ref->core->store, ref->object, &ref->view);
 
     if (status == CRT_OK)
-        announce_copy(ref);
+        crti_ref_tell_copy(ref);
     else if (status == CRT_ERR_NOT_FOUND && ++ref->evictions < EVICTIONS_MAX)
         crti_ref_pull(ref);
     else if (status == CRT_ERR_NOT_FOUND)
@@ -123,7 +124,8 @@ static void on_pulled(void *user, const crti_message_t *message)
 
     ref->is_pulling = false;
     if (ref->content == CRTI_CONTENT_NONE && message && message->kind != CRTI_MSG_ERROR)
-        announce_copy(ref); /* it came before the death of its last known node was told */
+        crti_ref_tell_copy(
+            ref); /* it came before the death of its last known node was told */
     if (ref->content == CRTI_CONTENT_STORED && message &&
         message->kind == CRTI_MSG_ERROR &&
         crti_ref_ask_again(ref, (crt_status_t)message->error.status)) {

@@ -345,6 +345,13 @@ crt_ref_t *alone_stored(unsigned i)
     return ref;
 }
 
+void alone_hold(crt_ref_t *ref)
+{
+    crti_net_lock(core->net);
+    crti_ref_hold(ref);
+    crti_net_unlock(core->net);
+}
+
 void alone_drop(crt_ref_t *ref)
 {
     crti_net_lock(core->net);

@@ -49,6 +49,7 @@ void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gon
 crt_ref_t *alone_stored(unsigned i);
 /* Lock held meanwhile. */
 void alone_drop(crt_ref_t *ref);
+void alone_hold(crt_ref_t *ref);
 crt_ref_t *alone_arrived(unsigned owner, uint64_t number);
 
 #endif

@@ -139,6 +139,57 @@ static void an_object_that_has_failed_is_not_lost_once_more(void **state)
     alone_drop(ref);
 }
 
+/* ---------------------------------------------------------------- registrations */
+
+/* Process 2 gives a result with our ref to process 1, whose death we were told of before. We still know
+ * process 1, since we have a ref of its own. */
+static void a_process_that_is_known_to_be_dead_is_not_registered(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *ref = alone_stored(3), *its = alone_arrived(1, 8);
+
+    alone_hold(its);
+    alone_borrow(1, 1, ref->id.number, NULL);
+    alone_process_dies(1);
+    alone_borrow(2, 1, ref->id.number, &ALONE_PROCESS(1));
+    assert_int_equal(alone_sent_count(2, CRTI_RECORD_BORROWED), 1);
+    assert_int_equal(ref->owned.borrower_count, 0);
+    alone_drop(ref);
+    assert_int_equal(core->owned.count, 0);
+    alone_drop(its);
+}
+
+/* ---------------------------------------------------------------- copies */
+
+/* What lies at the node is another process's, with a number that one of our objects has, too. */
+static void
+word_of_a_copy_of_a_forwarded_value_frees_no_object_of_the_same_number(void **state)
+{
+    crti_core_t *core = *state;
+    crt_ref_t *ref = alone_stored(1), *forwarded = alone_arrived(2, 50);
+    crti_location_t location = {.object = {ALONE_PROCESS(3), ref->id.number}};
+    crti_span_t word;
+    crti_buffer_t copy = {0};
+
+    /* as the reader, of a ref of process 2 whose value is an object of process 3 */
+    alone_hold(forwarded);
+    location.size = 100;
+    location.nodes = (unsigned char[16]){1};
+    location.node_count = 1;
+    crti_net_lock(core->net);
+    crti_ref_set_stored(forwarded, &location, (crti_span_t){"", 0}, false);
+    crti_ref_tell_copy(forwarded);
+    crti_net_unlock(core->net);
+    word = alone_sent(2, CRTI_RECORD_COPY);
+    assert_non_null(word.data);
+    assert_int_equal(crti_buffer_append(&copy, word.data, word.size), CRT_OK);
+    /* as the owner, which has freed the ref */
+    alone_from(1, &copy);
+    assert_int_equal(alone_freed(ref->object, ALONE_OUR_NODE), 0);
+    alone_drop(forwarded);
+    alone_drop(ref);
+}
+
 int main(void)
 {
 #define OWNER_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -150,6 +201,9 @@ int main(void)
         OWNER_TEST(a_missing_object_is_freed_with_its_last_holder),
         OWNER_TEST(a_program_that_waits_for_a_missing_object_hears_that_it_is_lost),
         OWNER_TEST(an_object_that_has_failed_is_not_lost_once_more),
+        OWNER_TEST(a_process_that_is_known_to_be_dead_is_not_registered),
+        OWNER_TEST(
+            word_of_a_copy_of_a_forwarded_value_frees_no_object_of_the_same_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
