@@ -78,7 +78,8 @@ static crt_status_t hold_refs(crt_call_t *call, crt_ref_t *const *refs, size_t c
     if (count == 0)
         return CRT_OK;
     call->result_refs = malloc(count * sizeof(crt_ref_t *));
-    if (!call->result_refs)
+    call->is_lent = calloc(count, sizeof(bool));
+    if (!call->result_refs || !call->is_lent)
         return crt_raise(CRT_ERR_NO_MEMORY, "a result with %zu refs", count);
     crti_net_lock(core->net);
     for (size_t i = 0; i < count; i++) {

@@ -27,6 +27,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 #include "runtime/core/core.h"
+#include "runtime/core/dues.h"
 
 #define ATTACH_NS  (30 * CRTI_S)
 #define LEAVE_NS   (5 * CRTI_S)
@@ -535,6 +536,7 @@ static void orphan_all(crti_core_t *core)
     while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
         crti_remote_t *remote = value;
 
+        crti_dues_free(remote);
         crti_peer_unref(remote->peer);
         free(remote);
     }

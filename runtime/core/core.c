@@ -4,6 +4,7 @@
  * The pointer to the runtime, the count of threads inside and the mark of a forked child are the
  * library's only globals: crt.h has no handle of the runtime in its functions. */
 #include "runtime/core/core.h"
+#include "runtime/core/dues.h"
 #include "runtime/core/missing.h"
 
 #include <errno.h>
@@ -160,6 +161,7 @@ static void on_timer(void *user, int fd, uint32_t events)
     crti_object_flush_frees(core);
     crti_tasks_tick(core, now);
     crti_actor_tick(core, now);
+    crti_dues_tick(core, now);
     crti_missing_tick(core, now);
     crti_again_tick(core, now);
 }

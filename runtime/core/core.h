@@ -56,11 +56,12 @@ typedef struct crti_remote {
     crti_address_t address;
     crti_peer_t *peer;     /* the session that we made; NULL: none */
     crti_list_t in_flight; /* crti_pending_t.link: calls that it has to answer */
-    crti_list_t borrowing; /* crti_borrow_wait_t: BORROWs that it has to answer */
+    crti_list_t dues;      /* crti_due_t: what it has to hear, and answer */
     crti_list_t watchers;  /* crti_process_watch_t.link */
     uint32_t uses;
-    bool is_watched, is_borrower, is_dead;
-    int64_t pid; /* when its death was told, 0 not known */
+    int64_t pid;          /* when its death was told, 0 not known */
+    uint64_t carried_out; /* the highest request about our objects, lending.c */
+    bool is_watched, is_borrower, is_dead, are_due; /* ... to be sent again */
 } crti_remote_t;
 
 /* Somebody who wants to know when a process ends. A member of the owner's struct. */
@@ -328,6 +329,7 @@ struct crti_core {
     bool is_created, is_ending, is_blocked;
     crti_list_t runnable, questions; /* crt_call_t.link; of crt_actor_ready */
     crti_list_t again;               /* refs whose pull is repeated, value_again.c */
+    uint64_t dues_ns;                /* when dues are sent again; 0: none */
     crti_list_t missing;             /* of ours that are wanted, missing.c */
     crt_call_t *running;             /* of the main thread */
     const crti_function_t *shown;    /* whose name is on the blackboard */
@@ -450,8 +452,7 @@ void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
 /* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */
 void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens);
-/* Its content is known: whoever waits for it hears so. */
-void crti_ref_tell(crt_ref_t *ref);
+void crti_ref_tell(crt_ref_t *ref); /* its content is known: those who wait hear so */
 /* Copies the content of another ref that is ready. */
 void crti_ref_set_forward(crt_ref_t *ref, crt_ref_t *target);
 

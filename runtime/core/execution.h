@@ -48,6 +48,7 @@ struct crt_call {
     unsigned objects_made;
     crt_ref_t **result_refs; /* refs inside the result, held until the reply */
     size_t result_ref_count;
+    bool *is_lent; /* of each: who gets it is registered */
     crt_status_t status;
     char *text;
     crti_error_t *origin; /* of the argument that had failed */
@@ -67,13 +68,5 @@ typedef struct crti_end_wait {
     crti_list_t link;
     crti_ending_t *ending;
 } crti_end_wait_t;
-
-/* A BORROW that was sent: for ourselves (`ref`), or on behalf of who gets our result. */
-typedef struct crti_borrow_wait {
-    crti_list_t link; /* remote->borrowing */
-    uint64_t request;
-    crt_ref_t *ref;        /* held */
-    crti_ending_t *ending; /* on behalf: goes on when answered */
-} crti_borrow_wait_t;
 
 #endif

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "runtime/core/core.h"
+#include "runtime/core/dues.h"
 #include "runtime/core/lending.h"
 
 /* ------------------------------------------------------------------ life of a call */
@@ -63,6 +64,7 @@ static void free_call(crt_call_t *call)
     free(call->text);
     free(call->origin);
     free(call->result_refs);
+    free(call->is_lent);
     if (call->client)
         crti_client_unref(call->client);
     if (call->value.capacity > 4096)
@@ -438,22 +440,68 @@ static void answer(crt_call_t *call, const crti_result_t *result)
     crti_scratch_give(core, &record);
 }
 
+static crti_borrow_record_t recipient(const crt_call_t *call)
+{
+    const crti_core_t *core = call->core;
+    const crti_peer_t *peer = call->client ? call->client->peer : NULL;
+
+    return (crti_borrow_record_t){
+        .process = peer ? crti_peer_process(peer) : core->process,
+        .incarnation = peer ? crti_peer_incarnation(peer) : core->incarnation,
+        .node = peer ? crti_peer_node(peer) : core->node};
+}
+
+/* The refs in the result are registered for who gets it. */
+static void register_result(crt_call_t *call)
+{
+    crti_borrow_record_t to = recipient(call);
+
+    for (size_t i = 0; i < call->result_ref_count; i++) {
+        crt_ref_t *ref = call->result_refs[i];
+        crt_status_t status = ref->is_owned ? crti_lend(call->core, ref, &to)
+                                            : crti_due_lend(ref, &to, &call->ending);
+
+        /* Its owner is gone: whoever gets the ref will hear so. */
+        call->is_lent[i] = status == CRT_OK;
+    }
+}
+
+/* Nobody will get the result: what was registered for it would stay until that process ends. */
+static void take_back_result(crt_call_t *call)
+{
+    crti_borrow_record_t to = recipient(call);
+
+    for (size_t i = 0; i < call->result_ref_count; i++) {
+        crt_ref_t *ref = call->result_refs[i];
+
+        if (!call->is_lent[i])
+            continue;
+        if (ref->is_owned)
+            crti_owned_bits(ref, crti_owned_release(&ref->owned, to.process, 1));
+        else
+            crti_due_take_back(ref, &to);
+    }
+}
+
 /* Everything is registered: the answer may leave. */
 static void on_ended(crti_ending_t *ending)
 {
     crt_call_t *call = CRTI_CONTAINER(ending, crt_call_t, ending);
     crti_core_t *core = call->core;
+    bool is_wanted = call->pending || (call->client && !call->is_cancelled &&
+                                       !crti_peer_is_lost(call->client->peer));
     unsigned char node[16];
     crti_result_t result;
 
     describe_result(call, node, &result);
-    if (call->form == CRTI_RESULT_STORED &&
-        (call->status < 0 || (!call->pending && (!call->client || call->is_cancelled))))
+    if (call->form == CRTI_RESULT_STORED && (call->status < 0 || !is_wanted))
         crti_store_free(core->store, call->object); /* nobody is left who would */
     if (call->pending)
         crti_pending_answer(call->pending, &result);
-    else if (call->client && !call->is_cancelled)
+    else if (is_wanted)
         answer(call, &result);
+    else
+        take_back_result(call);
     for (size_t i = 0; i < call->result_ref_count; i++)
         crti_ref_release(call->result_refs[i]);
     if (call->client)
@@ -461,46 +509,12 @@ static void on_ended(crti_ending_t *ending)
     free_call(call);
 }
 
-/* The refs in the result are registered for who gets it. */
-static void register_result(crt_call_t *call, crt_ref_t *ref)
-{
-    crti_core_t *core = call->core;
-    crti_peer_t *peer = call->client ? call->client->peer : NULL;
-    crti_borrow_record_t record = {
-        .request = core->next_request++,
-        .process = peer ? crti_peer_process(peer) : core->process,
-        .incarnation = peer ? crti_peer_incarnation(peer) : core->incarnation,
-        .node = peer ? crti_peer_node(peer) : core->node,
-        .numbers = &ref->id.number,
-        .count = 1};
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
-    crti_borrow_wait_t *wait;
-
-    if (ref->is_owned) {
-        crti_lend(core, ref, &record);
-        return;
-    }
-    wait = calloc(1, sizeof(*wait));
-    if (!wait || crti_put_borrow(&out, CRTI_RECORD_BORROW, &record) != CRT_OK ||
-        crti_remote_connect(core, ref->owner) != CRT_OK) {
-        free(wait); /* its owner is gone: whoever gets the ref will hear so */
-        return;
-    }
-    *wait = (crti_borrow_wait_t){
-        .request = record.request, .ref = ref, .ending = &call->ending};
-    crti_ref_hold(ref);
-    call->ending.waits++;
-    crti_list_append(&ref->owner->borrowing, &wait->link);
-    crti_remote_send(core, ref->owner, &out);
-}
-
 void crti_call_finish(crt_call_t *call, bool may_wait)
 {
     call->may_wait = may_wait;
     call->ending.waits = 1;
     if (call->status >= 0 && !call->is_cancelled)
-        for (size_t i = 0; i < call->result_ref_count; i++)
-            register_result(call, call->result_refs[i]);
+        register_result(call);
     if (call->status < 0 && !call->is_started)
         keep_origin(call); /* the argument is let go below */
     for (unsigned i = 0; i < call->arg_count; i++) {

@@ -16,12 +16,15 @@
 #include "runtime/core/core.h"
 
 /* Registers a process as borrower of our object (NULL address fields as in the record). */
-void crti_lend(crti_core_t *core, crt_ref_t *ref, const crti_borrow_record_t *borrow);
+crt_status_t crti_lend(crti_core_t *core, crt_ref_t *ref,
+                       const crti_borrow_record_t *borrow);
 /* Records of borrowers. */
 crt_status_t crti_lending_locate(crti_core_t *core, crti_peer_t *peer, const void *data,
                                  size_t size);
 crt_status_t crti_lending_borrow(crti_core_t *core, crti_peer_t *peer, const void *data,
                                  size_t size);
+crt_status_t crti_lending_take_back(crti_core_t *core, crti_peer_t *peer,
+                                    const void *data, size_t size);
 crt_status_t crti_lending_release(crti_core_t *core, crti_peer_t *peer, const void *data,
                                   size_t size);
 

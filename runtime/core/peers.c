@@ -16,6 +16,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
+#include "runtime/core/dues.h"
 #include "runtime/core/lending.h"
 
 #define IDLE_REMOTES                                                                     \
@@ -80,7 +81,7 @@ static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,
                  crti_id_hex(address->process, hex)) >= (int)sizeof(remote->address.ipc))
         remote->address.ipc[0] = '\0'; /* then by tcp */
     crti_list_init(&remote->in_flight);
-    crti_list_init(&remote->borrowing);
+    crti_list_init(&remote->dues);
     crti_list_init(&remote->watchers);
     status = crti_map_put(&core->remotes, &remote->address.process, remote);
     if (status != CRT_OK) {
@@ -267,6 +268,7 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
     case CRTI_RECORD_LOCATE: return crti_lending_locate(core, peer, data, size);
     case CRTI_RECORD_BORROW: return crti_lending_borrow(core, peer, data, size);
     case CRTI_RECORD_RELEASE: return crti_lending_release(core, peer, data, size);
+    case CRTI_RECORD_TAKE_BACK: return crti_lending_take_back(core, peer, data, size);
     case CRTI_RECORD_COPY: return crti_copy_arrived(core, data, size);
     case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
     case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
@@ -306,39 +308,6 @@ static crt_status_t on_located(crti_core_t *core, crti_remote_t *remote, const v
     return status;
 }
 
-static bool is_among(const crti_borrow_record_t *gone, uint64_t number)
-{
-    for (uint32_t i = 0; i < gone->count; i++)
-        if (crti_number_at(gone->numbers, i) == number)
-            return true;
-    return false;
-}
-
-static crt_status_t on_borrowed(crti_remote_t *remote, const void *data, size_t size)
-{
-    crti_borrow_record_t answer;
-    crt_status_t status = crti_get_borrow(data, size, &answer);
-
-    if (status != CRT_OK)
-        return status;
-    CRTI_LIST_FOREACH_SAFE (item, &remote->borrowing) {
-        crti_borrow_wait_t *wait = CRTI_CONTAINER(item, crti_borrow_wait_t, link);
-        crt_ref_t *ref = wait->ref;
-
-        if (wait->request != answer.request)
-            continue;
-        crti_list_remove(&wait->link);
-        if (wait->ending)
-            crti_ending_done(wait->ending);
-        else
-            crti_ref_owner_answered(ref, is_among(&answer, ref->id.number));
-        crti_ref_release(ref);
-        free(wait);
-        break;
-    }
-    return CRT_OK;
-}
-
 static crt_status_t from_called(crti_core_t *core, crti_peer_t *peer, const void *data,
                                 size_t size)
 {
@@ -349,7 +318,7 @@ static crt_status_t from_called(crti_core_t *core, crti_peer_t *peer, const void
     switch (crti_record_kind(data, size)) {
     case CRTI_RECORD_REPLY: return on_reply(core, remote, data, size);
     case CRTI_RECORD_LOCATED: return on_located(core, remote, data, size);
-    case CRTI_RECORD_BORROWED: return on_borrowed(remote, data, size);
+    case CRTI_RECORD_BORROWED: return crti_dues_answered(core, remote, data, size);
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
     }
 }
@@ -422,23 +391,6 @@ static crt_ref_t **gather(crti_core_t *core, bool borrowed, wants_t *wants,
 
 /* ------------------------------------------------------------------ ends */
 
-/* What waits for BORROWED goes on: the owner is gone, or can't be reached. */
-static void end_borrowing(crti_remote_t *remote)
-{
-    crti_list_t *item;
-
-    while ((item = crti_list_pop(&remote->borrowing))) {
-        crti_borrow_wait_t *wait = CRTI_CONTAINER(item, crti_borrow_wait_t, link);
-
-        if (wait->ending)
-            crti_ending_done(wait->ending);
-        else
-            crti_ref_owner_answered(wait->ref, true);
-        crti_ref_release(wait->ref);
-        free(wait);
-    }
-}
-
 /* Questions to it will not be answered. */
 static void fail_locating(crti_core_t *core, crti_remote_t *remote, const char *text)
 {
@@ -475,7 +427,7 @@ static void lose_remote(crti_core_t *core, crti_remote_t *remote,
 
         crti_pending_lost(CRTI_CONTAINER(item, crti_pending_t, link), loss);
     }
-    end_borrowing(remote);
+    crti_dues_lost(core, remote, loss->status);
     fail_locating(core, remote, loss->detail);
     crti_remote_unuse(core, remote);
 }
@@ -528,7 +480,7 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
     remote->is_dead = true;
     crti_actor_process_died(core, remote, text);
     crti_leases_lost(core, remote);
-    end_borrowing(remote);
+    crti_dues_end(core, remote);
     refs = gather(core, true, is_owned_by, remote, &count);
     for (size_t i = 0; i < count; i++) {
         crti_ref_owner_died(refs[i], text);

@@ -402,22 +402,29 @@ crt_status_t crti_get_borrow(const void *data, size_t size, crti_borrow_record_t
     return r.bad || r.at != r.end ? malformed("a list of refs") : CRT_OK;
 }
 
-crt_status_t crti_put_release(crti_buffer_t *out, uint64_t number, uint64_t tokens)
+crt_status_t crti_put_release(crti_buffer_t *out, uint64_t request, uint64_t number,
+                              uint64_t tokens)
 {
-    crt_status_t status = crti_buffer_reserve(out, 17);
+    crt_status_t status = crti_buffer_reserve(out, 25);
     unsigned char *to;
 
     if (status != CRT_OK)
         return status;
-    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_RELEASE), number);
-    end_at(out, crti_put_u64(to, tokens));
+    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_RELEASE), request);
+    end_at(out, crti_put_u64(crti_put_u64(to, number), tokens));
     return CRT_OK;
 }
 
-crt_status_t crti_get_release(const void *data, size_t size, uint64_t *number_out,
-                              uint64_t *tokens_out)
+crt_status_t crti_get_release(const void *data, size_t size, uint64_t *request_out,
+                              uint64_t *number_out, uint64_t *tokens_out)
 {
-    return crti_get_locate(data, size, number_out, tokens_out);
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    *request_out = crti_read_u64(&r);
+    *number_out = crti_read_u64(&r);
+    *tokens_out = crti_read_u64(&r);
+    return r.bad || r.at != r.end ? malformed("a release") : CRT_OK;
 }
 
 crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, uint64_t object,

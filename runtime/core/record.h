@@ -9,7 +9,8 @@
  *     REPLY     what became of a call
  *     LOCATE    where is the value of your object?        LOCATED  there
  *     BORROW    somebody keeps refs to your objects       BORROWED known; these are gone
- *     RELEASE   and keeps them no longer
+ *     RELEASE   and keeps them no longer                  BORROWED known
+ *     TAKE_BACK a BORROW on behalf was in vain            BORROWED known
  *     COPY      a node has a copy of your object now
  *     WAITING   the processes in the chain wait for this call or object (deadlock.c)
  *     GIVE_BACK answer RETURNED for tasks of mine that you have not started
@@ -37,7 +38,8 @@ typedef enum crti_record_kind {
     CRTI_RECORD_RELEASE = 7,
     CRTI_RECORD_COPY = 8,
     CRTI_RECORD_WAITING = 9,
-    CRTI_RECORD_GIVE_BACK = 10
+    CRTI_RECORD_GIVE_BACK = 10,
+    CRTI_RECORD_TAKE_BACK = 11
 } crti_record_kind_t;
 
 /* The kind of a record, 0 for none. */
@@ -142,7 +144,8 @@ crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t request, uint64_t numb
 crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *request_out,
                              uint64_t *number_out);
 
-/* BORROW: `process` keeps them (zero: the sender). BORROWED: `numbers` are gone. Numbers are u64,
+/* BORROW: `process` keeps them (zero: the sender). TAKE_BACK: one registration of it for each ends.
+ * BORROWED: `numbers` are gone. Numbers are u64,
  * borrowed, perhaps not aligned: crti_number_at. */
 typedef struct crti_borrow_record {
     uint64_t request;
@@ -160,9 +163,10 @@ crt_status_t crti_get_borrow(const void *data, size_t size,
 uint64_t crti_number_at(const void *numbers, uint32_t index);
 
 /* RELEASE gives back `tokens` registrations of one object. */
-crt_status_t crti_put_release(crti_buffer_t *out, uint64_t number, uint64_t tokens);
-crt_status_t crti_get_release(const void *data, size_t size, uint64_t *number_out,
-                              uint64_t *tokens_out);
+crt_status_t crti_put_release(crti_buffer_t *out, uint64_t request, uint64_t number,
+                              uint64_t tokens);
+crt_status_t crti_get_release(const void *data, size_t size, uint64_t *request_out,
+                              uint64_t *number_out, uint64_t *tokens_out);
 
 /* `object`: the number of what lies there, not always that of the ref; 0 when it is the object of
  * another process. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "runtime/core/core.h"
+#include "runtime/core/dues.h"
 #include "runtime/core/missing.h"
 
 /* ------------------------------------------------------------------ making */
@@ -252,36 +253,6 @@ void crti_ref_unpin(crt_ref_t *ref)
 
 /* ------------------------------------------------------------------ borrowed ones */
 
-/* The registration of a borrowed ref that lives longer than what it came in. */
-static void send_borrow(crt_ref_t *ref)
-{
-    crti_core_t *core = ref->core;
-    crti_borrow_wait_t *wait = calloc(1, sizeof(*wait));
-    crti_borrow_record_t record = {
-        .request = core->next_request++, .numbers = &ref->id.number, .count = 1};
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
-
-    if (!wait || crti_put_borrow(&out, CRTI_RECORD_BORROW, &record) != CRT_OK ||
-        crti_remote_connect(core, ref->owner) != CRT_OK) {
-        free(wait);
-        crti_ref_owner_answered(ref, true);
-        return;
-    }
-    *wait = (crti_borrow_wait_t){.request = record.request, .ref = ref};
-    crti_ref_hold(ref);
-    crti_list_append(&ref->owner->borrowing, &wait->link);
-    crti_remote_send(core, ref->owner, &out);
-}
-
-static void send_release(crt_ref_t *ref)
-{
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
-
-    if (!ref->core->is_closing &&
-        crti_put_release(&out, ref->id.number, ref->borrow.tokens) == CRT_OK)
-        crti_remote_send(ref->core, ref->owner, &out);
-}
-
 static void forget(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
@@ -289,7 +260,7 @@ static void forget(crt_ref_t *ref)
 
     crti_map_remove(&core->borrowed, &ref->id);
     if (ref->borrow.tokens)
-        send_release(ref);
+        crti_due_release(ref);
     free_ref(ref);
     crti_remote_unuse(core, owner);
 }
@@ -299,7 +270,7 @@ void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
     crti_list_t *item;
 
     if (bits & CRTI_BORROW_REGISTER)
-        send_borrow(ref);
+        crti_due_borrow(ref);
     if (bits & CRTI_BORROW_UNCOVER) {
         while ((item = crti_list_pop(&ref->uncovering))) {
             crti_end_wait_t *wait = CRTI_CONTAINER(item, crti_end_wait_t, link);

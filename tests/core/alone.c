@@ -9,6 +9,7 @@
 
 /* Its parts are made here one by one. */
 #include "runtime/core/client.c"
+#include "runtime/core/dues.h"
 #include "runtime/core/missing.h"
 
 #include "tests/fuzz/core_net.h"
@@ -32,6 +33,21 @@ static uint64_t now;
 static sent_t sent[SENT_MAX];
 static unsigned sent_count, freed_count;
 static unsigned char freed[FREED_MAX][40];
+
+static crt_ref_t *given[2];
+
+static crt_status_t give_run(void *self, crt_call_t *call)
+{
+    crt_arg_t items[] = {crt_arg_ref(given[0]), crt_arg_ref(given[1])};
+
+    return crt_return(call, crt_list(items, 2));
+}
+static const crt_method_t give = {"give", give_run, ""};
+static const crt_actor_class_t giver_class =
+    CRT_ACTOR_CLASS(.name = "Giver", .methods = CRT_METHODS(&give));
+
+static const crt_options_t options = {.struct_size = sizeof(crt_options_t),
+                                      .classes = CRT_CLASSES(&giver_class)};
 
 static void check(bool is_so)
 {
@@ -59,7 +75,6 @@ void alone_forget(void)
 
 crti_core_t *alone_start(void)
 {
-    static const crt_options_t options = {.struct_size = sizeof(crt_options_t)};
     crti_channel_handlers_t handlers = crti_node_link_handlers;
     crti_net_config_t config = {
         .handlers = crti_core_handlers, .process = ALONE_US, .node = ALONE_OUR_NODE};
@@ -201,6 +216,7 @@ void alone_tick(uint64_t ns)
     crti_object_flush_frees(core);
     crti_tasks_tick(core, now);
     crti_actor_tick(core, now);
+    crti_dues_tick(core, now);
     crti_missing_tick(core, now);
     crti_again_tick(core, now);
     crti_net_unlock(core->net);
@@ -296,7 +312,8 @@ void alone_copy(unsigned i, uint64_t number, uint64_t object, crti_id_t node)
     alone_from(i, &record);
 }
 
-void alone_borrow(unsigned i, uint64_t request, uint64_t number, const crti_id_t *process)
+static void say(unsigned i, crti_record_kind_t kind, uint64_t request, uint64_t number,
+                const crti_id_t *process)
 {
     crti_borrow_record_t borrow = {.request = request, .numbers = &number, .count = 1};
     crti_buffer_t record = {0};
@@ -306,15 +323,25 @@ void alone_borrow(unsigned i, uint64_t request, uint64_t number, const crti_id_t
         borrow.incarnation = INCARNATION;
         borrow.node = ALONE_NODE(process->low - 20);
     }
-    check(crti_put_borrow(&record, CRTI_RECORD_BORROW, &borrow) == CRT_OK);
+    check(crti_put_borrow(&record, kind, &borrow) == CRT_OK);
     alone_from(i, &record);
 }
 
-void alone_release(unsigned i, uint64_t number, uint64_t tokens)
+void alone_borrow(unsigned i, uint64_t request, uint64_t number, const crti_id_t *process)
+{
+    say(i, CRTI_RECORD_BORROW, request, number, process);
+}
+
+void alone_take_back(unsigned i, uint64_t request, uint64_t number, crti_id_t process)
+{
+    say(i, CRTI_RECORD_TAKE_BACK, request, number, &process);
+}
+
+void alone_release(unsigned i, uint64_t request, uint64_t number, uint64_t tokens)
 {
     crti_buffer_t record = {0};
 
-    check(crti_put_release(&record, number, tokens) == CRT_OK);
+    check(crti_put_release(&record, request, number, tokens) == CRT_OK);
     alone_from(i, &record);
 }
 
@@ -325,6 +352,31 @@ void alone_borrowed(unsigned i, uint64_t request)
 
     check(crti_put_borrow(&record, CRTI_RECORD_BORROWED, &answer) == CRT_OK);
     alone_answer(i, &record);
+}
+
+void alone_gives(crt_ref_t *first, crt_ref_t *second)
+{
+    given[0] = first;
+    given[1] = second;
+    core->is_worker = true;
+    core->class_ = crti_program_find_class(&core->program, "Giver", 5);
+    core->is_created = true;
+    check(core->class_ != NULL);
+}
+
+void alone_call(unsigned i, uint64_t number)
+{
+    crti_call_head_t head = {.call = number, .name = crti_str("give")};
+    crti_buffer_t record = {0};
+    crt_call_t *call;
+
+    check(crti_put_call(&record, &head) == CRT_OK);
+    alone_from(i, &record);
+    crti_net_lock(core->net);
+    check(!crti_list_is_empty(&core->runnable));
+    call = CRTI_CONTAINER(crti_list_pop(&core->runnable), crt_call_t, link);
+    crti_execute(core, call);
+    crti_net_unlock(core->net);
 }
 
 /* ---------------------------------------------------------------- refs */

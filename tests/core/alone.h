@@ -42,8 +42,14 @@ void alone_copy(unsigned i, uint64_t number, uint64_t object, crti_id_t node);
 /* BORROW of process `i`, for itself or for `process`. */
 void alone_borrow(unsigned i, uint64_t request, uint64_t number,
                   const crti_id_t *process);
-void alone_release(unsigned i, uint64_t number, uint64_t tokens);
+void alone_release(unsigned i, uint64_t request, uint64_t number, uint64_t tokens);
+void alone_take_back(unsigned i, uint64_t request, uint64_t number, crti_id_t process);
 void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gone */
+
+/* From now on we are an actor whose one method gives these two refs in a list. Process `i` calls it; the
+ * method runs. */
+void alone_gives(crt_ref_t *first, crt_ref_t *second);
+void alone_call(unsigned i, uint64_t number);
 
 /* An object of ours whose bytes are at node `i`, with one hold. Another process's, covered. */
 crt_ref_t *alone_stored(unsigned i);

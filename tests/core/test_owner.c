@@ -159,6 +159,153 @@ static void a_process_that_is_known_to_be_dead_is_not_registered(void **state)
     alone_drop(its);
 }
 
+/* A session was lost, and the process that made it can't know what arrived. */
+static void what_is_asked_again_is_carried_out_once(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *ref = alone_stored(3);
+    uint64_t number = ref->id.number;
+
+    alone_borrow(1, 1, number, NULL);
+    alone_lose(1);
+    alone_borrow(1, 1, number, NULL);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_BORROWED), 2);
+    assert_int_equal(ref->owned.borrowers[0].tokens, 1);
+    alone_borrow(1, 2, number, NULL);
+    alone_release(1, 3, number, 1);
+    alone_lose(1);
+    alone_release(1, 3, number, 1);
+    assert_int_equal(ref->owned.borrower_count, 1);
+    alone_borrow(2, 7, number, &ALONE_PROCESS(1));
+    alone_take_back(2, 8, number, ALONE_PROCESS(1));
+    alone_lose(2);
+    alone_take_back(2, 8, number, ALONE_PROCESS(1));
+    assert_int_equal(ref->owned.borrowers[0].tokens, 1);
+    alone_drop(ref);
+    assert_int_equal(core->owned.count, 1);
+    alone_release(1, 4, number, 1);
+    assert_int_equal(core->owned.count, 0);
+}
+
+/* The number of a BORROW, RELEASE or TAKE_BACK to process `i`. */
+static uint64_t request_of(unsigned i, crti_record_kind_t kind)
+{
+    crti_span_t record = alone_sent(i, kind);
+    crti_reader_t r = crti_reader(record.data, record.size);
+
+    assert_non_null(record.data);
+    crti_read_u8(&r);
+    return crti_read_u64(&r);
+}
+
+/* A ref that is kept longer than what it came in. */
+static crt_ref_t *keep(unsigned owner, uint64_t number)
+{
+    crt_ref_t *ref = alone_arrived(owner, number);
+
+    crti_net_lock(ref->core->net);
+    crti_ref_cover(ref);
+    crti_ref_hold(ref);
+    crti_ref_uncover(ref, NULL);
+    crti_net_unlock(ref->core->net);
+    return ref;
+}
+
+static void a_registration_in_doubt_is_asked_for_again(void **state)
+{
+    crt_ref_t *ref = keep(1, 8);
+    uint64_t request = request_of(1, CRTI_RECORD_BORROW);
+
+    alone_forget();
+    alone_lose(1);
+    assert_int_equal(ref->borrow.state, CRTI_BORROW_REGISTERING);
+    alone_tick(2 * CRTI_S);
+    assert_int_equal(request_of(1, CRTI_RECORD_BORROW), request);
+    alone_borrowed(1, request);
+    assert_int_equal(ref->borrow.state, CRTI_BORROW_HELD);
+    alone_drop(ref);
+}
+
+static void a_release_in_doubt_is_said_again_until_it_is_answered(void **state)
+{
+    crt_ref_t *ref = keep(1, 8);
+    uint64_t request;
+
+    alone_borrowed(1, request_of(1, CRTI_RECORD_BORROW));
+    alone_drop(ref);
+    request = request_of(1, CRTI_RECORD_RELEASE);
+    alone_forget();
+    alone_lose(1);
+    ref = keep(1, 9); /* does not overtake it */
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_BORROW), 0);
+    alone_tick(2 * CRTI_S);
+    assert_int_equal(request_of(1, CRTI_RECORD_RELEASE), request);
+    assert_true(request_of(1, CRTI_RECORD_BORROW) > request);
+    alone_borrowed(1, request);
+    alone_borrowed(1, request_of(1, CRTI_RECORD_BORROW));
+    alone_forget();
+    alone_lose(1);
+    alone_tick(2 * CRTI_S);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_RELEASE), 0);
+    alone_drop(ref);
+}
+
+static void dues_end_with_the_owner(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *ref = keep(1, 8);
+
+    alone_lose(1);
+    alone_process_dies(1);
+    alone_tick(2 * CRTI_S);
+    assert_int_equal(ref->borrow.state, CRTI_BORROW_ORPHANED);
+    alone_drop(ref);
+    assert_int_equal(core->borrowed.count, 0);
+    assert_int_equal(core->remotes.count, 0);
+}
+
+/* ---------------------------------------------------------------- results with refs */
+
+/* Process 1 calls; the result has a ref of ours and one of process 2. */
+static void what_was_registered_for_a_caller_that_is_lost_is_taken_back(void **state)
+{
+    crt_ref_t *ours = alone_stored(3), *its = keep(2, 8);
+
+    alone_borrowed(2, request_of(2, CRTI_RECORD_BORROW));
+    alone_gives(ours, its);
+    alone_call(1, 77);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_REPLY), 0); /* registers */
+    assert_int_equal(ours->owned.borrower_count, 1);
+    alone_lose(1);
+    alone_borrowed(2, request_of(2, CRTI_RECORD_BORROW));
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_REPLY), 0);
+    assert_int_equal(ours->owned.borrower_count, 0);
+    assert_int_equal(alone_sent_count(2, CRTI_RECORD_TAKE_BACK), 1);
+    alone_drop(ours);
+    alone_drop(its);
+}
+
+static void a_result_waits_until_the_owner_of_a_ref_in_it_has_answered(void **state)
+{
+    crt_ref_t *ours = alone_stored(3), *its = keep(2, 8);
+    uint64_t request;
+
+    alone_borrowed(2, request_of(2, CRTI_RECORD_BORROW));
+    alone_gives(ours, its);
+    alone_call(1, 77);
+    request = request_of(2, CRTI_RECORD_BORROW);
+    alone_lose(2);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_REPLY), 0);
+    alone_tick(2 * CRTI_S);
+    alone_borrowed(2, request);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_REPLY), 1);
+    assert_int_equal(ours->owned.borrower_count, 1);
+    alone_process_dies(1);
+    assert_int_equal(ours->owned.borrower_count, 0);
+    alone_drop(ours);
+    alone_drop(its);
+}
+
 /* ---------------------------------------------------------------- copies */
 
 /* What lies at the node is another process's, with a number that one of our objects has, too. */
@@ -202,6 +349,12 @@ int main(void)
         OWNER_TEST(a_program_that_waits_for_a_missing_object_hears_that_it_is_lost),
         OWNER_TEST(an_object_that_has_failed_is_not_lost_once_more),
         OWNER_TEST(a_process_that_is_known_to_be_dead_is_not_registered),
+        OWNER_TEST(what_is_asked_again_is_carried_out_once),
+        OWNER_TEST(a_registration_in_doubt_is_asked_for_again),
+        OWNER_TEST(a_release_in_doubt_is_said_again_until_it_is_answered),
+        OWNER_TEST(dues_end_with_the_owner),
+        OWNER_TEST(what_was_registered_for_a_caller_that_is_lost_is_taken_back),
+        OWNER_TEST(a_result_waits_until_the_owner_of_a_ref_in_it_has_answered),
         OWNER_TEST(
             word_of_a_copy_of_a_forwarded_value_frees_no_object_of_the_same_number),
     };

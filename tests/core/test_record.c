@@ -114,7 +114,7 @@ static void a_stored_result_names_what_it_refers_to(void **state)
 static void references_and_chains_come_back(void **state)
 {
     crti_buffer_t out = {0};
-    uint64_t numbers[3] = {1, 2, 300}, a, b;
+    uint64_t numbers[3] = {1, 2, 300}, request, a, b;
     crti_borrow_record_t borrow = {11, {1, 1}, 2, {3, 3}, numbers, 3};
     crti_chain_t chain = {true, 6, 2, {{{1, 2}, 3, {"A.b", 3}}, {{4, 5}, 6, {"", 0}}}};
     crti_id_t node;
@@ -123,9 +123,9 @@ static void references_and_chains_come_back(void **state)
     assert_int_equal(crti_get_borrow(out.data, out.size, &borrow), CRT_OK);
     assert_int_equal(crti_number_at(borrow.numbers, 2), 300);
     out.size = 0;
-    assert_int_equal(crti_put_release(&out, 4, 2), CRT_OK);
-    assert_int_equal(crti_get_release(out.data, out.size, &a, &b), CRT_OK);
-    assert_true(a == 4 && b == 2);
+    assert_int_equal(crti_put_release(&out, 3, 4, 2), CRT_OK);
+    assert_int_equal(crti_get_release(out.data, out.size, &request, &a, &b), CRT_OK);
+    assert_true(request == 3 && a == 4 && b == 2);
     out.size = 0;
     assert_int_equal(crti_put_copy(&out, 4, 5, (crti_id_t){7, 8}), CRT_OK);
     assert_int_equal(crti_get_copy(out.data, out.size, &a, &b, &node), CRT_OK);

@@ -161,11 +161,12 @@ static void say_lent(text_t *t, uint8_t which, unsigned process)
     say_record(t, CALLER, which, &record);
 }
 
-static void say_release(text_t *t, uint8_t which, uint64_t number, uint64_t tokens)
+static void say_release(text_t *t, uint8_t which, uint64_t request, uint64_t number,
+                        uint64_t tokens)
 {
     crti_buffer_t record = {0};
 
-    crti_put_release(&record, number, tokens);
+    crti_put_release(&record, request, number, tokens);
     say_record(t, CALLER, which, &record);
 }
 
@@ -226,7 +227,7 @@ static void seed_worker(text_t *t, unsigned index)
         say_call_empty(t, 1, CRTI_CALL_TASK, 9, 2, "tensor");
         say_run(t);
         say_run(t);
-        say_release(t, 1, 1, 1);
+        say_release(t, 1, 1, 1, 1);
         break;
     case 3: /* a list with a ref and an actor; the actor is called from inside a method */
         say_call(t, 1, 8, 2, "look", crt_list(items, 2));
@@ -323,8 +324,8 @@ static void seed_tasks(text_t *t, unsigned index)
         crti_put_copy(&record, 2, 2, node_of(1));
         say_record(t, CALLER, 0, &record);
         say_use(t, 9, 0, 0);
-        say_release(t, 0, 1, 1);
-        say_release(t, 0, 2, 2);
+        say_release(t, 0, 6, 1, 1);
+        say_release(t, 0, 7, 2, 2);
         say_died(t, 1);
         break;
     default: /* a worker that gives a task back, another that dies */

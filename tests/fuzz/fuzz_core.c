@@ -17,6 +17,7 @@
 
 /* Its parts are made here one by one. */
 #include "runtime/core/client.c"
+#include "runtime/core/dues.h"
 #include "runtime/core/missing.h"
 
 #include "core_net.h"
@@ -179,7 +180,7 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     crti_result_t result;
     crti_borrow_record_t borrow;
     crti_chain_t chain;
-    uint64_t a, b;
+    uint64_t a, b, c;
     crti_id_t node;
     crt_status_t status = CRT_ERR_PROTOCOL;
 
@@ -193,8 +194,9 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     case CRTI_RECORD_LOCATED: status = crti_get_result(data, size, &a, &result); break;
     case CRTI_RECORD_LOCATE: status = crti_get_locate(data, size, &a, &b); break;
     case CRTI_RECORD_BORROW:
+    case CRTI_RECORD_TAKE_BACK:
     case CRTI_RECORD_BORROWED: status = crti_get_borrow(data, size, &borrow); break;
-    case CRTI_RECORD_RELEASE: status = crti_get_release(data, size, &a, &b); break;
+    case CRTI_RECORD_RELEASE: status = crti_get_release(data, size, &a, &b, &c); break;
     case CRTI_RECORD_COPY: status = crti_get_copy(data, size, &a, &b, &node); break;
     case CRTI_RECORD_WAITING: status = crti_get_chain(data, size, &chain); break;
     case CRTI_RECORD_GIVE_BACK: status = CRT_OK; break;
@@ -428,6 +430,7 @@ static void tick(bed_t *bed, uint64_t ns)
     crti_object_flush_frees(bed->core);
     crti_tasks_tick(bed->core, bed->now);
     crti_actor_tick(bed->core, bed->now);
+    crti_dues_tick(bed->core, bed->now);
     crti_missing_tick(bed->core, bed->now);
     crti_again_tick(bed->core, bed->now);
 }

@@ -56,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             sum += chain.waiter[i].name.size;
     crti_get_copy(data, size, &a, &b, &node);
     crti_get_locate(data, size, &a, &b);
+    crti_get_release(data, size, &a, &b, &b);
     return sum == UINT64_MAX;
 }
 

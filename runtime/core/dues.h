@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dues: what an owner has to hear exactly once about who holds its objects: registrations (BORROW), their end
+ * (RELEASE), and those that were made for somebody who was never told (TAKE_BACK).
+ *
+ * Where it sits
+ *     refs.c, incoming.c -> [ dues.c ] -> peers.c -> net;  lending.c is the owner's side
+ * Threads
+ *     The core's lock.
+ * Idea
+ *     A session may be lost while both processes live, and then nobody knows which of the last records
+ *     arrived. So each of these has a number, is kept until BORROWED answers it, and is sent again, in
+ *     order, by the next session; the owner carries out each number of a process once.
+ * Ownership
+ *     A due holds its ref, and a use of the owner's remote, until it is answered or the owner dies.
+ */
+#ifndef CRTI_CORE_DUES_H
+#define CRTI_CORE_DUES_H
+
+#include "runtime/core/core.h"
+
+typedef struct crti_due {
+    crti_list_t link; /* remote->dues, in the order of `request` */
+    uint64_t request;
+    crt_ref_t *ref; /* BORROW: held; NULL: nobody waits for the answer */
+    crti_ending_t
+        *ending; /* BORROW on behalf of who gets our result: goes on when answered */
+    size_t size;
+    unsigned char record[];
+} crti_due_t;
+
+/* This process registers itself; the answer comes to crti_ref_owner_answered. */
+void crti_due_borrow(crt_ref_t *ref);
+/* The process of `record` is registered. `ending` waits for the answer, if there will be one. */
+crt_status_t crti_due_lend(crt_ref_t *ref, const crti_borrow_record_t *process,
+                           crti_ending_t *ending);
+/* That was in vain. */
+void crti_due_take_back(crt_ref_t *ref, const crti_borrow_record_t *process);
+/* All tokens of a ref that ends. */
+void crti_due_release(crt_ref_t *ref);
+
+crt_status_t crti_dues_answered(crti_core_t *core, crti_remote_t *owner, const void *data,
+                                size_t size);
+/* The session with the owner is lost; the owner is dead. */
+void crti_dues_lost(crti_core_t *core, crti_remote_t *remote, crt_status_t status);
+void crti_dues_end(crti_core_t *core, crti_remote_t *remote);
+void crti_dues_tick(crti_core_t *core, uint64_t now_ns);
+void crti_dues_free(crti_remote_t *remote); /* at shutdown: only memory */
+
+#endif
