@@ -26,6 +26,7 @@
 #include "runtime/base/map.h"
 #include "runtime/base/resources.h"
 #include "runtime/core/borrow.h"
+#include "runtime/core/inner.h"
 #include "runtime/core/lease.h"
 #include "runtime/core/numbers.h"
 #include "runtime/core/ownership.h"
@@ -106,20 +107,6 @@ typedef struct crti_error {
     char actor_hex[CRTI_ID_HEX], node_hex[CRTI_ID_HEX];
 } crti_error_t;
 
-/* How the refs inside a value are kept alive. */
-typedef enum crti_inner_mode {
-    CRTI_INNER_HELD,   /* held: a result's (with tokens), or what we put ourselves */
-    CRTI_INNER_COVERED /* as long as what they came in */
-} crti_inner_mode_t;
-
-/* What a value's table became. */
-typedef struct crti_inner {
-    crti_inner_mode_t mode;
-    uint32_t ref_count, actor_count;
-    crt_ref_t **refs;
-    crt_actor_t **actors;
-} crti_inner_t;
-
 struct crt_ref {
     crti_core_t *core; /* NULL after a shutdown: only dropping is left */
     crti_object_id_t id;
@@ -137,6 +124,7 @@ struct crt_ref {
     crti_list_t waiters;       /* crti_waiting_t: for content */
     crti_list_t local_waiters; /* crti_waiting_t: for bytes that can be read here */
     crti_list_t uncovering; /* crti_end_wait_t: covers that end when we are registered */
+    crti_list_t turn;       /* core->to_tell */
 
     crti_content_t content;
     bool is_locating, is_pulling, is_decoded;
@@ -311,6 +299,9 @@ struct crti_core {
     crti_list_t task_pools;
     crti_list_t clients;   /* crti_client_t.link */
     crti_list_t attention; /* crt_actor_t.attention */
+    crti_list_t to_tell;   /* crt_ref_t.turn, held: while others are told */
+    crti_list_t to_close;  /* of inner.c, while others are closed */
+    bool is_telling, is_closing_inner;
     crti_pool_t refs, pendings, calls;
     crti_buffer_t scratch; /* of records; taken while in use */
     crti_encoder_t encoder;
@@ -471,16 +462,6 @@ void crti_ref_free_orphan(crt_ref_t *ref);
 
 crti_error_t *crti_error_new(const crti_failure_t *failure);
 crti_failure_t crti_error_failure(const crti_error_t *error);
-
-/* ------------------------------------------------------------------ inner.c */
-
-/* Makes the refs and handles of a table. `has_tokens`: each ref comes with a registration. */
-crt_status_t crti_inner_open(crti_core_t *core, crti_span_t table, crti_inner_mode_t mode,
-                             bool has_tokens, crti_inner_t *inner_out);
-/* Lets go of them; with covers that must wait, `ending` waits (may be NULL for HELD). */
-void crti_inner_close(crti_inner_t *inner, crti_ending_t *ending);
-/* True when closing may have to wait for a registration, be it of what lies deeper inside. */
-bool crti_inner_is_kept(const crti_inner_t *inner);
 
 /* ------------------------------------------------------------------ value_of.c */
 

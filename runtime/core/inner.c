@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inner refs: what a value's table of refs and actors becomes in this process.
- *
- * Where it sits
- *     refs.c, value_of.c, incoming.c -> [ inner.c ] -> refs.c, actor.c
- * Ownership
- *     HELD: each ref is held until the close. COVERED: each ref is covered by what it came in.
- */
+/* Inner refs. See inner.h. */
+#include "runtime/core/inner.h"
+
 #include <stdlib.h>
 
 #include "runtime/core/core.h"
@@ -91,19 +87,86 @@ bool crti_inner_is_kept(const crti_inner_t *inner)
     return false;
 }
 
+static void release_actors(crti_inner_t *inner)
+{
+    for (uint32_t i = 0; i < inner->actor_count; i++)
+        crti_actor_release(inner->actors[i]);
+    free(inner->actors);
+}
+
+static void close_now(crti_inner_t *inner, crti_ending_t *ending)
+{
+    for (uint32_t i = 0; i < inner->ref_count; i++) {
+        if (inner->mode == CRTI_INNER_HELD)
+            crti_ref_release(inner->refs[i]);
+        else
+            crti_ref_uncover(inner->refs[i], ending);
+    }
+    free(inner->refs);
+    release_actors(inner);
+}
+
+/* A close that was asked for inside another one. */
+typedef struct later {
+    crti_list_t link; /* core->to_close */
+    crti_inner_t inner;
+    crti_ending_t *ending; /* waits for it; may be NULL */
+} later_t;
+
+/* False: without memory it is done at once, one inside the other. */
+static bool put_off(crti_core_t *core, const crti_inner_t *inner, crti_ending_t *ending)
+{
+    later_t *later = calloc(1, sizeof(*later));
+
+    if (!later)
+        return false;
+    *later = (later_t){.inner = *inner, .ending = ending};
+    if (ending)
+        ending->waits++;
+    crti_list_append(&core->to_close, &later->link);
+    return true;
+}
+
+static void close_rest(crti_core_t *core)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&core->to_close))) {
+        later_t *later = CRTI_CONTAINER(item, later_t, link);
+
+        close_now(&later->inner, later->ending);
+        if (later->ending)
+            crti_ending_done(later->ending);
+        free(later);
+    }
+}
+
 void crti_inner_close(crti_inner_t *inner, crti_ending_t *ending)
 {
     crti_inner_t taken = *inner;
+    crti_core_t *core = taken.ref_count ? taken.refs[0]->core : NULL;
 
     *inner = (crti_inner_t){0}; /* closing one may come back here */
-    for (uint32_t i = 0; i < taken.ref_count; i++) {
-        if (taken.mode == CRTI_INNER_HELD)
-            crti_ref_release(taken.refs[i]);
-        else
-            crti_ref_uncover(taken.refs[i], ending);
+    if (!core || core->is_closing_inner) {
+        if (!core || !put_off(core, &taken, ending))
+            close_now(&taken, ending);
+        return;
     }
-    for (uint32_t i = 0; i < taken.actor_count; i++)
-        crti_actor_release(taken.actors[i]);
-    free(taken.refs);
-    free(taken.actors);
+    core->is_closing_inner = true;
+    close_now(&taken, ending);
+    close_rest(core);
+    core->is_closing_inner = false;
+}
+
+void crti_inner_release(crt_ref_t *ref)
+{
+    crti_inner_t inner = {.mode = CRTI_INNER_HELD, .ref_count = 1};
+
+    inner.refs = malloc(sizeof(*inner.refs));
+    if (!inner.refs) {
+        crti_ref_release(ref);
+        return;
+    }
+    inner.refs[0] = ref;
+    crti_inner_close(&inner, NULL);
 }

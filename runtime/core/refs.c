@@ -29,6 +29,7 @@ static crt_ref_t *new_ref(crti_core_t *core)
     crti_list_init(&ref->waiters);
     crti_list_init(&ref->local_waiters);
     crti_list_init(&ref->uncovering);
+    crti_list_init(&ref->turn);
     return ref;
 }
 
@@ -179,7 +180,7 @@ static void end_forward(crt_ref_t *ref)
 
     ref->forward = NULL;
     if (forward && !close_late(&ref->inner, forward))
-        crti_ref_release(forward);
+        crti_inner_release(forward);
 }
 
 void crti_owned_bits(crt_ref_t *ref, unsigned bits)
@@ -374,14 +375,34 @@ static void tell(crti_list_t *waiters, crt_ref_t *ref)
     }
 }
 
-/* And goes on for those who want to read it. */
-void crti_ref_tell(crt_ref_t *ref)
+static void tell_now(crt_ref_t *ref)
 {
-    crti_ref_hold(ref);
     tell(&ref->waiters, ref);
     if (!crti_list_is_empty(&ref->local_waiters) && crti_ref_fetch(ref))
         tell(&ref->local_waiters, ref);
     crti_ref_release(ref);
+}
+
+/* And goes on for those who want to read it. Who is told may have a result by that (its argument had
+ * failed), for which others wait: they are told in turn, not one inside the other, since such a
+ * chain may be longer than any stack. */
+void crti_ref_tell(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    crti_list_t *item;
+
+    if (!crti_list_is_empty(&ref->turn))
+        return;
+    crti_ref_hold(ref);
+    if (core->is_telling) {
+        crti_list_append(&core->to_tell, &ref->turn);
+        return;
+    }
+    core->is_telling = true;
+    tell_now(ref);
+    while ((item = crti_list_pop(&core->to_tell)))
+        tell_now(CRTI_CONTAINER(item, crt_ref_t, turn));
+    core->is_telling = false;
 }
 
 /* Moves the machine of an owned ref; then tells. An object that nobody holds is freed by the

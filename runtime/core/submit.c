@@ -19,6 +19,8 @@
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
 
+#define STEAL_DEPTH 100 /* of a chain of tasks, looked at for one that can begin */
+
 static crti_task_lease_t *task_lease(crti_lease_t *lease)
 {
     return CRTI_CONTAINER(lease, crti_task_lease_t, lease);
@@ -423,20 +425,27 @@ void crti_tasks_fini(crti_core_t *core)
 
 /* ------------------------------------------------------------------ run by the waiting worker */
 
+/* The call behind the first ref that `p` waits for. */
+static crti_pending_t *first_missing(const crti_pending_t *p)
+{
+    for (unsigned i = 0; i < p->slot_count; i++) {
+        const crt_ref_t *ref = p->slots[i].ref;
+
+        if (ref && ref->content == CRTI_CONTENT_NONE)
+            return ref->is_owned ? ref->call : NULL;
+    }
+    return NULL;
+}
+
 crti_pending_t *crti_task_steal(crti_core_t *core, crt_ref_t *ref)
 {
     crti_pending_t *p = ref->is_owned ? ref->call : NULL;
     crti_resources_t mine = {.count = 0};
 
-    if (!p || !p->pool)
-        return NULL;
-    if (p->state == CRTI_CALL_ARGUMENTS) { /* what it waits for may be one */
-        for (unsigned i = 0; i < p->slot_count; i++)
-            if (p->slots[i].ref && p->slots[i].ref->content == CRTI_CONTENT_NONE)
-                return crti_task_steal(core, p->slots[i].ref);
-        return NULL;
-    }
-    if (p->state != CRTI_CALL_QUEUED ||
+    /* What it waits for may be one. */
+    for (int i = 0; i < STEAL_DEPTH && p && p->state == CRTI_CALL_ARGUMENTS; i++)
+        p = first_missing(p);
+    if (!p || !p->pool || p->state != CRTI_CALL_QUEUED ||
         crti_resources_set(&mine, "CPU",
                            (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||
         !crti_resources_fit(&mine, &p->pool->resources))
