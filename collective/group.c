@@ -210,6 +210,7 @@ crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns)
         count = 0; /* it had not failed */
     p->failure = (crti_group_failure_t){.rank = -1};
     atomic_store(&group->has_failed, false);
+    p->was_told = false;
     p->sequence = 0;
     free(p->sent);
     free(p->received);

@@ -470,6 +470,49 @@ static void a_member_that_dies_while_others_join_is_named(void **state)
     crt_actor_drop(&members[4]);
 }
 
+static void await_failure(int member)
+{
+    uint64_t deadline = crti_now_ns() + 30 * CRTI_S;
+    bool has_failed = false;
+
+    while (!has_failed) {
+        crt_ref_t *ref = crt_call(members[member], &member_error, 0);
+        const char *text;
+
+        assert_int_equal(crt_get(ref, &text), CRT_OK);
+        has_failed = text[0] != '\0';
+        crt_ref_drop(&ref);
+        if (!has_failed && crti_now_ns() > deadline)
+            fail_msg("member %d has not heard of a death", member);
+    }
+}
+
+/* Programs rebuild when an operation ends with CRT_ERR_ACTOR_DIED. Who has heard of the death before it
+ * calls is told so all the same, each time. */
+static void every_death_is_told_by_the_next_operation(void **state)
+{
+    members_start(&members[4], 2);
+    members_join(members, 6, 0, "deaths", backend);
+    for (int last = 5; last >= 4; last--) {
+        kill_one(last);
+        crt_actor_drop(&members[last]);
+        for (int i = 0; i < 4; i++)
+            await_failure(i);
+        for (int i = 0; i < 4; i++) {
+            expect_failure(operate(i, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+                           CRT_ERR_ACTOR_DIED, last == 5 ? "rank 5" : "rank 4");
+            expect_failure(operate(i, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+                           CRT_ERR_CANCELLED, "not rebuilt");
+        }
+        if (last == 5)
+            expect_failure(operate(4, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+                           CRT_ERR_ACTOR_DIED, "rank 5");
+        rebuild_all(last, 0);
+        expect_sums(last, last == 5 ? 15 : 10);
+    }
+    members_leave(members, 4, 0);
+}
+
 static void who_died_before_its_memory_was_reached_has_died(void **state)
 {
     crt_actor_t *saboteur;
@@ -657,6 +700,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_member_that_does_not_come_to_an_operation_is_named),
         cmocka_unit_test(who_leaves_ends_the_operations_of_the_others),
         cmocka_unit_test(nonsense_from_a_peer_is_an_error),
+        cmocka_unit_test(every_death_is_told_by_the_next_operation),
         cmocka_unit_test(who_died_before_its_memory_was_reached_has_died),
         cmocka_unit_test(a_group_of_the_dead_does_not_block_its_name),
         cmocka_unit_test(a_member_that_dies_while_others_join_is_named),
