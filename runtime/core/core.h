@@ -493,7 +493,7 @@ bool crti_ref_is_asked_again(const crt_ref_t *ref);
 /* LOCATED came for a ref that was said to be stored before. */
 void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result);
 /* LOCATED will not come: the owner can't be asked any more. */
-void crti_ref_unlocated(crt_ref_t *ref, const char *text);
+void crti_ref_unlocated(crt_ref_t *ref, const crti_net_loss_t *loss);
 void crti_again_tick(crti_core_t *core, uint64_t now_ns);
 void crti_again_end(crti_core_t *core, crt_status_t status, const char *text);
 

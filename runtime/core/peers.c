@@ -392,14 +392,15 @@ static crt_ref_t **gather(crti_core_t *core, bool borrowed, wants_t *wants,
 /* ------------------------------------------------------------------ ends */
 
 /* Questions to it will not be answered. */
-static void fail_locating(crti_core_t *core, crti_remote_t *remote, const char *text)
+static void fail_locating(crti_core_t *core, crti_remote_t *remote,
+                          const crti_net_loss_t *loss)
 {
     size_t count;
     crt_ref_t **refs = gather(core, true, is_asked_of, remote, &count);
 
     for (size_t i = 0; i < count; i++) {
         if (refs[i]->is_locating)
-            crti_ref_unlocated(refs[i], text);
+            crti_ref_unlocated(refs[i], loss);
         crti_ref_release(refs[i]);
     }
     free(refs);
@@ -428,7 +429,7 @@ static void lose_remote(crti_core_t *core, crti_remote_t *remote,
         crti_pending_lost(CRTI_CONTAINER(item, crti_pending_t, link), loss);
     }
     crti_dues_lost(core, remote, loss->status);
-    fail_locating(core, remote, loss->detail);
+    fail_locating(core, remote, loss);
     crti_remote_unuse(core, remote);
 }
 

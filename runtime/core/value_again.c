@@ -145,13 +145,16 @@ void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result)
     }
 }
 
-void crti_ref_unlocated(crt_ref_t *ref, const char *text)
+void crti_ref_unlocated(crt_ref_t *ref, const crti_net_loss_t *loss)
 {
+    bool lives = loss->status == CRT_ERR_UNREACHABLE; /* for all we know */
+
     ref->is_locating = false;
     if (ref->content != CRTI_CONTENT_NONE && (is_over(ref) || ref->is_pulling))
         return;
     crti_ref_hold(ref);
-    crti_ref_lose(ref, crt_raise(CRT_ERR_OWNER_DIED, "%s", text));
+    crti_ref_lose(ref, crt_raise(lives ? CRT_ERR_UNREACHABLE : CRT_ERR_OWNER_DIED, "%s",
+                                 loss->detail));
     crti_ref_release(ref);
 }
 

@@ -264,6 +264,19 @@ static void dues_end_with_the_owner(void **state)
     assert_int_equal(core->remotes.count, 0);
 }
 
+static void who_asked_an_owner_that_is_cut_off_hears_that_and_not_of_a_death(void **state)
+{
+    crt_ref_t *ref = keep(1, 8);
+
+    crti_net_lock(ref->core->net);
+    crti_ref_locate(ref);
+    crti_net_unlock(ref->core->net);
+    alone_lose(1);
+    assert_int_equal(ref->content, CRTI_CONTENT_FAILED);
+    assert_int_equal(ref->error->user.status, CRT_ERR_UNREACHABLE);
+    alone_drop(ref);
+}
+
 /* ---------------------------------------------------------------- results with refs */
 
 /* Process 1 calls; the result has a ref of ours and one of process 2. */
@@ -353,6 +366,7 @@ int main(void)
         OWNER_TEST(a_registration_in_doubt_is_asked_for_again),
         OWNER_TEST(a_release_in_doubt_is_said_again_until_it_is_answered),
         OWNER_TEST(dues_end_with_the_owner),
+        OWNER_TEST(who_asked_an_owner_that_is_cut_off_hears_that_and_not_of_a_death),
         OWNER_TEST(what_was_registered_for_a_caller_that_is_lost_is_taken_back),
         OWNER_TEST(a_result_waits_until_the_owner_of_a_ref_in_it_has_answered),
         OWNER_TEST(
