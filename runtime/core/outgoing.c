@@ -186,7 +186,7 @@ static void describe_failure(const crti_pending_t *p, crt_status_t status,
     }
 }
 
-/* The process that ran it has died, perhaps between storing a result and telling of it. */
+/* The process that ran it has died, or was lost, perhaps between storing a result and telling of it. */
 static void abandon_results(const crti_pending_t *p)
 {
     if (p->remote)
@@ -206,7 +206,8 @@ void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
         text = tried;
     }
     describe_failure(p, status, text, may_have_run, &result.failure);
-    if (may_have_run && (status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_WORKER_DIED))
+    if (may_have_run && (status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_WORKER_DIED ||
+                         status == CRT_ERR_UNREACHABLE))
         abandon_results(p);
     unlink_pending(p);
     finish(p, &result);

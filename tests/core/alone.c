@@ -33,6 +33,8 @@ static uint64_t now;
 static sent_t sent[SENT_MAX];
 static unsigned sent_count, freed_count;
 static unsigned char freed[FREED_MAX][40];
+static crti_id_t lease;
+static uint64_t lease_request;
 
 static crt_ref_t *given[2];
 
@@ -46,8 +48,15 @@ static const crt_method_t give = {"give", give_run, ""};
 static const crt_actor_class_t giver_class =
     CRT_ACTOR_CLASS(.name = "Giver", .methods = CRT_METHODS(&give));
 
+static crt_status_t nothing_run(crt_call_t *call)
+{
+    return CRT_OK;
+}
+static const crt_task_t nothing = CRT_TASK(.name = "nothing", .run = nothing_run);
+
 static const crt_options_t options = {.struct_size = sizeof(crt_options_t),
-                                      .classes = CRT_CLASSES(&giver_class)};
+                                      .classes = CRT_CLASSES(&giver_class),
+                                      .tasks = CRT_TASKS(&nothing)};
 
 static void check(bool is_so)
 {
@@ -163,6 +172,10 @@ static void hear(void)
         check(crti_message_decode(told.data + at + 4, size, &m) == CRT_OK);
         if (m.kind == CRTI_MSG_FREE)
             hear_free(&m.free);
+        if (m.kind == CRTI_MSG_LEASE_REQUEST) {
+            lease = m.lease_request.lease;
+            lease_request = m.request;
+        }
         at += 4 + size;
     }
     crti_buffer_consume(&told, at);
@@ -377,6 +390,25 @@ void alone_call(unsigned i, uint64_t number)
     call = CRTI_CONTAINER(crti_list_pop(&core->runnable), crt_call_t, link);
     crti_execute(core, call);
     crti_net_unlock(core->net);
+}
+
+crt_ref_t *alone_submit(unsigned i)
+{
+    crt_ref_t *ref = crt_submit(&nothing, NULL);
+    crti_message_t m = {.kind = CRTI_MSG_LEASE_GRANTED};
+
+    hear();
+    check(lease_request != 0);
+    m.request = lease_request;
+    m.lease_granted = (crti_msg_lease_granted_t){.lease = lease,
+                                                 .process = ALONE_PROCESS(i),
+                                                 .incarnation = INCARNATION,
+                                                 .node = ALONE_NODE(i)};
+    crti_net_lock(core->net);
+    crti_node_link_handlers.on_message(core, core->channel, &m, NULL, 0);
+    crti_net_unlock(core->net);
+    check(alone_sent_count(i, CRTI_RECORD_CALL) == 1);
+    return ref;
 }
 
 /* ---------------------------------------------------------------- refs */

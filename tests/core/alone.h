@@ -51,6 +51,9 @@ void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gon
 void alone_gives(crt_ref_t *first, crt_ref_t *second);
 void alone_call(unsigned i, uint64_t number);
 
+/* A task of ours, sent to process `i`; its result, a handle. */
+crt_ref_t *alone_submit(unsigned i);
+
 /* An object of ours whose bytes are at node `i`, with one hold. Another process's, covered. */
 crt_ref_t *alone_stored(unsigned i);
 /* Lock held meanwhile. */

@@ -319,6 +319,18 @@ static void a_result_waits_until_the_owner_of_a_ref_in_it_has_answered(void **st
     alone_drop(its);
 }
 
+/* The answer, which would say where the result is, was lost with the session. */
+static void what_a_call_stored_that_nobody_heard_of_is_freed(void **state)
+{
+    crt_ref_t *ref = alone_submit(1);
+    crti_object_id_t parts = {ALONE_US, ref->id.number | CRTI_EVERY_PART};
+
+    alone_lose(1);
+    assert_int_equal(crt_get_for(ref, 0, NULL), CRT_ERR_UNREACHABLE);
+    assert_int_equal(alone_freed(parts, ALONE_NODE(1)), 1);
+    crt_ref_drop(&ref);
+}
+
 /* ---------------------------------------------------------------- copies */
 
 /* What lies at the node is another process's, with a number that one of our objects has, too. */
@@ -369,6 +381,7 @@ int main(void)
         OWNER_TEST(who_asked_an_owner_that_is_cut_off_hears_that_and_not_of_a_death),
         OWNER_TEST(what_was_registered_for_a_caller_that_is_lost_is_taken_back),
         OWNER_TEST(a_result_waits_until_the_owner_of_a_ref_in_it_has_answered),
+        OWNER_TEST(what_a_call_stored_that_nobody_heard_of_is_freed),
         OWNER_TEST(
             word_of_a_copy_of_a_forwarded_value_frees_no_object_of_the_same_number),
     };
