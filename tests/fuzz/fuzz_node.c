@@ -116,6 +116,7 @@ static void on_line(void *user, int level, const char *line)
 {
 }
 
+static void give_up(const char *what) __attribute__((noreturn));
 static void give_up(const char *what)
 {
     fprintf(stderr, "%s: %s\n", what, crt_error_detail());
