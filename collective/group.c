@@ -41,6 +41,9 @@ crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
     va_start(args, format);
     vsnprintf(failure.text, sizeof(failure.text), format, args);
     va_end(args);
+    if (!failure.text[0]) /* another member's word, which it did not give */
+        snprintf(failure.text, sizeof(failure.text), "%s, without a reason",
+                 crt_status_text(status));
     pthread_mutex_lock(&p->lock);
     if (!atomic_load_explicit(&group->has_failed, memory_order_relaxed)) {
         p->failure = failure;

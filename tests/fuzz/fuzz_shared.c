@@ -198,6 +198,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
+static size_t put_word(uint8_t *out, size_t at, const void *word)
+{
+    out[0] = (uint8_t)(at / 8);
+    out[1] = (uint8_t)(at / 8 >> 8);
+    memcpy(out + 2, word, 8);
+    return WORD;
+}
+
 /* The other's first input, a byte further than its elements. */
 static size_t put_misplaced(uint8_t *out)
 {
@@ -209,10 +217,20 @@ static size_t put_misplaced(uint8_t *out)
     if (!crti_memory_find(segment, segment_bytes, &place))
         abort();
     place.offset++;
-    out[0] = (uint8_t)(at / 8);
-    out[1] = (uint8_t)(at / 8 >> 8);
-    memcpy(out + 2, &place.offset, 8);
-    return WORD;
+    return put_word(out, at, &place.offset);
+}
+
+/* The other has done nothing, and says that it has failed, and not why. */
+static size_t put_failure(uint8_t *out)
+{
+    int32_t failed[2] = {CRTI_SHM_FAILED, CRT_ERR_CANCELLED}, nothing[2] = {0, 0};
+    size_t size = put_word(out, offsetof(crti_shm_head_t, flag), nothing);
+
+    _Static_assert(offsetof(crti_shm_head_t, failure.status) ==
+                       offsetof(crti_shm_head_t, state) + 4,
+                   "one word has both");
+    size += put_word(out + size, CHANNELS, nothing);
+    return size + put_word(out + size, offsetof(crti_shm_head_t, state), failed);
 }
 
 /* Every operation, with everything in segments, nothing, and only what is theirs; small and large. */
@@ -222,13 +240,17 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
                                     OUR_INPUT | OUR_OUTPUT | THEIR_INPUT | THEIR_OUTPUT,
                                     THEIR_INPUT | THEIR_OUTPUT};
     const unsigned all = 2 * 3 * 9;
-    size_t count = index & 1 ? 30000 : 100;
+    size_t count = index & 1 ? 30000 : 100, size = HEAD;
 
-    if (index >= 2 * all || room < 64)
+    if (index >= 3 * all || room < 64)
         return 0;
     out[0] = (uint8_t)(index % all / 6);
     out[1] = where[index / 2 % 3];
     out[2] = (uint8_t)count;
     out[3] = (uint8_t)(count >> 8);
-    return HEAD + (index >= all ? put_misplaced(out + HEAD) : 0);
+    if (index / all == 1)
+        size += put_misplaced(out + HEAD);
+    else if (index / all == 2)
+        size += put_failure(out + HEAD);
+    return size;
 }
