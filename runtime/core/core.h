@@ -430,6 +430,7 @@ void crti_ref_unpin(crt_ref_t *ref);
 /* Covers; when the end must wait, `ending` gets one more wait. */
 void crti_ref_cover(crt_ref_t *ref);
 void crti_ref_uncover(crt_ref_t *ref, crti_ending_t *ending);
+void crti_ref_end_covers(crt_ref_t *ref); /* those that wait for our registration */
 void crti_ref_add_token(crt_ref_t *ref);
 void crti_ending_done(crti_ending_t *ending);
 

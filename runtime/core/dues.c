@@ -178,6 +178,30 @@ static void wake(crti_core_t *core, uint64_t now_ns)
     crti_core_wake_at(core, core->dues_ns);
 }
 
+/* The result is given up, and what was registered for it is taken back. */
+static void give_up_lending(crti_due_t *due)
+{
+    crt_ref_t *ref = CRTI_TAKE(due->ref);
+    crti_ending_t *ending = CRTI_TAKE(due->ending);
+
+    ending->status = CRT_ERR_UNREACHABLE;
+    crti_ending_done(ending);
+    crti_ref_release(ref);
+}
+
+static void stop_waiting(crti_remote_t *owner)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &owner->dues) {
+        crti_due_t *due = CRTI_CONTAINER(item, crti_due_t, link);
+
+        if (due->was_lost && due->ending)
+            give_up_lending(due);
+        else if (due->was_lost && due->ref)
+            crti_ref_end_covers(due->ref);
+        due->was_lost = true;
+    }
+}
+
 void crti_dues_lost(crti_core_t *core, crti_remote_t *owner, crt_status_t status)
 {
     if (crti_list_is_empty(&owner->dues))
@@ -188,6 +212,7 @@ void crti_dues_lost(crti_core_t *core, crti_remote_t *owner, crt_status_t status
         return;
     }
     owner->are_due = true;
+    stop_waiting(owner);
     wake(core, crti_now_ns());
 }
 

@@ -10,6 +10,9 @@
  *     A session may be lost while both processes live, and then nobody knows which of the last records
  *     arrived. So each of these has a number, is kept until BORROWED answers it, and is sent again, in
  *     order, by the next session; the owner carries out each number of a process once.
+ * Failure
+ *     Whoever waits for the answer of an owner that two sessions on end have lost (a minute, as a rule)
+ *     goes on without: a result with its ref becomes CRT_ERR_UNREACHABLE. The due itself stays.
  * Ownership
  *     A due holds its ref, and a use of the owner's remote, until it is answered or the owner dies.
  */
@@ -21,6 +24,7 @@
 typedef struct crti_due {
     crti_list_t link; /* remote->dues, in the order of `request` */
     uint64_t request;
+    bool was_lost;  /* a session with it was */
     crt_ref_t *ref; /* BORROW: held; NULL: nobody waits for the answer */
     crti_ending_t
         *ending; /* BORROW on behalf of who gets our result: goes on when answered */

@@ -7,6 +7,7 @@
 /* Something that ends when registrations were answered: a call's reply, a borrowed value. */
 typedef struct crti_ending {
     unsigned waits;
+    crt_status_t status; /* why a registration was given up; CRT_OK */
     void (*on_end)(struct crti_ending *ending);
 } crti_ending_t;
 

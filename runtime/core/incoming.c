@@ -476,6 +476,7 @@ static void take_back_result(crt_call_t *call)
 
         if (!call->is_lent[i])
             continue;
+        call->is_lent[i] = false;
         if (ref->is_owned)
             crti_owned_bits(ref, crti_owned_release(&ref->owned, to.process, 1));
         else
@@ -483,7 +484,7 @@ static void take_back_result(crt_call_t *call)
     }
 }
 
-/* Everything is registered: the answer may leave. */
+/* Everything is registered, or can't be: the answer may leave. */
 static void on_ended(crti_ending_t *ending)
 {
     crt_call_t *call = CRTI_CONTAINER(ending, crt_call_t, ending);
@@ -493,6 +494,11 @@ static void on_ended(crti_ending_t *ending)
     unsigned char node[16];
     crti_result_t result;
 
+    if (ending->status < 0 && call->status >= 0) {
+        take_back_result(call);
+        crti_call_set_error(call, ending->status,
+                            "the owner of a ref in the result can't be reached");
+    }
     describe_result(call, node, &result);
     if (call->form == CRTI_RESULT_STORED && (call->status < 0 || !is_wanted))
         crti_store_free(core->store, call->object); /* nobody is left who would */

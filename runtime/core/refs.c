@@ -167,7 +167,7 @@ static bool close_late(crti_inner_t *inner, crt_ref_t *held)
 
     if (!late)
         return false;
-    *late = (late_end_t){{1, on_late_end}, held};
+    *late = (late_end_t){{.waits = 1, .on_end = on_late_end}, held};
     crti_inner_close(inner, &late->ending);
     crti_ending_done(&late->ending);
     return true;
@@ -266,21 +266,25 @@ static void forget(crt_ref_t *ref)
     crti_remote_unuse(core, owner);
 }
 
-void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
+void crti_ref_end_covers(crt_ref_t *ref)
 {
     crti_list_t *item;
 
+    while ((item = crti_list_pop(&ref->uncovering))) {
+        crti_end_wait_t *wait = CRTI_CONTAINER(item, crti_end_wait_t, link);
+        crti_ending_t *ending = wait->ending;
+
+        free(wait);
+        crti_ending_done(ending);
+    }
+}
+
+void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
+{
     if (bits & CRTI_BORROW_REGISTER)
         crti_due_borrow(ref);
-    if (bits & CRTI_BORROW_UNCOVER) {
-        while ((item = crti_list_pop(&ref->uncovering))) {
-            crti_end_wait_t *wait = CRTI_CONTAINER(item, crti_end_wait_t, link);
-            crti_ending_t *ending = wait->ending;
-
-            free(wait);
-            crti_ending_done(ending);
-        }
-    }
+    if (bits & CRTI_BORROW_UNCOVER)
+        crti_ref_end_covers(ref);
     if (bits & CRTI_BORROW_FORGET) {
         crti_inner_close(&ref->inner, NULL);
         forget(ref);

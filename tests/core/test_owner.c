@@ -319,6 +319,57 @@ static void a_result_waits_until_the_owner_of_a_ref_in_it_has_answered(void **st
     alone_drop(its);
 }
 
+static void a_result_does_not_wait_for_ever_for_an_owner_that_is_cut_off(void **state)
+{
+    crt_ref_t *ours = alone_stored(3), *its = keep(2, 8);
+    crti_result_t result;
+    crti_span_t reply;
+    uint64_t number;
+
+    alone_borrowed(2, request_of(2, CRTI_RECORD_BORROW));
+    alone_gives(ours, its);
+    alone_call(1, 77);
+    alone_lose(2);
+    alone_tick(2 * CRTI_S);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_REPLY), 0);
+    alone_lose(2);
+    reply = alone_sent(1, CRTI_RECORD_REPLY);
+    assert_non_null(reply.data);
+    assert_int_equal(crti_get_result(reply.data, reply.size, &number, &result), CRT_OK);
+    assert_int_equal(result.form, CRTI_RESULT_ERROR);
+    assert_int_equal(result.failure.status, CRT_ERR_UNREACHABLE);
+    assert_true(result.failure.may_have_run);
+    assert_int_equal(ours->owned.borrower_count, 0);
+    alone_tick(4 * CRTI_S); /* and when it can be reached again, it is told */
+    alone_borrowed(2, request_of(2, CRTI_RECORD_BORROW));
+    assert_int_equal(alone_sent_count(2, CRTI_RECORD_TAKE_BACK), 1);
+    alone_borrowed(2, request_of(2, CRTI_RECORD_TAKE_BACK));
+    alone_drop(ours);
+    alone_drop(its);
+}
+
+static void a_cover_does_not_wait_for_ever_for_an_owner_that_is_cut_off(void **state)
+{
+    crt_ref_t *ref = alone_arrived(2, 8);
+    crti_ending_t ending = {.waits = 1};
+
+    crti_net_lock(ref->core->net);
+    crti_ref_cover(ref);
+    crti_ref_hold(ref);
+    crti_ref_uncover(ref, &ending);
+    crti_net_unlock(ref->core->net);
+    assert_int_equal(ending.waits, 2);
+    alone_lose(2);
+    alone_tick(2 * CRTI_S);
+    assert_int_equal(ending.waits, 2);
+    alone_lose(2);
+    assert_int_equal(ending.waits, 1);
+    alone_tick(4 * CRTI_S);
+    alone_borrowed(2, request_of(2, CRTI_RECORD_BORROW));
+    assert_int_equal(ref->borrow.state, CRTI_BORROW_HELD);
+    alone_drop(ref);
+}
+
 /* The answer, which would say where the result is, was lost with the session. */
 static void what_a_call_stored_that_nobody_heard_of_is_freed(void **state)
 {
@@ -381,6 +432,8 @@ int main(void)
         OWNER_TEST(who_asked_an_owner_that_is_cut_off_hears_that_and_not_of_a_death),
         OWNER_TEST(what_was_registered_for_a_caller_that_is_lost_is_taken_back),
         OWNER_TEST(a_result_waits_until_the_owner_of_a_ref_in_it_has_answered),
+        OWNER_TEST(a_result_does_not_wait_for_ever_for_an_owner_that_is_cut_off),
+        OWNER_TEST(a_cover_does_not_wait_for_ever_for_an_owner_that_is_cut_off),
         OWNER_TEST(what_a_call_stored_that_nobody_heard_of_is_freed),
         OWNER_TEST(
             word_of_a_copy_of_a_forwarded_value_frees_no_object_of_the_same_number),
