@@ -11,8 +11,8 @@
 
 /* `at` absolute, 0 switches off. */
 void crti_progress_set_timer(int fd, uint64_t at, uint64_t interval);
-/* Of a timer or an event; waits for one that blocks. The lock need not be held. */
-/* False: the descriptor is not what it was. */
+/* Of a timer or an event; waits for one that blocks. False: the descriptor is not what it was. The lock
+ * need not be held. */
 bool crti_progress_read_counter(int fd);
 /* The descriptors are gone: see crti_progress_ops_t. Lock held. */
 void crti_progress_break(crti_progress_t *p);
