@@ -150,20 +150,24 @@ void crti_set_running(crt_call_t *call)
 
 /* ------------------------------------------------------------------ timer */
 
+void crti_core_tick(crti_core_t *core, uint64_t now_ns)
+{
+    core->timer_ns = UINT64_MAX;
+    crti_object_flush_frees(core);
+    crti_tasks_tick(core, now_ns);
+    crti_actor_tick(core, now_ns);
+    crti_dues_tick(core, now_ns);
+    crti_missing_tick(core, now_ns);
+    crti_again_tick(core, now_ns);
+}
+
 static void on_timer(void *user, int fd, uint32_t events)
 {
-    crti_core_t *core = user;
-    uint64_t expirations, now = crti_now_ns();
+    uint64_t expirations;
 
     if (read(fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
         crti_log(CRTI_LOG_WARN, "core", "timer: %s", strerror(errno));
-    core->timer_ns = UINT64_MAX;
-    crti_object_flush_frees(core);
-    crti_tasks_tick(core, now);
-    crti_actor_tick(core, now);
-    crti_dues_tick(core, now);
-    crti_missing_tick(core, now);
-    crti_again_tick(core, now);
+    crti_core_tick(user, crti_now_ns());
 }
 
 static crt_status_t make_timer(crti_core_t *core)

@@ -354,8 +354,9 @@ crt_status_t crti_core_stream_place(crti_stream_place_t *place_out);
 crt_call_t *crti_running(void);
 void crti_set_running(crt_call_t *call);
 
-/* The tick comes at `at_ns` or before. */
+/* The tick comes at `at_ns` or before; what it does. */
 void crti_core_wake_at(crti_core_t *core, uint64_t at_ns);
+void crti_core_tick(crti_core_t *core, uint64_t now_ns);
 
 /* The scratch buffer for a record, empty: taken, so that a send that waits (and gives up the lock)
  * has its own. */

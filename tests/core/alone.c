@@ -9,8 +9,6 @@
 
 /* Its parts are made here one by one. */
 #include "runtime/core/client.c"
-#include "runtime/core/dues.h"
-#include "runtime/core/missing.h"
 
 #include "tests/fuzz/core_net.h"
 
@@ -225,13 +223,7 @@ void alone_tick(uint64_t ns)
 {
     now += ns;
     crti_net_lock(core->net);
-    core->timer_ns = UINT64_MAX;
-    crti_object_flush_frees(core);
-    crti_tasks_tick(core, now);
-    crti_actor_tick(core, now);
-    crti_dues_tick(core, now);
-    crti_missing_tick(core, now);
-    crti_again_tick(core, now);
+    crti_core_tick(core, now);
     crti_net_unlock(core->net);
 }
 

@@ -17,8 +17,6 @@
 
 /* Its parts are made here one by one. */
 #include "runtime/core/client.c"
-#include "runtime/core/dues.h"
-#include "runtime/core/missing.h"
 
 #include "core_net.h"
 #include "core_steps.h"
@@ -426,13 +424,7 @@ static void use(bed_t *bed, unsigned what, unsigned a, unsigned b)
 static void tick(bed_t *bed, uint64_t ns)
 {
     bed->now += ns;
-    bed->core->timer_ns = UINT64_MAX;
-    crti_object_flush_frees(bed->core);
-    crti_tasks_tick(bed->core, bed->now);
-    crti_actor_tick(bed->core, bed->now);
-    crti_dues_tick(bed->core, bed->now);
-    crti_missing_tick(bed->core, bed->now);
-    crti_again_tick(bed->core, bed->now);
+    crti_core_tick(bed->core, bed->now);
 }
 
 static void step(bed_t *bed, unsigned what, unsigned which, crti_span_t data)
