@@ -38,8 +38,8 @@ typedef struct crt_mlp_spec {
 /* ---------------------------------------------------------------- ParameterServer */
 
 /* Owns the weights of a model and its optimizer. Workers whose gradients are applied need
- * equal widths only. Create arguments: list of widths, dropout, seed, "adam" or "sgd",
- * learn rate, momentum (of "sgd"). */
+ * equal widths only. Create arguments: list of widths, dropout, seed, and a map with "optimizer"
+ * ("adam", the default, or "sgd") and the options of crt_optimizer_options_t by their names. */
 extern CRT_API const crt_actor_class_t crt_parameter_server;
 
 /* () -> weights: a flat float32 tensor in the store. */
@@ -249,8 +249,8 @@ typedef enum crt_on_death {
 } crt_on_death_t;
 
 /* A replica of a perceptron that trains on its own shard of the data. Create arguments: those of
- * DataWorker, then a map with "optimizer" ("adam" or "sgd"), "learn_rate", "momentum", "clip",
- * "sharded", "at_end", "bfloat16" and "bucket_bytes". */
+ * DataWorker, then a map with what the optimizer of a ParameterServer is told by, "clip", "sharded",
+ * "at_end", "bfloat16" and "bucket_bytes". */
 extern CRT_API const crt_actor_class_t crt_trainer;
 
 /* (group name, size, rank) -> own rank. Called on all trainers at once; rank CRT_RANK_ANY takes the

@@ -23,17 +23,15 @@ typedef struct server {
 static crt_status_t create(void *self, crt_call_t *call)
 {
     server_t *s = self;
-    const crt_value_t *widths;
-    const char *name;
-    double dropout, rate, momentum;
+    const crt_value_t *widths, *optimizer;
+    double dropout;
     uint64_t seed;
     crt_optimizer_options_t options;
-    crt_status_t status =
-        crt_args(call, &widths, &dropout, &seed, &name, &rate, &momentum);
+    crt_status_t status = crt_args(call, &widths, &dropout, &seed, &optimizer);
 
     if (status != CRT_OK)
         return status;
-    status = crti_spec_optimizer(name, rate, momentum, &options);
+    status = crti_spec_optimizer(optimizer, &options);
     if (status != CRT_OK)
         return status;
     status = crti_spec_model(widths, dropout, seed, &s->model);
@@ -115,8 +113,7 @@ const crt_method_t crt_parameter_server_apply_gradients = {"apply_gradients",
 
 const crt_actor_class_t crt_parameter_server =
     CRT_ACTOR_CLASS(.name = "ParameterServer", .size = sizeof(server_t), .create = create,
-                    .signature = "list, float, int, string, float, float",
-                    .destroy = destroy,
+                    .signature = "list, float, int, map", .destroy = destroy,
                     .methods = CRT_METHODS(&crt_parameter_server_get_weights,
                                            &crt_parameter_server_set_weights,
                                            &crt_parameter_server_apply_gradients));
@@ -125,10 +122,10 @@ crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options,
                                       const crt_mlp_spec_t *spec,
                                       const crt_optimizer_options_t *optimizer)
 {
-    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1];
+    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1], items[CRTI_SPEC_OPTIMIZER_ITEMS];
 
+    crti_spec_optimizer_items(optimizer, items);
     return crt_actor_new(&crt_parameter_server, options,
                          crti_spec_widths(spec->widths, room), spec->dropout, spec->seed,
-                         crti_spec_optimizer_name(optimizer), optimizer->learn_rate,
-                         optimizer->momentum);
+                         crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS));
 }

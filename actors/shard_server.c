@@ -37,16 +37,15 @@ static float *weights_of(const server_t *s)
 static crt_status_t create(void *self, crt_call_t *call)
 {
     server_t *s = self;
-    const crt_value_t *widths;
-    const char *name;
-    double dropout, rate, momentum;
+    const crt_value_t *widths, *optimizer;
+    double dropout;
     uint64_t seed, first, count;
     crt_optimizer_options_t options;
     crt_status_t status =
-        crt_args(call, &widths, &dropout, &seed, &name, &rate, &momentum, &first, &count);
+        crt_args(call, &widths, &dropout, &seed, &optimizer, &first, &count);
 
     if (status == CRT_OK)
-        status = crti_spec_optimizer(name, rate, momentum, &options);
+        status = crti_spec_optimizer(optimizer, &options);
     if (status == CRT_OK)
         status = crti_spec_model(widths, dropout, seed, &s->model);
     if (status == CRT_OK)
@@ -191,8 +190,7 @@ const crt_method_t crt_shard_server_apply = {"apply", apply, "tensor..."};
 
 const crt_actor_class_t crt_shard_server =
     CRT_ACTOR_CLASS(.name = "ShardServer", .size = sizeof(server_t), .create = create,
-                    .signature = "list, float, int, string, float, float, int, int",
-                    .destroy = destroy,
+                    .signature = "list, float, int, map, int, int", .destroy = destroy,
                     .methods = CRT_METHODS(
                         &crt_shard_server_get_weights, &crt_shard_server_set_weights,
                         &crt_shard_server_measure, &crt_shard_server_apply));
@@ -202,12 +200,12 @@ crt_actor_t *crt_shard_server_new(const crt_actor_options_t *options,
                                   const crt_optimizer_options_t *optimizer,
                                   crt_part_t part)
 {
-    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1];
+    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1], items[CRTI_SPEC_OPTIMIZER_ITEMS];
 
-    return crt_actor_new(&crt_shard_server, options, crti_spec_widths(spec->widths, room),
-                         spec->dropout, spec->seed, crti_spec_optimizer_name(optimizer),
-                         optimizer->learn_rate, optimizer->momentum, part.first,
-                         part.count);
+    crti_spec_optimizer_items(optimizer, items);
+    return crt_actor_new(
+        &crt_shard_server, options, crti_spec_widths(spec->widths, room), spec->dropout,
+        spec->seed, crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS), part.first, part.count);
 }
 
 crt_part_t crt_shard_part(size_t count, int shard, int shards)

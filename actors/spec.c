@@ -42,20 +42,68 @@ crt_status_t crti_spec_object(const crt_model_t *model, crt_object_t **object_ou
     return crt_object_create(CRT_FLOAT32, 1, &shape, object_out, view_out);
 }
 
-const char *crti_spec_optimizer_name(const crt_optimizer_options_t *options)
+void crti_spec_optimizer_items(const crt_optimizer_options_t *o,
+                               crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS])
 {
-    return options->kind == CRT_ADAM ? "adam" : options->kind == CRT_SGD ? "sgd" : "?";
+    const char *name = o->kind == CRT_ADAM ? "adam" : o->kind == CRT_SGD ? "sgd" : "?";
+    const crt_arg_t all[CRTI_SPEC_OPTIMIZER_ITEMS] = {
+        crt_arg_string("optimizer"),
+        crt_arg_string(name),
+        crt_arg_string("learn_rate"),
+        crt_arg_float(o->learn_rate),
+        crt_arg_string("grad_clip"),
+        crt_arg_float(o->grad_clip),
+        crt_arg_string("l2"),
+        crt_arg_float(o->l2),
+        crt_arg_string("l2_is_weight_decay"),
+        crt_arg_bool(o->l2_is_weight_decay),
+        crt_arg_string("beta1"),
+        crt_arg_float(o->beta1),
+        crt_arg_string("beta2"),
+        crt_arg_float(o->beta2),
+        crt_arg_string("epsilon"),
+        crt_arg_float(o->epsilon),
+        crt_arg_string("momentum"),
+        crt_arg_float(o->momentum)};
+
+    memcpy(items, all, sizeof(all));
 }
 
-crt_status_t crti_spec_optimizer(const char *name, double rate, double momentum,
-                                 crt_optimizer_options_t *options_out)
+static crt_status_t named_optimizer(const crt_value_t *map, crt_optimizer_options_t *o)
 {
+    const char *name = "adam";
+    double rate = 0.001;
+    crt_status_t status = CRTI_SPEC_READ(map, "optimizer", &name);
+
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "learn_rate", &rate);
+    if (status != CRT_OK)
+        return status;
     if (strcmp(name, "adam") == 0)
-        *options_out = crt_adam_options(rate);
+        *o = crt_adam_options(rate);
     else if (strcmp(name, "sgd") == 0)
-        *options_out = crt_sgd_options(rate, momentum);
+        *o = crt_sgd_options(rate, 0);
     else
         return crt_raise(CRT_ERR_INVALID, "no optimizer is called '%s' (adam, sgd)",
                          name);
     return CRT_OK;
+}
+
+crt_status_t crti_spec_optimizer(const crt_value_t *map,
+                                 crt_optimizer_options_t *options_out)
+{
+    crt_optimizer_options_t *o = options_out;
+    crt_status_t status = named_optimizer(map, o);
+    const struct {
+        const char *key;
+        double *to;
+    } numbers[] = {{"grad_clip", &o->grad_clip}, {"l2", &o->l2},
+                   {"beta1", &o->beta1},         {"beta2", &o->beta2},
+                   {"epsilon", &o->epsilon},     {"momentum", &o->momentum}};
+
+    for (size_t i = 0; status == CRT_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        status = CRTI_SPEC_READ(map, numbers[i].key, numbers[i].to);
+    return status == CRT_OK
+               ? CRTI_SPEC_READ(map, "l2_is_weight_decay", &o->l2_is_weight_decay)
+               : status;
 }

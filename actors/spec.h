@@ -16,9 +16,17 @@ crt_arg_t crti_spec_widths(const int *widths, crt_arg_t room[CRTI_SPEC_WIDTHS_MA
 crt_status_t crti_spec_model(const crt_value_t *widths, double dropout, uint64_t seed,
                              crt_model_t **model_out);
 
-/* An optimizer by its name. */
-const char *crti_spec_optimizer_name(const crt_optimizer_options_t *options);
-crt_status_t crti_spec_optimizer(const char *name, double rate, double momentum,
+/* Entry `key` of a map into `to` (as crt_value_read takes it); one that is missing stays. */
+#define CRTI_SPEC_READ(map, key, to)                                                     \
+    (crt_value_find(map, key) ? crt_value_read(crt_value_find(map, key), to) : CRT_OK)
+
+/* An optimizer as entries of a map, keys and values in turn: "optimizer" ("adam" or "sgd"), and its
+ * options by their names. And back: what is missing is as crt_adam_options(0.001) has it, or
+ * crt_sgd_options. */
+#define CRTI_SPEC_OPTIMIZER_ITEMS 18
+void crti_spec_optimizer_items(const crt_optimizer_options_t *options,
+                               crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS]);
+crt_status_t crti_spec_optimizer(const crt_value_t *map,
                                  crt_optimizer_options_t *options_out);
 
 /* Room in the store for the flat weights or gradients of `model`. */

@@ -11,6 +11,7 @@
  *     this trainer's own makes it leave the group, so that the others are told at once.
  */
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "actors/feed.h"
@@ -39,28 +40,19 @@ static double now_s(void)
 
 /* ---------------------------------------------------------------- create */
 
-/* Entry `key` of a map into `to` (as crt_value_read takes it); one that is missing stays. */
-#define READ(map, key, to)                                                               \
-    (crt_value_find(map, key) ? crt_value_read(crt_value_find(map, key), to) : CRT_OK)
-
 static crt_status_t read_options(trainer_t *t, const crt_value_t *map)
 {
     crt_replica_options_t *o = &t->options;
-    const char *name = "adam";
-    double rate = 0.001, momentum = 0;
     uint64_t bucket_bytes = 0;
-    crt_status_t status = READ(map, "optimizer", &name);
+    crt_status_t status = crti_spec_optimizer(map, &t->optimizer);
 
     o->struct_size = sizeof(*o);
-    status = status == CRT_OK ? READ(map, "learn_rate", &rate) : status;
-    status = status == CRT_OK ? READ(map, "momentum", &momentum) : status;
-    status = status == CRT_OK ? READ(map, "clip", &o->clip) : status;
-    status = status == CRT_OK ? READ(map, "sharded", &o->sharded) : status;
-    status = status == CRT_OK ? READ(map, "at_end", &o->at_end) : status;
-    status = status == CRT_OK ? READ(map, "bfloat16", &o->bfloat16) : status;
-    status = status == CRT_OK ? READ(map, "bucket_bytes", &bucket_bytes) : status;
-    if (status == CRT_OK)
-        status = crti_spec_optimizer(name, rate, momentum, &t->optimizer);
+    status = status == CRT_OK ? CRTI_SPEC_READ(map, "clip", &o->clip) : status;
+    status = status == CRT_OK ? CRTI_SPEC_READ(map, "sharded", &o->sharded) : status;
+    status = status == CRT_OK ? CRTI_SPEC_READ(map, "at_end", &o->at_end) : status;
+    status = status == CRT_OK ? CRTI_SPEC_READ(map, "bfloat16", &o->bfloat16) : status;
+    status =
+        status == CRT_OK ? CRTI_SPEC_READ(map, "bucket_bytes", &bucket_bytes) : status;
     o->bucket_bytes = bucket_bytes;
     o->optimizer = &t->optimizer;
     return status;
@@ -296,23 +288,16 @@ crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
     crt_replica_options_t none = {.struct_size = sizeof(none)};
     const crt_replica_options_t *r = replica ? replica : &none;
     const crt_optimizer_options_t *optimizer = r->optimizer ? r->optimizer : &adam;
-    crt_arg_t items[] = {crt_arg_string("optimizer"),
-                         crt_arg_string(crti_spec_optimizer_name(optimizer)),
-                         crt_arg_string("learn_rate"),
-                         crt_arg_float(optimizer->learn_rate),
-                         crt_arg_string("momentum"),
-                         crt_arg_float(optimizer->momentum),
-                         crt_arg_string("clip"),
-                         crt_arg_float(r->clip),
-                         crt_arg_string("sharded"),
-                         crt_arg_bool(r->sharded),
-                         crt_arg_string("at_end"),
-                         crt_arg_bool(r->at_end),
-                         crt_arg_string("bfloat16"),
-                         crt_arg_bool(r->bfloat16),
-                         crt_arg_string("bucket_bytes"),
-                         crt_arg_unsigned(r->bucket_bytes)};
+    const crt_arg_t own[] = {
+        crt_arg_string("clip"),         crt_arg_float(r->clip),
+        crt_arg_string("sharded"),      crt_arg_bool(r->sharded),
+        crt_arg_string("at_end"),       crt_arg_bool(r->at_end),
+        crt_arg_string("bfloat16"),     crt_arg_bool(r->bfloat16),
+        crt_arg_string("bucket_bytes"), crt_arg_unsigned(r->bucket_bytes)};
+    crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS + sizeof(own) / sizeof(own[0])];
 
+    crti_spec_optimizer_items(optimizer, items);
+    memcpy(items + CRTI_SPEC_OPTIMIZER_ITEMS, own, sizeof(own));
     return crt_actor_new(&crt_trainer, options, crti_spec_widths(model->widths, room),
                          model->dropout, model->seed, data->features, data->labels,
                          data->classes, data->shard, data->shards, data->batch,

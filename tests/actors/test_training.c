@@ -217,6 +217,55 @@ static void shards_together_make_the_update_of_one_server(void **state)
     crt_actor_drop(&whole);
 }
 
+/* Against ml/ alone; a shard of everything does the same. */
+static void servers_take_every_option_of_the_optimizer(void **state)
+{
+    crt_mlp_spec_t spec = {.widths = widths, .seed = 3};
+    crt_optimizer_options_t options[] = {crt_adam_options(0.05),
+                                         crt_sgd_options(0.05, 0.7)};
+
+    options[0].grad_clip = 0.2;
+    options[0].beta1 = 0.6;
+    options[0].beta2 = 0.7;
+    options[0].epsilon = 0.3;
+    options[0].l2 = options[1].l2 = 0.1;
+    options[0].l2_is_weight_decay = true;
+    for (int k = 0; k < 2; k++) {
+        crt_model_t *model;
+        crt_optimizer_t *optimizer;
+        crt_actor_t *server = crt_parameter_server_new(NULL, &spec, &options[k]), *shard;
+
+        assert_ok(crt_mlp_new(widths, 0, 3, &model));
+        assert_ok(crt_optimizer_new(model, &options[k], &optimizer));
+        shard = crt_shard_server_new(NULL, &spec, &options[k],
+                                     (crt_part_t){0, crt_model_parameters(model)});
+        for (int i = 0; i < 3; i++) {
+            const crt_tensor_t *gradient = crt_model_weights(model);
+            crt_ref_t *weights =
+                crt_call(server, &crt_parameter_server_apply_gradients, gradient);
+            crt_ref_t *squares = crt_call(shard, &crt_shard_server_measure, gradient);
+            crt_ref_t *slice = crt_call(shard, &crt_shard_server_apply, squares);
+            const float *got = read_floats(weights), *part = read_floats(slice);
+            const float *expected;
+
+            assert_ok(crt_model_add_gradients(model, gradient));
+            assert_ok(crt_optimizer_step(optimizer, model));
+            expected = crt_model_weights(model)->data;
+            for (size_t at = 0; at < crt_model_parameters(model); at++) {
+                assert_float_equal(got[at], expected[at], 1e-6);
+                assert_float_equal(part[at], expected[at], 1e-6);
+            }
+            crt_ref_drop(&weights);
+            crt_ref_drop(&squares);
+            crt_ref_drop(&slice);
+        }
+        crt_actor_drop(&server);
+        crt_actor_drop(&shard);
+        crt_optimizer_free(optimizer);
+        crt_model_free(model);
+    }
+}
+
 static void training_learns(void **state)
 {
     fixture_t *f = *state;
@@ -336,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_is_the_sum_of_the_workers_gradients_and_one_update),
         cmocka_unit_test(shards_together_make_the_update_of_one_server),
+        cmocka_unit_test(servers_take_every_option_of_the_optimizer),
         cmocka_unit_test(training_learns),
         cmocka_unit_test(weights_that_were_set_are_the_ones_that_come_back),
         cmocka_unit_test(bad_gradients_fail_the_call_and_change_nothing),
