@@ -14,7 +14,8 @@
  *     Whoever waits for the answer of an owner that two sessions on end have lost (a minute, as a rule)
  *     goes on without: a result with its ref becomes CRT_ERR_UNREACHABLE. The due itself stays.
  * Ownership
- *     A due holds its ref, and a use of the owner's remote, until it is answered or the owner dies.
+ *     A due holds a use of the owner's remote until it is answered or the owner dies, and its ref as long as
+ *     somebody waits for the answer.
  */
 #ifndef CRTI_CORE_DUES_H
 #define CRTI_CORE_DUES_H

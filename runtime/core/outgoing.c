@@ -246,8 +246,6 @@ bool crti_pending_again(crti_pending_t *p, const char *text)
 
     if (most >= 0 && p->retries >= most)
         return false;
-    if (p->record.size == 0) /* it was sent when retries were not known of */
-        return false;
     abandon_results(p);
     if (renumber(p) != CRT_OK)
         return false;
