@@ -60,9 +60,10 @@ static void check_ref(crt_ref_t *ref)
 
     if (!error)
         return;
-    fprintf(stderr, "train_mnist: %s.%s: %s: %s (actor %s, node %s, pid %lld)\n",
-            error->class_name, error->method, crt_status_text(error->status), error->text,
-            error->actor, error->node, (long long)error->pid);
+    fprintf(stderr, "train_mnist: %s%s%s: %s: %s (actor %s, node %s, pid %lld)\n",
+            error->class_name, *error->method ? "." : "an object", error->method,
+            crt_status_text(error->status), error->text,
+            *error->actor ? error->actor : "-", error->node, (long long)error->pid);
     exit(1);
 }
 

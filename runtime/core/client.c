@@ -137,6 +137,7 @@ static void init_tables(crti_core_t *core)
     crti_list_init(&core->to_tell);
     crti_list_init(&core->to_close);
     crti_list_init(&core->missing);
+    crti_list_init(&core->seeks);
     crti_pool_init(&core->refs, sizeof(crt_ref_t), POOL_KEEPS, NULL);
     crti_pool_init(&core->pendings, sizeof(crti_pending_t), POOL_KEEPS,
                    crti_pending_fini);

@@ -6,6 +6,7 @@
 #include "runtime/core/core.h"
 #include "runtime/core/dues.h"
 #include "runtime/core/missing.h"
+#include "runtime/core/seek.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -259,6 +260,7 @@ void crti_core_break(crti_core_t *core, crt_status_t status, const char *text)
     core->broken_text = strdup(text);
     fail_requests(core);
     crti_missing_end(core);
+    crti_seek_end(core);
     crti_again_end(core, status, text);
     crti_actors_end(core, status, text);
     crti_tasks_end(core);

@@ -62,6 +62,7 @@ typedef struct crti_remote {
     uint32_t uses;
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, lending.c */
+    uint64_t sought;      /* the round of SEEK that it has not answered, 0: none */
     bool is_watched, is_borrower, is_dead, are_due; /* ... to be sent again */
 } crti_remote_t;
 
@@ -82,6 +83,7 @@ typedef struct crti_client {
     crti_peer_t *peer;
     crti_list_t calls;   /* crt_call_t.of_client: not answered yet, in order */
     crti_list_t blocked; /* crt_call_t.link: behind one whose arguments are not here */
+    uint64_t sought;     /* as of a remote */
     uint32_t refs;
     bool is_lost;
 } crti_client_t;
@@ -128,6 +130,7 @@ struct crt_ref {
 
     crti_content_t content;
     bool is_locating, is_pulling, is_decoded;
+    bool is_hearsay;         /* borrowed: `nodes` are not its owner's word */
     unsigned char evictions; /* copies that were gone before they could be read */
     unsigned char small[24]; /* `bytes` of short values */
     void *bytes;
@@ -321,7 +324,10 @@ struct crti_core {
     crti_list_t runnable, questions; /* crt_call_t.link; of crt_actor_ready */
     crti_list_t again;               /* refs whose pull is repeated, value_again.c */
     uint64_t dues_ns;                /* when dues are sent again; 0: none */
-    crti_list_t missing;             /* of ours that are wanted, missing.c */
+    crti_list_t missing;             /* of ours that are wanted, missing.c; SEEK: */
+    uint64_t seek_round;             /* the last one, */
+    size_t seek_open;                /* of whose questions so many were not answered */
+    crti_list_t seeks;               /* of others, not answered, seek.c */
     crt_call_t *running;             /* of the main thread */
     const crti_function_t *shown;    /* whose name is on the blackboard */
     crt_ref_t *waits_for; /* what the main thread waits for, NULL: nothing, or several */
@@ -467,6 +473,8 @@ crti_failure_t crti_error_failure(const crti_error_t *error);
 
 /* ------------------------------------------------------------------ value_of.c */
 
+/* LOCATE to the owner of a borrowed ref; the answer moves it (peers.c). */
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref);
 /* Makes what is needed happen, so that the ref's content comes (LOCATE at its owner). */
 void crti_ref_locate(crt_ref_t *ref);
 /* The content was known, and turned out not to be had: the ref fails. */

@@ -21,6 +21,7 @@
 #include "runtime/core/core.h"
 #include "runtime/core/dues.h"
 #include "runtime/core/lending.h"
+#include "runtime/core/seek.h"
 
 /* ------------------------------------------------------------------ life of a call */
 
@@ -145,8 +146,12 @@ static crt_status_t open_ref(crt_call_t *call, crti_incoming_arg_t *arg,
     crti_ref_cover(ref);
     arg->ref = ref;
     if (from->form == CRTI_ARG_OBJECT && !ref->is_owned &&
-        ref->content == CRTI_CONTENT_NONE)
+        ref->content == CRTI_CONTENT_NONE) {
+        ref->is_hearsay =
+            !call->client ||
+            !crti_id_equal(crti_peer_process(call->client->peer), ref->id.owner);
         crti_ref_set_stored(ref, &from->location, (crti_span_t){"", 0}, false);
+    }
     arg->call = call;
     arg->waiting.on_ready = on_arg_ready;
     call->missing++;
@@ -572,6 +577,7 @@ void crti_incoming_give_back_all(crti_core_t *core)
 void crti_client_lost(crti_client_t *client)
 {
     client->is_lost = true;
+    crti_seek_is_over(client->core, &client->sought);
     crti_client_ref(client);
     CRTI_LIST_FOREACH (item, &client->calls)
         CRTI_CONTAINER(item, crt_call_t, of_client)->is_cancelled = true;

@@ -8,8 +8,9 @@
  *     The core's lock.
  * Idea
  *     Meanwhile the ref is as if its value had not come yet: whoever wants it waits. Who had it already
- *     keeps it. Nobody is told that it is lost before MISSING_NS have passed since the death was told; and
- *     as long as nobody wants it, word of a copy is welcome however late. Then it is final.
+ *     keeps it. When it is wanted, all who may have a copy are asked (seek.c); it is lost when they have
+ *     answered, or when MISSING_NS have passed since the death was told. Then it is final. As long as
+ *     nobody wants it, word of a copy is welcome however late.
  * Ownership
  *     A record holds a ref that is wanted, until its fate is decided. The others cost nothing.
  */
@@ -18,14 +19,17 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/core/seek.h"
 
-/* A node that lives is silent for 5 s at most (else it counts as dead), and what was lost on the way
- * is sent again within 2 s (net/session.h). */
+/* For those who do not answer: a node that lives is silent for 5 s at most (else it counts as dead), and
+ * what was lost on the way is sent again within 2 s (net/session.h). */
 #define MISSING_NS (7 * CRTI_S)
 
 typedef struct wanted {
     crti_list_t link; /* core->missing */
     crt_ref_t *ref;   /* held */
+    uint64_t round;   /* of questions that it is in, 0: none yet */
 } wanted_t;
 
 static bool is_missing(const crt_ref_t *ref)
@@ -78,7 +82,8 @@ void crti_missing_wanted(crt_ref_t *ref)
     ref->is_locating = true;
     crti_ref_hold(ref);
     crti_list_append(&core->missing, &wanted->link);
-    crti_core_wake_at(core, ref->missing_until_ns);
+    crti_core_wake_at(core,
+                      crti_now_ns()); /* those of one death are asked for together */
 }
 
 static void end(wanted_t *wanted)
@@ -91,15 +96,51 @@ static void end(wanted_t *wanted)
     crti_ref_release(ref);
 }
 
+static void ask_for_new(crti_core_t *core)
+{
+    wanted_t *asked[CRTI_SEEK_MAX];
+    uint64_t numbers[CRTI_SEEK_MAX];
+    uint32_t count = 0;
+
+    CRTI_LIST_FOREACH (item, &core->missing) {
+        wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
+
+        if (wanted->round || !is_missing(wanted->ref) || count == CRTI_SEEK_MAX)
+            continue;
+        asked[count] = wanted;
+        numbers[count++] = wanted->ref->id.number;
+    }
+    if (count == 0)
+        return;
+    if (crti_seek_ask(core, numbers, count) != CRT_OK) { /* the next tick tries again */
+        crti_log(CRTI_LOG_ERROR, "core", "copies of objects: %s", crt_error_detail());
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        asked[i]->round = core->seek_round;
+}
+
+/* Everybody has said that there is no other copy; we have none, either. */
+static bool is_sought(const wanted_t *wanted)
+{
+    const crti_core_t *core = wanted->ref->core;
+
+    return wanted->round && !wanted->ref->is_pulling &&
+           (wanted->round < core->seek_round ||
+            (wanted->round == core->seek_round && core->seek_open == 0));
+}
+
 void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX;
 
+    if (core->seek_open == 0)
+        ask_for_new(core);
     CRTI_LIST_FOREACH_SAFE (item, &core->missing) {
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
         crt_ref_t *ref = wanted->ref;
 
-        if (is_missing(ref) && ref->missing_until_ns > now_ns) {
+        if (is_missing(ref) && ref->missing_until_ns > now_ns && !is_sought(wanted)) {
             if (ref->missing_until_ns < next)
                 next = ref->missing_until_ns;
             continue;

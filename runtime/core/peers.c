@@ -18,6 +18,7 @@
 #include "runtime/core/core.h"
 #include "runtime/core/dues.h"
 #include "runtime/core/lending.h"
+#include "runtime/core/seek.h"
 
 #define IDLE_REMOTES                                                                     \
     16 /* kept, so that a session is not made anew for every short-lived ref */
@@ -30,6 +31,7 @@ static void free_remote(crti_core_t *core, crti_remote_t *remote)
     if (remote->is_watched && !remote->is_dead && core->channel)
         crti_node_notice(core, CRTI_MSG_UNWATCH,
                          &(crti_msg_unwatch_t){.process = remote->address.process});
+    crti_seek_is_over(core, &remote->sought);
     if (remote->peer) {
         crti_peer_set_user(remote->peer, NULL);
         if (!crti_peer_is_lost(remote->peer))
@@ -270,6 +272,8 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
     case CRTI_RECORD_RELEASE: return crti_lending_release(core, peer, data, size);
     case CRTI_RECORD_TAKE_BACK: return crti_lending_take_back(core, peer, data, size);
     case CRTI_RECORD_COPY: return crti_copy_arrived(core, data, size);
+    case CRTI_RECORD_SEEK: return crti_seek_arrived(core, peer, data, size);
+    case CRTI_RECORD_SOUGHT: return crti_seek_answered(core, peer, data, size);
     case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
     case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
@@ -319,6 +323,8 @@ static crt_status_t from_called(crti_core_t *core, crti_peer_t *peer, const void
     case CRTI_RECORD_REPLY: return on_reply(core, remote, data, size);
     case CRTI_RECORD_LOCATED: return on_located(core, remote, data, size);
     case CRTI_RECORD_BORROWED: return crti_dues_answered(core, remote, data, size);
+    case CRTI_RECORD_SEEK: return crti_seek_arrived(core, peer, data, size);
+    case CRTI_RECORD_SOUGHT: return crti_seek_answered(core, peer, data, size);
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
     }
 }
@@ -415,6 +421,7 @@ static void lose_remote(crti_core_t *core, crti_remote_t *remote,
     remote->uses++;
     crti_peer_unref(remote->peer);
     remote->peer = NULL;
+    crti_seek_is_over(core, &remote->sought);
     crti_leases_lost(core, remote); /* so that what never left is not sent there again */
     /* What the actor does with its calls depends on what is known of it: so it is told first. */
     while (crti_map_next(&core->actors, &cursor, NULL, &value)) {
@@ -479,6 +486,7 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
         return;
     }
     remote->is_dead = true;
+    crti_seek_is_over(core, &remote->sought);
     crti_actor_process_died(core, remote, text);
     crti_leases_lost(core, remote);
     crti_dues_end(core, remote);

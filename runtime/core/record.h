@@ -12,6 +12,8 @@
  *     RELEASE   and keeps them no longer                  BORROWED known
  *     TAKE_BACK a BORROW on behalf was in vain            BORROWED known
  *     COPY      a node has a copy of your object now
+ *     SEEK      no copy of these objects of mine is known any more: COPY for each that you have
+ *     SOUGHT    that was all, and none of them is being pulled here
  *     WAITING   the processes in the chain wait for this call or object (deadlock.c)
  *     GIVE_BACK answer RETURNED for tasks of mine that you have not started
  * Format
@@ -39,7 +41,9 @@ typedef enum crti_record_kind {
     CRTI_RECORD_COPY = 8,
     CRTI_RECORD_WAITING = 9,
     CRTI_RECORD_GIVE_BACK = 10,
-    CRTI_RECORD_TAKE_BACK = 11
+    CRTI_RECORD_TAKE_BACK = 11,
+    CRTI_RECORD_SEEK = 12,
+    CRTI_RECORD_SOUGHT = 13
 } crti_record_kind_t;
 
 /* The kind of a record, 0 for none. */

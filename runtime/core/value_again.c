@@ -19,8 +19,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/core/core.h"
 
-#define ASKS     10
-#define PAUSE_NS (200 * CRTI_MS)
+/* Within 2 s. The pauses grow: as a rule the owner hears of a death a moment after our node did. */
+#define ASKS         14
+#define PAUSE_NS     (10 * CRTI_MS)
+#define PAUSE_MAX_NS (200 * CRTI_MS)
 
 typedef struct again {
     crti_list_t link; /* core->again */
@@ -52,6 +54,13 @@ static again_t *make(crt_ref_t *ref)
     return a;
 }
 
+static uint64_t pause_of(const again_t *a)
+{
+    uint64_t pause = PAUSE_NS << (a->asked < 8 ? a->asked : 8);
+
+    return pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
+}
+
 static void end(again_t *a)
 {
     crt_ref_t *ref = a->ref;
@@ -66,21 +75,6 @@ static bool is_over(const crt_ref_t *ref)
     return ref->content != CRTI_CONTENT_STORED || ref->view.data;
 }
 
-static crt_status_t ask_owner(crt_ref_t *ref)
-{
-    crti_core_t *core = ref->core;
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
-    crt_status_t status = crti_remote_connect(core, ref->owner);
-
-    if (status == CRT_OK)
-        status = crti_put_locate(&out, 0, ref->id.number);
-    if (status != CRT_OK)
-        return status;
-    ref->is_locating = true;
-    crti_remote_send(core, ref->owner, &out);
-    return CRT_OK;
-}
-
 static void ask(again_t *a)
 {
     crt_ref_t *ref = a->ref;
@@ -91,7 +85,7 @@ static void ask(again_t *a)
         crti_ref_pull(ref);
         return;
     }
-    status = ask_owner(ref);
+    status = crti_ref_ask_owner(ref);
     if (status != CRT_OK)
         crti_ref_lose(ref, status);
 }
@@ -115,7 +109,7 @@ bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
         a = make(ref);
     if (!a)
         return false;
-    a->at_ns = crti_now_ns() + PAUSE_NS;
+    a->at_ns = crti_now_ns() + pause_of(a);
     crti_core_wake_at(core, a->at_ns);
     if (a->asked == 0 && !ref->is_owned)
         ask(a);
@@ -170,7 +164,7 @@ void crti_again_tick(crti_core_t *core, uint64_t now_ns)
             continue;
         }
         if (a->at_ns <= now_ns) {
-            a->at_ns = now_ns + PAUSE_NS;
+            a->at_ns = now_ns + pause_of(a);
             if (!a->ref->is_pulling && !a->ref->is_locating)
                 ask(a);
         }

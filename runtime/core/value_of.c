@@ -11,36 +11,42 @@
  */
 #include <stdlib.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/core/core.h"
 #include "runtime/core/missing.h"
+#include "runtime/core/seek.h"
 
 #define EVICTIONS_MAX 20
 
-void crti_ref_locate(crt_ref_t *ref)
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+    crt_status_t status = crti_remote_connect(core, ref->owner);
+
+    if (status == CRT_ERR_WORKER_DIED)
+        return crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended");
+    if (status == CRT_OK)
+        status = crti_put_locate(&out, 0, ref->id.number);
+    if (status != CRT_OK)
+        return status;
+    ref->is_locating = true;
+    ref->is_hearsay = false;
+    crti_remote_send(core, ref->owner, &out);
+    return CRT_OK;
+}
+
+void crti_ref_locate(crt_ref_t *ref)
+{
     crt_status_t status;
 
     if (ref->is_owned)
         crti_missing_wanted(ref);
     if (ref->is_owned || ref->is_locating || ref->content != CRTI_CONTENT_NONE)
         return;
-    status = crti_remote_connect(core, ref->owner);
-    if (status != CRT_OK) {
-        crti_ref_fail(
-            ref, status == CRT_ERR_WORKER_DIED
-                     ? crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended")
-                     : status);
-        return;
-    }
-    status = crti_put_locate(&out, 0, ref->id.number);
-    if (status != CRT_OK) {
+    status = crti_ref_ask_owner(ref);
+    if (status != CRT_OK)
         crti_ref_fail(ref, status);
-        return;
-    }
-    ref->is_locating = true;
-    crti_remote_send(core, ref->owner, &out);
 }
 
 /* ------------------------------------------------------------------ bytes of the store */
@@ -117,9 +123,8 @@ static void pin_copy(crt_ref_t *ref)
         crti_ref_lose(ref, status);
 }
 
-static void on_pulled(void *user, const crti_message_t *message)
+static void take_pulled(crt_ref_t *ref, const crti_message_t *message)
 {
-    crt_ref_t *ref = user;
     crti_core_t *core = ref->core;
 
     ref->is_pulling = false;
@@ -128,10 +133,8 @@ static void on_pulled(void *user, const crti_message_t *message)
             ref); /* it came before the death of its last known node was told */
     if (ref->content == CRTI_CONTENT_STORED && message &&
         message->kind == CRTI_MSG_ERROR &&
-        crti_ref_ask_again(ref, (crt_status_t)message->error.status)) {
-        crti_ref_release(ref);
+        crti_ref_ask_again(ref, (crt_status_t)message->error.status))
         return;
-    }
     if (ref->content == CRTI_CONTENT_STORED) {
         if (!message)
             crti_ref_lose(ref, core->broken != CRT_OK
@@ -144,6 +147,18 @@ static void on_pulled(void *user, const crti_message_t *message)
     }
     if (!ref->is_pulling && ref->content != CRTI_CONTENT_NONE)
         tell_local(ref);
+}
+
+/* Its owner may wait for the end of it, to know whether there is a copy. */
+static void on_pulled(void *user, const crti_message_t *message)
+{
+    crt_ref_t *ref = user;
+    crti_core_t *core = ref->core;
+
+    take_pulled(ref, message);
+    crti_seek_pull_ended(core);
+    if (ref->content == CRTI_CONTENT_NONE)
+        crti_core_wake_at(core, crti_now_ns()); /* missing.c */
     crti_ref_release(ref);
 }
 
@@ -186,16 +201,22 @@ bool crti_ref_fetch(crt_ref_t *ref)
     case CRTI_CONTENT_STORED:
         if (ref->view.data)
             return true;
-        if (ref->is_pulling || crti_ref_is_asked_again(ref))
+        if (ref->is_pulling || (ref->is_locating && !ref->is_owned) ||
+            crti_ref_is_asked_again(ref))
             return false;
         status = crti_core_join_store(ref->core);
         if (status == CRT_OK)
             status = crti_store_get(ref->core->store, ref->object, &ref->view);
         if (status == CRT_OK)
             return true;
-        if (status == CRT_ERR_NOT_FOUND)
+        if (status == CRT_ERR_NOT_FOUND && !ref->is_hearsay) {
             crti_ref_pull(ref);
-        else
+            break;
+        }
+        /* The owner has to know who may make a copy (seek.h). */
+        if (status == CRT_ERR_NOT_FOUND)
+            status = crti_ref_ask_owner(ref);
+        if (status != CRT_OK)
             crti_ref_lose(ref, status);
         break;
     }

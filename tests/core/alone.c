@@ -32,7 +32,10 @@ static sent_t sent[SENT_MAX];
 static unsigned sent_count, freed_count;
 static unsigned char freed[FREED_MAX][40];
 static crti_id_t lease;
-static uint64_t lease_request;
+static uint64_t lease_request, pull_request;
+static crti_object_id_t pull_object;
+static uint64_t pull_size;
+static unsigned pull_count;
 
 static crt_ref_t *given[2];
 
@@ -100,7 +103,7 @@ crti_core_t *alone_start(void)
     check(crti_net_new(&config, &core->net) == CRT_OK && crti_publish(core));
     core->net->on_sent = on_sent;
     now = crti_now_ns();
-    freed_count = 0;
+    freed_count = pull_count = 0;
     return core;
 }
 
@@ -170,6 +173,12 @@ static void hear(void)
         check(crti_message_decode(told.data + at + 4, size, &m) == CRT_OK);
         if (m.kind == CRTI_MSG_FREE)
             hear_free(&m.free);
+        if (m.kind == CRTI_MSG_PULL) {
+            pull_request = m.request;
+            pull_object = m.pull.object;
+            pull_size = m.pull.size;
+            pull_count++;
+        }
         if (m.kind == CRTI_MSG_LEASE_REQUEST) {
             lease = m.lease_request.lease;
             lease_request = m.request;
@@ -195,6 +204,38 @@ unsigned alone_freed(crti_object_id_t object, crti_id_t node)
     for (unsigned i = 0; i < freed_count; i++)
         count += memcmp(freed[i], entry, 40) == 0;
     return count;
+}
+
+unsigned alone_pulls(void)
+{
+    hear();
+    return pull_count;
+}
+
+static void answer_pull(bool is_here)
+{
+    crti_message_t m = {.kind = is_here ? CRTI_MSG_DONE : CRTI_MSG_ERROR,
+                        .request = pull_request};
+
+    if (!is_here)
+        m.error = (crti_msg_error_t){.status = CRT_ERR_OBJECT_LOST,
+                                     .text = crti_str("no node has it")};
+    crti_net_lock(core->net);
+    crti_node_link_handlers.on_message(core, core->channel, &m, NULL, 0);
+    crti_net_unlock(core->net);
+}
+
+void alone_pulled(bool is_here)
+{
+    void *data;
+
+    check(alone_pulls() > 0);
+    if (is_here) {
+        check(crti_store_create(arena, pull_object, pull_size, &data) == CRT_OK);
+        memset(data, 0, pull_size);
+        check(crti_store_seal(arena, pull_object, false) == CRT_OK);
+    }
+    answer_pull(is_here);
 }
 
 void alone_process_dies(unsigned i)
@@ -290,6 +331,17 @@ crti_span_t alone_sent(unsigned i, crti_record_kind_t kind)
     return crti_span(NULL, 0);
 }
 
+bool alone_sent_before(unsigned i, crti_record_kind_t first, crti_record_kind_t second)
+{
+    unsigned last[2] = {0, 0};
+
+    for (unsigned at = 0; at < sent_count; at++) {
+        last[0] = is_sent(&sent[at], i, first) ? at + 1 : last[0];
+        last[1] = is_sent(&sent[at], i, second) ? at + 1 : last[1];
+    }
+    return last[0] && last[0] < last[1];
+}
+
 unsigned alone_sent_count(unsigned i, crti_record_kind_t kind)
 {
     unsigned count = 0;
@@ -359,6 +411,32 @@ void alone_borrowed(unsigned i, uint64_t request)
     alone_answer(i, &record);
 }
 
+void alone_seek(unsigned i, uint64_t round, uint64_t number)
+{
+    say(i, CRTI_RECORD_SEEK, round, number, NULL);
+}
+
+void alone_sought(unsigned i, uint64_t round)
+{
+    crti_borrow_record_t answer = {.request = round};
+    crti_buffer_t record = {0};
+
+    check(crti_put_borrow(&record, CRTI_RECORD_SOUGHT, &answer) == CRT_OK);
+    alone_from(i, &record);
+}
+
+void alone_located(unsigned i, uint64_t number, crti_id_t node)
+{
+    unsigned char id[16];
+    crti_result_t result = {.form = CRTI_RESULT_STORED,
+                            .location = {{ALONE_PROCESS(i), number}, 100000, id, 1}};
+    crti_buffer_t record = {0};
+
+    crti_put_id(id, node);
+    check(crti_put_result(&record, CRTI_RECORD_LOCATED, number, &result, NULL) == CRT_OK);
+    alone_answer(i, &record);
+}
+
 void alone_gives(crt_ref_t *first, crt_ref_t *second)
 {
     given[0] = first;
@@ -382,6 +460,24 @@ void alone_call(unsigned i, uint64_t number)
     call = CRTI_CONTAINER(crti_list_pop(&core->runnable), crt_call_t, link);
     crti_execute(core, call);
     crti_net_unlock(core->net);
+}
+
+void alone_call_with(unsigned i, uint64_t number, unsigned owner, uint64_t object,
+                     crti_id_t node)
+{
+    unsigned char id[16];
+    crti_call_head_t head = {.call = number, .name = crti_str("give"), .arg_count = 1};
+    crti_ref_name_t name = {.id = {ALONE_PROCESS(owner), object},
+                            .incarnation = INCARNATION,
+                            .node = ALONE_NODE(owner),
+                            .tcp = crti_str("10.0.0.1:5")};
+    crti_location_t location = {name.id, 100000, id, 1};
+    crti_buffer_t record = {0};
+
+    crti_put_id(id, node);
+    check(crti_put_call(&record, &head) == CRT_OK);
+    check(crti_put_arg_object(&record, &name, &location) == CRT_OK);
+    alone_from(i, &record);
 }
 
 crt_ref_t *alone_submit(unsigned i)

@@ -33,6 +33,8 @@ void alone_tick(uint64_t ns);
 crti_span_t alone_sent(unsigned i, crti_record_kind_t kind);
 unsigned alone_sent_count(unsigned i, crti_record_kind_t kind);
 void alone_forget(void);
+/* The last record to process `i` of the one kind was sent before the last one of the other. */
+bool alone_sent_before(unsigned i, crti_record_kind_t first, crti_record_kind_t second);
 /* How often the daemon was told to free the object at that node. */
 unsigned alone_freed(crti_object_id_t object, crti_id_t node);
 
@@ -45,11 +47,24 @@ void alone_borrow(unsigned i, uint64_t request, uint64_t number,
 void alone_release(unsigned i, uint64_t request, uint64_t number, uint64_t tokens);
 void alone_take_back(unsigned i, uint64_t request, uint64_t number, crti_id_t process);
 void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gone */
+/* SEEK for its object; SOUGHT, the answer to ours. On the session that it made. */
+void alone_seek(unsigned i, uint64_t round, uint64_t number);
+void alone_sought(unsigned i, uint64_t round);
+/* LOCATED, the answer to ours: its object is at that node. */
+void alone_located(unsigned i, uint64_t number, crti_id_t node);
 
 /* From now on we are an actor whose one method gives these two refs in a list. Process `i` calls it; the
  * method runs. */
 void alone_gives(crt_ref_t *first, crt_ref_t *second);
 void alone_call(unsigned i, uint64_t number);
+/* Process `i` calls the method with an object of process `owner` that it says is at that node. It does
+ * not run before the object is here. */
+void alone_call_with(unsigned i, uint64_t number, unsigned owner, uint64_t object,
+                     crti_id_t node);
+
+/* PULLs that the daemon was asked for so far. The last one succeeds, or the object is nowhere. */
+unsigned alone_pulls(void);
+void alone_pulled(bool is_here);
 
 /* A task of ours, sent to process `i`; its result, a handle. */
 crt_ref_t *alone_submit(unsigned i);
