@@ -142,6 +142,8 @@ void crti_pull_again_node_died(crti_node_t *node, crti_id_t dead)
             if (!crti_id_equal(a->nodes[i], dead))
                 a->nodes[kept++] = a->nodes[i];
         a->node_count = kept;
+        if (kept == 0 && a->waiting.size) /* nothing to wait for */
+            crti_loop_start(node->loop, &a->retry, crti_node_now(node));
     }
 }
 
