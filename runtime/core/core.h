@@ -119,12 +119,13 @@ struct crt_ref {
         crti_owned_t owned;
         crti_borrow_t borrow;
     };
-    crti_remote_t *owner; /* borrowed: who has it */
-    crti_pending_t *call; /* the call that makes it, NULL: none or done */
-    crt_ref_t *forward;   /* its value is that ref's */
-    crti_waiting_t forward_waiting;
-    crti_list_t waiters;       /* crti_waiting_t: for content */
-    crti_list_t local_waiters; /* crti_waiting_t: for bytes that can be read here */
+    crti_remote_t *owner;           /* borrowed: who has it */
+    crti_pending_t *call;           /* the call that makes it, NULL: none or done */
+    crt_ref_t *forward;             /* its value is that ref's, forward.c */
+    crti_waiting_t forward_waiting; /* for that, then in its `forwards` */
+    crti_list_t forwards;           /* stored ones whose value is this one's */
+    crti_list_t waiters;            /* crti_waiting_t: for content */
+    crti_list_t local_waiters;      /* crti_waiting_t: for bytes that can be read here */
     crti_list_t uncovering; /* crti_end_wait_t: covers that end when we are registered */
     crti_list_t turn;       /* core->to_tell */
 
@@ -452,8 +453,8 @@ void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's d
 /* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */
 void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens);
 void crti_ref_tell(crt_ref_t *ref); /* its content is known: those who wait hear so */
-/* Copies the content of another ref that is ready. */
-void crti_ref_set_forward(crt_ref_t *ref, crt_ref_t *target);
+/* An inline value; the refs in it are made first, so that they are held before anybody is told. */
+void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens);
 
 /* The content of a ref that has one, as a result that can be sent; borrowed from the ref. */
 void crti_ref_describe(crt_ref_t *ref, crti_result_t *result_out, crti_buffer_t *nodes);

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "runtime/core/forward.h"
+
 static void answer_located(crti_core_t *core, crti_peer_t *peer, uint64_t number,
                            crt_ref_t *ref)
 {
@@ -53,6 +55,8 @@ crt_status_t crti_lending_locate(crti_core_t *core, crti_peer_t *peer, const voi
     if (status != CRT_OK)
         return status;
     ref = crti_numbers_get(&core->owned, number);
+    if (ref && ref->forward && ref->content == CRTI_CONTENT_STORED)
+        crti_forward_seek(ref); /* for those who ask again */
     if (!ref || ref->content != CRTI_CONTENT_NONE) {
         answer_located(core, peer, number, ref);
         return CRT_OK;

@@ -20,6 +20,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/core/forward.h"
 #include "runtime/core/seek.h"
 
 /* For those who do not answer: a node that lives is silent for 5 s at most (else it counts as dead), and
@@ -63,6 +64,7 @@ void crti_missing_found(crt_ref_t *ref)
     if (ref->is_locating)
         crti_core_wake_at(ref->core, crti_now_ns()); /* its record ends */
     crti_ref_tell(ref);
+    crti_forward_moved(ref);
     crti_net_wake(ref->core->net);
 }
 
@@ -116,8 +118,11 @@ static void ask_for_new(crti_core_t *core)
         crti_log(CRTI_LOG_ERROR, "core", "copies of objects: %s", crt_error_detail());
         return;
     }
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         asked[i]->round = core->seek_round;
+        if (asked[i]->ref->forward)
+            crti_forward_seek(asked[i]->ref);
+    }
 }
 
 /* Everybody has said that there is no other copy; we have none, either. */
@@ -126,6 +131,7 @@ static bool is_sought(const wanted_t *wanted)
     const crti_core_t *core = wanted->ref->core;
 
     return wanted->round && !wanted->ref->is_pulling &&
+           !crti_forward_is_sought(wanted->ref) &&
            (wanted->round < core->seek_round ||
             (wanted->round == core->seek_round && core->seek_open == 0));
 }
@@ -145,8 +151,10 @@ void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
                 next = ref->missing_until_ns;
             continue;
         }
-        if (is_missing(ref))
+        if (is_missing(ref)) {
             crti_owned_bits(ref, crti_owned_give_up(&ref->owned));
+            crti_forward_moved(ref);
+        }
         end(wanted);
     }
     if (next != UINT64_MAX)

@@ -14,6 +14,7 @@
 
 #include "runtime/core/core.h"
 #include "runtime/core/dues.h"
+#include "runtime/core/forward.h"
 #include "runtime/core/missing.h"
 
 /* ------------------------------------------------------------------ making */
@@ -30,6 +31,8 @@ static crt_ref_t *new_ref(crti_core_t *core)
     crti_list_init(&ref->local_waiters);
     crti_list_init(&ref->uncovering);
     crti_list_init(&ref->turn);
+    crti_list_init(&ref->forwards);
+    crti_list_init(&ref->forward_waiting.link);
     return ref;
 }
 
@@ -179,6 +182,7 @@ static void end_forward(crt_ref_t *ref)
     crt_ref_t *forward = ref->forward;
 
     ref->forward = NULL;
+    crti_list_remove(&ref->forward_waiting.link);
     if (forward && !close_late(&ref->inner, forward))
         crti_inner_release(forward);
 }
@@ -522,7 +526,7 @@ void crti_ref_fail(crt_ref_t *ref, crt_status_t status)
 
 /* An inline value with refs inside: the refs are made first, so that they are held before
  * anybody is told. */
-static void set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
+void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
 {
     crti_span_t table = {"", 0};
     crt_status_t status = crti_value_table(value.data, value.size, &table);
@@ -537,75 +541,27 @@ static void set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
         crti_ref_set_inline(ref, value.data, value.size);
 }
 
-static void on_forward_ready(crti_waiting_t *waiting, crt_ref_t *target)
-{
-    crti_ref_set_forward(CRTI_CONTAINER(waiting, crt_ref_t, forward_waiting), target);
-}
-
-/* A process gone mad may answer that a result is another one, and of that that it is the first. */
-static bool leads_to(const crt_ref_t *from, const crt_ref_t *ref)
-{
-    while (from && from != ref)
-        from = from->forward;
-    return from == ref;
-}
-
-static void set_target(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tokens)
-{
-    crt_ref_t *target;
-    crt_status_t status = crti_ref_arrive(ref->core, name, &target);
-
-    if (status != CRT_OK) {
-        crti_ref_fail(ref, status);
-        return;
-    }
-    crti_ref_hold(target);
-    if (has_tokens)
-        crti_ref_add_token(target);
-    if (leads_to(target, ref)) {
-        crti_ref_fail(ref, crt_raise(CRT_ERR_PROTOCOL, "a result that waits for itself"));
-        crti_ref_release(target);
-        return;
-    }
-    ref->forward = target;
-    ref->forward_waiting.on_ready = on_forward_ready;
-    crti_ref_await(target, &ref->forward_waiting, false);
-}
-
 void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens)
 {
     if (ref->content != CRTI_CONTENT_NONE)
         return;
     switch (result->form) {
     case CRTI_RESULT_VALUE:
-    case CRTI_RESULT_DATA: set_value(ref, result->value, has_tokens); break;
+    case CRTI_RESULT_DATA: crti_ref_set_value(ref, result->value, has_tokens); break;
     case CRTI_RESULT_STORED:
         crti_ref_set_stored(ref, &result->location, result->table, has_tokens);
         break;
     case CRTI_RESULT_ERROR: crti_ref_set_failed(ref, &result->failure); break;
-    case CRTI_RESULT_FORWARD: set_target(ref, &result->ref, has_tokens); break;
+    case CRTI_RESULT_FORWARD:
+        if (ref->is_owned) {
+            crti_forward_begin(ref, &result->ref, has_tokens);
+            break;
+        }
+        /* fall through */
     default:
         crti_ref_fail(ref, crt_raise(CRT_ERR_PROTOCOL, "a result of unexpected form"));
         break;
     }
-}
-
-void crti_ref_set_forward(crt_ref_t *ref, crt_ref_t *target)
-{
-    crti_buffer_t nodes = {0};
-    crti_result_t result;
-    crti_span_t table = {"", 0};
-
-    crti_ref_hold(ref);
-    crti_ref_describe(target, &result, &nodes);
-    if (result.form == CRTI_RESULT_ERROR)
-        crti_ref_set_failed(ref, &result.failure);
-    else if (result.form == CRTI_RESULT_STORED)
-        crti_ref_set_stored(ref, &result.location, table, false);
-    else
-        set_value(ref, result.value, false);
-    crti_buffer_fini(&nodes);
-    crti_ref_release(ref);
 }
 
 void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nodes)

@@ -18,6 +18,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/core/core.h"
+#include "runtime/core/forward.h"
 
 /* Within 2 s. The pauses grow: as a rule the owner hears of a death a moment after our node did. */
 #define ASKS         14
@@ -75,17 +76,27 @@ static bool is_over(const crt_ref_t *ref)
     return ref->content != CRTI_CONTENT_STORED || ref->view.data;
 }
 
+/* Where it is, its target's owner knows; the answer is in time for the next try. */
+static crt_status_t pull_forwarded(crt_ref_t *ref)
+{
+    if (ref->forward->content == CRTI_CONTENT_FAILED)
+        return crti_ref_raise(ref->forward);
+    crti_forward_seek(ref);
+    crti_ref_pull(ref);
+    return CRT_OK;
+}
+
 static void ask(again_t *a)
 {
     crt_ref_t *ref = a->ref;
     crt_status_t status;
 
     a->asked++;
-    if (ref->is_owned) {
+    if (ref->is_owned && !ref->forward) {
         crti_ref_pull(ref);
         return;
     }
-    status = crti_ref_ask_owner(ref);
+    status = ref->forward ? pull_forwarded(ref) : crti_ref_ask_owner(ref);
     if (status != CRT_OK)
         crti_ref_lose(ref, status);
 }
@@ -101,9 +112,8 @@ bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
     crti_core_t *core = ref->core;
     again_t *a = find(core, ref);
 
-    /* Where a forwarded value is, its own owner knows. */
     if (status != CRT_ERR_OBJECT_LOST || core->is_closing || core->broken != CRT_OK ||
-        (ref->is_owned && ref->forward) || (a && a->asked >= ASKS))
+        (a && a->asked >= ASKS))
         return false;
     if (!a)
         a = make(ref);
@@ -116,19 +126,31 @@ bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
     return ref->content == CRTI_CONTENT_STORED;
 }
 
-void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result)
+/* Whether only a result that is this ref has asked. */
+static bool is_only_forwarded(const crt_ref_t *ref)
 {
-    crt_status_t status;
+    return !crti_list_is_empty(&ref->forwards) &&
+           crti_list_is_empty(&ref->local_waiters) && !crti_ref_is_asked_again(ref);
+}
 
-    ref->is_locating = false;
+static void take_location(crt_ref_t *ref, const crti_location_t *location)
+{
+    crt_status_t status = crti_ref_move(ref, location);
+
+    if (status != CRT_OK)
+        crti_ref_lose(ref, status);
+    else if (is_only_forwarded(ref))
+        crti_net_wake(ref->core->net); /* who looks at it pulls it */
+    else
+        crti_ref_pull(ref);
+}
+
+static void take_answer(crt_ref_t *ref, const crti_result_t *result)
+{
     if (is_over(ref) || ref->is_pulling)
         return;
     if (result->form == CRTI_RESULT_STORED) {
-        status = crti_ref_move(ref, &result->location);
-        if (status == CRT_OK)
-            crti_ref_pull(ref);
-        else
-            crti_ref_lose(ref, status);
+        take_location(ref, &result->location);
     } else if (result->form == CRTI_RESULT_ERROR) {
         crti_ref_lose(ref, crt_raise(result->failure.status, "%.*s",
                                      (int)result->failure.text.size,
@@ -137,6 +159,15 @@ void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result)
         crti_ref_lose(ref,
                       crt_raise(CRT_ERR_PROTOCOL, "a stored object is no longer stored"));
     }
+}
+
+void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result)
+{
+    crti_ref_hold(ref);
+    ref->is_locating = false;
+    take_answer(ref, result);
+    crti_forward_moved(ref);
+    crti_ref_release(ref);
 }
 
 void crti_ref_unlocated(crt_ref_t *ref, const crti_net_loss_t *loss)
@@ -149,6 +180,7 @@ void crti_ref_unlocated(crt_ref_t *ref, const crti_net_loss_t *loss)
     crti_ref_hold(ref);
     crti_ref_lose(ref, crt_raise(lives ? CRT_ERR_UNREACHABLE : CRT_ERR_OWNER_DIED, "%s",
                                  loss->detail));
+    crti_forward_moved(ref);
     crti_ref_release(ref);
 }
 

@@ -13,6 +13,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/core/core.h"
+#include "runtime/core/forward.h"
 #include "runtime/core/missing.h"
 #include "runtime/core/seek.h"
 
@@ -81,6 +82,8 @@ void crti_ref_tell_copy(crt_ref_t *ref)
     uint64_t object = is_its_own ? ref->object.number : 0;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
 
+    if (ref->is_owned && ref->forward)
+        crti_forward_copied(ref, core->node);
     if (ref->is_owned)
         crti_owned_bits(ref, crti_owned_copy(&ref->owned, core->node));
     else if (crti_put_copy(&out, ref->id.number, object, core->node) == CRT_OK)
@@ -98,6 +101,8 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
     crt_status_t status = crti_get_copy(data, size, &number, &object.number, &node);
     crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
 
+    if (ref && ref->forward)
+        crti_forward_copied(ref, node);
     if (ref)
         crti_owned_bits(ref, crti_owned_copy(&ref->owned, node));
     else if (status == CRT_OK && object.number)
@@ -156,6 +161,8 @@ static void on_pulled(void *user, const crti_message_t *message)
     crti_core_t *core = ref->core;
 
     take_pulled(ref, message);
+    if (ref->view.data)
+        crti_forward_moved(ref);
     crti_seek_pull_ended(core);
     if (ref->content == CRTI_CONTENT_NONE)
         crti_core_wake_at(core, crti_now_ns()); /* missing.c */

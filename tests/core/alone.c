@@ -425,14 +425,18 @@ void alone_sought(unsigned i, uint64_t round)
     alone_from(i, &record);
 }
 
-void alone_located(unsigned i, uint64_t number, crti_id_t node)
+void alone_located(unsigned i, uint64_t number, const crti_id_t *nodes, unsigned count)
 {
-    unsigned char id[16];
-    crti_result_t result = {.form = CRTI_RESULT_STORED,
-                            .location = {{ALONE_PROCESS(i), number}, 100000, id, 1}};
+    unsigned char ids[4][16];
+    crti_result_t result = {
+        .form = count ? CRTI_RESULT_STORED : CRTI_RESULT_ERROR,
+        .location = {{ALONE_PROCESS(i), number}, 100000, ids, count},
+        .failure = {.status = CRT_ERR_OBJECT_LOST, .text = crti_str("it is gone")}};
     crti_buffer_t record = {0};
 
-    crti_put_id(id, node);
+    check(count <= 4);
+    for (unsigned at = 0; at < count; at++)
+        crti_put_id(ids[at], nodes[at]);
     check(crti_put_result(&record, CRTI_RECORD_LOCATED, number, &result, NULL) == CRT_OK);
     alone_answer(i, &record);
 }
@@ -497,6 +501,21 @@ crt_ref_t *alone_submit(unsigned i)
     crti_net_unlock(core->net);
     check(alone_sent_count(i, CRTI_RECORD_CALL) == 1);
     return ref;
+}
+
+void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner, uint64_t number)
+{
+    crti_id_t process = owner ? ALONE_PROCESS(owner) : ALONE_US;
+    crti_result_t forward = {.form = CRTI_RESULT_FORWARD,
+                             .ref = {.id = {process, number},
+                                     .incarnation = INCARNATION,
+                                     .node = ALONE_NODE(owner),
+                                     .tcp = crti_str("10.0.0.1:5")}};
+    crti_buffer_t record = {0};
+
+    check(crti_put_result(&record, CRTI_RECORD_REPLY, result->id.number, &forward,
+                          NULL) == CRT_OK);
+    alone_answer(i, &record);
 }
 
 /* ---------------------------------------------------------------- refs */

@@ -50,8 +50,8 @@ void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gon
 /* SEEK for its object; SOUGHT, the answer to ours. On the session that it made. */
 void alone_seek(unsigned i, uint64_t round, uint64_t number);
 void alone_sought(unsigned i, uint64_t round);
-/* LOCATED, the answer to ours: its object is at that node. */
-void alone_located(unsigned i, uint64_t number, crti_id_t node);
+/* LOCATED, the answer to ours: its object is at these nodes; at none: it is lost. */
+void alone_located(unsigned i, uint64_t number, const crti_id_t *nodes, unsigned count);
 
 /* From now on we are an actor whose one method gives these two refs in a list. Process `i` calls it; the
  * method runs. */
@@ -68,6 +68,9 @@ void alone_pulled(bool is_here);
 
 /* A task of ours, sent to process `i`; its result, a handle. */
 crt_ref_t *alone_submit(unsigned i);
+/* Process `i` answers it: the result is a ref of process `owner`, 0 for one of ours. */
+void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner,
+                     uint64_t number);
 
 /* An object of ours whose bytes are at node `i`, with one hold. Another process's, covered. */
 crt_ref_t *alone_stored(unsigned i);

@@ -258,7 +258,7 @@ a_place_that_another_one_told_is_confirmed_by_the_owner_before_it_is_pulled_from
     alone_call_with(2, 77, 1, 8, ALONE_NODE(3));
     assert_int_equal(alone_pulls(), 0);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_LOCATE), 1);
-    alone_located(1, 8, ALONE_NODE(4));
+    alone_located(1, 8, &ALONE_NODE(4), 1);
     assert_int_equal(alone_pulls(), 1);
     alone_pulled(true);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY), 1);
