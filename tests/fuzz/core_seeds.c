@@ -252,6 +252,14 @@ static void seed_worker(text_t *t, unsigned index)
         fuzz_step_put(t, CALLER, 2, "\12", 1);
         say_call_empty(t, 2, CRTI_CALL_READY, 9, 0, "");
         break;
+    case 7: /* an object that is pulled, whose owner seeks copies of it */
+        record = begin_call(0, 8, 2, "look", 1);
+        crti_put_arg_object(&record, &ref_name, &location);
+        say_record(t, CALLER, 0, &record);
+        say_borrow(t, CALLER, 0, CRTI_RECORD_SEEK, 5, 3);
+        say_message(t, ANSWER, 0, CRTI_MSG_DONE, NULL);
+        say_borrow(t, CALLED, 0, CRTI_RECORD_SEEK, 6, 3);
+        break;
     default: /* the owner of what is kept dies */
         say_call(t, 1, 8, 0, "keep", a_ref());
         say_run(t);
@@ -261,7 +269,7 @@ static void seed_worker(text_t *t, unsigned index)
         break;
     }
 }
-#define WORKER_SEEDS 7
+#define WORKER_SEEDS 8
 
 static void say_alive(text_t *t, unsigned actor, unsigned process, int64_t retries)
 {
@@ -352,6 +360,43 @@ static void say_late_lending(text_t *t)
     say_lent(t, 0, 2);
 }
 
+static void say_node_died(text_t *t, unsigned node)
+{
+    crti_msg_node_died_t died = {.node = node_of(node), .text = crti_str("it burned")};
+
+    say_message(t, NOTICE, 0, CRTI_MSG_NODE_DIED, &died);
+}
+
+/* A task's result is number 3 of process 2, or in a store itself; the node with its bytes dies, others ask
+ * for it, and those who may have a copy are asked. */
+static void say_missing(text_t *t, bool is_forwarded)
+{
+    crti_result_t result = {.form = CRTI_RESULT_STORED}, located = result;
+    uint8_t node[16];
+
+    crti_put_id(node, node_of(1));
+    result.location = (crti_location_t){{us, 1}, LARGE, node, 1};
+    located.location = (crti_location_t){{other(2), 3}, LARGE, node, 1};
+    if (is_forwarded)
+        result = (crti_result_t){.form = CRTI_RESULT_FORWARD, .ref = ref_of(2, 3)};
+    say_use(t, 3, 0, 0);
+    say_granted(t, 0, 3);
+    say_result(t, 3, CRTI_RECORD_REPLY, 1, &result);
+    if (is_forwarded)
+        say_result(t, 2, CRTI_RECORD_LOCATED, 3, &located);
+    say_locate(t, 4, 1);
+    say_node_died(t, 1);
+    say_locate(t, 5, 1);
+    fuzz_step_put(t, TICK, 1, NULL, 0);
+    if (is_forwarded)
+        say_result(t, 2, CRTI_RECORD_LOCATED, 3, &located);
+    say_borrow(t, CALLER, 4, CRTI_RECORD_SOUGHT, 1, 0);
+    say_borrow(t, CALLER, 5, CRTI_RECORD_SOUGHT, 1, 0);
+    say_borrow(t, CALLED, 3, CRTI_RECORD_SOUGHT, 1, 0);
+    fuzz_step_put(t, TICK, 1, NULL, 0);
+    say_use(t, 10, 0, 0);
+}
+
 static void seed_calls(text_t *t, unsigned index)
 {
     crti_result_t forward = {.form = CRTI_RESULT_FORWARD};
@@ -415,6 +460,8 @@ static void seed_calls(text_t *t, unsigned index)
         say_alive(t, 0, 1, 3);
         break;
     case 10: say_late_lending(t); break;
+    case 12:
+    case 13: say_missing(t, index == 13); break;
     default: /* the actor's process is lost and its state told */
         say_use(t, 7, 0, 0);
         say_alive(t, 0, 0, 0);
@@ -437,7 +484,7 @@ static void seed_driver(text_t *t, unsigned index)
     else
         seed_calls(t, index);
 }
-#define DRIVER_SEEDS 12
+#define DRIVER_SEEDS 14
 
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
