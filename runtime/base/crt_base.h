@@ -123,7 +123,8 @@ typedef enum crt_dtype {
 #define CRT_TENSOR_DIMS 8 /* the largest rank of a tensor */
 
 /* A view of numbers in memory; it owns nothing. `data` points at element (0, ..., 0).
- * Strides are in elements, not bytes. `device` is -1 for host memory, else a GPU's index. */
+ * Strides are in elements, not bytes; all of them 0: dense and row major, as crt_tensor_view would
+ * make them. `device` is -1 for host memory, else a GPU's index. */
 typedef struct crt_tensor {
     crt_dtype_t dtype;
     int32_t device;

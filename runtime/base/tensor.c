@@ -39,7 +39,7 @@ crt_tensor_t crt_tensor_view(crt_dtype_t dtype, int rank, const int64_t *shape,
     for (int i = rank - 1; i >= 0; i--) {
         view.shape[i] = shape[i];
         view.strides[i] = stride;
-        stride *= shape[i];
+        stride = (int64_t)((uint64_t)stride * (uint64_t)shape[i]); /* one may be 0 */
     }
     return view;
 }
@@ -65,11 +65,19 @@ size_t crt_tensor_bytes(const crt_tensor_t *tensor)
     return crt_tensor_count(tensor) * crt_dtype_size(tensor->dtype);
 }
 
+static bool has_strides(const crt_tensor_t *tensor)
+{
+    for (int i = 0; i < tensor->rank; i++)
+        if (tensor->strides[i] != 0)
+            return true;
+    return false;
+}
+
 bool crt_tensor_is_dense(const crt_tensor_t *tensor)
 {
     int64_t stride = 1;
 
-    if (crt_tensor_count(tensor) == 0)
+    if (crt_tensor_count(tensor) == 0 || !has_strides(tensor))
         return true;
     for (int i = tensor->rank - 1; i >= 0; i--) {
         if (tensor->shape[i] != 1 && tensor->strides[i] != stride)

@@ -84,6 +84,26 @@ static void a_slice_with_holes_is_not_dense(void **state)
     assert_false(crt_tensor_is_dense(&view));
 }
 
+static void a_tensor_without_strides_is_dense(void **state)
+{
+    int32_t data[24];
+    crt_tensor_t tensor = {
+        .dtype = CRT_INT32, .device = -1, .rank = 2, .shape = {4, 6}, .data = data};
+
+    assert_true(crt_tensor_is_dense(&tensor));
+    tensor.strides[1] = 1; /* one row, four times */
+    assert_false(crt_tensor_is_dense(&tensor));
+}
+
+static void sizes_beyond_all_numbers_make_a_view_all_the_same(void **state)
+{
+    const int64_t shape[] = {0, INT64_MAX, INT64_MAX};
+    crt_tensor_t view = crt_tensor_view(CRT_INT8, 3, shape, NULL);
+
+    assert_int_equal(crt_tensor_count(&view), 0);
+    assert_true(crt_tensor_is_dense(&view));
+}
+
 static void an_empty_tensor_has_no_bytes_and_is_dense(void **state)
 {
     const int64_t shape[] = {3, 0, 2};
@@ -114,6 +134,8 @@ int main(void)
         cmocka_unit_test(rank_0_is_one_number),
         cmocka_unit_test(the_largest_rank_fits_and_the_next_has_no_dtype),
         cmocka_unit_test(a_slice_with_holes_is_not_dense),
+        cmocka_unit_test(a_tensor_without_strides_is_dense),
+        cmocka_unit_test(sizes_beyond_all_numbers_make_a_view_all_the_same),
         cmocka_unit_test(an_empty_tensor_has_no_bytes_and_is_dense),
         cmocka_unit_test(floats_are_one_row),
     };
