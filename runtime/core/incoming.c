@@ -163,14 +163,15 @@ static crt_status_t open_value(crt_call_t *call, crti_incoming_arg_t *arg,
                                crti_span_t value)
 {
     crti_span_t table;
+    crti_handles_t handles;
     crt_status_t status = crti_value_table(value.data, value.size, &table);
 
     if (status == CRT_OK && table.size)
         status =
             crti_inner_open(call->core, table, CRTI_INNER_COVERED, false, &arg->inner);
+    handles = crti_inner_handles(&arg->inner);
     if (status == CRT_OK)
-        status = crti_decode(value.data, value.size, arg->inner.refs, arg->inner.actors,
-                             &arg->value, &arg->memory);
+        status = crti_decode(value.data, value.size, &handles, &arg->value, &arg->memory);
     return status;
 }
 

@@ -36,6 +36,12 @@ typedef struct crti_inner {
     struct crt_actor **actors;
 } crti_inner_t;
 
+static inline crti_handles_t crti_inner_handles(const crti_inner_t *inner)
+{
+    return (crti_handles_t){inner->refs, inner->actors, inner->ref_count,
+                            inner->actor_count};
+}
+
 /* Makes the refs and handles of a table. `has_tokens`: each ref comes with a registration. */
 crt_status_t crti_inner_open(struct crti_core *core, crti_span_t table,
                              crti_inner_mode_t mode, bool has_tokens,

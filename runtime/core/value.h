@@ -21,8 +21,8 @@
  *     id, u64 its incarnation, node id, text tcp. It can be read without the value, so that whoever holds an object knows what
  *     the object holds.
  * Trust
- *     Decoders take any bytes; counts and lengths are checked against what is there. Memory is
- *     at most 48 bytes for each byte of msgpack.
+ *     Decoders take any bytes, also such that others change meanwhile; counts and lengths are checked
+ *     against what is there. Memory is at most 48 bytes for each byte of msgpack.
  * Alignment
  *     An encoded value with data lies on a multiple of 64; objects of the store do, and
  *     whoever takes one out of a record copies it there.
@@ -156,11 +156,18 @@ crt_status_t crti_table_visit(const crti_table_t *table,
 /* True when the bytes must lie on a multiple of 64 to be decoded. */
 bool crti_value_has_data(const void *value, size_t size);
 
-/* Decodes; texts, bytes and tensors point into `value`. `refs` and `actors` are what the table's
- * entries became. `*memory_out` is the caller's to free() (NULL for scalars). */
-crt_status_t crti_decode(const void *value, size_t size, crt_ref_t *const *refs,
-                         crt_actor_t *const *actors, crt_value_t *value_out,
-                         void **memory_out);
+/* What the entries of a table became. */
+typedef struct crti_handles {
+    crt_ref_t *const *refs; /* NULL: each of them is NULL */
+    crt_actor_t *const *actors;
+    uint32_t ref_count, actor_count;
+} crti_handles_t;
+
+/* Decodes; texts, bytes and tensors point into `value`. A value that names more refs or actors than
+ * there are handles is refused, whatever its own table says. `*memory_out` is the caller's to free() (NULL
+ * for scalars). */
+crt_status_t crti_decode(const void *value, size_t size, const crti_handles_t *handles,
+                         crt_value_t *value_out, void **memory_out);
 
 /* ---------------------------------------------------------------- reading */
 

@@ -178,13 +178,24 @@ crt_status_t crti_table_visit(const crti_table_t *t, const crti_table_visitor_t 
 typedef struct decoder {
     crti_reader_t r;
     crti_span_t data;
-    uint32_t ref_count, actor_count;
-    crt_ref_t *const *refs;
-    crt_actor_t *const *actors;
-    size_t values, tensors;  /* first pass: how many below the root */
+    const crti_handles_t *handles;
+    size_t values, tensors; /* first pass: how many below the root; second: places left */
     crt_value_t *next_value; /* second pass; NULL in the first */
     crt_tensor_t *next_tensor;
 } decoder_t;
+
+/* Counts entries in the first pass, takes their places in the second. The bytes may lie in memory that
+ * others write, so the second may find more than the first. */
+static crt_status_t count_in(const decoder_t *d, size_t *total, size_t count)
+{
+    if (!d->next_tensor)
+        *total += count;
+    else if (count > *total)
+        return damaged("it changes while it is read");
+    else
+        *total -= count;
+    return CRT_OK;
+}
 
 static uint64_t read_be(crti_reader_t *r, size_t bytes)
 {
@@ -235,6 +246,7 @@ static crt_status_t take_tensor(decoder_t *d, crt_value_t *v, crti_reader_t *ext
     size_t bytes = crt_dtype_size(dtype);
     int64_t stride = 1; /* of a tensor with nothing in it, too */
     uint64_t place;
+    crt_status_t status;
 
     if (!bytes || rank > CRT_TENSOR_DIMS)
         return damaged("a tensor of no dtype or rank");
@@ -247,7 +259,9 @@ static crt_status_t take_tensor(decoder_t *d, crt_value_t *v, crti_reader_t *ext
     place = crti_read_u64(ext);
     if (ext->bad || !in_data(d, place, bytes))
         return damaged("a tensor outside its data");
-    d->tensors++;
+    status = count_in(d, &d->tensors, 1);
+    if (status != CRT_OK)
+        return status;
     v->kind = CRT_KIND_TENSOR;
     if (d->next_tensor) {
         *d->next_tensor = crt_tensor_view(dtype, (int)rank, shape,
@@ -276,6 +290,7 @@ static crt_status_t take_apart(decoder_t *d, crt_value_t *v, crti_reader_t *ext,
 
 static crt_status_t take_ext(decoder_t *d, crt_value_t *v, size_t size)
 {
+    const crti_handles_t *h = d->handles;
     unsigned type = crti_read_u8(&d->r);
     const void *payload = crti_read_bytes(&d->r, size);
     crti_reader_t ext = crti_reader(payload, payload ? size : 0);
@@ -286,13 +301,13 @@ static crt_status_t take_ext(decoder_t *d, crt_value_t *v, size_t size)
     case 2:
     case 3:
         index = crti_read_u32(&ext);
-        if (ext.bad || index >= (type == 2 ? d->ref_count : d->actor_count))
+        if (ext.bad || index >= (type == 2 ? h->ref_count : h->actor_count))
             return damaged("a ref or actor that is not in its table");
         v->kind = type == 2 ? CRT_KIND_REF : CRT_KIND_ACTOR;
         if (type == 2)
-            v->as.ref = d->refs ? d->refs[index] : NULL;
+            v->as.ref = h->refs ? h->refs[index] : NULL;
         else
-            v->as.actor = d->actors ? d->actors[index] : NULL;
+            v->as.actor = h->actors ? h->actors[index] : NULL;
         return CRT_OK;
     case 4:
     case 5: return take_apart(d, v, &ext, type == 5);
@@ -307,16 +322,18 @@ static crt_status_t take_items(decoder_t *d, crt_value_t *v, uint64_t count, boo
 {
     size_t items = is_map ? count * 2 : count;
     crt_value_t *first = d->next_value, scratch;
-    crt_status_t status = CRT_OK;
+    crt_status_t status;
 
     if (depth >= CRTI_VALUE_DEPTH)
         return damaged("it is nested too deep");
     if (items > crti_reader_left(&d->r))
         return damaged("a list that is cut off");
+    status = count_in(d, &d->values, items);
+    if (status != CRT_OK)
+        return status;
     v->kind = is_map ? CRT_KIND_MAP : CRT_KIND_LIST;
     v->count = (uint32_t)count;
     v->as.items = first;
-    d->values += items;
     if (first)
         d->next_value += items;
     for (size_t i = 0; i < items && status == CRT_OK; i++) {
@@ -404,7 +421,6 @@ static crt_status_t fill(decoder_t *d, crti_span_t head, crt_value_t *v,
     d->next_tensor = (crt_tensor_t *)(void *)memory;
     d->next_value = (crt_value_t *)(void *)(memory + tensors);
     d->r = crti_reader(head.data, head.size);
-    d->values = d->tensors = 0;
     status = take_any(d, v, 0);
     if (status != CRT_OK)
         free(memory);
@@ -413,20 +429,13 @@ static crt_status_t fill(decoder_t *d, crti_span_t head, crt_value_t *v,
     return status;
 }
 
-crt_status_t crti_decode(const void *value, size_t size, crt_ref_t *const *refs,
-                         crt_actor_t *const *actors, crt_value_t *value_out,
-                         void **memory_out)
+crt_status_t crti_decode(const void *value, size_t size, const crti_handles_t *handles,
+                         crt_value_t *value_out, void **memory_out)
 {
-    decoder_t d = {.refs = refs, .actors = actors};
+    decoder_t d = {.handles = handles};
     parts_t parts;
-    crti_table_t table;
     crt_status_t status = open_parts(value, size, &parts);
 
-    if (status == CRT_OK && parts.table.size) {
-        status = crti_table_open(parts.table, &table);
-        d.ref_count = table.ref_count;
-        d.actor_count = table.actor_count;
-    }
     if (status != CRT_OK)
         return status;
     d.data = parts.data;

@@ -244,8 +244,11 @@ crt_status_t crti_ref_raise(const crt_ref_t *ref)
 
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
 {
-    const void *bytes = ref->content == CRTI_CONTENT_INLINE ? ref->bytes : ref->view.data;
+    bool is_inline = ref->content == CRTI_CONTENT_INLINE;
+    const void *bytes = is_inline ? ref->bytes : ref->view.data;
+    size_t size = is_inline ? ref->size : ref->view.size; /* whatever its owner says */
     crti_span_t table;
+    crti_handles_t handles;
     crt_status_t status;
 
     *value_out = &ref->value;
@@ -255,13 +258,13 @@ crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
         return crti_ref_raise(ref);
     if (!bytes)
         return crt_raise(CRT_ERR_INVALID, "the value is not here");
-    status = crti_value_table(bytes, ref->size, &table);
+    status = crti_value_table(bytes, size, &table);
     if (status == CRT_OK && table.size && !ref->inner.refs)
         status =
             crti_inner_open(ref->core, table, CRTI_INNER_COVERED, false, &ref->inner);
+    handles = crti_inner_handles(&ref->inner);
     if (status == CRT_OK)
-        status = crti_decode(bytes, ref->size, ref->inner.refs, ref->inner.actors,
-                             &ref->value, &ref->memory);
+        status = crti_decode(bytes, size, &handles, &ref->value, &ref->memory);
     ref->is_decoded = status == CRT_OK;
     return status;
 }

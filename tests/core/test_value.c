@@ -2,9 +2,14 @@
 #include "runtime/core/value.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -33,8 +38,9 @@ typedef struct round_trip {
     crt_value_t value;
 } round_trip_t;
 
-static void make(round_trip_t *t, crt_arg_t arg, crt_ref_t *const *refs,
-                 crt_actor_t *const *actors)
+static const crti_handles_t nothing;
+
+static void make(round_trip_t *t, crt_arg_t arg, const crti_handles_t *handles)
 {
     crti_encoder_t e = {0};
 
@@ -45,7 +51,7 @@ static void make(round_trip_t *t, crt_arg_t arg, crt_ref_t *const *refs,
     crti_encoder_write(&e, t->bytes);
     assert_int_equal(crti_value_has_data(t->bytes, t->size), crti_encoder_has_data(&e));
     crti_encoder_fini(&e);
-    if (crti_decode(t->bytes, t->size, refs, actors, &t->value, &t->memory) != CRT_OK)
+    if (crti_decode(t->bytes, t->size, handles, &t->value, &t->memory) != CRT_OK)
         fail_msg("%s", crt_error_detail());
 }
 
@@ -65,7 +71,7 @@ static void integers_of_every_width_come_back(void **state)
         round_trip_t t;
         int64_t number = 0;
 
-        make(&t, crt_arg_int(numbers[i]), NULL, NULL);
+        make(&t, crt_arg_int(numbers[i]), &nothing);
         assert_null(t.memory);
         assert_int_equal(crt_value_read(&t.value, &number), CRT_OK);
         assert_true(number == numbers[i]);
@@ -87,7 +93,7 @@ static void a_scalar_is_written_as_an_encoder_writes_it_and_nothing_else_is(void
     for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++) {
         round_trip_t t;
 
-        make(&t, scalars[i], NULL, NULL);
+        make(&t, scalars[i], &nothing);
         assert_int_equal(crti_encode_scalar(&scalars[i], bytes), t.size);
         assert_memory_equal(bytes, t.bytes, t.size);
         end(&t);
@@ -109,12 +115,12 @@ static void texts_and_bytes_of_every_length_come_back_in_place(void **state)
 
         memset(text, 'x', sizes[i]);
         text[sizes[i]] = '\0';
-        make(&t, crt_arg_string(text), NULL, NULL);
+        make(&t, crt_arg_string(text), &nothing);
         assert_int_equal(crt_value_read(&t.value, &got), CRT_OK);
         assert_string_equal(got, text);
         assert_true(got >= (char *)t.bytes && got < (char *)t.bytes + t.size);
         end(&t);
-        make(&t, crt_arg_bytes((crt_bytes_t){text, sizes[i]}), NULL, NULL);
+        make(&t, crt_arg_bytes((crt_bytes_t){text, sizes[i]}), &nothing);
         assert_int_equal(crt_value_read(&t.value, &bytes), CRT_OK);
         assert_int_equal(bytes.size, sizes[i]);
         assert_memory_equal(bytes.data, text, sizes[i]);
@@ -132,19 +138,35 @@ static void a_tensor_is_aligned_and_a_strided_one_becomes_dense(void **state)
     const crt_tensor_t *got;
     round_trip_t t;
 
-    make(&t, crt_arg_tensor(&tensor), NULL, NULL);
+    make(&t, crt_arg_tensor(&tensor), &nothing);
     assert_int_equal(crt_value_read(&t.value, &got), CRT_OK);
     assert_int_equal((uintptr_t)got->data % 64, 0);
     assert_memory_equal(got->data, numbers, sizeof(numbers));
     end(&t);
     turned.shape[0] = 4, turned.shape[1] = 3;
     turned.strides[0] = 1, turned.strides[1] = 4;
-    make(&t, crt_arg_tensor(&turned), NULL, NULL);
+    make(&t, crt_arg_tensor(&turned), &nothing);
     assert_int_equal(crt_value_read(&t.value, &got), CRT_OK);
     assert_true(crt_tensor_is_dense(got));
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 3; j++)
             assert_true(((float *)got->data)[i * 3 + j] == numbers[j * 4 + i]);
+    end(&t);
+}
+
+/* As a struct looks that somebody filled in by hand: -1 says that it lies in the host's memory. */
+static void a_tensor_made_without_strides_is_passed_whole(void **state)
+{
+    float numbers[6] = {0, 1, 2, 3, 4, 5};
+    crt_tensor_t tensor = {
+        .dtype = CRT_FLOAT32, .device = -1, .rank = 2, .shape = {2, 3}, .data = numbers};
+    const crt_tensor_t *got;
+    round_trip_t t;
+
+    make(&t, crt_arg_tensor(&tensor), &nothing);
+    assert_int_equal(crt_value_read(&t.value, &got), CRT_OK);
+    assert_memory_equal(got->data, numbers, sizeof(numbers));
+    assert_int_equal(got->strides[0], 3);
     end(&t);
 }
 
@@ -159,7 +181,7 @@ static void an_object_written_in_place_reads_like_an_encoded_tensor(void **state
     assert_int_equal(crti_value_tensor_header(CRT_INT32, 3, shape, object, &offset),
                      size);
     memset(object + offset, 1, size - offset);
-    if (crti_decode(object, size, NULL, NULL, &value, &memory) != CRT_OK)
+    if (crti_decode(object, size, &nothing, &value, &memory) != CRT_OK)
         fail_msg("%s", crt_error_detail());
     assert_int_equal(value.kind, CRT_KIND_TENSOR);
     assert_ptr_equal(value.as.tensor->data, object + offset);
@@ -178,7 +200,7 @@ static void lists_and_maps_nest_and_are_looked_into(void **state)
     const char *text;
     round_trip_t t;
 
-    make(&t, crt_map(entries, 4), NULL, NULL);
+    make(&t, crt_map(entries, 4), &nothing);
     assert_int_equal(crt_value_kind(&t.value), CRT_KIND_MAP);
     assert_int_equal(crt_value_count(&t.value), 2);
     assert_string_equal(crt_value_key(&t.value, 1), "none");
@@ -221,6 +243,7 @@ static void refs_and_actors_go_through_the_table(void **state)
     crt_arg_t items[COUNT + 1];
     crt_ref_t *refs[COUNT];
     crt_actor_t *actor = (crt_actor_t *)(uintptr_t)9;
+    crti_handles_t handles = {refs, &actor, COUNT, 1};
     crti_table_t table;
     crti_span_t bytes;
     unsigned seen = 0;
@@ -231,7 +254,7 @@ static void refs_and_actors_go_through_the_table(void **state)
         items[i] = crt_arg_ref(refs[i]);
     }
     items[COUNT] = crt_arg_actor(actor);
-    make(&t, crt_list(items, COUNT + 1), refs, &actor);
+    make(&t, crt_list(items, COUNT + 1), &handles);
     for (size_t i = 0; i < COUNT; i++)
         assert_ptr_equal(crt_value_at(&t.value, i)->as.ref, refs[i]);
     assert_ptr_equal(crt_value_at(&t.value, COUNT)->as.actor, actor);
@@ -280,7 +303,7 @@ static void what_can_not_be_passed_is_refused_with_the_reason(void **state)
     do {                                                                                 \
         round_trip_t t_;                                                                 \
         type got_ = 0;                                                                   \
-        make(&t_, arg, NULL, NULL);                                                      \
+        make(&t_, arg, &nothing);                                                        \
         assert_int_equal(crt_value_read(&t_.value, &got_), expected_status);             \
         assert_true(got_ == (expected));                                                 \
         end(&t_);                                                                        \
@@ -336,7 +359,7 @@ static void damaged_values_are_refused(void **state)
         crt_value_t value;
         void *memory = NULL;
 
-        assert_int_equal(crti_decode(cases[i], sizes[i], NULL, NULL, &value, &memory),
+        assert_int_equal(crti_decode(cases[i], sizes[i], &nothing, &value, &memory),
                          CRT_ERR_PROTOCOL);
     }
 }
@@ -355,10 +378,69 @@ static void places_and_shapes_beyond_all_numbers_are_refused(void **state)
     crt_value_t value;
     void *memory = NULL;
 
-    assert_int_equal(crti_decode(far, sizeof(far), NULL, NULL, &value, &memory),
+    assert_int_equal(crti_decode(far, sizeof(far), &nothing, &value, &memory),
                      CRT_ERR_PROTOCOL);
-    assert_int_equal(crti_decode(vast, sizeof(vast), NULL, NULL, &value, &memory),
+    assert_int_equal(crti_decode(vast, sizeof(vast), &nothing, &value, &memory),
                      CRT_ERR_PROTOCOL);
+}
+
+/* As when the bytes and what was told of them come from a process gone mad. */
+static void a_ref_that_has_no_handle_is_refused_whatever_the_table_says(void **state)
+{
+    crt_ref_t *refs[2] = {(crt_ref_t *)(uintptr_t)100, (crt_ref_t *)(uintptr_t)101};
+    crt_arg_t items[] = {crt_arg_ref(refs[0]), crt_arg_ref(refs[1])};
+    crti_handles_t both = {.refs = refs, .ref_count = 2},
+                   one = {.refs = refs, .ref_count = 1};
+    crt_value_t value;
+    void *memory;
+    round_trip_t t;
+
+    make(&t, crt_list(items, 2), &both);
+    assert_int_equal(crti_decode(t.bytes, t.size, &one, &value, &memory),
+                     CRT_ERR_PROTOCOL);
+    assert_int_equal(crti_decode(t.bytes, t.size, &nothing, &value, &memory),
+                     CRT_ERR_PROTOCOL);
+    end(&t);
+}
+
+/* A list of one text, by turns, or of fifteen numbers. */
+static void change_for_ever(volatile unsigned char *byte)
+{
+    for (;;)
+        *byte = *byte == 0x91 ? 0x9f : 0x91;
+}
+
+/* Objects lie in memory that every process of a node may write. */
+static void a_value_that_changes_while_it_is_read_is_read_or_refused(void **state)
+{
+    static const unsigned char text[] = {0, 0x91, 0xae, 1, 1, 1, 1, 1, 1,
+                                         1, 1,    1,    1, 1, 1, 1, 0};
+    unsigned char *shared = mmap(NULL, sizeof(text), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    unsigned read = 0;
+    pid_t writer;
+
+    assert_true(shared != MAP_FAILED);
+    memcpy(shared, text, sizeof(text));
+    writer = fork();
+    if (writer == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        change_for_ever(shared + 1);
+    }
+    assert_true(writer > 0);
+    for (unsigned i = 0; i < 200000; i++) {
+        crt_value_t value;
+        void *memory = NULL;
+
+        if (crti_decode(shared, sizeof(text), &nothing, &value, &memory) != CRT_OK)
+            continue;
+        read++;
+        free(memory);
+    }
+    kill(writer, SIGKILL);
+    assert_int_equal(waitpid(writer, NULL, 0), writer);
+    munmap(shared, sizeof(text));
+    assert_true(read > 0);
 }
 
 int main(void)
@@ -368,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_scalar_is_written_as_an_encoder_writes_it_and_nothing_else_is),
         cmocka_unit_test(texts_and_bytes_of_every_length_come_back_in_place),
         cmocka_unit_test(a_tensor_is_aligned_and_a_strided_one_becomes_dense),
+        cmocka_unit_test(a_tensor_made_without_strides_is_passed_whole),
         cmocka_unit_test(an_object_written_in_place_reads_like_an_encoded_tensor),
         cmocka_unit_test(lists_and_maps_nest_and_are_looked_into),
         cmocka_unit_test(refs_and_actors_go_through_the_table),
@@ -376,6 +459,8 @@ int main(void)
         cmocka_unit_test(an_error_names_method_argument_and_both_kinds),
         cmocka_unit_test(damaged_values_are_refused),
         cmocka_unit_test(places_and_shapes_beyond_all_numbers_are_refused),
+        cmocka_unit_test(a_ref_that_has_no_handle_is_refused_whatever_the_table_says),
+        cmocka_unit_test(a_value_that_changes_while_it_is_read_is_read_or_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

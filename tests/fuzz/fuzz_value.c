@@ -56,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t sum = 0;
     crti_span_t table;
     crti_table_t open;
+    crti_handles_t handles = {.ref_count = 2, .actor_count = 1};
     crt_value_t root;
     void *memory;
 
@@ -65,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (crti_value_table(value, size, &table) == CRT_OK &&
         crti_table_open(table, &open) == CRT_OK)
         crti_table_visit(&open, &(crti_table_visitor_t){&sum, see_ref, see_actor});
-    if (crti_decode(value, size, NULL, NULL, &root, &memory) == CRT_OK) {
+    if (crti_decode(value, size, &handles, &root, &memory) == CRT_OK) {
         sum += touch(&root);
         free(memory);
     }
