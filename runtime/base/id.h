@@ -47,6 +47,12 @@ static inline bool crti_id_equal(crti_id_t a, crti_id_t b)
     return a.high == b.high && a.low == b.low;
 }
 
+/* An order, of no meaning. */
+static inline bool crti_id_less(crti_id_t a, crti_id_t b)
+{
+    return a.high != b.high ? a.high < b.high : a.low < b.low;
+}
+
 static inline bool crti_object_id_equal(crti_object_id_t a, crti_object_id_t b)
 {
     return a.number == b.number && crti_id_equal(a.owner, b.owner);

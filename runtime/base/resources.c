@@ -122,6 +122,17 @@ crt_status_t crti_resources_parse(const char *text, crti_resources_t *r)
     return CRT_OK;
 }
 
+bool crti_resources_equal(const crti_resources_t *a, const crti_resources_t *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (unsigned i = 0; i < a->count; i++)
+        if (a->item[i].amount != b->item[i].amount ||
+            strcmp(a->item[i].name, b->item[i].name) != 0)
+            return false;
+    return true;
+}
+
 bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *need)
 {
     for (unsigned i = 0; i < need->count; i++)
@@ -164,4 +175,16 @@ const char *crti_resources_format(const crti_resources_t *r, char *text, size_t 
                                  (double)r->item[i].amount / CRTI_RESOURCE_ONE,
                                  r->item[i].name);
     return text;
+}
+
+const char *crti_resources_format_one(const char *name, int64_t amount, char *text,
+                                      size_t size)
+{
+    crti_resources_t one = {0};
+
+    if (amount <= 0 || crti_resources_set(&one, name, amount) != CRT_OK) {
+        snprintf(text, size, "0 %s", name);
+        return text;
+    }
+    return crti_resources_format(&one, text, size);
 }

@@ -36,6 +36,9 @@ crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
  * the point. Adds to `r`. */
 crt_status_t crti_resources_parse(const char *text, crti_resources_t *r);
 
+/* True when both hold the same of the same names, in one order; false for others that are alike. */
+bool crti_resources_equal(const crti_resources_t *a, const crti_resources_t *b);
+
 /* True when `have` holds at least `need` of every name. */
 bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *need);
 
@@ -47,5 +50,9 @@ void crti_resources_give(crti_resources_t *have, const crti_resources_t *back);
 
 /* "2 CPU, 0.5 gpu", or "nothing"; returns `text`. */
 const char *crti_resources_format(const crti_resources_t *r, char *text, size_t size);
+
+/* The same of one name: "2 CPU", "0 gpu". */
+const char *crti_resources_format_one(const char *name, int64_t amount, char *text,
+                                      size_t size);
 
 #endif

@@ -32,11 +32,6 @@ static int64_t fullness(const crti_place_t *place, const crti_resources_t *need)
     return worst;
 }
 
-static bool is_smaller(crti_id_t a, crti_id_t b)
-{
-    return a.high != b.high ? a.high < b.high : a.low < b.low;
-}
-
 int crti_placement_pick(const crti_place_t *places, size_t count,
                         const crti_resources_t *need, crti_id_t prefer)
 {
@@ -55,7 +50,7 @@ int crti_placement_pick(const crti_place_t *places, size_t count,
             continue;
         if (best >= 0 && score == best_score && !preferred &&
             (crti_id_equal(places[best].node, prefer) ||
-             is_smaller(places[best].node, places[i].node)))
+             crti_id_less(places[best].node, places[i].node)))
             continue;
         best = (int)i;
         best_score = score;

@@ -16,12 +16,14 @@
 #define TELL_AFTER (1 * CRTI_S)
 #define PATIENCE   (5 * CRTI_S)
 #define HALF       5000            /* of 10000: a node below it counts as empty */
+#define SHAPES     8               /* of requests that found no room, remembered */
 #define DOUBT      (500 * CRTI_MS) /* by then the head has told of what a node gave out */
 
 typedef struct entry {
     crti_lease_t lease;
-    crti_list_t link; /* in `queue` while WAITING */
-    uint64_t arrival; /* order in the queue */
+    crti_list_t link;      /* in `queue` while WAITING */
+    uint64_t arrival;      /* order in the queue */
+    uint64_t explained_ns; /* when was last found out why it waits; at first since_ns */
 } entry_t;
 
 typedef struct view {
@@ -206,11 +208,6 @@ static int64_t fullness(const crti_resources_t *resources,
     return worst <= HALF ? 0 : worst;
 }
 
-static bool id_less(crti_id_t a, crti_id_t b)
-{
-    return a.high != b.high ? a.high < b.high : a.low < b.low;
-}
-
 /* The node with room that the policy prefers. `here` says whether this node may be chosen.
  * NULL: this node, or (with *found_out false) none. */
 static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease,
@@ -238,7 +235,7 @@ static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease
             return view;
         score = fullness(&view->resources, &view->available, &lease->resources);
         if (score < best_score ||
-            (best && score == best_score && id_less(view->id, best->id))) {
+            (best && score == best_score && crti_id_less(view->id, best->id))) {
             best = view;
             best_score = score;
         }
@@ -334,17 +331,38 @@ static void give_back(crti_lease_table_t *table, entry_t *e, view_t *view,
     changed(table);
 }
 
+/* What found no room anywhere: while a queue is served nothing becomes free, so that another request for
+ * the same finds none either. Thousands may wait for the same, in a cluster of many nodes. */
+typedef struct hopeless {
+    const crti_resources_t *shapes[SHAPES]; /* of requests that go on waiting */
+    unsigned count;
+} hopeless_t;
+
+static bool is_hopeless(const hopeless_t *h, const crti_resources_t *resources)
+{
+    for (unsigned i = 0; i < h->count; i++)
+        if (crti_resources_equal(h->shapes[i], resources))
+            return true;
+    return false;
+}
+
 /* Serves the queue from its head. A request that has waited for PATIENCE and can't be served
  * closes this node to those behind it (they may still go elsewhere). */
 static void serve(crti_lease_table_t *table, uint64_t now_ns)
 {
+    hopeless_t hopeless = {.count = 0};
     bool here = true;
 
     CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
         bool found;
-        view_t *view = choose(table, &e->lease, here, &found);
+        view_t *view;
 
+        if (is_hopeless(&hopeless, &e->lease.resources))
+            continue;
+        view = choose(table, &e->lease, here, &found);
+        if (!found && hopeless.count < SHAPES)
+            hopeless.shapes[hopeless.count++] = &e->lease.resources;
         if (view && e->lease.spills)
             give_back(table, e, view, now_ns);
         else if (view)
@@ -377,6 +395,7 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     e->lease.since_ns = now_ns;
     e->lease.told_ns = e->lease.told_why = 0;
     e->arrival = table->arrivals++;
+    e->explained_ns = now_ns;
     status = crti_map_put(&table->leases, &lease->id, e);
     if (status != CRT_OK) {
         free(e);
@@ -616,17 +635,6 @@ static void survey(const crti_lease_table_t *table, const char *name,
     }
 }
 
-static const char *amount_text(int64_t amount, const char *name, char *text, size_t size)
-{
-    crti_resources_t one = {0};
-
-    if (amount <= 0 || crti_resources_set(&one, name, amount) != CRT_OK) {
-        snprintf(text, size, "0 %s", name);
-        return text;
-    }
-    return crti_resources_format(&one, text, size);
-}
-
 /* "needs 3 CPU, the cluster has 2 CPU" */
 static void explain(const crti_lease_table_t *table, const crti_lease_t *lease,
                     char *text, size_t size)
@@ -640,13 +648,13 @@ static void explain(const crti_lease_table_t *table, const crti_lease_t *lease,
         survey(table, item->name, &largest, &sum);
         if (largest >= item->amount)
             continue;
-        amount_text(item->amount, item->name, need, sizeof(need));
+        crti_resources_format_one(item->name, item->amount, need, sizeof(need));
         if (sum < item->amount)
             snprintf(text, size, "needs %s, the cluster has %s", need,
-                     amount_text(sum, item->name, have, sizeof(have)));
+                     crti_resources_format_one(item->name, sum, have, sizeof(have)));
         else
             snprintf(text, size, "needs %s on one node, the largest has %s", need,
-                     amount_text(largest, item->name, have, sizeof(have)));
+                     crti_resources_format_one(item->name, largest, have, sizeof(have)));
         return;
     }
     if (crti_resources_fit(&table->available, &lease->resources))
@@ -668,13 +676,13 @@ uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
         crti_lease_action_t *action;
         char text[160];
-        uint64_t why;
+        uint64_t why, due = e->explained_ns + TELL_AFTER;
 
-        if (now_ns - e->lease.since_ns < TELL_AFTER) {
-            if (e->lease.since_ns + TELL_AFTER < next)
-                next = e->lease.since_ns + TELL_AFTER;
+        if (now_ns < due) {
+            next = due < next ? due : next;
             continue;
         }
+        e->explained_ns = now_ns;
         next = now_ns + TELL_AFTER < next ? now_ns + TELL_AFTER : next;
         explain(table, &e->lease, text, sizeof(text));
         why = hash_text(text);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/base/clock.h"
 
@@ -520,6 +521,37 @@ static void whatever_happens_the_resources_add_up(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static double cpu_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+/* Each of them would be looked at for each node, whenever anything happens. */
+static void thousands_may_wait_in_a_cluster_of_a_thousand_nodes(void **state)
+{
+    enum { NODES = 1000, REQUESTS = 2000, TURNS = 100 };
+    scene_t *s = *state;
+    double since = cpu_seconds();
+    crti_lease_action_t action;
+    unsigned told = 0;
+
+    for (uint64_t i = 0; i < NODES; i++)
+        view(s, (crti_id_t){5, i}, 4, 0);
+    for (uint64_t i = 0; i < REQUESTS; i++)
+        ask(s, i, (double)(i % 3 + 1), (crti_id_t){0}, 0);
+    while (next(s, &action))
+        ;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        s->now += 20 * CRTI_MS;
+        crti_lease_table_tick(s->table, s->now);
+        while (next(s, &action))
+            told += action.verb == CRTI_LEASE_TELL;
+    }
+    assert_int_equal(told, crti_lease_table_waiting(s->table)); /* each hears it once */
+    assert_in_range(told, REQUESTS - 4, REQUESTS);
+    assert_true(cpu_seconds() - since < 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +577,7 @@ int main(void)
         TEST(a_resource_that_no_node_has_is_named),
         TEST(a_lease_ends_cleanly_in_every_state),
         TEST(whatever_happens_the_resources_add_up),
+        TEST(thousands_may_wait_in_a_cluster_of_a_thousand_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
