@@ -81,6 +81,7 @@ void crti_control_free(crti_control_t *c)
     crti_map_fini(&c->request_map);
     crti_map_fini(&c->death_map);
     crti_map_fini(&c->revoked);
+    crti_buffer_fini(&c->places);
     free(c->address);
     free(c);
 }

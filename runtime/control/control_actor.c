@@ -8,7 +8,6 @@
 #include "runtime/base/log.h"
 #include "runtime/control/control_int.h"
 
-#define PLACES_MAX 256
 #define FENCE_TEXT                                                                       \
     "it is fenced: its process on a lost node may take calls until 5 s after the node "  \
     "was last heard of"
@@ -136,21 +135,21 @@ void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request
 
 /* ---------------------------------------------------------------- placing */
 
-static size_t list_places(crti_control_t *c, crti_place_t places[PLACES_MAX])
+size_t crti_control_places(const crti_control_t *c, crti_buffer_t *places)
 {
-    size_t count = 0;
-
+    places->size = 0;
     CRTI_LIST_FOREACH (item, &c->nodes.living) {
         const crti_node_entry_t *node = CRTI_NODE_OF(item);
+        crti_place_t place = {.node = node->id,
+                              .total = &node->resources,
+                              .available = &node->available,
+                              .idle_actors = node->idle_actors};
 
-        if (node->state != CRTI_NODE_ALIVE || count == PLACES_MAX)
-            continue;
-        places[count++] = (crti_place_t){.node = node->id,
-                                         .total = &node->resources,
-                                         .available = &node->available,
-                                         .idle_actors = node->idle_actors};
+        if (node->state == CRTI_NODE_ALIVE &&
+            crti_buffer_append(places, &place, sizeof(place)) != CRT_OK)
+            break; /* without memory those will do */
     }
-    return count;
+    return places->size / sizeof(crti_place_t);
 }
 
 static void send_start(crti_control_t *c, crti_actor_t *actor,
@@ -207,9 +206,10 @@ void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node)
 }
 
 /* True when it found a place. */
-static bool place(crti_control_t *c, crti_actor_t *actor, const crti_place_t *places,
-                  size_t count)
+static bool place(crti_control_t *c, crti_actor_t *actor)
 {
+    const crti_place_t *places = (const crti_place_t *)(const void *)c->places.data;
+    size_t count = c->places.size / sizeof(*places);
     int best = crti_placement_pick(places, count, &actor->resources, actor->owner_node);
     crti_node_entry_t *node;
     char text[256];
@@ -237,9 +237,8 @@ static void place_pass(crti_control_t *c)
 {
     const crti_resources_t *refused =
         NULL; /* that shape found no room: others like it neither */
-    crti_place_t places[PLACES_MAX];
-    size_t count = list_places(c, places);
 
+    crti_control_places(c, &c->places);
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.waiting) {
         crti_actor_t *actor = CRTI_ACTOR_OF(item);
 
@@ -249,8 +248,8 @@ static void place_pass(crti_control_t *c)
             continue;
         if (refused && actor->text[0] && crti_resources_fit(&actor->resources, refused))
             continue;
-        if (place(c, actor, places, count))
-            count = list_places(c, places);
+        if (place(c, actor))
+            crti_control_places(c, &c->places);
         else
             refused = &actor->resources;
     }
@@ -273,15 +272,15 @@ void crti_control_place_all(crti_control_t *c)
  * look at all. */
 static void place_new(crti_control_t *c, crti_actor_t *actor)
 {
-    crti_place_t places[PLACES_MAX];
-
     if (c->placing || c->place_again || !c->serving) {
         crti_control_place_all(c);
         return;
     }
     c->placing = true;
-    if (actor->state == CRTI_ACTOR_PENDING && may_place(c, actor))
-        place(c, actor, places, list_places(c, places));
+    if (actor->state == CRTI_ACTOR_PENDING && may_place(c, actor)) {
+        crti_control_places(c, &c->places);
+        place(c, actor);
+    }
     c->placing = false;
     if (c->place_again)
         crti_control_place_all(c);

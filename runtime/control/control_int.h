@@ -128,6 +128,8 @@ struct crti_control {
 
     crti_list_t early; /* watchers of actors that nobody knows yet */
 
+    crti_buffer_t places; /* crti_place_t: the nodes, while actors are placed */
+
     uint64_t view_ns; /* when changed views go out; UINT64_MAX: none */
     bool tells_facts; /* notices wait for no row of this event */
     bool placing;     /* try_place_all runs: what it causes does not start it again */
@@ -206,6 +208,8 @@ void crti_control_forget_deaths(crti_control_t *c);
 
 /* ---------------------------------------------------------------- control_actor.c */
 
+/* The living nodes as places for actors, crti_place_t in a buffer that is used again; how many. */
+size_t crti_control_places(const crti_control_t *c, crti_buffer_t *places);
 void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, bool stored);
 void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t request,
                                const crti_msg_actor_create_t *m);

@@ -97,45 +97,45 @@ static void append_id(crti_buffer_t *list, crti_id_t id)
     crti_buffer_append(list, bytes, sizeof(bytes));
 }
 
-/* A living actor that the node should run, and did not report. */
-static bool was_reported(crti_span_t reported, const crti_actor_t *actor)
+/* The node reported that incarnation of it. */
+static bool was_reported(const crti_map_t *incarnations, const crti_actor_t *actor)
 {
-    crti_message_t m;
-    crti_span_t entry;
-
-    while (crti_list_unpack(&reported, &entry) == CRT_OK)
-        if (crti_message_decode(entry.data, entry.size, &m) == CRT_OK &&
-            m.kind == CRTI_MSG_ACTOR_RUNNING &&
-            crti_id_equal(m.actor_running.actor, actor->id) &&
-            m.actor_running.actor_incarnation == actor->incarnation)
-            return true;
-    return false;
+    return crti_map_get(incarnations, &actor->id) ==
+           (const void *)(uintptr_t)actor->incarnation;
 }
 
 /* Joins what the tables say with what the node reports (docs/design/recovery.md). */
 static void join_actors(crti_control_t *c, const crti_node_entry_t *node,
                         crti_span_t reported, crti_buffer_t *to_end)
 {
+    crti_map_t incarnations;
     crti_span_t rest = reported, entry;
+    bool is_whole = true;
     crti_message_t m;
 
+    crti_map_init(&incarnations, sizeof(crti_id_t));
     while (crti_list_unpack(&rest, &entry) == CRT_OK) {
         if (crti_message_decode(entry.data, entry.size, &m) != CRT_OK ||
             m.kind != CRTI_MSG_ACTOR_RUNNING)
             continue;
         if (!crti_control_actor_running(c, node, &m.actor_running))
             append_id(to_end, m.actor_running.actor);
+        is_whole &=
+            crti_map_put(&incarnations, &m.actor_running.actor,
+                         (void *)(uintptr_t)m.actor_running.actor_incarnation) == CRT_OK;
     }
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
         crti_actor_t *actor = CRTI_ACTOR_OF(item);
 
-        if (!crti_id_equal(actor->node, node->id) || was_reported(reported, actor))
+        if (!crti_id_equal(actor->node, node->id) || was_reported(&incarnations, actor))
             continue;
-        if (actor->state == CRTI_ACTOR_ALIVE) /* STARTING: asked again below */
+        if (actor->state == CRTI_ACTOR_ALIVE &&
+            is_whole) /* STARTING: asked again below */
             crti_actor_died(&c->actors, actor, CRT_ERR_ACTOR_DIED,
                             "its process ended while its node had no link to the head",
                             true, c->now_ns, crti_control_wall(c));
     }
+    crti_map_fini(&incarnations);
 }
 
 static void join_jobs(crti_control_t *c, const crti_node_entry_t *node,

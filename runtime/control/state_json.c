@@ -289,25 +289,18 @@ static void add_leases(const crti_control_t *c, json_t *list,
 
 static json_t *demand_json(const crti_control_t *c)
 {
-    crti_place_t places[64];
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t places = {0};
     json_t *list = json_array();
-    size_t count = 0;
+    size_t count = crti_control_places(c, &places);
 
     CRTI_LIST_FOREACH (item, &c->actors.waiting) {
         const crti_actor_t *actor = CRTI_ACTOR_OF(item);
 
         add_demand(list, &actor->resources, "actor", actor->class_name, actor->text);
     }
-    CRTI_LIST_FOREACH (item, &c->nodes.living) {
-        const crti_node_entry_t *node = CRTI_NODE_OF(item);
-
-        if (node->state == CRTI_NODE_ALIVE && count < 64)
-            places[count++] = (crti_place_t){.node = node->id,
-                                             .total = &node->resources,
-                                             .available = &node->available};
-    }
     CRTI_LIST_FOREACH (item, &c->nodes.living)
-        add_leases(c, list, CRTI_NODE_OF(item), places, count);
+        add_leases(c, list, CRTI_NODE_OF(item),
+                   (const crti_place_t *)(const void *)places.data, count);
     return list;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that join, break, fall silent and come back, as the head decides them. */
 #include <string.h>
+#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "tests/control/control_test.h"
@@ -335,6 +336,54 @@ static void views_of_nodes_are_gathered(void **state)
     assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_NODE_VIEW), 0);
 }
 
+static double cpu_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+/* Each actor would be looked for in the whole report. */
+static void a_node_with_thousands_of_actors_comes_back_soon(void **state)
+{
+    enum { ACTORS = 1500 };
+    bed_t *bed = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t actors = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t jobs = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t job_entry = {0};
+    crti_msg_job_add_t job = {
+        .job = bed_id(5), .driver = bed_id(1005), .node = bed_id(1)};
+    const crti_message_t *m;
+    double since;
+
+    crti_message_encode(CRTI_MSG_JOB_ADD, 0, &job, &job_entry);
+    crti_list_pack(&jobs, job_entry.data, job_entry.size);
+
+    for (uint64_t i = 0; i < ACTORS; i++) {
+        CRTI_AUTO(crti_buffer_fini) crti_buffer_t entry = {0};
+        crti_msg_actor_running_t running = {.actor = bed_id(100 + i),
+                                            .actor_incarnation = 1,
+                                            .job = bed_id(5),
+                                            .process = bed_id(10000 + i),
+                                            .incarnation = 1,
+                                            .node = bed_id(1)};
+
+        control_create(bed, 100 + i, "");
+        assert_true(bed_start_actor(bed, NODE_A, 10000 + i));
+        bed_forget(bed);
+        if (i == 7)
+            continue; /* this one has ended meanwhile */
+        crti_message_encode(CRTI_MSG_ACTOR_RUNNING, 0, &running, &entry);
+        crti_list_pack(&actors, entry.data, entry.size);
+    }
+    crti_control_closed(bed->control, NODE_A, "reset", bed->now);
+    since = cpu_seconds();
+    bed_join(bed, 30, 1, 1, 4, &actors, &jobs);
+    m = bed_next(bed, 30, CRTI_MSG_NODE_REGISTERED);
+    assert_non_null(m);
+    assert_int_equal(m->node_registered.actors_to_end.size, 0);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, ACTORS - 1);
+    assert_true(cpu_seconds() - since < 0.1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +403,7 @@ int main(void)
         CONTROL_TEST(deaths_of_processes_are_told_to_all_other_nodes),
         CONTROL_TEST(a_node_that_joins_is_told_to_all_before_anything_runs_on_it),
         CONTROL_TEST(views_of_nodes_are_gathered),
+        CONTROL_TEST(a_node_with_thousands_of_actors_comes_back_soon),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

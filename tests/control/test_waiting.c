@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the actors that wait for room cost. The linker gives us the looks for a place, to count them. */
+/* What the actors that wait for room cost, and what room they find. The linker gives us the looks for a
+ * place, to count them. */
+#include <string.h>
+
 #include "runtime/control/placement.h"
 #include "tests/control/control_test.h"
 
@@ -59,11 +62,40 @@ static void room_that_comes_is_offered_to_all_that_wait(void **state)
     assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_ACTOR_START), 1); /* the smallest */
 }
 
+/* What the command shows of an actor that waits for more than there is. */
+static void room_is_counted(bed_t *bed, const char *reason)
+{
+    crti_msg_state_query_t query = {.what = crti_str("cluster"), .filter = crti_str("")};
+    const crti_message_t *m;
+    static char text[400000];
+
+    create(bed, 51, 1000);
+    bed_say(bed, ADMIN, CRTI_MSG_STATE_QUERY, 1, &query);
+    m = bed_next(bed, ADMIN, CRTI_MSG_STATE_ANSWER);
+    assert_non_null(m);
+    assert_non_null(strstr(crti_text(m->state_answer.json, text, sizeof(text)), reason));
+}
+
+static void the_only_node_with_room_is_found_among_hundreds(void **state)
+{
+    enum { NODES = 300 };
+    bed_t *bed = *state;
+
+    for (uint64_t i = 1; i < NODES; i++) {
+        bed_join(bed, 1000 + i, 1000 + i, 1, i == NODES - 1 ? 64 : 1, NULL, NULL);
+        bed_forget(bed);
+    }
+    create(bed, 50, 32);
+    assert_int_equal(bed_count(bed, 1000 + NODES - 1, CRTI_MSG_ACTOR_START), 1);
+    room_is_counted(bed, "needs 1000 CPU, the cluster has 366"); /* 4 + 298 + 64 */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(a_new_actor_costs_one_look_however_many_wait),
         CONTROL_TEST(room_that_comes_is_offered_to_all_that_wait),
+        CONTROL_TEST(the_only_node_with_room_is_found_among_hundreds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
