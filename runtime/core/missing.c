@@ -64,7 +64,6 @@ void crti_missing_found(crt_ref_t *ref)
     if (ref->is_locating)
         crti_core_wake_at(ref->core, crti_now_ns()); /* its record ends */
     crti_ref_tell(ref);
-    crti_forward_moved(ref);
     crti_net_wake(ref->core->net);
 }
 
@@ -96,6 +95,20 @@ static void end(wanted_t *wanted)
     free(wanted);
     ref->is_locating = false;
     crti_ref_release(ref);
+}
+
+/* Who is stopped may leave a round open that is about nothing any more. */
+static bool is_round_over(crti_core_t *core)
+{
+    if (core->seek_open == 0)
+        return true;
+    CRTI_LIST_FOREACH (item, &core->missing) {
+        const wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
+
+        if (wanted->round == core->seek_round && is_missing(wanted->ref))
+            return false;
+    }
+    return true;
 }
 
 static void ask_for_new(crti_core_t *core)
@@ -140,7 +153,7 @@ void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX;
 
-    if (core->seek_open == 0)
+    if (is_round_over(core))
         ask_for_new(core);
     CRTI_LIST_FOREACH_SAFE (item, &core->missing) {
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);

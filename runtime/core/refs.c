@@ -385,6 +385,7 @@ static void tell(crti_list_t *waiters, crt_ref_t *ref)
 
 static void tell_now(crt_ref_t *ref)
 {
+    crti_forward_moved(ref);
     tell(&ref->waiters, ref);
     if (!crti_list_is_empty(&ref->local_waiters) && crti_ref_fetch(ref))
         tell(&ref->local_waiters, ref);

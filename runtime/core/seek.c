@@ -32,6 +32,7 @@ crt_status_t crti_seek_ask(crti_core_t *core, const uint64_t *numbers, uint32_t 
     if (status != CRT_OK)
         return status;
     core->seek_round++;
+    core->seek_open = 0; /* whom the last round waits for is asked in this one */
     while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
         crti_remote_t *remote = value;
 

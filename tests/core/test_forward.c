@@ -173,6 +173,32 @@ static void a_result_that_is_a_ref_of_ours_is_found_with_it(void **state)
     alone_drop(ours);
 }
 
+/* Of any length: they are told in turn, not one inside the other. */
+static void a_chain_of_results_is_found_with_the_last(void **state)
+{
+    crt_ref_t *ours = alone_stored(3), *chain[8], *before = ours;
+
+    for (unsigned i = 0; i < 8; i++, alone_forget()) {
+        chain[i] = alone_submit(1);
+        alone_forwarded(1, chain[i], 0, before->id.number);
+        before = chain[i];
+    }
+    alone_locate(4, ours->id.number);
+    alone_node_dies(3);
+    alone_locate(5, before->id.number);
+    for (unsigned i = 0; i <= 8; i++) {
+        alone_tick(0);
+        alone_sought(1, i + 1);
+        alone_sought(5, i + 1);
+    }
+    assert_int_equal(alone_sent_count(5, CRTI_RECORD_LOCATED), 0);
+    alone_copy(4, ours->id.number, ours->object.number, ALONE_NODE(4));
+    assert_true(crti_id_equal(place_told(5), ALONE_NODE(4)));
+    for (unsigned i = 0; i < 8; i++)
+        crt_ref_drop(&chain[i]);
+    alone_drop(ours);
+}
+
 static void a_result_that_is_a_ref_of_ours_is_lost_with_it(void **state)
 {
     crt_ref_t *ours = alone_stored(3), *ref = alone_submit(1);
@@ -201,6 +227,7 @@ int main(void)
         FORWARD_TEST(who_reads_what_that_owner_has_lost_hears_it_at_once),
         FORWARD_TEST(a_result_that_is_a_ref_of_ours_goes_by_its_copies),
         FORWARD_TEST(a_result_that_is_a_ref_of_ours_is_found_with_it),
+        FORWARD_TEST(a_chain_of_results_is_found_with_the_last),
         FORWARD_TEST(a_result_that_is_a_ref_of_ours_is_lost_with_it),
     };
 

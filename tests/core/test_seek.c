@@ -161,6 +161,34 @@ static void who_does_not_answer_is_not_waited_for_for_ever(void **state)
     alone_drop(ref);
 }
 
+/* A process that is stopped, of which nobody says that it has ended. */
+static void who_does_not_answer_one_round_is_asked_in_the_next(void **state)
+{
+    crt_ref_t *first = missing(), *second;
+    uint32_t count;
+    uint64_t round = round_of(2, &count);
+
+    alone_copy(3, first->id.number, first->object.number, ALONE_NODE(3));
+    alone_sought(3, round);
+    alone_tick(0);
+    assert_int_equal(first->content, CRTI_CONTENT_STORED);
+    alone_drop(first);
+    alone_forget();
+    second = alone_stored(4);
+    alone_locate(3, second->id.number);
+    alone_node_dies(4);
+    alone_locate(3, second->id.number);
+    alone_tick(0);
+    assert_int_equal(round_of(2, &count), round + 1);
+    alone_sought(3, round + 1);
+    alone_tick(0);
+    assert_int_equal(second->content, CRTI_CONTENT_NONE);
+    alone_sought(2, round + 1);
+    alone_tick(0);
+    assert_int_equal(second->content, CRTI_CONTENT_FAILED);
+    alone_drop(second);
+}
+
 /* Parts of it may come from others that pull it, too. */
 static void a_pull_of_the_owner_itself_is_waited_for(void **state)
 {
@@ -285,6 +313,7 @@ int main(void)
         SEEK_TEST(an_answer_to_an_earlier_question_does_not_count),
         SEEK_TEST(what_is_wanted_during_a_round_is_in_the_next),
         SEEK_TEST(who_does_not_answer_is_not_waited_for_for_ever),
+        SEEK_TEST(who_does_not_answer_one_round_is_asked_in_the_next),
         SEEK_TEST(a_pull_of_the_owner_itself_is_waited_for),
         SEEK_TEST(what_the_owner_itself_has_pulled_is_saved),
         SEEK_TEST(who_knows_nothing_of_the_object_answers_at_once),
