@@ -13,7 +13,10 @@
 #include "cli/options.h"
 #include "cli/table.h"
 
-#define WAIT_MS 10000 /* of one long poll */
+#define WAIT_MS    10000 /* of one long poll */
+#define AGAIN_MS   200   /* until who can't be asked is asked again */
+#define SAY_TRIES  4     /* in vain, until that is said: within a second */
+#define MOST_TRIES 150
 
 static const char *address; /* of --address, one command per process */
 static bool follows, no_wait, as_json;
@@ -196,6 +199,19 @@ static int tell_end(http_client_t *client, const char *name, const char *id)
     return result;
 }
 
+/* crt-http or the head starts again, or the node's link is broken: soon the head knows whether it is dead.
+ * False: too often in vain. */
+static bool may_come_back(const char *name, long code, int failures)
+{
+    if ((code != 0 && code != 503) || failures >= MOST_TRIES)
+        return false;
+    if (failures == SAY_TRIES)
+        crti_cli_fail(name, "%s; trying again for %d s", crt_error_detail(),
+                      MOST_TRIES * AGAIN_MS / 1000);
+    sleep_ms(AGAIN_MS);
+    return true;
+}
+
 int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
 {
     json_int_t offset = 0;
@@ -212,10 +228,8 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
                  WAIT_MS);
         job_path(path, sizeof(path), id, rest);
         part = crti_client_json(client, "GET", path, NULL, &code);
-        if (!part && (code == 0 || code == 503) && ++failures < 150) {
-            sleep_ms(200); /* crt-http or the head starts again */
+        if (!part && may_come_back(name, code, ++failures))
             continue;
-        }
         if (!part)
             return crti_cli_fail_detail(name);
         failures = 0;

@@ -122,10 +122,12 @@ void crti_exchange_fail(crti_exchange_t *x, crt_status_t status)
     static const struct {
         crt_status_t status;
         unsigned code;
-    } codes[] = {{CRT_ERR_INVALID, 400},   {CRT_ERR_CORRUPT, 400},
-                 {CRT_ERR_EXISTS, 400},    {CRT_ERR_NOT_FOUND, 404},
-                 {CRT_ERR_TOO_LARGE, 413}, {CRT_ERR_STORE_FULL, 507},
-                 {CRT_ERR_HEAD_LOST, 503}, {CRT_ERR_TIMED_OUT, 503}};
+    } codes[] = {
+        {CRT_ERR_INVALID, 400},    {CRT_ERR_CORRUPT, 400},
+        {CRT_ERR_EXISTS, 400},     {CRT_ERR_NOT_FOUND, 404},
+        {CRT_ERR_TOO_LARGE, 413},  {CRT_ERR_STORE_FULL, 507},
+        {CRT_ERR_HEAD_LOST, 503},  {CRT_ERR_TIMED_OUT, 503},
+        {CRT_ERR_UNREACHABLE, 503}}; /* a node: its link comes back, or it is dead soon */
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         if (codes[i].status == status) {

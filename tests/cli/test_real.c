@@ -349,6 +349,54 @@ a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back(void **stat
     cli_expect(0, "Stopped 1 node and the head", "stop");
 }
 
+/* `logs -f` of the job that stays, when it has said all so far. */
+static pid_t follow(int *fd)
+{
+    pid_t follower = cli_spawn(fd, "job logs -f stays");
+
+    if (!cli_read_until(*fd, " stays\n"))
+        fail_msg("the job said \"%s\"", cli_output);
+    return follower;
+}
+
+/* Its link to the head breaks first: what became of the job is known a moment later. */
+static void who_follows_a_job_hears_that_its_node_died(void **state)
+{
+    pid_t worker, node, follower;
+    int fd;
+
+    start_and_stay(&worker);
+    follower = follow(&fd);
+    node = (pid_t)cli_info("node-", "pid");
+    assert_int_equal(kill(node, SIGKILL), 0);
+    assert_false(cli_read_until(fd, NULL));
+    close(fd);
+    cli_check(cli_wait(follower), 1, "Job 'stays' failed", __LINE__);
+    cli_check(1, 1, "its connection broke", __LINE__);
+    cli_await_end(node);
+    cli_await_end(worker);
+    cli_expect(0, "and the head", "stop");
+    assert_true(cli_is_clean());
+}
+
+static void who_follows_a_job_hears_that_the_head_is_away(void **state)
+{
+    pid_t worker, head, follower;
+    int fd;
+
+    start_and_stay(&worker);
+    follower = follow(&fd);
+    head = (pid_t)cli_info("head-", "pid");
+    assert_int_equal(kill(head, SIGKILL), 0);
+    assert_true(cli_read_until(fd, "; trying again for 30 s\n"));
+    kill(follower, SIGKILL);
+    close(fd);
+    cli_wait(follower);
+    cli_await_end(head);
+    cli_expect(0, "Stopped", "stop");
+    assert_true(cli_is_clean());
+}
+
 static void what_a_driver_used_is_free_when_its_shutdown_returns(void **state)
 {
     cli_expect(0, "The cluster", START);
@@ -401,6 +449,8 @@ int main(void)
         TEST(a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on),
         TEST(a_shell_command_is_a_job_too),
         TEST(a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back),
+        TEST(who_follows_a_job_hears_that_its_node_died),
+        TEST(who_follows_a_job_hears_that_the_head_is_away),
         TEST(what_a_driver_used_is_free_when_its_shutdown_returns),
         TEST(a_job_stops_with_its_actors_and_their_litter),
         TEST(ctrl_c_ends_a_blocked_start_with_everything_it_runs),
