@@ -9,7 +9,7 @@
 
 #define MOST    4
 #define SAMPLES 600
-#define STEPS   600 /* of a training in which one dies */
+#define STEPS   200 /* of a training in which one dies */
 
 static const int widths[] = {784, 48, 32, 10, 0};
 static crt_ref_t *features, *labels;
