@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the cluster of a chaos run lives: hosts in namespaces, or this host; and its processes."""
+import contextlib
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -243,7 +246,13 @@ def hosts_patience():
 
 
 def hosts_free_port():
-    import socket
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """For a head that is killed and started again. Outside of the range in which the system chooses: there
+    anybody's connection may take it while the head is away."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        low, high = map(int, file.read().split())
+    others = [port for port in range(10000, 65536) if not low <= port <= high]
+    while True:
+        with socket.socket() as s, contextlib.suppress(OSError):
+            port = random.choice(others)
+            s.bind(("127.0.0.1", port))
+            return port
