@@ -304,7 +304,7 @@ void crti_process_died(crti_node_t *node, const crti_msg_peer_died_t *died)
 {
     crti_watch_fire(node, died);
     crti_lease_owner_died(node, died->process, died->node);
-    crti_store_drop_owner(node->store, died->process);
+    crti_owner_died(node, died->process);
     crti_pull_table_owner_died(node->pulls, died->process);
     if (!crti_id_equal(died->node, node->id)) {
         crti_dead_add(node, died);

@@ -537,6 +537,7 @@ void crti_node_free(crti_node_t *node)
     crti_park_free(node->park);
     crti_actor_free_all(node);
     crti_watch_free(node);
+    crti_owner_free(node);
     crti_actor_watch_free(node);
     crti_lease_free(node);
     crti_pull_free(node);

@@ -207,6 +207,8 @@ struct crti_node {
     crti_map_t actor_watches;
     crti_buffer_t dead;       /* ring of the last deaths, for late watchers */
     crti_buffer_t dead_nodes; /* crti_id_t, oldest first */
+    crti_map_t died_owners;   /* ids: their objects go with the next tick, owner.c */
+    uint64_t died_owners_ns;  /* when such went last */
     uint64_t owners_ns;       /* when owners of objects were looked at, owner.c */
     uint64_t owner_sweep;     /* counts them */
     uint64_t watches_ns;      /* when watches were said again last, watch.c */
@@ -423,9 +425,13 @@ void crti_watch_owners_seen(crti_node_t *node);
 
 /* ---------------------------------------------------------------- owner.c */
 
-void crti_owner_tick(crti_node_t *node, uint64_t now_ns);
+/* Its objects go with a tick, soon. */
+void crti_owner_died(crti_node_t *node, crti_id_t owner);
+/* When the next tick is due; the sweep comes with the ticks that there are. */
+uint64_t crti_owner_tick(crti_node_t *node, uint64_t now_ns);
 void crti_owner_node_died(crti_node_t *node, crti_id_t dead);
 void crti_owner_node_lives(crti_node_t *node, crti_id_t id);
+void crti_owner_free(crti_node_t *node);
 
 /* ---------------------------------------------------------------- stall.c */
 

@@ -3,8 +3,11 @@
  *
  * Where it sits
  *     death.c (NODE_DIED), the tick -> [ node/owner.c ] -> store (drop), watch.c
+ * Deaths
+ *     Each is told to all nodes, and the objects of those who died go in one walk over the store: thousands
+ *     of workers end together when a job does, and thousands of objects may be here.
  * Why
- *     Deaths are told to all nodes, and then their objects go (death.c). That misses what is sealed
+ *     That misses what is sealed
  *     after the word came, by a worker that did not hear it yet; processes of a node that died,
  *     whose deaths nobody tells one by one; and words that were lost with a link. So every
  *     SWEEP_NS the node looks who owns its objects. An owner's id names its node (base/id.h): one
@@ -16,7 +19,8 @@
 #include "runtime/node/node.h"
 
 #define SWEEP_NS   (2 * CRTI_S)
-#define DEAD_NODES 64 /* remembered, as many as the head shows */
+#define DIED_NS    (50 * CRTI_MS) /* between two walks for those who died */
+#define DEAD_NODES 64             /* remembered, as many as the head shows */
 
 static bool is_of_dead_node(const crti_node_t *node, crti_id_t owner)
 {
@@ -43,14 +47,57 @@ static bool is_dead(void *user, crti_id_t owner)
     return false; /* of a node that was not heard of yet, or whose answer comes */
 }
 
-void crti_owner_tick(crti_node_t *node, uint64_t now_ns)
+/* ---------------------------------------------------------------- those who died */
+
+static bool has_died(void *user, crti_id_t owner)
 {
+    return crti_map_get(&((crti_node_t *)user)->died_owners, &owner) != NULL;
+}
+
+void crti_owner_died(crti_node_t *node, crti_id_t owner)
+{
+    uint64_t now = crti_node_now(node), at = node->died_owners_ns + DIED_NS;
+
+    if (node->died_owners.key_size == 0)
+        crti_map_init(&node->died_owners, sizeof(crti_id_t));
+    if (crti_map_put(&node->died_owners, &owner, node) != CRT_OK)
+        crti_store_drop_owner(node->store, owner);
+    crti_node_schedule_tick(node, at > now ? at : now);
+}
+
+/* When those who died meanwhile are due. */
+static uint64_t drop_died(crti_node_t *node, uint64_t now_ns)
+{
+    uint64_t at = node->died_owners_ns + DIED_NS;
+
+    if (node->died_owners.count == 0)
+        return UINT64_MAX;
+    if (now_ns < at)
+        return at;
+    node->died_owners_ns = now_ns;
+    crti_store_drop_owners(node->store, has_died, node);
+    crti_map_fini(&node->died_owners);
+    return UINT64_MAX;
+}
+
+void crti_owner_free(crti_node_t *node)
+{
+    crti_map_fini(&node->died_owners);
+}
+
+/* ---------------------------------------------------------------- the sweep */
+
+uint64_t crti_owner_tick(crti_node_t *node, uint64_t now_ns)
+{
+    uint64_t due = drop_died(node, now_ns);
+
     if (now_ns - node->owners_ns < SWEEP_NS)
-        return;
+        return due;
     node->owners_ns = now_ns;
     node->owner_sweep++;
     crti_store_drop_owners(node->store, is_dead, node);
     crti_watch_owners_seen(node);
+    return due;
 }
 
 static bool is_of(void *user, crti_id_t owner)

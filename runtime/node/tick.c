@@ -30,9 +30,10 @@ static void on_tick(void *user)
         crti_node_reap_orphans(node);
         crti_peer_look_for_silence(node);
     }
-    crti_owner_tick(node, now);
+    next = crti_owner_tick(node, now);
     crti_watch_tick(node, now);
-    next = crti_lease_table_tick(node->leases, now);
+    due = crti_lease_table_tick(node->leases, now);
+    next = due < next ? due : next;
     due = crti_worker_table_tick(node->workers, now);
     next = due < next ? due : next;
     due = crti_pull_table_tick(node->pulls, now);

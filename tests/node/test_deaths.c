@@ -278,6 +278,69 @@ static void a_worker_that_stops_inside_the_store_is_ended_for_the_others(void **
                                    "held the object store up"));
 }
 
+/* Seconds of processor time that the node daemon has used. */
+static double node_seconds(const scene_t *s)
+{
+    char path[64], line[400];
+    unsigned long user = 0, system = 0;
+    const char *at;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)s->nodes[0].pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+    fclose(file);
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + 1,
+                            " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                            &system),
+                     2);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Each would be a walk over all objects. */
+static void thousands_of_deaths_elsewhere_cost_little_where_many_objects_are(void **state)
+{
+    enum { OBJECTS = 60000, DEATHS = 4000 };
+    scene_t *s = *state;
+    crti_object_id_t object = {.owner = {77, 77}, .number = 1};
+    crti_msg_peer_died_t died = {.process = {77, 0}, .node = {99, 99}, .incarnation = 1};
+    crti_store_t *store;
+    double since;
+    void *data;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    assert_int_equal(crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot,
+                                       s->drivers[0].process, &store),
+                     CRT_OK);
+    for (uint64_t i = 0; i < OBJECTS; i++) {
+        crti_object_id_t id = {s->drivers[0].process, i + 1};
+
+        if (i == 0)
+            id = object;
+        assert_int_equal(crti_store_create(store, id, 64, &data), CRT_OK);
+        assert_int_equal(crti_store_seal(store, id, true), CRT_OK);
+    }
+    since = node_seconds(s);
+    for (uint64_t i = 0; i < DEATHS; i++) {
+        died.process.low = i;
+        crti_stream_send(s->nodes[0].stream, CRTI_MSG_PEER_DIED, 0, &died);
+        if (i % 50 == 0)
+            scene_turn(s, 1);
+    }
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    for (int i = 0; crti_store_contains(store, object) && i < 1000; i++)
+        scene_turn(s, 10);
+    assert_false(crti_store_contains(store, object));
+    assert_true(
+        crti_store_contains(store, (crti_object_id_t){s->drivers[0].process, OBJECTS}));
+    assert_true(node_seconds(s) - since < 1);
+    crti_store_detach(store);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +348,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_killed_worker_is_reported_with_signal_method_and_last_lines),
         NODE_TEST(grandchildren_end_with_their_worker_and_do_not_delay_the_report),
         NODE_TEST(a_worker_that_stops_inside_the_store_is_ended_for_the_others),
+        NODE_TEST(thousands_of_deaths_elsewhere_cost_little_where_many_objects_are),
         NODE_TEST(a_driver_that_leaves_takes_its_workers_along),
         NODE_TEST(a_watched_process_that_is_gone_already_is_told_at_once),
         NODE_TEST(a_process_of_a_node_that_the_head_does_not_know_is_gone),
