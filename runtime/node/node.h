@@ -159,6 +159,13 @@ typedef struct crti_node_memory {
     uint64_t kills;       /* of the kernel, when last looked at */
 } crti_node_memory_t;
 
+/* What transfer.c knows of a store that had no room. */
+typedef struct crti_node_full {
+    uint64_t size; /* for an object of so many bytes */
+    uint64_t until_ns;
+    char text[600];
+} crti_node_full_t;
+
 struct crti_node {
     crti_options_t options;
     crti_loop_t *loop;
@@ -225,6 +232,7 @@ struct crti_node {
     crti_share_table_t *shares;
     bool acting; /* lease.c carries out actions */
     bool pulling;
+    crti_node_full_t full;
     crti_node_memory_t memory;
     crti_park_t *park; /* NULL: nothing was parked yet */
     bool cannot_park;  /* was told */

@@ -48,17 +48,23 @@ typedef struct pull {
     uint64_t part_count;
     uint64_t next; /* no part below it is PART_NEEDED */
     uint64_t done;
-    uint64_t seen_done, seen_ns; /* when that many parts were first seen */
+    uint64_t seen_done,
+        seen_ns;     /* when that many parts were first seen; room: last asked for */
+    uint64_t serial; /* grows with each pull */
     unsigned under_way;
     uint64_t room_until_ns;
     crti_buffer_t requesters; /* crti_pull_requester_t */
     char last_text[200];
     crti_list_t link;
+    crti_list_t in_hungry; /* running, with parts to be asked for */
 } pull_t;
 
 struct crti_pull_table {
     crti_map_t pulls;  /* object -> pull_t */
-    crti_list_t order; /* pull_t, oldest first: they are served in this order */
+    crti_list_t order; /* pull_t, oldest first */
+    crti_list_t
+        hungry; /* those of them that need a part, oldest first: the order of service */
+    uint64_t serials;
     uint64_t bytes;
     crti_buffer_t actions;
     size_t action_done;
@@ -96,6 +102,7 @@ crt_status_t crti_pull_table_new(crti_pull_table_t **table_out)
         return crt_raise(CRT_ERR_NO_MEMORY, "pull table");
     crti_map_init(&table->pulls, sizeof(crti_object_id_t));
     crti_list_init(&table->order);
+    crti_list_init(&table->hungry);
     *table_out = table;
     return CRT_OK;
 }
@@ -193,6 +200,7 @@ static void finish(crti_pull_table_t *table, pull_t *p, crti_pull_state_t state,
         if (p->parts[i].state == PART_UNDER_WAY)
             table->bytes -= part_length(p, i);
     crti_list_remove(&p->link);
+    crti_list_remove(&p->in_hungry);
     crti_map_remove(&table->pulls, &p->object);
     free_pull(p);
 }
@@ -247,6 +255,19 @@ static void ask(crti_pull_table_t *table, pull_t *p)
     }
 }
 
+/* Those behind it in the list are younger. */
+static void become_hungry(crti_pull_table_t *table, pull_t *p)
+{
+    crti_list_t *at = table->hungry.prev;
+
+    if (!crti_list_is_empty(&p->in_hungry))
+        return;
+    while (at != &table->hungry &&
+           CRTI_CONTAINER(at, pull_t, in_hungry)->serial > p->serial)
+        at = at->prev;
+    crti_list_append(at->next, &p->in_hungry); /* before the first younger one */
+}
+
 static void fail_lost(crti_pull_table_t *table, pull_t *p)
 {
     char text[256];
@@ -261,19 +282,29 @@ static void advance(crti_pull_table_t *table, pull_t *p)
 {
     if (p->state != CRTI_PULL_RUNNING)
         return;
-    if (p->done == p->part_count)
+    if (p->done == p->part_count) {
         finish(table, p, CRTI_PULL_DONE, CRT_OK, "");
-    else if (!find_source(p))
+        return;
+    }
+    if (!find_source(p)) {
         fail_lost(table, p);
+        return;
+    }
+    ask(table, p);
+    if (p->next < p->part_count)
+        become_hungry(table, p);
     else
-        ask(table, p);
+        crti_list_remove(&p->in_hungry);
 }
 
-/* Bytes under way became fewer: the oldest pulls go first. */
+/* Bytes under way became fewer: the oldest pulls go first. Thousands may wait for their turn, or for
+ * answers. */
 static void advance_all(crti_pull_table_t *table)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &table->order) {
-        advance(table, CRTI_CONTAINER(item, pull_t, link));
+    CRTI_LIST_FOREACH_SAFE (item, &table->hungry) {
+        if (table->bytes + CRTI_PULL_PART > CRTI_PULL_BYTES)
+            return;
+        advance(table, CRTI_CONTAINER(item, pull_t, in_hungry));
     }
 }
 
@@ -304,7 +335,10 @@ static crt_status_t add_pull(crti_pull_table_t *table, crti_object_id_t object,
     p->object = object;
     p->size = size;
     p->room_until_ns = now_ns + ROOM_NS;
+    p->seen_ns = now_ns;
+    p->serial = ++table->serials;
     crti_list_init(&p->link);
+    crti_list_init(&p->in_hungry);
     status = crti_map_put(&table->pulls, &object, p);
     if (status != CRT_OK) {
         free_pull(p);
@@ -346,6 +380,7 @@ void crti_pull_table_room(crti_pull_table_t *table, crti_object_id_t object)
     if (p == NULL || p->state != CRTI_PULL_NEEDS_ROOM)
         return;
     set_state(p, CRTI_PULL_RUNNING);
+    p->seen_ns = 0;
     /* Not before: now the store has said that the size is no fantasy. */
     p->part_count = p->size / CRTI_PULL_PART + (p->size % CRTI_PULL_PART != 0);
     p->parts = calloc(p->part_count + 1, sizeof(*p->parts));
@@ -391,7 +426,8 @@ void crti_pull_table_part(crti_pull_table_t *table, crti_object_id_t object,
         return;
     no_longer_under_way(table, p, part);
     p->parts[part].state = PART_DONE;
-    p->done++;
+    if (++p->done == p->part_count)
+        advance(table, p);
     advance_all(table);
 }
 
@@ -421,8 +457,11 @@ static void take_back(crti_pull_table_t *table, pull_t *p, unsigned source)
             p->parts[i].state = PART_NEEDED;
             p->next = i < p->next ? i : p->next;
         }
+    if (p->state == CRTI_PULL_RUNNING)
+        become_hungry(table, p);
 }
 
+/* It may be gone afterwards. */
 static void fail_source(crti_pull_table_t *table, pull_t *p, unsigned source,
                         const char *text)
 {
@@ -433,6 +472,8 @@ static void fail_source(crti_pull_table_t *table, pull_t *p, unsigned source,
     p->direct |= s->hops > 0;
     snprintf(p->last_text, sizeof(p->last_text), "%s", text);
     take_back(table, p, source);
+    if (p->state == CRTI_PULL_RUNNING && !find_source(p))
+        fail_lost(table, p);
 }
 
 static int source_of(const pull_t *p, crti_id_t node)
@@ -485,7 +526,7 @@ void crti_pull_table_failed(crti_pull_table_t *table, crti_object_id_t object,
 
 void crti_pull_table_node_lost(crti_pull_table_t *table, crti_id_t node, const char *text)
 {
-    CRTI_LIST_FOREACH (item, &table->order) {
+    CRTI_LIST_FOREACH_SAFE (item, &table->order) {
         pull_t *p = CRTI_CONTAINER(item, pull_t, link);
         int source = source_of(p, node);
 
@@ -623,6 +664,9 @@ void crti_pull_table_requester_died(crti_pull_table_t *table, crti_id_t process)
 static uint64_t look_at(crti_pull_table_t *table, pull_t *p, uint64_t now_ns)
 {
     if (p->state == CRTI_PULL_NEEDS_ROOM) {
+        if (now_ns - p->seen_ns < RETRY_NS)
+            return p->seen_ns + RETRY_NS;
+        p->seen_ns = now_ns;
         act(table, CRTI_PULL_MAKE_ROOM, p);
         return now_ns + RETRY_NS;
     }

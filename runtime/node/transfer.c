@@ -15,6 +15,8 @@
 
 #include "runtime/node/node.h"
 
+#define FULL_NS (30 * CRTI_MS) /* less than between two tries of one pull */
+
 /* The memory of an object being pulled: object id -> place_t. */
 typedef struct place {
     crti_object_id_t object;
@@ -38,12 +40,30 @@ static void act_on_shares(crti_node_t *node);
 
 /* ---------------------------------------------------------------- actions */
 
+/* A full store looks at all its objects to find that out, and thousands of pulls may wait for room: what
+ * was said of one holds for those that need as much, for a while. */
+static crt_status_t reserve(crti_node_t *node, const crti_pull_action_t *action,
+                            void **data_out)
+{
+    crti_node_full_t *full = &node->full;
+    crt_status_t status;
+
+    if (action->size >= full->size && crti_node_now(node) < full->until_ns)
+        return crt_raise(CRT_ERR_STORE_FULL, "%s", full->text);
+    status = crti_store_reserve(node->store, action->object, action->size, data_out);
+    if (status == CRT_ERR_STORE_FULL) {
+        full->size = action->size;
+        full->until_ns = crti_node_now(node) + FULL_NS;
+        snprintf(full->text, sizeof(full->text), "%s", crt_error_detail());
+    }
+    return status;
+}
+
 static void make_room(crti_node_t *node, const crti_pull_action_t *action)
 {
     place_t *place;
     void *data = NULL;
-    crt_status_t status =
-        crti_store_reserve(node->store, action->object, action->size, &data);
+    crt_status_t status = reserve(node, action, &data);
 
     /* Somebody here writes it: it will be sealed, or given up. */
     if (status == CRT_ERR_EXISTS && !crti_store_contains(node->store, action->object))

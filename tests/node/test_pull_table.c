@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/node/share_table.h"
@@ -417,9 +418,12 @@ static void a_full_store_is_asked_again_until_the_time_is_up(void **state)
     expect(s, CRTI_PULL_MAKE_ROOM, 1);
     crti_pull_table_no_room(s->table, object(1), CRT_ERR_STORE_FULL, "full", s->now);
     expect_nothing(s);
-    due = crti_pull_table_tick(s->table, s->now);
-    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    due = crti_pull_table_tick(s->table, s->now); /* others have ticks, too */
     assert_true(due > s->now && due <= s->now + CRTI_S);
+    expect_nothing(s);
+    s->now = due;
+    assert_true(crti_pull_table_tick(s->table, s->now) > s->now);
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
     s->now += 11 * CRTI_S;
     crti_pull_table_no_room(s->table, object(1), CRT_ERR_STORE_FULL, "full: x has 9",
                             s->now);
@@ -542,6 +546,55 @@ whatever_happens_every_requester_gets_one_answer_and_bytes_add_up(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Each answer would be a walk over all that wait for theirs. */
+static void thousands_of_small_objects_come_at_once(void **state)
+{
+    enum { COUNT = 20000 };
+    scene_t *s = *state;
+    clock_t since = clock();
+    size_t asked = 0, answered = 0;
+
+    for (uint64_t i = 0; i < COUNT; i++) {
+        pull_from(s, i, 10, 1, A, (crti_id_t){0});
+        expect(s, CRTI_PULL_MAKE_ROOM, i);
+        crti_pull_table_room(s->table, object(i));
+        asked += crti_pull_table_action(s->table, &s->action);
+    }
+    assert_int_equal(asked, COUNT);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        crti_pull_table_part(s->table, object(COUNT - 1 - i), 0);
+        while (crti_pull_table_action(s->table, &s->action))
+            answered += s->action.verb == CRTI_PULL_ANSWER;
+    }
+    assert_int_equal(answered, COUNT);
+    assert_true((double)(clock() - since) / CLOCKS_PER_SEC < 1);
+}
+
+static void those_that_wait_for_their_turn_are_served_oldest_first(void **state)
+{
+    scene_t *s = *state;
+    uint64_t parts = CRTI_PULL_BYTES / PART;
+
+    for (uint64_t i = 0; i < parts + 3; i++) {
+        pull_from(s, i, PART, 1, A, B);
+        expect(s, CRTI_PULL_MAKE_ROOM, i);
+        crti_pull_table_room(s->table, object(i));
+        if (i < parts)
+            expect_ask(s, i, A, 0, PART);
+        expect_nothing(s);
+    }
+    crti_pull_table_part(s->table, object(9), 0);
+    expect(s, CRTI_PULL_SEAL, 9);
+    expect_answer(s, 9, 1, CRT_OK);
+    expect_ask(s, parts, A, 0, PART);
+    expect_nothing(s);
+    crti_pull_table_node_lost(s->table, A, "gone"); /* all are to be asked for again */
+    for (uint64_t i = 0; i <= parts; i++)
+        if (i != 9)
+            expect_ask(s, i, B, 0, PART);
+    expect_nothing(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -564,6 +617,8 @@ int main(void)
         TEST(a_host_without_memory_fails_the_pull_as_that),
         TEST(a_dead_owners_pulls_fail_and_others_go_on),
         TEST(a_pull_that_only_a_dead_process_wanted_is_given_up),
+        TEST(thousands_of_small_objects_come_at_once),
+        TEST(those_that_wait_for_their_turn_are_served_oldest_first),
         TEST(whatever_happens_every_requester_gets_one_answer_and_bytes_add_up),
     };
 

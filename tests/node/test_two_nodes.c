@@ -557,6 +557,54 @@ static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
     assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_OBJECT_LOST);
 }
 
+/* Seconds of processor time that node `n` has used. */
+static double node_seconds(const scene_t *s, int n)
+{
+    char path[64], line[400];
+    unsigned long user = 0, system = 0;
+    const char *at;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)s->nodes[n].pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+    fclose(file);
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + 1,
+                            " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                            &system),
+                     2);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* To find out that there is none, all objects are looked at: not for each of those who wait. */
+static void a_thousand_pulls_wait_for_room_and_cost_little(void **state)
+{
+    enum { SMALL = 40000, PULLS = 1000, SIZE = 8 << 20 };
+    scene_t *s = *state;
+    crti_object_id_t object;
+    crti_store_t *store;
+    double since;
+
+    start_both(s);
+    store = attach_store(s, 1);
+    object = (crti_object_id_t){s->drivers[1].process, 1};
+    make_object(store, object, 52 << 20);
+    for (uint64_t i = 0; i < SMALL; i++) {
+        object.number++;
+        make_object(store, object, 64);
+    }
+    since = node_seconds(s, 1);
+    for (uint64_t i = 0; i < PULLS; i++)
+        pull(s, 1, (crti_object_id_t){s->drivers[0].process, 1 + i}, SIZE, 0, 1000 + i);
+    scene_turn(s, 500);
+    scene_lease(s, 1, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    assert_true(node_seconds(s, 1) - since < 1);
+    crti_store_detach(store);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +622,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_process_elsewhere_is_asked_after_again_and_again),
         NODE_TEST(a_pull_that_is_tried_again_ends_with_who_wanted_it),
         NODE_TEST(a_source_that_dies_in_the_middle_fails_the_pull),
+        NODE_TEST(a_thousand_pulls_wait_for_room_and_cost_little),
     };
 
     return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
