@@ -199,7 +199,8 @@ void crti_control_job_end(crti_control_t *c, crti_control_link_t *link,
     crti_job_t *job = crti_job_table_get(&c->jobs, m->job);
     char text[2048];
 
-    if (job && !crti_job_is_ended(job))
+    /* Of its driver's node only: another one's driver was refused, and ends nothing. */
+    if (job && !crti_job_is_ended(job) && crti_id_equal(job->node, link->node->id))
         driver_left(c, job, crti_text(m->text, text, sizeof(text)));
 }
 

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 
 #define ADMIN_QUEUE ((size_t)128 << 20)
+#define PAUSE_NS    (100 * CRTI_MS)
 
 typedef struct head_link {
     crti_head_links_t *links;
@@ -32,7 +34,8 @@ struct crti_head_links {
     size_t stream_count;
     int listen_fd;
     crti_watch_t listen_watch;
-    crti_timer_t doom; /* ends the doomed, outside of control's events */
+    crti_timer_t pause; /* of listening */
+    crti_timer_t doom;  /* ends the doomed, outside of control's events */
 };
 
 static void forget(head_link_t *link)
@@ -188,7 +191,21 @@ static void on_listen(void *user, uint32_t events)
             add_channel(links, fd);
         else if (status < 0)
             crti_log(CRTI_LOG_WARN, "head", "admin socket: %s", crt_error_detail());
+        if (status != CRT_ERR_IO)
+            continue;
+        /* Whoever waits would wake this thread for ever, while no descriptor is left for it. */
+        crti_loop_modify(links->loop, &links->listen_watch, 0);
+        crti_loop_start(links->loop, &links->pause,
+                        crti_loop_now(links->loop) + PAUSE_NS);
+        return;
     }
+}
+
+static void on_pause_over(void *user)
+{
+    crti_head_links_t *links = user;
+
+    crti_loop_modify(links->loop, &links->listen_watch, EPOLLIN);
 }
 
 crt_status_t crti_head_links_serve(crti_head_links_t *links, const char *socket_path)
@@ -285,6 +302,7 @@ crt_status_t crti_head_links_new(crti_loop_t *loop,
     links->handlers = *handlers;
     links->listen_fd = -1;
     links->listen_watch = (crti_watch_t){.on_ready = on_listen, .user = links};
+    links->pause = (crti_timer_t){.on_expired = on_pause_over, .user = links};
     links->doom = (crti_timer_t){.on_expired = on_doom, .user = links};
     crti_map_init(&links->by_number, sizeof(uint64_t));
     crti_list_init(&links->list);
@@ -299,6 +317,7 @@ void crti_head_links_free(crti_head_links_t *links)
     while (!crti_list_is_empty(&links->list))
         destroy(CRTI_CONTAINER(links->list.next, head_link_t, in_list));
     crti_loop_cancel(links->loop, &links->doom);
+    crti_loop_cancel(links->loop, &links->pause);
     crti_loop_remove(links->loop, &links->listen_watch);
     if (links->listen_fd >= 0)
         close(links->listen_fd);

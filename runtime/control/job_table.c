@@ -198,6 +198,11 @@ crt_status_t crti_job_table_add(crti_job_table_t *table,
     if (job && crti_job_is_ended(job))
         return crt_raise(CRT_ERR_CLOSED, "job %s has ended (%s)",
                          crti_id_hex(job->id, hex), states[job->state].name);
+    if (job && !crti_id_is_zero(job->driver) &&
+        !crti_id_equal(job->driver, message->driver) &&
+        !crti_id_equal(job->node, message->node))
+        return crt_raise(CRT_ERR_EXISTS, "job %s has a driver already, on another node",
+                         crti_id_hex(job->id, hex));
     if (job) {
         /* A submission's driver: what it runs replaces what was asked for. */
         if (crti_id_is_zero(job->driver) && crti_job_is_submission(job)) {

@@ -75,7 +75,10 @@ static bool on_guest_asks(guest_t *guest, const crti_message_t *m)
     case CRTI_MSG_UNWATCH:
         crti_watch_remove_node(node, guest->id, m->unwatch.process);
         return true;
-    case CRTI_MSG_PEER_DIED: crti_process_died(node, &m->peer_died); return true;
+    case CRTI_MSG_PEER_DIED:
+        if (!crti_id_equal(m->peer_died.node, node->id)) /* of ours we know best */
+            crti_process_died(node, &m->peer_died);
+        return true;
     case CRTI_MSG_LOG: on_log(node, &m->log); return true;
     case CRTI_MSG_OBJECT_GET:
         crti_object_serve(node, guest->id, guest->stream, m->request, &m->object_get);

@@ -238,9 +238,14 @@ crt_status_t crti_job_of_driver(crti_job_t *job, crti_process_t *driver,
     facts_t facts = {driver->id,        job->node->id,     attach->program,
                      attach->sha,       attach->argv,      attach->environment,
                      attach->directory, attach->entrypoint};
+    bool is_elsewhere = job->known && !job->ended && !crti_id_is_zero(job->driver) &&
+                        !crti_id_equal(job->driver_node, job->node->id);
     char path[64];
     crt_status_t status;
 
+    if (is_elsewhere)
+        return crt_raise(CRT_ERR_EXISTS, "job %.8s has a driver already, on another node",
+                         crti_id_hex(job->id, path));
     if (job->driver_pid)
         return crt_raise(CRT_ERR_EXISTS, "job %.8s has a driver already, pid %lld",
                          crti_id_hex(job->id, path), (long long)job->driver_pid);

@@ -18,6 +18,7 @@
 
 #define LOG_QUEUE                                                                        \
     ((size_t)4 << 20) /* lines that may wait for a driver that does not read */
+#define PAUSE_NS (100 * CRTI_MS)
 
 /* ---------------------------------------------------------------- sending */
 
@@ -463,6 +464,20 @@ static crt_status_t add_connection(crti_node_t *node, int *fd)
     return status;
 }
 
+static void on_pause_over(void *user)
+{
+    crti_node_t *node = user;
+
+    crti_loop_modify(node->loop, &node->listen_watch, EPOLLIN);
+}
+
+/* Whoever waits would wake this thread for ever, while no descriptor is left to take it by. */
+static void pause_listening(crti_node_t *node)
+{
+    crti_loop_modify(node->loop, &node->listen_watch, 0);
+    crti_loop_start(node->loop, &node->listen_pause, crti_node_now(node) + PAUSE_NS);
+}
+
 static void on_connection(void *user, uint32_t events)
 {
     crti_node_t *node = user;
@@ -472,6 +487,8 @@ static void on_connection(void *user, uint32_t events)
         CRTI_AUTO(crti_close) int fd = -1;
 
         status = crti_channel_accept(node->listen_fd, &fd);
+        if (status == CRT_ERR_IO)
+            pause_listening(node);
         if (status == CRT_OK)
             status = add_connection(node, &fd);
         if (status < 0)
@@ -490,5 +507,12 @@ crt_status_t crti_local_listen(crti_node_t *node)
     if (status != CRT_OK)
         return status;
     node->listen_watch = (crti_watch_t){.on_ready = on_connection, .user = node};
+    node->listen_pause = (crti_timer_t){.on_expired = on_pause_over, .user = node};
     return crti_loop_add(node->loop, &node->listen_watch, node->listen_fd, EPOLLIN);
+}
+
+void crti_local_listen_no_more(crti_node_t *node)
+{
+    crti_loop_cancel(node->loop, &node->listen_pause);
+    crti_loop_remove(node->loop, &node->listen_watch);
 }

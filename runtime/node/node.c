@@ -261,7 +261,7 @@ void crti_node_stop(crti_node_t *node, const char *why)
     node->stopping = true;
     crti_log(CRTI_LOG_INFO, "node", "stops: %s", why);
     crti_head_leave(node, why);
-    crti_loop_remove(node->loop, &node->listen_watch);
+    crti_local_listen_no_more(node);
     set_stop_timer(node, on_kill, crti_node_now(node) + KILL_NS);
     crti_submission_stop_all(node);
     end_workers(node, false);

@@ -193,6 +193,7 @@ struct crti_node {
 
     int listen_fd;
     crti_watch_t listen_watch;
+    crti_timer_t listen_pause; /* while there is no descriptor for those who connect */
     crti_watch_t lifeline_watch;
     crti_list_t locals;
     crti_map_t local_numbers; /* number -> crti_local_t */
@@ -288,6 +289,7 @@ void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns);
 /* ---------------------------------------------------------------- local.c */
 
 crt_status_t crti_local_listen(crti_node_t *node);
+void crti_local_listen_no_more(crti_node_t *node);
 crti_local_t *crti_local_get(crti_node_t *node, uint64_t number);
 /* Sends to a process if it is attached. */
 void crti_local_send(crti_process_t *process, crti_message_kind_t kind, uint64_t request,

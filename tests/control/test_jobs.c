@@ -253,11 +253,37 @@ static void who_reads_the_log_of_a_job_and_leaves_is_forgotten(void **state)
     assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_LOG_READ), 1);
 }
 
+/* Its environment names the job: a driver that the first one starts on another host. */
+static void a_second_driver_on_another_node_is_refused_and_ends_nothing(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_job_add_t second = {.job = bed_id(5),
+                                 .driver = bed_id(1006),
+                                 .node = bed_id(2),
+                                 .argv = crti_str("argv"),
+                                 .sha = crti_str("00ff")};
+    const crti_msg_job_end_t end = {.job = bed_id(5)};
+
+    control_make_alive(bed, 50, "a");
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
+    bed_forget(bed);
+    bed_say(bed, NODE_B, CRTI_MSG_JOB_ADD, 3, &second);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_B, CRTI_MSG_ERROR)),
+                     CRT_ERR_EXISTS);
+    bed_say(bed, NODE_B, CRTI_MSG_JOB_END, 0, &end);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_JOB_END), 0);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 1);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_END, 0, &end);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_JOB_END), 1);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(who_reads_the_log_of_a_job_that_has_not_begun_waits_for_it),
         CONTROL_TEST(who_reads_the_log_of_a_job_and_leaves_is_forgotten),
+        CONTROL_TEST(a_second_driver_on_another_node_is_refused_and_ends_nothing),
         CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),
         CONTROL_TEST(an_end_that_is_told_twice_is_heard_when_it_is_durable),

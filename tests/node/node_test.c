@@ -2,8 +2,10 @@
 /* What the tests of the node daemon share: a scene for each, and what they ask for most. */
 #include "node_test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int node_test_begin(void **state)
 {
@@ -45,6 +47,24 @@ crti_msg_actor_start_t node_test_actor_start(scene_t *s, uint64_t number)
                                     .creation = crti_str("args")};
 
     return start;
+}
+
+double node_test_cpu_seconds(pid_t pid)
+{
+    char path[64], line[1024], *at;
+    unsigned long user = 0, system = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    fclose(file);
+    at = strrchr(line, ')');
+    assert_int_equal(sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                            &user, &system),
+                     2);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
 int node_test_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count)

@@ -16,6 +16,9 @@ int node_test_end(void **state);
  * daemon the same executable is the program of its job instead (program.c). */
 int node_test_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
 
+/* Seconds of processor time that the process has used. */
+double node_test_cpu_seconds(pid_t pid);
+
 bool node_test_contains(crti_span_t text, const char *part);
 
 /* Driver d gives the lease of a worker at `node` back. */

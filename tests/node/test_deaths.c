@@ -278,27 +278,6 @@ static void a_worker_that_stops_inside_the_store_is_ended_for_the_others(void **
                                    "held the object store up"));
 }
 
-/* Seconds of processor time that the node daemon has used. */
-static double node_seconds(const scene_t *s)
-{
-    char path[64], line[400];
-    unsigned long user = 0, system = 0;
-    const char *at;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)s->nodes[0].pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-    fclose(file);
-    assert_non_null(at);
-    assert_int_equal(sscanf(at + 1,
-                            " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-                            &system),
-                     2);
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
 /* Each would be a walk over all objects. */
 static void thousands_of_deaths_elsewhere_cost_little_where_many_objects_are(void **state)
 {
@@ -323,7 +302,7 @@ static void thousands_of_deaths_elsewhere_cost_little_where_many_objects_are(voi
         assert_int_equal(crti_store_create(store, id, 64, &data), CRT_OK);
         assert_int_equal(crti_store_seal(store, id, true), CRT_OK);
     }
-    since = node_seconds(s);
+    since = node_test_cpu_seconds(s->nodes[0].pid);
     for (uint64_t i = 0; i < DEATHS; i++) {
         died.process.low = i;
         crti_stream_send(s->nodes[0].stream, CRTI_MSG_PEER_DIED, 0, &died);
@@ -337,7 +316,7 @@ static void thousands_of_deaths_elsewhere_cost_little_where_many_objects_are(voi
     assert_false(crti_store_contains(store, object));
     assert_true(
         crti_store_contains(store, (crti_object_id_t){s->drivers[0].process, OBJECTS}));
-    assert_true(node_seconds(s) - since < 1);
+    assert_true(node_test_cpu_seconds(s->nodes[0].pid) - since < 1);
     crti_store_detach(store);
 }
 

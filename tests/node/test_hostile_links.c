@@ -3,6 +3,11 @@
 #include "node_test.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/store/store.h"
 
 static void garbage_on_the_socket_costs_nobody_else_anything(void **state)
 {
@@ -136,10 +141,99 @@ static void nonsense_of_every_kind_on_every_link_leaves_the_node_serving(void **
     scene_wait(s, CRTI_MSG_LEASE_GRANTED);
 }
 
+static void note_answer(void *user, crti_stream_t *stream, const crti_message_t *m)
+{
+    *(bool *)user |= m->kind == CRTI_MSG_ERROR;
+}
+
+static void end_without_word(void *user, crti_stream_t *stream, crt_status_t status,
+                             const char *text)
+{
+}
+
+static void no_other_node_says_that_a_process_of_this_one_died(void **state)
+{
+    scene_t *s = *state;
+    bool is_answered = false;
+    crti_stream_handlers_t handlers = {
+        .user = &is_answered, .on_message = note_answer, .on_closed = end_without_word};
+    crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION, .node = {3, 3}};
+    crti_msg_peer_died_t died = {.incarnation = 1};
+    crti_object_id_t object = {.number = 1};
+    crti_msg_object_get_t get = {.object = {.owner = {4, 4}, .number = 4}, .length = 1};
+    crti_stream_t *stream;
+    crti_store_t *store;
+    void *data;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    died.process = object.owner = s->drivers[0].process;
+    died.node = s->nodes[0].id;
+    assert_int_equal(
+        crti_store_attach(s->drivers[0].fds[0], s->drivers[0].slot, died.process, &store),
+        CRT_OK);
+    assert_int_equal(crti_store_create(store, object, 64, &data), CRT_OK);
+    assert_int_equal(crti_store_seal(store, object, true), CRT_OK);
+    assert_int_equal(crti_stream_connect(s->loop, s->context, s->nodes[0].endpoint, 5000,
+                                         &handlers, &stream),
+                     CRT_OK);
+    crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
+    crti_stream_send(stream, CRTI_MSG_PEER_DIED, 0, &died);
+    for (int i = 1; i <= 2; i++) { /* the second answer is of a later tick */
+        is_answered = false;
+        crti_stream_send(stream, CRTI_MSG_OBJECT_GET, (uint64_t)i, &get);
+        for (int k = 0; k < 1000 && !is_answered; k++)
+            scene_turn(s, 10);
+        assert_true(is_answered);
+        scene_turn(s, 100);
+    }
+    assert_true(crti_store_contains(store, object));
+    crti_store_detach(store);
+    crti_stream_free(stream);
+}
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address;
+    socklen_t size;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(crti_channel_address(path, &address, &size), CRT_OK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, size), 0);
+    return fd;
+}
+
+static void those_for_whom_no_file_is_left_wait_and_cost_nothing(void **state)
+{
+    enum { CONNECTIONS = 120 };
+    scene_t *s = *state;
+    int fds[CONNECTIONS];
+    char path[300];
+    double since;
+
+    s->file_limit = 80;
+    scene_start_node(s, 0, NULL);
+    snprintf(path, sizeof(path), "%s/node.sock", s->nodes[0].run_dir);
+    for (int i = 0; i < CONNECTIONS; i++)
+        fds[i] = connect_to(path);
+    scene_turn(s, 200);
+    since = node_test_cpu_seconds(s->nodes[0].pid);
+    scene_turn(s, 2000);
+    assert_true(node_test_cpu_seconds(s->nodes[0].pid) - since < 0.2);
+    for (int i = 0; i < CONNECTIONS; i++)
+        close(fds[i]);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         NODE_TEST(garbage_on_the_socket_costs_nobody_else_anything),
+        NODE_TEST(no_other_node_says_that_a_process_of_this_one_died),
+        NODE_TEST(those_for_whom_no_file_is_left_wait_and_cost_nothing),
         NODE_TEST(nonsense_of_every_kind_on_every_link_leaves_the_node_serving),
     };
 

@@ -169,24 +169,6 @@ static void a_node_that_is_stopped_while_a_worker_is_wanted_ends(void **state)
     assert_true(crti_now_ns() - begin < 5 * CRTI_S); /* it does not wait for any */
 }
 
-static double cpu_seconds(pid_t pid)
-{
-    char path[64], line[1024], *at;
-    unsigned long user = 0, system = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    assert_non_null(fgets(line, sizeof(line), file));
-    fclose(file);
-    at = strrchr(line, ')');
-    assert_int_equal(sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-                            &user, &system),
-                     2);
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
 static void an_idle_node_uses_no_processor(void **state)
 {
     scene_t *s = *state;
@@ -197,10 +179,10 @@ static void an_idle_node_uses_no_processor(void **state)
     scene_attach(s, 0, 0);
     scene_lease(s, 0, 1);
     scene_wait(s, CRTI_MSG_LEASE_GRANTED);
-    before = cpu_seconds(s->nodes[0].pid);
+    before = node_test_cpu_seconds(s->nodes[0].pid);
     for (end = crti_now_ns() + 2 * CRTI_S; crti_now_ns() < end;)
         scene_turn(s, 100);
-    assert_true(cpu_seconds(s->nodes[0].pid) - before < 0.2);
+    assert_true(node_test_cpu_seconds(s->nodes[0].pid) - before < 0.2);
 }
 
 /* ---------------------------------------------------------------- figures */

@@ -557,27 +557,6 @@ static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
     assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_OBJECT_LOST);
 }
 
-/* Seconds of processor time that node `n` has used. */
-static double node_seconds(const scene_t *s, int n)
-{
-    char path[64], line[400];
-    unsigned long user = 0, system = 0;
-    const char *at;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)s->nodes[n].pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-    fclose(file);
-    assert_non_null(at);
-    assert_int_equal(sscanf(at + 1,
-                            " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-                            &system),
-                     2);
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
 /* To find out that there is none, all objects are looked at: not for each of those who wait. */
 static void a_thousand_pulls_wait_for_room_and_cost_little(void **state)
 {
@@ -595,13 +574,13 @@ static void a_thousand_pulls_wait_for_room_and_cost_little(void **state)
         object.number++;
         make_object(store, object, 64);
     }
-    since = node_seconds(s, 1);
+    since = node_test_cpu_seconds(s->nodes[1].pid);
     for (uint64_t i = 0; i < PULLS; i++)
         pull(s, 1, (crti_object_id_t){s->drivers[0].process, 1 + i}, SIZE, 0, 1000 + i);
     scene_turn(s, 500);
     scene_lease(s, 1, 1);
     scene_wait(s, CRTI_MSG_LEASE_GRANTED);
-    assert_true(node_seconds(s, 1) - since < 1);
+    assert_true(node_test_cpu_seconds(s->nodes[1].pid) - since < 1);
     crti_store_detach(store);
 }
 

@@ -233,6 +233,13 @@ crt_status_t crti_loop_add(crti_loop_t *loop, crti_watch_t *watch, int fd,
     return CRT_OK;
 }
 
+/* Descriptors never run out here, which is what it is for. */
+crt_status_t crti_loop_modify(crti_loop_t *loop, crti_watch_t *watch, uint32_t events)
+{
+    watch->events = events;
+    return CRT_OK;
+}
+
 void crti_loop_remove(crti_loop_t *loop, crti_watch_t *watch)
 {
     sys_fd_t *f = watch->added ? sys_fd_of(watch->fd) : NULL;
