@@ -84,6 +84,26 @@ def cut_source(lab):
     cluster.stop()
 
 
+def lost_source(lab):
+    """The only host that has it dies while another one reads it: there may be another copy for all the
+    owner knows, and still the driver hears of the loss in time."""
+    cluster = start_cluster(lab, 1, "100mbit")
+    maker, reader = cluster.others
+    came = reader.bytes_received()
+    driver = transfer(cluster, "--readers", "1")
+    until(60, "a third of it has come", lambda: reader.bytes_received() - came > SIZE / 3)
+    check("reader 1" not in driver.text, "it is there already")
+    began = time.monotonic()
+    maker.kill(maker.only_pid("crt-node"))
+    at, match = driver.wait_line(r"^transfer: read .* lost", 30)
+    print(f"the driver knew after {at - began:.3f} s: {match.string}", flush=True)
+    check(at - began <= 1, f"told after {at - began:.3f} s, not within 1 s")
+    check(driver.wait(20) != 0, "the driver ended as if nothing had happened")
+    cluster.join(maker)
+    cluster.wait_nodes(3)
+    cluster.stop()
+
+
 def broadcast(lab):
     """Five hosts read at once: the one that has it sends it about once."""
     cluster = start_cluster(lab, 5, "200mbit")
@@ -156,7 +176,7 @@ def node_memory(host):
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:"))
 
 
-SCENARIOS = {f.__name__: f for f in (killed_source, stopped_source, cut_source, broadcast,
+SCENARIOS = {f.__name__: f for f in (killed_source, stopped_source, cut_source, lost_source, broadcast,
                                      broadcast_loses_one, copied_meanwhile, many)}
 
 
