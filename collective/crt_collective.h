@@ -101,7 +101,8 @@ CRT_API crt_status_t crt_collective_create_group(crt_actor_t *const *actors,
 
 /* In an actor: its membership in the group that a driver declared (joins and waits as
  * crt_collective_init_group does). Caller owns the result and frees it with
- * crt_collective_destroy_group. CRT_ERR_NOT_FOUND: no such group, or this actor is not in it. */
+ * crt_collective_destroy_group. CRT_ERR_NOT_FOUND: no such group, or this actor is not in it;
+ * CRT_ERR_ACTOR_DIED: also for a member that died before it came. */
 CRT_API crt_status_t crt_collective_find_group(const char *name, crt_group_t **group_out);
 
 /* After an operation failed: makes the group anew, with a new incarnation; what is still under

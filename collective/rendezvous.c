@@ -9,9 +9,9 @@
  *     their arrival and look at the roster until it is decided. Everybody may decide it with a
  *     failure: the exchange has one winner, and all give the same error.
  * Failure
- *     A member that ends while others wait decides it (the gatherer sees it; the gatherer's own
- *     end is seen by all). Nothing is waited for beyond the deadline. A roster of the dead is
- *     replaced by whoever wants its name next.
+ *     A member that ends while others wait decides it (the gatherer sees it, also of those who were
+ *     declared and have not come; the gatherer's own end is seen by all). Nothing is waited for
+ *     beyond the deadline. A roster of the dead is replaced by whoever wants its name next.
  */
 #include "collective/rendezvous_int.h"
 
@@ -21,10 +21,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collective/absent.h"
 #include "runtime/core/core.h"
 
-#define GRACE_NS       (1 * CRTI_S) /* for news of deaths on other nodes */
-#define LOOKS_PER_TURN 16           /* arrivals that are looked for between two waits */
+#define GRACE_NS       (1 * CRTI_S)    /* for news of deaths on other nodes */
+#define ABSENT_NS      (100 * CRTI_MS) /* until those are looked after who do not come */
+#define LOOKS_PER_TURN 16 /* arrivals that are looked for between two waits */
 
 /* ---------------------------------------------------------------- who we are */
 
@@ -140,6 +142,8 @@ typedef struct gathering {
     crti_roster_t next;    /* members as they come */
     bool *has_come;
     int missing;
+    crti_absent_t *absent; /* of a declared group */
+    uint64_t absent_ns;    /* they are looked after from then on */
 } gathering_t;
 
 static void list_missing(const crt_group_t *group, const crti_roster_t *roster,
@@ -211,6 +215,25 @@ static crt_status_t look_for_deaths(const gathering_t *g, crti_group_failure_t *
     return CRT_OK;
 }
 
+/* CRT_OK: all who were declared may still come. */
+static crt_status_t look_for_absent(gathering_t *g, crti_group_failure_t *failure)
+{
+    char text[600], id[CRTI_ID_HEX];
+    crt_status_t status;
+
+    if (!g->absent || crti_now_ns() < g->absent_ns)
+        return CRT_OK;
+    for (int i = 0; i < g->next.size; i++) {
+        if (g->has_come[i] ||
+            !crti_absent_has_died(g->absent, i, &status, text, sizeof(text)))
+            continue;
+        set_failure(failure, status, i, "rank %d (actor %s) will not come: %s", i,
+                    crti_id_hex(g->next.declared[i], id), text);
+        return status;
+    }
+    return CRT_OK;
+}
+
 static crt_status_t decide(gathering_t *g, crti_group_failure_t *failure, bool *won)
 {
     if (failure->status != CRT_OK)
@@ -233,7 +256,8 @@ static crt_status_t gather_all(gathering_t *g, uint64_t deadline_ns,
         CRTI_AUTO(crti_stored_fini) crti_stored_t now = {0};
 
         status = look_for_arrivals(g);
-        if (status != CRT_OK || !g->missing || look_for_deaths(g, failure) != CRT_OK)
+        if (status != CRT_OK || !g->missing || look_for_deaths(g, failure) != CRT_OK ||
+            look_for_absent(g, failure) != CRT_OK)
             break;
         status = crti_stored_read(p->key, &now);
         if (status == CRT_ERR_NOT_FOUND || now.roster.token != g->next.token ||
@@ -261,12 +285,19 @@ static crt_status_t gather(crt_group_t *group, crti_stored_t *stored,
     CRTI_AUTO(free) crti_member_t *members = calloc(size, sizeof(*members));
     CRTI_AUTO(free) unsigned char *left = calloc(size, 1);
     CRTI_AUTO(free) bool *has_come = calloc(size, sizeof(*has_come));
+    CRTI_AUTO(crti_absent_free) crti_absent_t *absent = NULL;
     crti_group_failure_t failure = {.rank = -1};
     bool won;
-    crt_status_t status;
+    crt_status_t status = CRT_OK;
 
     if (!members || !left || !has_come)
         return crt_raise(CRT_ERR_NO_MEMORY, "a group of %zu", size);
+    if (stored->roster.declared)
+        status = crti_absent_new(&stored->roster, &absent);
+    if (status != CRT_OK)
+        return status;
+    g.absent = absent;
+    g.absent_ns = crti_now_ns() + ABSENT_NS;
     g.next.members = members;
     g.next.left = left;
     g.has_come = has_come;

@@ -55,6 +55,20 @@ static void attend(crt_actor_t *actor, uint64_t at_ns)
 
 /* ------------------------------------------------------------------ life of a handle */
 
+/* Who only looks after an actor does not know its class, and gives none. */
+static crt_status_t set_class(crt_actor_t *actor, crti_span_t class_name)
+{
+    char *name = crti_str_dup(class_name);
+
+    if (!name)
+        return crt_raise(CRT_ERR_NO_MEMORY, "an actor handle");
+    free(actor->class_name);
+    actor->class_name = name;
+    actor->class_ =
+        crti_program_find_class(&actor->core->program, class_name.data, class_name.size);
+    return CRT_OK;
+}
+
 crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
                             crt_actor_t **actor_out)
 {
@@ -62,6 +76,9 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     crt_status_t status;
 
     if (actor) {
+        status = actor->class_name[0] ? CRT_OK : set_class(actor, class_name);
+        if (status != CRT_OK)
+            return status;
         actor->holds++;
         *actor_out = actor;
         return CRT_OK;
@@ -74,11 +91,9 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     crti_list_init(&actor->queue);
     crti_list_init(&actor->doubtful);
     crti_list_init(&actor->attention);
-    actor->class_ =
-        crti_program_find_class(&core->program, class_name.data, class_name.size);
-    actor->class_name = crti_str_dup(class_name);
-    status = actor->class_name ? crti_map_put(&core->actors, &id, actor)
-                               : crt_raise(CRT_ERR_NO_MEMORY, "an actor handle");
+    status = set_class(actor, class_name);
+    if (status == CRT_OK)
+        status = crti_map_put(&core->actors, &id, actor);
     if (status != CRT_OK) {
         free(actor->class_name);
         free(actor);

@@ -571,8 +571,9 @@ void crti_args_unput(crti_core_t *core, const crt_arg_t *args, crt_arg_t *copy,
 
 /* ------------------------------------------------------------------ actor.c */
 
-crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
-                            crt_actor_t **actor_out); /* found or made; held */
+crt_status_t
+crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
+               crt_actor_t **actor_out); /* found or made; held; class "": not known */
 void crti_actor_hold(crt_actor_t *actor);
 void crti_actor_release(crt_actor_t *actor);
 /* Where the actor lives, for a name that is given to another process, and as such a name says. */

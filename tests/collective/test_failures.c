@@ -235,6 +235,39 @@ static void a_declared_group_wants_each_actor_and_rank_once(void **state)
                      CRT_ERR_INVALID);
 }
 
+/* Killed before the others come, and while they wait for it: by its handle, and as a process. */
+static void who_was_declared_and_dies_before_it_comes_is_named(void **state)
+{
+    static const char *const names[] = {"bereft", "widowed"};
+
+    for (int late = 0; late < 2; late++) {
+        crt_actor_t *declared[3] = {members[0], members[1]};
+        int before = count_keys();
+        crt_ref_t *refs[2], *pid_ref;
+        int64_t pid;
+
+        members_start(&declared[2], 1);
+        pid_ref = crt_call(declared[2], &member_pid);
+        assert_int_equal(crt_get(pid_ref, &pid), CRT_OK);
+        crt_ref_drop(&pid_ref);
+        assert_int_equal(crt_collective_create_group(
+                             declared, NULL, 3,
+                             CRT_GROUP_OPTIONS(.name = names[late], .backend = backend)),
+                         CRT_OK);
+        if (!late)
+            assert_int_equal(crt_actor_kill(declared[2]), CRT_OK);
+        for (int i = 0; i < 2; i++)
+            refs[i] = crt_call(members[i], &member_find, 0, names[late]);
+        if (late) {
+            await_keys(before + 3); /* the roster, and both have come */
+            assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
+        }
+        for (int i = 0; i < 2; i++)
+            expect_failure(refs[i], CRT_ERR_ACTOR_DIED, crt_actor_id(declared[2]));
+        crt_actor_drop(&declared[2]);
+    }
+}
+
 static void groups_one_after_the_other_leave_no_keys(void **state)
 {
     int before = count_keys(), count = rounds("CRT_GROUP_ROUNDS", 1000, 200);
@@ -694,6 +727,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(only_actors_are_members),
         cmocka_unit_test(bad_arguments_of_joining_are_refused),
         cmocka_unit_test(a_declared_group_wants_each_actor_and_rank_once),
+        cmocka_unit_test(who_was_declared_and_dies_before_it_comes_is_named),
         cmocka_unit_test(calls_that_do_not_fit_fail_on_both_sides),
         cmocka_unit_test(a_wrong_order_of_calls_fails_on_both_sides),
         cmocka_unit_test(a_call_that_is_wrong_in_itself_fails_for_the_others_too),
