@@ -212,7 +212,7 @@ crt_status_t crti_actor_table_load_new(crti_actor_table_t *table,
     crti_actor_t *actor;
 
     if (crti_actor_table_get(table, message->actor))
-        return crt_raise(CRT_ERR_CORRUPT, "two rows of one actor");
+        return CRT_OK;
     return insert(table, message, &actor);
 }
 
@@ -242,6 +242,8 @@ static crt_status_t claim_loaded(crti_actor_table_t *table, crti_actor_t *actor)
 
     if (holder == NULL)
         return claim_name(table, actor);
+    if (holder == actor)
+        return CRT_OK;
     if (holder->serial > actor->serial) {
         actor->superseded = true;
         return CRT_OK;

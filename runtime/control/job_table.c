@@ -278,8 +278,9 @@ void crti_job_table_undo(crti_job_table_t *table, crti_job_t *job)
 crt_status_t crti_job_table_load(crti_job_table_t *table, const crti_msg_row_job_t *row,
                                  crti_job_t **job_out)
 {
-    if (crti_job_table_get(table, row->job))
-        return crt_raise(CRT_ERR_CORRUPT, "two rows of one job");
+    *job_out = crti_job_table_get(table, row->job);
+    if (*job_out)
+        return CRT_OK;
     return insert(table, row, CRTI_JOB_PENDING, job_out);
 }
 

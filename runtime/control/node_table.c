@@ -178,7 +178,7 @@ crt_status_t crti_node_table_load(crti_node_table_t *table,
     crt_status_t status;
 
     if (crti_node_table_get(table, row->node))
-        return crt_raise(CRT_ERR_CORRUPT, "two rows of one node");
+        return CRT_OK;
     status = add_entry(table, row->node, &node);
     if (status != CRT_OK)
         return status;

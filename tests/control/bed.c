@@ -133,6 +133,16 @@ static void settle(bed_t *bed)
         bed_store(bed);
 }
 
+static void load(bed_t *bed, int table)
+{
+    for (size_t i = 0; i < bed->row_count; i++)
+        if ((int)bed->rows[i].table == table && !bed->rows[i].gone &&
+            table != CRTI_STORE_KV)
+            crti_control_load(
+                bed->control, bed->rows[i].table, crti_str(bed->rows[i].key),
+                crti_span(bed->rows[i].value.data, bed->rows[i].value.size), bed->now);
+}
+
 static void start(bed_t *bed)
 {
     crti_control_config_t config = {
@@ -155,13 +165,8 @@ static void start(bed_t *bed)
         if (!crti_id_is_zero(bed->revoked[i]))
             crti_control_load_revoked(bed->control, bed->revoked[i]);
     for (int table = 0; table < CRTI_STORE_TABLES; table++)
-        for (size_t i = 0; i < bed->row_count; i++)
-            if ((int)bed->rows[i].table == table && !bed->rows[i].gone &&
-                table != CRTI_STORE_KV)
-                crti_control_load(
-                    bed->control, bed->rows[i].table, crti_str(bed->rows[i].key),
-                    crti_span(bed->rows[i].value.data, bed->rows[i].value.size),
-                    bed->now);
+        for (int time = 0; time <= bed->scans_twice; time++)
+            load(bed, table);
     crti_control_loaded(bed->control, bed->now);
     settle(bed);
 }

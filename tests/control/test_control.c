@@ -245,6 +245,16 @@ a_restarted_head_knows_names_jobs_and_nodes_and_takes_actors_back(void **state)
     assert_int_equal(m->actor_state.state, CRTI_ACTOR_ALIVE);
     assert_true(crti_id_equal(m->actor_state.process, bed_id(150)));
     assert_int_equal(m->actor_state.restarts, 0);
+    assert_int_equal(crti_control_figures(bed->control).rows_unreadable, 0);
+}
+
+/* A scan of a table that gets smaller meanwhile gives some rows twice. */
+static void rows_that_are_loaded_twice_count_once(void **state)
+{
+    bed_t *bed = *state;
+
+    bed->scans_twice = true;
+    a_restarted_head_knows_names_jobs_and_nodes_and_takes_actors_back(state);
 }
 
 /* Its node reported it, which is a fact; that the cluster knows it is an answer. */
@@ -450,6 +460,7 @@ int main(void)
         CONTROL_TEST(a_death_that_can_not_be_stored_is_told_and_stored_later),
         CONTROL_TEST(answers_keep_their_order_behind_slow_rows),
         CONTROL_TEST(asking_for_the_same_actor_twice_makes_one),
+        CONTROL_TEST(rows_that_are_loaded_twice_count_once),
         CONTROL_TEST(a_restarted_head_knows_names_jobs_and_nodes_and_takes_actors_back),
         CONTROL_TEST(a_driver_hears_that_its_job_is_known_when_that_is_durable),
         CONTROL_TEST(a_node_that_does_not_come_back_after_a_restart_is_dead),
