@@ -132,8 +132,6 @@ uint64_t crti_control_deadline(const crti_control_t *control, uint64_t now_ns);
 
 /* ---------------------------------------------------------------- for tests and metrics */
 
-crti_id_t crti_control_cluster(const crti_control_t *control);
-
 typedef struct crti_control_figures {
     size_t nodes_alive, actors_living, actors_dead, jobs_running;
     size_t links, outbox, requests, dirty; /* nothing of this may stay at rest */

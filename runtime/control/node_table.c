@@ -19,11 +19,6 @@ static const struct {
     [CRTI_NODE_DEAD] = {"DEAD", 0},
 };
 
-const char *crti_node_state_name(crti_node_state_t state)
-{
-    return states[state].name;
-}
-
 static void set_state(crti_node_table_t *table, crti_node_entry_t *node,
                       crti_node_state_t state)
 {

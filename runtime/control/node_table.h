@@ -84,7 +84,6 @@ void crti_node_table_init(crti_node_table_t *table);
 void crti_node_table_fini(crti_node_table_t *table);
 
 crti_node_entry_t *crti_node_table_get(const crti_node_table_t *table, crti_id_t id);
-const char *crti_node_state_name(crti_node_state_t state);
 
 /* What a NODE_REGISTER means. */
 typedef enum crti_node_join {

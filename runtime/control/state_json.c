@@ -393,11 +393,6 @@ char *crti_state_join(crti_span_t answers, const char *filter)
 
 /* ---------------------------------------------------------------- figures */
 
-crti_id_t crti_control_cluster(const crti_control_t *c)
-{
-    return c->cluster;
-}
-
 crti_control_figures_t crti_control_figures(const crti_control_t *c)
 {
     crti_control_figures_t f = {.links = c->links.count,

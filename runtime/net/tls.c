@@ -404,11 +404,6 @@ bool crti_tls_is_drained(const crti_tls_t *tls)
     return tls->records ? crti_records_is_drained(tls->records) : tls->is_drained;
 }
 
-size_t crti_tls_unread(const crti_tls_t *tls)
-{
-    return tls->records ? crti_records_unread(tls->records) : 0;
-}
-
 size_t crti_tls_pending(const crti_tls_t *tls)
 {
     return tls->records ? crti_records_unsent(tls->records) : 0;

@@ -43,9 +43,6 @@ crt_status_t crti_tls_read(crti_tls_t *tls, void *data, size_t size, size_t *don
 /* The last read has taken all there was: nothing comes before the socket is readable again. */
 bool crti_tls_is_drained(const crti_tls_t *tls);
 
-/* Bytes that came from the socket and wait inside. */
-size_t crti_tls_unread(const crti_tls_t *tls);
-
 /* Takes at least one byte of these pieces, in their order, or gives CRT_IN_PROGRESS and so on. What
  * was encrypted and did not fit into the socket stays inside (crti_tls_pending bytes of it) until
  * crti_tls_flush gives CRT_OK; the pieces' memory is not needed for that. */

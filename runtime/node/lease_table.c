@@ -393,7 +393,7 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     e->lease.worker = e->lease.node = (crti_id_t){0};
     e->lease.is_blocked = false;
     e->lease.since_ns = now_ns;
-    e->lease.told_ns = e->lease.told_why = 0;
+    e->lease.told_why = 0;
     e->arrival = table->arrivals++;
     e->explained_ns = now_ns;
     status = crti_map_put(&table->leases, &lease->id, e);
@@ -693,7 +693,6 @@ uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
             continue;
         memcpy(action->text, text, sizeof(text));
         e->lease.told_why = why;
-        e->lease.told_ns = now_ns;
     }
     return next;
 }

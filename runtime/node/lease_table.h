@@ -72,7 +72,6 @@ typedef struct crti_lease {
     crti_id_t node;   /* SPILLED: where */
     bool is_blocked;  /* its CPUs are lent */
     uint64_t since_ns;
-    uint64_t told_ns;  /* when the owner last heard why it waits, 0 never */
     uint64_t told_why; /* hash of the reason it heard */
 } crti_lease_t;
 

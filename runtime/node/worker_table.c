@@ -60,11 +60,6 @@ static void set_state(crti_worker_table_t *table, crti_worker_t *w,
     crti_list_append(&table->lists[state], &w->link);
 }
 
-const char *crti_worker_state_name(crti_worker_state_t state)
-{
-    return state < CRTI_WORKER_STATES ? states[state].name : "unknown";
-}
-
 /* ---------------------------------------------------------------- life and look-ups */
 
 crt_status_t crti_worker_table_new(size_t keep, crti_worker_table_t **table_out)

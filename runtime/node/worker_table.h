@@ -93,7 +93,6 @@ crti_worker_t *crti_worker_table_of(const crti_worker_table_t *table, crti_id_t 
 /* Walks all workers; `*cursor` starts at 0, NULL at the end. No event during the walk. */
 crti_worker_t *crti_worker_table_next(const crti_worker_table_t *table, size_t *cursor);
 size_t crti_worker_table_count(const crti_worker_table_t *table);
-const char *crti_worker_state_name(crti_worker_state_t state);
 
 /* ---------------------------------------------------------------- events */
 
