@@ -215,7 +215,9 @@ static void compact(crti_channel_t *channel)
     size_t count;
     fd_mark_t *marks = marks_of(channel, &count);
 
-    if (channel->out_done < channel->out.size && channel->out_done < READ_BYTES)
+    /* Not with each write: what waits may be a hundred times as much. */
+    if (channel->out_done < channel->out.size &&
+        (channel->out_done < READ_BYTES || channel->out_done < channel->out.size / 2))
         return;
     crti_buffer_consume(&channel->out, channel->out_done);
     for (size_t i = 0; i < count; i++)

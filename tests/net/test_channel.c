@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "runtime/base/clock.h"
 
@@ -356,6 +357,39 @@ static void too_many_descriptors_and_bad_ones_are_refused_without_harm(void **st
     assert_int_equal(s->b.sequence, 3);
 }
 
+/* What waits would be moved with each write. */
+static void a_long_queue_leaves_without_being_moved_for_ever(void **state)
+{
+    enum { COUNT = 96 };
+    const size_t limit = (size_t)128 << 20;
+    crti_channel_t *channel;
+    crti_channel_handlers_t handlers = {0};
+    size_t size = (size_t)1 << 20, got = 0;
+    char *bytes = calloc(1, size);
+    crti_msg_kv_value_t value = {.found = true, .value = crti_span(bytes, size)};
+    clock_t since;
+    int fds[2];
+
+    assert_int_equal(crti_channel_pair(fds), CRT_OK);
+    assert_int_equal(crti_channel_new(&fds[0], &handlers, limit, &channel), CRT_OK);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(crti_channel_send(channel, CRTI_MSG_KV_VALUE, 1, &value),
+                         CRT_OK);
+    since = clock();
+    while (crti_channel_queued(channel)) {
+        ssize_t part = recv(fds[1], bytes, 60000, 0);
+
+        assert_true(part > 0);
+        got += (size_t)part;
+        crti_channel_process(channel, EPOLLOUT);
+    }
+    assert_true(got < COUNT * (size + 100));
+    assert_true((double)(clock() - since) / CLOCKS_PER_SEC < 2);
+    crti_channel_free(channel);
+    close(fds[1]);
+    free(bytes);
+}
+
 static void a_reader_that_does_not_read_costs_a_bounded_queue(void **state)
 {
     scene_t *s = *state;
@@ -619,6 +653,7 @@ int main(void)
         TEST(descriptors_travel_with_their_message_and_unwanted_ones_are_closed),
         TEST(descriptors_queued_behind_a_full_socket_are_not_leaked),
         TEST(too_many_descriptors_and_bad_ones_are_refused_without_harm),
+        cmocka_unit_test(a_long_queue_leaves_without_being_moved_for_ever),
         cmocka_unit_test_setup_teardown(a_reader_that_does_not_read_costs_a_bounded_queue,
                                         setup_slow, teardown),
         cmocka_unit_test(the_wanted_events_are_told_to_a_foreign_epoll),
