@@ -85,8 +85,10 @@ static void free_job(crti_job_t *job)
 void crti_job_release(crti_job_t *job)
 {
     crti_node_t *node = job->node;
+    /* Whoever wanted it was refused before anything was learned of it. */
+    bool is_nothing = !job->known && job->state == CRTI_JOB_IDLE;
 
-    if (!job->ended || job->processes)
+    if ((!job->ended && !is_nothing) || job->processes)
         return;
     if (job->zygote.pid) {
         crti_zygote_kill(job); /* comes back here when it is gone */

@@ -72,7 +72,7 @@ void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text);
 void crti_job_program_ready(crti_job_t *job);
 /* The zygote answered READY, or can't fork: wishes are served. */
 void crti_job_serve(crti_job_t *job);
-/* Frees an ended job that has no process left. */
+/* Frees a job that has no process left, if it has ended or nothing is known of it. */
 void crti_job_release(crti_job_t *job);
 
 /* program.c: looks for the executable here, else fetches it; crti_job_program_ready or

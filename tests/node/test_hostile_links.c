@@ -192,6 +192,42 @@ static void no_other_node_says_that_a_process_of_this_one_died(void **state)
     crti_stream_free(stream);
 }
 
+/* Their programs have no names: nothing is learned of their jobs. */
+static void drivers_that_are_refused_leave_no_job_behind(void **state)
+{
+    scene_t *s = *state;
+    crti_channel_handlers_t none = {0};
+    const crti_msg_node_register_t *again;
+    char path[300];
+
+    scene_start_node(s, 0, NULL);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    snprintf(path, sizeof(path), "%s/node.sock", s->nodes[0].run_dir);
+    for (uint64_t i = 0; i < 3; i++) {
+        crti_msg_attach_t attach = {.protocol = CRTI_PROTOCOL_VERSION,
+                                    .role = CRTI_ROLE_DRIVER,
+                                    .process = {1, 1 + i},
+                                    .incarnation = 1,
+                                    .pid = getpid(),
+                                    .sha = crti_str("none")};
+        CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+        crti_channel_t *channel;
+        crti_message_t answer;
+
+        assert_int_equal(
+            crti_channel_connect(path, crti_now_ns() + CRTI_S, &none, &channel), CRT_OK);
+        assert_int_equal(crti_channel_request(channel, CRTI_MSG_ATTACH, &attach,
+                                              crti_now_ns() + 5 * CRTI_S, &answer,
+                                              &storage, NULL, NULL),
+                         CRT_ERR_PROTOCOL);
+        crti_channel_free(channel);
+    }
+    scene_head_down(s);
+    scene_head_up(s);
+    again = &scene_wait(s, CRTI_MSG_NODE_REGISTER)->node_register;
+    assert_int_equal(again->jobs.size, 0);
+}
+
 static int connect_to(const char *path)
 {
     struct sockaddr_un address;
@@ -233,6 +269,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         NODE_TEST(garbage_on_the_socket_costs_nobody_else_anything),
         NODE_TEST(no_other_node_says_that_a_process_of_this_one_died),
+        NODE_TEST(drivers_that_are_refused_leave_no_job_behind),
         NODE_TEST(those_for_whom_no_file_is_left_wait_and_cost_nothing),
         NODE_TEST(nonsense_of_every_kind_on_every_link_leaves_the_node_serving),
     };
