@@ -62,7 +62,7 @@ typedef struct crti_remote {
     uint32_t uses;
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, lending.c */
-    uint64_t sought;      /* the round of SEEK that it has not answered, 0: none */
+    uint64_t sought;      /* the request of SEEK that it has not answered, 0: none */
     bool is_watched, is_borrower, is_dead, are_due; /* ... to be sent again */
 } crti_remote_t;
 

@@ -9,41 +9,58 @@
 
 /* ------------------------------------------------------------------ the owner */
 
+/* By the session that they made, or that we made. */
+static uint64_t request_of(const crti_core_t *core, bool is_theirs)
+{
+    return core->seek_round << 1 | is_theirs;
+}
+
+static crt_status_t put_seek(const crti_core_t *core, bool is_theirs,
+                             const uint64_t *numbers, uint32_t count, crti_buffer_t *out)
+{
+    crti_borrow_record_t seek = {
+        .request = request_of(core, is_theirs), .numbers = numbers, .count = count};
+
+    return crti_put_borrow(out, CRTI_RECORD_SEEK, &seek);
+}
+
 static void ask(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *record,
-                uint64_t *sought)
+                uint64_t *sought, uint64_t request)
 {
     if (crti_peer_is_lost(peer))
         return;
-    *sought = core->seek_round;
+    *sought = request;
     core->seek_open++;
     crti_peer_reply(core, peer, record, CRTI_SEND_CONTROL);
 }
 
-/* A process that has sessions in both directions is asked on both: it may be about to lose one. */
+/* A process that has sessions in both directions is asked on both: it may have been told of the places by
+ * either, and hears of them before the question only by the same one. */
 crt_status_t crti_seek_ask(crti_core_t *core, const uint64_t *numbers, uint32_t count)
 {
-    crti_borrow_record_t seek = {
-        .request = core->seek_round + 1, .numbers = numbers, .count = count};
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
-    crt_status_t status = crti_put_borrow(&record, CRTI_RECORD_SEEK, &seek);
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t ours = {0}, theirs = {0};
+    crt_status_t status;
     size_t cursor = 0;
     void *value;
 
-    if (status != CRT_OK)
-        return status;
     core->seek_round++;
     core->seek_open = 0; /* whom the last round waits for is asked in this one */
+    status = put_seek(core, false, numbers, count, &ours);
+    if (status == CRT_OK)
+        status = put_seek(core, true, numbers, count, &theirs);
+    if (status != CRT_OK)
+        return status;
     while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
         crti_remote_t *remote = value;
 
         if (remote->peer && !remote->is_dead)
-            ask(core, remote->peer, &record, &remote->sought);
+            ask(core, remote->peer, &ours, &remote->sought, request_of(core, false));
     }
     CRTI_LIST_FOREACH (item, &core->clients) {
         crti_client_t *client = CRTI_CONTAINER(item, crti_client_t, link);
 
         if (!client->is_lost)
-            ask(core, client->peer, &record, &client->sought);
+            ask(core, client->peer, &theirs, &client->sought, request_of(core, true));
     }
     return CRT_OK;
 }
@@ -55,7 +72,8 @@ void crti_seek_is_over(crti_core_t *core, uint64_t *sought)
     *sought = 0;
 }
 
-/* Both questions to a process are answered by the session that its words of copies come by. */
+/* Both questions to a process are answered by the session that it made, if there is one: the words of its
+ * copies come by that. */
 crt_status_t crti_seek_answered(crti_core_t *core, crti_peer_t *peer, const void *data,
                                 size_t size)
 {

@@ -7,6 +7,10 @@
 
 #include <cmocka.h>
 
+/* What a round of questions is answered with, by the session it was asked on. */
+#define OURS(round)   ((round) << 1)
+#define THEIRS(round) ((round) << 1 | 1)
+
 static int start(void **state)
 {
     *state = alone_start();
@@ -78,12 +82,12 @@ static void it_is_lost_when_that_owner_says_so(void **state)
     alone_node_dies(3);
     alone_locate(5, ref->id.number);
     alone_tick(0);
-    alone_sought(5, 1);
+    alone_sought(5, THEIRS(1));
     alone_tick(0);
     assert_int_equal(ref->content, CRTI_CONTENT_NONE);
     alone_located(2, 50, NULL, 0);
-    alone_sought(1, 1);
-    alone_sought(2, 1);
+    alone_sought(1, OURS(1));
+    alone_sought(2, OURS(1));
     alone_tick(0);
     assert_int_equal(ref->error->user.status, CRT_ERR_OBJECT_LOST);
     crt_ref_drop(&ref);
@@ -188,8 +192,9 @@ static void a_chain_of_results_is_found_with_the_last(void **state)
     alone_locate(5, before->id.number);
     for (unsigned i = 0; i <= 8; i++) {
         alone_tick(0);
-        alone_sought(1, i + 1);
-        alone_sought(5, i + 1);
+        alone_sought(1, OURS(i + 1));
+        alone_sought(4, THEIRS(i + 1));
+        alone_sought(5, THEIRS(i + 1));
     }
     assert_int_equal(alone_sent_count(5, CRTI_RECORD_LOCATED), 0);
     alone_copy(4, ours->id.number, ours->object.number, ALONE_NODE(4));

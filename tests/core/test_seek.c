@@ -20,8 +20,8 @@ static int stop(void **state)
     return 0;
 }
 
-/* The round of the last SEEK to process `i`, and of how many objects. */
-static uint64_t round_of(unsigned i, uint32_t *count_out)
+/* The last SEEK to process `i`: its request, and of how many objects. */
+static uint64_t request_to(unsigned i, uint32_t *count_out)
 {
     crti_span_t record = alone_sent(i, CRTI_RECORD_SEEK);
     crti_borrow_record_t seek;
@@ -52,13 +52,13 @@ static void what_nobody_has_is_lost_when_all_have_answered(void **state)
 {
     crt_ref_t *ref = missing();
     uint32_t count;
-    uint64_t round = round_of(2, &count);
+    uint64_t request = request_to(2, &count);
 
     assert_int_equal(count, 1);
-    alone_sought(3, round);
+    alone_sought(3, request);
     alone_tick(0);
     assert_int_equal(ref->content, CRTI_CONTENT_NONE);
-    alone_sought(2, round);
+    alone_sought(2, request);
     alone_tick(0);
     assert_int_equal(ref->error->user.status, CRT_ERR_OBJECT_LOST);
     assert_int_equal(alone_sent_count(3, CRTI_RECORD_LOCATED), 1);
@@ -69,11 +69,11 @@ static void word_of_a_copy_before_the_answer_saves_the_object(void **state)
 {
     crt_ref_t *ref = missing();
     uint32_t count;
-    uint64_t round = round_of(2, &count);
+    uint64_t request = request_to(2, &count);
 
     alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
-    alone_sought(2, round);
-    alone_sought(3, round);
+    alone_sought(2, request);
+    alone_sought(3, request);
     alone_tick(60 * CRTI_S);
     assert_int_equal(ref->content, CRTI_CONTENT_STORED);
     assert_int_equal(alone_sent_count(3, CRTI_RECORD_LOCATED), 1);
@@ -94,14 +94,38 @@ static void who_ends_and_whose_session_is_lost_has_answered(void **state)
     alone_drop(ref);
 }
 
+/* It may have been told of the places by either. */
+static void a_process_with_two_sessions_answers_the_question_of_each(void **state)
+{
+    crt_ref_t *result = alone_submit(2), *ref = alone_stored(1);
+    uint32_t count;
+    uint64_t theirs;
+
+    alone_locate(2, ref->id.number);
+    alone_node_dies(1);
+    alone_locate(3, ref->id.number);
+    alone_tick(0);
+    assert_int_equal(alone_sent_count(2, CRTI_RECORD_SEEK), 2);
+    theirs = request_to(2, &count);
+    alone_sought(3, request_to(3, &count));
+    alone_sought(2, theirs - 1);
+    alone_tick(0);
+    assert_int_equal(ref->content, CRTI_CONTENT_NONE);
+    alone_sought(2, theirs);
+    alone_tick(0);
+    assert_int_equal(ref->content, CRTI_CONTENT_FAILED);
+    alone_drop(ref);
+    crt_ref_drop(&result);
+}
+
 static void an_answer_to_an_earlier_question_does_not_count(void **state)
 {
     crt_ref_t *first = missing(), *second;
     uint32_t count;
-    uint64_t round = round_of(2, &count);
+    uint64_t request = request_to(2, &count);
 
-    alone_sought(2, round);
-    alone_sought(3, round);
+    alone_sought(2, request);
+    alone_sought(3, request);
     alone_tick(0);
     alone_drop(first);
     alone_forget();
@@ -110,12 +134,12 @@ static void an_answer_to_an_earlier_question_does_not_count(void **state)
     alone_node_dies(4);
     alone_locate(3, second->id.number);
     alone_tick(0);
-    alone_sought(2, round);
-    alone_sought(3, round);
+    alone_sought(2, request);
+    alone_sought(3, request);
     alone_tick(0);
     assert_int_equal(second->content, CRTI_CONTENT_NONE);
-    alone_sought(2, round + 1);
-    alone_sought(3, round + 1);
+    alone_sought(2, request + 2);
+    alone_sought(3, request + 2);
     alone_tick(0);
     assert_int_equal(second->content, CRTI_CONTENT_FAILED);
     alone_drop(second);
@@ -124,26 +148,26 @@ static void an_answer_to_an_earlier_question_does_not_count(void **state)
 static void what_is_wanted_during_a_round_is_in_the_next(void **state)
 {
     crt_ref_t *late = alone_stored(4), *first;
-    uint64_t round;
+    uint64_t request;
     uint32_t count;
 
     alone_locate(2, late->id.number);
     first = missing();
-    round = round_of(2, &count);
+    request = request_to(2, &count);
     alone_forget();
     alone_node_dies(4);
     alone_locate(3, late->id.number);
     alone_tick(0);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_SEEK), 0);
-    alone_sought(2, round);
-    alone_sought(3, round);
+    alone_sought(2, request);
+    alone_sought(3, request);
     alone_tick(0);
     assert_int_equal(first->content, CRTI_CONTENT_FAILED);
     assert_int_equal(late->content, CRTI_CONTENT_NONE);
-    assert_int_equal(round_of(2, &count), round + 1);
+    assert_int_equal(request_to(2, &count), request + 2);
     assert_int_equal(count, 1);
-    alone_sought(2, round + 1);
-    alone_sought(3, round + 1);
+    alone_sought(2, request + 2);
+    alone_sought(3, request + 2);
     alone_tick(0);
     assert_int_equal(late->content, CRTI_CONTENT_FAILED);
     alone_drop(first);
@@ -166,10 +190,10 @@ static void who_does_not_answer_one_round_is_asked_in_the_next(void **state)
 {
     crt_ref_t *first = missing(), *second;
     uint32_t count;
-    uint64_t round = round_of(2, &count);
+    uint64_t request = request_to(2, &count);
 
     alone_copy(3, first->id.number, first->object.number, ALONE_NODE(3));
-    alone_sought(3, round);
+    alone_sought(3, request);
     alone_tick(0);
     assert_int_equal(first->content, CRTI_CONTENT_STORED);
     alone_drop(first);
@@ -179,11 +203,11 @@ static void who_does_not_answer_one_round_is_asked_in_the_next(void **state)
     alone_node_dies(4);
     alone_locate(3, second->id.number);
     alone_tick(0);
-    assert_int_equal(round_of(2, &count), round + 1);
-    alone_sought(3, round + 1);
+    assert_int_equal(request_to(2, &count), request + 2);
+    alone_sought(3, request + 2);
     alone_tick(0);
     assert_int_equal(second->content, CRTI_CONTENT_NONE);
-    alone_sought(2, round + 1);
+    alone_sought(2, request + 2);
     alone_tick(0);
     assert_int_equal(second->content, CRTI_CONTENT_FAILED);
     alone_drop(second);
@@ -310,6 +334,7 @@ int main(void)
         SEEK_TEST(what_nobody_has_is_lost_when_all_have_answered),
         SEEK_TEST(word_of_a_copy_before_the_answer_saves_the_object),
         SEEK_TEST(who_ends_and_whose_session_is_lost_has_answered),
+        SEEK_TEST(a_process_with_two_sessions_answers_the_question_of_each),
         SEEK_TEST(an_answer_to_an_earlier_question_does_not_count),
         SEEK_TEST(what_is_wanted_during_a_round_is_in_the_next),
         SEEK_TEST(who_does_not_answer_is_not_waited_for_for_ever),

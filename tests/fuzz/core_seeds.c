@@ -390,9 +390,9 @@ static void say_missing(text_t *t, bool is_forwarded)
     fuzz_step_put(t, TICK, 1, NULL, 0);
     if (is_forwarded)
         say_result(t, 2, CRTI_RECORD_LOCATED, 3, &located);
-    say_borrow(t, CALLER, 4, CRTI_RECORD_SOUGHT, 1, 0);
-    say_borrow(t, CALLER, 5, CRTI_RECORD_SOUGHT, 1, 0);
-    say_borrow(t, CALLED, 3, CRTI_RECORD_SOUGHT, 1, 0);
+    say_borrow(t, CALLER, 4, CRTI_RECORD_SOUGHT, 3, 0);
+    say_borrow(t, CALLER, 5, CRTI_RECORD_SOUGHT, 3, 0);
+    say_borrow(t, CALLED, 3, CRTI_RECORD_SOUGHT, 2, 0);
     fuzz_step_put(t, TICK, 1, NULL, 0);
     say_use(t, 10, 0, 0);
 }
