@@ -512,6 +512,8 @@ static void on_record(sim_process_t *p, sim_peer_t *peer, const void *data, size
     sim_holder_t *h = (sim_holder_t *)p;
     message_t m = {0};
 
+    if (sim_seek_record(h, peer, data, size))
+        return;
     memcpy(&m, data, size < sizeof(m) ? size : sizeof(m));
     if (!peer->session.initiator) {
         from_caller(h, peer, &m);
@@ -596,6 +598,7 @@ static void on_lost(sim_process_t *p, sim_peer_t *peer, crt_status_t status)
 {
     sim_holder_t *h = (sim_holder_t *)p;
 
+    sim_seek_lost(h, peer);
     if (!peer->session.initiator)
         lose_client(h, peer);
     else if (peer->user)
@@ -665,6 +668,8 @@ void sim_holder_init(sim_holder_t *h, sim_network_t *net, unsigned place,
     crti_list_init(&h->remotes);
     crti_list_init(&h->calls);
     crti_list_init(&h->locators);
+    crti_list_init(&h->asked);
+    crti_list_init(&h->questions);
     crti_map_init(&h->by_id, sizeof(crti_object_id_t));
     crti_map_init(&h->by_process, sizeof(crti_id_t));
 }
@@ -682,6 +687,7 @@ void sim_holder_fini(sim_holder_t *h)
     crti_list_t *item;
 
     sim_process_fini(&h->process);
+    sim_seek_fini(h);
     while ((item = crti_list_pop(&h->refs)))
         sim_ref_discard(SIM_REF_OF(item));
     while ((item = crti_list_pop(&h->remotes))) {

@@ -141,8 +141,9 @@ struct sim_holder {
     crti_map_t by_id;    /* object id -> sim_ref_t */
     crti_list_t remotes; /* sim_remote_t */
     crti_map_t by_process;
-    crti_list_t calls;    /* sim_call_t */
-    crti_list_t locators; /* who asked for content that is not here yet */
+    crti_list_t calls;            /* sim_call_t */
+    crti_list_t locators;         /* who asked for content that is not here yet */
+    crti_list_t asked, questions; /* for copies: of ours, and by others (holder_seek.c) */
     uint64_t next_number, next_request;
 };
 

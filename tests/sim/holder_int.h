@@ -25,6 +25,8 @@ void sim_ref_node_died(sim_ref_t *ref, crti_id_t node);
 void sim_ref_copied(sim_ref_t *ref, crti_id_t node);
 /* Somebody waits for its content: if it is missing, that ends some time. */
 void sim_ref_wanted(sim_ref_t *ref);
+/* That is decided, by what has been heard of copies. */
+void sim_ref_give_up(sim_holder_t *h, uint64_t wanted);
 void sim_ref_fail(sim_ref_t *ref, crt_status_t status);
 void sim_ref_set_value(sim_ref_t *ref, bool is_stored, crti_id_t node);
 /* The refs in a value: held, each with a token that `via` asked for; or covered (NULL). */
@@ -39,5 +41,12 @@ void sim_send_release(sim_ref_t *ref);
 void sim_send_locate(sim_ref_t *ref);
 void sim_send_copy(sim_ref_t *ref);
 void sim_answer_locators(sim_ref_t *ref);
+
+/* holder_seek.c: copies of an object of ours that is missing and wanted. */
+void sim_seek_begin(sim_ref_t *ref);
+bool sim_seek_record(sim_holder_t *h, sim_peer_t *peer, const void *data, size_t size);
+void sim_seek_pulled(sim_holder_t *h);
+void sim_seek_lost(sim_holder_t *h, const sim_peer_t *peer);
+void sim_seek_fini(sim_holder_t *h);
 
 #endif

@@ -307,10 +307,8 @@ void sim_ref_copied(sim_ref_t *ref, crti_id_t node)
 
 /* ---------------------------------------------------------------- missing */
 
-static void on_waited(void *user, uint64_t number)
+void sim_ref_give_up(sim_holder_t *h, uint64_t number)
 {
-    sim_holder_t *h = user;
-
     CRTI_LIST_FOREACH (item, &h->refs) {
         sim_ref_t *ref = SIM_REF_OF(item);
 
@@ -321,6 +319,12 @@ static void on_waited(void *user, uint64_t number)
         sim_ref_release(ref);
         return;
     }
+}
+
+/* Those who do not answer are not waited for any longer. */
+static void on_waited(void *user, uint64_t number)
+{
+    sim_ref_give_up(user, number);
 }
 
 void sim_ref_wanted(sim_ref_t *ref)
@@ -334,6 +338,7 @@ void sim_ref_wanted(sim_ref_t *ref)
     sim_ref_hold(ref);
     ref->wanted = h->ops->serial(h);
     sim_after(w, at > w->now ? at - w->now : 0, on_waited, h, ref->wanted);
+    sim_seek_begin(ref);
 }
 
 /* ---------------------------------------------------------------- content */
@@ -472,6 +477,7 @@ void sim_holder_pulled(sim_holder_t *h, crti_object_id_t object, crt_status_t st
     ref->is_pulling = false;
     if (status == CRT_OK)
         sim_send_copy(ref);
+    sim_seek_pulled(h);
     if (ref->is_owned && ref->content == SIM_NONE)
         return; /* missing: its fate is decided elsewhere */
     if (status != CRT_OK && ref->content == SIM_NONE)
