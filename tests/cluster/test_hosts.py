@@ -36,10 +36,10 @@ def hosts_reach_each_other(a, b, c):
         for other in (a, b, c):
             hosts.check(ping(one, other), f"{one.name} does not reach {other.name}")
     server = python(b, LISTEN)
-    server.wait_line("listening", 5)
+    server.wait_line("listening", 20)
     client = python(c, SPEAK, b.ip)
-    client.wait_line("^hello$", 5)
-    hosts.check(client.wait(5) == 0 and server.wait(5) == 0, "the speakers failed")
+    client.wait_line("^hello$", 20)
+    hosts.check(client.wait(20) == 0 and server.wait(20) == 0, "the speakers failed")
 
 
 def a_pulled_cable_cuts_and_a_mended_one_joins(lab, a, b, c):

@@ -14,7 +14,7 @@
 #include "conform.h"
 #include "device.h"
 
-#define PATIENCE_MS 240000
+#define PATIENCE_MS 500000
 
 struct member {
     crt_group_t *groups[MEMBER_GROUPS];
