@@ -90,14 +90,17 @@ void crti_actor_unwatch(crti_node_t *node, crti_id_t process, crti_id_t actor)
 
 void crti_actor_watch_drop(crti_node_t *node, crti_id_t process)
 {
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
     size_t cursor = 0;
     void *value;
 
     while (crti_map_next(&node->actor_watches, &cursor, NULL, &value))
-        if (take_out(value, process)) {
-            drop(node, value);
-            cursor = 0; /* the map changed */
-        }
+        if (take_out(value, process))
+            crti_buffer_append(&over, &value, sizeof(value));
+    for (size_t at = 0; at < over.size; at += sizeof(value)) { /* the map changes */
+        memcpy(&value, over.data + at, sizeof(value));
+        drop(node, value);
+    }
 }
 
 static void on_state_again(crti_node_t *node, crti_id_t id, uint64_t number,

@@ -246,20 +246,31 @@ void crti_watch_owners_seen(crti_node_t *node)
     }
 }
 
+/* Those that a walk found to be over: freed when it is done, as that changes the map. What there is no memory
+ * for stays, and tells nobody. */
+static void free_found(crti_node_t *node, const crti_buffer_t *found)
+{
+    for (size_t at = 0; at < found->size; at += sizeof(watch_t *)) {
+        watch_t *w;
+
+        memcpy(&w, found->data + at, sizeof(w));
+        free_watch(node, w);
+    }
+}
+
 void crti_watch_drop(crti_node_t *node, crti_id_t watcher)
 {
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
     size_t cursor = 0;
     void *value;
 
-    /* Freeing one changes the map: the walk begins anew. */
     while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
         watch_t *w = value;
 
-        if (w->watchers.size && remove_watcher(w, watcher)) {
-            free_watch(node, w);
-            cursor = 0;
-        }
+        if (w->watchers.size && remove_watcher(w, watcher))
+            crti_buffer_append(&over, &w, sizeof(w));
     }
+    free_found(node, &over);
 }
 
 void crti_watch_fire(crti_node_t *node, const crti_msg_peer_died_t *died)
@@ -281,6 +292,7 @@ void crti_watch_fire(crti_node_t *node, const crti_msg_peer_died_t *died)
 /* Local processes heard NODE_DIED; their watches of that node's processes are over. */
 void crti_watch_node_died(crti_node_t *node, crti_id_t target_node)
 {
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
     size_t cursor = 0;
     void *value;
 
@@ -288,11 +300,10 @@ void crti_watch_node_died(crti_node_t *node, crti_id_t target_node)
     while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
         watch_t *w = value;
 
-        if (!crti_id_equal(w->target.node, target_node))
-            continue;
-        free_watch(node, w);
-        cursor = 0;
+        if (crti_id_equal(w->target.node, target_node))
+            crti_buffer_append(&over, &w, sizeof(w));
     }
+    free_found(node, &over);
 }
 
 void crti_watch_no_node(crti_node_t *node, crti_id_t target_node, const char *text)

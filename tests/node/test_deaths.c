@@ -320,6 +320,42 @@ static void thousands_of_deaths_elsewhere_cost_little_where_many_objects_are(voi
     crti_store_detach(store);
 }
 
+/* Driver `d` watches processes of a node that the head is still asked about. */
+static void watch_many(scene_t *s, int d, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = first; i < first + count; i++) {
+        crti_msg_watch_t watch = {.process = {88, i}, .incarnation = 1, .node = {9, 9}};
+
+        assert_int_equal(
+            crti_channel_send(s->drivers[d].channel, CRTI_MSG_WATCH, 0, &watch), CRT_OK);
+        if (i % 200 == 0)
+            scene_turn(s, 1);
+    }
+    while (crti_channel_queued(s->drivers[d].channel))
+        scene_turn(s, 10);
+}
+
+/* Its watches stand among those of another. */
+static void a_driver_that_watched_thousands_leaves_at_once(void **state)
+{
+    enum { WATCHES = 8000 };
+    scene_t *s = *state;
+    double since;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 0);
+    watch_many(s, 0, 1, WATCHES);
+    watch_many(s, 1, 1 + WATCHES, WATCHES);
+    scene_lease(s, 1, 1); /* granted when the watches before it were taken in */
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    since = node_test_cpu_seconds(s->nodes[0].pid);
+    scene_detach(s, 1);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    assert_true(node_test_cpu_seconds(s->nodes[0].pid) - since < 0.5);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +364,7 @@ int main(int argc, char **argv)
         NODE_TEST(grandchildren_end_with_their_worker_and_do_not_delay_the_report),
         NODE_TEST(a_worker_that_stops_inside_the_store_is_ended_for_the_others),
         NODE_TEST(thousands_of_deaths_elsewhere_cost_little_where_many_objects_are),
+        NODE_TEST(a_driver_that_watched_thousands_leaves_at_once),
         NODE_TEST(a_driver_that_leaves_takes_its_workers_along),
         NODE_TEST(a_watched_process_that_is_gone_already_is_told_at_once),
         NODE_TEST(a_process_of_a_node_that_the_head_does_not_know_is_gone),
