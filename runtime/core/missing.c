@@ -39,6 +39,17 @@ static bool is_missing(const crt_ref_t *ref)
            ref->owned.state == CRTI_OWNED_MISSING;
 }
 
+/* It was found since it was asked for, and is missing again. */
+static void ask_anew(const crt_ref_t *ref)
+{
+    CRTI_LIST_FOREACH (item, &ref->core->missing) {
+        wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
+
+        if (wanted->ref == ref)
+            wanted->round = 0;
+    }
+}
+
 void crti_missing_begin(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
@@ -51,6 +62,8 @@ void crti_missing_begin(crt_ref_t *ref)
         return; /* it has failed for another reason */
     ref->content = CRTI_CONTENT_NONE;
     ref->missing_until_ns = crti_now_ns() + MISSING_NS;
+    if (ref->is_locating)
+        ask_anew(ref);
     if (!crti_list_is_empty(&ref->local_waiters))
         crti_missing_wanted(ref);
     crti_net_wake(core->net); /* those who look at it want it */

@@ -174,6 +174,29 @@ static void what_is_wanted_during_a_round_is_in_the_next(void **state)
     alone_drop(late);
 }
 
+/* The copy that was found is lost before the tick that ends the search. */
+static void what_is_missing_again_is_sought_again(void **state)
+{
+    crt_ref_t *ref = missing();
+    uint32_t count;
+    uint64_t first = request_to(2, &count);
+
+    alone_sought(2, first);
+    alone_copy(3, ref->id.number, ref->object.number, ALONE_NODE(6));
+    alone_sought(3, first);
+    alone_node_dies(6);
+    alone_locate(4, ref->id.number);
+    alone_tick(0);
+    assert_int_equal(ref->content, CRTI_CONTENT_NONE);
+    assert_int_equal(request_to(2, &count), first + 2);
+    alone_sought(2, first + 2);
+    alone_sought(3, first + 2);
+    alone_sought(4, first + 2);
+    alone_tick(0);
+    assert_int_equal(ref->content, CRTI_CONTENT_FAILED);
+    alone_drop(ref);
+}
+
 static void who_does_not_answer_is_not_waited_for_for_ever(void **state)
 {
     crt_ref_t *ref = missing();
@@ -337,6 +360,7 @@ int main(void)
         SEEK_TEST(a_process_with_two_sessions_answers_the_question_of_each),
         SEEK_TEST(an_answer_to_an_earlier_question_does_not_count),
         SEEK_TEST(what_is_wanted_during_a_round_is_in_the_next),
+        SEEK_TEST(what_is_missing_again_is_sought_again),
         SEEK_TEST(who_does_not_answer_is_not_waited_for_for_ever),
         SEEK_TEST(who_does_not_answer_one_round_is_asked_in_the_next),
         SEEK_TEST(a_pull_of_the_owner_itself_is_waited_for),
