@@ -131,9 +131,10 @@ struct crt_ref {
 
     crti_content_t content;
     bool is_locating, is_pulling, is_decoded;
-    bool is_hearsay;         /* borrowed: `nodes` are not its owner's word */
-    unsigned char evictions; /* copies that were gone before they could be read */
-    unsigned char small[24]; /* `bytes` of short values */
+    bool is_hearsay;          /* borrowed: `nodes` are not its owner's word */
+    unsigned char evictions;  /* copies that were gone before they could be read */
+    struct crti_again *again; /* its pull is repeated, value_again.c */
+    unsigned char small[24];  /* `bytes` of short values */
     void *bytes;
     size_t size;
     crti_object_id_t object; /* name in the stores */

@@ -25,23 +25,12 @@
 #define PAUSE_NS     (10 * CRTI_MS)
 #define PAUSE_MAX_NS (200 * CRTI_MS)
 
-typedef struct again {
+typedef struct crti_again {
     crti_list_t link; /* core->again */
     crt_ref_t *ref;   /* held */
     uint64_t at_ns;   /* looked at next */
     unsigned asked;
 } again_t;
-
-static again_t *find(crti_core_t *core, const crt_ref_t *ref)
-{
-    CRTI_LIST_FOREACH (item, &core->again) {
-        again_t *a = CRTI_CONTAINER(item, again_t, link);
-
-        if (a->ref == ref)
-            return a;
-    }
-    return NULL;
-}
 
 static again_t *make(crt_ref_t *ref)
 {
@@ -50,6 +39,7 @@ static again_t *make(crt_ref_t *ref)
     if (!a)
         return NULL;
     a->ref = ref;
+    ref->again = a;
     crti_ref_hold(ref);
     crti_list_append(&ref->core->again, &a->link);
     return a;
@@ -67,6 +57,7 @@ static void end(again_t *a)
     crt_ref_t *ref = a->ref;
 
     crti_list_remove(&a->link);
+    ref->again = NULL;
     free(a);
     crti_ref_release(ref);
 }
@@ -103,14 +94,13 @@ static void ask(again_t *a)
 
 bool crti_ref_is_asked_again(const crt_ref_t *ref)
 {
-    return !crti_list_is_empty(&ref->core->again) && find(ref->core, ref) &&
-           !is_over(ref);
+    return ref->again && !is_over(ref);
 }
 
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
 {
     crti_core_t *core = ref->core;
-    again_t *a = find(core, ref);
+    again_t *a = ref->again;
 
     if (status != CRT_ERR_OBJECT_LOST || core->is_closing || core->broken != CRT_OK ||
         (a && a->asked >= ASKS))
