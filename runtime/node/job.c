@@ -595,6 +595,11 @@ void crti_job_node_died(crti_node_t *node, crti_id_t dead)
     while (crti_map_next(&node->jobs, &cursor, NULL, &value)) {
         crti_job_t *job = value;
 
+        if (job->known && crti_id_equal(job->driver_node, dead) &&
+            crti_program_driver_died(job)) {
+            cursor = 0;
+            continue;
+        }
         if (!job->known || job->ended || !crti_id_equal(job->driver_node, dead))
             continue;
         crti_job_end(node, job->id, "the driver's node died");

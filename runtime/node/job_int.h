@@ -79,6 +79,8 @@ void crti_job_release(crti_job_t *job);
  * crti_job_fail follows. */
 void crti_program_find(crti_job_t *job);
 void crti_program_cancel(crti_job_t *job);
+/* The driver's node is dead. True: the fetch waited for it, and has failed. */
+bool crti_program_driver_died(crti_job_t *job);
 
 /* zygote.c. */
 crt_status_t crti_zygote_start(crti_job_t *job);

@@ -655,6 +655,8 @@ void *crti_program_place(crti_node_t *node, crti_id_t job, uint64_t offset,
                          uint64_t length, uint64_t size);
 void crti_program_part(crti_node_t *node, crti_id_t job, uint64_t length,
                        const char *text);
+/* The link broke under the question for a part, which comes next, without one: it is asked for again. */
+void crti_program_unreachable(crti_node_t *node, crti_id_t job);
 
 /* ---------------------------------------------------------------- logs.c */
 

@@ -130,6 +130,8 @@ static void note_unreachable(lane_t *lane)
 
         if (a->ask.kind == CRTI_MSG_OBJECT_GET)
             crti_pull_unreachable(lane->peer->node, a->ask.object, lane->peer->id);
+        else if (a->ask.kind == CRTI_MSG_PROGRAM_GET)
+            crti_program_unreachable(lane->peer->node, a->ask.id);
     }
 }
 

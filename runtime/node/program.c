@@ -7,6 +7,9 @@
  * Threads
  *     Looking for it means hashing files: a thread of its own does that with what it was given
  *     and posts the result. The loop's thread joins it.
+ * Failure
+ *     A node that can't be reached is not one without the program: while the head does not say that it is
+ *     dead it is asked again, for GIVE_UP since its last part, as for objects (pull_again.c).
  * Trust
  *     What is executed was hashed through the descriptor that is executed. Bytes from another
  *     node become a file of the cache only when their hash is right.
@@ -20,6 +23,8 @@
 
 #include "runtime/node/job_int.h"
 
+#define RETRY_NS         (200 * CRTI_MS)
+#define GIVE_UP          (30 * CRTI_S)
 #define PART             ((uint64_t)1 << 20)
 #define SIZE_MAX_PROGRAM ((uint64_t)4 << 30)
 
@@ -39,6 +44,9 @@ typedef struct crti_fetch {
     crypto_hash_sha256_state hash;
     uint64_t offset, size;
     unsigned char *part;
+    bool is_broken;     /* the link was, under the question for it */
+    uint64_t broken_ns; /* since when no part came for that; 0: one did */
+    crti_timer_t retry;
 } fetch_t;
 
 /* ---------------------------------------------------------------- looking for it */
@@ -77,6 +85,7 @@ static void free_fetch(fetch_t *f)
         close(f->file);
         unlink(f->temporary);
     }
+    crti_loop_cancel(f->node->loop, &f->retry);
     if (f->part)
         crti_node_discard(f->node, f->part, PART);
     free(f->part);
@@ -156,6 +165,13 @@ static void end_fetch(crti_job_t *job, crt_status_t status, const char *text)
         crti_job_fail(job, status, text);
 }
 
+static crti_job_t *fetching(crti_node_t *node, crti_id_t id)
+{
+    crti_job_t *job = crti_job_find(node, id);
+
+    return job && job->fetch && job->fetch->file >= 0 ? job : NULL;
+}
+
 static void ask_part(crti_job_t *job)
 {
     fetch_t *f = job->fetch;
@@ -170,6 +186,47 @@ static void ask_part(crti_job_t *job)
 
     if (status != CRT_OK)
         end_fetch(job, status, crt_error_detail());
+}
+
+static void on_retry(void *user)
+{
+    fetch_t *f = user;
+    crti_job_t *job = crti_job_find(f->node, f->job);
+
+    if (job && job->fetch == f)
+        ask_part(job);
+}
+
+void crti_program_unreachable(crti_node_t *node, crti_id_t id)
+{
+    crti_job_t *job = fetching(node, id);
+
+    if (job)
+        job->fetch->is_broken = true;
+}
+
+bool crti_program_driver_died(crti_job_t *job)
+{
+    if (job->fetch == NULL || job->fetch->broken_ns == 0)
+        return false;
+    end_fetch(job, CRT_ERR_NOT_FOUND,
+              "the program can't be fetched from the driver's node: it died");
+    return true;
+}
+
+static bool tries_again(fetch_t *f)
+{
+    uint64_t now = crti_node_now(f->node);
+
+    if (!f->is_broken || f->node->stopping)
+        return false;
+    f->is_broken = false;
+    if (f->broken_ns == 0)
+        f->broken_ns = now;
+    if (now - f->broken_ns > GIVE_UP)
+        return false;
+    crti_loop_start(f->node->loop, &f->retry, now + RETRY_NS);
+    return true;
 }
 
 static crt_status_t begin_fetch(crti_job_t *job)
@@ -190,6 +247,7 @@ static crt_status_t begin_fetch(crti_job_t *job)
     f->file =
         open(f->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0700);
     f->part = malloc(PART);
+    f->retry = (crti_timer_t){.on_expired = on_retry, .user = f};
     if (f->file < 0 || f->part == NULL)
         return crt_raise(CRT_ERR_IO, "%s: %s", f->temporary, strerror(errno));
     crypto_hash_sha256_init(&f->hash);
@@ -257,13 +315,6 @@ static crt_status_t write_part(fetch_t *f, uint64_t length)
     return CRT_OK;
 }
 
-static crti_job_t *fetching(crti_node_t *node, crti_id_t id)
-{
-    crti_job_t *job = crti_job_find(node, id);
-
-    return job && job->fetch && job->fetch->file >= 0 ? job : NULL;
-}
-
 void *crti_program_place(crti_node_t *node, crti_id_t id, uint64_t offset,
                          uint64_t length, uint64_t size)
 {
@@ -281,12 +332,14 @@ void crti_program_part(crti_node_t *node, crti_id_t id, uint64_t length, const c
 {
     crti_job_t *job = fetching(node, id);
     fetch_t *f = job ? job->fetch : NULL;
+    bool is_broken = f && f->is_broken;
     crt_status_t status;
 
-    if (f == NULL)
+    if (f == NULL || (text && tries_again(f)))
         return;
+    f->broken_ns = 0;
     status =
-        text ? crt_raise(CRT_ERR_NOT_FOUND,
+        text ? crt_raise(is_broken ? CRT_ERR_UNREACHABLE : CRT_ERR_NOT_FOUND,
                          "the program can't be fetched from the driver's node: %s", text)
              : write_part(f, length);
     if (status == CRT_OK && f->offset < f->size) {

@@ -411,8 +411,8 @@ static void no_object_stays_longer_than_its_owner(void **state)
     crti_store_detach(store);
 }
 
-/* A node that the test plays: it takes WATCH and never says anything by itself; who wants an object is
- * cut off. */
+/* A node that the test plays: it takes WATCH and never says anything by itself; who wants an object or
+ * a program is cut off. */
 typedef struct mute {
     crti_id_t id;
     crti_stream_listener_t *listener;
@@ -429,7 +429,7 @@ static void on_mute_message(void *user, crti_stream_t *stream, const crti_messag
         crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
     else if (m->kind == CRTI_MSG_WATCH)
         mute->watches++;
-    else if (m->kind == CRTI_MSG_OBJECT_GET) {
+    else if (m->kind == CRTI_MSG_OBJECT_GET || m->kind == CRTI_MSG_PROGRAM_GET) {
         mute->gets++;
         mute->links--;
         crti_stream_free(stream);
@@ -533,6 +533,40 @@ static void a_pull_that_is_tried_again_ends_with_who_wanted_it(void **state)
     end_mute(s, &mute);
 }
 
+static void a_program_is_asked_for_until_its_node_is_dead(void **state)
+{
+    scene_t *s = *state;
+    mute_t mute = {.id = {5, 5}};
+    crti_msg_actor_start_t start;
+    crti_msg_job_info_t info = {
+        .job = {9, 9},
+        .driver_node = mute.id,
+        .program = crti_str("/gone/on/this/node"),
+        .sha = crti_str("00112233445566778899aabbccddeeff"
+                        "00112233445566778899aabbccddeeff"),
+        .directory = crti_str("/no/such/directory"),
+    };
+    crti_msg_node_died_t gone = {.node = mute.id, .text = crti_str("it was killed")};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
+    const crti_message_t *m;
+
+    crti_list_pack(&argv, "program", 7);
+    info.argv = crti_span(argv.data, argv.size);
+    begin_mute(s, &mute);
+    start = node_test_actor_start(s, 1);
+    start.job = info.job;
+    scene_head_send(s, 1, CRTI_MSG_ACTOR_START, 77, &start);
+    m = scene_wait(s, CRTI_MSG_JOB_GET);
+    scene_head_send(s, 1, CRTI_MSG_JOB_INFO, m->request, &info);
+    await_count(s, &mute.gets, 3);
+    scene_head_send(s, 1, CRTI_MSG_NODE_DIED, 0, &gone);
+    m = scene_wait(s, CRTI_MSG_ERROR);
+    assert_int_equal(m->request, 77);
+    assert_int_equal(m->error.status, CRT_ERR_NOT_FOUND);
+    assert_true(node_test_contains(m->error.text, "the program can't be fetched"));
+    end_mute(s, &mute);
+}
+
 static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
 {
     enum { SIZE = 40 << 20 };
@@ -600,6 +634,7 @@ int main(int argc, char **argv)
         NODE_TEST(no_object_stays_longer_than_its_owner),
         NODE_TEST(a_process_elsewhere_is_asked_after_again_and_again),
         NODE_TEST(a_pull_that_is_tried_again_ends_with_who_wanted_it),
+        NODE_TEST(a_program_is_asked_for_until_its_node_is_dead),
         NODE_TEST(a_source_that_dies_in_the_middle_fails_the_pull),
         NODE_TEST(a_thousand_pulls_wait_for_room_and_cost_little),
     };

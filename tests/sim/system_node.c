@@ -213,10 +213,19 @@ void crti_program_cancel(crti_job_t *job)
 {
 }
 
+bool crti_program_driver_died(crti_job_t *job)
+{
+    return false;
+}
+
 void *crti_program_place(crti_node_t *node, crti_id_t job, uint64_t offset,
                          uint64_t length, uint64_t size)
 {
     return NULL;
+}
+
+void crti_program_unreachable(crti_node_t *node, crti_id_t job)
+{
 }
 
 void crti_program_part(crti_node_t *node, crti_id_t job, uint64_t length,
