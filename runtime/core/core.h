@@ -307,6 +307,7 @@ struct crti_core {
     crti_list_t to_tell;   /* crt_ref_t.turn, held: while others are told */
     crti_list_t to_close;  /* of inner.c, while others are closed */
     bool is_telling, is_closing_inner;
+    crti_id_t giver; /* whose result is being taken; zero: our own */
     crti_pool_t refs, pendings, calls;
     crti_buffer_t scratch; /* of records; taken while in use */
     crti_encoder_t encoder;

@@ -133,6 +133,14 @@ static bool is_first(crti_remote_t *sender, uint64_t request)
     return true;
 }
 
+/* What is registered for us, by who is about to give us a result with it, is the giver's until that
+ * arrives (crti_ref_add_token): so it ends with the giver, too. */
+static crti_id_t holder_of(const crti_core_t *core, const crti_peer_t *sender,
+                           crti_id_t process)
+{
+    return crti_id_equal(process, core->process) ? crti_peer_process(sender) : process;
+}
+
 static crt_status_t answer(crti_core_t *core, crti_peer_t *peer, uint64_t request,
                            const crti_buffer_t *gone)
 {
@@ -171,7 +179,8 @@ crt_status_t crti_lending_borrow(crti_core_t *core, crti_peer_t *peer, const voi
         crt_ref_t *ref = crti_numbers_get(&core->owned, number);
 
         if (!sender || !ref ||
-            (first && register_borrower(core, ref, borrow.process) != CRT_OK))
+            (first && register_borrower(core, ref,
+                                        holder_of(core, peer, borrow.process)) != CRT_OK))
             crti_buffer_append(&gone, &number, sizeof(number));
     }
     return answer(core, peer, borrow.request, &gone);
@@ -196,7 +205,8 @@ crt_status_t crti_lending_take_back(crti_core_t *core, crti_peer_t *peer,
         return status;
     if (is_first(sender_of(core, peer), lent.request))
         for (uint32_t i = 0; i < lent.count; i++)
-            release(core, crti_number_at(lent.numbers, i), lent.process, 1);
+            release(core, crti_number_at(lent.numbers, i),
+                    holder_of(core, peer, lent.process), 1);
     return answer(core, peer, lent.request, &(crti_buffer_t){0});
 }
 

@@ -290,10 +290,12 @@ static crt_status_t on_reply(crti_core_t *core, crti_remote_t *remote, const voi
     crt_status_t status = crti_get_result(data, size, &number, &result);
     crti_pending_t *p = status == CRT_OK ? crti_pending_get(core, number) : NULL;
 
+    core->giver = remote->address.process;
     if (p && p->remote == remote)
         crti_pending_answer(p, &result);
     else if (status == CRT_OK)
         crti_result_late(core, &result);
+    core->giver = (crti_id_t){0, 0};
     return status;
 }
 

@@ -334,8 +334,11 @@ void crti_ref_uncover(crt_ref_t *ref, crti_ending_t *ending)
 
 void crti_ref_add_token(crt_ref_t *ref)
 {
-    if (ref->is_owned)
-        crti_owned_bits(ref, crti_owned_release(&ref->owned, ref->core->process, 1));
+    const crti_core_t *core = ref->core;
+    crti_id_t giver = crti_id_is_zero(core->giver) ? core->process : core->giver;
+
+    if (ref->is_owned) /* it was kept for us until now (lending.c) */
+        crti_owned_bits(ref, crti_owned_release(&ref->owned, giver, 1));
     else
         crti_borrowed_bits(ref, crti_borrow_token(&ref->borrow));
 }

@@ -159,6 +159,45 @@ static void a_process_that_is_known_to_be_dead_is_not_registered(void **state)
     alone_drop(its);
 }
 
+/* Process 1 is about to give us a result that is our own ref. */
+static void what_is_registered_for_us_ends_when_it_arrives(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *ref = alone_stored(3), *result = alone_submit(1);
+
+    alone_borrow(1, 1, ref->id.number, &ALONE_US);
+    assert_int_equal(ref->owned.borrower_count, 1);
+    alone_drop(ref);
+    alone_forwarded(1, result, 0, ref->id.number);
+    assert_int_equal(ref->owned.borrower_count, 0);
+    crt_ref_drop(&result);
+    assert_int_equal(core->owned.count, 0);
+}
+
+static void what_is_registered_for_us_ends_with_who_was_to_give_it(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *ref = alone_stored(3);
+
+    alone_borrow(1, 1, ref->id.number, &ALONE_US);
+    alone_drop(ref);
+    assert_int_equal(core->owned.count, 1);
+    alone_process_dies(1);
+    assert_int_equal(core->owned.count, 0);
+}
+
+static void what_is_registered_for_us_is_taken_back_by_who_was_to_give_it(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *ref = alone_stored(3);
+
+    alone_borrow(1, 1, ref->id.number, &ALONE_US);
+    alone_take_back(1, 2, ref->id.number, ALONE_US);
+    assert_int_equal(ref->owned.borrower_count, 0);
+    alone_drop(ref);
+    assert_int_equal(core->owned.count, 0);
+}
+
 /* A session was lost, and the process that made it can't know what arrived. */
 static void what_is_asked_again_is_carried_out_once(void **state)
 {
@@ -425,6 +464,9 @@ int main(void)
         OWNER_TEST(a_program_that_waits_for_a_missing_object_hears_that_it_is_lost),
         OWNER_TEST(an_object_that_has_failed_is_not_lost_once_more),
         OWNER_TEST(a_process_that_is_known_to_be_dead_is_not_registered),
+        OWNER_TEST(what_is_registered_for_us_ends_when_it_arrives),
+        OWNER_TEST(what_is_registered_for_us_ends_with_who_was_to_give_it),
+        OWNER_TEST(what_is_registered_for_us_is_taken_back_by_who_was_to_give_it),
         OWNER_TEST(what_is_asked_again_is_carried_out_once),
         OWNER_TEST(a_registration_in_doubt_is_asked_for_again),
         OWNER_TEST(a_release_in_doubt_is_said_again_until_it_is_answered),

@@ -397,6 +397,20 @@ static void say_missing(text_t *t, bool is_forwarded)
     say_use(t, 10, 0, 0);
 }
 
+/* The caller registers us for what we own, and ends without a word more. */
+static void say_lent_to_us(text_t *t)
+{
+    uint64_t number = 1;
+    crti_borrow_record_t borrow = {
+        .request = 5, .process = us, .numbers = &number, .count = 1};
+    crti_buffer_t record = {0};
+
+    say_use(t, 0, 0, 0);
+    if (crti_put_borrow(&record, CRTI_RECORD_BORROW, &borrow) != CRT_OK)
+        abort();
+    say_record(t, CALLER, 0, &record);
+}
+
 static void seed_calls(text_t *t, unsigned index)
 {
     crti_result_t forward = {.form = CRTI_RESULT_FORWARD};
@@ -460,6 +474,7 @@ static void seed_calls(text_t *t, unsigned index)
         say_alive(t, 0, 1, 3);
         break;
     case 10: say_late_lending(t); break;
+    case 14: say_lent_to_us(t); break;
     case 12:
     case 13: say_missing(t, index == 13); break;
     default: /* the actor's process is lost and its state told */
@@ -484,7 +499,7 @@ static void seed_driver(text_t *t, unsigned index)
     else
         seed_calls(t, index);
 }
-#define DRIVER_SEEDS 14
+#define DRIVER_SEEDS 15
 
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
