@@ -187,7 +187,7 @@ static void make_again(crt_actor_t *actor, const char *text)
         if (p->record.size == 0 || /* it was sent when retries were not known of */
             (p->may_have_run && !crti_pending_again(p, text)))
             continue;
-        p->remote = NULL;
+        crti_pending_forget_remote(p);
         crti_list_remove(&p->link);
         crti_list_append(next, &p->link);
     }

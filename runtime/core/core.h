@@ -539,6 +539,8 @@ void crti_result_late(crti_core_t *core, const crti_result_t *result);
 crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number);
 /* It was sent, and its actor's process is gone: what that means is told later. */
 void crti_pending_doubt(crti_pending_t *pending);
+/* One that is in doubt uses its process until then. */
+void crti_pending_forget_remote(crti_pending_t *pending);
 /* Its process is lost. */
 void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
 /* What crti_core_t.pendings does with the buffers of one it drops. */

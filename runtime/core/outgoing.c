@@ -82,6 +82,15 @@ static void free_pending(crti_pending_t *p)
         crti_actor_release(actor);
 }
 
+void crti_pending_forget_remote(crti_pending_t *p)
+{
+    crti_remote_t *remote = p->remote;
+
+    p->remote = NULL;
+    if (remote)
+        crti_remote_unuse(p->core, remote);
+}
+
 /* Out of whatever list it is in, with the counts of that list. */
 static void unlink_pending(crti_pending_t *p)
 {
@@ -92,6 +101,7 @@ static void unlink_pending(crti_pending_t *p)
         if (p->remote->peer)
             crti_net_watch(net, p->remote->peer, -1);
     } else if (p->state == CRTI_CALL_QUEUED) {
+        crti_pending_forget_remote(p);
         if (p->actor)
             p->actor->queue_bytes -= p->record.size;
         else
@@ -271,6 +281,8 @@ void crti_pending_doubt(crti_pending_t *p)
 {
     unlink_pending(p);
     p->state = CRTI_CALL_QUEUED;
+    p->remote
+        ->uses++; /* the actor may live elsewhere before it is known what became of it */
     p->actor->queue_bytes += p->record.size;
     crti_list_append(&p->actor->doubtful, &p->link);
 }
