@@ -43,15 +43,6 @@ typedef struct locator {
     crti_object_id_t id;
 } locator_t;
 
-static void *zeroed(size_t size)
-{
-    void *p = calloc(1, size);
-
-    if (!p)
-        abort();
-    return p;
-}
-
 /* ---------------------------------------------------------------- remotes */
 
 static sim_remote_t *find_remote(const sim_holder_t *h, crti_id_t id)
@@ -67,7 +58,7 @@ sim_remote_t *sim_holder_remote(sim_holder_t *h, crti_id_t id, unsigned place)
         r->place = place;
     if (r)
         return r;
-    r = zeroed(sizeof(*r));
+    r = sim_zeroed(sizeof(*r));
     r->id = id;
     r->incarnation = 1;
     r->place = place;
@@ -121,7 +112,7 @@ static bool send_wait(sim_ref_t *ref, crti_id_t process, borrow_wait_t wait)
 
     if (!send_to(h, ref->owner, &m))
         return false;
-    w = zeroed(sizeof(*w));
+    w = sim_zeroed(sizeof(*w));
     *w = wait;
     w->request = m.request;
     w->ref = ref;
@@ -219,7 +210,7 @@ sim_ref_t *sim_holder_send_call(sim_holder_t *h, sim_remote_t *to, sim_ref_t *co
         sim_ref_fail(ref, CRT_ERR_WORKER_DIED);
         return ref;
     }
-    p = zeroed(sizeof(*p));
+    p = sim_zeroed(sizeof(*p));
     p->number = ref->id.number;
     p->result = ref;
     sim_ref_hold(ref);
@@ -274,7 +265,7 @@ sim_call_t *sim_holder_call(const sim_holder_t *h, uint64_t serial)
 
 static void on_call(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
 {
-    sim_call_t *call = zeroed(sizeof(*call));
+    sim_call_t *call = sim_zeroed(sizeof(*call));
     bool is_lost = false;
 
     call->holder = h;
@@ -415,7 +406,7 @@ static void on_locate(sim_holder_t *h, sim_peer_t *peer, crti_object_id_t id)
         answer_located(h, peer, id.number, ref);
         return;
     }
-    l = zeroed(sizeof(*l));
+    l = sim_zeroed(sizeof(*l));
     *l = (locator_t){.peer = peer, .id = id};
     crti_list_append(&h->locators, &l->link);
     sim_ref_wanted(ref);
@@ -549,7 +540,7 @@ static void lose_client(sim_holder_t *h, sim_peer_t *peer)
 static sim_ref_t **gather(sim_holder_t *h, bool (*pick)(const sim_ref_t *, crti_id_t),
                           crti_id_t of, size_t *count_out)
 {
-    sim_ref_t **refs = zeroed((h->by_id.count + 1) * sizeof(sim_ref_t *));
+    sim_ref_t **refs = sim_zeroed((h->by_id.count + 1) * sizeof(sim_ref_t *));
     size_t count = 0;
 
     CRTI_LIST_FOREACH (item, &h->refs) {

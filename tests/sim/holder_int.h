@@ -3,7 +3,18 @@
 #ifndef TESTS_SIM_HOLDER_INT_H
 #define TESTS_SIM_HOLDER_INT_H
 
+#include <stdlib.h>
+
 #include "tests/sim/holder.h"
+
+static inline void *sim_zeroed(size_t size)
+{
+    void *p = calloc(1, size);
+
+    if (!p)
+        abort();
+    return p;
+}
 
 /* holder_refs.c */
 sim_ref_t *sim_ref_new(sim_holder_t *h);

@@ -14,20 +14,11 @@ typedef struct end_wait {
     sim_ending_t *ending;
 } end_wait_t;
 
-static void *zeroed(size_t size)
-{
-    void *p = calloc(1, size);
-
-    if (!p)
-        abort();
-    return p;
-}
-
 /* ---------------------------------------------------------------- making */
 
 static sim_ref_t *new_ref(sim_holder_t *h, crti_object_id_t id)
 {
-    sim_ref_t *ref = zeroed(sizeof(*ref));
+    sim_ref_t *ref = sim_zeroed(sizeof(*ref));
 
     ref->holder = h;
     ref->id = id;
@@ -241,7 +232,7 @@ void sim_ref_uncover(sim_ref_t *ref, sim_ending_t *ending)
         sim_inner_close(ref, ending);
     bits = crti_borrow_uncover(&ref->borrow);
     if (bits & CRTI_BORROW_WAIT && ending) {
-        wait = zeroed(sizeof(*wait));
+        wait = sim_zeroed(sizeof(*wait));
         wait->ending = ending;
         ending->waits++;
         crti_list_append(&ref->uncovering, &wait->link);

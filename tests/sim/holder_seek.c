@@ -23,10 +23,8 @@ typedef struct question {
 
 static void add(crti_list_t *list, sim_peer_t *peer, const record_t *record)
 {
-    question_t *q = calloc(1, sizeof(*q));
+    question_t *q = sim_zeroed(sizeof(*q));
 
-    if (!q)
-        abort();
     q->peer = peer;
     q->record = *record;
     crti_list_append(list, &q->link);
