@@ -365,7 +365,7 @@ static void say_joined(const started_t *s)
 
 /* ---------------------------------------------------------------- --block */
 
-/* Ends exactly what this command started. */
+/* Ends exactly what this command started: not the head that it found on this host. */
 static int end_started(started_t *s)
 {
     place_t places[2] = {0};
@@ -374,7 +374,7 @@ static int end_started(started_t *s)
     if (s->run_dir[0])
         snprintf(places[count++].dir, sizeof(places[0].dir), "%.107s", s->run_dir);
     places[0].pid = s->node.pid;
-    if (s->head_dir[0]) {
+    if (s->head.pid) {
         places[count].is_head = true;
         places[count].pid = s->head.pid;
         snprintf(places[count++].dir, sizeof(places[0].dir), "%.107s", s->head_dir);

@@ -429,6 +429,32 @@ static void ctrl_c_ends_a_blocked_start_with_everything_it_runs(void **state)
     assert_true(cli_is_clean());
 }
 
+/* The head is found there, for submitted jobs; it is not this command's. */
+static void ctrl_c_of_a_node_that_joined_leaves_the_head_of_this_host_alone(void **state)
+{
+    long head, http;
+    pid_t pid;
+    int fd;
+
+    cli_expect(0, "The cluster 127.0.0.1:", START);
+    head = cli_info("head-", "pid");
+    http = cli_info("head-", "http_pid");
+    pid = cli_spawn(&fd,
+                    "start --block --address 127.0.0.1:%ld --num-cpus 1 "
+                    "--object-store-memory 50M",
+                    atol(strstr(cli_output, "127.0.0.1:") + strlen("127.0.0.1:")));
+    assert_true(cli_read_until(fd, "Ctrl-C ends it"));
+    kill(pid, SIGINT);
+    cli_read_until(fd, NULL);
+    close(fd);
+    assert_int_equal(cli_wait(pid), 0);
+    cli_expect(0, " 0/2 CPU\n", "status");
+    assert_int_equal(cli_info("head-", "pid"), head);
+    assert_int_equal(cli_info("head-", "http_pid"), http);
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+    assert_true(cli_is_clean());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +480,7 @@ int main(void)
         TEST(what_a_driver_used_is_free_when_its_shutdown_returns),
         TEST(a_job_stops_with_its_actors_and_their_litter),
         TEST(ctrl_c_ends_a_blocked_start_with_everything_it_runs),
+        TEST(ctrl_c_of_a_node_that_joined_leaves_the_head_of_this_host_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
