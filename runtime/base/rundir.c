@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -344,6 +345,29 @@ crt_status_t crti_process_start(pid_t pid, uint64_t *start_out)
         return crt_raise(CRT_ERR_CORRUPT, "%s has an unknown form", path);
     *start_out = strtoull(at + 1, NULL, 10);
     return CRT_OK;
+}
+
+static void close_files(unsigned first, unsigned last)
+{
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+        return;
+    for (unsigned fd = first; fd <= last && fd < 1024; fd++) /* an old kernel */
+        close((int)fd);
+}
+
+void crti_close_inherited(int keep, int keep_too)
+{
+    int kept[] = {keep < keep_too ? keep : keep_too, keep < keep_too ? keep_too : keep};
+    unsigned next = STDERR_FILENO + 1;
+
+    for (int i = 0; i < 2; i++) {
+        if (kept[i] < (int)next)
+            continue;
+        fcntl(kept[i], F_SETFD, FD_CLOEXEC);
+        close_files(next, (unsigned)kept[i] - 1);
+        next = (unsigned)kept[i] + 1;
+    }
+    close_files(next, ~0u);
 }
 
 void crti_wake_with_parent(void)

@@ -75,6 +75,11 @@ int64_t crti_info_int(const char *text, const char *key);
  * process for ever. CRT_ERR_NOT_FOUND when there is none. */
 crt_status_t crti_process_start(pid_t pid, uint64_t *start_out);
 
+/* Closes what the starter of a daemon had open and meant for nobody: all but the standard streams and
+ * these two (-1: none), which what it executes does not inherit. Somebody may wait for the end of a
+ * pipe, or for a lock. */
+void crti_close_inherited(int keep, int keep_too);
+
 /* When the thread that started this process ends, this process goes on, should somebody have stopped
  * it: then it can see that its parent is gone. One that runs notices nothing, so that it does no harm
  * when it is only that thread which ended. */

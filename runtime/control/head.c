@@ -687,7 +687,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (h.options.ready_fd >= 0) {
-        fcntl(h.options.ready_fd, F_SETFD, FD_CLOEXEC);
+        crti_close_inherited(h.options.ready_fd, h.options.lifeline_fd);
         setsid();
     }
     if (status == CRT_OK && sodium_init() < 0)

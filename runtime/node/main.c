@@ -80,7 +80,7 @@ int main(int argc, char **argv)
         return fail(crti_options_ready_fd(argc, argv), crt_error_detail());
     is_daemon = options.ready_fd >= 0;
     if (is_daemon)
-        fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
+        crti_close_inherited(options.ready_fd, options.lifeline_fd);
     block_ends();
     while (serve(&options, is_daemon, &status))
         continue;

@@ -455,6 +455,21 @@ static void ctrl_c_of_a_node_that_joined_leaves_the_head_of_this_host_alone(void
     assert_true(cli_is_clean());
 }
 
+/* A pipe or lock of a script that starts a cluster would be held for as long as that runs. */
+static void daemons_keep_no_file_open_that_the_starter_had(void **state)
+{
+    char byte;
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0); /* both are inherited */
+    cli_expect(0, "The cluster", START);
+    close(ends[1]);
+    assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(read(ends[0], &byte, 1), 0); /* the end: nobody has it open */
+    close(ends[0]);
+    cli_expect(0, "Stopped", "stop");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +496,7 @@ int main(void)
         TEST(a_job_stops_with_its_actors_and_their_litter),
         TEST(ctrl_c_ends_a_blocked_start_with_everything_it_runs),
         TEST(ctrl_c_of_a_node_that_joined_leaves_the_head_of_this_host_alone),
+        TEST(daemons_keep_no_file_open_that_the_starter_had),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
