@@ -19,6 +19,7 @@
 
 #define INFO_MAX    ((size_t)16 << 10)
 #define SWEEP_AGE_S 60
+#define LOOKERS_MS  1000 /* for those who only look at a lock */
 
 static void closedir_auto(DIR **dir)
 {
@@ -47,7 +48,26 @@ static crt_status_t fits(int length, const char *path, size_t size, const char *
     return CRT_OK;
 }
 
-crt_status_t crti_run_dir(char *path, size_t size)
+static crt_status_t check_dir(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) != 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return crt_raise(CRT_ERR_PERMISSION, "%s is not a directory", path);
+    if (st.st_uid != geteuid())
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s belongs to user %u, not to you (user %u)", path,
+                         (unsigned)st.st_uid, (unsigned)geteuid());
+    if (st.st_mode & 077)
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s can be used by others (mode %04o); run: chmod 700 %s", path,
+                         (unsigned)(st.st_mode & 07777), path);
+    return CRT_OK;
+}
+
+static crt_status_t name_run_dir(char *path, size_t size)
 {
     const char *own = environment("CRT_RUN_DIR");
     const char *base = environment("XDG_RUNTIME_DIR");
@@ -57,6 +77,15 @@ crt_status_t crti_run_dir(char *path, size_t size)
     return fits(
         snprintf(path, size, "%s/crt-%u", base ? base : "/tmp", (unsigned)geteuid()),
         path, size, "CRT_RUN_DIR");
+}
+
+/* Anybody can make a directory of our name in /tmp, and say in it where our cluster is. */
+crt_status_t crti_run_dir(char *path, size_t size)
+{
+    crt_status_t status = name_run_dir(path, size);
+    struct stat st;
+
+    return status == CRT_OK && lstat(path, &st) == 0 ? check_dir(path) : status;
 }
 
 static crt_status_t name_state_dir(char *path, size_t size)
@@ -91,25 +120,6 @@ crt_status_t crti_state_dir(char *path, size_t size)
     return status;
 }
 
-static crt_status_t check_dir(const char *path)
-{
-    struct stat st;
-
-    if (lstat(path, &st) != 0)
-        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
-        return crt_raise(CRT_ERR_PERMISSION, "%s is not a directory", path);
-    if (st.st_uid != geteuid())
-        return crt_raise(CRT_ERR_PERMISSION,
-                         "%s belongs to user %u, not to you (user %u)", path,
-                         (unsigned)st.st_uid, (unsigned)geteuid());
-    if (st.st_mode & 077)
-        return crt_raise(CRT_ERR_PERMISSION,
-                         "%s can be used by others (mode %04o); run: chmod 700 %s", path,
-                         (unsigned)(st.st_mode & 07777), path);
-    return CRT_OK;
-}
-
 crt_status_t crti_dir_make(const char *path)
 {
     char part[4096];
@@ -129,6 +139,19 @@ crt_status_t crti_dir_make(const char *path)
     return check_dir(path);
 }
 
+/* Who looks at the lock has it for a moment, shared: that is no holder. */
+static bool take_lock(int fd)
+{
+    for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+        if (errno != EWOULDBLOCK || flock(fd, LOCK_SH | LOCK_NB) != 0 ||
+            tries == LOOKERS_MS)
+            return false;
+        flock(fd, LOCK_UN);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return true;
+}
+
 crt_status_t crti_dir_lock(const char *dir, int *fd_out)
 {
     char path[4200];
@@ -138,24 +161,39 @@ crt_status_t crti_dir_lock(const char *dir, int *fd_out)
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+    if (!take_lock(fd))
         return crt_raise(
             errno == EWOULDBLOCK ? CRT_ERR_EXISTS : CRT_ERR_IO, "%s: %s", path,
             errno == EWOULDBLOCK ? "held by a living process" : strerror(errno));
     /* Who held it, for those who clean up after a process that was killed. */
-    if (ftruncate(fd, 0) != 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
-        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    if (ftruncate(fd, 0) != 0 || dprintf(fd, "%d\n", (int)getpid()) < 0) {
+        crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+        unlink(path); /* without a number it would be nobody's for ever */
+        rmdir(dir);
+        return CRT_ERR_IO;
+    }
     *fd_out = crti_take_fd(&fd);
     return CRT_OK;
 }
 
-bool crti_dir_is_locked(const char *dir)
+/* -1: there is none of ours. What others have put there may be a fifo, or locked by them. */
+static int open_lock(const char *dir)
 {
     char path[4200];
     CRTI_AUTO(crti_close) int fd = -1;
+    struct stat st;
 
     snprintf(path, sizeof(path), "%s/lock", dir);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+        return -1;
+    return crti_take_fd(&fd);
+}
+
+bool crti_dir_is_locked(const char *dir)
+{
+    CRTI_AUTO(crti_close) int fd = open_lock(dir);
+
     /* A shared lock, and for no longer than this call: two who look do not see each other. */
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
@@ -163,11 +201,9 @@ bool crti_dir_is_locked(const char *dir)
 /* Who is about to take the lock has not written its number yet. */
 bool crti_dir_is_left(const char *dir)
 {
-    char path[4200], first = 0;
-    CRTI_AUTO(crti_close) int fd = -1;
+    CRTI_AUTO(crti_close) int fd = open_lock(dir);
+    char first = 0;
 
-    snprintf(path, sizeof(path), "%s/lock", dir);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     return fd >= 0 && read(fd, &first, 1) == 1 && !crti_dir_is_locked(dir);
 }
 

@@ -20,7 +20,8 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
 
-/* ${CRT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}/crt-UID}; only the name, nothing is made. */
+/* ${CRT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}/crt-UID}; only the name, nothing is made. CRT_ERR_PERMISSION: it
+ * is there, and is another user's, a link, or open to others, who may have put into it what they like. */
 crt_status_t crti_run_dir(char *path, size_t size);
 
 /* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}; only the name. CRT_ERR_PERMISSION: it is
@@ -32,10 +33,11 @@ crt_status_t crti_state_dir(char *path, size_t size);
 crt_status_t crti_dir_make(const char *path);
 
 /* Opens and flocks DIR/lock, and writes this process's number into it. CRT_ERR_EXISTS: a living
- * process holds it. The lock ends when the descriptor is closed. */
+ * process holds it. The lock ends when the descriptor is closed. Where the number can't be written (a
+ * full disk) neither the file stays, nor the directory if it is empty. */
 crt_status_t crti_dir_lock(const char *dir, int *fd_out);
 
-/* True while a process holds DIR/lock. */
+/* True while a process holds DIR/lock. Of a lock that is another user's nothing is believed. */
 bool crti_dir_is_locked(const char *dir);
 
 /* Removes the directory and everything in it, as far as that can be done. */

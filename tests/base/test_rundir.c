@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -77,6 +79,14 @@ static void names_come_from_the_environment_the_most_special_first(void **state)
     assert_string_equal(path, "/h/.local/state/crt");
     unsetenv("HOME");
     assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_ERR_NOT_FOUND);
+}
+
+static void expect_refused_run_dir(const char *words)
+{
+    char path[256];
+
+    assert_int_equal(crti_run_dir(path, sizeof(path)), CRT_ERR_PERMISSION);
+    assert_non_null(strstr(crt_error_detail(), words));
 }
 
 static void a_path_too_long_names_the_variable_that_cures_it(void **state)
@@ -161,6 +171,86 @@ static void a_lock_lasts_as_long_as_its_process(void **state)
     close(fd);
     close(ends[0]);
     close(ends[1]);
+}
+
+/* As `crt status` and every driver do while a head that was killed is started again. */
+static void who_only_looks_at_a_lock_is_not_its_holder(void **state)
+{
+    pid_t lookers[2];
+
+    for (int i = 0; i < 2; i++) {
+        lookers[i] = fork();
+        assert_true(lookers[i] >= 0);
+        if (lookers[i] == 0)
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (lookers[i] == 0)
+            crti_dir_is_locked(base);
+    }
+    for (int i = 0; i < 3000; i++) {
+        int fd;
+
+        assert_int_equal(crti_dir_lock(base, &fd), CRT_OK);
+        close(fd);
+    }
+    for (int i = 0; i < 2; i++) {
+        kill(lookers[i], SIGKILL);
+        waitpid(lookers[i], NULL, 0);
+    }
+}
+
+static void a_fifo_in_the_place_of_a_lock_keeps_nobody(void **state)
+{
+    assert_int_equal(mkfifo(below("lock"), 0600), 0);
+    assert_false(crti_dir_is_locked(base));
+    assert_false(crti_dir_is_left(base));
+}
+
+/* Only root can make something of another user. */
+static void what_another_user_put_there_is_not_ours(void **state)
+{
+    int fd;
+
+    if (geteuid() != 0)
+        return;
+    setenv("CRT_RUN_DIR", base, 1);
+    assert_int_equal(crti_dir_lock(base, &fd), CRT_OK);
+    assert_true(crti_dir_is_locked(base));
+    assert_int_equal(chown(below("lock"), 65534, 65534), 0);
+    assert_false(crti_dir_is_locked(base));
+    assert_false(crti_dir_is_left(base));
+    close(fd);
+    assert_int_equal(chown(base, 65534, 65534), 0);
+    expect_refused_run_dir("belongs to user 65534");
+    assert_int_equal(chown(base, 0, 0), 0);
+    unsetenv("CRT_RUN_DIR");
+}
+
+/* In /tmp anybody can be the first to make a directory of our name. */
+static void a_run_directory_that_others_can_use_is_refused(void **state)
+{
+    setenv("CRT_RUN_DIR", base, 1);
+    assert_int_equal(chmod(base, 0755), 0);
+    expect_refused_run_dir("run: chmod 700");
+    assert_int_equal(chmod(base, 0700), 0);
+    setenv("CRT_RUN_DIR", below("link"), 1);
+    assert_int_equal(symlink("/tmp", below("link")), 0);
+    expect_refused_run_dir("is not a directory");
+    unsetenv("CRT_RUN_DIR");
+}
+
+static void a_lock_that_can_not_be_written_leaves_nothing(void **state)
+{
+    struct rlimit none = {0, RLIM_INFINITY}, before;
+    int fd;
+
+    assert_int_equal(crti_dir_make(below("node-1")), CRT_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0); /* as on a full disk */
+    assert_int_equal(crti_dir_lock(below("node-1"), &fd), CRT_ERR_IO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_non_null(strstr(crt_error_detail(), "/node-1/lock: "));
+    assert_int_equal(access(below("node-1"), F_OK), -1);
 }
 
 static void entries_are_read_as_they_were_written(void **state)
@@ -290,6 +380,11 @@ int main(void)
         TEST(a_state_directory_that_everybody_may_write_to_is_refused),
         TEST(a_link_or_a_file_is_no_directory_of_ours),
         TEST(a_lock_lasts_as_long_as_its_process),
+        TEST(who_only_looks_at_a_lock_is_not_its_holder),
+        TEST(a_fifo_in_the_place_of_a_lock_keeps_nobody),
+        TEST(what_another_user_put_there_is_not_ours),
+        TEST(a_run_directory_that_others_can_use_is_refused),
+        TEST(a_lock_that_can_not_be_written_leaves_nothing),
         TEST(entries_are_read_as_they_were_written),
         TEST(an_entry_with_a_newline_is_refused_and_the_old_file_stays),
         TEST(a_file_that_is_missing_too_large_or_a_link_is_not_read),
