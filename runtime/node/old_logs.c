@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/log.h"
@@ -63,6 +64,13 @@ static int newest_first(const void *a, const void *b)
     return (x->written_s < y->written_s) - (x->written_s > y->written_s);
 }
 
+/* What another user put into a directory that is everybody's (CRT_STATE_DIR=/tmp) is none of ours: he
+ * could lead the walk elsewhere while it removes. */
+static bool is_our_directory(const char *path, struct stat *st)
+{
+    return lstat(path, st) == 0 && S_ISDIR(st->st_mode) && st->st_uid == geteuid();
+}
+
 /* Appends a directory_t for each node that has ended. */
 static void find_ended(const char *state_dir, const char *own, crti_buffer_t *found)
 {
@@ -76,7 +84,7 @@ static void find_ended(const char *state_dir, const char *own, crti_buffer_t *fo
         if (!is_node(entry->d_name))
             continue;
         snprintf(d.path, sizeof(d.path), "%.400s/%s", state_dir, entry->d_name);
-        if (strcmp(d.path, own) == 0 || lstat(d.path, &st) != 0 || !S_ISDIR(st.st_mode) ||
+        if (strcmp(d.path, own) == 0 || !is_our_directory(d.path, &st) ||
             crti_dir_is_locked(d.path))
             continue;
         d.written_s = st.st_mtime;

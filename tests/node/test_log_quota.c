@@ -305,6 +305,24 @@ static void no_more_than_a_hundred_earlier_nodes_are_kept(void **state)
     assert_int_equal(crti_old_logs_trim(dir, "", 0, &stops), CRTI_OLD_NODES);
 }
 
+/* Only root can make something of another user. */
+static void what_another_user_put_among_them_is_left_alone(void **state)
+{
+    atomic_bool stops = false;
+    char other[128], ours[128];
+
+    if (geteuid() != 0)
+        return;
+    make_node(1, 1000, ours);
+    make_node(2, 2000, other);
+    assert_int_equal(chown(other, 65534, 65534), 0);
+    assert_int_equal(crti_old_logs_trim(dir, "", 0, &stops), 1);
+    assert_false(is_there(ours));
+    assert_true(is_there(other));
+    assert_int_equal(chown(other, 0, 0), 0);
+    assert_int_equal(crti_old_logs_trim(dir, "", 0, &stops), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -319,6 +337,7 @@ int main(void)
         TEST(a_process_that_printed_nothing_counts_for_nothing),
         TEST(directories_of_earlier_nodes_go_the_oldest_first),
         TEST(no_more_than_a_hundred_earlier_nodes_are_kept),
+        TEST(what_another_user_put_among_them_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
