@@ -56,10 +56,23 @@ static void hex_of(const unsigned char *digest, char text[CRTI_SHA_TEXT])
     sodium_bin2hex(text, CRTI_SHA_TEXT, digest, crypto_hash_sha256_BYTES);
 }
 
+/* -1: there is none. In the place of a path of another host may lie what anybody put there: a fifo
+ * that nobody writes to, a device that has no end. */
+static int open_regular(const char *path)
+{
+    CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+        (uint64_t)st.st_size > SIZE_MAX_PROGRAM)
+        return -1;
+    return crti_take_fd(&fd);
+}
+
 /* A descriptor of the file when its hash is `sha`, else -1. */
 static int open_verified(const char *path, const char *sha)
 {
-    CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CRTI_AUTO(crti_close) int fd = open_regular(path);
     unsigned char digest[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_state hash;
     char text[CRTI_SHA_TEXT];

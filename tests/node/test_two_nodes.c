@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/store/store.h"
@@ -38,14 +39,13 @@ static void make_object(crti_store_t *store, crti_object_id_t object, size_t siz
     assert_int_equal(crti_store_seal(store, object, true), CRT_OK);
 }
 
-static void a_request_without_room_goes_to_another_node_and_back(void **state)
+/* A lease on the second node, whose job's program is at that path on the first one. */
+static const crti_msg_lease_granted_t *lease_elsewhere(scene_t *s, const char *program)
 {
-    scene_t *s = *state;
     const crti_msg_lease_granted_t *granted;
     const crti_message_t *m;
     crti_msg_job_info_t info = {0};
     char self[4096], hex[65] = "";
-    pid_t pid;
 
     scene_start_node(s, 0, (const char *[]){"--num-cpus", "1", NULL});
     scene_start_node(s, 1, (const char *[]){"--num-cpus", "4", NULL});
@@ -63,7 +63,7 @@ static void a_request_without_room_goes_to_another_node_and_back(void **state)
         info = (crti_msg_job_info_t){.job = add->job_add.job,
                                      .driver = add->job_add.driver,
                                      .driver_node = add->job_add.node,
-                                     .program = crti_str("/gone/on/this/node"),
+                                     .program = crti_str(program),
                                      .sha = add->job_add.sha,
                                      .argv = add->job_add.argv,
                                      .environment = add->job_add.environment,
@@ -73,12 +73,33 @@ static void a_request_without_room_goes_to_another_node_and_back(void **state)
     scene_head_send(s, 1, CRTI_MSG_JOB_INFO, m->request, &info);
     granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
     assert_true(crti_id_equal(granted->node, s->nodes[1].id));
-    pid = scene_pid(granted);
+    return granted;
+}
+
+static void a_request_without_room_goes_to_another_node_and_back(void **state)
+{
+    scene_t *s = *state;
+    const crti_msg_lease_granted_t *granted = lease_elsewhere(s, "/gone/on/this/node");
+    pid_t pid = scene_pid(granted);
+
     assert_true(
         node_test_contains(scene_wait(s, CRTI_MSG_LOG)->log.lines, "hello from fork"));
     kill(pid, SIGKILL); /* the owner's node is told by the other one */
     assert_true(crti_id_equal(scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died.process,
                               granted->process));
+}
+
+/* Whoever may write where the program lies on the driver's host may put this there on another one. */
+static void a_fifo_in_the_place_of_a_program_keeps_nobody(void **state)
+{
+    scene_t *s = *state;
+    char path[200];
+
+    snprintf(path, sizeof(path), "%s/program", s->dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    lease_elsewhere(s, path);
+    assert_true(
+        node_test_contains(scene_wait(s, CRTI_MSG_LOG)->log.lines, "hello from fork"));
 }
 
 static void a_request_of_a_job_that_has_ended_is_cancelled(void **state)
@@ -624,6 +645,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_process_of_a_node_not_heard_of_yet_is_not_gone),
         NODE_TEST(a_view_that_comes_by_itself_ends_the_search_for_a_node),
         NODE_TEST(a_request_without_room_goes_to_another_node_and_back),
+        NODE_TEST(a_fifo_in_the_place_of_a_program_keeps_nobody),
         NODE_TEST(a_request_of_a_job_that_has_ended_is_cancelled),
         NODE_TEST(a_request_at_a_node_that_dies_comes_back),
         NODE_TEST(a_lease_given_back_is_told_again_when_the_link_broke),
