@@ -105,10 +105,14 @@ static bool receive(lot_t *lot, crti_lot_order_t *order, int fds[CRTI_PARK_FILES
 /* epoll's data: which spot and which of its places; a spot is aligned to more than PLACE_MASK. */
 #define PLACE_MASK 3u
 
-static void close_place(spot_t *spot, unsigned place)
+/* Said by itself: epoll forgets what is closed only when nobody else has it open, as a child has that
+ * was forked while it was the daemon's. */
+static void close_place(const lot_t *lot, spot_t *spot, unsigned place)
 {
-    if (spot->fds[place] >= 0)
-        close(spot->fds[place]); /* epoll forgets it */
+    if (spot->fds[place] >= 0) {
+        epoll_ctl(lot->epoll_fd, EPOLL_CTL_DEL, spot->fds[place], NULL);
+        close(spot->fds[place]);
+    }
     spot->fds[place] = -1;
 }
 
@@ -165,7 +169,7 @@ static size_t pass_on(lot_t *lot, spot_t *spot, unsigned place)
     if (got > 0)
         say(lot, spot->number, CRTI_LOT_BYTES, place, (size_t)got);
     if (got == 0) /* all writers closed it; without this epoll spins */
-        close_place(spot, place);
+        close_place(lot, spot, place);
     return got > 0 ? (size_t)got : 0;
 }
 
@@ -178,7 +182,7 @@ static void end(lot_t *lot, uint64_t number)
 
         while (i < CRTI_PARK_PIPES && spot->fds[i] >= 0 && got && total < DRAIN_MAX)
             total += got = pass_on(lot, spot, i);
-        close_place(spot, i);
+        close_place(lot, spot, i);
     }
     crti_map_remove(&lot->spots, &number);
     free(spot);
@@ -220,7 +224,7 @@ static void on_event(lot_t *lot, uint64_t data)
         pass_on(lot, spot, place);
         return;
     }
-    close_place(spot, PIDFD);
+    close_place(lot, spot, PIDFD);
     say(lot, spot->number, CRTI_LOT_ENDED, 0, 0);
 }
 
@@ -263,7 +267,7 @@ static void free_spots(lot_t *lot)
         spot_t *spot = value;
 
         for (unsigned i = 0; i < CRTI_PARK_FILES; i++)
-            close_place(spot, i);
+            close_place(lot, spot, i);
         free(spot);
     }
     crti_map_fini(&lot->spots);

@@ -237,6 +237,33 @@ static void one_that_is_taken_out_among_many_that_talk_hears_nothing_more(void *
     close_park(&s);
 }
 
+/* As a child of the daemon has it that has not executed its program yet. */
+static void a_pipe_that_somebody_else_has_open_too_is_forgotten(void **state)
+{
+    int fds[CRTI_PARK_FILES] = {-1, -1, -1}, pair[2], other;
+    item_t first = {.text = {""}}, item;
+    scene_t s;
+
+    open_park(&s, 1000);
+    assert_int_equal(pipe2(pair, O_CLOEXEC | O_NONBLOCK), 0);
+    other = dup(pair[0]);
+    fds[0] = pair[0];
+    first.parked =
+        (crti_parked_t){.on_bytes = on_bytes, .on_end = on_end, .user = &first};
+    assert_int_equal(crti_park_put(s.park, &first.parked, fds), CRT_OK);
+    crti_park_take_out(&first.parked);
+    assert_int_equal(write(pair[1], "x", 1), 1); /* nobody listens any more */
+    park_item(&s, &item);
+    crti_park_kill(&item.parked);
+    assert_int_equal(crti_loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
+                     CRT_OK);
+    assert_string_equal(first.text[0], "");
+    end_item(&item);
+    close(other);
+    close(pair[1]);
+    close_park(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_parked_process_is_killed_by_its_pidfd),
         cmocka_unit_test(descriptors_are_in_tables_of_their_own_as_many_as_it_takes),
         cmocka_unit_test(one_that_is_taken_out_among_many_that_talk_hears_nothing_more),
+        cmocka_unit_test(a_pipe_that_somebody_else_has_open_too_is_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
