@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -391,19 +392,28 @@ static void close_files(unsigned first, unsigned last)
         close((int)fd);
 }
 
+void crti_close_others(const int *keep, size_t count)
+{
+    int next = STDERR_FILENO + 1, last;
+
+    do {
+        last = INT_MAX;
+        for (size_t i = 0; i < count; i++)
+            if (keep[i] >= next && keep[i] < last)
+                last = keep[i];
+        close_files((unsigned)next, last == INT_MAX ? ~0u : (unsigned)last - 1);
+        next = last + (last < INT_MAX);
+    } while (last < INT_MAX);
+}
+
 void crti_close_inherited(int keep, int keep_too)
 {
-    int kept[] = {keep < keep_too ? keep : keep_too, keep < keep_too ? keep_too : keep};
-    unsigned next = STDERR_FILENO + 1;
+    int kept[] = {keep, keep_too};
 
-    for (int i = 0; i < 2; i++) {
-        if (kept[i] < (int)next)
-            continue;
-        fcntl(kept[i], F_SETFD, FD_CLOEXEC);
-        close_files(next, (unsigned)kept[i] - 1);
-        next = (unsigned)kept[i] + 1;
-    }
-    close_files(next, ~0u);
+    for (int i = 0; i < 2; i++)
+        if (kept[i] >= 0)
+            fcntl(kept[i], F_SETFD, FD_CLOEXEC);
+    crti_close_others(kept, 2);
 }
 
 void crti_wake_with_parent(void)

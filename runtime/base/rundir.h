@@ -82,6 +82,9 @@ crt_status_t crti_process_start(pid_t pid, uint64_t *start_out);
  * pipe, or for a lock. */
 void crti_close_inherited(int keep, int keep_too);
 
+/* Closes all but the standard streams and `keep`. May be called between fork and exec. */
+void crti_close_others(const int *keep, size_t count);
+
 /* When the thread that started this process ends, this process goes on, should somebody have stopped
  * it: then it can see that its parent is gone. One that runs notices nothing, so that it does no harm
  * when it is only that thread which ended. */

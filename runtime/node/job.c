@@ -56,7 +56,7 @@ crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id)
     }
     job->node = node;
     job->id = id;
-    job->exec_fd = job->zygote.pidfd = -1;
+    job->exec_fd = job->zygote.pidfd = job->zygote.report = -1;
     job->zygote.output[0].fd = job->zygote.output[1].fd = -1;
     crti_log_file_init(&job->zygote.log, node->options.log_limit);
     crti_list_init(&job->wanted);

@@ -33,6 +33,7 @@ typedef enum crti_job_state {
 typedef struct crti_zygote {
     pid_t pid; /* 0: none */
     int pidfd;
+    int report; /* of its exec */
     crti_watch_t pidfd_watch;
     crti_channel_t *channel;
     crti_output_t output[2];

@@ -326,7 +326,7 @@ crt_status_t crti_process_watch(crti_process_t *process);
 #define CRTI_EXEC_STRINGS 2048 /* most arguments, and variables, of a submitted job */
 
 typedef struct crti_exec {
-    int exec_fd; /* the executable, or -1: `path` */
+    int exec_fd; /* the executable, or -1: what is at `path` */
     const char *path;
     char *const *argv;
     char *const *environment;
@@ -337,8 +337,13 @@ typedef struct crti_exec {
         is_worker; /* or will fork some: the first that the kernel takes without memory */
 } crti_exec_t;
 
-/* Executes a program in its own process group, with a parent-death signal. */
-crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out);
+/* Executes a program in its own process group, with a parent-death signal, and does not wait for it: a
+ * directory whose file server does not answer holds the new process up, not this one. `report_out` is for
+ * crti_exec_result; NULL: why it can't be executed is written to its stderr. */
+crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out, int *report_out);
+/* Waits until the program is executed, or tells why it can't be. Of a process that has ended that is
+ * known. Closes the report; -1 is one that has nothing to tell. */
+crt_status_t crti_exec_result(int *report_take, const char *path);
 
 /* ---------------------------------------------------------------- job.c */
 

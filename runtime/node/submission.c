@@ -472,6 +472,7 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
                         .stderr_fd = fds[1],
                         .keep_fd = -1};
     char line[700];
+    int report = -1;
     crt_status_t status = make_places(s, cwd, sizeof(cwd));
 
     if (status == CRT_OK)
@@ -489,7 +490,8 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
              (int)(start->entrypoint.size > 400 ? 400 : start->entrypoint.size),
              start->entrypoint.size ? (const char *)start->entrypoint.data : "");
     crti_log_file_write(&s->log, line, strlen(line));
-    return crti_exec_start(&exec, &s->pid);
+    status = crti_exec_start(&exec, &s->pid, &report);
+    return status == CRT_OK ? crti_exec_result(&report, path) : status;
 }
 
 static crt_status_t begin(submission_t *s, const crti_msg_job_start_t *start)

@@ -10,8 +10,8 @@
  *     signal); the next wish starts another.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -91,27 +91,14 @@ static crt_status_t make_environment(crti_job_t *job, const char *extra, strings
     return status;
 }
 
-/* By its path when that is still the same file: then ps shows its name. */
-static const char *path_of(const crti_job_t *job)
-{
-    struct stat by_path, by_fd;
-
-    if (job->exec_fd < 0)
-        return job->program;
-    return stat(job->program, &by_path) == 0 && fstat(job->exec_fd, &by_fd) == 0 &&
-                   by_path.st_dev == by_fd.st_dev && by_path.st_ino == by_fd.st_ino
-               ? job->program
-               : NULL;
-}
-
 static crt_status_t execute(crti_job_t *job, const char *variable, const int fds[2],
-                            int keep_fd, pid_t *pid_out)
+                            int keep_fd, pid_t *pid_out, int *report_out)
 {
     __attribute__((cleanup(strings_fini_auto))) strings_t argv = {0};
     __attribute__((cleanup(strings_fini_auto))) strings_t environment = {0};
     crt_status_t status = unpack(crti_span(job->argv.data, job->argv.size), false, &argv);
     crti_exec_t exec = {.exec_fd = job->exec_fd,
-                        .path = path_of(job),
+                        .path = job->program,
                         .directory = job->directory[0] ? job->directory : NULL,
                         .stdout_fd = fds[0],
                         .stderr_fd = fds[1],
@@ -124,7 +111,7 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const int fds
         return status;
     exec.argv = argv.list;
     exec.environment = environment.list;
-    return crti_exec_start(&exec, pid_out);
+    return crti_exec_start(&exec, pid_out, report_out);
 }
 
 /* ---------------------------------------------------------------- the zygote's link */
@@ -244,6 +231,8 @@ static void close_zygote(crti_job_t *job)
     }
     z->pidfd = -1;
     z->pid = 0;
+    crti_close_auto(&z->report);
+    z->report = -1;
 }
 
 /* Its workers hear of it by their parent-death signal; from now on this node reaps them. */
@@ -269,19 +258,25 @@ static void on_gone(void *user, uint32_t events)
     bool known = waitid(P_PIDFD, (id_t)z->pidfd, &info, WEXITED | WNOHANG) == 0;
     bool was_needed = job->state == CRTI_JOB_STARTING || job->state == CRTI_JOB_SERVING;
     char how[80], last[600], text[1024];
+    crt_status_t status;
 
     kill(-z->pid, SIGKILL); /* what the program started before main */
     for (int i = 0; i < 2; i++)
         crti_output_close(&z->output[i]);
     crti_log_file_last(&z->log, last, sizeof(last));
-    snprintf(text, sizeof(text), "the program %s %s%s%s%s", job->program,
-             end_text(&info, known, how, sizeof(how)),
-             job->state == CRTI_JOB_STARTING ? " before crt_main or crt_init" : "",
-             last[0] ? "; last output: " : "", last);
+    status = crti_exec_result(&z->report, job->program);
+    if (status != CRT_OK)
+        snprintf(text, sizeof(text), "%s", crt_error_detail());
+    else
+        snprintf(text, sizeof(text), "the program %s %s%s%s%s", job->program,
+                 end_text(&info, known, how, sizeof(how)),
+                 job->state == CRTI_JOB_STARTING ? " before crt_main or crt_init" : "",
+                 last[0] ? "; last output: " : "", last);
     close_zygote(job);
     orphan_workers(job);
     if (was_needed)
-        crti_job_fail(job, CRT_ERR_WORKER_DIED, text); /* may free the job */
+        crti_job_fail(job, status != CRT_OK ? status : CRT_ERR_WORKER_DIED,
+                      text); /* may free the job */
     else
         crti_job_release(job);
     crti_node_check_stopped(node);
@@ -290,10 +285,20 @@ static void on_gone(void *user, uint32_t events)
 static void on_late(void *user)
 {
     crti_job_t *job = user;
+    struct pollfd report = {.fd = job->zygote.report, .events = POLLIN};
+    bool is_executed = report.fd < 0 || poll(&report, 1, 0) == 1;
+    char text[600];
 
+    if (is_executed)
+        snprintf(text, sizeof(text),
+                 "the program did not reach crt_main or crt_init within 30 s");
+    else
+        snprintf(text, sizeof(text),
+                 "%s could not be executed in %s within 30 s: a file server does not "
+                 "answer?",
+                 job->program, job->directory);
     crti_zygote_kill(job);
-    crti_job_fail(job, CRT_ERR_TIMED_OUT,
-                  "the program did not reach crt_main or crt_init within 30 s");
+    crti_job_fail(job, CRT_ERR_TIMED_OUT, text);
 }
 
 static crt_status_t watch_zygote(crti_job_t *job, int *fd)
@@ -350,7 +355,8 @@ crt_status_t crti_zygote_start(crti_job_t *job)
     status = open_pipes(job, fds);
     snprintf(variable, sizeof(variable), "CRT_ZYGOTE_FD=%d", fds[1]);
     if (status == CRT_OK)
-        status = execute(job, variable, fds + 2, fds[1], &job->zygote.pid);
+        status = execute(job, variable, fds + 2, fds[1], &job->zygote.pid,
+                         &job->zygote.report);
     if (status == CRT_OK) {
         crti_job_set_state(job, CRTI_JOB_STARTING);
         status = watch_zygote(job, &fds[0]);
@@ -430,7 +436,7 @@ crt_status_t crti_zygote_execute(crti_job_t *job, crti_process_t *process,
     crt_status_t status;
 
     strcat(variable, crti_id_hex(process->id, hex));
-    status = execute(job, variable, fds, -1, &pid);
+    status = execute(job, variable, fds, -1, &pid, NULL);
     if (status != CRT_OK)
         return status;
     process->is_child = true;

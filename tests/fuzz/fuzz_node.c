@@ -37,7 +37,7 @@ static uint64_t wish_number; /* its request */
 
 /* ---------------------------------------------------------------- what is not the matter here */
 
-crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out)
+crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out, int *report_out)
 {
     if (exec->keep_fd >= 0) {
         if (zygote >= 0)

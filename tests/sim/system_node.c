@@ -191,7 +191,7 @@ static void begin_zygote(sys_process_t *self)
     crti_channel_send(self->link, CRTI_MSG_ZYGOTE_READY, 0, &ready);
 }
 
-crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out)
+crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out, int *report_out)
 {
     sys_process_t *p =
         sys_process_new(SYS_ZYGOTE, sys->self->host, sys->self, begin_zygote);
