@@ -18,9 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INFO_MAX    ((size_t)16 << 10)
-#define SWEEP_AGE_S 60
-#define LOOKERS_MS  1000 /* for those who only look at a lock */
+#define INFO_MAX       ((size_t)16 << 10)
+#define SWEEP_AGE_S    60
+#define KERNEL_EXITING 4    /* PF_EXITING, which no header for programs has */
+#define LOOKERS_MS     1000 /* for those who only look at a lock */
 
 static void closedir_auto(DIR **dir)
 {
@@ -361,27 +362,44 @@ int64_t crti_info_int(const char *text, const char *key)
     return strtoll(crti_info_get(text, key, value, sizeof(value)), NULL, 10);
 }
 
-crt_status_t crti_process_start(pid_t pid, uint64_t *start_out)
+/* Field `number` of /proc/PID/stat and what follows; NULL: no such process, or an unknown form. The
+ * name, field 2, is in parentheses and may hold any of them. */
+static const char *stat_field(pid_t pid, int number, char *text, size_t size)
 {
-    char path[64], text[1024];
     CRTI_AUTO(crti_close) int fd = -1;
+    char path[64];
     const char *at;
     ssize_t n;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    n = fd < 0 ? -1 : read(fd, text, size - 1);
     if (n <= 0)
-        return crt_raise(CRT_ERR_NOT_FOUND, "no process %d", (int)pid);
+        return NULL;
     text[n] = '\0';
-    /* The name, field 2, is in parentheses and may hold any of them; start is field 22. */
     at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++)
+    for (int field = 2; at && field < number; field++)
         at = strchr(at + 1, ' ');
-    if (!at)
-        return crt_raise(CRT_ERR_CORRUPT, "%s has an unknown form", path);
-    *start_out = strtoull(at + 1, NULL, 10);
+    return at ? at + 1 : NULL;
+}
+
+crt_status_t crti_process_start(pid_t pid, uint64_t *start_out)
+{
+    char text[1024];
+    const char *start = stat_field(pid, 22, text, sizeof(text));
+
+    if (start == NULL)
+        return crt_raise(CRT_ERR_NOT_FOUND, "no process %d", (int)pid);
+    *start_out = strtoull(start, NULL, 10);
     return CRT_OK;
+}
+
+bool crti_process_is_ending(pid_t pid)
+{
+    char text[1024];
+    const char *flags = stat_field(pid, 9, text, sizeof(text));
+
+    return flags == NULL || (strtoul(flags, NULL, 10) & KERNEL_EXITING) != 0;
 }
 
 static void close_files(unsigned first, unsigned last)

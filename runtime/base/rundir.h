@@ -77,6 +77,9 @@ int64_t crti_info_int(const char *text, const char *key);
  * process for ever. CRT_ERR_NOT_FOUND when there is none. */
 crt_status_t crti_process_start(pid_t pid, uint64_t *start_out);
 
+/* True when the process is gone, or on its way: what it closes now the kernel closes. */
+bool crti_process_is_ending(pid_t pid);
+
 /* Closes what the starter of a daemon had open and meant for nobody: all but the standard streams and
  * these two (-1: none), which what it executes does not inherit. Somebody may wait for the end of a
  * pipe, or for a lock. */

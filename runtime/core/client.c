@@ -245,12 +245,15 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
     uint64_t deadline = crti_now_ns() + ATTACH_NS;
     crti_channel_handlers_t handlers = crti_node_link_handlers;
     int fds[CRTI_CHANNEL_FDS], fd_count = 0;
+    struct stat st;
     crt_status_t status;
 
     handlers.user = core;
     status = crti_channel_connect(socket_path, deadline, &handlers, &core->channel);
     if (status != CRT_OK)
         return status;
+    if (fstat(crti_channel_fd(core->channel), &st) == 0)
+        core->link_inode = st.st_ino;
     status = crti_channel_request(core->channel, CRTI_MSG_ATTACH, body, deadline, answer,
                                   storage, fds, &fd_count);
     if (status == CRT_OK && answer->kind != CRTI_MSG_ATTACHED)

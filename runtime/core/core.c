@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -35,10 +36,27 @@ bool crti_is_forked(void)
     return atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
+/* With a copy of the link here the node would not hear of it when the parent closes its own, and with it
+ * all others, as code does that makes a daemon of its process: whoever waits for that one would wait
+ * for ever. The number may be another file's by now. */
+static void close_link(const crti_core_t *core)
+{
+    int fd = core->link_inode ? crti_channel_fd(core->channel) : -1;
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) &&
+        st.st_ino == core->link_inode)
+        close(fd);
+}
+
 static void after_fork_in_child(void)
 {
-    if (atomic_load(&current))
-        atomic_store(&forked, true);
+    const crti_core_t *core = atomic_load(&current);
+
+    if (!core)
+        return;
+    atomic_store(&forked, true);
+    close_link(core);
 }
 
 static void register_fork_handler(void)

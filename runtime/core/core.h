@@ -286,6 +286,7 @@ struct crti_core {
 
     /* under the lock */
     crti_channel_t *channel; /* to the node daemon */
+    ino_t link_inode;        /* of its socket; 0: none yet */
     int channel_fd;          /* as added to the net; -1: not added */
     bool is_closing;
     bool is_leaving;     /* only the end of what ran for this driver is waited for */

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/rundir.h"
 #include "runtime/node/node.h"
 
 #define REAP_NS (500 * CRTI_MS)
@@ -280,6 +281,17 @@ void crti_death_driver_closed(crti_process_t *process)
     finish_driver(process, process->leaves ? "" : "died");
 }
 
+/* Its link is closed as a rule because it ends; then the report says how. */
+static const char *why_cut(const crti_process_t *process, const char *why)
+{
+    if (strcmp(why, "channel: the peer closed") != 0)
+        return why;
+    return crti_process_is_ending(process->pid)
+               ? ""
+               : "the program closed the descriptors of the runtime (it closes all: "
+                 "closefrom, close_range, daemon?)";
+}
+
 void crti_process_cut(crti_process_t *process, const char *why)
 {
     if (process->role == CRTI_ROLE_DRIVER) {
@@ -290,9 +302,9 @@ void crti_process_cut(crti_process_t *process, const char *why)
         crti_lease_act(process->node);
         return;
     }
-    if (process->end_text[0] == '\0' && !process->told_to_end &&
-        strcmp(why, "channel: the peer closed") != 0)
-        snprintf(process->end_text, sizeof(process->end_text), "%s", why);
+    if (process->end_text[0] == '\0' && !process->told_to_end)
+        snprintf(process->end_text, sizeof(process->end_text), "%s",
+                 why_cut(process, why));
     if (process->local)
         crti_local_close(process->local);
     crti_process_kill(process);

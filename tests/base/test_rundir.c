@@ -324,6 +324,23 @@ static void pid_and_start_name_one_process(void **state)
     assert_int_equal(crti_process_start(0x7ffffff0, &other), CRT_ERR_NOT_FOUND);
 }
 
+static void a_process_is_ending_when_it_has_ended_too(void **state)
+{
+    pid_t pid = fork();
+    siginfo_t info;
+
+    assert_true(pid >= 0);
+    if (pid == 0)
+        for (;;)
+            pause();
+    assert_false(crti_process_is_ending(pid));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_true(crti_process_is_ending(pid)); /* a zombie */
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(crti_process_is_ending(pid));
+}
+
 static void
 the_directory_of_a_private_cluster_lives_as_long_as_one_of_its_locks(void **state)
 {
@@ -390,6 +407,7 @@ int main(void)
         TEST(a_file_that_is_missing_too_large_or_a_link_is_not_read),
         TEST(a_damaged_file_gives_empty_values),
         TEST(pid_and_start_name_one_process),
+        TEST(a_process_is_ending_when_it_has_ended_too),
         TEST(the_directory_of_a_private_cluster_lives_as_long_as_one_of_its_locks),
         TEST(old_directories_of_dead_private_clusters_are_swept),
     };

@@ -333,14 +333,15 @@ static crt_status_t counter_exit_run(void *self, crt_call_t *call)
 }
 const crt_method_t counter_exit = {"exit", counter_exit_run, ""};
 
-/* As libraries do that make a daemon of their process; their child keeps what they close. Ends `ms`
- * later. */
+/* As libraries do that make a daemon of their process; their child keeps what they close. They open
+ * `pipes` of their own, which get the same numbers. Ends `ms` later. */
 static crt_status_t counter_close_files_run(void *self, crt_call_t *call)
 {
-    int64_t ms;
+    int64_t ms, pipes;
+    int ends[2];
     pid_t child;
 
-    CRT_TRY(crt_args(call, &ms));
+    CRT_TRY(crt_args(call, &ms, &pipes));
     child = fork();
     if (child == 0) {
         setsid();
@@ -348,10 +349,14 @@ static crt_status_t counter_close_files_run(void *self, crt_call_t *call)
             pause();
     }
     close_range(3, ~0U, 0);
+    while (pipes-- > 0)
+        if (pipe(ends) != 0)
+            abort();
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
     return crt_return(call, (int64_t)child);
 }
-const crt_method_t counter_close_files = {"close_files", counter_close_files_run, "int"};
+const crt_method_t counter_close_files = {"close_files", counter_close_files_run,
+                                          "int, int"};
 
 /* The order of calls, as text. */
 static crt_status_t counter_append_run(void *self, crt_call_t *call)

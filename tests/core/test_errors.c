@@ -151,11 +151,12 @@ static void a_killed_worker_is_an_error_within_a_second(void **state)
 /* The caller may have its answer still, and then the actor is dead; it never waits for nothing. */
 static void a_worker_that_closes_all_files_fails_its_calls(void **state)
 {
-    const int64_t after_ms[] = {0, 600000}; /* at once; and while its code runs on */
+    /* At once; while its code runs on; and with other files in their places. */
+    const int64_t after_ms[] = {0, 600000, 0}, pipes[] = {0, 0, 40};
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         crt_actor_t *counter = new_counter();
-        crt_ref_t *ref = crt_call(counter, &counter_close_files, after_ms[i]);
+        crt_ref_t *ref = crt_call(counter, &counter_close_files, after_ms[i], pipes[i]);
         crt_ref_t *next = crt_call(counter, &counter_get);
 
         crt_get_for(ref, 20000, NULL);
