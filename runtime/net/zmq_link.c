@@ -54,6 +54,56 @@ static crt_status_t failed(const char *what, const char *where)
                      what, where, api->error_text(e));
 }
 
+/* A signal that comes while libzmq looks for its commands makes it give up, also where it waits for
+ * nothing. Whoever took that for "nothing is there" would sleep over a message, and whoever sent a part
+ * would go on with the next message in the midst of this one. */
+static bool is_interrupted(int result)
+{
+    return result < 0 && api->error() == EINTR;
+}
+
+static int receive_part(crti_socket_t *s, zmq_msg_t *part)
+{
+    int result;
+
+    do
+        result = api->msg_recv(part, s->zmq, ZMQ_DONTWAIT);
+    while (is_interrupted(result));
+    return result;
+}
+
+static int send_message(crti_socket_t *s, zmq_msg_t *message)
+{
+    int result;
+
+    do
+        result = api->msg_send(message, s->zmq, ZMQ_DONTWAIT);
+    while (is_interrupted(result));
+    return result;
+}
+
+static int send_part(crti_socket_t *s, const void *data, size_t size, int flags)
+{
+    int result;
+
+    do
+        result = api->send_bytes(s->zmq, data, size, flags | ZMQ_DONTWAIT);
+    while (is_interrupted(result));
+    return result;
+}
+
+/* To `endpoint`, or at it. */
+static int attach(crti_socket_t *s, int (*way)(void *zmq, const char *endpoint),
+                  const char *endpoint)
+{
+    int result;
+
+    do
+        result = way(s->zmq, endpoint);
+    while (is_interrupted(result));
+    return result;
+}
+
 /* libzmq aborts the process when it finds no descriptor for its threads: look before. */
 static crt_status_t check_files(void)
 {
@@ -180,11 +230,13 @@ int crti_socket_fd(const crti_socket_t *s)
 
 bool crti_zmq_has_input(crti_socket_t *s)
 {
-    int events = 0;
+    int events = 0, result;
     size_t size = sizeof(events);
 
-    return api->get(s->zmq, ZMQ_EVENTS, &events, &size) == 0 &&
-           (events & ZMQ_POLLIN) != 0;
+    do
+        result = api->get(s->zmq, ZMQ_EVENTS, &events, &size);
+    while (is_interrupted(result));
+    return result == 0 && (events & ZMQ_POLLIN) != 0;
 }
 
 static bool set_curve_server(crti_socket_t *s)
@@ -206,7 +258,7 @@ crt_status_t crti_zmq_listen(crti_zmq_t *zmq, int *fd_take, crti_socket_t **sock
         return status;
     /* With a socket of ours libzmq takes no notice of the address. */
     if (!set_router(s) || !set_curve_server(s) || !set_int(s, ZMQ_USE_FD, *fd_take) ||
-        api->bind_to(s->zmq, "tcp://127.0.0.1:*") != 0)
+        attach(s, api->bind_to, "tcp://127.0.0.1:*") != 0)
         return failed("cannot serve", "the tcp endpoint");
     *fd_take = -1;
     *socket_out = CRTI_TAKE(s);
@@ -240,7 +292,7 @@ crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *tcp,
         !set_int(s, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX) ||
         api->set(s->zmq, ZMQ_ROUTING_ID, route, CRTI_ZMQ_ROUTE) != 0 ||
         !set_int(s, ZMQ_IPV6, tcp[0] == '[') || !set_heartbeat(s) ||
-        !set_curve_client(s) || api->connect_to(s->zmq, endpoint) != 0)
+        !set_curve_client(s) || attach(s, api->connect_to, endpoint) != 0)
         return failed("cannot connect to", endpoint);
     *socket_out = CRTI_TAKE(s);
     return CRT_OK;
@@ -255,7 +307,7 @@ crt_status_t crti_zmq_serve_zap(crti_zmq_t *zmq, crti_socket_t **socket_out)
 
     if (status != CRT_OK)
         return status;
-    if (api->bind_to(s->zmq, ZAP_ENDPOINT) != 0)
+    if (attach(s, api->bind_to, ZAP_ENDPOINT) != 0)
         return failed("cannot bind", ZAP_ENDPOINT);
     *socket_out = CRTI_TAKE(s);
     return CRT_OK;
@@ -280,13 +332,12 @@ static void zap_reply(crti_socket_t *zap, zmq_msg_t *request_id, bool accepted)
 {
     const char *code = accepted ? "200" : "400", *text = accepted ? "OK" : "unknown key";
 
-    api->send_bytes(zap->zmq, "1.0", 3, ZMQ_SNDMORE);
-    api->send_bytes(zap->zmq, api->msg_data(request_id), api->msg_size(request_id),
-                    ZMQ_SNDMORE);
-    api->send_bytes(zap->zmq, code, 3, ZMQ_SNDMORE);
-    api->send_bytes(zap->zmq, text, strlen(text), ZMQ_SNDMORE);
-    api->send_bytes(zap->zmq, "", 0, ZMQ_SNDMORE);
-    api->send_bytes(zap->zmq, "", 0, 0);
+    send_part(zap, "1.0", 3, ZMQ_SNDMORE);
+    send_part(zap, api->msg_data(request_id), api->msg_size(request_id), ZMQ_SNDMORE);
+    send_part(zap, code, 3, ZMQ_SNDMORE);
+    send_part(zap, text, strlen(text), ZMQ_SNDMORE);
+    send_part(zap, "", 0, ZMQ_SNDMORE);
+    send_part(zap, "", 0, 0);
 }
 
 bool crti_zmq_answer_zap(crti_socket_t *zap, bool *accepted_out)
@@ -301,7 +352,7 @@ bool crti_zmq_answer_zap(crti_socket_t *zap, bool *accepted_out)
     for (; more; count++) {
         zmq_msg_t *m = count < ZAP_PARTS ? &part[count] : &rest;
 
-        if (api->msg_recv(m, zap->zmq, ZMQ_DONTWAIT) < 0)
+        if (receive_part(zap, m) < 0)
             break;
         more = api->msg_more(m) != 0;
     }
@@ -322,7 +373,7 @@ static bool receive_route(crti_socket_t *s, crti_zmq_input_t *input, bool *more_
     zmq_msg_t route;
 
     api->msg_init(&route);
-    if (api->msg_recv(&route, s->zmq, ZMQ_DONTWAIT) < 0) {
+    if (receive_part(s, &route) < 0) {
         api->msg_close(&route);
         return false;
     }
@@ -340,7 +391,7 @@ static void skip_parts(crti_socket_t *s)
     bool more = true;
 
     api->msg_init(&part);
-    while (more && api->msg_recv(&part, s->zmq, ZMQ_DONTWAIT) >= 0)
+    while (more && receive_part(s, &part) >= 0)
         more = api->msg_more(&part) != 0;
     api->msg_close(&part);
 }
@@ -355,7 +406,7 @@ bool crti_zmq_receive(crti_socket_t *s, crti_zmq_input_t *input)
         return false;
     api->msg_init(m);
     /* All parts of a message arrive together: this fails only when there is no message. */
-    if (more && api->msg_recv(m, s->zmq, ZMQ_DONTWAIT) < 0) {
+    if (more && receive_part(s, m) < 0) {
         api->msg_close(m);
         return false;
     }
@@ -394,8 +445,7 @@ void crti_zmq_drop(void *message)
 
 static bool send_route(crti_socket_t *s, const unsigned char *route)
 {
-    return !route || api->send_bytes(s->zmq, route, CRTI_ZMQ_ROUTE,
-                                     ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+    return !route || send_part(s, route, CRTI_ZMQ_ROUTE, ZMQ_SNDMORE) >= 0;
 }
 
 bool crti_zmq_send(crti_socket_t *s, const unsigned char *route, void *message)
@@ -406,8 +456,7 @@ bool crti_zmq_send(crti_socket_t *s, const unsigned char *route, void *message)
         return false;
     api->msg_init(&copy);
     /* Shares the bytes; they are freed with the last of both. */
-    if (api->msg_copy(&copy, message) == 0 &&
-        api->msg_send(&copy, s->zmq, ZMQ_DONTWAIT) >= 0)
+    if (api->msg_copy(&copy, message) == 0 && send_message(s, &copy) >= 0)
         return true;
     api->msg_close(&copy);
     return false;
@@ -416,5 +465,5 @@ bool crti_zmq_send(crti_socket_t *s, const unsigned char *route, void *message)
 bool crti_zmq_send_bytes(crti_socket_t *s, const unsigned char *route, const void *data,
                          size_t size)
 {
-    return send_route(s, route) && api->send_bytes(s->zmq, data, size, ZMQ_DONTWAIT) >= 0;
+    return send_route(s, route) && send_part(s, data, size, 0) >= 0;
 }

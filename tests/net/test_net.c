@@ -3,8 +3,11 @@
  * test_net_hostile.c, waiting and start in test_net_wait.c. */
 #include "net_fixture.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "runtime/net/zmq_library.h"
 
 static void echo_all_sizes(bool tcp)
 {
@@ -345,6 +348,79 @@ static void a_process_can_call_itself(void **state)
     fixture_fini(&f);
 }
 
+/* Each second call of libzmq is given up, as by a signal. */
+static crti_zmq_api_t libzmq;
+
+static bool gives_up(void)
+{
+    static unsigned calls;
+
+    errno = EINTR;
+    return ++calls % 2 != 0;
+}
+
+static int bind_to(void *socket, const char *endpoint)
+{
+    return gives_up() ? -1 : libzmq.bind_to(socket, endpoint);
+}
+
+static int connect_to(void *socket, const char *endpoint)
+{
+    return gives_up() ? -1 : libzmq.connect_to(socket, endpoint);
+}
+
+static int get(void *socket, int option, void *value, size_t *size)
+{
+    return option == ZMQ_EVENTS && gives_up() ? -1
+                                              : libzmq.get(socket, option, value, size);
+}
+
+static int send_bytes(void *socket, const void *data, size_t size, int flags)
+{
+    return gives_up() ? -1 : libzmq.send_bytes(socket, data, size, flags);
+}
+
+static int msg_send(zmq_msg_t *message, void *socket, int flags)
+{
+    return gives_up() ? -1 : libzmq.msg_send(message, socket, flags);
+}
+
+static int msg_recv(zmq_msg_t *message, void *socket, int flags)
+{
+    return gives_up() ? -1 : libzmq.msg_recv(message, socket, flags);
+}
+
+static void signals_that_interrupt_libzmq_lose_nothing(void **state)
+{
+    fixture_t f;
+    party_t party;
+    crti_address_t self;
+    crti_net_stats_t stats;
+    crti_peer_t *peer;
+
+    assert_int_equal(crti_zmq_library(), CRT_OK);
+    libzmq = crti_zmq_api;
+    crti_zmq_api.bind_to = bind_to;
+    crti_zmq_api.connect_to = connect_to;
+    crti_zmq_api.get = get;
+    crti_zmq_api.send_bytes = send_bytes;
+    crti_zmq_api.msg_send = msg_send;
+    crti_zmq_api.msg_recv = msg_recv;
+    fixture_init(&f);
+    party_start(&f, true, 0, &party);
+    self = *crti_net_address(party.net);
+    self.node = f.elsewhere; /* by tcp */
+    peer = party_connect(&party, &self);
+    party_stream(&party, peer, 1000, 100);
+    crti_net_stats(party.net, &stats);
+    assert_int_equal(stats.frames_malformed, 0);
+    assert_int_equal(stats.frames_resent, 0);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    fixture_fini(&f);
+    crti_zmq_api = libzmq;
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +438,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_full_window_ends_with_the_peer),
         cmocka_unit_test(a_record_above_the_limit_is_refused_at_the_sender),
         cmocka_unit_test(a_process_can_call_itself),
+        cmocka_unit_test(signals_that_interrupt_libzmq_lose_nothing),
     };
 
     return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
