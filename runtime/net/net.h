@@ -65,7 +65,8 @@ typedef struct crti_net_loss {
     crt_status_t
         status;         /* CRT_OK only after crti_net_close and with everything delivered.
                           * CRT_ERR_CLOSED: the peer closed. CRT_ERR_UNREACHABLE: no sign for
-                          * 30 s. CRT_ERR_PROTOCOL: wrong version or malformed bytes.
+                          * 30 s. CRT_ERR_PROTOCOL: wrong version, malformed bytes, or nothing
+                          * acknowledged for 30 s.
                           * CRT_ERR_WORKER_DIED: another incarnation lives at that address.
                           * Else what the death notice said. */
     const char *detail; /* borrowed until the handler returns */

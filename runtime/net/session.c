@@ -339,6 +339,7 @@ static crt_status_t seal(crti_session_t *s, struct iovec *parts, int count, size
     }
     b->next = NULL;
     b->last = last;
+    b->charged = s->charged;
     *s->newest = b;
     s->newest = &b->next;
     s->sealed = last;
@@ -465,7 +466,7 @@ crt_status_t crti_session_send(crti_session_t *s, const struct iovec *parts, int
                                bool control, uint64_t now)
 {
     crt_status_t status;
-    size_t size = 0;
+    size_t size = 0, charge;
     bool alone, idle, talking;
 
     for (int i = 0; i < count; i++)
@@ -480,20 +481,22 @@ crt_status_t crti_session_send(crti_session_t *s, const struct iovec *parts, int
     if (s->gather.size > 0 && s->gather.size + size > CRTI_SESSION_GATHER)
         crti_session_flush(s, now);
     /* Nothing in flight: it would gain nothing by waiting. Large: nothing would fit beside. */
+    charge = control ? 0 : size;
     talking = crti_session_is_talking(s);
     idle = talking && crti_session_all_acked(s);
     alone = talking && s->gather.size == 0 && count <= PARTS_MAX &&
             (idle || size >= CRTI_SESSION_GATHER / 2);
+    s->charged += charge; /* the batch that it goes in says so */
     status = alone ? send_alone(s, parts, count, size, control, now)
                    : gather(s, parts, count, size, control);
-    if (status != CRT_OK)
+    if (status != CRT_OK) {
+        s->charged -= charge;
         return status;
+    }
     if (idle)
         crti_session_flush(s, now);
-    if (!control) {
-        s->charged += size;
+    if (!control)
         s->is_blocked = false;
-    }
     s->config.counts->records_sent++;
     return CRT_OK;
 }

@@ -32,8 +32,8 @@
  *     sent but HELLO before WELCOME. ops->ended is called once; nothing is called after it.
  * Failure
  *     A malformed acknowledgement, a refusal, a RESET, 30 s of silence while something is
- *     outstanding, or crti_session_fail end it. `acked` and `handed` then say what certainly
- *     was and what certainly was not delivered.
+ *     outstanding, 30 s of frames that acknowledge nothing of it, or crti_session_fail end it.
+ *     `acked` and `handed` then say what certainly was and what certainly was not delivered.
  */
 #ifndef CRTI_NET_SESSION_H
 #define CRTI_NET_SESSION_H
@@ -161,6 +161,8 @@ typedef struct crti_session {
     uint64_t ack_at, probe_at;
     uint64_t silent_since, progress_at, probe_wait;
     uint64_t probe_number, probe_handed;
+    /* Since when frames come that acknowledge none of the open records; 0: the last one did. */
+    uint64_t deaf_since;
     int watch;
 
     crt_status_t status; /* why it ended */

@@ -9,7 +9,8 @@
 struct crti_batch {
     _Alignas(16) unsigned char message[CRTI_SESSION_MESSAGE];
     crti_batch_t *next;
-    uint64_t last; /* number of its last record */
+    uint64_t last;    /* number of its last record */
+    uint64_t charged; /* crti_session_t.charged up to there, at least */
 };
 
 static inline bool crti_session_is_talking(const crti_session_t *s)
@@ -31,6 +32,13 @@ static inline bool crti_session_all_acked(const crti_session_t *s)
 static inline uint64_t crti_session_consumed(const crti_session_t *s)
 {
     return s->delivered_bytes > s->held_bytes ? s->delivered_bytes - s->held_bytes : 0;
+}
+
+/* What the peer may have consumed: it acknowledges that in the same frame, but for a part of the oldest
+ * batch. */
+static inline uint64_t crti_session_consumable(const crti_session_t *s)
+{
+    return s->oldest ? s->oldest->charged : s->charged;
 }
 
 /* A quarter of the window was consumed and not told: the sender may be waiting for it. */

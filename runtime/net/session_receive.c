@@ -9,27 +9,48 @@
 #include "runtime/net/protocol.h"
 #include "runtime/net/session_int.h"
 
+/* The peer is heard and has acknowledged nothing since the last frame that did. */
+static crt_status_t take_no_ack(crti_session_t *s, uint64_t now)
+{
+    if (s->deaf_since == 0)
+        s->deaf_since = now;
+    else if (now - s->deaf_since >= CRTI_SESSION_SILENCE_NS)
+        return crti_session_malformed(s, "sends for 30 s and acknowledges nothing");
+    return CRT_OK;
+}
+
+static void take_new_ack(crti_session_t *s, uint64_t ack, uint64_t now)
+{
+    s->acked = CRTI_FAULT(4) ? s->handed : ack;
+    while (s->oldest && s->oldest->last <= s->acked)
+        crti_session_retire(s);
+    s->deaf_since = 0;
+    s->progress_at = now;
+    s->probe_wait = crti_session_first_probe(s);
+}
+
 /* Takes acknowledgement and credit of a frame. An old frame's are smaller and change
  * nothing. */
 static crt_status_t take_ack(crti_session_t *s, const crti_frame_t *frame, uint64_t now)
 {
+    crt_status_t status = CRT_OK;
+
     if (crti_session_all_acked(s))
         s->probe_wait = crti_session_first_probe(s);
     if (frame->ack > s->handed)
         return crti_session_malformed(s, "acknowledges records that were not sent");
-    if (frame->credit > s->charged)
-        return crti_session_malformed(s, "gives credit for bytes that were not sent");
+    if (frame->ack > s->acked)
+        take_new_ack(s, frame->ack, now);
+    else if (!crti_session_all_acked(s))
+        status = take_no_ack(s, now);
+    if (status != CRT_OK)
+        return status;
+    if (frame->credit > crti_session_consumable(s))
+        return crti_session_malformed(s, "gives credit for what it did not acknowledge");
     if (frame->credit > s->credit)
         s->credit = frame->credit;
     if (s->credit == s->charged)
         s->is_blocked = false;
-    if (frame->ack <= s->acked)
-        return CRT_OK;
-    s->acked = CRTI_FAULT(4) ? s->handed : frame->ack;
-    while (s->oldest && s->oldest->last <= s->acked)
-        crti_session_retire(s);
-    s->progress_at = now;
-    s->probe_wait = crti_session_first_probe(s);
     return CRT_OK;
 }
 

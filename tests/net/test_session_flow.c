@@ -140,6 +140,50 @@ static void a_watched_session_is_probed_and_lost_in_silence(void **state)
     stop(&r);
 }
 
+/* What it asks for by control records is answered by such, which wait for no window. */
+static void
+a_peer_that_goes_on_asking_and_acknowledges_nothing_is_lost_after_30_s(void **state)
+{
+    crti_frame_t ask = plain(CRTI_FRAME_DATA, 0);
+    unsigned char body[5];
+    rig_t r;
+
+    crti_frame_encode_size(1, true, body);
+    body[4] = 'a';
+    ask.count = 1;
+    ask.body = crti_span(body, sizeof(body));
+    open_acceptor(&r);
+    for (ask.first = 1; ask.first < 60 && r.ends == 0; ask.first++) {
+        if (give(&r, ask) == CRT_OK)
+            assert_int_equal(send_size(&r, 100, true), CRT_OK);
+        pass(&r, CRTI_S);
+    }
+    expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_PROTOCOL);
+    assert_in_range(ask.first, 31, 33);
+    stop(&r);
+}
+
+static void a_peer_that_acknowledges_late_but_something_stays(void **state)
+{
+    rig_t r;
+
+    open_acceptor(&r);
+    give_data(&r, 1, "a");
+    for (uint64_t i = 1; i <= 4; i++) {
+        send_text(&r, "b");
+        send_text(&r, "c");
+        crti_session_flush(&r.s, r.now);
+        for (int s = 0; s < 20; s++) {
+            give(&r, plain(CRTI_FRAME_PROBE, 2 * i - 2));
+            pass(&r, CRTI_S);
+        }
+        give(&r, plain(CRTI_FRAME_ACK, 2 * i));
+        pass(&r, 40 * CRTI_S); /* nothing is open */
+    }
+    assert_int_equal(r.ends, 0);
+    stop(&r);
+}
+
 static void without_a_way_nothing_is_handed_and_the_next_sign_sends_it(void **state)
 {
     crti_frame_t answer = plain(CRTI_FRAME_ACK, 0);
@@ -257,6 +301,26 @@ static void the_window_refuses_until_the_peer_consumes(void **state)
     stop(&r);
 }
 
+/* Else the window would bound nothing: what is not acknowledged is kept. */
+static void credit_comes_with_the_acknowledgement_of_what_was_consumed(void **state)
+{
+    crti_frame_t ack = plain(CRTI_FRAME_ACK, 1);
+    rig_t r;
+
+    open_initiator(&r);
+    assert_int_equal(send_size(&r, 600, false), CRT_OK);
+    assert_int_equal(send_size(&r, 100, false), CRT_OK);
+    crti_session_flush(&r.s, r.now);
+    assert_int_equal(send_size(&r, 200, false), CRT_OK);
+    ack.credit =
+        700; /* half of a frame may have been delivered: so exactly nobody counts */
+    assert_int_equal(give(&r, ack), CRT_OK);
+    ack.credit = 701;
+    assert_int_equal(give(&r, ack), CRT_ERR_PROTOCOL);
+    expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_PROTOCOL);
+    stop(&r);
+}
+
 static void a_record_above_the_window_goes_alone(void **state)
 {
     rig_t r;
@@ -335,6 +399,9 @@ int main(void)
         cmocka_unit_test(a_probe_is_answered_with_its_number),
         cmocka_unit_test(unanswered_records_make_it_unreachable_after_30_s),
         cmocka_unit_test(a_watched_session_is_probed_and_lost_in_silence),
+        cmocka_unit_test(
+            a_peer_that_goes_on_asking_and_acknowledges_nothing_is_lost_after_30_s),
+        cmocka_unit_test(a_peer_that_acknowledges_late_but_something_stays),
         cmocka_unit_test(without_a_way_nothing_is_handed_and_the_next_sign_sends_it),
         cmocka_unit_test(an_acknowledgement_waits_25_ms_for_company),
         cmocka_unit_test(the_first_record_leaves_at_once_and_the_others_gather),
@@ -342,6 +409,7 @@ int main(void)
         cmocka_unit_test(
             what_gathers_while_nothing_is_acknowledged_fills_libzmq_s_buffer_and_no_more),
         cmocka_unit_test(the_window_refuses_until_the_peer_consumes),
+        cmocka_unit_test(credit_comes_with_the_acknowledgement_of_what_was_consumed),
         cmocka_unit_test(a_record_above_the_window_goes_alone),
         cmocka_unit_test(what_is_held_gives_no_credit_before_its_release),
         cmocka_unit_test(a_quarter_of_the_window_is_told_at_once),
