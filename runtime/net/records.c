@@ -237,6 +237,9 @@ static crt_status_t fill(crti_records_t *r)
     room = BUFFER - r->in_end;
     n = recv(r->fd, r->in + r->in_end, room, 0);
     r->is_drained = n < (ssize_t)room;
+    if (n ==
+        0) /* anybody on the way can say that, the peer would have sent its last record */
+        return crt_raise(CRT_ERR_IO, "connection broke: it ended without a word");
     if (n > 0)
         r->in_end += (size_t)n;
     return n > 0 ? CRT_OK : crti_records_outcome(n);

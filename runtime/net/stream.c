@@ -262,6 +262,8 @@ static crt_status_t receive(crti_stream_t *s)
         crti_stream_kick(s);
     else if (s->in.size == 0)
         crti_buffer_fini(&s->in);
+    if (status == CRT_ERR_CLOSED && (s->in.size || s->payload_left))
+        return crt_raise(CRT_ERR_IO, "%s ended inside a message", s->address);
     return status == CRT_IN_PROGRESS ? CRT_OK : status;
 }
 

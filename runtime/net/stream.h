@@ -67,9 +67,10 @@ typedef struct crti_stream_handlers {
     /* The payload that crti_stream_receive asked for is complete. May be NULL when none is
      * ever asked for. */
     void (*on_payload)(void *user, crti_stream_t *stream, void *buffer, size_t size);
-    /* The end. CRT_ERR_CLOSED: the peer closed in an orderly way. A connect that failed:
-     * CRT_ERR_UNREACHABLE (refused, no route), CRT_ERR_TIMED_OUT, CRT_ERR_PERMISSION (another
-     * key), CRT_ERR_PROTOCOL (not a crt process, or malformed bytes). CRT_ERR_IO: broke. */
+    /* The end. CRT_ERR_CLOSED: the peer closed in an orderly way, which nobody else can make it look
+     * like where bytes are encrypted. A connect that failed: CRT_ERR_UNREACHABLE (refused, no route),
+     * CRT_ERR_TIMED_OUT, CRT_ERR_PERMISSION (another key), CRT_ERR_PROTOCOL (not a crt process, or
+     * malformed bytes). CRT_ERR_IO: broke, or ended inside a message. */
     void (*on_closed)(void *user, crti_stream_t *stream, crt_status_t status,
                       const char *text);
 } crti_stream_handlers_t;

@@ -256,8 +256,9 @@ static void malformed_frames_close_their_stream_with_the_reason(void **state)
         {"\x01\0\0\x01", 4, CRT_ERR_PROTOCOL},                   /* 16 MiB and one byte */
         {"\x05\0\0\0hello", 9, CRT_ERR_PROTOCOL},                /* no message */
         {"\x05\0\0\0\x92\xcd\x03\xe7\x01", 9, CRT_ERR_PROTOCOL}, /* unknown kind */
-        {"\x05\0\0\0he", 6, CRT_ERR_CLOSED},                     /* dies in the frame */
-        {"\x05\0", 2, CRT_ERR_CLOSED},                           /* dies in the length */
+        {"\x05\0\0\0he", 6, CRT_ERR_IO},                         /* dies in the frame */
+        {"\x05\0", 2, CRT_ERR_IO},                               /* dies in the length */
+        {"", 0, CRT_ERR_IO},                                     /* says no goodbye */
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -270,6 +271,25 @@ static void malformed_frames_close_their_stream_with_the_reason(void **state)
         assert_int_equal(w.server.status, cases[i].status);
         assert_int_equal(w.server.messages, 0);
         pthread_join(raw.thread, NULL);
+        world_stop(&w);
+    }
+}
+
+static void an_end_inside_a_message_is_no_orderly_one(void **state)
+{
+    crti_msg_object_data_t body = {.length = 100, .size = 100};
+
+    for (int encrypt = 0; encrypt < 2; encrypt++) {
+        world_t w;
+
+        world_start(&w, encrypt);
+        world_join(&w);
+        crti_stream_send(w.client.stream, CRTI_MSG_OBJECT_DATA, 1, &body);
+        crti_stream_close(w.client.stream); /* without the 100 bytes */
+        UNTIL(&w, w.server.closed);
+        assert_int_equal(w.server.status, CRT_ERR_IO);
+        assert_non_null(strstr(w.server.text, "ended inside a message"));
+        assert_int_equal(w.server.payloads, 0);
         world_stop(&w);
     }
 }
@@ -463,6 +483,7 @@ int main(void)
         cmocka_unit_test(strangers_get_no_further_than_the_handshake),
         cmocka_unit_test(many_more_than_may_be_strangers_come_at_once_and_all_are_taken),
         cmocka_unit_test(malformed_frames_close_their_stream_with_the_reason),
+        cmocka_unit_test(an_end_inside_a_message_is_no_orderly_one),
         cmocka_unit_test(silent_connections_end_and_do_not_keep_others_out),
         cmocka_unit_test(a_peer_that_does_not_read_costs_bounded_memory),
         cmocka_unit_test(a_server_with_a_certificate_instead_of_the_key_is_refused),
