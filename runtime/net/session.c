@@ -74,6 +74,7 @@ static uint64_t credit_to_tell(crti_session_t *s)
 static crti_frame_t frame_of(crti_session_t *s, crti_frame_type_t type)
 {
     s->ack_at = CRTI_SESSION_NEVER;
+    s->arrived = 0;
     return (crti_frame_t){
         .type = type, .session = s->id, .ack = s->received, .credit = credit_to_tell(s)};
 }

@@ -155,6 +155,7 @@ typedef struct crti_session {
     /* receiving */
     uint64_t received; /* number of the last record delivered */
     uint64_t delivered_bytes, held_bytes, credit_told;
+    uint64_t arrived; /* bytes of records since the last frame with an acknowledgement */
     uint64_t peer_window, gap_told, gap_until;
 
     /* time */

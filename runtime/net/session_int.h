@@ -47,6 +47,12 @@ static inline bool crti_session_owes_credit(const crti_session_t *s)
     return crti_session_consumed(s) > s->credit_told + s->peer_window / 4;
 }
 
+/* So much came, also by control records, that the sender has to keep a quarter of a window for us. */
+static inline bool crti_session_owes_ack(const crti_session_t *s)
+{
+    return s->arrived > s->peer_window / 4;
+}
+
 static inline uint64_t crti_session_ack_wait(const crti_session_t *s)
 {
     return s->config.is_steady ? CRTI_SESSION_ACK_STEADY_NS : CRTI_SESSION_ACK_NS;

@@ -85,6 +85,7 @@ static void report_gap(crti_session_t *s, uint64_t now)
 static void deliver(crti_session_t *s, crti_span_t record, bool control)
 {
     s->received++;
+    s->arrived += record.size;
     s->config.counts->records_received++;
     if (control) {
         s->config.ops->deliver(s->config.user, record.data, record.size);
@@ -146,7 +147,7 @@ static void advance(crti_session_t *s, uint64_t now)
         crti_session_finish(s);
         return;
     }
-    if (crti_session_owes_credit(s))
+    if (crti_session_owes_credit(s) || crti_session_owes_ack(s))
         crti_session_transmit(s, CRTI_FRAME_ACK, 0);
     if (crti_session_is_outstanding(s))
         crti_session_arm(s, now);

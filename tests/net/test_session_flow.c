@@ -361,6 +361,29 @@ static void a_quarter_of_the_window_is_told_at_once(void **state)
     stop(&r);
 }
 
+/* Control records give no credit, and their sender keeps them until they are acknowledged. */
+static void a_quarter_of_a_window_of_control_records_is_acknowledged_at_once(void **state)
+{
+    crti_frame_t frame = plain(CRTI_FRAME_DATA, 0);
+    unsigned char body[4 + WINDOW / 4] = {0};
+    rig_t r;
+
+    crti_frame_encode_size(sizeof(body) - 4, true, body);
+    frame.first = frame.count = 1;
+    frame.body = crti_span(body, sizeof(body));
+    open_acceptor(&r);
+    r.s.config.is_steady = true; /* else it would wait for a second */
+    give(&r, frame);
+    expect_nothing(&r); /* just that quarter */
+    frame.first = 2;
+    give(&r, frame);
+    assert_int_equal(expect(&r, CRTI_FRAME_ACK)->ack, 2);
+    frame.first = 3;
+    give(&r, frame);
+    expect_nothing(&r);
+    stop(&r);
+}
+
 static void a_full_window_is_asked_about_since_credit_may_have_been_lost(void **state)
 {
     crti_frame_t answer = plain(CRTI_FRAME_ACK, 1);
@@ -413,6 +436,8 @@ int main(void)
         cmocka_unit_test(a_record_above_the_window_goes_alone),
         cmocka_unit_test(what_is_held_gives_no_credit_before_its_release),
         cmocka_unit_test(a_quarter_of_the_window_is_told_at_once),
+        cmocka_unit_test(
+            a_quarter_of_a_window_of_control_records_is_acknowledged_at_once),
         cmocka_unit_test(a_full_window_is_asked_about_since_credit_may_have_been_lost),
     };
 
