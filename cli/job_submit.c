@@ -21,7 +21,7 @@
 
 #define NAME "crt job submit"
 
-static const char *address, *submission, *variables[64];
+static const char *address, *submission, *variables[OPTION_LIST_MAX];
 static bool no_wait;
 
 /* The program as the shell would find it. */
@@ -235,15 +235,14 @@ static int submit(http_client_t *client, int argc, char **argv)
 
 int crti_cli_job_submit(int argc, char **argv)
 {
-    static const char *variable;
     static const option_spec_t options[] = {
         {"address", 'a', "HOST:PORT", OPTION_TEXT, &address,
          "the cluster's head; default: the only cluster here"},
         {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not follow the job's output"},
         {"submission-id", 0, "ID", OPTION_TEXT, &submission,
          "name of the job; default: a random one"},
-        {"env", 'e', "NAME=VALUE", OPTION_TEXT, &variable,
-         "environment variable of the job"}};
+        {"env", 'e', "NAME=VALUE", OPTION_LIST, variables,
+         "environment variable of the job; may be given several times"}};
     static const command_spec_t spec = {
         .name = NAME,
         .operands = "-- PROGRAM [ARGUMENTS]",
@@ -263,9 +262,10 @@ int crti_cli_job_submit(int argc, char **argv)
     }
     if (first >= argc)
         return crti_cli_misused(NAME, "which program?");
-    if (variable && (!strchr(variable, '=') || variable[0] == '='))
-        return crti_cli_misused(NAME, "--env takes NAME=VALUE, not \"%s\"", variable);
-    variables[0] = variable;
+    for (size_t i = 0; variables[i]; i++)
+        if (!strchr(variables[i], '=') || variables[i][0] == '=')
+            return crti_cli_misused(NAME, "--env takes NAME=VALUE, not \"%s\"",
+                                    variables[i]);
     if (sodium_init() < 0)
         return crti_cli_fail(NAME, "libsodium does not start");
     client = crti_job_client(NAME, address);

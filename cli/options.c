@@ -159,6 +159,18 @@ static bool is_resources(const char *text)
     return true;
 }
 
+static bool add_to_list(const char **list, const char *value)
+{
+    size_t count = 0;
+
+    while (list[count])
+        count++;
+    if (count + 1 == OPTION_LIST_MAX)
+        return false;
+    list[count] = value;
+    return true;
+}
+
 /* False: `*expected` says what the option takes. */
 static bool take(const option_spec_t *option, const char *value, const char **expected)
 {
@@ -167,6 +179,9 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
     case OPTION_BYTES:
         *expected = "bytes, for example 500000000 or 2G";
         return read_bytes(value, option->to);
+    case OPTION_LIST:
+        *expected = "at most 63 values";
+        return add_to_list(option->to, value);
     case OPTION_TEXT: *expected = "a text that is not empty"; break;
     case OPTION_PORT: *expected = "a port from 0 to 65535"; break;
     case OPTION_COUNT:

@@ -11,15 +11,18 @@
 #include "cli/cli.h"
 
 typedef enum option_kind {
-    OPTION_FLAG,     /* bool */
-    OPTION_TEXT,     /* const char *, not empty */
-    OPTION_PORT,     /* const char *: 0 to 65535 */
-    OPTION_COUNT,    /* const char *: a decimal number >= 0 */
-    OPTION_BYTES,    /* uint64_t: a number with an optional K, M, G, T (powers of 1024) */
-    OPTION_RANGE,    /* const char *: PORT-PORT */
-    OPTION_ON_OFF,   /* const char *: on or off */
-    OPTION_RESOURCES /* const char *: name=amount,name=amount */
+    OPTION_FLAG,   /* bool */
+    OPTION_TEXT,   /* const char *, not empty */
+    OPTION_PORT,   /* const char *: 0 to 65535 */
+    OPTION_COUNT,  /* const char *: a decimal number >= 0 */
+    OPTION_BYTES,  /* uint64_t: a number with an optional K, M, G, T (powers of 1024) */
+    OPTION_RANGE,  /* const char *: PORT-PORT */
+    OPTION_ON_OFF, /* const char *: on or off */
+    OPTION_RESOURCES, /* const char *: name=amount,name=amount */
+    OPTION_LIST       /* const char *[OPTION_LIST_MAX], ended by NULL: each one given */
 } option_kind_t;
+
+#define OPTION_LIST_MAX 64
 
 typedef struct option_spec {
     const char *name;     /* without the dashes */

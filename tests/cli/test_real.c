@@ -48,6 +48,8 @@ static void a_cluster_starts_runs_jobs_and_stops(void **state)
     assert_non_null(strstr(cli_output, " 0/2 CPU\n"));
     cli_expect(0, "hello [hello] [a b]\n", "job submit -- %s hello a~b", program);
     assert_non_null(strstr(cli_output, "' succeeded\n"));
+    cli_expect(0, "one two\n",
+               "job submit --env A=one -e B=two -- /bin/sh -c echo~$A~$B");
     cli_expect(1, "' failed\n", "job submit -- %s fail", program);
     assert_non_null(strstr(cli_output, "exit code 3"));
     cli_expect(0, "submitted", "job submit --no-wait --submission-id one -- %s stay",
@@ -56,7 +58,7 @@ static void a_cluster_starts_runs_jobs_and_stops(void **state)
     cli_expect(0, "{", "status --json");
     json = json_loads(cli_output, 0, NULL);
     assert_non_null(json);
-    assert_int_equal(json_array_size(json_object_get(json, "jobs")), 3);
+    assert_int_equal(json_array_size(json_object_get(json, "jobs")), 4);
     json_decref(json);
     cli_expect(0, "Job 'one' was stopped", "job stop one");
     cli_expect(0, "Stopped 1 node and the head", "stop");
