@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The crt command: which part runs. See cli.h. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/microbenchmark.h"
@@ -68,6 +70,18 @@ static void print_help(void)
     crti_cli_print_environment();
 }
 
+/* What was printed is what was asked for: a full disk must not look like success. A terminal may hang
+ * up. */
+static int finish(int result)
+{
+    int error = fflush(stdout) == 0 ? EIO : errno;
+
+    if (!ferror(stdout) || isatty(STDOUT_FILENO) || errno == EIO)
+        return result;
+    crti_cli_fail("crt", "standard output: %s", strerror(error));
+    return result ? result : CLI_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -77,13 +91,13 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         print_help();
-        return 0;
+        return finish(0);
     }
     if (strcmp(argv[1], "--version") == 0)
-        return crti_cli_version(1, argv);
+        return finish(crti_cli_version(1, argv));
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(commands[i].name, argv[1]) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+            return finish(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr, "crt: unknown command \"%s\"; crt --help lists them\n", argv[1]);
     return CLI_USAGE;
 }

@@ -224,9 +224,10 @@ static void say_stopped(const place_t *places, size_t count, const char *address
         heads += places[i].is_head && places[i].is_living;
         nodes += !places[i].is_head && places[i].is_living;
     }
+    if (!*address) /* it was ended before it wrote whose it is */
+        address = "a cluster";
     if (heads + nodes == 0)
-        printf("No daemon of %s ran here; removed what was left of it.\n",
-               *address ? address : "a cluster");
+        printf("No daemon of %s ran here; removed what was left of it.\n", address);
     else
         printf("Stopped %zu node%s%s of %s.\n", nodes, nodes == 1 ? "" : "s",
                heads ? " and the head" : "", address);

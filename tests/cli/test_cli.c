@@ -548,6 +548,19 @@ static void a_job_is_uploaded_once_followed_and_decides_the_exit_status(void **s
     cli_expect(0, "Stopped", "stop");
 }
 
+static void output_that_can_not_be_written_is_a_failure(void **state)
+{
+    char command[512];
+
+    snprintf(command, sizeof(command), "'%s' version >/dev/full 2>'%s'",
+             getenv("CRT_TEST_CRT"), cli_path("error"));
+    assert_int_equal(WEXITSTATUS(system(command)), 1);
+    snprintf(command, sizeof(command),
+             "grep -q 'crt: standard output: No space left on device' '%s'",
+             cli_path("error"));
+    assert_int_equal(system(command), 0);
+}
+
 static void what_can_not_be_submitted_is_said(void **state)
 {
     cli_expect(0, "runs", START);
@@ -615,6 +628,7 @@ int main(void)
         TEST(logs_lists_or_prints_and_follows),
         TEST(a_dead_head_is_said),
         TEST(a_job_is_uploaded_once_followed_and_decides_the_exit_status),
+        TEST(output_that_can_not_be_written_is_a_failure),
         TEST(what_can_not_be_submitted_is_said),
         TEST(another_hosts_server_is_reached_by_crt_http),
     };
