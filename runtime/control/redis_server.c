@@ -102,10 +102,12 @@ static void on_log(void *user, uint32_t events)
     read_log(user);
 }
 
-/* It could not read what was written before: its complaint is about that. */
+/* It could not read what was written before: its complaint is about that. What it can't write, on a
+ * full disk, damages nothing. */
 static bool is_damaged(const crti_redis_server_t *s)
 {
-    return strstr(s->complaint, "append only file") || strstr(s->complaint, "AOF");
+    return (strstr(s->complaint, "append only file") || strstr(s->complaint, "AOF")) &&
+           !strcasestr(s->complaint, "write error") && !strstr(s->complaint, "writing");
 }
 
 /* Redis names the file, and this the place and the ways out. */
