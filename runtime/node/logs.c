@@ -24,7 +24,7 @@ typedef struct reader {
     uint64_t request;
     char name[160];
     uint64_t offset, limit;
-    uint64_t deadline_ns;
+    char path[600]; /* of the file that was looked at, "" none */
     crti_timer_t timer;
     crti_list_t link;
 } reader_t;
@@ -156,18 +156,17 @@ static crt_status_t read_part(const char *path, uint64_t *offset, uint64_t limit
 }
 
 /* Answers when there is something to say. False: wait. `is_late`: answer anyway. */
-static bool serve(const reader_t *r, bool is_late)
+static bool serve(reader_t *r, bool is_late)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-    char path[600] = "";
     bool ended = false;
-    crt_status_t status = find_log(r->node, r->name, path, sizeof(path), &ended);
+    crt_status_t status = find_log(r->node, r->name, r->path, sizeof(r->path), &ended);
     crti_msg_log_data_t data = {0};
     crti_msg_error_t error;
 
     data.next = r->offset;
     if (status == CRT_OK)
-        status = read_part(path, &data.next, r->limit, &bytes);
+        status = read_part(r->path, &data.next, r->limit, &bytes);
     if (status != CRT_OK) {
         error =
             (crti_msg_error_t){.status = status, .text = crti_str(crt_error_detail())};
@@ -203,6 +202,17 @@ void crti_logs_wake(crti_node_t *node)
         reader_t *r = CRTI_CONTAINER(item, reader_t, link);
 
         if (serve(r, false))
+            free_reader(r);
+    }
+}
+
+void crti_logs_grown(crti_node_t *node, const char *path)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &node->log_readers) {
+        reader_t *r = CRTI_CONTAINER(item, reader_t, link);
+
+        /* "": its process had no log yet. */
+        if ((r->path[0] == '\0' || strcmp(r->path, path) == 0) && serve(r, false))
             free_reader(r);
     }
 }

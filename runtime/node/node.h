@@ -670,7 +670,9 @@ void crti_logs_read(crti_node_t *node, uint64_t local, uint64_t request,
 /* False: another node may have it. */
 bool crti_logs_are_here(crti_node_t *node, crti_span_t name);
 void crti_logs_local_closed(crti_node_t *node, uint64_t local);
-/* Something was written to a log, or a process ended. */
+/* Something was written to the log at `path`. */
+void crti_logs_grown(crti_node_t *node, const char *path);
+/* A process ended. */
 void crti_logs_wake(crti_node_t *node);
 void crti_logs_free(crti_node_t *node);
 

@@ -238,7 +238,7 @@ static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
                           .lines = crti_span(lines, size),
                           .is_stderr = is_stderr};
 
-    crti_logs_wake(node);
+    crti_logs_grown(node, p->log.path);
     if (!crti_job_logs(p->job))
         return;
     if (crti_id_equal(log.driver_node, node->id))

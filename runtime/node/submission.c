@@ -337,7 +337,9 @@ void crti_submission_free_all(crti_node_t *node)
 
 static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
 {
-    crti_logs_wake(((submission_t *)user)->node);
+    const submission_t *s = user;
+
+    crti_logs_grown(s->node, s->log.path);
 }
 
 typedef struct vector {

@@ -153,6 +153,53 @@ static void a_jobs_log_beyond_its_limit_is_read_to_its_end(void **state)
     assert_int_equal(again, followed);
 }
 
+/* A look at a log is a walk over all processes, and reads a file: not for what others print. */
+static void those_who_wait_for_one_log_cost_nothing_while_others_print(void **state)
+{
+    enum { READERS = 4000 };
+    static const char script[] =
+        "i=0; while [ $i -lt 2000 ]; do echo $i; /bin/true; i=$((i+1)); done";
+    static const char sha[] =
+        "00000000000000000000000000000000000000000000000000000000000000aa";
+    scene_t *s = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
+    crti_msg_job_start_t start = {.submission = crti_str("sub-1"),
+                                  .job = {5, 1},
+                                  .entrypoint = crti_str("sh"),
+                                  .sha = crti_str(sha)};
+    crti_msg_log_read_t read = {.limit = 100, .offset = 16, .wait_ms = 60000};
+    const crti_msg_lease_granted_t *granted;
+    char head_dir[128], hex[33];
+    double before;
+    pid_t worker;
+
+    make_head_dir(s, head_dir, sizeof(head_dir));
+    put_script(s, sha);
+    scene_start_node(s, 0, (const char *[]){"--head-dir", head_dir, NULL});
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    worker = scene_pid(granted);
+    scene_wait(s, CRTI_MSG_LOG); /* 16 bytes: the readers wait for more */
+    read.name = crti_str(crti_id_hex(granted->process, hex));
+    for (int i = 0; i < READERS; i++)
+        scene_head_send(s, 0, CRTI_MSG_LOG_READ, 100 + (uint64_t)i, &read);
+    read.wait_ms = 0; /* its answer says that the others wait */
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 99, &read);
+    assert_int_equal(scene_wait(s, CRTI_MSG_LOG_DATA)->request, 99);
+    crti_list_pack(&argv, "sh", 2);
+    crti_list_pack(&argv, "-c", 2);
+    crti_list_pack(&argv, script, strlen(script));
+    start.argv = crti_span(argv.data, argv.size);
+    before = node_test_cpu_seconds(s->nodes[0].pid);
+    scene_head_send(s, 0, CRTI_MSG_JOB_START, 41, &start);
+    scene_wait(s, CRTI_MSG_JOB_EXITED);
+    assert_true(node_test_cpu_seconds(s->nodes[0].pid) - before < 1);
+    assert_false(scene_seen(s, CRTI_MSG_LOG_DATA));
+    kill(worker, SIGUSR1); /* it prints a line */
+    assert_int_equal(scene_count(s, CRTI_MSG_LOG_DATA, 20000, READERS), READERS);
+}
+
 static void a_workers_log_is_read_by_its_id_after_its_death_too(void **state)
 {
     scene_t *s = *state;
@@ -183,6 +230,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         NODE_TEST(a_submitted_job_runs_is_logged_and_stopped),
         NODE_TEST(a_jobs_log_beyond_its_limit_is_read_to_its_end),
+        NODE_TEST(those_who_wait_for_one_log_cost_nothing_while_others_print),
         NODE_TEST(a_workers_log_is_read_by_its_id_after_its_death_too),
     };
 

@@ -315,6 +315,10 @@ void crti_log_quota_ended(crti_log_quota_t *quota, crti_log_file_t *file)
 {
 }
 
+void crti_logs_grown(crti_node_t *node, const char *path)
+{
+}
+
 void crti_logs_wake(crti_node_t *node)
 {
 }
