@@ -93,19 +93,23 @@ static void on_ready(void *user, uint32_t events)
         continue;
 }
 
-/* The thread may wait until we take what it says: while there is no room for ours we do. */
-static void say(crti_lot_t *lot, const crti_lot_order_t *order, const int *fds,
+/* The thread may wait until we take what it says: while there is no room for ours we do. False: it can't
+ * be said, errno says why (too many descriptors are under way between processes of this user). */
+static bool say(crti_lot_t *lot, const crti_lot_order_t *order, const int *fds,
                 unsigned count)
 {
     uint64_t closed = 0;
 
-    while (!crti_lot_send(lot->fd, order, fds, count, MSG_DONTWAIT) && errno == EAGAIN) {
+    while (!crti_lot_send(lot->fd, order, fds, count, MSG_DONTWAIT)) {
         struct pollfd p = {.fd = lot->fd, .events = POLLIN | POLLOUT};
 
+        if (errno != EAGAIN && errno != EINTR)
+            return false;
         poll(&p, 1, -1);
         while (take(lot, &closed))
             continue;
     }
+    return true;
 }
 
 /* ---------------------------------------------------------------- lots */
@@ -239,7 +243,8 @@ crt_status_t crti_park_put(crti_park_t *park, crti_parked_t *item,
             fds[count++] = fds_take[i];
         }
     order.number = item->number;
-    say(item->lot, &order, fds, count);
+    if (!say(item->lot, &order, fds, count))
+        return crt_raise(CRT_ERR_BACKPRESSURE, "park: %s", strerror(errno));
     for (unsigned i = 0; i < CRTI_PARK_FILES; i++) {
         if (fds_take[i] >= 0)
             close(fds_take[i]);
@@ -264,7 +269,8 @@ void crti_park_take_out(crti_parked_t *item)
 
     if (!lot)
         return;
-    say(lot, &order, NULL, 0);
+    if (!say(lot, &order, NULL, 0))
+        closed = item->number; /* what it says of it later is nobody's */
     while (closed != item->number) {
         struct pollfd p = {.fd = lot->fd, .events = POLLIN};
 

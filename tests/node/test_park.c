@@ -2,6 +2,7 @@
 #include "runtime/node/park.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,11 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/node/park_lot.h"
 
 #include <cmocka.h>
 
@@ -264,6 +268,51 @@ static void a_pipe_that_somebody_else_has_open_too_is_forgotten(void **state)
     close_park(&s);
 }
 
+/* As many as this user may have, in a message that nobody takes. */
+static bool fill_the_ways_of_this_user(void)
+{
+    struct rlimit few = {200, 200};
+    int ends[2], fds[CRTI_PARK_FILES] = {0, 0, 0};
+    crti_lot_order_t order = {.places = 0};
+
+    if ((geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) ||
+        setrlimit(RLIMIT_NOFILE, &few) != 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    while (crti_lot_send(ends[0], &order, fds, CRTI_PARK_FILES, MSG_DONTWAIT))
+        continue;
+    return errno == ETOOMANYREFS;
+}
+
+static bool is_refused(void)
+{
+    int fds[CRTI_PARK_FILES] = {-1, -1, -1};
+    crti_parked_t parked = {.on_bytes = on_bytes, .on_end = on_end};
+    bool is_ok;
+    scene_t s;
+
+    open_park(&s, 1000);
+    fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    is_ok = crti_park_put(s.park, &parked, fds) == CRT_ERR_BACKPRESSURE && fds[0] >= 0;
+    crti_park_take_out(&parked);
+    close(fds[0]);
+    close_park(&s);
+    return is_ok;
+}
+
+/* The worker would not be watched, and its end never told. */
+static void what_can_not_be_handed_over_stays_with_the_daemon(void **state)
+{
+    pid_t pid = fork();
+    int status = 0;
+
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(fill_the_ways_of_this_user() && is_refused() ? 0 : 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +323,7 @@ int main(void)
         cmocka_unit_test(descriptors_are_in_tables_of_their_own_as_many_as_it_takes),
         cmocka_unit_test(one_that_is_taken_out_among_many_that_talk_hears_nothing_more),
         cmocka_unit_test(a_pipe_that_somebody_else_has_open_too_is_forgotten),
+        cmocka_unit_test(what_can_not_be_handed_over_stays_with_the_daemon),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
