@@ -131,6 +131,7 @@ struct crt_ref {
 
     crti_content_t content;
     bool is_locating, is_pulling, is_decoded;
+    bool is_searched;         /* by crti_check_result_wait, which is going on */
     bool is_hearsay;          /* borrowed: `nodes` are not its owner's word */
     unsigned char evictions;  /* copies that were gone before they could be read */
     struct crti_again *again; /* its pull is repeated, value_again.c */

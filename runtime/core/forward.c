@@ -3,6 +3,7 @@
 #include "runtime/core/forward.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/core/deadlock.h"
 #include "runtime/core/missing.h"
 
 /* ------------------------------------------------------------------ content */
@@ -44,14 +45,6 @@ static void on_ready(crti_waiting_t *waiting, crt_ref_t *target)
     crti_ref_release(ref);
 }
 
-/* A process gone mad may answer that a result is another one, and of that that it is the first. */
-static bool leads_to(const crt_ref_t *from, const crt_ref_t *ref)
-{
-    while (from && from != ref)
-        from = from->forward;
-    return from == ref;
-}
-
 void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tokens)
 {
     crt_ref_t *target;
@@ -64,8 +57,9 @@ void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_to
     crti_ref_hold(target);
     if (has_tokens)
         crti_ref_add_token(target);
-    if (leads_to(target, ref)) {
-        crti_ref_fail(ref, crt_raise(CRT_ERR_PROTOCOL, "a result that waits for itself"));
+    status = crti_check_result_wait(ref, target);
+    if (status != CRT_OK) {
+        crti_ref_fail(ref, status);
         crti_ref_release(target);
         return;
     }

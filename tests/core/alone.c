@@ -46,8 +46,9 @@ static crt_status_t give_run(void *self, crt_call_t *call)
     return crt_return(call, crt_list(items, 2));
 }
 static const crt_method_t give = {"give", give_run, ""};
+static const crt_method_t take = {"take", give_run, NULL};
 static const crt_actor_class_t giver_class =
-    CRT_ACTOR_CLASS(.name = "Giver", .methods = CRT_METHODS(&give));
+    CRT_ACTOR_CLASS(.name = "Giver", .methods = CRT_METHODS(&give, &take));
 
 static crt_status_t nothing_run(crt_call_t *call)
 {
@@ -501,6 +502,27 @@ crt_ref_t *alone_submit(unsigned i)
     crti_net_unlock(core->net);
     check(alone_sent_count(i, CRTI_RECORD_CALL) == 1);
     return ref;
+}
+
+crt_ref_t *alone_waiting(crt_ref_t *argument)
+{
+    return crt_submit(&nothing, NULL, argument);
+}
+
+crt_actor_t *alone_actor(void)
+{
+    crt_actor_t *actor;
+
+    crti_net_lock(core->net);
+    check(crti_actor_get(core, (crti_id_t){8, 9}, crti_str("Giver"), &actor) == CRT_OK);
+    actor->handles++;
+    crti_net_unlock(core->net);
+    return actor;
+}
+
+crt_ref_t *alone_queued(crt_actor_t *actor, crt_ref_t *argument)
+{
+    return argument ? crt_call(actor, &take, argument) : crt_call(actor, &take);
 }
 
 void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner, uint64_t number)

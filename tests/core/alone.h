@@ -68,6 +68,11 @@ void alone_pulled(bool is_here);
 
 /* A task of ours, sent to process `i`; its result, a handle. */
 crt_ref_t *alone_submit(unsigned i);
+/* A task with that argument, which was not sent. */
+crt_ref_t *alone_waiting(crt_ref_t *argument);
+/* A handle of an actor that was never placed; a call of it with that argument, or NULL. */
+crt_actor_t *alone_actor(void);
+crt_ref_t *alone_queued(crt_actor_t *actor, crt_ref_t *argument);
 /* Process `i` answers it: the result is a ref of process `owner`, 0 for one of ours. */
 void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner,
                      uint64_t number);

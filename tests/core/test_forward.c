@@ -220,6 +220,68 @@ static void a_result_that_is_a_ref_of_ours_is_lost_with_it(void **state)
     alone_drop(ours);
 }
 
+static void check_deadlock(const crt_ref_t *ref)
+{
+    assert_int_equal(ref->content, CRTI_CONTENT_FAILED);
+    assert_int_equal(ref->error->user.status, CRT_ERR_DEADLOCK);
+}
+
+static void a_result_that_is_itself_fails(void **state)
+{
+    crt_ref_t *ref = alone_submit(1);
+
+    alone_forwarded(1, ref, 0, ref->id.number);
+    check_deadlock(ref);
+    crt_ref_drop(&ref);
+}
+
+static void a_result_that_is_that_of_a_call_that_waits_for_it_fails(void **state)
+{
+    crt_ref_t *ref = alone_submit(1), *middle = alone_waiting(ref),
+              *last = alone_waiting(middle);
+
+    alone_forwarded(1, ref, 0, last->id.number);
+    check_deadlock(ref);
+    check_deadlock(last); /* as the call before it, by its argument */
+    crt_ref_drop(&ref);
+    crt_ref_drop(&middle);
+    crt_ref_drop(&last);
+}
+
+static void
+a_result_that_is_that_of_a_call_behind_one_that_waits_for_it_fails(void **state)
+{
+    crt_ref_t *ref = alone_submit(1);
+    crt_actor_t *actor = alone_actor();
+    crt_ref_t *before = alone_queued(actor, ref), *last = alone_queued(actor, NULL);
+
+    alone_forwarded(1, ref, 0, last->id.number);
+    check_deadlock(ref);
+    check_deadlock(before);
+    assert_int_equal(last->content, CRTI_CONTENT_NONE);
+    crt_ref_drop(&ref);
+    crt_ref_drop(&before);
+    crt_ref_drop(&last);
+    crt_actor_drop(&actor);
+}
+
+static void a_result_that_is_that_of_a_call_that_waits_for_others_waits(void **state)
+{
+    crt_ref_t *ref = alone_submit(1);
+    crt_actor_t *actor = alone_actor();
+    crt_ref_t *other = alone_queued(actor, NULL), *last = alone_waiting(other),
+              *behind = alone_queued(actor, ref);
+
+    alone_forwarded(1, ref, 0, last->id.number);
+    assert_int_equal(ref->content, CRTI_CONTENT_NONE);
+    assert_ptr_equal(ref->forward, last);
+    crt_ref_drop(&ref);
+    crt_ref_drop(&other);
+    crt_ref_drop(&last);
+    crt_ref_drop(&behind);
+    crt_actor_drop(&actor);
+}
+
 int main(void)
 {
 #define FORWARD_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -234,6 +296,10 @@ int main(void)
         FORWARD_TEST(a_result_that_is_a_ref_of_ours_is_found_with_it),
         FORWARD_TEST(a_chain_of_results_is_found_with_the_last),
         FORWARD_TEST(a_result_that_is_a_ref_of_ours_is_lost_with_it),
+        FORWARD_TEST(a_result_that_is_itself_fails),
+        FORWARD_TEST(a_result_that_is_that_of_a_call_that_waits_for_it_fails),
+        FORWARD_TEST(a_result_that_is_that_of_a_call_behind_one_that_waits_for_it_fails),
+        FORWARD_TEST(a_result_that_is_that_of_a_call_that_waits_for_others_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
