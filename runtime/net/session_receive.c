@@ -274,6 +274,9 @@ crt_status_t crti_session_receive(crti_session_t *s, const crti_frame_t *frame,
     }
     if (frame->session != s->id || s->id == 0) /* of an earlier session */
         return CRT_OK;
+    /* One of us stood still: its acknowledgement may be behind this. */
+    if (now - s->silent_since >= CRTI_SESSION_SILENCE_NS / 3)
+        s->deaf_since = 0;
     s->silent_since = now;
     if (frame->type == CRTI_FRAME_RESET) {
         crti_session_end(s, CRTI_SESSION_LOST, CRT_ERR_CLOSED,

@@ -184,6 +184,24 @@ static void a_peer_that_acknowledges_late_but_something_stays(void **state)
     stop(&r);
 }
 
+/* What came meanwhile was sent before the record arrived there. */
+static void who_was_stopped_itself_takes_nobody_for_deaf(void **state)
+{
+    rig_t r;
+
+    open_acceptor(&r);
+    give_data(&r, 1, "a");
+    send_text(&r, "b");
+    crti_session_flush(&r.s, r.now);
+    give(&r, plain(CRTI_FRAME_PROBE, 0));
+    r.now += 40 * CRTI_S;
+    give(&r, plain(CRTI_FRAME_PROBE, 0));
+    assert_int_equal(r.ends, 0);
+    give(&r, plain(CRTI_FRAME_ACK, 1));
+    assert_int_equal(r.s.acked, 1);
+    stop(&r);
+}
+
 static void without_a_way_nothing_is_handed_and_the_next_sign_sends_it(void **state)
 {
     crti_frame_t answer = plain(CRTI_FRAME_ACK, 0);
@@ -424,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_watched_session_is_probed_and_lost_in_silence),
         cmocka_unit_test(
             a_peer_that_goes_on_asking_and_acknowledges_nothing_is_lost_after_30_s),
+        cmocka_unit_test(who_was_stopped_itself_takes_nobody_for_deaf),
         cmocka_unit_test(a_peer_that_acknowledges_late_but_something_stays),
         cmocka_unit_test(without_a_way_nothing_is_handed_and_the_next_sign_sends_it),
         cmocka_unit_test(an_acknowledgement_waits_25_ms_for_company),
