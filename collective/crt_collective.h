@@ -22,7 +22,8 @@
  * said at each operation) but must not overlap otherwise. They stay the caller's, unchanged by
  * the caller until the operation has ended. After a failed operation the output is undefined.
  *
- * Threads: a group is used by one thread at a time; different groups are independent.
+ * Threads: a group is used by one thread at a time; different groups are independent. After fork()
+ * the child's calls return CRT_ERR_FORKED, and the parent's membership goes on.
  */
 #ifndef CRT_COLLECTIVE_H
 #define CRT_COLLECTIVE_H

@@ -55,6 +55,14 @@ crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
     return crti_group_failed(group);
 }
 
+crt_status_t crti_group_check_process(void)
+{
+    if (!crti_is_forked())
+        return CRT_OK;
+    return crt_raise(CRT_ERR_FORKED, "the group was joined before fork(): it belongs to "
+                                     "the parent process");
+}
+
 crt_status_t crti_group_failed(crt_group_t *group)
 {
     struct crti_group_private *p = group->private;
@@ -463,6 +471,7 @@ crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
         return crt_raise(CRT_ERR_INVALID, "the group is NULL");
     if (size < 0 || size > CRTI_GROUP_SIZE)
         return crt_raise(CRT_ERR_INVALID, "a group of %d members", size);
+    CRT_TRY(crti_group_check_process());
     deadline = crti_now_ns() + (uint64_t)p->timeout_ms * CRTI_MS;
     crti_group_fail(group, CRT_ERR_CANCELLED, -1, "the group is rebuilt");
     crti_posting_drain(group);
@@ -479,6 +488,7 @@ crt_status_t crt_collective_settle(crt_group_t *group)
 {
     if (!group)
         return crt_raise(CRT_ERR_INVALID, "the group is NULL");
+    CRT_TRY(crti_group_check_process());
     return group->size > 1 ? crti_rendezvous_settle(group) : CRT_OK;
 }
 
@@ -494,6 +504,8 @@ void crt_collective_destroy_group(crt_group_t **group_take)
     if (!group)
         return;
     *group_take = NULL;
+    if (crti_is_forked())
+        return; /* the parent's; this copy goes with the process */
     if (crti_posting_is_busy(group))
         crti_group_fail(group, CRT_ERR_CANCELLED, group->rank,
                         "rank %d has destroyed its membership", group->rank);

@@ -68,6 +68,10 @@ crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
 /* Raises the failure in this thread; CRT_OK when there is none. */
 crt_status_t crti_group_failed(crt_group_t *group);
 
+/* CRT_ERR_FORKED, raised, in a child of the process that joined: the links are the parent's, and bytes of
+ * the child would be encrypted with the numbers that the parent uses next. */
+crt_status_t crti_group_check_process(void);
+
 /* A member's link or shared memory shows that its process is gone (end of file, pidfd): gives the
  * runtime a moment to tell why (until `deadline_ns`), then fails the group with that, or with
  * what was seen. */

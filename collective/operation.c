@@ -281,6 +281,7 @@ static crt_status_t call(crt_group_t *group, const crt_collective_t *what)
 
     if (!group)
         return crt_raise(CRT_ERR_INVALID, "%s: the group is NULL", kind_name(what->kind));
+    CRT_TRY(crti_group_check_process());
     if (!crti_posting_is_busy(group))
         return crti_operation_run(group, what);
     status = crt_collective_post(group, what, &operation);

@@ -113,6 +113,7 @@ crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *wha
                          !group  ? "group"
                          : !what ? "operation"
                                  : "place for the result");
+    CRT_TRY(crti_group_check_process());
     if (!group->private->posting) {
         status = start(group);
         if (status != CRT_OK)
@@ -155,6 +156,7 @@ crt_status_t crt_collective_test(crt_operation_t *operation)
 
     if (!operation)
         return crt_raise(CRT_ERR_INVALID, "the operation is NULL");
+    CRT_TRY(crti_group_check_process());
     pthread_mutex_lock(&operation->posting->lock);
     status = raise_of(operation);
     pthread_mutex_unlock(&operation->posting->lock);
@@ -169,6 +171,7 @@ crt_status_t crt_collective_wait(crt_operation_t **operation_take)
 
     if (!operation)
         return crt_raise(CRT_ERR_INVALID, "the operation is NULL");
+    CRT_TRY(crti_group_check_process());
     *operation_take = NULL;
     p = operation->posting;
     pthread_mutex_lock(&p->lock);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -70,6 +71,37 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 const crt_method_t member_leave = {"leave", leave_run, "int"};
+
+/* What a child of this process gets; it lets go of its copy, too. */
+static crt_status_t fork_run(void *self, crt_call_t *call)
+{
+    crt_operation_t *operation = NULL;
+    crt_collective_t barrier = {.kind = CRT_COLLECTIVE_BARRIER};
+    crt_group_t **group;
+    int slot, how;
+    pid_t pid;
+
+    CRT_TRY(crt_args(call, &slot));
+    group = slot_of(self, slot);
+    CRT_TRY(crt_collective_post(*group, &barrier, &operation));
+    pid = fork();
+    if (pid == 0) {
+        bool is_refused =
+            crt_collective_barrier(*group) == CRT_ERR_FORKED &&
+            crt_collective_rebuild(*group, 0) == CRT_ERR_FORKED &&
+            crt_collective_settle(*group) == CRT_ERR_FORKED &&
+            crt_collective_test(operation) == CRT_ERR_FORKED &&
+            crt_collective_wait(&operation) == CRT_ERR_FORKED &&
+            crt_collective_post(*group, &barrier, &operation) == CRT_ERR_FORKED;
+
+        crt_collective_destroy_group(group);
+        _exit(is_refused ? 0 : 1);
+    }
+    if (pid < 0 || waitpid(pid, &how, 0) != pid || how != 0)
+        return crt_fail(call, CRT_ERR_USER, "the child used the group");
+    return crt_collective_wait(&operation);
+}
+const crt_method_t member_fork = {"fork", fork_run, "int"};
 
 static crt_status_t rebuild_run(void *self, crt_call_t *call)
 {
@@ -367,7 +399,7 @@ const crt_actor_class_t member_class =
                         &member_settle, &member_state, &member_error, &member_conform,
                         &member_post, &member_two_groups, &member_sum, &member_operate,
                         &member_any, &member_pid, &member_descriptors, &member_stream,
-                        &member_setenv));
+                        &member_setenv, &member_fork));
 
 /* ------------------------------------------------------------------ in the driver */
 

@@ -81,6 +81,18 @@ static void a_member_may_come_late(void **state)
     members_leave(members, 2, 0);
 }
 
+static void a_child_of_a_member_can_not_use_its_group(void **state)
+{
+    crt_ref_t *refs[3];
+
+    members_join(members, 3, 0, "forked", backend);
+    for (int i = 0; i < 3; i++)
+        refs[i] = crt_call(members[i], &member_fork, 0);
+    expect_all_ok(refs, 3);
+    expect_sums(3, 6);
+    members_leave(members, 3, 0);
+}
+
 static void only_actors_are_members(void **state)
 {
     crt_group_t *group = NULL;
@@ -255,6 +267,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(different_backends_fail_for_all),
         cmocka_unit_test(the_name_of_a_living_group_is_taken_until_it_ends),
         cmocka_unit_test(a_member_may_come_late),
+        cmocka_unit_test(a_child_of_a_member_can_not_use_its_group),
         cmocka_unit_test(only_actors_are_members),
         cmocka_unit_test(bad_arguments_of_joining_are_refused),
         cmocka_unit_test(a_declared_group_wants_each_actor_and_rank_once),
