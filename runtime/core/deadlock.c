@@ -3,6 +3,7 @@
  *
  * Where it sits
  *     wait.c (a worker waits for 10 ms) -> [ deadlock.c ] -> WAITING -> the process it waits for
+ *     forward.c (a result is another ref) -> [ deadlock.c ]
  * How
  *     A chain is the list of processes that wait, each for the next. A process that gets a chain
  *     about a call it runs (or can't start, because it waits) adds itself and sends it on to

@@ -237,8 +237,8 @@ static crt_status_t fill(crti_records_t *r)
     room = BUFFER - r->in_end;
     n = recv(r->fd, r->in + r->in_end, room, 0);
     r->is_drained = n < (ssize_t)room;
-    if (n ==
-        0) /* anybody on the way can say that, the peer would have sent its last record */
+    /* Anybody on the way can end the stream; the peer would have sent its last record. */
+    if (n == 0)
         return crt_raise(CRT_ERR_IO, "connection broke: it ended without a word");
     if (n > 0)
         r->in_end += (size_t)n;
