@@ -2,12 +2,16 @@
 /* Logging: selection by module, one write per line, so many a second. See log.h. */
 #include "runtime/base/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -122,13 +126,85 @@ static size_t begin_line(char *line, size_t size, crti_log_level_t level,
     return used;
 }
 
-/* One write, so that lines of several processes do not mix. There is nobody to tell when it
- * fails. */
+/* Lines that were not written: too many at once, or a full disk. */
+static _Atomic uint64_t dropped;
+
+/* One write, so that lines of several processes do not mix. */
 static void end_line(char *line, size_t used)
 {
     line[used++] = '\n';
     if (write(STDERR_FILENO, line, used) < 0)
+        atomic_fetch_add(&dropped, 1);
+}
+
+static void tell_dropped(void)
+{
+    uint64_t missing = atomic_exchange(&dropped, 0);
+    char line[256];
+    size_t used;
+
+    if (!missing)
         return;
+    used = begin_line(line, sizeof(line), CRTI_LOG_WARN, "log");
+    used += (size_t)snprintf(
+        line + used, sizeof(line) - used,
+        "%llu lines are missing here: too many came at once, or the disk was full",
+        (unsigned long long)missing);
+    line[used++] = '\n';
+    if (write(STDERR_FILENO, line, used) < 0)
+        atomic_fetch_add(&dropped, missing);
+}
+
+/* ---------------------------------------------------------------- file */
+
+/* The file behind stderr; its path is "" while there is none. */
+static struct {
+    pthread_mutex_t lock;
+    char path[PATH_MAX];
+} file = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* stderr becomes the file at `path`; one that is full makes room first. */
+static crt_status_t open_file(const char *path)
+{
+    char old[PATH_MAX + 2];
+    struct stat st;
+    int fd;
+
+    if (stat(path, &st) == 0 && st.st_size >= CRTI_LOG_FILE_MAX) {
+        snprintf(old, sizeof(old), "%s.1", path);
+        if (rename(path, old) != 0)
+            return crt_raise(CRT_ERR_IO, "%s: %s", old, strerror(errno));
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+    return CRT_OK;
+}
+
+crt_status_t crti_log_to_file(const char *path)
+{
+    crt_status_t status;
+
+    if (strlen(path) >= sizeof(file.path))
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path of the log is too long: %s", path);
+    status = open_file(path);
+    if (status == CRT_OK)
+        strcpy(file.path, path);
+    return status;
+}
+
+/* A file that can't be rotated grows on: its lines are worth more than its bound. */
+static void rotate(void)
+{
+    struct stat st;
+
+    if (!file.path[0] || pthread_mutex_trylock(&file.lock) != 0)
+        return;
+    if (fstat(STDERR_FILENO, &st) == 0 && st.st_size >= CRTI_LOG_FILE_MAX)
+        (void)open_file(file.path);
+    pthread_mutex_unlock(&file.lock);
 }
 
 /* Each line moves `due` on by LINE_NS, never behind now; it is too many when `due` is further ahead
@@ -148,9 +224,7 @@ static bool is_too_many(void)
 
 void crti_log_write(crti_log_level_t level, const char *module, const char *format, ...)
 {
-    static _Atomic uint64_t dropped;
     char line[2048];
-    uint64_t missing;
     va_list args;
     size_t used;
 
@@ -158,13 +232,9 @@ void crti_log_write(crti_log_level_t level, const char *module, const char *form
         atomic_fetch_add(&dropped, 1);
         return;
     }
-    missing = atomic_exchange(&dropped, 0);
-    if (missing) {
-        used = begin_line(line, sizeof(line), CRTI_LOG_WARN, "log");
-        used += (size_t)snprintf(line + used, sizeof(line) - used,
-                                 "%llu lines are missing here: too many came at once",
-                                 (unsigned long long)missing);
-        end_line(line, used);
+    if (!selected.sink) {
+        rotate();
+        tell_dropped();
     }
     used = begin_line(line, sizeof(line), level, module);
     va_start(args, format);

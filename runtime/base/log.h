@@ -8,6 +8,9 @@
  * A process that has something to complain of without end must not fill the disk: of errors, warnings
  * and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a line tells how many
  * are missing. Debug and trace lines, which somebody asked for, all come.
+ *
+ * A daemon's log is a file of bounded size (crti_log_to_file): at CRTI_LOG_FILE_MAX it is renamed to
+ * FILE.1, in the place of the one before, and a new one begins.
  */
 #ifndef CRTI_BASE_LOG_H
 #define CRTI_BASE_LOG_H
@@ -18,6 +21,8 @@
 
 #define CRTI_LOG_BURST 2000
 #define CRTI_LOG_RATE  20
+
+#define CRTI_LOG_FILE_MAX (8 << 20) /* bytes of a log file before it is rotated */
 
 typedef enum crti_log_level {
     CRTI_LOG_ERROR,
@@ -33,6 +38,11 @@ void crti_log_select(const char *selection);
 
 /* Lines go to `sink` instead of stderr; NULL for stderr again. */
 void crti_log_set_sink(void (*sink)(void *user, int level, const char *line), void *user);
+
+/* Whatever this process writes to stderr is appended to the file `path` (mode 0600) from now on,
+ * which is rotated. What does not fit on the disk is counted, and a line tells of it when there is room
+ * again. CRT_ERR_IO: it can't be opened; stderr is what it was. */
+crt_status_t crti_log_to_file(const char *path);
 
 bool crti_log_is_on(crti_log_level_t level, const char *module);
 

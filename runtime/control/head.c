@@ -44,7 +44,6 @@
 #include "runtime/net/stream.h"
 
 #define STOP_NODES_NS (2 * CRTI_S) /* for the nodes to end their links */
-#define LOG_BYTES     (8 << 20)    /* of head.log before it is rotated */
 
 typedef struct head {
     crti_head_options_t options;
@@ -549,22 +548,12 @@ static crt_status_t watch_ends(head_t *h)
  * by hand. */
 static void redirect_log(const head_t *h)
 {
-    char old[PATH_MAX + 2];
-    struct stat st;
-    int fd;
-
     if (h->options.ready_fd < 0)
         return;
-    if (stat(h->paths.log, &st) == 0 && st.st_size > LOG_BYTES) {
-        snprintf(old, sizeof(old), "%s.1", h->paths.log);
-        rename(h->paths.log, old);
-    }
-    fd = open(h->paths.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return;
-    dup2(fd, STDOUT_FILENO);
-    dup2(fd, STDERR_FILENO);
-    close(fd);
+    if (crti_log_to_file(h->paths.log) == CRT_OK)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+    else
+        crti_log(CRTI_LOG_WARN, "head", "%s; the log goes on here", crt_error_detail());
 }
 
 static crt_status_t start(head_t *h)

@@ -118,6 +118,8 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
                                 port,
                                 "--key-file",
                                 http->config.key_file,
+                                "--log",
+                                http->config.log,
                                 "--ready-fd",
                                 fd,
                                 NULL};
@@ -137,7 +139,8 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
 static crt_status_t start_child(crti_head_http_t *http, const char *path)
 {
     CRTI_AUTO(crti_close)
-    int log = open(http->config.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int log = open(http->config.log,
+                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     CRTI_AUTO(crti_close) int ready_write = -1;
     int ends[2];
     crt_status_t status;

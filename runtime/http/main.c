@@ -2,7 +2,7 @@
 /* crt-http: dashboard and REST API, a process of its own, so that a parser's bug can't stop
  * scheduling. Started by crt-head, which starts it again when it dies.
  *
- *     crt-http --head-dir DIR --host H --port P --ready-fd N [--key-file F]
+ *     crt-http --head-dir DIR --host H --port P --ready-fd N [--key-file F] [--log F]
  *
  * Failure: before it serves, one line "error TEXT" on the ready descriptor and exit status 1. It
  * ends with its parent.
@@ -22,7 +22,7 @@
 #include "runtime/net/key.h"
 
 typedef struct arguments {
-    const char *head_dir, *host, *key_file;
+    const char *head_dir, *host, *key_file, *log;
     unsigned port;
     int ready_fd;
 } arguments_t;
@@ -34,6 +34,7 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
                                             {"port", required_argument, NULL, 'p'},
                                             {"ready-fd", required_argument, NULL, 'r'},
                                             {"key-file", required_argument, NULL, 'k'},
+                                            {"log", required_argument, NULL, 'l'},
                                             {0}};
     int option;
 
@@ -43,6 +44,7 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
         case 'd': a->head_dir = optarg; break;
         case 'h': a->host = optarg; break;
         case 'k': a->key_file = optarg; break;
+        case 'l': a->log = optarg; break;
         case 'p': a->port = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'r': a->ready_fd = atoi(optarg); break;
         default: return crt_raise(CRT_ERR_INVALID, "unknown option");
@@ -136,6 +138,8 @@ int main(int argc, char **argv)
         return 1;
     crti_log_select(selection ? selection : "info");
     status = parse(argc, argv, &arguments);
+    if (status == CRT_OK && arguments.log)
+        status = crti_log_to_file(arguments.log);
     if (status == CRT_OK && sodium_init() < 0)
         status = crt_raise(CRT_ERR_UNSUPPORTED, "libsodium does not start");
     if (status == CRT_OK)

@@ -23,20 +23,17 @@ static int fail(int ready_fd, const char *text)
 static void detach(const crti_node_t *node)
 {
     char path[CRTI_NODE_PATH + 16];
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC), log;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     setsid();
     snprintf(path, sizeof(path), "%s/node.log", node->own_state);
-    log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
         close(null);
     }
-    if (log >= 0) {
-        dup2(log, STDERR_FILENO);
-        close(log);
-    }
+    if (crti_log_to_file(path) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "node", "%s; the log goes on here", crt_error_detail());
 }
 
 /* Whoever reads them has them, and between two nodes they wait: none is lost, none ends a node that

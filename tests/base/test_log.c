@@ -3,12 +3,15 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -257,6 +260,113 @@ static void a_process_that_complains_without_end_does_not_fill_the_disk(void **s
     assert_int_equal(count(text, " d\n"), 2 * CRTI_LOG_BURST);
 }
 
+/* ---------------------------------------------------------------- file */
+
+/* Runs `body` in a child whose log is `path` in a new directory. */
+static void child_with_file(void (*body)(const char *path), char *path, size_t size)
+{
+    const char *tmp = getenv("TMPDIR");
+    int status;
+    pid_t pid;
+
+    snprintf(path, size, "%s/crt-log-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(path));
+    strcat(path, "/daemon.log");
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        crti_log_set_sink(NULL, NULL);
+        crti_log_select("trace");
+        if (crti_log_to_file(path) != CRT_OK)
+            _exit(1);
+        body(path);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void remove_files(char *path)
+{
+    char old[512];
+
+    snprintf(old, sizeof(old), "%s.1", path);
+    unlink(old);
+    unlink(path);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(rmdir(path), 0);
+}
+
+static off_t size_of(const char *path, const char *suffix)
+{
+    char name[512];
+    struct stat st;
+
+    snprintf(name, sizeof(name), "%s%s", path, suffix);
+    return stat(name, &st) == 0 ? st.st_size : -1;
+}
+
+static void log_three_files_full(const char *path)
+{
+    char text[1000];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    for (int i = 0; i < 3 * (CRTI_LOG_FILE_MAX / 1000); i++)
+        crti_log(CRTI_LOG_DEBUG, "node", "%s", text);
+    crti_log(CRTI_LOG_ERROR, "node", "the end");
+}
+
+static void a_log_file_that_is_full_begins_anew_and_the_one_before_stays(void **state)
+{
+    char path[256];
+
+    child_with_file(log_three_files_full, path, sizeof(path));
+    assert_in_range(size_of(path, ""), 1, CRTI_LOG_FILE_MAX + 2048);
+    assert_in_range(size_of(path, ".1"), CRTI_LOG_FILE_MAX, CRTI_LOG_FILE_MAX + 2048);
+    remove_files(path);
+}
+
+static void log_on_a_full_disk(const char *path)
+{
+    struct rlimit limit = {256, RLIM_INFINITY};
+
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    for (int i = 0; i < 100; i++)
+        crti_log(CRTI_LOG_DEBUG, "node",
+                 "a line of about a hundred bytes, all in all, %d", i);
+    limit.rlim_cur = RLIM_INFINITY;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    crti_log(CRTI_LOG_DEBUG, "node", "there is room again");
+}
+
+static void
+a_log_goes_on_when_the_disk_has_room_again_and_says_how_many_lines_are_missing(
+    void **state)
+{
+    char path[256], text[1024] = "";
+    const char *told;
+    FILE *file;
+
+    child_with_file(log_on_a_full_disk, path, sizeof(path));
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    told = strstr(text, " lines are missing here");
+    assert_non_null(told);
+    assert_non_null(strstr(told, "there is room again"));
+    assert_in_range(strtoul(told - 2, NULL, 10), 90, 99);
+    remove_files(path);
+}
+
+static void a_log_file_that_cannot_be_opened_is_an_error_that_names_it(void **state)
+{
+    assert_int_equal(crti_log_to_file("/nonexistent/daemon.log"), CRT_ERR_IO);
+    assert_non_null(strstr(crt_error_detail(), "/nonexistent/daemon.log: No such file"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +384,10 @@ int main(void)
                                         tear_down),
         cmocka_unit_test(a_line_on_stderr_ends_with_one_newline_even_when_cut),
         cmocka_unit_test(a_process_that_complains_without_end_does_not_fill_the_disk),
+        cmocka_unit_test(a_log_file_that_is_full_begins_anew_and_the_one_before_stays),
+        cmocka_unit_test(
+            a_log_goes_on_when_the_disk_has_room_again_and_says_how_many_lines_are_missing),
+        cmocka_unit_test(a_log_file_that_cannot_be_opened_is_an_error_that_names_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
