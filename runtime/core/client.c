@@ -305,6 +305,12 @@ static void free_core(crti_core_t *core)
     free_tables(core);
 }
 
+/* Nobody can guess it, nor meet it by chance. Never 0; it fits a signed number. */
+static uint64_t draw_incarnation(void)
+{
+    return crti_id_random().low >> 1 | 1;
+}
+
 static crt_status_t new_core(const crt_options_t *options, crti_core_t **core_out)
 {
     crti_core_t *core = calloc(1, sizeof(*core));
@@ -314,7 +320,7 @@ static crt_status_t new_core(const crt_options_t *options, crti_core_t **core_ou
         return crt_raise(CRT_ERR_NO_MEMORY, "the runtime");
     init_tables(core);
     core->no_log_to_driver = options && options->no_log_to_driver;
-    core->incarnation = crti_now_ns() | 1;
+    core->incarnation = draw_incarnation();
     status = crti_program_init(&core->program, options);
     if (status != CRT_OK) {
         free_tables(core);
@@ -355,7 +361,7 @@ static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
                               .process = birth->process,
                               .pid = getpid()};
 
-    core->incarnation = body.incarnation = crti_now_ns() | 1;
+    core->incarnation = body.incarnation = draw_incarnation();
     core->process = birth->process;
     if (attach(core, birth->node_socket, &body, &storage, &answer) != CRT_OK ||
         !crti_publish(core))

@@ -165,6 +165,11 @@ void crti_key_stream(const crti_key_t *key, unsigned char psk[CRTI_KEY_SIZE])
     derive(key, "crtstrea", psk);
 }
 
+void crti_key_lane(const crti_key_t *key, unsigned char lane[CRTI_KEY_SIZE])
+{
+    derive(key, "crtlanes", lane);
+}
+
 void crti_key_token(const crti_key_t *key, char text[CRTI_TOKEN_TEXT])
 {
     unsigned char token[CRTI_KEY_SIZE];

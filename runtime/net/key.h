@@ -2,7 +2,8 @@
 /* Key: the one secret of a cluster, and everything that is derived from it.
  *
  * Where it sits
- *     cluster.key -> [ net/key.c ] -> CURVE pairs (zmq link), PSK (net/stream.c), HTTP token
+ *     cluster.key -> [ net/key.c ] -> CURVE pairs (zmq link), PSK (net/stream.c), HTTP token,
+ *                                     key of lanes (net/lane.c)
  * Format
  *     The file holds 64 hex digits (32 random bytes) and a newline. Only its owner may read or
  *     write it: mode 0600 or 0400, owned by the user who runs the process.
@@ -44,6 +45,7 @@ crt_status_t crti_key_create(const char *path, crti_key_t *key_out);
 void crti_key_curve(const crti_key_t *key, crti_key_role_t role,
                     crti_key_pair_t *pair_out);
 void crti_key_stream(const crti_key_t *key, unsigned char psk[CRTI_KEY_SIZE]);
+void crti_key_lane(const crti_key_t *key, unsigned char lane[CRTI_KEY_SIZE]);
 void crti_key_token(const crti_key_t *key, char text[CRTI_TOKEN_TEXT]);
 
 /* Overwrites a secret that is no longer needed. */

@@ -16,7 +16,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <sodium.h>
+
 #include "runtime/base/clock.h"
+#include "runtime/base/id.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/lane_ring.h"
 
@@ -25,10 +28,14 @@
 #define PAGE        4096
 #define FIRST       1856 /* bytes of a page: as many are left for the other ring */
 
-/* The dialer's message, with memory and its bell, and the answer, with the other bell. */
+/* The dialer's message, with memory and its bell, and the answer, with the other bell. Both have the
+ * dialer's random number and the MAC of the side that sends. */
 typedef struct setup {
     uint64_t magic, size;
+    unsigned char random[CRTI_LANE_PROOF], proof[CRTI_LANE_PROOF];
 } setup_t;
+
+typedef enum lane_side { DIALER = 'd', ACCEPTOR = 'a' } lane_side_t;
 
 /* What is in the memory: two rings, from dialer to acceptor and back. The first one's stream begins FIRST
  * bytes before the end of its bytes. So the first words of both sides are in one page with the control
@@ -58,12 +65,13 @@ typedef struct parcel {
 } parcel_t;
 
 struct crti_lane {
-    int fd;           /* -1: the lane is open */
-    int bell;         /* ours, borrowed */
-    int peer_bell;    /* -1: did not come yet */
-    bool owes_ring;   /* until it comes */
-    pid_t dialer;     /* of an accepted lane; 0: not known */
-    shared_t *shared; /* NULL: accepted, the memory did not come yet */
+    int fd;        /* -1: the lane is open */
+    int bell;      /* ours, borrowed */
+    int peer_bell; /* -1: the lane is not open, the peer has proved nothing */
+    pid_t dialer;  /* of an accepted lane; 0: not known */
+    const crti_lane_end_t *end; /* of an accepted lane, borrowed */
+    setup_t expected;           /* of a dialed lane: the answer */
+    shared_t *shared;           /* NULL: accepted, the memory did not come yet */
     size_t frame_max;
     crti_ring_writer_t writer;
     crti_ring_reader_t reader;
@@ -167,13 +175,37 @@ static void prepare(envelope_t *e, size_t descriptors)
                                  .msg_controllen = CMSG_SPACE(descriptors * sizeof(int))};
 }
 
-static crt_status_t send_setup(int fd, const int *descriptors, size_t count)
+/* What `side` says to the other one. */
+static setup_t make_setup(const crti_lane_end_t *end, lane_side_t side,
+                          const unsigned char random[CRTI_LANE_PROOF])
+{
+    setup_t setup = {.magic = CRTI_LANE_MAGIC, .size = sizeof(shared_t)};
+    unsigned char name = (unsigned char)side;
+    crypto_generichash_state state;
+
+    memcpy(setup.random, random, sizeof(setup.random));
+    crypto_generichash_init(&state, end->key, sizeof(end->key), sizeof(setup.proof));
+    crypto_generichash_update(&state, &name, 1);
+    crypto_generichash_update(&state, setup.random, sizeof(setup.random));
+    crypto_generichash_update(&state, (const unsigned char *)end->path,
+                              strlen(end->path));
+    crypto_generichash_final(&state, setup.proof, sizeof(setup.proof));
+    return setup;
+}
+
+static bool is_setup(const setup_t *got, const setup_t *expected)
+{
+    return sodium_memcmp(got, expected, sizeof(*expected)) == 0;
+}
+
+static crt_status_t send_setup(int fd, const setup_t *setup, const int *descriptors,
+                               size_t count)
 {
     envelope_t e;
     struct cmsghdr *c;
 
     prepare(&e, count);
-    e.setup = (setup_t){CRTI_LANE_MAGIC, sizeof(shared_t)};
+    e.setup = *setup;
     c = CMSG_FIRSTHDR(&e.message);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
@@ -185,12 +217,25 @@ static crt_status_t send_setup(int fd, const int *descriptors, size_t count)
     return CRT_OK;
 }
 
-crt_status_t crti_lane_dial(const char *path, size_t frame_max, int bell,
+/* Sends the first message and remembers what answers it. */
+static crt_status_t begin(crti_lane_t *lane, const crti_lane_end_t *end, int memory)
+{
+    crti_id_t random = crti_id_random();
+    unsigned char bytes[CRTI_LANE_PROOF];
+    setup_t setup;
+
+    crti_id_pack(random, bytes);
+    setup = make_setup(end, DIALER, bytes);
+    lane->expected = make_setup(end, ACCEPTOR, bytes);
+    return send_setup(lane->fd, &setup, (int[]){memory, lane->bell}, 2);
+}
+
+crt_status_t crti_lane_dial(const crti_lane_end_t *end, size_t frame_max, int bell,
                             crti_lane_t **lane_out)
 {
     CRTI_AUTO(crti_close) int fd = -1, memory = -1;
     CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
-    crt_status_t status = connect_to(path, &fd);
+    crt_status_t status = connect_to(end->path, &fd);
 
     if (status == CRT_OK)
         status = make_memory(&memory);
@@ -199,14 +244,14 @@ crt_status_t crti_lane_dial(const char *path, size_t frame_max, int bell,
     if (status == CRT_OK)
         status = map(lane, memory, true);
     if (status == CRT_OK) /* now the rings begin where they shall */
-        status = send_setup(lane->fd, (int[]){memory, bell}, 2);
+        status = begin(lane, end, memory);
     if (status == CRT_OK)
         *lane_out = CRTI_TAKE(lane);
     return status;
 }
 
-crt_status_t crti_lane_accept(int listen_fd, size_t frame_max, int bell,
-                              crti_lane_t **lane_out)
+crt_status_t crti_lane_accept(int listen_fd, const crti_lane_end_t *end, size_t frame_max,
+                              int bell, crti_lane_t **lane_out)
 {
     CRTI_AUTO(crti_close) int fd = -1;
     struct ucred peer = {0};
@@ -217,14 +262,21 @@ crt_status_t crti_lane_accept(int listen_fd, size_t frame_max, int bell,
         return status;
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
     status = new_lane(&fd, frame_max, bell, lane_out);
-    if (status == CRT_OK)
-        (*lane_out)->dialer = peer.pid;
-    return status;
+    if (status != CRT_OK)
+        return status;
+    (*lane_out)->dialer = peer.pid;
+    (*lane_out)->end = end;
+    return CRT_OK;
 }
 
 bool crti_lane_is_orphan(const crti_lane_t *lane)
 {
     return lane->dialer > 0 && kill(lane->dialer, 0) != 0 && errno == ESRCH;
+}
+
+static bool is_open(const crti_lane_t *lane)
+{
+    return lane->peer_bell >= 0;
 }
 
 /* A process that ends gives its last words a moment: a stopped peer does not get more. */
@@ -261,7 +313,7 @@ void crti_lane_free(crti_lane_t *lane, uint64_t deadline_ns)
 {
     if (!lane)
         return;
-    if (lane->shared && deadline_ns > 0)
+    if (is_open(lane) && deadline_ns > 0)
         linger(lane, deadline_ns);
     while (lane->outbox)
         pop(lane);
@@ -299,10 +351,6 @@ static void ring_bell(crti_lane_t *lane)
     uint64_t one = 1, count;
     ssize_t n;
 
-    if (lane->peer_bell < 0) {
-        lane->owes_ring = true;
-        return;
-    }
     n = write(lane->peer_bell, &one, sizeof(one));
     if (n > 0)
         return;
@@ -362,23 +410,37 @@ static crt_status_t take_bell(crti_lane_t *lane, int *bell_take)
     if (!is_bell(*bell_take, lane->bell) || fcntl(*bell_take, F_SETFL, O_NONBLOCK) != 0)
         return broken(lane, "what came as a bell is no eventfd");
     lane->peer_bell = crti_take_fd(bell_take);
-    if (lane->owes_ring)
-        ring_bell(lane);
     return CRT_OK;
 }
 
-static crt_status_t open_accepted(crti_lane_t *lane, int memory, int *bell_take)
+static crt_status_t stranger(crti_lane_t *lane)
 {
+    lane->is_broken = true;
+    return crt_raise(CRT_ERR_PERMISSION, "a process without the cluster's key");
+}
+
+static crt_status_t open_dialed(crti_lane_t *lane, const setup_t *got, int *bell_take)
+{
+    return is_setup(got, &lane->expected) ? take_bell(lane, bell_take) : stranger(lane);
+}
+
+static crt_status_t open_accepted(crti_lane_t *lane, const setup_t *got, int memory,
+                                  int *bell_take)
+{
+    setup_t expected = make_setup(lane->end, DIALER, got->random), answer;
     crt_status_t status;
 
+    if (!is_setup(got, &expected))
+        return stranger(lane);
     if (memory < 0 || !is_acceptable(memory))
         return broken(lane, "no memory of a sealed size came with the first message");
+    if (map(lane, memory, false) != CRT_OK)
+        return broken(lane, "its memory can't be mapped");
     status = take_bell(lane, bell_take);
     if (status != CRT_OK)
         return status;
-    if (map(lane, memory, false) != CRT_OK)
-        return broken(lane, "its memory can't be mapped");
-    if (send_setup(lane->fd, &lane->bell, 1) != CRT_OK)
+    answer = make_setup(lane->end, ACCEPTOR, got->random);
+    if (send_setup(lane->fd, &answer, &lane->bell, 1) != CRT_OK)
         return crt_raise(CRT_ERR_CLOSED, "the dialing process went away");
     return CRT_OK;
 }
@@ -402,7 +464,8 @@ crt_status_t crti_lane_take_socket(crti_lane_t *lane)
     if (n != sizeof(e.setup) || e.setup.magic != CRTI_LANE_MAGIC ||
         e.setup.size != sizeof(shared_t))
         return broken(lane, "a first message that is none");
-    return lane->shared ? take_bell(lane, &first) : open_accepted(lane, first, &second);
+    return lane->end ? open_accepted(lane, &e.setup, first, &second)
+                     : open_dialed(lane, &e.setup, &first);
 }
 
 /* ---------------------------------------------------------------- receiving */
@@ -411,7 +474,7 @@ crt_status_t crti_lane_receive(crti_lane_t *lane, crti_span_t *frame_out)
 {
     crt_status_t status;
 
-    if (!lane->shared || lane->is_broken)
+    if (!is_open(lane) || lane->is_broken)
         return CRT_IN_PROGRESS;
     status = crti_ring_take(&lane->reader);
     if (status == CRT_OK)
@@ -423,7 +486,7 @@ crt_status_t crti_lane_receive(crti_lane_t *lane, crti_span_t *frame_out)
 
 void crti_lane_received(crti_lane_t *lane)
 {
-    if (lane->shared && crti_ring_is_awaited(&lane->reader))
+    if (is_open(lane) && crti_ring_is_awaited(&lane->reader))
         ring_bell(lane);
 }
 
@@ -434,18 +497,18 @@ bool crti_lane_has_outbox(const crti_lane_t *lane)
 
 bool crti_lane_sleep(crti_lane_t *lane)
 {
-    return !lane->shared || lane->is_broken || crti_ring_sleep(&lane->reader);
+    return !is_open(lane) || lane->is_broken || crti_ring_sleep(&lane->reader);
 }
 
 void crti_lane_awake(crti_lane_t *lane)
 {
-    if (lane->shared)
+    if (is_open(lane))
         crti_ring_awake(&lane->reader);
 }
 
 const uint64_t *crti_lane_input_word(const crti_lane_t *lane, uint64_t *seen_out)
 {
-    if (!lane->shared || lane->is_broken)
+    if (!is_open(lane) || lane->is_broken)
         return NULL;
     *seen_out = lane->reader.read;
     return &lane->reader.control->written;
@@ -492,7 +555,7 @@ static void publish(crti_lane_t *lane)
 /* Puts what there is room for; when all room is used, asks for more. True: something left. */
 bool crti_lane_push(crti_lane_t *lane)
 {
-    parcel_t *parcel = lane->outbox;
+    parcel_t *parcel = is_open(lane) ? lane->outbox : NULL;
     bool any = false;
 
     while (parcel) {
@@ -531,7 +594,7 @@ bool crti_lane_send(crti_lane_t *lane, crti_lane_message_t *message)
 {
     if (!lane->shared)
         return false;
-    if (!lane->outbox &&
+    if (is_open(lane) && !lane->outbox &&
         crti_ring_has_room(&lane->writer, CRTI_RING_LENGTH + message->size)) {
         crti_ring_put(&lane->writer, message->data, message->size, 0);
         publish(lane);

@@ -8,6 +8,12 @@
  *     The dialing process connects to the other's socket, makes the memory (a sealed memfd: its
  *     size can't change any more), and sends it with its bell. The other answers with its bell.
  *     Then both close the socket: an open lane costs each process one descriptor.
+ * Security
+ *     The socket's name is seen, and may be taken once its process is gone, by everybody with this uid
+ *     whose network namespace is this one: containers that know nothing of the cluster may be. So both
+ *     first messages prove the cluster's key: a MAC of the dialer's random number, of the name and of
+ *     the side. Before the other side's proof nothing of it is mapped, rung or read, and no frame is
+ *     given to it; a refusal tells nothing.
  * Sending
  *     A message that does not fit into the ring waits in the outbox, and goes on when the peer
  *     rings because there is room. The outbox is bounded by the sessions' windows.
@@ -33,21 +39,30 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/cleanup.h"
+#include "runtime/net/key.h"
 
-#define CRTI_LANE_MAGIC 0x324c545243ull /* "CRTL2", how both first messages begin */
+#define CRTI_LANE_MAGIC 0x334c545243ull /* "CRTL3", how both first messages begin */
+#define CRTI_LANE_PROOF 16              /* bytes of the random number, and of the MAC */
 
 typedef struct crti_lane crti_lane_t;
 typedef struct crti_lane_message crti_lane_message_t;
 
-/* Connects to the process that listens at `path`; does not wait. `bell` is rung by the peer.
+/* The name of a listening process, and what both sides of its lanes prove to have. */
+typedef struct crti_lane_end {
+    const char *path;
+    unsigned char key[CRTI_KEY_SIZE]; /* crti_key_lane */
+} crti_lane_end_t;
+
+/* Connects to the process that listens at `end`; does not wait. `bell` is rung by the peer.
  * CRT_ERR_UNREACHABLE: nobody listens there, or too many wait to be accepted;
  * CRT_ERR_PERMISSION: another user's process; CRT_ERR_IO: no memory file or descriptor. */
-crt_status_t crti_lane_dial(const char *path, size_t frame_max, int bell,
+crt_status_t crti_lane_dial(const crti_lane_end_t *end, size_t frame_max, int bell,
                             crti_lane_t **lane_out);
 
-/* The next lane that was dialed to us. CRT_IN_PROGRESS: nobody waits. */
-crt_status_t crti_lane_accept(int listen_fd, size_t frame_max, int bell,
-                              crti_lane_t **lane_out);
+/* The next lane that was dialed to us, who are `end`, which is borrowed until the lane is open.
+ * CRT_IN_PROGRESS: nobody waits. CRT_ERR_PERMISSION: another user's process was turned away. */
+crt_status_t crti_lane_accept(int listen_fd, const crti_lane_end_t *end, size_t frame_max,
+                              int bell, crti_lane_t **lane_out);
 
 /* Whether the process that dialed a lane which was accepted is known to be dead. */
 bool crti_lane_is_orphan(const crti_lane_t *lane);
@@ -65,7 +80,8 @@ CRTI_DEFINE_AUTO(crti_lane_t *, crti_lane_drop)
 int crti_lane_fd(const crti_lane_t *lane);
 
 /* CRT_OK: the lane is open, watch the socket no longer and call crti_lane_close_socket.
- * CRT_IN_PROGRESS: not yet. CRT_ERR_CLOSED: the peer went away before; CRT_ERR_PROTOCOL. */
+ * CRT_IN_PROGRESS: not yet. CRT_ERR_CLOSED: the peer went away before; CRT_ERR_PERMISSION: it does
+ * not have the key; CRT_ERR_PROTOCOL. */
 crt_status_t crti_lane_take_socket(crti_lane_t *lane);
 void crti_lane_close_socket(crti_lane_t *lane);
 

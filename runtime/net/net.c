@@ -147,7 +147,9 @@ static crt_status_t listen_to_all(crti_net_t *net, const crti_net_config_t *conf
     if (config->cluster_key) {
         memcpy(net->key.bytes, config->cluster_key, sizeof(net->key.bytes));
         net->has_key = true;
+        crti_key_lane(&net->key, net->lane_end.key);
     }
+    net->lane_end.path = net->address.ipc;
     if (status == CRT_OK)
         status = crti_net_listen_local(net, net->address.ipc);
     if (status == CRT_OK && config->ip && config->ip[0] && config->cluster_key)
@@ -177,6 +179,7 @@ static void init(crti_net_t *net, const crti_net_config_t *config)
     crti_list_init(&net->bells);
     crti_list_init(&net->active);
     crti_list_init(&net->expecting);
+    crti_list_init(&net->unproven);
     crti_list_init(&net->gathering);
     crti_list_init(&net->watches);
     crti_map_init(&net->dialed, sizeof(crti_peer_key_t));
@@ -260,6 +263,7 @@ void crti_net_free(crti_net_t *net)
     crti_progress_fini(&net->progress);
     crti_zmq_free(net->zmq);
     crti_key_wipe(&net->key, sizeof(net->key));
+    crti_key_wipe(net->lane_end.key, sizeof(net->lane_end.key));
     crti_map_fini(&net->dialed);
     crti_map_fini(&net->accepted);
     crti_deadlines_fini(&net->deadlines);

@@ -240,7 +240,7 @@ typedef struct crti_net_stats {
     uint64_t frames_resent, frames_duplicate;
     uint64_t frames_malformed; /* malformed bytes; the session they came on was ended */
     uint64_t
-        handshakes_refused; /* HELLO with another version or incarnation, and CURVE keys */
+        handshakes_refused; /* HELLO with another version or incarnation, lanes and CURVE without the key */
     uint64_t sessions_opened, sessions_lost;
     uint64_t spins; /* waits that watched for input before they slept */
 } crti_net_stats_t;

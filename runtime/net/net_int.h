@@ -58,6 +58,8 @@ struct crti_port {
         active; /* in net->active while input may be there that epoll won't tell */
     crti_list_t
         expecting; /* in net->expecting: an answer may come soon, but somebody slept */
+    crti_list_t
+        unproven; /* in net->unproven: an accepted lane without its first message */
     crti_net_t *net;
     crti_peer_t *peer; /* the one that it serves; NULL: none yet, or many */
     crti_socket_t *socket;
@@ -100,13 +102,16 @@ struct crti_net {
     pid_t pid;
     crti_key_t key; /* for libzmq, which starts when it is needed */
     bool has_key;
-    crti_zmq_t *zmq; /* NULL until then */
+    crti_zmq_t *zmq;          /* NULL until then */
+    crti_lane_end_t lane_end; /* ours */
     uint64_t lanes_accepted;
+    int unproven_count;
     crti_port_t *router, *zap; /* when libzmq serves */
     int spare; /* a descriptor to refuse lanes with when there is none left */
     crti_list_t peers, ports, bells, active, expecting, gathering, watches;
-    crti_map_t dialed;   /* crti_peer_key_t -> peer that this process initiated */
-    crti_map_t accepted; /* u64 nonce -> peer that came by the router */
+    crti_list_t unproven; /* the oldest first */
+    crti_map_t dialed;    /* crti_peer_key_t -> peer that this process initiated */
+    crti_map_t accepted;  /* u64 nonce -> peer that came by the router */
     crti_deadlines_t deadlines;
     crti_session_counts_t counts;
     crti_net_stats_t stats;
@@ -167,6 +172,9 @@ crt_status_t crti_net_listen_local(crti_net_t *net, const char *path);
 /* Connects to peer->path. A process that is not there (any more) is no failure: the session's
  * next HELLO tries again. */
 crt_status_t crti_peer_dial_lane(crti_peer_t *peer);
+
+/* It has shown the key, or is removed. */
+void crti_port_prove(crti_port_t *port);
 
 /* As if all of them had rung. */
 void crti_net_look_at_bells(crti_net_t *net);

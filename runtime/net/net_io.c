@@ -32,6 +32,7 @@ void crti_port_add(crti_net_t *net, crti_port_t *port, int fd,
     crti_list_init(&port->source.grave);
     crti_list_init(&port->active);
     crti_list_init(&port->expecting);
+    crti_list_init(&port->unproven);
     crti_list_append(&net->ports, &port->link);
 }
 
@@ -56,6 +57,7 @@ void crti_port_remove(crti_port_t *port, int linger_ms)
     crti_list_remove(&port->link);
     crti_list_remove(&port->active);
     crti_list_remove(&port->expecting);
+    crti_port_prove(port);
     crti_progress_remove(&port->net->progress, &port->source);
 }
 

@@ -10,6 +10,9 @@
  *     looks itself and puts it to sleep before it sleeps. While another thread sleeps no lane
  *     may be woken by a sender: nobody would look. A bell is shared by up to LANES_PER_BELL lanes,
  *     so that thousands of lanes need few descriptors; when it rings all of them are looked at.
+ * Strangers
+ *     Whoever has this uid can connect. A connection without a first message costs a descriptor, so
+ *     there are UNPROVEN of them at most. One with a wrong proof is closed, counted, and told nothing.
  * Failure
  *     A process that ends says so on its lanes. If it can't, the node daemon's notice ends the
  *     session, or silence.
@@ -29,6 +32,7 @@
 #define IDLE_LOOKS     64 /* in vain, before a lane sleeps though its process does not */
 #define ACCEPTS        64 /* of one event */
 #define SWEEP_EVERY    16 /* lanes that are accepted */
+#define UNPROVEN       64 /* connections that have not shown the key: the oldest gives way */
 
 /* Lives as long as the net. */
 struct crti_bell {
@@ -268,6 +272,14 @@ static const uint64_t *input_word(crti_port_t *port, uint64_t *seen_out)
     return crti_lane_input_word(port->lane, seen_out);
 }
 
+void crti_port_prove(crti_port_t *port)
+{
+    if (crti_list_is_empty(&port->unproven))
+        return;
+    crti_list_remove(&port->unproven);
+    port->net->unproven_count--;
+}
+
 static void close_port(crti_port_t *port)
 {
     leave_bell(port);
@@ -288,8 +300,8 @@ const crti_transport_t crti_net_lane = {
 
 /* ---------------------------------------------------------------- start */
 
-/* The peer went away before the lane was open. A session that did not open either dials again
- * with its next HELLO. */
+/* The peer went away before the lane was open, or somebody without the key has its name now. A session
+ * that did not open either dials again with its next HELLO, until the node tells that its process is dead. */
 static void forget_port(crti_port_t *port)
 {
     if (port->peer)
@@ -307,11 +319,14 @@ static void on_socket(crti_source_t *source, uint32_t events)
     status = crti_lane_take_socket(port->lane);
     if (status == CRT_IN_PROGRESS)
         return;
-    if (status == CRT_ERR_CLOSED) {
+    if (status == CRT_ERR_PERMISSION)
+        port->net->stats.handshakes_refused++;
+    if (status == CRT_ERR_CLOSED || status == CRT_ERR_PERMISSION) {
         forget_port(port);
     } else if (status != CRT_OK) {
         break_port(port, status);
     } else {
+        crti_port_prove(port);
         crti_progress_unwatch(&port->net->progress, source);
         crti_lane_close_socket(port->lane);
         look(port);
@@ -349,11 +364,14 @@ static crt_status_t new_port(crti_net_t *net, crti_lane_t **lane_take, crti_bell
 crt_status_t crti_peer_dial_lane(crti_peer_t *peer)
 {
     CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
+    crti_lane_end_t end = peer->net->lane_end;
     crti_bell_t *bell;
     crt_status_t status = find_bell(peer->net, &bell);
 
+    end.path = peer->path;
     if (status == CRT_OK)
-        status = crti_lane_dial(peer->path, frame_max(peer->net), bell->source.fd, &lane);
+        status = crti_lane_dial(&end, frame_max(peer->net), bell->source.fd, &lane);
+    crti_key_wipe(end.key, sizeof(end.key));
     if (status == CRT_ERR_UNREACHABLE)
         return CRT_OK;
     if (status == CRT_OK)
@@ -397,7 +415,19 @@ static crt_status_t take_first_message(crti_net_t *net, crti_lane_t *lane)
         crti_lane_close_socket(lane);
     else if (status == CRT_ERR_PROTOCOL)
         net->stats.frames_malformed++;
+    else if (status == CRT_ERR_PERMISSION)
+        net->stats.handshakes_refused++;
     return status;
+}
+
+/* Its place is the newest. When there are too many, the oldest one's goes. */
+static void await_proof(crti_port_t *port)
+{
+    crti_net_t *net = port->net;
+
+    crti_list_append(&net->unproven, &port->unproven);
+    if (++net->unproven_count > UNPROVEN)
+        crti_port_remove(CRTI_CONTAINER(net->unproven.next, crti_port_t, unproven), 0);
 }
 
 static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
@@ -408,11 +438,14 @@ static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
     crt_status_t status = find_bell(net, &bell);
 
     if (status == CRT_OK)
-        status = crti_lane_accept(listen_fd, frame_max(net), bell->source.fd, &lane);
+        status = crti_lane_accept(listen_fd, &net->lane_end, frame_max(net),
+                                  bell->source.fd, &lane);
     if (status == CRT_OK && (status = take_first_message(net, lane)) == CRT_ERR_CLOSED)
         return CRT_OK; /* it went away before the lane was open */
     if (status == CRT_OK)
         status = new_port(net, &lane, bell, NULL, &port);
+    if (status == CRT_OK && crti_lane_fd(port->lane) >= 0)
+        await_proof(port);
     if (status == CRT_OK && ++net->lanes_accepted % SWEEP_EVERY == 0)
         sweep_orphans(net);
     return status;
@@ -440,8 +473,10 @@ static void on_dialed(crti_source_t *source, uint32_t events)
 
         if (status == CRT_IN_PROGRESS)
             return;
+        /* Strangers are nothing that a user can mend, or should read of on the terminal. */
         if (status != CRT_OK)
-            crti_log(CRTI_LOG_WARN, "net", "a lane is not taken: %s", crt_error_detail());
+            crti_log(status == CRT_ERR_PERMISSION ? CRTI_LOG_DEBUG : CRTI_LOG_WARN, "net",
+                     "a lane is not taken: %s", crt_error_detail());
         if (status == CRT_ERR_IO)
             refuse_lane(net, source->fd);
     }

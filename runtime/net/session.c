@@ -573,15 +573,14 @@ crt_status_t crti_session_check_hello(const crti_frame_t *hello, crti_id_t self,
                                       uint64_t self_incarnation)
 {
     const crti_greeting_t *g = &hello->greeting;
-    char id[CRTI_ID_HEX];
 
     if (g->protocol != CRTI_PROTOCOL_VERSION)
         return crt_raise(CRT_ERR_PROTOCOL, "protocol version %u, this process speaks %d",
                          g->protocol, CRTI_PROTOCOL_VERSION);
     if ((!crti_id_equal(g->to, self) || g->to_incarnation != self_incarnation) &&
         !CRTI_FAULT(5))
-        return crt_raise(CRT_ERR_WORKER_DIED, "this is process %s incarnation %llu",
-                         crti_id_hex(self, id), (unsigned long long)self_incarnation);
+        return crt_raise(CRT_ERR_WORKER_DIED,
+                         "this is another incarnation of the process");
     return CRT_OK;
 }
 

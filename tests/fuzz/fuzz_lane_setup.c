@@ -2,6 +2,8 @@
 /* Fuzz target: the beginning of a lane (net/lane.c), with a process of this node gone mad at the
  * other end of the socket.
  *
+ * It has the cluster's key, as any process of the cluster: its damage comes after the proof.
+ *
  * First byte: which end is ours (see `dials`); then messages of that process, one after the other:
  * how many bytes of setup_t it sends and which of them are wrong, how many descriptors come with
  * them, and of which kinds. A lane opens for memory of a sealed size and a bell that never makes
@@ -24,10 +26,12 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/lane.h"
 #include "runtime/net/lane_ring.h"
+#include "tests/net/lane_setup.h"
 
 #define FRAME_MAX  100000
-#define FDS_MAX    6 /* of one message */
-#define HEAD       4 /* bytes of a message in the input: size, damage, place, count */
+#define FDS_MAX    6  /* of one message */
+#define HEAD       4  /* bytes of a message in the input: size, damage, place, count */
+#define BYTES      97 /* of a first message that are sent: 0 to one less, 48 are whole */
 #define OPEN_FILES 96
 #define CONTROLS   4096
 #define SHARED     (CONTROLS + 2 * CRTI_RING_BYTES)
@@ -60,7 +64,11 @@ typedef enum kind {
 typedef struct bed {
     int listener, mad; /* mad: the other process's end of the socket */
     int bell;
+    char path[64];
+    crti_lane_end_t end;
+    unsigned char random[CRTI_LANE_PROOF]; /* the dialer's */
     crti_lane_t *lane;
+    bool is_dialed;              /* our end has dialed */
     bool good_memory, good_bell; /* in the last message */
 } bed_t;
 
@@ -139,7 +147,7 @@ static int descriptor(kind_t kind)
 /* ---------------------------------------------------------------- the mad process */
 
 typedef struct letter {
-    uint64_t setup[2];
+    lane_setup_t setup;
     struct iovec part;
     char control[CMSG_SPACE(FDS_MAX * sizeof(int))];
     struct msghdr message;
@@ -183,16 +191,17 @@ static void remember(bed_t *bed, const uint8_t *kinds, size_t count, bool is_acc
 /* Returns what it took of the input. */
 static size_t send_letter(bed_t *bed, const uint8_t *data, size_t size)
 {
-    size_t bytes = data[0] % 33, count = data[3] % (FDS_MAX + 1), at = HEAD;
+    size_t bytes = data[0] % BYTES, count = data[3] % (FDS_MAX + 1), at = HEAD;
     int fds[FDS_MAX];
-    letter_t l = {.setup = {CRTI_LANE_MAGIC, SHARED}};
+    letter_t l = {.setup =
+                      lane_setup(&bed->end, bed->is_dialed ? 'a' : 'd', bed->random)};
 
     if (count > size - HEAD)
         count = size - HEAD;
     for (size_t i = 0; i < count; i++)
         fds[i] = descriptor(data[at + i] % KINDS);
-    l.part = (struct iovec){l.setup, bytes < sizeof(l.setup) ? bytes : sizeof(l.setup)};
-    ((uint8_t *)l.setup)[data[2] % sizeof(l.setup)] ^= data[1];
+    l.part = (struct iovec){&l.setup, bytes < sizeof(l.setup) ? bytes : sizeof(l.setup)};
+    ((uint8_t *)&l.setup)[data[2] % sizeof(l.setup)] ^= data[1];
     enclose(&l, fds, count);
     if (bytes)
         (void)!sendmsg(bed->mad, &l.message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -205,24 +214,29 @@ static size_t send_letter(bed_t *bed, const uint8_t *data, size_t size)
 
 static void make(bed_t *bed, bool dials)
 {
-    char path[64];
     struct sockaddr_un address;
+    lane_setup_t first;
     socklen_t length;
 
-    *bed = (bed_t){.bell = check(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))};
-    snprintf(path, sizeof(path), "@crt-fuzz-%d", (int)getpid());
-    if (crti_channel_listen(path, &bed->listener) != CRT_OK ||
-        crti_channel_address(path, &address, &length) != CRT_OK)
+    *bed = (bed_t){.bell = check(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+                   .is_dialed = dials};
+    snprintf(bed->path, sizeof(bed->path), "@crt-fuzz-%d", (int)getpid());
+    bed->end.path = bed->path;
+    if (crti_channel_listen(bed->path, &bed->listener) != CRT_OK ||
+        crti_channel_address(bed->path, &address, &length) != CRT_OK)
         give_up();
     if (dials) {
-        if (crti_lane_dial(path, FRAME_MAX, bed->bell, &bed->lane) != CRT_OK ||
-            crti_channel_accept(bed->listener, &bed->mad) != CRT_OK)
+        if (crti_lane_dial(&bed->end, FRAME_MAX, bed->bell, &bed->lane) != CRT_OK ||
+            crti_channel_accept(bed->listener, &bed->mad) != CRT_OK ||
+            recv(bed->mad, &first, sizeof(first), 0) != sizeof(first))
             give_up();
+        memcpy(bed->random, first.random, sizeof(bed->random));
         return;
     }
     bed->mad = check(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (connect(bed->mad, (struct sockaddr *)&address, length) != 0 ||
-        crti_lane_accept(bed->listener, FRAME_MAX, bed->bell, &bed->lane) != CRT_OK)
+        crti_lane_accept(bed->listener, &bed->end, FRAME_MAX, bed->bell, &bed->lane) !=
+            CRT_OK)
         give_up();
 }
 
@@ -282,11 +296,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size -= size > 0;
     while (goes_on && size >= HEAD) {
         size_t taken = send_letter(&bed, data, size);
-        bool is_whole = data[0] % 33 >= 16 && data[1] == 0;
+        bool is_whole = data[0] % BYTES >= sizeof(lane_setup_t) && data[1] == 0;
 
         remember(&bed, data + HEAD, taken - HEAD, !dials);
         goes_on = take(&bed, dials, is_first, is_whole);
-        is_first &= data[0] % 33 == 0; /* nothing left */
+        is_first &= data[0] % BYTES == 0; /* nothing left */
         data += taken;
         size -= taken;
     }

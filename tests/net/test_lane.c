@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes, both sides in this process: how the one that sleeps is told. */
+/* Lanes, both sides in this process: how the one that sleeps is told, and who is let in. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/net/channel.h"
 #include "runtime/net/lane.h"
+
+#include "lane_setup.h"
 
 #include <cmocka.h>
 
@@ -41,16 +46,17 @@ static void pair_start(pair_t *p)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
     char path[80];
+    crti_lane_end_t end = {.path = path, .key = "the key of this test's two sides"};
 
     *p = (pair_t){.dialer.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                   .acceptor.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     snprintf(path, sizeof(path), "@crt-test-lane-%d", getpid());
     assert_int_equal(crti_channel_listen(path, &p->listen_fd), CRT_OK);
-    assert_int_equal(crti_lane_dial(path, FRAME_MAX, p->dialer.bell, &p->dialer.lane),
+    assert_int_equal(crti_lane_dial(&end, FRAME_MAX, p->dialer.bell, &p->dialer.lane),
                      CRT_OK);
-    assert_int_equal(
-        crti_lane_accept(p->listen_fd, FRAME_MAX, p->acceptor.bell, &p->acceptor.lane),
-        CRT_OK);
+    assert_int_equal(crti_lane_accept(p->listen_fd, &end, FRAME_MAX, p->acceptor.bell,
+                                      &p->acceptor.lane),
+                     CRT_OK);
     open_side(&p->acceptor);
     open_side(&p->dialer);
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -135,11 +141,114 @@ static void a_bell_that_somebody_has_filled_rings_all_the_same(void **state)
     pair_stop(&p);
 }
 
+/* ---------------------------------------------------------------- strangers */
+
+/* The first message, and the memory that came with it. */
+static int receive_first(int fd, lane_setup_t *setup_out)
+{
+    union {
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {setup_out, sizeof(*setup_out)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    int fds[2];
+
+    assert_int_equal(recvmsg(fd, &message, MSG_CMSG_CLOEXEC), sizeof(*setup_out));
+    assert_int_equal(CMSG_FIRSTHDR(&message)->cmsg_len, CMSG_LEN(sizeof(fds)));
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fds));
+    close(fds[1]);
+    return fds[0];
+}
+
+static void answer(int fd, const lane_setup_t *setup)
+{
+    int bell = eventfd(0, EFD_CLOEXEC);
+    union {
+        char bytes[CMSG_SPACE(sizeof(bell))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec part = {(void *)(uintptr_t)setup, sizeof(*setup)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(bell));
+    memcpy(CMSG_DATA(c), &bell, sizeof(bell));
+    assert_int_equal(sendmsg(fd, &message, 0), sizeof(*setup));
+    close(bell);
+}
+
+static bool is_in(int memory, const char *text, size_t size)
+{
+    void *shared = mmap(NULL, LANE_MEMORY, PROT_READ, MAP_SHARED, memory, 0);
+    bool found;
+
+    assert_true(shared != MAP_FAILED);
+    found = memmem(shared, LANE_MEMORY, text, size) != NULL;
+    munmap(shared, LANE_MEMORY);
+    return found;
+}
+
+/* The name of a process that died is free for everybody. `prove` is what who has it answers; with the
+ * key it gets the frame. */
+static void dial_who_answers(const char *key, char side, bool is_believed)
+{
+    char path[80];
+    crti_lane_end_t end = {.path = path, .key = "the key of this test's two sides"},
+                    theirs;
+    pair_t p = {.dialer.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    struct pollfd socket = {.events = POLLIN};
+    crti_span_t frame;
+    lane_setup_t setup;
+    int fd, memory;
+
+    snprintf(path, sizeof(path), "@crt-test-stranger-%d", getpid());
+    assert_int_equal(crti_channel_listen(path, &p.listen_fd), CRT_OK);
+    assert_int_equal(crti_lane_dial(&end, FRAME_MAX, p.dialer.bell, &p.dialer.lane),
+                     CRT_OK);
+    send_to_acceptor(&p);
+    fd = accept(p.listen_fd, NULL, NULL);
+    memory = receive_first(fd, &setup);
+    assert_false(is_in(memory, "frame", 5));
+    theirs = end;
+    memcpy(theirs.key, key, strlen(key));
+    setup = lane_setup(&theirs, side, setup.random);
+    answer(fd, &setup);
+    socket.fd = crti_lane_fd(p.dialer.lane);
+    assert_int_equal(poll(&socket, 1, PATIENCE_MS), 1);
+    assert_int_equal(crti_lane_take_socket(p.dialer.lane),
+                     is_believed ? CRT_OK : CRT_ERR_PERMISSION);
+    crti_lane_push(p.dialer.lane);
+    assert_int_equal(is_in(memory, "frame", 5), is_believed);
+    assert_int_equal(crti_lane_receive(p.dialer.lane, &frame), CRT_IN_PROGRESS);
+    crti_lane_free(p.dialer.lane, 0);
+    close(p.dialer.bell);
+    close(p.listen_fd);
+    close(memory);
+    close(fd);
+}
+
+static void nothing_is_given_to_who_does_not_prove_the_key(void **state)
+{
+    dial_who_answers("the key", 'a', true); /* as the first bytes of the right one are */
+    dial_who_answers("another", 'a', false);
+    dial_who_answers("the key", 'd', false); /* our own message, sent back */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_sleeps_is_rung_for_the_first_frame_and_who_is_awake_is_not),
         cmocka_unit_test(a_bell_that_somebody_has_filled_rings_all_the_same),
+        cmocka_unit_test(nothing_is_given_to_who_does_not_prove_the_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,8 @@
  */
 #include "net_fixture.h"
 
+#include "lane_setup.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -287,39 +289,68 @@ static void garbage_on_the_sockets_is_dropped(void **state)
 
 /* ---------------------------------------------------------------- lanes */
 
-/* A first message with these descriptors costs its sender the connection, and is counted. */
-static void expect_refusal(int memory, int bell)
+/* The victim as who has the key dials it. */
+static crti_lane_end_t victim(const scene_t *s)
 {
-    uint64_t setup[2] = {0x314c545243, 4096 + 2 * ((size_t)128 << 10)};
+    crti_lane_end_t end = {.path = crti_net_address(s->party.net)->ipc};
+    crti_key_t key;
+
+    memcpy(key.bytes, s->f.key, sizeof(key.bytes));
+    crti_key_lane(&key, end.key);
+    return end;
+}
+
+static void send_with(int fd, const void *data, size_t size, int memory, int bell)
+{
     int fds[2] = {memory, bell};
     union {
         char bytes[CMSG_SPACE(sizeof(fds))];
         struct cmsghdr align;
     } control = {0};
-    struct iovec part = {setup, sizeof(setup)};
+    struct iovec part = {(void *)(uintptr_t)data, size};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof(control.bytes)};
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    crti_net_stats_t before;
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(fds));
+    memcpy(CMSG_DATA(c), fds, sizeof(fds));
+    assert_int_equal(sendmsg(fd, &message, 0), size);
+}
+
+/* It hangs up and has said nothing. */
+static void expect_silent_end(scene_t *s, int fd)
+{
     char byte;
+
+    crti_net_unlock(s->party.net);
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+    crti_net_lock(s->party.net);
+}
+
+/* A first message with these descriptors costs its sender, who has the key, the connection, and is
+ * counted. */
+static void expect_refusal(int memory, int bell)
+{
+    unsigned char number[16] = "a random number";
+    crti_net_stats_t before;
+    crti_lane_end_t end;
+    lane_setup_t setup;
     scene_t s;
     int fd;
 
     scene_init(&s, false);
     crti_net_stats(s.party.net, &before);
-    assert_int_equal(ftruncate(memory, (off_t)setup[1]), 0);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(fds));
-    memcpy(CMSG_DATA(c), fds, sizeof(fds));
-    fd = connect_unix(crti_net_address(s.party.net)->ipc);
-    assert_int_equal(sendmsg(fd, &message, 0), sizeof(setup));
+    end = victim(&s);
+    setup = lane_setup(&end, 'd', number);
+    assert_int_equal(ftruncate(memory, (off_t)setup.size), 0);
+    fd = connect_unix(end.path);
+    send_with(fd, &setup, sizeof(setup), memory, bell);
     wait_counted(&s, before.frames_malformed + 1, 0);
-    crti_net_unlock(s.party.net);
-    assert_int_equal(recv(fd, &byte, 1, 0), 0); /* it hung up */
-    crti_net_lock(s.party.net);
+    expect_silent_end(&s, fd);
     close(fd);
     close(memory);
     close(bell);
@@ -337,7 +368,7 @@ static int sealed_memory(void)
 {
     int memory = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-    assert_int_equal(ftruncate(memory, 4096 + 2 * (128 << 10)), 0);
+    assert_int_equal(ftruncate(memory, LANE_MEMORY), 0);
     assert_int_equal(
         fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
     return memory;
@@ -357,6 +388,49 @@ static void a_bell_that_is_no_eventfd_is_refused(void **state)
     expect_refusal(sealed_memory(), memfd_create("file", MFD_CLOEXEC));
 }
 
+static void expect_stranger(scene_t *s, const lane_setup_t *setup)
+{
+    int memory = sealed_memory(), bell = eventfd(0, EFD_CLOEXEC);
+    int fd = connect_unix(crti_net_address(s->party.net)->ipc);
+    crti_net_stats_t before;
+    uint64_t rung;
+
+    crti_net_stats(s->party.net, &before);
+    send_with(fd, setup, sizeof(*setup), memory, bell);
+    wait_counted(s, 0, before.handshakes_refused + 1);
+    expect_silent_end(s, fd);
+    assert_true(fcntl(bell, F_SETFL, O_NONBLOCK) == 0 &&
+                read(bell, &rung, sizeof(rung)) < 0);
+    close(fd);
+    close(bell);
+    close(memory);
+}
+
+/* The name of the socket is no secret, and a process of another container may have the same uid. */
+static void a_process_without_the_key_opens_no_lane_and_is_told_nothing(void **state)
+{
+    unsigned char number[16] = "a random number";
+    crti_lane_end_t end, other;
+    lane_setup_t setup;
+    scene_t s;
+
+    scene_init(&s, false);
+    end = victim(&s);
+    setup = lane_setup(&end, 'd', number);
+    setup.proof[15] ^= 1;
+    expect_stranger(&s, &setup);
+    setup = lane_setup(&end, 'd', number);
+    setup.random[0] ^= 1; /* another number than the one that is proved */
+    expect_stranger(&s, &setup);
+    setup = lane_setup(&end, 'a', number); /* what it answers to others */
+    expect_stranger(&s, &setup);
+    other = end; /* what was recorded at another process's name */
+    other.path = "@/run/p-0123456789abcdef.ipc";
+    setup = lane_setup(&other, 'd', number);
+    expect_stranger(&s, &setup);
+    scene_fini(&s);
+}
+
 static void send_on_lane(crti_lane_t *lane, const void *data, size_t size)
 {
     struct iovec part = {(void *)(uintptr_t)data, size};
@@ -369,11 +443,11 @@ static void send_on_lane(crti_lane_t *lane, const void *data, size_t size)
 /* Takes part in the handshake while the party makes progress, as far as the bell. */
 static crti_lane_t *open_lane(scene_t *s, int bell)
 {
-    const char *path = crti_net_address(s->party.net)->ipc;
+    crti_lane_end_t end = victim(s);
     crti_lane_t *lane = NULL;
     struct pollfd p = {.events = POLLIN};
 
-    assert_int_equal(crti_lane_dial(path, 100000, bell, &lane), CRT_OK);
+    assert_int_equal(crti_lane_dial(&end, 100000, bell, &lane), CRT_OK);
     p.fd = crti_lane_fd(lane);
     crti_net_unlock(s->party.net);
     assert_int_equal(poll(&p, 1, 10000), 1);
@@ -381,6 +455,27 @@ static crti_lane_t *open_lane(scene_t *s, int bell)
     assert_int_equal(crti_lane_take_socket(lane), CRT_OK);
     crti_lane_close_socket(lane);
     return lane;
+}
+
+static void connections_that_say_nothing_are_bounded_and_keep_nobody_out(void **state)
+{
+    int files, silent[300], bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    crti_lane_t *lane;
+    scene_t s;
+
+    scene_init(&s, false);
+    files = open_files();
+    for (int i = 0; i < 300; i++) {
+        silent[i] = connect_unix(crti_net_address(s.party.net)->ipc);
+        party_stream(&s.party, s.peer, 1, 0);
+    }
+    lane = open_lane(&s, bell);
+    assert_true(open_files() <= files + 300 + 64 + 2 * 16);
+    crti_lane_free(lane, 0);
+    for (int i = 0; i < 300; i++)
+        close(silent[i]);
+    close(bell);
+    scene_fini(&s);
 }
 
 static void garbage_on_a_lane_is_counted_and_costs_its_session_alone(void **state)
@@ -411,10 +506,12 @@ static void processes_that_die_while_they_open_a_lane_leave_nothing(void **state
 {
     int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), files;
     crti_lane_t *lane = NULL;
+    crti_lane_end_t end;
     scene_t s;
     pid_t pid;
 
     scene_init(&s, false);
+    end = victim(&s);
     files = open_files();
     for (int i = 0; i < 100; i++) {
         fflush(NULL);
@@ -423,7 +520,7 @@ static void processes_that_die_while_they_open_a_lane_leave_nothing(void **state
             if (i % 2)
                 connect_unix(crti_net_address(s.party.net)->ipc);
             else
-                crti_lane_dial(crti_net_address(s.party.net)->ipc, 1000, bell, &lane);
+                crti_lane_dial(&end, 1000, bell, &lane);
             raise(SIGKILL);
         }
         assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -574,6 +671,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(garbage_on_the_sockets_is_dropped),
         cmocka_unit_test(a_lane_whose_memory_is_not_sealed_is_refused),
         cmocka_unit_test(a_bell_that_is_no_eventfd_is_refused),
+        cmocka_unit_test(a_process_without_the_key_opens_no_lane_and_is_told_nothing),
+        cmocka_unit_test(connections_that_say_nothing_are_bounded_and_keep_nobody_out),
         cmocka_unit_test(garbage_on_a_lane_is_counted_and_costs_its_session_alone),
         cmocka_unit_test(processes_that_die_while_they_open_a_lane_leave_nothing),
         cmocka_unit_test(frames_that_are_none_are_counted_and_dropped),
