@@ -123,20 +123,33 @@ static crti_node_entry_t *next_node(const crti_control_t *c, crti_id_t after)
     return NULL;
 }
 
-/* Which node has that log; false: it can't be told from the name. */
-static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node_out,
-                      char hex[CRTI_ID_HEX])
+#define JOB_LOG (sizeof("job:") - 1 + CRTI_ID_HEX)
+
+/* Zero: of no job. By the job's id: an earlier one may have had the submission id. */
+static crti_id_t job_log_owner(const crti_control_t *c, const char *submission,
+                               char own_name[JOB_LOG])
 {
+    const crti_job_t *job = crti_job_table_find(&c->jobs, crti_str(submission));
     const crti_node_entry_t *host = crti_control_head_host(c);
+
+    if (job == NULL)
+        return (crti_id_t){0, 0};
+    memcpy(own_name, "job:", 4);
+    crti_id_hex(job->id, own_name + 4);
+    if (!crti_id_is_zero(job->node))
+        return job->node;
+    return host ? host->id : (crti_id_t){0, 0};
+}
+
+/* Which node has that log, under which name; false: it can't be told from the name. */
+static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node_out,
+                      char own_name[JOB_LOG])
+{
     const crti_actor_t *actor;
-    const crti_job_t *job;
     crti_id_t id;
 
     if (strncmp(name, "job:", 4) == 0) {
-        job = crti_job_table_find(&c->jobs, crti_str(name + 4));
-        *node_out = job && !crti_id_is_zero(job->node) ? job->node
-                    : host                             ? host->id
-                                                       : (crti_id_t){0, 0};
+        *node_out = job_log_owner(c, name + 4, own_name);
         return true;
     }
     actor = crti_id_parse(name, &id) ? crti_actor_table_get(&c->actors, id)
@@ -144,7 +157,7 @@ static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node
     if (actor == NULL)
         return false;
     *node_out = actor->node;
-    crti_id_hex(actor->id, hex);
+    crti_id_hex(actor->id, own_name);
     return true;
 }
 
@@ -197,7 +210,7 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_log_read_t *m)
 {
     CRTI_AUTO(free) char *name = crti_str_dup(m->name);
-    char hex[CRTI_ID_HEX] = "";
+    char own_name[JOB_LOG] = "";
     crti_node_entry_t *node = NULL;
     crti_id_t id = {0, 0};
     crti_request_t like = {.from_link = link,
@@ -209,7 +222,7 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
 
     if (name == NULL || hold_until_begun(c, &like))
         return;
-    if (log_owner(c, name, &id, hex)) {
+    if (log_owner(c, name, &id, own_name)) {
         node = crti_node_table_get(&c->nodes, id);
     } else {
         node = next_node(c, id); /* a worker: whichever node knows it */
@@ -221,7 +234,7 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
         crti_control_refuse(c, link, request, CRT_ERR_NOT_FOUND);
         return;
     }
-    like.name = *hex ? hex : name;
+    like.name = *own_name ? own_name : name;
     send_log_read(c, node, &like);
 }
 

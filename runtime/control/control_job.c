@@ -415,7 +415,7 @@ static void stop_process(crti_control_t *c, const crti_job_t *job, uint64_t from
                          uint64_t from_request)
 {
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
-    crti_msg_job_stop_t body = {.submission = crti_str(job->submission)};
+    crti_msg_job_stop_t body = {.job = job->id, .submission = crti_str(job->submission)};
     crti_request_t *request;
 
     if (node == NULL || node->link == 0) {
@@ -480,7 +480,7 @@ void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
 void crti_control_job_exited(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_job_exited_t *m)
 {
-    crti_job_t *job = crti_job_table_find(&c->jobs, m->submission);
+    crti_job_t *job = crti_job_table_get(&c->jobs, m->job);
     CRTI_AUTO(free) char *text = crti_str_dup(m->text);
 
     if (job && !crti_job_is_ended(job)) {

@@ -22,7 +22,7 @@
 #ifndef CRTI_NET_PROTOCOL_H
 #define CRTI_NET_PROTOCOL_H
 
-#define CRTI_PROTOCOL_VERSION 4
+#define CRTI_PROTOCOL_VERSION 5
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 
@@ -375,17 +375,18 @@
 
 /* Head to the node of its own host: run a submitted job. The executable lies in the content
  * cache as `sha`. Answer: DONE when it runs, or ERROR. At its end: JOB_EXITED with the last lines
- * of its output, answered by DONE, and told again until it is. */
+ * of its output, answered by DONE, and told again until it is. A submission id may be used again when its
+ * job was deleted or forgotten: what runs is named by its job id. */
 #define CRTI_FIELDS_JOB_START(F)                                                         \
     F(STR, submission)                                                                   \
     F(ID, job) F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment)
-#define CRTI_FIELDS_JOB_EXITED(F) F(STR, submission) F(I64, wait_status) F(STR, text)
-/* Head to node, and admin to head: SIGTERM to the whole process group, SIGKILL after 3 s.
- * Answer: DONE, or ERROR CRT_ERR_NOT_FOUND. */
-#define CRTI_FIELDS_JOB_STOP(F) F(STR, submission)
+#define CRTI_FIELDS_JOB_EXITED(F) F(ID, job) F(I64, wait_status) F(STR, text)
+/* Head to node (`job`), and admin to head (`submission`): SIGTERM to the whole process group, SIGKILL
+ * after 3 s. Answer: DONE, or ERROR CRT_ERR_NOT_FOUND. */
+#define CRTI_FIELDS_JOB_STOP(F) F(ID, job) F(STR, submission)
 
 /* Reads a log file of a worker, an actor or "job:SUBMISSION" from `offset`; waits up to
- * `wait_ms` for more. Answer: LOG_DATA; `next` is the offset to go on from, `ended` when the
+ * `wait_ms` for more. The head names a job to its node by "job:HEX32", the job id. Answer: LOG_DATA; `next` is the offset to go on from, `ended` when the
  * process is gone and all was read. */
 #define CRTI_FIELDS_LOG_READ(F) F(STR, name) F(U64, offset) F(U64, limit) F(U64, wait_ms)
 #define CRTI_FIELDS_LOG_DATA(F) F(U64, next) F(BIN, data) F(BOOL, ended)

@@ -398,7 +398,7 @@ static bool on_order(crti_node_t *node, const crti_message_t *m)
         crti_submission_start(node, m->request, &m->job_start);
         return true;
     case CRTI_MSG_JOB_STOP:
-        crti_submission_stop(node, m->request, m->job_stop.submission);
+        crti_submission_stop(node, m->request, m->job_stop.job);
         return true;
     case CRTI_MSG_LOG_READ:
         crti_logs_read(node, 0, m->request, &m->log_read);

@@ -4,7 +4,7 @@
  * Where it sits
  *     LOG_READ of the head, or of a local connection -> [ node/logs.c ] -> LOG_DATA
  * Names
- *     "job:SUBMISSION"; 8 to 32 hex digits of a worker's id; 32 of an actor's. What is not here
+ *     "job:HEX32", from the head alone, who knows submission ids; 8 to 32 hex digits of a worker's id; 32 of an actor's. What is not here
  *     is asked of the head when a local connection asks.
  */
 #include <ctype.h>
@@ -249,6 +249,8 @@ bool crti_logs_are_here(crti_node_t *node, crti_span_t name_text)
     char name[160], path[600];
     bool ended;
 
+    if (name_text.size >= 4 && memcmp(name_text.data, "job:", 4) == 0)
+        return false; /* by its submission id: the head knows which job that is */
     return find_log(node, crti_text(name_text, name, sizeof(name)), path, sizeof(path),
                     &ended) == CRT_OK;
 }

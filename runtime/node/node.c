@@ -391,7 +391,7 @@ static void init_maps(crti_node_t *node)
         crti_map_init(by_id[i], sizeof(crti_id_t));
     crti_map_init(&node->by_pid, sizeof(pid_t));
     crti_map_init(&node->local_numbers, sizeof(uint64_t));
-    crti_map_init(&node->submissions, 0);
+    crti_map_init(&node->submissions, sizeof(crti_id_t));
     crti_map_init(&node->places, sizeof(crti_object_id_t));
     crti_list_init(&node->locals);
     crti_list_init(&node->ended_order);

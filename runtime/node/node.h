@@ -205,7 +205,7 @@ struct crti_node {
     crti_map_t actors;       /* id -> crti_actor_t */
     crti_map_t ended_actors; /* id -> what ended last, actor.c */
     crti_list_t ended_order; /* the same, oldest first */
-    crti_map_t submissions;  /* text -> submission */
+    crti_map_t submissions;  /* job id -> submission */
     uint64_t ended_submissions;
     crti_map_t peers;       /* node id -> peer */
     crti_list_t guests;     /* streams of other nodes */
@@ -529,7 +529,7 @@ void crti_fence_shut(crti_process_t *process);
 
 void crti_submission_start(crti_node_t *node, uint64_t request,
                            const crti_msg_job_start_t *start);
-void crti_submission_stop(crti_node_t *node, uint64_t request, crti_span_t name);
+void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job);
 void crti_submission_stop_all(crti_node_t *node);
 void crti_submission_kill_all(crti_node_t *node);
 bool crti_submission_has(crti_node_t *node, pid_t pid);

@@ -4,8 +4,8 @@
  * Where it sits
  *     head.c (JOB_START, JOB_STOP) -> [ node/submission.c ] -> process -> driver.log, JOB_EXITED
  * Rules
- *     The driver has a process group, a directory and a log file of its own below the head's
- *     state directory. Stopping is SIGTERM to the group, then SIGKILL after STOP_NS. When the
+ *     A job is named by its job id: a submission id may be used again. The driver has a process group, a
+ *     directory and a log file of its own below the head's state directory. Stopping is SIGTERM to the group, then SIGKILL after STOP_NS. When the
  *     driver has ended the rest of its group is killed. Its end is told until the head answers.
  */
 #include <assert.h>
@@ -54,9 +54,9 @@ static void set_state(submission_t *s, submission_state_t state)
     s->state = state;
 }
 
-static submission_t *find(crti_node_t *node, const char *name)
+static submission_t *find(crti_node_t *node, crti_id_t job)
 {
-    return crti_map_get(&node->submissions, name);
+    return crti_map_get(&node->submissions, &job);
 }
 
 static bool good_name(const char *name)
@@ -70,11 +70,11 @@ static bool good_name(const char *name)
 
 /* ---------------------------------------------------------------- places */
 
-/* The directory of a submission, below the head's state directory. */
-static crt_status_t directory_of(crti_node_t *node, const char *name, char *path,
+/* The directory of a job, below the head's state directory. */
+static crt_status_t directory_of(crti_node_t *node, crti_id_t job, char *path,
                                  size_t size)
 {
-    char file[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH];
+    char file[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH], hex[CRTI_ID_HEX];
     CRTI_AUTO(free) char *text = NULL;
     crt_status_t status;
 
@@ -87,20 +87,22 @@ static crt_status_t directory_of(crti_node_t *node, const char *name, char *path
     crti_info_get(text, "state_dir", state, sizeof(state));
     if (state[0] == '\0')
         return crt_raise(CRT_ERR_CORRUPT, "%s names no state_dir", file);
-    snprintf(path, size, "%s/jobs/%s", state, name);
+    snprintf(path, size, "%s/jobs/%s", state, crti_id_hex(job, hex));
     return CRT_OK;
 }
 
 crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,
                                  size_t size, bool *ended_out)
 {
-    char dir[CRTI_NODE_PATH + NAME_MAX_ + 8];
-    const submission_t *s = find(node, name);
+    char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
+    const submission_t *s;
     crt_status_t status;
+    crti_id_t job;
 
-    if (!good_name(name))
+    if (!crti_id_parse(name, &job))
         return crt_raise(CRT_ERR_NOT_FOUND, "\"%s\" is not the id of a job", name);
-    status = directory_of(node, name, dir, sizeof(dir));
+    s = find(node, job);
+    status = directory_of(node, job, dir, sizeof(dir));
     if (status != CRT_OK)
         return status;
     snprintf(path, size, "%s/driver.log", dir);
@@ -147,7 +149,7 @@ static void trim(crti_node_t *node)
     }
     if (ended <= ENDED_MAX)
         return;
-    crti_map_remove(&node->submissions, oldest->name);
+    crti_map_remove(&node->submissions, &oldest->job);
     free(oldest);
 }
 
@@ -197,8 +199,7 @@ static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
 static void tell_exited(submission_t *s)
 {
     char *text = malloc(LAST_BYTES + 1);
-    crti_msg_job_exited_t exited = {.submission = crti_str(s->name),
-                                    .wait_status = s->wait_status};
+    crti_msg_job_exited_t exited = {.job = s->job, .wait_status = s->wait_status};
 
     if (text) {
         read_last_lines(s->log.path, text);
@@ -259,10 +260,9 @@ static void stop(submission_t *s)
     crti_loop_start(s->node->loop, &s->stop_timer, crti_node_now(s->node) + STOP_NS);
 }
 
-void crti_submission_stop(crti_node_t *node, uint64_t request, crti_span_t name_text)
+void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 {
-    char name[NAME_MAX_];
-    submission_t *s = find(node, crti_text(name_text, name, sizeof(name)));
+    submission_t *s = find(node, job);
 
     if (s == NULL) {
         crti_head_send_error(node, request, CRT_ERR_NOT_FOUND,
@@ -415,8 +415,8 @@ static crt_status_t make_environment(crti_node_t *node, const crti_msg_job_start
 
 static crt_status_t make_places(submission_t *s, char *cwd, size_t size)
 {
-    char dir[CRTI_NODE_PATH + NAME_MAX_ + 8];
-    crt_status_t status = directory_of(s->node, s->name, dir, sizeof(dir));
+    char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
+    crt_status_t status = directory_of(s->node, s->job, dir, sizeof(dir));
 
     if (status != CRT_OK)
         return status;
@@ -464,7 +464,7 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
 {
     __attribute__((cleanup(vector_fini_auto))) vector_t argv = {0};
     __attribute__((cleanup(vector_fini_auto))) vector_t environment = {0};
-    char path[2 * CRTI_NODE_PATH], sha[65], cwd[CRTI_NODE_PATH + NAME_MAX_ + 16];
+    char path[2 * CRTI_NODE_PATH], sha[65], cwd[CRTI_NODE_PATH + CRTI_ID_HEX + 16];
     crti_exec_t exec = {.exec_fd = -1,
                         .path = path,
                         .argv = argv.list,
@@ -512,7 +512,7 @@ static crt_status_t begin(submission_t *s, const crti_msg_job_start_t *start)
     if (status == CRT_OK)
         status = watch(s);
     if (status == CRT_OK)
-        status = crti_map_put(&s->node->submissions, s->name, s);
+        status = crti_map_put(&s->node->submissions, &s->job, s);
     if (status != CRT_OK && s->pid) {
         kill(-s->pid, SIGKILL);
         waitpid(s->pid, NULL, 0);
@@ -526,9 +526,10 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
                            const crti_msg_job_start_t *start)
 {
     char name[NAME_MAX_ + 1];
-    submission_t *s = find(node, crti_text(start->submission, name, sizeof(name)));
+    submission_t *s = find(node, start->job);
     crt_status_t status = CRT_OK;
 
+    crti_text(start->submission, name, sizeof(name));
     if (s == NULL && !good_name(name))
         status = crt_raise(CRT_ERR_INVALID, "\"%s\" is no submission id", name);
     if (s == NULL && status == CRT_OK) {

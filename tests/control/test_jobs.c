@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/control/job_table.h"
 #include "tests/control/control_test.h"
 
 static char *query(bed_t *bed, const char *what, const char *filter)
@@ -38,8 +39,7 @@ static void a_submission_runs_on_the_heads_host_and_ends_as_its_process_does(voi
 
     for (int i = 0; i < 3; i++) {
         const char *name = ends[i].name;
-        crti_msg_job_exited_t exited = {.submission = crti_str(name),
-                                        .wait_status = ends[i].wait_status,
+        crti_msg_job_exited_t exited = {.wait_status = ends[i].wait_status,
                                         .text = crti_str("last lines")};
         const crti_message_t *start;
 
@@ -48,6 +48,7 @@ static void a_submission_runs_on_the_heads_host_and_ends_as_its_process_does(voi
         bed->seen = 0;
         start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
         assert_non_null(start);
+        exited.job = start->job_start.job;
         bed_say(bed, NODE_A, CRTI_MSG_DONE, start->request, NULL);
         expect_json(bed, "jobs", name, "\"RUNNING\"");
         bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &exited);
@@ -96,16 +97,69 @@ a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes(void **stat
     assert_int_equal(bed_count(bed, 31, CRTI_MSG_JOB_START), 0);
 }
 
+/* Starts submission "s", whose job id is the result. */
+static crti_id_t run_submission(bed_t *bed, uint64_t node)
+{
+    const crti_message_t *start;
+    crti_id_t job;
+
+    control_submit(bed, "s");
+    assert_non_null(bed_next(bed, ADMIN, CRTI_MSG_DONE));
+    bed->seen = 0;
+    start = bed_next(bed, node, CRTI_MSG_JOB_START);
+    assert_non_null(start);
+    job = start->job_start.job;
+    bed_say(bed, node, CRTI_MSG_DONE, start->request, NULL);
+    bed_forget(bed);
+    return job;
+}
+
+/* A nightly job: deleted, or forgotten after a day, its id is free. What is late belongs to the first. */
+static void a_submission_id_that_is_used_again_is_another_job(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_job_delete_t delete = {.submission = crti_str("s")};
+    crti_msg_job_stop_t stop = {.submission = crti_str("s")};
+    crti_msg_log_read_t read = {.name = crti_str("job:s"), .limit = 100};
+    crti_id_t first = run_submission(bed, NODE_A), second;
+    char log[64] = "job:";
+
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &(crti_msg_job_exited_t){.job = first});
+    expect_json(bed, "jobs", "s", "\"SUCCEEDED\"");
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_DELETE, 2, &delete);
+    bed_forget(bed);
+    second = run_submission(bed, NODE_A);
+    assert_false(crti_id_equal(first, second));
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 8,
+            &(crti_msg_job_exited_t){.job = first, .wait_status = 9});
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+    expect_json(bed, "jobs", "s", "\"RUNNING\"");
+    bed_say(bed, ADMIN, CRTI_MSG_LOG_READ, 3, &read);
+    crti_id_hex(second, log + 4);
+    assert_true(
+        crti_str_equal(bed_next(bed, NODE_A, CRTI_MSG_LOG_READ)->log_read.name, log));
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_STOP, 4, &stop);
+    assert_true(
+        crti_id_equal(bed_next(bed, NODE_A, CRTI_MSG_JOB_STOP)->job_stop.job, second));
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 9, &(crti_msg_job_exited_t){.job = second});
+    bed_pass(bed, CRTI_JOB_ENDED_KEEP_NS + 2 * CRTI_S);
+    bed_join(bed, 30, 1, 2, 4, NULL, NULL); /* it was silent for a day */
+    bed_forget(bed);
+    assert_false(crti_id_equal(run_submission(bed, 30), second));
+    expect_json(bed, "jobs", "s", "\"RUNNING\"");
+}
+
 /* The link broke between the two; the row of the first time is still on its way. */
 static void an_end_that_is_told_twice_is_heard_when_it_is_durable(void **state)
 {
     bed_t *bed = *state;
-    crti_msg_job_exited_t exited = {.submission = crti_str("s")};
+    crti_msg_job_exited_t exited = {.wait_status = 0};
     const crti_message_t *start;
 
     control_submit(bed, "s");
     bed->seen = 0;
     start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    exited.job = start->job_start.job;
     bed_say(bed, NODE_A, CRTI_MSG_DONE, start->request, NULL);
     bed_forget(bed);
     bed->manual = true;
@@ -122,12 +176,13 @@ static void a_stopped_submission_is_stopped_whatever_its_exit_status(void **stat
     bed_t *bed = *state;
     crti_msg_job_stop_t stop = {.submission = crti_str("s")};
     crti_msg_job_delete_t delete = {.submission = crti_str("s")};
-    crti_msg_job_exited_t exited = {.submission = crti_str("s"), .wait_status = 15};
+    crti_msg_job_exited_t exited = {.wait_status = 15};
     const crti_message_t *m;
 
     control_submit(bed, "s");
     bed->seen = 0;
     m = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    exited.job = m->job_start.job;
     bed_say(bed, NODE_A, CRTI_MSG_DONE, m->request, NULL);
     bed_say(bed, ADMIN, CRTI_MSG_JOB_DELETE, 2, &delete);
     assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)),
@@ -287,6 +342,7 @@ int main(void)
         CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),
         CONTROL_TEST(an_end_that_is_told_twice_is_heard_when_it_is_durable),
+        CONTROL_TEST(a_submission_id_that_is_used_again_is_another_job),
         CONTROL_TEST(
             a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes),
         CONTROL_TEST(a_stopped_submission_is_stopped_whatever_its_exit_status),

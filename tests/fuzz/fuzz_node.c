@@ -87,7 +87,7 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
 {
 }
 
-void crti_submission_stop(crti_node_t *node, uint64_t request, crti_span_t name)
+void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 {
 }
 

@@ -35,6 +35,9 @@ static void put_script(scene_t *s, const char *sha)
     assert_int_equal(symlink("/bin/sh", target), 0);
 }
 
+/* The job id {5, 1}. */
+#define JOB "00000000000000050000000000000001"
+
 static void a_submitted_job_runs_is_logged_and_stopped(void **state)
 {
     static const char sha[] =
@@ -45,8 +48,8 @@ static void a_submitted_job_runs_is_logged_and_stopped(void **state)
                                   .job = {5, 1},
                                   .entrypoint = crti_str("sh -c x"),
                                   .sha = crti_str(sha)};
-    crti_msg_log_read_t read = {.name = crti_str("job:sub-1"), .limit = 10000};
-    crti_msg_job_stop_t stop = {.submission = crti_str("sub-1")};
+    crti_msg_log_read_t read = {.name = crti_str("job:" JOB), .limit = 10000};
+    crti_msg_job_stop_t stop = {.job = {5, 1}};
     const crti_msg_log_data_t *data;
     const crti_msg_job_exited_t *exited;
     static const char script[] = "trap '' TERM; echo $CRT_SUBMISSION; pwd; "
@@ -70,12 +73,12 @@ static void a_submitted_job_runs_is_logged_and_stopped(void **state)
     assert_false(data->ended);
     next = data->next;
     read.wait_ms = 5000;
-    for (bool found = node_test_contains(data->data, "/jobs/sub-1/cwd"); !found;) {
+    for (bool found = node_test_contains(data->data, "/jobs/" JOB "/cwd"); !found;) {
         read.offset = next;
         scene_head_send(s, 0, CRTI_MSG_LOG_READ, 43, &read);
         data = &scene_wait(s, CRTI_MSG_LOG_DATA)->log_data;
         next = data->next;
-        found = node_test_contains(data->data, "/jobs/sub-1/cwd");
+        found = node_test_contains(data->data, "/jobs/" JOB "/cwd");
     }
     scene_head_send(s, 0, CRTI_MSG_JOB_STOP, 44, &stop);
     assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 44);
@@ -89,7 +92,7 @@ static void a_submitted_job_runs_is_logged_and_stopped(void **state)
     scene_head_send(s, 0, CRTI_MSG_LOG_READ, 45, &read);
     data = &scene_wait(s, CRTI_MSG_LOG_DATA)->log_data;
     assert_true(data->ended);
-    stop.submission = crti_str("sub-2");
+    stop.job.low = 2;
     scene_head_send(s, 0, CRTI_MSG_JOB_STOP, 46, &stop);
     assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_NOT_FOUND);
 }
@@ -98,7 +101,7 @@ static void a_submitted_job_runs_is_logged_and_stopped(void **state)
 static size_t follow_job(scene_t *s, uint64_t *offset, char *first, size_t size)
 {
     crti_msg_log_read_t read = {
-        .name = crti_str("job:sub-1"), .limit = 5000, .wait_ms = 5000};
+        .name = crti_str("job:" JOB), .limit = 5000, .wait_ms = 5000};
     size_t total = 0;
 
     for (bool ended = false; !ended;) {
@@ -151,6 +154,39 @@ static void a_jobs_log_beyond_its_limit_is_read_to_its_end(void **state)
     assert_true(follow_job(s, &again, first, sizeof(first)) < 60000);
     assert_true(strncmp(first, "--- ", 4) == 0 && strstr(first, "by the log quota ---"));
     assert_int_equal(again, followed);
+}
+
+/* The first one was deleted, or forgotten; its folder and its log stay its own. */
+static void a_submission_id_that_is_used_again_runs_in_a_folder_of_its_own(void **state)
+{
+    scene_t *s = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
+    crti_msg_job_start_t start = {.submission = crti_str("sub-1"),
+                                  .entrypoint = crti_str("sh"),
+                                  .sha = crti_str("")};
+    static const char script[] = "ls; touch here";
+    char head_dir[128], first[100];
+    size_t sizes[2];
+
+    make_head_dir(s, head_dir, sizeof(head_dir));
+    scene_start_node(s, 0, (const char *[]){"--head-dir", head_dir, NULL});
+    crti_list_pack(&argv, "/bin/sh", 7);
+    crti_list_pack(&argv, "-c", 2);
+    crti_list_pack(&argv, script, strlen(script));
+    start.argv = crti_span(argv.data, argv.size);
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t offset = 0;
+
+        start.job = (crti_id_t){5, 2 - i};
+        scene_head_send(s, 0, CRTI_MSG_JOB_START, 41 + i, &start);
+        assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 41 + i);
+        assert_true(
+            crti_id_equal(scene_wait(s, CRTI_MSG_JOB_EXITED)->job_exited.job, start.job));
+        sizes[i] = i ? follow_job(s, &offset, first, sizeof(first)) : 0;
+    }
+    sizes[0] = strlen("Running entrypoint for job sub-1: sh\n");
+    assert_int_equal(sizes[1],
+                     sizes[0]); /* no file of the first one, none of its lines */
 }
 
 /* A look at a log is a walk over all processes, and reads a file: not for what others print. */
@@ -230,6 +266,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         NODE_TEST(a_submitted_job_runs_is_logged_and_stopped),
         NODE_TEST(a_jobs_log_beyond_its_limit_is_read_to_its_end),
+        NODE_TEST(a_submission_id_that_is_used_again_runs_in_a_folder_of_its_own),
         NODE_TEST(those_who_wait_for_one_log_cost_nothing_while_others_print),
         NODE_TEST(a_workers_log_is_read_by_its_id_after_its_death_too),
     };

@@ -64,6 +64,7 @@ typedef struct truth_job {
     /* a submission */
     char submission[16];
     bool acked, refused, stop_asked;
+    crti_id_t run; /* the job id that it was started with */
     unsigned executions;
     uint64_t incarnation; /* of the host that ran it */
 } truth_job_t;

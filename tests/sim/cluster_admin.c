@@ -97,7 +97,7 @@ static void exited(void *user, uint64_t number)
 {
     scene_t *s = user;
     truth_job_t *job = &s->job[number % JOBS];
-    crti_msg_job_exited_t m = {.submission = crti_str(job->submission),
+    crti_msg_job_exited_t m = {.job = job->run,
                                .wait_status = number / JOBS & 1 ? 256 : 0,
                                .text = crti_str("output")};
 
@@ -105,6 +105,14 @@ static void exited(void *user, uint64_t number)
         return;
     job->added = false;
     node_ask(s, 0, CRTI_MSG_JOB_EXITED, &m, (unsigned)(number % JOBS), 0);
+}
+
+static int find_run(const scene_t *s, crti_id_t run)
+{
+    for (unsigned i = 0; i < s->jobs; i++)
+        if (s->job[i].executions && crti_id_equal(s->job[i].run, run))
+            return (int)i;
+    return -1;
 }
 
 void admin_start(scene_t *s, unsigned place, const crti_message_t *m)
@@ -126,6 +134,7 @@ void admin_start(scene_t *s, unsigned place, const crti_message_t *m)
             sim_fail(s->world, "submission %s runs although it was told to have failed",
                      job->submission);
         job->incarnation = s->place[0].incarnation;
+        job->run = m->job_start.job;
         job->added = true;
         sim_after(s->world, sim_between(s->world, CRTI_MS, 3 * CRTI_S), exited, s,
                   (s->place[0].life * 2 + failing) * JOBS + (unsigned)index);
@@ -136,7 +145,7 @@ void admin_start(scene_t *s, unsigned place, const crti_message_t *m)
 
 void admin_stop(scene_t *s, unsigned place, const crti_message_t *m)
 {
-    int index = find_submission(s, m->job_stop.submission);
+    int index = find_run(s, m->job_stop.job);
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
 
     if (index >= 0 && s->job[index].added)

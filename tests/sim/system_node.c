@@ -55,7 +55,7 @@ static void init_maps(crti_node_t *node)
     for (size_t i = 0; i < sizeof(by_id) / sizeof(by_id[0]); i++)
         crti_map_init(by_id[i], sizeof(crti_id_t));
     crti_map_init(&node->local_numbers, sizeof(uint64_t));
-    crti_map_init(&node->submissions, 0);
+    crti_map_init(&node->submissions, sizeof(crti_id_t));
     crti_map_init(&node->places, sizeof(crti_object_id_t));
     crti_list_init(&node->locals);
     crti_list_init(&node->ended_order);
@@ -342,7 +342,7 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
 {
 }
 
-void crti_submission_stop(crti_node_t *node, uint64_t request, crti_span_t name)
+void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 {
 }
 
