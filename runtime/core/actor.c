@@ -108,18 +108,6 @@ void crti_actor_hold(crt_actor_t *actor)
     actor->holds++;
 }
 
-static void drop_creation_refs(crt_actor_t *actor)
-{
-    crt_ref_t **refs = actor->creation_refs;
-    size_t count = actor->creation_count;
-
-    actor->creation_refs = NULL;
-    actor->creation_count = 0;
-    for (size_t i = 0; i < count; i++)
-        crti_ref_unpin(refs[i]);
-    free(refs);
-}
-
 static void set_remote(crt_actor_t *actor, crti_remote_t *remote)
 {
     crti_remote_t *old = actor->remote;
@@ -140,7 +128,6 @@ void crti_actor_release(crt_actor_t *actor)
                          &(crti_msg_actor_unwatch_t){actor->id, 0});
     crti_map_remove(&core->actors, &actor->id);
     crti_list_remove(&actor->attention);
-    drop_creation_refs(actor);
     set_remote(actor, NULL);
     free(actor->class_name);
     free(actor->text);
@@ -230,7 +217,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
         fail_all(&actor->remote->in_flight, actor->status, text, true);
     }
     set_remote(actor, NULL);
-    drop_creation_refs(actor);
+    crti_actor_drop_creation(actor);
     crti_actor_release(actor);
 }
 
@@ -513,9 +500,9 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     set_remote(actor, remote);
     actor->is_hearsay = false;
     actor->incarnation = m->actor_incarnation;
-    drop_creation_refs(actor);
     set_phase(actor, CRTI_ACTOR_CALLABLE);
     crti_actor_drain(actor);
+    crti_actor_watch_create(actor);
 }
 
 /* Thousands of actors may wait, each told again at every try: a reason that was just said is not

@@ -13,6 +13,48 @@
 
 #include "runtime/core/core.h"
 
+/* ------------------------------------------------------------------ what create needs */
+
+void crti_actor_drop_creation(crt_actor_t *actor)
+{
+    crt_ref_t **refs = actor->creation_refs;
+    size_t count = actor->creation_count;
+
+    if (count == 0)
+        return;
+    actor->creation_refs = NULL;
+    actor->creation_count = 0;
+    for (size_t i = 0; i < count; i++)
+        crti_ref_unpin(refs[i]);
+    free(refs);
+    crti_actor_release(actor);
+}
+
+static void on_create_ended(crti_waiting_t *waiting, crt_ref_t *ref)
+{
+    crt_actor_t *actor = CRTI_CONTAINER(waiting, crt_actor_t, waits_for_create);
+
+    /* Of one that failed the head tells what follows. */
+    if (ref->content != CRTI_CONTENT_FAILED)
+        crti_actor_drop_creation(actor);
+    actor->create_ended = NULL;
+    crti_ref_release(ref);
+    crti_actor_release(actor);
+}
+
+void crti_actor_watch_create(crt_actor_t *actor)
+{
+    if (!actor->creation_count || actor->may_restart || actor->create_ended ||
+        actor->phase != CRTI_ACTOR_CALLABLE)
+        return;
+    crti_actor_hold(actor);
+    actor->create_ended = crti_ready_out(actor->core, actor);
+    actor->waits_for_create.on_ready = on_create_ended;
+    crti_ref_await(actor->create_ended, &actor->waits_for_create, false);
+}
+
+/* ------------------------------------------------------------------ asking for one */
+
 static void on_created(void *user, const crti_message_t *message)
 {
     crt_actor_t *actor = user;
@@ -109,6 +151,8 @@ static crt_status_t build_creation(crt_actor_t *actor, const crt_arg_t *args,
         actor->creation_refs = scratch.pins;
     }
     actor->creation_count = scratch.pin_count;
+    if (actor->creation_count)
+        crti_actor_hold(actor);
     return status;
 }
 
@@ -135,6 +179,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
         return status;
     m.creation = crti_span(record.data, record.size);
     actor->is_creating = true;
+    actor->may_restart = m.max_restarts != 0;
     actor->max_task_retries = m.max_task_retries;
     crti_actor_hold(actor);
     status = crti_node_request(core, CRTI_MSG_ACTOR_CREATE, &m, on_created, actor);

@@ -183,9 +183,13 @@ struct crt_actor {
     bool is_final; /* GONE, and a head that is killed and started again can't forget it */
     crt_status_t status; /* why it is GONE; */
     char *text;
-    char *report;              /* of its process's death, while DOUBTFUL */
-    crt_ref_t **creation_refs; /* pinned until it was created */
+    char *report; /* of its process's death, while DOUBTFUL */
+    crt_ref_t *
+        *creation_refs; /* pinned while create may run; then the actor is held, too */
     size_t creation_count;
+    bool may_restart;        /* create may run again for as long as it is not GONE */
+    crt_ref_t *create_ended; /* the answer to whether it has; held */
+    crti_waiting_t waits_for_create;
 };
 
 /* Tasks of one shape of resources. */
@@ -252,6 +256,7 @@ struct crti_pending {
 };
 
 #include "runtime/core/execution.h"
+#include "runtime/core/object.h"
 
 /* ---------------------------------------------------------------- the process */
 
@@ -585,6 +590,9 @@ void crti_actor_release(crt_actor_t *actor);
 /* Where the actor lives, for a name that is given to another process, and as such a name says. */
 void crti_actor_tell_place(const crt_actor_t *actor, crti_actor_name_t *name);
 void crti_actor_hear_place(crt_actor_t *actor, const crti_actor_name_t *name);
+/* It is callable: what it was made with is let go when create has ended for good. */
+void crti_actor_watch_create(crt_actor_t *actor);
+void crti_actor_drop_creation(crt_actor_t *actor);
 /* A call that certainly did not run, in no list: it waits for the head, in its order. */
 void crti_actor_take_back(crti_pending_t *pending);
 /* Sends the record at once when nothing is before it, else queues. */
@@ -661,34 +669,6 @@ crt_status_t crti_node_ask(crti_core_t *core, crti_message_kind_t kind, const vo
                            int64_t timeout_ms, crti_message_t *answer_out,
                            crti_buffer_t *storage);
 extern const crti_channel_handlers_t crti_node_link_handlers;
-
-/* ------------------------------------------------------------------ object.c */
-
-/* Maps this node's store, which most actors never look into: before anything is made there or read.
- * Any thread, with or without the lock. */
-crt_status_t crti_core_join_store(crti_core_t *core);
-
-/* Writes an encoded value to the store under `id` and seals it as the primary copy. Lock not
- * held: it may wait for room. */
-crt_status_t crti_object_write(crti_core_t *core, crti_object_id_t id,
-                               const crti_encoder_t *encoder);
-crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t size,
-                              void **data_out);
-/* The bytes of an owned object are needed on no node any more. */
-void crti_object_unstore(crti_core_t *core, crti_object_id_t object,
-                         const crti_id_t *nodes, uint32_t count);
-/* The process at `node` that ran our call has died: what it made for it is nobody's. */
-void crti_object_abandon(crti_core_t *core, uint64_t call, crti_id_t node);
-void crti_object_flush_frees(crti_core_t *core);
-/* A value as a new ref, held once. Lock not held. */
-crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg);
-
-struct crt_object {
-    crti_core_t *core;
-    crti_object_id_t id;
-    size_t size;
-    void *data;
-};
 
 /* ------------------------------------------------------------------ wait.c */
 
