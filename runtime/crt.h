@@ -56,8 +56,9 @@ typedef struct crt_method {
     crt_status_t (*run)(void *self, crt_call_t *call);
     /* Kinds of the arguments, checked at the caller: a comma-separated list of
      * "bool int float string bytes tensor actor list map ref any"; the last may end in "..."
-     * (zero or more). A ref may stand for an argument of any kind: its value is passed. "" is no
-     * arguments, NULL means unchecked. "ref" passes the ref itself, without waiting for it. */
+     * (zero or more). A ref may stand for an argument of any kind: its value is passed. An object
+     * in writing is a "tensor". "" is no arguments, NULL means unchecked. "ref" passes the ref
+     * itself, without waiting for it. */
     const char *signature;
 } crt_method_t;
 
@@ -142,11 +143,11 @@ typedef enum crt_kind {
     CRT_KIND_LIST = 9,
     CRT_KIND_MAP = 10,
     CRT_KIND_SPREAD = 11, /* several refs, each an argument of its own */
-    CRT_KIND_OBJECT = 12  /* written in place; taken by the call it is given to */
+    CRT_KIND_OBJECT = 12  /* in writing: taken by what it is given to, a tensor there */
 } crt_kind_t;
 
 /* One argument, made by CRT_ARG(x) or a crt_arg_* function; everything in it is borrowed until
- * the call it is given to returns. */
+ * the call it is given to returns. Only an object in writing is taken (see crt_object_create). */
 typedef struct crt_arg {
     crt_kind_t kind;
     union {
@@ -271,13 +272,18 @@ typedef struct crt_error {
 /* NULL while the ref is pending or when it holds a value. Borrowed: valid until it is dropped. */
 CRT_API const crt_error_t *crt_ref_error(crt_ref_t *ref);
 
-/* Room in the store to write a tensor in place: `view` is writable until the object is given to
- * crt_object_seal, crt_return or crt_object_abort. Waits for room some seconds when the store is
- * full, then CRT_ERR_STORE_FULL. */
+/* Room in the store to write a tensor in place: `view` is writable until the object is given away: as
+ * an argument of a call, a task or an actor's creation, to crt_put, crt_return, crt_object_seal or
+ * crt_object_abort, by itself or in a list or map. Whatever it is given to takes it, also when that
+ * fails: it may not be used again, and needs no crt_object_abort. It arrives as a tensor, and is
+ * "tensor" in a signature. Waits for room some seconds when the store is full, then
+ * CRT_ERR_STORE_FULL. */
 CRT_API crt_status_t crt_object_create(crt_dtype_t dtype, int rank, const int64_t *shape,
                                        crt_object_t **object_out, crt_tensor_t *view_out);
-/* Ends the writing; the object is NULL afterwards. Caller owns the ref. */
+/* Ends the writing; the object is NULL afterwards. Caller owns the ref, and drops it with
+ * crt_ref_drop. */
 CRT_API crt_ref_t *crt_object_seal(crt_object_t **object_take);
+/* Gives the room back; the object is NULL afterwards. NULL, or one that was given away, is fine. */
 CRT_API void crt_object_abort(crt_object_t **object_take);
 
 /* ---------------------------------------------------------------- tasks and actors */

@@ -35,24 +35,21 @@ static crt_ref_t *call(crt_actor_t *actor, const crt_method_t *method,
     crti_core_t *core = crti_enter_unlocked();
     crti_target_t target = {
         .actor = actor, .try_only = options && options->try_only, .is_tell = is_tell};
-    crt_arg_t *copy = NULL;
+    crti_given_t given;
     crt_status_t status;
     crt_ref_t *ref;
 
-    if (!core) {
-        ref = crti_ref_failed(NULL, crti_entry_status());
-        ref->handles = 1;
-        return ref;
-    }
-    status = check_actor(actor, method, &target.function);
-    if (status == CRT_OK)
-        status = crti_args_put(core, args, count, &copy);
+    if (!core)
+        return crti_given_refused(args, count);
+    status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
-    ref = status == CRT_OK ? crti_call_out(core, &target, copy ? copy : args, count)
+    if (status == CRT_OK)
+        status = check_actor(actor, method, &target.function);
+    ref = status == CRT_OK ? crti_call_out(core, &target, &given)
                            : crti_ref_failed(core, status);
     ref->handles++;
     crti_net_unlock(core->net);
-    crti_args_unput(core, args, copy, count);
+    crti_given_end(core, &given);
     crti_leave_unlocked(core);
     return ref;
 }

@@ -121,15 +121,17 @@ static crt_status_t check_options(const crt_actor_options_t *o)
 }
 
 /* The creation record is a call record whose name is the class. */
-static crt_status_t build_creation(crt_actor_t *actor, const crt_arg_t *args,
-                                   size_t count, crti_buffer_t *record)
+static crt_status_t build_creation(crt_actor_t *actor, const crti_given_t *given,
+                                   crti_buffer_t *record)
 {
+    const crt_arg_t *args = given->copy ? given->copy : given->args;
+    size_t count = given->count;
     const crti_function_t *create = &actor->class_->create;
     crti_pending_t scratch = {.core = actor->core, .function = create};
     bool is_pending;
     crti_call_head_t head = {.name = crti_str(actor->class_name)};
     crt_ref_t *failed = NULL;
-    crt_status_t status = crti_args_check(create, args, count);
+    crt_status_t status = crti_args_check(create, given->args, count);
 
     if (status != CRT_OK)
         return status;
@@ -157,7 +159,7 @@ static crt_status_t build_creation(crt_actor_t *actor, const crt_arg_t *args,
 }
 
 static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t *o,
-                                  const crt_arg_t *args, size_t count)
+                                  const crti_given_t *given)
 {
     crti_core_t *core = actor->core;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
@@ -174,7 +176,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     crt_status_t status = make_resources(o, &m.resources);
 
     if (status == CRT_OK)
-        status = build_creation(actor, args, count, &record);
+        status = build_creation(actor, given, &record);
     if (status != CRT_OK)
         return status;
     m.creation = crti_span(record.data, record.size);
@@ -192,8 +194,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
 }
 
 static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
-                               const crt_actor_options_t *o, const crt_arg_t *args,
-                               size_t count)
+                               const crt_actor_options_t *o, const crti_given_t *given)
 {
     const char *name = user && user->name ? user->name : "";
     const crti_class_t *class_;
@@ -208,7 +209,7 @@ static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
         status = crti_actor_get(core, crti_id_random(), crti_str(name), &actor);
     if (status != CRT_OK)
         return failed_actor(core, name, status);
-    status = ask_for_actor(actor, o, args, count);
+    status = ask_for_actor(actor, o, given);
     if (status != CRT_OK) {
         actor->is_final = true;
         crti_actor_end(actor, status, crt_error_detail());
@@ -220,11 +221,13 @@ crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_opti
                              const crt_arg_t *args, size_t count)
 {
     crti_core_t *core = crti_enter_unlocked();
-    crt_arg_t *copy = NULL;
+    crti_given_t given;
     crt_actor_t *actor;
     crt_status_t status;
 
     if (!core) {
+        if (!crti_is_forked())
+            crti_objects_forget(args, count);
         actor = calloc(1, sizeof(*actor));
         if (!actor)
             return NULL;
@@ -235,15 +238,15 @@ crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_opti
                                .text = strdup(crt_error_detail())};
         return actor;
     }
-    status = crti_args_put(core, args, count, &copy);
+    status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
     actor = status == CRT_OK
-                ? make_actor(core, user, o, copy ? copy : args, count)
+                ? make_actor(core, user, o, &given)
                 : failed_actor(core, user && user->name ? user->name : "", status);
     if (actor)
         actor->handles++;
     crti_net_unlock(core->net);
-    crti_args_unput(core, args, copy, count);
+    crti_given_end(core, &given);
     crti_leave_unlocked(core);
     return actor;
 }

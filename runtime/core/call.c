@@ -166,14 +166,15 @@ static crt_status_t return_object(crt_call_t *call, crt_object_t *object)
             return status;
         crti_store_copy(data, object->data, object->size);
         crti_store_abort(core->store, object->id);
+        object->id = id;
     }
     status = crti_store_seal(core->store, id, !CRTI_FAULT(6));
     if (status != CRT_OK)
         return status;
+    object->is_sealed = true;
     call->form = CRTI_RESULT_STORED;
     call->object = id;
     call->object_size = object->size;
-    free(object);
     return CRT_OK;
 }
 
@@ -192,28 +193,33 @@ static crt_status_t return_ref(crt_call_t *call, crt_ref_t *ref)
     return status;
 }
 
-crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value)
+static crt_status_t check_return(crt_call_t *call)
 {
-    crt_status_t status;
-
     if (call->has_returned)
         return crt_raise(CRT_ERR_INVALID, "%s returns a second result",
                          call->function->display);
     if (call->function->create && !call->pending && !call->client)
         return crt_raise(CRT_ERR_INVALID, "%s: create has no result",
                          call->function->display);
-    if (value.kind == CRT_KIND_OBJECT &&
-        (!value.as.object || value.as.object->core != call->core))
-        return crt_raise(CRT_ERR_INVALID,
-                         "%s returns an object that is NULL or of before "
-                         "crt_shutdown",
-                         call->function->display);
-    if (value.kind == CRT_KIND_OBJECT)
-        status = return_object(call, value.as.object);
-    else if (value.kind == CRT_KIND_REF)
-        status = return_ref(call, value.as.ref);
+    return CRT_OK;
+}
+
+crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value)
+{
+    crt_object_t *objects;
+    crt_status_t status = crti_objects_claim(call->core, &value, 1, &objects);
+
+    if (status != CRT_OK)
+        status = crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
     else
+        status = check_return(call);
+    if (status == CRT_OK && value.kind == CRT_KIND_OBJECT)
+        status = return_object(call, value.as.object);
+    else if (status == CRT_OK && value.kind == CRT_KIND_REF)
+        status = return_ref(call, value.as.ref);
+    else if (status == CRT_OK)
         status = return_value(call, &value);
-    call->has_returned = status == CRT_OK;
+    call->has_returned |= status == CRT_OK;
+    crti_objects_end(call->core, &objects);
     return status;
 }

@@ -153,6 +153,7 @@ static void free_tables(crti_core_t *core)
     crti_numbers_fini(&core->owned);
     crti_numbers_fini(&core->retried);
     crti_numbers_fini(&core->requests);
+    crti_numbers_fini(&core->objects);
     crti_pool_fini(&core->refs);
     crti_pool_fini(&core->pendings);
     crti_pool_fini(&core->calls);
@@ -537,6 +538,7 @@ static void orphan_all(crti_core_t *core)
     cursor = 0;
     while (crti_map_next(&core->actors, &cursor, NULL, &value))
         crti_actor_orphan(value);
+    crti_objects_orphan(core);
     crti_tasks_fini(core);
     while ((item = crti_list_pop(&core->clients))) {
         crti_client_t *client = CRTI_CONTAINER(item, crti_client_t, link);

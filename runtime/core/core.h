@@ -26,6 +26,7 @@
 #include "runtime/base/map.h"
 #include "runtime/base/resources.h"
 #include "runtime/core/borrow.h"
+#include "runtime/core/handles.h"
 #include "runtime/core/inner.h"
 #include "runtime/core/lease.h"
 #include "runtime/core/numbers.h"
@@ -308,6 +309,7 @@ struct crti_core {
     crti_map_t actors;      /* id -> crt_actor_t */
     crti_map_t remotes;     /* process id -> crti_remote_t */
     crti_numbers_t requests; /* request of the node link -> its handler */
+    crti_numbers_t objects;  /* handles.h: those that are being written */
     crti_list_t task_pools;
     crti_list_t clients;   /* crti_client_t.link */
     crti_list_t attention; /* crt_actor_t.attention */
@@ -530,7 +532,7 @@ typedef struct crti_target {
 /* Makes a pending call and sends or queues it. Gives its result, held for the caller; never NULL
  * while memory lasts. */
 crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
-                         const crt_arg_t *args, size_t count);
+                         const crti_given_t *given);
 /* The same, without waiting for room: has create of the actor ended? Its error, or no value. */
 crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor);
 /* It ended: with a result, or with an error. The pending is gone afterwards. */
@@ -573,12 +575,6 @@ void crti_drop_slots(crti_pending_t *pending);
 size_t crti_args_count(const crt_arg_t *args, size_t count, bool *is_pending_out);
 crt_status_t crti_args_check(const crti_function_t *function, const crt_arg_t *args,
                              size_t count);
-/* A large argument is replaced by a ref to the store. `*copy_out` is NULL when there is none, else
- * freed with crti_args_unput. Lock not held. */
-crt_status_t crti_args_put(crti_core_t *core, const crt_arg_t *args, size_t count,
-                           crt_arg_t **copy_out);
-void crti_args_unput(crti_core_t *core, const crt_arg_t *args, crt_arg_t *copy,
-                     size_t count);
 
 /* ------------------------------------------------------------------ actor.c */
 

@@ -4,7 +4,7 @@
  * Where it sits
  *     outgoing.c, actor.c (creation) -> [ encode_call.c ] -> record
  * What becomes of an argument
- *     a value            its bytes; large ones were put into the store before
+ *     a value            its bytes; large ones were put into the store before (given.c)
  *     a ref              its value: bytes when they are small and known, the place in the store, or
  *                        (a ref we don't own, not known here) the question to its owner
  *     a ref for "ref"    the ref itself, inside a value
@@ -263,74 +263,4 @@ void crti_drop_slots(crti_pending_t *p)
     p->slots = NULL;
     p->slot_count = 0;
     p->values.size = 0;
-}
-
-/* ------------------------------------------------------------------ large ones */
-
-/* A lower bound of the encoded size, enough to tell the large. */
-static size_t weight(const crt_arg_t *arg, int depth)
-{
-    size_t sum = 0;
-
-    switch (arg->kind) {
-    case CRT_KIND_STRING: return arg->as.string ? strlen(arg->as.string) : 0;
-    case CRT_KIND_BYTES: return arg->as.bytes.size;
-    case CRT_KIND_TENSOR:
-        if (!arg->as.tensor || arg->as.tensor->rank < 0 ||
-            arg->as.tensor->rank > CRT_TENSOR_DIMS)
-            return 0; /* refused by the encoder */
-        return crt_tensor_bytes(arg->as.tensor);
-    case CRT_KIND_LIST:
-    case CRT_KIND_MAP:
-        for (size_t i = 0; arg->as.list.items && i < arg->as.list.count &&
-                           depth < CRTI_VALUE_DEPTH && sum <= CRTI_INLINE_MAX;
-             i++)
-            sum += 1 + weight(&arg->as.list.items[i], depth + 1);
-        return sum;
-    default: return 9;
-    }
-}
-
-crt_status_t crti_args_put(crti_core_t *core, const crt_arg_t *args, size_t count,
-                           crt_arg_t **copy_out)
-{
-    crt_arg_t *copy = NULL;
-
-    *copy_out = NULL;
-    for (size_t i = 0; args && i < count; i++) {
-        crt_ref_t *ref;
-
-        if (args[i].kind <= CRT_KIND_FLOAT || weight(&args[i], 0) <= CRTI_INLINE_MAX)
-            continue;
-        if (!copy) {
-            copy = malloc(count * sizeof(*copy));
-            if (!copy)
-                return crt_raise(CRT_ERR_NO_MEMORY, "%zu arguments", count);
-            memcpy(copy, args, count * sizeof(*copy));
-        }
-        ref = crti_put(core, &args[i]);
-        if (ref->content == CRTI_CONTENT_FAILED) {
-            crt_status_t status = crti_ref_raise(ref);
-
-            copy[i] = crt_arg_ref(ref);
-            crti_args_unput(core, args, copy, count);
-            return status;
-        }
-        copy[i] = crt_arg_ref(ref);
-    }
-    *copy_out = copy;
-    return CRT_OK;
-}
-
-void crti_args_unput(crti_core_t *core, const crt_arg_t *args, crt_arg_t *copy,
-                     size_t count)
-{
-    if (!copy)
-        return;
-    crti_net_lock(core->net);
-    for (size_t i = 0; i < count; i++)
-        if (copy[i].kind == CRT_KIND_REF && args[i].kind != CRT_KIND_REF)
-            crti_ref_release(copy[i].as.ref);
-    crti_net_unlock(core->net);
-    free(copy);
 }

@@ -146,18 +146,34 @@ crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg)
     return ref;
 }
 
+static crt_ref_t *refused(crti_core_t *core, crt_status_t status)
+{
+    crt_ref_t *ref;
+
+    crti_net_lock(core->net);
+    ref = crti_ref_failed(core, status);
+    crti_net_unlock(core->net);
+    return ref;
+}
+
 crt_ref_t *crt_put_v(crt_arg_t value)
 {
     crti_core_t *core = crti_enter_unlocked();
+    crt_object_t *objects;
+    crt_status_t status;
     crt_ref_t *ref;
 
-    if (!core) {
-        ref = crti_ref_failed(NULL, crti_entry_status());
-        ref->handles = 1;
-        return ref;
-    }
-    ref = crti_put(core, &value);
+    if (!core)
+        return crti_given_refused(&value, 1);
+    status = crti_objects_claim(core, &value, 1, &objects);
+    if (status != CRT_OK)
+        ref = refused(core, status);
+    else if (value.kind == CRT_KIND_OBJECT)
+        ref = crti_object_ref(core, value.as.object);
+    else
+        ref = crti_put(core, &value);
     ref->handles++;
+    crti_objects_end(core, &objects);
     crti_leave_unlocked(core);
     return ref;
 }
@@ -205,16 +221,22 @@ crt_status_t crt_object_create(crt_dtype_t dtype, int rank, const int64_t *shape
         return status;
     }
     object->core = core;
+    object->size = crti_value_tensor_header(dtype, rank, shape, NULL, &offset);
     crti_net_lock(core->net);
     object->id = name_object(core);
+    status = crti_handles_add(&core->objects, object);
     crti_net_unlock(core->net);
-    object->size = crti_value_tensor_header(dtype, rank, shape, NULL, &offset);
-    status = crti_object_room(core, object->id, object->size, &object->data);
+    if (status == CRT_OK)
+        status = crti_object_room(core, object->id, object->size, &object->data);
     if (status == CRT_OK) {
         crti_value_tensor_header(dtype, rank, shape, object->data, &offset);
-        *view_out = crt_tensor_view(dtype, rank, shape, (char *)object->data + offset);
+        object->view = crt_tensor_view(dtype, rank, shape, (char *)object->data + offset);
+        *view_out = object->view;
         *object_out = object;
     } else {
+        crti_net_lock(core->net);
+        crti_handles_take(&core->objects, object);
+        crti_net_unlock(core->net);
         free(object);
     }
     crti_leave_unlocked(core);
@@ -250,6 +272,7 @@ static crt_status_t seal(crti_core_t *core, crt_object_t *object, crt_ref_t *ref
         status = crti_store_seal(core->store, object->id, true);
     if (status != CRT_OK)
         return status;
+    object->is_sealed = true;
     location.object = object->id;
     crti_net_lock(core->net);
     crti_ref_set_stored(ref, &location, (crti_span_t){"", 0}, false);
@@ -257,54 +280,150 @@ static crt_status_t seal(crti_core_t *core, crt_object_t *object, crt_ref_t *ref
     return CRT_OK;
 }
 
-crt_ref_t *crt_object_seal(crt_object_t **object_take)
+crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object)
 {
-    crti_core_t *core = crti_enter_unlocked();
-    crt_object_t *object = object_take ? *object_take : NULL;
-    crt_status_t status = CRT_OK;
+    crt_status_t status;
     crt_ref_t *ref;
 
-    if (!core || !object || object->core != core) {
-        status = core ? crt_raise(CRT_ERR_INVALID,
-                                  "the object is NULL or of before crt_shutdown")
-                      : crti_entry_status();
-        ref = crti_ref_failed(NULL, status);
-    } else {
+    crti_net_lock(core->net);
+    ref = crti_ref_new(core);
+    if (!ref)
+        ref = crti_ref_failed(core, crt_raise(CRT_ERR_NO_MEMORY, "a ref"));
+    crti_net_unlock(core->net);
+    if (ref->content != CRTI_CONTENT_NONE)
+        return ref;
+    status = seal(core, object, ref);
+    if (status != CRT_OK) {
         crti_net_lock(core->net);
-        ref = crti_ref_new(core);
-        if (!ref)
-            ref = crti_ref_failed(core, crt_raise(CRT_ERR_NO_MEMORY, "a ref"));
+        crti_ref_fail(ref, status);
         crti_net_unlock(core->net);
-        if (ref->content == CRTI_CONTENT_NONE)
-            status = seal(core, object, ref);
-        if (status != CRT_OK) {
-            crti_store_abort(core->store, object->id);
-            crti_net_lock(core->net);
-            crti_ref_fail(ref, status);
-            crti_net_unlock(core->net);
-        }
-        free(object);
-        *object_take = NULL;
     }
-    ref->handles++;
-    if (core)
-        crti_leave_unlocked(core);
     return ref;
+}
+
+/* ------------------------------------------------------------------ taken from the program */
+
+static bool holds_objects(const crt_arg_t *args, size_t count, int depth)
+{
+    for (size_t i = 0; args && i < count; i++) {
+        if (args[i].kind == CRT_KIND_OBJECT)
+            return true;
+        if ((args[i].kind == CRT_KIND_LIST || args[i].kind == CRT_KIND_MAP) &&
+            depth < CRTI_VALUE_DEPTH &&
+            holds_objects(args[i].as.list.items, args[i].as.list.count, depth + 1))
+            return true;
+    }
+    return false;
+}
+
+static crt_status_t claim_one(crti_core_t *core, crt_object_t *object,
+                              crt_object_t **objects)
+{
+    if (crti_handles_take(&core->objects, object)) {
+        object->next = *objects;
+        *objects = object;
+        return CRT_OK;
+    }
+    if (crti_old_handle_take(object))
+        free(object);
+    return crt_raise(CRT_ERR_INVALID, "the object is NULL, was given away before, or is "
+                                      "of before crt_shutdown");
+}
+
+/* All of them, also behind one that is none: the last one that is none is told. */
+static crt_status_t claim(crti_core_t *core, const crt_arg_t *args, size_t count,
+                          crt_object_t **objects, int depth)
+{
+    crt_status_t status = CRT_OK, one;
+
+    for (size_t i = 0; args && i < count; i++) {
+        if (args[i].kind == CRT_KIND_OBJECT)
+            one = claim_one(core, args[i].as.object, objects);
+        else if ((args[i].kind == CRT_KIND_LIST || args[i].kind == CRT_KIND_MAP) &&
+                 depth < CRTI_VALUE_DEPTH)
+            one = claim(core, args[i].as.list.items, args[i].as.list.count, objects,
+                        depth + 1);
+        else
+            continue;
+        if (one != CRT_OK)
+            status = one;
+    }
+    return status;
+}
+
+crt_status_t crti_objects_claim(crti_core_t *core, const crt_arg_t *args, size_t count,
+                                crt_object_t **objects_out)
+{
+    crt_status_t status;
+
+    *objects_out = NULL;
+    if (!holds_objects(args, count, 0))
+        return CRT_OK;
+    crti_net_lock(core->net);
+    status = claim(core, args, count, objects_out, 0);
+    crti_net_unlock(core->net);
+    return status;
+}
+
+void crti_objects_end(crti_core_t *core, crt_object_t **objects)
+{
+    while (*objects) {
+        crt_object_t *object = *objects;
+
+        *objects = object->next;
+        if (!object->is_sealed)
+            crti_store_abort(core->store, object->id);
+        free(object);
+    }
+}
+
+void crti_objects_forget(const crt_arg_t *args, size_t count)
+{
+    for (size_t i = 0; args && i < count; i++) {
+        if (args[i].kind == CRT_KIND_OBJECT && crti_old_handle_take(args[i].as.object))
+            free(args[i].as.object);
+        else if (args[i].kind == CRT_KIND_LIST || args[i].kind == CRT_KIND_MAP)
+            crti_objects_forget(args[i].as.list.items, args[i].as.list.count);
+    }
+}
+
+void crti_objects_orphan(crti_core_t *core)
+{
+    size_t cursor = 0;
+    crt_object_t *object;
+
+    while ((object = crti_numbers_next(&core->objects, &cursor))) {
+        object->core = NULL;
+        crti_old_handle_add(object);
+    }
+}
+
+crt_ref_t *crt_object_seal(crt_object_t **object_take)
+{
+    crt_arg_t value = crt_arg_object(object_take ? *object_take : NULL);
+
+    if (object_take)
+        *object_take = NULL;
+    return crt_put_v(value);
 }
 
 void crt_object_abort(crt_object_t **object_take)
 {
-    crt_object_t *object = object_take ? *object_take : NULL;
-    crti_core_t *core = object ? crti_enter_unlocked() : NULL;
+    crt_arg_t value = crt_arg_object(object_take ? *object_take : NULL);
+    crti_core_t *core;
+    crt_object_t *objects;
 
-    if (!object)
+    if (!value.as.object || crti_is_forked())
         return;
-    if (core && object->core == core)
-        crti_store_abort(core->store, object->id);
-    free(object);
     *object_take = NULL;
-    if (core)
-        crti_leave_unlocked(core);
+    core = crti_enter_unlocked();
+    if (!core) {
+        crti_objects_forget(&value, 1);
+        return;
+    }
+    (void)crti_objects_claim(core, &value, 1, &objects);
+    crti_objects_end(core, &objects);
+    crti_leave_unlocked(core);
 }
 
 /* ------------------------------------------------------------------ freeing */

@@ -478,16 +478,18 @@ static void start(crti_pending_t *p, const crt_arg_t *args, size_t count, size_t
 }
 
 crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
-                         const crt_arg_t *args, size_t count)
+                         const crti_given_t *given)
 {
     crt_status_t status = crti_core_check(core);
+    const crt_arg_t *args = given->copy ? given->copy : given->args;
+    size_t count = given->count;
     crti_pending_t *p;
     crt_ref_t *result;
     bool is_pending;
     size_t total;
 
     if (status == CRT_OK)
-        status = crti_args_check(target->function, args, count);
+        status = crti_args_check(target->function, given->args, count);
     if (status == CRT_OK && target->actor)
         status = crti_actor_room(target->actor, target->try_only);
     else if (status == CRT_OK)

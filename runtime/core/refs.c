@@ -122,7 +122,12 @@ static void name_actor(crt_actor_t *actor, crti_actor_name_t *name_out)
     crti_actor_tell_place(actor, name_out);
 }
 
-const crti_naming_t crti_core_naming = {name_ref, name_actor};
+static const crt_tensor_t *tensor_of(const crt_object_t *object)
+{
+    return &object->view;
+}
+
+const crti_naming_t crti_core_naming = {name_ref, name_actor, tensor_of};
 
 /* ------------------------------------------------------------------ the end of one */
 

@@ -460,8 +460,7 @@ crti_pending_t *crti_task_steal(crti_core_t *core, crt_ref_t *ref)
 /* ------------------------------------------------------------------ crt.h */
 
 static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
-                         const crt_task_options_t *options, const crt_arg_t *args,
-                         size_t count)
+                         const crt_task_options_t *options, const crti_given_t *given)
 {
     crti_target_t target = {.actor = NULL,
                             .max_retries = options ? options->max_retries : 0,
@@ -476,7 +475,7 @@ static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
             crt_raise(CRT_ERR_INVALID, "max_retries is -1 (without limit), 0 or more");
     if (status == CRT_OK)
         status = find_pool(core, &resources, &target.pool);
-    return status == CRT_OK ? crti_call_out(core, &target, args, count)
+    return status == CRT_OK ? crti_call_out(core, &target, given)
                             : crti_ref_failed(core, status);
 }
 
@@ -484,22 +483,19 @@ crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *option
                         const crt_arg_t *args, size_t count)
 {
     crti_core_t *core = crti_enter_unlocked();
-    crt_arg_t *copy = NULL;
+    crti_given_t given;
     crt_status_t status;
     crt_ref_t *ref;
 
-    if (!core) {
-        ref = crti_ref_failed(NULL, crti_entry_status());
-        ref->handles = 1;
-        return ref;
-    }
-    status = crti_args_put(core, args, count, &copy);
+    if (!core)
+        return crti_given_refused(args, count);
+    status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
-    ref = status == CRT_OK ? submit(core, task, options, copy ? copy : args, count)
+    ref = status == CRT_OK ? submit(core, task, options, &given)
                            : crti_ref_failed(core, status);
     ref->handles++;
     crti_net_unlock(core->net);
-    crti_args_unput(core, args, copy, count);
+    crti_given_end(core, &given);
     crti_leave_unlocked(core);
     return ref;
 }

@@ -68,6 +68,8 @@ typedef struct crti_actor_name {
 typedef struct crti_naming {
     void (*name_ref)(crt_ref_t *ref, crti_ref_name_t *name_out);
     void (*name_actor)(crt_actor_t *actor, crti_actor_name_t *name_out);
+    /* Of an object in writing, which the caller of crti_encode has taken. */
+    const crt_tensor_t *(*tensor_of)(const crt_object_t *object);
 } crti_naming_t;
 
 typedef struct crti_segment {

@@ -342,9 +342,7 @@ static crt_status_t encode_any(crti_encoder_t *e, const crt_arg_t *arg, int dept
     case CRT_KIND_SPREAD:
         return refuse(e, CRT_ERR_INVALID,
                       "crt_spread stands among a call's arguments only");
-    case CRT_KIND_OBJECT:
-        return refuse(e, CRT_ERR_INVALID,
-                      "an object that is being written can only be returned");
+    case CRT_KIND_OBJECT: return encode_tensor(e, e->naming->tensor_of(arg->as.object));
     default: break;
     }
     if (arg->kind == CRTI_KIND_TOO_BIG)

@@ -71,6 +71,10 @@ static void the_kind_is_checked_and_a_ref_may_stand_for_any(void **state)
     assert_string_equal(crt_error_detail(),
                         "Counter.add: argument 6 is of kind string, tensor is wanted");
     assert_int_equal(check(NULL, 5, CRT_KIND_STRING, &is_ref), CRT_OK);
+    assert_int_equal(check("tensor", 0, CRT_KIND_OBJECT, &is_ref), CRT_OK);
+    assert_int_equal(check("any", 0, CRT_KIND_OBJECT, &is_ref), CRT_OK);
+    assert_int_equal(check("int", 0, CRT_KIND_OBJECT, &is_ref), CRT_ERR_INVALID);
+    assert_int_equal(check("ref", 0, CRT_KIND_OBJECT, &is_ref), CRT_ERR_INVALID);
 }
 
 int main(void)
