@@ -250,11 +250,15 @@ CRT_API crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
 /* True when get would not wait. */
 CRT_API bool crt_ref_is_ready(crt_ref_t *ref);
 
-/* A second hold on the same ref, e.g. to keep an argument beyond the call. Dropped like it. */
+/* A second hold on the same ref, e.g. to keep an argument beyond the call. Dropped like it. NULL
+ * gives NULL. */
 CRT_API crt_ref_t *crt_ref_keep(crt_ref_t *ref);
 
-/* Gives up a ref and sets it to NULL; NULL is fine. Calls that it was passed to keep the value. */
+/* Gives up a ref and sets it to NULL; NULL is fine. Calls that it was passed to keep the value. Other
+ * pointers to it may not be used any more: as long as its memory has no other use they are refused
+ * with CRT_ERR_INVALID. */
 CRT_API void crt_ref_drop(crt_ref_t **ref);
+/* The same for `count` refs. */
 CRT_API void crt_refs_drop(crt_ref_t **refs, size_t count);
 
 /* What went wrong with a failed ref. Text is never NULL. */
@@ -370,7 +374,9 @@ CRT_API crt_status_t crt_actor_find(const char *name,
                                     const crt_actor_class_t *actor_class,
                                     crt_actor_t **actor_out);
 
-/* Ends the actor; its pending calls fail with CRT_ERR_ACTOR_DIED. Waits until the head knows. */
+/* Ends the actor; its pending calls fail with CRT_ERR_ACTOR_DIED. Waits until the head knows. CRT_OK
+ * also when it has ended already. An actor that could not be made can't be ended: the status is
+ * that of its calls. CRT_ERR_INVALID: NULL, or no handle (it was dropped, or never was one). */
 CRT_API crt_status_t crt_actor_kill(crt_actor_t *actor);
 
 /* Waits until `create` has ended: CRT_OK, its error, or that of an actor which is dead or could not
@@ -378,10 +384,13 @@ CRT_API crt_status_t crt_actor_kill(crt_actor_t *actor);
  * without a limit. */
 CRT_API crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms);
 
+/* A second hold on the same handle, e.g. to keep an argument beyond the call; dropped like it. NULL
+ * for what is no handle. */
 CRT_API crt_actor_t *crt_actor_keep(crt_actor_t *actor);
+/* Gives up a handle and sets it to NULL; NULL is fine. The actor lives on. */
 CRT_API void crt_actor_drop(crt_actor_t **actor);
 
-/* 32 hex digits. Borrowed: valid as long as the handle. */
+/* 32 hex digits, "" for what is no handle. Borrowed: valid as long as the handle. */
 CRT_API const char *crt_actor_id(crt_actor_t *actor);
 
 /* ---------------------------------------------------------------- inside a call */

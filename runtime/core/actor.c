@@ -93,8 +93,11 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     crti_list_init(&actor->attention);
     status = set_class(actor, class_name);
     if (status == CRT_OK)
+        status = crti_handles_add(&core->handles, actor);
+    if (status == CRT_OK)
         status = crti_map_put(&core->actors, &id, actor);
     if (status != CRT_OK) {
+        crti_handles_take(&core->handles, actor);
         free(actor->class_name);
         free(actor);
         return status;
@@ -127,6 +130,7 @@ void crti_actor_release(crt_actor_t *actor)
         crti_node_notice(core, CRTI_MSG_ACTOR_UNWATCH,
                          &(crti_msg_actor_unwatch_t){actor->id, 0});
     crti_map_remove(&core->actors, &actor->id);
+    crti_handles_take(&core->handles, actor);
     crti_list_remove(&actor->attention);
     set_remote(actor, NULL);
     free(actor->class_name);
@@ -143,8 +147,10 @@ void crti_actor_orphan(crt_actor_t *actor)
     actor->remote = NULL;
     actor->core = NULL;
     actor->holds = actor->handles;
-    if (actor->holds)
+    if (actor->holds) {
+        crti_old_handle_add(actor);
         return;
+    }
     free(actor->class_name);
     free(actor->text);
     free(actor->report);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/core/core.h"
 
 /* Handles of before a shutdown have no lock of a runtime any more. */
@@ -12,16 +13,31 @@ static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ calls */
 
-static crt_status_t check_actor(crt_actor_t *actor, const crt_method_t *method,
-                                const crti_function_t **function_out)
+static crt_status_t refuse(const crt_actor_t *actor)
 {
     if (!actor)
         return crt_raise(CRT_ERR_INVALID, "the actor handle is NULL");
-    if (!actor->core)
-        return crt_raise(
-            actor->phase == CRTI_ACTOR_GONE && actor->status ? actor->status
-                                                             : CRT_ERR_CLOSED,
-            "%s", actor->text ? actor->text : "the handle is of before crt_shutdown");
+    if (!crti_old_handle_is(actor))
+        return crt_raise(CRT_ERR_INVALID, "the actor handle is none: it was dropped, or "
+                                          "never was one");
+    if (actor->is_none && actor->text)
+        return crt_raise(actor->status, "%s", actor->text);
+    return crt_raise(CRT_ERR_CLOSED, "the actor handle is of before crt_shutdown");
+}
+
+crt_status_t crti_actor_check(const crti_core_t *core, const crt_actor_t *actor)
+{
+    return crti_handles_have(&core->handles, actor) ? CRT_OK : refuse(actor);
+}
+
+static crt_status_t check_actor(crti_core_t *core, crt_actor_t *actor,
+                                const crt_method_t *method,
+                                const crti_function_t **function_out)
+{
+    crt_status_t status = crti_actor_check(core, actor);
+
+    if (status != CRT_OK)
+        return status;
     if (!actor->class_)
         return crt_raise(CRT_ERR_INVALID, "class %s of actor %s is not in this program",
                          actor->class_name, actor->hex);
@@ -44,7 +60,7 @@ static crt_ref_t *call(crt_actor_t *actor, const crt_method_t *method,
     status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
     if (status == CRT_OK)
-        status = check_actor(actor, method, &target.function);
+        status = check_actor(core, actor, method, &target.function);
     ref = status == CRT_OK ? crti_call_out(core, &target, &given)
                            : crti_ref_failed(core, status);
     ref->handles++;
@@ -135,11 +151,14 @@ crt_status_t crt_actor_kill(crt_actor_t *actor)
 
     if (!core)
         return crti_entry_status();
-    if (!actor || actor->core != core) {
-        status = crt_raise(CRT_ERR_INVALID,
-                           "the actor handle is NULL or of before crt_shutdown");
-    } else if ((status = crti_core_check(core)) != CRT_OK) {
-        /* Its handle is gone with the node; the actor may live. */
+    status = crti_actor_check(core, actor);
+    if (status == CRT_OK)
+        status = crti_core_check(core);
+    if (status != CRT_OK) {
+        /* With the node its handle is gone; the actor may live. */
+    } else if (actor->is_none) {
+        status = crt_raise(actor->status, "there is no actor to kill: %s",
+                           actor->text ? actor->text : "");
     } else if (actor->is_final) {
         status = CRT_OK;
     } else {
@@ -217,10 +236,8 @@ crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms)
 
     if (!core)
         return crti_entry_status();
-    if (!actor || actor->core != core) {
-        status = crt_raise(CRT_ERR_INVALID,
-                           "the actor handle is NULL or of before crt_shutdown");
-    } else {
+    status = crti_actor_check(core, actor);
+    if (status == CRT_OK) {
         crti_actor_hold(actor);
         crti_actor_observe(actor);
         status = await_ready(core, actor, timeout_ms);
@@ -232,32 +249,52 @@ crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms)
 
 /* ------------------------------------------------------------------ handles */
 
-static void drop_orphan(crt_actor_t *actor)
+/* True when it was one. */
+static bool drop_old(crt_actor_t *actor)
 {
-    bool is_last;
+    bool is_old, is_last = false;
 
     pthread_mutex_lock(&orphans);
-    is_last = --actor->handles == 0;
+    is_old = crti_old_handle_is(actor);
+    if (is_old)
+        is_last = --actor->handles == 0;
+    if (is_last)
+        crti_old_handle_take(actor);
     pthread_mutex_unlock(&orphans);
     if (!is_last)
-        return;
+        return is_old;
     free(actor->class_name);
     free(actor->text);
     free(actor->report);
     free(actor);
+    return true;
+}
+
+static bool keep_old(crt_actor_t *actor)
+{
+    bool is_old;
+
+    pthread_mutex_lock(&orphans);
+    is_old = crti_old_handle_is(actor);
+    if (is_old)
+        actor->handles++;
+    pthread_mutex_unlock(&orphans);
+    return is_old;
 }
 
 crt_actor_t *crt_actor_keep(crt_actor_t *actor)
 {
-    crti_core_t *core = actor ? crti_enter() : NULL;
+    crti_core_t *core;
 
-    if (core && actor->core == core) {
+    if (!actor || crti_is_forked())
+        return actor;
+    core = crti_enter_quiet();
+    if (core && crti_handles_have(&core->handles, actor)) {
         actor->handles++;
         crti_actor_hold(actor);
-    } else if (actor) {
-        pthread_mutex_lock(&orphans);
-        actor->handles++;
-        pthread_mutex_unlock(&orphans);
+    } else if (!keep_old(actor)) {
+        (void)refuse(actor);
+        actor = NULL;
     }
     if (core)
         crti_leave(core);
@@ -268,24 +305,40 @@ void crt_actor_drop(crt_actor_t **slot)
 {
     crt_actor_t *actor = slot ? *slot : NULL;
     crti_core_t *core;
+    bool is_dropped = true;
 
     if (!actor)
         return;
     *slot = NULL;
     if (crti_is_forked())
         return; /* the parent's; this copy goes with the process */
-    core = crti_enter();
-    if (core && actor->core == core) {
-        actor->handles--;
-        crti_actor_release(actor);
+    core = crti_enter_quiet();
+    if (core && crti_handles_have(&core->handles, actor)) {
+        is_dropped = actor->handles > 0;
+        if (is_dropped) {
+            actor->handles--;
+            crti_actor_release(actor);
+        }
     } else {
-        drop_orphan(actor);
+        is_dropped = drop_old(actor);
     }
     if (core)
         crti_leave(core);
+    if (!is_dropped)
+        crti_log(
+            CRTI_LOG_WARN, "core",
+            "crt_actor_drop of a handle that is not the caller's: it is borrowed, was "
+            "dropped before, or never was one");
 }
 
 const char *crt_actor_id(crt_actor_t *actor)
 {
-    return actor ? actor->hex : "";
+    crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();
+    const char *hex = "";
+
+    if ((core && crti_handles_have(&core->handles, actor)) || crti_old_handle_is(actor))
+        hex = actor->hex;
+    if (core)
+        crti_leave(core);
+    return hex;
 }

@@ -63,6 +63,7 @@ static void on_created(void *user, const crti_message_t *message)
     if (message && message->kind == CRTI_MSG_ERROR) {
         crti_channel_raise(&message->error);
         actor->is_final = message->error.status != CRT_ERR_IO;
+        actor->is_none = actor->is_final;
         crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
     }
     crti_actor_release(actor);
@@ -79,7 +80,7 @@ static crt_actor_t *failed_actor(crti_core_t *core, const char *class_name,
     text[sizeof(text) - 1] = '\0';
     if (crti_actor_get(core, crti_id_random(), crti_str(class_name), &actor) != CRT_OK)
         return NULL;
-    actor->is_final = true;
+    actor->is_final = actor->is_none = true;
     crti_actor_end(actor, status, text);
     return actor;
 }
@@ -211,7 +212,7 @@ static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
         return failed_actor(core, name, status);
     status = ask_for_actor(actor, o, given);
     if (status != CRT_OK) {
-        actor->is_final = true;
+        actor->is_final = actor->is_none = true;
         crti_actor_end(actor, status, crt_error_detail());
     }
     return actor;
@@ -234,8 +235,10 @@ crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_opti
         *actor = (crt_actor_t){.holds = 1,
                                .handles = 1,
                                .phase = CRTI_ACTOR_GONE,
+                               .is_none = true,
                                .status = crti_entry_status(),
                                .text = strdup(crt_error_detail())};
+        crti_old_handle_add(actor);
         return actor;
     }
     status = crti_given_take(core, args, count, &given);

@@ -118,6 +118,25 @@ static crt_status_t return_stored(crt_call_t *call)
     return CRT_OK;
 }
 
+/* What stands for something else is looked up. */
+static crt_status_t encode(crt_call_t *call, const crt_arg_t *arg)
+{
+    crti_encoder_t *e = &call->encoder;
+    crti_core_t *core = call->core;
+    bool is_locked = arg->kind == CRT_KIND_ACTOR || arg->kind == CRT_KIND_LIST ||
+                     arg->kind == CRT_KIND_MAP;
+    crt_status_t status;
+
+    e->what = call->function->display;
+    e->user = core;
+    if (is_locked)
+        crti_net_lock(core->net);
+    status = crti_encode(e, &crti_core_naming, arg);
+    if (is_locked)
+        crti_net_unlock(core->net);
+    return status;
+}
+
 static crt_status_t return_value(crt_call_t *call, const crt_arg_t *arg)
 {
     crti_encoder_t *e = &call->encoder;
@@ -130,8 +149,7 @@ static crt_status_t return_value(crt_call_t *call, const crt_arg_t *arg)
         call->form = CRTI_RESULT_VALUE;
         return CRT_OK;
     }
-    e->what = call->function->display;
-    status = crti_encode(e, &crti_core_naming, arg);
+    status = encode(call, arg);
     if (status != CRT_OK)
         return status;
     refs = crti_encoder_refs(e, &count);
@@ -180,13 +198,10 @@ static crt_status_t return_object(crt_call_t *call, crt_object_t *object)
 
 static crt_status_t return_ref(crt_call_t *call, crt_ref_t *ref)
 {
-    crt_status_t status;
+    crt_status_t status = crti_ref_check(ref);
 
-    if (!ref || ref->core != call->core)
-        return crt_raise(CRT_ERR_INVALID,
-                         "%s returns a ref that is NULL or of before "
-                         "crt_shutdown",
-                         call->function->display);
+    if (status != CRT_OK)
+        return crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
     status = hold_refs(call, &ref, 1);
     if (status == CRT_OK)
         call->form = CRTI_RESULT_FORWARD;

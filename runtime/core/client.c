@@ -143,6 +143,7 @@ static void init_tables(crti_core_t *core)
                    crti_pending_fini);
     crti_pool_init(&core->calls, sizeof(crt_call_t), POOL_KEEPS / 4, crti_call_fini);
     core->calls.is_aligned = true;
+    core->encoder.user = core;
 }
 
 static void free_tables(crti_core_t *core)
@@ -154,6 +155,7 @@ static void free_tables(crti_core_t *core)
     crti_numbers_fini(&core->retried);
     crti_numbers_fini(&core->requests);
     crti_numbers_fini(&core->objects);
+    crti_numbers_fini(&core->handles);
     crti_pool_fini(&core->refs);
     crti_pool_fini(&core->pendings);
     crti_pool_fini(&core->calls);

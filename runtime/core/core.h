@@ -111,9 +111,11 @@ typedef struct crti_error {
 } crti_error_t;
 
 struct crt_ref {
-    crti_core_t *core; /* NULL after a shutdown: only dropping is left */
-    crti_object_id_t id;
+    crti_object_id_t id; /* first: a pool writes there */
+    crti_core_t
+        *core; /* NULL after a shutdown, only dropping is left; and once it is free */
     uint32_t handles; /* the user's */
+    bool is_free;     /* nobody has held it any more */
     bool is_owned;
     bool is_tell; /* nobody will ask: errors are logged */
     union {
@@ -182,6 +184,7 @@ struct crt_actor {
     bool is_hearsay; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
                           * not confirmed it */
     bool is_final; /* GONE, and a head that is killed and started again can't forget it */
+    bool is_none;  /* GONE: it could not be made */
     crt_status_t status; /* why it is GONE; */
     char *text;
     char *report; /* of its process's death, while DOUBTFUL */
@@ -310,6 +313,7 @@ struct crti_core {
     crti_map_t remotes;     /* process id -> crti_remote_t */
     crti_numbers_t requests; /* request of the node link -> its handler */
     crti_numbers_t objects;  /* handles.h: those that are being written */
+    crti_numbers_t handles;  /* the same: of actors */
     crti_list_t task_pools;
     crti_list_t clients;   /* crti_client_t.link */
     crti_list_t attention; /* crt_actor_t.attention */
@@ -441,6 +445,8 @@ crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
 crti_ref_name_t crti_ref_name(const crt_ref_t *ref);
 extern const crti_naming_t crti_core_naming;
 
+/* CRT_OK, or why a ref that the program gives can't be used: NULL, dropped, of before a shutdown. */
+crt_status_t crti_ref_check(const crt_ref_t *ref);
 void crti_ref_hold(crt_ref_t *ref);
 void crti_ref_release(crt_ref_t *ref);
 /* Holds of calls in flight. */
@@ -575,6 +581,11 @@ void crti_drop_slots(crti_pending_t *pending);
 size_t crti_args_count(const crt_arg_t *args, size_t count, bool *is_pending_out);
 crt_status_t crti_args_check(const crti_function_t *function, const crt_arg_t *args,
                              size_t count);
+
+/* ------------------------------------------------------------------ actor_api.c */
+
+/* CRT_OK, or why a handle that the program gives can't be used: NULL, none, of before a shutdown. */
+crt_status_t crti_actor_check(const crti_core_t *core, const crt_actor_t *actor);
 
 /* ------------------------------------------------------------------ actor.c */
 

@@ -77,13 +77,12 @@ crt_status_t crti_args_check(const crti_function_t *f, const crt_arg_t *args,
                          count);
     status = crti_signature_count(&f->signature, count, &place);
     while (status == CRT_OK && next_arg(&w)) {
-        if (w.current.kind == CRT_KIND_REF && !w.current.as.ref)
-            return crt_raise(CRT_ERR_INVALID, "%s: argument %zu: the ref is NULL",
-                             f->display, w.index);
-        if (w.current.kind == CRT_KIND_REF && !w.current.as.ref->core)
-            return crt_raise(CRT_ERR_CLOSED,
-                             "%s: argument %zu: the ref is of before crt_shutdown",
-                             f->display, w.index);
+        if (w.current.kind == CRT_KIND_REF) {
+            status = crti_ref_check(w.current.as.ref);
+            if (status != CRT_OK)
+                return crt_raise(status, "%s: argument %zu: %s", f->display, w.index,
+                                 crt_error_detail());
+        }
         status = crti_signature_check(&f->signature, w.index - 1, w.current.kind, &place,
                                       &is_ref);
     }

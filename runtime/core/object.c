@@ -121,7 +121,7 @@ static crt_status_t put_inline(crti_core_t *core, crt_ref_t *ref,
 
 crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg)
 {
-    crti_encoder_t encoder = {.what = "crt_put"};
+    crti_encoder_t encoder = {.what = "crt_put", .user = core};
     crt_status_t status;
     crt_ref_t *ref;
 

@@ -110,16 +110,37 @@ crti_ref_name_t crti_ref_name(const crt_ref_t *ref)
                              .tcp = crti_str(owner->tcp)};
 }
 
-static void name_ref(crt_ref_t *ref, crti_ref_name_t *name_out)
+crt_status_t crti_ref_check(const crt_ref_t *ref)
 {
-    *name_out = crti_ref_name(ref);
+    if (!ref)
+        return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
+    if (ref->core)
+        return CRT_OK;
+    if (ref->is_free)
+        return crt_raise(CRT_ERR_INVALID, "the ref was dropped before");
+    return crt_raise(CRT_ERR_CLOSED, "the ref is of before crt_shutdown");
 }
 
-static void name_actor(crt_actor_t *actor, crti_actor_name_t *name_out)
+static crt_status_t name_ref(void *core, crt_ref_t *ref, crti_ref_name_t *name_out)
 {
+    crt_status_t status = crti_ref_check(ref);
+
+    if (status == CRT_OK)
+        *name_out = crti_ref_name(ref);
+    return status;
+}
+
+static crt_status_t name_actor(void *core, crt_actor_t *actor,
+                               crti_actor_name_t *name_out)
+{
+    crt_status_t status = crti_actor_check(core, actor);
+
+    if (status != CRT_OK)
+        return status;
     *name_out =
         (crti_actor_name_t){.id = actor->id, .class_name = crti_str(actor->class_name)};
     crti_actor_tell_place(actor, name_out);
+    return CRT_OK;
 }
 
 static const crt_tensor_t *tensor_of(const crt_object_t *object)
@@ -149,6 +170,9 @@ static void free_ref(crt_ref_t *ref)
     free_content(ref);
     if (ref->is_owned)
         crti_owned_fini(&ref->owned);
+    ref->core = NULL;
+    ref->is_free = true;
+    ref->content = CRTI_CONTENT_NONE;
     crti_pool_put(&core->refs, ref);
 }
 

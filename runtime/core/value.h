@@ -66,8 +66,10 @@ typedef struct crti_actor_name {
 /* ---------------------------------------------------------------- encoding */
 
 typedef struct crti_naming {
-    void (*name_ref)(crt_ref_t *ref, crti_ref_name_t *name_out);
-    void (*name_actor)(crt_actor_t *actor, crti_actor_name_t *name_out);
+    /* An error refuses the value: the program gave no ref, or no actor. */
+    crt_status_t (*name_ref)(void *user, crt_ref_t *ref, crti_ref_name_t *name_out);
+    crt_status_t (*name_actor)(void *user, crt_actor_t *actor,
+                               crti_actor_name_t *name_out);
     /* Of an object in writing, which the caller of crti_encode has taken. */
     const crt_tensor_t *(*tensor_of)(const crt_object_t *object);
 } crti_naming_t;
@@ -90,6 +92,7 @@ typedef struct crti_encoder {
     uint32_t last_owner_index;
     uint64_t data_size;
     const char *what; /* names the argument in errors; may be NULL */
+    void *user;       /* of `naming` */
 } crti_encoder_t;
 
 /* Encodes one value; what it points at is borrowed until crti_encoder_write. Errors say what can't

@@ -235,9 +235,9 @@ static crt_status_t encode_ref(crti_encoder_t *e, crt_ref_t *ref)
     uint32_t owner = 0;
     crt_status_t status;
 
-    if (!ref)
-        return refuse(e, CRT_ERR_INVALID, "the ref is NULL");
-    e->naming->name_ref(ref, &name);
+    status = e->naming->name_ref(e->user, ref, &name);
+    if (status != CRT_OK)
+        return refuse(e, status, crt_error_detail());
     status = add_owner(e, &name, &owner);
     if (status == CRT_OK)
         status = crti_buffer_append(&e->refs, &ref, sizeof(ref));
@@ -265,9 +265,9 @@ static crt_status_t encode_actor(crti_encoder_t *e, crt_actor_t *actor)
     unsigned char payload[4], *to;
     crt_status_t status;
 
-    if (!actor)
-        return refuse(e, CRT_ERR_INVALID, "the actor handle is NULL");
-    e->naming->name_actor(actor, &name);
+    status = e->naming->name_actor(e->user, actor, &name);
+    if (status != CRT_OK)
+        return refuse(e, status, crt_error_detail());
     status = crti_buffer_reserve(&e->actor_entries,
                                  ACTOR_BYTES + name.class_name.size + name.tcp.size);
     if (status != CRT_OK)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/core/core.h"
 #include "runtime/core/deadlock.h"
 #include "runtime/core/missing.h"
@@ -199,7 +200,7 @@ static crt_status_t get_orphan(crt_ref_t *ref, crt_out_t out)
         return crti_ref_raise(ref);
     if (ref->content == CRTI_CONTENT_INLINE && ref->is_decoded)
         return crti_value_to(&ref->value, out, NULL);
-    return crt_raise(CRT_ERR_CLOSED, "the ref is of before crt_shutdown");
+    return crti_ref_check(ref);
 }
 
 crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
@@ -272,8 +273,10 @@ crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
     if (want > count || (count && !refs))
         return crt_raise(CRT_ERR_INVALID, "crt_wait for %zu of %zu refs", want, count);
     for (size_t i = 0; i < count; i++)
-        if (!refs[i])
-            return crt_raise(CRT_ERR_INVALID, "crt_wait: ref %zu is NULL", i);
+        if (!refs[i] || refs[i]->is_free) {
+            status = crti_ref_check(refs[i]);
+            return crt_raise(status, "crt_wait: ref %zu: %s", i, crt_error_detail());
+        }
     core = crti_enter();
     if (!core)
         return crti_entry_status();
@@ -343,6 +346,11 @@ crt_ref_t *crt_ref_keep(crt_ref_t *ref)
 
     if (!ref || crti_is_forked())
         return ref;
+    if (ref->is_free) {
+        ref = crti_ref_failed(NULL, crti_ref_check(ref));
+        ref->handles = 1;
+        return ref;
+    }
     core = ref->core ? crti_enter() : NULL;
     if (core) {
         ref->handles++;
@@ -354,10 +362,18 @@ crt_ref_t *crt_ref_keep(crt_ref_t *ref)
     return ref;
 }
 
-static void drop(crt_ref_t *ref)
+/* False: the caller has no hold to give up. */
+static bool drop(crti_core_t *core, crt_ref_t *ref)
 {
-    ref->handles--;
-    crti_ref_release(ref);
+    if (ref->core ? ref->handles == 0 : ref->is_free)
+        return false;
+    if (!ref->core) {
+        count_orphan(ref, -1);
+    } else if (core) {
+        ref->handles--;
+        crti_ref_release(ref);
+    }
+    return true;
 }
 
 void crt_ref_drop(crt_ref_t **slot)
@@ -367,19 +383,23 @@ void crt_ref_drop(crt_ref_t **slot)
 
 void crt_refs_drop(crt_ref_t **refs, size_t count)
 {
-    crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();
+    bool is_forked = crti_is_forked(); /* its refs are the parent's */
+    crti_core_t *core = is_forked ? NULL : crti_enter_quiet();
+    size_t wrong = 0;
 
     for (size_t i = 0; i < count; i++) {
         crt_ref_t *ref = refs[i];
 
         refs[i] = NULL;
-        if (!ref || crti_is_forked())
-            continue;
-        if (ref->core && core)
-            drop(ref);
-        else if (!ref->core)
-            count_orphan(ref, -1);
+        if (ref && !is_forked)
+            wrong += !drop(core, ref);
     }
     if (core)
         crti_leave(core);
+    if (wrong)
+        crti_log(
+            CRTI_LOG_WARN, "core",
+            "crt_ref_drop of %zu refs that are not the caller's: they are borrowed, or "
+            "were dropped before",
+            wrong);
 }

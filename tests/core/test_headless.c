@@ -201,7 +201,7 @@ static void the_kill_of_a_dead_actor_succeeds_when_the_head_has_written_it(void 
     crt_actor_drop(&dead);
 }
 
-static void who_can_never_live_again_is_killed_without_the_head(void **state)
+static void the_kill_of_who_can_never_live_again_needs_no_head(void **state)
 {
     crt_actor_t *named =
         crt_actor_new(&counter_class, CRT_ACTOR_OPTIONS(.name = "one"), 1);
@@ -214,8 +214,8 @@ static void who_can_never_live_again_is_killed_without_the_head(void **state)
     OK(crt_actor_kill(killed));
     stop_head();
     OK(crt_actor_kill(killed));
-    OK(crt_actor_kill(refused));
-    OK(crt_actor_kill(wrong));
+    assert_int_equal(crt_actor_kill(refused), CRT_ERR_EXISTS); /* it never lived */
+    assert_int_equal(crt_actor_kill(wrong), CRT_ERR_INVALID);
     head_goes_on(NULL);
     crt_actor_drop(&named);
     crt_actor_drop(&refused);
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
                                   head_goes_on),
         cmocka_unit_test_teardown(
             the_kill_of_a_dead_actor_succeeds_when_the_head_has_written_it, head_goes_on),
-        cmocka_unit_test_teardown(who_can_never_live_again_is_killed_without_the_head,
+        cmocka_unit_test_teardown(the_kill_of_who_can_never_live_again_needs_no_head,
                                   head_goes_on),
     };
 

@@ -23,11 +23,12 @@ static int stop(void **state)
     return 0;
 }
 
-static void name_ref(crt_ref_t *ref, crti_ref_name_t *name)
+static crt_status_t name_ref(void *user, crt_ref_t *ref, crti_ref_name_t *name)
 {
     *name = (crti_ref_name_t){.id = {ALONE_PROCESS(OWNERS), (uintptr_t)ref},
                               .node = ALONE_NODE(OWNERS),
                               .tcp = {"tcp://a:1", 9}};
+    return CRT_OK;
 }
 
 /* The encoded list of refs 1 ... count. */

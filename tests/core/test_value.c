@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 /* Refs and actors are opaque here: numbers in disguise. */
-static void name_ref(crt_ref_t *ref, crti_ref_name_t *name)
+static crt_status_t name_ref(void *user, crt_ref_t *ref, crti_ref_name_t *name)
 {
     uint64_t number = (uint64_t)(uintptr_t)ref;
 
@@ -22,11 +22,13 @@ static void name_ref(crt_ref_t *ref, crti_ref_name_t *name)
                               .incarnation = 5,
                               .node = {8, 9},
                               .tcp = {"tcp://a:1", 9}};
+    return CRT_OK;
 }
 
-static void name_actor(crt_actor_t *actor, crti_actor_name_t *name)
+static crt_status_t name_actor(void *user, crt_actor_t *actor, crti_actor_name_t *name)
 {
     *name = (crti_actor_name_t){{1, (uint64_t)(uintptr_t)actor}, {"Counter", 7}};
+    return CRT_OK;
 }
 
 static const crti_naming_t naming = {name_ref, name_actor};

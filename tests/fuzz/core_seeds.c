@@ -34,14 +34,17 @@ static void say_message(text_t *t, uint8_t what, uint8_t which, crti_message_kin
 static crti_ref_name_t ref_name;
 static crti_actor_name_t actor_name;
 
-static void name_ref(crt_ref_t *ref, crti_ref_name_t *name_out)
+static crt_status_t name_ref(void *user, crt_ref_t *ref, crti_ref_name_t *name_out)
 {
     *name_out = ref_name;
+    return CRT_OK;
 }
 
-static void name_actor(crt_actor_t *actor, crti_actor_name_t *name_out)
+static crt_status_t name_actor(void *user, crt_actor_t *actor,
+                               crti_actor_name_t *name_out)
 {
     *name_out = actor_name;
+    return CRT_OK;
 }
 
 static const crti_naming_t naming = {name_ref, name_actor};

@@ -7,14 +7,16 @@
 
 #include "fuzz.h"
 
-static void name_ref(crt_ref_t *ref, crti_ref_name_t *name)
+static crt_status_t name_ref(void *user, crt_ref_t *ref, crti_ref_name_t *name)
 {
     *name = (crti_ref_name_t){{{1, 2}, 3}, 4, {5, 6}, {"tcp://x:1", 9}};
+    return CRT_OK;
 }
 
-static void name_actor(crt_actor_t *actor, crti_actor_name_t *name)
+static crt_status_t name_actor(void *user, crt_actor_t *actor, crti_actor_name_t *name)
 {
     *name = (crti_actor_name_t){{1, 2}, {"Counter", 7}};
+    return CRT_OK;
 }
 
 static const crti_naming_t naming = {name_ref, name_actor};
