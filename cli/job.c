@@ -23,7 +23,7 @@ static bool follows, no_wait, as_json;
 
 #define ADDRESS_OPTION                                                                   \
     {                                                                                    \
-        "address", 'a', "HOST:PORT", OPTION_TEXT, &address,                              \
+        "address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,                           \
             "the cluster's head; default: the only cluster here"                         \
     }
 

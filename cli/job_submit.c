@@ -236,7 +236,7 @@ static int submit(http_client_t *client, int argc, char **argv)
 int crti_cli_job_submit(int argc, char **argv)
 {
     static const option_spec_t options[] = {
-        {"address", 'a', "HOST:PORT", OPTION_TEXT, &address,
+        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
         {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not follow the job's output"},
         {"submission-id", 0, "ID", OPTION_TEXT, &submission,

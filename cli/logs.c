@@ -121,7 +121,7 @@ int crti_cli_logs(int argc, char **argv)
     static const char *address;
     static bool follows;
     static const option_spec_t options[] = {
-        {"address", 'a', "HOST:PORT", OPTION_TEXT, &address,
+        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
         {"follow", 'f', NULL, OPTION_FLAG, &follows, "go on until the process ends"}};
     static const command_spec_t spec = {.name = NAME,

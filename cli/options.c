@@ -93,6 +93,14 @@ static bool is_port(const char *text)
     return is_whole(text, 65535, &port);
 }
 
+bool crti_cli_is_address(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+
+    return colon && colon > text && strcspn(text, " /") == strlen(text) &&
+           is_port(colon + 1) && atol(colon + 1) > 0;
+}
+
 static bool is_count(const char *text)
 {
     size_t digits = strspn(text, "0123456789"), behind;
@@ -141,8 +149,11 @@ static bool is_range(const char *text)
            first > 0 && first <= last;
 }
 
-static bool is_resources(const char *text)
+static bool is_resources(const char *text, const char **expected)
 {
+    static char again[96];
+    const char *begin = text;
+
     while (*text) {
         size_t name = strcspn(text, "=,"), length = strcspn(text, ",");
         char value[32];
@@ -152,6 +163,13 @@ static bool is_resources(const char *text)
         snprintf(value, sizeof(value), "%.*s", (int)(length - name - 1), text + name + 1);
         if (!is_count(value))
             return false;
+        for (const char *t = begin; t < text; t += strcspn(t, ",") + 1)
+            if (strncmp(t, text, name + 1) == 0) {
+                snprintf(again, sizeof(again), "each resource once (%.*s comes again)",
+                         name < 40 ? (int)name : 40, text);
+                *expected = again;
+                return false;
+            }
         text += length;
         if (*text == ',' && *++text == '\0')
             return false;
@@ -183,6 +201,7 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
         *expected = "at most 63 values";
         return add_to_list(option->to, value);
     case OPTION_TEXT: *expected = "a text that is not empty"; break;
+    case OPTION_ADDRESS: *expected = "HOST:PORT, for example 10.0.0.1:6380"; break;
     case OPTION_PORT: *expected = "a port from 0 to 65535"; break;
     case OPTION_COUNT:
         *expected = "a number, at most four digits behind the point";
@@ -192,12 +211,13 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
     case OPTION_RESOURCES: *expected = "a list such as gpu=1,disk=0.5"; break;
     }
     if ((option->kind == OPTION_TEXT && !*value) ||
+        (option->kind == OPTION_ADDRESS && !crti_cli_is_address(value)) ||
         (option->kind == OPTION_PORT && !is_port(value)) ||
         (option->kind == OPTION_COUNT && !is_count(value)) ||
         (option->kind == OPTION_RANGE && !is_range(value)) ||
         (option->kind == OPTION_ON_OFF && strcmp(value, "on") != 0 &&
          strcmp(value, "off") != 0) ||
-        (option->kind == OPTION_RESOURCES && !is_resources(value)))
+        (option->kind == OPTION_RESOURCES && !is_resources(value, expected)))
         return false;
     *(const char **)option->to = value;
     return true;

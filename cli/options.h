@@ -11,13 +11,14 @@
 #include "cli/cli.h"
 
 typedef enum option_kind {
-    OPTION_FLAG,   /* bool */
-    OPTION_TEXT,   /* const char *, not empty */
-    OPTION_PORT,   /* const char *: 0 to 65535 */
-    OPTION_COUNT,  /* const char *: a decimal number >= 0 */
-    OPTION_BYTES,  /* uint64_t: a number with an optional K, M, G, T (powers of 1024) */
-    OPTION_RANGE,  /* const char *: PORT-PORT */
-    OPTION_ON_OFF, /* const char *: on or off */
+    OPTION_FLAG,    /* bool */
+    OPTION_TEXT,    /* const char *, not empty */
+    OPTION_ADDRESS, /* const char *: HOST:PORT */
+    OPTION_PORT,    /* const char *: 0 to 65535 */
+    OPTION_COUNT,   /* const char *: a decimal number >= 0 */
+    OPTION_BYTES,   /* uint64_t: a number with an optional K, M, G, T (powers of 1024) */
+    OPTION_RANGE,   /* const char *: PORT-PORT */
+    OPTION_ON_OFF,  /* const char *: on or off */
     OPTION_RESOURCES, /* const char *: name=amount,name=amount */
     OPTION_LIST       /* const char *[OPTION_LIST_MAX], ended by NULL: each one given */
 } option_kind_t;
@@ -50,6 +51,9 @@ typedef enum parse_result { PARSE_OK, PARSE_DONE, PARSE_WRONG } parse_result_t;
  * help was printed. PARSE_WRONG: one sentence was printed; exit with CLI_USAGE. */
 parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *command,
                               int *first_operand);
+
+/* HOST:PORT. */
+bool crti_cli_is_address(const char *text);
 
 /* Prints the environment variables that the command and the daemons read. */
 void crti_cli_print_environment(void);

@@ -40,7 +40,7 @@ static struct {
 static const option_spec_t options[] = {
     {"head", 0, NULL, OPTION_FLAG, &given.head,
      "start a new cluster: its head and a node"},
-    {"address", 'a', "HOST:PORT", OPTION_TEXT, &given.address,
+    {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &given.address,
      "join the cluster whose head is there"},
     {"key-file", 'k', "FILE", OPTION_TEXT, &given.key_file,
      "key of the cluster to join (CRT_KEY_FILE)"},
@@ -63,7 +63,7 @@ static const option_spec_t options[] = {
      "nodes end when the head is gone that long; default 600"},
     {"encrypt-streams", 0, "on|off", OPTION_ON_OFF, &given.encrypt,
      "encrypt objects between hosts; default on"},
-    {"redis-address", 0, "HOST:PORT", OPTION_TEXT, &given.redis,
+    {"redis-address", 0, "HOST:PORT", OPTION_ADDRESS, &given.redis,
      "keep the tables on this redis-server; default: one of its own"},
     {"redis-password-file", 0, "FILE", OPTION_TEXT, &given.redis_password,
      "file with its password, readable by you alone"},
@@ -130,8 +130,6 @@ static const char *head_only(void)
 
 static int check_options(void)
 {
-    const char *colon = given.address ? strrchr(given.address, ':') : NULL;
-
     if (given.head && given.address)
         return crti_cli_misused(NAME,
                                 "--head starts a cluster and --address joins one: give "
@@ -139,10 +137,6 @@ static int check_options(void)
     if (!given.head && !given.address)
         return crti_cli_misused(
             NAME, "give --head to start a cluster, or --address to join one");
-    if (given.address && (!colon || colon == given.address || !colon[1] ||
-                          strspn(colon + 1, "0123456789") != strlen(colon + 1)))
-        return crti_cli_misused(NAME, "--address takes HOST:PORT, not \"%s\"",
-                                given.address);
     if (given.address && head_only())
         return crti_cli_misused(NAME, "%s belongs to the head: give it with --head",
                                 head_only());

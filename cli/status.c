@@ -303,7 +303,7 @@ int crti_cli_status(int argc, char **argv)
     static const char *address;
     static bool as_json;
     static const option_spec_t options[] = {
-        {"address", 'a', "HOST:PORT", OPTION_TEXT, &address,
+        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
         {"json", 'j', NULL, OPTION_FLAG, &as_json, "everything as one JSON object"}};
     static const command_spec_t spec = {

@@ -238,7 +238,7 @@ int crti_cli_stop(int argc, char **argv)
     static const char *address;
     static bool force;
     static const option_spec_t options[] = {
-        {"address", 'a', "HOST:PORT", OPTION_TEXT, &address,
+        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
         {"force", 'f', NULL, OPTION_FLAG, &force,
          "kill after 1 s what does not end by itself (default 10 s)"}};
@@ -263,6 +263,10 @@ int crti_cli_stop(int argc, char **argv)
         address = getenv("CRT_ADDRESS");
     if (address && !*address)
         address = NULL;
+    if (address && !crti_cli_is_address(address)) {
+        free(places);
+        return crti_cli_misused(NAME, "CRT_ADDRESS is HOST:PORT, not \"%s\"", address);
+    }
     count = crti_places_find(NULL, places);
     if (count == 0 && !address) {
         free(places);

@@ -9,7 +9,7 @@ int crti_cli_token(int argc, char **argv)
 {
     static const char *address, *key_file;
     static const option_spec_t options[] = {
-        {"address", 'a', "HOST:PORT", OPTION_TEXT, &address,
+        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
         {"key-file", 'k', "FILE", OPTION_TEXT, &key_file,
          "make it from this file (CRT_KEY_FILE), wherever the cluster runs"}};

@@ -296,7 +296,7 @@ typedef struct crt_task_options {
     size_t struct_size;
     double num_cpus;       /* default 1; CRT_ZERO_CPUS for none */
     double num_gpus;       /* default 0 */
-    const char *resources; /* "name=amount,name=amount" */
+    const char *resources; /* "name=amount,name=amount", each name once */
     bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too many tasks wait */
     /* How often it is run again when the process or node that ran it died; -1: without limit.
      * Default 0: at most once. An error that the task returns is never a reason. */

@@ -7,7 +7,7 @@
  *     crt_arg_at(call, index, &x)          crt_return(call, x)
  *     crt_put(x)   crt_get(ref, &x)        crt_get_for(ref, timeout_ms, &x)
  *
- * C chooses by _Generic, C++ by overloads. At most 16 arguments; more by the *_v functions.
+ * C chooses by _Generic, C++ by overloads. at most 16 arguments (a static assertion says so); more by the *_v functions.
  * Included by crt.h.
  */
 #ifndef CRT_ARGUMENTS_H
@@ -74,9 +74,18 @@
  * none to sixteen. */
 #define CRT_HEAD(...)       CRT_HEAD_(__VA_ARGS__, 0)
 #define CRT_HEAD_(head, ...) head
+/* 1 to 17, or MANY up to 64. */
 #define CRT_COUNT(...)                                                                   \
-    CRT_COUNT_(__VA_ARGS__, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define CRT_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, count, ...) count
+    CRT_COUNT_(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,  \
+               MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,   \
+               MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,   \
+               MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,   \
+               MANY, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define CRT_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15,     \
+                   a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, \
+                   a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, \
+                   a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, \
+                   a58, a59, a60, a61, a62, a63, a64, count, ...) count
 #define CRT_PASTE(a, b)  CRT_PASTE_(a, b)
 #define CRT_PASTE_(a, b) a##b
 
@@ -118,6 +127,13 @@
 #define CRT_TAIL_15(T, F, ...) CRT_TAIL_N(T, F, 15, __VA_ARGS__)
 #define CRT_TAIL_16(T, F, ...) CRT_TAIL_N(T, F, 16, __VA_ARGS__)
 #define CRT_TAIL_17(T, F, ...) CRT_TAIL_N(T, F, 17, __VA_ARGS__)
+#define CRT_TAIL_MANY(T, ...)                                                            \
+    (const T *)(0 * sizeof(struct {                                                      \
+        int none;                                                                        \
+        _Static_assert(0, "at most 16 arguments: give several refs as one with "         \
+                          "crt_spread, values in a crt_list, or call the function that " \
+                          "ends in _v with an array");                                   \
+    })), 0
 #define CRT_ARGUMENTS(...) CRT_TAIL(crt_arg_t, CRT_ARG, __VA_ARGS__)
 #define CRT_OUTS(...)      CRT_TAIL(crt_out_t, CRT_OUT, __VA_ARGS__)
 

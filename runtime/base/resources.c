@@ -60,9 +60,16 @@ crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t a
     return CRT_OK;
 }
 
+static crt_status_t twice(const char *name)
+{
+    return crt_raise(CRT_ERR_INVALID, "resource \"%s\" is given twice", name);
+}
+
 crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
                                        double amount)
 {
+    if (amount != 0 && find(r, name))
+        return twice(name);
     if (amount == 0 || amount == -1)
         return CRT_OK;
     if (!(amount >= 1.0 / CRTI_RESOURCE_ONE && amount <= 1e9))
@@ -96,13 +103,26 @@ static bool parse_amount(const char *text, size_t length, int64_t *amount_out)
     return digits > 0;
 }
 
+/* By an entry of "name=amount,..." before `end`. */
+static bool is_named(const char *text, const char *end, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (; text < end; text += strcspn(text, ",") + 1)
+        if (strncmp(text, name, length) == 0 && text[length] == '=')
+            return true;
+    return false;
+}
+
 crt_status_t crti_resources_parse(const char *text, crti_resources_t *r)
 {
+    const char *begin = text;
+
     while (*text) {
         size_t length = strcspn(text, ","), name_length = strcspn(text, "=,");
         char name[CRTI_RESOURCE_NAME];
         crt_status_t status;
-        int64_t amount, sum;
+        int64_t amount;
 
         if (name_length >= length || name_length >= sizeof(name) ||
             !parse_amount(text + name_length + 1, length - name_length - 1, &amount))
@@ -112,9 +132,9 @@ crt_status_t crti_resources_parse(const char *text, crti_resources_t *r)
                 (int)length, text);
         memcpy(name, text, name_length);
         name[name_length] = '\0';
-        if (__builtin_add_overflow(crti_resources_get(r, name), amount, &sum))
-            return crt_raise(CRT_ERR_INVALID, "resource \"%s\": too much of it", name);
-        status = crti_resources_set(r, name, sum);
+        if (find(r, name) || is_named(begin, text, name))
+            return twice(name);
+        status = crti_resources_set(r, name, amount);
         if (status != CRT_OK)
             return status;
         text += length + (text[length] == ',');

@@ -28,12 +28,13 @@ int64_t crti_resources_get(const crti_resources_t *r, const char *name);
 crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t amount);
 
 /* The same from an option of the user: 0 and -1 (CRT_ZERO_CPUS) are none; CRT_ERR_INVALID for other
- * amounts below 0.0001, above 1e9, or not finite. */
+ * amounts below 0.0001, above 1e9, or not finite, and for a name that is there. */
 crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
                                        double amount);
 
 /* Parses "name=amount,name=amount"; amounts are decimals >= 0 with at most four digits behind
- * the point. Adds to `r`. */
+ * the point. Adds to `r`. CRT_ERR_INVALID: it is written otherwise, or names a resource twice, or one that
+ * is in `r`. */
 crt_status_t crti_resources_parse(const char *text, crti_resources_t *r);
 
 /* True when both hold the same of the same names, in one order; false for others that are alike. */

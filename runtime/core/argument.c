@@ -23,7 +23,7 @@ crt_arg_t crt_arg_int(int64_t value)
 crt_arg_t crt_arg_unsigned(uint64_t value)
 {
     if (value > INT64_MAX)
-        return (crt_arg_t){.kind = CRTI_KIND_TOO_BIG};
+        return (crt_arg_t){.kind = CRTI_KIND_TOO_BIG, .as.integer = (int64_t)value};
     return crt_arg_int((int64_t)value);
 }
 

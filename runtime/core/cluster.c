@@ -187,17 +187,36 @@ static bool is_own_node(const crt_cluster_info_t *info)
     return own && info->run_dir[0] && strcmp(info->run_dir, own) == 0;
 }
 
+/* HOST:PORT; a host of colons stands in brackets. */
+static bool is_address(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+
+    return colon && colon > text && strcspn(text, " /") == strlen(text) && digits > 0 &&
+           digits < 6 && !colon[1 + digits] && atol(colon + 1) > 0 &&
+           atol(colon + 1) < 65536;
+}
+
 crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
 {
+    const char *from = "";
     CRTI_AUTO(free) crt_cluster_info_t *infos = NULL;
     const crt_cluster_info_t *found = NULL;
     size_t count = 0;
     crt_status_t status;
 
-    if (!address || !*address)
+    if (!address || !*address) {
         address = getenv("CRT_ADDRESS");
+        from = "CRT_ADDRESS: ";
+    }
     if (address && !*address)
         address = NULL;
+    if (address && !is_address(address))
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s\"%s\" is no address of a cluster; one is HOST:PORT, for "
+                         "example 10.0.0.1:6380",
+                         from, address);
     status = list_all(&infos, &count);
     if (status != CRT_OK)
         return status;

@@ -83,6 +83,11 @@ crt_status_t crti_args_check(const crti_function_t *f, const crt_arg_t *args,
                 return crt_raise(status, "%s: argument %zu: %s", f->display, w.index,
                                  crt_error_detail());
         }
+        if (w.current.kind == CRTI_KIND_TOO_BIG)
+            return crt_raise(
+                CRT_ERR_INVALID, "%s: argument %zu is %llu: an int is at most %lld",
+                f->display, w.index, (unsigned long long)w.current.as.integer,
+                (long long)INT64_MAX);
         status = crti_signature_check(&f->signature, w.index - 1, w.current.kind, &place,
                                       &is_ref);
     }

@@ -201,22 +201,19 @@ crt_status_t crt_object_create(crt_dtype_t dtype, int rank, const int64_t *shape
                                crt_object_t **object_out, crt_tensor_t *view_out)
 {
     crti_core_t *core = crti_enter_unlocked();
-    size_t offset, bytes = crt_dtype_size(dtype);
-    crt_object_t *object;
+    size_t offset, bytes;
+    crt_object_t *object = NULL;
     crt_status_t status;
 
     if (!core)
         return crti_entry_status();
-    if (!bytes || rank < 0 || rank > CRT_TENSOR_DIMS || (rank && !shape))
-        bytes = SIZE_MAX;
-    for (int i = 0; bytes != SIZE_MAX && i < rank; i++)
-        if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes) ||
-            bytes > INT64_MAX)
-            bytes = SIZE_MAX;
-    object = bytes == SIZE_MAX ? NULL : calloc(1, sizeof(*object));
-    if (!object) {
-        status = crt_raise(bytes == SIZE_MAX ? CRT_ERR_INVALID : CRT_ERR_NO_MEMORY,
-                           "an object of %s, rank %d", crt_dtype_name(dtype), rank);
+    status = crti_value_tensor_bytes(dtype, rank, shape, &bytes);
+    if (status == CRT_OK && (!object_out || !view_out))
+        status = crt_raise(CRT_ERR_INVALID,
+                           "there is no place for the object or for its view");
+    if (status == CRT_OK && !(object = calloc(1, sizeof(*object))))
+        status = crt_raise(CRT_ERR_NO_MEMORY, "an object");
+    if (status != CRT_OK) {
         crti_leave_unlocked(core);
         return status;
     }

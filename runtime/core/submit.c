@@ -59,7 +59,7 @@ static crt_status_t find_pool(crti_core_t *core, const crti_resources_t *resourc
 
 static crt_status_t make_resources(const crt_task_options_t *o, crti_resources_t *r)
 {
-    double cpus = o && o->num_cpus != 0 ? o->num_cpus : 1;
+    double cpus = o ? o->num_cpus : 0;
     crt_status_t status = CRT_OK;
 
     *r = (crti_resources_t){.count = 0};
@@ -67,6 +67,8 @@ static crt_status_t make_resources(const crt_task_options_t *o, crti_resources_t
         return crt_raise(CRT_ERR_INVALID, "make task options with CRT_TASK_OPTIONS");
     if (o && o->resources)
         status = crti_resources_parse(o->resources, r);
+    if (cpus == 0 && crti_resources_get(r, "CPU") == 0)
+        cpus = 1;
     if (status == CRT_OK)
         status = crti_resources_set_option(r, "CPU", cpus);
     if (status == CRT_OK && o)

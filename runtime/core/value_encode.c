@@ -156,23 +156,48 @@ static crt_status_t add_apart(crti_encoder_t *e, int type, const void *data, siz
     return pack_ext(&e->head, type, payload, sizeof(payload));
 }
 
+crt_status_t crti_value_tensor_bytes(crt_dtype_t dtype, int rank, const int64_t *shape,
+                                     size_t *bytes_out)
+{
+    size_t bytes = crt_dtype_size(dtype);
+
+    if (!bytes)
+        return crt_raise(CRT_ERR_INVALID, "%d is no dtype", (int)dtype);
+    if (rank < 0 || rank > CRT_TENSOR_DIMS)
+        return crt_raise(CRT_ERR_INVALID, "a tensor of rank %d: it is 0 to %d", rank,
+                         CRT_TENSOR_DIMS);
+    if (rank && !shape)
+        return crt_raise(CRT_ERR_INVALID, "a tensor of rank %d: its shape is NULL", rank);
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 0)
+            return crt_raise(CRT_ERR_INVALID,
+                             "a tensor with %lld elements in dimension %d: a size is 0 "
+                             "or more",
+                             (long long)shape[i], i);
+        if (__builtin_mul_overflow(bytes, (size_t)shape[i], &bytes) ||
+            bytes > INT64_MAX / 2)
+            return crt_raise(CRT_ERR_INVALID,
+                             "a %s tensor of rank %d: its shape is too large for any "
+                             "memory",
+                             crt_dtype_name(dtype), rank);
+    }
+    *bytes_out = bytes;
+    return CRT_OK;
+}
+
 static crt_status_t check_tensor(const crti_encoder_t *e, const crt_tensor_t *t)
 {
     size_t bytes;
+    crt_status_t status;
 
     if (!t)
         return refuse(e, CRT_ERR_INVALID, "the tensor is NULL");
-    bytes = crt_dtype_size(t->dtype);
-    if (!bytes || t->rank < 0 || t->rank > CRT_TENSOR_DIMS)
-        return refuse(e, CRT_ERR_INVALID, "the tensor has no valid dtype or rank");
+    status = crti_value_tensor_bytes(t->dtype, t->rank, t->shape, &bytes);
+    if (status != CRT_OK)
+        return refuse(e, status, crt_error_detail());
     if (t->device >= 0)
         return refuse(e, CRT_ERR_UNSUPPORTED,
                       "the tensor lies in the memory of a device");
-    for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] < 0 ||
-            __builtin_mul_overflow(bytes, (size_t)t->shape[i], &bytes) ||
-            bytes > INT64_MAX / 2)
-            return refuse(e, CRT_ERR_INVALID, "the tensor's shape has no size");
     if (!t->data && bytes)
         return refuse(e, CRT_ERR_INVALID, "the tensor has no data");
     return CRT_OK;
@@ -345,9 +370,11 @@ static crt_status_t encode_any(crti_encoder_t *e, const crt_arg_t *arg, int dept
     case CRT_KIND_OBJECT: return encode_tensor(e, e->naming->tensor_of(arg->as.object));
     default: break;
     }
-    if (arg->kind == CRTI_KIND_TOO_BIG)
-        return refuse(e, CRT_ERR_INVALID,
-                      "an unsigned integer above INT64_MAX can't be passed");
+    if (arg->kind == CRTI_KIND_TOO_BIG) {
+        crt_raise(CRT_ERR_INVALID, "%llu is too large: an int is at most %lld",
+                  (unsigned long long)arg->as.integer, (long long)INT64_MAX);
+        return refuse(e, CRT_ERR_INVALID, crt_error_detail());
+    }
     return refuse(e, CRT_ERR_INVALID, "no kind of value");
 }
 

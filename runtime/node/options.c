@@ -194,11 +194,12 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
         status = option == '?' ? crt_raise(CRT_ERR_INVALID, "crt-node: bad option %s",
                                            argv[optind - 1])
                                : one(option, optarg, &num_cpus, &custom, &o);
-    crti_resources_set(&o.resources, "CPU", default_cpus(&o));
     if (status == CRT_OK && num_cpus)
         status = cpus(num_cpus, &o);
     if (status == CRT_OK && custom)
         status = crti_resources_parse(custom, &o.resources);
+    if (!num_cpus && crti_resources_get(&o.resources, "CPU") == 0)
+        crti_resources_set(&o.resources, "CPU", default_cpus(&o));
     if (status == CRT_OK && (optind < argc || !o.address || !o.key_file))
         status = crt_raise(CRT_ERR_INVALID,
                            "crt-node: --address H:P and --key-file F are needed, nothing "

@@ -95,8 +95,19 @@ static void wrong_use_is_one_sentence_and_exit_status_2(void **state)
         {"start --head --worker-port-range 5", "--worker-port-range takes two ports"},
         {"start --head --worker-port-range 20-10", "--worker-port-range takes two ports"},
         {"start --head --encrypt-streams maybe", "--encrypt-streams takes on or off"},
+        {"start --head --resources x=1,x=2",
+         "--resources takes each resource once (x comes again), not \"x=1,x=2\""},
         {"start --head --key-file k", "a head makes its key"},
-        {"start --address 10.0.0.1", "--address takes HOST:PORT, not \"10.0.0.1\""},
+        {"start --address 10.0.0.1", "--address takes HOST:PORT, for example "
+                                     "10.0.0.1:6380, not \"10.0.0.1\""},
+        {"start --address :6380", "--address takes HOST:PORT"},
+        {"start --address a:0", "--address takes HOST:PORT"},
+        {"start --address a:65536", "--address takes HOST:PORT"},
+        {"status --address nonsense", "--address takes HOST:PORT"},
+        {"stop --address nonsense", "--address takes HOST:PORT"},
+        {"logs --address nonsense x", "--address takes HOST:PORT"},
+        {"job list --address nonsense", "--address takes HOST:PORT"},
+        {"job submit --address nonsense -- x", "--address takes HOST:PORT"},
         {"start --address a:1 --dashboard-port 1",
          "--dashboard-port belongs to the head"},
         {"run", "which program?"},
@@ -119,6 +130,17 @@ static void wrong_use_is_one_sentence_and_exit_status_2(void **state)
         cli_expect(2, cases[i].sentence, "%s", cases[i].words);
         assert_ptr_equal(strchr(cli_output, '\n'), strrchr(cli_output, '\n'));
     }
+}
+
+static void an_address_of_the_environment_that_is_none_is_named(void **state)
+{
+    setenv("CRT_ADDRESS", "nonsense", 1);
+    cli_expect(1,
+               "CRT_ADDRESS: \"nonsense\" is no address of a cluster; one is HOST:PORT",
+               "status");
+    cli_expect(1, "CRT_ADDRESS: \"nonsense\" is no address", "job list");
+    cli_expect(2, "CRT_ADDRESS is HOST:PORT, not \"nonsense\"", "stop");
+    unsetenv("CRT_ADDRESS");
 }
 
 static void without_a_cluster_each_command_says_how_to_start_one(void **state)
@@ -603,6 +625,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(every_command_has_a_help_that_lists_options_and_environment),
         TEST(wrong_use_is_one_sentence_and_exit_status_2),
+        TEST(an_address_of_the_environment_that_is_none_is_named),
         TEST(without_a_cluster_each_command_says_how_to_start_one),
         TEST(start_says_what_to_type_next),
         TEST(a_taken_port_is_said_and_nothing_is_left),

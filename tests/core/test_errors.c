@@ -56,6 +56,11 @@ static void wrong_arguments_are_named_at_the_caller(void **state)
     check_failed(crt_submit(&t_absent, NULL), CRT_ERR_INVALID,
                  "task absent is not in this program");
     check_failed(crt_call(NULL, &counter_add, 1), CRT_ERR_INVALID, "NULL");
+    check_failed(crt_call(counter, &counter_add, UINT64_MAX), CRT_ERR_INVALID,
+                 "Counter.add: argument 1 is 18446744073709551615: an int is at most "
+                 "9223372036854775807");
+    check_failed(crt_put(UINT64_MAX), CRT_ERR_INVALID,
+                 "crt_put: 18446744073709551615 is too large");
     end_counter(counter);
 }
 
@@ -215,6 +220,56 @@ static void ready_waits_for_create_and_not_for_calls(void **state)
     crt_actor_drop(&gated);
     unlink(path);
     rmdir(dir);
+}
+
+/* crt_object_create of that, and a put of such a tensor. */
+static void tensor_refused(crt_dtype_t dtype, int rank, const int64_t *shape,
+                           const char *text)
+{
+    crt_object_t *object;
+    crt_tensor_t tensor = {.dtype = dtype, .rank = rank, .device = -1, .data = &tensor};
+
+    assert_int_equal(crt_object_create(dtype, rank, shape, &object, &tensor),
+                     CRT_ERR_INVALID);
+    if (!strstr(crt_error_detail(), text))
+        fail_msg("\"%s\" is not in \"%s\"", text, crt_error_detail());
+    for (int i = 0; shape && i < rank && i < CRT_TENSOR_DIMS; i++)
+        tensor.shape[i] = shape[i];
+    if (rank == 0 || shape)
+        check_failed(crt_put(&tensor), CRT_ERR_INVALID, text);
+}
+
+static void a_tensor_that_is_none_says_what_is_wrong_with_it(void **state)
+{
+    static const int64_t ones[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1}, negative[2] = {2, -5},
+                         huge[2] = {INT64_MAX, 8};
+    crt_object_t *object;
+
+    tensor_refused(CRT_FLOAT32, 2, negative, "with -5 elements in dimension 1");
+    tensor_refused(CRT_FLOAT32, 9, ones, "a tensor of rank 9: it is 0 to 8");
+    tensor_refused(CRT_FLOAT32, -1, ones, "a tensor of rank -1: it is 0 to 8");
+    tensor_refused((crt_dtype_t)77, 1, ones, "77 is no dtype");
+    tensor_refused(CRT_FLOAT32, 2, huge, "too large for any memory");
+    tensor_refused(CRT_FLOAT32, 2, NULL, "its shape is NULL");
+    assert_int_equal(crt_object_create(CRT_FLOAT32, 1, ones, &object, NULL),
+                     CRT_ERR_INVALID);
+}
+
+static void a_resource_that_is_named_twice_is_refused(void **state)
+{
+    crt_actor_t *counter =
+        crt_actor_new(&counter_class, CRT_ACTOR_OPTIONS(.resources = "x=1,x=2"), 1);
+
+    check_failed(crt_call(counter, &counter_get), CRT_ERR_INVALID,
+                 "resource \"x\" is given twice");
+    crt_actor_drop(&counter);
+    counter = crt_actor_new(&counter_class,
+                            CRT_ACTOR_OPTIONS(.num_cpus = 1, .resources = "CPU=1"), 1);
+    check_failed(crt_call(counter, &counter_get), CRT_ERR_INVALID,
+                 "resource \"CPU\" is given twice");
+    crt_actor_drop(&counter);
+    check_failed(crt_submit(&t_add, CRT_TASK_OPTIONS(.resources = "x=1,x=2"), 1, 2),
+                 CRT_ERR_INVALID, "resource \"x\" is given twice");
 }
 
 static void a_value_larger_than_the_store_is_refused(void **state)
@@ -395,6 +450,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_create_that_fails_is_every_callers_error),
         cmocka_unit_test(ready_is_the_error_of_a_create_that_fails),
         cmocka_unit_test(ready_waits_for_create_and_not_for_calls),
+        cmocka_unit_test(a_tensor_that_is_none_says_what_is_wrong_with_it),
+        cmocka_unit_test(a_resource_that_is_named_twice_is_refused),
         cmocka_unit_test(a_value_larger_than_the_store_is_refused),
         cmocka_unit_test(a_get_times_out_and_can_be_tried_again),
         cmocka_unit_test(a_signal_interrupts_a_wait),

@@ -291,7 +291,7 @@ static void what_can_not_be_passed_is_refused_with_the_reason(void **state)
     assert_int_equal(encode(crt_arg_tensor(NULL)), CRT_ERR_INVALID);
     assert_int_equal(encode(crt_arg_string(NULL)), CRT_ERR_INVALID);
     assert_int_equal(encode(crt_arg_unsigned(UINT64_MAX)), CRT_ERR_INVALID);
-    assert_non_null(strstr(crt_error_detail(), "INT64_MAX"));
+    assert_non_null(strstr(crt_error_detail(), "18446744073709551615"));
     assert_int_equal(encode(crt_map(odd, 1)), CRT_ERR_INVALID);
     assert_int_equal(encode(crt_map(key, 2)), CRT_ERR_INVALID);
     deep[0] = crt_arg_int(1);

@@ -114,6 +114,23 @@ static void of_several_clusters_one_must_be_named(void **state)
     close(b);
 }
 
+static void what_is_no_address_is_named(void **state)
+{
+    static const char *const wrong[] = {"nonsense", ":1",  "h:",    "h:0",
+                                        "h:65536",  "h:x", "h:1/x", "http://h:1"};
+    crt_cluster_info_t info;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(crt_cluster_find(wrong[i], &info), CRT_ERR_INVALID);
+        assert_non_null(strstr(crt_error_detail(), wrong[i]));
+        assert_non_null(strstr(crt_error_detail(), "HOST:PORT"));
+    }
+    setenv("CRT_ADDRESS", "nonsense", 1);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_INVALID);
+    assert_non_null(strstr(crt_error_detail(), "CRT_ADDRESS"));
+    assert_int_equal(crt_cluster_find("[::1]:6380", &info), CRT_ERR_NOT_FOUND);
+}
+
 static void a_private_cluster_is_never_meant_unless_it_is_named(void **state)
 {
     int a = make_place("private-x/node-1", "h:1", "", "");
@@ -174,6 +191,7 @@ int main(void)
         TEST(the_only_living_cluster_is_meant),
         TEST(two_nodes_of_one_cluster_are_one_cluster),
         TEST(of_several_clusters_one_must_be_named),
+        TEST(what_is_no_address_is_named),
         TEST(a_private_cluster_is_never_meant_unless_it_is_named),
         TEST(a_head_is_listed_where_it_has_no_node),
         TEST(daemons_are_found_in_crt_libexec_alone_when_it_is_set),

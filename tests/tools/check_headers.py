@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails unless each public header compiles alone, and twice, as C11 and as C++17, with warnings
-as errors, and a program in C++20 that uses their macros.
+as errors, and a program in C++20 that uses their macros, and one argument too many is told in one
+sentence.
 Usage: check_headers.py CC CXX PROGRAM HEADER... (paths; all their folders are searched)"""
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -12,6 +15,34 @@ from sources import finish
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 # Only the common prefix of the dialects: what a user's compiler line may look like.
 DIALECTS = [("c11", ["-xc", "-std=c11"]), ("c++17", ["-xc++", "-std=c++17"])]
+
+
+# 64 is the most that is counted.
+TOO_MANY = "at most 16 arguments: "
+CALLS = ["crt_ref_t *r = crt_submit(task, NULL{values}); crt_ref_drop(&r);",
+         "crt_ref_t *r = crt_call(actor, method{values}); crt_ref_drop(&r);",
+         "crt_tell(actor, method{values});",
+         "int x = 0; crt_args(call{outs}); (void)x;"]
+
+
+def check_argument_counts(problems, compiler, include):
+    for call in CALLS:
+        for count in (0, 16, 17, 40, 63):
+            body = call.format(values=", 1" * count, outs=", &x" * count)
+            program = ("#include <crt.h>\nvoid f(crt_call_t *call, const crt_task_t *task, "
+                       "crt_actor_t *actor, const crt_method_t *method);\n"
+                       "void f(crt_call_t *call, const crt_task_t *task, "
+                       "crt_actor_t *actor, const crt_method_t *method)\n"
+                       f"{{ (void)call; (void)task; (void)actor; (void)method; {body} }}\n")
+            result = subprocess.run(
+                [*compiler.split(), "-xc", "-std=c11", *WARNINGS, *include, "-fsyntax-only", "-"],
+                input=program, capture_output=True, text=True, check=False)
+            errors = re.findall(r"error: (.*)", result.stderr)
+            if count <= 16 and errors:
+                problems.append(f"{compiler}: {count} arguments: {body}\n{result.stderr}")
+            if count > 16 and (len(errors) != 1 or TOO_MANY not in errors[0]):
+                problems.append(f"{compiler}: {count} arguments are not one sentence: {body}\n"
+                                f"{result.stderr}")
 
 
 def main(arguments):
@@ -33,6 +64,8 @@ def main(arguments):
          program_in_cxx], capture_output=True, text=True, check=False)
     if result.returncode != 0:
         problems.append(f"{program_in_cxx}:\n{result.stderr}")
+    for compiler in {compilers[0], *filter(shutil.which, ("gcc", "clang"))}:
+        check_argument_counts(problems, compiler, include)
     if not headers:
         problems.append("no headers given")
     finish(problems, "public headers")
