@@ -7,7 +7,8 @@
  *     crt_arg_at(call, index, &x)          crt_return(call, x)
  *     crt_put(x)   crt_get(ref, &x)        crt_get_for(ref, timeout_ms, &x)
  *
- * C chooses by _Generic, C++ by overloads. at most 16 arguments (a static assertion says so); more by the *_v functions.
+ * C chooses by _Generic, C++ by overloads. At most 16 arguments in C, as a static assertion says; more by
+ * the *_v functions.
  * Included by crt.h.
  */
 #ifndef CRT_ARGUMENTS_H

@@ -31,7 +31,8 @@
 
 #define ATTACH_NS  (30 * CRTI_S)
 #define LEAVE_NS   (5 * CRTI_S)
-#define POOL_KEEPS 16384 /* as many calls in flight allocate nothing */
+#define SILENCE_NS (1 * CRTI_S) /* a driver that waits longer says what for */
+#define POOL_KEEPS 16384        /* as many calls in flight allocate nothing */
 
 static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
 
@@ -242,8 +243,8 @@ static void say_ready(crti_core_t *core)
 }
 
 static crt_status_t attach(crti_core_t *core, const char *socket_path,
-                           const crti_msg_attach_t *body, crti_buffer_t *storage,
-                           crti_message_t *answer)
+                           const crti_msg_attach_t *body, const crti_channel_late_t *late,
+                           crti_buffer_t *storage, crti_message_t *answer)
 {
     uint64_t deadline = crti_now_ns() + ATTACH_NS;
     crti_channel_handlers_t handlers = crti_node_link_handlers;
@@ -257,6 +258,7 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
         return status;
     if (fstat(crti_channel_fd(core->channel), &st) == 0)
         core->link_inode = st.st_ino;
+    crti_channel_tell_late(core->channel, late);
     status = crti_channel_request(core->channel, CRTI_MSG_ATTACH, body, deadline, answer,
                                   storage, fds, &fd_count);
     if (status == CRT_OK && answer->kind != CRTI_MSG_ATTACHED)
@@ -366,7 +368,8 @@ static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
 
     core->incarnation = body.incarnation = draw_incarnation();
     core->process = birth->process;
-    if (attach(core, birth->node_socket, &body, &storage, &answer) != CRT_OK ||
+    if (attach(core, birth->node_socket, &body, &(crti_channel_late_t){0}, &storage,
+               &answer) != CRT_OK ||
         !crti_publish(core))
         fail_worker();
     /* One hold of the lock: no call may come in before the actor's class is known. */
@@ -377,31 +380,87 @@ static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
 
 /* ------------------------------------------------------------------ driver */
 
-/* The run directory of the node to join; starts a private cluster when there is none. */
+/* A driver whose cluster is slow to let it in: its node records it with the head first, and waits for
+ * one that is away. */
+typedef struct patience {
+    crti_core_t *core;
+    char address[72];
+    uint64_t start_ns;
+    bool has_spoken, is_head;
+} patience_t;
+
+static void say_that_we_wait(void *user)
+{
+    patience_t *p = user;
+
+    p->has_spoken = true;
+    p->is_head = p->core->head_is_away;
+    fprintf(stderr, "crt: %s %s; waiting for it, at most %d s\n",
+            p->is_head ? "the head can't be reached: cluster" : "no answer from cluster",
+            p->address, (int)(ATTACH_NS / CRTI_S));
+}
+
+/* What it came to. */
+static crt_status_t say_the_end(const patience_t *p, crt_status_t status)
+{
+    const char *port = strrchr(p->address, ':');
+    double waited = (double)(crti_now_ns() - p->start_ns) / (double)CRTI_S;
+
+    if (p->has_spoken && status == CRT_OK)
+        fprintf(stderr, "crt: %s %s after %.1f s\n",
+                p->is_head ? "the head is back: cluster" : "an answer from cluster",
+                p->address, waited);
+    if (status != CRT_ERR_TIMED_OUT)
+        return status;
+    if (!p->core->head_is_away)
+        return crt_raise(status, "the cluster %s has not answered within %.0f s",
+                         p->address, waited);
+    return crt_raise(CRT_ERR_HEAD_LOST,
+                     "the head of the cluster %s can't be reached, and did not come back "
+                     "within %.0f s; if it has ended, start it again with: crt start "
+                     "--head --port %s",
+                     p->address, waited, port ? port + 1 : "PORT");
+}
+
+static crt_status_t attach_patiently(crti_core_t *core, const char *run_dir,
+                                     const char *address, const crti_msg_attach_t *body)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    patience_t patience = {.core = core, .start_ns = crti_now_ns()};
+    crti_channel_late_t late = {patience.start_ns + SILENCE_NS, say_that_we_wait,
+                                &patience};
+    crti_message_t answer;
+    char path[128];
+
+    snprintf(patience.address, sizeof(patience.address), "%s", address);
+    snprintf(path, sizeof(path), "%s/node.sock", run_dir);
+    return say_the_end(&patience, attach(core, path, body, &late, &storage, &answer));
+}
+
+/* The run directory and the cluster of the node to join; starts a private cluster when there is
+ * none. */
 static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
-                              char *run_dir, size_t size)
+                              crt_cluster_info_t *info)
 {
     const char *address = options ? options->address : NULL;
     const char *wanted = address && *address ? address : getenv("CRT_ADDRESS");
-    crt_cluster_info_t info;
-    crt_status_t status = crt_cluster_find(address, &info);
+    crt_status_t status = crt_cluster_find(address, info);
 
-    if (status == CRT_OK) {
-        if (!info.run_dir[0])
-            return crt_raise(
-                CRT_ERR_NOT_FOUND,
-                "the cluster %s has no node on this host: crt start --address=%s",
-                info.address, info.address);
-        snprintf(run_dir, size, "%s", info.run_dir);
+    if (status == CRT_OK && !info->run_dir[0])
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "the cluster %s has no node on this host: crt start "
+                         "--address=%s",
+                         info->address, info->address);
+    if (status == CRT_OK)
         return CRT_OK;
-    }
     if (status != CRT_ERR_NOT_FOUND || (wanted && *wanted))
         return status;
     status = crti_private_cluster_start(options, &core->private_cluster);
     if (status != CRT_OK)
         return status;
     core->has_private_cluster = true;
-    snprintf(run_dir, size, "%s", core->private_cluster.run_dir);
+    snprintf(info->run_dir, sizeof(info->run_dir), "%s", core->private_cluster.run_dir);
+    snprintf(info->address, sizeof(info->address), "%s", core->private_cluster.address);
     return CRT_OK;
 }
 
@@ -421,24 +480,22 @@ static crti_id_t make_id(const char *run_dir)
 static crt_status_t join(crti_core_t *core, int argc, char **argv,
                          const crt_options_t *options)
 {
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     identity_t *id = calloc(1, sizeof(*id));
     const char *job = getenv("CRT_JOB");
-    char run_dir[96], path[128];
+    crt_cluster_info_t info;
     crti_msg_attach_t body = {.protocol = CRTI_PROTOCOL_VERSION,
                               .role = CRTI_ROLE_DRIVER,
                               .pid = getpid(),
                               .log_to_driver = !core->no_log_to_driver};
-    crti_message_t answer;
     crt_status_t status =
         id ? identify(argc, argv, id) : crt_raise(CRT_ERR_NO_MEMORY, "a driver");
 
     if (status == CRT_OK && job && !crti_id_parse(job, &body.job))
         status = crt_raise(CRT_ERR_INVALID, "CRT_JOB=%s is no job id", job);
     if (status == CRT_OK)
-        status = find_node(core, options, run_dir, sizeof(run_dir));
+        status = find_node(core, options, &info);
     if (status == CRT_OK) {
-        core->process = body.process = make_id(run_dir);
+        core->process = body.process = make_id(info.run_dir);
         body.incarnation = core->incarnation;
         body.program = crti_str(id->path);
         body.sha = crti_str(id->sha);
@@ -446,8 +503,7 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
         body.environment = crti_span(id->environment.data, id->environment.size);
         body.directory = crti_str(id->directory);
         body.entrypoint = crti_span(id->entrypoint.data, id->entrypoint.size);
-        snprintf(path, sizeof(path), "%s/node.sock", run_dir);
-        status = attach(core, path, &body, &storage, &answer);
+        status = attach_patiently(core, info.run_dir, info.address, &body);
     }
     if (id)
         forget_identity(id);

@@ -61,6 +61,7 @@ struct crti_channel {
     int *answer_fds;
     int answer_fd_count;
     bool answered;
+    crti_channel_late_t late;
 };
 
 /* ---------------------------------------------------------------- life */
@@ -614,6 +615,25 @@ crt_status_t crti_channel_drain(crti_channel_t *channel, uint64_t deadline_ns)
     return channel->fd >= 0 ? CRT_OK : crt_raise(CRT_ERR_CLOSED, "the channel is closed");
 }
 
+void crti_channel_tell_late(crti_channel_t *channel, const crti_channel_late_t *late)
+{
+    channel->late = *late;
+}
+
+static crt_status_t wait_for_answer(crti_channel_t *channel, uint64_t deadline_ns)
+{
+    crti_channel_late_t late = channel->late;
+    bool is_told = late.at_ns == 0 || late.at_ns >= deadline_ns;
+    crt_status_t status =
+        wait_for(channel->fd, (short)channel->events, is_told ? deadline_ns : late.at_ns);
+
+    if (is_told || status != CRT_ERR_TIMED_OUT)
+        return status;
+    channel->late.at_ns = 0;
+    late.on_late(late.user);
+    return CRT_OK;
+}
+
 static crt_status_t await(crti_channel_t *channel, uint64_t deadline_ns)
 {
     crt_status_t status = CRT_OK;
@@ -621,7 +641,7 @@ static crt_status_t await(crti_channel_t *channel, uint64_t deadline_ns)
     while (status == CRT_OK && !channel->answered) {
         if (channel->fd < 0)
             return crt_raise(CRT_ERR_CLOSED, "the channel is closed");
-        status = wait_for(channel->fd, (short)channel->events, deadline_ns);
+        status = wait_for_answer(channel, deadline_ns);
         if (status == CRT_OK)
             flush(channel);
         if (status == CRT_OK)
@@ -664,6 +684,7 @@ crt_status_t crti_channel_request(crti_channel_t *channel, crti_message_kind_t k
         status = crti_channel_raise(&answer_out->error);
     channel->answered = false;
     channel->awaited = 0;
+    channel->late.at_ns = 0;
     if (fd_count_out)
         *fd_count_out = channel->answer_fd_count;
     if (status != CRT_OK && fds) {

@@ -37,7 +37,8 @@ void crti_local_send(crti_process_t *process, crti_message_kind_t kind, uint64_t
 {
     crt_status_t status;
 
-    if (process == NULL || process->local == NULL || process->local->attaching)
+    if (process == NULL || process->local == NULL ||
+        (process->local->attaching && kind != CRTI_MSG_HEAD_LINK))
         return;
     if (kind == CRTI_MSG_LOG && crti_channel_queued(process->local->channel) > LOG_QUEUE)
         return; /* the log file has the lines */
@@ -194,6 +195,14 @@ static crt_status_t check_attach(crti_local_t *local, const crti_msg_attach_t *a
     return CRT_OK;
 }
 
+static void tell_of_head(crti_process_t *process)
+{
+    static const crti_msg_head_link_t away = {.up = false, .text = {"not connected", 13}};
+
+    if (!process->node->head.open)
+        crti_local_send(process, CRTI_MSG_HEAD_LINK, 0, &away);
+}
+
 static void send_attached(crti_local_t *local, uint64_t request)
 {
     crti_node_t *node = local->node;
@@ -226,10 +235,8 @@ static void send_attached(crti_local_t *local, uint64_t request)
     p->board_fd = -1;
     if (!is_sent)
         crti_process_cut(p, crt_error_detail());
-    else if (!node->head.open)
-        crti_local_send(
-            p, CRTI_MSG_HEAD_LINK, 0,
-            &(crti_msg_head_link_t){.up = false, .text = crti_str("not connected")});
+    else
+        tell_of_head(p);
 }
 
 /* The head recorded the driver's job, or why not. */
@@ -296,7 +303,9 @@ static crt_status_t attach_driver(crti_local_t *local, uint64_t request,
     if (status != CRT_OK) {
         answer_error(local, request, status);
         crti_death_driver_closed(process);
+        return CRT_OK;
     }
+    tell_of_head(process); /* it waits for the head, and tells its user */
     return CRT_OK;
 }
 

@@ -3,6 +3,7 @@
  * knew it to live; a place that is not true any more waits for the head, and nobody else is called. And what
  * is killed then. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ok.h"
 #include "program.h"
@@ -223,6 +225,93 @@ static void the_kill_of_who_can_never_live_again_needs_no_head(void **state)
     crt_actor_drop(&wrong);
 }
 
+/* ------------------------------------------------------------------ new drivers */
+
+typedef struct newcomer {
+    pid_t pid;
+    FILE *said; /* its stderr */
+} newcomer_t;
+
+static newcomer_t start_newcomer(void)
+{
+    newcomer_t newcomer;
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    newcomer.pid = fork();
+    if (newcomer.pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        execl("/proc/self/exe", argv_of_main[0], "join", NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    newcomer.said = fdopen(ends[0], "r");
+    assert_non_null(newcomer.said);
+    return newcomer;
+}
+
+/* True: a line of it has the text and the cluster's address. */
+static bool says(const newcomer_t *newcomer, const char *text)
+{
+    char line[512];
+
+    while (fgets(line, sizeof(line), newcomer->said))
+        if (strstr(line, text) && strstr(line, cluster.address))
+            return true;
+    return false;
+}
+
+static int its_end(newcomer_t *newcomer)
+{
+    int status;
+
+    assert_int_equal(waitpid(newcomer->pid, &status, 0), newcomer->pid);
+    fclose(newcomer->said);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_new_driver_says_that_it_waits_for_the_head_and_when_it_is_back(void **state)
+{
+    struct timespec begin, end;
+    newcomer_t newcomer;
+
+    stop_head();
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    newcomer = start_newcomer();
+    assert_true(says(&newcomer, "crt: no answer from cluster"));
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_in_range(end.tv_sec - begin.tv_sec, 1, 4);
+    head_goes_on(NULL);
+    assert_true(says(&newcomer, "crt: an answer from cluster"));
+    assert_int_equal(its_end(&newcomer), 0);
+}
+
+static void a_new_driver_says_nothing_when_the_head_is_there(void **state)
+{
+    newcomer_t newcomer = start_newcomer();
+
+    assert_false(says(&newcomer, "waiting"));
+    assert_int_equal(its_end(&newcomer), 0);
+}
+
+/* The node knows that it has no head. */
+static void a_new_driver_gives_up_with_the_command_that_helps(void **state)
+{
+    newcomer_t newcomer;
+
+    kill(cluster.head, SIGKILL);
+    newcomer = start_newcomer();
+    assert_true(says(&newcomer, "crt: the head can't be reached: cluster"));
+    assert_true(
+        says(&newcomer, "if it has ended, start it again with: crt start --head --port"));
+    assert_int_equal(its_end(&newcomer), 1);
+}
+
+static int no_driver(int argc, char **argv)
+{
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -236,8 +325,15 @@ int main(int argc, char **argv)
             the_kill_of_a_dead_actor_succeeds_when_the_head_has_written_it, head_goes_on),
         cmocka_unit_test_teardown(the_kill_of_who_can_never_live_again_needs_no_head,
                                   head_goes_on),
+        cmocka_unit_test(a_new_driver_says_nothing_when_the_head_is_there),
+        cmocka_unit_test_teardown(
+            a_new_driver_says_that_it_waits_for_the_head_and_when_it_is_back,
+            head_goes_on),
+        cmocka_unit_test(a_new_driver_gives_up_with_the_command_that_helps),
     };
 
+    if (argc == 2 && strcmp(argv[1], "join") == 0)
+        return crt_main(argc, argv, &program, no_driver);
     argc_of_main = argc;
     argv_of_main = argv;
     /* A worker of ours is this program, too: it stays in crt_init. */

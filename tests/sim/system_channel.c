@@ -417,6 +417,11 @@ static crt_status_t take_answer(const asking_t *a, frame_t *f, crti_message_t *a
     return m.kind == CRTI_MSG_ERROR ? crti_channel_raise(&m.error) : CRT_OK;
 }
 
+/* Time does not pass in an attach here. */
+void crti_channel_tell_late(crti_channel_t *channel, const crti_channel_late_t *late)
+{
+}
+
 crt_status_t crti_channel_request(crti_channel_t *c, crti_message_kind_t kind,
                                   const void *body, uint64_t deadline_ns,
                                   crti_message_t *answer_out, crti_buffer_t *storage,
