@@ -9,11 +9,12 @@
 
 #include "runtime/base/log.h"
 
-#define CHUNK        ((size_t)16 << 10) /* of a reply's body */
-#define DRAIN_MAX    (1u << 20) /* of a refused body that is read; a larger one breaks off */
-#define SEND_SECONDS 30         /* for each chunk */
-#define BODY_SECONDS 20         /* for a body, plus its size at BODY_RATE */
-#define BODY_RATE    (64u << 10) /* bytes a second that a client must reach */
+#define CHUNK          ((size_t)16 << 10) /* of a reply's body */
+#define DRAIN_MAX      (1u << 20) /* of a refused body that is read; a larger one breaks off */
+#define SEND_SECONDS   30         /* for each chunk */
+#define LINGER_SECONDS 1          /* for a client that still sends what was refused */
+#define BODY_SECONDS   20         /* for a body, plus its size at BODY_RATE */
+#define BODY_RATE      (64u << 10) /* bytes a second that a client must reach */
 
 #define TO(state) (1u << CRTI_EXCHANGE_##state)
 static const struct {
@@ -25,7 +26,8 @@ static const struct {
     [CRTI_EXCHANGE_READING] = {"reading", TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
     [CRTI_EXCHANGE_DRAINING] = {"draining", TO(REPLYING)},
     [CRTI_EXCHANGE_ASKING] = {"asking", TO(ASKING) | TO(REPLYING)},
-    [CRTI_EXCHANGE_REPLYING] = {"replying", TO(IDLE)},
+    [CRTI_EXCHANGE_REPLYING] = {"replying", TO(IDLE) | TO(LINGERING)},
+    [CRTI_EXCHANGE_LINGERING] = {"lingering", 0},
 };
 
 static void set_state(crti_exchange_t *x, crti_exchange_state_t state)
@@ -52,7 +54,7 @@ static void set_deadline(crti_exchange_t *x, uint64_t seconds)
 static void reply_is_made(crti_exchange_t *x)
 {
     crti_upload_free(CRTI_TAKE(x->upload));
-    if (x->body_size > DRAIN_MAX)
+    if (x->body_size > DRAIN_MAX || (x->body_size > 0 && !x->has_token))
         x->closes = true;
     else if (x->body_size > 0) {
         set_state(x, CRTI_EXCHANGE_DRAINING);
@@ -181,11 +183,13 @@ void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
     crti_http_refusal_t refusal = crti_http_guard(&x->http->policy, request);
 
     begin_again(x);
+    x->has_token = crti_http_has_token(&x->http->policy, request);
     x->body_size = body_size;
     x->is_head = request->method == CRTI_HTTP_HEAD;
     if (!refusal.code)
         refusal = crti_http_find_route(request, &x->route, x->id);
     if (refusal.code) {
+        x->closes = x->closes || !x->has_token;
         crti_exchange_text(x, refusal.code, "%s", refusal.text);
     } else {
         crti_endpoint_begin(x, request);
@@ -218,6 +222,8 @@ void crti_exchange_body_complete(crti_exchange_t *x)
         reply_is_made(x);
     else if (x->state == CRTI_EXCHANGE_READING)
         crti_endpoint_body(x);
+    else if (x->state == CRTI_EXCHANGE_LINGERING)
+        lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 }
 
 static void on_deadline(lws_sorted_usec_list_t *sul)
@@ -236,6 +242,7 @@ static void on_deadline(lws_sorted_usec_list_t *sul)
         x->question = 0;
         x->on_answer(x, crt_raise(CRT_ERR_TIMED_OUT, "the head does not answer"), NULL);
         break;
+    case CRTI_EXCHANGE_LINGERING:
     case CRTI_EXCHANGE_REPLYING: /* a client that does not read */
         lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
         break;
@@ -307,6 +314,12 @@ static bool finish(crti_exchange_t *x)
 {
     bool closes = x->closes;
 
+    /* A connection that ends before what was sent is read may take the answer with it. */
+    if (closes && x->body_size > 0) {
+        set_state(x, CRTI_EXCHANGE_LINGERING);
+        set_deadline(x, LINGER_SECONDS);
+        return true;
+    }
     set_state(x, CRTI_EXCHANGE_IDLE);
     begin_again(x);
     return lws_http_transaction_completed(x->wsi) == 0 && !closes;

@@ -31,6 +31,8 @@
  *   |                   +----> DRAINING ----------> REPLYING     | sent  |
  *   +-----------------------------------------------------------+-------+
  *
+ *  DRAINING is for requests with the token alone: others are answered at once and their
+ *  connections end (LINGERING: until the client closes, so that it gets the answer).
  *  READING may go straight to REPLYING (answered here, or too late). A broken connection ends
  *  the exchange in any state.
  */
@@ -40,6 +42,7 @@ typedef enum crti_exchange_state {
     CRTI_EXCHANGE_DRAINING, /* the body of a request that was refused */
     CRTI_EXCHANGE_ASKING,   /* waits for the head */
     CRTI_EXCHANGE_REPLYING,
+    CRTI_EXCHANGE_LINGERING, /* answered; what still comes is thrown away */
     CRTI_EXCHANGE_STATES
 } crti_exchange_state_t;
 
@@ -56,7 +59,8 @@ typedef struct crti_exchange {
     crti_exchange_state_t state;
     lws_sorted_usec_list_t deadline; /* of this state */
     crti_http_route_t route;
-    bool is_head;              /* no body in the reply */
+    bool is_head; /* no body in the reply */
+    bool has_token;
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
     char log_name[160];        /* of a log that is read */
     uint64_t offset, wait_ms;  /* of a log */

@@ -161,6 +161,12 @@ static crti_http_refusal_t check_token(const crti_http_policy_t *policy,
     return (crti_http_refusal_t){403, "Forbidden: Invalid authentication token"};
 }
 
+bool crti_http_has_token(const crti_http_policy_t *policy,
+                         const crti_http_request_t *request)
+{
+    return check_token(policy, request).code == 0;
+}
+
 static bool is_public(const char *path)
 {
     static const char *const paths[] = {"/",

@@ -66,6 +66,10 @@ typedef struct crti_http_refusal {
 crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
                                     const crti_http_request_t *request);
 
+/* True when the request itself has the token, whether its path needs it or not. */
+bool crti_http_has_token(const crti_http_policy_t *policy,
+                         const crti_http_request_t *request);
+
 /* True when `given` is the token, in a time that does not depend on where they differ. */
 bool crti_http_token_is(const crti_http_policy_t *policy, const char *given);
 

@@ -17,11 +17,20 @@
 #include "runtime/http/exchange.h"
 #include "runtime/http/lws_file.h"
 
-#define CONNECTIONS_MAX 200
+#define KNOWN_MAX       200 /* connections whose last request had the token */
+#define STRANGERS_MAX   128 /* all others */
+#define CONNECTIONS_MAX (KNOWN_MAX + STRANGERS_MAX)
+#define ACCEPTS         16 /* in one turn: what they sent is read before the next ones come */
 #define HEADER_BYTES    8192 /* all headers of one request */
 #define FIELD_BYTES     4096 /* one of them */
 #define HEADER_SECONDS  5
-#define BACKLOG         128
+#define BACKLOG         4096 /* the system's own limit may be lower */
+
+typedef struct place {
+    struct lws *wsi;
+    struct in6_addr source; /* zero: this host's socket file */
+    bool is_known; /* the request that is served, or the last one, has the token */
+} place_t;
 
 struct crti_http_server {
     crti_http_t http;
@@ -29,8 +38,8 @@ struct crti_http_server {
     struct lws_vhost *vhost;
     int listen_fd, signal_fd;
     crti_lws_file_t listen_file, signal_file;
-    struct lws *connections[CONNECTIONS_MAX]; /* the oldest first */
-    unsigned count;
+    place_t places[CONNECTIONS_MAX]; /* the oldest first */
+    unsigned count, known;
     bool stops;
     char address[300];
     char host_name[256];
@@ -44,6 +53,99 @@ typedef struct connection {
 static crti_http_server_t *server_of(struct lws *wsi)
 {
     return lws_context_user(lws_get_context(wsi));
+}
+
+/* ---------------------------------------------------------------- places
+ *
+ * Whoever can reach the port can take a place, so those without the token have few, and lose the
+ * oldest when one more comes: its own, when an address has half of them. Clients with the token do
+ * not wait for them, whatever they do. */
+
+/* NULL: a descriptor of our own, or one that was closed for another. */
+static place_t *find_place(crti_http_server_t *server, const struct lws *wsi)
+{
+    for (unsigned i = 0; i < server->count; i++)
+        if (server->places[i].wsi == wsi)
+            return &server->places[i];
+    return NULL;
+}
+
+static void forget(crti_http_server_t *server, const struct lws *wsi)
+{
+    place_t *place = find_place(server, wsi);
+
+    if (!place)
+        return;
+    server->known -= place->is_known;
+    server->count--;
+    memmove(place, place + 1,
+            (size_t)(server->places + server->count - place) * sizeof(*place));
+}
+
+/* Now, also when bytes to it are left: it may never read them. */
+static void close_for_another(crti_http_server_t *server, struct lws *wsi)
+{
+    forget(server, wsi);
+    shutdown(lws_get_socket_fd(wsi), SHUT_RDWR);
+    lws_set_timeout(wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_SYNC);
+}
+
+static bool is_asking(const struct lws *wsi)
+{
+    const connection_t *connection = lws_wsi_user((struct lws *)wsi);
+
+    return connection && connection->exchange &&
+           connection->exchange->state != CRTI_EXCHANGE_IDLE;
+}
+
+/* The oldest of `source` (NULL: of all) without the token, or with it and asking nothing. */
+static bool close_oldest(crti_http_server_t *server, bool is_known,
+                         const struct in6_addr *source)
+{
+    for (unsigned i = 0; i < server->count; i++) {
+        const place_t *place = &server->places[i];
+
+        if (place->is_known != is_known || (is_known && is_asking(place->wsi)) ||
+            (source && memcmp(&place->source, source, sizeof(*source)) != 0))
+            continue;
+        close_for_another(server, place->wsi);
+        return true;
+    }
+    return false;
+}
+
+static void make_room_for_stranger(crti_http_server_t *server,
+                                   const struct in6_addr *source)
+{
+    unsigned own = 0;
+
+    if (server->count - server->known < STRANGERS_MAX)
+        return;
+    for (unsigned i = 0; i < server->count; i++)
+        own += !server->places[i].is_known &&
+               memcmp(&server->places[i].source, source, sizeof(*source)) == 0;
+    close_oldest(server, false, own >= STRANGERS_MAX / 2 ? source : NULL);
+}
+
+/* What this request is takes the place of what the one before it was. False: all places of those
+ * with the token are taken by requests. */
+static bool take_place(crti_http_server_t *server, struct lws *wsi, bool has_token)
+{
+    place_t *place = find_place(server, wsi);
+
+    if (!place || place->is_known == has_token)
+        return place != NULL;
+    if (has_token && server->known == KNOWN_MAX && !close_oldest(server, true, NULL))
+        return false;
+    if (!has_token)
+        make_room_for_stranger(server, &place->source);
+    place = find_place(server, wsi); /* the others moved up */
+    place->is_known = has_token;
+    if (has_token)
+        server->known++;
+    else
+        server->known--;
+    return true;
 }
 
 /* ---------------------------------------------------------------- headers */
@@ -142,6 +244,7 @@ static bool read_body_size(struct lws *wsi, crti_http_method_t method, uint64_t 
 
 static int begin_request(struct lws *wsi, connection_t *connection, const char *path)
 {
+    crti_http_server_t *server = server_of(wsi);
     crti_http_request_t request = {0};
     fields_t *fields = malloc(sizeof(*fields));
     crti_exchange_t *x = connection->exchange;
@@ -153,10 +256,14 @@ static int begin_request(struct lws *wsi, connection_t *connection, const char *
         free(fields);
         return -1;
     }
-    x->http = &server_of(wsi)->http;
+    x->http = &server->http;
     x->wsi = wsi;
     read_fields(wsi, path, fields, &request);
-    if (read_body_size(wsi, request.method, &body_size)) {
+    if (!take_place(server, wsi, crti_http_has_token(&server->http.policy, &request))) {
+        x->closes = true;
+        crti_exchange_text(x, 503, "503: %d requests are being served; try again",
+                           KNOWN_MAX);
+    } else if (read_body_size(wsi, request.method, &body_size)) {
         crti_exchange_begin(x, &request, body_size);
     } else {
         x->closes = true;
@@ -173,19 +280,6 @@ static int end_connection(connection_t *connection)
         free(CRTI_TAKE(connection->exchange));
     }
     return 0;
-}
-
-static void forget(crti_http_server_t *server, const struct lws *wsi)
-{
-    unsigned i = 0;
-
-    while (i < server->count && server->connections[i] != wsi)
-        i++;
-    if (i == server->count)
-        return; /* a descriptor of our own */
-    server->count--;
-    memmove(&server->connections[i], &server->connections[i + 1],
-            (server->count - i) * sizeof(server->connections[0]));
 }
 
 static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user,
@@ -224,23 +318,19 @@ static const struct lws_protocols protocols[] = {
 
 /* ---------------------------------------------------------------- listening */
 
-/* Room for one more: where all places are taken the oldest client that asks nothing goes, so that
- * clients which are silent or slow do not keep others out. */
-static bool make_room(crti_http_server_t *server)
+/* Each address has one form; a socket file has none. */
+static struct in6_addr source_of(const struct sockaddr_storage *from)
 {
-    if (server->count < CONNECTIONS_MAX)
-        return true;
-    for (unsigned i = 0; i < CONNECTIONS_MAX; i++) {
-        const connection_t *connection = lws_wsi_user(server->connections[i]);
-        const crti_exchange_t *x = connection ? connection->exchange : NULL;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
+    struct in6_addr source = {0};
 
-        if (x && x->state != CRTI_EXCHANGE_IDLE)
-            continue;
-        lws_set_timeout(server->connections[i], PENDING_TIMEOUT_USER_OK,
-                        LWS_TO_KILL_SYNC);
-        return server->count < CONNECTIONS_MAX;
+    if (from->ss_family == AF_INET6)
+        return ((const struct sockaddr_in6 *)from)->sin6_addr;
+    if (from->ss_family == AF_INET) {
+        source.s6_addr[10] = source.s6_addr[11] = 0xff;
+        memcpy(&source.s6_addr[12], &v4->sin_addr, sizeof(v4->sin_addr));
     }
-    return false;
+    return source;
 }
 
 static void on_connection(void *user, uint32_t events)
@@ -248,8 +338,12 @@ static void on_connection(void *user, uint32_t events)
     crti_http_server_t *server = user;
     struct lws *wsi;
 
-    for (;;) {
-        int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    for (int i = 0; i < ACCEPTS; i++) {
+        struct sockaddr_storage from = {0};
+        socklen_t size = sizeof(from);
+        int fd = accept4(server->listen_fd, (struct sockaddr *)&from, &size,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct in6_addr source = source_of(&from);
         int one = 1;
 
         if (fd < 0)
@@ -257,14 +351,11 @@ static void on_connection(void *user, uint32_t events)
         /* Headers and body are two writes: the second must not wait for the first's
          * acknowledgement (40 ms). */
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (!make_room(server)) {
-            close(fd);
-            continue;
-        }
+        make_room_for_stranger(server, &source);
         wsi = lws_adopt_socket_vhost(server->vhost, fd);
         if (!wsi)
             return; /* the socket was closed */
-        server->connections[server->count++] = wsi;
+        server->places[server->count++] = (place_t){.wsi = wsi, .source = source};
     }
 }
 
@@ -279,6 +370,8 @@ static crt_status_t bind_one(const struct addrinfo *at, const char *host, unsign
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "dashboard: socket: %s", strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    /* Who says nothing is not even accepted for a second; who speaks is read at once. */
+    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &one, sizeof(one));
     if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
         return errno == EADDRINUSE
                    ? crt_raise(CRT_ERR_EXISTS,
