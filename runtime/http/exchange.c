@@ -25,8 +25,8 @@ static const struct {
                             TO(READING) | TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
     [CRTI_EXCHANGE_READING] = {"reading", TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
     [CRTI_EXCHANGE_DRAINING] = {"draining", TO(REPLYING)},
-    [CRTI_EXCHANGE_ASKING] = {"asking", TO(ASKING) | TO(REPLYING)},
-    [CRTI_EXCHANGE_REPLYING] = {"replying", TO(IDLE) | TO(LINGERING)},
+    [CRTI_EXCHANGE_ASKING] = {"asking", TO(ASKING) | TO(REPLYING) | TO(LINGERING)},
+    [CRTI_EXCHANGE_REPLYING] = {"replying", TO(IDLE) | TO(ASKING) | TO(LINGERING)},
     [CRTI_EXCHANGE_LINGERING] = {"lingering", 0},
 };
 
@@ -56,7 +56,7 @@ static void reply_is_made(crti_exchange_t *x)
     crti_upload_free(CRTI_TAKE(x->upload));
     if (x->body_size > DRAIN_MAX || (x->body_size > 0 && !x->has_token))
         x->closes = true;
-    else if (x->body_size > 0) {
+    if (x->body_size > 0 && !x->closes) {
         set_state(x, CRTI_EXCHANGE_DRAINING);
         return;
     }
@@ -119,6 +119,30 @@ void crti_exchange_buffer(crti_exchange_t *x, const char *type, crti_buffer_t *t
     reply_is_made(x);
 }
 
+void crti_exchange_stream(crti_exchange_t *x, const char *type, bool is_last,
+                          void (*on_sent)(crti_exchange_t *x))
+{
+    x->code = 200;
+    x->type = type;
+    x->on_sent = on_sent;
+    x->is_last = is_last;
+    x->closes = x->closes || x->is_old;
+    reply_is_made(x);
+}
+
+void crti_exchange_part(crti_exchange_t *x, bool is_last)
+{
+    x->is_last = is_last;
+    reply_is_made(x);
+}
+
+void crti_exchange_break(crti_exchange_t *x)
+{
+    crti_log(CRTI_LOG_INFO, "http", "a reply breaks off: %s", crt_error_detail());
+    set_state(x, CRTI_EXCHANGE_LINGERING);
+    lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
 void crti_exchange_fail(crti_exchange_t *x, crt_status_t status)
 {
     static const struct {
@@ -150,9 +174,7 @@ static void on_head_answer(void *user, crt_status_t status, const crti_message_t
 }
 
 void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void *body,
-                       uint64_t timeout_ms,
-                       void (*on_answer)(crti_exchange_t *x, crt_status_t status,
-                                         const crti_message_t *message))
+                       uint64_t timeout_ms, crti_exchange_answer_t *on_answer)
 {
     crt_status_t status;
 
@@ -183,13 +205,14 @@ void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
     crti_http_refusal_t refusal = crti_http_guard(&x->http->policy, request);
 
     begin_again(x);
+    x->is_old = request->is_old;
     x->has_token = crti_http_has_token(&x->http->policy, request);
     x->body_size = body_size;
     x->is_head = request->method == CRTI_HTTP_HEAD;
     if (!refusal.code)
         refusal = crti_http_find_route(request, &x->route, x->id);
     if (refusal.code) {
-        x->closes = x->closes || !x->has_token;
+        x->closes = !x->has_token || request->is_upgrade;
         crti_exchange_text(x, refusal.code, "%s", refusal.text);
     } else {
         crti_endpoint_begin(x, request);
@@ -277,6 +300,15 @@ static bool add_cookies(crti_exchange_t *x, unsigned char **at, unsigned char *e
     return true;
 }
 
+/* How the client knows where the body ends: by the end of the connection in HTTP/1.0. */
+static bool add_length(crti_exchange_t *x, size_t size, unsigned char **at,
+                       unsigned char *end)
+{
+    if (!x->on_sent)
+        return lws_add_http_header_content_length(x->wsi, size, at, end) == 0;
+    return x->is_old || add_header(x->wsi, "transfer-encoding:", "chunked", at, end);
+}
+
 static bool write_headers(crti_exchange_t *x, size_t size)
 {
     static const char *const always[][2] = {
@@ -295,7 +327,7 @@ static bool write_headers(crti_exchange_t *x, size_t size)
 
     if (lws_add_http_header_status(x->wsi, x->code, &at, end) ||
         !add_header(x->wsi, "content-type:", x->type, &at, end) ||
-        lws_add_http_header_content_length(x->wsi, size, &at, end))
+        !add_length(x, size, &at, end))
         return false;
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
         if (!add_header(x->wsi, always[i][0], always[i][1], &at, end))
@@ -325,33 +357,65 @@ static bool finish(crti_exchange_t *x)
     return lws_http_transaction_completed(x->wsi) == 0 && !closes;
 }
 
+/* A piece of the body, framed as a chunk where the reply comes in parts. */
+static bool write_piece(crti_exchange_t *x, const char *bytes, size_t size, bool is_last)
+{
+    unsigned char memory[LWS_PRE + 16 + CHUNK + 16], *start = memory + LWS_PRE;
+    unsigned char *at = start;
+    bool is_framed = x->on_sent && !x->is_old;
+    int length;
+
+    if (is_framed && size)
+        at += sprintf((char *)at, "%zx\r\n", size);
+    if (size)
+        memcpy(at, bytes, size);
+    at += size;
+    if (is_framed && size)
+        at += sprintf((char *)at, "\r\n");
+    if (is_framed && is_last)
+        at += sprintf((char *)at, "0\r\n\r\n");
+    length = (int)(at - start);
+    return length == 0 ||
+           lws_write(x->wsi, start, (size_t)length,
+                     is_last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) == length;
+}
+
+/* The next piece of the body. */
+static bool write_body(crti_exchange_t *x, crti_span_t reply)
+{
+    size_t size = reply.size - x->sent < CHUNK ? reply.size - x->sent : CHUNK;
+    bool is_sent = x->sent + size == reply.size;
+    bool is_last = is_sent && (!x->on_sent || x->is_last);
+
+    if (!write_piece(x, (const char *)reply.data + x->sent, size, is_last))
+        return false;
+    x->sent += size;
+    if (is_last)
+        return finish(x);
+    if (is_sent) {
+        x->reply.size = x->sent = 0;
+        x->on_sent(x);
+    } else {
+        lws_callback_on_writable(x->wsi);
+    }
+    return true;
+}
+
 bool crti_exchange_write(crti_exchange_t *x)
 {
-    unsigned char memory[LWS_PRE + CHUNK];
     crti_span_t reply =
         x->constant.data ? x->constant : crti_span(x->reply.data, x->reply.size);
-    size_t part = reply.size - x->sent < CHUNK ? reply.size - x->sent : CHUNK;
-    bool is_last = x->sent + part == reply.size;
 
     if (x->state != CRTI_EXCHANGE_REPLYING)
         return true;
     set_deadline(x, SEND_SECONDS);
     lws_set_timeout(x->wsi, PENDING_TIMEOUT_HTTP_CONTENT, SEND_SECONDS);
-    if (!x->headers_sent) {
-        if (!write_headers(x, reply.size))
-            return false;
-        x->headers_sent = true;
-        if (x->is_head || reply.size == 0)
-            return finish(x);
-        lws_callback_on_writable(x->wsi);
-        return true;
-    }
-    memcpy(memory + LWS_PRE, (const char *)reply.data + x->sent, part);
-    if (lws_write(x->wsi, memory + LWS_PRE, part,
-                  is_last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) != (int)part)
+    if (x->headers_sent)
+        return write_body(x, reply);
+    if (!write_headers(x, reply.size))
         return false;
-    x->sent += part;
-    if (is_last)
+    x->headers_sent = true;
+    if (x->is_head || (reply.size == 0 && !x->on_sent))
         return finish(x);
     lws_callback_on_writable(x->wsi);
     return true;
@@ -365,6 +429,5 @@ void crti_exchange_fini(crti_exchange_t *x)
     lws_sul_cancel(&x->deadline);
     crti_upload_free(CRTI_TAKE(x->upload));
     crti_buffer_fini(&x->body);
-    crti_buffer_fini(&x->gathered);
     crti_buffer_fini(&x->reply);
 }

@@ -33,6 +33,7 @@
  *
  *  DRAINING is for requests with the token alone: others are answered at once and their
  *  connections end (LINGERING: until the client closes, so that it gets the answer).
+ *  A reply in parts goes back from REPLYING to ASKING for each.
  *  READING may go straight to REPLYING (answered here, or too late). A broken connection ends
  *  the exchange in any state.
  */
@@ -53,7 +54,12 @@ typedef struct crti_http {
     const char *programs; /* directory of the content cache */
 } crti_http_t;
 
-typedef struct crti_exchange {
+typedef struct crti_exchange crti_exchange_t;
+
+typedef void crti_exchange_answer_t(crti_exchange_t *x, crt_status_t status,
+                                    const crti_message_t *message);
+
+struct crti_exchange {
     crti_http_t *http;
     struct lws *wsi;
     crti_exchange_state_t state;
@@ -64,6 +70,7 @@ typedef struct crti_exchange {
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
     char log_name[160];        /* of a log that is read */
     uint64_t offset, wait_ms;  /* of a log */
+    uint64_t log_end;          /* where it ended when the reply began */
     uint64_t limit;            /* rows or lines wanted */
     bool wants_part;           /* of a log: the reply says where to go on */
     bool has_ended;            /* the job whose log is read */
@@ -75,9 +82,7 @@ typedef struct crti_exchange {
     crti_upload_t *upload;
 
     uint64_t question; /* to the head; 0: none is open */
-    void (*on_answer)(struct crti_exchange *x, crt_status_t status,
-                      const crti_message_t *message);
-    crti_buffer_t gathered; /* of a log that comes in parts */
+    crti_exchange_answer_t *on_answer;
 
     unsigned code;
     const char *type;     /* static text */
@@ -87,7 +92,11 @@ typedef struct crti_exchange {
     bool headers_sent;
     bool closes; /* the connection ends after the reply */
     bool sets_cookie;
-} crti_exchange_t;
+
+    bool is_old;                         /* HTTP/1.0: knows no chunks */
+    void (*on_sent)(crti_exchange_t *x); /* of a reply in parts: the next one is wanted */
+    bool is_last;                        /* `reply` is the last part */
+};
 
 /* Each ends the request's work: the reply goes out when the connection can be written. */
 void crti_exchange_text(crti_exchange_t *x, unsigned code, const char *format, ...)
@@ -96,14 +105,20 @@ void crti_exchange_json(crti_exchange_t *x, unsigned code, json_t *json_take);
 void crti_exchange_bytes(crti_exchange_t *x, const char *type, crti_span_t constant);
 void crti_exchange_buffer(crti_exchange_t *x, const char *type, crti_buffer_t *take);
 
+/* A reply in parts, which are appended to x->reply: the first with crti_exchange_stream, each other
+ * one after `on_sent` was called, with crti_exchange_part. So no more than one part is in memory. */
+void crti_exchange_stream(crti_exchange_t *x, const char *type, bool is_last,
+                          void (*on_sent)(crti_exchange_t *x));
+void crti_exchange_part(crti_exchange_t *x, bool is_last);
+/* There is no next part: the client sees that the reply is not whole. */
+void crti_exchange_break(crti_exchange_t *x);
+
 /* The status as a code and the detail as the text. */
 void crti_exchange_fail(crti_exchange_t *x, crt_status_t status);
 
 /* Asks the head; `on_answer` runs once, unless the client leaves. A failure to ask is replied. */
 void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void *body,
-                       uint64_t timeout_ms,
-                       void (*on_answer)(crti_exchange_t *x, crt_status_t status,
-                                         const crti_message_t *message));
+                       uint64_t timeout_ms, crti_exchange_answer_t *on_answer);
 
 /* ---- for server.c */
 
@@ -123,5 +138,19 @@ void crti_exchange_fini(crti_exchange_t *x);
 void crti_endpoint_begin(crti_exchange_t *x, const crti_http_request_t *request);
 /* Its body is complete. */
 void crti_endpoint_body(crti_exchange_t *x);
+
+/* Asks the head for a part of its state. */
+void crti_endpoint_ask_state(crti_exchange_t *x, const char *what, const char *filter,
+                             crti_exchange_answer_t *on_answer);
+/* The JSON of a STATE_ANSWER, which the caller owns; NULL with the reply made when there is none. */
+json_t *crti_endpoint_state(crti_exchange_t *x, crt_status_t status,
+                            const crti_message_t *message);
+/* The one job of x->id, borrowed from `jobs`; NULL with the reply made. */
+const json_t *crti_endpoint_job(crti_exchange_t *x, const json_t *jobs);
+
+/* ---- of logs.c */
+
+void crti_logs_begin_job(crti_exchange_t *x, const crti_http_request_t *request);
+void crti_logs_begin_file(crti_exchange_t *x, const crti_http_request_t *request);
 
 #endif

@@ -250,6 +250,10 @@ bool crti_http_is_sha(const char *text)
     return strspn(text, "0123456789abcdef") == 64 && text[64] == '\0';
 }
 
+static const crti_http_refusal_t no_upgrade = {
+    400,
+    "400: only HTTP/1.1 is spoken here, no WebSocket and no other protocol; what a job "
+    "prints is read with GET /api/jobs/ID/logs?offset=N&wait_ms=M"};
 static const crti_http_refusal_t no_path = {404, "404: Not Found"};
 static const crti_http_refusal_t no_method = {405, "405: Method Not Allowed"};
 
@@ -330,6 +334,8 @@ crti_http_refusal_t crti_http_find_route(const crti_http_request_t *request,
         request->method == CRTI_HTTP_HEAD ? CRTI_HTTP_GET : request->method;
     bool path_exists = false;
 
+    if (request->is_upgrade)
+        return no_upgrade;
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
         if (strcmp(request->path, fixed[i].path) != 0)
             continue;

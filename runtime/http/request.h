@@ -48,6 +48,7 @@ typedef struct crti_http_request {
     const char *args[CRTI_HTTP_ARGS]; /* "name=value", percent-decoded */
     size_t arg_count;
     bool is_upgrade; /* to a WebSocket */
+    bool is_old;     /* HTTP/1.0 */
 } crti_http_request_t;
 
 typedef struct crti_http_policy {

@@ -21,8 +21,9 @@
 #define STRANGERS_MAX   128 /* all others */
 #define CONNECTIONS_MAX (KNOWN_MAX + STRANGERS_MAX)
 #define ACCEPTS         16 /* in one turn: what they sent is read before the next ones come */
-#define HEADER_BYTES    8192 /* all headers of one request */
-#define FIELD_BYTES     4096 /* one of them */
+#define URL_BYTES       (8u << 10)
+#define HEADER_BYTES    (8u << 10) /* of one request's headers that are known, and the URL */
+#define HEADERS_MAX     (32u << 10) /* of all before the body: beyond it there is no answer */
 #define HEADER_SECONDS  5
 #define BACKLOG         4096 /* the system's own limit may be lower */
 
@@ -150,11 +151,13 @@ static bool take_place(crti_http_server_t *server, struct lws *wsi, bool has_tok
 
 /* ---------------------------------------------------------------- headers */
 
+/* Each has room for all that HEADER_BYTES lets through. */
 typedef struct fields {
-    char path[FIELD_BYTES], host[FIELD_BYTES], origin[FIELD_BYTES];
-    char authorization[FIELD_BYTES], ray_authorization[FIELD_BYTES], cookie[FIELD_BYTES];
-    char fetch_site[64];
-    char arg[CRTI_HTTP_ARGS][512];
+    char path[URL_BYTES], host[HEADER_BYTES], origin[HEADER_BYTES];
+    char authorization[HEADER_BYTES], ray_authorization[HEADER_BYTES];
+    char cookie[HEADER_BYTES];
+    char fetch_site[64], version[16];
+    char args[URL_BYTES + CRTI_HTTP_ARGS]; /* one behind the other */
 } fields_t;
 
 /* A header that is longer than its room counts as one that fits nothing. */
@@ -194,9 +197,55 @@ static crti_http_method_t method_of(struct lws *wsi)
     }
 }
 
-static void read_fields(struct lws *wsi, const char *path, fields_t *f,
-                        crti_http_request_t *request)
+/* The arguments behind the '?'. */
+static crti_http_refusal_t read_args(struct lws *wsi, fields_t *f,
+                                     crti_http_request_t *request)
 {
+    size_t used = 0;
+
+    for (int i = 0;; i++) {
+        char *arg = f->args + used;
+        int length = lws_hdr_copy_fragment(wsi, arg, (int)(sizeof(f->args) - used),
+                                           WSI_TOKEN_HTTP_URI_ARGS, i);
+
+        if (length < 0)
+            return (crti_http_refusal_t){0};
+        if (request->arg_count == CRTI_HTTP_ARGS)
+            return (crti_http_refusal_t){400, "400: too many arguments in the URL"};
+        request->args[request->arg_count++] = arg;
+        used += (size_t)length + 1;
+    }
+}
+
+/* Before any of it is copied: what is cut off would be taken for something else. */
+static crti_http_refusal_t check_sizes(struct lws *wsi)
+{
+    size_t headers = 0;
+    int url = 0;
+    char *uri;
+
+    if (lws_http_get_uri_and_method(wsi, &uri, &url) < 0)
+        url = 0; /* a method that is refused */
+    url += lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
+    if (url >= (int)URL_BYTES)
+        return (crti_http_refusal_t){414, "414: the URL is longer than 8 KiB"};
+    for (int token = 0; token < WSI_TOKEN_COUNT; token++) {
+        int length = lws_hdr_total_length(wsi, (enum lws_token_indexes)token);
+
+        headers += length > 0 ? (size_t)length : 0;
+    }
+    if (headers >= HEADER_BYTES)
+        return (crti_http_refusal_t){431, "431: the headers are larger than 8 KiB"};
+    return (crti_http_refusal_t){0};
+}
+
+static crti_http_refusal_t read_fields(struct lws *wsi, const char *path, fields_t *f,
+                                       crti_http_request_t *request)
+{
+    crti_http_refusal_t refusal = check_sizes(wsi);
+
+    if (refusal.code)
+        return refusal;
     snprintf(f->path, sizeof(f->path), "%s", path);
     request->method = method_of(wsi);
     request->path = f->path;
@@ -211,14 +260,9 @@ static void read_fields(struct lws *wsi, const char *path, fields_t *f,
     request->fetch_site =
         copy_custom(wsi, "sec-fetch-site:", f->fetch_site, sizeof(f->fetch_site));
     request->is_upgrade = lws_hdr_total_length(wsi, WSI_TOKEN_UPGRADE) > 0;
-    while (request->arg_count < CRTI_HTTP_ARGS) {
-        char *arg = f->arg[request->arg_count];
-
-        if (lws_hdr_copy_fragment(wsi, arg, sizeof(f->arg[0]), WSI_TOKEN_HTTP_URI_ARGS,
-                                  (int)request->arg_count) < 0)
-            break;
-        request->args[request->arg_count++] = arg;
-    }
+    copy_field(wsi, WSI_TOKEN_HTTP, f->version, sizeof(f->version));
+    request->is_old = strcmp(f->version, "HTTP/1.0") == 0;
+    return read_args(wsi, f, request);
 }
 
 /* Bytes of the body: false when the headers say it in a way that can't be trusted. A length is
@@ -242,13 +286,36 @@ static bool read_body_size(struct lws *wsi, crti_http_method_t method, uint64_t 
 
 /* ---------------------------------------------------------------- callbacks */
 
-static int begin_request(struct lws *wsi, connection_t *connection, const char *path)
+/* What is refused here is so before its token is looked at, or for want of a place. */
+static void begin_exchange(struct lws *wsi, crti_exchange_t *x, const char *path,
+                           fields_t *fields)
 {
+    static const crti_http_refusal_t
+        no_place = {503, "503: too many requests are being served; try again"},
+        no_length = {411, "411: a request with a body needs one Content-Length"};
     crti_http_server_t *server = server_of(wsi);
     crti_http_request_t request = {0};
+    crti_http_refusal_t refusal = read_fields(wsi, path, fields, &request);
+    bool has_token = !refusal.code && crti_http_has_token(&server->http.policy, &request);
+    uint64_t body_size;
+
+    if (!take_place(server, wsi, has_token))
+        refusal = no_place;
+    if (!read_body_size(wsi, method_of(wsi), &body_size) && !refusal.code)
+        refusal = no_length;
+    if (!refusal.code) {
+        crti_exchange_begin(x, &request, body_size);
+        return;
+    }
+    x->closes = true;
+    x->body_size = body_size;
+    crti_exchange_text(x, refusal.code, "%s", refusal.text);
+}
+
+static int begin_request(struct lws *wsi, connection_t *connection, const char *path)
+{
     fields_t *fields = malloc(sizeof(*fields));
     crti_exchange_t *x = connection->exchange;
-    uint64_t body_size;
 
     if (!x)
         x = connection->exchange = calloc(1, sizeof(*x));
@@ -256,19 +323,9 @@ static int begin_request(struct lws *wsi, connection_t *connection, const char *
         free(fields);
         return -1;
     }
-    x->http = &server->http;
+    x->http = &server_of(wsi)->http;
     x->wsi = wsi;
-    read_fields(wsi, path, fields, &request);
-    if (!take_place(server, wsi, crti_http_has_token(&server->http.policy, &request))) {
-        x->closes = true;
-        crti_exchange_text(x, 503, "503: %d requests are being served; try again",
-                           KNOWN_MAX);
-    } else if (read_body_size(wsi, request.method, &body_size)) {
-        crti_exchange_begin(x, &request, body_size);
-    } else {
-        x->closes = true;
-        crti_exchange_text(x, 411, "411: a request with a body needs one Content-Length");
-    }
+    begin_exchange(wsi, x, path, fields);
     free(fields);
     return 0;
 }
@@ -280,6 +337,24 @@ static int end_connection(connection_t *connection)
         free(CRTI_TAKE(connection->exchange));
     }
     return 0;
+}
+
+/* A WebSocket, or HTTP/2: libwebsockets would go over to it, or close without an answer. The
+ * connection has no memory of its own yet: all of the answer is written here. */
+static int refuse_upgrade(struct lws *wsi)
+{
+    connection_t connection = {0};
+    char *path;
+    int length;
+
+    if (lws_http_get_uri_and_method(wsi, &path, &length) < 0)
+        return -1;
+    if (begin_request(wsi, &connection, path) == 0)
+        while (crti_exchange_write(connection.exchange))
+            if (connection.exchange->state != CRTI_EXCHANGE_REPLYING)
+                break;
+    end_connection(&connection);
+    return -1;
 }
 
 static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user,
@@ -299,8 +374,7 @@ static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void
             crti_exchange_body_complete(x);
         return 0;
     case LWS_CALLBACK_HTTP_WRITEABLE: return x && !crti_exchange_write(x) ? -1 : 0;
-    /* No WebSocket and no HTTP/2 here. */
-    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return 1;
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return refuse_upgrade(wsi);
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return end_connection(connection);
     case LWS_CALLBACK_WSI_DESTROY: forget(server_of(wsi), wsi); return 0;
@@ -370,8 +444,6 @@ static crt_status_t bind_one(const struct addrinfo *at, const char *host, unsign
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "dashboard: socket: %s", strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    /* Who says nothing is not even accepted for a second; who speaks is read at once. */
-    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &one, sizeof(one));
     if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
         return errno == EADDRINUSE
                    ? crt_raise(CRT_ERR_EXISTS,
@@ -412,6 +484,14 @@ static crt_status_t listen_on(crti_http_server_t *server, const char *host, unsi
     return CRT_OK;
 }
 
+/* Who says nothing is not even accepted for a second; who speaks is read at once. */
+static void defer_silent_clients(int fd)
+{
+    int seconds = 1;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
+}
+
 static void on_signal(void *user, uint32_t events)
 {
     crti_http_server_t *server = user;
@@ -449,7 +529,7 @@ static crt_status_t make_context(crti_http_server_t *server)
         .uid = (uid_t)-1,
         .server_string = "crt",
         .alpn = "http/1.1",
-        .max_http_header_data = HEADER_BYTES,
+        .max_http_header_data = HEADERS_MAX,
         .max_http_header_pool = CONNECTIONS_MAX + 8,
         .timeout_secs = HEADER_SECONDS,
         .timeout_secs_ah_idle = HEADER_SECONDS,
@@ -490,6 +570,7 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
     if (status == CRT_OK)
         status = watch_signals(self);
     if (status == CRT_OK) {
+        defer_silent_clients(self->listen_fd);
         self->listen_file = (crti_lws_file_t){.on_ready = on_connection, .user = self};
         status = crti_lws_file_add(self->vhost, &self->listen_file, self->listen_fd);
     }

@@ -87,6 +87,18 @@ json_t *crti_view_jobs(const json_t *jobs)
     return list;
 }
 
+bool crti_view_is_submission(const json_t *job)
+{
+    return strcmp(crti_view_text(job, "type"), "DRIVER") != 0;
+}
+
+bool crti_view_has_ended(const json_t *job)
+{
+    const char *status = crti_view_text(job, "status");
+
+    return strcmp(status, "PENDING") != 0 && strcmp(status, "RUNNING") != 0;
+}
+
 /* ---------------------------------------------------------------- cluster */
 
 /* {"CPU": [used, total], ...} over the living nodes. */
@@ -331,4 +343,32 @@ crt_status_t crti_utf8_clean(crti_span_t bytes, bool final, crti_buffer_t *out,
     }
     *used_out = i;
     return crti_buffer_append(out, data + run, i - run);
+}
+
+crt_status_t crti_json_escape(crti_span_t text, crti_buffer_t *out)
+{
+    static const char names[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
+    const unsigned char *data = text.data;
+    size_t run = 0; /* [run, i) needs no escape and is not yet copied */
+    crt_status_t status = CRT_OK;
+
+    for (size_t i = 0; i < text.size && status == CRT_OK; i++) {
+        const char *name;
+        char escape[8];
+
+        if (data[i] >= 0x20 && data[i] != '"' && data[i] != '\\')
+            continue;
+        name = data[i] ? strchr(names, data[i]) : NULL;
+        if (name)
+            snprintf(escape, sizeof(escape), "\\%c", letters[name - names]);
+        else
+            snprintf(escape, sizeof(escape), "\\u%04x", data[i]);
+        status = crti_buffer_append(out, data + run, i - run);
+        if (status == CRT_OK)
+            status = crti_buffer_append(out, escape, strlen(escape));
+        run = i + 1;
+    }
+    return status == CRT_OK && run < text.size
+               ? crti_buffer_append(out, data + run, text.size - run)
+               : status;
 }

@@ -18,6 +18,8 @@
 /* JobDetails of one entry of "jobs". */
 json_t *crti_view_job(const json_t *job);
 json_t *crti_view_jobs(const json_t *jobs);
+bool crti_view_is_submission(const json_t *job);
+bool crti_view_has_ended(const json_t *job);
 
 /* Reply of GET /api/cluster_status from "cluster". `as_text`: clusterStatus is the text. */
 json_t *crti_view_cluster(const json_t *cluster, bool as_text);
@@ -44,5 +46,8 @@ const char *crti_view_text(const json_t *object, const char *key);
  * all of it if `final`, else a character that is cut at the end stays behind. */
 crt_status_t crti_utf8_clean(crti_span_t bytes, bool final, crti_buffer_t *out,
                              size_t *used_out);
+
+/* Appends valid UTF-8 as it stands inside a text of JSON. */
+crt_status_t crti_json_escape(crti_span_t text, crti_buffer_t *out);
 
 #endif

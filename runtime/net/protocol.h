@@ -386,8 +386,9 @@
 #define CRTI_FIELDS_JOB_STOP(F) F(ID, job) F(STR, submission)
 
 /* Reads a log file of a worker, an actor or "job:SUBMISSION" from `offset`; waits up to
- * `wait_ms` for more. The head names a job to its node by "job:HEX32", the job id. Answer: LOG_DATA; `next` is the offset to go on from, `ended` when the
- * process is gone and all was read. */
+ * `wait_ms` for more. The head names a job to its node by "job:HEX32", the job id. Answer:
+ * LOG_DATA; `next` is the offset to go on from, `ended` when the process is gone and all was
+ * read. `limit` 0: no bytes, `next` is where the log ends now. */
 #define CRTI_FIELDS_LOG_READ(F) F(STR, name) F(U64, offset) F(U64, limit) F(U64, wait_ms)
 #define CRTI_FIELDS_LOG_DATA(F) F(U64, next) F(BIN, data) F(BOOL, ended)
 

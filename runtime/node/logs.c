@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/node/node.h"
 
@@ -119,14 +120,16 @@ static void answer(crti_node_t *node, uint64_t local_number, uint64_t request,
         crti_channel_send(local->channel, kind, request, body);
 }
 
-/* Reads what is there, and moves `offset` behind it. A file that does not exist yet is an empty one.
- * Who asks for what the quota removed gets the line that says so, and what comes behind it. */
+/* Reads what is there, and moves `offset` behind it; to where the log ends, when `limit` is 0. A file
+ * that does not exist yet is an empty one. Who asks for what the quota removed gets the line that
+ * says so, and what comes behind it. */
 static crt_status_t read_part(const char *path, uint64_t *offset, uint64_t limit,
                               crti_buffer_t *data)
 {
     CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
     crti_log_place_t place;
     crt_status_t status;
+    struct stat st;
     uint64_t at;
     ssize_t got;
 
@@ -135,6 +138,12 @@ static crt_status_t read_part(const char *path, uint64_t *offset, uint64_t limit
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
     place = crti_log_find(fd);
+    if (limit == 0) {
+        if (fstat(fd, &st) != 0)
+            return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+        *offset = place.removed + (uint64_t)st.st_size - place.marker;
+        return CRT_OK;
+    }
     if (*offset >= place.removed) {
         at = *offset - place.removed + place.marker;
     } else {

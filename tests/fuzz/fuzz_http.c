@@ -70,14 +70,24 @@ static void read_state(const uint8_t *data, size_t size)
 static void read_text(const uint8_t *data, size_t size)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t escaped = {0};
+    json_t *json, *again;
     size_t used;
-    json_t *json;
 
     if (crti_utf8_clean(crti_span(data, size), size % 2, &text, &used) != CRT_OK)
         return;
     json = json_stringn(text.data ? (const char *)text.data : "", text.size);
     if (!json || used > size) /* jansson knows what is UTF-8 */
         abort();
+    if (crti_buffer_append(&escaped, "\"", 1) != CRT_OK ||
+        crti_json_escape(crti_span(text.data, text.size), &escaped) != CRT_OK ||
+        crti_buffer_append(&escaped, "\"", 1) != CRT_OK)
+        abort();
+    again = json_loadb((const char *)escaped.data, escaped.size,
+                       JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (!json_equal(json, again)) /* and what is JSON */
+        abort();
+    json_decref(again);
     json_decref(json);
 }
 

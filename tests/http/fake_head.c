@@ -4,7 +4,7 @@
  *
  * Its one node and its actors are always the same. A submitted job has ended at once, with a log
  * of a few lines; an entrypoint with "forever" in it runs until it is stopped, one with "fail"
- * fails. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
+ * fails, one with "large" has a log of 64 MiB. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
  * without a word, "hang" never becomes ready, "late" does when it is asked to end, "stubborn" does
  * neither, "mute" never answers a question, "away" has a node that is not back, "nonsense" answers with what is no JSON. SIGUSR1 closes
  * its links.
@@ -25,7 +25,9 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/key.h"
 
-#define JOBS_MAX  16
+#define JOBS_MAX 16
+#define LARGE_LOG                                                                        \
+    ((uint64_t)64 << 20) /* bytes of the log of a job with "large" in its entrypoint */
 #define LINKS_MAX 64
 
 typedef struct job {
@@ -188,24 +190,51 @@ static void answer_submit(crti_channel_t *channel, const crti_message_t *m)
     crti_channel_send(channel, CRTI_MSG_DONE, m->request, NULL);
 }
 
+/* Bytes of a log: a pattern again and again, whose length is prime, so that its characters are cut
+ * everywhere. */
+static size_t read_log(uint64_t log_size, const char *pattern, size_t length,
+                       uint64_t offset, uint64_t limit, char *out)
+{
+    uint64_t left = offset < log_size ? log_size - offset : 0;
+    size_t size = left < limit ? (size_t)left : (size_t)limit;
+
+    for (size_t i = 0; i < size; i++)
+        out[i] = pattern[(offset + i) % length];
+    return size;
+}
+
 static void answer_log(crti_channel_t *channel, const crti_message_t *m)
 {
+    static const char pattern[] =
+        "one line \"of\" a log \\ \x01\t gr\xc3\xbc\xc3\x9f\x65 "
+        "\xf0\x9f\x98\x80 \xff.\xe2\x82\n";
+    static char bytes[1 << 20];
+    const crti_msg_log_read_t *read = &m->log_read;
+    uint64_t limit = read->limit < sizeof(bytes) ? read->limit : sizeof(bytes), next;
     const job_t *job;
     char name[160];
-    size_t size = sizeof(log_text) - 1, offset = m->log_read.offset;
+    bool large;
+    size_t size;
 
-    crti_text(m->log_read.name, name, sizeof(name));
+    crti_text(read->name, name, sizeof(name));
     job = strncmp(name, "job:", 4) == 0 ? find_job(name + 4) : NULL;
     if (!job && strncmp(name, "ac0", 3) != 0) {
         crti_channel_send_error(channel, m->request,
                                 crt_raise(CRT_ERR_NOT_FOUND, "no log of %s", name));
         return;
     }
-    offset = offset < size ? offset : size;
+    large = job && strstr(job->entrypoint, "large");
+    if (large)
+        size =
+            read_log(LARGE_LOG, pattern, sizeof(pattern) - 1, read->offset, limit, bytes);
+    else
+        size = read_log(sizeof(log_text) - 1, log_text, sizeof(log_text) - 1,
+                        read->offset, limit, bytes);
+    next = limit == 0 ? (large ? LARGE_LOG : sizeof(log_text) - 1) : read->offset + size;
     crti_channel_send(
         channel, CRTI_MSG_LOG_DATA, m->request,
-        &(crti_msg_log_data_t){.next = size,
-                               .data = crti_span(log_text + offset, size - offset),
+        &(crti_msg_log_data_t){.next = next,
+                               .data = crti_span(bytes, size),
                                .ended = !job || strcmp(job->status, "RUNNING") != 0});
 }
 

@@ -129,28 +129,76 @@ static bool parse_head(const char *text, size_t size, size_t *body_at, size_t *b
     return true;
 }
 
+/* The chunks of a body, one behind the other; false: the last one is not there. */
+static bool join_chunks(const char *text, size_t size, char *out, size_t *out_size)
+{
+    size_t at = 0;
+
+    *out_size = 0;
+    while (at < size) {
+        char *rest;
+        size_t length = strtoul(text + at, &rest, 16);
+
+        if (strncmp(rest, "\r\n", 2) != 0)
+            return false;
+        at = (size_t)(rest - text) + 2;
+        if (length == 0)
+            return at + 2 <= size;
+        if (length + 2 > size - at)
+            return false;
+        assert_memory_equal(text + at + length, "\r\n", 2);
+        memmove(out + *out_size, text + at, length);
+        *out_size += length;
+        at += length + 2;
+    }
+    return false;
+}
+
+/* A body in chunks, once its end may be here. */
+static bool read_chunks(char *text, size_t used, size_t body_at, http_answer_t *answer)
+{
+    size_t size;
+    char *body;
+
+    if (used < body_at + 5 || memcmp(text + used - 5, "0\r\n\r\n", 5) != 0)
+        return false;
+    body = malloc(used);
+    assert_non_null(body);
+    answer->is_whole = join_chunks(text + body_at, used - body_at, body, &size);
+    if (answer->is_whole) {
+        memcpy(text + body_at, body, size);
+        text[body_at + size] = '\0';
+        answer->size = size;
+    }
+    free(body);
+    return answer->is_whole;
+}
+
 void http_read(int fd, http_answer_t *answer)
 {
     int64_t deadline = now_ms() + DEADLINE_MS;
     size_t capacity = 1 << 16, used = 0, body_at = 0, body_size = 0;
     char *text = malloc(capacity + 1);
-    bool has_head = false;
+    bool has_head = false, has_chunks = false;
 
     *answer = (http_answer_t){0};
-    assert_non_null(text);
+    if (!text)
+        abort();
     for (;;) {
         struct pollfd waiting = {.fd = fd, .events = POLLIN};
         int64_t left = deadline - now_ms();
         ssize_t n;
 
         text[used] = '\0';
-        has_head = has_head || parse_head(text, used, &body_at, &body_size);
-        if (has_head && used >= body_at + body_size)
+        if (!has_head && (has_head = parse_head(text, used, &body_at, &body_size)))
+            has_chunks = memmem(text, body_at, "transfer-encoding: chunked", 26) != NULL;
+        if (has_chunks ? read_chunks(text, used, body_at, answer)
+                       : has_head && used >= body_at + body_size)
             break;
         if (left <= 0 || poll(&waiting, 1, (int)left) <= 0)
             fail_msg("no answer within 20 s, only \"%s\"", text);
-        if (used == capacity)
-            assert_non_null(text = realloc(text, (capacity *= 2) + 1));
+        if (used == capacity && !(text = realloc(text, (capacity *= 2) + 1)))
+            abort();
         n = recv(fd, text + used, capacity - used, 0);
         if (n <= 0) {
             answer->closed = true;
@@ -161,7 +209,8 @@ void http_read(int fd, http_answer_t *answer)
     if (has_head) {
         answer->code = atoi(text + strlen("HTTP/1.1 "));
         snprintf(answer->head, sizeof(answer->head), "%.*s", (int)body_at, text);
-        answer->size = used - body_at;
+        if (!answer->is_whole)
+            answer->size = used - body_at;
         memmove(text, text + body_at, answer->size + 1);
     }
     answer->body = text;
@@ -177,7 +226,7 @@ void http_request(const http_fixture_t *f, const char *method, const char *path,
                   const char *headers, bool with_token, const void *body, size_t size,
                   http_answer_t *answer)
 {
-    char text[8192];
+    char text[16384];
     int fd = http_connect(f);
     int used = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n%s",
                         method, path, f->port, headers);

@@ -27,7 +27,8 @@ typedef struct http_answer {
     char head[4096];
     char *body; /* ended by a zero */
     size_t size;
-    bool closed; /* the server closed the connection after it */
+    bool closed;   /* the server closed the connection after it */
+    bool is_whole; /* it came in chunks, and the last one is here */
 } http_answer_t;
 
 /* Reads one answer; at most 20 s. Fails the test when neither it nor an end comes. */

@@ -218,6 +218,26 @@ static void assert_clean(const char *in, bool final, const char *out,
     assert_memory_equal(text.data ? (char *)text.data : "", out, text.size);
 }
 
+static void every_text_is_escaped_as_json_wants_it(void **state)
+{
+    char text[130] = "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80";
+    size_t size = strlen(text);
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+    json_t *json;
+
+    for (int i = 0; i < 128 && size < sizeof(text); i++) /* also 0 */
+        text[size++] = (char)i;
+    assert_int_equal(crti_buffer_append(&out, "\"", 1), CRT_OK);
+    assert_int_equal(crti_json_escape(crti_span(text, size), &out), CRT_OK);
+    assert_int_equal(crti_json_escape(crti_span(NULL, 0), &out), CRT_OK);
+    assert_int_equal(crti_buffer_append(&out, "\"", 1), CRT_OK);
+    json = json_loadb((char *)out.data, out.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    assert_non_null(json);
+    assert_int_equal(json_string_length(json), size);
+    assert_memory_equal(json_string_value(json), text, size);
+    json_decref(json);
+}
+
 static void bytes_that_are_no_characters_are_replaced(void **state)
 {
     assert_clean("", true, "", 0);
@@ -262,6 +282,7 @@ int main(void)
         cmocka_unit_test(rows_of_the_state_api_have_the_columns_of_their_level),
         cmocka_unit_test(our_own_columns_come_only_when_they_are_asked_for),
         cmocka_unit_test(answers_of_a_wrong_shape_do_no_harm),
+        cmocka_unit_test(every_text_is_escaped_as_json_wants_it),
         cmocka_unit_test(bytes_that_are_no_characters_are_replaced),
         cmocka_unit_test(a_character_cut_at_the_end_waits_for_the_rest),
     };

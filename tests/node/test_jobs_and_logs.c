@@ -134,6 +134,8 @@ static void a_jobs_log_beyond_its_limit_is_read_to_its_end(void **state)
                                   .job = {5, 1},
                                   .entrypoint = crti_str("sh"),
                                   .sha = crti_str(sha)};
+    crti_msg_log_read_t where_it_ends = {.name = crti_str("job:" JOB), .limit = 0};
+    const crti_msg_log_data_t *end;
     uint64_t followed = 0, again = 0;
     char head_dir[128], first[100];
 
@@ -154,6 +156,10 @@ static void a_jobs_log_beyond_its_limit_is_read_to_its_end(void **state)
     assert_true(follow_job(s, &again, first, sizeof(first)) < 60000);
     assert_true(strncmp(first, "--- ", 4) == 0 && strstr(first, "by the log quota ---"));
     assert_int_equal(again, followed);
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 61, &where_it_ends);
+    end = &scene_wait(s, CRTI_MSG_LOG_DATA)->log_data;
+    assert_int_equal(end->next, followed);
+    assert_int_equal(end->data.size, 0);
 }
 
 /* The first one was deleted, or forgotten; its folder and its log stay its own. */
