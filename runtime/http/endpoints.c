@@ -13,11 +13,13 @@
 #include <string.h>
 
 #include "crt_config.h"
+#include "runtime/http/filter.h"
 #include "runtime/http/page.h"
 #include "runtime/http/submission.h"
 #include "runtime/http/views.h"
 
-#define ROWS_MAX 10000
+#define ROWS_MAX    10000
+#define TIMEOUT_MAX 3600 /* seconds */
 
 static void json_decref_auto(json_t **json)
 {
@@ -69,7 +71,8 @@ static void on_state(crti_exchange_t *x, crt_status_t status,
     CRTI_AUTO(json_decref) json_t *rows = crti_endpoint_state(x, status, message);
 
     if (rows)
-        crti_exchange_json(x, 200, crti_view_state(x->id, rows, x->limit, x->level));
+        crti_exchange_json(x, 200,
+                           crti_view_state(x->id, rows, x->filters, x->limit, x->level));
 }
 
 static void on_job_list(crti_exchange_t *x, crt_status_t status,
@@ -261,21 +264,59 @@ static void login(crti_exchange_t *x, const crti_http_request_t *request)
     }
 }
 
+/* "crt" has all columns. */
+static crt_status_t read_detail(crti_exchange_t *x, const char *detail)
+{
+    bool yes = false;
+
+    if (detail && strcmp(detail, "crt") == 0) {
+        x->level = CRTI_VIEW_ALL;
+        return CRT_OK;
+    }
+    if (detail && !crti_http_is_yes(detail, &yes))
+        return crt_raise(CRT_ERR_INVALID, "detail must be True, False or crt");
+    x->level = yes ? CRTI_VIEW_DETAIL : CRTI_VIEW_BASE;
+    return CRT_OK;
+}
+
+/* exclude_driver is about tasks, of which there is no list, and server_timeout_multiplier about
+ * Ray's own servers. */
+static crt_status_t read_state_args(crti_exchange_t *x,
+                                    const crti_http_request_t *request)
+{
+    crt_status_t status = read_detail(x, crti_http_arg(request, "detail"));
+
+    if (status == CRT_OK &&
+        !crti_http_arg_number(request, "limit", ROWS_MAX, 100, &x->limit))
+        status = crt_raise(CRT_ERR_INVALID, "limit must be a number up to %d", ROWS_MAX);
+    if (status == CRT_OK && (!crti_http_arg_number(request, "timeout", TIMEOUT_MAX,
+                                                   x->patience_s, &x->patience_s) ||
+                             x->patience_s == 0))
+        status =
+            crt_raise(CRT_ERR_INVALID, "timeout must be seconds, 1 to %d", TIMEOUT_MAX);
+    if (status == CRT_OK)
+        status = crti_http_filters(request, &x->filters);
+    return status == CRT_OK ? crti_view_check_filters(x->id, x->filters) : status;
+}
+
 static void begin_state(crti_exchange_t *x, const crti_http_request_t *request)
 {
-    const char *detail = crti_http_arg(request, "detail");
+    if (read_state_args(x, request) == CRT_OK)
+        crti_endpoint_ask_state(x, x->id, "", on_state);
+    else
+        crti_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
+}
 
-    if (!crti_http_arg_number(request, "limit", ROWS_MAX, 100, &x->limit)) {
-        crti_exchange_json(x, 400,
-                           crti_view_state_error("limit must be a number up to 10000"));
+static void begin_cluster_status(crti_exchange_t *x, const crti_http_request_t *request)
+{
+    const char *format = crti_http_arg(request, "format");
+
+    if (format && strcmp(format, "0") != 0 && strcmp(format, "1") != 0) {
+        crti_exchange_text(x, 400, "format must be 0 (JSON) or 1 (a text)");
         return;
     }
-    x->level = !detail                      ? CRTI_VIEW_BASE
-               : strcmp(detail, "crt") == 0 ? CRTI_VIEW_ALL
-               : strcasecmp(detail, "true") == 0 || strcmp(detail, "1") == 0
-                   ? CRTI_VIEW_DETAIL
-                   : CRTI_VIEW_BASE;
-    crti_endpoint_ask_state(x, x->id, "", on_state);
+    x->as_text = format && *format == '1';
+    crti_endpoint_ask_state(x, "cluster", "", on_cluster);
 }
 
 static void reply_page(crti_exchange_t *x)
@@ -298,13 +339,7 @@ void crti_endpoint_begin(crti_exchange_t *x, const crti_http_request_t *request)
         crti_exchange_json(x, 200, json_pack("{s:s}", "authentication_mode", "token"));
         break;
     case CRTI_ROUTE_LOGIN: login(x, request); break;
-    case CRTI_ROUTE_CLUSTER_STATUS: {
-        const char *format = crti_http_arg(request, "format");
-
-        x->as_text = format && strcmp(format, "1") == 0;
-        crti_endpoint_ask_state(x, "cluster", "", on_cluster);
-        break;
-    }
+    case CRTI_ROUTE_CLUSTER_STATUS: begin_cluster_status(x, request); break;
     case CRTI_ROUTE_STATE: begin_state(x, request); break;
     case CRTI_ROUTE_PACKAGE_GET:
         if (crti_program_exists(x->http->programs, x->id))

@@ -8,13 +8,15 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/http/filter.h"
 
-#define CHUNK          ((size_t)16 << 10) /* of a reply's body */
-#define DRAIN_MAX      (1u << 20) /* of a refused body that is read; a larger one breaks off */
-#define SEND_SECONDS   30         /* for each chunk */
-#define LINGER_SECONDS 1          /* for a client that still sends what was refused */
-#define BODY_SECONDS   20         /* for a body, plus its size at BODY_RATE */
-#define BODY_RATE      (64u << 10) /* bytes a second that a client must reach */
+#define CHUNK            ((size_t)16 << 10) /* of a reply's body */
+#define DRAIN_MAX        (1u << 20) /* of a refused body that is read; a larger one breaks off */
+#define SEND_SECONDS     30         /* for each chunk */
+#define PATIENCE_SECONDS 10         /* for an answer of the head */
+#define LINGER_SECONDS   1          /* for a client that still sends what was refused */
+#define BODY_SECONDS     20         /* for a body, plus its size at BODY_RATE */
+#define BODY_RATE        (64u << 10) /* bytes a second that a client must reach */
 
 #define TO(state) (1u << CRTI_EXCHANGE_##state)
 static const struct {
@@ -181,7 +183,7 @@ void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void 
     set_state(x, CRTI_EXCHANGE_ASKING);
     x->on_answer = on_answer;
     lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
-    set_deadline(x, timeout_ms / 1000 + 10);
+    set_deadline(x, timeout_ms / 1000 + x->patience_s);
     status =
         crti_head_link_ask(x->http->link, kind, body, on_head_answer, x, &x->question);
     if (status != CRT_OK)
@@ -199,6 +201,14 @@ static void begin_again(crti_exchange_t *x)
     *x = (crti_exchange_t){.http = http, .wsi = wsi};
 }
 
+static void refuse_args(crti_exchange_t *x)
+{
+    if (x->route == CRTI_ROUTE_STATE) /* its clients want JSON */
+        crti_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
+    else
+        crti_exchange_text(x, 400, "%s", crt_error_detail());
+}
+
 void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
                          uint64_t body_size)
 {
@@ -208,9 +218,14 @@ void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
     x->is_old = request->is_old;
     x->has_token = crti_http_has_token(&x->http->policy, request);
     x->body_size = body_size;
+    x->patience_s = PATIENCE_SECONDS;
     x->is_head = request->method == CRTI_HTTP_HEAD;
     if (!refusal.code)
         refusal = crti_http_find_route(request, &x->route, x->id);
+    if (refusal.code == 0 && crti_http_check_args(request, x->route) != CRT_OK) {
+        refuse_args(x);
+        return;
+    }
     if (refusal.code) {
         x->closes = !x->has_token || request->is_upgrade;
         crti_exchange_text(x, refusal.code, "%s", refusal.text);
@@ -430,4 +445,5 @@ void crti_exchange_fini(crti_exchange_t *x)
     crti_upload_free(CRTI_TAKE(x->upload));
     crti_buffer_fini(&x->body);
     crti_buffer_fini(&x->reply);
+    json_decref(CRTI_TAKE(x->filters));
 }

@@ -75,6 +75,8 @@ struct crti_exchange {
     bool wants_part;           /* of a log: the reply says where to go on */
     bool has_ended;            /* the job whose log is read */
     crti_view_level_t level;   /* of state */
+    json_t *filters;           /* of state; NULL: none */
+    uint64_t patience_s;       /* for the head's answer */
     bool as_text;              /* of status */
 
     uint64_t body_size; /* announced */
@@ -116,7 +118,8 @@ void crti_exchange_break(crti_exchange_t *x);
 /* The status as a code and the detail as the text. */
 void crti_exchange_fail(crti_exchange_t *x, crt_status_t status);
 
-/* Asks the head; `on_answer` runs once, unless the client leaves. A failure to ask is replied. */
+/* Asks the head; `on_answer` runs once, unless the client leaves. A failure to ask is replied. The
+ * head may take `timeout_ms` for it, and x->patience_s more. */
 void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void *body,
                        uint64_t timeout_ms, crti_exchange_answer_t *on_answer);
 

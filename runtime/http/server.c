@@ -209,12 +209,16 @@ static crti_http_refusal_t read_args(struct lws *wsi, fields_t *f,
                                            WSI_TOKEN_HTTP_URI_ARGS, i);
 
         if (length < 0)
-            return (crti_http_refusal_t){0};
+            break;
         if (request->arg_count == CRTI_HTTP_ARGS)
             return (crti_http_refusal_t){400, "400: too many arguments in the URL"};
         request->args[request->arg_count++] = arg;
         used += (size_t)length + 1;
     }
+    /* libwebsockets makes a "/" of a '?' with nothing behind it. */
+    if (request->arg_count == 1 && strcmp(request->args[0], "/") == 0)
+        request->arg_count = 0;
+    return (crti_http_refusal_t){0};
 }
 
 /* Before any of it is copied: what is cut off would be taken for something else. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/http/filter.h"
+
 const char *crti_view_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -257,27 +259,56 @@ static json_t *node_row(const json_t *node, crti_view_level_t level)
     return row;
 }
 
-json_t *crti_view_state(const char *what, const json_t *rows, size_t limit,
-                        crti_view_level_t level)
+static json_t *state_row(const char *what, const json_t *row, crti_view_level_t level)
 {
-    bool is_nodes = strcmp(what, "nodes") == 0;
-    size_t total = json_array_size(rows);
+    return strcmp(what, "nodes") == 0 ? node_row(row, level) : actor_row(row, level);
+}
+
+crt_status_t crti_view_check_filters(const char *what, const json_t *filters)
+{
+    /* A dead one has all columns. */
+    json_t *dead = json_pack("{s:s}", "state", "DEAD");
+    json_t *row = state_row(what, dead, CRTI_VIEW_ALL);
+    crt_status_t status = crti_filters_check(filters, row, what);
+
+    json_decref(row);
+    json_decref(dead);
+    return status;
+}
+
+/* Whether a row is wanted; filters look at all columns, also at those that are not shown. */
+static bool is_wanted(const char *what, const json_t *row, const json_t *filters)
+{
+    json_t *whole = filters ? state_row(what, row, CRTI_VIEW_ALL) : NULL;
+    bool wanted = !filters || crti_filters_match(filters, whole);
+
+    json_decref(whole);
+    return wanted;
+}
+
+json_t *crti_view_state(const char *what, const json_t *rows, const json_t *filters,
+                        size_t limit, crti_view_level_t level)
+{
+    size_t total = json_array_size(rows), wanted = 0;
     json_t *list = json_array();
 
-    for (size_t i = 0; list && i < total && i < limit; i++) {
+    for (size_t i = 0; list && i < total; i++) {
         const json_t *row = json_array_get(rows, i);
 
-        if (json_array_append_new(list, is_nodes ? node_row(row, level)
-                                                 : actor_row(row, level)) != 0) {
+        if (!is_wanted(what, row, filters) || wanted++ >= limit)
+            continue;
+        if (json_array_append_new(list, state_row(what, row, level)) != 0) {
             json_decref(list);
             return NULL;
         }
     }
-    return json_pack("{s:b, s:s, s:{s:{s:I, s:I, s:I, s:o, s:s, s:n}}}", "result", 1,
-                     "msg", "", "data", "result", "total", (json_int_t)total,
-                     "num_after_truncation", (json_int_t)json_array_size(list),
-                     "num_filtered", (json_int_t)total, "result", list,
-                     "partial_failure_warning", "", "warnings");
+    /* Ray's clients take fewer after truncation for an answer that is not complete: only the limit
+     * makes it so. */
+    return json_pack(
+        "{s:b, s:s, s:{s:{s:I, s:I, s:I, s:o, s:s, s:n}}}", "result", 1, "msg", "",
+        "data", "result", "total", (json_int_t)total, "num_after_truncation",
+        (json_int_t)(total - (wanted - json_array_size(list))), "num_filtered",
+        (json_int_t)wanted, "result", list, "partial_failure_warning", "", "warnings");
 }
 
 json_t *crti_view_state_error(const char *text)

@@ -31,9 +31,12 @@ typedef enum crti_view_level {
     CRTI_VIEW_ALL
 } crti_view_level_t;
 
-/* Reply of GET /api/v0/actors and /api/v0/nodes: at most `limit` rows. */
-json_t *crti_view_state(const char *what, const json_t *rows, size_t limit,
-                        crti_view_level_t level);
+/* Reply of GET /api/v0/actors and /api/v0/nodes: at most `limit` of the rows that match all of
+ * `filters` (http/filter.h; NULL: all rows do). */
+json_t *crti_view_state(const char *what, const json_t *rows, const json_t *filters,
+                        size_t limit, crti_view_level_t level);
+/* CRT_ERR_INVALID: a filter of a column that is not there. */
+crt_status_t crti_view_check_filters(const char *what, const json_t *filters);
 json_t *crti_view_state_error(const char *text);
 
 /* Appends a text like that of `ray status`. */

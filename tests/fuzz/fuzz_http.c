@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/http/filter.h"
 #include "runtime/http/request.h"
 #include "runtime/http/submission.h"
 #include "runtime/http/views.h"
@@ -24,6 +25,7 @@ static void read_request(char *text)
                              &request.authorization, &request.ray_authorization,
                              &request.cookie};
     char id[CRTI_HTTP_ID_MAX], *rest = text, *line;
+    json_t *filters, *rows = json_pack("[{s:s, s:i}, {}]", "state", "ALIVE", "pid", 3);
     crti_http_route_t route;
     uint64_t number;
 
@@ -40,6 +42,13 @@ static void read_request(char *text)
     if (crti_http_find_route(&request, &route, id).code == 0 &&
         (strlen(id) >= CRTI_HTTP_ID_MAX || strchr(id, '/') || strcmp(id, "..") == 0))
         abort();
+    if (crti_http_check_args(&request, CRTI_ROUTE_STATE) == CRT_OK &&
+        crti_http_filters(&request, &filters) == CRT_OK) {
+        if (crti_view_check_filters("actors", filters) == CRT_OK)
+            json_decref(crti_view_state("actors", rows, filters, 10, CRTI_VIEW_BASE));
+        json_decref(filters);
+    }
+    json_decref(rows);
     if (crti_http_arg_number(&request, "limit", 100, 0, &number) && number > 100)
         abort();
 }
@@ -62,8 +71,8 @@ static void read_state(const uint8_t *data, size_t size)
     json_decref(crti_view_jobs(json));
     json_decref(crti_view_cluster(json, false));
     json_decref(crti_view_cluster(json, true));
-    json_decref(crti_view_state("actors", json, 10, CRTI_VIEW_ALL));
-    json_decref(crti_view_state("nodes", json, 10, CRTI_VIEW_ALL));
+    json_decref(crti_view_state("actors", json, NULL, 10, CRTI_VIEW_ALL));
+    json_decref(crti_view_state("nodes", json, NULL, 10, CRTI_VIEW_ALL));
     json_decref(json);
 }
 
@@ -119,6 +128,8 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
     static const char *const seeds[] = {
         "\0200\n/api/jobs/x/logs\nlocalhost:1\nhttp://localhost:1\nnone\nBearer " TOKEN
         "\n\na=b; ray-authentication-token=" TOKEN "\noffset=1\nlimit=100\n",
+        "\0200\n/api/v0/actors\nlocalhost:1\n\n\nBearer " TOKEN
+        "\n\n\nfilter_keys=pid\nfilter_predicates==\nfilter_values=3\ndetail=True",
         "\0202\n/api/packages/crt/" TOKEN
         "\n[::1]:80\n\nsame-origin\n\nBearer x\n\nformat=1",
         "\001{\"entrypoint\":\"a b\",\"submission_id\":\"x\",\"argv\":[\"a\",\"b\"],"
