@@ -217,7 +217,7 @@ typedef struct crt_out {
 } crt_out_t;
 
 /* A value that was received, of any kind; lists and maps are looked into with these. Borrowed
- * from the call or ref it came from. */
+ * from the call or ref it came from, and read-only with all that is in it. */
 typedef struct crt_value crt_value_t;
 CRT_API crt_kind_t crt_value_kind(const crt_value_t *value);
 /* Entries of a list or map, else 0. */
@@ -237,8 +237,15 @@ CRT_API crt_ref_t *crt_put_v(crt_arg_t value);
 
 /* Waits until the value is here and reads it. `timeout_ms` < 0: without limit (an error ends the
  * wait too). Pointers it gives (strings, bytes, tensors, refs, actors, values) are borrowed:
- * valid until the ref is dropped. CRT_ERR_TIMED_OUT, CRT_ERR_INTERRUPTED, CRT_ERR_DEADLOCK, or
- * the status of the failed call; crt_ref_error tells more. */
+ * valid until the ref is dropped.
+ *
+ * Values are read-only: others read the same memory. To write into the elements of a tensor that was
+ * read ends the process with SIGSEGV when they lie in the store, and changes them for everybody
+ * else in the process when not. They are dense, so that this is a copy to work on:
+ *     memcpy(mine, tensor->data, crt_tensor_bytes(tensor));
+ *
+ * CRT_ERR_TIMED_OUT, CRT_ERR_INTERRUPTED, CRT_ERR_DEADLOCK, or the status of the failed call;
+ * crt_ref_error tells more. CRT_ERR_INVALID: the value is of another kind, or does not fit. */
 CRT_API crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out);
 
 /* Waits until `want` of `count` refs are ready (values or errors). `ready` has room for `count`
@@ -397,12 +404,13 @@ CRT_API const char *crt_actor_id(crt_actor_t *actor);
 
 CRT_API size_t crt_arg_count(const crt_call_t *call);
 
-/* Reads argument `index`. Pointers are borrowed: valid until the method returns. An int converts
+/* Reads argument `index`. Pointers are borrowed: valid until the method returns, and read-only like
+ * what crt_get gives (crt_get_v says how to copy). An int converts
  * to bool or floating point, and a float to an int, when nothing is lost; anything else is an
  * error naming method, argument and both kinds. */
 CRT_API crt_status_t crt_arg_at_v(crt_call_t *call, size_t index, crt_out_t out);
 
-/* Reads all arguments; their number must be `count`. */
+/* Reads all arguments as crt_arg_at_v does; their number must be `count`. */
 CRT_API crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t count);
 
 /* Sets the result (at most once) and returns CRT_OK or why it can't be returned. A tensor is

@@ -7,6 +7,8 @@
  *     crt_arg_at(call, index, &x)          crt_return(call, x)
  *     crt_put(x)   crt_get(ref, &x)        crt_get_for(ref, timeout_ms, &x)
  *
+ * What crt_get and crt_args give by a pointer is borrowed and read-only; crt_get_v says how to copy.
+ *
  * C chooses by _Generic, C++ by overloads. At most 16 arguments in C, as a static assertion says; more by
  * the *_v functions.
  * Included by crt.h.

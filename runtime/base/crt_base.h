@@ -124,7 +124,8 @@ typedef enum crt_dtype {
 
 /* A view of numbers in memory; it owns nothing. `data` points at element (0, ..., 0).
  * Strides are in elements, not bytes; all of them 0: dense and row major, as crt_tensor_view would
- * make them. `device` is -1 for host memory, else a GPU's index. */
+ * make them. `device` is -1 for host memory, else a GPU's index. Of a tensor that was read (crt_get,
+ * crt_args) `data` may not be written to. */
 typedef struct crt_tensor {
     crt_dtype_t dtype;
     int32_t device;

@@ -2,9 +2,12 @@
 /* Objects that are written in place and then given to a call, a task, an actor's creation, a put or
  * a result: they are taken, whatever comes of it. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <crt.h>
@@ -269,6 +272,32 @@ static void an_object_can_be_given_once(void **state)
     fails(crt_submit(&sum, NULL, object, object), CRT_ERR_INVALID, "was given away");
 }
 
+static void what_was_got_can_be_copied_and_not_written(void **state)
+{
+    crt_ref_t *ref = crt_put(filled(PART, 3));
+    const crt_tensor_t *tensor;
+    float *mine = malloc((size_t)PART * sizeof(float));
+    int status;
+    pid_t child;
+
+    OK(crt_get(ref, &tensor));
+    assert_true(crt_tensor_is_dense(tensor));
+    memcpy(mine, tensor->data, crt_tensor_bytes(tensor));
+    mine[0] += 1;
+    assert_true(mine[0] == 4 && *(const float *)tensor->data == 3);
+    child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        *(volatile float *)tensor->data = 5;
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGSEGV);
+    free(mine);
+    crt_ref_drop(&ref);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +307,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_call_that_fails_leaves_nothing_in_the_store),
         cmocka_unit_test(a_large_argument_of_the_wrong_kind_is_refused_at_the_caller),
         cmocka_unit_test(an_object_can_be_given_once),
+        cmocka_unit_test(what_was_got_can_be_copied_and_not_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
