@@ -82,12 +82,23 @@ typedef struct crt_task {
     const char *signature;
 } crt_task_t;
 
+/* Constants of a program, members by their names; in C++ (C++17 and later) in any order. */
 /* clang-format off */
+#ifdef __cplusplus
+#define CRT_METHODS(...) (crt_pointers_t<crt_method_t, __VA_ARGS__>::items)
+#define CRT_CLASSES(...) (crt_pointers_t<crt_actor_class_t, __VA_ARGS__>::items)
+#define CRT_TASKS(...)   (crt_pointers_t<crt_task_t, __VA_ARGS__>::items)
+#define CRT_ACTOR_CLASS(...)                                                             \
+    CRT_MADE(, crt_actor_class_t, .struct_size = sizeof(crt_actor_class_t), __VA_ARGS__)
+#define CRT_TASK(...)                                                                    \
+    CRT_MADE(, crt_task_t, .struct_size = sizeof(crt_task_t), __VA_ARGS__)
+#else
 #define CRT_METHODS(...) (const crt_method_t *const[]) {__VA_ARGS__, NULL}
 #define CRT_CLASSES(...) (const crt_actor_class_t *const[]) {__VA_ARGS__, NULL}
 #define CRT_TASKS(...)   (const crt_task_t *const[]) {__VA_ARGS__, NULL}
 #define CRT_ACTOR_CLASS(...) {.struct_size = sizeof(crt_actor_class_t), __VA_ARGS__}
 #define CRT_TASK(...)        {.struct_size = sizeof(crt_task_t), __VA_ARGS__}
+#endif
 /* clang-format on */
 
 /* ---------------------------------------------------------------- start and stop */

@@ -162,6 +162,11 @@
 
 #include <cstddef>
 
+/* What CRT_METHODS, CRT_CLASSES and CRT_TASKS name: the addresses, and NULL behind them. */
+template <class T, const T *...pointers> struct crt_pointers_t {
+    static constexpr const T *items[] = {pointers..., nullptr};
+};
+
 inline crt_arg_t CRT_ARG(bool x) { return crt_arg_bool(x); }
 inline crt_arg_t CRT_ARG(int x) { return crt_arg_int(x); }
 inline crt_arg_t CRT_ARG(long x) { return crt_arg_int(x); }

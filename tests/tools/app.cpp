@@ -31,6 +31,11 @@ static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(int),
                     .methods = CRT_METHODS(&total));
 
+// Constant as in C: nothing runs before main.
+static constexpr crt_task_t constant = CRT_TASK(.signature = "int", .name = "constant");
+static_assert(constant.struct_size == sizeof(crt_task_t), "set by CRT_TASK");
+static_assert(CRT_METHODS(&total)[1] == nullptr, "ended by NULL");
+
 static int driver(int, char **)
 {
     crt_actor_t *actor =
@@ -40,8 +45,14 @@ static int driver(int, char **)
         crt_submit(&add, nullptr, 1, 2.5f), crt_call(actor, &total),
         crt_call_with(actor, &total, CRT_CALL_OPTIONS(.try_only = true)),
         crt_put("text")};
+    crt_object_t *object;
+    crt_tensor_t view;
+    const int64_t shape[] = {4};
     double sum;
 
+    CRT_CHECK(crt_object_create(CRT_FLOAT32, 1, shape, &object, &view));
+    CRT_CHECK(crt_tell(actor, &total, object, &view, refs[0], actor, true, 1u, 2L, 3ULL,
+                       'c', nullptr, crt_bytes_t{nullptr, 0}));
     CRT_CHECK(crt_get(refs[0], &sum));
     CRT_CHECK(crt_get_for(refs[1], 1000, &sum));
     CRT_CHECK(crt_tell(actor, &total));
