@@ -151,7 +151,7 @@ typedef struct crt_buckets_options {
     CRT_CONSTANT(crt_buckets_options_t, .struct_size = sizeof(crt_buckets_options_t),    \
                  __VA_ARGS__)
 
-/* For gradients of `count` floats. `group` must outlive the buckets; after crt_collective_rebuild
+/* Buckets for gradients of `count` floats. `group` must outlive the buckets; after crt_collective_rebuild
  * new buckets are needed. `options` may be NULL. Caller owns the result and frees it with
  * crt_buckets_free. */
 CRT_API crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
@@ -181,6 +181,7 @@ CRT_API const crt_part_t *crt_buckets_parts(const crt_buckets_t *buckets,
 CRT_API crt_status_t crt_buckets_gather(crt_buckets_t *buckets,
                                         const crt_tensor_t *values);
 
+/* Frees buckets; NULL is fine. */
 CRT_API void crt_buckets_free(crt_buckets_t *buckets);
 
 /* ---------------------------------------------------------------- replicas */
@@ -230,13 +231,15 @@ CRT_API crt_status_t crt_replica_recover(crt_replica_t *replica, int size);
  * recover and call it again. */
 CRT_API crt_status_t crt_replica_compare(crt_replica_t *replica);
 
+/* How many steps the weights have made. */
 CRT_API uint64_t crt_replica_steps(const crt_replica_t *replica);
-/* Of the weights. */
+/* A hash of the weights: equal on members whose weights are the same to the bit. */
 CRT_API uint64_t crt_replica_hash(const crt_replica_t *replica);
 /* Whether gradients are summed after the backward pass from the next step on; the same on all
  * members. */
 CRT_API void crt_replica_set_at_end(crt_replica_t *replica, bool at_end);
 
+/* Frees a replica; group and model are the caller's. NULL is fine. */
 CRT_API void crt_replica_free(crt_replica_t *replica);
 
 /* ---------------------------------------------------------------- Trainer */

@@ -134,6 +134,7 @@ CRT_API uint64_t crt_collective_settled(const crt_group_t *group);
  * Posted operations that were not waited for are freed. NULL inside is fine. */
 CRT_API void crt_collective_destroy_group(crt_group_t **group_take);
 
+/* This member's rank, 0 <= rank < size, and how many members there are. */
 CRT_API int crt_collective_rank(const crt_group_t *group);
 CRT_API int crt_collective_size(const crt_group_t *group);
 /* "shm", "ring", "two-level" or "nccl": what "auto" chose. Static text. */
@@ -161,7 +162,7 @@ CRT_API const crt_group_error_t *crt_collective_error(const crt_group_t *group);
  * CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_collective_alloc(size_t bytes, void **memory_out);
 
-/* Not while an operation uses it. NULL is fine. */
+/* Frees memory of crt_collective_alloc, not while an operation uses it. NULL is fine. */
 CRT_API void crt_collective_free(void *memory);
 
 /* ---------------------------------------------------------------- operations */
@@ -176,7 +177,8 @@ CRT_API crt_status_t crt_collective_allreduce(crt_group_t *group,
                                               const crt_tensor_t *input,
                                               const crt_tensor_t *output,
                                               crt_reduction_t reduction);
-/* The same on `root` only; `output` may be NULL elsewhere. In place at the root. */
+/* output (n) = input of all members, reduced, on `root` only; `output` may be NULL elsewhere. In place at
+ * the root. */
 CRT_API crt_status_t crt_collective_reduce(crt_group_t *group, const crt_tensor_t *input,
                                            const crt_tensor_t *output, int root,
                                            crt_reduction_t reduction);

@@ -67,14 +67,16 @@ CRT_API crt_status_t crt_dataset_read_idx(const char *images_path,
 CRT_API crt_status_t crt_dataset_open(const char *source, crt_split_t split,
                                       crt_dataset_t **set_out);
 
+/* How many samples a set has, how many features each of them, and how many classes there are. */
 CRT_API size_t crt_dataset_count(const crt_dataset_t *set);
-CRT_API int crt_dataset_width(const crt_dataset_t *set); /* features of one sample */
+CRT_API int crt_dataset_width(const crt_dataset_t *set);
 CRT_API int crt_dataset_classes(const crt_dataset_t *set);
 
 /* (samples, width) and (samples). Borrowed: valid until the data set is freed. */
 CRT_API const crt_tensor_t *crt_dataset_features(const crt_dataset_t *set);
 CRT_API const crt_tensor_t *crt_dataset_labels(const crt_dataset_t *set);
 
+/* Frees a data set; what borrows from it must be gone. NULL is fine. */
 CRT_API void crt_dataset_free(crt_dataset_t *set);
 
 /* ---------------------------------------------------------------- batches */
@@ -89,17 +91,18 @@ typedef struct crt_batch {
  * pass may be short, then the order is drawn anew. */
 typedef struct crt_batches crt_batches_t;
 
-/* `set` must outlive the batches; `batch` is the number of samples of one.
+/* Batches of `batch` samples each of `set`, which must outlive them.
  * Caller owns the result and frees it with crt_batches_free. */
 CRT_API crt_status_t crt_batches_new(const crt_dataset_t *set, int batch, uint64_t seed,
                                      crt_batches_t **batches_out);
 
-/* Borrowed: valid until the next call or crt_batches_free. */
+/* The next batch. Borrowed: valid until the next call or crt_batches_free. */
 CRT_API const crt_batch_t *crt_batches_next(crt_batches_t *batches);
 
 /* Passes over the data that have begun: 0 before the first batch. */
 CRT_API uint64_t crt_batches_epoch(const crt_batches_t *batches);
 
+/* Frees batches; NULL is fine. */
 CRT_API void crt_batches_free(crt_batches_t *batches);
 
 /* ---------------------------------------------------------------- models */
@@ -148,10 +151,10 @@ CRT_API crt_status_t crt_model_new(int inputs, const crt_layer_t *layers, size_t
 CRT_API crt_status_t crt_mlp_new(const int *widths, double dropout, uint64_t seed,
                                  crt_model_t **model_out);
 
+/* Inputs of a model, its outputs (the classes), and the floats of a flat buffer of all its weights. */
 CRT_API int crt_model_inputs(const crt_model_t *model);
 CRT_API int crt_model_outputs(const crt_model_t *model);
-CRT_API size_t
-crt_model_parameters(const crt_model_t *model); /* floats in a flat buffer */
+CRT_API size_t crt_model_parameters(const crt_model_t *model);
 /* Weights and biases of each dense layer: the arrays that the flat buffers consist of. */
 CRT_API size_t crt_model_arrays(const crt_model_t *model);
 
@@ -214,6 +217,7 @@ CRT_API crt_status_t crt_model_save(crt_model_t *model, const char *path);
  * another shape. The model is unchanged on failure. */
 CRT_API crt_status_t crt_model_load(crt_model_t *model, const char *path);
 
+/* Frees a model; NULL is fine. */
 CRT_API void crt_model_free(crt_model_t *model);
 
 /* ---------------------------------------------------------------- optimizers */
@@ -238,23 +242,23 @@ typedef struct crt_optimizer_options {
     double momentum;              /* SGD: v = momentum * v + g; w -= rate * v */
 } crt_optimizer_options_t;
 
-/* beta 0.9 and 0.999, epsilon 1e-8, clip 1.0 per array, no L2. */
+/* The options of Adam: beta 0.9 and 0.999, epsilon 1e-8, clip 1.0 per array, no L2. */
 CRT_API crt_optimizer_options_t crt_adam_options(double learn_rate);
 
-/* No clip, no L2. */
+/* The options of SGD: no clip, no L2. */
 CRT_API crt_optimizer_options_t crt_sgd_options(double learn_rate, double momentum);
 
-/* `model` must outlive the optimizer.
+/* An optimizer of `model`, which must outlive it.
  * Caller owns the result and frees it with crt_optimizer_free. */
 CRT_API crt_status_t crt_optimizer_new(crt_model_t *model,
                                        const crt_optimizer_options_t *options,
                                        crt_optimizer_t **optimizer_out);
 
-/* crt_optimizer_new with crt_adam_options. */
+/* An optimizer as of crt_optimizer_new with crt_adam_options. */
 CRT_API crt_status_t crt_adam_new(crt_model_t *model, double learn_rate,
                                   crt_optimizer_t **optimizer_out);
 
-/* crt_optimizer_new with crt_sgd_options. */
+/* An optimizer as of crt_optimizer_new with crt_sgd_options. */
 CRT_API crt_status_t crt_sgd_new(crt_model_t *model, double learn_rate, double momentum,
                                  crt_optimizer_t **optimizer_out);
 
@@ -262,7 +266,7 @@ CRT_API crt_status_t crt_sgd_new(crt_model_t *model, double learn_rate, double m
  * CRT_ERR_INVALID when there are none, or when one is not finite (the weights stay). */
 CRT_API crt_status_t crt_optimizer_step(crt_optimizer_t *optimizer, crt_model_t *model);
 
-/* The same in one pass over memory: sums `count` flat gradients (and what was added to
+/* An update in one pass over memory: sums `count` flat gradients (and what was added to
  * the model before), updates the weights and writes a copy of them to `weights_out`
  * (flat, may be NULL), such as an object of the store under construction. */
 CRT_API crt_status_t crt_optimizer_apply(crt_optimizer_t *optimizer, crt_model_t *model,
@@ -288,7 +292,7 @@ CRT_API crt_status_t crt_optimizer_measure(const crt_optimizer_t *optimizer,
                                            const crt_part_t *parts, size_t count,
                                            double *squares);
 
-/* `squares` of whole arrays. Scales the gradient to at most the norm `clip` as a whole (0: never),
+/* An update with the `squares` of whole arrays. Scales the gradient to at most the norm `clip` as a whole (0: never),
  * then each array as the optimizer's options say, and updates the parts; `gradients` are zero in
  * them afterwards. Counts as one step. CRT_ERR_INVALID when a square is not finite: then nothing
  * was changed. */
@@ -307,6 +311,7 @@ CRT_API int crt_optimizer_states(const crt_optimizer_t *optimizer);
 CRT_API const crt_tensor_t *crt_optimizer_state(crt_optimizer_t *optimizer, int index);
 CRT_API void crt_optimizer_set_steps(crt_optimizer_t *optimizer, uint64_t steps);
 
+/* Frees an optimizer; NULL is fine. */
 CRT_API void crt_optimizer_free(crt_optimizer_t *optimizer);
 
 #ifdef __cplusplus

@@ -182,6 +182,8 @@ typedef struct crt_arg {
     } as;
 } crt_arg_t;
 
+/* What CRT_ARG(x) makes of a value of each type: for arrays of arguments, and for lists and maps. Nothing is
+ * copied, and nothing checked: a mistake is an error of the call that the argument is given to. */
 CRT_API crt_arg_t crt_arg_none(const void *null);
 CRT_API crt_arg_t crt_arg_bool(bool value);
 CRT_API crt_arg_t crt_arg_int(int64_t value);
@@ -230,15 +232,21 @@ typedef struct crt_out {
 /* A value that was received, of any kind; lists and maps are looked into with these. Borrowed
  * from the call or ref it came from, and read-only with all that is in it. */
 typedef struct crt_value crt_value_t;
+/* What a value is; CRT_KIND_NONE for NULL. */
 CRT_API crt_kind_t crt_value_kind(const crt_value_t *value);
+
 /* Entries of a list or map, else 0. */
 CRT_API size_t crt_value_count(const crt_value_t *value);
-/* NULL: there is no such entry. */
+/* An entry of a list, or a map's value; the key of a map's entry; a map's value by its key. NULL: there is
+ * no such entry. */
 CRT_API const crt_value_t *crt_value_at(const crt_value_t *list, size_t index);
 CRT_API const char *crt_value_key(const crt_value_t *map, size_t index);
 CRT_API const crt_value_t *crt_value_find(const crt_value_t *map, const char *key);
+/* Reads a value into a variable, as crt_get and crt_args do. CRT_ERR_INVALID: it is of another kind, or
+ * does not fit; the text names both. */
 CRT_API crt_status_t crt_value_read_v(const crt_value_t *value, crt_out_t out);
-CRT_API const char *crt_kind_name(crt_kind_t kind); /* "int", "tensor", ... */
+/* The name of a kind as errors tell it: "int", "tensor", ... Static text. */
+CRT_API const char *crt_kind_name(crt_kind_t kind);
 
 /* ---------------------------------------------------------------- refs and objects */
 
@@ -276,7 +284,7 @@ CRT_API crt_ref_t *crt_ref_keep(crt_ref_t *ref);
  * pointers to it may not be used any more: as long as its memory has no other use they are refused
  * with CRT_ERR_INVALID. */
 CRT_API void crt_ref_drop(crt_ref_t **ref);
-/* The same for `count` refs. */
+/* Gives up `count` refs, as crt_ref_drop does. */
 CRT_API void crt_refs_drop(crt_ref_t **refs, size_t count);
 
 /* What went wrong with a failed ref. Text is never NULL. */
@@ -382,7 +390,7 @@ CRT_API crt_ref_t *crt_call_v(crt_actor_t *actor, const crt_method_t *method,
                               const crt_call_options_t *options, const crt_arg_t *args,
                               size_t count);
 
-/* The same without a result: errors are logged and counted. */
+/* Calls a method whose result nobody wants: errors are logged and counted. */
 CRT_API crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
                                 const crt_arg_t *args, size_t count);
 
@@ -413,6 +421,7 @@ CRT_API const char *crt_actor_id(crt_actor_t *actor);
 
 /* ---------------------------------------------------------------- inside a call */
 
+/* How many arguments the call has. */
 CRT_API size_t crt_arg_count(const crt_call_t *call);
 
 /* Reads argument `index`. Pointers are borrowed: valid until the method returns, and read-only like
@@ -438,13 +447,14 @@ CRT_API bool crt_cancelled(const crt_call_t *call);
 /* ---------------------------------------------------------------- the cluster */
 
 /* Key-value store of the cluster, durable in its control store. Keys are text up to 255 bytes,
- * values up to 1 MiB. `value_out` is the caller's to free(). */
+ * values up to 1 MiB. `value_out` is the caller's to free(). CRT_ERR_EXISTS: there is such a key, and
+ * `overwrite` is false; CRT_ERR_NOT_FOUND: there is none to get or delete. */
 CRT_API crt_status_t crt_kv_put(const char *key, const void *value, size_t size,
                                 bool overwrite);
 CRT_API crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_out);
 CRT_API crt_status_t crt_kv_delete(const char *key);
 
-/* State of the cluster as JSON text: what = "cluster", "nodes", "actors", "jobs", "workers".
+/* The state of the cluster as JSON text: what = "cluster", "nodes", "actors", "jobs", "workers".
  * Caller frees it with free(). */
 CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 
@@ -452,7 +462,8 @@ CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 CRT_API const char *crt_node_id(void);
 CRT_API const char *crt_job_id(void);
 
-CRT_API const char *crt_version(void); /* "0.1.0" */
+/* The version of the library that runs: "0.1.0". Static text. */
+CRT_API const char *crt_version(void);
 
 /* ---------------------------------------------------------------- which cluster */
 

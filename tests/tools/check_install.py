@@ -59,6 +59,20 @@ def build_and_run(problems, folder, prefix, app, compiler, sanitizers):
             problems.append(f"the program said: {said}")
 
 
+def check_manual(problems, prefix, there):
+    """The pages of section 3, where the build makes a manual at all: read by name."""
+    if not any(path.startswith("share/man/") for path in there):
+        return
+    for name in ("crt_get", "crt_get_v", "crt_collective_allreduce", "crt_model_new", "crt_parameter_server_new"):
+        if f"share/man/man3/{name}.3" not in there:
+            problems.append(f"not installed: share/man/man3/{name}.3")
+        elif shutil.which("man"):
+            said = run(problems, "man", "-M", os.path.join(prefix, "share/man"), "3", name,
+                       env=dict(os.environ, MANPAGER="cat", LC_ALL="C.UTF-8"))
+            if name not in said:
+                problems.append(f"man {name} does not show it: {said[:200]}")
+
+
 def main(build, app, compiler, sanitizers):
     problems = []
     with tempfile.TemporaryDirectory(prefix="crt-install-") as folder:
@@ -69,6 +83,7 @@ def main(build, app, compiler, sanitizers):
             finish(problems + ["nothing was installed"], "installation")
         there = installed_files(bottom)
         problems += [f"not installed: {path}" for path in EXPECTED if path not in there]
+        check_manual(problems, bottom, there)
         if not problems:
             bare = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
             run(problems, os.path.join(bottom, "bin", "crt"), "version", env=bare)

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails unless the manual says what the program says: the options of each command in crt.1 are
-those of its --help, the environment variables too, and crt-errors.7 has the statuses of
-crt_base.h. Usage: check_manual.py CRT SOURCE_ROOT"""
+those of its --help, the environment variables too, crt-errors.7 has the statuses of crt_base.h, and
+every public function has a page in section 3. Usage: check_manual.py CRT SOURCE_ROOT"""
+import importlib.util
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
-from sources import finish, read
+from sources import finish, project_files, read
 
 ANYWHERE = {"--help"}  # said once in the manual, for every command
 
@@ -78,11 +82,101 @@ def check_statuses(problems, header, manual):
         problems.append("crt_base.h: no status found")
 
 
+# ------------------------------------------------------------------ section 3
+
+def sections_of_page(pages, name):
+    """{title: text} of the page that `man NAME` shows, {} when there is none."""
+    text = pages.get(name, "")
+    other = re.match(r"\.so man3/(\w+)\.3$", text.strip())
+    parts = re.split(r"^\.SH (.+)\n", pages.get(other[1], "") if other else text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def plain(roff):
+    return " ".join(re.sub(r"\\f.|^\.\w+ ?|\\&", "", roff.replace("\\-", "-").replace("\\e", "\\"),
+                           flags=re.MULTILINE).split())
+
+
+def check_function(problems, pages, name, declaration, comment):
+    sections = {title: plain(text) for title, text in sections_of_page(pages, name).items()}
+    if not sections:
+        problems.append(f"section 3: no page {name}")
+        return
+    for title in ("NAME", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE"):
+        if not sections.get(title):
+            problems.append(f"{name}.3: nothing under {title}")
+    if not re.search(rf"\b{name}\b.* - \S", sections.get("NAME", "")):
+        problems.append(f"{name}.3: its NAME does not name it, or not what it does")
+    if declaration not in sections.get("SYNOPSIS", ""):
+        problems.append(f"{name}.3: its SYNOPSIS is not: {declaration}")
+    for status in set(re.findall(r"CRT_ERR_\w+", comment)):
+        if f"{status} " not in sections.get("ERRORS", ""):
+            problems.append(f"{name}.3: {status} is not among its ERRORS")
+    for word in re.sub(r"[^\w\s]", " ", comment).split():
+        if word not in sections.get("DESCRIPTION", ""):
+            problems.append(f"{name}.3: \"{word}\" of the header is not in its DESCRIPTION")
+            break
+
+
+def comment_above(text, position):
+    """Of a declaration: what stands in front of it, with no line left free."""
+    above = text[:position].split("\n\n")[-1]
+    comments = re.findall(r"^/\*(.*?)\*/", above, re.DOTALL | re.MULTILINE)
+    return re.sub(r"^ \* ?", "", comments[-1], flags=re.MULTILINE) if comments else ""
+
+
+def check_functions(problems, root, pages):
+    count = 0
+    for path in project_files(root, (".h",)):
+        text = read(root, path).replace("\n *\n", "\n * \n")
+        for found in re.finditer(r"^CRT_API\s+([^;{]*?\b(\w+)\([^;{]*\));?", text, re.MULTILINE):
+            declaration = " ".join(re.sub(r"/\*.*?\*/", "", found[1], flags=re.DOTALL).split())
+            comment = comment_above(text, found.start())
+            if not comment:
+                problems.append(f"{path}: {found[2]} has no comment")
+            check_function(problems, pages, found[2], declaration, comment)
+            count += 1
+        if os.path.basename(path) == "crt_arguments.h":
+            for name in re.findall(r"^#define (crt_\w+)\(", text, re.MULTILINE):
+                check_function(problems, pages, name, f"{name}(", "")
+    if count < 100:
+        problems.append(f"only {count} public functions were found")
+
+
+def check_roff(problems, pages):
+    """As groff reads them."""
+    with tempfile.TemporaryDirectory(prefix="crt-man-") as folder:
+        os.mkdir(os.path.join(folder, "man3"))
+        paths = []
+        for name, text in pages.items():
+            if not text.startswith(".so "):
+                paths.append(os.path.join(folder, "man3", name + ".3"))
+                with open(paths[-1], "w", encoding="utf-8") as file:
+                    file.write(text)
+        said = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", *paths], cwd=folder,
+                              capture_output=True, text=True, check=False)
+        problems += said.stderr.splitlines()[:10]
+
+
+def check_section_3(problems, root):
+    spec = importlib.util.spec_from_file_location("functions", os.path.join(root, "docs/man/functions.py"))
+    functions = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(functions)
+    headers = [os.path.join(root, path) for path in project_files(root, (".h",))
+               if os.path.basename(path) in (*functions.PLACES, "crt_arguments.h")]
+    pages, bare = functions.pages_of(headers, "0")
+    problems += [f"{group.header}: no comment above {group.names()[0]}" for group in bare]
+    check_functions(problems, root, pages)
+    if shutil.which("groff"):
+        check_roff(problems, pages)
+
+
 def main(crt, root):
     problems = []
     check_commands(problems, crt, sections_of(read(root, "docs/man/crt.1.scd")))
     check_statuses(problems, read(root, "runtime/base/crt_base.h"),
                    read(root, "docs/man/crt-errors.7.scd"))
+    check_section_3(problems, root)
     finish(problems, "manual")
 
 
