@@ -179,6 +179,9 @@ void crti_port_prove(crti_port_t *port);
 /* As if all of them had rung. */
 void crti_net_look_at_bells(crti_net_t *net);
 
+/* No descriptor is left: the connection that waits at `listen_fd` is taken with a spare one, and closed. */
+void crti_net_refuse(crti_net_t *net, int listen_fd);
+
 /* At the end, after all ports. */
 void crti_net_remove_bells(crti_net_t *net);
 

@@ -453,7 +453,7 @@ static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
 
 /* No descriptor is left: with the spare one the connection is taken and refused. Left alone it
  * would wake us for ever; whoever dialed tries again. */
-static void refuse_lane(crti_net_t *net, int listen_fd)
+void crti_net_refuse(crti_net_t *net, int listen_fd)
 {
     int fd;
 
@@ -478,7 +478,7 @@ static void on_dialed(crti_source_t *source, uint32_t events)
             crti_log(status == CRT_ERR_PERMISSION ? CRTI_LOG_DEBUG : CRTI_LOG_WARN, "net",
                      "a lane is not taken: %s", crt_error_detail());
         if (status == CRT_ERR_IO)
-            refuse_lane(net, source->fd);
+            crti_net_refuse(net, source->fd);
     }
 }
 

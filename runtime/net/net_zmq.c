@@ -5,16 +5,21 @@
  *     net_io (frames) -> [ net_zmq ] -> zmq_link -> libzmq
  * How it begins
  *     A process binds its tcp port at its start and nothing more. libzmq, with its threads, starts
- *     when the first process of another node connects to that port, or is dialed.
+ *     when the first process of another node connects to that port, or is dialed. Before that
+ *     connections are taken here: one that does not begin as libzmq's do is closed, and starts nothing.
+ *     libzmq can't be given a connection, so the first that does is closed, too, and made again
+ *     by the other side's libzmq a few milliseconds later.
  * Threads
  *     Everything under net's lock.
  * Invariants
  *     A socket that was sent on or received from is in net->active until a receive found
  *     nothing: its descriptor is not to be trusted before.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/base/log.h"
@@ -25,6 +30,8 @@
 #define PORT_STEP  7919 /* an odd step through a port range, so that neighbours differ */
 #define GUESSES    4    /* of a free port */
 #define GUESS_STEP 97
+#define GREETING   10 /* bytes by which each side of ZMTP begins, all at once */
+#define ACCEPTS    16 /* of one event */
 #define HEAP_ROOM                                                                        \
     ((size_t)100 << 10) /* less than what malloc maps by itself, or gives back */
 
@@ -221,6 +228,34 @@ static void close_listener(crti_port_t *port)
 
 static const crti_transport_t listener = {.close = close_listener};
 
+/* ZMTP's signature: 0xff, eight bytes, 0x7f. The kernel gives us a connection when bytes have come
+ * (TCP_DEFER_ACCEPT), and those are sent at once. */
+static bool speaks_zmtp(int fd)
+{
+    unsigned char greeting[GREETING];
+
+    return recv(fd, greeting, sizeof(greeting), MSG_PEEK | MSG_DONTWAIT) == GREETING &&
+           greeting[0] == 0xff && greeting[GREETING - 1] == 0x7f;
+}
+
+static bool someone_speaks_zmtp(crti_net_t *net, int listen_fd)
+{
+    for (int i = 0; i < ACCEPTS; i++) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        bool speaks = fd >= 0 && speaks_zmtp(fd);
+
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            crti_net_refuse(net, listen_fd); /* else it would wake us for ever */
+        if (fd < 0)
+            return false;
+        close(fd);
+        if (speaks)
+            return true;
+        net->stats.handshakes_refused++;
+    }
+    return false;
+}
+
 /* Somebody connects for the first time: libzmq takes the socket over. If it can't, nobody of
  * another node can call this process; those who try see a refused connection. */
 static void on_first_connection(crti_source_t *source, uint32_t events)
@@ -228,6 +263,8 @@ static void on_first_connection(crti_source_t *source, uint32_t events)
     crti_port_t *port = CRTI_CONTAINER(source, crti_port_t, source);
     crti_net_t *net = port->net;
 
+    if (!someone_speaks_zmtp(net, port->fd))
+        return;
     crti_port_remove(port, 0);
     if (serve(net, &port->fd) != CRT_OK)
         crti_log(CRTI_LOG_ERROR, "net", "calls of other nodes can't be taken: %s",

@@ -2,6 +2,7 @@
 /* Incoming streams: listening, the cap on strangers, addresses. See stream.h.
  *
  * Invariants
+ *     Who has not sent a whole first record is not in its handshake, and keeps nobody waiting (stream_silent.h).
  *     At most CRTI_STREAM_UNAUTHENTICATED connections are in their handshake. More wait in the kernel
  *     until one is over; when none is for PATIENCE_MS, one more makes the oldest go, so that whoever
  *     opens connections and says nothing can't keep the others out, and a thousand nodes that
@@ -20,11 +21,15 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/net/stream_int.h"
+#include "runtime/net/stream_silent.h"
 
-#define ACCEPTS_PER_TURN 32
-#define PAUSE_MS         100  /* after running out of descriptors */
-#define PATIENCE_MS      1000 /* a handshake has this for itself */
-#define BACKLOG          1024 /* the kernel's limit, net.core.somaxconn, may be lower */
+#define ACCEPTS_PER_TURN 128
+#define DEFER_SECONDS                                                                    \
+    10 /* so long the kernel keeps a connection that sends nothing to itself */
+#define PAUSE_MS    100  /* after running out of descriptors */
+#define PATIENCE_MS 1000 /* a handshake has this for itself */
+#define BACKLOG                                                                          \
+    4096 /* silent ones stay with the kernel; net.core.somaxconn may be lower */
 
 struct crti_stream_listener {
     crti_loop_t *loop;
@@ -39,6 +44,7 @@ struct crti_stream_listener {
     void *user;
     crti_list_t handshakes; /* oldest first */
     unsigned handshake_count;
+    crti_silent_t silent;
     uint64_t refused;
 };
 
@@ -223,9 +229,20 @@ static void drop_oldest(crti_stream_listener_t *listener)
     crti_stream_drop(oldest);
 }
 
-static void adopt(crti_stream_listener_t *listener, int fd,
-                  const struct sockaddr_storage *from)
+static void on_refused(void *user, const struct sockaddr_storage *from, const char *why)
 {
+    crti_stream_listener_t *listener = user;
+    char address[CRTI_STREAM_ADDRESS];
+
+    crti_stream_format(from, address, sizeof(address));
+    listener->refused++;
+    crti_log(CRTI_LOG_DEBUG, "stream", "refused: %s: %s", address, why);
+}
+
+/* Its ClientHello is there. */
+static void on_spoken(void *user, int fd, const struct sockaddr_storage *from)
+{
+    crti_stream_listener_t *listener = user;
     CRTI_AUTO(crti_close) int owned = fd;
     crti_stream_t *stream = NULL;
 
@@ -258,7 +275,7 @@ static void on_ready(void *user, uint32_t events)
         fd = accept4(listener->fd, (struct sockaddr *)&from, &size,
                      SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            adopt(listener, fd, &from);
+            crti_silent_add(&listener->silent, fd, &from);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -298,7 +315,7 @@ crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
     CRTI_AUTO(crti_close) int fd = -1;
     struct sockaddr_storage here;
     socklen_t size;
-    int one = 1;
+    int one = 1, defer_s = DEFER_SECONDS;
     crt_status_t status = find_own(ip, port, &here, &size);
 
     if (status != CRT_OK)
@@ -307,6 +324,8 @@ crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    /* All who connect to us speak first. A kernel that does not know it wakes us earlier, which is all. */
+    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s, sizeof(defer_s));
     if (bind(fd, (struct sockaddr *)&here, size) != 0 || listen(fd, BACKLOG) != 0)
         return errno == EADDRINUSE
                    ? crt_raise(CRT_ERR_EXISTS, "port %u is taken", port)
@@ -341,6 +360,12 @@ crt_status_t crti_stream_listen(crti_loop_t *loop, crti_stream_context_t *contex
     listener->watch = (crti_watch_t){.on_ready = on_ready, .user = listener};
     listener->pause = (crti_timer_t){.on_expired = on_pause_over, .user = listener};
     crti_list_init(&listener->handshakes);
+    listener->silent = (crti_silent_t){.loop = loop,
+                                       .timeout_ns = CRTI_STREAM_HANDSHAKE_MS * CRTI_MS,
+                                       .user = listener,
+                                       .on_spoken = on_spoken,
+                                       .on_refused = on_refused};
+    crti_silent_init(&listener->silent);
     status = crti_stream_bind(ip, port, &listener->fd, &listener->port);
     if (status == CRT_OK) {
         crti_stream_prepare(context, listener->fd); /* nobody knows the port yet */
@@ -358,6 +383,7 @@ void crti_stream_listener_free(crti_stream_listener_t *listener)
 {
     if (listener == NULL)
         return;
+    crti_silent_fini(&listener->silent);
     while (!crti_list_is_empty(&listener->handshakes))
         drop_oldest(listener);
     crti_loop_cancel(listener->loop, &listener->pause);

@@ -294,25 +294,53 @@ static void an_end_inside_a_message_is_no_orderly_one(void **state)
     }
 }
 
-static void silent_connections_end_and_do_not_keep_others_out(void **state)
+enum { SILENT = 800 };
+
+/* Connections that send the first `size` bytes of a ClientHello and then nothing; an honest peer that comes
+ * behind all of them is served within a second. */
+static void join_behind(size_t size, int fds[SILENT], world_t *w)
 {
-    enum { COUNT = CRTI_STREAM_UNAUTHENTICATED + 10 };
-    int fds[COUNT];
+    static const unsigned char hello[] = {0x16, 3, 1, 1, 0, 1};
+    uint64_t begun;
+
+    world_start(w, true);
+    for (int i = 0; i < SILENT; i++) {
+        fds[i] = connect_raw(crti_stream_listener_port(w->listener));
+        assert_int_equal(send(fds[i], hello, size, 0), size);
+    }
+    begun = crti_now_ns();
+    world_join(w);
+    assert_true(crti_now_ns() - begun < CRTI_S);
+}
+
+static void leave(const int fds[SILENT], world_t *w)
+{
+    assert_int_equal(crti_stream_send(w->client.stream, CRTI_MSG_DONE, 1, NULL), CRT_OK);
+    UNTIL(w, w->server.messages == 1);
+    for (int i = 0; i < SILENT; i++)
+        close(fds[i]);
+    world_stop(w);
+}
+
+static void silent_connections_keep_nobody_out(void **state)
+{
+    int fds[SILENT];
     world_t w;
 
-    world_start(&w, true);
-    for (int i = 0; i < COUNT; i++) {
-        fds[i] = connect_raw(crti_stream_listener_port(w.listener));
-        assert_int_equal(crti_loop_turn(w.loop, 0), CRT_OK);
+    join_behind(0, fds, &w);
+    leave(fds, &w);
+}
+
+static void connections_that_only_begin_to_speak_end_and_keep_nobody_out(void **state)
+{
+    int fds[SILENT];
+    world_t w;
+
+    for (size_t size = 1; size <= 6; size += 5) { /* within the header, and behind it */
+        join_behind(size, fds, &w);
+        UNTIL(&w, crti_stream_listener_refused(w.listener) == SILENT);
+        leave(fds, &w);
     }
-    UNTIL(&w, crti_stream_listener_refused(w.listener) >= 10); /* the oldest gave way */
-    world_join(&w);
-    UNTIL(&w, crti_stream_listener_refused(w.listener) == COUNT);
-    assert_int_equal(crti_stream_send(w.client.stream, CRTI_MSG_DONE, 1, NULL), CRT_OK);
-    UNTIL(&w, w.server.messages == 1);
-    for (int i = 0; i < COUNT; i++)
-        close(fds[i]);
-    world_stop(&w);
 }
 
 #define CROWD (4 * CRTI_STREAM_UNAUTHENTICATED)
@@ -484,7 +512,8 @@ int main(void)
         cmocka_unit_test(many_more_than_may_be_strangers_come_at_once_and_all_are_taken),
         cmocka_unit_test(malformed_frames_close_their_stream_with_the_reason),
         cmocka_unit_test(an_end_inside_a_message_is_no_orderly_one),
-        cmocka_unit_test(silent_connections_end_and_do_not_keep_others_out),
+        cmocka_unit_test(silent_connections_keep_nobody_out),
+        cmocka_unit_test(connections_that_only_begin_to_speak_end_and_keep_nobody_out),
         cmocka_unit_test(a_peer_that_does_not_read_costs_bounded_memory),
         cmocka_unit_test(a_server_with_a_certificate_instead_of_the_key_is_refused),
     };
