@@ -78,6 +78,21 @@ static size_t read_proc(pid_t pid, const char *name, char **text, size_t *capaci
     return used;
 }
 
+bool crti_member_variable(pid_t pid, const char *name, char *value, size_t size)
+{
+    size_t capacity = 0, length = strlen(name), used;
+    char *text = NULL;
+    bool found = false;
+
+    used = read_proc(pid, "environ", &text, &capacity);
+    for (size_t at = 0; at < used && !found; at += strlen(text + at) + 1)
+        if (strncmp(text + at, name, length) == 0 && text[at + length] == '=')
+            found =
+                snprintf(value, size, "%s", text + at + length + 1) < (int)size && *value;
+    free(text);
+    return found;
+}
+
 /* Which place the environment names; NULL: none. */
 static const place_t *place_of(const char *environ_text, size_t size,
                                const place_t *places, size_t count)

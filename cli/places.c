@@ -88,6 +88,18 @@ static void read_lock(place_t *place)
         fclose(file);
 }
 
+/* One that has yet to write its info file has it from whoever started it. */
+static void read_state(place_t *place)
+{
+    char *end = strrchr(place->state, '/');
+
+    if (end)
+        *end = '\0'; /* it is STATE/head-PORT or STATE/node-HEX8 */
+    else if (place->is_living)
+        crti_member_variable(place->pid, "CRT_STATE_DIR", place->state,
+                             sizeof(place->state));
+}
+
 /* The info file as "key value" lines. */
 static void read_info(place_t *place)
 {
@@ -106,6 +118,8 @@ static void read_info(place_t *place)
         *value++ = '\0';
         if (strcmp(line, "address") == 0)
             snprintf(place->address, sizeof(place->address), "%s", value);
+        else if (strcmp(line, "state_dir") == 0)
+            snprintf(place->state, sizeof(place->state), "%s", value);
         else if (strcmp(line, "pid") == 0)
             place->pid = (pid_t)atol(value);
         else if (strcmp(line, "start") == 0)
@@ -119,6 +133,7 @@ static void read_info(place_t *place)
         fclose(file);
     if (place->pid == 0)
         read_lock(place);
+    read_state(place);
 }
 
 static bool is_our_directory(const char *path)
@@ -154,6 +169,44 @@ size_t crti_places_find(const char *address, place_t places[PLACES_MAX])
     }
     closedir(dir);
     return count;
+}
+
+static bool is_same_directory(const char *a, const char *b)
+{
+    struct stat first, second;
+
+    return strcmp(a, b) == 0 ||
+           (stat(a, &first) == 0 && stat(b, &second) == 0 &&
+            first.st_dev == second.st_dev && first.st_ino == second.st_ino);
+}
+
+/* A node may have joined from another state directory than its head's: the cluster is of both. */
+static bool is_own(const place_t *places, size_t count, const place_t *place,
+                   const char *state)
+{
+    if (!place->address[0] && !place->is_living)
+        return !place->state[0] || is_same_directory(place->state, state);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(places[i].address, place->address) == 0 && places[i].state[0] &&
+            is_same_directory(places[i].state, state))
+            return true;
+    return false;
+}
+
+size_t crti_places_keep_own(place_t *places, size_t count)
+{
+    const char *state = getenv("CRT_STATE_DIR");
+    bool keeps[PLACES_MAX];
+    size_t kept = 0;
+
+    if (!state || !*state)
+        return count;
+    for (size_t i = 0; i < count; i++)
+        keeps[i] = is_own(places, count, &places[i], state);
+    for (size_t i = 0; i < count; i++)
+        if (keeps[i])
+            places[kept++] = places[i];
+    return kept;
 }
 
 static bool is_private_to_us(const char *path)

@@ -22,6 +22,7 @@ typedef struct place {
     bool is_head;
     bool is_living;    /* its daemon holds the lock */
     char address[72];  /* of the head; "" when it left no info file */
+    char state[256];   /* the state directory that it was started with; "" unknown */
     pid_t pid;         /* of the daemon, 0 unknown */
     uint64_t start;    /* of that process, 0 unknown */
     pid_t children[2]; /* of a head: crt-http, redis-server */
@@ -29,6 +30,10 @@ typedef struct place {
 
 /* Fills up to PLACES_MAX places of `address` (NULL: all) and returns how many there are. */
 size_t crti_places_find(const char *address, place_t places[PLACES_MAX]);
+
+/* Keeps those that a search may mean, and returns how many: where CRT_STATE_DIR is set, the clusters that
+ * have a head or a node of that directory, and what is left of daemons whose directory nobody knows. */
+size_t crti_places_keep_own(place_t *places, size_t count);
 
 /* Makes a directory RUN/private-XXXXXX for a private cluster. CRT_ERR_PERMISSION: others may write
  * to the run directory. */
@@ -56,6 +61,9 @@ typedef struct member {
  * environment. Never this process. Returns how many there are; fills up to `room`. */
 size_t crti_members_find(const place_t *places, size_t count, member_t *members,
                          size_t room);
+
+/* The value of a variable in the environment of a process of ours; false: it has none. */
+bool crti_member_variable(pid_t pid, const char *name, char *value, size_t size);
 
 /* Opens a pidfd if that process still lives; -1: it is gone. */
 int crti_member_open(const member_t *member);

@@ -149,17 +149,22 @@ static int check_options(void)
 /* The key to join with: as given, or that of a node of the same cluster here. */
 static int find_key(started_t *s)
 {
-    const char *from_environment = getenv("CRT_KEY_FILE");
+    const char *key_file = given.key_file ? given.key_file : getenv("CRT_KEY_FILE");
+    bool is_given = key_file && *key_file;
     crt_cluster_info_t here;
+    crt_status_t status;
     char token[65];
 
-    if (!given.key_file && from_environment && *from_environment)
-        given.key_file = from_environment;
-    if (given.key_file)
-        snprintf(s->key_file, sizeof(s->key_file), "%s", given.key_file);
-    else if (crt_cluster_find(given.address, &here) == CRT_OK && here.key_file[0])
+    snprintf(s->key_file, sizeof(s->key_file), "%s", is_given ? key_file : "");
+    if (is_given)
+        setenv("CRT_KEY_FILE", s->key_file, 1);
+    status = crt_cluster_find(given.address, &here);
+    unsetenv("CRT_KEY_FILE");         /* a path for this process alone */
+    if (status == CRT_ERR_PERMISSION) /* the key of another cluster */
+        return crti_cli_fail_detail(NAME);
+    if (!is_given && status == CRT_OK)
         snprintf(s->key_file, sizeof(s->key_file), "%s", here.key_file);
-    else
+    if (!s->key_file[0])
         return crti_cli_fail(
             NAME, "to join a cluster its key is needed: copy cluster.key from the "
                   "head's host and give it with --key-file or CRT_KEY_FILE");
@@ -310,6 +315,7 @@ static bool is_only_cluster(const char *address)
     bool is_only = true;
     size_t count = places ? crti_places_find(NULL, places) : 0;
 
+    count = crti_places_keep_own(places, count);
     for (size_t i = 0; i < count; i++)
         if (places[i].is_living && strcmp(places[i].address, address) != 0)
             is_only = false;
@@ -426,6 +432,7 @@ static int run(started_t *s, int signal_fd)
     int result;
 
     if (given.head) {
+        unsetenv("CRT_KEY_FILE"); /* it makes its key */
         status = start_head(s, signal_fd);
     } else {
         snprintf(s->address, sizeof(s->address), "%s", given.address);

@@ -233,6 +233,31 @@ static void say_stopped(const place_t *places, size_t count, const char *address
                heads ? " and the head" : "", address);
 }
 
+static void say_none(const place_t *places, size_t count)
+{
+    size_t i = 0;
+
+    while (i < count && !(places[i].is_living && places[i].address[0]))
+        i++;
+    if (i == count)
+        printf("No cluster runs on this host.\n");
+    else
+        printf(
+            "No cluster of CRT_STATE_DIR=%s runs on this host; the one of another state "
+            "directory is %s.\n",
+            getenv("CRT_STATE_DIR"), places[i].address);
+}
+
+/* Who says by CRT_KEY_FILE which cluster he means must mean this one, while it lives. */
+static bool is_key_of(const char *address)
+{
+    const char *given = getenv("CRT_KEY_FILE");
+    crt_cluster_info_t info;
+
+    return !*address || !given || !*given ||
+           crt_cluster_find(address, &info) != CRT_ERR_PERMISSION;
+}
+
 int crti_cli_stop(int argc, char **argv)
 {
     static const char *address;
@@ -251,7 +276,7 @@ int crti_cli_stop(int argc, char **argv)
         .count = sizeof(options) / sizeof(options[0])};
     place_t *places = calloc(PLACES_MAX, sizeof(*places));
     char chosen[72] = "";
-    size_t count;
+    size_t count, kept;
     int result, first;
 
     switch (places ? crti_cli_parse(argc, argv, &spec, &first) : PARSE_WRONG) {
@@ -268,16 +293,21 @@ int crti_cli_stop(int argc, char **argv)
         return crti_cli_misused(NAME, "CRT_ADDRESS is HOST:PORT, not \"%s\"", address);
     }
     count = crti_places_find(NULL, places);
-    if (count == 0 && !address) {
+    if (!address && (kept = crti_places_keep_own(places, count)) == 0) {
+        say_none(places, count);
         free(places);
-        printf("No cluster runs on this host.\n");
         return 0;
     }
+    count = address ? count : kept;
     if (address)
         snprintf(chosen, sizeof(chosen), "%s", address);
     else if (!choose_cluster(places, count, chosen, sizeof(chosen))) {
         free(places);
         return CLI_FAILED;
+    }
+    if (!is_key_of(chosen)) {
+        free(places);
+        return crti_cli_fail_detail(NAME);
     }
     if (*chosen) /* else all are dead, and all go */
         count = keep(places, count, chosen);

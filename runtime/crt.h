@@ -108,8 +108,8 @@ typedef struct crt_options {
     size_t struct_size;                      /* set by CRT_OPTIONS */
     const crt_actor_class_t *const *classes; /* CRT_CLASSES(&a, &b) */
     const crt_task_t *const *tasks;          /* CRT_TASKS(&a, &b) */
-    /* Of the head; else CRT_ADDRESS, else this user's only running cluster, else a private
-     * one is started. */
+    /* Of the head; else CRT_ADDRESS, else this user's only running cluster (of CRT_STATE_DIR, where
+     * that is set), else a private one is started. */
     const char *address;
     double num_cpus;              /* of a private cluster; default: all of the machine */
     const char *resources;        /* of a private cluster: "gpu=1,disk=2" */
@@ -487,8 +487,10 @@ typedef struct crt_cluster_info {
 CRT_API crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room,
                                       size_t *count_out);
 
-/* The cluster that is meant: `address`, else CRT_ADDRESS, else the only one that is not private.
- * CRT_ERR_NOT_FOUND: none; CRT_ERR_EXISTS: several, the detail lists them. */
+/* The cluster that is meant: `address`, else CRT_ADDRESS, else the only one that is not private and,
+ * with CRT_STATE_DIR set, of that state directory. CRT_ERR_NOT_FOUND: none; CRT_ERR_EXISTS: several,
+ * the detail lists them; CRT_ERR_PERMISSION: CRT_KEY_FILE holds the key of another cluster;
+ * CRT_ERR_INVALID: it holds none. */
 CRT_API crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out);
 
 /* The bearer token of the cluster whose key `key_file` holds; `token` has room for 65 bytes. */

@@ -20,7 +20,8 @@
 #define MODULES_MAX 16
 #define LINE_NS     (CRTI_S / CRTI_LOG_RATE)
 
-static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+static const char *const level_names[] = {"error", "warn",  "notice",
+                                          "info",  "debug", "trace"};
 
 /* The log level is the runtime's one global setting: it must work before there is a runtime,
  * and in every thread. Written by crti_log_select before other threads run. */
@@ -70,7 +71,7 @@ static void select_one(const char *word, size_t length, int *level_out)
 
 void crti_log_select(const char *selection)
 {
-    int level = CRTI_LOG_WARN;
+    int level = CRTI_LOG_NOTICE;
 
     selected.modules = 0;
     while (selection && *selection) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Logging: one line per event, "time level module pid text", to stderr or the host's sink.
  *
- * CRT_LOG=info,session=trace selects, by default warn. Library code logs at debug at most and
+ * CRT_LOG=info,session=trace selects, by default notice. Library code logs at debug at most and
  * returns status and detail; an error is logged once, by the place that has nobody to return
  * to. Threads: any.
  *
- * A process that has something to complain of without end must not fill the disk: of errors, warnings
- * and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a line tells how many
+ * A process that has something to complain of without end must not fill the disk: of errors, warnings,
+ * notices and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a line tells how many
  * are missing. Debug and trace lines, which somebody asked for, all come.
  *
  * A daemon's log is a file of bounded size (crti_log_to_file): at CRTI_LOG_FILE_MAX it is renamed to
@@ -27,6 +27,7 @@
 typedef enum crti_log_level {
     CRTI_LOG_ERROR,
     CRTI_LOG_WARN,
+    CRTI_LOG_NOTICE, /* what everybody should know, with nothing wrong */
     CRTI_LOG_INFO,
     CRTI_LOG_DEBUG,
     CRTI_LOG_TRACE

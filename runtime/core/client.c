@@ -437,13 +437,27 @@ static crt_status_t attach_patiently(crti_core_t *core, const char *run_dir,
     return say_the_end(&patience, attach(core, path, body, &late, &storage, &answer));
 }
 
+/* Who did not say which cluster, or in a variable of another day, learns where his work goes. The job
+ * that was submitted to it, and who is alone on his own, know. */
+static void say_which(const crt_cluster_info_t *info, bool is_option, bool is_variable)
+{
+    if (!info->is_private && !getenv("CRT_JOB"))
+        crti_log(CRTI_LOG_NOTICE, "core", "joins the cluster %s (%s), node %.8s",
+                 info->address,
+                 is_option     ? "the address it was given"
+                 : is_variable ? "CRT_ADDRESS"
+                               : "the only one here",
+                 info->node);
+}
+
 /* The run directory and the cluster of the node to join; starts a private cluster when there is
  * none. */
 static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
                               crt_cluster_info_t *info)
 {
     const char *address = options ? options->address : NULL;
-    const char *wanted = address && *address ? address : getenv("CRT_ADDRESS");
+    const char *variable = getenv("CRT_ADDRESS");
+    bool is_option = address && *address, is_variable = variable && *variable;
     crt_status_t status = crt_cluster_find(address, info);
 
     if (status == CRT_OK && !info->run_dir[0])
@@ -451,9 +465,11 @@ static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
                          "the cluster %s has no node on this host: crt start "
                          "--address=%s",
                          info->address, info->address);
-    if (status == CRT_OK)
+    if (status == CRT_OK) {
+        say_which(info, is_option, is_variable);
         return CRT_OK;
-    if (status != CRT_ERR_NOT_FOUND || (wanted && *wanted))
+    }
+    if (status != CRT_ERR_NOT_FOUND || is_option || is_variable)
         return status;
     status = crti_private_cluster_start(options, &core->private_cluster);
     if (status != CRT_OK)

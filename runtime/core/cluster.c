@@ -5,6 +5,8 @@
  *     RUN/head-PORT/head.info, RUN/node-HEX8/node.info -> [ core/cluster.c ] -> crt_init, the command
  * A private cluster keeps the same directories one level deeper. A directory counts while its
  * daemon holds its lock; what a killed daemon left is passed over here (`crt stop` removes it).
+ * Run directories may be shared by clusters of several state directories: where CRT_STATE_DIR is set,
+ * a search finds those of that one alone, and others only by their address.
  * Threads: any; no state.
  */
 #include "runtime/crt.h"
@@ -13,6 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include <sodium.h>
 
 #include "runtime/base/rundir.h"
 #include "runtime/net/key.h"
@@ -138,26 +143,6 @@ crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room, size_t *co
     return CRT_OK;
 }
 
-/* Several: the error lists each address once. */
-static crt_status_t several(const crt_cluster_info_t *infos, size_t count)
-{
-    char text[800] = "";
-    size_t used = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        if (infos[i].is_private || strstr(text, infos[i].address))
-            continue;
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
-                                 used ? ", " : "", infos[i].address);
-        if (used >= sizeof(text))
-            break;
-    }
-    return crt_raise(CRT_ERR_EXISTS,
-                     "several clusters run here (%s): say which with --address or "
-                     "CRT_ADDRESS",
-                     text);
-}
-
 /* However many there are: some may begin while they are counted. */
 static crt_status_t list_all(crt_cluster_info_t **infos_out, size_t *count_out)
 {
@@ -198,49 +183,165 @@ static bool is_address(const char *text)
            atol(colon + 1) < 65536;
 }
 
-crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
+/* True when `path`, the state directory of a head or node, is in `state`, however that is spelled. */
+static bool is_below(const char *path, const char *state)
+{
+    char parent[256];
+    struct stat a, b;
+
+    snprintf(parent, sizeof(parent), "%s", path);
+    if (!strrchr(parent, '/'))
+        return false;
+    *strrchr(parent, '/') = '\0';
+    return strcmp(parent, state) == 0 || (stat(parent, &a) == 0 && stat(state, &b) == 0 &&
+                                          a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+/* A node may have joined from another state directory than that of its head: it belongs to both. */
+static bool is_of_state_dir(const crt_cluster_info_t *info, const char *state)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    char file[112], head_state[sizeof(info->state_dir)];
+
+    if (is_below(info->state_dir, state))
+        return true;
+    snprintf(file, sizeof(file), "%s/head.info", info->head_dir);
+    return info->head_dir[0] && crti_info_read(file, &text) == CRT_OK &&
+           is_below(crti_info_get(text, "state_dir", head_state, sizeof(head_state)),
+                    state);
+}
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+/* Whoever says with which key must mean that cluster. What its own node executed does: a program's
+ * environment may come from another host. */
+static crt_status_t check_key(const crt_cluster_info_t *info)
+{
+    const char *given = variable("CRT_KEY_FILE");
+    crti_key_t key, its;
+    char why[512];
+    bool is_same;
+
+    if (!given || is_own_node(info))
+        return CRT_OK;
+    if (crti_key_load(given, &key) != CRT_OK || crti_key_load(info->key_file, &its)) {
+        snprintf(why, sizeof(why), "%s", crt_error_detail());
+        return crt_raise(CRT_ERR_INVALID,
+                         "can't compare key file %s with the key of the cluster %s: %s",
+                         given, info->address, why);
+    }
+    is_same = sodium_memcmp(&key, &its, sizeof(key)) == 0;
+    crti_key_wipe(&key, sizeof(key));
+    crti_key_wipe(&its, sizeof(its));
+    if (is_same)
+        return CRT_OK;
+    return crt_raise(CRT_ERR_PERMISSION,
+                     "key file %s is not the key of the cluster %s, which is in %s: give "
+                     "that one, or name another cluster",
+                     given, info->address, info->key_file);
+}
+
+static crt_status_t found_none(const char *address, const char *state, const char *other)
+{
+    if (address)
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "no node of the cluster %s runs on this host; join it with: crt "
+                         "start --address %s --key-file FILE",
+                         address, address);
+    if (other)
+        return crt_raise(
+            CRT_ERR_NOT_FOUND,
+            "no cluster of CRT_STATE_DIR=%s runs on this host; start one with: "
+            "crt start --head, or name the one of another state directory with "
+            "--address %s or CRT_ADDRESS",
+            state, other);
+    return crt_raise(CRT_ERR_NOT_FOUND,
+                     "no cluster runs on this host; start one with: crt start --head");
+}
+
+static bool is_meant(const crt_cluster_info_t *info, const char *address,
+                     const char *state)
+{
+    if (address)
+        return strcmp(info->address, address) == 0;
+    return !info->is_private && (!state || is_of_state_dir(info, state));
+}
+
+/* Several: the error lists each address once. */
+static crt_status_t several(const crt_cluster_info_t *infos, size_t count,
+                            const char *state)
+{
+    char text[800] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_meant(&infos[i], NULL, state) || strstr(text, infos[i].address))
+            continue;
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+                                 used ? ", " : "", infos[i].address);
+        if (used >= sizeof(text))
+            break;
+    }
+    return crt_raise(CRT_ERR_EXISTS,
+                     "several clusters run here (%s): say which with --address or "
+                     "CRT_ADDRESS",
+                     text);
+}
+
+/* The address that was given, or that of the variable; NULL: none was. */
+static crt_status_t named(const char **address)
 {
     const char *from = "";
-    CRTI_AUTO(free) crt_cluster_info_t *infos = NULL;
-    const crt_cluster_info_t *found = NULL;
-    size_t count = 0;
-    crt_status_t status;
 
-    if (!address || !*address) {
-        address = getenv("CRT_ADDRESS");
+    if (!*address || !**address) {
+        *address = variable("CRT_ADDRESS");
         from = "CRT_ADDRESS: ";
     }
-    if (address && !*address)
-        address = NULL;
-    if (address && !is_address(address))
+    if (*address && !is_address(*address))
         return crt_raise(CRT_ERR_INVALID,
                          "%s\"%s\" is no address of a cluster; one is HOST:PORT, for "
                          "example 10.0.0.1:6380",
-                         from, address);
+                         from, *address);
+    return CRT_OK;
+}
+
+crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
+{
+    CRTI_AUTO(free) crt_cluster_info_t *infos = NULL;
+    const crt_cluster_info_t *found = NULL;
+    const char *state = variable("CRT_STATE_DIR"), *other = NULL;
+    size_t count = 0;
+    crt_status_t status;
+
+    status = named(&address);
+    if (status != CRT_OK)
+        return status;
     status = list_all(&infos, &count);
     if (status != CRT_OK)
         return status;
     for (size_t i = 0; i < count; i++) {
-        if (address ? strcmp(infos[i].address, address) != 0 : infos[i].is_private)
+        if (!is_meant(&infos[i], address, state)) {
+            other = infos[i].is_private ? other : infos[i].address;
             continue;
+        }
         if (found && strcmp(found->address, infos[i].address) != 0)
-            return several(infos, count);
+            return several(infos, count, state);
         /* Nodes come before heads in the list of one directory: the first is the best, unless
          * one of them is the node that executed this process. */
         if (!found || is_own_node(&infos[i]))
             found = &infos[i];
     }
-    if (!found && address)
-        return crt_raise(CRT_ERR_NOT_FOUND,
-                         "no node of the cluster %s runs on this host; join it with: crt "
-                         "start --address %s --key-file FILE",
-                         address, address);
     if (!found)
-        return crt_raise(
-            CRT_ERR_NOT_FOUND,
-            "no cluster runs on this host; start one with: crt start --head");
-    *info_out = *found;
-    return CRT_OK;
+        return found_none(address, state, other);
+    status = check_key(found);
+    if (status == CRT_OK)
+        *info_out = *found;
+    return status;
 }
 
 crt_status_t crt_cluster_token(const char *key_file, char *token)

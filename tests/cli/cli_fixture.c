@@ -81,6 +81,8 @@ void cli_end(void)
 
     if (!clean) { /* a failed test must not leave daemons to the others */
         unsetenv("CRT_ADDRESS");
+        unsetenv("CRT_KEY_FILE");
+        unsetenv("CRT_STATE_DIR");
         cli_run("stop --force");
         print_error("cleaned up: %s", cli_output);
     }

@@ -91,10 +91,13 @@ static pid_t run_child(bool stays)
 
 static void write_info(const char *id)
 {
-    char path[300], pid[16], start[32];
+    char path[300], pid[16], start[32], state[200], own_state[256];
     uint64_t ticks = 0;
 
     crti_process_start(getpid(), &ticks);
+    if (crti_state_dir(state, sizeof(state)) != CRT_OK)
+        fail(crt_error_detail());
+    snprintf(own_state, sizeof(own_state), "%s/node-%.8s", state, id);
     snprintf(path, sizeof(path), "%s/node.info", node.run);
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     snprintf(start, sizeof(start), "%llu", (unsigned long long)ticks);
@@ -106,8 +109,9 @@ static void write_info(const char *id)
                                               {"node_ip", "127.0.0.1"},
                                               {"head_dir", node.head_dir},
                                               {"key_file", node.key_file},
+                                              {"state_dir", own_state},
                                               {"private", "0"}},
-                        8) != CRT_OK)
+                        9) != CRT_OK)
         fail(crt_error_detail());
 }
 

@@ -332,6 +332,51 @@ static void clusters_live_side_by_side(void **state)
     cli_expect(0, "Stopped 1 node and the head", "stop --address 127.0.0.1:%ld", second);
 }
 
+static void a_state_directory_of_ones_own_keeps_other_clusters_out(void **state)
+{
+    long port;
+
+    cli_expect(0, "\n  crt stop\n", START);
+    port = head_port();
+    setenv("CRT_STATE_DIR", cli_path("t"), 1);
+    cli_expect(1, "no cluster of CRT_STATE_DIR=", "status");
+    cli_expect(0, "No cluster of CRT_STATE_DIR=", "stop");
+    assert_true(cli_info("node-", "pid") > 1);
+    cli_expect(0, "\n  crt stop\n",
+               START); /* the only one that is meant without --address */
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+    cli_expect(0, "ALIVE", "status --address 127.0.0.1:%ld", port);
+    setenv("CRT_STATE_DIR", cli_path("s"), 1);
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+}
+
+static void a_wrong_key_file_is_refused_on_the_heads_host_too(void **state)
+{
+    char wrong[512];
+    FILE *file;
+    long port;
+
+    cli_expect(0, "runs", START);
+    snprintf(wrong, sizeof(wrong), "%s", cli_path("wrong.key"));
+    file = fopen(wrong, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 64; i++)
+        fputc('a', file);
+    fputc('\n', file);
+    fclose(file);
+    assert_int_equal(chmod(wrong, 0600), 0);
+    port = head_port();
+    cli_expect(1, wrong, "start --address 127.0.0.1:%ld --key-file %s", port, wrong);
+    assert_non_null(strstr(cli_output, "cluster.key"));
+    setenv("CRT_KEY_FILE", wrong, 1);
+    cli_expect(1, wrong, "status");
+    assert_non_null(strstr(cli_output, "cluster.key"));
+    cli_expect(1, wrong, "job list");
+    cli_expect(1, wrong, "stop");
+    unsetenv("CRT_KEY_FILE");
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+}
+
 /* ---------------------------------------------------------------- stop */
 
 static void kill_and_stop(const char *prefix, const char *key, const char *options)
@@ -638,6 +683,8 @@ int main(void)
         TEST(joining_needs_a_key_that_only_its_owner_can_read),
         TEST(a_second_node_on_the_heads_host_needs_no_key_file),
         TEST(clusters_live_side_by_side),
+        TEST(a_state_directory_of_ones_own_keeps_other_clusters_out),
+        TEST(a_wrong_key_file_is_refused_on_the_heads_host_too),
         TEST(stop_leaves_nothing_after_kill_9_of_any_daemon),
         TEST(stop_leaves_nothing_after_kill_9_of_all_daemons),
         TEST(stop_of_an_address_removes_what_killed_starts_left),

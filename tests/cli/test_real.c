@@ -306,6 +306,52 @@ static void a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on(void *
     cli_expect(0, "Stopped 2 nodes and the head", "stop");
 }
 
+/* Its output, both streams, is in cli_output. */
+static void run_driver(const char *before)
+{
+    char command[600];
+    FILE *output;
+    size_t used;
+
+    snprintf(command, sizeof(command), "%s %s hello 2>&1", before,
+             getenv("CRT_TEST_JOB"));
+    output = popen(command, "re");
+    assert_non_null(output);
+    used = fread(cli_output, 1, sizeof(cli_output) - 1, output);
+    cli_output[used] = '\0';
+    if (pclose(output) != 0)
+        fail_msg("the driver failed: %s", cli_output);
+}
+
+static void a_driver_says_which_cluster_it_joins(void **state)
+{
+    char address[32], text[96];
+
+    cli_expect(0, "The cluster 127.0.0.1:", START);
+    snprintf(address, sizeof(address), "127.0.0.1:%ld",
+             atol(strstr(cli_output, "127.0.0.1:") + 10));
+    run_driver("");
+    snprintf(text, sizeof(text), "joins the cluster %s (the only one here)", address);
+    assert_non_null(strstr(cli_output, text));
+    setenv("CRT_ADDRESS", address, 1);
+    run_driver("");
+    snprintf(text, sizeof(text), "joins the cluster %s (CRT_ADDRESS)", address);
+    assert_non_null(strstr(cli_output, text));
+    run_driver("CRT_LOG=warn");
+    assert_null(strstr(cli_output, "joins"));
+    unsetenv("CRT_ADDRESS");
+    /* They know: one was submitted to it, the others have one of their own. */
+    cli_expect(0, "hello", "job submit -- %s hello", getenv("CRT_TEST_JOB"));
+    assert_null(strstr(cli_output, "joins"));
+    cli_expect(0, "hello", "run -- %s hello", getenv("CRT_TEST_JOB"));
+    assert_null(strstr(cli_output, "joins"));
+    setenv("CRT_STATE_DIR", cli_path("t"), 1);
+    run_driver(""); /* of another state directory: it starts its own */
+    assert_null(strstr(cli_output, "joins"));
+    setenv("CRT_STATE_DIR", cli_path("s"), 1);
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+}
+
 /* As Ray's clients submit: no program is uploaded, a shell runs the entrypoint. */
 static void a_shell_command_is_a_job_too(void **state)
 {
@@ -490,6 +536,7 @@ int main(void)
         TEST(logs_of_an_actor_are_found_by_its_name),
         TEST(what_stands_in_the_way_of_a_start_is_one_sentence),
         TEST(a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on),
+        TEST(a_driver_says_which_cluster_it_joins),
         TEST(a_shell_command_is_a_job_too),
         TEST(a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back),
         TEST(who_follows_a_job_hears_that_its_node_died),

@@ -13,13 +13,18 @@
 #include <cmocka.h>
 
 #include "runtime/base/rundir.h"
+#include "runtime/net/key.h"
 
 static char run[64];
+static const char *key_file = "", *state_dir = "/nowhere/node-1"; /* of the next place */
 
 static int make_run(void **state)
 {
     strcpy(run, "/tmp/crt-clusters-XXXXXX");
     unsetenv("CRT_ADDRESS");
+    unsetenv("CRT_KEY_FILE");
+    unsetenv("CRT_STATE_DIR");
+    unsetenv("CRT_NODE_DIR");
     return mkdtemp(run) && setenv("CRT_RUN_DIR", run, 1) == 0 ? 0 : -1;
 }
 
@@ -50,8 +55,10 @@ static int make_place(const char *name, const char *address, const char *head_di
                                               {"node", name},
                                               {"head_dir", head_dir},
                                               {"http", http},
+                                              {"key_file", key_file},
+                                              {"state_dir", state_dir},
                                               {"private", strchr(name, '/') ? "1" : "0"}},
-                        6),
+                        8),
         CRT_OK);
     return fd;
 }
@@ -160,6 +167,104 @@ static void a_head_is_listed_where_it_has_no_node(void **state)
     close(node);
 }
 
+static void a_search_finds_what_is_of_crt_state_dir_alone(void **state)
+{
+    int other = make_place("node-1", "h:1", "", ""), own;
+    crt_cluster_info_t info;
+    char path[96];
+
+    setenv("CRT_STATE_DIR", run, 1);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_NOT_FOUND);
+    assert_non_null(strstr(crt_error_detail(), run));
+    assert_non_null(strstr(crt_error_detail(), "h:1"));
+    assert_int_equal(crt_cluster_find("h:1", &info), CRT_OK); /* it was named */
+    snprintf(path, sizeof(path), "%s/node-2", run);
+    state_dir = path;
+    own = make_place("node-2", "h:2", "", "");
+    state_dir = "/nowhere/node-1";
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.address, "h:2");
+    snprintf(path, sizeof(path), "%s/../%s/", run, strrchr(run, '/') + 1);
+    setenv("CRT_STATE_DIR", path, 1); /* the same one, spelled otherwise */
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.address, "h:2");
+    unsetenv("CRT_STATE_DIR");
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_EXISTS);
+    close(other);
+    close(own);
+}
+
+static void a_node_that_joined_from_another_state_directory_is_its_heads_too(void **state)
+{
+    char head_dir[96], head_state[96];
+    crt_cluster_info_t info;
+    int head, node;
+
+    snprintf(head_dir, sizeof(head_dir), "%s/head-1", run);
+    snprintf(head_state, sizeof(head_state), "%s/head-1", run);
+    state_dir = head_state;
+    head = make_place("head-1", "h:1", "", "");
+    state_dir = "/nowhere/node-1";
+    node = make_place("node-1", "h:1", head_dir, "");
+    setenv("CRT_STATE_DIR", run, 1);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.node, "node-1");
+    setenv("CRT_STATE_DIR", "/nowhere", 1);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.node, "node-1");
+    close(head);
+    close(node);
+}
+
+static void make_key(char path[96], const char *name)
+{
+    crti_key_t key;
+
+    snprintf(path, 96, "%s/%s", run, name);
+    assert_int_equal(crti_key_create(path, &key), CRT_OK);
+}
+
+static void the_wrong_crt_key_file_is_refused_and_both_are_named(void **state)
+{
+    char its[96], same[96], wrong[96], command[256];
+    crt_cluster_info_t info;
+    int node;
+
+    make_key(its, "its.key");
+    make_key(wrong, "wrong.key");
+    snprintf(same, sizeof(same), "%s/same.key", run);
+    snprintf(command, sizeof(command), "cp -p %s %s", its, same);
+    assert_int_equal(system(command), 0);
+    key_file = its;
+    node = make_place("node-1", "h:1", "", "");
+    key_file = "";
+    setenv("CRT_KEY_FILE", same, 1);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    setenv("CRT_KEY_FILE", wrong, 1);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_PERMISSION);
+    assert_non_null(strstr(crt_error_detail(), wrong));
+    assert_non_null(strstr(crt_error_detail(), its));
+    assert_int_equal(crt_cluster_find("h:1", &info), CRT_ERR_PERMISSION);
+    setenv("CRT_KEY_FILE", "/no/such.key", 1); /* a driver must not start its own then */
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_INVALID);
+    assert_non_null(strstr(crt_error_detail(), "/no/such.key"));
+    close(node);
+}
+
+static void
+what_a_node_executed_is_of_its_cluster_whatever_key_file_it_inherited(void **state)
+{
+    crt_cluster_info_t info;
+    int node = make_place("node-1", "h:1", "", "");
+    char own[96];
+
+    snprintf(own, sizeof(own), "%s/node-1", run);
+    setenv("CRT_NODE_DIR", own, 1);
+    setenv("CRT_KEY_FILE", "/of/another/host.key", 1);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    close(node);
+}
+
 static void daemons_are_found_in_crt_libexec_alone_when_it_is_set(void **state)
 {
     char path[256], file[128];
@@ -194,6 +299,10 @@ int main(void)
         TEST(what_is_no_address_is_named),
         TEST(a_private_cluster_is_never_meant_unless_it_is_named),
         TEST(a_head_is_listed_where_it_has_no_node),
+        TEST(a_search_finds_what_is_of_crt_state_dir_alone),
+        TEST(a_node_that_joined_from_another_state_directory_is_its_heads_too),
+        TEST(the_wrong_crt_key_file_is_refused_and_both_are_named),
+        TEST(what_a_node_executed_is_of_its_cluster_whatever_key_file_it_inherited),
         TEST(daemons_are_found_in_crt_libexec_alone_when_it_is_set),
     };
 
