@@ -37,6 +37,9 @@ crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t a
 {
     struct crti_resource *item = find(r, name);
 
+    if (amount > CRTI_RESOURCE_MAX || amount < -CRTI_RESOURCE_MAX)
+        return crt_raise(CRT_ERR_INVALID,
+                         "resource \"%s\": too much of it (at most 1e12)", name);
     if (item && amount == 0) {
         *item = r->item[--r->count];
         return CRT_OK;
@@ -161,13 +164,30 @@ bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *ne
     return true;
 }
 
+crt_status_t crti_resources_check(const crti_resources_t *r)
+{
+    for (unsigned i = 0; i < r->count; i++)
+        if (r->item[i].amount < 0)
+            return crt_raise(CRT_ERR_INVALID, "%g %s is less than nothing",
+                             (double)r->item[i].amount / CRTI_RESOURCE_ONE,
+                             r->item[i].name);
+    return CRT_OK;
+}
+
+static int64_t at_most_max(int64_t amount)
+{
+    if (amount > CRTI_RESOURCE_MAX)
+        return CRTI_RESOURCE_MAX;
+    return amount < -CRTI_RESOURCE_MAX ? -CRTI_RESOURCE_MAX : amount;
+}
+
 static void add(crti_resources_t *r, const crti_resources_t *other, int64_t sign)
 {
     for (unsigned i = 0; i < other->count; i++) {
         struct crti_resource *item = find(r, other->item[i].name);
 
         if (item)
-            item->amount += sign * other->item[i].amount;
+            item->amount = at_most_max(item->amount + sign * other->item[i].amount);
         else if (r->count < CRTI_RESOURCES_MAX) {
             r->item[r->count] = other->item[i];
             r->item[r->count++].amount *= sign;
@@ -183,6 +203,22 @@ void crti_resources_take(crti_resources_t *have, const crti_resources_t *need)
 void crti_resources_give(crti_resources_t *have, const crti_resources_t *back)
 {
     add(have, back, 1);
+}
+
+int64_t crti_resources_part_in_use(const crti_resources_t *all,
+                                   const crti_resources_t *available,
+                                   const crti_resources_t *need, const char *name,
+                                   int64_t scale)
+{
+    int64_t total = crti_resources_get(all, name);
+    double used = (double)total - (double)crti_resources_get(available, name) +
+                  (double)crti_resources_get(need, name);
+    double most = 100.0 * (double)scale, part;
+
+    if (total <= 0)
+        return scale;
+    part = used * (double)scale / (double)total;
+    return (int64_t)(part < most ? part : most);
 }
 
 const char *crti_resources_format(const crti_resources_t *r, char *text, size_t size)

@@ -12,6 +12,9 @@
 #define CRTI_RESOURCES_MAX 12
 #define CRTI_RESOURCE_NAME 32    /* bytes of a name with its final zero */
 #define CRTI_RESOURCE_ONE  10000 /* amount of one whole unit */
+/* The largest amount there is: 1e12 units, so that bytes of memory may be counted too. A sum over a
+ * thousand nodes fits into 64 bits, and sums that would not stay at the edge. */
+#define CRTI_RESOURCE_MAX (INT64_C(1000000000000) * CRTI_RESOURCE_ONE)
 
 typedef struct crti_resources {
     unsigned count;
@@ -23,8 +26,9 @@ typedef struct crti_resources {
 
 int64_t crti_resources_get(const crti_resources_t *r, const char *name);
 
-/* Sets a name's amount; 0 removes it. CRT_ERR_INVALID: too many names, or a bad name
- * (letters, digits and . _ : - only, at most 31 bytes). */
+/* Sets a name's amount; 0 removes it. CRT_ERR_INVALID: too many names, a bad name
+ * (letters, digits and . _ : - only, at most 31 bytes), or an amount beyond CRTI_RESOURCE_MAX
+ * either way. */
 crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t amount);
 
 /* The same from an option of the user: 0 and -1 (CRT_ZERO_CPUS) are none; CRT_ERR_INVALID for other
@@ -43,11 +47,22 @@ bool crti_resources_equal(const crti_resources_t *a, const crti_resources_t *b);
 /* True when `have` holds at least `need` of every name. */
 bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *need);
 
-/* have -= need, below zero too: a worker that blocks lends its CPU out. */
+/* CRT_ERR_INVALID when an amount is below zero, which nobody can have or need. What is available may
+ * be (see take). */
+crt_status_t crti_resources_check(const crti_resources_t *r);
+
+/* have -= need, below zero too: a worker that blocks lends its CPU out. An amount never leaves
+ * -CRTI_RESOURCE_MAX..CRTI_RESOURCE_MAX, so that no sum of what peers say overflows. */
 void crti_resources_take(crti_resources_t *have, const crti_resources_t *need);
 
 /* have += back. */
 void crti_resources_give(crti_resources_t *have, const crti_resources_t *back);
+
+/* How much of `name` is in use with `need` more, in parts of `scale`; at most 100 times that. */
+int64_t crti_resources_part_in_use(const crti_resources_t *all,
+                                   const crti_resources_t *available,
+                                   const crti_resources_t *need, const char *name,
+                                   int64_t scale);
 
 /* "2 CPU, 0.5 gpu", or "nothing"; returns `text`. */
 const char *crti_resources_format(const crti_resources_t *r, char *text, size_t size);

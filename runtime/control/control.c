@@ -523,12 +523,12 @@ static void refuse_link(crti_control_t *c, crti_control_link_t *link,
     }
 }
 
-/* What a node's link may say besides requests; false: nothing of that. */
+/* What a node's link may say besides requests; false: nothing of that, or it can't be true. */
 static bool node_message(crti_control_t *c, crti_control_link_t *link,
                          const crti_message_t *m)
 {
     switch (m->kind) {
-    case CRTI_MSG_HEARTBEAT: crti_control_heartbeat(c, link, &m->heartbeat); return true;
+    case CRTI_MSG_HEARTBEAT: return crti_control_heartbeat(c, link, &m->heartbeat);
     case CRTI_MSG_PEER_DIED: crti_control_peer_died(c, link, &m->peer_died); return true;
     case CRTI_MSG_WATCH: crti_control_watch_peer(c, link, &m->watch); return true;
     case CRTI_MSG_NODE_FIND:

@@ -188,7 +188,7 @@ crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number)
 
 void crti_control_register(crti_control_t *c, crti_control_link_t *link,
                            const crti_msg_node_register_t *m, uint64_t request);
-void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
+bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                             const crti_msg_heartbeat_t *m);
 /* Before an event at `now_ns`, later than the last one: was the head stopped meanwhile, or its host
  * asleep? Then what nodes said is still to be read, or they gave their links up and are about to

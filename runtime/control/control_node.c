@@ -160,6 +160,19 @@ static void join_jobs(crti_control_t *c, const crti_node_entry_t *node,
     crti_control_jobs_missing(c, node, reported);
 }
 
+/* More than all of it would draw to that node what belongs elsewhere. */
+static crt_status_t check_available(const crti_resources_t *all,
+                                    const crti_resources_t *available)
+{
+    char has[200], says[200];
+
+    if (crti_resources_fit(all, available))
+        return CRT_OK;
+    return crt_raise(CRT_ERR_PROTOCOL, "the node says that %s is available, it has %s",
+                     crti_resources_format(available, says, sizeof(says)),
+                     crti_resources_format(all, has, sizeof(has)));
+}
+
 static crt_status_t check_register(const crti_msg_node_register_t *m)
 {
     if (m->protocol != CRTI_PROTOCOL_VERSION)
@@ -169,7 +182,7 @@ static crt_status_t check_register(const crti_msg_node_register_t *m)
                          (unsigned long long)m->protocol, CRTI_PROTOCOL_VERSION);
     if (crti_id_is_zero(m->node))
         return crt_raise(CRT_ERR_PROTOCOL, "the node has no id");
-    return CRT_OK;
+    return check_available(&m->resources, &m->available);
 }
 
 /* Old connections of the same node end; its new one counts. It may register twice on one. */
@@ -280,13 +293,19 @@ static uint64_t promise(const crti_control_t *c, uint64_t sequence)
     return actions->is_alone == NULL || actions->is_alone(actions->user) ? sequence : 0;
 }
 
-void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
+bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                             const crti_msg_heartbeat_t *m)
 {
     crti_msg_heartbeat_ack_t ack = {.sequence = promise(c, m->sequence)};
     crti_node_entry_t *node = link->node;
     bool has_room = grew(&node->available, &m->available);
+    char hex[CRTI_ID_HEX];
 
+    if (check_available(&node->resources, &m->available) != CRT_OK) {
+        crti_log(CRTI_LOG_WARN, "control", "node %s: %s", crti_id_hex(node->id, hex),
+                 crt_error_detail());
+        return false;
+    }
     crti_control_send(c, link->number, CRTI_MSG_HEARTBEAT_ACK, 0, &ack);
     if (!same(&node->available, &m->available)) {
         node->available = m->available;
@@ -302,6 +321,7 @@ void crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
         crti_buffer_append(&node->demand, m->demand.data, m->demand.size);
     if (has_room && !crti_list_is_empty(&c->actors.waiting))
         crti_control_place_all(c);
+    return true;
 }
 
 /* With nodes there is a heartbeat or a deadline well within AWAY_NS. */

@@ -14,13 +14,12 @@ static int64_t fullness(const crti_place_t *place, const crti_resources_t *need)
         cpus = CRTI_RESOURCE_ONE;
     for (unsigned i = 0; i < place->total->count; i++) {
         const char *name = place->total->item[i].name;
-        int64_t total = place->total->item[i].amount, used, part;
+        int64_t part;
 
-        if (total <= 0)
+        if (place->total->item[i].amount <= 0)
             continue;
-        used = total - crti_resources_get(place->available, name) +
-               crti_resources_get(need, name);
-        part = (int64_t)((double)used * 1000 / (double)total);
+        part =
+            crti_resources_part_in_use(place->total, place->available, need, name, 1000);
         worst = part > worst ? part : worst;
     }
     if (need->count == 0) {
@@ -69,7 +68,8 @@ static bool scarce(const crti_place_t *places, size_t count,
         int64_t total = crti_resources_get(places[i].total, need->name);
         int64_t available = crti_resources_get(places[i].available, need->name);
 
-        sum += total;
+        if (__builtin_add_overflow(sum, total, &sum))
+            sum = INT64_MAX;
         largest = total > largest ? total : largest;
         free_most = available > free_most ? available : free_most;
     }

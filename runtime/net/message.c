@@ -7,12 +7,28 @@
 
 #include <msgpack.h>
 
-typedef enum field_type { U64, I64, F64, BOOL, ID, OBJECT, STR, BIN, RES } field_type_t;
+typedef enum field_type {
+    U64,
+    I64,
+    F64,
+    BOOL,
+    ID,
+    OBJECT,
+    STR,
+    BIN,
+    RES,
+    ROOM
+} field_type_t;
 
 typedef struct field {
     field_type_t type;
     size_t offset;
 } field_t;
+
+static bool is_resources(field_type_t type)
+{
+    return type == RES || type == ROOM;
+}
 
 #define FIELD(field_kind, name) {field_kind, offsetof(body_t, name)},
 #define TABLE(NAME, name, number)                                                        \
@@ -116,19 +132,20 @@ static int pack_field(msgpack_packer *packer, field_type_t type, const void *val
         return pack_bin(packer, bytes, 24);
     case STR: return pack_str(packer, span->data, span->size);
     case BIN: return pack_bin(packer, span->data, span->size);
-    case RES: return pack_resources(packer, value);
+    case RES:
+    case ROOM: return pack_resources(packer, value);
     }
     return -1;
 }
 
-/* Elements of the msgpack array: RES takes 1 + 2 per name, all else 1. */
+/* Elements of the msgpack array: RES and ROOM take 1 + 2 per name, all else 1. */
 static size_t element_count(const field_t *fields, size_t count,
                             const unsigned char *body)
 {
     size_t elements = 2 + count;
 
     for (size_t i = 0; i < count; i++)
-        if (fields[i].type == RES)
+        if (is_resources(fields[i].type))
             elements +=
                 2 * ((const crti_resources_t *)(const void *)(body + fields[i].offset))
                         ->count;
@@ -322,7 +339,9 @@ static bool take_field(crti_span_t *rest, field_type_t type, void *to, size_t *e
     case I64: return take_i64(rest, to);
     case STR: return take_str(rest, to);
     case BIN: return take_bin(rest, to);
-    case RES: return take_resources(rest, to, elements);
+    case RES:
+        return take_resources(rest, to, elements) && crti_resources_check(to) == CRT_OK;
+    case ROOM: return take_resources(rest, to, elements);
     case F64: return take_f64(rest, to);
     case BOOL: return take_bool(rest, to);
     case ID:
@@ -382,9 +401,10 @@ crt_status_t crti_message_decode(const void *data, size_t size,
         if (!take_field(&rest, fields[i].type,
                         (unsigned char *)&message_out->error + fields[i].offset,
                         &expected))
-            return crt_raise(CRT_ERR_PROTOCOL,
-                             "message %s: field %zu is missing or of another kind",
-                             crti_message_name(message_out->kind), i + 1);
+            return crt_raise(
+                CRT_ERR_PROTOCOL, "message %s: field %zu is missing or of another kind%s",
+                crti_message_name(message_out->kind), i + 1,
+                is_resources(fields[i].type) ? ", or an amount in it is none" : "");
     if (elements != expected || rest.size != 0)
         return crt_raise(CRT_ERR_PROTOCOL, "message %s: %zu elements, expected %zu",
                          crti_message_name(message_out->kind), elements, expected);

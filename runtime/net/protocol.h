@@ -301,7 +301,7 @@
     F(U64, protocol)                                                                     \
     F(STR, version) F(ID, node) F(U64, incarnation) F(STR, ip) F(STR, hostname)          \
         F(STR, endpoint) F(I64, pid) F(BOOL, is_head_host) F(RES, resources)             \
-            F(RES, available) F(U64, store_bytes) F(BIN, actors) F(BIN, jobs)
+            F(ROOM, available) F(U64, store_bytes) F(BIN, actors) F(BIN, jobs)
 
 /* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed anew);
  * `jobs_to_end` likewise. */
@@ -317,7 +317,7 @@
 /* `sequence` 0 of an acknowledgement: the head is there, and promises nothing (base/fence.h). */
 #define CRTI_FIELDS_HEARTBEAT(F)                                                         \
     F(U64, sequence)                                                                     \
-    F(RES, available) F(BIN, demand) F(U64, store_used) F(U64, workers)                  \
+    F(ROOM, available) F(BIN, demand) F(U64, store_used) F(U64, workers)                  \
         F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended)
 #define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence)
 
@@ -325,7 +325,7 @@
  * change (gathered up to 50 ms). A node's death is NODE_DIED. */
 #define CRTI_FIELDS_NODE_VIEW(F)                                                         \
     F(ID, node)                                                                          \
-    F(STR, ip) F(STR, hostname) F(STR, endpoint) F(RES, resources) F(RES, available)
+    F(STR, ip) F(STR, hostname) F(STR, endpoint) F(RES, resources) F(ROOM, available)
 
 /* Head to node: make this actor's process. The node answers ACTOR_STARTED when the worker is
  * READY, or ERROR. `program` is the SHA-256; the node asks JOB_GET for the rest. */

@@ -310,7 +310,9 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
         crti_node_fail_start(node, crt_error_detail());
         return;
     }
-    node->head.headless_ns = m->headless_timeout_ms * CRTI_MS;
+    node->head.headless_ns = m->headless_timeout_ms < UINT64_MAX / CRTI_MS
+                                 ? m->headless_timeout_ms * CRTI_MS
+                                 : UINT64_MAX;
     node->head.open = node->head.ever = true;
     node->head.lost_ns = 0;
     node->head.attempts = 0;

@@ -198,10 +198,8 @@ static int64_t fullness(const crti_resources_t *resources,
     int64_t worst = 0;
 
     for (unsigned i = 0; i < need->count; i++) {
-        int64_t total = crti_resources_get(resources, need->item[i].name);
-        int64_t used = total - crti_resources_get(available, need->item[i].name) +
-                       need->item[i].amount;
-        int64_t part = total > 0 ? used * 10000 / total : 10000;
+        int64_t part = crti_resources_part_in_use(resources, available, need,
+                                                  need->item[i].name, 10000);
 
         worst = part > worst ? part : worst;
     }
@@ -381,10 +379,10 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
                                       const crti_lease_t *lease, uint64_t now_ns)
 {
     entry_t *e = find(table, lease->id);
-    crt_status_t status;
+    crt_status_t status = crti_resources_check(&lease->resources);
 
-    if (e)
-        return CRT_OK;
+    if (e || status != CRT_OK)
+        return e ? CRT_OK : status;
     e = calloc(1, sizeof(*e));
     if (e == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "lease");
@@ -508,8 +506,10 @@ crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
 {
     holding_t *holding;
     char need[200], have[200];
-    crt_status_t status;
+    crt_status_t status = crti_resources_check(resources);
 
+    if (status != CRT_OK)
+        return status;
     if (crti_map_get(&table->actors, &actor))
         return crt_raise(CRT_ERR_EXISTS, "the actor holds its resources already");
     if (!crti_resources_fit(&table->available, resources))
@@ -630,7 +630,8 @@ static void survey(const crti_lease_table_t *table, const char *name,
     while (crti_map_next(&table->views, &cursor, NULL, &value)) {
         int64_t amount = crti_resources_get(&((view_t *)value)->resources, name);
 
-        *sum_out += amount;
+        *sum_out =
+            amount > CRTI_RESOURCE_MAX - *sum_out ? CRTI_RESOURCE_MAX : *sum_out + amount;
         *largest_out = amount > *largest_out ? amount : *largest_out;
     }
 }

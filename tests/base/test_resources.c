@@ -136,6 +136,43 @@ static void format_reads_like_a_sentence_and_never_overruns(void **state)
     }
 }
 
+static void no_sum_leaves_the_range_of_amounts(void **state)
+{
+    crti_resources_t most = {.count = 1, .item = {{"CPU", CRTI_RESOURCE_MAX}}};
+    crti_resources_t have = most;
+
+    assert_int_equal(crti_resources_set(&have, "CPU", CRTI_RESOURCE_MAX + 1),
+                     CRT_ERR_INVALID);
+    assert_non_null(strstr(crt_error_detail(), "at most 1e12"));
+    assert_int_equal(crti_resources_set(&have, "CPU", INT64_MIN), CRT_ERR_INVALID);
+    for (int i = 0; i < 2000; i++)
+        crti_resources_give(&have, &most);
+    assert_int_equal(crti_resources_get(&have, "CPU"), CRTI_RESOURCE_MAX);
+    for (int i = 0; i < 2000; i++)
+        crti_resources_take(&have, &most);
+    assert_int_equal(crti_resources_get(&have, "CPU"), -CRTI_RESOURCE_MAX);
+}
+
+static int64_t part_in_use(int64_t total, int64_t free, int64_t need, int64_t scale)
+{
+    crti_resources_t a = {0}, b = {0}, c = {0};
+
+    crti_resources_set(&a, "CPU", total);
+    crti_resources_set(&b, "CPU", free);
+    crti_resources_set(&c, "CPU", need);
+    return crti_resources_part_in_use(&a, &b, &c, "CPU", scale);
+}
+
+static void how_full_a_node_is_never_overflows(void **state)
+{
+    int64_t most = CRTI_RESOURCE_MAX;
+
+    assert_int_equal(part_in_use(40000, 20000, 10000, 1000), 750);
+    assert_int_equal(part_in_use(0, 0, 10000, 1000), 1000);
+    assert_int_equal(part_in_use(most, 0, 0, 10000), 10000);
+    assert_int_equal(part_in_use(1, -most, most, 10000), 1000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +183,8 @@ int main(void)
         cmocka_unit_test(more_names_than_fit_are_refused),
         cmocka_unit_test(it_fits_when_there_is_enough_of_every_name),
         cmocka_unit_test(give_undoes_take_below_zero_too),
+        cmocka_unit_test(no_sum_leaves_the_range_of_amounts),
+        cmocka_unit_test(how_full_a_node_is_never_overflows),
         cmocka_unit_test(format_reads_like_a_sentence_and_never_overruns),
     };
 

@@ -266,6 +266,31 @@ static void a_wrong_protocol_version_is_refused_with_both_numbers(void **state)
     assert_non_null(strstr(crti_text(answer->error.text, text, sizeof(text)), "99"));
 }
 
+static void a_node_that_has_more_than_all_it_has_is_refused(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_node_register_t m = {.protocol = CRTI_PROTOCOL_VERSION, .node = bed_id(7)};
+    crti_msg_heartbeat_t heartbeat = {.sequence = 1};
+    const crti_message_t *answer;
+    char text[256];
+
+    crti_resources_set(&m.resources, "CPU", 2 * CRTI_RESOURCE_ONE);
+    crti_resources_set(&m.available, "CPU", 3 * CRTI_RESOURCE_ONE);
+    crti_control_opened(bed->control, 40, false, bed->now);
+    bed_say(bed, 40, CRTI_MSG_NODE_REGISTER, 1, &m);
+    answer = bed_next(bed, 40, CRTI_MSG_ERROR);
+    assert_int_equal(control_error_of(answer), CRT_ERR_PROTOCOL);
+    assert_non_null(strstr(crti_text(answer->error.text, text, sizeof(text)),
+                           "3 CPU is available, it has 2 CPU"));
+    crti_resources_set(&heartbeat.available, "CPU", -CRTI_RESOURCE_ONE); /* lent */
+    bed_say(bed, NODE_A, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_HEARTBEAT_ACK), 1);
+    crti_resources_set(&heartbeat.available, "CPU", CRTI_RESOURCE_MAX);
+    bed_say(bed, NODE_A, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_HEARTBEAT_ACK), 1);
+    assert_true(bed_was_dropped(bed, NODE_A));
+}
+
 static void whoever_speaks_before_registering_is_dropped(void **state)
 {
     bed_t *bed = *state;
@@ -399,6 +424,7 @@ int main(void)
         CONTROL_TEST(a_newer_incarnation_replaces_the_old_one),
         CONTROL_TEST(restartable_actors_move_to_another_node),
         CONTROL_TEST(a_wrong_protocol_version_is_refused_with_both_numbers),
+        CONTROL_TEST(a_node_that_has_more_than_all_it_has_is_refused),
         CONTROL_TEST(whoever_speaks_before_registering_is_dropped),
         CONTROL_TEST(deaths_of_processes_are_told_to_all_other_nodes),
         CONTROL_TEST(a_node_that_joins_is_told_to_all_before_anything_runs_on_it),

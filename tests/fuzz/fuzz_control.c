@@ -278,6 +278,10 @@ static void set_RES(crti_resources_t *resources)
 {
     crti_resources_set(resources, "CPU", CRTI_RESOURCE_ONE);
 }
+static void set_ROOM(crti_resources_t *resources)
+{
+    crti_resources_set(resources, "CPU", CRTI_RESOURCE_ONE);
+}
 
 #define SET(type, field) set_##type(&m->field);
 #define FILL(NAME, name, number)                                                         \

@@ -30,7 +30,7 @@ static crti_span_t draw_bytes(bool text)
     return crti_span(pool + at, size);
 }
 
-static crti_resources_t draw_resources(void)
+static crti_resources_t draw_resources(int64_t least)
 {
     crti_resources_t r = {0};
     unsigned count = draw() % (CRTI_RESOURCES_MAX + 1);
@@ -39,7 +39,7 @@ static crti_resources_t draw_resources(void)
         char name[8];
 
         snprintf(name, sizeof(name), "r%u", i);
-        crti_resources_set(&r, name, (int64_t)draw() % 100000 - 1000);
+        crti_resources_set(&r, name, (int64_t)(draw() % 100000) + least);
     }
     return r;
 }
@@ -52,7 +52,8 @@ static crti_resources_t draw_resources(void)
 #define DRAW_OBJECT   ((crti_object_id_t){{draw(), draw()}, draw()})
 #define DRAW_STR      draw_bytes(true)
 #define DRAW_BIN      draw_bytes(false)
-#define DRAW_RES      draw_resources()
+#define DRAW_RES      draw_resources(0)
+#define DRAW_ROOM     draw_resources(-1000)
 #define SET(type, at) body->at = DRAW_##type;
 
 #define SAME_U64(a, b)    assert_true(a == b)
@@ -68,7 +69,8 @@ static crti_resources_t draw_resources(void)
     assert_int_equal(a.count, b.count);                                                  \
     for (unsigned r = 0; r < a.count; r++)                                               \
     assert_true(crti_resources_get(&b, a.item[r].name) == a.item[r].amount)
-#define SAME(type, at) SAME_##type(body->at, back->at);
+#define SAME_ROOM(a, b) SAME_RES(a, b)
+#define SAME(type, at)  SAME_##type(body->at, back->at);
 
 /* One function per kind that fills, encodes, decodes and compares. */
 #define ROUND(NAME, name, number)                                                        \
@@ -130,6 +132,82 @@ static void numbers_at_every_edge_come_back(void **state)
                 assert_true(message.reaped.pid == body.pid);
                 assert_true(message.reaped.wait_status == body.wait_status);
             }
+}
+
+/* The one field of the message that has resources holds `amount`. */
+#define SPOIL_U64(at)
+#define SPOIL_I64(at)
+#define SPOIL_F64(at)
+#define SPOIL_BOOL(at)
+#define SPOIL_ID(at)
+#define SPOIL_OBJECT(at)
+#define SPOIL_STR(at)
+#define SPOIL_BIN(at)
+#define SPOIL_RES(at)   *spoiled += spoil(&body->at, wants_room, false, amount);
+#define SPOIL_ROOM(at)  *spoiled += spoil(&body->at, wants_room, true, amount);
+#define SPOIL(type, at) SPOIL_##type(at)
+#define SPOILED(NAME, name, number)                                                      \
+    static crt_status_t spoiled_##name(bool wants_room, int64_t amount, int *spoiled)    \
+    {                                                                                    \
+        CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};                             \
+        crti_message_t from = {.kind = CRTI_MSG_##NAME}, to;                             \
+        crti_msg_##name##_t *body = &from.name;                                          \
+                                                                                         \
+        body->unused = wants_room && amount && spoiled;                                  \
+        CRTI_FIELDS_##NAME(SPOIL) assert_int_equal(                                      \
+            crti_message_encode(CRTI_MSG_##NAME, 1, &from.name, &out), CRT_OK);          \
+        return crti_message_decode(out.data, out.size, &to);                             \
+    }
+
+static int spoil(crti_resources_t *r, bool wants_room, bool is_room, int64_t amount)
+{
+    if (is_room != wants_room)
+        return 0;
+    *r = (crti_resources_t){.count = 1, .item = {{"CPU", amount}}};
+    return 1;
+}
+CRTI_MESSAGE_MAP(SPOILED)
+
+/* How many kinds hold such an amount; what the decoder says must be the same for all. */
+static int kinds_with(bool is_room, int64_t amount, crt_status_t expected)
+{
+    static crt_status_t (*const functions[])(bool, int64_t, int *) = {
+#define ENTRY(NAME, name, number) spoiled_##name,
+        CRTI_MESSAGE_MAP(ENTRY)
+#undef ENTRY
+    };
+    int found = 0;
+
+    for (size_t i = 0; i < KINDS; i++) {
+        int spoiled = 0;
+        crt_status_t status = functions[i](is_room, amount, &spoiled);
+
+        assert_int_equal(status, spoiled ? expected : CRT_OK);
+        found += spoiled;
+    }
+    return found;
+}
+
+static void an_amount_that_is_none_is_refused_in_every_message(void **state)
+{
+    static const int64_t wrong[] = {-1, -100 * CRTI_RESOURCE_ONE, INT64_MIN,
+                                    CRTI_RESOURCE_MAX + 1, INT64_MAX};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(kinds_with(false, wrong[i], CRT_ERR_PROTOCOL), 7);
+    assert_non_null(strstr(crt_error_detail(), "ROW_NODE"));
+    assert_non_null(strstr(crt_error_detail(), "amount"));
+    assert_int_equal(kinds_with(false, CRTI_RESOURCE_MAX, CRT_OK), 7);
+}
+
+static void what_is_available_may_be_below_zero_but_not_beyond_the_largest(void **state)
+{
+    static const int64_t wrong[] = {CRTI_RESOURCE_MAX + 1, INT64_MAX, INT64_MIN,
+                                    -CRTI_RESOURCE_MAX - 1};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(kinds_with(true, wrong[i], CRT_ERR_PROTOCOL), 3);
+    assert_int_equal(kinds_with(true, -CRTI_RESOURCE_MAX, CRT_OK), 3);
 }
 
 static void every_shorter_prefix_is_refused(void **state)
@@ -231,6 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_comes_back_as_it_was),
         cmocka_unit_test(numbers_at_every_edge_come_back),
+        cmocka_unit_test(an_amount_that_is_none_is_refused_in_every_message),
+        cmocka_unit_test(what_is_available_may_be_below_zero_but_not_beyond_the_largest),
         cmocka_unit_test(every_shorter_prefix_is_refused),
         cmocka_unit_test(bytes_behind_a_message_are_refused),
         cmocka_unit_test(a_body_of_null_is_all_zero),

@@ -149,6 +149,7 @@ static crti_resources_t some_resources(mix_t *mix)
 #define FILL_STR(name)    m->name = crti_str(draw(mix) & 1 ? "name" : "");
 #define FILL_BIN(name)    m->name = some_bytes(mix);
 #define FILL_RES(name)    m->name = some_resources(mix);
+#define FILL_ROOM(name)   FILL_RES(name)
 #define FILL(type, name)  FILL_##type(name)
 #define FILLER(NAME, name, number)                                                       \
     static void fill_##name(mix_t *mix, crti_msg_##name##_t *m)                          \

@@ -264,10 +264,29 @@ static void those_for_whom_no_file_is_left_wait_and_cost_nothing(void **state)
     scene_wait(s, CRTI_MSG_LEASE_GRANTED);
 }
 
+static void who_asks_for_less_than_nothing_is_cut_off_and_the_amounts_stay(void **state)
+{
+    scene_t *s = *state;
+
+    scene_start_node(s, 0, (const char *[]){"--num-cpus", "2", NULL});
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 0);
+    scene_lease(s, 0, -100);
+    for (int i = 0; i < 1000 && !s->drivers[0].closed; i++)
+        scene_turn(s, 10);
+    assert_true(s->drivers[0].closed);
+    scene_lease(s, 1, 3); /* there are two */
+    assert_non_null(scene_wait(s, CRTI_MSG_LEASE_WAITING));
+    assert_int_equal(scene_count(s, CRTI_MSG_LEASE_GRANTED, 0, 1), 0);
+    scene_lease(s, 1, 2);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         NODE_TEST(garbage_on_the_socket_costs_nobody_else_anything),
+        NODE_TEST(who_asks_for_less_than_nothing_is_cut_off_and_the_amounts_stay),
         NODE_TEST(no_other_node_says_that_a_process_of_this_one_died),
         NODE_TEST(drivers_that_are_refused_leave_no_job_behind),
         NODE_TEST(those_for_whom_no_file_is_left_wait_and_cost_nothing),

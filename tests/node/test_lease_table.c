@@ -552,6 +552,39 @@ static void thousands_may_wait_in_a_cluster_of_a_thousand_nodes(void **state)
     assert_true(cpu_seconds() - since < 10);
 }
 
+static void less_than_nothing_is_not_given_out(void **state)
+{
+    scene_t *s = *state;
+    crti_lease_t lease = {.id = id(1), .owner_node = SELF, .resources = cpus(-100)};
+    crti_resources_t have = *crti_lease_table_available(s->table);
+
+    assert_int_equal(crti_lease_table_request(s->table, &lease, s->now), CRT_ERR_INVALID);
+    assert_int_equal(crti_lease_table_take(s->table, id(2), &lease.resources),
+                     CRT_ERR_INVALID);
+    expect_nothing(s);
+    assert_true(crti_resources_equal(crti_lease_table_available(s->table), &have));
+}
+
+static void nodes_with_all_that_can_be_are_compared_without_overflow(void **state)
+{
+    scene_t *s = *state;
+    crti_resources_t all = {.count = 1, .item = {{"CPU", CRTI_RESOURCE_MAX}}};
+    crti_resources_t none = {.count = 1, .item = {{"CPU", -CRTI_RESOURCE_MAX}}};
+    crti_resources_t one = {.count = 1, .item = {{"CPU", 1}}};
+    crti_lease_t lease = {.id = id(1), .owner_node = SELF, .resources = all};
+
+    for (uint64_t n = 2; n < 2000; n++)
+        assert_int_equal(crti_lease_table_view(s->table, (crti_id_t){0, n},
+                                               n & 1 ? &all : &one, &none, s->now),
+                         CRT_OK);
+    assert_int_equal(crti_lease_table_request(s->table, &lease, s->now), CRT_OK);
+    s->now += 2 * CRTI_S;
+    crti_lease_table_tick(s->table, s->now); /* says what the cluster has */
+    expect(s, CRTI_LEASE_TELL, 1);
+    crti_lease_table_view(s->table, B, &one, &all, s->now);
+    expect_forward(s, 1, B);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -577,6 +610,8 @@ int main(void)
         TEST(a_resource_that_no_node_has_is_named),
         TEST(a_lease_ends_cleanly_in_every_state),
         TEST(whatever_happens_the_resources_add_up),
+        TEST(less_than_nothing_is_not_given_out),
+        TEST(nodes_with_all_that_can_be_are_compared_without_overflow),
         TEST(thousands_may_wait_in_a_cluster_of_a_thousand_nodes),
     };
 
