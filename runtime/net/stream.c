@@ -126,6 +126,35 @@ void crti_stream_resume(crti_stream_t *stream)
     crti_stream_kick(stream);
 }
 
+void crti_stream_answer_within(crti_stream_t *stream, size_t bytes)
+{
+    stream->answer_within = bytes;
+}
+
+/* Answers that were asked for wait for a peer that does not read them. */
+static bool is_full(const crti_stream_t *s)
+{
+    return s->answer_within &&
+           (s->queued > s->answer_within || s->pieces > CRTI_STREAM_PIECES);
+}
+
+static bool takes(const crti_stream_t *s)
+{
+    return s->state == CRTI_STREAM_OPEN && !s->held && !is_full(s);
+}
+
+static crt_status_t flush(crti_stream_t *s)
+{
+    bool was_full = is_full(s);
+    crt_status_t status = crti_stream_flush(s);
+
+    if (was_full && takes(s)) { /* what it asked meanwhile */
+        s->more = true;
+        crti_stream_kick(s);
+    }
+    return status;
+}
+
 void crti_stream_discard(crti_stream_t *stream)
 {
     stream->payload = NULL;
@@ -198,8 +227,7 @@ static crt_status_t parse(crti_stream_t *s)
 {
     crt_status_t status = CRT_OK;
 
-    while (status == CRT_OK && s->state == CRTI_STREAM_OPEN && !s->held &&
-           s->in_at < s->in.size) {
+    while (status == CRT_OK && takes(s) && s->in_at < s->in.size) {
         if (s->payload_left)
             take_payload(s);
         else
@@ -251,13 +279,13 @@ static crt_status_t receive(crti_stream_t *s)
     size_t budget = CRTI_STREAM_TURN;
     crt_status_t status = parse(s); /* what came before it was held */
 
-    while (status == CRT_OK && budget && s->state == CRTI_STREAM_OPEN && !s->held) {
+    while (status == CRT_OK && budget && takes(s)) {
         status = read_some(s, &budget);
         if (status == CRT_OK && s->state == CRTI_STREAM_OPEN &&
             crti_tls_is_drained(s->tls))
             status = CRT_IN_PROGRESS;
     }
-    s->more = status == CRT_OK && s->state == CRTI_STREAM_OPEN && !s->held;
+    s->more = status == CRT_OK && takes(s);
     if (s->more)
         crti_stream_kick(s);
     else if (s->in.size == 0)
@@ -298,7 +326,7 @@ static void update_events(crti_stream_t *s)
         events = crti_tls_wants_write(s->tls) ? EPOLLOUT : EPOLLIN;
     else if (!crti_list_is_empty(&s->out) || crti_tls_pending(s->tls))
         events |= EPOLLOUT;
-    if (s->held && s->state == CRTI_STREAM_OPEN)
+    if (s->state == CRTI_STREAM_OPEN && !takes(s))
         events &= ~(uint32_t)EPOLLIN;
     if (events == 0) /* a broken connection would be reported again and again */
         crti_loop_remove(s->loop, &s->watch);
@@ -383,7 +411,7 @@ static void work(crti_stream_t *s, bool readable)
         status = receive(s);
     if (status == CRT_OK &&
         (s->state == CRTI_STREAM_OPEN || s->state == CRTI_STREAM_CLOSING)) {
-        status = crti_stream_flush(s);
+        status = flush(s);
         if (status == CRT_ERR_IO && s->state == CRTI_STREAM_OPEN)
             last_words(s);
     }
@@ -406,7 +434,7 @@ void crti_stream_push(crti_stream_t *s)
         (s->watch.added && s->watch.events & EPOLLOUT))
         return;
     s->depth++;
-    status = crti_stream_flush(s);
+    status = flush(s);
     if (status != CRT_OK)
         crti_stream_kick(s);
     else if (s->state == CRTI_STREAM_OPEN && !s->more && crti_list_is_empty(&s->out))

@@ -39,6 +39,7 @@
 #define CRTI_STREAM_HANDSHAKE_MS    3000
 #define CRTI_STREAM_UNAUTHENTICATED 64 /* connections of a listener in their handshake */
 #define CRTI_STREAM_QUEUE           ((size_t)64 << 20) /* messages that wait for the socket */
+#define CRTI_STREAM_PIECES          1024               /* of who answers within a limit */
 #define CRTI_STREAM_ADDRESS         64 /* bytes of "host:port" with the final zero */
 
 typedef struct crti_stream crti_stream_t;
@@ -133,6 +134,11 @@ void crti_stream_receive(crti_stream_t *stream, void *buffer);
  * broke is noticed only by sending, or then. */
 void crti_stream_hold(crti_stream_t *stream);
 void crti_stream_resume(crti_stream_t *stream);
+
+/* Only what was asked can be answered too much of: nothing more is taken from the peer while more than
+ * `bytes` wait for it, or CRTI_STREAM_PIECES pieces. For the side that answers: when both had it,
+ * each could wait for the other. */
+void crti_stream_answer_within(crti_stream_t *stream, size_t bytes);
 
 /* The connection may stay without progress for as long as the peer answers probes: for a peer
  * that is alive but reads late. Whether its host is alive must be known from elsewhere. */

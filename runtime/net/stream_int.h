@@ -56,6 +56,9 @@ struct crti_stream {
     crti_list_t out;       /* segments */
     size_t queued;         /* bytes in `out` */
     size_t queued_control; /* of them messages */
+    size_t pieces;         /* segments of `out` */
+    size_t
+        answer_within; /* bytes in `out` beyond which nothing is taken from the peer; 0: any */
     struct crti_stream_segment *spare;
 
     crti_buffer_t in;

@@ -29,6 +29,7 @@ typedef struct crti_stream_segment {
 static void segment_free(crti_stream_t *s, segment_t *segment, crt_status_t status)
 {
     crti_list_remove(&segment->link);
+    s->pieces--;
     if (segment->on_sent)
         segment->on_sent(segment->user, status);
     if (s->spare == NULL && segment->data == NULL &&
@@ -81,6 +82,7 @@ static segment_t *tail(crti_stream_t *s)
         return NULL;
     }
     crti_list_append(&s->out, &segment->link);
+    s->pieces++;
     return segment;
 }
 
@@ -211,6 +213,7 @@ crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t
                            .on_sent = on_sent,
                            .user = user};
     crti_list_append(&stream->out, &segment->link);
+    stream->pieces++;
     stream->queued += size;
     return CRT_OK;
 }

@@ -6,6 +6,8 @@
  * Rules
  *     What comes in on a link is answered on it. What is said until it is heard
  *     (crti_node_inform) gets DONE, and may come twice.
+ *     Answers are made only as fast as they are read: a guest that asks on and reads nothing is read no
+ *     more while ANSWERS bytes wait for it.
  * Trust
  *     Only holders of the cluster key get this far. NODE_HELLO must come first. A message that does
  *     not belong here closes the link.
@@ -13,6 +15,9 @@
 #include <string.h>
 
 #include "runtime/node/node.h"
+
+/* More than a fast link has under way in the time that the next question takes. */
+#define ANSWERS ((size_t)16 << 20)
 
 typedef struct guest {
     crti_node_t *node;
@@ -148,6 +153,7 @@ static void on_accept(void *user, crti_stream_t *stream)
     guest->stream = stream;
     crti_list_append(&node->guests, &guest->link);
     crti_stream_set_handlers(stream, &handlers);
+    crti_stream_answer_within(stream, ANSWERS);
 }
 
 crt_status_t crti_peer_listen(crti_node_t *node)

@@ -16,8 +16,9 @@
 
 #include "runtime/node/node.h"
 
-#define PART_MAX ((uint64_t)1 << 20)
-#define WAIT_MAX 60000 /* ms */
+#define PART_MAX    ((uint64_t)1 << 20)
+#define WAIT_MAX    60000 /* ms */
+#define WAITING_MAX 8192  /* of 1 KiB each; for one more the oldest gets its answer */
 
 typedef struct reader {
     crti_node_t *node;
@@ -194,6 +195,7 @@ static void free_reader(reader_t *r)
 {
     crti_loop_cancel(r->node->loop, &r->timer);
     crti_list_remove(&r->link);
+    r->node->log_reader_count--;
     free(r);
 }
 
@@ -247,7 +249,10 @@ void crti_logs_read(crti_node_t *node, uint64_t local, uint64_t request,
     }
     *r = now;
     r->timer = (crti_timer_t){.on_expired = on_late, .user = r};
+    if (node->log_reader_count == WAITING_MAX)
+        on_late(CRTI_CONTAINER(node->log_readers.next, reader_t, link));
     crti_list_append(&node->log_readers, &r->link);
+    node->log_reader_count++;
     if (crti_loop_start(node->loop, &r->timer, crti_node_now(node) + wait_ms * CRTI_MS) !=
         CRT_OK)
         on_late(r);

@@ -222,6 +222,7 @@ struct crti_node {
     uint64_t watches_ns;      /* when watches were said again last, watch.c */
     size_t dead_next;
     crti_list_t log_readers;
+    size_t log_reader_count;
     crti_log_quota_t log_quota;
     crti_old_logs_t old_logs;
 

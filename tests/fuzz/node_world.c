@@ -555,6 +555,10 @@ void crti_stream_be_patient(crti_stream_t *s)
 {
 }
 
+void crti_stream_answer_within(crti_stream_t *s, size_t bytes)
+{
+}
+
 void crti_stream_discard(crti_stream_t *s)
 {
     s->place = NULL;

@@ -409,6 +409,65 @@ static void never_read(int fd, const void *data, size_t size)
     (void)!read(*pipe_fd, &byte, 1);
 }
 
+/* Answers each message with `size` bytes. */
+typedef struct answerer {
+    size_t size;
+    unsigned char *bytes;
+    int asked, sent;
+} answerer_t;
+
+static void count_answer(void *user, crt_status_t status)
+{
+    ((answerer_t *)user)->sent += status == CRT_OK;
+}
+
+static void answer(void *user, crti_stream_t *stream, const crti_message_t *m)
+{
+    answerer_t *a = user;
+    crti_msg_object_data_t body = {.length = a->size, .size = a->size};
+
+    a->asked++;
+    assert_int_equal(crti_stream_send_payload(stream, CRTI_MSG_OBJECT_DATA, m->request,
+                                              &body, a->bytes, count_answer, a),
+                     CRT_OK);
+}
+
+static void ask_without_reading(size_t size, int questions, size_t within, int most)
+{
+    answerer_t answerer = {.size = size, .bytes = calloc(1, size)};
+    crti_stream_handlers_t handlers = {.user = &answerer, .on_message = answer};
+    crti_msg_object_get_t get = {.length = size};
+    world_t w;
+
+    world_start(&w, true);
+    world_join(&w);
+    crti_stream_set_handlers(w.server.stream, &handlers);
+    crti_stream_answer_within(w.server.stream, within);
+    w.client.hold = true;
+    for (int i = 1; i <= questions; i++)
+        crti_stream_send(w.client.stream, CRTI_MSG_OBJECT_GET, (uint64_t)i, &get);
+    UNTIL(&w, w.client.messages == 1);
+    for (uint64_t end = crti_now_ns() + 300 * CRTI_MS; crti_now_ns() < end;)
+        crti_loop_turn(w.loop, end);
+    assert_in_range(answerer.asked, 1, most);
+    assert_int_equal(w.client.messages, 1);
+    w.client.hold = false;
+    crti_stream_resume(w.client.stream);
+    UNTIL(&w, w.client.messages == questions);
+    assert_true(w.client.in_order);
+    assert_int_equal(answerer.asked, questions);
+    UNTIL(&w, answerer.sent == questions);
+    world_stop(&w);
+    free(answerer.bytes);
+}
+
+/* What is asked at most: what waits, and what the sockets of both sides hold. */
+static void who_asks_without_reading_is_read_no_more_until_it_reads(void **state)
+{
+    ask_without_reading((size_t)1 << 20, 200, (size_t)4 << 20, 40);
+    ask_without_reading(4096, 20000, (size_t)1 << 30, 8000); /* by their number */
+}
+
 static void a_peer_that_does_not_read_costs_bounded_memory(void **state)
 {
     size_t size = 1 << 20, accepted = 0;
@@ -515,6 +574,7 @@ int main(void)
         cmocka_unit_test(silent_connections_keep_nobody_out),
         cmocka_unit_test(connections_that_only_begin_to_speak_end_and_keep_nobody_out),
         cmocka_unit_test(a_peer_that_does_not_read_costs_bounded_memory),
+        cmocka_unit_test(who_asks_without_reading_is_read_no_more_until_it_reads),
         cmocka_unit_test(a_server_with_a_certificate_instead_of_the_key_is_refused),
     };
 

@@ -282,11 +282,118 @@ static void who_asks_for_less_than_nothing_is_cut_off_and_the_amounts_stay(void 
     scene_wait(s, CRTI_MSG_LEASE_GRANTED);
 }
 
+static size_t resident(pid_t pid)
+{
+    unsigned long pages = 0;
+    char path[64];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*u %lu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Reads nothing behind the first answer until it is told to. */
+typedef struct reader {
+    int answers;
+    bool reads;
+} reader_t;
+
+static void read_answer(void *user, crti_stream_t *stream, const crti_message_t *m)
+{
+    reader_t *reader = user;
+
+    reader->answers += m->kind == CRTI_MSG_PROGRAM_DATA;
+    if (reader->answers && !reader->reads)
+        crti_stream_hold(stream);
+}
+
+static void
+who_asks_for_a_program_again_and_again_and_reads_nothing_is_stopped(void **state)
+{
+    enum { QUESTIONS = 400 };
+    scene_t *s = *state;
+    reader_t reader = {0};
+    crti_stream_handlers_t handlers = {
+        .user = &reader, .on_message = read_answer, .on_closed = end_without_word};
+    crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION, .node = {3, 3}};
+    crti_msg_program_get_t get = {.length = (uint64_t)1 << 20};
+    size_t size, before;
+    crti_stream_t *stream;
+    char sha[65], *bytes;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    bytes = scene_read_program(&size);
+    scene_sha(bytes, size, sha);
+    free(bytes);
+    get.sha = crti_str(sha);
+    assert_int_equal(crti_stream_connect(s->loop, s->context, s->nodes[0].endpoint, 5000,
+                                         &handlers, &stream),
+                     CRT_OK);
+    crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
+    before = resident(s->nodes[0].pid);
+    for (uint64_t i = 1; i <= QUESTIONS; i++)
+        crti_stream_send(stream, CRTI_MSG_PROGRAM_GET, i, &get);
+    for (int i = 0; i < 1000 && !reader.answers; i++)
+        scene_turn(s, 10);
+    scene_turn(s, 500);
+    assert_in_range(resident(s->nodes[0].pid) - before, 0, (size_t)100 << 20);
+    scene_lease(s, 0, 1); /* and the others are served */
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    reader.reads = true;
+    crti_stream_resume(stream);
+    for (int i = 0; i < 3000 && reader.answers < QUESTIONS; i++)
+        scene_turn(s, 10);
+    assert_int_equal(reader.answers, QUESTIONS);
+    crti_stream_free(stream);
+}
+
+static void count_message(void *user, crti_channel_t *channel, const crti_message_t *m,
+                          int *fds, int fd_count)
+{
+    *(int *)user += m->kind == CRTI_MSG_LOG_DATA;
+}
+
+static void of_too_many_readers_of_a_log_the_oldest_get_their_answer(void **state)
+{
+    enum { READERS = 9000, MAY_WAIT = 8192 };
+    scene_t *s = *state;
+    static int answers;
+    crti_channel_handlers_t handlers = {.user = &answers, .on_message = count_message};
+    crti_msg_log_read_t read = {.limit = 1000, .wait_ms = 60000};
+    const crti_msg_lease_granted_t *granted;
+    crti_channel_t *stranger;
+    char path[300], hex[CRTI_ID_HEX];
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    read.name = crti_str(crti_id_hex(granted->process, hex));
+    read.offset = 1 << 20; /* there is nothing yet */
+    snprintf(path, sizeof(path), "%s/node.sock", s->nodes[0].run_dir);
+    assert_int_equal(
+        crti_channel_connect(path, crti_now_ns() + CRTI_S, &handlers, &stranger), CRT_OK);
+    assert_int_equal(crti_channel_attach(stranger, s->loop), CRT_OK);
+    for (uint64_t i = 1; i <= READERS; i++)
+        crti_channel_send(stranger, CRTI_MSG_LOG_READ, i, &read);
+    for (int i = 0; i < 1000 && answers < READERS - MAY_WAIT; i++)
+        scene_turn(s, 10);
+    assert_int_equal(answers, READERS - MAY_WAIT);
+    crti_channel_free(stranger);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         NODE_TEST(garbage_on_the_socket_costs_nobody_else_anything),
         NODE_TEST(who_asks_for_less_than_nothing_is_cut_off_and_the_amounts_stay),
+        NODE_TEST(who_asks_for_a_program_again_and_again_and_reads_nothing_is_stopped),
+        NODE_TEST(of_too_many_readers_of_a_log_the_oldest_get_their_answer),
         NODE_TEST(no_other_node_says_that_a_process_of_this_one_died),
         NODE_TEST(drivers_that_are_refused_leave_no_job_behind),
         NODE_TEST(those_for_whom_no_file_is_left_wait_and_cost_nothing),

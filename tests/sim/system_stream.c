@@ -509,6 +509,10 @@ void crti_stream_receive(crti_stream_t *s, void *buffer)
     s->place = buffer;
 }
 
+void crti_stream_answer_within(crti_stream_t *s, size_t bytes)
+{
+}
+
 void crti_stream_discard(crti_stream_t *s)
 {
     s->place = NULL;
