@@ -4,8 +4,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <curl/curl.h>
+
+#include "cli/http_target.h"
 
 #define REPLY_MAX       ((size_t)64 << 20)
 #define CONNECT_SECONDS 5L
@@ -15,14 +18,11 @@
 struct http_client {
     CURL *curl;
     struct curl_slist *headers;
-    char url[300];
+    http_target_t target;
+    curl_socket_t local_fd; /* of the last connection to a unix socket; owned by curl */
     char error[CURL_ERROR_SIZE];
+    bool is_refused; /* by us: the detail says why */
 };
-
-const char *crti_client_url(const http_client_t *client)
-{
-    return client->url;
-}
 
 void crti_client_free(http_client_t *client)
 {
@@ -50,47 +50,10 @@ void crti_client_escape_free(char *escaped)
     curl_free(escaped);
 }
 
-static const char *environment(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value && *value ? value : NULL;
-}
-
-/* Where and with which token. */
-static crt_status_t find_server(const char *address, char *url, size_t size, char *token)
-{
-    const char *http = environment("CRT_HTTP"), *given = environment("CRT_TOKEN");
-    const char *key_file = environment("CRT_KEY_FILE");
-    crt_cluster_info_t cluster;
-    crt_status_t status;
-
-    if (!http || address) {
-        http = NULL;
-        status = crt_cluster_find(address, &cluster);
-        if (status != CRT_OK)
-            return status;
-        key_file = cluster.key_file;
-        if (!cluster.http[0] || strcmp(cluster.http, "none") == 0)
-            return crt_raise(CRT_ERR_NOT_FOUND,
-                             "the cluster %s has no HTTP server to submit jobs to",
-                             cluster.address);
-    }
-    snprintf(url, size, "%s%s", http && strstr(http, "://") ? "" : "http://",
-             http ? http : cluster.http);
-    if (http && given && strlen(given) < 65) {
-        strcpy(token, given);
-        return CRT_OK;
-    }
-    if (!key_file)
-        return crt_raise(CRT_ERR_NOT_FOUND, "CRT_HTTP needs CRT_TOKEN or CRT_KEY_FILE");
-    return crt_cluster_token(key_file, token);
-}
-
 crt_status_t crti_client_new(const char *address, http_client_t **client_out)
 {
     http_client_t *self;
-    char header[128], token[65];
+    char header[128];
     crt_status_t status;
 
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -99,12 +62,12 @@ crt_status_t crti_client_new(const char *address, http_client_t **client_out)
         crti_client_free(self);
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
     }
-    status = find_server(address, self->url, sizeof(self->url), token);
+    status = crti_target_find(address, &self->target);
     if (status != CRT_OK) {
         crti_client_free(self);
         return status;
     }
-    snprintf(header, sizeof(header), "Authorization: Bearer %s", token);
+    snprintf(header, sizeof(header), "Authorization: Bearer %s", self->target.token);
     self->headers = curl_slist_append(NULL, header);
     /* No "100 Continue": a refusal comes before the body anyway. */
     self->headers = curl_slist_append(self->headers, "Expect:");
@@ -128,13 +91,46 @@ static size_t on_bytes(char *data, size_t one, size_t count, void *user)
     return count;
 }
 
+static curl_socket_t open_local(void *user, curlsocktype purpose,
+                                struct curl_sockaddr *address)
+{
+    http_client_t *client = user;
+
+    client->local_fd =
+        socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    return client->local_fd;
+}
+
+/* It is connected, and nothing has been sent. */
+static int check_peer(void *user, char *to, char *from, int to_port, int from_port)
+{
+    http_client_t *client = user;
+
+    client->is_refused =
+        crti_target_check_peer(&client->target, client->local_fd) != CRT_OK;
+    return client->is_refused ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
+static void choose_way(http_client_t *client)
+{
+    curl_easy_setopt(client->curl, CURLOPT_PROXY, ""); /* the token goes to nobody else */
+    curl_easy_setopt(client->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (!client->target.socket[0])
+        return;
+    curl_easy_setopt(client->curl, CURLOPT_UNIX_SOCKET_PATH, client->target.socket);
+    curl_easy_setopt(client->curl, CURLOPT_OPENSOCKETFUNCTION, open_local);
+    curl_easy_setopt(client->curl, CURLOPT_OPENSOCKETDATA, client);
+    curl_easy_setopt(client->curl, CURLOPT_PREREQFUNCTION, check_peer);
+    curl_easy_setopt(client->curl, CURLOPT_PREREQDATA, client);
+}
+
 static crt_status_t perform(http_client_t *client, const char *path, http_reply_t *reply)
 {
     char url[1024];
     CURLcode code;
 
     *reply = (http_reply_t){.text = calloc(1, 1)};
-    snprintf(url, sizeof(url), "%s%s", client->url, path);
+    snprintf(url, sizeof(url), "%s%s", client->target.url, path);
     curl_easy_setopt(client->curl, CURLOPT_URL, url);
     curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, client->headers);
     curl_easy_setopt(client->curl, CURLOPT_WRITEFUNCTION, on_bytes);
@@ -142,9 +138,9 @@ static crt_status_t perform(http_client_t *client, const char *path, http_reply_
     curl_easy_setopt(client->curl, CURLOPT_ERRORBUFFER, client->error);
     curl_easy_setopt(client->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(client->curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-    curl_easy_setopt(client->curl, CURLOPT_PROXY, ""); /* the token goes to nobody else */
-    curl_easy_setopt(client->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    choose_way(client);
     client->error[0] = '\0';
+    client->is_refused = false;
     code = curl_easy_perform(client->curl);
     curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &reply->code);
     if (code == CURLE_OK)
@@ -152,7 +148,15 @@ static crt_status_t perform(http_client_t *client, const char *path, http_reply_
     /* A refusal may come while the body is still being sent. */
     if (reply->code >= 400)
         return CRT_OK;
-    return crt_raise(CRT_ERR_IO, "no answer from %s: %s", client->url,
+    if (client->is_refused)
+        return CRT_ERR_IO; /* raised by crti_target_check_peer */
+    if (code == CURLE_COULDNT_CONNECT && client->target.socket[0])
+        return crt_raise(CRT_ERR_IO,
+                         "nobody listens at %s: the head is gone; nothing was sent",
+                         client->target.socket);
+    return crt_raise(CRT_ERR_IO, "no answer from %s: %s",
+                     client->target.socket[0] ? client->target.socket
+                                              : client->target.url,
                      client->error[0] ? client->error : curl_easy_strerror(code));
 }
 
@@ -195,7 +199,8 @@ json_t *crti_client_json(http_client_t *client, const char *method, const char *
         crt_raise(CRT_ERR_IO, "%s",
                   reply.size ? reply.text : "the server gave no reason");
     else if (status == CRT_OK && !json)
-        crt_raise(CRT_ERR_PROTOCOL, "%s%s did not answer with JSON", client->url, path);
+        crt_raise(CRT_ERR_PROTOCOL, "%s%s did not answer with JSON", client->target.url,
+                  path);
     crti_reply_fini(&reply);
     return json;
 }

@@ -2,7 +2,7 @@
 /* HTTP requests of the command to crt-http, by libcurl, with the cluster's token.
  *
  * Where it sits
- *     cli/job.c, cli/job_submit.c -> [ cli/http_client.c ] -> crt-http
+ *     cli/job.c, cli/job_submit.c -> [ cli/http_client.c ] -> cli/http_target.c, crt-http
  */
 #ifndef CRTI_CLI_HTTP_CLIENT_H
 #define CRTI_CLI_HTTP_CLIENT_H
@@ -15,13 +15,9 @@
 
 typedef struct http_client http_client_t;
 
-/* Which cluster's HTTP: CRT_HTTP with CRT_TOKEN or the key file, else that of the cluster that
- * is meant. Caller owns the result and frees it with crti_client_free. */
+/* To the server that crti_target_find names (cli/http_target.h). Caller owns the result and frees it with crti_client_free. */
 crt_status_t crti_client_new(const char *address, http_client_t **client_out);
 void crti_client_free(http_client_t *client);
-
-/* "http://host:port". Borrowed: valid until the client is freed. */
-const char *crti_client_url(const http_client_t *client);
 
 typedef struct http_reply {
     long code;

@@ -14,7 +14,8 @@ static const char *const environment[][2] = {
     {"CRT_ADDRESS", "HOST:PORT of the cluster that is meant, like --address"},
     {"CRT_KEY_FILE", "key file of the cluster, like --key-file"},
     {"CRT_HTTP",
-     "HOST:PORT of the dashboard, where the head is on another host (job commands)"},
+     "HOST:PORT of the dashboard, where the head is on another host, or unix:PATH (job "
+     "commands)"},
     {"CRT_TOKEN", "token for CRT_HTTP; else it is made from the key file"},
     {"CRT_RUN_DIR",
      "directory for sockets and locks; $XDG_RUNTIME_DIR/crt-UID or /tmp/crt-UID"},

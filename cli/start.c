@@ -93,7 +93,7 @@ static const command_spec_t spec = {
 /* What is known once both serve. */
 typedef struct started {
     daemon_t head, node;
-    char address[128], http[128], key_file[PATH_MAX], head_dir[256];
+    char address[128], http[300], key_file[PATH_MAX], head_dir[256];
     char node_id[64], run_dir[256];
     double seconds;
     bool took_back; /* the node lived on without its head */
@@ -347,7 +347,7 @@ static void say_next(const started_t *s)
     printf("See what happens with\n  crt status%s%s\n", option, value);
     if (s->http[0] && strcmp(s->http, "none") != 0 &&
         crt_cluster_token(s->key_file, token) == CRT_OK)
-        printf("or in a browser at\n  http://%s/#token=%s\n", s->http, token);
+        printf("or in a browser at\n  %s/#token=%s\n", s->http, token);
     printf("End it with\n  crt stop%s%s\n", option, value);
 }
 

@@ -35,6 +35,23 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Copies first: a descriptor may lie where another one has to go. */
+static bool pass_descriptors(const crti_child_command_t *command)
+{
+    int copies[CRTI_CHILD_FDS];
+
+    for (size_t i = 0; i < command->pass_count; i++) {
+        copies[i] =
+            fcntl(command->pass_fds[i], F_DUPFD_CLOEXEC, CRTI_CHILD_FD + CRTI_CHILD_FDS);
+        if (copies[i] < 0)
+            return false;
+    }
+    for (size_t i = 0; i < command->pass_count; i++)
+        if (dup2(copies[i], CRTI_CHILD_FD + (int)i) < 0)
+            return false;
+    return true;
+}
+
 /* Only calls that are safe between fork and exec. */
 static void run(const crti_child_command_t *command, char **environment, int null_fd,
                 int report, pid_t parent)
@@ -46,12 +63,8 @@ static void run(const crti_child_command_t *command, char **environment, int nul
         dup2(command->output_fd, STDOUT_FILENO) < 0 ||
         dup2(command->output_fd, STDERR_FILENO) < 0)
         give_up(report);
-    if (command->pass_fd >= 0) {
-        if (command->pass_fd == CRTI_CHILD_FD)
-            fcntl(CRTI_CHILD_FD, F_SETFD, 0);
-        else if (dup2(command->pass_fd, CRTI_CHILD_FD) < 0)
-            give_up(report);
-    }
+    if (!pass_descriptors(command))
+        give_up(report);
     execve(command->path, (char *const *)(uintptr_t)command->argv, environment);
     give_up(report);
 }
@@ -123,7 +136,7 @@ static crt_status_t fork_child(crti_child_t *child, const crti_child_command_t *
     if (null_fd < 0 || pipe2(ends, O_CLOEXEC) != 0)
         return crt_raise(CRT_ERR_IO, "start of %s: %s", command->path, strerror(errno));
     report_read = ends[0];
-    report_write = fcntl(ends[1], F_DUPFD_CLOEXEC, CRTI_CHILD_FD + 1);
+    report_write = fcntl(ends[1], F_DUPFD_CLOEXEC, CRTI_CHILD_FD + CRTI_CHILD_FDS);
     close(ends[1]);
     child->pid = fork();
     if (child->pid == 0)

@@ -15,7 +15,9 @@
 
 #include "runtime/net/loop.h"
 
-#define CRTI_CHILD_FD 3 /* the number of `pass_fd` in the child */
+#define CRTI_CHILD_FD                                                                    \
+    3 /* the number of the first of `pass_fds` in the child; the others follow */
+#define CRTI_CHILD_FDS 3 /* at most */
 
 typedef struct crti_child {
     crti_loop_t *loop;
@@ -32,7 +34,8 @@ typedef struct crti_child_command {
     const char *head_dir;    /* for CRT_HEAD_DIR */
     int stdin_fd;            /* -1: /dev/null */
     int output_fd;           /* stdout and stderr */
-    int pass_fd;             /* -1: none */
+    int pass_fds[CRTI_CHILD_FDS];
+    size_t pass_count;
 } crti_child_command_t;
 
 /* on_exit and user are set by the caller before. CRT_ERR_NOT_FOUND: the program can't be

@@ -6,7 +6,7 @@
  * Threads
  *     One. It forks its children from here, so that they end with it.
  * Start
- *     arguments, port, directories, lock, key, redis-server, its rows, control, crt-http,
+ *     arguments, ports, directories, lock, key, redis-server, its rows, control, crt-http,
  *     head.info, "ready ..." on --ready-fd. Whatever fails says "error TEXT" there, and what
  *     was made is undone. Connections wait in the kernel until control serves.
  * End
@@ -519,6 +519,7 @@ static crt_status_t make_children(head_t *h)
                                     .head_dir = h->paths.head_dir,
                                     .key_file = h->paths.key,
                                     .log = h->paths.http_log,
+                                    .socket = h->paths.http_socket,
                                     .user = h,
                                     .on_change = on_http};
     crt_status_t status = crti_head_http_new(&http, &h->http);

@@ -16,6 +16,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/control/child.h"
+#include "runtime/control/http_sockets.h"
 #include "runtime/crt.h"
 
 #define BACKOFF_FIRST_NS (100 * CRTI_MS)
@@ -31,9 +32,15 @@ struct crti_head_http {
     int ready_fd;
     char ready[1024];
     size_t ready_size;
-    char address[128];
+    char address[320];
+    crti_http_sockets_t sockets;
     uint64_t backoff_ns, started_ns;
 };
+
+static bool has_dashboard(const crti_head_http_t *http)
+{
+    return http->config.host != NULL && CRT_HAVE_HTTP;
+}
 
 /* ---------------------------------------------------------------- its ready line */
 
@@ -44,7 +51,7 @@ static void close_ready(crti_head_http_t *http)
     http->ready_fd = -1;
 }
 
-/* "ready http HOST:PORT", or "error TEXT". */
+/* "ready http URL", or "error TEXT". */
 static void take_ready(crti_head_http_t *http)
 {
     const char *at = strstr(http->ready, " http ");
@@ -86,6 +93,7 @@ static void on_exit_child(void *user, int wait_status)
     uint64_t now = crti_now_ns();
     char text[128];
 
+    http->address[0] = '\0';
     if (http->ready_fd >= 0) {
         on_ready(http, 0);
         if (http->ready_fd >= 0)
@@ -108,30 +116,35 @@ static void on_exit_child(void *user, int wait_status)
 
 static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, int log)
 {
-    char port[8], fd[8];
+    char ready_fd[8], listen_fd[8], local_fd[8];
     const char *const argv[] = {"crt-http",
                                 "--head-dir",
                                 http->config.head_dir,
                                 "--host",
                                 http->config.host,
-                                "--port",
-                                port,
                                 "--key-file",
                                 http->config.key_file,
                                 "--log",
                                 http->config.log,
                                 "--ready-fd",
-                                fd,
+                                ready_fd,
+                                "--listen-fd",
+                                listen_fd,
+                                "--local-fd",
+                                local_fd,
                                 NULL};
-    crti_child_command_t command = {.path = path,
-                                    .argv = argv,
-                                    .head_dir = http->config.head_dir,
-                                    .stdin_fd = -1,
-                                    .output_fd = log,
-                                    .pass_fd = ready};
+    crti_child_command_t command = {
+        .path = path,
+        .argv = argv,
+        .head_dir = http->config.head_dir,
+        .stdin_fd = -1,
+        .output_fd = log,
+        .pass_fds = {ready, http->sockets.tcp_fd, http->sockets.local_fd},
+        .pass_count = 3};
 
-    snprintf(port, sizeof(port), "%u", http->config.port);
-    snprintf(fd, sizeof(fd), "%d", CRTI_CHILD_FD);
+    snprintf(ready_fd, sizeof(ready_fd), "%d", CRTI_CHILD_FD);
+    snprintf(listen_fd, sizeof(listen_fd), "%d", CRTI_CHILD_FD + 1);
+    snprintf(local_fd, sizeof(local_fd), "%d", CRTI_CHILD_FD + 2);
     http->started_ns = crti_now_ns();
     return crti_child_start(&http->child, http->config.loop, &command);
 }
@@ -167,7 +180,7 @@ crt_status_t crti_head_http_start(crti_head_http_t *http)
     char path[PATH_MAX];
     crt_status_t status;
 
-    if (http->config.host == NULL || !CRT_HAVE_HTTP) {
+    if (!has_dashboard(http)) {
         if (http->config.host)
             crti_log(CRTI_LOG_WARN, "head", "this build has no dashboard (meson -Dhttp)");
         http->config.on_change(http->config.user, NULL);
@@ -193,17 +206,25 @@ crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
                                 crti_head_http_t **http_out)
 {
     crti_head_http_t *http = calloc(1, sizeof(*http));
+    crt_status_t status = CRT_OK;
 
     if (http == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "crt-http");
     http->config = *config;
     http->ready_fd = -1;
+    http->sockets = (crti_http_sockets_t){.tcp_fd = -1, .local_fd = -1};
     http->backoff_ns = BACKOFF_FIRST_NS;
     http->child = (crti_child_t){.on_exit = on_exit_child, .user = http};
     http->again = (crti_timer_t){.on_expired = on_again, .user = http};
     http->ready_watch = (crti_watch_t){.on_ready = on_ready, .user = http};
-    *http_out = http;
-    return CRT_OK;
+    if (has_dashboard(http))
+        status = crti_http_sockets_open(config->host, config->port, config->socket,
+                                        &http->sockets);
+    if (status == CRT_OK)
+        *http_out = http;
+    else
+        crti_head_http_free(http);
+    return status;
 }
 
 void crti_head_http_free(crti_head_http_t *http)
@@ -222,6 +243,7 @@ void crti_head_http_free(crti_head_http_t *http)
     }
     if (http->ready_fd >= 0)
         close_ready(http);
+    crti_http_sockets_close(&http->sockets);
     free(http);
 }
 

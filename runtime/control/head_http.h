@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The head's crt-http process: started, and started again when it dies, so that a fault in a
- * parser can't stop scheduling. */
+ * parser can't stop scheduling. It listens at sockets that the head holds as long as it lives. */
 #ifndef CRTI_CONTROL_HEAD_HTTP_H
 #define CRTI_CONTROL_HEAD_HTTP_H
 
@@ -14,12 +14,13 @@ typedef struct crti_head_http_config {
     crti_loop_t *loop;
     const char *host; /* NULL: no dashboard */
     uint16_t port;
-    const char *head_dir, *key_file, *log; /* kept by the caller */
+    const char *head_dir, *key_file, *log, *socket; /* kept by the caller */
     void *user;
     /* It serves, or there is none (problem NULL); or it can't, for this reason. */
     void (*on_change)(void *user, const char *problem);
 } crti_head_http_config_t;
 
+/* Listens. CRT_ERR_EXISTS: the port is taken. */
 crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
                                 crti_head_http_t **http_out);
 /* SIGTERM, and after a second SIGKILL. NULL is fine. */
@@ -28,7 +29,7 @@ void crti_head_http_free(crti_head_http_t *http);
 /* on_change follows, inside this call when there is no dashboard. */
 crt_status_t crti_head_http_start(crti_head_http_t *http);
 
-/* host:port where it serves, "" when there is none. */
+/* URL of the dashboard, "" while there is none. */
 const char *crti_head_http_address(const crti_head_http_t *http);
 pid_t crti_head_http_pid(const crti_head_http_t *http);
 

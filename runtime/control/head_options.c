@@ -189,10 +189,11 @@ crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t p
         char *path;
         const char *dir, *name;
     } all[] = {
-        {p->info, p->head_dir, "head.info"},     {p->socket, p->head_dir, "head.sock"},
-        {p->key, p->state_dir, "cluster.key"},   {p->token, p->state_dir, "token"},
-        {p->data, p->state_dir, "redis"},        {p->log, p->state_dir, "head.log"},
-        {p->http_log, p->state_dir, "http.log"}, {p->revoked, p->state_dir, "revoked"},
+        {p->info, p->head_dir, "head.info"},        {p->socket, p->head_dir, "head.sock"},
+        {p->key, p->state_dir, "cluster.key"},      {p->token, p->state_dir, "token"},
+        {p->data, p->state_dir, "redis"},           {p->log, p->state_dir, "head.log"},
+        {p->http_log, p->state_dir, "http.log"},    {p->revoked, p->state_dir, "revoked"},
+        {p->http_socket, p->head_dir, "http.sock"},
     };
 
     for (size_t i = 0; status == CRT_OK && i < sizeof(all) / sizeof(all[0]); i++)

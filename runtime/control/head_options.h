@@ -26,7 +26,8 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
 typedef struct crti_head_paths {
     char head_dir[PATH_MAX];  /* RUN/head-PORT */
     char state_dir[PATH_MAX]; /* STATE/head-PORT */
-    char info[PATH_MAX], socket[PATH_MAX], key[PATH_MAX], token[PATH_MAX];
+    char info[PATH_MAX], socket[PATH_MAX], http_socket[PATH_MAX], key[PATH_MAX],
+        token[PATH_MAX];
     char data[PATH_MAX], revoked[PATH_MAX], log[PATH_MAX], http_log[PATH_MAX];
 } crti_head_paths_t;
 

@@ -190,7 +190,7 @@ crt_status_t crti_redis_server_start(crti_redis_server_t *s)
 {
     const char *const argv[] = {"redis-server", "-", NULL};
     crti_child_command_t command = {
-        .path = s->program, .argv = argv, .head_dir = s->head_dir, .pass_fd = -1};
+        .path = s->program, .argv = argv, .head_dir = s->head_dir};
     CRTI_AUTO(crti_close) int config_read = -1;
     CRTI_AUTO(crti_close) int config_write = -1;
     CRTI_AUTO(crti_close) int log_write = -1;

@@ -66,14 +66,18 @@ static void add(list_t *list, const crt_cluster_info_t *info)
 
 #define GET(field) crti_info_get(text, #field, info.field, sizeof(info.field))
 
-/* The dashboard is the head's: where that is on this host, its own file knows it best. */
+/* The dashboard is the head's: where that is on this host, only its own file is believed, and only
+ * while it lives. The port of one that died may be a stranger's now. */
 static void read_http(crt_cluster_info_t *info)
 {
     CRTI_AUTO(free) char *text = NULL;
     char file[112];
 
+    if (!info->head_dir[0])
+        return;
+    info->http[0] = '\0';
     snprintf(file, sizeof(file), "%s/head.info", info->head_dir);
-    if (info->head_dir[0] && crti_info_read(file, &text) == CRT_OK)
+    if (crti_dir_is_locked(info->head_dir) && crti_info_read(file, &text) == CRT_OK)
         crti_info_get(text, "http", info->http, sizeof(info->http));
 }
 

@@ -2,8 +2,13 @@
 /* crt-http: dashboard and REST API, a process of its own, so that a parser's bug can't stop
  * scheduling. Started by crt-head, which starts it again when it dies.
  *
+<<<<<<< HEAD
  *     crt-http --head-dir DIR --host H --port P --ready-fd N [--key-file F] [--log F]
+=======
+ *     crt-http --head-dir DIR --host H --listen-fd N --local-fd N --ready-fd N [--key-file F]
+>>>>>>> a305b1c (http: the token goes over a socket of the head's own directory)
  *
+ * It serves at the descriptors that it inherits: a TCP socket, which was bound to H, and a unix socket.
  * Failure: before it serves, one line "error TEXT" on the ready descriptor and exit status 1. It
  * ends with its parent.
  */
@@ -23,36 +28,38 @@
 
 typedef struct arguments {
     const char *head_dir, *host, *key_file, *log;
-    unsigned port;
-    int ready_fd;
+    int listen_fd, local_fd, ready_fd;
 } arguments_t;
 
 static crt_status_t parse(int argc, char **argv, arguments_t *a)
 {
     static const struct option options[] = {{"head-dir", required_argument, NULL, 'd'},
                                             {"host", required_argument, NULL, 'h'},
-                                            {"port", required_argument, NULL, 'p'},
+                                            {"listen-fd", required_argument, NULL, 't'},
+                                            {"local-fd", required_argument, NULL, 'u'},
                                             {"ready-fd", required_argument, NULL, 'r'},
                                             {"key-file", required_argument, NULL, 'k'},
                                             {"log", required_argument, NULL, 'l'},
                                             {0}};
     int option;
 
-    *a = (arguments_t){.host = "127.0.0.1", .port = 8265, .ready_fd = -1};
+    *a = (arguments_t){
+        .host = "127.0.0.1", .listen_fd = -1, .local_fd = -1, .ready_fd = -1};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'd': a->head_dir = optarg; break;
         case 'h': a->host = optarg; break;
         case 'k': a->key_file = optarg; break;
         case 'l': a->log = optarg; break;
-        case 'p': a->port = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 't': a->listen_fd = atoi(optarg); break;
+        case 'u': a->local_fd = atoi(optarg); break;
         case 'r': a->ready_fd = atoi(optarg); break;
         default: return crt_raise(CRT_ERR_INVALID, "unknown option");
         }
     }
-    if (!a->head_dir || optind != argc || a->port > 65535)
-        return crt_raise(CRT_ERR_INVALID,
-                         "usage: crt-http --head-dir DIR --host H --port P --ready-fd N");
+    if (!a->head_dir || optind != argc || a->listen_fd < 0 || a->local_fd < 0)
+        return crt_raise(CRT_ERR_INVALID, "usage: crt-http --head-dir DIR --host H "
+                                          "--listen-fd N --local-fd N --ready-fd N");
     return CRT_OK;
 }
 
@@ -99,7 +106,8 @@ static crt_status_t serve(arguments_t *a)
     CRTI_AUTO(crti_http_server_free) crti_http_server_t *server = NULL;
     char token[CRTI_TOKEN_TEXT], socket_path[4096], programs[4096];
     crti_http_options_t options = {.host = a->host,
-                                   .port = a->port,
+                                   .listen_fd = a->listen_fd,
+                                   .local_fd = a->local_fd,
                                    .token = token,
                                    .head_socket = socket_path,
                                    .programs = programs};
@@ -114,8 +122,8 @@ static crt_status_t serve(arguments_t *a)
         status = crti_http_server_new(&options, &server);
     if (status != CRT_OK)
         return status;
-    crti_log(CRTI_LOG_INFO, "http", "serves http://%s", crti_http_server_address(server));
-    report(&a->ready_fd, "ready http", crti_http_server_address(server));
+    crti_log(CRTI_LOG_INFO, "http", "serves %s", crti_http_server_url(server));
+    report(&a->ready_fd, "ready http", crti_http_server_url(server));
     return crti_http_server_run(server);
 }
 

@@ -25,7 +25,6 @@
 #define HEADER_BYTES    (8u << 10) /* of one request's headers that are known, and the URL */
 #define HEADERS_MAX     (32u << 10) /* of all before the body: beyond it there is no answer */
 #define HEADER_SECONDS  5
-#define BACKLOG         4096 /* the system's own limit may be lower */
 
 typedef struct place {
     struct lws *wsi;
@@ -33,16 +32,23 @@ typedef struct place {
     bool is_known; /* the request that is served, or the last one, has the token */
 } place_t;
 
+typedef struct listener {
+    crti_http_server_t *server;
+    int fd;
+    crti_lws_file_t file;
+} listener_t;
+
 struct crti_http_server {
     crti_http_t http;
     struct lws_context *context;
     struct lws_vhost *vhost;
-    int listen_fd, signal_fd;
-    crti_lws_file_t listen_file, signal_file;
+    listener_t tcp, local;
+    int signal_fd;
+    crti_lws_file_t signal_file;
     place_t places[CONNECTIONS_MAX]; /* the oldest first */
     unsigned count, known;
     bool stops;
-    char address[300];
+    char url[300];
     char host_name[256];
 };
 
@@ -413,13 +419,14 @@ static struct in6_addr source_of(const struct sockaddr_storage *from)
 
 static void on_connection(void *user, uint32_t events)
 {
-    crti_http_server_t *server = user;
+    const listener_t *listener = user;
+    crti_http_server_t *server = listener->server;
     struct lws *wsi;
 
     for (int i = 0; i < ACCEPTS; i++) {
         struct sockaddr_storage from = {0};
         socklen_t size = sizeof(from);
-        int fd = accept4(server->listen_fd, (struct sockaddr *)&from, &size,
+        int fd = accept4(listener->fd, (struct sockaddr *)&from, &size,
                          SOCK_CLOEXEC | SOCK_NONBLOCK);
         struct in6_addr source = source_of(&from);
         int one = 1;
@@ -437,63 +444,27 @@ static void on_connection(void *user, uint32_t events)
     }
 }
 
-static crt_status_t bind_one(const struct addrinfo *at, const char *host, unsigned port,
-                             int *fd_out)
+static crt_status_t name_it(crti_http_server_t *server, const char *host, int fd)
 {
-    CRTI_AUTO(crti_close)
-    int fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                    at->ai_protocol);
-    int one = 1;
-
-    if (fd < 0)
-        return crt_raise(CRT_ERR_IO, "dashboard: socket: %s", strerror(errno));
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
-        return errno == EADDRINUSE
-                   ? crt_raise(CRT_ERR_EXISTS,
-                               "port %u of %s is taken; choose another with "
-                               "--dashboard-port",
-                               port, host)
-                   : crt_raise(CRT_ERR_IO, "dashboard: can't listen on %s:%u: %s", host,
-                               port, strerror(errno));
-    *fd_out = crti_take_fd(&fd);
-    return CRT_OK;
-}
-
-static crt_status_t listen_on(crti_http_server_t *server, const char *host, unsigned port)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list;
     struct sockaddr_storage bound;
     socklen_t size = sizeof(bound);
     char service[16];
-    crt_status_t status;
-    int error;
 
-    snprintf(service, sizeof(service), "%u", port);
-    error = getaddrinfo(host, service, &hints, &list);
-    if (error)
-        return crt_raise(CRT_ERR_INVALID, "dashboard: no such host %s: %s", host,
-                         gai_strerror(error));
-    status = bind_one(list, host, port, &server->listen_fd);
-    freeaddrinfo(list);
-    if (status != CRT_OK)
-        return status;
-    if (getsockname(server->listen_fd, (struct sockaddr *)&bound, &size) != 0 ||
+    if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0 ||
         getnameinfo((struct sockaddr *)&bound, size, NULL, 0, service, sizeof(service),
                     NI_NUMERICSERV) != 0)
         return crt_raise(CRT_ERR_IO, "dashboard: %s", strerror(errno));
     server->http.policy.port = (unsigned)atoi(service);
-    snprintf(server->address, sizeof(server->address),
-             strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, service);
+    snprintf(server->url, sizeof(server->url),
+             strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s", host, service);
     return CRT_OK;
 }
 
-/* Who says nothing is not even accepted for a second; who speaks is read at once. */
-static void defer_silent_clients(int fd)
+static crt_status_t serve_at(crti_http_server_t *server, listener_t *listener, int fd)
 {
-    int seconds = 1;
-
-    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
+    *listener = (listener_t){.server = server, .fd = fd};
+    listener->file = (crti_lws_file_t){.on_ready = on_connection, .user = listener};
+    return crti_lws_file_add(server->vhost, &listener->file, fd);
 }
 
 static void on_signal(void *user, uint32_t events)
@@ -562,22 +533,21 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
 
     if (!self)
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
-    self->listen_fd = self->signal_fd = -1;
+    self->signal_fd = -1;
     if (gethostname(self->host_name, sizeof(self->host_name) - 1) != 0)
         self->host_name[0] = '\0';
     self->http.policy = (crti_http_policy_t){
         .token = options->token, .bound_to = options->host, .host_name = self->host_name};
     self->http.programs = options->programs;
-    status = listen_on(self, options->host, options->port);
+    status = name_it(self, options->host, options->listen_fd);
     if (status == CRT_OK)
         status = make_context(self);
     if (status == CRT_OK)
         status = watch_signals(self);
-    if (status == CRT_OK) {
-        defer_silent_clients(self->listen_fd);
-        self->listen_file = (crti_lws_file_t){.on_ready = on_connection, .user = self};
-        status = crti_lws_file_add(self->vhost, &self->listen_file, self->listen_fd);
-    }
+    if (status == CRT_OK)
+        status = serve_at(self, &self->tcp, options->listen_fd);
+    if (status == CRT_OK)
+        status = serve_at(self, &self->local, options->local_fd);
     if (status == CRT_OK)
         status = crti_head_link_new(self->context, self->vhost, options->head_socket,
                                     &self->http.link);
@@ -588,9 +558,9 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
     return CRT_OK;
 }
 
-const char *crti_http_server_address(const crti_http_server_t *server)
+const char *crti_http_server_url(const crti_http_server_t *server)
 {
-    return server->address;
+    return server->url;
 }
 
 crt_status_t crti_http_server_run(crti_http_server_t *server)
@@ -606,15 +576,14 @@ void crti_http_server_free(crti_http_server_t *server)
     if (!server)
         return;
     if (server->context) {
-        crti_lws_file_remove(&server->listen_file);
+        crti_lws_file_remove(&server->tcp.file);
+        crti_lws_file_remove(&server->local.file);
         crti_lws_file_remove(&server->signal_file);
         /* Connections forget their questions while they close: the link goes after them. */
         crti_head_link_detach(server->http.link);
         lws_context_destroy(server->context);
     }
     crti_head_link_free(server->http.link);
-    if (server->listen_fd >= 0)
-        close(server->listen_fd);
     if (server->signal_fd >= 0)
         close(server->signal_fd);
     free(server);

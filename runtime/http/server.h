@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server: the loop of crt-http, its listening socket and its connections.
+/* Server: the loop of crt-http, its listening sockets and its connections.
  *
  * Where it sits
- *     browser, command -> TCP -> [ http/server.c (libwebsockets) ] -> http/exchange.c
+ *     browser -> TCP ----------+
+ *     command -> unix socket --+-> [ http/server.c (libwebsockets) ] -> http/exchange.c
+ *     The head made both sockets and keeps them; a server that ends leaves them to the next one.
  * Threads: one, the loop.
  * Limits
  *     Connections, bytes of headers, seconds for headers, bodies and replies are bounded; what is
@@ -17,21 +19,20 @@
 typedef struct crti_http_server crti_http_server_t;
 
 typedef struct crti_http_options {
-    const char *host; /* to bind to */
-    unsigned port;    /* 0: any free one */
+    const char *host;        /* that the first one was bound to, as it was given */
+    int listen_fd, local_fd; /* borrowed: listening, non-blocking; TCP and unix */
     const char *token;
     const char *head_socket;
     const char *programs; /* directory of the content cache */
 } crti_http_options_t;
 
-/* Binds, listens and connects to the head. Texts of `options` are borrowed as long as the server
- * lives. CRT_ERR_EXISTS: the port is taken. Caller owns the result and frees it with
- * crti_http_server_free. */
+/* Serves at the sockets and connects to the head. Texts and descriptors of `options` are borrowed
+ * as long as the server lives. Caller owns the result and frees it with crti_http_server_free. */
 crt_status_t crti_http_server_new(const crti_http_options_t *options,
                                   crti_http_server_t **server_out);
 
-/* "host:port" that it listens on, with the real port. Borrowed: valid until it is freed. */
-const char *crti_http_server_address(const crti_http_server_t *server);
+/* "http://host:port" of the dashboard. Borrowed: valid until it is freed. */
+const char *crti_http_server_url(const crti_http_server_t *server);
 
 /* Serves until SIGTERM or SIGINT, which the caller has blocked. */
 crt_status_t crti_http_server_run(crti_http_server_t *server);

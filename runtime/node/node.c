@@ -96,7 +96,7 @@ static void remove_dirs(crti_node_t *node)
 
 static crt_status_t write_info(crti_node_t *node)
 {
-    char pid[24], start[24], path[CRTI_NODE_PATH + 16], http[72] = "";
+    char pid[24], start[24], path[CRTI_NODE_PATH + 16], http[288] = "";
     char head_info[CRTI_NODE_PATH + 16];
     uint64_t started = 0;
     crt_status_t status = crti_process_start(getpid(), &started);

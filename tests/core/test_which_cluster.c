@@ -164,6 +164,8 @@ static void a_head_is_listed_where_it_has_no_node(void **state)
     assert_string_equal(info.node, "node-1");
     assert_string_equal(info.http, "h:8265"); /* the head knows it best */
     close(head);
+    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_string_equal(info.http, ""); /* the port may be a stranger's now */
     close(node);
 }
 

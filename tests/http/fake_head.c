@@ -21,6 +21,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/rundir.h"
+#include "runtime/control/http_sockets.h"
 #include "runtime/crt.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/key.h"
@@ -349,21 +350,30 @@ static void bind_port(void)
 
 static void start_http(void)
 {
-    char program[4096], fd_text[16], line[256];
+    char program[4096], fd_text[16], listen_text[16], local_text[16], line[512],
+        path[300];
+    crti_http_sockets_t sockets;
     int ready[2];
     ssize_t n;
 
+    snprintf(path, sizeof(path), "%s/http.sock", head.run);
     if (crt_daemon_path("crt-http", program, sizeof(program)) != CRT_OK ||
-        pipe(ready) != 0)
+        pipe(ready) != 0 ||
+        crti_http_sockets_open(head.http_host, (uint16_t)atoi(head.http_port), path,
+                               &sockets) != CRT_OK)
         fail(crt_error_detail());
+    snprintf(listen_text, sizeof(listen_text), "%d", sockets.tcp_fd);
+    snprintf(local_text, sizeof(local_text), "%d", sockets.local_fd);
     head.http_pid = fork();
     if (head.http_pid == 0) {
         close(ready[0]);
         snprintf(fd_text, sizeof(fd_text), "%d", ready[1]);
         setenv("CRT_HEAD_DIR", head.run, 1);
+        fcntl(sockets.tcp_fd, F_SETFD, 0);
+        fcntl(sockets.local_fd, F_SETFD, 0);
         execl(program, "crt-http", "--head-dir", head.run, "--host", head.http_host,
-              "--port", head.http_port, "--ready-fd", fd_text, "--key-file",
-              head.key_file, NULL);
+              "--listen-fd", listen_text, "--local-fd", local_text, "--ready-fd", fd_text,
+              "--key-file", head.key_file, NULL);
         _exit(127);
     }
     close(ready[1]);

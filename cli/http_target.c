@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a token may go. See http_target.h. */
+#include "cli/http_target.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/places.h"
+
+#define LOCAL_URL "http://localhost" /* only its path is looked at */
+
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+/* A server that the user names. */
+static crt_status_t find_named(const char *http, http_target_t *target)
+{
+    const char *given = environment("CRT_TOKEN");
+    const char *key_file = environment("CRT_KEY_FILE");
+
+    if (strncmp(http, "unix:", 5) == 0) {
+        if (strlen(http + 5) >= sizeof(target->socket))
+            return crt_raise(CRT_ERR_INVALID, "CRT_HTTP: the path is too long");
+        strcpy(target->socket, http + 5);
+        strcpy(target->url, LOCAL_URL);
+    } else {
+        snprintf(target->url, sizeof(target->url), "%s%s",
+                 strstr(http, "://") ? "" : "http://", http);
+    }
+    if (given && strlen(given) < sizeof(target->token)) {
+        strcpy(target->token, given);
+        return CRT_OK;
+    }
+    if (!key_file)
+        return crt_raise(CRT_ERR_NOT_FOUND, "CRT_HTTP needs CRT_TOKEN or CRT_KEY_FILE");
+    return crt_cluster_token(key_file, target->token);
+}
+
+/* The head of this host. Its socket is there as long as it lives, unless it has no dashboard. */
+static crt_status_t find_local(const crt_cluster_info_t *cluster, http_target_t *target)
+{
+    const char *colon = strrchr(cluster->address, ':');
+
+    if (!crti_place_is_living(cluster->head_dir))
+        return crt_raise(CRT_ERR_HEAD_LOST,
+                         "the head of the cluster %s is gone; nothing was sent. Start it "
+                         "again with: crt start --head --port %s",
+                         cluster->address, colon ? colon + 1 : "PORT");
+    snprintf(target->socket, sizeof(target->socket), "%s/http.sock", cluster->head_dir);
+    strcpy(target->url, LOCAL_URL);
+    if (access(target->socket, F_OK) != 0)
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "the cluster %s has no HTTP server to submit jobs to",
+                         cluster->address);
+    return crt_cluster_token(cluster->key_file, target->token);
+}
+
+crt_status_t crti_target_find(const char *address, http_target_t *target_out)
+{
+    const char *http = environment("CRT_HTTP");
+    crt_cluster_info_t cluster;
+    crt_status_t status;
+
+    *target_out = (http_target_t){0};
+    if (http && !address)
+        return find_named(http, target_out);
+    status = crt_cluster_find(address, &cluster);
+    if (status != CRT_OK)
+        return status;
+    if (cluster.head_dir[0])
+        return find_local(&cluster, target_out);
+    return crt_raise(CRT_ERR_NOT_FOUND,
+                     "the cluster %s has no HTTP server on this host: run the command on "
+                     "the head's host, or set CRT_HTTP",
+                     cluster.address);
+}
+
+crt_status_t crti_target_check_peer(const http_target_t *target, int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", target->socket, strerror(errno));
+    if (peer.uid != geteuid() && peer.uid != 0)
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "user %u listens at %s, neither you nor root; nothing was sent",
+                         (unsigned)peer.uid, target->socket);
+    return CRT_OK;
+}

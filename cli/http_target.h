@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP target: where the HTTP server of a cluster is, and how it proves that it is that one. A token is
+ * as good as the cluster: it goes to nobody who has not proved it before.
+ *
+ * Where it sits
+ *     CRT_HTTP, RUN/head-PORT -> [ cli/http_target.c ] -> cli/http_client.c
+ * Proofs
+ *     On the head's host: a unix socket at which this user, or root, listens (the kernel says who does).
+ */
+#ifndef CRTI_CLI_HTTP_TARGET_H
+#define CRTI_CLI_HTTP_TARGET_H
+
+#include "cli/cli.h"
+
+typedef struct http_target {
+    char url[300];    /* without a final '/' */
+    char socket[128]; /* path of the unix socket; "": over the network */
+    char token[65];
+} http_target_t;
+
+/* CRT_HTTP with CRT_TOKEN or the key file, else the cluster that is meant. */
+crt_status_t crti_target_find(const char *address, http_target_t *target_out);
+
+/* Looks who listens at the other end of a connection to the unix socket, before anything is sent.
+ * CRT_ERR_PERMISSION: another user. */
+crt_status_t crti_target_check_peer(const http_target_t *target, int fd);
+
+#endif
