@@ -111,17 +111,66 @@ static int check_peer(void *user, char *to, char *from, int to_port, int from_po
     return client->is_refused ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
-static void choose_way(http_client_t *client)
+/* Whom the certificate has to prove. Names and authorities are passed over only for the pin. */
+static crt_status_t choose_proof(http_client_t *client)
+{
+    const char *authorities = getenv("SSL_CERT_FILE");
+
+    curl_easy_setopt(client->curl, CURLOPT_PROTOCOLS_STR, "https");
+    if (!client->target.pin[0]) {
+        if (authorities && *authorities)
+            curl_easy_setopt(client->curl, CURLOPT_CAINFO, authorities);
+        return CRT_OK;
+    }
+    if (curl_easy_setopt(client->curl, CURLOPT_PINNEDPUBLICKEY, client->target.pin) !=
+        CURLE_OK)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "this libcurl can't compare the server's key; nothing was sent");
+    curl_easy_setopt(client->curl, CURLOPT_SSL_VERIFYPEER, 0L);
+    curl_easy_setopt(client->curl, CURLOPT_SSL_VERIFYHOST, 0L);
+    return CRT_OK;
+}
+
+static crt_status_t choose_way(http_client_t *client)
 {
     curl_easy_setopt(client->curl, CURLOPT_PROXY, ""); /* the token goes to nobody else */
-    curl_easy_setopt(client->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     if (!client->target.socket[0])
-        return;
+        return choose_proof(client);
+    curl_easy_setopt(client->curl, CURLOPT_PROTOCOLS_STR, "http");
     curl_easy_setopt(client->curl, CURLOPT_UNIX_SOCKET_PATH, client->target.socket);
     curl_easy_setopt(client->curl, CURLOPT_OPENSOCKETFUNCTION, open_local);
     curl_easy_setopt(client->curl, CURLOPT_OPENSOCKETDATA, client);
     curl_easy_setopt(client->curl, CURLOPT_PREREQFUNCTION, check_peer);
     curl_easy_setopt(client->curl, CURLOPT_PREREQDATA, client);
+    return CRT_OK;
+}
+
+/* Why there is no answer. */
+static crt_status_t fail(const http_client_t *client, CURLcode code)
+{
+    const http_target_t *target = &client->target;
+    const char *why = client->error[0] ? client->error : curl_easy_strerror(code);
+
+    if (client->is_refused)
+        return CRT_ERR_IO; /* raised by crti_target_check_peer */
+    if (code == CURLE_COULDNT_CONNECT && target->socket[0])
+        return crt_raise(CRT_ERR_IO,
+                         "nobody listens at %s: the head is gone; nothing was sent",
+                         target->socket);
+    if (code == CURLE_SSL_PINNEDPUBKEYNOTMATCH)
+        return crt_raise(
+            CRT_ERR_PERMISSION,
+            "%s does not show the certificate of this cluster's key; nothing was sent. "
+            "Where the server has one of its own (--dashboard-cert) give CRT_TOKEN and "
+            "not CRT_KEY_FILE",
+            target->url);
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s: %s; nothing was sent. Give the cluster's key in "
+                         "CRT_KEY_FILE, or the certificate's authority in SSL_CERT_FILE",
+                         target->url, why);
+    return crt_raise(CRT_ERR_IO, "no answer from %s: %s",
+                     target->socket[0] ? target->socket : target->url, why);
 }
 
 static crt_status_t perform(http_client_t *client, const char *path, http_reply_t *reply)
@@ -138,7 +187,8 @@ static crt_status_t perform(http_client_t *client, const char *path, http_reply_
     curl_easy_setopt(client->curl, CURLOPT_ERRORBUFFER, client->error);
     curl_easy_setopt(client->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(client->curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-    choose_way(client);
+    if (choose_way(client) != CRT_OK)
+        return CRT_ERR_UNSUPPORTED;
     client->error[0] = '\0';
     client->is_refused = false;
     code = curl_easy_perform(client->curl);
@@ -148,16 +198,7 @@ static crt_status_t perform(http_client_t *client, const char *path, http_reply_
     /* A refusal may come while the body is still being sent. */
     if (reply->code >= 400)
         return CRT_OK;
-    if (client->is_refused)
-        return CRT_ERR_IO; /* raised by crti_target_check_peer */
-    if (code == CURLE_COULDNT_CONNECT && client->target.socket[0])
-        return crt_raise(CRT_ERR_IO,
-                         "nobody listens at %s: the head is gone; nothing was sent",
-                         client->target.socket);
-    return crt_raise(CRT_ERR_IO, "no answer from %s: %s",
-                     client->target.socket[0] ? client->target.socket
-                                              : client->target.url,
-                     client->error[0] ? client->error : curl_easy_strerror(code));
+    return fail(client, code);
 }
 
 crt_status_t crti_client_send(http_client_t *client, const char *method, const char *path,

@@ -31,9 +31,17 @@ static crt_status_t find_named(const char *http, http_target_t *target)
             return crt_raise(CRT_ERR_INVALID, "CRT_HTTP: the path is too long");
         strcpy(target->socket, http + 5);
         strcpy(target->url, LOCAL_URL);
+    } else if (strstr(http, "://") && strncmp(http, "https://", 8) != 0) {
+        return crt_raise(CRT_ERR_INVALID,
+                         "CRT_HTTP=%s: the token would go to whoever listens there; use "
+                         "https://HOST:PORT, or unix:PATH with a tunnel (ssh -L "
+                         "PATH:RUN/head-PORT/http.sock HOST)",
+                         http);
     } else {
         snprintf(target->url, sizeof(target->url), "%s%s",
-                 strstr(http, "://") ? "" : "http://", http);
+                 strstr(http, "://") ? "" : "https://", http);
+        if (key_file && crt_cluster_pin(key_file, target->pin) != CRT_OK)
+            return CRT_ERR_IO; /* it said why */
     }
     if (given && strlen(given) < sizeof(target->token)) {
         strcpy(target->token, given);

@@ -6,6 +6,8 @@
  *     CRT_HTTP, RUN/head-PORT -> [ cli/http_target.c ] -> cli/http_client.c
  * Proofs
  *     On the head's host: a unix socket at which this user, or root, listens (the kernel says who does).
+ *     Over a network: TLS with the certificate that follows from the cluster's key, where that is at
+ *     hand; else with one that the certificate authorities vouch for. Never plain HTTP.
  */
 #ifndef CRTI_CLI_HTTP_TARGET_H
 #define CRTI_CLI_HTTP_TARGET_H
@@ -15,6 +17,7 @@
 typedef struct http_target {
     char url[300];    /* without a final '/' */
     char socket[128]; /* path of the unix socket; "": over the network */
+    char pin[53];     /* of the certificate; "": certificate authorities */
     char token[65];
 } http_target_t;
 

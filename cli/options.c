@@ -14,9 +14,10 @@ static const char *const environment[][2] = {
     {"CRT_ADDRESS", "HOST:PORT of the cluster that is meant, like --address"},
     {"CRT_KEY_FILE", "key file of the cluster, like --key-file"},
     {"CRT_HTTP",
-     "HOST:PORT of the dashboard, where the head is on another host, or unix:PATH (job "
+     "https://HOST:PORT of the dashboard of a head on another host, or unix:PATH (job "
      "commands)"},
-    {"CRT_TOKEN", "token for CRT_HTTP; else it is made from the key file"},
+    {"CRT_TOKEN", "token for CRT_HTTP; default: made from the key file"},
+    {"SSL_CERT_FILE", "certificate authorities for CRT_HTTP without CRT_KEY_FILE"},
     {"CRT_RUN_DIR",
      "directory for sockets and locks; $XDG_RUNTIME_DIR/crt-UID or /tmp/crt-UID"},
     {"CRT_STATE_DIR", "directory for keys, logs and tables; $XDG_STATE_HOME/crt or "

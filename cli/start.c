@@ -31,7 +31,7 @@ static struct {
     bool head, block, fresh;
     const char *address, *key_file, *port, *num_cpus, *resources, *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
-        *encrypt;
+        *encrypt, *dashboard_cert, *dashboard_key;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
     bool redis_plaintext, redis_tls;
     uint64_t store_bytes;
@@ -57,6 +57,10 @@ static const option_spec_t options[] = {
      "where the dashboard listens; default 127.0.0.1"},
     {"dashboard-port", 0, "PORT", OPTION_PORT, &given.dashboard_port,
      "its port; default 8265, 0: any free one"},
+    {"dashboard-cert", 0, "FILE", OPTION_TEXT, &given.dashboard_cert,
+     "its certificate, PEM; default: one that follows from the cluster's key"},
+    {"dashboard-key", 0, "FILE", OPTION_TEXT, &given.dashboard_key,
+     "the key of --dashboard-cert, PEM"},
     {"worker-port-range", 0, "LOW-HIGH", OPTION_RANGE, &given.worker_ports,
      "ports of workers; default: any free ones"},
     {"headless-timeout", 0, "SECONDS", OPTION_COUNT, &given.headless_timeout,
@@ -115,6 +119,8 @@ static const char *head_only(void)
     return given.port               ? "--port"
            : given.dashboard_host   ? "--dashboard-host"
            : given.dashboard_port   ? "--dashboard-port"
+           : given.dashboard_cert   ? "--dashboard-cert"
+           : given.dashboard_key    ? "--dashboard-key"
            : given.headless_timeout ? "--headless-timeout"
            : given.encrypt          ? "--encrypt-streams"
            : given.redis            ? "--redis-address"
@@ -140,6 +146,8 @@ static int check_options(void)
     if (given.address && head_only())
         return crti_cli_misused(NAME, "%s belongs to the head: give it with --head",
                                 head_only());
+    if (!given.dashboard_cert != !given.dashboard_key)
+        return crti_cli_misused(NAME, "--dashboard-cert and --dashboard-key go together");
     if (given.head && given.key_file)
         return crti_cli_misused(NAME,
                                 "--key-file goes with --address: a head makes its key");
@@ -190,11 +198,29 @@ static void find_local_head(started_t *s)
 
 /* ---------------------------------------------------------------- starting */
 
+/* A daemon has another directory. */
+static crt_status_t make_absolute(const char *option, const char **path, char *absolute)
+{
+    if (!*path)
+        return CRT_OK;
+    if (!realpath(*path, absolute))
+        return crt_raise(CRT_ERR_NOT_FOUND, "%s %s: %s", option, *path, strerror(errno));
+    *path = absolute;
+    return CRT_OK;
+}
+
 static crt_status_t start_head(started_t *s, int cancel_fd)
 {
+    static char certificate[PATH_MAX], key[PATH_MAX];
     daemon_t *d = &s->head;
     const char *warning;
-    crt_status_t status;
+    crt_status_t status =
+        make_absolute("--dashboard-cert", &given.dashboard_cert, certificate);
+
+    if (status == CRT_OK)
+        status = make_absolute("--dashboard-key", &given.dashboard_key, key);
+    if (status != CRT_OK)
+        return status;
 
     crti_daemon_init(d, "crt-head");
     d->undo_signal = SIGUSR2; /* one that has resumed leaves its tables */
@@ -204,6 +230,8 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
                        given.dashboard_host ? given.dashboard_host : "127.0.0.1");
     crti_daemon_option(d, "--dashboard-port",
                        given.dashboard_port ? given.dashboard_port : "8265");
+    crti_daemon_option(d, "--dashboard-cert", given.dashboard_cert);
+    crti_daemon_option(d, "--dashboard-key", given.dashboard_key);
     crti_daemon_option(d, "--headless-timeout", given.headless_timeout);
     crti_daemon_option(d, "--encrypt-streams", given.encrypt);
     crti_daemon_option(d, "--redis-address", given.redis);

@@ -496,6 +496,10 @@ CRT_API crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *i
 /* The bearer token of the cluster whose key `key_file` holds; `token` has room for 65 bytes. */
 CRT_API crt_status_t crt_cluster_token(const char *key_file, char *token);
 
+/* What the dashboard's certificate must show over HTTPS, unless it has one of the user's own: the hash
+ * "sha256//BASE64" of its public key, as curl --pinnedpubkey takes it. `pin` has room for 53 bytes. */
+CRT_API crt_status_t crt_cluster_pin(const char *key_file, char *pin);
+
 /* Asks a running cluster of this host without joining it. `what` and the JSON text are those of
  * crt_cluster_state; `filter` is an id or NULL. Caller frees it with free(). */
 CRT_API crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster,

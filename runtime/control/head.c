@@ -516,6 +516,8 @@ static crt_status_t make_children(head_t *h)
     crti_head_http_config_t http = {.loop = h->loop,
                                     .host = h->options.dashboard_host,
                                     .port = h->options.dashboard_port,
+                                    .certificate = h->options.dashboard_certificate,
+                                    .certificate_key = h->options.dashboard_key,
                                     .head_dir = h->paths.head_dir,
                                     .key_file = h->paths.key,
                                     .log = h->paths.http_log,
@@ -654,6 +656,7 @@ static void usage(void)
         "crt-head is started by: crt start --head\n"
         "    --port P  --node-ip-address IP  --dashboard-host H  --dashboard-port "
         "P|none\n"
+        "    --dashboard-cert F  --dashboard-key F\n"
         "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
         "    --headless-timeout S  --encrypt-streams on|off\n"
         "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"

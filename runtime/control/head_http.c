@@ -132,6 +132,10 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
                                 listen_fd,
                                 "--local-fd",
                                 local_fd,
+                                http->config.certificate ? "--cert" : NULL,
+                                http->config.certificate,
+                                "--cert-key",
+                                http->config.certificate_key,
                                 NULL};
     crti_child_command_t command = {
         .path = path,

@@ -14,6 +14,8 @@ typedef struct crti_head_http_config {
     crti_loop_t *loop;
     const char *host; /* NULL: no dashboard */
     uint16_t port;
+    const char *certificate,
+        *certificate_key; /* files; NULL: crt-http makes one at need */
     const char *head_dir, *key_file, *log, *socket; /* kept by the caller */
     void *user;
     /* It serves, or there is none (problem NULL); or it can't, for this reason. */

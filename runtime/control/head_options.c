@@ -55,6 +55,10 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
         o->ip = text;
     } else if (strcmp(name, "dashboard-host") == 0) {
         o->dashboard_host = text;
+    } else if (strcmp(name, "dashboard-cert") == 0) {
+        o->dashboard_certificate = text;
+    } else if (strcmp(name, "dashboard-key") == 0) {
+        o->dashboard_key = text;
     } else if (strcmp(name, "dashboard-port") == 0) {
         if (strcmp(text, "none") == 0) {
             o->dashboard_host = NULL;
@@ -104,6 +108,8 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
         {"port", required_argument, NULL, 0},
         {"node-ip-address", required_argument, NULL, 0},
         {"dashboard-host", required_argument, NULL, 0},
+        {"dashboard-cert", required_argument, NULL, 0},
+        {"dashboard-key", required_argument, NULL, 0},
         {"dashboard-port", required_argument, NULL, 0},
         {"ready-fd", required_argument, NULL, 0},
         {"lifeline-fd", required_argument, NULL, 0},
@@ -141,6 +147,9 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
                         : take(&o, names[index].name, optarg);
     if (status == CRT_OK && optind < argc)
         status = crt_raise(CRT_ERR_INVALID, "unexpected argument %s", argv[optind]);
+    if (status == CRT_OK && !o.dashboard_certificate != !o.dashboard_key)
+        status = crt_raise(CRT_ERR_INVALID,
+                           "--dashboard-cert and --dashboard-key go together");
     if (status == CRT_OK)
         status = crti_redis_external_check(&o.redis);
     /* Also after an error: it is told there. */

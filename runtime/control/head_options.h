@@ -10,9 +10,10 @@
 #include "runtime/control/redis_door.h"
 
 typedef struct crti_head_options {
-    const char *ip;             /* --node-ip-address */
-    const char *dashboard_host; /* NULL: no dashboard */
-    const char *private_dir;    /* NULL: a cluster that others may join */
+    const char *ip;                                    /* --node-ip-address */
+    const char *dashboard_host;                        /* NULL: no dashboard */
+    const char *dashboard_certificate, *dashboard_key; /* NULL: made at need */
+    const char *private_dir; /* NULL: a cluster that others may join */
     uint16_t port, dashboard_port;
     int ready_fd, lifeline_fd; /* -1: none */
     uint64_t headless_timeout_ms;

@@ -20,6 +20,7 @@
 #include <sodium.h>
 
 #include "runtime/base/rundir.h"
+#include "runtime/net/https_key.h"
 #include "runtime/net/key.h"
 
 #define LIST_FIRST 64
@@ -358,4 +359,20 @@ crt_status_t crt_cluster_token(const char *key_file, char *token)
     crti_key_token(&key, token);
     crti_key_wipe(&key, sizeof(key));
     return CRT_OK;
+}
+
+crt_status_t crt_cluster_pin(const char *key_file, char *pin)
+{
+    crti_https_key_t https;
+    crti_key_t key;
+    crt_status_t status = crti_key_load(key_file, &key);
+
+    if (status != CRT_OK)
+        return status;
+    status = crti_https_key_derive(&key, &https);
+    if (status == CRT_OK)
+        crti_https_key_pin(&https, pin);
+    crti_key_wipe(&https, sizeof(https));
+    crti_key_wipe(&key, sizeof(key));
+    return status;
 }

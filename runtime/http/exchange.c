@@ -307,8 +307,9 @@ static bool add_cookies(crti_exchange_t *x, unsigned char **at, unsigned char *e
     snprintf(own, sizeof(own), "crt-authentication-token-%u", policy->port);
     for (int i = 0; i < 2; i++) {
         snprintf(cookie, sizeof(cookie),
-                 "%s=%s; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000",
-                 i ? own : "ray-authentication-token", policy->token);
+                 "%s=%s; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000%s",
+                 i ? own : "ray-authentication-token", policy->token,
+                 policy->is_secure ? "; Secure" : "");
         if (!add_header(x->wsi, "set-cookie:", cookie, at, end))
             return false;
     }

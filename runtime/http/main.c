@@ -5,7 +5,8 @@
 <<<<<<< HEAD
  *     crt-http --head-dir DIR --host H --port P --ready-fd N [--key-file F] [--log F]
 =======
- *     crt-http --head-dir DIR --host H --listen-fd N --local-fd N --ready-fd N [--key-file F]
+ *     crt-http --head-dir DIR --host H --listen-fd N --local-fd N --ready-fd N --key-file F
+ *              [--cert FILE --cert-key FILE] [--log FILE]
 >>>>>>> a305b1c (http: the token goes over a socket of the head's own directory)
  *
  * It serves at the descriptors that it inherits: a TCP socket, which was bound to H, and a unix socket.
@@ -14,20 +15,23 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 #include <sodium.h>
 
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
+#include "runtime/http/certificate.h"
 #include "runtime/http/server.h"
 #include "runtime/net/key.h"
 
 typedef struct arguments {
-    const char *head_dir, *host, *key_file, *log;
+    const char *head_dir, *host, *key_file, *log, *certificate, *certificate_key;
     int listen_fd, local_fd, ready_fd;
 } arguments_t;
 
@@ -39,6 +43,8 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
                                             {"local-fd", required_argument, NULL, 'u'},
                                             {"ready-fd", required_argument, NULL, 'r'},
                                             {"key-file", required_argument, NULL, 'k'},
+                                            {"cert", required_argument, NULL, 'c'},
+                                            {"cert-key", required_argument, NULL, 's'},
                                             {"log", required_argument, NULL, 'l'},
                                             {0}};
     int option;
@@ -53,39 +59,54 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
         case 'l': a->log = optarg; break;
         case 't': a->listen_fd = atoi(optarg); break;
         case 'u': a->local_fd = atoi(optarg); break;
+        case 'c': a->certificate = optarg; break;
+        case 's': a->certificate_key = optarg; break;
         case 'r': a->ready_fd = atoi(optarg); break;
         default: return crt_raise(CRT_ERR_INVALID, "unknown option");
         }
     }
-    if (!a->head_dir || optind != argc || a->listen_fd < 0 || a->local_fd < 0)
-        return crt_raise(CRT_ERR_INVALID, "usage: crt-http --head-dir DIR --host H "
-                                          "--listen-fd N --local-fd N --ready-fd N");
+    if (!a->head_dir || !a->key_file || optind != argc || a->listen_fd < 0 ||
+        a->local_fd < 0 || !a->certificate != !a->certificate_key)
+        return crt_raise(CRT_ERR_INVALID,
+                         "usage: crt-http --head-dir DIR --host H --key-file F "
+                         "--listen-fd N --local-fd N --ready-fd N");
     return CRT_OK;
 }
 
-/* The key's path comes from the head's own file when it was not given. */
-static crt_status_t load_token(const arguments_t *a, char token[CRTI_TOKEN_TEXT])
+/* What goes over a network is proved and encrypted; on this host a browser reads it as it is. */
+static bool is_loopback(int fd)
 {
-    CRTI_AUTO(free) char *info = NULL;
-    char path[4096], key_file[4096];
-    crt_status_t status = CRT_OK;
-    crti_key_t key;
+    struct sockaddr_storage bound = {0};
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&bound;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&bound;
+    socklen_t size = sizeof(bound);
 
-    if (!a->key_file) {
-        snprintf(path, sizeof(path), "%s/head.info", a->head_dir);
-        status = crti_info_read(path, &info);
-        if (status == CRT_OK)
-            crti_info_get(info, "key_file", key_file, sizeof(key_file));
-    } else {
-        snprintf(key_file, sizeof(key_file), "%s", a->key_file);
+    if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0)
+        return false;
+    return bound.ss_family == AF_INET
+               ? ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+               : bound.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+static crt_status_t choose_certificate(const arguments_t *a, const crti_key_t *key,
+                                       crti_certificate_t *certificate)
+{
+    char directory[PATH_MAX], *slash;
+
+    if (a->certificate) {
+        snprintf(certificate->chain, PATH_MAX, "%s", a->certificate);
+        snprintf(certificate->key, PATH_MAX, "%s", a->certificate_key);
+        return crti_certificate_check(certificate);
     }
-    if (status == CRT_OK)
-        status = crti_key_load(key_file, &key);
-    if (status != CRT_OK)
-        return status;
-    crti_key_token(&key, token);
-    crti_key_wipe(&key, sizeof(key));
-    return CRT_OK;
+    if (is_loopback(a->listen_fd))
+        return CRT_OK;
+    snprintf(directory, sizeof(directory), "%s", a->key_file);
+    slash = strrchr(directory, '/');
+    if (slash)
+        *slash = '\0';
+    else
+        strcpy(directory, ".");
+    return crti_certificate_make(key, directory, a->host, certificate);
 }
 
 /* The one line that the starter waits for. */
@@ -105,6 +126,8 @@ static crt_status_t serve(arguments_t *a)
 {
     CRTI_AUTO(crti_http_server_free) crti_http_server_t *server = NULL;
     char token[CRTI_TOKEN_TEXT], socket_path[4096], programs[4096];
+    crti_certificate_t certificate = {0};
+    crti_key_t key;
     crti_http_options_t options = {.host = a->host,
                                    .listen_fd = a->listen_fd,
                                    .local_fd = a->local_fd,
@@ -117,7 +140,16 @@ static crt_status_t serve(arguments_t *a)
         return status;
     strcat(programs, "/programs");
     snprintf(socket_path, sizeof(socket_path), "%s/head.sock", a->head_dir);
-    status = load_token(a, token);
+    status = crti_key_load(a->key_file, &key);
+    if (status != CRT_OK)
+        return status;
+    crti_key_token(&key, token);
+    status = choose_certificate(a, &key, &certificate);
+    crti_key_wipe(&key, sizeof(key));
+    if (certificate.chain[0]) {
+        options.certificate = certificate.chain;
+        options.certificate_key = certificate.key;
+    }
     if (status == CRT_OK)
         status = crti_http_server_new(&options, &server);
     if (status != CRT_OK)

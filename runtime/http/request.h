@@ -56,6 +56,7 @@ typedef struct crti_http_policy {
     const char *bound_to;  /* host that the server listens on, as it was given */
     const char *host_name; /* of this machine */
     unsigned port;
+    bool is_secure; /* served over TLS */
 } crti_http_policy_t;
 
 /* Why a request is not served; code 0: it is. */

@@ -35,6 +35,7 @@ typedef struct place {
 typedef struct listener {
     crti_http_server_t *server;
     int fd;
+    bool has_tls;
     crti_lws_file_t file;
 } listener_t;
 
@@ -417,6 +418,16 @@ static struct in6_addr source_of(const struct sockaddr_storage *from)
     return source;
 }
 
+static struct lws *adopt(crti_http_server_t *server, int fd, bool has_tls)
+{
+    lws_sock_file_fd_type socket = {.sockfd = fd};
+    unsigned kind =
+        LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP | (has_tls ? LWS_ADOPT_ALLOW_SSL : 0);
+
+    return lws_adopt_descriptor_vhost(server->vhost, (lws_adoption_type)kind, socket,
+                                      NULL, NULL);
+}
+
 static void on_connection(void *user, uint32_t events)
 {
     const listener_t *listener = user;
@@ -437,32 +448,35 @@ static void on_connection(void *user, uint32_t events)
          * acknowledgement (40 ms). */
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         make_room_for_stranger(server, &source);
-        wsi = lws_adopt_socket_vhost(server->vhost, fd);
+        wsi = adopt(server, fd, listener->has_tls);
         if (!wsi)
             return; /* the socket was closed */
         server->places[server->count++] = (place_t){.wsi = wsi, .source = source};
     }
 }
 
-static crt_status_t name_it(crti_http_server_t *server, const char *host, int fd)
+static crt_status_t name_it(crti_http_server_t *server, const crti_http_options_t *o)
 {
+    const char *scheme = o->certificate ? "https" : "http";
     struct sockaddr_storage bound;
     socklen_t size = sizeof(bound);
     char service[16];
 
-    if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0 ||
+    if (getsockname(o->listen_fd, (struct sockaddr *)&bound, &size) != 0 ||
         getnameinfo((struct sockaddr *)&bound, size, NULL, 0, service, sizeof(service),
                     NI_NUMERICSERV) != 0)
         return crt_raise(CRT_ERR_IO, "dashboard: %s", strerror(errno));
     server->http.policy.port = (unsigned)atoi(service);
     snprintf(server->url, sizeof(server->url),
-             strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s", host, service);
+             strchr(o->host, ':') ? "%s://[%s]:%s" : "%s://%s:%s", scheme, o->host,
+             service);
     return CRT_OK;
 }
 
-static crt_status_t serve_at(crti_http_server_t *server, listener_t *listener, int fd)
+static crt_status_t serve_at(crti_http_server_t *server, listener_t *listener, int fd,
+                             bool has_tls)
 {
-    *listener = (listener_t){.server = server, .fd = fd};
+    *listener = (listener_t){.server = server, .fd = fd, .has_tls = has_tls};
     listener->file = (crti_lws_file_t){.on_ready = on_connection, .user = listener};
     return crti_lws_file_add(server->vhost, &listener->file, fd);
 }
@@ -494,7 +508,7 @@ static void log_line(int level, const char *line)
              (int)strcspn(line, "\n"), line);
 }
 
-static crt_status_t make_context(crti_http_server_t *server)
+static crt_status_t make_context(crti_http_server_t *server, const crti_http_options_t *o)
 {
     struct lws_context_creation_info info = {
         .port = CONTEXT_PORT_NO_LISTEN_SERVER,
@@ -510,7 +524,11 @@ static crt_status_t make_context(crti_http_server_t *server)
         .timeout_secs_ah_idle = HEADER_SECONDS,
         .keepalive_timeout = HEADER_SECONDS,
         .fd_limit_per_thread = CONNECTIONS_MAX + 64,
-        .options = LWS_SERVER_OPTION_DISABLE_IPV6,
+        .options = LWS_SERVER_OPTION_DISABLE_IPV6 |
+                   (o->certificate ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
+        .ssl_cert_filepath = o->certificate,
+        .ssl_private_key_filepath = o->certificate_key,
+        .ssl_options_set = SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_RENEGOTIATION,
     };
 
     lws_set_log_level(LLL_ERR | LLL_WARN, log_line);
@@ -536,18 +554,21 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
     self->signal_fd = -1;
     if (gethostname(self->host_name, sizeof(self->host_name) - 1) != 0)
         self->host_name[0] = '\0';
-    self->http.policy = (crti_http_policy_t){
-        .token = options->token, .bound_to = options->host, .host_name = self->host_name};
+    self->http.policy = (crti_http_policy_t){.token = options->token,
+                                             .bound_to = options->host,
+                                             .host_name = self->host_name,
+                                             .is_secure = options->certificate != NULL};
     self->http.programs = options->programs;
-    status = name_it(self, options->host, options->listen_fd);
+    status = name_it(self, options);
     if (status == CRT_OK)
-        status = make_context(self);
+        status = make_context(self, options);
     if (status == CRT_OK)
         status = watch_signals(self);
     if (status == CRT_OK)
-        status = serve_at(self, &self->tcp, options->listen_fd);
+        status =
+            serve_at(self, &self->tcp, options->listen_fd, options->certificate != NULL);
     if (status == CRT_OK)
-        status = serve_at(self, &self->local, options->local_fd);
+        status = serve_at(self, &self->local, options->local_fd, false);
     if (status == CRT_OK)
         status = crti_head_link_new(self->context, self->vhost, options->head_socket,
                                     &self->http.link);

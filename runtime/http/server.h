@@ -21,6 +21,8 @@ typedef struct crti_http_server crti_http_server_t;
 typedef struct crti_http_options {
     const char *host;        /* that the first one was bound to, as it was given */
     int listen_fd, local_fd; /* borrowed: listening, non-blocking; TCP and unix */
+    const char *certificate; /* PEM files; NULL: the TCP socket has no TLS */
+    const char *certificate_key;
     const char *token;
     const char *head_socket;
     const char *programs; /* directory of the content cache */
@@ -31,7 +33,7 @@ typedef struct crti_http_options {
 crt_status_t crti_http_server_new(const crti_http_options_t *options,
                                   crti_http_server_t **server_out);
 
-/* "http://host:port" of the dashboard. Borrowed: valid until it is freed. */
+/* "http://host:port" or "https://host:port" of the dashboard. Borrowed: valid until it is freed. */
 const char *crti_http_server_url(const crti_http_server_t *server);
 
 /* Serves until SIGTERM or SIGINT, which the caller has blocked. */

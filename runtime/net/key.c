@@ -170,6 +170,11 @@ void crti_key_lane(const crti_key_t *key, unsigned char lane[CRTI_KEY_SIZE])
     derive(key, "crtlanes", lane);
 }
 
+void crti_key_https(const crti_key_t *key, unsigned char seed[CRTI_KEY_HTTPS_SEED])
+{
+    crypto_kdf_derive_from_key(seed, CRTI_KEY_HTTPS_SEED, SUBKEY, "crthttps", key->bytes);
+}
+
 void crti_key_token(const crti_key_t *key, char text[CRTI_TOKEN_TEXT])
 {
     unsigned char token[CRTI_KEY_SIZE];

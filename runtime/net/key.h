@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     cluster.key -> [ net/key.c ] -> CURVE pairs (zmq link), PSK (net/stream.c), HTTP token,
- *                                     key of lanes (net/lane.c)
+ *                                     key of lanes (net/lane.c), net/https_key.c
  * Format
  *     The file holds 64 hex digits (32 random bytes) and a newline. Only its owner may read or
  *     write it: mode 0600 or 0400, owned by the user who runs the process.
@@ -18,8 +18,9 @@
 
 #include "runtime/base/crt_base.h"
 
-#define CRTI_KEY_SIZE   32
-#define CRTI_TOKEN_TEXT 65 /* bytes of a token as text, with the final zero */
+#define CRTI_KEY_SIZE       32
+#define CRTI_TOKEN_TEXT     65 /* bytes of a token as text, with the final zero */
+#define CRTI_KEY_HTTPS_SEED 64
 
 typedef struct crti_key {
     unsigned char bytes[CRTI_KEY_SIZE];
@@ -46,6 +47,7 @@ void crti_key_curve(const crti_key_t *key, crti_key_role_t role,
                     crti_key_pair_t *pair_out);
 void crti_key_stream(const crti_key_t *key, unsigned char psk[CRTI_KEY_SIZE]);
 void crti_key_lane(const crti_key_t *key, unsigned char lane[CRTI_KEY_SIZE]);
+void crti_key_https(const crti_key_t *key, unsigned char seed[CRTI_KEY_HTTPS_SEED]);
 void crti_key_token(const crti_key_t *key, char text[CRTI_TOKEN_TEXT]);
 
 /* Overwrites a secret that is no longer needed. */

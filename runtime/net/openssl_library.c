@@ -17,7 +17,7 @@ crt_status_t crti_openssl_library(void)
 {
     static crti_late_library_t library = {
         .file = FILE_OF(OPENSSL_SHLIB_VERSION), /* brings libcrypto along */
-        .loss = "no stream can be made",
+        .loss = "no stream and no HTTPS can be made",
         .symbols = symbols,
         .count = sizeof(symbols) / sizeof(symbols[0]),
         .table = &crti_openssl_api,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSSL library: the functions of libssl and libcrypto that streams call, found when the first
- * stream is made.
+/* OpenSSL library: the functions of libssl and libcrypto that are called here, found when the first
+ * stream, or key of a certificate, is made.
  *
  * Where it sits
- *     tls, seal -> [ openssl library ] -> libssl (dlopen)
+ *     tls, seal, https key -> [ openssl library ] -> libssl (dlopen)
  * Why
  *     Most workers never make a stream. The two libraries have eleven mappings and a hundred pages of
  *     relocated pointers, which a fork of the zygote would copy for each worker, and take apart at
@@ -18,6 +18,8 @@
 #define CRTI_NET_OPENSSL_LIBRARY_H
 
 #include <openssl/bio.h>
+#include <openssl/bn.h>
+#include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
@@ -37,6 +39,23 @@
     X(BIO_set_flags)                                                                     \
     X(BIO_set_init)                                                                      \
     X(BIO_test_flags)                                                                    \
+    X(BN_CTX_free)                                                                       \
+    X(BN_CTX_new)                                                                        \
+    X(BN_add_word)                                                                       \
+    X(BN_bin2bn)                                                                         \
+    X(BN_bn2binpad)                                                                      \
+    X(BN_clear_free)                                                                     \
+    X(BN_dup)                                                                            \
+    X(BN_new)                                                                            \
+    X(BN_nnmod)                                                                          \
+    X(BN_sub_word)                                                                       \
+    X(EC_GROUP_free)                                                                     \
+    X(EC_GROUP_get0_order)                                                               \
+    X(EC_GROUP_new_by_curve_name)                                                        \
+    X(EC_POINT_free)                                                                     \
+    X(EC_POINT_mul)                                                                      \
+    X(EC_POINT_new)                                                                      \
+    X(EC_POINT_point2oct)                                                                \
     X(ERR_clear_error)                                                                   \
     X(ERR_error_string_n)                                                                \
     X(ERR_get_error)                                                                     \
@@ -94,36 +113,53 @@ extern crti_openssl_api_t crti_openssl_api;
 /* CRT_ERR_UNSUPPORTED says what is missing. Any thread. */
 crt_status_t crti_openssl_library(void);
 
-#define BIO_clear_flags     crti_openssl_api.BIO_clear_flags_
-#define BIO_get_data        crti_openssl_api.BIO_get_data_
-#define BIO_meth_free       crti_openssl_api.BIO_meth_free_
-#define BIO_meth_new        crti_openssl_api.BIO_meth_new_
-#define BIO_meth_set_ctrl   crti_openssl_api.BIO_meth_set_ctrl_
-#define BIO_meth_set_read   crti_openssl_api.BIO_meth_set_read_
-#define BIO_meth_set_write  crti_openssl_api.BIO_meth_set_write_
-#define BIO_new             crti_openssl_api.BIO_new_
-#define BIO_set_data        crti_openssl_api.BIO_set_data_
-#define BIO_set_flags       crti_openssl_api.BIO_set_flags_
-#define BIO_set_init        crti_openssl_api.BIO_set_init_
-#define BIO_test_flags      crti_openssl_api.BIO_test_flags_
-#define ERR_clear_error     crti_openssl_api.ERR_clear_error_
-#define ERR_error_string_n  crti_openssl_api.ERR_error_string_n_
-#define ERR_get_error       crti_openssl_api.ERR_get_error_
-#define ERR_peek_error      crti_openssl_api.ERR_peek_error_
-#define EVP_CIPHER_CTX_ctrl crti_openssl_api.EVP_CIPHER_CTX_ctrl_
-#define EVP_CIPHER_CTX_free crti_openssl_api.EVP_CIPHER_CTX_free_
-#define EVP_CIPHER_CTX_new  crti_openssl_api.EVP_CIPHER_CTX_new_
-#define EVP_CipherInit_ex   crti_openssl_api.EVP_CipherInit_ex_
-#define EVP_CipherUpdate    crti_openssl_api.EVP_CipherUpdate_
-#define EVP_DecryptFinal_ex crti_openssl_api.EVP_DecryptFinal_ex_
-#define EVP_DecryptUpdate   crti_openssl_api.EVP_DecryptUpdate_
-#define EVP_EncryptFinal_ex crti_openssl_api.EVP_EncryptFinal_ex_
-#define EVP_EncryptUpdate   crti_openssl_api.EVP_EncryptUpdate_
-#define EVP_aes_256_gcm     crti_openssl_api.EVP_aes_256_gcm_
-#define SSL_CIPHER_find     crti_openssl_api.SSL_CIPHER_find_
-#define SSL_CTX_ctrl        crti_openssl_api.SSL_CTX_ctrl_
-#define SSL_CTX_free        crti_openssl_api.SSL_CTX_free_
-#define SSL_CTX_new         crti_openssl_api.SSL_CTX_new_
+#define BIO_clear_flags            crti_openssl_api.BIO_clear_flags_
+#define BIO_get_data               crti_openssl_api.BIO_get_data_
+#define BIO_meth_free              crti_openssl_api.BIO_meth_free_
+#define BIO_meth_new               crti_openssl_api.BIO_meth_new_
+#define BIO_meth_set_ctrl          crti_openssl_api.BIO_meth_set_ctrl_
+#define BIO_meth_set_read          crti_openssl_api.BIO_meth_set_read_
+#define BIO_meth_set_write         crti_openssl_api.BIO_meth_set_write_
+#define BIO_new                    crti_openssl_api.BIO_new_
+#define BIO_set_data               crti_openssl_api.BIO_set_data_
+#define BIO_set_flags              crti_openssl_api.BIO_set_flags_
+#define BIO_set_init               crti_openssl_api.BIO_set_init_
+#define BIO_test_flags             crti_openssl_api.BIO_test_flags_
+#define BN_CTX_free                crti_openssl_api.BN_CTX_free_
+#define BN_CTX_new                 crti_openssl_api.BN_CTX_new_
+#define BN_add_word                crti_openssl_api.BN_add_word_
+#define BN_bin2bn                  crti_openssl_api.BN_bin2bn_
+#define BN_bn2binpad               crti_openssl_api.BN_bn2binpad_
+#define BN_clear_free              crti_openssl_api.BN_clear_free_
+#define BN_dup                     crti_openssl_api.BN_dup_
+#define BN_new                     crti_openssl_api.BN_new_
+#define BN_nnmod                   crti_openssl_api.BN_nnmod_
+#define BN_sub_word                crti_openssl_api.BN_sub_word_
+#define EC_GROUP_free              crti_openssl_api.EC_GROUP_free_
+#define EC_GROUP_get0_order        crti_openssl_api.EC_GROUP_get0_order_
+#define EC_GROUP_new_by_curve_name crti_openssl_api.EC_GROUP_new_by_curve_name_
+#define EC_POINT_free              crti_openssl_api.EC_POINT_free_
+#define EC_POINT_mul               crti_openssl_api.EC_POINT_mul_
+#define EC_POINT_new               crti_openssl_api.EC_POINT_new_
+#define EC_POINT_point2oct         crti_openssl_api.EC_POINT_point2oct_
+#define ERR_clear_error            crti_openssl_api.ERR_clear_error_
+#define ERR_error_string_n         crti_openssl_api.ERR_error_string_n_
+#define ERR_get_error              crti_openssl_api.ERR_get_error_
+#define ERR_peek_error             crti_openssl_api.ERR_peek_error_
+#define EVP_CIPHER_CTX_ctrl        crti_openssl_api.EVP_CIPHER_CTX_ctrl_
+#define EVP_CIPHER_CTX_free        crti_openssl_api.EVP_CIPHER_CTX_free_
+#define EVP_CIPHER_CTX_new         crti_openssl_api.EVP_CIPHER_CTX_new_
+#define EVP_CipherInit_ex          crti_openssl_api.EVP_CipherInit_ex_
+#define EVP_CipherUpdate           crti_openssl_api.EVP_CipherUpdate_
+#define EVP_DecryptFinal_ex        crti_openssl_api.EVP_DecryptFinal_ex_
+#define EVP_DecryptUpdate          crti_openssl_api.EVP_DecryptUpdate_
+#define EVP_EncryptFinal_ex        crti_openssl_api.EVP_EncryptFinal_ex_
+#define EVP_EncryptUpdate          crti_openssl_api.EVP_EncryptUpdate_
+#define EVP_aes_256_gcm            crti_openssl_api.EVP_aes_256_gcm_
+#define SSL_CIPHER_find            crti_openssl_api.SSL_CIPHER_find_
+#define SSL_CTX_ctrl               crti_openssl_api.SSL_CTX_ctrl_
+#define SSL_CTX_free               crti_openssl_api.SSL_CTX_free_
+#define SSL_CTX_new                crti_openssl_api.SSL_CTX_new_
 #define SSL_CTX_set_cert_verify_callback                                                 \
     crti_openssl_api.SSL_CTX_set_cert_verify_callback_
 #define SSL_CTX_set_ciphersuites crti_openssl_api.SSL_CTX_set_ciphersuites_

@@ -647,13 +647,20 @@ static void what_can_not_be_submitted_is_said(void **state)
 
 static void another_hosts_server_is_reached_by_crt_http(void **state)
 {
-    char http[64], token[65], *at;
+    char http[64], tunnel[160], token[65], *at;
+    long port;
 
     cli_expect(0, "runs", START);
+    port = atol(strstr(cli_output, "The cluster 127.0.0.1:") + 22);
     at = strstr(cli_output, "http://");
     snprintf(http, sizeof(http), "%.*s", (int)strcspn(at, "#") - 1, at);
     snprintf(token, sizeof(token), "%.64s", strstr(cli_output, "#token=") + 7);
+    setenv("CRT_TOKEN", token, 1);
     setenv("CRT_HTTP", http, 1);
+    cli_expect(1, "the token would go to whoever listens there", "job list");
+    unsetenv("CRT_TOKEN");
+    snprintf(tunnel, sizeof(tunnel), "unix:%s", cli_path("r/head-%ld/http.sock", port));
+    setenv("CRT_HTTP", tunnel, 1);
     cli_expect(1, "CRT_HTTP needs CRT_TOKEN or CRT_KEY_FILE", "job list");
     setenv("CRT_TOKEN", "wrong", 1);
     cli_expect(1, "Forbidden: Invalid authentication token", "job list");

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "runtime/net/https_key.h"
+
 static char folder[] = "/tmp/crt-test-key-XXXXXX";
 static char path[64];
 
@@ -155,6 +157,24 @@ static void derived_secrets_differ_from_each_other_and_are_always_the_same(void 
     assert_int_equal(strspn(token, "0123456789abcdef"), 64);
 }
 
+/* Computed by another program: who asks a server of another version has to know its key, too. */
+static void the_key_of_the_certificate_follows_from_the_cluster_key(void **state)
+{
+    unsigned char der[CRTI_HTTPS_KEY_BYTES];
+    crti_https_key_t https;
+    char pin[CRTI_PIN_TEXT];
+    crti_key_t key;
+
+    write_file(digits, 0600);
+    assert_int_equal(crti_key_load(path, &key), CRT_OK);
+    assert_int_equal(crti_https_key_derive(&key, &https), CRT_OK);
+    crti_https_key_pin(&https, pin);
+    assert_string_equal(pin, "sha256//qesF04MbGpwududMqvexllylqBMPJzSPMSRRKtz2UIw=");
+    crti_https_key_encode(&https, der);
+    assert_memory_equal(der + 7, https.secret, 32);
+    assert_memory_equal(der + CRTI_HTTPS_KEY_BYTES - 65, https.public_key, 65);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -168,6 +188,7 @@ int main(void)
         TEST(a_fifo_in_the_keys_place_does_not_hang),
         TEST(line_ends_behind_the_digits_are_fine),
         TEST(derived_secrets_differ_from_each_other_and_are_always_the_same),
+        TEST(the_key_of_the_certificate_follows_from_the_cluster_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

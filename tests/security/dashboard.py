@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -31,10 +32,9 @@ def until(what, condition, seconds=SECONDS):
 class Cluster:
     """crt start --head in directories of its own; ended with the block."""
 
-    def __init__(self, *options, before=()):
-        self.folder = tempfile.mkdtemp(prefix="crt-trust-", dir="/tmp")
+    def __init__(self, *options):
         self.crt = os.path.join(os.environ["CRT_TEST_BUILD"], "cli", "crt")
-        self.before = list(before)
+        self.folder = tempfile.mkdtemp(prefix="crt-trust-", dir="/tmp")
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
         self.environment.update(CRT_RUN_DIR=f"{self.folder}/r", CRT_STATE_DIR=f"{self.folder}/s")
         self.said = ""
@@ -53,7 +53,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, *words, **variables):
-        return subprocess.run([*self.before, self.crt, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        return subprocess.run([self.crt, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=60, check=False, env={**self.environment, **variables})
 
     def good(self, *words, **variables):
@@ -95,6 +95,7 @@ class Stranger:
         if family == socket.AF_UNIX:
             os.chmod(address, 0o666)
         self.bytes, self.connections = b"", 0
+        self.port = self.socket.getsockname()[1] if family == socket.AF_INET else 0
         if user is None:
             self.socket.listen(16)
         else:  # who listens is whom the kernel names
@@ -112,9 +113,13 @@ class Stranger:
             self.connections += 1
             threading.Thread(target=self.keep, args=(connection,), daemon=True).start()
 
+    def greet(self, connection):
+        return connection
+
     def keep(self, connection):
         connection.settimeout(1)
         try:
+            connection = self.greet(connection)
             while part := connection.recv(4096):
                 self.bytes += part
                 if b"\r\n\r\n" in self.bytes:
@@ -122,3 +127,31 @@ class Stranger:
         except OSError:
             pass
         connection.close()
+
+
+class TlsStranger(Stranger):
+    """The same behind TLS, with a certificate: what it keeps is what came after the handshake."""
+
+    def __init__(self, chain, key):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(chain, key)
+        super().__init__(socket.AF_INET, ("127.0.0.1", 0))
+
+    def greet(self, connection):
+        return self.context.wrap_socket(connection, server_side=True)
+
+
+def make_certificate(folder, name, names):
+    """FOLDER/NAME.crt, self-signed, and FOLDER/NAME.key."""
+    chain, key = f"{folder}/{name}.crt", f"{folder}/{name}.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "1", "-subj", f"/O={name}", "-addext", f"subjectAltName={names}", "-keyout", key,
+                    "-out", chain], check=True, capture_output=True)
+    return chain, key
+
+
+def shown_certificate(host, port):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection((host, port), 20) as raw, context.wrap_socket(raw) as connection:
+        return connection.getpeercert(binary_form=True)

@@ -8,10 +8,15 @@ import errno
 import os
 import signal
 import socket
+import ssl
+import subprocess
 import sys
 import time
 
-from dashboard import STRANGER, Cluster, Stranger, check, is_gone, until
+from dashboard import (STRANGER, Cluster, Stranger, TlsStranger, check, is_gone, make_certificate, shown_certificate,
+                       until)
+
+NETWORK = "10.77.0.1"  # an address in a network of the test's own
 
 
 def a_stranger_at_a_dead_heads_port_gets_nothing():
@@ -81,9 +86,98 @@ def a_socket_of_another_user_gets_nothing():
         cluster.refused("Forbidden", "job", "list", CRT_HTTP=f"unix:{own}", CRT_TOKEN="0" * 64)
 
 
+def in_a_network_of_its_own():
+    """The test goes on in a network namespace where the loopback device has another address too."""
+    if os.environ.get("CRT_TEST_INSIDE") != "1":
+        os.environ["CRT_TEST_INSIDE"] = "1"
+        how = "-n" if os.geteuid() == 0 else "-rn"
+        os.execvp("unshare", ["unshare", how, "--", sys.executable, "-B", *sys.argv])
+    for words in (("link", "set", "lo", "up"), ("addr", "add", f"{NETWORK}/24", "dev", "lo")):
+        subprocess.run(["ip", *words], check=True)
+
+
+def over_a_network_the_server_proves_itself_first():
+    in_a_network_of_its_own()
+    with Cluster("--dashboard-host", NETWORK) as cluster:
+        check((cluster.scheme, cluster.host) == ("https", NETWORK), f"crt start says\n{cluster.said}")
+        check(cluster.info("http") == f"https://{NETWORK}:{cluster.http_port}", f"head.info says {cluster.info('http')}")
+        where, key = f"{NETWORK}:{cluster.http_port}", cluster.info("key_file")
+        for http in (where, f"https://{where}"):
+            check("No jobs." in cluster.good("job", "list", CRT_HTTP=http, CRT_KEY_FILE=key), "the pin was refused")
+        check("SUCCEEDED" in cluster.good("job", "submit", "--", "/bin/true", CRT_HTTP=where, CRT_KEY_FILE=key) or
+              "succeeded" in cluster.good("job", "list", CRT_HTTP=where, CRT_KEY_FILE=key).lower(), "no job over TLS")
+        cluster.refused("would go to whoever listens", "job", "list", CRT_HTTP=f"http://{where}", CRT_KEY_FILE=key)
+        # Who has the token but not the key believes authorities only.
+        cluster.refused("nothing was sent", "job", "list", CRT_HTTP=where, CRT_TOKEN=cluster.token)
+        authority = os.path.join(cluster.info("state_dir"), "https.crt")
+        cluster.good("job", "list", CRT_HTTP=where, CRT_TOKEN=cluster.token, SSL_CERT_FILE=authority)
+        with socket.create_connection((NETWORK, cluster.http_port), 10) as plain:
+            plain.sendall(b"GET /api/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            try:
+                said = plain.recv(4096)
+            except ConnectionResetError:
+                said = b""
+            check(not said.startswith(b"HTTP"), f"plain HTTP was served: {said}")
+        # A browser that was told to believe it goes on.
+        shown, before = shown_certificate(NETWORK, cluster.http_port), cluster.info("http_pid")
+        os.kill(int(before), signal.SIGKILL)
+        until("another crt-http serves", lambda: cluster.info("http") and cluster.info("http_pid") != before)
+        check(shown_certificate(NETWORK, cluster.http_port) == shown, "the certificate changed")
+
+
+def a_man_in_the_middle_gets_nothing():
+    with Cluster() as cluster:
+        key = cluster.info("key_file")
+        man = TlsStranger(*make_certificate(cluster.folder, "man", "IP:127.0.0.1"))
+        plain = Stranger(socket.AF_INET, ("127.0.0.1", 0))
+        http = f"https://127.0.0.1:{man.port}"
+        for words in (("list",), ("submit", "--", "/bin/true"), ("logs", "x")):
+            cluster.refused("does not show the certificate of this cluster's key; nothing was sent", "job", *words,
+                            CRT_HTTP=http, CRT_KEY_FILE=key)
+            cluster.refused("nothing was sent", "job", *words, CRT_HTTP=http, CRT_TOKEN=cluster.token)
+            cluster.refused("no answer", "job", *words, CRT_HTTP=f"https://127.0.0.1:{plain.port}", CRT_KEY_FILE=key)
+        # An authority that the system trusts does not count where the key is at hand.
+        cluster.refused("nothing was sent", "job", "list", CRT_HTTP=http, CRT_KEY_FILE=key,
+                        SSL_CERT_FILE=f"{cluster.folder}/man.crt")
+        time.sleep(0.2)
+        check(man.connections > 0 and man.bytes == b"", f"the man in the middle got {man.bytes}")
+        check(plain.connections > 0 and cluster.token.encode() not in plain.bytes and b"HTTP" not in plain.bytes,
+              f"who speaks no TLS got {plain.bytes}")
+
+
+def a_certificate_of_ones_own_is_shown():
+    folder = None
+    with Cluster() as cluster:
+        folder = cluster.folder
+        chain, key = make_certificate(folder, "own", "DNS:localhost")
+        other = make_certificate(folder, "other", "DNS:localhost")[1]
+        start = ("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1", "--dashboard-cert")
+        cluster.refused("key values mismatch", *start, chain, "--dashboard-key", other)
+        cluster.refused("--dashboard-cert", *start, key, "--dashboard-key", key)
+        cluster.refused("No such file", *start, f"{folder}/none", "--dashboard-key", key)
+        cluster.refused("go together", *start, chain)
+        with Cluster("--dashboard-cert", chain, "--dashboard-key", key) as own:
+            check(own.scheme == "https", f"crt start says\n{own.said}")
+            where = f"localhost:{own.http_port}"
+            check("No jobs." in own.good("job", "list"), "the head's own socket was refused")
+            own.good("job", "list", CRT_HTTP=where, CRT_TOKEN=own.token, SSL_CERT_FILE=chain)
+            own.refused("nothing was sent", "job", "list", CRT_HTTP=f"127.0.0.1:{own.http_port}", CRT_TOKEN=own.token,
+                        SSL_CERT_FILE=chain)
+            own.refused("--dashboard-cert", "job", "list", CRT_HTTP=where, CRT_KEY_FILE=own.info("key_file"))
+            context = ssl.create_default_context(cafile=chain)
+            with socket.create_connection(("127.0.0.1", own.http_port), 10) as raw:
+                with context.wrap_socket(raw, server_hostname="localhost") as browser:
+                    browser.sendall(b"POST /api/authenticate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
+                                    b"Authorization: Bearer " + own.token.encode() + b"\r\n\r\n")
+                    check(b"; Secure\r\n" in browser.recv(4096), "the cookie is not for HTTPS only")
+
+
 SCENARIOS = {
     "dead_head": a_stranger_at_a_dead_heads_port_gets_nothing,
     "killed_http": the_port_is_the_heads_while_it_lives,
+    "network": over_a_network_the_server_proves_itself_first,
+    "middle": a_man_in_the_middle_gets_nothing,
+    "own_certificate": a_certificate_of_ones_own_is_shown,
     "other_user": a_socket_of_another_user_gets_nothing,
 }
 
