@@ -50,10 +50,22 @@ void crti_client_escape_free(char *escaped)
     curl_free(escaped);
 }
 
+static void set_headers(http_client_t *client)
+{
+    char header[128];
+
+    curl_slist_free_all(client->headers);
+    snprintf(header, sizeof(header), "Authorization: Bearer %s", client->target.token);
+    client->headers = curl_slist_append(NULL, header);
+    /* No "100 Continue": a refusal comes before the body anyway. */
+    client->headers = curl_slist_append(client->headers, "Expect:");
+    client->headers =
+        curl_slist_append(client->headers, "Content-Type: application/json");
+}
+
 crt_status_t crti_client_new(const char *address, http_client_t **client_out)
 {
     http_client_t *self;
-    char header[128];
     crt_status_t status;
 
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -67,11 +79,7 @@ crt_status_t crti_client_new(const char *address, http_client_t **client_out)
         crti_client_free(self);
         return status;
     }
-    snprintf(header, sizeof(header), "Authorization: Bearer %s", self->target.token);
-    self->headers = curl_slist_append(NULL, header);
-    /* No "100 Continue": a refusal comes before the body anyway. */
-    self->headers = curl_slist_append(self->headers, "Expect:");
-    self->headers = curl_slist_append(self->headers, "Content-Type: application/json");
+    set_headers(self);
     *client_out = self;
     return CRT_OK;
 }
@@ -201,28 +209,99 @@ static crt_status_t perform(http_client_t *client, const char *path, http_reply_
     return fail(client, code);
 }
 
+typedef struct request {
+    const char *method, *path, *body; /* body: NULL without one */
+    FILE *file;                       /* uploaded instead of a body */
+    uint64_t size;                    /* of the file */
+} request_t;
+
+static crt_status_t send_once(http_client_t *client, const request_t *r,
+                              http_reply_t *reply)
+{
+    CURL *curl = client->curl;
+
+    curl_easy_reset(curl);
+    if (r->file) {
+        rewind(r->file);
+        curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(curl, CURLOPT_READDATA, r->file);
+        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->size);
+        curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, UPLOAD_SLOW);
+        curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 60L);
+        return perform(client, r->path, reply);
+    }
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, REQUEST_SECONDS);
+    if (r->body || strcmp(r->method, "POST") == 0)
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->body ? r->body : "");
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, r->method);
+    return perform(client, r->path, reply);
+}
+
+/* Of tokens that the server takes. Everybody may ask that: it is asked without one. */
+static bool ask_generation(http_client_t *client, uint32_t *generation_out)
+{
+    static const request_t question = {.method = "GET",
+                                       .path = "/api/authentication_mode"};
+    struct curl_slist *headers = client->headers;
+    http_reply_t reply = {0};
+    json_t *json = NULL, *number;
+    bool is_known;
+
+    client->headers = NULL;
+    if (send_once(client, &question, &reply) == CRT_OK && reply.code == 200)
+        json = json_loadb(reply.text, reply.size, 0, NULL);
+    client->headers = headers;
+    number = json_object_get(json, "token_generation");
+    is_known = json_is_integer(number) && json_integer_value(number) >= 0 &&
+               json_integer_value(number) <= UINT32_MAX;
+    if (is_known)
+        *generation_out = (uint32_t)json_integer_value(number);
+    json_decref(json);
+    crti_reply_fini(&reply);
+    return is_known;
+}
+
+/* Tokens were rotated: who has the key makes the next one. False: that is not why. */
+static bool renew_token(http_client_t *client)
+{
+    http_target_t *target = &client->target;
+    char before[sizeof(target->token)];
+    uint32_t generation;
+
+    if (!target->key_file[0] || !ask_generation(client, &generation))
+        return false;
+    strcpy(before, target->token);
+    if (crt_cluster_token_until(target->key_file, generation, 0, target->token) != CRT_OK)
+        return false;
+    set_headers(client);
+    return strcmp(before, target->token) != 0;
+}
+
+static crt_status_t send_it(http_client_t *client, const request_t *r,
+                            http_reply_t *reply_out)
+{
+    crt_status_t status = send_once(client, r, reply_out);
+
+    if (status != CRT_OK || reply_out->code != 403 || !renew_token(client))
+        return status;
+    crti_reply_fini(reply_out);
+    return send_once(client, r, reply_out);
+}
+
 crt_status_t crti_client_send(http_client_t *client, const char *method, const char *path,
                               const char *body, http_reply_t *reply_out)
 {
-    curl_easy_reset(client->curl);
-    curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, REQUEST_SECONDS);
-    if (body || strcmp(method, "POST") == 0)
-        curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, body ? body : "");
-    curl_easy_setopt(client->curl, CURLOPT_CUSTOMREQUEST, method);
-    return perform(client, path, reply_out);
+    const request_t request = {.method = method, .path = path, .body = body};
+
+    return send_it(client, &request, reply_out);
 }
 
 crt_status_t crti_client_upload(http_client_t *client, const char *path, FILE *file,
                                 uint64_t size, http_reply_t *reply_out)
 {
-    rewind(file);
-    curl_easy_reset(client->curl);
-    curl_easy_setopt(client->curl, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(client->curl, CURLOPT_READDATA, file);
-    curl_easy_setopt(client->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)size);
-    curl_easy_setopt(client->curl, CURLOPT_LOW_SPEED_LIMIT, UPLOAD_SLOW);
-    curl_easy_setopt(client->curl, CURLOPT_LOW_SPEED_TIME, 60L);
-    return perform(client, path, reply_out);
+    const request_t request = {.method = "PUT", .path = path, .file = file, .size = size};
+
+    return send_it(client, &request, reply_out);
 }
 
 json_t *crti_client_json(http_client_t *client, const char *method, const char *path,

@@ -20,6 +20,13 @@ static const char *environment(const char *name)
     return value && *value ? value : NULL;
 }
 
+/* Of the generation that is known here; the server may know a later one (crti_client_send). */
+static crt_status_t make_token(http_target_t *target, const char *key_file)
+{
+    snprintf(target->key_file, sizeof(target->key_file), "%s", key_file);
+    return crt_cluster_token(key_file, target->token);
+}
+
 /* A server that the user names. */
 static crt_status_t find_named(const char *http, http_target_t *target)
 {
@@ -49,7 +56,7 @@ static crt_status_t find_named(const char *http, http_target_t *target)
     }
     if (!key_file)
         return crt_raise(CRT_ERR_NOT_FOUND, "CRT_HTTP needs CRT_TOKEN or CRT_KEY_FILE");
-    return crt_cluster_token(key_file, target->token);
+    return make_token(target, key_file);
 }
 
 /* The head of this host. Its socket is there as long as it lives, unless it has no dashboard. */
@@ -68,7 +75,7 @@ static crt_status_t find_local(const crt_cluster_info_t *cluster, http_target_t 
         return crt_raise(CRT_ERR_NOT_FOUND,
                          "the cluster %s has no HTTP server to submit jobs to",
                          cluster->address);
-    return crt_cluster_token(cluster->key_file, target->token);
+    return make_token(target, cluster->key_file);
 }
 
 crt_status_t crti_target_find(const char *address, http_target_t *target_out)

@@ -12,12 +12,15 @@
 #ifndef CRTI_CLI_HTTP_TARGET_H
 #define CRTI_CLI_HTTP_TARGET_H
 
+#include <limits.h>
+
 #include "cli/cli.h"
 
 typedef struct http_target {
-    char url[300];    /* without a final '/' */
-    char socket[128]; /* path of the unix socket; "": over the network */
-    char pin[53];     /* of the certificate; "": certificate authorities */
+    char url[300];           /* without a final '/' */
+    char socket[128];        /* path of the unix socket; "": over the network */
+    char pin[53];            /* of the certificate; "": certificate authorities */
+    char key_file[PATH_MAX]; /* tokens are made from it; "": `token` was given */
     char token[65];
 } http_target_t;
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELP_COLUMN 34
+#define HELP_COLUMN  34
+#define SECONDS_MOST (3650u * 24 * 60 * 60)
 
 static const char *const environment[][2] = {
     {"CRT_ADDRESS", "HOST:PORT of the cluster that is meant, like --address"},
@@ -138,6 +139,24 @@ static bool read_bytes(const char *text, uint64_t *bytes)
     return true;
 }
 
+static bool read_seconds(const char *text, uint64_t *seconds)
+{
+    static const char units[] = "smhd";
+    static const unsigned sizes[] = {1, 60, 60 * 60, 24 * 60 * 60};
+    size_t length = strlen(text);
+    const char *unit = length ? strchr(units, text[length - 1]) : NULL;
+    char digits[16];
+    uint64_t count;
+
+    if (!unit || length > sizeof(digits))
+        return false;
+    snprintf(digits, sizeof(digits), "%.*s", (int)length - 1, text);
+    if (!is_whole(digits, SECONDS_MOST / sizes[unit - units], &count) || count == 0)
+        return false;
+    *seconds = count * sizes[unit - units];
+    return true;
+}
+
 static bool is_range(const char *text)
 {
     const char *dash = strchr(text, '-');
@@ -199,6 +218,9 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
     case OPTION_BYTES:
         *expected = "bytes, for example 500000000 or 2G";
         return read_bytes(value, option->to);
+    case OPTION_SECONDS:
+        *expected = "a time such as 90s, 30m, 12h or 7d, ten years at most";
+        return read_seconds(value, option->to);
     case OPTION_LIST:
         *expected = "at most 63 values";
         return add_to_list(option->to, value);

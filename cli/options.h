@@ -17,6 +17,7 @@ typedef enum option_kind {
     OPTION_PORT,    /* const char *: 0 to 65535 */
     OPTION_COUNT,   /* const char *: a decimal number >= 0 */
     OPTION_BYTES,   /* uint64_t: a number with an optional K, M, G, T (powers of 1024) */
+    OPTION_SECONDS, /* uint64_t: a whole number with s, m, h or d, at least 1 s */
     OPTION_RANGE,   /* const char *: PORT-PORT */
     OPTION_ON_OFF,  /* const char *: on or off */
     OPTION_RESOURCES, /* const char *: name=amount,name=amount */
@@ -43,7 +44,7 @@ typedef struct command_spec {
     size_t count;
 } command_spec_t;
 
-#define OPTIONS_MAX 24
+#define OPTIONS_MAX 32
 
 typedef enum parse_result { PARSE_OK, PARSE_DONE, PARSE_WRONG } parse_result_t;
 

@@ -120,6 +120,8 @@ static void read_info(place_t *place)
             snprintf(place->address, sizeof(place->address), "%s", value);
         else if (strcmp(line, "state_dir") == 0)
             snprintf(place->state, sizeof(place->state), "%s", value);
+        else if (strcmp(line, "key_file") == 0)
+            snprintf(place->key_file, sizeof(place->key_file), "%s", value);
         else if (strcmp(line, "pid") == 0)
             place->pid = (pid_t)atol(value);
         else if (strcmp(line, "start") == 0)

@@ -20,12 +20,13 @@
 typedef struct place {
     char dir[108];
     bool is_head;
-    bool is_living;    /* its daemon holds the lock */
-    char address[72];  /* of the head; "" when it left no info file */
-    char state[256];   /* the state directory that it was started with; "" unknown */
-    pid_t pid;         /* of the daemon, 0 unknown */
-    uint64_t start;    /* of that process, 0 unknown */
-    pid_t children[2]; /* of a head: crt-http, redis-server */
+    bool is_living;     /* its daemon holds the lock */
+    char address[72];   /* of the head; "" when it left no info file */
+    char state[256];    /* the state directory that it was started with; "" unknown */
+    char key_file[256]; /* of a head */
+    pid_t pid;          /* of the daemon, 0 unknown */
+    uint64_t start;     /* of that process, 0 unknown */
+    pid_t children[2];  /* of a head: crt-http, redis-server */
 } place_t;
 
 /* Fills up to PLACES_MAX places of `address` (NULL: all) and returns how many there are. */

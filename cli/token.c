@@ -2,26 +2,101 @@
 /* crt token: the bearer token of a cluster, made from its key file. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "cli/options.h"
+#include "cli/places.h"
+
+#define NAME "crt token"
+
+static const char *address, *key_file;
+static uint64_t lifetime; /* seconds, 0 without end */
+static bool rotates;
+
+/* Only the head's own file counts for its server: that of a copy says nothing to it. */
+static crt_status_t find_heads_key(const char *cluster, char *path, size_t size)
+{
+    place_t *places = calloc(PLACES_MAX, sizeof(*places));
+    size_t count = places ? crti_places_find(cluster, places) : 0;
+
+    path[0] = '\0';
+    for (size_t i = 0; i < count; i++)
+        if (places[i].is_head && (places[i].is_living || !path[0]))
+            snprintf(path, size, "%s", places[i].key_file);
+    free(places);
+    if (!path[0])
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "the head of %s does not run on this host; rotate its tokens "
+                         "there",
+                         cluster);
+    return CRT_OK;
+}
+
+static crt_status_t rotate(const char *cluster)
+{
+    char path[256];
+    crt_status_t status = find_heads_key(cluster, path, sizeof(path));
+
+    if (status == CRT_OK)
+        status = crt_cluster_rotate_tokens(path);
+    if (status == CRT_OK)
+        fprintf(stderr, "Tokens and sign-ins from before are refused from now on.\n");
+    return status;
+}
+
+static crt_status_t print_token(void)
+{
+    uint32_t end = lifetime ? (uint32_t)((uint64_t)time(NULL) + lifetime) : 0;
+    uint32_t generation;
+    char token[65];
+    crt_status_t status = crt_cluster_token_generation(key_file, &generation);
+
+    if (status == CRT_OK)
+        status = crt_cluster_token_until(key_file, generation, end, token);
+    if (status == CRT_OK)
+        printf("%s\n", token);
+    return status;
+}
+
+static crt_status_t run(void)
+{
+    static crt_cluster_info_t info;
+    static char path[256];
+    crt_status_t status = CRT_OK;
+
+    if (!key_file && !address && !rotates)
+        key_file = getenv("CRT_KEY_FILE");
+    if (!key_file || !*key_file) {
+        status = crt_cluster_find(address, &info);
+        if (status == CRT_OK && rotates)
+            status = rotate(info.address);
+        key_file = info.key_file;
+        if (status == CRT_OK && info.head_dir[0] &&
+            find_heads_key(info.address, path, sizeof(path)) == CRT_OK)
+            key_file = path;
+    }
+    return status == CRT_OK ? print_token() : status;
+}
 
 int crti_cli_token(int argc, char **argv)
 {
-    static const char *address, *key_file;
     static const option_spec_t options[] = {
         {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
         {"key-file", 'k', "FILE", OPTION_TEXT, &key_file,
-         "make it from this file (CRT_KEY_FILE), wherever the cluster runs"}};
+         "make it from this file (CRT_KEY_FILE), wherever the cluster runs"},
+        {"expires", 0, "TIME", OPTION_SECONDS, &lifetime,
+         "it is good for so long: 90s, 30m, 12h, 7d; default: until --rotate"},
+        {"rotate", 0, NULL, OPTION_FLAG, &rotates,
+         "first make all tokens and sign-ins from before worthless"}};
     static const command_spec_t spec = {
-        .name = "crt token",
+        .name = NAME,
         .summary =
-            "Prints the token that the dashboard and the REST API of a cluster ask for.\n"
+            "Prints a token that the dashboard and the REST API of a cluster take.\n"
             "Whoever has it can run programs on the cluster.",
         .options = options,
-        .count = 2};
-    crt_cluster_info_t info;
-    char token[65];
+        .count = sizeof(options) / sizeof(options[0])};
     int first;
 
     switch (crti_cli_parse(argc, argv, &spec, &first)) {
@@ -29,15 +104,8 @@ int crti_cli_token(int argc, char **argv)
     case PARSE_WRONG: return CLI_USAGE;
     case PARSE_OK: break;
     }
-    if (!key_file && !address)
-        key_file = getenv("CRT_KEY_FILE");
-    if (!key_file || !*key_file) {
-        if (crt_cluster_find(address, &info) != CRT_OK)
-            return crti_cli_fail_detail(spec.name);
-        key_file = info.key_file;
-    }
-    if (crt_cluster_token(key_file, token) != CRT_OK)
-        return crti_cli_fail_detail(spec.name);
-    printf("%s\n", token);
-    return 0;
+    if (rotates && key_file)
+        return crti_cli_misused(NAME, "--rotate goes to a head on this host: give "
+                                      "--address instead of --key-file");
+    return run() == CRT_OK ? 0 : crti_cli_fail_detail(NAME);
 }

@@ -493,8 +493,21 @@ CRT_API crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room,
  * CRT_ERR_INVALID: it holds none. */
 CRT_API crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out);
 
-/* The bearer token of the cluster whose key `key_file` holds; `token` has room for 65 bytes. */
+/* The bearer token of the cluster whose key `key_file` holds; `token` has room for 65 bytes. It is good
+ * until tokens are rotated: of the generation in KEY_FILE.generation, 0 where there is none. */
 CRT_API crt_status_t crt_cluster_token(const char *key_file, char *token);
+
+/* A token of that generation that is good until `end`, in seconds since 1970; 0: no end. */
+CRT_API crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
+                                             uint32_t end, char *token);
+
+/* The number in KEY_FILE.generation, 0 where there is none. CRT_ERR_CORRUPT: something else. */
+CRT_API crt_status_t crt_cluster_token_generation(const char *key_file,
+                                                  uint32_t *generation_out);
+
+/* Every token and sign-in of that cluster from before is refused from now on. `key_file` is the
+ * head's own, not a copy. */
+CRT_API crt_status_t crt_cluster_rotate_tokens(const char *key_file);
 
 /* What the dashboard's certificate must show over HTTPS, unless it has one of the user's own: the hash
  * "sha256//BASE64" of its public key, as curl --pinnedpubkey takes it. `pin` has room for 53 bytes. */

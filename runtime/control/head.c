@@ -42,6 +42,7 @@
 #include "runtime/crt.h"
 #include "runtime/net/key.h"
 #include "runtime/net/stream.h"
+#include "runtime/net/token.h"
 
 #define STOP_NODES_NS (2 * CRTI_S) /* for the nodes to end their links */
 
@@ -390,8 +391,7 @@ static crt_status_t take_key(head_t *h)
 {
     crti_key_t key;
     crt_status_t status = crti_key_load(h->paths.key, &key);
-    char token[CRTI_TOKEN_TEXT + 1];
-    int fd;
+    char token[CRTI_TOKEN_TEXT];
 
     if (status == CRT_ERR_NOT_FOUND)
         status = crti_key_create(h->paths.key, &key);
@@ -400,16 +400,10 @@ static crt_status_t take_key(head_t *h)
     if (status != CRT_OK)
         return status;
     crti_stream_listener_rekey(h->listener, h->context);
-    crti_key_token(&key, token);
     crti_key_wipe(&key, sizeof(key));
-    fd =
-        open(h->paths.token, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    strcat(token, "\n");
-    if (fd < 0 || write(fd, token, strlen(token)) != (ssize_t)strlen(token))
-        status =
-            crt_raise(CRT_ERR_IO, "token file %s: %s", h->paths.token, strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    status = crt_cluster_token(h->paths.key, token);
+    if (status == CRT_OK)
+        status = crti_token_save(h->paths.token, token);
     crti_key_wipe(token, sizeof(token));
     return status;
 }

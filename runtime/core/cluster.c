@@ -12,16 +12,19 @@
 #include "runtime/crt.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <sodium.h>
 
 #include "runtime/base/rundir.h"
 #include "runtime/net/https_key.h"
 #include "runtime/net/key.h"
+#include "runtime/net/token.h"
 
 #define LIST_FIRST 64
 
@@ -351,14 +354,66 @@ crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
 
 crt_status_t crt_cluster_token(const char *key_file, char *token)
 {
+    uint32_t generation;
+    crt_status_t status = crti_token_generation(key_file, &generation);
+
+    return status == CRT_OK ? crt_cluster_token_until(key_file, generation, 0, token)
+                            : status;
+}
+
+crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
+                                     uint32_t end, char *token)
+{
+    const crti_token_t made = {.generation = generation, .end = end};
+    unsigned char subkey[CRTI_KEY_SIZE];
     crti_key_t key;
     crt_status_t status = crti_key_load(key_file, &key);
 
     if (status != CRT_OK)
         return status;
-    crti_key_token(&key, token);
+    crti_key_token(&key, subkey);
+    crti_token_make(subkey, &made, token);
+    crti_key_wipe(subkey, sizeof(subkey));
     crti_key_wipe(&key, sizeof(key));
-    return CRT_OK;
+    return status;
+}
+
+crt_status_t crt_cluster_token_generation(const char *key_file, uint32_t *generation_out)
+{
+    return crti_token_generation(key_file, generation_out);
+}
+
+/* The head's file with its token lies beside the key. */
+static crt_status_t save_token(const char *key_file)
+{
+    char path[PATH_MAX], token[CRTI_TOKEN_TEXT], *slash;
+    crt_status_t status;
+
+    snprintf(path, sizeof(path), "%s", key_file);
+    slash = strrchr(path, '/');
+    if (!slash || (size_t)(slash - path) + sizeof("/token") > sizeof(path))
+        return CRT_OK;
+    strcpy(slash, "/token");
+    if (access(path, F_OK) != 0)
+        return CRT_OK;
+    status = crt_cluster_token(key_file, token);
+    if (status == CRT_OK)
+        status = crti_token_save(path, token);
+    crti_key_wipe(token, sizeof(token));
+    return status;
+}
+
+crt_status_t crt_cluster_rotate_tokens(const char *key_file)
+{
+    uint32_t generation;
+    crti_key_t key;
+    crt_status_t status = crti_key_load(key_file, &key);
+
+    if (status != CRT_OK)
+        return status;
+    crti_key_wipe(&key, sizeof(key));
+    status = crti_token_rotate(key_file, &generation);
+    return status == CRT_OK ? save_token(key_file) : status;
 }
 
 crt_status_t crt_cluster_pin(const char *key_file, char *pin)

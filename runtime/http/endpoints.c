@@ -253,13 +253,15 @@ static void login(crti_exchange_t *x, const crti_http_request_t *request)
     const char *header =
         request->authorization[0] ? request->authorization : request->ray_authorization;
 
+    crti_token_t token;
+
     if (!header[0]) {
         crti_exchange_text(x, 401, "Unauthorized: Missing authentication token");
     } else if (strncasecmp(header, "Bearer ", 7) != 0 ||
-               !crti_http_token_is(&x->http->policy, header + 7)) {
+               !crti_http_token_is(&x->http->policy, header + 7, &token)) {
         crti_exchange_text(x, 403, "Forbidden: Invalid authentication token");
     } else {
-        x->sets_cookie = true;
+        x->cookie_seconds = crti_http_cookie(&x->http->policy, &token, x->cookie);
         crti_exchange_json(x, 200, json_pack("{s:s}", "status", "authenticated"));
     }
 }
@@ -336,7 +338,10 @@ void crti_endpoint_begin(crti_exchange_t *x, const crti_http_request_t *request)
     case CRTI_ROUTE_HEALTH: reply_health(x); break;
     case CRTI_ROUTE_VERSION: reply_version(x); break;
     case CRTI_ROUTE_AUTH_MODE:
-        crti_exchange_json(x, 200, json_pack("{s:s}", "authentication_mode", "token"));
+        crti_exchange_json(x, 200,
+                           json_pack("{s:s, s:I}", "authentication_mode", "token",
+                                     "token_generation",
+                                     (json_int_t)x->http->policy.generation));
         break;
     case CRTI_ROUTE_LOGIN: login(x, request); break;
     case CRTI_ROUTE_CLUSTER_STATUS: begin_cluster_status(x, request); break;

@@ -298,22 +298,15 @@ static bool add_header(struct lws *wsi, const char *name, const char *value,
                                        at, end) == 0;
 }
 
-/* Two names: Ray's, and one of this cluster alone (ports share a host's cookies). */
-static bool add_cookies(crti_exchange_t *x, unsigned char **at, unsigned char *end)
+static bool add_cookie(crti_exchange_t *x, unsigned char **at, unsigned char *end)
 {
     const crti_http_policy_t *policy = &x->http->policy;
-    char own[40], cookie[256];
+    char name[48], text[256];
 
-    snprintf(own, sizeof(own), "crt-authentication-token-%u", policy->port);
-    for (int i = 0; i < 2; i++) {
-        snprintf(cookie, sizeof(cookie),
-                 "%s=%s; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000%s",
-                 i ? own : "ray-authentication-token", policy->token,
-                 policy->is_secure ? "; Secure" : "");
-        if (!add_header(x->wsi, "set-cookie:", cookie, at, end))
-            return false;
-    }
-    return true;
+    snprintf(name, sizeof(name), CRTI_HTTP_COOKIE_NAME, policy->port);
+    snprintf(text, sizeof(text), "%s=%s; HttpOnly; SameSite=Strict; Path=/; Max-Age=%u%s",
+             name, x->cookie, x->cookie_seconds, policy->is_secure ? "; Secure" : "");
+    return add_header(x->wsi, "set-cookie:", text, at, end);
 }
 
 /* How the client knows where the body ends: by the end of the connection in HTTP/1.0. */
@@ -348,7 +341,7 @@ static bool write_headers(crti_exchange_t *x, size_t size)
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
         if (!add_header(x->wsi, always[i][0], always[i][1], &at, end))
             return false;
-    if (x->sets_cookie && !add_cookies(x, &at, end))
+    if (x->cookie_seconds && !add_cookie(x, &at, end))
         return false;
     if (x->closes && !add_header(x->wsi, "connection:", "close", &at, end))
         return false;

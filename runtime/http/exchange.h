@@ -92,8 +92,9 @@ struct crti_exchange {
     crti_span_t constant; /* static bytes */
     size_t sent;
     bool headers_sent;
-    bool closes; /* the connection ends after the reply */
-    bool sets_cookie;
+    bool closes;             /* the connection ends after the reply */
+    uint32_t cookie_seconds; /* how long the cookie is good; 0: none is set */
+    char cookie[CRTI_TOKEN_TEXT];
 
     bool is_old;                         /* HTTP/1.0: knows no chunks */
     void (*on_sent)(crti_exchange_t *x); /* of a reply in parts: the next one is wanted */

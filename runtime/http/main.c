@@ -125,13 +125,13 @@ static void report(int *ready_fd, const char *what, const char *text)
 static crt_status_t serve(arguments_t *a)
 {
     CRTI_AUTO(crti_http_server_free) crti_http_server_t *server = NULL;
-    char token[CRTI_TOKEN_TEXT], socket_path[4096], programs[4096];
+    char socket_path[4096], programs[4096];
     crti_certificate_t certificate = {0};
     crti_key_t key;
     crti_http_options_t options = {.host = a->host,
                                    .listen_fd = a->listen_fd,
                                    .local_fd = a->local_fd,
-                                   .token = token,
+                                   .key_file = a->key_file,
                                    .head_socket = socket_path,
                                    .programs = programs};
     crt_status_t status = crti_state_dir(programs, sizeof(programs) - 16);
@@ -143,15 +143,15 @@ static crt_status_t serve(arguments_t *a)
     status = crti_key_load(a->key_file, &key);
     if (status != CRT_OK)
         return status;
-    crti_key_token(&key, token);
+    options.key = &key;
     status = choose_certificate(a, &key, &certificate);
-    crti_key_wipe(&key, sizeof(key));
     if (certificate.chain[0]) {
         options.certificate = certificate.chain;
         options.certificate_key = certificate.key;
     }
     if (status == CRT_OK)
         status = crti_http_server_new(&options, &server);
+    crti_key_wipe(&key, sizeof(key));
     if (status != CRT_OK)
         return status;
     crti_log(CRTI_LOG_INFO, "http", "serves %s", crti_http_server_url(server));

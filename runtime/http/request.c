@@ -94,12 +94,30 @@ static bool is_cross_site(const crti_http_request_t *request)
 
 /* ---------------------------------------------------------------- token */
 
-bool crti_http_token_is(const crti_http_policy_t *policy, const char *given)
+static bool is_good(const crti_http_policy_t *policy, const unsigned char *subkey,
+                    const char *given, crti_token_t *token_out)
 {
-    size_t length = strlen(policy->token);
+    return crti_token_read(subkey, given, token_out) && policy->has_generation &&
+           token_out->generation == policy->generation &&
+           (token_out->end == 0 || policy->now < token_out->end);
+}
 
-    /* The length of a token is no secret. */
-    return strlen(given) == length && sodium_memcmp(given, policy->token, length) == 0;
+bool crti_http_token_is(const crti_http_policy_t *policy, const char *given,
+                        crti_token_t *token_out)
+{
+    return is_good(policy, policy->token_key, given, token_out);
+}
+
+uint32_t crti_http_cookie(const crti_http_policy_t *policy, const crti_token_t *token,
+                          char text[CRTI_TOKEN_TEXT])
+{
+    crti_token_t cookie = {.generation = policy->generation,
+                           .end = policy->now + CRTI_HTTP_COOKIE_SECONDS};
+
+    if (token->end != 0 && token->end < cookie.end)
+        cookie.end = token->end;
+    crti_token_make(policy->cookie_key, &cookie, text);
+    return cookie.end - policy->now;
 }
 
 /* The text behind "Bearer "; "" when the header has another form. */
@@ -112,10 +130,11 @@ static const char *bearer(const char *header)
 }
 
 /* Looks through "a=b; c=d". `*seen` is set when a cookie of that name is there. */
-static bool cookie_has_token(const crti_http_policy_t *policy, const char *cookie,
-                             const char *name, bool *seen)
+static bool has_cookie(const crti_http_policy_t *policy, const char *cookie,
+                       const char *name, bool *seen)
 {
     size_t name_length = strlen(name);
+    crti_token_t token;
     char value[128];
 
     while (*cookie) {
@@ -131,7 +150,7 @@ static bool cookie_has_token(const crti_http_policy_t *policy, const char *cooki
             if (rest < sizeof(value)) {
                 memcpy(value, cookie + name_length + 1, rest);
                 value[rest] = '\0';
-                if (crti_http_token_is(policy, value))
+                if (is_good(policy, policy->cookie_key, value, &token))
                     return true;
             }
         }
@@ -145,16 +164,15 @@ static crti_http_refusal_t check_token(const crti_http_policy_t *policy,
 {
     const char *header =
         request->authorization[0] ? request->authorization : request->ray_authorization;
+    crti_token_t token;
     char own[48];
     bool seen = header[0] != '\0';
 
-    if (seen && crti_http_token_is(policy, bearer(header)))
+    if (seen && crti_http_token_is(policy, bearer(header), &token))
         return welcome;
-    /* Cookies are shared by all ports of a host: each cluster has one of its own name, too. */
-    snprintf(own, sizeof(own), "crt-authentication-token-%u", policy->port);
-    if (!seen &&
-        (cookie_has_token(policy, request->cookie, own, &seen) ||
-         cookie_has_token(policy, request->cookie, "ray-authentication-token", &seen)))
+    /* Cookies are shared by all ports of a host: each cluster has one of its own name. */
+    snprintf(own, sizeof(own), CRTI_HTTP_COOKIE_NAME, policy->port);
+    if (!seen && has_cookie(policy, request->cookie, own, &seen))
         return welcome;
     if (!seen)
         return (crti_http_refusal_t){401, "Unauthorized: Missing authentication token"};

@@ -12,7 +12,8 @@
  *     name may have been pointed at us by a stranger (DNS rebinding).
  *     Origin, Sec-Fetch-Site: a request that changes something, and an upgrade, must come from
  *     our own page or from no page at all.
- *     Token: Authorization, X-Ray-Authorization or a cookie; public paths need none.
+ *     Token: Authorization or X-Ray-Authorization; or the cookie that was given for it. Neither is
+ *     taken for the other. Public paths need none.
  */
 #ifndef CRTI_HTTP_REQUEST_H
 #define CRTI_HTTP_REQUEST_H
@@ -22,6 +23,7 @@
 #include <stdint.h>
 
 #include "runtime/base/crt_base.h"
+#include "runtime/net/token.h"
 
 #define CRTI_HTTP_ARGS   24  /* most arguments behind the '?' */
 #define CRTI_HTTP_ID_MAX 101 /* bytes of an id in a path, with its final zero */
@@ -52,7 +54,10 @@ typedef struct crti_http_request {
 } crti_http_request_t;
 
 typedef struct crti_http_policy {
-    const char *token;     /* 64 hex digits */
+    unsigned char token_key[CRTI_KEY_SIZE], cookie_key[CRTI_KEY_SIZE];
+    uint32_t generation;   /* of the tokens that are good */
+    bool has_generation;   /* false: none is */
+    uint32_t now;          /* seconds since 1970 */
     const char *bound_to;  /* host that the server listens on, as it was given */
     const char *host_name; /* of this machine */
     unsigned port;
@@ -72,8 +77,16 @@ crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
 bool crti_http_has_token(const crti_http_policy_t *policy,
                          const crti_http_request_t *request);
 
-/* True when `given` is the token, in a time that does not depend on where they differ. */
-bool crti_http_token_is(const crti_http_policy_t *policy, const char *given);
+/* True when `given` is a token that is good, in a time that does not depend on where it is wrong. */
+bool crti_http_token_is(const crti_http_policy_t *policy, const char *given,
+                        crti_token_t *token_out);
+
+/* What a browser keeps instead of the token: good for this cluster's HTTP alone, no longer than the
+ * token and at most CRTI_HTTP_COOKIE_SECONDS. Returns how long that is. */
+#define CRTI_HTTP_COOKIE_NAME    "crt-authentication-%u" /* with the port */
+#define CRTI_HTTP_COOKIE_SECONDS (30u * 24 * 60 * 60)
+uint32_t crti_http_cookie(const crti_http_policy_t *policy, const crti_token_t *token,
+                          char text[CRTI_TOKEN_TEXT]);
 
 typedef enum crti_http_route {
     CRTI_ROUTE_PAGE, /* id: "" or the name below /static/ */

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "runtime/base/log.h"
 #include "runtime/http/exchange.h"
@@ -49,6 +50,7 @@ struct crti_http_server {
     place_t places[CONNECTIONS_MAX]; /* the oldest first */
     unsigned count, known;
     bool stops;
+    const char *key_file;
     char url[300];
     char host_name[256];
 };
@@ -323,6 +325,18 @@ static void begin_exchange(struct lws *wsi, crti_exchange_t *x, const char *path
     crti_exchange_text(x, refusal.code, "%s", refusal.text);
 }
 
+/* Each request is judged by the generation of that moment: a rotation counts at once. */
+static void refresh(crti_http_server_t *server)
+{
+    crti_http_policy_t *policy = &server->http.policy;
+
+    policy->now = (uint32_t)time(NULL);
+    policy->has_generation =
+        crti_token_generation(server->key_file, &policy->generation) == CRT_OK;
+    if (!policy->has_generation)
+        crti_log(CRTI_LOG_WARN, "http", "no token is taken: %s", crt_error_detail());
+}
+
 static int begin_request(struct lws *wsi, connection_t *connection, const char *path)
 {
     fields_t *fields = malloc(sizeof(*fields));
@@ -334,6 +348,7 @@ static int begin_request(struct lws *wsi, connection_t *connection, const char *
         free(fields);
         return -1;
     }
+    refresh(server_of(wsi));
     x->http = &server_of(wsi)->http;
     x->wsi = wsi;
     begin_exchange(wsi, x, path, fields);
@@ -554,11 +569,13 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
     self->signal_fd = -1;
     if (gethostname(self->host_name, sizeof(self->host_name) - 1) != 0)
         self->host_name[0] = '\0';
-    self->http.policy = (crti_http_policy_t){.token = options->token,
-                                             .bound_to = options->host,
+    self->http.policy = (crti_http_policy_t){.bound_to = options->host,
                                              .host_name = self->host_name,
                                              .is_secure = options->certificate != NULL};
+    crti_key_token(options->key, self->http.policy.token_key);
+    crti_key_cookie(options->key, self->http.policy.cookie_key);
     self->http.programs = options->programs;
+    self->key_file = options->key_file;
     status = name_it(self, options);
     if (status == CRT_OK)
         status = make_context(self, options);
@@ -605,6 +622,7 @@ void crti_http_server_free(crti_http_server_t *server)
         lws_context_destroy(server->context);
     }
     crti_head_link_free(server->http.link);
+    crti_key_wipe(&server->http.policy, sizeof(server->http.policy));
     if (server->signal_fd >= 0)
         close(server->signal_fd);
     free(server);

@@ -15,6 +15,7 @@
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
+#include "runtime/net/key.h"
 
 typedef struct crti_http_server crti_http_server_t;
 
@@ -23,7 +24,8 @@ typedef struct crti_http_options {
     int listen_fd, local_fd; /* borrowed: listening, non-blocking; TCP and unix */
     const char *certificate; /* PEM files; NULL: the TCP socket has no TLS */
     const char *certificate_key;
-    const char *token;
+    const crti_key_t *key; /* for the call */
+    const char *key_file;  /* beside it lies the generation of tokens */
     const char *head_socket;
     const char *programs; /* directory of the content cache */
 } crti_http_options_t;

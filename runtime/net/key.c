@@ -175,13 +175,14 @@ void crti_key_https(const crti_key_t *key, unsigned char seed[CRTI_KEY_HTTPS_SEE
     crypto_kdf_derive_from_key(seed, CRTI_KEY_HTTPS_SEED, SUBKEY, "crthttps", key->bytes);
 }
 
-void crti_key_token(const crti_key_t *key, char text[CRTI_TOKEN_TEXT])
+void crti_key_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE])
 {
-    unsigned char token[CRTI_KEY_SIZE];
+    derive(key, "crttoken", subkey);
+}
 
-    derive(key, "crttoken", token);
-    sodium_bin2hex(text, CRTI_TOKEN_TEXT, token, sizeof(token));
-    sodium_memzero(token, sizeof(token));
+void crti_key_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE])
+{
+    derive(key, "crtcooki", subkey);
 }
 
 void crti_key_wipe(void *secret, size_t size)

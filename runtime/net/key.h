@@ -2,7 +2,7 @@
 /* Key: the one secret of a cluster, and everything that is derived from it.
  *
  * Where it sits
- *     cluster.key -> [ net/key.c ] -> CURVE pairs (zmq link), PSK (net/stream.c), HTTP token,
+ *     cluster.key -> [ net/key.c ] -> CURVE pairs (zmq link), PSK (net/stream.c), net/token.c,
  *                                     key of lanes (net/lane.c), net/https_key.c
  * Format
  *     The file holds 64 hex digits (32 random bytes) and a newline. Only its owner may read or
@@ -19,7 +19,6 @@
 #include "runtime/base/crt_base.h"
 
 #define CRTI_KEY_SIZE       32
-#define CRTI_TOKEN_TEXT     65 /* bytes of a token as text, with the final zero */
 #define CRTI_KEY_HTTPS_SEED 64
 
 typedef struct crti_key {
@@ -48,7 +47,9 @@ void crti_key_curve(const crti_key_t *key, crti_key_role_t role,
 void crti_key_stream(const crti_key_t *key, unsigned char psk[CRTI_KEY_SIZE]);
 void crti_key_lane(const crti_key_t *key, unsigned char lane[CRTI_KEY_SIZE]);
 void crti_key_https(const crti_key_t *key, unsigned char seed[CRTI_KEY_HTTPS_SEED]);
-void crti_key_token(const crti_key_t *key, char text[CRTI_TOKEN_TEXT]);
+/* Subkeys of net/token.h. */
+void crti_key_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
+void crti_key_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
 
 /* Overwrites a secret that is no longer needed. */
 void crti_key_wipe(void *secret, size_t size);

@@ -14,7 +14,20 @@
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static const crti_http_policy_t policy = {
-    .token = TOKEN, .bound_to = "localhost", .host_name = "here", .port = 8265};
+    .has_generation = true, .bound_to = "localhost", .host_name = "here", .port = 8265};
+
+/* What is taken is what was made. */
+static void read_token(const char *text)
+{
+    char again[CRTI_TOKEN_TEXT];
+    crti_token_t token;
+
+    if (!crti_token_read(policy.token_key, text, &token))
+        return;
+    crti_token_make(policy.token_key, &token, again);
+    if (strcasecmp(again, text) != 0)
+        abort();
+}
 
 /* Lines: method number, path, host, origin, site, two authorizations, cookie, arguments. */
 static void read_request(char *text)
@@ -39,6 +52,7 @@ static void read_request(char *text)
     while (request.arg_count < CRTI_HTTP_ARGS && (line = strsep(&rest, "\n")))
         request.args[request.arg_count++] = line;
     crti_http_guard(&policy, &request);
+    read_token(request.cookie);
     if (crti_http_find_route(&request, &route, id).code == 0 &&
         (strlen(id) >= CRTI_HTTP_ID_MAX || strchr(id, '/') || strcmp(id, "..") == 0))
         abort();
@@ -127,7 +141,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
     static const char *const seeds[] = {
         "\0200\n/api/jobs/x/logs\nlocalhost:1\nhttp://localhost:1\nnone\nBearer " TOKEN
-        "\n\na=b; ray-authentication-token=" TOKEN "\noffset=1\nlimit=100\n",
+        "\n\na=b; crt-authentication-8265=" TOKEN "\noffset=1\nlimit=100\n",
         "\0200\n/api/v0/actors\nlocalhost:1\n\n\nBearer " TOKEN
         "\n\n\nfilter_keys=pid\nfilter_predicates==\nfilter_values=3\ndetail=True",
         "\0202\n/api/packages/crt/" TOKEN

@@ -9,11 +9,39 @@
 
 #include <cmocka.h>
 
-#define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define SHA   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define SHA "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-static const crti_http_policy_t policy = {
-    .token = TOKEN, .bound_to = "board.example", .host_name = "Here", .port = 8265};
+#define NOW 1000000u
+
+static crti_http_policy_t policy = {.token_key = {1},
+                                    .cookie_key = {2},
+                                    .has_generation = true,
+                                    .generation = 5,
+                                    .now = NOW,
+                                    .bound_to = "board.example",
+                                    .host_name = "Here",
+                                    .port = 8265};
+static char good_bearer[80], good_cookie[120];
+
+/* "PREFIX" and a token of that subkey. */
+static const char *made(char *text, size_t size, const char *prefix,
+                        const unsigned char *subkey, uint32_t generation, uint32_t end)
+{
+    const crti_token_t token = {.generation = generation, .end = end};
+    char digits[CRTI_TOKEN_TEXT];
+
+    crti_token_make(subkey, &token, digits);
+    snprintf(text, size, "%s%s", prefix, digits);
+    return text;
+}
+
+static int make_tokens(void **state)
+{
+    made(good_bearer, sizeof(good_bearer), "Bearer ", policy.token_key, 5, 0);
+    made(good_cookie, sizeof(good_cookie),
+         "a=b; crt-authentication-8265=", policy.cookie_key, 5, NOW + 1);
+    return 0;
+}
 
 /* A request that is welcome. */
 static crti_http_request_t good(void)
@@ -23,7 +51,7 @@ static crti_http_request_t good(void)
                                  .host = "127.0.0.1:8265",
                                  .origin = "",
                                  .fetch_site = "",
-                                 .authorization = "Bearer " TOKEN,
+                                 .authorization = good_bearer,
                                  .ray_authorization = "",
                                  .cookie = ""};
 }
@@ -115,6 +143,7 @@ static void an_upgrade_counts_as_a_change(void **state)
 static void a_missing_token_is_401_and_a_wrong_one_403(void **state)
 {
     crti_http_request_t r = good();
+    char text[100];
 
     r.authorization = "";
     assert_int_equal(guard(&r), 401);
@@ -124,35 +153,102 @@ static void a_missing_token_is_401_and_a_wrong_one_403(void **state)
     assert_int_equal(guard(&r), 403);
     assert_string_equal(crti_http_guard(&policy, &r).text,
                         "Forbidden: Invalid authentication token");
-    r.authorization = "Basic " TOKEN;
+    made(text, sizeof(text), "Basic ", policy.token_key, 5, 0);
+    r.authorization = text;
     assert_int_equal(guard(&r), 403);
-    r.authorization = "Bearer " TOKEN "0";
+    snprintf(text, sizeof(text), "%s0", good_bearer);
     assert_int_equal(guard(&r), 403);
     r.authorization = "Bearer";
     assert_int_equal(guard(&r), 403);
 }
 
-static void the_token_may_come_in_either_header_or_a_cookie(void **state)
+static void the_token_may_come_in_either_header(void **state)
 {
     crti_http_request_t r = good();
+    char text[100];
 
-    r.authorization = "bearer   " TOKEN;
+    r.authorization = made(text, sizeof(text), "bearer   ", policy.token_key, 5, 0);
     assert_int_equal(guard(&r), 0);
     r.authorization = "";
-    r.ray_authorization = "Bearer " TOKEN;
+    r.ray_authorization = good_bearer;
     assert_int_equal(guard(&r), 0);
-    r.ray_authorization = "";
-    r.cookie = "a=b; ray-authentication-token=" TOKEN;
+}
+
+static void a_browser_shows_its_cookie(void **state)
+{
+    crti_http_request_t r = good();
+    char text[120];
+
+    r.authorization = "";
+    r.cookie = good_cookie;
     assert_int_equal(guard(&r), 0);
-    r.cookie = "crt-authentication-token-8265=" TOKEN "; ray-authentication-token=other";
-    assert_int_equal(guard(&r), 0);
-    /* Another cluster's cookie of the same host is no token of ours. */
-    r.cookie = "crt-authentication-token-8266=" TOKEN;
+    /* Another cluster's cookie of the same host is none of ours. */
+    r.cookie =
+        made(text, sizeof(text), "crt-authentication-8266=", policy.cookie_key, 5, 0);
     assert_int_equal(guard(&r), 401);
-    r.cookie = "ray-authentication-token=wrong";
+    r.cookie = "crt-authentication-8265=wrong";
     assert_int_equal(guard(&r), 403);
-    r.cookie = "xray-authentication-token=" TOKEN "; =; ;;ray-authentication-token";
+    r.cookie =
+        made(text, sizeof(text), "xcrt-authentication-8265=", policy.cookie_key, 5, 0);
     assert_int_equal(guard(&r), 401);
+    r.cookie = "=; ;;crt-authentication-8265";
+    assert_int_equal(guard(&r), 401);
+}
+
+static void a_cookie_is_no_token_and_a_token_no_cookie(void **state)
+{
+    crti_http_request_t r = good();
+    char text[120];
+
+    r.authorization = made(text, sizeof(text), "Bearer ", policy.cookie_key, 5, 0);
+    assert_int_equal(guard(&r), 403);
+    r.authorization = "";
+    r.cookie =
+        made(text, sizeof(text), "crt-authentication-8265=", policy.token_key, 5, 0);
+    assert_int_equal(guard(&r), 403);
+    r.cookie =
+        made(text, sizeof(text), "ray-authentication-token=", policy.token_key, 5, 0);
+    assert_int_equal(guard(&r), 401);
+}
+
+static void of_another_generation_or_past_its_end_nothing_is_good(void **state)
+{
+    static const struct {
+        uint32_t generation, end;
+        unsigned code;
+    } cases[] = {{5, 0, 0},   {5, NOW + 1, 0}, {5, NOW, 403},
+                 {5, 1, 403}, {4, 0, 403},     {6, 0, 403}};
+    crti_http_request_t r = good();
+    char text[120];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        r.cookie = "";
+        r.authorization = made(text, sizeof(text), "Bearer ", policy.token_key,
+                               cases[i].generation, cases[i].end);
+        assert_int_equal(guard(&r), cases[i].code);
+        r.authorization = "";
+        r.cookie = made(text, sizeof(text), "crt-authentication-8265=", policy.cookie_key,
+                        cases[i].generation, cases[i].end);
+        assert_int_equal(guard(&r), cases[i].code);
+    }
+    policy.has_generation = false; /* its file can't be read */
+    r = good();
+    assert_int_equal(guard(&r), 403);
+    policy.has_generation = true;
+}
+
+static void a_cookie_lives_no_longer_than_its_token(void **state)
+{
+    crti_token_t token = {.generation = 5, .end = NOW + 60}, cookie;
+    char text[CRTI_TOKEN_TEXT];
+
+    assert_int_equal(crti_http_cookie(&policy, &token, text), 60);
+    assert_true(crti_token_read(policy.cookie_key, text, &cookie));
+    assert_int_equal(cookie.end, NOW + 60);
+    token.end = 0;
+    assert_int_equal(crti_http_cookie(&policy, &token, text), CRTI_HTTP_COOKIE_SECONDS);
+    assert_true(crti_token_read(policy.cookie_key, text, &cookie));
+    assert_int_equal(cookie.end, NOW + CRTI_HTTP_COOKIE_SECONDS);
 }
 
 static void a_bad_header_is_not_made_good_by_a_cookie(void **state)
@@ -160,7 +256,7 @@ static void a_bad_header_is_not_made_good_by_a_cookie(void **state)
     crti_http_request_t r = good();
 
     r.authorization = "Bearer wrong";
-    r.cookie = "ray-authentication-token=" TOKEN;
+    r.cookie = good_cookie;
     assert_int_equal(guard(&r), 403);
 }
 
@@ -302,7 +398,11 @@ int main(void)
         cmocka_unit_test(what_changes_something_must_come_from_our_own_page),
         cmocka_unit_test(an_upgrade_counts_as_a_change),
         cmocka_unit_test(a_missing_token_is_401_and_a_wrong_one_403),
-        cmocka_unit_test(the_token_may_come_in_either_header_or_a_cookie),
+        cmocka_unit_test(the_token_may_come_in_either_header),
+        cmocka_unit_test(a_browser_shows_its_cookie),
+        cmocka_unit_test(a_cookie_is_no_token_and_a_token_no_cookie),
+        cmocka_unit_test(of_another_generation_or_past_its_end_nothing_is_good),
+        cmocka_unit_test(a_cookie_lives_no_longer_than_its_token),
         cmocka_unit_test(a_bad_header_is_not_made_good_by_a_cookie),
         cmocka_unit_test(only_the_public_paths_need_no_token),
         cmocka_unit_test(routes_are_found_with_their_ids),
@@ -310,5 +410,5 @@ int main(void)
         cmocka_unit_test(numbers_in_arguments_are_digits_within_their_limit),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_tokens, NULL);
 }

@@ -146,37 +146,50 @@ static void the_token_is_taken_from_rays_header_too(void **state)
     assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 200);
 }
 
-static void signing_in_gives_a_cookie_that_opens_the_rest(void **state)
+/* The cookie that a browser gets for the token. */
+static void sign_in(char cookie[65])
 {
-    char header[200];
     http_answer_t answer;
+    char name[64];
+    const char *at;
 
+    snprintf(name, sizeof(name), "set-cookie: crt-authentication-%u=", shared.port);
     http_request(&shared, "POST", "/api/authenticate", "", true, NULL, 0, &answer);
     assert_int_equal(answer.code, 200);
-    snprintf(
-        header, sizeof(header),
-        "set-cookie: ray-authentication-token=%s; HttpOnly; SameSite=Strict; Path=/; "
-        "Max-Age=2592000",
-        shared.token);
-    assert_non_null(strstr(answer.head, header));
+    at = strstr(answer.head, name);
+    assert_non_null(at);
+    snprintf(cookie, 65, "%s", at + strlen(name));
+    assert_non_null(
+        strstr(at, "; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000\r\n"));
+    assert_null(strstr(answer.head, shared.token));
     http_answer_fini(&answer);
-    snprintf(header, sizeof(header), "Cookie: ray-authentication-token=%s\r\n",
-             shared.token);
+}
+
+static void signing_in_gives_a_cookie_that_opens_the_rest(void **state)
+{
+    char header[200], cookie[65];
+
+    sign_in(cookie);
+    snprintf(header, sizeof(header), "Cookie: crt-authentication-%u=%s\r\n", shared.port,
+             cookie);
     assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 200);
+    snprintf(header, sizeof(header), "Authorization: Bearer %s\r\n", cookie);
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 403);
     assert_text("POST", "/api/authenticate", "", false, NULL, 401, "Missing");
     assert_text("POST", "/api/authenticate", "Authorization: Bearer x\r\n", false, NULL,
                 403, "Invalid");
     assert_text("GET", "/api/authentication_mode", "", false, NULL, 200,
-                "{\"authentication_mode\":\"token\"}");
+                "{\"authentication_mode\":\"token\",\"token_generation\":0}");
 }
 
 static void another_sites_page_can_change_nothing_even_with_the_cookie(void **state)
 {
-    char header[300];
+    char header[300], cookie[65];
 
+    sign_in(cookie);
     snprintf(header, sizeof(header),
-             "Origin: http://evil.example\r\nCookie: ray-authentication-token=%s\r\n",
-             shared.token);
+             "Origin: http://evil.example\r\nCookie: crt-authentication-%u=%s\r\n",
+             shared.port, cookie);
     assert_text("POST", "/api/jobs/", header, false, "{\"entrypoint\":\"x\"}", 405,
                 "Method Not Allowed for browser traffic.");
     assert_int_equal(http_code(&shared, "DELETE", "/api/jobs/x", header, false), 405);

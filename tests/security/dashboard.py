@@ -56,6 +56,9 @@ class Cluster:
         return subprocess.run([self.crt, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=60, check=False, env={**self.environment, **variables})
 
+    def start(self, *words):
+        return subprocess.Popen([self.crt, *words], stdout=subprocess.DEVNULL, env=self.environment)
+
     def good(self, *words, **variables):
         result = self.run(*words, **variables)
         check(result.returncode == 0, f"crt {' '.join(words)} ended with {result.returncode}:\n{result.stdout}")

@@ -5,7 +5,10 @@
 docs/security.md says what is promised.
 """
 import errno
+import http.client
 import os
+import re
+import shutil
 import signal
 import socket
 import ssl
@@ -102,8 +105,8 @@ def over_a_network_the_server_proves_itself_first():
         check((cluster.scheme, cluster.host) == ("https", NETWORK), f"crt start says\n{cluster.said}")
         check(cluster.info("http") == f"https://{NETWORK}:{cluster.http_port}", f"head.info says {cluster.info('http')}")
         where, key = f"{NETWORK}:{cluster.http_port}", cluster.info("key_file")
-        for http in (where, f"https://{where}"):
-            check("No jobs." in cluster.good("job", "list", CRT_HTTP=http, CRT_KEY_FILE=key), "the pin was refused")
+        for url in (where, f"https://{where}"):
+            check("No jobs." in cluster.good("job", "list", CRT_HTTP=url, CRT_KEY_FILE=key), "the pin was refused")
         check("SUCCEEDED" in cluster.good("job", "submit", "--", "/bin/true", CRT_HTTP=where, CRT_KEY_FILE=key) or
               "succeeded" in cluster.good("job", "list", CRT_HTTP=where, CRT_KEY_FILE=key).lower(), "no job over TLS")
         cluster.refused("would go to whoever listens", "job", "list", CRT_HTTP=f"http://{where}", CRT_KEY_FILE=key)
@@ -130,14 +133,14 @@ def a_man_in_the_middle_gets_nothing():
         key = cluster.info("key_file")
         man = TlsStranger(*make_certificate(cluster.folder, "man", "IP:127.0.0.1"))
         plain = Stranger(socket.AF_INET, ("127.0.0.1", 0))
-        http = f"https://127.0.0.1:{man.port}"
+        url = f"https://127.0.0.1:{man.port}"
         for words in (("list",), ("submit", "--", "/bin/true"), ("logs", "x")):
             cluster.refused("does not show the certificate of this cluster's key; nothing was sent", "job", *words,
-                            CRT_HTTP=http, CRT_KEY_FILE=key)
-            cluster.refused("nothing was sent", "job", *words, CRT_HTTP=http, CRT_TOKEN=cluster.token)
+                            CRT_HTTP=url, CRT_KEY_FILE=key)
+            cluster.refused("nothing was sent", "job", *words, CRT_HTTP=url, CRT_TOKEN=cluster.token)
             cluster.refused("no answer", "job", *words, CRT_HTTP=f"https://127.0.0.1:{plain.port}", CRT_KEY_FILE=key)
         # An authority that the system trusts does not count where the key is at hand.
-        cluster.refused("nothing was sent", "job", "list", CRT_HTTP=http, CRT_KEY_FILE=key,
+        cluster.refused("nothing was sent", "job", "list", CRT_HTTP=url, CRT_KEY_FILE=key,
                         SSL_CERT_FILE=f"{cluster.folder}/man.crt")
         time.sleep(0.2)
         check(man.connections > 0 and man.bytes == b"", f"the man in the middle got {man.bytes}")
@@ -172,7 +175,80 @@ def a_certificate_of_ones_own_is_shown():
                     check(b"; Secure\r\n" in browser.recv(4096), "the cookie is not for HTTPS only")
 
 
+def asks(cluster, **headers):
+    """The status of GET /api/version with those headers."""
+    connection = http.client.HTTPConnection("127.0.0.1", cluster.http_port, timeout=20)
+    connection.request("GET", "/api/version", headers={name.replace("_", "-"): text for name, text in headers.items()})
+    return connection.getresponse().status
+
+
+def sign_in(cluster, token):
+    """The cookie that a browser gets for the token, as it sends it back."""
+    connection = http.client.HTTPConnection("127.0.0.1", cluster.http_port, timeout=20)
+    connection.request("POST", "/api/authenticate", headers={"Authorization": f"Bearer {token}"})
+    return connection.getresponse().getheader("Set-Cookie")
+
+
+def rotated_and_old_tokens_are_worth_nothing():
+    with Cluster() as cluster:
+        old, other = cluster.token, cluster.good("token", "--expires", "1h").strip()
+        cookies = [sign_in(cluster, token) for token in (old, other)]
+        check(all("HttpOnly; SameSite=Strict" in text for text in cookies), f"cookies are {cookies}")
+        lives = [int(re.search(r"Max-Age=(\d+)", text)[1]) for text in cookies]
+        check(lives[0] == 30 * 86400 and 3590 <= lives[1] <= 3600, f"cookies live {lives} s")
+        cookies = [text.split(";")[0] for text in cookies]
+        name, secret = cookies[0].split("=")
+        check(secret not in (old, other), "the cookie is the token")
+        check(asks(cluster, Authorization=f"Bearer {secret}") == 403, "the cookie is taken for a token")
+        check(asks(cluster, Cookie=f"{name}={old}") == 403, "the token is taken for a cookie")
+        with Cluster() as stranger:
+            foreign = cookies[0].replace(str(cluster.http_port), str(stranger.http_port))
+            check(asks(stranger, Cookie=foreign) == 403, "another cluster takes the cookie")
+            check(asks(stranger, Authorization=f"Bearer {old}") == 403, "another cluster takes the token")
+
+        def statuses():
+            return ([asks(cluster, Authorization=f"Bearer {token}") for token in (old, other)] +
+                    [asks(cluster, Cookie=cookie) for cookie in cookies])
+        check(statuses() == [200] * 4, f"before the rotation: {statuses()}")
+        job = cluster.good("job", "submit", "--no-wait", "--", "/bin/sleep", "3")
+        job = re.search(r"Job '(\S+)' submitted", job)[1]
+        following = cluster.start("job", "logs", "-f", job)
+        key_copy = f"{cluster.folder}/copy.key"  # another host's: it knows of no rotation
+        shutil.copy(cluster.info("key_file"), key_copy)
+        said = cluster.good("token", "--rotate")
+        end = time.monotonic() + 1
+        check(statuses() == [403] * 4 and time.monotonic() < end, f"a second after the rotation: {statuses()}")
+        new = re.search(r"^\w{64}$", said, re.M)[0]
+        check(asks(cluster, Authorization=f"Bearer {new}") == 200, "the new token is refused")
+        check(asks(cluster, Cookie=sign_in(cluster, new).split(";")[0]) == 200, "a new sign-in is refused")
+        with open(cluster.info("token_file"), encoding="ascii") as file:
+            check(file.read().strip() == new, "the head's token file has the old token")
+        check(job in cluster.good("job", "list"), "the command stopped working")
+        own = f"unix:{cluster.head_dir()}/http.sock"
+        check(job in cluster.good("job", "list", CRT_HTTP=own, CRT_KEY_FILE=key_copy), "who has the key only was refused")
+        cluster.refused("Forbidden", "job", "list", CRT_HTTP=own, CRT_TOKEN=old)
+        check(following.wait(30) == 0, "the command that was running was refused")
+        # It is kept, also over the death of all.
+        os.kill(int(cluster.info("http_pid")), signal.SIGKILL)
+        check(statuses() == [403] * 4, "a new crt-http takes the old tokens")
+
+
+def a_token_ends_when_it_is_said():
+    with Cluster() as cluster:
+        token = cluster.good("token", "--expires", "2s").strip()
+        cookie = sign_in(cluster, token).split(";")[0]
+        begin = time.monotonic()
+        check(asks(cluster, Authorization=f"Bearer {token}") == 200 or time.monotonic() - begin > 1, "it never was good")
+        until("the token ends", lambda: asks(cluster, Authorization=f"Bearer {token}") == 403, 4)
+        check(asks(cluster, Cookie=cookie) == 403, "its cookie outlives it")
+        for wrong in ("0s", "12", "h", "-1s", "1y", "99999999999d", "1.5h"):
+            cluster.refused("--expires takes a time", "token", "--expires", wrong)
+        cluster.refused("--rotate goes to a head", "token", "--rotate", "--key-file", cluster.info("key_file"))
+
+
 SCENARIOS = {
+    "rotated": rotated_and_old_tokens_are_worth_nothing,
+    "expired": a_token_ends_when_it_is_said,
     "dead_head": a_stranger_at_a_dead_heads_port_gets_nothing,
     "killed_http": the_port_is_the_heads_while_it_lives,
     "network": over_a_network_the_server_proves_itself_first,
