@@ -78,6 +78,24 @@ static crt_status_t find_local(const crt_cluster_info_t *cluster, http_target_t 
     return make_token(target, cluster->key_file);
 }
 
+/* A head on another host: what it told its node here counts only with the proof. */
+static crt_status_t find_far(const crt_cluster_info_t *cluster, http_target_t *target)
+{
+    crt_status_t status = CRT_OK;
+
+    if (strncmp(cluster->http, "https://", 8) != 0)
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "the dashboard of the cluster %s serves its own host only: run "
+                         "the command there, or start the head with --dashboard-host",
+                         cluster->address);
+    snprintf(target->url, sizeof(target->url), "%s", cluster->http);
+    if (cluster->http_pin[0])
+        snprintf(target->pin, sizeof(target->pin), "%s", cluster->http_pin);
+    else
+        status = crt_cluster_pin(cluster->key_file, target->pin);
+    return status == CRT_OK ? make_token(target, cluster->key_file) : status;
+}
+
 crt_status_t crti_target_find(const char *address, http_target_t *target_out)
 {
     const char *http = environment("CRT_HTTP");
@@ -90,12 +108,8 @@ crt_status_t crti_target_find(const char *address, http_target_t *target_out)
     status = crt_cluster_find(address, &cluster);
     if (status != CRT_OK)
         return status;
-    if (cluster.head_dir[0])
-        return find_local(&cluster, target_out);
-    return crt_raise(CRT_ERR_NOT_FOUND,
-                     "the cluster %s has no HTTP server on this host: run the command on "
-                     "the head's host, or set CRT_HTTP",
-                     cluster.address);
+    return cluster.head_dir[0] ? find_local(&cluster, target_out)
+                               : find_far(&cluster, target_out);
 }
 
 crt_status_t crti_target_check_peer(const http_target_t *target, int fd)

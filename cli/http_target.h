@@ -3,11 +3,12 @@
  * as good as the cluster: it goes to nobody who has not proved it before.
  *
  * Where it sits
- *     CRT_HTTP, RUN/head-PORT -> [ cli/http_target.c ] -> cli/http_client.c
+ *     CRT_HTTP, RUN/head-PORT, RUN/node-HEX8 -> [ cli/http_target.c ] -> cli/http_client.c
  * Proofs
  *     On the head's host: a unix socket at which this user, or root, listens (the kernel says who does).
  *     Over a network: TLS with the certificate that follows from the cluster's key, where that is at
- *     hand; else with one that the certificate authorities vouch for. Never plain HTTP.
+ *     hand, or with the one that the head told its nodes; else with one that the certificate
+ *     authorities vouch for. Never plain HTTP.
  */
 #ifndef CRTI_CLI_HTTP_TARGET_H
 #define CRTI_CLI_HTTP_TARGET_H

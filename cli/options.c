@@ -15,7 +15,7 @@ static const char *const environment[][2] = {
     {"CRT_ADDRESS", "HOST:PORT of the cluster that is meant, like --address"},
     {"CRT_KEY_FILE", "key file of the cluster, like --key-file"},
     {"CRT_HTTP",
-     "https://HOST:PORT of the dashboard of a head on another host, or unix:PATH (job "
+     "https://HOST:PORT of the dashboard, on a host without a node, or unix:PATH (job "
      "commands)"},
     {"CRT_TOKEN", "token for CRT_HTTP; default: made from the key file"},
     {"SSL_CERT_FILE", "certificate authorities for CRT_HTTP without CRT_KEY_FILE"},

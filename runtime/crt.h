@@ -475,7 +475,9 @@ typedef struct crt_cluster_info {
     char head_dir[96]; /* run directory of the head, "" when it is on another host */
     char node[33];     /* node id */
     char node_ip[64];
-    char http[288];     /* URL of the dashboard, "" while nobody serves it */
+    char http
+        [288]; /* URL of the dashboard, "" while nobody serves it, or none can be reached */
+    char http_pin[56];  /* of a certificate of the user's own; "": see crt_cluster_pin */
     char key_file[256]; /* the cluster key */
     char state_dir[256];
     int64_t pid;     /* of the node daemon, else of the head */

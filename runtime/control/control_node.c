@@ -210,6 +210,8 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
         .head_incarnation = c->head_incarnation,
         .encrypt_streams = c->config.encrypt_streams,
         .headless_timeout_ms = c->config.headless_timeout_ms,
+        .http = crti_str(c->config.http ? c->config.http : ""),
+        .http_pin = crti_str(c->config.http_pin ? c->config.http_pin : ""),
     };
     uint64_t link = node->link;
 

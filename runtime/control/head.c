@@ -454,6 +454,8 @@ static crt_status_t make_control(head_t *h)
         .address = h->address,
         .headless_timeout_ms = h->options.headless_timeout_ms,
         .encrypt_streams = h->options.encrypt_streams,
+        .http = crti_head_http_far_url(h->http),
+        .http_pin = crti_head_http_far_pin(h->http),
         .wall_offset_ms = crti_wall_ms() - (int64_t)(crti_now_ns() / CRTI_MS),
         .seed = crti_id_random().low,
         .actions = {.user = h,
@@ -505,10 +507,11 @@ static crt_status_t make_redis(head_t *h)
     return status;
 }
 
-static crt_status_t make_children(head_t *h)
+static crt_status_t make_http(head_t *h)
 {
     crti_head_http_config_t http = {.loop = h->loop,
                                     .host = h->options.dashboard_host,
+                                    .ip = h->options.ip,
                                     .port = h->options.dashboard_port,
                                     .certificate = h->options.dashboard_certificate,
                                     .certificate_key = h->options.dashboard_key,
@@ -518,9 +521,8 @@ static crt_status_t make_children(head_t *h)
                                     .socket = h->paths.http_socket,
                                     .user = h,
                                     .on_change = on_http};
-    crt_status_t status = crti_head_http_new(&http, &h->http);
 
-    return status == CRT_OK ? make_redis(h) : status;
+    return crti_head_http_new(&http, &h->http);
 }
 
 static crt_status_t watch_ends(head_t *h)
@@ -571,9 +573,11 @@ static crt_status_t start(head_t *h)
     redirect_log(h);
     status = take_key(h);
     if (status == CRT_OK)
+        status = make_http(h);
+    if (status == CRT_OK)
         status = make_control(h);
     if (status == CRT_OK)
-        status = make_children(h);
+        status = make_redis(h);
     return status;
 }
 

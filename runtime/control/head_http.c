@@ -12,12 +12,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
 #include "crt_config.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/control/child.h"
 #include "runtime/control/http_sockets.h"
 #include "runtime/crt.h"
+#include "runtime/net/https_key.h"
 
 #define BACKOFF_FIRST_NS (100 * CRTI_MS)
 #define BACKOFF_MOST_NS  (10 * CRTI_S)
@@ -32,7 +36,7 @@ struct crti_head_http {
     int ready_fd;
     char ready[1024];
     size_t ready_size;
-    char address[320];
+    char address[320], far_url[300], far_pin[CRTI_PIN_TEXT];
     crti_http_sockets_t sockets;
     uint64_t backoff_ns, started_ns;
 };
@@ -132,7 +136,9 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
                                 listen_fd,
                                 "--local-fd",
                                 local_fd,
-                                http->config.certificate ? "--cert" : NULL,
+                                http->config.certificate    ? "--cert"
+                                : http->sockets.is_loopback ? NULL
+                                                            : "--tls",
                                 http->config.certificate,
                                 "--cert-key",
                                 http->config.certificate_key,
@@ -204,6 +210,42 @@ static void on_again(void *user)
     }
 }
 
+/* ---------------------------------------------------------------- for other hosts */
+
+CRTI_DEFINE_AUTO(X509 *, X509_free)
+
+/* Its public key may be pinned: what the head tells comes over an authenticated link. */
+static crt_status_t pin_certificate(const char *path, char pin[CRTI_PIN_TEXT])
+{
+    CRTI_AUTO(fclose) FILE *file = fopen(path, "re");
+    CRTI_AUTO(X509_free) X509 *x = file ? PEM_read_X509(file, NULL, NULL, NULL) : NULL;
+    unsigned char *der = NULL;
+    int size = x ? i2d_X509_PUBKEY(X509_get_X509_PUBKEY(x), &der) : -1;
+
+    if (!file)
+        return crt_raise(CRT_ERR_INVALID, "--dashboard-cert %s: %s", path,
+                         strerror(errno));
+    if (size <= 0)
+        return crt_raise(CRT_ERR_INVALID, "--dashboard-cert %s holds no certificate",
+                         path);
+    crti_https_pin(der, (size_t)size, pin);
+    OPENSSL_free(der);
+    return CRT_OK;
+}
+
+static crt_status_t name_for_others(crti_head_http_t *http)
+{
+    const char *host = http->sockets.is_any ? http->config.ip : http->config.host;
+
+    if (!http->sockets.is_loopback)
+        snprintf(http->far_url, sizeof(http->far_url),
+                 strchr(host, ':') ? "https://[%s]:%u" : "https://%s:%u", host,
+                 http->sockets.port);
+    return http->config.certificate
+               ? pin_certificate(http->config.certificate, http->far_pin)
+               : CRT_OK;
+}
+
 /* ---------------------------------------------------------------- life */
 
 crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
@@ -224,6 +266,8 @@ crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
     if (has_dashboard(http))
         status = crti_http_sockets_open(config->host, config->port, config->socket,
                                         &http->sockets);
+    if (status == CRT_OK && has_dashboard(http))
+        status = name_for_others(http);
     if (status == CRT_OK)
         *http_out = http;
     else
@@ -249,6 +293,16 @@ void crti_head_http_free(crti_head_http_t *http)
         close_ready(http);
     crti_http_sockets_close(&http->sockets);
     free(http);
+}
+
+const char *crti_head_http_far_url(const crti_head_http_t *http)
+{
+    return http->far_url;
+}
+
+const char *crti_head_http_far_pin(const crti_head_http_t *http)
+{
+    return http->far_pin;
 }
 
 const char *crti_head_http_address(const crti_head_http_t *http)

@@ -13,6 +13,7 @@ typedef struct crti_head_http crti_head_http_t;
 typedef struct crti_head_http_config {
     crti_loop_t *loop;
     const char *host; /* NULL: no dashboard */
+    const char *ip;   /* of the head, for other hosts */
     uint16_t port;
     const char *certificate,
         *certificate_key; /* files; NULL: crt-http makes one at need */
@@ -30,6 +31,11 @@ void crti_head_http_free(crti_head_http_t *http);
 
 /* on_change follows, inside this call when there is no dashboard. */
 crt_status_t crti_head_http_start(crti_head_http_t *http);
+
+/* For nodes on other hosts: the URL of the dashboard, "" where they can't reach it; and the pin of a
+ * certificate of the user's own, "" where the cluster's key tells it. */
+const char *crti_head_http_far_url(const crti_head_http_t *http);
+const char *crti_head_http_far_pin(const crti_head_http_t *http);
 
 /* URL of the dashboard, "" while there is none. */
 const char *crti_head_http_address(const crti_head_http_t *http);

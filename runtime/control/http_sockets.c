@@ -59,6 +59,27 @@ static crt_status_t listen_tcp(const char *host, uint16_t port, int *fd_out)
     return status;
 }
 
+static crt_status_t look(crti_http_sockets_t *sockets)
+{
+    struct sockaddr_storage bound = {0};
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&bound;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&bound;
+    socklen_t size = sizeof(bound);
+
+    if (getsockname(sockets->tcp_fd, (struct sockaddr *)&bound, &size) != 0)
+        return crt_raise(CRT_ERR_IO, "dashboard: %s", strerror(errno));
+    if (bound.ss_family == AF_INET6) {
+        sockets->port = ntohs(v6->sin6_port);
+        sockets->is_loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+        sockets->is_any = IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
+    } else {
+        sockets->port = ntohs(v4->sin_port);
+        sockets->is_loopback = ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+        sockets->is_any = v4->sin_addr.s_addr == htonl(INADDR_ANY);
+    }
+    return CRT_OK;
+}
+
 static crt_status_t listen_local(const char *path, int *fd_out)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -88,6 +109,8 @@ crt_status_t crti_http_sockets_open(const char *host, uint16_t port, const char 
     crti_http_sockets_t sockets = {.tcp_fd = -1, .local_fd = -1};
     crt_status_t status = listen_tcp(host, port, &sockets.tcp_fd);
 
+    if (status == CRT_OK)
+        status = look(&sockets);
     if (status == CRT_OK)
         status = listen_local(path, &sockets.local_fd);
     if (status == CRT_OK)

@@ -16,8 +16,11 @@
 #include "runtime/base/crt_base.h"
 
 typedef struct crti_http_sockets {
-    int tcp_fd;   /* of the dashboard's port; -1: none */
-    int local_fd; /* of the socket in the head's run directory; -1: none */
+    int tcp_fd;       /* of the dashboard's port; -1: none */
+    int local_fd;     /* of the socket in the head's run directory; -1: none */
+    unsigned port;    /* of the first one */
+    bool is_loopback; /* other hosts can't reach it */
+    bool is_any;      /* bound to all addresses of this host */
 } crti_http_sockets_t;
 
 /* Listens at `host`:`port` (0: any free one) and at the path, where what a killed head left is

@@ -100,6 +100,7 @@ static void visit_node(list_t *list, const char *path)
     GET(node);
     GET(node_ip);
     GET(http);
+    GET(http_pin);
     GET(key_file);
     GET(state_dir);
     read_http(&info);

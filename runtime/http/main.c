@@ -6,21 +6,20 @@
  *     crt-http --head-dir DIR --host H --port P --ready-fd N [--key-file F] [--log F]
 =======
  *     crt-http --head-dir DIR --host H --listen-fd N --local-fd N --ready-fd N --key-file F
- *              [--cert FILE --cert-key FILE] [--log FILE]
+ *              [--tls | --cert FILE --cert-key FILE] [--log FILE]
 >>>>>>> a305b1c (http: the token goes over a socket of the head's own directory)
  *
  * It serves at the descriptors that it inherits: a TCP socket, which was bound to H, and a unix socket.
+ * --tls: with a certificate that follows from the cluster's key.
  * Failure: before it serves, one line "error TEXT" on the ready descriptor and exit status 1. It
  * ends with its parent.
  */
 #include <errno.h>
 #include <getopt.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 
 #include <sodium.h>
 
@@ -33,6 +32,7 @@
 typedef struct arguments {
     const char *head_dir, *host, *key_file, *log, *certificate, *certificate_key;
     int listen_fd, local_fd, ready_fd;
+    bool has_tls;
 } arguments_t;
 
 static crt_status_t parse(int argc, char **argv, arguments_t *a)
@@ -44,6 +44,7 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
                                             {"ready-fd", required_argument, NULL, 'r'},
                                             {"key-file", required_argument, NULL, 'k'},
                                             {"cert", required_argument, NULL, 'c'},
+                                            {"tls", no_argument, NULL, 'e'},
                                             {"cert-key", required_argument, NULL, 's'},
                                             {"log", required_argument, NULL, 'l'},
                                             {0}};
@@ -60,6 +61,7 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
         case 't': a->listen_fd = atoi(optarg); break;
         case 'u': a->local_fd = atoi(optarg); break;
         case 'c': a->certificate = optarg; break;
+        case 'e': a->has_tls = true; break;
         case 's': a->certificate_key = optarg; break;
         case 'r': a->ready_fd = atoi(optarg); break;
         default: return crt_raise(CRT_ERR_INVALID, "unknown option");
@@ -73,21 +75,6 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
     return CRT_OK;
 }
 
-/* What goes over a network is proved and encrypted; on this host a browser reads it as it is. */
-static bool is_loopback(int fd)
-{
-    struct sockaddr_storage bound = {0};
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&bound;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&bound;
-    socklen_t size = sizeof(bound);
-
-    if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0)
-        return false;
-    return bound.ss_family == AF_INET
-               ? ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
-               : bound.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
 static crt_status_t choose_certificate(const arguments_t *a, const crti_key_t *key,
                                        crti_certificate_t *certificate)
 {
@@ -98,7 +85,7 @@ static crt_status_t choose_certificate(const arguments_t *a, const crti_key_t *k
         snprintf(certificate->key, PATH_MAX, "%s", a->certificate_key);
         return crti_certificate_check(certificate);
     }
-    if (is_loopback(a->listen_fd))
+    if (!a->has_tls)
         return CRT_OK;
     snprintf(directory, sizeof(directory), "%s", a->key_file);
     slash = strrchr(directory, '/');

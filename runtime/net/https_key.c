@@ -70,18 +70,23 @@ crt_status_t crti_https_key_derive(const crti_key_t *key, crti_https_key_t *key_
     return status;
 }
 
-void crti_https_key_pin(const crti_https_key_t *key, char pin[CRTI_PIN_TEXT])
+void crti_https_pin(const void *public_key, size_t size, char pin[CRTI_PIN_TEXT])
 {
     unsigned char hash[crypto_hash_sha256_BYTES];
-    crypto_hash_sha256_state state;
 
-    crypto_hash_sha256_init(&state);
-    crypto_hash_sha256_update(&state, public_prefix, sizeof(public_prefix));
-    crypto_hash_sha256_update(&state, key->public_key, sizeof(key->public_key));
-    crypto_hash_sha256_final(&state, hash);
+    crypto_hash_sha256(hash, public_key, size);
     memcpy(pin, "sha256//", 8);
     sodium_bin2base64(pin + 8, CRTI_PIN_TEXT - 8, hash, sizeof(hash),
                       sodium_base64_VARIANT_ORIGINAL);
+}
+
+void crti_https_key_pin(const crti_https_key_t *key, char pin[CRTI_PIN_TEXT])
+{
+    unsigned char public_key[sizeof(public_prefix) + sizeof(key->public_key)];
+
+    memcpy(public_key, public_prefix, sizeof(public_prefix));
+    memcpy(public_key + sizeof(public_prefix), key->public_key, sizeof(key->public_key));
+    crti_https_pin(public_key, sizeof(public_key), pin);
 }
 
 void crti_https_key_encode(const crti_https_key_t *key,

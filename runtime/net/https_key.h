@@ -29,6 +29,9 @@ crt_status_t crti_https_key_derive(const crti_key_t *key, crti_https_key_t *key_
 /* Hash of the public key, as CURLOPT_PINNEDPUBLICKEY takes it. */
 void crti_https_key_pin(const crti_https_key_t *key, char pin[CRTI_PIN_TEXT]);
 
+/* The same of a SubjectPublicKeyInfo of any kind. */
+void crti_https_pin(const void *public_key, size_t size, char pin[CRTI_PIN_TEXT]);
+
 /* The key pair in DER, as d2i_AutoPrivateKey takes it. */
 void crti_https_key_encode(const crti_https_key_t *key,
                            unsigned char der[CRTI_HTTPS_KEY_BYTES]);

@@ -22,7 +22,7 @@
 #ifndef CRTI_NET_PROTOCOL_H
 #define CRTI_NET_PROTOCOL_H
 
-#define CRTI_PROTOCOL_VERSION 5
+#define CRTI_PROTOCOL_VERSION 6
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 
@@ -304,11 +304,12 @@
             F(ROOM, available) F(U64, store_bytes) F(BIN, actors) F(BIN, jobs)
 
 /* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed anew);
- * `jobs_to_end` likewise. */
+ * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there is
+ * none; `http_pin`: of its certificate, "" where that follows from the cluster's key. */
 #define CRTI_FIELDS_NODE_REGISTERED(F)                                                   \
     F(ID, cluster)                                                                       \
     F(U64, head_incarnation) F(BIN, actors_to_end) F(BIN, jobs_to_end)                   \
-        F(BOOL, encrypt_streams) F(U64, headless_timeout_ms)
+        F(BOOL, encrypt_streams) F(U64, headless_timeout_ms) F(STR, http) F(STR, http_pin)
 
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of

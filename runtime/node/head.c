@@ -330,7 +330,7 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     }
     crti_actor_watch_again(node); /* behind them: these are sent as they are asked */
     crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &(crti_msg_head_link_t){.up = true});
-    crti_node_registered(node);
+    crti_node_registered(node, m);
 }
 
 /* The head took this node for dead: what ran here is placed elsewhere by now. */

@@ -96,8 +96,7 @@ static void remove_dirs(crti_node_t *node)
 
 static crt_status_t write_info(crti_node_t *node)
 {
-    char pid[24], start[24], path[CRTI_NODE_PATH + 16], http[288] = "";
-    char head_info[CRTI_NODE_PATH + 16];
+    char pid[24], start[24], path[CRTI_NODE_PATH + 16];
     uint64_t started = 0;
     crt_status_t status = crti_process_start(getpid(), &started);
 
@@ -105,13 +104,6 @@ static crt_status_t write_info(crti_node_t *node)
         return status;
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     snprintf(start, sizeof(start), "%llu", (unsigned long long)started);
-    if (node->options.head_dir[0]) {
-        CRTI_AUTO(free) char *text = NULL;
-
-        snprintf(head_info, sizeof(head_info), "%s/head.info", node->options.head_dir);
-        if (crti_info_read(head_info, &text) == CRT_OK)
-            crti_info_get(text, "http", http, sizeof(http));
-    }
     snprintf(path, sizeof(path), "%s/node.info", node->run_dir);
     return crti_info_write(path,
                            (const crti_info_entry_t[]){
@@ -121,11 +113,12 @@ static crt_status_t write_info(crti_node_t *node)
                                {"address", node->head_address},
                                {"node_ip", node->ip},
                                {"head_dir", node->options.head_dir},
-                               {"http", http},
+                               {"http", node->http},
+                               {"http_pin", node->http_pin},
                                {"key_file", node->options.key_file},
                                {"state_dir", node->own_state},
                                {"private", node->options.private_dir[0] ? "1" : "0"}},
-                           10);
+                           11);
 }
 
 /* ---------------------------------------------------------------- telling the parent */
@@ -143,12 +136,28 @@ static void tell_parent(crti_node_t *node, const char *line)
     close(fd);
 }
 
-void crti_node_registered(crti_node_t *node)
+/* True when it is another one. */
+static bool take_text(char *text, size_t size, crti_span_t given)
 {
+    char before[288];
+
+    snprintf(before, sizeof(before), "%s", text);
+    snprintf(text, size, "%.*s", given.size < size ? (int)given.size : 0,
+             given.size ? (const char *)given.data : "");
+    return strcmp(before, text) != 0;
+}
+
+void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
+{
+    bool is_new = take_text(node->http, sizeof(node->http), m->http);
     char line[CRTI_NODE_PATH + 80];
 
-    if (node->ready)
+    is_new = take_text(node->http_pin, sizeof(node->http_pin), m->http_pin) || is_new;
+    if (node->ready) {
+        if (is_new && write_info(node) != CRT_OK)
+            crti_log(CRTI_LOG_WARN, "node", "%s", crt_error_detail());
         return;
+    }
     crti_loop_cancel(node->loop, &node->start_timer);
     if (write_info(node) != CRT_OK) {
         crti_node_fail_start(node, crt_error_detail());

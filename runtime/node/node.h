@@ -177,6 +177,7 @@ struct crti_node {
     char state_dir[CRTI_NODE_PATH]; /* of all nodes */
     char own_state[CRTI_NODE_PATH]; /* state_dir/node-HEX8 */
     char head_address[CRTI_STREAM_ADDRESS];
+    char http[288], http_pin[56]; /* of the dashboard, as the head says */
     char ip[64];
     char endpoint[CRTI_STREAM_ADDRESS];
     char hostname[64];
@@ -271,8 +272,8 @@ void crti_node_stop(crti_node_t *node, const char *why);
 void crti_node_clash(crti_node_t *node, const char *why);
 /* The end before `ready`: the parent hears why. */
 void crti_node_fail_start(crti_node_t *node, const char *text);
-/* NODE_REGISTERED came: node.info is written and the parent told. */
-void crti_node_registered(crti_node_t *node);
+/* NODE_REGISTERED came: node.info is written, and the first time the parent told. */
+void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m);
 /* A process, zygote or submission ended: while stopping, look whether all are gone. */
 void crti_node_check_stopped(crti_node_t *node);
 /* Processes that were left to this daemon and that nobody waits for. */

@@ -75,9 +75,31 @@ class Cluster:
         return f"{self.folder}/r/head-{self.port}"
 
     def info(self, key):
-        with open(f"{self.head_dir()}/head.info", encoding="ascii") as file:
-            found = re.search(rf"^{key} ?(.*)$", file.read(), re.M)
-        return found[1] if found else ""
+        return read_info(f"{self.head_dir()}/head.info", key)
+
+
+class Elsewhere(Cluster):
+    """What has directories of its own, and its own node of a cluster, is another host to the command."""
+
+    def __init__(self, cluster, address):
+        super().__init__()
+        self.key_file, self.address = f"{self.folder}/cluster.key", address
+        shutil.copy(cluster.info("key_file"), self.key_file)
+
+    def __enter__(self):
+        self.good("start", "--address", self.address, "--key-file", self.key_file, "--node-ip-address",
+                  self.address.rsplit(":", 1)[0], "--num-cpus", "1", "--object-store-memory", "50M")
+        return self
+
+    def node_info(self, key):
+        node = [name for name in os.listdir(f"{self.folder}/r") if name.startswith("node-")][0]
+        return read_info(f"{self.folder}/r/{node}/node.info", key)
+
+
+def read_info(path, key):
+    with open(path, encoding="ascii") as file:
+        found = re.search(rf"^{key} ?(.*)$", file.read(), re.M)
+    return found[1] if found else ""
 
 
 def is_gone(pid):
@@ -135,10 +157,10 @@ class Stranger:
 class TlsStranger(Stranger):
     """The same behind TLS, with a certificate: what it keeps is what came after the handshake."""
 
-    def __init__(self, chain, key):
+    def __init__(self, chain, key, address=("127.0.0.1", 0)):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(chain, key)
-        super().__init__(socket.AF_INET, ("127.0.0.1", 0))
+        super().__init__(socket.AF_INET, address)
 
     def greet(self, connection):
         return self.context.wrap_socket(connection, server_side=True)

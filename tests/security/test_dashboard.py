@@ -14,9 +14,10 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 
-from dashboard import (STRANGER, Cluster, Stranger, TlsStranger, check, is_gone, make_certificate, shown_certificate,
+from dashboard import (STRANGER, Cluster, Elsewhere, Stranger, TlsStranger, check, is_gone, make_certificate, shown_certificate,
                        until)
 
 NETWORK = "10.77.0.1"  # an address in a network of the test's own
@@ -246,7 +247,35 @@ def a_token_ends_when_it_is_said():
         cluster.refused("--rotate goes to a head", "token", "--rotate", "--key-file", cluster.info("key_file"))
 
 
+def a_command_on_another_host_asks_the_head_its_node_knows():
+    in_a_network_of_its_own()
+    with Cluster("--dashboard-host", "0.0.0.0", "--node-ip-address", NETWORK) as cluster:
+        with Elsewhere(cluster, f"{NETWORK}:{cluster.port}") as far:
+            check(far.node_info("http") == f"https://{NETWORK}:{cluster.http_port}", "the node does not know the URL")
+            check("No jobs." in far.good("job", "list"), "the head's certificate was refused")
+            said = far.good("job", "submit", "--", "/bin/echo", "from afar")
+            check("from afar" in said, f"the job said {said}")
+            pids = [int(cluster.info("pid")), int(cluster.info("http_pid"))]
+            os.kill(pids[0], signal.SIGKILL)
+            until("head and crt-http are gone", lambda: all(is_gone(pid) for pid in pids))
+            man = TlsStranger(*make_certificate(cluster.folder, "man", f"IP:{NETWORK}"), (NETWORK, cluster.http_port))
+            far.refused("does not show the certificate of this cluster's key; nothing was sent", "job", "list")
+            check(man.connections > 0 and man.bytes == b"", f"who took the port got {man.bytes}")
+    folder = tempfile.mkdtemp(prefix="crt-trust-", dir="/tmp")
+    own = make_certificate(folder, "own", f"IP:{NETWORK}")
+    with Cluster("--dashboard-host", NETWORK, "--node-ip-address", NETWORK, "--dashboard-cert", own[0],
+                 "--dashboard-key", own[1]) as cluster:
+        with Elsewhere(cluster, f"{NETWORK}:{cluster.port}") as far:
+            check(far.node_info("http_pin").startswith("sha256//"), "the node does not know the certificate")
+            check("No jobs." in far.good("job", "list"), "the user's own certificate was refused")
+    with Cluster("--node-ip-address", NETWORK) as cluster:
+        with Elsewhere(cluster, f"{NETWORK}:{cluster.port}") as far:
+            far.refused("serves its own host only", "job", "list")
+    shutil.rmtree(folder)
+
+
 SCENARIOS = {
+    "other_host": a_command_on_another_host_asks_the_head_its_node_knows,
     "rotated": rotated_and_old_tokens_are_worth_nothing,
     "expired": a_token_ends_when_it_is_said,
     "dead_head": a_stranger_at_a_dead_heads_port_gets_nothing,

@@ -18,7 +18,7 @@ void crti_node_reap_orphans(crti_node_t *node)
 {
 }
 
-void crti_node_registered(crti_node_t *node)
+void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
 {
     node->ready = true;
     crti_node_schedule_tick(node, crti_node_now(node));
