@@ -187,8 +187,8 @@ static void a_parameter_that_is_unknown_is_named(void **state)
 static void what_rays_clients_send_is_taken(void **state)
 {
     static const char *const paths[] = {
-        "/api/v0/actors?limit=100&timeout=24&detail=False&exclude_driver=True&"
-        "server_timeout_multiplier=0.8",
+        ("/api/v0/actors?limit=100&timeout=24&detail=False&exclude_driver=True&"
+         "server_timeout_multiplier=0.8"),
         "/api/v0/nodes?limit=100&timeout=24&detail=true",
         "/api/v0/actors?detail=0",
         "/api/v0/actors?detail=crt&limit=50",
