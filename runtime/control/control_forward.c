@@ -275,7 +275,7 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
         const crti_node_entry_t *node = CRTI_NODE_OF(item);
         crti_request_t *question;
 
-        if (node->state != CRTI_NODE_ALIVE || node->link == link)
+        if (node->state != CRTI_NODE_ALIVE)
             continue;
         question = crti_control_ask(c, node, CRTI_MSG_STATE_QUERY, (crti_id_t){0, 0});
         if (question == NULL)

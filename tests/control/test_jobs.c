@@ -253,6 +253,33 @@ static void workers_are_asked_of_all_nodes(void **state)
                                "[{\"worker_id\":\"a\"},{\"worker_id\":\"a\"}]"));
 }
 
+static void the_node_that_asks_is_asked_for_its_workers_too(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_state_query_t m = {.what = crti_str("workers")};
+    crti_msg_state_answer_t own = {.json = crti_str("[{\"worker_id\":\"a\"}]")};
+    crti_msg_state_answer_t other = {.json = crti_str("[{\"worker_id\":\"b\"}]")};
+    const crti_message_t *question, *answer;
+    uint64_t request;
+
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_STATE_QUERY, 8, &m);
+    question = bed_next(bed, NODE_A, CRTI_MSG_STATE_QUERY);
+    assert_non_null(question);
+    request = question->request;
+    bed->seen = 0;
+    question = bed_next(bed, NODE_B, CRTI_MSG_STATE_QUERY);
+    assert_non_null(question);
+    bed_say(bed, NODE_B, CRTI_MSG_STATE_ANSWER, question->request, &other);
+    bed_say(bed, NODE_A, CRTI_MSG_STATE_ANSWER, request, &own);
+    answer = bed_next(bed, NODE_A, CRTI_MSG_STATE_ANSWER);
+    assert_non_null(answer);
+    assert_int_equal(answer->request, 8);
+    assert_true(crti_str_equal(answer->state_answer.json,
+                               "[{\"worker_id\":\"b\"},{\"worker_id\":\"a\"}]"));
+}
+
 static void read_log(bed_t *bed, uint64_t request, uint64_t wait_ms)
 {
     crti_msg_log_read_t m = {
@@ -349,6 +376,7 @@ int main(void)
         CONTROL_TEST(a_submission_id_is_used_once),
         CONTROL_TEST(the_state_is_shown_as_json),
         CONTROL_TEST(workers_are_asked_of_all_nodes),
+        CONTROL_TEST(the_node_that_asks_is_asked_for_its_workers_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

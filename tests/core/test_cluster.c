@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ok.h"
 #include "program.h"
@@ -296,7 +297,7 @@ static void keys_and_values_are_kept_by_the_head(void **state)
 {
     void *value;
     size_t size;
-    char *json;
+    char *json, pid[32];
 
     OK(crt_kv_put("a key", "value", 5, false));
     assert_int_equal(crt_kv_put("a key", "other", 5, false), CRT_ERR_EXISTS);
@@ -309,6 +310,11 @@ static void keys_and_values_are_kept_by_the_head(void **state)
     assert_int_equal(crt_kv_get("", &value, &size), CRT_ERR_INVALID);
     OK(crt_cluster_state("nodes", &json));
     assert_non_null(strstr(json, crt_node_id()));
+    free(json);
+    /* The processes of this node too, which is the one that asks. */
+    snprintf(pid, sizeof(pid), "\"pid\":%d,", (int)getpid());
+    OK(crt_cluster_state("workers", &json));
+    assert_non_null(strstr(json, pid));
     free(json);
 }
 
