@@ -17,9 +17,11 @@
 #define AGAIN_MS   200   /* until who can't be asked is asked again */
 #define SAY_TRIES  4     /* in vain, until that is said: within a second */
 #define MOST_TRIES 150
+#define LIST_SHOWN 20
 
 static const char *address; /* of --address, one command per process */
-static bool follows, no_wait, as_json;
+static const char *limit;
+static bool follows, no_wait, as_json, all;
 
 #define ADDRESS_OPTION                                                                   \
     {                                                                                    \
@@ -70,14 +72,39 @@ static void format_time(const json_t *job, const char *key, char *text, size_t s
         strftime(text, size, "%F %T", &local);
 }
 
-static void print_list(const json_t *jobs)
+static int by_start(const void *a, const void *b)
+{
+    json_int_t x = json_integer_value(json_object_get(*(json_t *const *)a, "start_time"));
+    json_int_t y = json_integer_value(json_object_get(*(json_t *const *)b, "start_time"));
+
+    return (x < y) - (x > y);
+}
+
+/* The `count` newest, the newest first; NULL: no memory. */
+static json_t *newest(const json_t *jobs, size_t count)
+{
+    size_t size = json_array_size(jobs);
+    json_t **sorted = calloc(size + 1, sizeof(*sorted)), *list = json_array();
+
+    if (!sorted)
+        return list;
+    for (size_t i = 0; i < size; i++)
+        sorted[i] = json_array_get(jobs, i);
+    qsort(sorted, size, sizeof(*sorted), by_start);
+    for (size_t i = 0; i < size && i < count; i++)
+        json_array_append(list, sorted[i]);
+    free(sorted);
+    return list;
+}
+
+static void print_list(const json_t *jobs, size_t older)
 {
     static const table_column_t columns[] = {{"JOB", 0},   {"TYPE", 0},
                                              {"STATE", 0}, {"STARTED", 0},
                                              {"ENDED", 0}, {"ENTRYPOINT", 0}};
     table_t *table = crti_table_new(columns, 6);
 
-    if (json_array_size(jobs) == 0)
+    if (json_array_size(jobs) == 0 && older == 0)
         printf("No jobs.\n");
     for (size_t i = 0; i < json_array_size(jobs); i++) {
         const json_t *job = json_array_get(jobs, i);
@@ -93,20 +120,28 @@ static void print_list(const json_t *jobs)
                                              crti_job_text(job, "entrypoint")});
     }
     crti_table_print(table);
+    if (older)
+        printf("and %zu older (--all shows all, --limit N the newest N)\n", older);
 }
 
+/* Programs that read JSON get all, unless they say how many. */
 static int run_list(http_client_t *client, const char *name, const char *id)
 {
-    json_t *jobs = crti_client_json(client, "GET", "/api/jobs/", NULL, NULL);
+    json_t *jobs = crti_client_json(client, "GET", "/api/jobs/", NULL, NULL), *shown;
+    size_t count = all || as_json ? SIZE_MAX : LIST_SHOWN;
 
+    if (limit)
+        count = strtoul(limit, NULL, 10);
     if (!jobs)
         return crti_cli_fail_detail(name);
+    shown = newest(jobs, count);
     if (as_json) {
-        json_dumpf(jobs, stdout, JSON_INDENT(2));
+        json_dumpf(shown, stdout, JSON_INDENT(2));
         putchar('\n');
     } else {
-        print_list(jobs);
+        print_list(shown, json_array_size(jobs) - json_array_size(shown));
     }
+    json_decref(shown);
     json_decref(jobs);
     return 0;
 }
@@ -310,6 +345,12 @@ static int run_stop(http_client_t *client, const char *name, const char *id)
 
 static const option_spec_t list_options[] = {
     ADDRESS_OPTION,
+    {"limit", 'n', "N", OPTION_COUNT, &limit,
+     "the newest N; default 20, with --json all"},
+    {"all", 0, NULL, OPTION_FLAG, &all, "all of them"},
+    {"json", 'j', NULL, OPTION_FLAG, &as_json, "as JSON, as the REST API gives it"}};
+static const option_spec_t status_options[] = {
+    ADDRESS_OPTION,
     {"json", 'j', NULL, OPTION_FLAG, &as_json, "as JSON, as the REST API gives it"}};
 static const option_spec_t logs_options[] = {
     ADDRESS_OPTION,
@@ -324,14 +365,14 @@ static const struct {
     int (*run)(http_client_t *client, const char *name, const char *id);
 } commands[] = {
     {{.name = "crt job list",
-      .summary = "Lists submitted jobs, then other drivers.",
+      .summary = "Lists submitted jobs and other drivers, the newest first.",
       .options = list_options,
-      .count = 2},
+      .count = 4},
      run_list},
     {{.name = "crt job status",
       .operands = "JOB",
       .summary = "Shows the state of a job.",
-      .options = list_options,
+      .options = status_options,
       .count = 2},
      run_status},
     {{.name = "crt job logs",
@@ -361,6 +402,8 @@ static int run_one(size_t which, int argc, char **argv)
     }
     if (spec->operands && argc - first != 1)
         return crti_cli_misused(spec->name, "give one JOB, as crt job list shows it");
+    if (all && limit)
+        return crti_cli_misused(spec->name, "give --all or --limit");
     client = crti_job_client(spec->name, address);
     if (!client)
         return CLI_FAILED;

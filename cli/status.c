@@ -16,7 +16,9 @@
 
 #define NAME       "crt status"
 #define ROWS_SHOWN 50
-#define LATE_MS    2000 /* a node is heard of every second */
+
+static bool verbose; /* of -v, one command per process */
+#define LATE_MS 2000 /* a node is heard of every second */
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -215,31 +217,51 @@ static const char *message_of(const json_t *actor, char *text, size_t size)
     return text;
 }
 
+/* Of an actor that is dead: that it was meant to end. */
+static bool has_ended_well(const json_t *actor)
+{
+    return strcmp(text_of(actor, "state"), "DEAD") == 0 &&
+           json_is_false(json_object_get(actor, "has_failed"));
+}
+
+static void print_actor(table_t *table, const json_t *actor)
+{
+    char id[40], node[16], pid[24] = "", message[600];
+
+    snprintf(id, sizeof(id), "%.12s", text_of(actor, "actor_id"));
+    snprintf(node, sizeof(node), "%.8s", text_of(actor, "node_id"));
+    if (json_is_integer(json_object_get(actor, "pid")))
+        snprintf(pid, sizeof(pid), "%.0f", number_of(actor, "pid"));
+    crti_table_row(table, (const char *const[]){
+                              id, text_of(actor, "class_name"), text_of(actor, "name"),
+                              has_ended_well(actor) ? "ENDED" : text_of(actor, "state"),
+                              node, pid, message_of(actor, message, sizeof(message))});
+}
+
+/* Those that ended well are many, and nothing is wrong with them: with -v only. */
 static void print_actors(const json_t *actors)
 {
     static const table_column_t columns[] = {{"ACTOR", 0},  {"CLASS", 0}, {"NAME", 0},
                                              {"STATE", 0},  {"NODE", 0},  {"PID", 1},
                                              {"MESSAGE", 0}};
-    size_t count = json_array_size(actors),
-           shown = count < ROWS_SHOWN ? count : ROWS_SHOWN;
     table_t *table = crti_table_new(columns, 7);
+    size_t shown = 0, more = 0;
 
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < json_array_size(actors); i++) {
         const json_t *actor = json_array_get(actors, i);
-        char id[40], node[16], pid[24] = "", message[600];
 
-        snprintf(id, sizeof(id), "%.12s", text_of(actor, "actor_id"));
-        snprintf(node, sizeof(node), "%.8s", text_of(actor, "node_id"));
-        if (json_is_integer(json_object_get(actor, "pid")))
-            snprintf(pid, sizeof(pid), "%.0f", number_of(actor, "pid"));
-        crti_table_row(table, (const char *const[]){
-                                  id, text_of(actor, "class_name"),
-                                  text_of(actor, "name"), text_of(actor, "state"), node,
-                                  pid, message_of(actor, message, sizeof(message))});
+        if (has_ended_well(actor) && !verbose)
+            continue;
+        if (shown == ROWS_SHOWN) {
+            more++;
+            continue;
+        }
+        print_actor(table, actor);
+        shown++;
     }
     crti_table_print(table);
-    if (count > shown)
-        printf(" and %zu more (crt status --json shows all)\n", count - shown);
+    if (more)
+        printf(" and %zu more (crt status --json shows all)\n", more);
 }
 
 static void print_jobs(const json_t *jobs)
@@ -258,7 +280,7 @@ static void print_jobs(const json_t *jobs)
     }
     crti_table_print(table);
     if (count > shown)
-        printf(" and %zu more (crt job list shows all)\n", count - shown);
+        printf(" and %zu more (crt job list --all shows all)\n", count - shown);
 }
 
 /* ---------------------------------------------------------------- the command */
@@ -305,14 +327,16 @@ int crti_cli_status(int argc, char **argv)
     static const option_spec_t options[] = {
         {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
-        {"json", 'j', NULL, OPTION_FLAG, &as_json, "everything as one JSON object"}};
+        {"json", 'j', NULL, OPTION_FLAG, &as_json, "everything as one JSON object"},
+        {"verbose", 'v', NULL, OPTION_FLAG, &verbose,
+         "also actors that ended with their job, or as their user wished"}};
     static const command_spec_t spec = {
         .name = NAME,
         .summary =
             "Shows the nodes of a cluster, their resources, what waits for resources and "
             "why,\nactors and jobs.",
         .options = options,
-        .count = 2};
+        .count = 3};
     crt_cluster_info_t cluster;
     json_t *state = NULL, *actors = NULL, *jobs = NULL;
     int first;

@@ -46,6 +46,11 @@ static crti_list_t *list_of(crti_actor_table_t *table, unsigned state)
     }
 }
 
+bool crti_actor_has_ended_well(const crti_actor_t *actor)
+{
+    return actor->state == CRTI_ACTOR_DEAD && actor->status == CRT_OK;
+}
+
 static void set_state(crti_actor_table_t *table, crti_actor_t *actor, unsigned state)
 {
     unsigned before = actor->state;
@@ -538,6 +543,10 @@ crti_msg_row_actor_t crti_actor_row(const crti_actor_t *actor)
 
 crti_msg_actor_state_t crti_actor_notice(const crti_actor_t *actor)
 {
+    /* To those who call it a dead one is a failure, whatever the reason. */
+    crt_status_t status =
+        crti_actor_has_ended_well(actor) ? CRT_ERR_ACTOR_DIED : actor->status;
+
     return (crti_msg_actor_state_t){
         .actor = actor->id,
         .actor_incarnation = actor->incarnation,
@@ -546,7 +555,7 @@ crti_msg_actor_state_t crti_actor_notice(const crti_actor_t *actor)
         .name = crti_str(actor->name),
         .restarts = actor->restarts,
         .max_task_retries = actor->max_task_retries,
-        .status = actor->status,
+        .status = status,
         .text = crti_str(actor->text),
         .process = actor->process,
         .incarnation = actor->process_incarnation,

@@ -67,7 +67,8 @@ typedef struct crti_actor {
     int64_t pid; /* ALIVE: of the process, as its host numbers it; 0: not known yet */
     uint64_t process_incarnation;
     char *ipc, *tcp;
-    crt_status_t status;
+    crt_status_t
+        status; /* DEAD: CRT_OK when it was meant to end, with its job or by its user */
     char *text; /* PENDING: what it waits for; DEAD: why */
     int64_t end_ms;
 
@@ -112,6 +113,9 @@ void crti_actor_table_init(crti_actor_table_t *table, crti_actor_changed_t *on_c
 void crti_actor_table_fini(crti_actor_table_t *table);
 
 crti_actor_t *crti_actor_table_get(const crti_actor_table_t *table, crti_id_t id);
+/* DEAD, and nothing failed. */
+bool crti_actor_has_ended_well(const crti_actor_t *actor);
+
 /* The living actor of that name, NULL: none. */
 crti_actor_t *crti_actor_table_find(const crti_actor_table_t *table, crti_span_t name);
 const char *crti_actor_state_name(unsigned state);

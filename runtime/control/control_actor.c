@@ -425,8 +425,7 @@ void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
     if (actor && actor->state == CRTI_ACTOR_DEAD)
         put_actor(c, actor); /* the row of the first time may still fail, or has */
     else if (actor && m->no_restart)
-        crti_control_actor_end(c, actor, CRT_ERR_ACTOR_DIED,
-                               *text ? text : "it was killed");
+        crti_control_actor_end(c, actor, CRT_OK, *text ? text : "it was killed");
     else if (actor && crti_actor_is_placed(actor)) {
         actor->is_killed = true;
         stop_process(c, actor->node, actor->id, actor->incarnation, text);
@@ -491,17 +490,20 @@ void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *te
     char whole[600];
 
     snprintf(whole, sizeof(whole), "its job ended%s%s", *text ? ": " : "", text);
-    end_where(c, is_of_job, &job, CRT_ERR_ACTOR_DIED, whole);
+    end_where(c, is_of_job, &job, *text ? CRT_ERR_ACTOR_DIED : CRT_OK, whole);
 }
 
-void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process, const char *text)
+void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
+                                  crt_status_t status, const char *text)
 {
     char whole[600];
 
     if (crti_map_get(&c->owners, &process) == NULL)
         return;
-    snprintf(whole, sizeof(whole), "the process that made it died: %s", text);
-    end_where(c, is_of_owner, &process, CRT_ERR_ACTOR_DIED, whole);
+    snprintf(whole, sizeof(whole), "the process that made it %s: %s",
+             status == CRT_OK ? "ended" : "died", text);
+    end_where(c, is_of_owner, &process, status == CRT_OK ? CRT_OK : CRT_ERR_ACTOR_DIED,
+              whole);
 }
 
 void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *node,

@@ -229,7 +229,8 @@ void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node);
 void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *node,
                                  const char *text);
 void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *text);
-void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process, const char *text);
+void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
+                                  crt_status_t status, const char *text);
 /* Dead for good; its process is ended. */
 void crti_control_actor_end(crti_control_t *c, crti_actor_t *actor, crt_status_t status,
                             const char *text);

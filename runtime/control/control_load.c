@@ -217,7 +217,7 @@ static void end_orphans(crti_control_t *c, bool unknown)
             const crti_job_t *job = crti_job_table_get(&c->jobs, actor->job);
 
             if (!actor->detached && (job ? crti_job_is_ended(job) : unknown))
-                crti_control_actor_end(c, actor, CRT_ERR_ACTOR_DIED, "its job ended");
+                crti_control_actor_end(c, actor, CRT_OK, "its job ended");
         }
 }
 

@@ -425,7 +425,8 @@ void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,
 
     remember_death(c, m);
     crti_control_broadcast(c, CRTI_MSG_PEER_DIED, m, link->number);
-    crti_control_actors_of_owner(c, m->process, crti_text(m->text, text, sizeof(text)));
+    crti_control_actors_of_owner(c, m->process, (crt_status_t)m->status,
+                                 crti_text(m->text, text, sizeof(text)));
 }
 
 /* A word of another process can be faster than the view of the node that it is about. */

@@ -158,6 +158,9 @@ static json_t *actor_json(const crti_control_t *c, const crti_actor_t *actor)
     json_object_set_new(json, "num_restarts", json_integer((json_int_t)actor->restarts));
     json_object_set_new(json, "is_detached", json_boolean(actor->detached));
     json_object_set_new(json, "is_fenced", json_boolean(actor->fenced));
+    json_object_set_new(json, "has_failed",
+                        json_boolean(actor->state == CRTI_ACTOR_DEAD &&
+                                     !crti_actor_has_ended_well(actor)));
     json_object_set_new(json, "required_resources", resources_json(&actor->resources));
     json_object_set_new(json, "message", text_json(actor_text(c, actor, text)));
     return json;
@@ -322,6 +325,22 @@ static const char *job_state_name(unsigned state)
     return crti_job_state_name((crti_job_state_t)state);
 }
 
+/* Those that ended as they were meant to are counted apart: DEAD are the ones to look at. */
+static json_t *actor_counts_json(const crti_control_t *c)
+{
+    size_t counts[CRTI_ACTOR_STATES], ended = 0;
+    json_t *json;
+
+    memcpy(counts, c->actors.counts, sizeof(counts));
+    CRTI_LIST_FOREACH (item, &c->actors.dead)
+        ended += crti_actor_has_ended_well(CRTI_ACTOR_OF(item));
+    counts[CRTI_ACTOR_DEAD] -= ended;
+    json = counts_json(counts, CRTI_ACTOR_STATES, crti_actor_state_name);
+    if (ended)
+        json_object_set_new(json, "ENDED", json_integer((json_int_t)ended));
+    return json;
+}
+
 static json_t *cluster_json(const crti_control_t *c)
 {
     json_t *json = json_object();
@@ -333,9 +352,7 @@ static json_t *cluster_json(const crti_control_t *c)
     json_object_set_new(json, "start_time", json_integer(c->start_ms));
     json_object_set_new(json, "nodes", nodes_json(c, ""));
     json_object_set_new(json, "demand", demand_json(c));
-    json_object_set_new(
-        json, "actors",
-        counts_json(c->actors.counts, CRTI_ACTOR_STATES, crti_actor_state_name));
+    json_object_set_new(json, "actors", actor_counts_json(c));
     json_object_set_new(json, "jobs",
                         counts_json(c->jobs.counts, CRTI_JOB_STATES, job_state_name));
     return json;

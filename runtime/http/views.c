@@ -235,6 +235,8 @@ static json_t *actor_row(const json_t *actor, crti_view_level_t level)
         return row;
     json_object_set_new(row, "is_fenced",
                         json_boolean(json_is_true(json_object_get(actor, "is_fenced"))));
+    json_object_set_new(row, "has_failed",
+                        json_boolean(json_is_true(json_object_get(actor, "has_failed"))));
     json_object_set_new(row, "message", text_or_null(actor, "message"));
     return row;
 }

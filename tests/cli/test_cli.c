@@ -539,7 +539,8 @@ static void status_shows_the_cluster_as_text_and_json(void **state)
                                         " 1.5/2 CPU\n",
                                         " 0 B/4.0 GiB memory\n",
                                         "needs 3 CPU, the cluster has 2",
-                                        "Actors: 1 ALIVE, 1 DEAD",
+                                        "Actors: 1 ALIVE, 1 DEAD, 1 ENDED",
+                                        "<b>Bold</b>",
                                         "Counter",
                                         "tally"};
     json_t *json;
@@ -548,10 +549,14 @@ static void status_shows_the_cluster_as_text_and_json(void **state)
     cli_expect(0, "Nodes\n", "status");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         assert_non_null(strstr(cli_output, parts[i]));
+    assert_null(strstr(cli_output, "its job ended")); /* nothing failed there */
+    cli_expect(0, "its job ended", "status -v");
+    assert_non_null(strstr(cli_output, "Brief"));
+    assert_non_null(strstr(cli_output, "<b>Bold</b>"));
     cli_expect(0, "{", "status --json");
     json = json_loads(cli_output, 0, NULL);
     assert_non_null(json);
-    assert_int_equal(json_array_size(json_object_get(json, "actors")), 2);
+    assert_int_equal(json_array_size(json_object_get(json, "actors")), 3);
     json_decref(json);
     cli_expect(0, "Stopped", "stop");
 }
@@ -626,6 +631,49 @@ static void output_that_can_not_be_written_is_a_failure(void **state)
              "grep -q 'crt: standard output: No space left on device' '%s'",
              cli_path("error"));
     assert_int_equal(system(command), 0);
+}
+
+/* How many lines of the last output have `text` in them. */
+static int lines_with(const char *text)
+{
+    int count = 0;
+
+    for (const char *at = cli_output; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    return count;
+}
+
+static void the_newest_jobs_are_listed_and_the_others_counted(void **state)
+{
+    json_t *json;
+
+    cli_expect(0, "runs", START);
+    cli_expect(0, "No jobs.", "job list");
+    for (int i = 0; i < 25; i++)
+        cli_expect(0, "submitted", "job submit --no-wait --submission-id j%02d -- true",
+                   i);
+    cli_expect(0, "and 5 older (--all shows all", "job list");
+    assert_int_equal(lines_with("SUCCEEDED"), 20);
+    assert_non_null(strstr(cli_output, "j24"));
+    assert_non_null(strstr(cli_output, "j05"));
+    assert_null(strstr(cli_output, "j04"));
+    assert_true(strstr(cli_output, "j24") < strstr(cli_output, "j23"));
+    cli_expect(0, "and 22 older", "job list --limit 3");
+    assert_int_equal(lines_with("SUCCEEDED"), 3);
+    cli_expect(0, "j00", "job list --all");
+    assert_null(strstr(cli_output, "older"));
+    cli_expect(0, "j00", "job list --limit 25");
+    assert_null(strstr(cli_output, "older"));
+    cli_expect(2, "--all or --limit", "job list --all --limit 3");
+    cli_expect(0, "[", "job list --json");
+    json = json_loads(cli_output, 0, NULL);
+    assert_int_equal(json_array_size(json), 25);
+    json_decref(json);
+    cli_expect(0, "[", "job list --json --limit 2");
+    json = json_loads(cli_output, 0, NULL);
+    assert_int_equal(json_array_size(json), 2);
+    json_decref(json);
+    cli_expect(0, "Stopped", "stop");
 }
 
 static void what_can_not_be_submitted_is_said(void **state)
@@ -706,6 +754,7 @@ int main(void)
         TEST(a_dead_head_is_said),
         TEST(a_job_is_uploaded_once_followed_and_decides_the_exit_status),
         TEST(output_that_can_not_be_written_is_a_failure),
+        TEST(the_newest_jobs_are_listed_and_the_others_counted),
         TEST(what_can_not_be_submitted_is_said),
         TEST(another_hosts_server_is_reached_by_crt_http),
     };

@@ -229,6 +229,79 @@ static void the_state_is_shown_as_json(void **state)
                      CRT_ERR_INVALID);
 }
 
+/* What ended an actor of job 5, whose owner is process 1005. */
+static void expect_end(void **state, crti_message_kind_t kind, const void *body,
+                       const char *has_failed, const char *counts)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_state_t told;
+
+    control_make_alive(bed, 50, "a");
+    control_watch(bed, NODE_A, 50);
+    bed_forget(bed);
+    bed_say(bed, NODE_A, kind, 0, body);
+    told = control_state_of(bed, NODE_A);
+    expect_json(bed, "actors", "", has_failed);
+    expect_json(bed, "actors", "", "\"state\":\"DEAD\"");
+    expect_json(bed, "cluster", "", counts);
+    /* Who calls it learns the same in both cases. */
+    assert_int_equal(told.state, CRTI_ACTOR_DEAD);
+    assert_int_equal(told.status, CRT_ERR_ACTOR_DIED);
+}
+
+static void an_actor_of_a_job_that_ended_has_not_failed(void **state)
+{
+    expect_end(state, CRTI_MSG_JOB_END, &(crti_msg_job_end_t){.job = bed_id(5)},
+               "\"has_failed\":false", "\"actors\":{\"ENDED\":1}");
+}
+
+static void an_actor_of_a_driver_that_died_has_failed(void **state)
+{
+    expect_end(state, CRTI_MSG_JOB_END,
+               &(crti_msg_job_end_t){.job = bed_id(5), .text = crti_str("driver 7 died")},
+               "\"has_failed\":true", "\"actors\":{\"DEAD\":1}");
+}
+
+static void an_actor_whose_maker_ended_well_has_not_failed(void **state)
+{
+    expect_end(state, CRTI_MSG_PEER_DIED,
+               &(crti_msg_peer_died_t){.process = bed_id(1005),
+                                       .incarnation = 1,
+                                       .node = bed_id(1),
+                                       .text = crti_str("driver 7 ended")},
+               "the process that made it ended: driver 7 ended",
+               "\"actors\":{\"ENDED\":1}");
+}
+
+static void an_actor_whose_maker_died_has_failed(void **state)
+{
+    expect_end(state, CRTI_MSG_PEER_DIED,
+               &(crti_msg_peer_died_t){.process = bed_id(1005),
+                                       .incarnation = 1,
+                                       .node = bed_id(1),
+                                       .status = CRT_ERR_WORKER_DIED,
+                                       .text = crti_str("signal 9")},
+               "the process that made it died: signal 9", "\"actors\":{\"DEAD\":1}");
+}
+
+static void an_actor_that_was_killed_by_its_user_has_not_failed(void **state)
+{
+    expect_end(state, CRTI_MSG_ACTOR_KILL,
+               &(crti_msg_actor_kill_t){.actor = bed_id(50), .no_restart = true},
+               "\"has_failed\":false", "\"actors\":{\"ENDED\":1}");
+}
+
+static void an_actor_whose_process_died_has_failed(void **state)
+{
+    expect_end(state, CRTI_MSG_ACTOR_DIED,
+               &(crti_msg_actor_died_t){.actor = bed_id(50),
+                                        .actor_incarnation = 1,
+                                        .status = CRT_ERR_ACTOR_DIED,
+                                        .text = crti_str("signal 9"),
+                                        .created = true},
+               "\"has_failed\":true", "\"actors\":{\"DEAD\":1}");
+}
+
 static void workers_are_asked_of_all_nodes(void **state)
 {
     bed_t *bed = *state;
@@ -375,6 +448,12 @@ int main(void)
         CONTROL_TEST(a_stopped_submission_is_stopped_whatever_its_exit_status),
         CONTROL_TEST(a_submission_id_is_used_once),
         CONTROL_TEST(the_state_is_shown_as_json),
+        CONTROL_TEST(an_actor_of_a_job_that_ended_has_not_failed),
+        CONTROL_TEST(an_actor_of_a_driver_that_died_has_failed),
+        CONTROL_TEST(an_actor_whose_maker_ended_well_has_not_failed),
+        CONTROL_TEST(an_actor_whose_maker_died_has_failed),
+        CONTROL_TEST(an_actor_that_was_killed_by_its_user_has_not_failed),
+        CONTROL_TEST(an_actor_whose_process_died_has_failed),
         CONTROL_TEST(workers_are_asked_of_all_nodes),
         CONTROL_TEST(the_node_that_asks_is_asked_for_its_workers_too),
     };

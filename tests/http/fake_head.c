@@ -26,7 +26,7 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/key.h"
 
-#define JOBS_MAX 16
+#define JOBS_MAX 64
 #define LARGE_LOG                                                                        \
     ((uint64_t)64 << 20) /* bytes of the log of a job with "large" in its entrypoint */
 #define LINKS_MAX 64
@@ -80,7 +80,7 @@ static void fail(const char *text)
     "2,"                                                                                 \
     "\"kind\":\"task\",\"name\":\"big\",\"reason\":\"needs 3 CPU, the cluster has "      \
     "2\"}],"                                                                             \
-    "\"actors\":{\"ALIVE\":1,\"DEAD\":1},\"jobs\":{\"RUNNING\":1}}"
+    "\"actors\":{\"ALIVE\":1,\"DEAD\":1,\"ENDED\":1},\"jobs\":{\"RUNNING\":1}}"
 static const char nodes_json[] =
     "{\"node_id\":\"9c000000000000000000000000000001\",\"state\":\"ALIVE\",\"state_"
     "message\":\"\","
@@ -99,7 +99,10 @@ static const char actors_json[] =
     "\"message\":\"\"},"
     "{\"actor_id\":\"ac000000000000000000000000000002\",\"class_name\":\"<b>Bold</b>\","
     "\"name\":\"\",\"state\":\"DEAD\",\"job_id\":\"01\",\"node_id\":\"\",\"pid\":null,"
-    "\"message\":\"killed\"}]";
+    "\"has_failed\":true,\"message\":\"killed\"},"
+    "{\"actor_id\":\"ac000000000000000000000000000003\",\"class_name\":\"Brief\","
+    "\"name\":\"\",\"state\":\"DEAD\",\"job_id\":\"02\",\"node_id\":\"\",\"pid\":null,"
+    "\"has_failed\":false,\"message\":\"its job ended\"}]";
 static const char log_text[] =
     "Running entrypoint for job\nhello\ngr\xc3\xbc\xc3\x9f\x65 \xff\n";
 
@@ -111,12 +114,13 @@ static void put_job(char *text, size_t size, const job_t *job)
         text, size,
         "{\"type\":\"SUBMISSION\",\"job_id\":\"0a\",\"submission_id\":\"%s\","
         "\"status\":\"%s\",\"entrypoint\":\"%s\",\"message\":\"%s\",\"error_type\":\"\","
-        "\"start_time\":1000,\"end_time\":%s,\"metadata\":{\"k\":\"v\"},"
+        "\"start_time\":%d,\"end_time\":%s,\"metadata\":{\"k\":\"v\"},"
         "\"driver_node_id\":\"9c01\",\"driver_node_ip\":\"127.0.0.1\",\"driver_pid\":12,"
         "\"driver_exit_code\":%s}",
         job->id, job->status, job->entrypoint,
         has_ended ? "Job finished." : "Job is currently running.",
-        has_ended ? "2000" : "null", strcmp(job->status, "FAILED") == 0 ? "3" : "null");
+        1000 + (int)(job - head.jobs), has_ended ? "2000" : "null",
+        strcmp(job->status, "FAILED") == 0 ? "3" : "null");
 }
 
 static void jobs_json(char *text, size_t size, const char *filter)
@@ -145,7 +149,7 @@ static job_t *find_job(const char *id)
 
 static void answer_state(crti_channel_t *channel, const crti_message_t *m)
 {
-    static char nodes[4096], text[16384];
+    static char nodes[4096], text[65536];
     char what[32], filter[128];
 
     crti_text(m->state_query.what, what, sizeof(what));

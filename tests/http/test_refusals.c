@@ -232,31 +232,31 @@ static void assert_rows(const char *path, const char *key, const char *expected,
 static void rows_are_filtered_by_their_columns(void **state)
 {
     assert_rows("/api/v0/actors?" FILTER("state", "%3D", "ALIVE"), "class_name",
-                "Counter", 2, 2, 1);
+                "Counter", 3, 3, 1);
     assert_rows("/api/v0/actors?" FILTER("state", "=", "alive"), "class_name", "Counter",
-                2, 2, 1);
+                3, 3, 1);
     assert_rows("/api/v0/actors?" FILTER("state", "!=", "ALIVE"), "class_name",
-                "<b>Bold</b>", 2, 2, 1);
-    assert_rows("/api/v0/actors?" FILTER("state", "=", "RESTARTING"), "class_name", "", 2,
-                2, 0);
-    assert_rows("/api/v0/actors?" FILTER("pid", "=", "11"), "name", "tally", 2, 2, 1);
-    assert_rows("/api/v0/actors?" FILTER("pid", "!=", "11"), "class_name", "<b>Bold</b>",
-                2, 2, 1);
+                "<b>Bold</b> Brief", 3, 3, 2);
+    assert_rows("/api/v0/actors?" FILTER("state", "=", "RESTARTING"), "class_name", "", 3,
+                3, 0);
+    assert_rows("/api/v0/actors?" FILTER("pid", "=", "11"), "name", "tally", 3, 3, 1);
+    assert_rows("/api/v0/actors?" FILTER("pid", "!=", "11"), "class_name",
+                "<b>Bold</b> Brief", 3, 3, 2);
     /* A column that is not shown, and two filters: both. */
-    assert_rows("/api/v0/actors?" FILTER("is_detached", "=", "True"), "name", "tally", 2,
-                2, 1);
+    assert_rows("/api/v0/actors?" FILTER("is_detached", "=", "True"), "name", "tally", 3,
+                3, 1);
     assert_rows(
         "/api/v0/actors?" FILTER("job_id", "=", "01") "&" FILTER("state", "=", "DEAD"),
-        "class_name", "<b>Bold</b>", 2, 2, 1);
+        "class_name", "<b>Bold</b>", 3, 3, 1);
     assert_rows("/api/v0/actors?limit=1&" FILTER("job_id", "=", "01"), "class_name",
-                "Counter", 2, 1, 2);
-    assert_rows("/api/v0/actors?limit=1", "class_name", "Counter", 2, 1, 2);
+                "Counter", 3, 2, 2);
+    assert_rows("/api/v0/actors?limit=1", "class_name", "Counter", 3, 1, 3);
     assert_rows("/api/v0/nodes?" FILTER("is_head_node", "=", "false"), "state", "DEAD", 2,
                 2, 1);
     /* As `ray get actors ID` asks. */
     assert_rows("/api/v0/actors?detail=True&" FILTER("actor_id", "=",
                                                      "ac000000000000000000000000000002"),
-                "class_name", "<b>Bold</b>", 2, 2, 1);
+                "class_name", "<b>Bold</b>", 3, 3, 1);
 }
 
 static void a_filter_that_can_not_be_done_is_refused(void **state)

@@ -164,7 +164,7 @@ function show_actors(data) {
     id_cell(row, a.actor_id);
     cell(row, a.class_name);
     cell(row, a.name || "");
-    badge(row, a.state);
+    badge(row, a.state === "DEAD" && !a.has_failed ? "ENDED" : a.state);
     id_cell(row, a.node_id);
     cell(row, a.pid ?? "", "number");
     cell(row, a.num_restarts ?? 0, "number");
