@@ -649,10 +649,8 @@ static void expire(crti_control_t *c)
         crti_control_delete_actor(c, actor->id);
         crti_actor_table_forget(&c->actors, actor);
     }
-    while ((job = crti_job_table_expired(&c->jobs, c->now_ns))) {
-        crti_control_delete_job(c, job->id);
-        crti_job_table_forget(&c->jobs, job);
-    }
+    while ((job = crti_job_table_expired(&c->jobs, c->now_ns)))
+        crti_control_forget_job(c, job);
 }
 
 void crti_control_tick(crti_control_t *c, uint64_t now_ns)

@@ -72,6 +72,8 @@ typedef struct crti_control_actions {
     /* Remembers beyond the end of this process, whatever the store can do, that a creation with this id
      * was told to have failed, or (false) need not be remembered. False: that is not possible. */
     bool (*revoke)(void *user, crti_id_t id, bool is_revoked);
+    /* There is no record of that job any more: nothing reads what it left. NULL: nobody cares. */
+    void (*forget_job)(void *user, crti_id_t job);
     /* Is no other head in charge of these tables for certain? NULL: there can be none. */
     bool (*is_alone)(void *user);
 } crti_control_actions_t;
@@ -127,6 +129,8 @@ void crti_control_stored(crti_control_t *control, uint64_t ticket, crt_status_t 
 
 /* Time passed. */
 void crti_control_tick(crti_control_t *control, uint64_t now_ns);
+
+bool crti_control_has_job(const crti_control_t *control, crti_id_t job);
 
 /* The next moment at which crti_control_tick has something to do; UINT64_MAX: none. */
 uint64_t crti_control_deadline(const crti_control_t *control, uint64_t now_ns);

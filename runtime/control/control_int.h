@@ -173,6 +173,8 @@ void crti_control_delete(crti_control_t *c, crti_store_table_t table, crti_id_t 
 /* Both rows. */
 void crti_control_delete_actor(crti_control_t *c, crti_id_t id);
 void crti_control_delete_job(crti_control_t *c, crti_id_t id);
+/* The entry, its rows, and what it left on disk. */
+void crti_control_forget_job(crti_control_t *c, crti_job_t *job);
 void crti_control_put_meta(crti_control_t *c);
 /* A user's value. */
 void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_span_t key,

@@ -27,6 +27,22 @@ void crti_control_delete_job(crti_control_t *c, crti_id_t id)
     crti_control_delete(c, CRTI_STORE_JOBS, id);
 }
 
+void crti_control_forget_job(crti_control_t *c, crti_job_t *job)
+{
+    bool is_submission = crti_job_is_submission(job);
+    crti_id_t id = job->id;
+
+    crti_control_delete_job(c, id);
+    crti_job_table_forget(&c->jobs, job);
+    if (is_submission && c->config.actions.forget_job)
+        c->config.actions.forget_job(c->config.actions.user, id);
+}
+
+bool crti_control_has_job(const crti_control_t *control, crti_id_t job)
+{
+    return crti_job_table_get(&control->jobs, job) != NULL;
+}
+
 void crti_control_on_job(void *user, crti_job_t *job)
 {
     if (!job->unsaved)
@@ -472,8 +488,7 @@ void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
         crti_control_refuse(c, link, request, CRT_ERR_INVALID);
         return;
     }
-    crti_control_delete_job(c, job->id);
-    crti_job_table_forget(&c->jobs, job);
+    crti_control_forget_job(c, job);
     crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
 }
 

@@ -37,6 +37,7 @@
 #include "runtime/control/head_http.h"
 #include "runtime/control/head_links.h"
 #include "runtime/control/head_options.h"
+#include "runtime/control/job_dirs.h"
 #include "runtime/control/redis.h"
 #include "runtime/control/revoked.h"
 #include "runtime/crt.h"
@@ -217,6 +218,11 @@ static bool is_alone(void *user)
     return crti_redis_is_claimed(((head_t *)user)->redis);
 }
 
+static void forget_job(void *user, crti_id_t job)
+{
+    crti_job_dirs_remove(((head_t *)user)->paths.state_dir, job);
+}
+
 static void on_row(void *user, crti_store_table_t table, crti_span_t key,
                    crti_span_t value)
 {
@@ -287,6 +293,7 @@ static void on_loaded(void *user)
     crt_status_t status;
 
     crti_control_loaded(h->control, crti_now_ns());
+    crti_job_dirs_sweep(h->paths.state_dir, h->control);
     crti_stream_listener_pause(h->listener, false);
     status = crti_head_links_serve(h->links, h->paths.socket);
     if (status == CRT_OK)
@@ -459,6 +466,7 @@ static crt_status_t make_control(head_t *h)
         .wall_offset_ms = crti_wall_ms() - (int64_t)(crti_now_ns() / CRTI_MS),
         .seed = crti_id_random().low,
         .actions = {.user = h,
+                    .forget_job = forget_job,
                     .send = do_send,
                     .drop = do_drop,
                     .queued = get_queued,

@@ -375,6 +375,81 @@ static void a_shell_command_is_a_job_too(void **state)
     cli_expect(0, "Stopped", "stop");
 }
 
+static void run_in_shell(const http_fixture_t *server, const char *id)
+{
+    char body[200];
+    http_answer_t answer;
+
+    snprintf(body, sizeof(body),
+             "{\"entrypoint\":\"mkdir -p a/b; echo said by $CRT_SUBMISSION | tee a/b/c\","
+             "\"submission_id\":\"%s\"}",
+             id);
+    http_request(server, "POST", "/api/jobs/", "", true, body, strlen(body), &answer);
+    assert_int_equal(answer.code, 200);
+    http_answer_fini(&answer);
+    snprintf(body, sizeof(body), "said by %s\n", id);
+    cli_expect(0, body, "job logs -f %s", id);
+}
+
+/* Waits until so many directories of jobs are there, and nothing that is on its way out. */
+static void expect_directories(int count)
+{
+    char command[300];
+    int found = -1;
+
+    snprintf(command, sizeof(command), "ls -A %s/head-*/jobs | grep -vc notes",
+             getenv("CRT_STATE_DIR"));
+    for (int i = 0; i < 2000 && found != count; i++) {
+        FILE *list = popen(command, "re");
+
+        assert_non_null(list);
+        assert_int_equal(fscanf(list, "%d", &found), 1);
+        pclose(list);
+        usleep(5000);
+    }
+    assert_int_equal(found, count);
+}
+
+static void what_a_job_left_goes_with_its_record(void **state)
+{
+    http_fixture_t server = {0};
+    char port[16], command[300];
+    pid_t head;
+    char *at;
+
+    cli_expect(0, "The cluster", START);
+    at = strstr(cli_output, "http://127.0.0.1:");
+    assert_non_null(at);
+    server.port = (unsigned)atoi(at + strlen("http://127.0.0.1:"));
+    snprintf(server.token, sizeof(server.token), "%.64s", strstr(at, "#token=") + 7);
+    run_in_shell(&server, "one");
+    run_in_shell(&server, "two");
+    expect_directories(2);
+    assert_int_equal(http_code(&server, "DELETE", "/api/jobs/one", "", true), 200);
+    expect_directories(1);
+    cli_expect(0, "said by two", "job logs two");
+    /* Of a job whose record went and whose head died before it could remove the rest. */
+    head = (pid_t)cli_info("head-", "pid");
+    cli_expect(0, "127.0.0.1:", "status");
+    snprintf(port, sizeof(port), "%ld", atol(strstr(cli_output, "127.0.0.1:") + 10));
+    assert_int_equal(kill(head, SIGKILL), 0);
+    cli_await_end(head);
+    snprintf(command, sizeof(command),
+             "cd %s/head-%s/jobs && mkdir -p 0123456789abcdef0123456789abcdef/cwd/x "
+             ".gone-0123456789abcdef0123456789abcdee/y notes",
+             getenv("CRT_STATE_DIR"), port);
+    assert_int_equal(system(command), 0);
+    expect_directories(3);
+    cli_expect(0, " runs again: node ", "start --head --dashboard-port 0 --port %s",
+               port);
+    expect_directories(1);
+    cli_expect(0, "said by two", "job logs two");
+    snprintf(command, sizeof(command), "rmdir %s/head-%s/jobs/notes",
+             getenv("CRT_STATE_DIR"), port); /* it was not ours */
+    assert_int_equal(system(command), 0);
+    cli_expect(0, "Stopped", "stop");
+}
+
 static void
 a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back(void **state)
 {
@@ -538,6 +613,7 @@ int main(void)
         TEST(a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on),
         TEST(a_driver_says_which_cluster_it_joins),
         TEST(a_shell_command_is_a_job_too),
+        TEST(what_a_job_left_goes_with_its_record),
         TEST(a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back),
         TEST(who_follows_a_job_hears_that_its_node_died),
         TEST(who_follows_a_job_hears_that_the_head_is_away),
