@@ -2,12 +2,8 @@
 /* crt-http: dashboard and REST API, a process of its own, so that a parser's bug can't stop
  * scheduling. Started by crt-head, which starts it again when it dies.
  *
-<<<<<<< HEAD
- *     crt-http --head-dir DIR --host H --port P --ready-fd N [--key-file F] [--log F]
-=======
  *     crt-http --head-dir DIR --host H --listen-fd N --local-fd N --ready-fd N --key-file F
  *              [--tls | --cert FILE --cert-key FILE] [--log FILE]
->>>>>>> a305b1c (http: the token goes over a socket of the head's own directory)
  *
  * It serves at the descriptors that it inherits: a TCP socket, which was bound to H, and a unix socket.
  * --tls: with a certificate that follows from the cluster's key.
