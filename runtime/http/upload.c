@@ -12,6 +12,7 @@
 
 #include <sodium.h>
 
+#include "runtime/base/programs.h"
 #include "runtime/base/rundir.h"
 
 struct crti_upload {
@@ -127,6 +128,7 @@ crt_status_t crti_upload_finish(crti_upload_t *upload)
     upload->temporary[0] = '\0';
     if (fsync(directory) != 0)
         return disk_failed(upload, "fsync");
+    crti_programs_trim(upload->directory, CRTI_PROGRAMS_BYTES);
     return CRT_OK;
 }
 
@@ -146,8 +148,11 @@ bool crti_program_exists(const char *directory, const char *sha)
     char path[4200];
     struct stat st;
 
-    return snprintf(path, sizeof(path), "%s/%s", directory, sha) < (int)sizeof(path) &&
-           stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    if (snprintf(path, sizeof(path), "%s/%s", directory, sha) >= (int)sizeof(path) ||
+        stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    crti_programs_used(path); /* who asks submits a job with it next */
+    return true;
 }
 
 void crti_upload_clean(const char *directory)

@@ -31,14 +31,14 @@ crt_status_t crti_upload_new(const char *directory, const char *sha, uint64_t si
 /* CRT_ERR_STORE_FULL; CRT_ERR_TOO_LARGE: more than announced. */
 crt_status_t crti_upload_write(crti_upload_t *upload, const void *data, size_t size);
 
-/* Checks, syncs and publishes. CRT_ERR_CORRUPT: another SHA-256, or fewer bytes. */
+/* Checks, syncs and publishes; the cache is trimmed to its quota. CRT_ERR_CORRUPT: another SHA-256, or fewer bytes. */
 crt_status_t crti_upload_finish(crti_upload_t *upload);
 
 /* Removes what was not finished. NULL is fine. */
 void crti_upload_free(crti_upload_t *upload);
 CRTI_DEFINE_AUTO(crti_upload_t *, crti_upload_free)
 
-/* True when the cache has it. */
+/* True when the cache has it; it counts as used. */
 bool crti_program_exists(const char *directory, const char *sha);
 
 /* Removes what killed processes left behind. */

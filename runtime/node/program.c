@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/base/programs.h"
 #include "runtime/node/job_int.h"
 
 #define RETRY_NS         (200 * CRTI_MS)
@@ -90,6 +91,14 @@ static int open_verified(const char *path, const char *sha)
     return got == 0 && strcmp(text, sha) == 0 ? crti_take_fd(&fd) : -1;
 }
 
+/* From the cache, where it stays as long as the job has this descriptor. */
+static int open_held(const char *path, const char *sha)
+{
+    CRTI_AUTO(crti_close) int fd = open_verified(path, sha);
+
+    return fd >= 0 && crti_programs_hold(fd) ? crti_take_fd(&fd) : -1;
+}
+
 static void free_fetch(fetch_t *f)
 {
     if (f->found_fd >= 0)
@@ -112,9 +121,10 @@ static void *look(void *user)
     fetch_t *f = user;
 
     /* Where it was started rather than a copy: beside it may lie libraries that it finds by $ORIGIN. */
-    f->found_fd = open_verified(f->program, f->sha);
+    if (strcmp(f->program, f->cache) != 0)
+        f->found_fd = open_verified(f->program, f->sha);
     if (f->found_fd < 0)
-        f->found_fd = open_verified(f->cache, f->sha);
+        f->found_fd = open_held(f->cache, f->sha);
     /* Without memory for the post the job's workers time out. */
     crti_loop_post(f->node->loop, on_looked, f);
     return NULL;
@@ -308,8 +318,11 @@ static crt_status_t complete(fetch_t *f)
     close(f->file);
     f->file = -1;
     f->found_fd = open(f->cache, O_RDONLY | O_CLOEXEC);
-    return f->found_fd >= 0 ? CRT_OK
-                            : crt_raise(CRT_ERR_IO, "%s: %s", f->cache, strerror(errno));
+    if (f->found_fd < 0 || !crti_programs_hold(f->found_fd))
+        return crt_raise(CRT_ERR_IO, "%s: %s", f->cache, strerror(errno));
+    *strrchr(f->cache, '/') = '\0';
+    crti_programs_trim(f->cache, CRTI_PROGRAMS_BYTES);
+    return CRT_OK;
 }
 
 static crt_status_t write_part(fetch_t *f, uint64_t length)

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "runtime/base/programs.h"
 #include "runtime/node/node.h"
 
 #define STOP_NS       (3 * CRTI_S)
@@ -38,6 +39,7 @@ typedef struct submission {
     crti_id_t job;
     pid_t pid;
     int pidfd;
+    int program_fd; /* keeps the program in the cache; -1: it is not from there */
     crti_watch_t pidfd_watch;
     crti_output_t output[2];
     crti_log_file_t log;
@@ -222,6 +224,8 @@ static void close_process(submission_t *s)
         close(s->pidfd);
     }
     s->pidfd = -1;
+    if (s->program_fd >= 0)
+        close(crti_take_fd(&s->program_fd));
 }
 
 static void on_gone(void *user, uint32_t events)
@@ -459,6 +463,16 @@ static crt_status_t path_of(const crti_node_t *node, const char *sha, const char
     return CRT_OK;
 }
 
+static crt_status_t hold_program(submission_t *s, const char *path)
+{
+    s->program_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (s->program_fd < 0 || !crti_programs_hold(s->program_fd))
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "%s: the uploaded program is gone (%s); submit the job again",
+                         path, strerror(errno));
+    return CRT_OK;
+}
+
 static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
                             const int fds[2])
 {
@@ -484,6 +498,8 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
     if (status == CRT_OK)
         status = path_of(s->node, crti_text(start->sha, sha, sizeof(sha)), argv.list[0],
                          path, sizeof(path));
+    if (status == CRT_OK && *sha)
+        status = hold_program(s, path);
     if (status == CRT_OK)
         status = make_environment(s->node, start, &environment);
     if (status != CRT_OK)
@@ -539,7 +555,7 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
         } else {
             s->node = node;
             s->job = start->job;
-            s->pidfd = s->output[0].fd = s->output[1].fd = -1;
+            s->pidfd = s->program_fd = s->output[0].fd = s->output[1].fd = -1;
             memcpy(s->name, name, sizeof(s->name));
             crti_log_file_init(&s->log, node->options.log_limit);
             status = begin(s, start);
