@@ -219,17 +219,33 @@ crt_status_t crti_daemon_start(daemon_t *daemon, int64_t timeout_ms, int cancel_
     return status;
 }
 
+/* The byte at `*text`, which it leaves behind, %HH as one; a zero at the end of the value. */
+static char next_byte(const char **text)
+{
+    unsigned byte;
+
+    if (**text == ' ' || !**text)
+        return 0;
+    if (**text != '%' || sscanf(*text + 1, "%2x", &byte) != 1)
+        return *(*text)++;
+    *text += 3;
+    return (char)byte;
+}
+
 void crti_daemon_value(const daemon_t *daemon, const char *key, char *value, size_t size)
 {
-    size_t length = strlen(key);
+    size_t length = strlen(key), used = 0;
 
-    value[0] = '\0';
-    for (const char *at = strchr(daemon->ready, ' '); at; at = strchr(at + 1, ' '))
-        if (strncmp(at + 1, key, length) == 0 && at[1 + length] == ' ') {
-            snprintf(value, size, "%.*s", (int)strcspn(at + 2 + length, " "),
-                     at + 2 + length);
-            return;
-        }
+    for (const char *at = strchr(daemon->ready, ' '); at; at = strchr(at + 1, ' ')) {
+        const char *text = at + 2 + length;
+
+        if (strncmp(at + 1, key, length) != 0 || at[1 + length] != ' ')
+            continue;
+        while (used < size - 1 && (value[used] = next_byte(&text)))
+            used++;
+        break;
+    }
+    value[used] = '\0';
 }
 
 /* Ends and removes what a killed daemon could not: whose directory it was is told by its info or

@@ -25,7 +25,7 @@ typedef struct daemon {
     int pidfd;
     int lifeline;     /* the end it reads; -1: it does not end with this process */
     int undo_signal;  /* SIGTERM, or what else undoes its start */
-    char ready[2048]; /* the line "ready KEY VALUE ..." */
+    char ready[8192]; /* the line "ready KEY VALUE ..." */
 } daemon_t;
 
 void crti_daemon_init(daemon_t *daemon, const char *name);

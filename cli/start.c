@@ -5,6 +5,7 @@
  * of one is told in one sentence and undoes the other. With --block it stays, and ends what it
  * started on Ctrl-C.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -351,12 +352,33 @@ static bool is_only_cluster(const char *address)
     return is_only;
 }
 
+/* A path as one word of a shell. */
+static void quote(const char *path, char *word, size_t size)
+{
+    bool is_plain = true;
+    size_t used = 1;
+
+    for (const char *at = path; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("/._-+,=@%", *at))
+            is_plain = false;
+    if (is_plain) {
+        snprintf(word, size, "%s", path);
+        return;
+    }
+    word[0] = '\'';
+    for (const char *at = path; *at && used + 6 < size; at++)
+        used +=
+            (size_t)snprintf(word + used, size - used, *at == '\'' ? "'\\''" : "%c", *at);
+    snprintf(word + used, size - used, "'");
+}
+
 static void say_next(const started_t *s)
 {
     bool is_only = is_only_cluster(s->address);
     const char *option = is_only ? "" : " --address ", *value = is_only ? "" : s->address;
-    char host[128], token[65];
+    char host[128], token[65], key_file[4 * PATH_MAX + 8];
 
+    quote(s->key_file, key_file, sizeof(key_file));
     host_of(s->address, host, sizeof(host));
     printf("The cluster %s runs%s: node %.8s, started in %.2f s.\n\n", s->address,
            s->took_back ? " again" : "", s->node_id, s->seconds);
@@ -364,12 +386,12 @@ static void say_next(const started_t *s)
         printf("Another node on this host joins with\n  crt start --address %s "
                "--key-file %s\n"
                "(for other hosts start the head with --node-ip-address IP)\n",
-               s->address, s->key_file);
+               s->address, key_file);
     else
         printf(
             "Another host joins with\n  scp %s:%s . && crt start --address %s --key-file "
             "cluster.key\n",
-            host, s->key_file, s->address);
+            host, key_file, s->address);
     printf("Run a program on it with\n  crt job submit%s%s -- ./program ARGUMENTS\n",
            option, value);
     printf("See what happens with\n  crt status%s%s\n", option, value);

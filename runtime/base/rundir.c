@@ -2,6 +2,7 @@
 /* Run and state directories and their info files. See rundir.h. */
 #include "runtime/base/rundir.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,12 @@ static crt_status_t fits(int length, const char *path, size_t size, const char *
         return crt_raise(CRT_ERR_TOO_LARGE,
                          "the path of the directory is too long; set %s to a short one",
                          variable);
+    for (const char *at = path; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127)
+            return crt_raise(CRT_ERR_INVALID,
+                             "the path of the directory holds a control character (byte "
+                             "%d), a newline perhaps; set %s to one without",
+                             *at, variable);
     if (path[0] !=
         '/') /* daemons, jobs and workers have working directories of their own */
         return crt_raise(CRT_ERR_INVALID,
@@ -360,6 +367,54 @@ int64_t crti_info_int(const char *text, const char *key)
     char value[32];
 
     return strtoll(crti_info_get(text, key, value, sizeof(value)), NULL, 10);
+}
+
+void crti_ready_add(char *line, size_t size, const char *key, const char *value)
+{
+    size_t used = strlen(line), before = used;
+
+    used += (size_t)snprintf(line + used, size - used, " %s ", key);
+    for (; *value && used + 4 < size; value++)
+        used += (size_t)snprintf(line + used, size - used,
+                                 (unsigned char)*value <= ' ' || *value == '%' ? "%%%02x"
+                                                                               : "%c",
+                                 (unsigned char)*value);
+    if (*value || used + 1 >= size)
+        line[before] = '\0';
+}
+
+/* The byte at `*text`, which it leaves behind; a zero at the end of the value. */
+static char next_byte(const char **text)
+{
+    char hex[3] = {0};
+
+    if (**text == ' ' || **text == '\n' || !**text)
+        return 0;
+    if (**text != '%' || !isxdigit((unsigned char)(*text)[1]) ||
+        !isxdigit((unsigned char)(*text)[2]))
+        return *(*text)++;
+    memcpy(hex, *text + 1, 2);
+    *text += 3;
+    return (char)strtol(hex, NULL, 16);
+}
+
+const char *crti_ready_get(const char *line, const char *key, char *value, size_t size)
+{
+    size_t length = strlen(key), used = 0;
+
+    for (const char *at = strchr(line, ' '); at; at = strchr(at + 1, ' ')) {
+        const char *text = at + 2 + length;
+
+        if (strncmp(at + 1, key, length) != 0 || at[1 + length] != ' ')
+            continue;
+        while (used < size - 1 && (value[used] = next_byte(&text)))
+            used++;
+        if (used == size - 1 && next_byte(&text))
+            used = 0; /* a part of a path is another path */
+        break;
+    }
+    value[used] = '\0';
+    return value;
 }
 
 /* Field `number` of /proc/PID/stat and what follows; NULL: no such process, or an unknown form. The

@@ -73,6 +73,13 @@ crt_status_t crti_info_read(const char *path, char **text_out);
 const char *crti_info_get(const char *text, const char *key, char *value, size_t size);
 int64_t crti_info_int(const char *text, const char *key);
 
+/* What a daemon tells who started it: one line "ready KEY VALUE KEY VALUE...", in which a blank, a percent
+ * sign and a control character of a value are written as %HH. Adds one; what does not fit is left out. */
+void crti_ready_add(char *line, size_t size, const char *key, const char *value);
+
+/* The value of `key` in such a line, as it was; "" when it is not there or does not fit. */
+const char *crti_ready_get(const char *line, const char *key, char *value, size_t size);
+
 /* Start of a living process in clock ticks since boot (/proc/PID/stat): pid and start name one
  * process for ever. CRT_ERR_NOT_FOUND when there is none. */
 crt_status_t crti_process_start(pid_t pid, uint64_t *start_out);

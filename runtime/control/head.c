@@ -268,8 +268,9 @@ static void on_done(void *user, uint64_t ticket, crt_status_t status, const char
 static void on_http(void *user, const char *problem)
 {
     head_t *h = user;
-    char line[3 * PATH_MAX];
+    char line[8 * PATH_MAX] = "ready";
     const char *http = crti_head_http_address(h->http);
+    size_t used;
 
     if (problem && !h->serving) {
         give_up(h, problem);
@@ -279,9 +280,13 @@ static void on_http(void *user, const char *problem)
     if (h->serving)
         return;
     h->serving = true;
-    snprintf(line, sizeof(line), "ready address %s%s%s key_file %s head_dir %s%s\n",
-             h->address, *http ? " http " : "", http, h->paths.key, h->paths.head_dir,
-             h->warning);
+    crti_ready_add(line, sizeof(line), "address", h->address);
+    if (*http)
+        crti_ready_add(line, sizeof(line), "http", http);
+    crti_ready_add(line, sizeof(line), "key_file", h->paths.key);
+    crti_ready_add(line, sizeof(line), "head_dir", h->paths.head_dir);
+    used = strlen(line);
+    snprintf(line + used, sizeof(line) - used, "%s\n", h->warning);
     tell(h, line);
     crti_log(CRTI_LOG_INFO, "head", "serving at %s, dashboard at %s", h->address,
              *http ? http : "none");

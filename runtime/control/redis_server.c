@@ -2,6 +2,7 @@
 /* The private redis-server. See redis_server.h. */
 #include "runtime/control/redis_server.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -165,10 +166,28 @@ static void on_exit_child(void *user, int wait_status)
 
 /* ---------------------------------------------------------------- start */
 
+/* As the configuration's quotes want it: every byte but letters and digits as \\xHH. */
+static void quote(const char *path, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (const char *at = path; *at && used + 5 < size; at++)
+        used += (size_t)snprintf(
+            text + used, size - used,
+            isalnum((unsigned char)*at) || strchr("/._-", *at) ? "%c" : "\\x%02x",
+            (unsigned char)*at);
+    text[used] = '\0';
+}
+
 static crt_status_t write_configuration(const crti_redis_server_t *s, int fd)
 {
-    char text[2 * PATH_MAX + 1024];
-    int length = snprintf(
+    char socket[4 * sizeof(s->socket) + 8], data_dir[4 * PATH_MAX + 8];
+    char text[sizeof(socket) + sizeof(data_dir) + 1024];
+    int length;
+
+    quote(s->socket, socket, sizeof(socket));
+    quote(s->data_dir, data_dir, sizeof(data_dir));
+    length = snprintf(
         text, sizeof(text),
         "port 0\nunixsocket \"%s\"\nunixsocketperm 700\nrequirepass %s\ndaemonize no\n"
         "dir \"%s\"\nappendonly yes\nappendfsync always\nno-appendfsync-on-rewrite no\n"
@@ -176,10 +195,7 @@ static crt_status_t write_configuration(const crti_redis_server_t *s, int fd)
         "auto-aof-rewrite-min-size 16mb\nsave \"\"\nstop-writes-on-bgsave-error no\n"
         "maxclients 16\ntimeout 0\nlogfile \"\"\nloglevel notice\ndatabases 1\n"
         "maxmemory-policy noeviction\nalways-show-logo no\nset-proc-title no\n",
-        s->socket, s->password, s->data_dir);
-
-    if (length >= (int)sizeof(text) || strchr(s->data_dir, '"') || strchr(s->socket, '"'))
-        return crt_raise(CRT_ERR_INVALID, "the path %s can't be used", s->data_dir);
+        socket, s->password, data_dir);
     /* Fits in the pipe, so this never waits. */
     if (write(fd, text, (size_t)length) != length)
         return crt_raise(CRT_ERR_IO, "redis-server's configuration: %s", strerror(errno));

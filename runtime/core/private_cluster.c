@@ -155,24 +155,12 @@ static crt_status_t start_daemon(command_t *command, const char *name, int lifel
     return status;
 }
 
-/* The value behind `key` in "ready KEY VALUE KEY VALUE"; "" when it is not there. */
-static void ready_value(const char *line, const char *key, char *value, size_t size)
-{
-    size_t length = strlen(key);
-
-    value[0] = '\0';
-    for (const char *at = strchr(line, ' '); at; at = strchr(at + 1, ' '))
-        if (strncmp(at + 1, key, length) == 0 && at[1 + length] == ' ')
-            snprintf(value, size, "%.*s", (int)strcspn(at + 2 + length, " "),
-                     at + 2 + length);
-}
-
 static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
                                char *head_dir, size_t size)
 {
     command_t command = {.argv = {"crt-head"}, .count = 1};
     const char *colon = strrchr(cluster->address, ':');
-    char line[1024], port[8] = "0";
+    char line[4096], port[8] = "0";
     crt_status_t status = crt_daemon_path("crt-head", command.path, sizeof(command.path));
 
     if (status != CRT_OK)
@@ -190,9 +178,9 @@ static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
         start_daemon(&command, "crt-head", lifeline, &cluster->head, line, sizeof(line));
     if (status != CRT_OK)
         return status;
-    ready_value(line, "address", cluster->address, sizeof(cluster->address));
-    ready_value(line, "key_file", cluster->key_file, sizeof(cluster->key_file));
-    ready_value(line, "head_dir", head_dir, size);
+    crti_ready_get(line, "address", cluster->address, sizeof(cluster->address));
+    crti_ready_get(line, "key_file", cluster->key_file, sizeof(cluster->key_file));
+    crti_ready_get(line, "head_dir", head_dir, size);
     return CRT_OK;
 }
 
@@ -200,7 +188,7 @@ static crt_status_t start_node(crti_private_cluster_t *cluster, int lifeline,
                                const crt_options_t *options, const char *head_dir)
 {
     command_t command = {.argv = {"crt-node"}, .count = 1};
-    char line[1024], cpus[32], bytes[32];
+    char line[4096], cpus[32], bytes[32];
     crt_status_t status = crt_daemon_path("crt-node", command.path, sizeof(command.path));
 
     if (status != CRT_OK)
@@ -227,7 +215,7 @@ static crt_status_t start_node(crti_private_cluster_t *cluster, int lifeline,
         start_daemon(&command, "crt-node", lifeline, &cluster->node, line, sizeof(line));
     if (status != CRT_OK)
         return status;
-    ready_value(line, "run_dir", cluster->run_dir, sizeof(cluster->run_dir));
+    crti_ready_get(line, "run_dir", cluster->run_dir, sizeof(cluster->run_dir));
     return CRT_OK;
 }
 

@@ -150,7 +150,7 @@ static bool take_text(char *text, size_t size, crti_span_t given)
 void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
 {
     bool is_new = take_text(node->http, sizeof(node->http), m->http);
-    char line[CRTI_NODE_PATH + 80];
+    char line[3 * CRTI_NODE_PATH + 128] = "ready";
 
     is_new = take_text(node->http_pin, sizeof(node->http_pin), m->http_pin) || is_new;
     if (node->ready) {
@@ -165,7 +165,9 @@ void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     }
     node->ready = true;
     crti_node_schedule_tick(node, crti_node_now(node));
-    snprintf(line, sizeof(line), "ready node %s run_dir %s\n", node->hex, node->run_dir);
+    crti_ready_add(line, sizeof(line) - 1, "node", node->hex);
+    crti_ready_add(line, sizeof(line) - 1, "run_dir", node->run_dir);
+    strcat(line, "\n");
     tell_parent(node, line);
 }
 

@@ -352,6 +352,35 @@ static void a_driver_says_which_cluster_it_joins(void **state)
     cli_expect(0, "Stopped 1 node and the head", "stop");
 }
 
+/* Quotes, escapes and comments of the shell, of redis-server's configuration and of our own lines. */
+static void directories_may_have_any_name_but_control_characters(void **state)
+{
+    const char *program = getenv("CRT_TEST_JOB");
+    char run[512];
+
+    snprintf(run, sizeof(run), "%s", cli_path("r/a \\x41'\"#%%20\xc3\xbc"));
+    assert_int_equal(mkdir(cli_path("r"), 0700), 0);
+    setenv("CRT_RUN_DIR", run, 1);
+    setenv("CRT_STATE_DIR", cli_path("s \\n\\\"'#%%41 $(x)\xc3\xbc"), 1);
+    cli_expect(0, "The cluster 127.0.0.1:", START);
+    cli_expect(0, "hello [hello]", "job submit -- %s hello", program);
+    run_driver("");
+    assert_non_null(strstr(cli_output, "joins"));
+    cli_expect(0, "SUCCEEDED", "job list");
+    cli_expect(0, "Stopped 1 node and the head", "stop");
+    cli_expect(0, "hello", "run -- %s hello", program);
+    run_driver(""); /* starts its own */
+    assert_int_equal(rmdir(run), 0);
+    setenv("CRT_RUN_DIR", cli_path("r"), 1);
+    setenv("CRT_STATE_DIR", cli_path("s\nt"), 1);
+    cli_expect(1, "a control character (byte 10)", START);
+    assert_ptr_equal(strchr(cli_output, '\n'), strrchr(cli_output, '\n'));
+    setenv("CRT_STATE_DIR", cli_path("s"), 1);
+    setenv("CRT_RUN_DIR", cli_path("r\nt"), 1);
+    cli_expect(1, "set CRT_RUN_DIR to one without", START);
+    setenv("CRT_RUN_DIR", cli_path("r"), 1);
+}
+
 /* As Ray's clients submit: no program is uploaded, a shell runs the entrypoint. */
 static void a_shell_command_is_a_job_too(void **state)
 {
@@ -612,6 +641,7 @@ int main(void)
         TEST(what_stands_in_the_way_of_a_start_is_one_sentence),
         TEST(a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on),
         TEST(a_driver_says_which_cluster_it_joins),
+        TEST(directories_may_have_any_name_but_control_characters),
         TEST(a_shell_command_is_a_job_too),
         TEST(what_a_job_left_goes_with_its_record),
         TEST(a_head_that_was_killed_starts_again_and_takes_its_node_and_jobs_back),
