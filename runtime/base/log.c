@@ -164,7 +164,7 @@ static struct {
     char path[PATH_MAX];
 } file = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* stderr becomes the file at `path`; one that is full makes room first. */
+/* stdout and stderr become the file at `path`; one that is full makes room first. */
 static crt_status_t open_file(const char *path)
 {
     char old[PATH_MAX + 2];
@@ -179,6 +179,7 @@ static crt_status_t open_file(const char *path)
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
     close(fd);
     return CRT_OK;

@@ -40,9 +40,9 @@ void crti_log_select(const char *selection);
 /* Lines go to `sink` instead of stderr; NULL for stderr again. */
 void crti_log_set_sink(void (*sink)(void *user, int level, const char *line), void *user);
 
-/* Whatever this process writes to stderr is appended to the file `path` (mode 0600) from now on,
+/* Whatever this process writes to stdout and stderr is appended to the file `path` (mode 0600) from now on,
  * which is rotated. What does not fit on the disk is counted, and a line tells of it when there is room
- * again. CRT_ERR_IO: it can't be opened; stderr is what it was. */
+ * again. CRT_ERR_IO: it can't be opened; both are what they were. */
 crt_status_t crti_log_to_file(const char *path);
 
 bool crti_log_is_on(crti_log_level_t level, const char *module);

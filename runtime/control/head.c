@@ -556,18 +556,6 @@ static crt_status_t watch_ends(head_t *h)
     return crti_loop_add(h->loop, &h->lifeline, fd, EPOLLIN);
 }
 
-/* From now on what is logged goes to a file; a terminal stays the log of a head that was started
- * by hand. */
-static void redirect_log(const head_t *h)
-{
-    if (h->options.ready_fd < 0)
-        return;
-    if (crti_log_to_file(h->paths.log) == CRT_OK)
-        dup2(STDERR_FILENO, STDOUT_FILENO);
-    else
-        crti_log(CRTI_LOG_WARN, "head", "%s; the log goes on here", crt_error_detail());
-}
-
 static crt_status_t start(head_t *h)
 {
     crt_status_t status = crti_loop_new(&h->loop);
@@ -583,7 +571,9 @@ static crt_status_t start(head_t *h)
         status = take_directories(h);
     if (status != CRT_OK)
         return status;
-    redirect_log(h);
+    /* A terminal stays the log of a head that was started by hand. */
+    if (h->options.ready_fd >= 0 && crti_log_to_file(h->paths.log) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "head", "%s; the log goes on here", crt_error_detail());
     status = take_key(h);
     if (status == CRT_OK)
         status = make_http(h);

@@ -29,7 +29,6 @@ static void detach(const crti_node_t *node)
     snprintf(path, sizeof(path), "%s/node.log", node->own_state);
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO);
         close(null);
     }
     if (crti_log_to_file(path) != CRT_OK)
