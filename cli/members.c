@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,10 +186,12 @@ int crti_member_open(const member_t *member)
     int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
     uint64_t start;
 
+    if (fd < 0)
+        return -1;
+    errno = ESRCH;
     /* Checked after the descriptor holds the process: the number can't change owners now. */
-    if (fd >= 0 && read_start(member->pid, &start) && start == member->start)
+    if (read_start(member->pid, &start) && start == member->start)
         return fd;
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return -1;
 }

@@ -66,7 +66,8 @@ size_t crti_members_find(const place_t *places, size_t count, member_t *members,
 /* The value of a variable in the environment of a process of ours; false: it has none. */
 bool crti_member_variable(pid_t pid, const char *name, char *value, size_t size);
 
-/* Opens a pidfd if that process still lives; -1: it is gone. */
+/* Opens a pidfd if that process still lives; -1: it is gone or, with errno EMFILE or ENFILE, no more files
+ * can be opened. */
 int crti_member_open(const member_t *member);
 
 #endif

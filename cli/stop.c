@@ -24,6 +24,9 @@
 #define MEMBERS_MAX 65536
 #define KEEPER_MS   6000
 
+#define WAIT_AT_ONCE 512 /* descriptors; more processes are waited for in turns */
+#define ROUNDS       5   /* without one process less */
+
 static int64_t now_ms(void)
 {
     struct timespec t;
@@ -32,56 +35,73 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void send_signal(int pidfd, int signal_number)
+/* One descriptor at a time, however many there are. */
+static void signal_all(const member_t *members, size_t count, int signal_number)
 {
-    syscall(SYS_pidfd_send_signal, pidfd, signal_number, NULL, 0);
+    for (size_t i = 0; i < count; i++) {
+        int fd = crti_member_open(&members[i]);
+
+        if (fd < 0)
+            continue;
+        syscall(SYS_pidfd_send_signal, fd, signal_number, NULL, 0);
+        close(fd);
+    }
+}
+
+/* Opens what still lives of the next members, as far as room and the limit of open files allow, and
+ * returns how many of them were looked at. */
+static size_t open_some(const member_t *members, size_t count, struct pollfd *fds,
+                        nfds_t *living)
+{
+    size_t seen = 0;
+
+    for (*living = 0; seen < count && *living < WAIT_AT_ONCE; seen++) {
+        int fd = crti_member_open(&members[seen]);
+
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            break;
+        if (fd >= 0)
+            fds[(*living)++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    return seen;
+}
+
+/* False: some still live at the deadline. */
+static bool await_all(const member_t *members, size_t count, int64_t deadline)
+{
+    static struct pollfd fds[WAIT_AT_ONCE];
+    bool in_time = true;
+    nfds_t living;
+
+    while (count > 0 && in_time) {
+        size_t seen = open_some(members, count, fds, &living);
+
+        for (nfds_t i = 0; i < living; i++) {
+            int64_t left = deadline - now_ms();
+
+            while (in_time && poll(&fds[i], 1, left > 0 ? (int)left : 0) <= 0) {
+                left = deadline - now_ms();
+                in_time = left > 0;
+            }
+            close(fds[i].fd);
+        }
+        if (seen == 0 && (in_time = now_ms() < deadline)) /* not one file may be opened */
+            poll(NULL, 0, 10);
+        members += seen;
+        count -= seen;
+    }
+    return in_time;
 }
 
 /* SIGTERM to all, SIGKILL to those that live at the deadline; returns when all have ended, or 5 s
  * after the kill (a process in the kernel's hands). */
 static void end_all(const member_t *members, size_t count, int64_t grace_ms)
 {
-    struct pollfd *fds = calloc(count ? count : 1, sizeof(*fds));
-    int64_t deadline = now_ms() + grace_ms;
-    bool killed = false;
-    size_t living = 0;
-
-    if (!fds)
+    signal_all(members, count, SIGTERM);
+    if (await_all(members, count, now_ms() + grace_ms))
         return;
-    for (size_t i = 0; i < count; i++) {
-        int fd = crti_member_open(&members[i]);
-
-        if (fd < 0)
-            continue;
-        fds[living++] = (struct pollfd){.fd = fd, .events = POLLIN};
-        send_signal(fd, SIGTERM);
-    }
-    while (living > 0) {
-        int64_t left = deadline - now_ms();
-
-        if (left <= 0 && killed)
-            break;
-        if (left <= 0) {
-            killed = true;
-            deadline = now_ms() + 5000;
-            for (size_t i = 0; i < living; i++)
-                send_signal(fds[i].fd, SIGKILL);
-            continue;
-        }
-        if (poll(fds, living, (int)left) < 0 && errno != EINTR)
-            break;
-        for (size_t i = 0; i < living;) {
-            if (!fds[i].revents) {
-                i++;
-                continue;
-            }
-            close(fds[i].fd);
-            fds[i] = fds[--living];
-        }
-    }
-    for (size_t i = 0; i < living; i++)
-        close(fds[i].fd);
-    free(fds);
+    signal_all(members, count, SIGKILL);
+    await_all(members, count, now_ms() + 5000);
 }
 
 /* The members that `wanted` chooses. */
@@ -104,11 +124,6 @@ static bool is_node(const member_t *member)
 static bool is_head(const member_t *member)
 {
     return member->is_daemon && member->of_head;
-}
-
-static bool is_any(const member_t *member)
-{
-    return true;
 }
 
 /* The lock of a node is free when its keeper has ended too (runtime/node/keeper.h). */
@@ -134,21 +149,25 @@ int crti_cli_end_places(const place_t *places, size_t count, bool force)
 {
     int64_t grace = force ? 1000 : 10000;
     member_t *members = calloc(MEMBERS_MAX, sizeof(*members));
-    size_t left;
+    size_t left, before = SIZE_MAX;
 
     if (!members)
         return crti_cli_fail(NAME, "out of memory");
     end_all(members, choose(places, count, members, is_node), grace);
     end_all(members, choose(places, count, members, is_head), grace);
-    /* What is left had a daemon that was killed. A process may fork while it is ended: look
-     * again until there is none. */
-    for (int round = 0; round < 5; round++) {
-        left = choose(places, count, members, is_any);
+    /* What is left had a daemon that was killed. A process may fork while it is ended, and there may be
+     * more than there is room for: look again until there is none, or they do not become fewer. */
+    for (int round = 0; round < ROUNDS; round++) {
+        left = crti_members_find(places, count, members, MEMBERS_MAX);
         if (left == 0)
             break;
-        end_all(members, left, force ? 500 : 2000);
+        if (left < before)
+            round = 0;
+        before = left;
+        end_all(members, left < MEMBERS_MAX ? left : MEMBERS_MAX, force ? 500 : 2000);
     }
-    left = choose(places, count, members, is_any);
+    if (left > 0)
+        left = crti_members_find(places, count, members, MEMBERS_MAX);
     if (left > 0) {
         pid_t pid = members[0].pid;
 

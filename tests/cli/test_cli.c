@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -458,6 +460,36 @@ static void stop_of_an_address_removes_what_killed_starts_left(void **state)
     cli_expect(0, "removed what was left", "stop");
 }
 
+/* What a killed node left, each ignoring SIGTERM; more than files may be open at once. */
+static void more_processes_than_files_that_may_be_open_are_ended(void **state)
+{
+    struct rlimit before, few;
+    char text[600];
+    pid_t starter;
+
+    assert_int_equal(mkdir(cli_path("r"), 0700), 0);
+    leave_nameless("node-0badcafe", "1073741824\n"); /* no process has that number */
+    starter = fork();
+    if (starter == 0) {
+        setenv("CRT_NODE_DIR", cli_path("r/node-0badcafe"), 1);
+        execl(
+            "/bin/sh", "sh", "-c",
+            "trap '' TERM; i=0; while [ $i -lt 300 ]; do sleep 1000 & i=$((i + 1)); done",
+            (char *)NULL);
+        _exit(127);
+    }
+    waitpid(starter, NULL, 0);
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = (struct rlimit){32, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    cli_run("stop --force");
+    setrlimit(RLIMIT_NOFILE, &before);
+    snprintf(text, sizeof(text), "%s", cli_output);
+    if (!strstr(text, "removed what was left of it"))
+        fail_msg("%s", text);
+    assert_true(cli_is_clean());
+}
+
 static void a_daemon_that_does_not_end_is_killed(void **state)
 {
     setenv("FAKE_NODE", "stubborn", 1);
@@ -743,6 +775,7 @@ int main(void)
         TEST(stop_leaves_nothing_after_kill_9_of_any_daemon),
         TEST(stop_leaves_nothing_after_kill_9_of_all_daemons),
         TEST(stop_of_an_address_removes_what_killed_starts_left),
+        TEST(more_processes_than_files_that_may_be_open_are_ended),
         TEST(a_daemon_that_does_not_end_is_killed),
         TEST(a_recorded_number_that_belongs_to_another_process_is_left_alone),
         TEST(block_stays_until_ctrl_c_and_then_leaves_nothing),
