@@ -79,6 +79,15 @@ static bool start_partner(bare_echo_t *echo, const char *endpoint)
     return !failed;
 }
 
+static void remove_socket(const bare_echo_t *echo)
+{
+    char path[96];
+
+    snprintf(path, sizeof(path), "%s/echo", echo->directory);
+    unlink(path);
+    rmdir(echo->directory);
+}
+
 bool bare_echo_start(bare_echo_t *echo)
 {
     char endpoint[128];
@@ -103,13 +112,12 @@ bool bare_echo_start(bare_echo_t *echo)
         return false;
     }
     bare_echo_sync(echo); /* the partner is up once this comes back */
+    remove_socket(echo);  /* connected: whoever is killed from now on leaves nothing */
     return true;
 }
 
 void bare_echo_stop(bare_echo_t *echo)
 {
-    char path[96];
-
     if (echo->socket)
         zmq_close(echo->socket);
     if (echo->context)
@@ -118,9 +126,7 @@ void bare_echo_stop(bare_echo_t *echo)
         close(echo->lifeline);
     if (echo->partner > 0)
         waitpid(echo->partner, NULL, 0);
-    snprintf(path, sizeof(path), "%s/echo", echo->directory);
-    unlink(path);
-    rmdir(echo->directory);
+    remove_socket(echo);
 }
 
 void bare_echo_pipelined(bare_echo_t *echo, int count)

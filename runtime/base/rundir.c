@@ -133,6 +133,7 @@ crt_status_t crti_dir_make(const char *path)
 {
     char part[4096];
     size_t length = strlen(path);
+    int again = 0;
 
     if (length == 0 || length >= sizeof(part))
         return crt_raise(CRT_ERR_TOO_LARGE, "a path of %zu bytes", length);
@@ -141,11 +142,48 @@ crt_status_t crti_dir_make(const char *path)
             continue;
         memcpy(part, path, i);
         part[i] = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST)
-            return crt_raise(errno == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_IO,
-                             "can't make the directory %s: %s", part, strerror(errno));
+        if (mkdir(part, 0700) == 0 || errno == EEXIST)
+            continue;
+        if (errno == ENOENT && again++ < 100) {
+            i = 0; /* somebody has just unmade a parent that was empty */
+            continue;
+        }
+        return crt_raise(errno == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_IO,
+                         "can't make the directory %s: %s", part, strerror(errno));
     }
     return check_dir(path);
+}
+
+void crti_dir_first_missing(const char *path, char *first, size_t size)
+{
+    struct stat st;
+    size_t length = strlen(path);
+
+    first[0] = '\0';
+    for (size_t i = 1; i <= length && i < size; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(first, path, i);
+        first[i] = '\0';
+        if (lstat(first, &st) != 0 && errno == ENOENT)
+            return;
+    }
+    first[0] = '\0';
+}
+
+void crti_dir_unmake(const char *path, const char *first)
+{
+    char part[4096];
+
+    if (!first[0] || snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+        return;
+    while (strlen(part) >= strlen(first) && (rmdir(part) == 0 || errno == ENOENT)) {
+        char *slash = strrchr(part, '/');
+
+        if (slash == NULL || slash == part)
+            return;
+        *slash = '\0';
+    }
 }
 
 /* Who looks at the lock has it for a moment, shared: that is no holder. */

@@ -32,6 +32,13 @@ crt_status_t crti_state_dir(char *path, size_t size);
  * user's, a link, or open to others (parents may be anybody's). */
 crt_status_t crti_dir_make(const char *path);
 
+/* The first directory of the path that is missing, "" when all are there: what crti_dir_make would make. */
+void crti_dir_first_missing(const char *path, char *first, size_t size);
+
+/* For a start that failed: removes `path` and its parents as far as `first`, which was missing before it,
+ * where they are empty. Nothing when `first` is "". */
+void crti_dir_unmake(const char *path, const char *first);
+
 /* Opens and flocks DIR/lock, and writes this process's number into it. CRT_ERR_EXISTS: a living
  * process holds it. The lock ends when the descriptor is closed. Where the number can't be written (a
  * full disk) neither the file stays, nor the directory if it is empty. */

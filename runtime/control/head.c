@@ -68,7 +68,7 @@ typedef struct head {
     char warning[320]; /* the end of the ready line; "" none */
     bool serving, stopping, failed;
     bool has_resumed; /* there were tables of an earlier head */
-    bool is_undone;
+    bool is_undone, is_taken_back;
     char problem[1200];
 } head_t;
 
@@ -345,6 +345,7 @@ static void on_undo(void *user, int signal_number)
     head_t *h = user;
 
     if (!h->has_resumed) {
+        h->is_taken_back = true;
         begin_stop(h, "its start is undone");
         return;
     }
@@ -632,6 +633,8 @@ static int finish(head_t *h, crt_status_t status)
     }
     /* A start that failed leaves the tables of an earlier head alone. */
     clean_up(h, was_serving && !h->failed && !h->is_undone);
+    if (!was_serving || h->is_taken_back)
+        crti_head_paths_unmake(&h->paths);
     if (!h->failed)
         return 0;
     crti_log(CRTI_LOG_ERROR, "head", "%s", h->problem);

@@ -181,9 +181,9 @@ static crt_status_t name_dirs(const crti_head_options_t *options, uint16_t port,
         status = crti_run_dir(run, sizeof(run));
         if (status == CRT_OK)
             status = crti_state_dir(state, sizeof(state));
-        if (status == CRT_OK)
-            status = crti_dir_make(run);
     }
+    if (status != CRT_OK)
+        return status;
     snprintf(p->head_dir, PATH_MAX, "%s/head-%u", run, port);
     snprintf(p->state_dir, PATH_MAX, "%s/head-%u", state, port);
     return status;
@@ -207,11 +207,22 @@ crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t p
 
     for (size_t i = 0; status == CRT_OK && i < sizeof(all) / sizeof(all[0]); i++)
         status = join(all[i].path, all[i].dir, all[i].name);
-    if (status == CRT_OK)
-        status = crti_dir_make(p->state_dir);
+    if (status != CRT_OK)
+        return status;
+    crti_dir_first_missing(p->state_dir, p->made_state, PATH_MAX);
+    crti_dir_first_missing(p->head_dir, p->made_run, PATH_MAX);
+    status = crti_dir_make(p->state_dir);
     if (status == CRT_OK) /* last: whoever could not start leaves none behind */
         status = crti_dir_make(p->head_dir);
     return status;
+}
+
+void crti_head_paths_unmake(const crti_head_paths_t *p)
+{
+    if (p->made_state[0])
+        crti_head_remove_tree(p->state_dir);
+    crti_dir_unmake(p->state_dir, p->made_state);
+    crti_dir_unmake(p->head_dir, p->made_run);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind,

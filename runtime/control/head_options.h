@@ -25,7 +25,9 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
                                      crti_head_options_t *options_out);
 
 typedef struct crti_head_paths {
-    char head_dir[PATH_MAX];  /* RUN/head-PORT */
+    char head_dir[PATH_MAX]; /* RUN/head-PORT */
+    /* The first directories that were missing, "" none: made by this start, and its to take back. */
+    char made_state[PATH_MAX], made_run[PATH_MAX];
     char state_dir[PATH_MAX]; /* STATE/head-PORT */
     char info[PATH_MAX], socket[PATH_MAX], http_socket[PATH_MAX], key[PATH_MAX],
         token[PATH_MAX];
@@ -35,6 +37,8 @@ typedef struct crti_head_paths {
 /* Makes the directories. */
 crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t port,
                                   crti_head_paths_t *paths_out);
+/* Removes those that were not there before, with what is in them: the start failed. */
+void crti_head_paths_unmake(const crti_head_paths_t *paths);
 
 /* Removes a directory and what is in it, without following links; best effort. */
 void crti_head_remove_tree(const char *path);

@@ -52,6 +52,8 @@ static crt_status_t make_dirs(crti_node_t *node)
     snprintf(node->run_dir, sizeof(node->run_dir), "%.200s/node-%.8s", run, node->hex);
     snprintf(node->own_state, sizeof(node->own_state), "%.200s/node-%.8s",
              node->state_dir, node->hex);
+    crti_dir_first_missing(node->run_dir, node->made_run, sizeof(node->made_run));
+    crti_dir_first_missing(node->own_state, node->made_state, sizeof(node->made_state));
     status = crti_dir_make(run);
     if (status == CRT_OK)
         crti_keeper_sweep(run);
@@ -72,13 +74,18 @@ static crt_status_t make_dirs(crti_node_t *node)
     return CRT_OK;
 }
 
-static void remove_dirs(crti_node_t *node)
+static void unmake_dirs(const crti_node_t *node)
+{
+    if (node->made_state[0])
+        crti_dir_remove(node->own_state);
+    crti_dir_unmake(node->own_state, node->made_state);
+    crti_dir_unmake(node->run_dir, node->made_run);
+}
+
+static void remove_own_dirs(crti_node_t *node)
 {
     char lock[CRTI_NODE_PATH + 8];
 
-    crti_old_logs_fini(&node->old_logs);
-    if (node->lock_fd < 0)
-        return;
     crti_dir_remove(node->run_dir);
     snprintf(lock, sizeof(lock), "%s/lock", node->own_state);
     unlink(lock);
@@ -92,6 +99,15 @@ static void remove_dirs(crti_node_t *node)
     close(node->lock_fd);
     node->lock_fd = -1;
     crti_close_auto(&node->state_lock_fd);
+}
+
+static void remove_dirs(crti_node_t *node)
+{
+    crti_old_logs_fini(&node->old_logs);
+    if (node->lock_fd >= 0)
+        remove_own_dirs(node);
+    if (!node->ready)
+        unmake_dirs(node);
 }
 
 static crt_status_t write_info(crti_node_t *node)

@@ -174,6 +174,8 @@ struct crti_node {
     uint64_t incarnation;
     char hex[CRTI_ID_HEX];
     char run_dir[CRTI_NODE_PATH];
+    /* The first directories that were missing: a start that fails takes them back. */
+    char made_run[CRTI_NODE_PATH], made_state[CRTI_NODE_PATH];
     char state_dir[CRTI_NODE_PATH]; /* of all nodes */
     char own_state[CRTI_NODE_PATH]; /* state_dir/node-HEX8 */
     char head_address[CRTI_STREAM_ADDRESS];

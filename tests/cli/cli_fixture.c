@@ -255,7 +255,7 @@ long cli_info(const char *prefix, const char *key)
     return value;
 }
 
-static bool has_run_directory(const char *pid)
+bool cli_is_ours(const char *pid)
 {
     static char text[1 << 20];
     char path[64], wanted[96];
@@ -288,8 +288,7 @@ static bool is_clean(bool say_what_is_not)
         closedir(dir);
     dir = opendir("/proc");
     while (dir && (entry = readdir(dir)))
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            has_run_directory(entry->d_name)) {
+        if (isdigit((unsigned char)entry->d_name[0]) && cli_is_ours(entry->d_name)) {
             if (say_what_is_not)
                 print_error("still runs: %s\n", entry->d_name);
             clean = false;

@@ -42,6 +42,9 @@ int cli_wait(pid_t pid);
  * `prefix`; 0 when it is not there. */
 long cli_info(const char *prefix, const char *key);
 
+/* True when the process with that number was executed with the fixture's run directory. */
+bool cli_is_ours(const char *pid);
+
 /* True when the run directory is empty and no process has it in its environment. */
 bool cli_is_clean(void);
 

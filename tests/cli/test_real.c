@@ -283,6 +283,48 @@ static void what_stands_in_the_way_of_a_start_is_one_sentence(void **state)
     assert_true(cli_is_clean());
 }
 
+static void expect_no_directories(void)
+{
+    assert_int_equal(access(cli_path("r"), F_OK), -1);
+    assert_int_equal(access(cli_path("s"), F_OK), -1);
+}
+
+static void a_start_that_fails_leaves_no_directory(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port;
+    FILE *file;
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    port = ntohs(address.sin_port);
+    cli_expect(1, "crt start: ", "start --head --dashboard-port 0 --port %d", port);
+    expect_no_directories();
+    cli_expect(1, "--dashboard-port", "start --head --port 0 --dashboard-port %d", port);
+    expect_no_directories();
+    cli_expect(
+        1, "crt start: ", START " --object-store-memory 900T"); /* the node's reason */
+    expect_no_directories();
+    close(fd);
+    file = fopen(cli_path("wrong.key"), "we");
+    fprintf(file, "%064d\n", 7);
+    fclose(file);
+    assert_int_equal(chmod(cli_path("wrong.key"), 0600), 0);
+    cli_expect(1, "crt start: ", "start --address 127.0.0.1:%d --key-file %s", port,
+               cli_path("wrong.key"));
+    expect_no_directories();
+    /* What was there before stays. */
+    assert_int_equal(mkdir(cli_path("s"), 0700), 0);
+    assert_int_equal(mkdir(cli_path("s/mine"), 0700), 0);
+    cli_expect(1, "crt start: ", START " --object-store-memory 900T");
+    assert_int_equal(access(cli_path("r"), F_OK), -1);
+    assert_int_equal(rmdir(cli_path("s/mine")), 0);
+    assert_int_equal(rmdir(cli_path("s")), 0); /* it holds nothing else */
+}
+
 static void a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on(void **state)
 {
     char address[32];
@@ -639,6 +681,7 @@ int main(void)
         TEST(stop_leaves_nothing_after_kill_9_of_both_daemons),
         TEST(logs_of_an_actor_are_found_by_its_name),
         TEST(what_stands_in_the_way_of_a_start_is_one_sentence),
+        TEST(a_start_that_fails_leaves_no_directory),
         TEST(a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on),
         TEST(a_driver_says_which_cluster_it_joins),
         TEST(directories_may_have_any_name_but_control_characters),

@@ -398,6 +398,47 @@ static double row_of(const json_t *rows, const char *name)
     return 0;
 }
 
+/* The directory of the echo partner's socket, from the partner's arguments. */
+static void find_echo(char *path, size_t size)
+{
+    char text[4096];
+    glob_t found;
+
+    path[0] = '\0';
+    assert_int_equal(glob("/proc/[0-9]*/cmdline", 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc && !path[0]; i++) {
+        FILE *file = fopen(found.gl_pathv[i], "re");
+        size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+        const char *at = memmem(text, n, "ipc:///tmp/crt-echo-", 20);
+        char number[16] = "";
+
+        text[n] = '\0';
+        sscanf(found.gl_pathv[i], "/proc/%15[0-9]", number);
+        if (at && cli_is_ours(number))
+            snprintf(path, size, "%.*s", (int)strlen("/tmp/crt-echo-XXXXXX"),
+                     at + strlen("ipc://"));
+        if (file)
+            fclose(file);
+    }
+    globfree(&found);
+}
+
+static void kill_9_of_crt_microbenchmark_leaves_nothing(void **state)
+{
+    char path[64];
+    int fd;
+    pid_t pid = cli_spawn(&fd, "microbenchmark --filter single_client_get");
+
+    if (!cli_read_until(fd, "idle: "))
+        fail_msg("it said \"%s\"", cli_output);
+    find_echo(path, sizeof(path));
+    assert_true(path[0] == '/');
+    kill(pid, SIGKILL);
+    assert_int_equal(rest(pid, fd), 128 + SIGKILL);
+    cli_await_clean();
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static void simulated_nodes_show_what_a_head_bears_and_leave_nothing(void **state)
 {
     json_t *rows;
@@ -446,6 +487,7 @@ int main(void)
         TEST(stopped_daemons_do_not_outlive_a_driver_that_started_them),
         TEST(kill_9_of_its_head_is_said_and_the_program_goes_on),
         TEST(the_directory_of_a_run_that_was_killed_with_all_its_daemons_goes),
+        TEST(kill_9_of_crt_microbenchmark_leaves_nothing),
         TEST(simulated_nodes_show_what_a_head_bears_and_leave_nothing),
         TEST(wrong_numbers_of_simulated_nodes_are_refused),
     };
