@@ -6,8 +6,8 @@
  * Threads
  *     One at a time per attachment.
  * Ownership
- *     An attachment owns its mappings; the daemon's also owns the file and the pre-faulting
- *     thread.
+ *     An attachment owns its mappings; the daemon's also owns the file, and the threads that make
+ *     pages ready and give them back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,9 +35,7 @@ CRTI_DEFINE_AUTO(crti_store_t *, attachment_free)
 static crt_status_t attachment_new(const crti_geometry_t *geometry, unsigned slot,
                                    crti_store_t **store_out)
 {
-    size_t huge_count =
-        (((uint64_t)geometry->page_count << CRTI_PAGE_SHIFT) + CRTI_HUGE_BYTES - 1) /
-        CRTI_HUGE_BYTES;
+    size_t huge_count = crti_arena_huge_count(geometry);
     crti_store_t *self = calloc(1, sizeof(*self));
 
     if (self)
@@ -50,6 +48,7 @@ static crt_status_t attachment_new(const crti_geometry_t *geometry, unsigned slo
     self->geometry = *geometry;
     self->slot = slot;
     self->fd = -1;
+    self->cold_low = UINT64_MAX;
     self->patience_ns =
         slot == 0 ? CRTI_STORE_DAEMON_PATIENCE_NS : CRTI_STORE_PATIENCE_NS;
     *store_out = self;

@@ -68,8 +68,10 @@ static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
     crti_page_kind_t kind = crti_run_kind(run);
     uint32_t length = crti_run_length(run);
     uint64_t end;
+    bool is_cooling = kind == CRTI_PAGE_COOLING && page == crti_read(&heap->cooling);
 
-    if (kind != CRTI_PAGE_FREE && kind != CRTI_PAGE_OBJECT && kind != CRTI_PAGE_SLAB)
+    if (kind != CRTI_PAGE_FREE && kind != CRTI_PAGE_OBJECT && kind != CRTI_PAGE_SLAB &&
+        !is_cooling)
         return broken("no run starts where one ended, page", page);
     if (length == 0 || length > store->geometry.page_count - page + 1)
         return broken("a run is too long, page", page);
@@ -81,7 +83,8 @@ static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
         return broken("the ends of a run differ, page", page);
     if (kind == CRTI_PAGE_FREE && *was_free)
         return broken("two free runs touch at page", page);
-    if (kind != CRTI_PAGE_FREE && page + length - 1 > crti_read(&heap->high_water) &&
+    if (kind != CRTI_PAGE_FREE && !is_cooling &&
+        page + length - 1 > crti_read(&heap->high_water) &&
         page < crti_read(&heap->low_water))
         return broken("a used page lies between the water marks", page);
     if (page < crti_read(&heap->floor) && page + length > crti_read(&heap->floor))

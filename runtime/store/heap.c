@@ -290,6 +290,8 @@ crt_status_t crti_heap_alloc(crti_store_t *store, uint32_t pages, crti_page_kind
         return status;
     tag(store, page, crti_run_word(kind, class, slot, pages));
     crti_tx_set(store, &heap->pages_free, pages_free - pages);
+    if (pages_free - pages < crti_read(&heap->least_free))
+        crti_write(&heap->least_free, pages_free - pages);
     if (page < crti_read(&heap->low_water) &&
         page + pages - 1 > crti_read(&heap->high_water))
         crti_tx_set(store, &heap->high_water, page + pages - 1);
@@ -303,14 +305,18 @@ crt_status_t crti_heap_free(crti_store_t *store, uint32_t page)
     crt_status_t status = crti_tx_lock(store, &heap->lock);
     uint64_t run = crti_read(&crti_page(store, page)->run);
     uint32_t length = crti_run_length(run), after = 0, before = 0;
+    bool is_cooling =
+        crti_run_kind(run) == CRTI_PAGE_COOLING && crti_read(&heap->cooling) == page;
 
     if (status != CRT_OK)
         return status;
-    if ((crti_run_kind(run) != CRTI_PAGE_OBJECT &&
-         crti_run_kind(run) != CRTI_PAGE_SLAB) ||
+    if ((crti_run_kind(run) != CRTI_PAGE_OBJECT && crti_run_kind(run) != CRTI_PAGE_SLAB &&
+         !is_cooling) ||
         length == 0 || length > store->geometry.page_count - page + 1)
         return crti_tx_damaged(store, "freed pages are not in use, at", page);
     crti_tx_set(store, &heap->pages_free, crti_read(&heap->pages_free) + length);
+    if (is_cooling)
+        crti_tx_set(store, &heap->cooling, 0);
     if (crti_run_kind(crti_read(&crti_page(store, page + length)->run)) ==
         CRTI_PAGE_FREE) {
         status = pull_free(store, page + length, &after);
@@ -324,6 +330,101 @@ crt_status_t crti_heap_free(crti_store_t *store, uint32_t page)
         status = push_free(store, page, length + before);
     store->freed = true;
     return status;
+}
+
+crt_status_t crti_heap_survey(crti_store_t *store, uint32_t least, crti_free_run_t *runs,
+                              size_t room, size_t *count_out, uint64_t *peak_out,
+                              uint32_t *floor_out)
+{
+    crti_heap_t *heap = &store->header->heap;
+    crt_status_t status = crti_tx_lock(store, &heap->lock);
+
+    *count_out = 0;
+    if (status != CRT_OK)
+        return status;
+    for (unsigned bin = CRTI_HEAP_BINS; bin-- > crti_heap_bin(least);) {
+        uint64_t page = crti_read(&heap->bins[bin].head);
+
+        for (; page != 0 && *count_out < room; ++*count_out) {
+            const crti_page_t *p = crti_page_at(store, page);
+
+            if (!p)
+                return crti_tx_damaged(store, "a bin leads outside the pages", page);
+            runs[*count_out] =
+                (crti_free_run_t){(uint32_t)page, crti_run_length(crti_read(&p->run))};
+            page = (uint32_t)crti_read(&p->links);
+        }
+    }
+    *peak_out = store->geometry.page_count - crti_read(&heap->least_free);
+    *floor_out = (uint32_t)crti_read(&heap->floor);
+    crti_write(&heap->least_free, crti_read(&heap->pages_free));
+    return CRT_OK;
+}
+
+/* The length of the free run at `page`; 0: there is none. What lies inside other runs may look like
+ * one, so it is looked for in its bin. */
+static uint32_t free_length(crti_store_t *store, uint32_t page)
+{
+    const crti_page_t *p = crti_page_at(store, page);
+    uint64_t run = p ? crti_read(&p->run) : 0, next;
+    uint32_t steps = store->geometry.page_count;
+
+    if (crti_run_kind(run) != CRTI_PAGE_FREE)
+        return 0;
+    next = crti_read(&store->header->heap.bins[crti_heap_bin(crti_run_length(run))].head);
+    while (next != page && next != 0 && steps-- > 0) {
+        p = crti_page_at(store, next);
+        next = p ? (uint32_t)crti_read(&p->links) : 0;
+    }
+    return next == page ? crti_run_length(run) : 0;
+}
+
+/* The water marks come down to what is in use now. */
+static crt_status_t lower_marks(crti_store_t *store)
+{
+    crti_heap_t *heap = &store->header->heap;
+    uint64_t floor = crti_read(&heap->floor);
+    uint32_t page, length = 0;
+    crt_status_t status;
+
+    if (floor < 2 || floor > store->geometry.page_count + 1)
+        return crti_tx_damaged(store, "the slab zone starts outside the pages, at",
+                               floor);
+    page = (uint32_t)floor;
+    status = find_before(store, &page, &length);
+    if (status != CRT_OK)
+        return status;
+    if (page - 1 < crti_read(&heap->high_water))
+        crti_tx_set(store, &heap->high_water, page - 1);
+    if (floor > crti_read(&heap->low_water))
+        crti_tx_set(store, &heap->low_water, floor);
+    return CRT_OK;
+}
+
+crt_status_t crti_heap_cool(crti_store_t *store, uint32_t run, uint32_t first,
+                            uint32_t pages)
+{
+    crti_heap_t *heap = &store->header->heap;
+    uint32_t before = first - run, length = 0;
+    crt_status_t status = crti_tx_lock(store, &heap->lock);
+
+    if (status != CRT_OK)
+        return status;
+    if (free_length(store, run) < before + pages)
+        return CRT_ERR_NOT_FOUND; /* the caller goes on */
+    status = lower_marks(store);
+    if (status == CRT_OK)
+        status = pull_free(store, run, &length);
+    if (status == CRT_OK && before > 0)
+        status = push_free(store, run, before);
+    if (status == CRT_OK && length > before + pages)
+        status = push_free(store, first + pages, length - before - pages);
+    if (status != CRT_OK)
+        return status;
+    tag(store, first, crti_run_word(CRTI_PAGE_COOLING, 0, store->slot, pages));
+    crti_tx_set(store, &heap->pages_free, crti_read(&heap->pages_free) - pages);
+    crti_tx_set(store, &heap->cooling, first);
+    return CRT_OK;
 }
 
 void crti_heap_format(crti_store_t *store)
@@ -341,6 +442,7 @@ void crti_heap_format(crti_store_t *store)
     crti_write(&heap->bins[bin].head, 1);
     crti_write(&heap->map[bin / 64], 1ull << (bin % 64));
     crti_write(&heap->pages_free, count);
+    crti_write(&heap->least_free, count);
     crti_write(&heap->floor, count + 1ull);
     crti_write(&heap->low_water, count + 1ull);
 }

@@ -9,8 +9,8 @@
  *     kernel (MADV_POPULATE_WRITE), which changes no byte.
  * How far
  *     As far ahead as was used so far, at least AHEAD_LEAST, at most AHEAD_MOST: a store that is
- *     hardly used costs hardly any memory. Pages are never given back. Objects grow up from the
- *     start, slabs down from the end.
+ *     hardly used costs hardly any memory. What nobody needs for minutes is given back by trim.c,
+ *     and made ready anew as the use grows. Objects grow up from the start, slabs down from the end.
  * Small pages
  *     A process has to map what it writes, which takes half as long as writing it when pages are
  *     small. So where the file has no huge pages by itself (a memfd), this thread puts 512 pages
@@ -48,6 +48,12 @@
 #define PAUSE_NS     (10 * CRTI_S)
 #define LOW_PRIORITY 10
 
+static void wake(crti_store_t *store)
+{
+    atomic_fetch_add(&store->header->fault_sequence, 1);
+    crti_futex_wake(&store->header->fault_sequence, 1);
+}
+
 /* Bytes to have ready when `used` bytes were used from one end. */
 static uint64_t wanted(const crti_store_t *store, uint64_t used, uint64_t least)
 {
@@ -57,6 +63,36 @@ static uint64_t wanted(const crti_store_t *store, uint64_t used, uint64_t least)
     if (ahead > all / 4)
         ahead = all / 4;
     return used + ahead < all ? used + ahead : all;
+}
+
+uint64_t crti_prefault_reserve(const crti_store_t *store, bool at_end, uint64_t used)
+{
+    uint64_t all = (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT;
+    uint64_t most = all / 4 < AHEAD_MOST ? all / 4 : AHEAD_MOST;
+
+    return at_end ? wanted(store, used, ZONE_LEAST) - used : most;
+}
+
+void crti_prefault_went_cold(crti_store_t *store, uint64_t first, uint64_t last)
+{
+    if (first < atomic_load(&store->cold_low))
+        atomic_store(&store->cold_low, first);
+    if (last > atomic_load(&store->cold_high))
+        atomic_store(&store->cold_high, last);
+    wake(store);
+}
+
+/* What was given back is to be made ready again. */
+static void forget_cold(crti_store_t *store, uint64_t *low_ready, uint64_t *high_ready)
+{
+    uint64_t all = (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT;
+    uint64_t first = atomic_exchange(&store->cold_low, UINT64_MAX);
+    uint64_t last = atomic_exchange(&store->cold_high, 0);
+
+    if (first < *low_ready)
+        *low_ready = first;
+    if (last > 0 && all - last < *high_ready)
+        *high_ready = all - last;
 }
 
 /* The next piece of one end, of whole huge pages where it does not end the arena. */
@@ -113,6 +149,7 @@ static void *fault_main(void *arg)
         uint64_t low_water = crti_read(&header->heap.low_water);
         uint64_t low, high;
 
+        forget_cold(store, &low_ready, &high_ready);
         if (high_water > pages || low_water > pages + 1)
             return NULL; /* damaged */
         low = high_water << CRTI_PAGE_SHIFT;
@@ -139,17 +176,12 @@ crt_status_t crti_prefault_start(crti_store_t *store)
     if (error != 0)
         return crt_raise(CRT_ERR_NO_MEMORY, "object store: thread: %s", strerror(error));
     store->fault_running = true;
-    return CRT_OK;
-}
-
-static void wake(crti_store_t *store)
-{
-    atomic_fetch_add(&store->header->fault_sequence, 1);
-    crti_futex_wake(&store->header->fault_sequence, 1);
+    return crti_trim_start(store);
 }
 
 void crti_prefault_stop(crti_store_t *store)
 {
+    crti_trim_stop(store);
     if (!store->fault_running)
         return;
     atomic_store(&store->fault_stop, true);
@@ -205,6 +237,20 @@ static void map_piece(void *user, size_t first, size_t last)
     }
 }
 
+/* What was given back since is mapped no more. Of several threads each may clear it: what they have
+ * mapped meanwhile is looked at again. */
+static void forget_trimmed(crti_store_t *store)
+{
+    uint32_t trims = atomic_load(&store->header->trims);
+    uint64_t count = crti_arena_huge_count(&store->geometry);
+
+    if (atomic_load(&store->touched_since) == trims)
+        return;
+    for (uint64_t i = 0; i < count; i++)
+        atomic_store_explicit(&store->touched[i], 0, memory_order_relaxed);
+    atomic_store(&store->touched_since, trims);
+}
+
 crt_status_t crti_prefault_block(crti_store_t *store, void *data, size_t size)
 {
     struct mapping mapping = {.store = store,
@@ -217,6 +263,7 @@ crt_status_t crti_prefault_block(crti_store_t *store, void *data, size_t size)
 
     if (size < BLOCK_BYTES)
         return CRT_OK;
+    forget_trimmed(store);
     for (uint64_t i = first; i < first + count; i++)
         fresh += !atomic_load_explicit(&store->touched[i], memory_order_relaxed);
     if (!store->geometry.huge_pages && fresh * CRTI_HUGE_BYTES >= HELPED_BYTES)

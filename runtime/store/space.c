@@ -21,6 +21,7 @@
 #include "runtime/store/futex.h"
 
 #define SLEEP_SLICE_NS (100 * CRTI_MS)
+#define COOLING_NS     (20 * CRTI_MS)
 #define EVICT_SHARE    64 /* evict at least that part of the store at once: walks are long */
 
 crt_status_t crti_space_slabs(crti_store_t *store, const crti_list_t *list,
@@ -187,12 +188,28 @@ static crt_status_t has_room(crti_store_t *store, size_t size, bool *room_out)
     return crti_tx_end(store, status);
 }
 
+/* What the daemon took to give its memory back is free again in a moment. False: there was nothing. */
+static bool wait_for_cooling(crti_store_t *store)
+{
+    crti_header_t *header = store->header;
+    uint32_t sequence = atomic_load(&header->space_sequence);
+
+    if (crti_read(&header->heap.cooling) == 0)
+        return false;
+    atomic_store(&header->space_wanted, 1);
+    if (crti_read(&header->heap.cooling) != 0) /* else its end was not told here */
+        crti_futex_wait(&header->space_sequence, sequence, COOLING_NS);
+    return true;
+}
+
 crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out)
 {
     crti_seen_list_t copies;
     size_t least = store->geometry.capacity / EVICT_SHARE, gone = 0;
     crt_status_t status = has_room(store, size, room_out);
 
+    if (status == CRT_OK && !*room_out && wait_for_cooling(store))
+        status = has_room(store, size, room_out);
     if (status != CRT_OK || *room_out)
         return status;
     crti_space_gather(store, is_evictable, NULL, &copies);

@@ -170,9 +170,9 @@ size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t nu
 unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out);
 
 struct crti_store_stats {
-    size_t capacity;     /* bytes for objects */
-    size_t used;         /* bytes taken, with rounding and tables of objects */
-    size_t high_water;   /* bytes from the start of the arena that were ever used */
+    size_t capacity;   /* bytes for objects */
+    size_t used;       /* bytes taken, with rounding and tables of objects */
+    size_t high_water; /* bytes of the arena that were used since memory was given back */
     size_t largest_free; /* about the largest object that finds room without evicting */
     size_t object_bytes; /* sum of the objects' sizes */
     size_t pinned_bytes; /* ... of those that some process has pinned */

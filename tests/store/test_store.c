@@ -518,7 +518,7 @@ static void pages_are_ready_ahead_of_use_but_not_the_whole_arena(void **state)
     wait_for_prefault(daemon);
     assert_in_range(resident_bytes(daemon), 64 * MIB, 80 * MIB);
     crti_store_abort(daemon, object(1, 1));
-    assert_in_range(resident_bytes(daemon), 64 * MIB, 80 * MIB); /* never given back */
+    assert_in_range(resident_bytes(daemon), 64 * MIB, 80 * MIB); /* not for minutes */
 }
 
 /* The thread comes behind the one who writes, and puts together what that one is writing to. */
