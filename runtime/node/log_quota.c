@@ -118,14 +118,15 @@ static void empty(crti_log_file_t *file, uint64_t removed)
     char text[CRTI_LOG_MARKER];
     int length = write_marker(text, removed);
 
-    if (ftruncate(file->fd, 0) == 0 &&
-        write_all(file->fd, text, (size_t)length) == CRT_OK) {
-        file->size = (uint64_t)length;
-        return;
+    if (ftruncate(file->fd, 0) == 0) {
+        file->size = 0;
+        file->open_line = false;
+        if (write_all(file->fd, text, (size_t)length) == CRT_OK) {
+            file->size = (uint64_t)length;
+            return;
+        }
     }
-    file->failed = true;
-    crti_log(CRTI_LOG_ERROR, "output", "%s: %s; further output is not kept", file->path,
-             strerror(errno));
+    crti_log_file_lost(file, removed, errno);
 }
 
 void crti_log_trim(crti_log_file_t *file)

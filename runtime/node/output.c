@@ -20,14 +20,48 @@ void crti_log_file_init(crti_log_file_t *file, uint64_t limit)
     *file = (crti_log_file_t){.fd = -1, .limit = limit};
 }
 
+void crti_log_file_lost(crti_log_file_t *file, uint64_t bytes, int error)
+{
+    if (file->lost == 0)
+        crti_log(CRTI_LOG_ERROR, "output",
+                 "%s: %s; what is printed until that is over is not kept", file->path,
+                 strerror(error));
+    file->lost += bytes;
+    file->lost_errno = error;
+}
+
+/* In the place of what is missing. False: there is no room yet. */
+static bool mark_lost(crti_log_file_t *file)
+{
+    char text[160];
+    int length = snprintf(text, sizeof(text), "%s[%llu bytes are missing here: %s]\n",
+                          file->open_line ? "\n" : "", (unsigned long long)file->lost,
+                          strerror(file->lost_errno));
+    ssize_t put = write(file->fd, text, (size_t)length);
+
+    if (put != length) {
+        if (put > 0 && ftruncate(file->fd, (off_t)file->size) != 0)
+            file->size += (uint64_t)put;
+        return false;
+    }
+    crti_log(CRTI_LOG_INFO, "output", "%s goes on; %llu bytes are missing", file->path,
+             (unsigned long long)file->lost);
+    file->size += (uint64_t)length;
+    file->open_line = false;
+    file->lost = 0;
+    return true;
+}
+
 void crti_log_file_close(crti_log_file_t *file)
 {
+    if (file->fd >= 0 && file->lost)
+        mark_lost(file);
     if (file->fd >= 0)
         close(file->fd);
     file->fd = -1;
 }
 
-static void make_file(crti_log_file_t *file)
+static bool make_file(crti_log_file_t *file)
 {
     const char *name = strrchr(file->path, '/');
     struct stat st;
@@ -36,16 +70,14 @@ static void make_file(crti_log_file_t *file)
         open(file->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file->fd >= 0 && fstat(file->fd, &st) == 0)
         file->size = (uint64_t)st.st_size;
-    if (file->fd < 0) {
-        file->failed = true;
-        crti_log(CRTI_LOG_ERROR, "output", "%s: %s", file->path, strerror(errno));
-        return;
-    }
+    if (file->fd < 0)
+        return false;
     if (file->link[0] == '\0' || name == NULL)
-        return;
+        return true;
     unlink(file->link);
     if (symlink(name + 1, file->link) < 0)
         crti_log(CRTI_LOG_WARN, "output", "%s: %s", file->link, strerror(errno));
+    return true;
 }
 
 static void keep_tail(crti_log_file_t *file, const char *data, size_t size)
@@ -66,25 +98,32 @@ static void keep_tail(crti_log_file_t *file, const char *data, size_t size)
 
 void crti_log_file_write(crti_log_file_t *file, const char *data, size_t size)
 {
+    if (size == 0)
+        return;
     keep_tail(file, data, size);
-    if (file->fd < 0 && !file->failed)
-        make_file(file);
-    while (size && !file->failed) {
+    if (file->fd < 0 && !make_file(file)) {
+        crti_log_file_lost(file, size, errno);
+        return;
+    }
+    if (file->lost && !mark_lost(file)) {
+        file->lost += size;
+        return;
+    }
+    while (size) {
         ssize_t put = write(file->fd, data, size);
 
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0) {
-            file->failed = true;
-            crti_log(CRTI_LOG_ERROR, "output", "%s: %s; further output is not kept",
-                     file->path, strerror(errno));
+            crti_log_file_lost(file, size, errno);
             return;
         }
+        file->open_line = data[put - 1] != '\n';
         data += put;
         size -= (size_t)put;
         file->size += (uint64_t)put;
     }
-    if (file->size > file->limit && !file->failed)
+    if (file->size > file->limit)
         crti_log_trim(file);
 }
 

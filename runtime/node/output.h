@@ -10,7 +10,8 @@
  *     start says how much. Whoever reads counts bytes from the first one that was ever printed.
  *     Lines are told whole; one longer than CRTI_OUTPUT_LINE is told in parts.
  * Threads: the loop's.
- * Failure: a disk that is full costs the log, never the worker: the pipe is always read.
+ * Failure: a disk that is full costs the log, never the worker: the pipe is always read. When there is
+ *     room again the log goes on, behind a line that says how many bytes are missing there.
  */
 #ifndef CRTI_NODE_OUTPUT_H
 #define CRTI_NODE_OUTPUT_H
@@ -24,7 +25,9 @@
 /* The log of one process: both of its pipes write to it. */
 typedef struct crti_log_file {
     int fd;         /* -1: not made yet */
-    bool failed;    /* told once; nothing more is written */
+    uint64_t lost;  /* bytes since the last one that could be written */
+    int lost_errno; /* why */
+    bool open_line; /* its last byte ends no line */
     uint64_t limit; /* bytes of the file */
     uint64_t size;  /* the same, now */
     char path[512]; /* set before output is read */
@@ -56,6 +59,9 @@ void crti_log_file_close(crti_log_file_t *file);
 const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t size);
 /* Appends bytes as if they had been printed. */
 void crti_log_file_write(crti_log_file_t *file, const char *data, size_t size);
+
+/* So many bytes could not be written: told once, and in the log when it goes on. */
+void crti_log_file_lost(crti_log_file_t *file, uint64_t bytes, int error);
 
 /* Makes the pipe; the writing end goes to the process. */
 crt_status_t crti_output_open(crti_output_t *output, bool is_stderr,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much of a log is kept, and how its reader knows what is gone. */
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -183,11 +186,85 @@ static void a_log_that_can_not_be_copied_is_emptied(void **state)
     assert_int_equal(mkdir(path, 0700), 0); /* in the way of the copy */
     begin_log(&log, LIMIT, "a");
     printed = print_lines(&log, 0, 5000);
-    assert_false(log.failed);
+    assert_int_equal(log.lost, 0);
     assert_true(log.size <= LIMIT);
     assert_int_equal(
         crti_log_find(log.fd).removed + log.size - crti_log_find(log.fd).marker, printed);
     crti_log_file_close(&log);
+    unlink(log.path);
+    assert_int_equal(rmdir(path), 0);
+}
+
+/* A file of its own takes what room there is. */
+static int fill(const char *path)
+{
+    static const char zeros[4096];
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    while (write(fd, zeros, sizeof(zeros)) > 0)
+        ;
+    assert_int_equal(errno, ENOSPC);
+    return fd;
+}
+
+/* In a mount namespace of the test, which ends with it. */
+static void a_log_that_failed_for_a_full_disk_goes_on_when_there_is_room(void **state)
+{
+    static const char expected[] =
+        "first\nha\n[18 bytes are missing here: No space left on device]\nlast\n";
+    char path[128], *text;
+    crti_log_file_t log;
+    size_t size;
+    int fd;
+
+    assert_int_equal(unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS), 0);
+    assert_int_equal(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    assert_int_equal(mount("none", dir, "tmpfs", 0, "size=64k"), 0);
+    begin_log(&log, LIMIT << 10, "a");
+    crti_log_file_write(&log, "first\n", 6);
+    snprintf(path, sizeof(path), "%s/other", dir);
+    fd = fill(path);
+    assert_int_equal(ftruncate(log.fd, 4096 - 2), 0); /* two bytes of its page are left */
+    lseek(log.fd, 0, SEEK_SET);
+    log.size = 4096 - 2;
+    crti_log_file_write(&log, "half a line\n", 12);
+    assert_int_equal(log.lost, 10);
+    crti_log_file_write(&log, "lost it\n", 8);
+    assert_int_equal(log.lost, 18);
+    assert_int_equal(log.size, 4096);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    crti_log_file_write(&log, "last\n", 5);
+    assert_int_equal(log.lost, 0);
+    text = read_all(log.path, &size);
+    assert_int_equal(size, log.size);
+    assert_memory_equal(text, expected, 6);
+    assert_string_equal(text + 4094, expected + 6);
+    free(text);
+    close(fd);
+    crti_log_file_close(&log);
+    assert_int_equal(umount2(dir, MNT_DETACH), 0);
+}
+
+static void a_log_that_could_not_be_made_says_so_when_it_is(void **state)
+{
+    static const char expected[] =
+        "[6 bytes are missing here: No such file or directory]\n"
+        "more\n";
+    char path[128], *text;
+    crti_log_file_t log;
+    size_t size;
+
+    snprintf(path, sizeof(path), "%s/b", dir);
+    begin_log(&log, LIMIT, "b/a");
+    crti_log_file_write(&log, "first\n", 6);
+    assert_int_equal(log.lost, 6);
+    assert_int_equal(mkdir(path, 0700), 0);
+    crti_log_file_write(&log, "more\n", 5);
+    crti_log_file_close(&log);
+    text = read_all(log.path, &size);
+    assert_string_equal(text, expected);
+    free(text);
     unlink(log.path);
     assert_int_equal(rmdir(path), 0);
 }
@@ -333,6 +410,8 @@ int main(void)
         TEST(a_log_goes_on_where_an_earlier_daemon_left_it),
         TEST(output_that_looks_like_the_marker_is_output),
         TEST(a_log_that_can_not_be_copied_is_emptied),
+        TEST(a_log_that_failed_for_a_full_disk_goes_on_when_there_is_room),
+        TEST(a_log_that_could_not_be_made_says_so_when_it_is),
         TEST(of_the_logs_of_ended_processes_the_oldest_go),
         TEST(a_process_that_printed_nothing_counts_for_nothing),
         TEST(directories_of_earlier_nodes_go_the_oldest_first),
