@@ -24,6 +24,17 @@
 static const char *address, *submission, *variables[OPTION_LIST_MAX];
 static bool no_wait;
 
+/* What the kernel executes: an ELF file, or a script that names its interpreter. */
+static bool is_program(FILE *file)
+{
+    char start[4];
+    size_t got = fread(start, 1, sizeof(start), file);
+
+    rewind(file);
+    return (got == 4 && memcmp(start, "\177ELF", 4) == 0) ||
+           (got >= 2 && memcmp(start, "#!", 2) == 0);
+}
+
 /* The program as the shell would find it. */
 static FILE *open_program(const char *name, char *path, size_t size)
 {
@@ -48,12 +59,20 @@ static FILE *open_program(const char *name, char *path, size_t size)
         crti_cli_fail(NAME, "can't read the program %s: %s", name, strerror(errno));
         return NULL;
     }
-    if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode) || !(st.st_mode & 0111)) {
+    if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode))
         crti_cli_fail(NAME, "%s is not an executable file", path);
-        fclose(file);
-        return NULL;
-    }
-    return file;
+    else if (!(st.st_mode & 0111))
+        crti_cli_fail(NAME, "%s is not an executable file: make it one with chmod +x",
+                      path);
+    else if (!is_program(file))
+        crti_cli_fail(NAME,
+                      "%s can't be executed: it is neither a binary (ELF) nor a script "
+                      "that begins with #!",
+                      path);
+    else
+        return file;
+    fclose(file);
+    return NULL;
 }
 
 static bool hash_file(FILE *file, char sha[65], uint64_t *size_out)

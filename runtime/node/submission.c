@@ -509,7 +509,8 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
              start->entrypoint.size ? (const char *)start->entrypoint.data : "");
     crti_log_file_write(&s->log, line, strlen(line));
     status = crti_exec_start(&exec, &s->pid, &report);
-    return status == CRT_OK ? crti_exec_result(&report, path) : status;
+    /* By the name that the user knows, not by that of the cache. */
+    return status == CRT_OK ? crti_exec_result(&report, argv.list[0]) : status;
 }
 
 static crt_status_t begin(submission_t *s, const crti_msg_job_start_t *start)

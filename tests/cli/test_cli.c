@@ -708,6 +708,16 @@ static void the_newest_jobs_are_listed_and_the_others_counted(void **state)
     cli_expect(0, "Stopped", "stop");
 }
 
+static void put_file(const char *name, const char *text, mode_t mode)
+{
+    FILE *file = fopen(cli_path("%s", name), "we");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(cli_path("%s", name), mode), 0);
+}
+
 static void what_can_not_be_submitted_is_said(void **state)
 {
     cli_expect(0, "runs", START);
@@ -716,6 +726,14 @@ static void what_can_not_be_submitted_is_said(void **state)
                "job submit -- no-such-program");
     cli_expect(1, "is not an executable file", "job submit -- /etc/passwd");
     cli_expect(1, "is not an executable file", "job submit -- /tmp");
+    put_file("notes", "hello\n", 0700);
+    cli_expect(1, "notes can't be executed: it is neither a binary", "job submit -- %s",
+               cli_path("notes"));
+    assert_null(strstr(cli_output, "submitted"));
+    put_file("empty", "", 0700);
+    cli_expect(1, "empty can't be executed", "job submit -- %s", cli_path("empty"));
+    put_file("script", "#!/bin/sh\necho hello\n", 0700);
+    cli_expect(0, "submitted successfully", "job submit -- %s", cli_path("script"));
     cli_expect(1, "\"submission_id\" must be", "job submit --submission-id ../x -- true");
     cli_expect(1, "Job none does not exist", "job status none");
     cli_expect(1, "Job none does not exist", "job logs none");
