@@ -97,19 +97,44 @@ static json_t *newest(const json_t *jobs, size_t count)
     return list;
 }
 
+/* "status 42", "signal 11 (Segmentation fault)", or "" when it runs or nobody knows. */
+static const char *exit_text(const json_t *job, char *text, size_t size)
+{
+    const json_t *code = json_object_get(job, "driver_exit_code");
+    int value = (int)json_integer_value(code);
+
+    text[0] = '\0';
+    if (json_is_integer(code) && value < 0)
+        snprintf(text, size, "signal %d (%s)", -value, strsignal(-value));
+    else if (json_is_integer(code))
+        snprintf(text, size, "status %d", value);
+    return text;
+}
+
+/* As a shell says it. */
+static int exit_status_of(const json_t *job)
+{
+    const json_t *code = json_object_get(job, "driver_exit_code");
+    int value = (int)json_integer_value(code);
+
+    if (!json_is_integer(code) || value == 0)
+        return CLI_FAILED;
+    return value < 0 ? 128 - value : value;
+}
+
 static void print_list(const json_t *jobs, size_t older)
 {
-    static const table_column_t columns[] = {{"JOB", 0},   {"TYPE", 0},
-                                             {"STATE", 0}, {"STARTED", 0},
-                                             {"ENDED", 0}, {"ENTRYPOINT", 0}};
-    table_t *table = crti_table_new(columns, 6);
+    static const table_column_t columns[] = {{"JOB", 0},       {"TYPE", 0},  {"STATE", 0},
+                                             {"STARTED", 0},   {"ENDED", 0}, {"EXIT", 0},
+                                             {"ENTRYPOINT", 0}};
+    table_t *table = crti_table_new(columns, 7);
 
     if (json_array_size(jobs) == 0 && older == 0)
         printf("No jobs.\n");
     for (size_t i = 0; i < json_array_size(jobs); i++) {
         const json_t *job = json_array_get(jobs, i);
         const char *id = crti_job_text(job, "submission_id");
-        char started[32], ended[32];
+        char started[32], ended[32], how[96];
 
         format_time(job, "start_time", started, sizeof(started));
         format_time(job, "end_time", ended, sizeof(ended));
@@ -117,6 +142,7 @@ static void print_list(const json_t *jobs, size_t older)
                        (const char *const[]){*id ? id : crti_job_text(job, "job_id"),
                                              crti_job_text(job, "type"),
                                              crti_job_text(job, "status"), started, ended,
+                                             exit_text(job, how, sizeof(how)),
                                              crti_job_text(job, "entrypoint")});
     }
     crti_table_print(table);
@@ -164,6 +190,7 @@ static json_t *get_job(http_client_t *client, const char *name, const char *id)
 static int run_status(http_client_t *client, const char *name, const char *id)
 {
     json_t *job = get_job(client, name, id);
+    char how[96];
 
     if (!job)
         return CLI_FAILED;
@@ -173,6 +200,8 @@ static int run_status(http_client_t *client, const char *name, const char *id)
     } else {
         printf("Status for job '%s': %s\nStatus message: %s\n", id,
                crti_job_text(job, "status"), crti_job_text(job, "message"));
+        if (*exit_text(job, how, sizeof(how)))
+            printf("Driver ended with %s\n", how);
     }
     json_decref(job);
     return 0;
@@ -207,6 +236,7 @@ static int tell_end(http_client_t *client, const char *name, const char *id)
     json_t *job = NULL;
     const char *status;
     int result = CLI_FAILED;
+    char how[96];
 
     /* The log may end a moment before the head knows the exit status. */
     for (int tries = 0; tries < 100; tries++) {
@@ -227,6 +257,9 @@ static int tell_end(http_client_t *client, const char *name, const char *id)
     } else if (strcmp(status, "FAILED") == 0) {
         print_box("failed", id);
         printf("Status message: %s\n", crti_job_text(job, "message"));
+        if (*exit_text(job, how, sizeof(how)))
+            printf("Driver ended with %s\n", how);
+        result = exit_status_of(job);
     } else {
         crti_cli_fail(name, "the job's log ended, but its state is %s", status);
     }
@@ -283,6 +316,21 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
     return tell_end(client, name, id);
 }
 
+/* Beside the log, which stays as the job wrote it. */
+static void tell_failure(http_client_t *client, const char *id)
+{
+    char path[512], how[96];
+    json_t *job;
+
+    job_path(path, sizeof(path), id, "");
+    job = crti_client_json(client, "GET", path, NULL, NULL);
+    fflush(stdout);
+    if (job && strcmp(crti_job_text(job, "status"), "FAILED") == 0)
+        fprintf(stderr, "Job '%s' failed%s%s\n", id,
+                *exit_text(job, how, sizeof(how)) ? ": its driver ended with " : "", how);
+    json_decref(job);
+}
+
 static int run_logs(http_client_t *client, const char *name, const char *id)
 {
     char path[512];
@@ -298,6 +346,7 @@ static int run_logs(http_client_t *client, const char *name, const char *id)
     if (json_string_length(logs))
         fwrite(json_string_value(logs), 1, json_string_length(logs), stdout);
     json_decref(reply);
+    tell_failure(client, id);
     return 0;
 }
 
@@ -355,7 +404,7 @@ static const option_spec_t status_options[] = {
 static const option_spec_t logs_options[] = {
     ADDRESS_OPTION,
     {"follow", 'f', NULL, OPTION_FLAG, &follows,
-     "go on until the job ends; the exit status is 0 when it succeeded"}};
+     "go on until the job ends; the exit status is then that of its driver"}};
 static const option_spec_t stop_options[] = {
     ADDRESS_OPTION,
     {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not wait until it has ended"}};

@@ -266,9 +266,11 @@ int crti_cli_job_submit(int argc, char **argv)
         .name = NAME,
         .operands = "-- PROGRAM [ARGUMENTS]",
         .stops_at_operand = true,
-        .summary = "Uploads an executable and runs it as a job on the head's node; then "
-                   "prints its "
-                   "output\nuntil it ends. The exit status is 0 when the job succeeded.",
+        .summary =
+            "Uploads an executable and runs it as a job on the head's node; then "
+            "prints its "
+            "output\nuntil it ends. The exit status is that of the program, 128 and "
+            "the number of the\nsignal that killed it, or 1 when there is none.",
         .options = options,
         .count = 4};
     http_client_t *client;

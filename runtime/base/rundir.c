@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -493,6 +494,40 @@ bool crti_process_is_ending(pid_t pid)
     const char *flags = stat_field(pid, 9, text, sizeof(text));
 
     return flags == NULL || (strtoul(flags, NULL, 10) & KERNEL_EXITING) != 0;
+}
+
+/* PIDFD_GET_INFO of Linux 6.15, which the headers of older systems lack. */
+struct pidfd_exit_info {
+    uint64_t mask, cgroup;
+    uint32_t pid, tgid, ppid, ids[8];
+    int32_t exit_code;
+};
+#define PIDFD_EXIT_KNOWN 8
+#define PIDFD_GET_EXIT   _IOWR(0xFF, 11, struct pidfd_exit_info)
+
+static bool exit_of_reaped(int pidfd, int *wait_status_out)
+{
+    struct pidfd_exit_info info = {.mask = PIDFD_EXIT_KNOWN};
+
+    if (ioctl(pidfd, PIDFD_GET_EXIT, &info) != 0 || !(info.mask & PIDFD_EXIT_KNOWN))
+        return false;
+    *wait_status_out = info.exit_code;
+    return true;
+}
+
+bool crti_process_wait_status(pid_t pid, int pidfd, int *wait_status_out)
+{
+    char text[1024];
+    const char *code = stat_field(pid, 52, text, sizeof(text));
+    const char *flags = code ? strrchr(text, ')') : NULL;
+
+    /* Its number was not given to another one meanwhile if it is still there. */
+    if (flags && (flags[2] == 'Z' || flags[2] == 'X') &&
+        syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) == 0) {
+        *wait_status_out = (int)strtol(code, NULL, 10);
+        return true;
+    }
+    return exit_of_reaped(pidfd, wait_status_out);
 }
 
 static void close_files(unsigned first, unsigned last)

@@ -94,6 +94,10 @@ crt_status_t crti_process_start(pid_t pid, uint64_t *start_out);
 /* True when the process is gone, or on its way: what it closes now the kernel closes. */
 bool crti_process_is_ending(pid_t pid);
 
+/* How an ended process of this user that is no child of this one ended, as of waitpid. False: the
+ * kernel doesn't tell any more (before Linux 6.15 only until its parent has waited for it). */
+bool crti_process_wait_status(pid_t pid, int pidfd, int *wait_status_out);
+
 /* Closes what the starter of a daemon had open and meant for nobody: all but the standard streams and
  * these two (-1: none), which what it executes does not inherit. Somebody may wait for the end of a
  * pipe, or for a lock. */

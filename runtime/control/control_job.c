@@ -199,13 +199,15 @@ static void relay_end(crti_control_t *c, const crti_job_t *job, const char *text
     crti_control_actors_of_job(c, job->id, text);
 }
 
-/* A driver left without an exit status that anybody saw. */
-static void driver_left(crti_control_t *c, crti_job_t *job, const char *text)
+/* `end` NULL: nobody saw how. */
+static void driver_left(crti_control_t *c, crti_job_t *job, const char *text,
+                        const crti_msg_job_end_t *end)
 {
     job->driver = (crti_id_t){0, 0};
     if (!crti_job_is_submission(job)) /* else JOB_EXITED says how it went */
-        crti_job_end(&c->jobs, job, *text ? CRTI_JOB_FAILED : CRTI_JOB_SUCCEEDED, "",
-                     text, c->now_ns, crti_control_wall(c));
+        crti_job_driver_left(&c->jobs, job, text,
+                             end && end->has_exit ? &end->wait_status : NULL, c->now_ns,
+                             crti_control_wall(c));
     relay_end(c, job, text);
 }
 
@@ -217,7 +219,7 @@ void crti_control_job_end(crti_control_t *c, crti_control_link_t *link,
 
     /* Of its driver's node only: another one's driver was refused, and ends nothing. */
     if (job && !crti_job_is_ended(job) && crti_id_equal(job->node, link->node->id))
-        driver_left(c, job, crti_text(m->text, text, sizeof(text)));
+        driver_left(c, job, crti_text(m->text, text, sizeof(text)), m);
 }
 
 void crti_control_job_get(crti_control_t *c, uint64_t link, uint64_t request,
@@ -288,7 +290,7 @@ void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
         else if (job->state == CRTI_JOB_PENDING)
             job->start_sent = false; /* sent again: the node knows the submission */
         else if (!crti_id_is_zero(job->driver) && !was_reported(reported, job->id))
-            driver_left(c, job, "");
+            driver_left(c, job, "", NULL);
     }
 }
 

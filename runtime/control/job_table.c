@@ -353,6 +353,30 @@ void crti_job_stop(crti_job_table_t *table, crti_job_t *job, uint64_t now_ns,
         crti_job_end(table, job, CRTI_JOB_STOPPED, "", "", now_ns, wall_ms);
 }
 
+static void set_exit(crti_job_t *job, int ended)
+{
+    job->has_exit = true;
+    job->exit_code = WIFEXITED(ended) ? WEXITSTATUS(ended) : -WTERMSIG(ended);
+}
+
+void crti_job_driver_left(crti_job_table_t *table, crti_job_t *job, const char *text,
+                          const int64_t *wait_status, uint64_t now_ns, int64_t wall_ms)
+{
+    bool has_failed = wait_status ? *wait_status != 0 : *text != '\0';
+    char how[64];
+
+    if (crti_job_is_ended(job))
+        return;
+    if (wait_status)
+        set_exit(job, (int)*wait_status);
+    snprintf(how, sizeof(how), "driver exited with status %d", (int)job->exit_code);
+    crti_job_end(table, job, has_failed ? CRTI_JOB_FAILED : CRTI_JOB_SUCCEEDED, "",
+                 !has_failed ? ""
+                 : *text     ? text
+                             : how,
+                 now_ns, wall_ms);
+}
+
 void crti_job_exited(crti_job_table_t *table, crti_job_t *job, int64_t wait_status,
                      const char *output, uint64_t now_ns, int64_t wall_ms)
 {
@@ -363,8 +387,7 @@ void crti_job_exited(crti_job_table_t *table, crti_job_t *job, int64_t wait_stat
         return;
     if (job->state == CRTI_JOB_PENDING) /* the exit came before the answer to JOB_START */
         crti_job_runs(table, job, job->node);
-    job->has_exit = true;
-    job->exit_code = WIFEXITED(ended) ? WEXITSTATUS(ended) : -WTERMSIG(ended);
+    set_exit(job, ended);
     if (job->stopping) {
         crti_job_end(table, job, CRTI_JOB_STOPPED, "", "", now_ns, wall_ms);
     } else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 0) {

@@ -129,7 +129,12 @@ void crti_job_stop(crti_job_table_t *table, crti_job_t *job, uint64_t now_ns,
 void crti_job_exited(crti_job_table_t *table, crti_job_t *job, int64_t wait_status,
                      const char *text, uint64_t now_ns, int64_t wall_ms);
 
-/* It ended without an exit status: its node died, it could not be started, a driver left. */
+/* A driver that nobody submitted is gone; `text` "": on purpose. `wait_status` NULL: not known, else it
+ * decides: SUCCEEDED when it is 0. */
+void crti_job_driver_left(crti_job_table_t *table, crti_job_t *job, const char *text,
+                          const int64_t *wait_status, uint64_t now_ns, int64_t wall_ms);
+
+/* It ended without an exit status: its node died, it could not be started. */
 void crti_job_end(crti_job_table_t *table, crti_job_t *job, crti_job_state_t state,
                   const char *error_type, const char *text, uint64_t now_ns,
                   int64_t wall_ms);

@@ -274,16 +274,19 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
 
 /* The node ends what ran for this driver, and says when it has: then its resources are free. The
  * node of a private cluster ends itself. */
-static void leave_node(crti_core_t *core)
+static void leave_node(crti_core_t *core, const int *exit_status)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_msg_shutdown_t body = {.has_exit = exit_status != NULL};
     crti_message_t answer;
 
+    if (exit_status)
+        body.wait_status = (*exit_status & 255) << 8;
     core->is_leaving =
         true; /* there are no tables any more that a message could change */
     if (core->has_private_cluster)
-        crti_channel_send(core->channel, CRTI_MSG_SHUTDOWN, 0, NULL);
-    else if (crti_channel_request(core->channel, CRTI_MSG_SHUTDOWN, NULL,
+        crti_channel_send(core->channel, CRTI_MSG_SHUTDOWN, 0, &body);
+    else if (crti_channel_request(core->channel, CRTI_MSG_SHUTDOWN, &body,
                                   crti_now_ns() + LEAVE_NS, &answer, &storage, NULL,
                                   NULL) != CRT_OK)
         crti_log(CRTI_LOG_DEBUG, "core", "the node has not said that all has ended: %s",
@@ -291,7 +294,7 @@ static void leave_node(crti_core_t *core)
 }
 
 /* Also of one that is half made. */
-static void free_core(crti_core_t *core)
+static void free_core(crti_core_t *core, const int *exit_status)
 {
     crti_net_free(core->net);
     if (core->timer_fd >= 0)
@@ -301,7 +304,7 @@ static void free_core(crti_core_t *core)
     if (core->arena_fd >= 0)
         close(core->arena_fd);
     if (core->channel && !core->is_worker)
-        leave_node(core);
+        leave_node(core, exit_status);
     crti_channel_free(core->channel);
     if (core->blackboard)
         munmap(core->blackboard, CRTI_BLACKBOARD_BYTES);
@@ -546,7 +549,7 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
     }
     /* What fails when it leaves, because the node has closed its link, is not the reason. */
     snprintf(why, sizeof(why), "%s", crt_error_detail());
-    free_core(core);
+    free_core(core, NULL);
     return crt_raise(status, "%s", why);
 }
 
@@ -630,7 +633,7 @@ static void orphan_all(crti_core_t *core)
     }
 }
 
-crt_status_t crt_shutdown(void)
+crt_status_t crti_shutdown(const int *exit_status)
 {
     crti_core_t *core;
 
@@ -657,9 +660,14 @@ crt_status_t crt_shutdown(void)
     crti_net_free(core->net);
     core->net = NULL;
     orphan_all(core);
-    free_core(core);
+    free_core(core, exit_status);
     pthread_mutex_unlock(&joining);
     return CRT_OK;
+}
+
+crt_status_t crt_shutdown(void)
+{
+    return crti_shutdown(NULL);
 }
 
 /* ------------------------------------------------------------------ where we are */

@@ -369,6 +369,9 @@ bool crti_publish(crti_core_t *core);
 void crti_unpublish(crti_core_t *core);
 bool crti_is_forked(void);
 
+/* crt_shutdown as the last act of a program that ends with `*exit_status`; NULL: it goes on. */
+crt_status_t crti_shutdown(const int *exit_status);
+
 /* A copy; the caller wipes the key. CRT_ERR_NOT_INITIALIZED, CRT_ERR_FORKED. */
 crt_status_t crti_core_stream_place(crti_stream_place_t *place_out);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "crt_config.h"
+#include "runtime/core/core.h"
 #include "runtime/crt.h"
 
 int crt_main(int argc, char **argv, const crt_options_t *options,
@@ -15,6 +16,6 @@ int crt_main(int argc, char **argv, const crt_options_t *options,
         return 1;
     }
     result = driver(argc, argv);
-    crt_shutdown();
+    crti_shutdown(&result);
     return result;
 }

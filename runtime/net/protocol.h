@@ -172,8 +172,9 @@
 #define CRTI_FIELDS_READY(F) F(STR, ipc) F(STR, tcp)
 
 /* Notice, node to process: end now; `text` says why (job ended, actor killed, node stops).
- * Driver to node: it leaves the cluster on purpose; without it the end of its link is a death. */
-#define CRTI_FIELDS_SHUTDOWN(F) F(STR, text)
+ * Driver to node: it leaves the cluster on purpose; without it the end of its link is a death. With
+ * `has_exit` it leaves as its last act, and `wait_status` (as of waitpid) is how its program ends. */
+#define CRTI_FIELDS_SHUTDOWN(F) F(STR, text) F(BOOL, has_exit) F(I64, wait_status)
 
 /* The owner asks for a worker of a shape. Answer: LEASE_GRANTED (`process` is the worker), or
  * ERROR (CRT_ERR_UNSCHEDULABLE is never answered: what can't be placed waits and is told by
@@ -363,8 +364,9 @@
         F(STR, program) F(STR, sha) F(BIN, argv) F(BIN, environment) F(STR, directory)
 
 /* Notice, node to head and head to all nodes: the driver ended; its actors (not detached ones)
- * and workers end. */
-#define CRTI_FIELDS_JOB_END(F) F(ID, job) F(STR, text)
+ * and workers end. To the head, `text` is "" when it left on purpose; `has_exit`: `wait_status` (as
+ * of waitpid) is known. */
+#define CRTI_FIELDS_JOB_END(F) F(ID, job) F(STR, text) F(BOOL, has_exit) F(I64, wait_status)
 
 /* Node to head: what is this job's program? Answer: JOB_INFO or ERROR CRT_ERR_NOT_FOUND.
  * `driver_node` has the executable `program` (path there, SHA-256 `sha`). */

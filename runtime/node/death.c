@@ -185,7 +185,7 @@ static bool try_reap(crti_process_t *p)
     return true;
 }
 
-static void finish_driver(crti_process_t *p, const char *how);
+static void end_driver(crti_process_t *p);
 
 void crti_death_noticed(crti_process_t *process)
 {
@@ -196,7 +196,7 @@ void crti_death_noticed(crti_process_t *process)
     process->dying = true;
     crti_slot_give(process);
     if (process->role == CRTI_ROLE_DRIVER) {
-        finish_driver(process, process->leaves ? "" : "died");
+        end_driver(process);
         return;
     }
     kill(-process->pid, SIGKILL);
@@ -260,13 +260,48 @@ static void finish_driver(crti_process_t *p, const char *how)
     crti_node_check_stopped(node);
 }
 
-void crti_death_driver_leaves(crti_process_t *process, uint64_t request)
+/* How one ended that did not leave; it is no child of this daemon, as a rule. */
+static void end_driver(crti_process_t *p)
+{
+    char how[200] = "";
+
+    if (!p->leaves && !p->reaped && p->pidfd >= 0)
+        p->reaped = crti_process_wait_status(p->pid, p->pidfd, &p->wait_status);
+    if (!p->leaves && p->reaped) {
+        add_how(how, sizeof(how), p);
+        if (WIFEXITED(p->wait_status))
+            add(how, sizeof(how), " without crt_shutdown");
+    }
+    finish_driver(p, p->leaves ? "" : how[0] ? how + 1 : "died");
+}
+
+static void on_end_late(void *user)
+{
+    end_driver(user);
+}
+
+/* Its link closed because its process ends: in a moment the kernel tells how. */
+static bool await_end(crti_process_t *p)
+{
+    if (p->leaves || p->told_to_end || p->pidfd < 0 || !crti_process_is_ending(p->pid))
+        return false;
+    p->reap_timer = (crti_timer_t){.on_expired = on_end_late, .user = p};
+    return crti_loop_start(p->node->loop, &p->reap_timer,
+                           crti_node_now(p->node) + REAP_NS) == CRT_OK;
+}
+
+void crti_death_driver_leaves(crti_process_t *process, uint64_t request,
+                              const crti_msg_shutdown_t *message)
 {
     crti_node_t *node = process->node;
 
     if (process->role != CRTI_ROLE_DRIVER)
         return;
     process->leaves = true;
+    if (message->has_exit) { /* of a program that ends by itself: no signal */
+        process->reaped = true;
+        process->wait_status = (int)(message->wait_status & 0xff00);
+    }
     if (request == 0)
         return; /* its link closes next */
     process->leave_request = request;
@@ -278,7 +313,8 @@ void crti_death_driver_leaves(crti_process_t *process, uint64_t request)
 
 void crti_death_driver_closed(crti_process_t *process)
 {
-    finish_driver(process, process->leaves ? "" : "died");
+    if (!await_end(process))
+        finish_driver(process, process->leaves ? "" : "died");
 }
 
 /* Its link is closed as a rule because it ends; then the report says how. */
@@ -298,6 +334,8 @@ void crti_process_cut(crti_process_t *process, const char *why)
         /* It is the user's program: it is not killed, and its slot stays taken until it ends. */
         if (process->local)
             crti_local_close(process->local);
+        if (await_end(process))
+            return;
         driver_left(process, why);
         crti_lease_act(process->node);
         return;

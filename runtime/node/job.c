@@ -557,7 +557,10 @@ void crti_job_end(crti_node_t *node, crti_id_t id, const char *text)
 void crti_job_driver_gone(crti_process_t *driver, const char *text)
 {
     crti_job_t *job = driver->job;
-    crti_msg_job_end_t end = {.job = job->id, .text = crti_str(text)};
+    crti_msg_job_end_t end = {.job = job->id,
+                              .text = crti_str(text),
+                              .has_exit = driver->reaped,
+                              .wait_status = driver->wait_status};
 
     if (!crti_id_equal(job->driver, driver->id))
         return;

@@ -404,7 +404,9 @@ static bool for_the_node(crti_local_t *local, const crti_message_t *m)
     case CRTI_MSG_LEASE_CANCEL:
         crti_lease_cancelled(node, m->lease_cancel.lease);
         return true;
-    case CRTI_MSG_SHUTDOWN: crti_death_driver_leaves(p, m->request); return true;
+    case CRTI_MSG_SHUTDOWN:
+        crti_death_driver_leaves(p, m->request, &m->shutdown);
+        return true;
     case CRTI_MSG_BLOCKED: on_blocked(p, true); return true;
     case CRTI_MSG_UNBLOCKED: on_blocked(p, false); return true;
     case CRTI_MSG_WATCH: crti_watch_add(p, &m->watch); return true;

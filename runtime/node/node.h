@@ -401,7 +401,8 @@ void crti_job_driver_gone(crti_process_t *driver, const char *text);
 /* ---------------------------------------------------------------- death.c, watch.c */
 
 /* A driver said that it leaves; with a request it hears when what ran for it here has ended. */
-void crti_death_driver_leaves(crti_process_t *process, uint64_t request);
+void crti_death_driver_leaves(crti_process_t *process, uint64_t request,
+                              const crti_msg_shutdown_t *message);
 /* A driver closed its link: it left the cluster, whether its process lives on or not. */
 void crti_death_driver_closed(crti_process_t *process);
 /* The pidfd of a process is readable. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that tests submit as a job: job_program hello|fail|stay|leave.
+/* A program that tests submit as a job: job_program
+ * hello|fail|crash|quit|forget|stay|leave.
  *
  * "stay" makes an actor whose process leaves a grandchild in a session of its own, as user code
- * may, says so, and stays. "leave" leaves the cluster while its actor lives, and looks at it then. */
+ * may, says so, and stays. "crash", "quit" and "forget" end without crt_shutdown. "leave" leaves the cluster while its actor lives, and looks at it then. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,14 @@ static int driver(int argc, char **argv)
         stay();
     if (argc > 1 && strcmp(argv[1], "leave") == 0)
         return leave();
+    if (argc > 1 && strcmp(argv[1], "crash") == 0) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer makes an exit status of it */
+        raise(SIGSEGV);
+    }
+    if (argc > 1 && strcmp(argv[1], "quit") == 0)
+        exit(5);
+    if (argc > 1 && strcmp(argv[1], "forget") == 0)
+        exit(0);
     return argc > 1 && strcmp(argv[1], "fail") == 0 ? 3 : 0;
 }
 

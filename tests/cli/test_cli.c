@@ -637,7 +637,7 @@ static void a_job_is_uploaded_once_followed_and_decides_the_exit_status(void **s
     assert_non_null(strstr(cli_output, "submitted successfully"));
     assert_non_null(strstr(cli_output, "Running entrypoint for job\nhello\n"));
     assert_non_null(strstr(cli_output, "' succeeded\n"));
-    cli_expect(1, "' failed\n", "job submit -- /bin/true fail");
+    cli_expect(3, "' failed\n", "job submit -- /bin/true fail");
     assert_null(strstr(cli_output, "Uploading"));
     cli_expect(0, "/bin/true one 'two three'", "job list");
     cli_expect(0, "submitted",

@@ -38,6 +38,16 @@ static int end(void **state)
     return 0;
 }
 
+static void put_script(const char *name, const char *text)
+{
+    FILE *file = fopen(cli_path("%s", name), "we");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(cli_path("%s", name), 0700), 0);
+}
+
 static void a_cluster_starts_runs_jobs_and_stops(void **state)
 {
     const char *program = getenv("CRT_TEST_JOB");
@@ -48,9 +58,15 @@ static void a_cluster_starts_runs_jobs_and_stops(void **state)
     assert_non_null(strstr(cli_output, " 0/2 CPU\n"));
     cli_expect(0, "hello [hello] [a b]\n", "job submit -- %s hello a~b", program);
     assert_non_null(strstr(cli_output, "' succeeded\n"));
+    put_script("script", "#!/bin/sh\necho a script says $1\n");
+    put_script("no-shell", "#!/no/such/shell\n");
+    cli_expect(0, "a script says x\n", "job submit -- %s x", cli_path("script"));
+    cli_expect(1, "no-shell can't be executed: No such file or directory",
+               "job submit -- %s", cli_path("no-shell"));
+    assert_null(strstr(cli_output, "/programs/"));
     cli_expect(0, "one two\n",
                "job submit --env A=one -e B=two -- /bin/sh -c echo~$A~$B");
-    cli_expect(1, "' failed\n", "job submit -- %s fail", program);
+    cli_expect(3, "' failed\n", "job submit -- %s fail", program);
     assert_non_null(strstr(cli_output, "exit code 3"));
     cli_expect(0, "submitted", "job submit --no-wait --submission-id one -- %s stay",
                program);
@@ -58,10 +74,77 @@ static void a_cluster_starts_runs_jobs_and_stops(void **state)
     cli_expect(0, "{", "status --json");
     json = json_loads(cli_output, 0, NULL);
     assert_non_null(json);
-    assert_int_equal(json_array_size(json_object_get(json, "jobs")), 4);
+    assert_int_equal(json_array_size(json_object_get(json, "jobs")), 6);
     json_decref(json);
     cli_expect(0, "Job 'one' was stopped", "job stop one");
     cli_expect(0, "Stopped 1 node and the head", "stop");
+    assert_true(cli_is_clean());
+}
+
+/* By hand, so that nobody of the cluster is its parent. */
+static void run_driver(const char *how)
+{
+    char command[512];
+
+    snprintf(command, sizeof(command), "'%s' %s >'%s' 2>&1", getenv("CRT_TEST_JOB"), how,
+             cli_path("driver"));
+    (void)!system(command);
+}
+
+/* The node hears of its end a moment later. */
+static void expect_job(const char *entrypoint, const char *state, json_int_t code,
+                       const char *message)
+{
+    for (int tries = 0; tries < 200; tries++) {
+        json_t *jobs, *job;
+        size_t i;
+
+        cli_expect(0, "[", "job list --json");
+        jobs = json_loads(cli_output, 0, NULL);
+        json_array_foreach(jobs, i, job)
+        {
+            const char *line = json_string_value(json_object_get(job, "entrypoint"));
+            const char *now = json_string_value(json_object_get(job, "status"));
+
+            if (!strstr(line, entrypoint) || strcmp(now, "RUNNING") == 0)
+                continue;
+            assert_string_equal(now, state);
+            assert_int_equal(json_integer_value(json_object_get(job, "driver_exit_code")),
+                             code);
+            line = json_string_value(json_object_get(job, "message"));
+            if (!strstr(line, message))
+                fail_msg("the message is \"%s\"", line);
+            json_decref(jobs);
+            return;
+        }
+        json_decref(jobs);
+        usleep(50000);
+    }
+    fail_msg("the job \"%s\" does not end: %s", entrypoint, cli_output);
+}
+
+static void how_a_driver_ended_is_told_whoever_started_it(void **state)
+{
+    const char *program = getenv("CRT_TEST_JOB");
+
+    cli_expect(0, "The cluster", START);
+    run_driver("fail");
+    expect_job(" fail", "FAILED", 3, "driver exited with status 3");
+    run_driver("crash");
+    expect_job(" crash", "FAILED", -11, "killed by signal 11 (Segmentation fault)");
+    run_driver("quit");
+    expect_job(" quit", "FAILED", 5, "exited with status 5 without crt_shutdown");
+    run_driver("forget");
+    expect_job(" forget", "SUCCEEDED", 0, "");
+    cli_expect(0, "signal 11 (Segmentation fault)", "job list");
+    cli_expect(139, "Driver ended with signal 11 (Segmentation fault)",
+               "job submit --submission-id crashed -- %s crash", program);
+    cli_expect(0, "Driver ended with signal 11", "job status crashed");
+    cli_expect(0, "Job 'crashed' failed: its driver ended with signal 11",
+               "job logs crashed");
+    cli_expect(139, "' failed\n", "job logs --follow crashed");
+    cli_expect(5, "Driver ended with status 5", "job submit -- %s quit", program);
+    cli_expect(0, "Stopped", "stop");
     assert_true(cli_is_clean());
 }
 
@@ -349,7 +432,7 @@ static void a_second_start_and_a_wrong_key_are_said_and_the_first_goes_on(void *
 }
 
 /* Its output, both streams, is in cli_output. */
-static void run_driver(const char *before)
+static void say_hello(const char *before)
 {
     char command[600];
     FILE *output;
@@ -372,14 +455,14 @@ static void a_driver_says_which_cluster_it_joins(void **state)
     cli_expect(0, "The cluster 127.0.0.1:", START);
     snprintf(address, sizeof(address), "127.0.0.1:%ld",
              atol(strstr(cli_output, "127.0.0.1:") + 10));
-    run_driver("");
+    say_hello("");
     snprintf(text, sizeof(text), "joins the cluster %s (the only one here)", address);
     assert_non_null(strstr(cli_output, text));
     setenv("CRT_ADDRESS", address, 1);
-    run_driver("");
+    say_hello("");
     snprintf(text, sizeof(text), "joins the cluster %s (CRT_ADDRESS)", address);
     assert_non_null(strstr(cli_output, text));
-    run_driver("CRT_LOG=warn");
+    say_hello("CRT_LOG=warn");
     assert_null(strstr(cli_output, "joins"));
     unsetenv("CRT_ADDRESS");
     /* They know: one was submitted to it, the others have one of their own. */
@@ -388,7 +471,7 @@ static void a_driver_says_which_cluster_it_joins(void **state)
     cli_expect(0, "hello", "run -- %s hello", getenv("CRT_TEST_JOB"));
     assert_null(strstr(cli_output, "joins"));
     setenv("CRT_STATE_DIR", cli_path("t"), 1);
-    run_driver(""); /* of another state directory: it starts its own */
+    say_hello(""); /* of another state directory: it starts its own */
     assert_null(strstr(cli_output, "joins"));
     setenv("CRT_STATE_DIR", cli_path("s"), 1);
     cli_expect(0, "Stopped 1 node and the head", "stop");
@@ -406,12 +489,12 @@ static void directories_may_have_any_name_but_control_characters(void **state)
     setenv("CRT_STATE_DIR", cli_path("s \\n\\\"'#%%41 $(x)\xc3\xbc"), 1);
     cli_expect(0, "The cluster 127.0.0.1:", START);
     cli_expect(0, "hello [hello]", "job submit -- %s hello", program);
-    run_driver("");
+    say_hello("");
     assert_non_null(strstr(cli_output, "joins"));
     cli_expect(0, "SUCCEEDED", "job list");
     cli_expect(0, "Stopped 1 node and the head", "stop");
     cli_expect(0, "hello", "run -- %s hello", program);
-    run_driver(""); /* starts its own */
+    say_hello(""); /* starts its own */
     assert_int_equal(rmdir(run), 0);
     setenv("CRT_RUN_DIR", cli_path("r"), 1);
     setenv("CRT_STATE_DIR", cli_path("s\nt"), 1);
@@ -441,7 +524,7 @@ static void a_shell_command_is_a_job_too(void **state)
     http_request(&server, "POST", "/api/jobs/", "", true, body, strlen(body), &answer);
     assert_int_equal(answer.code, 200);
     http_answer_fini(&answer);
-    cli_expect(1, "hi there\n", "job logs -f sh");
+    cli_expect(4, "hi there\n", "job logs -f sh");
     assert_non_null(strstr(cli_output, "exit code 4"));
     cli_expect(0, "Stopped", "stop");
 }
@@ -669,6 +752,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(a_cluster_starts_runs_jobs_and_stops),
+        TEST(how_a_driver_ended_is_told_whoever_started_it),
         TEST(a_failed_start_leaves_the_tables_of_a_killed_head),
         TEST(a_node_that_joins_on_the_heads_host_runs_jobs),
         TEST(stop_leaves_nothing_after_kill_9_of_the_head),

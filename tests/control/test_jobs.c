@@ -433,11 +433,55 @@ static void a_second_driver_on_another_node_is_refused_and_ends_nothing(void **s
     assert_int_equal(crti_control_figures(bed->control).actors_living, 0);
 }
 
+static void the_exit_status_of_a_driver_decides_how_its_job_ended(void **state)
+{
+    static const struct {
+        const char *text;
+        bool has_exit;
+        int64_t wait_status;
+        const char *state, *code, *message;
+    } ends[] = {
+        {"", false, 0, "\"SUCCEEDED\"", "null", "Job finished"},
+        {"", true, 0, "\"SUCCEEDED\"", "0", "Job finished"},
+        {"", true, 42 << 8, "\"FAILED\"", "42", "driver exited with status 42"},
+        {"driver died", false, 0, "\"FAILED\"", "null", "driver died"},
+        {"killed by signal 11", true, 11 | 128, "\"FAILED\"", "-11",
+         "killed by signal 11"},
+        {"exited with status 0", true, 0, "\"SUCCEEDED\"", "0", "Job finished"},
+    };
+    bed_t *bed = *state;
+
+    bed_join(bed, NODE_A, 1, 1, 4, NULL, NULL);
+    for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        const crti_msg_job_add_t add = {.job = bed_id(500 + i),
+                                        .driver = bed_id(1500 + i),
+                                        .node = bed_id(1),
+                                        .argv = crti_str("argv"),
+                                        .sha = crti_str("00ff")};
+        const crti_msg_job_end_t end = {.job = add.job,
+                                        .text = crti_str(ends[i].text),
+                                        .has_exit = ends[i].has_exit,
+                                        .wait_status = ends[i].wait_status};
+        char hex[CRTI_ID_HEX], code[64];
+
+        snprintf(code, sizeof(code), "\"driver_exit_code\":%s", ends[i].code);
+        crti_id_hex(add.job, hex);
+        bed_say(bed, NODE_A, CRTI_MSG_JOB_ADD, 3, &add);
+        for (int twice = 0; twice < 2; twice++) {
+            bed_say(bed, NODE_A, CRTI_MSG_JOB_END, 0, &end);
+            expect_json(bed, "jobs", hex, ends[i].state);
+            expect_json(bed, "jobs", hex, code);
+            expect_json(bed, "jobs", hex, ends[i].message);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(who_reads_the_log_of_a_job_that_has_not_begun_waits_for_it),
         CONTROL_TEST(who_reads_the_log_of_a_job_and_leaves_is_forgotten),
+        CONTROL_TEST(the_exit_status_of_a_driver_decides_how_its_job_ended),
         CONTROL_TEST(a_second_driver_on_another_node_is_refused_and_ends_nothing),
         CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),
