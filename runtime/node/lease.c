@@ -297,7 +297,9 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
         refuse_circle(stream, request);
         return;
     }
-    status = note_asker(node, ask->lease, &who);
+    status = crti_id_is_zero(ask->lease) /* it would name the workers that serve nobody */
+                 ? crt_raise(CRT_ERR_PROTOCOL, "a lease without an id")
+                 : note_asker(node, ask->lease, &who);
     crti_text(ask->function, lease.function, sizeof(lease.function));
     if (status == CRT_OK && known && known->state == CRTI_LEASE_GRANTED) {
         grant_again(node, known);

@@ -185,10 +185,28 @@ static void a_missing_library_and_a_wrong_processor_are_one_clear_error(void **s
         node_test_contains(error->text, "is not a program for this node's processor"));
 }
 
+/* No id is what a worker serves that serves nobody: two records of one would stay behind. */
+static void a_request_without_an_id_is_refused(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_lease_request_t ask = {.function = crti_str("work")};
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    ask.job = s->drivers[0].job;
+    ask.owner = s->drivers[0].process;
+    ask.owner_node = s->nodes[0].id;
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_LEASE_REQUEST, 7, &ask);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_PROTOCOL);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         NODE_TEST(a_lease_gives_a_forked_worker_and_takes_it_again),
+        NODE_TEST(a_request_without_an_id_is_refused),
         NODE_TEST(requests_beyond_the_node_wait_and_hear_why),
         NODE_TEST(a_cancelled_request_is_answered_and_its_room_is_free),
         NODE_TEST(a_program_with_threads_is_executed_per_worker_with_a_warning),
