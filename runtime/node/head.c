@@ -520,6 +520,7 @@ void crti_head_lost(crti_node_t *node, const char *why)
     crti_stream_free(head->stream);
     head->stream = NULL;
     head->open = head->registering = false;
+    crti_submission_head_lost(node);
     crti_loop_cancel(node->loop, &head->beat);
     if (node->stopping)
         return;

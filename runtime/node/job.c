@@ -107,6 +107,7 @@ void crti_job_free_all(crti_node_t *node)
     while (crti_map_next(&node->jobs, &cursor, NULL, &value))
         free_job(value);
     crti_map_fini(&node->jobs);
+    crti_program_free_all(node);
 }
 
 crti_id_t crti_job_id(const crti_job_t *job)

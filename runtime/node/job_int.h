@@ -55,7 +55,8 @@ struct crti_job {
     char sha[CRTI_SHA_TEXT];
     crti_buffer_t argv, environment; /* lists of text */
 
-    int exec_fd; /* the executable, -1: not here yet */
+    int exec_fd;    /* the executable, -1: not here yet */
+    bool is_silent; /* the file server of its path did not answer */
     struct crti_fetch *fetch;
     crti_zygote_t zygote;
     char warned[200];       /* why workers are executed, told once */
@@ -80,6 +81,8 @@ void crti_job_release(crti_job_t *job);
  * crti_job_fail follows. */
 void crti_program_find(crti_job_t *job);
 void crti_program_cancel(crti_job_t *job);
+/* When the loop has ended, and every job was freed. */
+void crti_program_free_all(crti_node_t *node);
 /* The driver's node is dead. True: the fetch waited for it, and has failed. */
 bool crti_program_driver_died(crti_job_t *job);
 

@@ -420,6 +420,7 @@ static void init_maps(crti_node_t *node)
     crti_map_init(&node->local_numbers, sizeof(uint64_t));
     crti_map_init(&node->submissions, sizeof(crti_id_t));
     crti_map_init(&node->places, sizeof(crti_object_id_t));
+    crti_list_init(&node->looks);
     crti_list_init(&node->locals);
     crti_list_init(&node->ended_order);
     crti_list_init(&node->guests);

@@ -198,6 +198,7 @@ struct crti_node {
     crti_watch_t listen_watch;
     crti_timer_t listen_pause; /* while there is no descriptor for those who connect */
     crti_watch_t lifeline_watch;
+    crti_list_t looks; /* of program.c */
     crti_list_t locals;
     crti_map_t local_numbers; /* number -> crti_local_t */
     uint64_t last_local;
@@ -332,6 +333,7 @@ crt_status_t crti_process_watch(crti_process_t *process);
 typedef struct crti_exec {
     int exec_fd; /* the executable, or -1: what is at `path` */
     const char *path;
+    bool is_silent; /* the file server of `path`: nobody looks there */
     char *const *argv;
     char *const *environment;
     const char *directory; /* entered if it exists */
@@ -536,6 +538,8 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
                            const crti_msg_job_start_t *start);
 void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job);
 void crti_submission_stop_all(crti_node_t *node);
+/* Its requests have nobody any more to answer to; it makes them again. */
+void crti_submission_head_lost(crti_node_t *node);
 void crti_submission_kill_all(crti_node_t *node);
 bool crti_submission_has(crti_node_t *node, pid_t pid);
 bool crti_submission_any(crti_node_t *node);

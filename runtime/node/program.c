@@ -6,7 +6,8 @@
  *     (peer.c: PROGRAM_GET) -> job.c
  * Threads
  *     Looking for it means hashing files: a thread of its own does that with what it was given
- *     and posts the result. The loop's thread joins it.
+ *     and posts the result. One that hangs on a file server that does not answer is left behind after
+ *     LOOK_NS without progress, and frees what it was given when it comes back.
  * Failure
  *     A node that can't be reached is not one without the program: while the head does not say that it is
  *     dead it is asked again, for GIVE_UP since its last part, as for objects (pull_again.c).
@@ -18,6 +19,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -26,17 +28,33 @@
 
 #define RETRY_NS         (200 * CRTI_MS)
 #define GIVE_UP          (30 * CRTI_S)
+#define LOOK_NS          (10 * CRTI_S)
+#define HANGING_MAX      16 /* threads left behind */
 #define PART             ((uint64_t)1 << 20)
 #define SIZE_MAX_PROGRAM ((uint64_t)4 << 30)
+
+/* What a thread that looks was given. */
+typedef struct look {
+    crti_node_t *node;
+    struct crti_fetch *fetch; /* NULL: wanted no more */
+    crti_list_t link;         /* in node->looks, until it was left behind */
+    char path[CRTI_NODE_PATH + 80];
+    char sha[CRTI_SHA_TEXT];
+    bool in_cache;
+    int found_fd;
+    atomic_uint_fast64_t bytes; /* hashed so far */
+    pthread_mutex_t lock;       /* of the rest */
+    bool has_ended, is_posted, left_behind, hangs;
+} look_t;
 
 typedef struct crti_fetch {
     crti_node_t *node;
     crti_id_t job;
-    pthread_t thread;
-    bool cancelled; /* the job wants it no more; freed when the thread has ended */
-    bool looking;   /* the thread runs, or its result was not handled yet */
-    char cache[CRTI_NODE_PATH + 80];
-    char program[CRTI_NODE_PATH + 80];
+    look_t *look;
+    uint64_t looked; /* bytes that it had hashed a while ago */
+    crti_timer_t look_timer;
+    bool in_cache;  /* that is where it looks */
+    bool is_silent; /* the file system of the driver's path */
     char sha[CRTI_SHA_TEXT];
     int found_fd;
     /* Fetching. */
@@ -71,9 +89,9 @@ static int open_regular(const char *path)
 }
 
 /* A descriptor of the file when its hash is `sha`, else -1. */
-static int open_verified(const char *path, const char *sha)
+static int open_verified(look_t *l)
 {
-    CRTI_AUTO(crti_close) int fd = open_regular(path);
+    CRTI_AUTO(crti_close) int fd = open_regular(l->path);
     unsigned char digest[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_state hash;
     char text[CRTI_SHA_TEXT];
@@ -83,18 +101,20 @@ static int open_verified(const char *path, const char *sha)
     if (fd < 0)
         return -1;
     crypto_hash_sha256_init(&hash);
-    while ((got = read(fd, bytes, sizeof(bytes))) > 0)
+    while ((got = read(fd, bytes, sizeof(bytes))) > 0) {
         crypto_hash_sha256_update(&hash, (const unsigned char *)bytes,
                                   (unsigned long long)got);
+        atomic_fetch_add_explicit(&l->bytes, (uint64_t)got, memory_order_relaxed);
+    }
     crypto_hash_sha256_final(&hash, digest);
     hex_of(digest, text);
-    return got == 0 && strcmp(text, sha) == 0 ? crti_take_fd(&fd) : -1;
+    return got == 0 && strcmp(text, l->sha) == 0 ? crti_take_fd(&fd) : -1;
 }
 
 /* From the cache, where it stays as long as the job has this descriptor. */
-static int open_held(const char *path, const char *sha)
+static int open_held(look_t *l)
 {
-    CRTI_AUTO(crti_close) int fd = open_verified(path, sha);
+    CRTI_AUTO(crti_close) int fd = open_verified(l);
 
     return fd >= 0 && crti_programs_hold(fd) ? crti_take_fd(&fd) : -1;
 }
@@ -108,32 +128,132 @@ static void free_fetch(fetch_t *f)
         unlink(f->temporary);
     }
     crti_loop_cancel(f->node->loop, &f->retry);
+    crti_loop_cancel(f->node->loop, &f->look_timer);
     if (f->part)
         crti_node_discard(f->node, f->part, PART);
     free(f->part);
     free(f);
 }
 
+static atomic_uint hanging;
+
+static void free_look(look_t *l)
+{
+    if (l->found_fd >= 0)
+        close(l->found_fd);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
 static void on_looked(void *user);
 
 static void *look(void *user)
 {
-    fetch_t *f = user;
+    look_t *l = user;
+    bool left_behind;
 
-    /* Where it was started rather than a copy: beside it may lie libraries that it finds by $ORIGIN. */
-    if (strcmp(f->program, f->cache) != 0)
-        f->found_fd = open_verified(f->program, f->sha);
-    if (f->found_fd < 0)
-        f->found_fd = open_held(f->cache, f->sha);
-    /* Without memory for the post the job's workers time out. */
-    crti_loop_post(f->node->loop, on_looked, f);
+    l->found_fd = l->in_cache ? open_held(l) : open_verified(l);
+    pthread_mutex_lock(&l->lock);
+    left_behind = l->left_behind;
+    l->has_ended = true;
+    /* Without memory for the post its deadline comes. */
+    if (!left_behind)
+        l->is_posted = crti_loop_post(l->node->loop, on_looked, l) == CRT_OK;
+    pthread_mutex_unlock(&l->lock);
+    if (!left_behind)
+        return NULL;
+    if (l->hangs)
+        atomic_fetch_sub(&hanging, 1);
+    free_look(l);
     return NULL;
+}
+
+/* Nobody waits for it any more; `hangs`: because it does. */
+static void leave_behind(look_t *l, bool hangs)
+{
+    bool is_posted;
+
+    l->fetch = NULL;
+    pthread_mutex_lock(&l->lock);
+    is_posted = l->is_posted;
+    if (!is_posted)
+        crti_list_remove(&l->link);
+    if (!l->has_ended) {
+        l->left_behind = true; /* its thread frees it */
+        l->hangs = hangs;
+        if (hangs)
+            atomic_fetch_add(&hanging, 1);
+        pthread_mutex_unlock(&l->lock);
+        return;
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (!is_posted)
+        free_look(l);
+}
+
+void crti_program_free_all(crti_node_t *node)
+{
+    while (!crti_list_is_empty(&node->looks)) {
+        look_t *l = CRTI_CONTAINER(node->looks.next, look_t, link);
+
+        /* The loop runs no more: what was posted is dropped. */
+        pthread_mutex_lock(&l->lock);
+        l->is_posted = false;
+        pthread_mutex_unlock(&l->lock);
+        leave_behind(l, false);
+    }
+}
+
+static void on_look_late(void *user);
+
+static crt_status_t start_look(fetch_t *f, const char *path)
+{
+    look_t *l;
+    pthread_t thread;
+    int failed;
+
+    if (atomic_load(&hanging) >= HANGING_MAX)
+        return crt_raise(CRT_ERR_BACKPRESSURE,
+                         "%d programs are on file systems that do not answer",
+                         HANGING_MAX);
+    l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "program");
+    l->node = f->node;
+    l->fetch = f;
+    l->in_cache = f->in_cache;
+    l->found_fd = -1;
+    memcpy(l->sha, f->sha, sizeof(l->sha));
+    snprintf(l->path, sizeof(l->path), "%s", path);
+    pthread_mutex_init(&l->lock, NULL);
+    failed = pthread_create(&thread, NULL, look, l);
+    if (failed) {
+        free_look(l);
+        return crt_raise(CRT_ERR_BACKPRESSURE, "thread: %s", strerror(failed));
+    }
+    pthread_detach(thread);
+    crti_list_append(&f->node->looks, &l->link);
+    f->look = l;
+    f->looked = 0;
+    f->look_timer = (crti_timer_t){.on_expired = on_look_late, .user = f};
+    return crti_loop_start(f->node->loop, &f->look_timer,
+                           crti_node_now(f->node) + LOOK_NS);
+}
+
+/* Where the driver has it: beside it may lie libraries that it finds by $ORIGIN. Then in the cache. */
+static crt_status_t look_next(fetch_t *f, const char *program)
+{
+    char cache[CRTI_NODE_PATH + 80];
+
+    snprintf(cache, sizeof(cache), "%s/programs/%s", f->node->state_dir, f->sha);
+    f->in_cache = program == NULL || strcmp(program, cache) == 0;
+    return start_look(f, f->in_cache ? cache : program);
 }
 
 void crti_program_find(crti_job_t *job)
 {
     fetch_t *f = calloc(1, sizeof(*f));
-    int failed;
+    crt_status_t status;
 
     if (f == NULL) {
         crti_job_fail(job, CRT_ERR_NO_MEMORY, "out of memory");
@@ -142,19 +262,13 @@ void crti_program_find(crti_job_t *job)
     f->node = job->node;
     f->job = job->id;
     f->found_fd = f->file = -1;
-    f->looking = true;
     memcpy(f->sha, job->sha, sizeof(f->sha));
-    snprintf(f->cache, sizeof(f->cache), "%s/programs/%s", job->node->state_dir,
-             job->sha);
-    snprintf(f->program, sizeof(f->program), "%s", job->program);
     job->fetch = f;
-    failed = pthread_create(&f->thread, NULL, look, f);
-    if (failed == 0)
+    status = look_next(f, job->program);
+    if (status == CRT_OK)
         return;
-    job->fetch = NULL;
-    free_fetch(f);
-    crt_raise(CRT_ERR_BACKPRESSURE, "thread: %s", strerror(failed));
-    crti_job_fail(job, CRT_ERR_BACKPRESSURE, crt_error_detail());
+    crti_program_cancel(job);
+    crti_job_fail(job, status, crt_error_detail());
 }
 
 void crti_program_cancel(crti_job_t *job)
@@ -164,11 +278,8 @@ void crti_program_cancel(crti_job_t *job)
     job->fetch = NULL;
     if (f == NULL)
         return;
-    f->cancelled = true;
-    if (f->looking && !job->node->stopping)
-        return; /* on_looked frees it */
-    if (f->looking)
-        pthread_join(f->thread, NULL);
+    if (f->look)
+        leave_behind(f->look, false);
     free_fetch(f);
 }
 
@@ -179,6 +290,7 @@ static void end_fetch(crti_job_t *job, crt_status_t status, const char *text)
     fetch_t *f = job->fetch;
 
     job->fetch = NULL;
+    job->is_silent = f->is_silent;
     if (status == CRT_OK)
         job->exec_fd = crti_take_fd(&f->found_fd);
     free_fetch(f);
@@ -258,6 +370,10 @@ static crt_status_t begin_fetch(crti_job_t *job)
     char dir[CRTI_NODE_PATH + 16];
     crt_status_t status;
 
+    if (f->is_silent && crti_id_equal(job->driver_node, job->node->id))
+        return crt_raise(CRT_ERR_TIMED_OUT,
+                         "the program %s can't be read: its file system does not answer",
+                         job->program);
     if (crti_id_equal(job->driver_node, job->node->id))
         return crt_raise(CRT_ERR_NOT_FOUND,
                          "the program %s is gone from the driver's host", job->program);
@@ -277,34 +393,73 @@ static crt_status_t begin_fetch(crti_job_t *job)
     return CRT_OK;
 }
 
-static void on_looked(void *user)
+/* Neither where the driver has it nor in the cache. */
+static void fetch_from_driver(crti_job_t *job)
 {
-    fetch_t *f = user;
-    crti_job_t *job = crti_job_find(f->node, f->job);
-    crt_status_t status;
+    crt_status_t status = begin_fetch(job);
 
-    pthread_join(f->thread, NULL);
-    f->looking = false;
-    if (f->cancelled || job == NULL || job->fetch != f) {
-        free_fetch(f);
-        return;
-    }
-    if (f->found_fd >= 0) {
-        end_fetch(job, CRT_OK, "");
-        return;
-    }
-    status = begin_fetch(job);
     if (status != CRT_OK)
         end_fetch(job, status, crt_error_detail());
     else
         ask_part(job);
 }
 
+static void look_ended(fetch_t *f)
+{
+    crti_job_t *job = crti_job_find(f->node, f->job);
+    crt_status_t status;
+
+    crti_loop_cancel(f->node->loop, &f->look_timer);
+    f->look = NULL;
+    if (f->found_fd >= 0) {
+        end_fetch(job, CRT_OK, "");
+    } else if (f->in_cache) {
+        fetch_from_driver(job);
+    } else {
+        status = look_next(f, NULL);
+        if (status != CRT_OK)
+            end_fetch(job, status, crt_error_detail());
+    }
+}
+
+static void on_looked(void *user)
+{
+    look_t *l = user;
+    fetch_t *f = l->fetch;
+
+    if (f)
+        f->found_fd = crti_take_fd(&l->found_fd);
+    pthread_mutex_lock(&l->lock); /* the thread has posted, and may still hold it */
+    pthread_mutex_unlock(&l->lock);
+    crti_list_remove(&l->link);
+    free_look(l);
+    if (f)
+        look_ended(f);
+}
+
+static void on_look_late(void *user)
+{
+    fetch_t *f = user;
+    uint64_t bytes = atomic_load_explicit(&f->look->bytes, memory_order_relaxed);
+
+    if (bytes != f->looked) {
+        f->looked = bytes;
+        crti_loop_start(f->node->loop, &f->look_timer, crti_node_now(f->node) + LOOK_NS);
+        return;
+    }
+    crti_log(CRTI_LOG_WARN, "program", "%s: the file system does not answer",
+             f->look->path);
+    f->is_silent = f->is_silent || !f->in_cache;
+    leave_behind(f->look, true);
+    look_ended(f);
+}
+
 static crt_status_t complete(fetch_t *f)
 {
     unsigned char digest[crypto_hash_sha256_BYTES];
-    char text[CRTI_SHA_TEXT];
+    char text[CRTI_SHA_TEXT], cache[CRTI_NODE_PATH + 80];
 
+    snprintf(cache, sizeof(cache), "%s/programs/%s", f->node->state_dir, f->sha);
     crypto_hash_sha256_final(&f->hash, digest);
     hex_of(digest, text);
     if (strcmp(text, f->sha) != 0)
@@ -312,16 +467,16 @@ static crt_status_t complete(fetch_t *f)
                          "the program that the driver's node sent is %.12s.., not "
                          "%.12s..",
                          text, f->sha);
-    if (rename(f->temporary, f->cache) < 0)
-        return crt_raise(CRT_ERR_IO, "%s: %s", f->cache, strerror(errno));
+    if (rename(f->temporary, cache) < 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", cache, strerror(errno));
     /* A file that is open for writing can't be executed. */
     close(f->file);
     f->file = -1;
-    f->found_fd = open(f->cache, O_RDONLY | O_CLOEXEC);
+    f->found_fd = open(cache, O_RDONLY | O_CLOEXEC);
     if (f->found_fd < 0 || !crti_programs_hold(f->found_fd))
-        return crt_raise(CRT_ERR_IO, "%s: %s", f->cache, strerror(errno));
-    *strrchr(f->cache, '/') = '\0';
-    crti_programs_trim(f->cache, CRTI_PROGRAMS_BYTES);
+        return crt_raise(CRT_ERR_IO, "%s: %s", cache, strerror(errno));
+    *strrchr(cache, '/') = '\0';
+    crti_programs_trim(cache, CRTI_PROGRAMS_BYTES);
     return CRT_OK;
 }
 

@@ -413,7 +413,7 @@ static void enter_and_execute(const crti_exec_t *exec, int report)
     if (exec->directory && chdir(exec->directory) < 0 && chdir("/") < 0)
         report_and_exit(report, exec->path);
     /* By its path when that is still the same file: then ps shows its name. */
-    if (exec->exec_fd < 0 || is_at(exec->path, exec->exec_fd))
+    if (exec->exec_fd < 0 || (!exec->is_silent && is_at(exec->path, exec->exec_fd)))
         execve(exec->path, exec->argv, exec->environment);
     else
         syscall(SYS_execveat, exec->exec_fd, "", exec->argv, exec->environment,

@@ -7,6 +7,7 @@
  *     A job is named by its job id: a submission id may be used again. The driver has a process group, a
  *     directory and a log file of its own below the head's state directory. Stopping is SIGTERM to the group, then SIGKILL after STOP_NS. When the
  *     driver has ended the rest of its group is killed. Its end is told until the head answers.
+ *     Nobody waits for its program to be executed: that may be on a file server that does not answer.
  */
 #include <assert.h>
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include "runtime/node/node.h"
 
 #define STOP_NS       (3 * CRTI_S)
+#define START_NS      (10 * CRTI_S) /* until its program is executed */
 #define NAME_MAX_     128
 #define ENDED_MAX     100 /* ends that are remembered */
 #define TELL_AGAIN_NS (1 * CRTI_S)
@@ -44,6 +46,11 @@ typedef struct submission {
     crti_output_t output[2];
     crti_log_file_t log;
     crti_timer_t stop_timer; /* RUNNING, STOPPING: SIGKILL; ENDED: told again */
+    int report;              /* of its start (crti_exec_result); -1: it was answered */
+    uint64_t start_request;  /* 0: of a link that is lost */
+    char *program;           /* what the user calls it */
+    crti_watch_t report_watch;
+    crti_timer_t start_timer;
     uint64_t stop_request;
     int wait_status;
     uint64_t ended_order;
@@ -68,6 +75,12 @@ static bool good_name(const char *name)
     return length > 0 && length < NAME_MAX_ && name[0] != '.' &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                         "._-") == length;
+}
+
+static void free_submission(submission_t *s)
+{
+    free(s->program);
+    free(s);
 }
 
 /* ---------------------------------------------------------------- places */
@@ -152,7 +165,7 @@ static void trim(crti_node_t *node)
     if (ended <= ENDED_MAX)
         return;
     crti_map_remove(&node->submissions, &oldest->job);
-    free(oldest);
+    free_submission(oldest);
 }
 
 static void tell_exited(submission_t *s);
@@ -213,11 +226,22 @@ static void tell_exited(submission_t *s)
     free(text);
 }
 
+static void close_report(submission_t *s)
+{
+    crti_loop_cancel(s->node->loop, &s->start_timer);
+    if (s->report < 0)
+        return;
+    crti_loop_remove(s->node->loop, &s->report_watch);
+    close(s->report);
+    s->report = -1;
+}
+
 static void close_process(submission_t *s)
 {
     for (int i = 0; i < 2; i++)
         crti_output_close(&s->output[i]);
     crti_log_file_close(&s->log);
+    close_report(s);
     crti_loop_cancel(s->node->loop, &s->stop_timer);
     if (s->pidfd >= 0) {
         crti_loop_remove(s->node->loop, &s->pidfd_watch);
@@ -228,12 +252,74 @@ static void close_process(submission_t *s)
         close(crti_take_fd(&s->program_fd));
 }
 
+void crti_submission_head_lost(crti_node_t *node)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&node->submissions, &cursor, NULL, &value))
+        ((submission_t *)value)->start_request = 0;
+}
+
+/* It runs nothing of the user's, and is forgotten; whoever reaps orphans reaps it, when its kernel call
+ * returns. */
+static void start_failed(submission_t *s, crt_status_t status)
+{
+    crti_node_t *node = s->node;
+
+    kill(-s->pid, SIGKILL);
+    if (s->start_request)
+        crti_head_send_error(node, s->start_request, status, crt_error_detail());
+    crti_map_remove(&node->submissions, &s->job);
+    close_process(s);
+    free_submission(s);
+    crti_node_check_stopped(node);
+}
+
+/* True when its program was executed, and nothing stands between it and its end. */
+static bool settle_start(submission_t *s)
+{
+    int report = s->report;
+    crt_status_t status;
+
+    if (report < 0)
+        return true;
+    crti_loop_remove(s->node->loop, &s->report_watch);
+    s->report = -1;
+    status = crti_exec_result(&report, s->program);
+    if (status != CRT_OK) {
+        start_failed(s, status);
+        return false;
+    }
+    close_report(s);
+    if (s->start_request)
+        crti_head_send(s->node, CRTI_MSG_DONE, s->start_request, NULL);
+    return true;
+}
+
+static void on_report(void *user, uint32_t events)
+{
+    settle_start(user);
+}
+
+static void on_start_late(void *user)
+{
+    submission_t *s = user;
+
+    start_failed(s, crt_raise(CRT_ERR_TIMED_OUT,
+                              "%s could not be executed within %d s: its file server "
+                              "does not answer?",
+                              s->program, (int)(START_NS / CRTI_S)));
+}
+
 static void on_gone(void *user, uint32_t events)
 {
     submission_t *s = user;
     crti_node_t *node = s->node;
     siginfo_t info = {0};
 
+    if (!settle_start(s))
+        return;
     kill(-s->pid, SIGKILL); /* what it started and left behind */
     if (waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
         s->wait_status =
@@ -329,10 +415,11 @@ void crti_submission_free_all(crti_node_t *node)
 
         if (s->state != ENDED) {
             kill(-s->pid, SIGKILL);
-            waitpid(s->pid, NULL, 0);
+            if (s->report < 0) /* else it may hang in the kernel */
+                waitpid(s->pid, NULL, 0);
         }
         close_process(s);
-        free(s);
+        free_submission(s);
     }
     crti_map_fini(&node->submissions);
 }
@@ -438,7 +525,14 @@ static crt_status_t watch(submission_t *s)
         return crt_raise(CRT_ERR_IO, "pidfd of pid %d: %s", (int)s->pid, strerror(errno));
     s->pidfd_watch = (crti_watch_t){.on_ready = on_gone, .user = s};
     s->stop_timer = (crti_timer_t){.on_expired = on_stop_late, .user = s};
+    s->report_watch = (crti_watch_t){.on_ready = on_report, .user = s};
+    s->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = s};
     status = crti_loop_add(s->node->loop, &s->pidfd_watch, s->pidfd, EPOLLIN);
+    if (status == CRT_OK)
+        status = crti_loop_add(s->node->loop, &s->report_watch, s->report, EPOLLIN);
+    if (status == CRT_OK)
+        status = crti_loop_start(s->node->loop, &s->start_timer,
+                                 crti_node_now(s->node) + START_NS);
     for (int i = 0; i < 2 && status == CRT_OK; i++)
         status = crti_output_start(&s->output[i], s->node->loop);
     return status;
@@ -488,7 +582,6 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
                         .stderr_fd = fds[1],
                         .keep_fd = -1};
     char line[700];
-    int report = -1;
     crt_status_t status = make_places(s, cwd, sizeof(cwd));
 
     if (status == CRT_OK)
@@ -508,9 +601,11 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
              (int)(start->entrypoint.size > 400 ? 400 : start->entrypoint.size),
              start->entrypoint.size ? (const char *)start->entrypoint.data : "");
     crti_log_file_write(&s->log, line, strlen(line));
-    status = crti_exec_start(&exec, &s->pid, &report);
     /* By the name that the user knows, not by that of the cache. */
-    return status == CRT_OK ? crti_exec_result(&report, argv.list[0]) : status;
+    s->program = strdup(argv.list[0]);
+    if (s->program == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "job");
+    return crti_exec_start(&exec, &s->pid, &s->report);
 }
 
 static crt_status_t begin(submission_t *s, const crti_msg_job_start_t *start)
@@ -530,10 +625,8 @@ static crt_status_t begin(submission_t *s, const crti_msg_job_start_t *start)
         status = watch(s);
     if (status == CRT_OK)
         status = crti_map_put(&s->node->submissions, &s->job, s);
-    if (status != CRT_OK && s->pid) {
-        kill(-s->pid, SIGKILL);
-        waitpid(s->pid, NULL, 0);
-    }
+    if (status != CRT_OK && s->pid)
+        kill(-s->pid, SIGKILL); /* whoever reaps orphans reaps it */
     if (status != CRT_OK)
         close_process(s);
     return status;
@@ -556,16 +649,20 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
         } else {
             s->node = node;
             s->job = start->job;
-            s->pidfd = s->program_fd = s->output[0].fd = s->output[1].fd = -1;
+            s->pidfd = s->program_fd = s->report = -1;
+            s->output[0].fd = s->output[1].fd = -1;
             memcpy(s->name, name, sizeof(s->name));
             crti_log_file_init(&s->log, node->options.log_limit);
             status = begin(s, start);
             if (status != CRT_OK)
-                free(s);
+                free_submission(s);
         }
     }
-    if (status == CRT_OK)
-        crti_head_send(node, CRTI_MSG_DONE, request, NULL);
-    else
+    if (status != CRT_OK) {
         crti_head_send_error(node, request, status, crt_error_detail());
+    } else {
+        s->start_request = request; /* of the link that is the newest */
+        if (s->report < 0)
+            crti_head_send(node, CRTI_MSG_DONE, request, NULL);
+    }
 }

@@ -99,6 +99,7 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const int fds
     crt_status_t status = unpack(crti_span(job->argv.data, job->argv.size), false, &argv);
     crti_exec_t exec = {.exec_fd = job->exec_fd,
                         .path = job->program,
+                        .is_silent = job->is_silent,
                         .directory = job->directory[0] ? job->directory : NULL,
                         .stdout_fd = fds[0],
                         .stderr_fd = fds[1],

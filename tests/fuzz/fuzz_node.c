@@ -57,6 +57,10 @@ void crti_program_cancel(crti_job_t *job)
 {
 }
 
+void crti_program_free_all(crti_node_t *node)
+{
+}
+
 bool crti_program_driver_died(crti_job_t *job)
 {
     return false;
@@ -92,6 +96,10 @@ void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 }
 
 void crti_submission_stop_all(crti_node_t *node)
+{
+}
+
+void crti_submission_head_lost(crti_node_t *node)
 {
 }
 

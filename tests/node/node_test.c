@@ -2,10 +2,15 @@
 /* What the tests of the node daemon share: a scene for each, and what they ask for most. */
 #include "node_test.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
+
+#include "runtime/base/rundir.h"
 
 int node_test_begin(void **state)
 {
@@ -21,6 +26,24 @@ int node_test_end(void **state)
     scene_end(*state);
     free(*state);
     return 0;
+}
+
+int node_test_mount_dead(const char *path)
+{
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    char options[100];
+
+    if (fd < 0)
+        return -1;
+    snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u", fd,
+             (unsigned)geteuid(), (unsigned)getegid());
+    if (unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) == 0 &&
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        crti_dir_make(path) == CRT_OK &&
+        mount("none", path, "fuse", MS_NOSUID | MS_NODEV, options) == 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 bool node_test_contains(crti_span_t text, const char *part)

@@ -16,6 +16,10 @@ int node_test_end(void **state);
  * daemon the same executable is the program of its job instead (program.c). */
 int node_test_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
 
+/* Mounts a file system whose server takes every question and answers none, in a mount namespace of
+ * this process: closing the descriptor ends it. -1: there is no FUSE here. */
+int node_test_mount_dead(const char *path);
+
 /* Seconds of processor time that the process has used. */
 double node_test_cpu_seconds(pid_t pid);
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -286,9 +287,57 @@ static void a_workers_log_is_read_by_its_id_after_its_death_too(void **state)
     assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_NOT_FOUND);
 }
 
+static void a_program_on_a_dead_file_server_holds_nobody_up(void **state)
+{
+    scene_t *s = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t living = {0};
+    crti_msg_job_start_t start = {.submission = crti_str("sub-1"),
+                                  .job = {5, 1},
+                                  .entrypoint = crti_str("x"),
+                                  .sha = crti_str("")};
+    const crti_message_t *answer;
+    char head_dir[128], path[200], program[250];
+    uint64_t begin;
+    int fuse;
+
+    snprintf(path, sizeof(path), "%s/dead", s->dir);
+    fuse = node_test_mount_dead(path);
+    if (fuse < 0) {
+        print_message("no FUSE here\n");
+        skip();
+    }
+    make_head_dir(s, head_dir, sizeof(head_dir));
+    scene_start_node(s, 0, (const char *[]){"--head-dir", head_dir, NULL});
+    snprintf(program, sizeof(program), "%s/program", path);
+    crti_list_pack(&argv, program, strlen(program));
+    start.argv = crti_span(argv.data, argv.size);
+    begin = crti_now_ns();
+    scene_head_send(s, 0, CRTI_MSG_JOB_START, 41, &start);
+    /* Meanwhile others are served. */
+    crti_list_pack(&living, "/bin/true", 9);
+    start.argv = crti_span(living.data, living.size);
+    start.job.low = 2;
+    scene_head_send(s, 0, CRTI_MSG_JOB_START, 42, &start);
+    assert_int_equal(scene_wait(s, CRTI_MSG_DONE)->request, 42);
+    assert_int_equal(scene_wait(s, CRTI_MSG_JOB_EXITED)->job_exited.job.low, 2);
+    assert_true(crti_now_ns() - begin < 5 * CRTI_S);
+    answer = scene_wait(s, CRTI_MSG_ERROR);
+    assert_int_equal(answer->request, 41);
+    assert_int_equal(answer->error.status, CRT_ERR_TIMED_OUT);
+    assert_true(node_test_contains(answer->error.text, program));
+    assert_true(
+        node_test_contains(answer->error.text, "its file server does not answer"));
+    while (scene_processes(s, 0) > 0)
+        scene_turn(s, 2);
+    close(fuse);
+    assert_int_equal(umount2(path, MNT_DETACH), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        NODE_TEST(a_program_on_a_dead_file_server_holds_nobody_up),
         NODE_TEST(a_submitted_job_runs_is_logged_and_stopped),
         NODE_TEST(a_jobs_log_beyond_its_limit_is_read_to_its_end),
         NODE_TEST(a_submission_id_that_is_used_again_runs_in_a_folder_of_its_own),

@@ -4,7 +4,9 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -100,6 +102,32 @@ static void a_fifo_in_the_place_of_a_program_keeps_nobody(void **state)
     lease_elsewhere(s, path);
     assert_true(
         node_test_contains(scene_wait(s, CRTI_MSG_LOG)->log.lines, "hello from fork"));
+}
+
+/* There, not where the driver is: a mount of the same name whose server is gone. */
+static void a_program_is_fetched_when_its_file_server_does_not_answer(void **state)
+{
+    scene_t *s = *state;
+    char path[200], program[250], options[500];
+    int fuse;
+
+    snprintf(path, sizeof(path), "%s/dead", s->dir);
+    snprintf(program, sizeof(program), "%s/program", path);
+    fuse = node_test_mount_dead(path);
+    if (fuse < 0) {
+        print_message("no FUSE here\n");
+        skip();
+    }
+    /* The sanitizer's search for leaks waits for threads that hang. */
+    snprintf(options, sizeof(options), "%s", getenv("ASAN_OPTIONS") ?: "");
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+    lease_elsewhere(s, program);
+    setenv("ASAN_OPTIONS", options, 1);
+    assert_true(
+        node_test_contains(scene_wait(s, CRTI_MSG_LOG)->log.lines, "hello from fork"));
+    scene_stop_node(s, 1, SIGTERM); /* its thread still hangs */
+    close(fuse);
+    assert_int_equal(umount2(path, MNT_DETACH), 0);
 }
 
 static void a_request_of_a_job_that_has_ended_is_cancelled(void **state)
@@ -645,6 +673,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_process_of_a_node_not_heard_of_yet_is_not_gone),
         NODE_TEST(a_view_that_comes_by_itself_ends_the_search_for_a_node),
         NODE_TEST(a_request_without_room_goes_to_another_node_and_back),
+        NODE_TEST(a_program_is_fetched_when_its_file_server_does_not_answer),
         NODE_TEST(a_fifo_in_the_place_of_a_program_keeps_nobody),
         NODE_TEST(a_request_of_a_job_that_has_ended_is_cancelled),
         NODE_TEST(a_request_at_a_node_that_dies_comes_back),
