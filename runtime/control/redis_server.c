@@ -108,7 +108,8 @@ static void on_log(void *user, uint32_t events)
 static bool is_damaged(const crti_redis_server_t *s)
 {
     return (strstr(s->complaint, "append only file") || strstr(s->complaint, "AOF")) &&
-           !strcasestr(s->complaint, "write error") && !strstr(s->complaint, "writing");
+           !strcasestr(s->complaint, "write error") && !strstr(s->complaint, "writing") &&
+           !strstr(s->complaint, strerror(ENOSPC));
 }
 
 /* Redis names the file, and this the place and the ways out. */
@@ -158,7 +159,8 @@ static void on_exit_child(void *user, int wait_status)
         snprintf(text, sizeof(text), "redis-server ended with status %d",
                  WEXITSTATUS(wait_status));
     used = strlen(text);
-    if (statvfs(s->data_dir, &disk) == 0 && disk.f_bavail * disk.f_frsize < DISK_LEAST)
+    if (statvfs(s->data_dir, &disk) == 0 &&
+        (disk.f_bavail * disk.f_frsize < DISK_LEAST || (disk.f_files && !disk.f_favail)))
         snprintf(text + used, sizeof(text) - used, "; the disk of %s is full",
                  s->data_dir);
     s->config.on_exit(s->config.user, text);

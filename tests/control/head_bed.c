@@ -86,7 +86,8 @@ static void mount_state(const head_bed_t *bed)
     char options[64], path[64], map[64];
 
     snprintf(path, sizeof(path), "%s/state", bed->folder);
-    snprintf(options, sizeof(options), "size=%zu,mode=0700", bed->tmpfs_bytes);
+    snprintf(options, sizeof(options), "size=%zu,nr_inodes=%u,mode=0700",
+             bed->tmpfs_bytes, bed->tmpfs_files);
     snprintf(map, sizeof(map), "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());
     if (unshare(is_root ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0)
         _exit(98);

@@ -22,7 +22,8 @@ typedef struct head_bed {
     int lifeline;
     size_t
         tmpfs_bytes; /* of the state directory, in a mount namespace; 0: an ordinary one */
-    bool no_redis;   /* its PATH has no redis-server */
+    unsigned tmpfs_files; /* that may be there, 0: any number */
+    bool no_redis;        /* its PATH has no redis-server */
     crti_loop_t *loop;
     crti_stream_context_t *context;
 } head_bed_t;
