@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "own_cluster.h"
+
 static crt_status_t answer_run(void *self, crt_call_t *call)
 {
     return crt_return(call, 42);
@@ -69,5 +71,6 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--actors") == 0 && atoi(argv[2]) > 0)
         actors = atoi(argv[2]);
+    use_own_cluster();
     return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&echo_class)), driver);
 }

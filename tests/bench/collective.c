@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "own_cluster.h"
 #include "timing.h"
 
 #define RANKS 64
@@ -251,6 +252,7 @@ int main(int argc, char **argv)
         size_count = sizeof(all_sizes) / sizeof(*all_sizes);
         memcpy(sizes, all_sizes, sizeof(all_sizes));
     }
+    use_own_cluster();
     return crt_main(
         argc, argv,
         CRT_OPTIONS(.classes = CRT_CLASSES(&rank_class), .object_store_memory = 64 << 20),

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "collective/backends/nccl_library.h"
+#include "own_cluster.h"
 #include "timing.h"
 
 #define RANKS 16
@@ -323,6 +324,7 @@ int main(int argc, char **argv)
     }
     if (size_count == 0)
         size_count = 5;
+    use_own_cluster();
     return crt_main(
         argc, argv,
         CRT_OPTIONS(.classes = CRT_CLASSES(&rank_class), .object_store_memory = 64 << 20),

@@ -33,6 +33,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "own_cluster.h"
+
 #define SAMPLE        200
 #define SETTLE_S      3 /* what the calls left to do */
 #define FILES_PER     1.5
@@ -552,6 +554,7 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--touch") == 0)
             touch_option = atoi(argv[i + 1]);
     }
+    use_own_cluster();
     raise_limits(count_option > idle_option ? count_option : idle_option);
     if (is_driver && count_option > 0) {
         touch_memory();

@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "own_cluster.h"
+
 #define PROCESSES_MAX  64
 #define BATCH          1000
 #define ACTORS_AT_ONCE 20
@@ -349,6 +351,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    use_own_cluster();
     return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&counter_class)),
                     driver);
 }

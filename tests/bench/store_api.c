@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "own_cluster.h"
 #include "store_bench.h"
 
 #include "runtime/crt.h"
@@ -206,6 +207,7 @@ static int driver(int argc, char **argv)
 
 int bench_api(int argc, char **argv)
 {
+    use_own_cluster();
     return crt_main(argc, argv,
                     CRT_OPTIONS(.tasks = CRT_TASKS(&measure_task, &churn_task),
                                 .num_cpus = 2, .object_store_memory = 1024u << 20),
