@@ -28,7 +28,7 @@ base_packages=(
     libhiredis-dev redis-server libwebsockets-dev libjansson-dev libsmartcols-dev
     'libcurl4-openssl-dev|libcurl4-gnutls-dev'                                     # daemons, command
     libcmocka-dev clang libclang-rt-14-dev\|libclang-rt-dev 'clang-format-14|clang-format'
-    iproute2 nftables util-linux iputils-ping procps scdoc                         # tests, manual
+    iproute2 nftables util-linux iputils-ping procps openssl groff-base scdoc      # tests, manual
 )
 # nvcc: for the headers in include/crt, which those of the runtime include.
 cuda_wheels=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12

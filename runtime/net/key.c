@@ -117,6 +117,23 @@ static crt_status_t write_file(const char *path, const char *text)
     return CRT_OK;
 }
 
+/* The name of a new file is on disk when its directory is. */
+static crt_status_t sync_directory_of(const char *path)
+{
+    CRTI_AUTO(crti_close) int fd = -1;
+    const char *slash = strrchr(path, '/');
+    char directory[4096] = ".";
+
+    if (slash)
+        snprintf(directory, sizeof(directory), "%.*s",
+                 slash == path ? 1 : (int)(slash - path), path);
+    fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) != 0)
+        return crt_raise(CRT_ERR_IO, "directory %s of the key file: %s", directory,
+                         strerror(errno));
+    return CRT_OK;
+}
+
 crt_status_t crti_key_create(const char *path, crti_key_t *key_out)
 {
     char text[DIGITS + 2], temporary[4096];
@@ -140,6 +157,8 @@ crt_status_t crti_key_create(const char *path, crti_key_t *key_out)
         status = crt_raise(errno == EEXIST ? CRT_ERR_EXISTS : CRT_ERR_IO,
                            "key file %s: %s", path, strerror(errno));
     unlink(temporary);
+    if (status == CRT_OK)
+        status = sync_directory_of(path);
     if (status == CRT_OK)
         *key_out = key;
     sodium_memzero(&key, sizeof(key));

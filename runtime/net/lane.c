@@ -463,7 +463,7 @@ crt_status_t crti_lane_take_socket(crti_lane_t *lane)
     second = descriptors[1];
     if (n != sizeof(e.setup) || e.setup.magic != CRTI_LANE_MAGIC ||
         e.setup.size != sizeof(shared_t))
-        return broken(lane, "a first message that is none");
+        return lane->end ? stranger(lane) : broken(lane, "a first message that is none");
     return lane->end ? open_accepted(lane, &e.setup, first, &second)
                      : open_dialed(lane, &e.setup, &first);
 }

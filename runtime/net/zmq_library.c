@@ -20,5 +20,16 @@ crt_status_t crti_zmq_library(void)
         .table = &crti_zmq_api,
     };
 
-    return crti_late_library_open(&library);
+    int major, minor, patch;
+    crt_status_t status = crti_late_library_open(&library);
+
+    if (status != CRT_OK)
+        return status;
+    crti_zmq_api.version(&major, &minor, &patch);
+    if (ZMQ_MAKE_VERSION(major, minor, patch) < ZMQ_MAKE_VERSION(4, 3, 3))
+        return crt_raise(
+            CRT_ERR_UNSUPPORTED,
+            "%s: libzmq %d.%d.%d is installed, and 4.3.3 or a later one is needed",
+            library.loss, major, minor, patch);
+    return CRT_OK;
 }

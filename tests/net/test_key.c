@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -57,6 +58,28 @@ static void a_created_key_is_private_and_is_read_back(void **state)
     assert_int_equal(st.st_size, 65);
     assert_int_equal(crti_key_load(path, &read), CRT_OK);
     assert_memory_equal(&made, &read, sizeof(made));
+}
+
+static int files_synced, directories_synced;
+
+/* In the place of the C library's. */
+int fsync(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) == 0)
+        (*(S_ISDIR(st.st_mode) ? &directories_synced : &files_synced))++;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static void a_created_key_and_its_name_are_on_disk(void **state)
+{
+    crti_key_t made;
+
+    files_synced = directories_synced = 0;
+    assert_int_equal(crti_key_create(path, &made), CRT_OK);
+    assert_int_equal(files_synced, 1);
+    assert_int_equal(directories_synced, 1);
 }
 
 static void creating_never_replaces_a_key(void **state)
@@ -180,6 +203,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_created_key_is_private_and_is_read_back),
+        TEST(a_created_key_and_its_name_are_on_disk),
         TEST(creating_never_replaces_a_key),
         TEST(a_key_that_others_can_read_is_refused_with_the_cure),
         TEST(a_key_of_another_user_is_refused),

@@ -421,6 +421,23 @@ static void signals_that_interrupt_libzmq_lose_nothing(void **state)
     crti_zmq_api = libzmq;
 }
 
+static void version_of_yesterday(int *major, int *minor, int *patch)
+{
+    *major = 4;
+    *minor = 3;
+    *patch = 2;
+}
+
+static void a_libzmq_with_known_holes_is_refused_by_its_version(void **state)
+{
+    assert_int_equal(crti_zmq_library(), CRT_OK);
+    crti_zmq_api.version = version_of_yesterday;
+    assert_int_equal(crti_zmq_library(), CRT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(crt_error_detail(), "libzmq 4.3.2 is installed"));
+    crti_zmq_api.version = zmq_version;
+    assert_int_equal(crti_zmq_library(), CRT_OK);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +456,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_record_above_the_limit_is_refused_at_the_sender),
         cmocka_unit_test(a_process_can_call_itself),
         cmocka_unit_test(signals_that_interrupt_libzmq_lose_nothing),
+        cmocka_unit_test(a_libzmq_with_known_holes_is_refused_by_its_version),
     };
 
     return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));

@@ -424,6 +424,9 @@ static void a_process_without_the_key_opens_no_lane_and_is_told_nothing(void **s
     expect_stranger(&s, &setup);
     setup = lane_setup(&end, 'a', number); /* what it answers to others */
     expect_stranger(&s, &setup);
+    setup = lane_setup(&end, 'd', number);
+    setup.magic ^= 1; /* nobody who has the key sends it */
+    expect_stranger(&s, &setup);
     other = end; /* what was recorded at another process's name */
     other.path = "@/run/p-0123456789abcdef.ipc";
     setup = lane_setup(&other, 'd', number);
