@@ -67,7 +67,7 @@ static const option_spec_t options[] = {
     {"headless-timeout", 0, "SECONDS", OPTION_COUNT, &given.headless_timeout,
      "nodes end when the head is gone that long; default 600"},
     {"encrypt-streams", 0, "on|off", OPTION_ON_OFF, &given.encrypt,
-     "encrypt objects between hosts; default on"},
+     "encrypt the bytes of objects between hosts; default on"},
     {"redis-address", 0, "HOST:PORT", OPTION_ADDRESS, &given.redis,
      "keep the tables on this redis-server; default: one of its own"},
     {"redis-password-file", 0, "FILE", OPTION_TEXT, &given.redis_password,

@@ -12,7 +12,9 @@
 
 #define RECORD ((size_t)32 << 10)
 #define AROUND (CRTI_SEAL_HEADER + CRTI_SEAL_TAG)
-/* What is encrypted for one call of the system, or received by one; a whole record always fits. */
+/* Of a record's header: its bytes are not encrypted. */
+#define CLEAR (UINT32_C(1) << 31)
+/* What is made ready for one call of the system, or received by one; a whole record always fits. */
 #define BUFFER (4 * (RECORD + AROUND) + 1024)
 #define SPARES 4
 
@@ -30,8 +32,10 @@ struct crti_records {
     crti_seal_t *seal_in, *seal_out;
     unsigned char *in, *out; /* NULL: nothing is in it */
     size_t in_at, in_end, out_at, out_end;
-    size_t plain; /* bytes at in_at that are decrypted; their tag follows */
+    size_t plain; /* bytes at in_at that are proved and decrypted; their tag follows */
     int fd;
+    bool is_clear;   /* bulk bytes are not encrypted */
+    bool is_ended;   /* the last record that goes is made */
     bool is_drained; /* the last recv gave less than was asked for */
 };
 
@@ -92,7 +96,7 @@ static void give_buffer(crti_records_t *r, unsigned char **buffer)
 
 crt_status_t crti_records_new(crti_records_pool_t *pool, int fd,
                               const unsigned char in[CRTI_KEY_SIZE],
-                              const unsigned char out[CRTI_KEY_SIZE],
+                              const unsigned char out[CRTI_KEY_SIZE], bool is_clear,
                               crti_records_t **records_out)
 {
     crti_records_t *r = calloc(1, sizeof(*r));
@@ -102,6 +106,7 @@ crt_status_t crti_records_new(crti_records_pool_t *pool, int fd,
         return crt_raise(CRT_ERR_NO_MEMORY, "records of a connection");
     r->pool = pool;
     r->fd = fd;
+    r->is_clear = is_clear;
     status = crti_seal_new(in, false, CRTI_SEAL_KEY_BYTES, &r->seal_in);
     if (status == CRT_OK)
         status = crti_seal_new(out, true, CRTI_SEAL_KEY_BYTES, &r->seal_out);
@@ -145,19 +150,37 @@ crt_status_t crti_records_outcome(ssize_t n)
 
 /* ---------------------------------------------------------------- reading */
 
-/* The length of the record at in_at, header and tag apart; CRT_IN_PROGRESS: not all of it is here. */
-static crt_status_t whole_record(const crti_records_t *r, size_t *size_out)
+typedef struct record {
+    unsigned char *header, *text, *tag;
+    size_t size;
+    bool is_clear;
+} record_t;
+
+static uint32_t word_at(const unsigned char *at)
 {
-    const unsigned char *at = r->in + r->in_at;
-    size_t have = crti_records_unread(r), size;
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* The record at in_at; CRT_IN_PROGRESS: not all of it is here. */
+static crt_status_t whole_record(const crti_records_t *r, record_t *record_out)
+{
+    unsigned char *at = r->in + r->in_at;
+    size_t have = crti_records_unread(r);
+    uint32_t word;
 
     if (have < CRTI_SEAL_HEADER)
         return CRT_IN_PROGRESS;
-    size = at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
-    if (size > RECORD)
-        return crt_raise(CRT_ERR_PROTOCOL, "a record of %zu bytes", size);
-    *size_out = size;
-    return have >= size + AROUND ? CRT_OK : CRT_IN_PROGRESS;
+    word = word_at(at);
+    *record_out = (record_t){.header = at,
+                             .text = at + CRTI_SEAL_HEADER,
+                             .tag = at + CRTI_SEAL_HEADER + (word & ~CLEAR),
+                             .size = word & ~CLEAR,
+                             .is_clear = word & CLEAR};
+    if (record_out->size > RECORD)
+        return crt_raise(CRT_ERR_PROTOCOL, "a record of %zu bytes", record_out->size);
+    if (record_out->is_clear && (!r->is_clear || record_out->size == 0))
+        return crt_raise(CRT_ERR_PROTOCOL, "a record that is not encrypted");
+    return have >= record_out->size + AROUND ? CRT_OK : CRT_IN_PROGRESS;
 }
 
 static size_t take_plain(crti_records_t *r, unsigned char *data, size_t size)
@@ -172,49 +195,66 @@ static size_t take_plain(crti_records_t *r, unsigned char *data, size_t size)
     return done;
 }
 
-/* Decrypts the next record to `data`, which has room for it. */
-static crt_status_t decrypt_to(crti_records_t *r, unsigned char *data, size_t size)
+/* Proves the record and puts its bytes at `data`, which may be where they are. */
+static crt_status_t open_one(crti_records_t *r, const record_t *record,
+                             unsigned char *data)
 {
-    unsigned char *header = r->in + r->in_at;
-    crt_status_t status =
-        crti_seal_decrypt(r->seal_in, header, header + CRTI_SEAL_HEADER, size, data);
+    crt_status_t status;
 
-    r->in_at += size + AROUND;
-    return status == CRT_OK && size == 0 ? crt_raise(CRT_ERR_CLOSED, "the peer closed")
-                                         : status;
+    if (!record->is_clear)
+        return crti_seal_decrypt(r->seal_in, record->header, record->text, record->size,
+                                 data);
+    status = crti_seal_check(r->seal_in, record->header, record->text, record->size,
+                             record->tag);
+    if (status == CRT_OK && data != record->text)
+        memcpy(data, record->text, record->size);
+    return status;
 }
 
-/* ... where it is, for reads in several parts. */
-static crt_status_t decrypt_here(crti_records_t *r, size_t size)
+/* ... where there is room for all of it. */
+static crt_status_t open_to(crti_records_t *r, const record_t *record,
+                            unsigned char *data)
 {
-    unsigned char *header = r->in + r->in_at, *sealed = header + CRTI_SEAL_HEADER;
-    crt_status_t status = crti_seal_decrypt(r->seal_in, header, sealed, size, sealed);
+    crt_status_t status = open_one(r, record, data);
+
+    r->in_at += record->size + AROUND;
+    return status == CRT_OK && record->size == 0
+               ? crt_raise(CRT_ERR_CLOSED, "the peer closed")
+               : status;
+}
+
+/* ... for reads in several parts. */
+static crt_status_t open_here(crti_records_t *r, const record_t *record)
+{
+    crt_status_t status = open_one(r, record, record->text);
 
     if (status == CRT_OK) {
         r->in_at += CRTI_SEAL_HEADER;
-        r->plain = size;
+        r->plain = record->size;
     }
     return status;
 }
 
-/* Decrypts what is here, for as long as there is room. CRT_OK: at least a byte of it. */
-static crt_status_t decrypt(crti_records_t *r, unsigned char *data, size_t size,
-                            size_t *done_out)
+/* Opens what is here, for as long as there is room. CRT_OK: at least a byte of it. */
+static crt_status_t open_all(crti_records_t *r, unsigned char *data, size_t size,
+                             size_t *done_out)
 {
     crt_status_t status = CRT_OK;
-    size_t done = r->plain ? take_plain(r, data, size) : 0, record = 0;
+    size_t done = r->plain ? take_plain(r, data, size) : 0;
+    record_t record;
 
     while (status == CRT_OK && done < size) {
         status = whole_record(r, &record);
-        if (status != CRT_OK || (record == 0 && done)) /* the end is the next read's */
+        if (status != CRT_OK ||
+            (record.size == 0 && done)) /* the end is the next read's */
             break;
-        if (record > size - done) {
-            status = decrypt_here(r, record);
+        if (record.size > size - done) {
+            status = open_here(r, &record);
             if (status == CRT_OK)
                 done += take_plain(r, data + done, size - done);
         } else {
-            status = decrypt_to(r, data + done, record);
-            done += status == CRT_OK ? record : 0;
+            status = open_to(r, &record, data + done);
+            done += status == CRT_OK ? record.size : 0;
         }
     }
     *done_out = done;
@@ -248,17 +288,16 @@ static crt_status_t fill(crti_records_t *r)
 crt_status_t crti_records_read(crti_records_t *records, void *data, size_t size,
                                size_t *done_out)
 {
-    crt_status_t status = CRT_OK;
+    crt_status_t status = CRT_IN_PROGRESS;
 
+    *done_out = 0;
     if (crti_records_unread(records))
-        status = decrypt(records, data, size, done_out);
-    else
-        status = CRT_IN_PROGRESS;
+        status = open_all(records, data, size, done_out);
     while (status == CRT_IN_PROGRESS) {
         status = fill(records);
         if (status != CRT_OK)
             break;
-        status = decrypt(records, data, size, done_out);
+        status = open_all(records, data, size, done_out);
     }
     if (records->in && crti_records_unread(records) == 0) {
         records->in_at = records->in_end = 0;
@@ -269,10 +308,10 @@ crt_status_t crti_records_read(crti_records_t *records, void *data, size_t size,
 
 bool crti_records_is_drained(const crti_records_t *records)
 {
-    size_t size;
+    record_t record;
 
     return records->is_drained && records->plain == 0 &&
-           (records->in == NULL || whole_record(records, &size) == CRT_IN_PROGRESS);
+           (records->in == NULL || whole_record(records, &record) == CRT_IN_PROGRESS);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -300,33 +339,38 @@ static bool has_room(const crti_records_t *r)
     return BUFFER - r->out_end >= RECORD + AROUND;
 }
 
-static crt_status_t encrypt_one(crti_records_t *r, const unsigned char *data, size_t size)
+static crt_status_t make_one(crti_records_t *r, const unsigned char *data, size_t size,
+                             bool is_clear)
 {
-    unsigned char *header = r->out + r->out_end;
+    unsigned char *header = r->out + r->out_end, *text = header + CRTI_SEAL_HEADER;
+    uint32_t word = (uint32_t)size | (is_clear ? CLEAR : 0);
 
     for (int i = 0; i < CRTI_SEAL_HEADER; i++)
-        header[i] = (unsigned char)(size >> 8 * i);
+        header[i] = (unsigned char)(word >> 8 * i);
     r->out_end += size + AROUND;
-    return crti_seal_encrypt(r->seal_out, header, data, size, header + CRTI_SEAL_HEADER);
+    if (!is_clear)
+        return crti_seal_encrypt(r->seal_out, header, data, size, text);
+    memcpy(text, data, size);
+    return crti_seal_sign(r->seal_out, header, text, size, text + size);
 }
 
-/* Encrypts what fits of a piece. */
-static crt_status_t encrypt(crti_records_t *r, const struct iovec *piece,
-                            size_t *done_out)
+/* Makes records of what fits of a piece. */
+static crt_status_t make(crti_records_t *r, const crti_piece_t *piece, size_t *done_out)
 {
+    bool is_clear = r->is_clear && piece->is_bulk;
     crt_status_t status = CRT_OK;
 
-    for (size_t at = 0; status == CRT_OK && at < piece->iov_len && has_room(r);) {
-        size_t left = piece->iov_len - at, size = left < RECORD ? left : RECORD;
+    for (size_t at = 0; status == CRT_OK && at < piece->size && has_room(r);) {
+        size_t left = piece->size - at, size = left < RECORD ? left : RECORD;
 
-        status = encrypt_one(r, (const unsigned char *)piece->iov_base + at, size);
+        status = make_one(r, (const unsigned char *)piece->data + at, size, is_clear);
         at += size;
         *done_out += size;
     }
     return status;
 }
 
-crt_status_t crti_records_write(crti_records_t *records, const struct iovec *pieces,
+crt_status_t crti_records_write(crti_records_t *records, const crti_piece_t *pieces,
                                 int count, size_t *done_out)
 {
     crt_status_t status = crti_records_flush(records);
@@ -335,16 +379,21 @@ crt_status_t crti_records_write(crti_records_t *records, const struct iovec *pie
     if (status == CRT_OK)
         status = take_buffer(records, &records->out);
     for (int i = 0; i < count && status == CRT_OK && has_room(records); i++)
-        status = encrypt(records, &pieces[i], done_out);
+        status = make(records, &pieces[i], done_out);
     if (status == CRT_OK)
         status = crti_records_flush(records);
     return status == CRT_IN_PROGRESS && *done_out ? CRT_OK : status;
 }
 
-void crti_records_end(crti_records_t *records)
+crt_status_t crti_records_end(crti_records_t *records)
 {
-    if (crti_records_flush(records) == CRT_OK &&
-        take_buffer(records, &records->out) == CRT_OK &&
-        encrypt_one(records, records->out, 0) == CRT_OK)
-        crti_records_flush(records);
+    crt_status_t status = crti_records_flush(records);
+
+    if (status != CRT_OK || records->is_ended)
+        return status;
+    status = take_buffer(records, &records->out);
+    if (status == CRT_OK)
+        status = make_one(records, records->out, 0, false);
+    records->is_ended = status == CRT_OK;
+    return status == CRT_OK ? crti_records_flush(records) : status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records: the encrypted bytes of a connection after its handshake.
+/* Records: the bytes of a connection after its handshake, encrypted or at least authenticated.
  *
  * Where it sits
  *     tls.c -> [ records.c ] -> seal.c, socket
@@ -9,8 +9,14 @@
  *     bytes are encrypted from where they lie into what goes to the socket, and decrypted to
  *     where they belong.
  * Format
- *     Of a record: 32-bit little-endian length, so many bytes (32 KiB at most) encrypted, a tag
- *     of 16. One without bytes is the end. Each direction has a secret, exported from the handshake (RFC 8446, 7.5).
+ *     Of a record: a 32-bit little-endian word, the length in bits 0..30; so many bytes (32 KiB at
+ *     most); a tag of 16 bytes over both and the record's number. The bytes are encrypted unless bit 31
+ *     is set, which only bulk bytes may have, on a connection that was made so. An encrypted record
+ *     without bytes is the end.
+ *     Each direction has a secret, exported from the handshake (RFC 8446, 7.5).
+ * Whoever is on the way
+ *     can't put anything in, change, repeat, reorder or leave out a record, nor make the end look like
+ *     an orderly one.
  * Memory
  *     Buffers are there while something is in them, and kept for the next in a pool, which
  *     connections of several threads may share.
@@ -20,8 +26,8 @@
 #ifndef CRTI_NET_RECORDS_H
 #define CRTI_NET_RECORDS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 
 #include "runtime/net/key.h"
 
@@ -31,11 +37,18 @@ typedef struct crti_records_pool crti_records_pool_t;
 crt_status_t crti_records_pool_new(crti_records_pool_t **pool_out);
 void crti_records_pool_free(crti_records_pool_t *pool);
 
-/* Pool and descriptor stay the caller's; `in` and `out` are the secrets of the two directions. Caller
- * owns the result and frees it with crti_records_free. */
+/* What a write takes: `is_bulk` bytes are those of objects and collectives. */
+typedef struct crti_piece {
+    const void *data;
+    size_t size;
+    bool is_bulk;
+} crti_piece_t;
+
+/* Bulk bytes are encrypted, too, unless `is_clear`. Pool and descriptor stay the caller's; `in` and `out` are
+ * the secrets of the two directions. Caller owns the result and frees it with crti_records_free. */
 crt_status_t crti_records_new(crti_records_pool_t *pool, int fd,
                               const unsigned char in[CRTI_KEY_SIZE],
-                              const unsigned char out[CRTI_KEY_SIZE],
+                              const unsigned char out[CRTI_KEY_SIZE], bool is_clear,
                               crti_records_t **records_out);
 void crti_records_free(crti_records_t *records);
 
@@ -43,14 +56,15 @@ void crti_records_free(crti_records_t *records);
 crt_status_t crti_records_read(crti_records_t *records, void *data, size_t size,
                                size_t *done_out);
 bool crti_records_is_drained(const crti_records_t *records);
-crt_status_t crti_records_write(crti_records_t *records, const struct iovec *pieces,
+crt_status_t crti_records_write(crti_records_t *records, const crti_piece_t *pieces,
                                 int count, size_t *done_out);
 crt_status_t crti_records_flush(crti_records_t *records);
 
-/* Tells the peer that nothing follows; best effort. */
-void crti_records_end(crti_records_t *records);
+/* Tells the peer that nothing follows. CRT_IN_PROGRESS: call it again when the socket is writable; nothing may
+ * be written any more. */
+crt_status_t crti_records_end(crti_records_t *records);
 
-/* Bytes from the socket that were not read yet, and encrypted ones that it did not take yet. */
+/* Bytes from the socket that were not read yet, and records that it did not take yet. */
 size_t crti_records_unread(const crti_records_t *records);
 size_t crti_records_unsent(const crti_records_t *records);
 

@@ -10,6 +10,9 @@
 #include "runtime/net/openssl_library.h"
 
 #define NONCE 12
+#define BLOCK 16 /* bytes of AES */
+
+_Static_assert(CRTI_SEAL_LEAST == 2 * BLOCK, "header and tag are a block each");
 
 struct crti_seal {
     EVP_CIPHER_CTX *cipher;
@@ -85,6 +88,12 @@ void crti_seal_free(crti_seal_t *seal)
     free(seal);
 }
 
+/* What a record of `size` bytes is for a key: whole blocks, those of header and tag too. */
+static uint64_t counted(size_t size)
+{
+    return (size + BLOCK - 1) / BLOCK * BLOCK + CRTI_SEAL_LEAST;
+}
+
 /* Readies the cipher for the next record. */
 static crt_status_t begin(crti_seal_t *seal, const unsigned char header[CRTI_SEAL_HEADER],
                           size_t size)
@@ -102,7 +111,7 @@ static crt_status_t begin(crti_seal_t *seal, const unsigned char header[CRTI_SEA
     for (int i = 0; i < 8; i++)
         nonce[NONCE - 1 - i] ^= (unsigned char)(seal->record >> 8 * i);
     seal->record++;
-    seal->bytes += size;
+    seal->bytes += counted(size);
     if (!EVP_CipherInit_ex(seal->cipher, NULL, NULL, NULL, nonce, -1) ||
         !EVP_CipherUpdate(seal->cipher, NULL, &done, header, CRTI_SEAL_HEADER))
         return raise_openssl("AES-256-GCM");
@@ -143,7 +152,47 @@ crt_status_t crti_seal_decrypt(crti_seal_t *seal,
         return raise_openssl("AES-256-GCM");
     if (!EVP_DecryptFinal_ex(seal->cipher, out + done, &rest)) {
         ERR_clear_error();
-        return crt_raise(CRT_ERR_PROTOCOL, "damaged record");
+        return crt_raise(CRT_ERR_PROTOCOL, "a record that was changed on its way");
+    }
+    return CRT_OK;
+}
+
+crt_status_t crti_seal_sign(crti_seal_t *seal,
+                            const unsigned char header[CRTI_SEAL_HEADER],
+                            const unsigned char *text, size_t size,
+                            unsigned char tag[CRTI_SEAL_TAG])
+{
+    crt_status_t status = begin(seal, header, size);
+    int done;
+
+    if (status != CRT_OK)
+        return status;
+    if (!EVP_CipherUpdate(seal->cipher, NULL, &done, text, (int)size) ||
+        !EVP_EncryptFinal_ex(seal->cipher, tag, &done) ||
+        !EVP_CIPHER_CTX_ctrl(seal->cipher, EVP_CTRL_AEAD_GET_TAG, CRTI_SEAL_TAG, tag))
+        return raise_openssl("AES-256-GMAC");
+    return CRT_OK;
+}
+
+crt_status_t crti_seal_check(crti_seal_t *seal,
+                             const unsigned char header[CRTI_SEAL_HEADER],
+                             const unsigned char *text, size_t size,
+                             const unsigned char tag[CRTI_SEAL_TAG])
+{
+    crt_status_t status = begin(seal, header, size);
+    unsigned char expected[CRTI_SEAL_TAG];
+    int done;
+
+    if (status != CRT_OK)
+        return status;
+    memcpy(expected, tag, sizeof(expected));
+    if (!EVP_CipherUpdate(seal->cipher, NULL, &done, text, (int)size) ||
+        !EVP_CIPHER_CTX_ctrl(seal->cipher, EVP_CTRL_AEAD_SET_TAG, sizeof(expected),
+                             expected))
+        return raise_openssl("AES-256-GMAC");
+    if (!EVP_DecryptFinal_ex(seal->cipher, expected, &done)) {
+        ERR_clear_error();
+        return crt_raise(CRT_ERR_PROTOCOL, "a record that was changed on its way");
     }
     return CRT_OK;
 }

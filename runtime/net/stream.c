@@ -386,13 +386,17 @@ static void last_words(crti_stream_t *s)
 
 static crt_status_t finish_closing(crti_stream_t *s)
 {
-    if (s->state == CRTI_STREAM_CLOSING && crti_list_is_empty(&s->out) &&
-        crti_tls_pending(s->tls) == 0) {
-        set_state(s, CRTI_STREAM_LINGER);
-        crti_tls_shutdown(s->tls);
-        shutdown(s->fd, SHUT_WR);
-        crti_loop_start(s->loop, &s->deadline,
-                        crti_loop_now(s->loop) + LINGER_MS * CRTI_MS);
+    if (s->state == CRTI_STREAM_CLOSING && crti_list_is_empty(&s->out)) {
+        crt_status_t status = crti_tls_shutdown(s->tls);
+
+        if (status < 0)
+            return status;
+        if (status == CRT_OK) {
+            set_state(s, CRTI_STREAM_LINGER);
+            shutdown(s->fd, SHUT_WR);
+            crti_loop_start(s->loop, &s->deadline,
+                            crti_loop_now(s->loop) + LINGER_MS * CRTI_MS);
+        }
     }
     return swallow(s);
 }

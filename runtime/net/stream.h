@@ -7,8 +7,9 @@
  *                                net/loop.c calls it when the socket is ready
  * Security
  *     Both sides prove that they hold the cluster key before a byte of anything else is looked
- *     at; the cipher is AES-256-GCM. The listener's side then says whether the bytes that
- *     follow are encrypted too (an option of the cluster): what it says is authenticated.
+ *     at; the cipher is AES-256-GCM. All that follows is authenticated, so that nobody on the way can put
+ *     anything in, change, repeat or leave out. Messages are encrypted; payloads of objects and groups
+ *     are, too, unless the listener's side says otherwise (an option of the cluster).
  * Frames
  *     32-bit little-endian length, then a message (net/message.h) of at most
  *     CRTI_MESSAGE_MAX bytes. OBJECT_DATA, PROGRAM_DATA, GROUP_DATA and GROUP_OFFER are
@@ -46,7 +47,7 @@ typedef struct crti_stream crti_stream_t;
 typedef struct crti_stream_context crti_stream_context_t;
 typedef struct crti_stream_listener crti_stream_listener_t;
 
-/* What a stream is made with: the key, and (for listeners) whether to encrypt. Caller owns the
+/* What a stream is made with: the key, and (for listeners) whether to encrypt payloads. Caller owns the
  * result and frees it with crti_stream_context_free; streams made with it keep it alive. */
 crt_status_t crti_stream_context_new(const crti_key_t *key, bool encrypt,
                                      crti_stream_context_t **context_out);
@@ -69,9 +70,9 @@ typedef struct crti_stream_handlers {
      * ever asked for. */
     void (*on_payload)(void *user, crti_stream_t *stream, void *buffer, size_t size);
     /* The end. CRT_ERR_CLOSED: the peer closed in an orderly way, which nobody else can make it look
-     * like where bytes are encrypted. A connect that failed: CRT_ERR_UNREACHABLE (refused, no route),
+     * like. A connect that failed: CRT_ERR_UNREACHABLE (refused, no route),
      * CRT_ERR_TIMED_OUT, CRT_ERR_PERMISSION (another key), CRT_ERR_PROTOCOL (not a crt process, or
-     * malformed bytes). CRT_ERR_IO: broke, or ended inside a message. */
+     * malformed or changed bytes). CRT_ERR_IO: broke, or ended inside a message. */
     void (*on_closed)(void *user, crti_stream_t *stream, crt_status_t status,
                       const char *text);
 } crti_stream_handlers_t;
@@ -106,7 +107,8 @@ crt_status_t crti_stream_send_bytes(crti_stream_t *stream, const void *data, siz
 
 /* The same with a payload, whose size the body's `length` gives. `data` stays the caller's and
  * unchanged until `on_sent` has been called: exactly once unless the send failed, with CRT_OK
- * when the system has taken all of it, else the reason (also from crti_stream_free). */
+ * when it is needed no more (crti_stream_queued tells what the system has not taken yet), else the reason
+ * (also from crti_stream_free). */
 typedef void crti_stream_sent_t(void *user, crt_status_t status);
 crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t kind,
                                       uint64_t request, const void *body,

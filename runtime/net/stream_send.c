@@ -22,6 +22,7 @@ typedef struct crti_stream_segment {
     crti_buffer_t bytes;       /* messages */
     const unsigned char *data; /* or a payload, the caller's */
     size_t size, at;
+    bool is_bulk;
     crti_stream_sent_t *on_sent;
     void *user;
 } segment_t;
@@ -210,6 +211,7 @@ crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t
     }
     *segment = (segment_t){.data = data ? data : (const unsigned char *)"",
                            .size = size,
+                           .is_bulk = kind != CRTI_MSG_PROGRAM_DATA,
                            .on_sent = on_sent,
                            .user = user};
     crti_list_append(&stream->out, &segment->link);
@@ -219,7 +221,7 @@ crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t
 }
 
 /* The next bytes to send, of several segments, so that they leave in one call. */
-static int gather(const crti_stream_t *s, size_t budget, struct iovec *pieces)
+static int gather(const crti_stream_t *s, size_t budget, crti_piece_t *pieces)
 {
     int count = 0;
 
@@ -230,11 +232,10 @@ static int gather(const crti_stream_t *s, size_t budget, struct iovec *pieces)
 
         if (count == PIECES || budget == 0)
             break;
-        left = left < budget ? left : budget;
         if (left)
-            pieces[count++] = (struct iovec){
-                .iov_base = (void *)(uintptr_t)(data + segment->at), .iov_len = left};
-        budget -= left;
+            pieces[count++] = (crti_piece_t){
+                .data = data + segment->at, .size = left, .is_bulk = segment->is_bulk};
+        budget -= left < budget ? left : budget;
     }
     return count;
 }
@@ -261,7 +262,7 @@ static void taken(crti_stream_t *s, size_t done)
 
 crt_status_t crti_stream_flush(crti_stream_t *s)
 {
-    struct iovec pieces[PIECES];
+    crti_piece_t pieces[PIECES];
     size_t budget = CRTI_STREAM_TURN, done;
     crt_status_t status = crti_tls_flush(s->tls);
 
@@ -273,7 +274,7 @@ crt_status_t crti_stream_flush(crti_stream_t *s)
             status = crti_tls_writev(s->tls, pieces, count, &done);
         if (status != CRT_OK)
             break;
-        budget -= done;
+        budget -= done < budget ? done : budget;
         taken(s, done);
         if (s->freed || crti_tls_wants_write(s->tls))
             break;

@@ -9,11 +9,10 @@
 #include <sys/socket.h>
 
 #include "runtime/net/openssl_library.h"
-#include "runtime/net/records.h"
 
 #define IDENTITY    "crt"
 #define CIPHER_NAME "TLS_AES_256_GCM_SHA384"
-#define MODE_SIZE   5 /* "crt2" and 'E' or 'P' */
+#define MODE_SIZE   5 /* "crt3" and 'E' or 'C' */
 
 /* Of the secrets that are exported for what each side sends. */
 #define CLIENT_LABEL "EXPORTER-crt-client-records"
@@ -37,12 +36,11 @@ typedef enum tls_state { HANDSHAKE, MODE, OPEN } tls_state_t;
 
 struct crti_tls {
     crti_tls_context_t *context;
-    SSL *ssl;                /* NULL once OPEN, and then */
-    crti_records_t *records; /* NULL: bytes go over TCP as they are */
+    SSL *ssl;                /* NULL once OPEN: */
+    crti_records_t *records; /* all that follows */
     int fd;
     bool is_server;
     bool wants_write;
-    bool is_drained; /* plain: the last recv gave less than was asked for */
     tls_state_t state;
     size_t mode_done;
     unsigned char mode[MODE_SIZE];
@@ -231,7 +229,7 @@ crt_status_t crti_tls_new(crti_tls_context_t *context, int fd, bool is_server,
     SSL_set_app_data(tls->ssl, tls);
     if (is_server) {
         SSL_set_accept_state(tls->ssl);
-        memcpy(tls->mode, context->encrypt ? "crt2E" : "crt2P", MODE_SIZE);
+        memcpy(tls->mode, context->encrypt ? "crt3E" : "crt3C", MODE_SIZE);
     } else {
         SSL_set_connect_state(tls->ssl);
         SSL_set_verify(tls->ssl, SSL_VERIFY_PEER, NULL);
@@ -318,9 +316,9 @@ static crt_status_t start_records(crti_tls_t *tls)
     if (status == CRT_OK)
         status = export_secret(tls, SERVER_LABEL, server);
     if (status == CRT_OK)
-        status = crti_records_new(tls->context->pool, tls->fd,
-                                  tls->is_server ? client : server,
-                                  tls->is_server ? server : client, &tls->records);
+        status = crti_records_new(
+            tls->context->pool, tls->fd, tls->is_server ? client : server,
+            tls->is_server ? server : client, tls->mode[4] == 'C', &tls->records);
     crti_key_wipe(client, sizeof(client));
     crti_key_wipe(server, sizeof(server));
     return status;
@@ -339,7 +337,7 @@ static crt_status_t exchange_mode(crti_tls_t *tls)
             return outcome(tls, result);
         tls->mode_done += done;
     }
-    if (memcmp(tls->mode, "crt2", 4) != 0 || (tls->mode[4] != 'E' && tls->mode[4] != 'P'))
+    if (memcmp(tls->mode, "crt3", 4) != 0 || (tls->mode[4] != 'E' && tls->mode[4] != 'C'))
         return crt_raise(CRT_ERR_PROTOCOL,
                          "the peer speaks another version of crt's stream");
     return CRT_OK;
@@ -364,8 +362,7 @@ crt_status_t crti_tls_handshake(crti_tls_t *tls)
         status = exchange_mode(tls);
         if (status != CRT_OK)
             return status;
-        if (tls->mode[4] == 'E')
-            status = start_records(tls);
+        status = start_records(tls);
         if (status != CRT_OK)
             return status;
         SSL_free(tls->ssl);
@@ -377,31 +374,15 @@ crt_status_t crti_tls_handshake(crti_tls_t *tls)
 
 /* ---------------------------------------------------------------- bytes */
 
-/* Of a write. */
-static crt_status_t written(crti_tls_t *tls, crt_status_t status)
-{
-    tls->wants_write = status == CRT_IN_PROGRESS;
-    return status;
-}
-
 crt_status_t crti_tls_read(crti_tls_t *tls, void *data, size_t size, size_t *done_out)
 {
-    ssize_t n;
-
     tls->wants_write = false;
-    if (tls->records)
-        return crti_records_read(tls->records, data, size, done_out);
-    n = recv(tls->fd, data, size, 0);
-    if (n <= 0)
-        return crti_records_outcome(n);
-    tls->is_drained = (size_t)n < size;
-    *done_out = (size_t)n;
-    return CRT_OK;
+    return crti_records_read(tls->records, data, size, done_out);
 }
 
 bool crti_tls_is_drained(const crti_tls_t *tls)
 {
-    return tls->records ? crti_records_is_drained(tls->records) : tls->is_drained;
+    return crti_records_is_drained(tls->records);
 }
 
 size_t crti_tls_pending(const crti_tls_t *tls)
@@ -411,34 +392,18 @@ size_t crti_tls_pending(const crti_tls_t *tls)
 
 crt_status_t crti_tls_flush(crti_tls_t *tls)
 {
-    return written(tls, tls->records ? crti_records_flush(tls->records) : CRT_OK);
+    crt_status_t status = crti_records_flush(tls->records);
+
+    tls->wants_write = status == CRT_IN_PROGRESS;
+    return status;
 }
 
-static crt_status_t write_plain(crti_tls_t *tls, const struct iovec *pieces, int count,
-                                size_t *done_out)
-{
-    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
-                             .msg_iovlen = (size_t)count};
-    ssize_t n = sendmsg(tls->fd, &message, MSG_NOSIGNAL);
-    size_t size = 0;
-
-    if (n <= 0)
-        return written(tls, crti_records_outcome(n));
-    for (int i = 0; i < count; i++)
-        size += pieces[i].iov_len;
-    tls->wants_write = (size_t)n < size;
-    *done_out = (size_t)n;
-    return CRT_OK;
-}
-
-crt_status_t crti_tls_writev(crti_tls_t *tls, const struct iovec *pieces, int count,
+crt_status_t crti_tls_writev(crti_tls_t *tls, const crti_piece_t *pieces, int count,
                              size_t *done_out)
 {
     crt_status_t status;
 
     *done_out = 0;
-    if (tls->records == NULL)
-        return write_plain(tls, pieces, count, done_out);
     status = crti_records_write(tls->records, pieces, count, done_out);
     tls->wants_write = crti_records_unsent(tls->records) > 0;
     return status;
@@ -447,13 +412,10 @@ crt_status_t crti_tls_writev(crti_tls_t *tls, const struct iovec *pieces, int co
 crt_status_t crti_tls_write(crti_tls_t *tls, const void *data, size_t size,
                             size_t *done_out)
 {
-    struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-
-    return crti_tls_writev(tls, &piece, 1, done_out);
+    return crti_tls_writev(tls, &(crti_piece_t){.data = data, .size = size}, 1, done_out);
 }
 
-void crti_tls_shutdown(crti_tls_t *tls)
+crt_status_t crti_tls_shutdown(crti_tls_t *tls)
 {
-    if (tls->records)
-        crti_records_end(tls->records);
+    return crti_records_end(tls->records);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the encrypted bytes of a connection (net/records.c) from a peer that knows the keys.
+/* Fuzz target: the records of a connection (net/records.c) from a peer that knows the keys.
  *
  * An input is a list of steps, of four bytes each: what (see `step`), two bytes of a size, one of
- * a detail. Records are sealed with the right key and number, so that what lies behind the
+ * a detail (odd: in the clear). Records are sealed with the right key and number, so that what lies behind the
  * decryption is reached too; before the first damage everything must come out as it was written,
  * after it nothing. */
 #include "fuzz.h"
@@ -47,7 +47,8 @@ static void make(bed_t *bed)
     *bed = (bed_t){0};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, bed->fds) ||
         crti_records_pool_new(&bed->pool) != CRT_OK ||
-        crti_records_new(bed->pool, bed->fds[0], in, out, &bed->records) != CRT_OK ||
+        crti_records_new(bed->pool, bed->fds[0], in, out, true, &bed->records) !=
+            CRT_OK ||
         crti_seal_new(in, true, CRTI_SEAL_KEY_BYTES, &bed->seal) != CRT_OK)
         abort();
 }
@@ -68,17 +69,21 @@ static void append(bed_t *bed, const uint8_t *data, size_t size)
         abort();
 }
 
-static void seal(bed_t *bed, size_t size)
+static void seal(bed_t *bed, size_t size, bool is_clear)
 {
     uint8_t header[CRTI_SEAL_HEADER] = {(uint8_t)size, (uint8_t)(size >> 8),
-                                        (uint8_t)(size >> 16)};
+                                        (uint8_t)(size >> 16), is_clear ? 0x80 : 0};
     CRTI_AUTO(free) uint8_t *text = malloc(2 * size + CRTI_SEAL_TAG);
 
     if (text == NULL)
         abort();
     for (size_t i = 0; i < size; i++)
         text[i] = byte_at(bed->said + i);
-    if (crti_seal_encrypt(bed->seal, header, text, size, text + size) != CRT_OK)
+    if (is_clear)
+        memcpy(text + size, text, size);
+    if ((is_clear
+             ? crti_seal_sign(bed->seal, header, text, size, text + 2 * size)
+             : crti_seal_encrypt(bed->seal, header, text, size, text + size)) != CRT_OK)
         abort();
     append(bed, header, sizeof(header));
     append(bed, text + size, size + CRTI_SEAL_TAG);
@@ -94,7 +99,7 @@ static void seal_damaged(bed_t *bed, size_t size, uint8_t detail)
     size_t from = bed->stream.size, length;
 
     bed->is_damaged = true;
-    seal(bed, size);
+    seal(bed, size, detail & 1);
     length = bed->stream.size - from;
     ((uint8_t *)bed->stream.data)[from + (size + detail) % length] ^=
         (uint8_t)(1u << detail % 8);
@@ -152,7 +157,7 @@ static void step(bed_t *bed, const uint8_t *data)
     size_t size = data[1] | (size_t)data[2] << 8;
 
     switch (data[0] % STEPS) {
-    case SEAL: seal(bed, size); break;
+    case SEAL: seal(bed, size, data[3] & 1); break;
     case SEAL_DAMAGED: seal_damaged(bed, size, data[3]); break;
     case RAW: say_raw(bed, size, data[3]); break;
     case DELIVER: deliver(bed, size + 1); break;
@@ -189,13 +194,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
     static const uint8_t talks[][6 * STEP] = {
-        {SEAL, 100, 0, 0, SEAL, 0, 128, 0, DELIVER, 50, 0, 0, READ, 9, 0, 0, SEAL, 1},
+        {SEAL, 100, 0, 0, SEAL, 0, 128, 1, DELIVER, 50, 0, 0, READ, 9, 0, 0, SEAL, 1},
         {SEAL, 16,    39, 0, DELIVER, 255,  255, 0,   READ, 255,  0,
          0,    CHECK, 0,  0, 0,       READ, 255, 255, 0,    SEAL, 0},
         {SEAL,         0, 4, 0, DELIVER, 0, 1, 0, READ,    0,  1, 0,
          SEAL_DAMAGED, 3, 0, 7, SEAL,    5, 0, 0, DELIVER, 255},
-        {SEAL, 2, 0,   0, SEAL, 0, 128, 0, SEAL, 0, 128, 0,
-         SEAL, 0, 128, 0, SEAL, 0, 128, 0, SEAL, 0, 128},
+        {SEAL, 2, 0,   0, SEAL, 0, 128, 1, SEAL, 0, 128, 0,
+         SEAL, 0, 128, 1, SEAL, 0, 128, 1, SEAL, 0, 128},
         {SEAL, 2,    0,   0, RAW, 8,    0, 1,   DELIVER, 40,   0,
          0,    READ, 100, 0, 0,   SEAL, 1, 128, 0,       READ, 1},
     };

@@ -118,7 +118,9 @@ static void fill(sender_t *s)
 
 static bool is_sent(void *user)
 {
-    return ((sender_t *)user)->done == PARTS;
+    const sender_t *s = user;
+
+    return s->done == PARTS && crti_stream_queued(s->stream) == 0;
 }
 
 static void *send_stream(void *user)

@@ -25,14 +25,15 @@ typedef struct pair {
     int fds[2], inner[2]; /* a writes fds[0]; b reads inner[1] */
 } pair_t;
 
-static void pair_open(pair_t *p, bool is_direct)
+static void pair_open(pair_t *p, bool is_direct, bool is_clear)
 {
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->fds), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->inner), 0);
     assert_int_equal(crti_records_pool_new(&p->pool), CRT_OK);
-    assert_int_equal(crti_records_new(p->pool, p->fds[0], back, there, &p->a), CRT_OK);
+    assert_int_equal(crti_records_new(p->pool, p->fds[0], back, there, is_clear, &p->a),
+                     CRT_OK);
     assert_int_equal(crti_records_new(p->pool, is_direct ? p->fds[1] : p->inner[1], there,
-                                      back, &p->b),
+                                      back, is_clear, &p->b),
                      CRT_OK);
 }
 
@@ -59,7 +60,7 @@ static unsigned char *some_bytes(size_t size)
 
 static void write_all(crti_records_t *r, const void *data, size_t size)
 {
-    struct iovec piece = {(void *)(uintptr_t)data, size};
+    crti_piece_t piece = {.data = data, .size = size, .is_bulk = true};
     size_t done;
 
     assert_int_equal(crti_records_write(r, &piece, 1, &done), CRT_OK);
@@ -68,17 +69,19 @@ static void write_all(crti_records_t *r, const void *data, size_t size)
 }
 
 /* Sizes: of a write, and of reads. */
-static void cross(size_t size, size_t part)
+static void cross(size_t size, size_t part, bool is_clear)
 {
     unsigned char *bytes = some_bytes(size), *got = calloc(1, size);
     size_t written = 0, read = 0, done;
     pair_t p;
 
-    pair_open(&p, true);
+    pair_open(&p, true, is_clear);
     while (read < size) {
-        struct iovec pieces[2] = {{bytes + written, (size - written) / 3},
-                                  {bytes + written + (size - written) / 3,
-                                   size - written - (size - written) / 3}};
+        size_t third = (size - written) / 3;
+        crti_piece_t pieces[2] = {{.data = bytes + written, .size = third},
+                                  {.data = bytes + written + third,
+                                   .size = size - written - third,
+                                   .is_bulk = true}};
         crt_status_t status = CRT_IN_PROGRESS;
 
         if (written < size)
@@ -115,8 +118,10 @@ static void bytes_arrive_in_their_order_whatever_the_pieces(void **state)
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
-            cross(sizes[i], parts[k]);
-    cross(70000, 1);
+            for (int is_clear = 0; is_clear < 2; is_clear++)
+                cross(sizes[i], parts[k], is_clear);
+    cross(70000, 1, false);
+    cross(70000, 1, true);
 }
 
 static void the_end_comes_after_what_was_written(void **state)
@@ -125,12 +130,36 @@ static void the_end_comes_after_what_was_written(void **state)
     size_t done;
     pair_t p;
 
-    pair_open(&p, true);
+    pair_open(&p, true, false);
     write_all(p.a, "last", 4);
-    crti_records_end(p.a);
+    assert_int_equal(crti_records_end(p.a), CRT_OK);
     assert_int_equal(crti_records_read(p.b, got, sizeof(got), &done), CRT_OK);
     assert_int_equal(done, 4);
     assert_false(crti_records_is_drained(p.b));
+    assert_int_equal(crti_records_read(p.b, got, sizeof(got), &done), CRT_ERR_CLOSED);
+    pair_close(&p);
+}
+
+static void the_end_waits_until_the_socket_takes_it(void **state)
+{
+    unsigned char got[16], filling = 0;
+    size_t filled = 0, done;
+    pair_t p;
+
+    pair_open(&p, true, false);
+    write_all(p.a, "last", 4);
+    assert_int_equal(crti_records_read(p.b, got, sizeof(got), &done), CRT_OK);
+    while (send(p.fds[0], &filling, 1, 0) == 1)
+        filled++;
+    assert_true(filled > 0);
+    for (int i = 0; i < 2; i++) /* made once, however often it is tried */
+        assert_int_equal(crti_records_end(p.a), CRT_IN_PROGRESS);
+    assert_int_equal(crti_records_unsent(p.a), 20);
+    while (filled && recv(p.fds[1], got, 1, 0) == 1)
+        filled--;
+    assert_int_equal(filled, 0);
+    assert_int_equal(crti_records_end(p.a), CRT_OK);
+    assert_int_equal(crti_records_unsent(p.a), 0);
     assert_int_equal(crti_records_read(p.b, got, sizeof(got), &done), CRT_ERR_CLOSED);
     pair_close(&p);
 }
@@ -141,7 +170,7 @@ static void a_reader_knows_when_nothing_is_left(void **state)
     size_t done;
     pair_t p;
 
-    pair_open(&p, true);
+    pair_open(&p, true, false);
     write_all(p.a, "one", 3);
     write_all(p.a, "two", 3);
     assert_int_equal(crti_records_read(p.b, got, 3, &done), CRT_OK);
@@ -155,14 +184,14 @@ static void a_reader_knows_when_nothing_is_left(void **state)
 }
 
 /* Two records of 100 bytes pass `meddle`, which says how many bytes there are then. */
-static void meddled(size_t (*meddle)(unsigned char *bytes, size_t size))
+static void meddled(size_t (*meddle)(unsigned char *bytes, size_t size), bool is_clear)
 {
     unsigned char *bytes = some_bytes(100), wire[1000], got[200];
     size_t size, done, read = 0;
     crt_status_t status;
     pair_t p;
 
-    pair_open(&p, false);
+    pair_open(&p, false, is_clear);
     write_all(p.a, bytes, 100);
     write_all(p.a, bytes, 100);
     size = (size_t)recv(p.fds[1], wire, sizeof(wire), 0);
@@ -200,6 +229,30 @@ static size_t lengthen(unsigned char *bytes, size_t size)
     return size;
 }
 
+static size_t change_the_sort(unsigned char *bytes, size_t size)
+{
+    bytes[3] ^= 0x80;
+    return size;
+}
+
+/* A whole record of somebody who has no key. */
+static size_t inject(unsigned char *bytes, size_t size)
+{
+    memmove(bytes + size / 2, bytes, size);
+    memset(bytes + 4, 'x', size / 2 - 4);
+    return size + size / 2;
+}
+
+static size_t swap(unsigned char *bytes, size_t size)
+{
+    unsigned char first[200];
+
+    memcpy(first, bytes, size / 2);
+    memcpy(bytes, bytes + size / 2, size / 2);
+    memcpy(bytes + size / 2, first, size / 2);
+    return size;
+}
+
 static size_t repeat(unsigned char *bytes, size_t size)
 {
     memcpy(bytes + size / 2, bytes, size / 2);
@@ -221,10 +274,76 @@ static size_t forge_the_end(unsigned char *bytes, size_t size)
 static void what_was_changed_on_its_way_is_refused(void **state)
 {
     static size_t (*const ways[])(unsigned char *, size_t) = {
-        flip_text, flip_tag, shorten, lengthen, repeat, omit, forge_the_end};
+        flip_text, flip_tag, shorten, lengthen, change_the_sort,
+        inject,    swap,     repeat,  omit,     forge_the_end};
 
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-        meddled(ways[i]);
+        for (int is_clear = 0; is_clear < 2; is_clear++)
+            meddled(ways[i], is_clear);
+}
+
+static bool holds(const unsigned char *bytes, size_t size, const char *text)
+{
+    return memmem(bytes, size, text, strlen(text)) != NULL;
+}
+
+static void only_bulk_bytes_can_be_read_on_the_way_and_only_if_so_agreed(void **state)
+{
+    static const char message[] = "a message that is secret",
+                      bulk[] = "bytes of an object";
+
+    for (int is_clear = 0; is_clear < 2; is_clear++) {
+        unsigned char wire[1000];
+        crti_piece_t pieces[] = {{.data = message, .size = sizeof(message)},
+                                 {.data = bulk, .size = sizeof(bulk), .is_bulk = true}};
+        size_t done;
+        ssize_t n;
+        pair_t p;
+
+        pair_open(&p, true, is_clear);
+        assert_int_equal(crti_records_write(p.a, pieces, 2, &done), CRT_OK);
+        assert_int_equal(done, sizeof(message) + sizeof(bulk));
+        n = recv(p.fds[1], wire, sizeof(wire), MSG_PEEK);
+        assert_int_equal(n, done + 2 * AROUND);
+        assert_false(holds(wire, (size_t)n, message));
+        assert_int_equal(holds(wire, (size_t)n, bulk), is_clear);
+        pair_close(&p);
+    }
+}
+
+/* The peer has the key, and forgot what was agreed. */
+static void bytes_in_the_clear_are_refused_where_they_were_not_agreed(void **state)
+{
+    unsigned char wire[200], got[100];
+    size_t done;
+    ssize_t n;
+    pair_t clear, sealed;
+
+    pair_open(&clear, false, true);
+    pair_open(&sealed, false, false);
+    write_all(clear.a, "open", 4);
+    n = recv(clear.fds[1], wire, sizeof(wire), 0);
+    assert_int_equal(send(sealed.inner[0], wire, (size_t)n, 0), n);
+    assert_int_equal(crti_records_read(sealed.b, got, sizeof(got), &done),
+                     CRT_ERR_PROTOCOL);
+    pair_close(&clear);
+    pair_close(&sealed);
+}
+
+static void a_cut_is_told_from_an_end(void **state)
+{
+    unsigned char got[16];
+    size_t done;
+    pair_t p;
+
+    for (int is_clear = 0; is_clear < 2; is_clear++) {
+        pair_open(&p, true, is_clear);
+        write_all(p.a, "last", 4);
+        shutdown(p.fds[0], SHUT_WR);
+        assert_int_equal(crti_records_read(p.b, got, sizeof(got), &done), CRT_OK);
+        assert_int_equal(crti_records_read(p.b, got, sizeof(got), &done), CRT_ERR_IO);
+        pair_close(&p);
+    }
 }
 
 static void what_one_side_sent_is_nothing_for_itself(void **state)
@@ -234,7 +353,7 @@ static void what_one_side_sent_is_nothing_for_itself(void **state)
     ssize_t n;
     pair_t p;
 
-    pair_open(&p, true);
+    pair_open(&p, true, false);
     write_all(p.a, "mirror", 6);
     n = recv(p.fds[1], wire, sizeof(wire), 0);
     assert_int_equal(send(p.fds[1], wire, (size_t)n, 0), n);
@@ -264,15 +383,45 @@ static void both_sides_change_their_key_at_the_same_record(void **state)
     free(text);
 }
 
+/* However short they are: 2^32 of them would be too many for one key. */
+static void short_records_use_a_key_up_too(void **state)
+{
+    static const unsigned char header[CRTI_SEAL_HEADER] = {1};
+    unsigned char sealed[1 + CRTI_SEAL_TAG], first[1 + CRTI_SEAL_TAG], out[1];
+    crti_seal_t *to, *from, *other;
+    uint64_t most = UINT64_C(1) << 31;
+    int same = 0;
+
+    assert_true(CRTI_SEAL_KEY_BYTES / CRTI_SEAL_LEAST <= most);
+    assert_int_equal(crti_seal_new(there, true, 100 * CRTI_SEAL_LEAST, &to), CRT_OK);
+    assert_int_equal(crti_seal_new(there, false, 100 * CRTI_SEAL_LEAST, &from), CRT_OK);
+    assert_int_equal(crti_seal_new(there, true, 1 << 20, &other), CRT_OK);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(crti_seal_encrypt(to, header, header, 1, sealed), CRT_OK);
+        assert_int_equal(crti_seal_encrypt(other, header, header, 1, first), CRT_OK);
+        assert_int_equal(crti_seal_decrypt(from, header, sealed, 1, out), CRT_OK);
+        same += memcmp(sealed, first, sizeof(first)) == 0;
+    }
+    assert_in_range(same, 1, 100);
+    crti_seal_free(to);
+    crti_seal_free(from);
+    crti_seal_free(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_arrive_in_their_order_whatever_the_pieces),
         cmocka_unit_test(the_end_comes_after_what_was_written),
+        cmocka_unit_test(the_end_waits_until_the_socket_takes_it),
         cmocka_unit_test(a_reader_knows_when_nothing_is_left),
         cmocka_unit_test(what_was_changed_on_its_way_is_refused),
         cmocka_unit_test(what_one_side_sent_is_nothing_for_itself),
+        cmocka_unit_test(only_bulk_bytes_can_be_read_on_the_way_and_only_if_so_agreed),
+        cmocka_unit_test(bytes_in_the_clear_are_refused_where_they_were_not_agreed),
+        cmocka_unit_test(a_cut_is_told_from_an_end),
         cmocka_unit_test(both_sides_change_their_key_at_the_same_record),
+        cmocka_unit_test(short_records_use_a_key_up_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
