@@ -28,6 +28,8 @@
     10 /* so long the kernel keeps a connection that sends nothing to itself */
 #define PAUSE_MS    100  /* after running out of descriptors */
 #define PATIENCE_MS 1000 /* a handshake has this for itself */
+#define CROWDED_MS  20   /* ... but where its address has more than its share of them */
+#define SHARE       (CRTI_STREAM_UNAUTHENTICATED / 4)
 #define BACKLOG                                                                          \
     4096 /* silent ones stay with the kernel; net.core.somaxconn may be lower */
 
@@ -187,21 +189,49 @@ static void forget(crti_stream_listener_t *listener, crti_stream_t *stream)
         go_on(listener);
 }
 
+static bool is_same_host(const crti_stream_t *a, const crti_stream_t *b)
+{
+    size_t length = (size_t)(strrchr(a->address, ':') - a->address);
+
+    return strncmp(a->address, b->address, length + 1) == 0;
+}
+
+/* The oldest handshake of the address that has most of them, and how long it is given: who replays what honest
+ * peers once said comes from few addresses, and does not answer. */
+static crti_stream_t *next_to_go(const crti_stream_listener_t *listener,
+                                 uint64_t *patience_out)
+{
+    crti_stream_t *found = NULL;
+    size_t most = 0;
+
+    for (crti_list_t *i = listener->handshakes.next; i != &listener->handshakes;
+         i = i->next) {
+        crti_stream_t *stream = CRTI_CONTAINER(i, crti_stream_t, link);
+        size_t count = 0;
+
+        for (const crti_list_t *j = i; j != &listener->handshakes; j = j->next)
+            count += is_same_host(stream, CRTI_CONTAINER(j, crti_stream_t, link));
+        if (count > most) {
+            most = count;
+            found = stream;
+        }
+    }
+    *patience_out = (most > SHARE ? CROWDED_MS : PATIENCE_MS) * CRTI_MS;
+    return found;
+}
+
 /* True when the next one has to wait. */
 static bool wait_for_room(crti_stream_listener_t *listener)
 {
-    const crti_stream_t *oldest;
-    uint64_t idle;
+    uint64_t idle, patience;
 
     if (listener->handshake_count < CRTI_STREAM_UNAUTHENTICATED)
         return false;
-    oldest = CRTI_CONTAINER(listener->handshakes.next, crti_stream_t, link);
-    idle = crti_loop_idle(listener->loop) - oldest->since_idle;
-    if (idle >= PATIENCE_MS * CRTI_MS)
+    idle = crti_loop_idle(listener->loop) - next_to_go(listener, &patience)->since_idle;
+    if (idle >= patience)
         return false;
     listener->is_full = true;
-    stop_for(listener,
-             crti_loop_now(listener->loop) + PATIENCE_MS * CRTI_MS - idle + CRTI_MS);
+    stop_for(listener, crti_loop_now(listener->loop) + patience - idle + CRTI_MS);
     return true;
 }
 
@@ -219,14 +249,11 @@ void crti_stream_listener_failed(crti_stream_listener_t *listener, crti_stream_t
     crti_log(CRTI_LOG_INFO, "stream", "refused: %s (%s)", text, crt_status_text(status));
 }
 
-static void drop_oldest(crti_stream_listener_t *listener)
+static void drop(crti_stream_listener_t *listener, crti_stream_t *stream)
 {
-    crti_stream_t *oldest =
-        CRTI_CONTAINER(listener->handshakes.next, crti_stream_t, link);
-
-    forget(listener, oldest);
+    forget(listener, stream);
     listener->refused++;
-    crti_stream_drop(oldest);
+    crti_stream_drop(stream);
 }
 
 static void on_refused(void *user, const struct sockaddr_storage *from, const char *why)
@@ -245,9 +272,10 @@ static void on_spoken(void *user, int fd, const struct sockaddr_storage *from)
     crti_stream_listener_t *listener = user;
     CRTI_AUTO(crti_close) int owned = fd;
     crti_stream_t *stream = NULL;
+    uint64_t patience;
 
     if (listener->handshake_count >= CRTI_STREAM_UNAUTHENTICATED)
-        drop_oldest(listener);
+        drop(listener, next_to_go(listener, &patience));
     if (crti_stream_new(listener->loop, &listener->context, &owned, true,
                         CRTI_STREAM_HANDSHAKE_MS, &stream) != CRT_OK) {
         crti_log(CRTI_LOG_WARN, "stream", "incoming connection: %s", crt_error_detail());
@@ -385,7 +413,7 @@ void crti_stream_listener_free(crti_stream_listener_t *listener)
         return;
     crti_silent_fini(&listener->silent);
     while (!crti_list_is_empty(&listener->handshakes))
-        drop_oldest(listener);
+        drop(listener, CRTI_CONTAINER(listener->handshakes.next, crti_stream_t, link));
     crti_loop_cancel(listener->loop, &listener->pause);
     crti_loop_remove(listener->loop, &listener->watch);
     if (listener->fd >= 0)

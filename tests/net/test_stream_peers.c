@@ -343,6 +343,67 @@ static void connections_that_only_begin_to_speak_end_and_keep_nobody_out(void **
     }
 }
 
+/* The first record of an honest peer, as somebody on the way reads it. */
+static size_t record_greeting(world_t *w, unsigned char *greeting, size_t size)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET};
+    socklen_t length = sizeof(here);
+    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+    char address[CRTI_STREAM_ADDRESS];
+    ssize_t got;
+
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(listening, (struct sockaddr *)&here, sizeof(here)), 0);
+    assert_int_equal(listen(listening, 1), 0);
+    getsockname(listening, (struct sockaddr *)&here, &length);
+    memcpy(address, w->address, sizeof(address));
+    snprintf(w->address, sizeof(w->address), "127.0.0.1:%u", ntohs(here.sin_port));
+    world_connect(w, w->context, 5000);
+    memcpy(w->address, address, sizeof(address));
+    fd = accept(listening, NULL, NULL);
+    UNTIL(w, recv(fd, greeting, size, MSG_PEEK | MSG_DONTWAIT) > 0);
+    got = recv(fd, greeting, size, 0);
+    assert_int_equal(got, (greeting[3] << 8 | greeting[4]) + 5);
+    crti_stream_free(w->client.stream);
+    w->client = (end_t){0};
+    close(fd);
+    close(listening);
+    return (size_t)got;
+}
+
+static int connect_from(const char *ip, uint16_t port)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET},
+                       to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(inet_pton(AF_INET, ip, &from.sin_addr), 1);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static void recorded_greetings_from_one_address_keep_nobody_out(void **state)
+{
+    unsigned char greeting[2048];
+    int fds[SILENT];
+    uint64_t begun;
+    size_t size;
+    world_t w;
+
+    world_start(&w, true);
+    size = record_greeting(&w, greeting, sizeof(greeting));
+    for (int i = 0; i < SILENT; i++) {
+        fds[i] = connect_from("127.0.0.2", crti_stream_listener_port(w.listener));
+        assert_int_equal(send(fds[i], greeting, size, 0), size);
+    }
+    begun = crti_now_ns();
+    world_join(&w);
+    assert_true(crti_now_ns() - begun < 2 * CRTI_S);
+    leave(fds, &w);
+}
+
 #define CROWD (4 * CRTI_STREAM_UNAUTHENTICATED)
 
 typedef struct crowd {
@@ -573,6 +634,7 @@ int main(void)
         cmocka_unit_test(an_end_inside_a_message_is_no_orderly_one),
         cmocka_unit_test(silent_connections_keep_nobody_out),
         cmocka_unit_test(connections_that_only_begin_to_speak_end_and_keep_nobody_out),
+        cmocka_unit_test(recorded_greetings_from_one_address_keep_nobody_out),
         cmocka_unit_test(a_peer_that_does_not_read_costs_bounded_memory),
         cmocka_unit_test(who_asks_without_reading_is_read_no_more_until_it_reads),
         cmocka_unit_test(a_server_with_a_certificate_instead_of_the_key_is_refused),
