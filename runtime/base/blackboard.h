@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blackboard: a page of shared memory in which a worker writes what it is doing, so that the
  * report of its death can name the method; and in which the node writes since when the head has not
- * been heard of, for the worker of a fenced actor (fence.h).
+ * been heard of, for the worker of a fenced actor (fence.h), and what a driver has to show.
  *
  * Where it sits
  *     worker's main thread (core) -> [ page ] -> node daemon, after the worker's death
  *     node daemon -> [ head_ns ] -> worker's main thread, before each call
+ *     node daemon -> [ logs ] -> driver, before it has a value (core/printed.c)
  * Threads
  *     One writer of each word, plain atomic stores, no fence: the reader looks after the writer died. A
  *     reader of a living worker (state queries) may see a mixed name and must only print it.
@@ -32,8 +33,9 @@ typedef struct crti_blackboard {
     _Atomic uint64_t running;  /* 1 between enter and leave */
     _Atomic uint64_t calls;    /* enters since the start */
     _Atomic uint64_t text[CRTI_BLACKBOARD_WORDS];
-    /* The node's word, in a cache line of its own: what crti_fence_is_shut takes. */
+    /* The node's words, in a cache line of their own: what crti_fence_is_shut takes, */
     _Alignas(64) _Atomic uint64_t head_ns;
+    _Atomic uint64_t logs; /* and how many LOG messages went to this process */
 } crti_blackboard_t;
 
 _Static_assert(sizeof(crti_blackboard_t) <= CRTI_BLACKBOARD_BYTES, "one page");

@@ -197,14 +197,13 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     crti_text(m->ip, core->streams.ip, sizeof(core->streams.ip));
     core->slot = (unsigned)m->slot;
     core->arena_fd = crti_take_fd(&fds[0]);
-    if (!core->is_worker)
-        return crti_core_join_store(core);
     page =
         mmap(NULL, CRTI_BLACKBOARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     if (page == MAP_FAILED)
         return crt_raise(CRT_ERR_IO, "blackboard: %s", strerror(errno));
-    core->blackboard = page;
-    return CRT_OK;
+    core->board = page;
+    core->blackboard = core->is_worker ? page : NULL;
+    return core->is_worker ? CRT_OK : crti_core_join_store(core);
 }
 
 static crt_status_t start_net(crti_core_t *core, const crti_msg_attached_t *m)
@@ -306,8 +305,8 @@ static void free_core(crti_core_t *core, const int *exit_status)
     if (core->channel && !core->is_worker)
         leave_node(core, exit_status);
     crti_channel_free(core->channel);
-    if (core->blackboard)
-        munmap(core->blackboard, CRTI_BLACKBOARD_BYTES);
+    if (core->board)
+        munmap(core->board, CRTI_BLACKBOARD_BYTES);
     if (core->has_private_cluster)
         crti_private_cluster_stop(&core->private_cluster);
     free_tables(core);
@@ -369,6 +368,7 @@ static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
                               .process = birth->process,
                               .pid = getpid()};
 
+    crti_printed_count();
     core->incarnation = body.incarnation = draw_incarnation();
     core->process = birth->process;
     if (attach(core, birth->node_socket, &body, &(crti_channel_late_t){0}, &storage,

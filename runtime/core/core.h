@@ -32,6 +32,7 @@
 #include "runtime/core/numbers.h"
 #include "runtime/core/ownership.h"
 #include "runtime/core/pool.h"
+#include "runtime/core/printed.h"
 #include "runtime/core/private_cluster.h"
 #include "runtime/core/program.h"
 #include "runtime/core/record.h"
@@ -289,7 +290,8 @@ struct crti_core {
     crti_store_t *store; /* NULL: not joined yet, see crti_core_join_store */
     int arena_fd;        /* until then; -1 */
     unsigned slot;
-    crti_blackboard_t *blackboard;
+    crti_blackboard_t *board;      /* shared with the node */
+    crti_blackboard_t *blackboard; /* the same, of a worker */
     double cpus;
     crti_private_cluster_t private_cluster;
     bool has_private_cluster;
@@ -299,7 +301,8 @@ struct crti_core {
     ino_t link_inode;        /* of its socket; 0: none yet */
     int channel_fd;          /* as added to the net; -1: not added */
     bool is_closing;
-    bool is_leaving;     /* only the end of what ran for this driver is waited for */
+    bool is_leaving; /* only the end of what ran for this driver is waited for */
+    crti_printed_t printed;
     bool head_is_away;   /* the node has no link to it */
     crt_status_t broken; /* not CRT_OK: the node daemon is gone */
     char *broken_text;

@@ -125,8 +125,10 @@ static bool is_let_in(const crti_core_t *core, crt_call_t *call)
 
 void crti_execute(crti_core_t *core, crt_call_t *call)
 {
-    if (read_refs(call) && is_let_in(core, call))
+    if (read_refs(call) && is_let_in(core, call)) {
         run_unlocked(core, call);
+        crti_printed_flush(core);
+    }
     crti_call_finish(call, true);
 }
 
@@ -239,6 +241,7 @@ static void create_actor(crti_core_t *core, crti_span_t creation)
                  call->text ? call->text : "");
         fail_creation(core, status, why);
     }
+    crti_printed_flush(core);
     crti_call_finish(call, true);
     core->is_created = true;
     answer_all(&core->questions, CRT_OK, NULL);

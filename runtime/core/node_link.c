@@ -162,6 +162,7 @@ static void on_log(crti_core_t *core, const crti_msg_log_t *m)
 {
     const char *line = m->lines.data, *end = line + m->lines.size;
 
+    core->printed.logs++;
     if (core->no_log_to_driver)
         return;
     /* The lines of workers are the one thing that a driver prints besides its log. */

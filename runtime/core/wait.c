@@ -189,6 +189,7 @@ static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
         if (status != CRT_OK && ref->content != CRTI_CONTENT_FAILED)
             return status;
     }
+    crti_printed_show(core);
     status = crti_ref_value(ref, &value);
     return status == CRT_OK ? crti_value_to(value, out, NULL) : status;
 }
@@ -289,6 +290,8 @@ crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
         }
     if (ready_count)
         *ready_count = found;
+    if (status == CRT_OK && found)
+        crti_printed_show(core);
     crti_leave(core);
     return status;
 }

@@ -22,7 +22,7 @@
 #ifndef CRTI_NET_PROTOCOL_H
 #define CRTI_NET_PROTOCOL_H
 
-#define CRTI_PROTOCOL_VERSION 6
+#define CRTI_PROTOCOL_VERSION 7
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 
@@ -76,6 +76,7 @@
     M(STATE_ANSWER, state_answer, 41)                                                    \
     M(HEAD_LINK, head_link, 42)                                                          \
     M(KV_SWAP, kv_swap, 43)                                                              \
+    M(LOG_FLUSH, log_flush, 44)                                                          \
     /* zygote link */                                                                    \
     M(ZYGOTE_READY, zygote_ready, 50)                                                    \
     M(FORK, fork, 51)                                                                    \
@@ -230,6 +231,10 @@
  * `lines` raw bytes ended by a newline. `driver_node` is where the driver is. */
 #define CRTI_FIELDS_LOG(F)                                                               \
     F(ID, job) F(ID, driver_node) F(STR, prefix) F(BIN, lines) F(BOOL, is_stderr)
+
+/* A worker has printed and is about to answer its call; its node asks the driver's node the same. Answer: DONE when all
+ * lines, an unfinished last one too, are on their way to the driver, which counts them (blackboard.h). */
+#define CRTI_FIELDS_LOG_FLUSH(F)
 
 /* Makes an actor. Answer: DONE when it is durable; its life follows by ACTOR_STATE to those who
  * watch. CRT_ERR_EXISTS when the name is taken by another living actor. `creation` is a record

@@ -85,6 +85,9 @@ static bool on_guest_asks(guest_t *guest, const crti_message_t *m)
             crti_process_died(node, &m->peer_died);
         return true;
     case CRTI_MSG_LOG: on_log(node, &m->log); return true;
+    case CRTI_MSG_LOG_FLUSH: /* what came before it went to the driver */
+        crti_stream_send(guest->stream, CRTI_MSG_DONE, m->request, NULL);
+        return true;
     case CRTI_MSG_OBJECT_GET:
         crti_object_serve(node, guest->id, guest->stream, m->request, &m->object_get);
         return true;

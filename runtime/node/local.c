@@ -43,6 +43,8 @@ void crti_local_send(crti_process_t *process, crti_message_kind_t kind, uint64_t
     if (kind == CRTI_MSG_LOG && crti_channel_queued(process->local->channel) > LOG_QUEUE)
         return; /* the log file has the lines */
     status = crti_channel_send(process->local->channel, kind, request, body);
+    if (kind == CRTI_MSG_LOG && status == CRT_OK && process->board)
+        atomic_fetch_add_explicit(&process->board->logs, 1, memory_order_release);
     if (status == CRT_OK || status == CRT_ERR_CLOSED)
         return;
     crti_log(CRTI_LOG_WARN, "local", "pid %d is cut off: %s", (int)process->pid,
@@ -418,6 +420,7 @@ static bool for_the_node(crti_local_t *local, const crti_message_t *m)
     case CRTI_MSG_ACTOR_FAILED:
         crti_actor_create_failed(p, &m->actor_failed);
         return true;
+    case CRTI_MSG_LOG_FLUSH: crti_spawn_flush(p, m->request); return true;
     default: return false;
     }
 }

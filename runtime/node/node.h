@@ -318,6 +318,8 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
 void crti_process_free(crti_process_t *process);
 /* Makes the process of a worker that the worker table wants. */
 void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker);
+/* LOG_FLUSH of a worker. */
+void crti_spawn_flush(crti_process_t *process, uint64_t request);
 /* Its job can make workers now. */
 void crti_spawn_go(crti_process_t *process);
 /* ATTACH of a worker was refused: its purpose fails with the reason. */

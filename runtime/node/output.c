@@ -239,7 +239,7 @@ crt_status_t crti_output_start(crti_output_t *output, crti_loop_t *loop)
     return crti_loop_add(loop, &output->watch, output->fd, EPOLLIN);
 }
 
-void crti_output_close(crti_output_t *output)
+void crti_output_flush(crti_output_t *output)
 {
     size_t total = 0, got = 0;
 
@@ -252,6 +252,11 @@ void crti_output_close(crti_output_t *output)
         tell(output, (const char *)output->partial.data, output->partial.size);
     }
     crti_buffer_fini(&output->partial);
+}
+
+void crti_output_close(crti_output_t *output)
+{
+    crti_output_flush(output);
     if (output->fd < 0)
         return;
     if (output->loop)

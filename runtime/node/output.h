@@ -71,7 +71,9 @@ crt_status_t crti_output_open(crti_output_t *output, bool is_stderr,
 crt_status_t crti_output_start(crti_output_t *output, crti_loop_t *loop);
 /* Takes bytes of its pipe that were read elsewhere (park.h). */
 void crti_output_take(crti_output_t *output, const char *data, size_t size);
-/* Reads what is there without waiting, tells an unfinished line, and closes. */
+/* Reads what is there without waiting, and tells an unfinished line. */
+void crti_output_flush(crti_output_t *output);
+/* The same, and closes. */
 void crti_output_close(crti_output_t *output);
 
 #endif

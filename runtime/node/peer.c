@@ -92,6 +92,10 @@ static void finish(lane_t *lane, asked_t *a, const crti_message_t *answer,
     case CRTI_MSG_PROGRAM_GET:
         crti_program_part(node, copy.ask.id, copy.length, text);
         break;
+    case CRTI_MSG_LOG_FLUSH:
+        crti_local_send(crti_process_get(node, copy.ask.id), CRTI_MSG_DONE,
+                        copy.ask.offset, NULL);
+        break;
     default: break;
     }
 }

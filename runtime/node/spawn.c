@@ -248,6 +248,19 @@ static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
         crti_node_notify(node, log.driver_node, CRTI_MSG_LOG, &log);
 }
 
+void crti_spawn_flush(crti_process_t *p, uint64_t request)
+{
+    crti_peer_ask_t ask = {.kind = CRTI_MSG_LOG_FLUSH, .id = p->id, .offset = request};
+    crti_id_t driver_node = p->job ? crti_job_driver_node(p->job) : p->node->id;
+
+    for (int i = 0; p->worker && i < 2; i++)
+        crti_output_flush(&p->output[i]);
+    if (crti_id_equal(driver_node, p->node->id) || !crti_job_logs(p->job) ||
+        crti_node_ask(p->node, driver_node, CRTI_LANE_CONTROL, &ask,
+                      &(crti_msg_log_flush_t){0}) != CRT_OK)
+        crti_local_send(p, CRTI_MSG_DONE, request, NULL);
+}
+
 /* ---------------------------------------------------------------- from wish to process */
 
 void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker)

@@ -301,6 +301,10 @@ void crti_park_kill(crti_parked_t *item)
 {
 }
 
+void crti_output_flush(crti_output_t *output)
+{
+}
+
 void crti_output_close(crti_output_t *output)
 {
 }

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program of test_printed.py: actors on several nodes print, and the driver prints behind each result.
+ *
+ *     printing_program ROUNDS ACTORS [hold]
+ *
+ * hold: before the last round of each actor it waits for a line of its standard input.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <crt.h>
+
+static crt_status_t print_run(void *self, crt_call_t *call)
+{
+    int64_t round;
+
+    CRT_TRY(crt_args(call, &round));
+    printf("first of %lld\n", (long long)round);
+    fprintf(stderr, "second of %lld\n", (long long)round);
+    printf("third of %lld, unfinished", (long long)round);
+    return crt_return(call, round);
+}
+
+static const crt_method_t print = {"print", print_run, "int"};
+static const crt_actor_class_t printer =
+    CRT_ACTOR_CLASS(.name = "Printer", .methods = CRT_METHODS(&print));
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int driver(int argc, char **argv)
+{
+    long rounds = argc > 1 ? atol(argv[1]) : 1, count = argc > 2 ? atol(argv[2]) : 1;
+    crt_actor_t **actors = calloc((size_t)count, sizeof(*actors));
+    crt_ref_t *ref;
+
+    for (long i = 0; i < count; i++)
+        actors[i] = crt_actor_new(&printer, CRT_ACTOR_OPTIONS(.num_cpus = 1));
+    for (long round = 0; round < rounds; round++) {
+        double began;
+        int64_t got;
+
+        if (argc > 3 && round == rounds - count) {
+            printf("driver waits\n");
+            fflush(stdout);
+            (void)getchar();
+        }
+        began = now_s();
+        ref = crt_call(actors[round % count], &print, round);
+        if (round % 2) {
+            CRT_CHECK(crt_get(ref, &got));
+        } else {
+            CRT_CHECK(crt_wait(&ref, 1, 1, -1, NULL, NULL));
+        }
+        printf("driver has %ld after %.3f s\n", round, now_s() - began);
+        fflush(stdout);
+        crt_ref_drop(&ref);
+    }
+    for (long i = 0; i < count; i++)
+        crt_actor_drop(&actors[i]);
+    free(actors);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&printer)), driver);
+}
