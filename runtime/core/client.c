@@ -28,6 +28,7 @@
 #include "runtime/base/rundir.h"
 #include "runtime/core/core.h"
 #include "runtime/core/dues.h"
+#include "runtime/core/locating.h"
 
 #define ATTACH_NS  (30 * CRTI_S)
 #define LEAVE_NS   (5 * CRTI_S)
@@ -607,6 +608,8 @@ static void orphan_all(crti_core_t *core)
     crt_ref_t *ref;
     void *value;
 
+    CRTI_LIST_FOREACH (entry, &core->clients)
+        crti_locating_end(CRTI_CONTAINER(entry, crti_client_t, link));
     while ((ref = crti_numbers_next(&core->owned, &cursor)))
         crti_ref_orphan(ref);
     cursor = 0;

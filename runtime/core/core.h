@@ -85,6 +85,8 @@ typedef struct crti_client {
     crti_peer_t *peer;
     crti_list_t calls;   /* crt_call_t.of_client: not answered yet, in order */
     crti_list_t blocked; /* crt_call_t.link: behind one whose arguments are not here */
+    crti_map_t asked;    /* number of an object -> its question, locating.c */
+    crti_list_t answers; /* of these, those that wait for room in its window */
     uint64_t sought;     /* as of a remote */
     uint32_t refs;
     bool is_lost;
@@ -428,8 +430,9 @@ void crti_remote_watch(crti_core_t *core, crti_remote_t *remote);
 /* Sends a control record (never waits); a failure is the session's loss, told later. */
 void crti_remote_send(crti_core_t *core, crti_remote_t *remote,
                       const crti_buffer_t *record);
-void crti_peer_reply(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *record,
-                     unsigned flags);
+/* CRT_ERR_BACKPRESSURE with CRTI_SEND_TRY; another failure is the session's loss, too. */
+crt_status_t crti_peer_reply(crti_core_t *core, crti_peer_t *peer,
+                             const crti_buffer_t *record, unsigned flags);
 /* Calls watch->on_ended when the process ends, soon if it has ended already. */
 crt_status_t crti_process_watch(crti_core_t *core, const crti_address_t *address,
                                 crti_process_watch_t *watch);

@@ -21,6 +21,7 @@
 #include "runtime/core/core.h"
 #include "runtime/core/dues.h"
 #include "runtime/core/lending.h"
+#include "runtime/core/locating.h"
 #include "runtime/core/seek.h"
 
 /* ------------------------------------------------------------------ life of a call */
@@ -578,6 +579,7 @@ void crti_incoming_give_back_all(crti_core_t *core)
 void crti_client_lost(crti_client_t *client)
 {
     client->is_lost = true;
+    crti_locating_end(client);
     crti_seek_is_over(client->core, &client->sought);
     crti_client_ref(client);
     CRTI_LIST_FOREACH (item, &client->calls)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lending: what an owner answers those who have its refs: where an object is, and who is
- * registered as a borrower of it. The rules are in ownership.h.
+/* Lending: what an owner answers those who have its refs: who is registered as a borrower of an
+ * object. The rules are in ownership.h.
  *
  * Where it sits
- *     peers.c (LOCATE, BORROW, RELEASE) -> [ lending.c ] -> ownership.c; LOCATED, BORROWED
+ *     peers.c (BORROW, RELEASE, TAKE_BACK) -> [ lending.c ] -> ownership.c; BORROWED
  *     incoming.c (a result with refs of ours) -> [ lending.c ]
  * Threads
  *     The core's lock.
@@ -19,8 +19,6 @@
 crt_status_t crti_lend(crti_core_t *core, crt_ref_t *ref,
                        const crti_borrow_record_t *borrow);
 /* Records of borrowers. */
-crt_status_t crti_lending_locate(crti_core_t *core, crti_peer_t *peer, const void *data,
-                                 size_t size);
 crt_status_t crti_lending_borrow(crti_core_t *core, crti_peer_t *peer, const void *data,
                                  size_t size);
 crt_status_t crti_lending_take_back(crti_core_t *core, crti_peer_t *peer,

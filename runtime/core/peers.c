@@ -18,8 +18,12 @@
 #include "runtime/core/core.h"
 #include "runtime/core/dues.h"
 #include "runtime/core/lending.h"
+#include "runtime/core/locating.h"
 #include "runtime/core/seek.h"
 
+/* Answers to one process outside of its window that it has not acknowledged. Of those that live, and
+ * only read late, nobody comes near. */
+#define UNACKNOWLEDGED_MAX (1 << 20)
 #define IDLE_REMOTES                                                                     \
     16 /* kept, so that a session is not made anew for every short-lived ref */
 
@@ -213,13 +217,14 @@ void crti_remote_send(crti_core_t *core, crti_remote_t *remote,
                   CRTI_NET_NO_DEADLINE, NULL);
 }
 
-void crti_peer_reply(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *record,
-                     unsigned flags)
+crt_status_t crti_peer_reply(crti_core_t *core, crti_peer_t *peer,
+                             const crti_buffer_t *record, unsigned flags)
 {
     struct iovec part = {record->data, record->size};
 
-    if (!crti_peer_is_lost(peer))
-        crti_net_send(core->net, peer, &part, 1, flags, CRTI_NET_NO_DEADLINE, NULL);
+    if (crti_peer_is_lost(peer))
+        return CRT_ERR_CLOSED;
+    return crti_net_send(core->net, peer, &part, 1, flags, CRTI_NET_NO_DEADLINE, NULL);
 }
 
 /* ------------------------------------------------------------------ clients */
@@ -251,6 +256,8 @@ static crti_client_t *client_of(crti_core_t *core, crti_peer_t *peer)
     *client = (crti_client_t){.core = core, .peer = crti_peer_ref(peer), .refs = 1};
     crti_list_init(&client->calls);
     crti_list_init(&client->blocked);
+    crti_list_init(&client->answers);
+    crti_map_init(&client->asked, sizeof(uint64_t));
     crti_list_append(&core->clients, &client->link);
     crti_peer_set_user(peer, client);
     return client;
@@ -265,9 +272,14 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
 
     if (!client)
         return crt_raise(CRT_ERR_NO_MEMORY, "a caller");
+    if (crti_record_kind(data, size) == CRTI_RECORD_CALL)
+        return crti_incoming_call(client, data, size);
+    if (crti_peer_unacknowledged(peer) >= UNACKNOWLEDGED_MAX)
+        return crt_raise(CRT_ERR_PROTOCOL,
+                         "it asks on and has not acknowledged %llu answers",
+                         (unsigned long long)crti_peer_unacknowledged(peer));
     switch (crti_record_kind(data, size)) {
-    case CRTI_RECORD_CALL: return crti_incoming_call(client, data, size);
-    case CRTI_RECORD_LOCATE: return crti_lending_locate(core, peer, data, size);
+    case CRTI_RECORD_LOCATE: return crti_locating_asked(client, data, size);
     case CRTI_RECORD_BORROW: return crti_lending_borrow(core, peer, data, size);
     case CRTI_RECORD_RELEASE: return crti_lending_release(core, peer, data, size);
     case CRTI_RECORD_TAKE_BACK: return crti_lending_take_back(core, peer, data, size);
@@ -344,7 +356,15 @@ static void on_record(void *user, crti_peer_t *peer, const void *data, size_t si
     crti_log(CRTI_LOG_WARN, "core", "process %s: %s",
              crti_id_hex(crti_peer_process(peer), hex), crt_error_detail());
     if (status == CRT_ERR_PROTOCOL)
-        crti_net_close(core->net, peer);
+        crti_net_abort(core->net, peer, crt_error_detail());
+}
+
+static void on_room(void *user, crti_peer_t *peer)
+{
+    crti_client_t *client = crti_peer_is_initiator(peer) ? NULL : crti_peer_user(peer);
+
+    if (client)
+        crti_locating_go_on(client);
 }
 
 /* ------------------------------------------------------------------ many refs at once */
@@ -471,8 +491,10 @@ static void on_broken(void *user)
     crti_core_break(core, CRT_ERR_CLOSED, why);
 }
 
-const crti_net_handlers_t crti_core_handlers = {
-    .on_record = on_record, .on_peer_lost = on_peer_lost, .on_broken = on_broken};
+const crti_net_handlers_t crti_core_handlers = {.on_record = on_record,
+                                                .on_peer_lost = on_peer_lost,
+                                                .on_room = on_room,
+                                                .on_broken = on_broken};
 
 static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t status,
                         const char *text)

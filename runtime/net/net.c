@@ -109,6 +109,11 @@ bool crti_peer_is_initiator(const crti_peer_t *peer)
     return peer->session.initiator;
 }
 
+uint64_t crti_peer_unacknowledged(const crti_peer_t *peer)
+{
+    return peer->session.queued - peer->session.acked;
+}
+
 void *crti_peer_user(const crti_peer_t *peer)
 {
     return peer->user;
@@ -403,16 +408,21 @@ crt_status_t crti_net_send(crti_net_t *net, crti_peer_t *peer, const struct iove
     for (;;) {
         status = crti_session_send(&peer->session, parts, count, control,
                                    crti_net_now(net, peer));
-        if (status != CRT_ERR_BACKPRESSURE || !may_wait)
+        if (status != CRT_ERR_BACKPRESSURE)
             break;
-        for (int i = 0; i < count && size == 0; i++)
+        size = 0;
+        for (int i = 0; i < count; i++)
             size += parts[i].iov_len;
+        if (!may_wait)
+            break;
         status = wait_for_room(net, peer, size, deadline_ns);
         if (status != CRT_OK)
             return status;
     }
-    if (status == CRT_ERR_BACKPRESSURE)
+    if (status == CRT_ERR_BACKPRESSURE) {
+        peer->refused = size;
         crti_peer_touch(peer); /* it asks for room from now on */
+    }
     if (status != CRT_OK)
         return status;
     if (sequence_out)
@@ -456,6 +466,16 @@ void crti_net_close(crti_net_t *net, crti_peer_t *peer)
     crti_peer_ref(peer);
     crti_session_close(&peer->session, crti_now_ns());
     crti_peer_touch(peer);
+    crti_peer_unref(peer);
+}
+
+void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail)
+{
+    char text[sizeof(peer->session.detail)];
+
+    snprintf(text, sizeof(text), "%s", detail); /* it may be this thread's last error */
+    crti_peer_ref(peer);
+    crti_session_fail(&peer->session, CRT_ERR_PROTOCOL, text);
     crti_peer_unref(peer);
 }
 

@@ -86,6 +86,9 @@ typedef struct crti_net_handlers {
     /* The last thing that happens to a peer. Not called from inside crti_net_connect or
      * crti_net_send themselves, but later, by whoever makes progress. */
     void (*on_peer_lost)(void *user, crti_peer_t *peer, const crti_net_loss_t *loss);
+    /* A send to the peer that did not wait was refused with CRT_ERR_BACKPRESSURE, and now there is room for
+     * it. Once for each time that something was refused. May be NULL. */
+    void (*on_room)(void *user, crti_peer_t *peer);
     /* Somebody closed the net's descriptors, as code does that closes all: nothing is heard or told
      * from now on, and every wait returns CRT_ERR_CLOSED. At most once. May be NULL. */
     void (*on_broken)(void *user);
@@ -184,6 +187,10 @@ void crti_net_watch(crti_net_t *net, crti_peer_t *peer, int delta);
  * sees CRT_ERR_CLOSED. Sends fail with CRT_ERR_CLOSED from now on. */
 void crti_net_close(crti_net_t *net, crti_peer_t *peer);
 
+/* Ends a session now: what was not acknowledged yet is given up, and the peer is told that the session was.
+ * on_peer_lost is called before return, with CRT_ERR_PROTOCOL and this detail. */
+void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail);
+
 /* Waits until done(user) is true, with the lock held at entry, during every done(), and at
  * exit; it is released while sleeping. Flushes before it sleeps. `done` is evaluated at entry, after
  * each batch of received records, and after crti_net_wake. deadline_ns is of crti_now_ns.
@@ -226,6 +233,8 @@ uint64_t crti_peer_incarnation(const crti_peer_t *peer);
 crti_id_t crti_peer_node(const crti_peer_t *peer);
 bool crti_peer_is_lost(const crti_peer_t *peer);
 bool crti_peer_is_initiator(const crti_peer_t *peer); /* true: made by crti_net_connect */
+/* Records that were sent to it and it has not acknowledged. */
+uint64_t crti_peer_unacknowledged(const crti_peer_t *peer);
 
 /* A place for core's own state of this peer; core frees it in on_peer_lost. */
 void *crti_peer_user(const crti_peer_t *peer);

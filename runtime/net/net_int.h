@@ -75,6 +75,8 @@ struct crti_peer {
     int refs;       /* net's lock; no lock once the net is gone */
     bool is_known;  /* core has it: it will hear of the end */
     bool is_dialed; /* in net->dialed */
+    size_t
+        refused; /* bytes of the last record there was no room for; 0: none since on_room */
     crti_id_t node;
     crti_session_t session;
     const crti_transport_t *transport;

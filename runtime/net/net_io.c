@@ -245,6 +245,22 @@ static void accept_peer(crti_port_t *port, const unsigned char *route,
     crti_peer_touch(peer);
 }
 
+static void tell_of_room(crti_peer_t *peer)
+{
+    crti_net_t *net = peer->net;
+    const crti_net_handlers_t *handlers = &net->config.handlers;
+
+    if (crti_session_has_ended(&peer->session) ||
+        !crti_session_has_room(&peer->session, peer->refused))
+        return;
+    peer->refused = 0;
+    if (!handlers->on_room)
+        return;
+    net->in_handler++;
+    handlers->on_room(handlers->user, peer);
+    net->in_handler--;
+}
+
 static void give_to_session(crti_peer_t *peer, const crti_frame_t *frame)
 {
     crti_net_t *net = peer->net;
@@ -252,6 +268,8 @@ static void give_to_session(crti_peer_t *peer, const crti_frame_t *frame)
     crti_peer_ref(peer);
     if (crti_session_receive(&peer->session, frame, net->now) == CRT_ERR_PROTOCOL)
         net->stats.frames_malformed++;
+    if (peer->refused)
+        tell_of_room(peer);
     crti_peer_touch(peer);
     crti_peer_unref(peer);
 }

@@ -307,6 +307,42 @@ static void lose(unsigned i, bool is_initiator)
     crti_net_unlock(core->net);
 }
 
+static crti_peer_t *caller(unsigned i)
+{
+    crti_peer_t *peer = core_net_find(core->net, ALONE_PROCESS(i), false);
+
+    check(peer != NULL);
+    return peer;
+}
+
+void alone_fill(unsigned i)
+{
+    crti_net_lock(core->net);
+    core_net_fill(caller(i));
+    crti_net_unlock(core->net);
+}
+
+void alone_make_room(unsigned i)
+{
+    crti_net_lock(core->net);
+    core_net_make_room(caller(i));
+    crti_net_unlock(core->net);
+}
+
+void alone_unacknowledged(unsigned i, uint64_t count)
+{
+    crti_peer_t *peer = caller(i);
+
+    peer->sent = peer->acked + count;
+}
+
+const char *alone_aborted(unsigned i)
+{
+    bool is_its = crti_id_equal(core->net->aborted, ALONE_PROCESS(i));
+
+    return is_its ? core->net->why_aborted : NULL;
+}
+
 void alone_lose(unsigned i)
 {
     lose(i, false);
@@ -506,7 +542,7 @@ crt_ref_t *alone_submit(unsigned i)
 
 crt_ref_t *alone_waiting(crt_ref_t *argument)
 {
-    return crt_submit(&nothing, NULL, argument);
+    return argument ? crt_submit(&nothing, NULL, argument) : crt_submit(&nothing, NULL);
 }
 
 crt_actor_t *alone_actor(void)

@@ -23,6 +23,13 @@ void alone_answer(unsigned i, crti_buffer_t *record_take);
 /* Both sessions with it are lost, or one of them; it lives. */
 void alone_lose(unsigned i);
 void alone_lose_ours(unsigned i);
+/* The window of the session that process `i` made is full; has room again, and all was acknowledged. */
+void alone_fill(unsigned i);
+void alone_make_room(unsigned i);
+/* So many records were sent to it that it has not acknowledged. */
+void alone_unacknowledged(unsigned i, uint64_t count);
+/* Why the last session that it made was ended by us; NULL: none was. */
+const char *alone_aborted(unsigned i);
 void alone_process_dies(unsigned i);
 void alone_node_dies(unsigned i);
 /* Time passes. */
@@ -68,7 +75,7 @@ void alone_pulled(bool is_here);
 
 /* A task of ours, sent to process `i`; its result, a handle. */
 crt_ref_t *alone_submit(unsigned i);
-/* A task with that argument, which was not sent. */
+/* A task with that argument, or NULL, which was not sent. */
 crt_ref_t *alone_waiting(crt_ref_t *argument);
 /* A handle of an actor that was never placed; a call of it with that argument, or NULL. */
 crt_actor_t *alone_actor(void);

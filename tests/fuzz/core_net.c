@@ -2,6 +2,7 @@
 /* See core_net.h. What net.h asks of those who call it is checked here. */
 #include "core_net.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -151,6 +152,35 @@ void core_net_end_closed(crti_net_t *net)
     }
 }
 
+void core_net_fill(crti_peer_t *peer)
+{
+    peer->is_full = true;
+}
+
+void core_net_make_room(crti_peer_t *peer)
+{
+    const crti_net_handlers_t *h = &peer->net->config.handlers;
+
+    peer->is_full = false;
+    peer->acked = peer->sent;
+    if (!peer->was_refused || peer->is_closing)
+        return;
+    peer->was_refused = false;
+    h->on_room(h->user, peer);
+}
+
+void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail)
+{
+    crti_net_loss_t loss = {.status = CRT_ERR_PROTOCOL, .detail = detail};
+
+    check(net->is_locked);
+    if (peer->is_lost)
+        return;
+    net->aborted = peer->process;
+    snprintf(net->why_aborted, sizeof(net->why_aborted), "%s", detail);
+    core_net_lose(peer, &loss);
+}
+
 void crti_net_close(crti_net_t *net, crti_peer_t *peer)
 {
     check(net->is_locked);
@@ -166,6 +196,10 @@ crt_status_t crti_net_send(crti_net_t *net, crti_peer_t *peer, const struct iove
     check(net->is_locked);
     if (peer->is_closing)
         return crt_raise(CRT_ERR_CLOSED, "the session is over");
+    if (peer->is_full && flags & CRTI_SEND_TRY) {
+        peer->was_refused = true;
+        return crt_raise(CRT_ERR_BACKPRESSURE, "its window is full");
+    }
     for (int i = 0; i < count; i++)
         check(crti_buffer_append(&record, parts[i].iov_base, parts[i].iov_len) == CRT_OK);
     check(record.size > 0);
@@ -314,6 +348,11 @@ bool crti_peer_is_lost(const crti_peer_t *peer)
 bool crti_peer_is_initiator(const crti_peer_t *peer)
 {
     return peer->is_initiator;
+}
+
+uint64_t crti_peer_unacknowledged(const crti_peer_t *peer)
+{
+    return peer->sent - peer->acked;
 }
 
 void *crti_peer_user(const crti_peer_t *peer)

@@ -363,6 +363,24 @@ static void say_late_lending(text_t *t)
     say_lent(t, 0, 2);
 }
 
+/* A process that takes no answers asks for an object, for one without a value yet, and for none; the values
+ * come, and then it takes them. */
+static void say_questions(text_t *t)
+{
+    say_use(t, 0, 0, 0);
+    say_use(t, 3, 1, 0);
+    say_granted(t, 0, 1);
+    fuzz_step_put(t, FILL, 1, "\0", 1);
+    for (int i = 0; i < 2; i++) {
+        say_locate(t, 1, 1);
+        say_locate(t, 1, 2);
+        say_locate(t, 1, 77);
+    }
+    fuzz_step_put(t, FILL, 1, "\0", 1);
+    say_value(t, 1, CRTI_RECORD_REPLY, 2, crt_arg_int(5));
+    fuzz_step_put(t, FILL, 1, "\1", 1);
+}
+
 static void say_node_died(text_t *t, unsigned node)
 {
     crti_msg_node_died_t died = {.node = node_of(node), .text = crti_str("it burned")};
@@ -477,6 +495,7 @@ static void seed_calls(text_t *t, unsigned index)
         say_alive(t, 0, 1, 3);
         break;
     case 10: say_late_lending(t); break;
+    case 15: say_questions(t); break;
     case 14: say_lent_to_us(t); break;
     case 12:
     case 13: say_missing(t, index == 13); break;
@@ -502,7 +521,7 @@ static void seed_driver(text_t *t, unsigned index)
     else
         seed_calls(t, index);
 }
-#define DRIVER_SEEDS 15
+#define DRIVER_SEEDS 16
 
 /* As it was found: an actor is said to live at one place after the other while a call of the first is in
  * doubt, and the process at the first ends before that is decided. */

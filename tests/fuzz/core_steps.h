@@ -17,7 +17,8 @@ enum { IS_WORKER = 1 }; /* mode */
 /* LOSE is told whose session: this and a process's number: the one that we made. */
 #define OUR_SESSION 6
 
-enum { CALLER, CALLED, LOSE, NOTICE, ANSWER, RUN, USE, TICK, STEPS };
+/* FILL: the window of a process that called us is full, or with an odd byte has room again. */
+enum { CALLER, CALLED, LOSE, NOTICE, ANSWER, RUN, USE, TICK, FILL, STEPS };
 
 static const crti_id_t us = {0, 5}, our_node = {0, 9};
 

@@ -337,6 +337,16 @@ static void lose(bed_t *bed, unsigned which, crti_span_t data)
     core_net_lose(peer, &loss);
 }
 
+static void fill(bed_t *bed, unsigned which, crti_span_t data)
+{
+    crti_peer_t *peer = core_net_find(bed->core->net, other(which), false);
+
+    if (peer && data.size && *(const uint8_t *)data.data & 1)
+        core_net_make_room(peer);
+    else if (peer)
+        core_net_fill(peer);
+}
+
 /* The main thread of a worker takes the next call. */
 static void run(bed_t *bed)
 {
@@ -447,6 +457,7 @@ static void step(bed_t *bed, unsigned what, unsigned which, crti_span_t data)
     case ANSWER: from_daemon(bed, data, true, which); break;
     case RUN: run(bed); break;
     case TICK: tick(bed, which * 100 * CRTI_MS); break;
+    case FILL: fill(bed, which, data); break;
     }
     core_net_end_closed(bed->core->net);
     crti_net_unlock(bed->core->net);

@@ -343,6 +343,11 @@ static void party_on_lost(void *user, crti_peer_t *peer, const crti_net_loss_t *
     snprintf(p->loss_detail, sizeof(p->loss_detail), "%s", loss->detail);
 }
 
+static void party_on_room(void *user, crti_peer_t *peer)
+{
+    ((party_t *)user)->rooms++;
+}
+
 void party_start(fixture_t *f, bool tcp, size_t window, party_t *party)
 {
     crti_net_config_t config = {
@@ -353,7 +358,10 @@ void party_start(fixture_t *f, bool tcp, size_t window, party_t *party)
         .ip = tcp ? "127.0.0.1" : NULL,
         .cluster_key = f->key,
         .window_bytes = window,
-        .handlers = {party, party_on_record, party_on_lost},
+        .handlers = {.user = party,
+                     .on_record = party_on_record,
+                     .on_peer_lost = party_on_lost,
+                     .on_room = party_on_room},
     };
 
     *party = (party_t){0};
@@ -368,7 +376,7 @@ void party_start_late(fixture_t *f, party_t *party)
                                 .process = crti_id_random(),
                                 .incarnation = 1,
                                 .late_thread = true,
-                                .handlers = {party, NULL, NULL}};
+                                .handlers = {.user = party}};
 
     *party = (party_t){0};
     assert_int_equal(crti_net_new(&config, &party->net), CRT_OK);

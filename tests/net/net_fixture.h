@@ -53,7 +53,7 @@ typedef struct party {
     size_t last_size;
     uint64_t next_number; /* of numbered records: what must come next */
     bool out_of_order;
-    int lost;
+    int lost, rooms; /* how often a peer was lost, a window had room again */
     crt_status_t loss_status;
     uint64_t acked, handed;
     char loss_detail[256];

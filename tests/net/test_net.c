@@ -282,6 +282,71 @@ static void a_full_window_refuses_or_waits_until_the_peer_consumes(void **state)
     fixture_fini(&f);
 }
 
+static bool has_room(void *user)
+{
+    return ((party_t *)user)->rooms > 0;
+}
+
+static void who_was_refused_by_a_full_window_is_told_once_when_it_has_room(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+    char block[1000] = "h";
+    struct iovec part = {block, sizeof(block)};
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 2000, &party);
+    peer = party_connect(&party, &child.address);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(crti_net_send(party.net, peer, &part, 1, CRTI_SEND_TRY, 0, NULL),
+                         CRT_OK);
+    assert_int_equal(crti_net_send(party.net, peer, &part, 1, CRTI_SEND_TRY, 0, NULL),
+                     CRT_ERR_BACKPRESSURE);
+    assert_int_equal(
+        crti_net_wait(party.net, has_room, &party, crti_now_ns() + 50 * CRTI_MS),
+        CRT_ERR_TIMED_OUT);
+    party_send(&party, peer, 'r', "", 0);
+    assert_int_equal(crti_net_wait(party.net, has_room, &party, DEADLINE), CRT_OK);
+    assert_int_equal(crti_net_send(party.net, peer, &part, 1, CRTI_SEND_TRY, 0, NULL),
+                     CRT_OK);
+    party_stream(&party, peer, 10, 0);
+    assert_int_equal(party.rooms, 1);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
+static void an_aborted_session_ends_at_once_and_the_next_one_is_new(void **state)
+{
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+
+    fixture_init(&f);
+    child_start(&f, false, &child);
+    party_start(&f, false, 0, &party);
+    peer = party_connect(&party, &child.address);
+    party_stream(&party, peer, 10, 0);
+    party_send(&party, peer, 'e', "x", 1);
+    crti_net_abort(party.net, peer, "it is mad");
+    assert_int_equal(party.lost, 1);
+    assert_int_equal(party.loss_status, CRT_ERR_PROTOCOL);
+    assert_string_equal(party.loss_detail, "it is mad");
+    assert_true(crti_peer_is_lost(peer));
+    crti_peer_unref(peer);
+    peer = party_connect(&party, &child.address);
+    party_stream(&party, peer, 10, 0);
+    crti_peer_unref(peer);
+    party_stop(&party);
+    child_stop(&child);
+    fixture_fini(&f);
+}
+
 static void a_full_window_ends_with_the_peer(void **state)
 {
     fixture_t f;
@@ -452,6 +517,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_peer_that_ends_cleanly_is_lost_at_once),
         cmocka_unit_test(a_node_s_death_ends_all_its_sessions),
         cmocka_unit_test(a_full_window_refuses_or_waits_until_the_peer_consumes),
+        cmocka_unit_test(who_was_refused_by_a_full_window_is_told_once_when_it_has_room),
+        cmocka_unit_test(an_aborted_session_ends_at_once_and_the_next_one_is_new),
         cmocka_unit_test(a_full_window_ends_with_the_peer),
         cmocka_unit_test(a_record_above_the_limit_is_refused_at_the_sender),
         cmocka_unit_test(a_process_can_call_itself),

@@ -128,6 +128,8 @@ crt_status_t crti_net_send(crti_net_t *net, crti_peer_t *peer, const struct iove
         status = sys_wait_for(has_room, &room, deadline_ns, true);
         sys->self->is_locked = true;
     } while (status == CRT_OK);
+    if (status == CRT_ERR_BACKPRESSURE)
+        peer->refused = room.size;
     if (status == CRT_OK && sequence_out)
         *sequence_out = peer->session.queued;
     if (status == CRT_OK && flags & CRTI_SEND_NOW)
@@ -176,6 +178,14 @@ void crti_net_close(crti_net_t *net, crti_peer_t *peer)
     if (peer->has_ended)
         return;
     crti_session_close(&peer->session, sys->world->now);
+    sys_peer_touch(peer);
+}
+
+void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail)
+{
+    if (peer->has_ended)
+        return;
+    crti_session_fail(&peer->session, CRT_ERR_PROTOCOL, detail);
     sys_peer_touch(peer);
 }
 
@@ -290,6 +300,11 @@ bool crti_peer_is_lost(const crti_peer_t *peer)
 bool crti_peer_is_initiator(const crti_peer_t *peer)
 {
     return peer->session.initiator;
+}
+
+uint64_t crti_peer_unacknowledged(const crti_peer_t *peer)
+{
+    return peer->session.queued - peer->session.acked;
 }
 
 void *crti_peer_user(const crti_peer_t *peer)

@@ -15,6 +15,7 @@ struct crti_peer {
     crti_id_t node;
     bool is_known, is_dialed, has_ended, will_flush;
     uint64_t timer_at;
+    size_t refused; /* as in net_int.h */
     void *user;
 };
 

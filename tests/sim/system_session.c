@@ -260,6 +260,17 @@ static void accept_peer(crti_net_t *net, const sys_frame_t *f, const crti_frame_
     sys_peer_touch(peer);
 }
 
+static void tell_of_room(crti_peer_t *peer)
+{
+    const crti_net_handlers_t *handlers = &peer->net->config.handlers;
+
+    if (!peer->refused || peer->has_ended ||
+        !crti_session_has_room(&peer->session, peer->refused))
+        return;
+    peer->refused = 0;
+    handlers->on_room(handlers->user, peer);
+}
+
 static void take(void *user, uint64_t number)
 {
     const sys_frame_t *f = user;
@@ -278,6 +289,7 @@ static void take(void *user, uint64_t number)
     switch (crti_session_judge(peer ? &peer->session : NULL, &frame, f->route)) {
     case CRTI_SESSION_RECEIVE:
         crti_session_receive(&peer->session, &frame, sys->world->now);
+        tell_of_room(peer);
         sys_peer_touch(peer);
         break;
     case CRTI_SESSION_ACCEPT: accept_peer(net, f, &frame); break;
