@@ -145,6 +145,7 @@ static void init_tables(crti_core_t *core)
                    crti_pending_fini);
     crti_pool_init(&core->calls, sizeof(crt_call_t), POOL_KEEPS / 4, crti_call_fini);
     core->calls.is_aligned = true;
+    crti_result_waits_init(&core->result_waits);
     core->encoder.user = core;
 }
 
@@ -158,6 +159,7 @@ static void free_tables(crti_core_t *core)
     crti_numbers_fini(&core->requests);
     crti_numbers_fini(&core->objects);
     crti_numbers_fini(&core->handles);
+    crti_result_waits_fini(&core->result_waits);
     crti_pool_fini(&core->refs);
     crti_pool_fini(&core->pendings);
     crti_pool_fini(&core->calls);

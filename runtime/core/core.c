@@ -178,6 +178,7 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
     crti_dues_tick(core, now_ns);
     crti_missing_tick(core, now_ns);
     crti_again_tick(core, now_ns);
+    crti_result_waits_tick(core, now_ns);
 }
 
 static void on_timer(void *user, int fd, uint32_t events)

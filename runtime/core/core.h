@@ -36,6 +36,7 @@
 #include "runtime/core/private_cluster.h"
 #include "runtime/core/program.h"
 #include "runtime/core/record.h"
+#include "runtime/core/result_wait.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/key.h"
 #include "runtime/net/net.h"
@@ -343,14 +344,15 @@ struct crti_core {
     void *self;
     bool is_created, is_ending, is_blocked;
     crti_list_t runnable, questions; /* crt_call_t.link; of crt_actor_ready */
-    crti_list_t again;               /* refs whose pull is repeated, value_again.c */
-    uint64_t dues_ns;                /* when dues are sent again; 0: none */
-    crti_list_t missing;             /* of ours that are wanted, missing.c; SEEK: */
-    uint64_t seek_round;             /* the last one, */
-    size_t seek_open;                /* of whose questions so many were not answered */
-    crti_list_t seeks;               /* of others, not answered, seek.c */
-    crt_call_t *running;             /* of the main thread */
-    const crti_function_t *shown;    /* whose name is on the blackboard */
+    crti_result_waits_t result_waits;
+    crti_list_t again;            /* refs whose pull is repeated, value_again.c */
+    uint64_t dues_ns;             /* when dues are sent again; 0: none */
+    crti_list_t missing;          /* of ours that are wanted, missing.c; SEEK: */
+    uint64_t seek_round;          /* the last one, */
+    size_t seek_open;             /* of whose questions so many were not answered */
+    crti_list_t seeks;            /* of others, not answered, seek.c */
+    crt_call_t *running;          /* of the main thread */
+    const crti_function_t *shown; /* whose name is on the blackboard */
     crt_ref_t *waits_for; /* what the main thread waits for, NULL: nothing, or several */
     unsigned inline_depth;
 };

@@ -3,13 +3,12 @@
  *
  * Where it sits
  *     wait.c (a worker waits for 10 ms) -> [ deadlock.c ] -> WAITING -> the process it waits for
- *     forward.c (a result is another ref) -> [ deadlock.c ]
  * How
  *     A chain is the list of processes that wait, each for the next. A process that gets a chain
  *     about a call it runs (or can't start, because it waits) adds itself and sends it on to
  *     what it waits for itself. Who finds itself in a chain, in the same wait, is in a cycle:
  *     its wait ends with CRT_ERR_DEADLOCK and the names of all.
- *     A call may also answer with a ref that waits for the answer: then the result fails at once.
+ *     Cycles of results, which no process waits for in a get, are found by result_wait.c.
  * Cost
  *     Nothing for waits under 10 ms.
  */
@@ -28,8 +27,11 @@ static const char *running_name(const crti_core_t *core)
 /* The process that makes `ref`, and what it calls it there; NULL when nobody can be asked. */
 static crti_remote_t *maker_of(crt_ref_t *ref, crti_chain_t *chain)
 {
-    const crti_pending_t *p = ref->call;
+    const crti_pending_t *p;
 
+    while (ref->forward && ref->content == CRTI_CONTENT_NONE)
+        ref = ref->forward;
+    p = ref->call;
     if (!ref->is_owned) {
         chain->is_object = true;
         chain->number = ref->id.number;
@@ -135,65 +137,4 @@ crt_status_t crti_check_self_wait(crti_core_t *core, crt_ref_t *ref)
                      "%s waits for %s of its own actor, which runs one call at "
                      "a time",
                      running_name(core), p->function->display);
-}
-
-/* ------------------------------------------------------------------ results that are other refs */
-
-/* What was come across: each once, in the order in which it is looked behind. */
-typedef struct search {
-    crti_buffer_t refs; /* crt_ref_t * */
-    crt_status_t status;
-} search_t;
-
-static void come_across(search_t *s, crt_ref_t *ref)
-{
-    if (!ref || ref->is_searched || ref->content != CRTI_CONTENT_NONE || s->status)
-        return;
-    s->status = crti_buffer_append(&s->refs, &ref, sizeof(ref));
-    ref->is_searched = s->status == CRT_OK;
-}
-
-/* The call before it in the order of its actor, which is sent first. */
-static crt_ref_t *sent_before(const crti_pending_t *p)
-{
-    bool is_queued = p->state == CRTI_CALL_ARGUMENTS || p->state == CRTI_CALL_QUEUED;
-
-    if (!p->actor || !is_queued || crti_list_is_empty(&p->link) ||
-        p->link.prev == &p->actor->queue)
-        return NULL;
-    return CRTI_CONTAINER(p->link.prev, crti_pending_t, link)->result;
-}
-
-static void look_behind(search_t *s, const crt_ref_t *ref)
-{
-    const crti_pending_t *p = ref->call;
-
-    come_across(s, ref->forward);
-    if (!p)
-        return;
-    for (unsigned i = 0; i < p->slot_count; i++)
-        come_across(s, p->slots[i].ref);
-    come_across(s, sent_before(p));
-}
-
-static crt_ref_t *found(const search_t *s, size_t at)
-{
-    return ((crt_ref_t **)(void *)s->refs.data)[at / sizeof(crt_ref_t *)];
-}
-
-crt_status_t crti_check_result_wait(const crt_ref_t *ref, crt_ref_t *target)
-{
-    search_t s = {.status = CRT_OK};
-
-    come_across(&s, target);
-    for (size_t at = 0; at < s.refs.size; at += sizeof(ref))
-        look_behind(&s, found(&s, at));
-    if (s.status == CRT_OK && ref->is_searched)
-        s.status = crt_raise(
-            CRT_ERR_DEADLOCK, "a result that waits for itself: it is that of %s",
-            target->call ? target->call->function->display : "a call that waits for it");
-    for (size_t at = 0; at < s.refs.size; at += sizeof(ref))
-        found(&s, at)->is_searched = false;
-    crti_buffer_fini(&s.refs);
-    return s.status;
 }

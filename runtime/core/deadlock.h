@@ -10,9 +10,5 @@
 void crti_chain_start(crti_core_t *core, crt_ref_t *ref);
 /* CRT_ERR_DEADLOCK when `ref` is made by a call that waits in this very process. */
 crt_status_t crti_check_self_wait(crti_core_t *core, crt_ref_t *ref);
-/* CRT_ERR_DEADLOCK when `target`, whose value shall be `ref`'s, waits for `ref` in this process: by
- * the results, arguments and order of calls that were not sent yet. Cycles that go through other
- * processes are not found. */
-crt_status_t crti_check_result_wait(const crt_ref_t *ref, crt_ref_t *target);
 
 #endif

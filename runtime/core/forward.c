@@ -3,8 +3,8 @@
 #include "runtime/core/forward.h"
 
 #include "runtime/base/clock.h"
-#include "runtime/core/deadlock.h"
 #include "runtime/core/missing.h"
+#include "runtime/core/result_wait.h"
 
 /* ------------------------------------------------------------------ content */
 
@@ -66,6 +66,12 @@ void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_to
     ref->forward = target;
     ref->forward_waiting.on_ready = on_ready;
     crti_ref_await(target, &ref->forward_waiting, false);
+}
+
+void crti_forward_fail(crt_ref_t *ref, crt_status_t status)
+{
+    crti_list_remove(&ref->forward_waiting.link);
+    crti_ref_fail(ref, status);
 }
 
 /* ------------------------------------------------------------------ where it is */

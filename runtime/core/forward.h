@@ -20,6 +20,8 @@
 
 /* The value of `ref`, which is pending, is the named one's. `has_tokens`: that was registered for us. */
 void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tokens);
+/* It has waited for the other ref in vain; with this thread's detail. */
+void crti_forward_fail(crt_ref_t *ref, crt_status_t status);
 /* Where are the copies of the target? What is found becomes known of `ref`, too. */
 void crti_forward_seek(crt_ref_t *ref);
 /* Whether that was not answered yet. */

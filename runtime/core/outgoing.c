@@ -129,6 +129,8 @@ static void finish(crti_pending_t *p, const crti_result_t *result)
         crti_numbers_remove(&p->core->retried, p->number);
     ref->call = NULL;
     crti_ref_set_result(ref, result, true);
+    if (ref->forward)
+        crti_result_waits_for(ref, p->function);
     log_tell(p, ref);
     free_pending(p);
     crti_ref_release(ref);

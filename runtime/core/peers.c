@@ -287,6 +287,7 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
     case CRTI_RECORD_SEEK: return crti_seek_arrived(core, peer, data, size);
     case CRTI_RECORD_SOUGHT: return crti_seek_answered(core, peer, data, size);
     case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
+    case CRTI_RECORD_PROBE: return crti_probe_arrived(client, data, size);
     case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
     }

@@ -15,6 +15,7 @@
  *     SEEK      no copy of these objects of mine is known any more: COPY for each that you have
  *     SOUGHT    that was all, and none of them is being pulled here
  *     WAITING   the processes in the chain wait for this call or object (deadlock.c)
+ *     PROBE     a result waits for what is behind this object or call: for itself? (result_wait.c)
  *     GIVE_BACK answer RETURNED for tasks of mine that you have not started
  * Format
  *     Little endian, packed, u8 kind first; texts behind a u16 length. An encoded value that has
@@ -43,7 +44,8 @@ typedef enum crti_record_kind {
     CRTI_RECORD_GIVE_BACK = 10,
     CRTI_RECORD_TAKE_BACK = 11,
     CRTI_RECORD_SEEK = 12,
-    CRTI_RECORD_SOUGHT = 13
+    CRTI_RECORD_SOUGHT = 13,
+    CRTI_RECORD_PROBE = 14
 } crti_record_kind_t;
 
 /* The kind of a record, 0 for none. */
@@ -204,5 +206,26 @@ typedef struct crti_chain {
 
 crt_status_t crti_put_chain(crti_buffer_t *out, const crti_chain_t *chain);
 crt_status_t crti_get_chain(const void *data, size_t size, crti_chain_t *chain_out);
+
+#define CRTI_PROBE_NAME 128 /* longest name in a probe; longer ones are cut */
+
+/* An object of `process`, or a call that it got from the process of the step before. */
+typedef struct crti_probe_step {
+    crti_id_t process;
+    bool is_object;
+    uint64_t number;
+    crti_span_t name; /* of the function whose result it is; filled in by `process` */
+} crti_probe_step_t;
+
+typedef struct crti_probe {
+    bool is_confirming; /* it goes along `step`, which it has found before */
+    uint64_t nonce;     /* drawn by the owner of the first one for each that it sends */
+    unsigned at;        /* whose turn it is; the last one's when not confirming */
+    unsigned count;     /* 2 at least */
+    crti_probe_step_t step[CRTI_CHAIN_MAX]; /* each waits for the next */
+} crti_probe_t;
+
+crt_status_t crti_put_probe(crti_buffer_t *out, const crti_probe_t *probe);
+crt_status_t crti_get_probe(const void *data, size_t size, crti_probe_t *probe_out);
 
 #endif

@@ -307,33 +307,45 @@ static void lose(unsigned i, bool is_initiator)
     crti_net_unlock(core->net);
 }
 
-static crti_peer_t *caller(unsigned i)
+static crti_peer_t *session(unsigned i, bool is_ours)
 {
-    crti_peer_t *peer = core_net_find(core->net, ALONE_PROCESS(i), false);
+    crti_peer_t *peer = core_net_find(core->net, ALONE_PROCESS(i), is_ours);
 
     check(peer != NULL);
     return peer;
 }
 
+static void unacknowledged(crti_peer_t *peer, uint64_t count)
+{
+    peer->acked = 0;
+    peer->sent = count;
+}
+
 void alone_fill(unsigned i)
 {
-    crti_net_lock(core->net);
-    core_net_fill(caller(i));
-    crti_net_unlock(core->net);
+    core_net_fill(session(i, false));
+}
+
+void alone_fill_ours(unsigned i)
+{
+    core_net_fill(session(i, true));
 }
 
 void alone_make_room(unsigned i)
 {
     crti_net_lock(core->net);
-    core_net_make_room(caller(i));
+    core_net_make_room(session(i, false));
     crti_net_unlock(core->net);
 }
 
 void alone_unacknowledged(unsigned i, uint64_t count)
 {
-    crti_peer_t *peer = caller(i);
+    unacknowledged(session(i, false), count);
+}
 
-    peer->sent = peer->acked + count;
+void alone_unacknowledged_ours(unsigned i, uint64_t count)
+{
+    unacknowledged(session(i, true), count);
 }
 
 const char *alone_aborted(unsigned i)

@@ -28,6 +28,9 @@ void alone_fill(unsigned i);
 void alone_make_room(unsigned i);
 /* So many records were sent to it that it has not acknowledged. */
 void alone_unacknowledged(unsigned i, uint64_t count);
+/* The same of the session that we made. */
+void alone_fill_ours(unsigned i);
+void alone_unacknowledged_ours(unsigned i, uint64_t count);
 /* Why the last session that it made was ended by us; NULL: none was. */
 const char *alone_aborted(unsigned i);
 void alone_process_dies(unsigned i);

@@ -139,6 +139,40 @@ static void references_and_chains_come_back(void **state)
     crti_buffer_fini(&out);
 }
 
+static void a_probe_comes_back_and_none_that_makes_no_sense(void **state)
+{
+    static char name[2 * CRTI_PROBE_NAME];
+    crti_probe_t probe = {
+        true, 5, 1, 2, {{{1, 2}, true, 3, {"A.b", 3}}, {{4, 5}, false, 6, {name, 0}}}};
+    crti_buffer_t out = {0};
+
+    memset(name, 'n', sizeof(name));
+    probe.step[1].name.size = sizeof(name);
+    assert_int_equal(crti_put_probe(&out, &probe), CRT_OK);
+    memset(&probe, 0, sizeof(probe));
+    assert_int_equal(crti_get_probe(out.data, out.size, &probe), CRT_OK);
+    assert_true(probe.is_confirming && probe.nonce == 5 && probe.at == 1 &&
+                probe.count == 2);
+    assert_true(!probe.step[1].is_object && probe.step[1].number == 6 &&
+                probe.step[1].process.low == 5);
+    assert_int_equal(probe.step[1].name.size, CRTI_PROBE_NAME);
+    assert_memory_equal(probe.step[0].name.data, "A.b", 3);
+    for (size_t size = 0; size < out.size; size++)
+        assert_int_equal(crti_get_probe(out.data, size, &probe), CRT_ERR_PROTOCOL);
+    for (unsigned at = 0; at < 256; at++) { /* whose turn it is; of how many */
+        out.data[10] = (unsigned char)at;
+        assert_int_equal(crti_get_probe(out.data, out.size, &probe),
+                         at == 1 ? CRT_OK : CRT_ERR_PROTOCOL);
+    }
+    out.data[10] = 1;
+    for (unsigned count = 0; count < 256; count++) {
+        out.data[11] = (unsigned char)count;
+        assert_int_equal(crti_get_probe(out.data, out.size, &probe),
+                         count == 2 ? CRT_OK : CRT_ERR_PROTOCOL);
+    }
+    crti_buffer_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +180,7 @@ int main(void)
         cmocka_unit_test(an_error_keeps_everything_that_is_known),
         cmocka_unit_test(a_stored_result_names_what_it_refers_to),
         cmocka_unit_test(references_and_chains_come_back),
+        cmocka_unit_test(a_probe_comes_back_and_none_that_makes_no_sense),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

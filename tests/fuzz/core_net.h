@@ -42,7 +42,7 @@ crti_peer_t *core_net_accept(crti_net_t *net, crti_id_t process, uint64_t incarn
 /* The session with that process, in that direction; NULL: there is none. */
 crti_peer_t *core_net_find(crti_net_t *net, crti_id_t process, bool is_initiator);
 void core_net_record(crti_peer_t *peer, const void *data, size_t size);
-/* It has taken nothing for a while, or everything. Lock held. */
+/* It has taken nothing for a while; or everything, lock held. */
 void core_net_fill(crti_peer_t *peer);
 void core_net_make_room(crti_peer_t *peer);
 /* It is over: the library hears it, and lets go. Lock held. */

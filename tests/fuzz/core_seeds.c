@@ -381,6 +381,35 @@ static void say_questions(text_t *t)
     fuzz_step_put(t, FILL, 1, "\1", 1);
 }
 
+static void say_probe(text_t *t, uint8_t which, const crti_probe_t *probe)
+{
+    crti_buffer_t record = {0};
+
+    if (crti_put_probe(&record, probe) != CRT_OK)
+        abort();
+    say_record(t, CALLER, which, &record);
+}
+
+/* A task's result is number 3 of process 2, whose value is that task's; another process's waits for it. */
+static void say_cycle(text_t *t)
+{
+    crti_result_t forward = {.form = CRTI_RESULT_FORWARD, .ref = ref_of(2, 3)};
+    crti_probe_step_t ours = {us, true, 1, crti_str("add")},
+                      its = {other(2), true, 3, crti_str("its")},
+                      others = {other(0), true, 9, crti_str("others")};
+    crti_probe_t probe = {.nonce = 5, .at = 1, .count = 2, .step = {others, ours}};
+
+    say_use(t, 3, 0, 0);
+    say_granted(t, 0, 1);
+    say_result(t, 1, CRTI_RECORD_REPLY, 1, &forward);
+    say_probe(t, 0, &probe);
+    fuzz_step_put(t, TICK, 2, NULL, 0);
+    probe = (crti_probe_t){.at = 2, .count = 3, .step = {ours, its, ours}};
+    say_probe(t, 2, &probe);
+    probe.is_confirming = true;
+    say_probe(t, 2, &probe);
+}
+
 static void say_node_died(text_t *t, unsigned node)
 {
     crti_msg_node_died_t died = {.node = node_of(node), .text = crti_str("it burned")};
@@ -496,6 +525,7 @@ static void seed_calls(text_t *t, unsigned index)
         break;
     case 10: say_late_lending(t); break;
     case 15: say_questions(t); break;
+    case 16: say_cycle(t); break;
     case 14: say_lent_to_us(t); break;
     case 12:
     case 13: say_missing(t, index == 13); break;
@@ -521,7 +551,7 @@ static void seed_driver(text_t *t, unsigned index)
     else
         seed_calls(t, index);
 }
-#define DRIVER_SEEDS 16
+#define DRIVER_SEEDS 17
 
 /* As it was found: an actor is said to live at one place after the other while a call of the first is in
  * doubt, and the process at the first ends before that is decided. */

@@ -169,6 +169,9 @@ static const crt_options_t options = {.struct_size = sizeof(crt_options_t),
 
 /* ---------------------------------------------------------------- around the library */
 
+/* Of the last probe that was sent. Nobody guesses it: a probe that comes with 0 gets it. */
+static uint64_t last_nonce;
+
 /* Whoever gets it must understand it. */
 static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
 {
@@ -178,6 +181,7 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     crti_result_t result;
     crti_borrow_record_t borrow;
     crti_chain_t chain;
+    crti_probe_t probe;
     uint64_t a, b, c;
     crti_id_t node;
     crt_status_t status = CRT_ERR_PROTOCOL;
@@ -199,6 +203,10 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     case CRTI_RECORD_RELEASE: status = crti_get_release(data, size, &a, &b, &c); break;
     case CRTI_RECORD_COPY: status = crti_get_copy(data, size, &a, &b, &node); break;
     case CRTI_RECORD_WAITING: status = crti_get_chain(data, size, &chain); break;
+    case CRTI_RECORD_PROBE:
+        status = crti_get_probe(data, size, &probe);
+        last_nonce = probe.nonce;
+        break;
     case CRTI_RECORD_GIVE_BACK: status = CRT_OK; break;
     }
     if (status != CRT_OK)
@@ -306,8 +314,18 @@ static void from_caller(bed_t *bed, unsigned which, crti_span_t data)
     crti_net_t *net = bed->core->net;
     crti_peer_t *peer = core_net_find(net, other(which), false);
 
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+    crti_probe_t probe;
+
     if (!peer)
         peer = core_net_accept(net, other(which), INCARNATION, node_of(which));
+    if (crti_record_kind(data.data, data.size) == CRTI_RECORD_PROBE &&
+        crti_get_probe(data.data, data.size, &probe) == CRT_OK && probe.nonce == 0) {
+        probe.nonce = last_nonce;
+        if (crti_put_probe(&record, &probe) != CRT_OK)
+            abort();
+        data = crti_span(record.data, record.size);
+    }
     if (peer && data.size)
         core_net_record(peer, data.data, data.size);
 }
