@@ -217,6 +217,9 @@ static crt_status_t take_frame(crti_stream_t *s)
                          size);
     if (have - CRTI_STREAM_HEADER < size)
         return CRT_IN_PROGRESS;
+    if (s->is_unheard && s->state == CRTI_STREAM_OPEN)
+        crti_loop_cancel(s->loop, &s->deadline);
+    s->is_unheard = false;
     status = deliver(s, at + CRTI_STREAM_HEADER, size);
     s->in_at += CRTI_STREAM_HEADER + size;
     return status;
@@ -354,6 +357,15 @@ static crt_status_t connected(crti_stream_t *s)
     return CRT_OK;
 }
 
+/* Who connects speaks first. */
+static void wait_for_first_message(crti_stream_t *s)
+{
+    s->is_unheard = true;
+    s->since_ns = crti_loop_now(s->loop);
+    s->since_idle = crti_loop_idle(s->loop);
+    crti_loop_start(s->loop, &s->deadline, s->since_ns + s->timeout_ms * CRTI_MS);
+}
+
 static crt_status_t shake(crti_stream_t *s)
 {
     crti_stream_listener_t *listener = s->listener;
@@ -367,6 +379,7 @@ static crt_status_t shake(crti_stream_t *s)
     set_state(s, CRTI_STREAM_OPEN);
     if (listener) {
         s->listener = NULL;
+        wait_for_first_message(s);
         crti_stream_listener_opened(listener, s);
     } else if (s->handlers.on_open) {
         s->handlers.on_open(s->handlers.user, s);
@@ -466,7 +479,7 @@ static bool goes_on(crti_stream_t *s)
 {
     uint64_t limit = s->timeout_ms * CRTI_MS, now = crti_loop_now(s->loop), idle;
 
-    if (s->state != CRTI_STREAM_HANDSHAKE || !s->listener)
+    if (!s->is_unheard && (s->state != CRTI_STREAM_HANDSHAKE || !s->listener))
         return false;
     idle = crti_loop_idle(s->loop) - s->since_idle;
     return idle < limit && now < s->since_ns + BUSY_LIMIT * limit &&
@@ -487,9 +500,10 @@ static void on_deadline(void *user)
         status = crt_raise(CRT_ERR_TIMED_OUT, "no answer from %s within %llu ms",
                            s->address, (unsigned long long)s->timeout_ms);
     else
-        status =
-            crt_raise(CRT_ERR_TIMED_OUT, "%s did not finish the handshake within %llu ms",
-                      s->address, (unsigned long long)s->timeout_ms);
+        status = crt_raise(CRT_ERR_TIMED_OUT, "%s did not %s within %llu ms", s->address,
+                           s->state == CRTI_STREAM_HANDSHAKE ? "finish the handshake"
+                                                             : "say who it is",
+                           (unsigned long long)s->timeout_ms);
     fail(s, status);
     if (--s->depth == 0 && s->freed)
         release(s);
@@ -536,6 +550,9 @@ void crti_stream_close(crti_stream_t *stream)
     switch (stream->state) {
     case CRTI_STREAM_OPEN:
         set_state(stream, CRTI_STREAM_CLOSING);
+        if (stream->is_unheard)
+            crti_loop_cancel(stream->loop, &stream->deadline);
+        stream->is_unheard = false;
         stream->payload = NULL;
         crti_stream_kick(stream);
         break;

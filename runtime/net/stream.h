@@ -176,7 +176,8 @@ crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
 
 /* Listens on `ip` (numeric) and `port` (0: any). `on_accept` gets each authenticated stream with
  * the ownership of it, and sets its handlers before it returns. Connections in their handshake
- * are capped (the oldest gives way) and end after CRTI_STREAM_HANDSHAKE_MS in which the loop had time.
+ * are capped (the oldest gives way) and end after CRTI_STREAM_HANDSHAKE_MS in which the loop had time; so does
+ * an accepted stream on which no message has come after as long.
  * CRT_ERR_EXISTS: the port is taken. Caller owns the result and frees it with
  * crti_stream_listener_free, which leaves accepted streams alone. */
 typedef void crti_stream_accept_t(void *user, crti_stream_t *stream);

@@ -44,10 +44,11 @@ struct crti_stream {
     int fd;
     crti_stream_state_t state;
     crti_watch_t watch;
-    crti_timer_t deadline; /* of connect and handshake, or of LINGER */
+    crti_timer_t deadline; /* of connect, handshake and first message, or of LINGER */
     crti_timer_t kick;     /* flush what this turn queued; go on receiving */
     bool more;             /* the receive budget ended before the bytes did */
     bool freed;            /* inside a handler: the memory goes when it has returned */
+    bool is_unheard;       /* a listener took it, and no message has come */
     int depth;             /* handlers on the stack */
     uint64_t timeout_ms;
     crti_stream_handlers_t handlers;
