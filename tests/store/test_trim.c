@@ -293,9 +293,16 @@ static void who_is_killed_while_memory_goes_back_costs_nobody_anything(void **st
         }
         crti_trim_step(daemon, &trim); /* a dead one may hold the heap's lock */
         for (unsigned i = 0; i < 2; i++) {
+            crt_status_t status = crti_store_reclaim(daemon, i + 1);
+
+            /* The other one may hold a lock: the rest is done when that is reclaimed. */
+            assert_true(status == CRT_OK || (status == CRT_ERR_TIMED_OUT && i == 0));
+        }
+        crti_store_catch_up(daemon);
+        for (unsigned i = 0; i < 2; i++) {
             crti_store_view_t view;
 
-            assert_ok(crti_store_reclaim(daemon, i + 1));
+            assert_true(crti_store_slot_is_free(daemon, i + 1));
             crti_store_drop_owner(daemon, object(i + 2, 0).owner);
             assert_ok(crti_store_get(daemon, object(1, 1), &view));
             assert_int_equal(first_wrong(view.data, object(1, 1), MIB), MIB);
