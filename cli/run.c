@@ -8,7 +8,7 @@
  *     PROG ends: its cluster is ended, and whatever PROG left behind: it has the first node's
  *     CRT_NODE_DIR in its environment, and so have its children.
  *     This process is killed: the kernel kills PROG (parent-death signal), the lifeline ends the
- *     daemons, the node's keeper ends what PROG left behind.
+ *     daemons, the node's watchdog ends what PROG left behind.
  *     Signals: those that are typed reach PROG by themselves, others are passed on to it. PROG
  *     decides what an interrupt means; after SIGTERM or SIGHUP it is killed when it does not end.
  */

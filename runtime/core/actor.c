@@ -189,12 +189,12 @@ static void make_again(crt_actor_t *actor, const char *text)
 /* What was heard of its place was wrong: the head will tell, it has been asked. */
 static void forget_place(crt_actor_t *actor)
 {
-    actor->is_hearsay = false;
+    actor->is_unconfirmed = false;
     set_remote(actor, NULL);
 }
 
 /* It is known what became of its process. `text` NULL: what the node reported. */
-static void end_doubt(crt_actor_t *actor, crt_status_t status, const char *text)
+static void end_suspicion(crt_actor_t *actor, crt_status_t status, const char *text)
 {
     char *report = CRTI_TAKE(actor->report);
 
@@ -215,7 +215,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
     actor->status = status < 0 ? status : CRT_ERR_ACTOR_DIED;
     actor->text = strdup(text);
     set_phase(actor, CRTI_ACTOR_GONE);
-    end_doubt(actor, actor->status, text);
+    end_suspicion(actor, actor->status, text);
     fail_all(&actor->queue, actor->status, text, false);
     if (actor->remote) { /* its process: everything in flight there is this actor's */
         CRTI_LIST_FOREACH (item, &actor->remote->in_flight)
@@ -231,11 +231,11 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
  * soon; until then the node's report, if there is one, is kept. */
 static void doubt(crt_actor_t *actor, const char *report)
 {
-    set_phase(actor, CRTI_ACTOR_DOUBTFUL);
+    set_phase(actor, CRTI_ACTOR_SUSPECT);
     if (report && !actor->report)
         actor->report = strdup(report);
-    actor->doubt_deadline = crti_now_ns() + (report ? CRTI_REPORT_NS : CRTI_DOUBT_NS);
-    attend(actor, actor->doubt_deadline);
+    actor->suspect_deadline = crti_now_ns() + (report ? CRTI_REPORT_NS : CRTI_SUSPECT_NS);
+    attend(actor, actor->suspect_deadline);
 }
 
 void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
@@ -244,7 +244,7 @@ void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
     switch (loss->status) {
     case CRT_ERR_UNREACHABLE:
     case CRT_ERR_PROTOCOL:
-        if (!actor->is_hearsay || actor->phase != CRTI_ACTOR_CALLABLE)
+        if (!actor->is_unconfirmed || actor->phase != CRTI_ACTOR_CALLABLE)
             break; /* it lives: the next call makes another session; or is in doubt already */
         set_phase(actor, CRTI_ACTOR_WAITING);
         forget_place(actor);
@@ -286,7 +286,7 @@ static crt_status_t send_call(crt_actor_t *actor, crti_pending_t *p,
     if (status != CRT_OK)
         return status;
     p->state = CRTI_CALL_SENT;
-    p->on_hearsay = actor->is_hearsay;
+    p->on_unconfirmed = actor->is_unconfirmed;
     p->remote = remote;
     crti_list_append(&remote->in_flight, &p->link);
     crti_net_watch(core->net, remote->peer, 1);
@@ -340,14 +340,14 @@ void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
 {
     crt_actor_t *actor = p->actor;
 
-    if (actor->is_hearsay)
+    if (actor->is_unconfirmed)
         crti_actor_observe(actor);
     if (actor->phase == CRTI_ACTOR_GONE)
         crti_pending_fail(p, actor->status, actor->text ? actor->text : "", false);
     else if (record->size > CRTI_NET_RECORD_BYTES)
         crti_pending_fail(p, CRT_ERR_TOO_LARGE, "the arguments of one call exceed 64 MiB",
                           false);
-    else if ((actor->max_task_retries || actor->is_hearsay) &&
+    else if ((actor->max_task_retries || actor->is_unconfirmed) &&
              keep_record(p, &record) != CRT_OK)
         crti_pending_fail(p, CRT_ERR_NO_MEMORY, crt_error_detail(), false);
     else if (!crti_list_is_empty(&actor->queue) || actor->phase != CRTI_ACTOR_CALLABLE ||
@@ -458,7 +458,7 @@ void crti_actor_hear_place(crt_actor_t *actor, const crti_actor_name_t *name)
     set_remote(actor, remote);
     actor->incarnation = name->incarnation;
     actor->max_task_retries = name->max_task_retries;
-    actor->is_hearsay = true;
+    actor->is_unconfirmed = true;
     set_phase(actor, CRTI_ACTOR_CALLABLE);
     attend(actor, crti_now_ns()); /* what waits leaves, but not while a value is read */
 }
@@ -473,13 +473,13 @@ static bool is_same_place(const crt_actor_t *actor, const crti_msg_actor_state_t
 }
 
 /* It lives anew, and the end of its last process is not known here yet. */
-static void doubt_in_flight(crt_actor_t *actor)
+static void suspect_in_flight(crt_actor_t *actor)
 {
     CRTI_LIST_FOREACH_SAFE (item, &actor->remote->in_flight) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
         p->may_have_run = true;
-        crti_pending_doubt(p);
+        crti_pending_suspect(p);
     }
 }
 
@@ -491,20 +491,20 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     crti_remote_t *remote;
 
     if (is_same_place(actor, m))
-        actor->is_hearsay = false;
+        actor->is_unconfirmed = false;
     if (actor->phase == CRTI_ACTOR_CALLABLE && is_same_place(actor, m))
         return;
-    if (actor->phase == CRTI_ACTOR_DOUBTFUL && is_same_place(actor, m))
+    if (actor->phase == CRTI_ACTOR_SUSPECT && is_same_place(actor, m))
         return; /* said before its process was lost */
     if (actor->remote && actor->max_task_retries)
-        doubt_in_flight(actor);
-    end_doubt(actor, CRT_ERR_ACTOR_DIED, NULL);
+        suspect_in_flight(actor);
+    end_suspicion(actor, CRT_ERR_ACTOR_DIED, NULL);
     if (crti_remote_use(core, &address, &remote) != CRT_OK) {
         crti_actor_end(actor, CRT_ERR_NO_MEMORY, crt_error_detail());
         return;
     }
     set_remote(actor, remote);
-    actor->is_hearsay = false;
+    actor->is_unconfirmed = false;
     actor->incarnation = m->actor_incarnation;
     set_phase(actor, CRTI_ACTOR_CALLABLE);
     crti_actor_drain(actor);
@@ -545,7 +545,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         if (m->state == CRTI_ACTOR_RESTARTING)
             actor->incarnation = m->actor_incarnation; /* it is over: no hearsay of it */
         if (actor->phase != CRTI_ACTOR_CALLABLE || m->state == CRTI_ACTOR_RESTARTING) {
-            end_doubt(actor, CRT_ERR_ACTOR_DIED, text);
+            end_suspicion(actor, CRT_ERR_ACTOR_DIED, text);
             set_phase(actor, CRTI_ACTOR_WAITING);
         }
     }
@@ -589,18 +589,18 @@ void crti_actor_observe(crt_actor_t *actor)
 }
 
 /* The head is silent: what the node said is all there is. Without that, it may be alive. */
-static void end_long_doubt(crt_actor_t *actor)
+static void end_long_suspicion(crt_actor_t *actor)
 {
     bool has_died = actor->report != NULL;
 
-    if (!has_died && !actor->is_hearsay) {
+    if (!has_died && !actor->is_unconfirmed) {
         set_phase(actor, CRTI_ACTOR_CALLABLE);
-        end_doubt(actor, CRT_ERR_UNREACHABLE, "its process closed the session");
+        end_suspicion(actor, CRT_ERR_UNREACHABLE, "its process closed the session");
         return;
     }
     set_phase(actor, CRTI_ACTOR_WAITING);
-    end_doubt(actor, has_died ? CRT_ERR_ACTOR_DIED : CRT_ERR_UNREACHABLE,
-              has_died ? NULL : "its process closed the session");
+    end_suspicion(actor, has_died ? CRT_ERR_ACTOR_DIED : CRT_ERR_UNREACHABLE,
+                  has_died ? NULL : "its process closed the session");
     forget_place(actor);
 }
 
@@ -614,13 +614,13 @@ void crti_actor_tick(crti_core_t *core, uint64_t now_ns)
     while ((item = crti_list_pop(&due))) {
         crt_actor_t *actor = CRTI_CONTAINER(item, crt_actor_t, attention);
 
-        if (actor->phase == CRTI_ACTOR_DOUBTFUL && actor->doubt_deadline > now_ns) {
-            attend(actor, actor->doubt_deadline);
+        if (actor->phase == CRTI_ACTOR_SUSPECT && actor->suspect_deadline > now_ns) {
+            attend(actor, actor->suspect_deadline);
             continue;
         }
         crti_actor_hold(actor);
-        if (actor->phase == CRTI_ACTOR_DOUBTFUL)
-            end_long_doubt(actor);
+        if (actor->phase == CRTI_ACTOR_SUSPECT)
+            end_long_suspicion(actor);
         crti_actor_drain(actor);
         crti_actor_release(actor);
     }

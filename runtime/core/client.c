@@ -27,8 +27,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 #include "runtime/core/core.h"
-#include "runtime/core/dues.h"
 #include "runtime/core/locating.h"
+#include "runtime/core/owner_requests.h"
 
 #define ATTACH_NS  (30 * CRTI_S)
 #define LEAVE_NS   (5 * CRTI_S)
@@ -139,7 +139,7 @@ static void init_tables(crti_core_t *core)
     crti_list_init(&core->to_tell);
     crti_list_init(&core->to_close);
     crti_list_init(&core->missing);
-    crti_list_init(&core->seeks);
+    crti_list_init(&core->copy_queries);
     crti_pool_init(&core->refs, sizeof(crt_ref_t), POOL_KEEPS, NULL);
     crti_pool_init(&core->pendings, sizeof(crti_pending_t), POOL_KEEPS,
                    crti_pending_fini);
@@ -632,7 +632,7 @@ static void orphan_all(crti_core_t *core)
     while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
         crti_remote_t *remote = value;
 
-        crti_dues_free(remote);
+        crti_owner_requests_free(remote);
         crti_peer_unref(remote->peer);
         free(remote);
     }

@@ -4,9 +4,9 @@
  * The pointer to the runtime, the count of threads inside and the mark of a forked child are the
  * library's only globals: crt.h has no handle of the runtime in its functions. */
 #include "runtime/core/core.h"
-#include "runtime/core/dues.h"
+#include "runtime/core/copy_query.h"
 #include "runtime/core/missing.h"
-#include "runtime/core/seek.h"
+#include "runtime/core/owner_requests.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -175,9 +175,9 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
     crti_object_flush_frees(core);
     crti_tasks_tick(core, now_ns);
     crti_actor_tick(core, now_ns);
-    crti_dues_tick(core, now_ns);
+    crti_owner_requests_tick(core, now_ns);
     crti_missing_tick(core, now_ns);
-    crti_again_tick(core, now_ns);
+    crti_value_retry_tick(core, now_ns);
     crti_result_waits_tick(core, now_ns);
 }
 
@@ -279,8 +279,8 @@ void crti_core_break(crti_core_t *core, crt_status_t status, const char *text)
     core->broken_text = strdup(text);
     fail_requests(core);
     crti_missing_end(core);
-    crti_seek_end(core);
-    crti_again_end(core, status, text);
+    crti_copy_query_end(core);
+    crti_value_retry_end(core, status, text);
     crti_actors_end(core, status, text);
     crti_tasks_end(core);
     count = gather_refs(core, &refs);

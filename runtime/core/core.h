@@ -5,7 +5,7 @@
  * Where it sits
  *     crt.h -> outgoing.c (calls) -> actor.c, submit.c -> peers.c -> net
  *     net -> peers.c (records) -> incoming.c, execute.c -> user code -> call.c -> peers.c
- *     refs.c, value_of.c, value_again.c: objects and their values; node_link.c: the node daemon
+ *     refs.c, value_of.c, value_retry.c: objects and their values; node_link.c: the node daemon
  * Threads
  *     The net's lock covers everything here (crti_enter takes it). Handlers of the net, the
  *     node link and timers run under it. User code, and copying of large values, do not.
@@ -26,8 +26,8 @@
 #include "runtime/base/map.h"
 #include "runtime/base/resources.h"
 #include "runtime/core/borrow.h"
+#include "runtime/core/contained.h"
 #include "runtime/core/handles.h"
-#include "runtime/core/inner.h"
 #include "runtime/core/lease.h"
 #include "runtime/core/numbers.h"
 #include "runtime/core/ownership.h"
@@ -47,7 +47,7 @@
 #define CRTI_STORE_WAIT  (5 * CRTI_S)
 #define CRTI_QUEUE_BYTES ((size_t)16 << 20)  /* calls that wait for one actor */
 #define CRTI_TASK_BYTES  ((size_t)128 << 20) /* tasks of a shape that wait */
-#define CRTI_DOUBT_NS    (10 * CRTI_S) /* how long a lost session may stay unexplained */
+#define CRTI_SUSPECT_NS  (10 * CRTI_S) /* how long a lost session may stay unexplained */
 #define CRTI_REPORT_NS   (500 * CRTI_MS) /* how long the head may take to explain a death */
 
 typedef struct crti_core crti_core_t;
@@ -60,12 +60,13 @@ typedef struct crti_remote {
     crti_address_t address;
     crti_peer_t *peer;     /* the session that we made; NULL: none */
     crti_list_t in_flight; /* crti_pending_t.link: calls that it has to answer */
-    crti_list_t dues;      /* crti_due_t: what it has to hear, and answer */
-    crti_list_t watchers;  /* crti_process_watch_t.link */
+    crti_list_t
+        owner_requests;   /* crti_owner_request_t: what it has to hear, and answer */
+    crti_list_t watchers; /* crti_process_watch_t.link */
     uint32_t uses;
     int64_t pid;          /* when its death was told, 0 not known */
-    uint64_t carried_out; /* the highest request about our objects, lending.c */
-    uint64_t sought;      /* the request of SEEK that it has not answered, 0: none */
+    uint64_t carried_out; /* the highest request about our objects, borrowers.c */
+    uint64_t sought; /* the request of COPY_QUERY that it has not answered, 0: none */
     bool is_watched, is_borrower, is_dead, are_due; /* ... to be sent again */
 } crti_remote_t;
 
@@ -139,9 +140,9 @@ struct crt_ref {
     crti_content_t content;
     bool is_locating, is_pulling, is_decoded;
     bool is_searched;         /* by crti_check_result_wait, which is going on */
-    bool is_hearsay;          /* borrowed: `nodes` are not its owner's word */
+    bool is_unconfirmed;      /* borrowed: `nodes` are not its owner's word */
     unsigned char evictions;  /* copies that were gone before they could be read */
-    struct crti_again *again; /* its pull is repeated, value_again.c */
+    struct crti_again *again; /* its pull is repeated, value_retry.c */
     unsigned char small[24];  /* `bytes` of short values */
     void *bytes;
     size_t size;
@@ -150,7 +151,7 @@ struct crt_ref {
     uint32_t node_count;
     uint64_t missing_until_ns; /* owned, MISSING: not lost before */
     crti_store_view_t view;
-    crti_inner_t inner;
+    crti_contained_t inner;
     crt_value_t value; /* decoded from `bytes` or `view` */
     void *memory;
     crti_error_t *error;
@@ -161,8 +162,8 @@ struct crt_ref {
 typedef enum crti_actor_phase {
     CRTI_ACTOR_WAITING, /* not known, placed, started or restarted: calls queue */
     CRTI_ACTOR_CALLABLE,
-    CRTI_ACTOR_DOUBTFUL, /* its process is gone, its state not told yet: calls queue */
-    CRTI_ACTOR_GONE      /* nothing follows */
+    CRTI_ACTOR_SUSPECT, /* its process is gone, its state not told yet: calls queue */
+    CRTI_ACTOR_GONE     /* nothing follows */
 } crti_actor_phase_t;
 
 struct crt_actor {
@@ -175,7 +176,7 @@ struct crt_actor {
     uint32_t holds;             /* handles, values and calls */
     crti_actor_phase_t phase;
     uint64_t incarnation;
-    uint64_t doubt_deadline;
+    uint64_t suspect_deadline;
     crti_remote_t *remote; /* CALLABLE, DOUBTFUL */
     crti_list_t queue;     /* crti_pending_t.link: not sent, in order */
     crti_list_t attention; /* core->attention: the tick looks at it */
@@ -185,7 +186,8 @@ struct crt_actor {
     int64_t
         max_task_retries; /* how often each call may be made again; -1: without limit */
     bool is_watched, is_creating;
-    bool is_hearsay; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
+    bool
+        is_unconfirmed; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
                           * not confirmed it */
     bool is_final; /* GONE, and a head that is killed and started again can't forget it */
     bool is_none;  /* GONE: it could not be made */
@@ -254,7 +256,7 @@ struct crti_pending {
     crti_slot_t *slots;    /* NULL once the record is built */
     unsigned slot_count;
     bool may_have_run;    /* of one that is in doubt */
-    bool on_hearsay;      /* SENT to a place that the head had not confirmed */
+    bool on_unconfirmed;  /* SENT to a place that the head had not confirmed */
     crti_buffer_t values; /* bytes of slots */
     /* while it is queued; of what may be made again until it is answered */
     crti_buffer_t record;
@@ -324,7 +326,7 @@ struct crti_core {
     crti_list_t clients;   /* crti_client_t.link */
     crti_list_t attention; /* crt_actor_t.attention */
     crti_list_t to_tell;   /* crt_ref_t.turn, held: while others are told */
-    crti_list_t to_close;  /* of inner.c, while others are closed */
+    crti_list_t to_close;  /* of contained.c, while others are closed */
     bool is_telling, is_closing_inner;
     crti_id_t giver; /* whose result is being taken; zero: our own */
     crti_pool_t refs, pendings, calls;
@@ -345,12 +347,12 @@ struct crti_core {
     bool is_created, is_ending, is_blocked;
     crti_list_t runnable, questions; /* crt_call_t.link; of crt_actor_ready */
     crti_result_waits_t result_waits;
-    crti_list_t again;            /* refs whose pull is repeated, value_again.c */
-    uint64_t dues_ns;             /* when dues are sent again; 0: none */
-    crti_list_t missing;          /* of ours that are wanted, missing.c; SEEK: */
-    uint64_t seek_round;          /* the last one, */
-    size_t seek_open;             /* of whose questions so many were not answered */
-    crti_list_t seeks;            /* of others, not answered, seek.c */
+    crti_list_t again;            /* refs whose pull is repeated, value_retry.c */
+    uint64_t owner_requests_ns;   /* when owner_requests are sent again; 0: none */
+    crti_list_t missing;          /* of ours that are wanted, missing.c; COPY_QUERY: */
+    uint64_t copy_query_round;    /* the last one, */
+    size_t copy_query_open;       /* of whose questions so many were not answered */
+    crti_list_t copy_queries;     /* of others, not answered, copy_query.c */
     crt_call_t *running;          /* of the main thread */
     const crti_function_t *shown; /* whose name is on the blackboard */
     crt_ref_t *waits_for; /* what the main thread waits for, NULL: nothing, or several */
@@ -465,10 +467,10 @@ void crti_ref_pin(crt_ref_t *ref);
 void crti_ref_unpin(crt_ref_t *ref);
 /* Covers; when the end must wait, `ending` gets one more wait. */
 void crti_ref_cover(crt_ref_t *ref);
-void crti_ref_uncover(crt_ref_t *ref, crti_ending_t *ending);
+void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending);
 void crti_ref_end_covers(crt_ref_t *ref); /* those that wait for our registration */
 void crti_ref_add_token(crt_ref_t *ref);
-void crti_ending_done(crti_ending_t *ending);
+void crti_completion_done(crti_completion_t *ending);
 
 /* The content came. Bytes are copied. The first wins; later ones are ignored. */
 void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size);
@@ -522,7 +524,7 @@ crt_status_t crti_ref_raise(const crt_ref_t *ref);
 /* Calls back when the ref has content, or bytes that can be read (at once if so). */
 void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
 
-/* ------------------------------------------------------------------ value_again.c */
+/* ------------------------------------------------------------------ value_retry.c */
 
 /* A pull failed with that status: true when it is not for good, and the pull will be repeated, or the
  * ref fail, later. */
@@ -533,8 +535,8 @@ bool crti_ref_is_asked_again(const crt_ref_t *ref);
 void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result);
 /* LOCATED will not come: the owner can't be asked any more. */
 void crti_ref_unlocated(crt_ref_t *ref, const crti_net_loss_t *loss);
-void crti_again_tick(crti_core_t *core, uint64_t now_ns);
-void crti_again_end(crti_core_t *core, crt_status_t status, const char *text);
+void crti_value_retry_tick(crti_core_t *core, uint64_t now_ns);
+void crti_value_retry_end(crti_core_t *core, crt_status_t status, const char *text);
 
 /* ------------------------------------------------------------------ outgoing.c */
 
@@ -564,7 +566,7 @@ void crti_result_late(crti_core_t *core, const crti_result_t *result);
 /* What the answer `number` is about; NULL: nothing (any more). */
 crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number);
 /* It was sent, and its actor's process is gone: what that means is told later. */
-void crti_pending_doubt(crti_pending_t *pending);
+void crti_pending_suspect(crti_pending_t *pending);
 /* One that is in doubt uses its process until then. */
 void crti_pending_forget_remote(crti_pending_t *pending);
 /* Its process is lost. */

@@ -5,17 +5,17 @@
 #define CRTI_CORE_EXECUTION_H
 
 /* Something that ends when registrations were answered: a call's reply, a borrowed value. */
-typedef struct crti_ending {
+typedef struct crti_completion {
     unsigned waits;
     crt_status_t status; /* why a registration was given up; CRT_OK */
-    void (*on_end)(struct crti_ending *ending);
-} crti_ending_t;
+    void (*on_end)(struct crti_completion *ending);
+} crti_completion_t;
 
 typedef struct crti_incoming_arg {
     crt_value_t value;
     void *memory;
     crt_ref_t *ref; /* passed by value from elsewhere; covered by the call */
-    crti_inner_t inner;
+    crti_contained_t inner;
     crti_waiting_t waiting;
     crt_call_t *call;
 } crti_incoming_arg_t;
@@ -52,8 +52,8 @@ struct crt_call {
     bool *is_lent; /* of each: who gets it is registered */
     crt_status_t status;
     char *text;
-    crti_error_t *origin; /* of the argument that had failed */
-    crti_ending_t ending; /* registrations to be answered before the reply */
+    crti_error_t *origin;     /* of the argument that had failed */
+    crti_completion_t ending; /* registrations to be answered before the reply */
 
     /* From here on a new call finds what an earlier one left: thousands of calls may wait, and
      * memory that is not touched costs nothing. Buffers are kept for reuse. */
@@ -67,7 +67,7 @@ struct crt_call {
 /* One ending that waits for one ref's registration (ref->uncovering). */
 typedef struct crti_end_wait {
     crti_list_t link;
-    crti_ending_t *ending;
+    crti_completion_t *ending;
 } crti_end_wait_t;
 
 #endif

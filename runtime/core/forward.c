@@ -76,7 +76,7 @@ void crti_forward_fail(crt_ref_t *ref, crt_status_t status)
 
 /* ------------------------------------------------------------------ where it is */
 
-void crti_forward_seek(crt_ref_t *ref)
+void crti_forward_query(crt_ref_t *ref)
 {
     crt_ref_t *target = ref->forward;
 
@@ -86,11 +86,11 @@ void crti_forward_seek(crt_ref_t *ref)
         return;
     if (target->is_owned || target->view.data)
         take_places(ref);
-    else if (!crti_forward_is_sought(ref)) /* what we were told once has been taken */
-        (void)crti_ref_ask_owner(target);  /* if it has ended, that is told */
+    else if (!crti_forward_is_queried(ref)) /* what we were told once has been taken */
+        (void)crti_ref_ask_owner(target);   /* if it has ended, that is told */
 }
 
-bool crti_forward_is_sought(const crt_ref_t *ref)
+bool crti_forward_is_queried(const crt_ref_t *ref)
 {
     const crt_ref_t *target = ref->forward;
 

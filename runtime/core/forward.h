@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     refs.c (a result) -> [ forward.c ] -> the other ref, the target -> content of the result
- *     missing.c, value_again.c (no copy is known) -> [ forward.c ] -> the target's owner
+ *     missing.c, value_retry.c (no copy is known) -> [ forward.c ] -> the target's owner
  * Threads
  *     The core's lock.
  * Idea
@@ -23,9 +23,9 @@ void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_to
 /* It has waited for the other ref in vain; with this thread's detail. */
 void crti_forward_fail(crt_ref_t *ref, crt_status_t status);
 /* Where are the copies of the target? What is found becomes known of `ref`, too. */
-void crti_forward_seek(crt_ref_t *ref);
+void crti_forward_query(crt_ref_t *ref);
 /* Whether that was not answered yet. */
-bool crti_forward_is_sought(const crt_ref_t *ref);
+bool crti_forward_is_queried(const crt_ref_t *ref);
 /* What is known of the target's copies has changed, or it has failed. */
 void crti_forward_moved(crt_ref_t *target);
 /* The node has a copy of `ref`, so of the target, too. */

@@ -18,11 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/core/borrowers.h"
+#include "runtime/core/copy_query.h"
 #include "runtime/core/core.h"
-#include "runtime/core/dues.h"
-#include "runtime/core/lending.h"
 #include "runtime/core/locating.h"
-#include "runtime/core/seek.h"
+#include "runtime/core/owner_requests.h"
 
 /* ------------------------------------------------------------------ life of a call */
 
@@ -34,7 +34,7 @@ void crti_call_fini(void *item)
     crti_encoder_fini(&call->encoder);
 }
 
-static void on_ended(crti_ending_t *ending);
+static void on_ended(crti_completion_t *ending);
 
 static crt_call_t *new_call(crti_core_t *core)
 {
@@ -148,7 +148,7 @@ static crt_status_t open_ref(crt_call_t *call, crti_incoming_arg_t *arg,
     arg->ref = ref;
     if (from->form == CRTI_ARG_OBJECT && !ref->is_owned &&
         ref->content == CRTI_CONTENT_NONE) {
-        ref->is_hearsay =
+        ref->is_unconfirmed =
             !call->client ||
             !crti_id_equal(crti_peer_process(call->client->peer), ref->id.owner);
         crti_ref_set_stored(ref, &from->location, (crti_span_t){"", 0}, false);
@@ -168,9 +168,9 @@ static crt_status_t open_value(crt_call_t *call, crti_incoming_arg_t *arg,
     crt_status_t status = crti_value_table(value.data, value.size, &table);
 
     if (status == CRT_OK && table.size)
-        status =
-            crti_inner_open(call->core, table, CRTI_INNER_COVERED, false, &arg->inner);
-    handles = crti_inner_handles(&arg->inner);
+        status = crti_contained_open(call->core, table, CRTI_CONTAINED_COVERED, false,
+                                     &arg->inner);
+    handles = crti_contained_handles(&arg->inner);
     if (status == CRT_OK)
         status = crti_decode(value.data, value.size, &handles, &arg->value, &arg->memory);
     return status;
@@ -465,8 +465,9 @@ static void register_result(crt_call_t *call)
 
     for (size_t i = 0; i < call->result_ref_count; i++) {
         crt_ref_t *ref = call->result_refs[i];
-        crt_status_t status = ref->is_owned ? crti_lend(call->core, ref, &to)
-                                            : crti_due_lend(ref, &to, &call->ending);
+        crt_status_t status = ref->is_owned
+                                  ? crti_owner_add_borrower(call->core, ref, &to)
+                                  : crti_owner_request_lend(ref, &to, &call->ending);
 
         /* Its owner is gone: whoever gets the ref will hear so. */
         call->is_lent[i] = status == CRT_OK;
@@ -487,12 +488,12 @@ static void take_back_result(crt_call_t *call)
         if (ref->is_owned)
             crti_owned_bits(ref, crti_owned_release(&ref->owned, to.process, 1));
         else
-            crti_due_take_back(ref, &to);
+            crti_owner_request_take_back(ref, &to);
     }
 }
 
 /* Everything is registered, or can't be: the answer may leave. */
-static void on_ended(crti_ending_t *ending)
+static void on_ended(crti_completion_t *ending)
 {
     crt_call_t *call = CRTI_CONTAINER(ending, crt_call_t, ending);
     crti_core_t *core = call->core;
@@ -534,7 +535,7 @@ void crti_call_finish(crt_call_t *call, bool may_wait)
         crti_incoming_arg_t *arg = &call->args[i];
         crt_ref_t *ref = arg->ref;
 
-        crti_inner_close(&arg->inner, &call->ending);
+        crti_contained_close(&arg->inner, &call->ending);
         if (!ref)
             continue;
         crti_list_remove(&arg->waiting.link);
@@ -543,7 +544,7 @@ void crti_call_finish(crt_call_t *call, bool may_wait)
     }
     if (call->ending.waits > 1)
         call->may_wait = false; /* it ends in a handler */
-    crti_ending_done(&call->ending);
+    crti_completion_done(&call->ending);
 }
 
 /* ------------------------------------------------------------------ given back, and lost */
@@ -551,7 +552,7 @@ void crti_call_finish(crt_call_t *call, bool may_wait)
 static void give_back_call(crt_call_t *call)
 {
     crti_list_remove(&call->link);
-    call->form = CRTI_RESULT_RETURNED;
+    call->form = CRTI_RESULT_NOT_STARTED;
     call->status = CRT_OK;
     crti_call_finish(call, false);
 }
@@ -580,7 +581,7 @@ void crti_client_lost(crti_client_t *client)
 {
     client->is_lost = true;
     crti_locating_end(client);
-    crti_seek_is_over(client->core, &client->sought);
+    crti_copy_query_is_over(client->core, &client->sought);
     crti_client_ref(client);
     CRTI_LIST_FOREACH (item, &client->calls)
         CRTI_CONTAINER(item, crt_call_t, of_client)->is_cancelled = true;

@@ -101,7 +101,7 @@ crt_status_t crti_locating_asked(crti_client_t *client, const void *data, size_t
         return status;
     ref = crti_numbers_get(&client->core->owned, number);
     if (ref && ref->forward && ref->content == CRTI_CONTENT_STORED)
-        crti_forward_seek(ref); /* for those who ask again */
+        crti_forward_query(ref); /* for those who ask again */
     if (crti_map_get(&client->asked, &number))
         return CRT_OK;
     is_known = !ref || ref->content != CRTI_CONTENT_NONE;

@@ -8,7 +8,7 @@
  *     The core's lock.
  * Idea
  *     Meanwhile the ref is as if its value had not come yet: whoever wants it waits. Who had it already
- *     keeps it. When it is wanted, all who may have a copy are asked (seek.c); it is lost when they have
+ *     keeps it. When it is wanted, all who may have a copy are asked (copy_query.c); it is lost when they have
  *     answered, or when MISSING_NS have passed since the death was told. Then it is final. As long as
  *     nobody wants it, word of a copy is welcome however late.
  * Ownership
@@ -20,8 +20,8 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/core/copy_query.h"
 #include "runtime/core/forward.h"
-#include "runtime/core/seek.h"
 
 /* For those who do not answer: a node that lives is silent for 5 s at most (else it counts as dead), and
  * what was lost on the way is sent again within 2 s (net/session.h). */
@@ -113,12 +113,12 @@ static void end(wanted_t *wanted)
 /* Who is stopped may leave a round open that is about nothing any more. */
 static bool is_round_over(crti_core_t *core)
 {
-    if (core->seek_open == 0)
+    if (core->copy_query_open == 0)
         return true;
     CRTI_LIST_FOREACH (item, &core->missing) {
         const wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
 
-        if (wanted->round == core->seek_round && is_missing(wanted->ref))
+        if (wanted->round == core->copy_query_round && is_missing(wanted->ref))
             return false;
     }
     return true;
@@ -126,28 +126,29 @@ static bool is_round_over(crti_core_t *core)
 
 static void ask_for_new(crti_core_t *core)
 {
-    wanted_t *asked[CRTI_SEEK_MAX];
-    uint64_t numbers[CRTI_SEEK_MAX];
+    wanted_t *asked[CRTI_COPY_QUERY_MAX];
+    uint64_t numbers[CRTI_COPY_QUERY_MAX];
     uint32_t count = 0;
 
     CRTI_LIST_FOREACH (item, &core->missing) {
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
 
-        if (wanted->round || !is_missing(wanted->ref) || count == CRTI_SEEK_MAX)
+        if (wanted->round || !is_missing(wanted->ref) || count == CRTI_COPY_QUERY_MAX)
             continue;
         asked[count] = wanted;
         numbers[count++] = wanted->ref->id.number;
     }
     if (count == 0)
         return;
-    if (crti_seek_ask(core, numbers, count) != CRT_OK) { /* the next tick tries again */
+    if (crti_copy_query_ask(core, numbers, count) !=
+        CRT_OK) { /* the next tick tries again */
         crti_log(CRTI_LOG_ERROR, "core", "copies of objects: %s", crt_error_detail());
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
-        asked[i]->round = core->seek_round;
+        asked[i]->round = core->copy_query_round;
         if (asked[i]->ref->forward)
-            crti_forward_seek(asked[i]->ref);
+            crti_forward_query(asked[i]->ref);
     }
 }
 
@@ -157,9 +158,9 @@ static bool is_sought(const wanted_t *wanted)
     const crti_core_t *core = wanted->ref->core;
 
     return wanted->round && !wanted->ref->is_pulling &&
-           !crti_forward_is_sought(wanted->ref) &&
-           (wanted->round < core->seek_round ||
-            (wanted->round == core->seek_round && core->seek_open == 0));
+           !crti_forward_is_queried(wanted->ref) &&
+           (wanted->round < core->copy_query_round ||
+            (wanted->round == core->copy_query_round && core->copy_query_open == 0));
 }
 
 void crti_missing_tick(crti_core_t *core, uint64_t now_ns)

@@ -112,7 +112,8 @@ static crt_status_t put_inline(crti_core_t *core, crt_ref_t *ref,
         status = crti_value_table(bytes.data, size, &table);
     }
     if (status == CRT_OK && table.size)
-        status = crti_inner_open(core, table, CRTI_INNER_HELD, false, &ref->inner);
+        status =
+            crti_contained_open(core, table, CRTI_CONTAINED_HELD, false, &ref->inner);
     if (status == CRT_OK)
         crti_ref_set_inline(ref, bytes.data, size);
     crti_scratch_give(core, &bytes);

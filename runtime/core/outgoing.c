@@ -163,7 +163,7 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
                     .class_name = crti_str(""),
                     .method = crti_str("")}};
 
-    if (result->form == CRTI_RESULT_RETURNED) {
+    if (result->form == CRTI_RESULT_NOT_STARTED) {
         if (p->pool && p->state == CRTI_CALL_SENT)
             crti_task_answered(p, true);
         return;
@@ -279,7 +279,7 @@ static void lose_task(crti_pending_t *p, const crti_net_loss_t *loss)
                           true);
 }
 
-void crti_pending_doubt(crti_pending_t *p)
+void crti_pending_suspect(crti_pending_t *p)
 {
     unlink_pending(p);
     p->state = CRTI_CALL_QUEUED;
@@ -292,9 +292,9 @@ void crti_pending_doubt(crti_pending_t *p)
 /* It was sent to a place that was only heard of, did not leave, and the actor may live elsewhere. */
 static bool is_to_be_sent_elsewhere(const crti_pending_t *p)
 {
-    return p->on_hearsay && !p->may_have_run &&
+    return p->on_unconfirmed && !p->may_have_run &&
            (p->actor->phase == CRTI_ACTOR_WAITING ||
-            p->actor->phase == CRTI_ACTOR_DOUBTFUL);
+            p->actor->phase == CRTI_ACTOR_SUSPECT);
 }
 
 void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
@@ -305,8 +305,8 @@ void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
     } else if (is_to_be_sent_elsewhere(p)) {
         unlink_pending(p);
         crti_actor_take_back(p);
-    } else if (p->actor->phase == CRTI_ACTOR_DOUBTFUL && p->remote == p->actor->remote) {
-        crti_pending_doubt(p);
+    } else if (p->actor->phase == CRTI_ACTOR_SUSPECT && p->remote == p->actor->remote) {
+        crti_pending_suspect(p);
     } else { /* of a place before its actor's, too: nothing more is said of that */
         crti_pending_fail(
             p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_ACTOR_DIED,
@@ -318,7 +318,7 @@ void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 static void release_refs(crti_core_t *core, const crti_result_t *result)
 {
     crti_span_t table = {"", 0};
-    crti_inner_t inner;
+    crti_contained_t inner;
     crt_ref_t *ref;
 
     if (result->form == CRTI_RESULT_FORWARD) {
@@ -334,8 +334,8 @@ static void release_refs(crti_core_t *core, const crti_result_t *result)
     else if (result->form == CRTI_RESULT_VALUE || result->form == CRTI_RESULT_DATA)
         (void)crti_value_table(result->value.data, result->value.size, &table);
     if (table.size &&
-        crti_inner_open(core, table, CRTI_INNER_HELD, true, &inner) == CRT_OK)
-        crti_inner_close(&inner, NULL);
+        crti_contained_open(core, table, CRTI_CONTAINED_HELD, true, &inner) == CRT_OK)
+        crti_contained_close(&inner, NULL);
 }
 
 void crti_result_late(crti_core_t *core, const crti_result_t *result)

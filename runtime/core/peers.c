@@ -15,11 +15,11 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/core/borrowers.h"
+#include "runtime/core/copy_query.h"
 #include "runtime/core/core.h"
-#include "runtime/core/dues.h"
-#include "runtime/core/lending.h"
 #include "runtime/core/locating.h"
-#include "runtime/core/seek.h"
+#include "runtime/core/owner_requests.h"
 
 /* Answers to one process outside of its window that it has not acknowledged. Of those that live, and
  * only read late, nobody comes near. */
@@ -35,7 +35,7 @@ static void free_remote(crti_core_t *core, crti_remote_t *remote)
     if (remote->is_watched && !remote->is_dead && core->channel)
         crti_node_notice(core, CRTI_MSG_UNWATCH,
                          &(crti_msg_unwatch_t){.process = remote->address.process});
-    crti_seek_is_over(core, &remote->sought);
+    crti_copy_query_is_over(core, &remote->sought);
     if (remote->peer) {
         crti_peer_set_user(remote->peer, NULL);
         if (!crti_peer_is_lost(remote->peer))
@@ -87,7 +87,7 @@ static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,
                  crti_id_hex(address->process, hex)) >= (int)sizeof(remote->address.ipc))
         remote->address.ipc[0] = '\0'; /* then by tcp */
     crti_list_init(&remote->in_flight);
-    crti_list_init(&remote->dues);
+    crti_list_init(&remote->owner_requests);
     crti_list_init(&remote->watchers);
     status = crti_map_put(&core->remotes, &remote->address.process, remote);
     if (status != CRT_OK) {
@@ -280,12 +280,12 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
                          (unsigned long long)crti_peer_unacknowledged(peer));
     switch (crti_record_kind(data, size)) {
     case CRTI_RECORD_LOCATE: return crti_locating_asked(client, data, size);
-    case CRTI_RECORD_BORROW: return crti_lending_borrow(core, peer, data, size);
-    case CRTI_RECORD_RELEASE: return crti_lending_release(core, peer, data, size);
-    case CRTI_RECORD_TAKE_BACK: return crti_lending_take_back(core, peer, data, size);
+    case CRTI_RECORD_BORROW: return crti_borrowers_borrow(core, peer, data, size);
+    case CRTI_RECORD_RELEASE: return crti_borrowers_release(core, peer, data, size);
+    case CRTI_RECORD_TAKE_BACK: return crti_borrowers_take_back(core, peer, data, size);
     case CRTI_RECORD_COPY: return crti_copy_arrived(core, data, size);
-    case CRTI_RECORD_SEEK: return crti_seek_arrived(core, peer, data, size);
-    case CRTI_RECORD_SOUGHT: return crti_seek_answered(core, peer, data, size);
+    case CRTI_RECORD_COPY_QUERY: return crti_copy_query_arrived(core, peer, data, size);
+    case CRTI_RECORD_COPY_REPLY: return crti_copy_query_answered(core, peer, data, size);
     case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
     case CRTI_RECORD_PROBE: return crti_probe_arrived(client, data, size);
     case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
@@ -337,9 +337,10 @@ static crt_status_t from_called(crti_core_t *core, crti_peer_t *peer, const void
     switch (crti_record_kind(data, size)) {
     case CRTI_RECORD_REPLY: return on_reply(core, remote, data, size);
     case CRTI_RECORD_LOCATED: return on_located(core, remote, data, size);
-    case CRTI_RECORD_BORROWED: return crti_dues_answered(core, remote, data, size);
-    case CRTI_RECORD_SEEK: return crti_seek_arrived(core, peer, data, size);
-    case CRTI_RECORD_SOUGHT: return crti_seek_answered(core, peer, data, size);
+    case CRTI_RECORD_BORROWED:
+        return crti_owner_requests_answered(core, remote, data, size);
+    case CRTI_RECORD_COPY_QUERY: return crti_copy_query_arrived(core, peer, data, size);
+    case CRTI_RECORD_COPY_REPLY: return crti_copy_query_answered(core, peer, data, size);
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
     }
 }
@@ -444,7 +445,7 @@ static void lose_remote(crti_core_t *core, crti_remote_t *remote,
     remote->uses++;
     crti_peer_unref(remote->peer);
     remote->peer = NULL;
-    crti_seek_is_over(core, &remote->sought);
+    crti_copy_query_is_over(core, &remote->sought);
     crti_leases_lost(core, remote); /* so that what never left is not sent there again */
     /* What the actor does with its calls depends on what is known of it: so it is told first. */
     while (crti_map_next(&core->actors, &cursor, NULL, &value)) {
@@ -458,7 +459,7 @@ static void lose_remote(crti_core_t *core, crti_remote_t *remote,
 
         crti_pending_lost(CRTI_CONTAINER(item, crti_pending_t, link), loss);
     }
-    crti_dues_lost(core, remote, loss->status);
+    crti_owner_requests_lost(core, remote, loss->status);
     fail_locating(core, remote, loss);
     crti_remote_unuse(core, remote);
 }
@@ -511,10 +512,10 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
         return;
     }
     remote->is_dead = true;
-    crti_seek_is_over(core, &remote->sought);
+    crti_copy_query_is_over(core, &remote->sought);
     crti_actor_process_died(core, remote, text);
     crti_leases_lost(core, remote);
-    crti_dues_end(core, remote);
+    crti_owner_requests_end(core, remote);
     refs = gather(core, true, is_owned_by, remote, &count);
     for (size_t i = 0; i < count; i++) {
         crti_ref_owner_died(refs[i], text);

@@ -340,7 +340,7 @@ crt_status_t crti_get_result(const void *data, size_t size, uint64_t *number_out
         break;
     case CRTI_RESULT_ERROR: result->failure = read_failure(&r); break;
     case CRTI_RESULT_FORWARD: result->ref = read_ref(&r); break;
-    case CRTI_RESULT_RETURNED: break;
+    case CRTI_RESULT_NOT_STARTED: break;
     default: return malformed("a result of no form");
     }
     if (r.bad || r.at != r.end)

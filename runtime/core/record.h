@@ -12,8 +12,8 @@
  *     RELEASE   and keeps them no longer                  BORROWED known
  *     TAKE_BACK a BORROW on behalf was in vain            BORROWED known
  *     COPY      a node has a copy of your object now
- *     SEEK      no copy of these objects of mine is known any more: COPY for each that you have
- *     SOUGHT    that was all, and none of them is being pulled here
+ *     COPY_QUERY      no copy of these objects of mine is known any more: COPY for each that you have
+ *     COPY_REPLY    that was all, and none of them is being pulled here
  *     WAITING   the processes in the chain wait for this call or object (deadlock.c)
  *     PROBE     a result waits for what is behind this object or call: for itself? (result_wait.c)
  *     GIVE_BACK answer RETURNED for tasks of mine that you have not started
@@ -43,8 +43,8 @@ typedef enum crti_record_kind {
     CRTI_RECORD_WAITING = 9,
     CRTI_RECORD_GIVE_BACK = 10,
     CRTI_RECORD_TAKE_BACK = 11,
-    CRTI_RECORD_SEEK = 12,
-    CRTI_RECORD_SOUGHT = 13,
+    CRTI_RECORD_COPY_QUERY = 12,
+    CRTI_RECORD_COPY_REPLY = 13,
     CRTI_RECORD_PROBE = 14
 } crti_record_kind_t;
 
@@ -116,8 +116,8 @@ typedef enum crti_result_form {
     CRTI_RESULT_DATA = 1,   /* a value with data: aligned */
     CRTI_RESULT_STORED = 2, /* bytes in a store; `table` names what they refer to */
     CRTI_RESULT_ERROR = 3,
-    CRTI_RESULT_FORWARD = 4, /* the value of that ref, which was registered for you */
-    CRTI_RESULT_RETURNED = 5 /* not started and given back: run it elsewhere */
+    CRTI_RESULT_FORWARD = 4,    /* the value of that ref, which was registered for you */
+    CRTI_RESULT_NOT_STARTED = 5 /* not started and given back: run it elsewhere */
 } crti_result_form_t;
 
 typedef struct crti_failure {

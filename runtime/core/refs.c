@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "runtime/core/core.h"
-#include "runtime/core/dues.h"
 #include "runtime/core/forward.h"
 #include "runtime/core/missing.h"
+#include "runtime/core/owner_requests.h"
 
 /* ------------------------------------------------------------------ making */
 
@@ -178,11 +178,11 @@ static void free_ref(crt_ref_t *ref)
 
 /* Something that ends after the refs inside it were registered. */
 typedef struct late_end {
-    crti_ending_t ending;
+    crti_completion_t ending;
     crt_ref_t *ref; /* held until then */
 } late_end_t;
 
-static void on_late_end(crti_ending_t *ending)
+static void on_late_end(crti_completion_t *ending)
 {
     late_end_t *late = CRTI_CONTAINER(ending, late_end_t, ending);
     crt_ref_t *ref = late->ref;
@@ -193,15 +193,15 @@ static void on_late_end(crti_ending_t *ending)
 
 /* Closes `inner`; `held` is released once what was kept of it is registered. False: there is
  * nothing to wait for, and nothing was done. */
-static bool close_late(crti_inner_t *inner, crt_ref_t *held)
+static bool close_late(crti_contained_t *inner, crt_ref_t *held)
 {
-    late_end_t *late = crti_inner_is_kept(inner) ? calloc(1, sizeof(*late)) : NULL;
+    late_end_t *late = crti_contained_is_kept(inner) ? calloc(1, sizeof(*late)) : NULL;
 
     if (!late)
         return false;
     *late = (late_end_t){{.waits = 1, .on_end = on_late_end}, held};
-    crti_inner_close(inner, &late->ending);
-    crti_ending_done(&late->ending);
+    crti_contained_close(inner, &late->ending);
+    crti_completion_done(&late->ending);
     return true;
 }
 
@@ -213,7 +213,7 @@ static void end_forward(crt_ref_t *ref)
     ref->forward = NULL;
     crti_list_remove(&ref->forward_waiting.link);
     if (forward && !close_late(&ref->inner, forward))
-        crti_inner_release(forward);
+        crti_contained_release(forward);
 }
 
 void crti_owned_bits(crt_ref_t *ref, unsigned bits)
@@ -238,7 +238,7 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
     if (ref->object.number && !ref->forward)
         crti_object_unstore(core, ref->object, ref->owned.nodes, ref->owned.node_count);
     end_forward(ref);
-    crti_inner_close(&ref->inner, NULL);
+    crti_contained_close(&ref->inner, NULL);
     free_ref(ref);
 }
 
@@ -294,7 +294,7 @@ static void forget(crt_ref_t *ref)
 
     crti_map_remove(&core->borrowed, &ref->id);
     if (ref->borrow.tokens)
-        crti_due_release(ref);
+        crti_owner_request_release(ref);
     free_ref(ref);
     crti_remote_unuse(core, owner);
 }
@@ -305,21 +305,21 @@ void crti_ref_end_covers(crt_ref_t *ref)
 
     while ((item = crti_list_pop(&ref->uncovering))) {
         crti_end_wait_t *wait = CRTI_CONTAINER(item, crti_end_wait_t, link);
-        crti_ending_t *ending = wait->ending;
+        crti_completion_t *ending = wait->ending;
 
         free(wait);
-        crti_ending_done(ending);
+        crti_completion_done(ending);
     }
 }
 
 void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
 {
     if (bits & CRTI_BORROW_REGISTER)
-        crti_due_borrow(ref);
+        crti_owner_request_borrow(ref);
     if (bits & CRTI_BORROW_UNCOVER)
         crti_ref_end_covers(ref);
     if (bits & CRTI_BORROW_FORGET) {
-        crti_inner_close(&ref->inner, NULL);
+        crti_contained_close(&ref->inner, NULL);
         forget(ref);
     }
 }
@@ -332,7 +332,7 @@ void crti_ref_cover(crt_ref_t *ref)
         crti_borrow_cover(&ref->borrow);
 }
 
-static void wait_for_registration(crt_ref_t *ref, crti_ending_t *ending)
+static void wait_for_registration(crt_ref_t *ref, crti_completion_t *ending)
 {
     crti_end_wait_t *wait = ending ? calloc(1, sizeof(*wait)) : NULL;
 
@@ -343,7 +343,7 @@ static void wait_for_registration(crt_ref_t *ref, crti_ending_t *ending)
     crti_list_append(&ref->uncovering, &wait->link);
 }
 
-void crti_ref_uncover(crt_ref_t *ref, crti_ending_t *ending)
+void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending)
 {
     unsigned bits;
 
@@ -354,7 +354,7 @@ void crti_ref_uncover(crt_ref_t *ref, crti_ending_t *ending)
     /* If this is its end, what it holds inside ends first. */
     if (ref->borrow.covers == 1 && ref->borrow.holds == 0 &&
         ref->borrow.state != CRTI_BORROW_REGISTERING)
-        crti_inner_close(&ref->inner, ending);
+        crti_contained_close(&ref->inner, ending);
     bits = crti_borrow_uncover(&ref->borrow);
     if (bits & CRTI_BORROW_WAIT)
         wait_for_registration(ref, ending);
@@ -366,13 +366,13 @@ void crti_ref_add_token(crt_ref_t *ref)
     const crti_core_t *core = ref->core;
     crti_id_t giver = crti_id_is_zero(core->giver) ? core->process : core->giver;
 
-    if (ref->is_owned) /* it was kept for us until now (lending.c) */
+    if (ref->is_owned) /* it was kept for us until now (borrowers.c) */
         crti_owned_bits(ref, crti_owned_release(&ref->owned, giver, 1));
     else
         crti_borrowed_bits(ref, crti_borrow_token(&ref->borrow));
 }
 
-void crti_ending_done(crti_ending_t *ending)
+void crti_completion_done(crti_completion_t *ending)
 {
     if (--ending->waits == 0)
         ending->on_end(ending);
@@ -521,8 +521,8 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
     else if (!ref->is_owned)
         status = keep_nodes(ref, location);
     if (status == CRT_OK && table.size && ref->is_owned)
-        status =
-            crti_inner_open(ref->core, table, CRTI_INNER_HELD, has_tokens, &ref->inner);
+        status = crti_contained_open(ref->core, table, CRTI_CONTAINED_HELD, has_tokens,
+                                     &ref->inner);
     if (status != CRT_OK) {
         if (ref->is_owned && has_tokens)
             unstore_result(ref, location);
@@ -565,9 +565,9 @@ void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
     crt_status_t status = crti_value_table(value.data, value.size, &table);
 
     if (status == CRT_OK && table.size)
-        status = crti_inner_open(ref->core, table,
-                                 has_tokens ? CRTI_INNER_HELD : CRTI_INNER_COVERED,
-                                 has_tokens, &ref->inner);
+        status = crti_contained_open(
+            ref->core, table, has_tokens ? CRTI_CONTAINED_HELD : CRTI_CONTAINED_COVERED,
+            has_tokens, &ref->inner);
     if (status != CRT_OK)
         crti_ref_fail(ref, status);
     else
@@ -637,7 +637,7 @@ void crti_ref_orphan(crt_ref_t *ref)
         crti_owned_fini(&ref->owned);
     free(ref->inner.refs);
     free(ref->inner.actors);
-    ref->inner = (crti_inner_t){0};
+    ref->inner = (crti_contained_t){0};
     ref->core = NULL;
     if (ref->handles == 0)
         crti_ref_free_orphan(ref);

@@ -7,15 +7,15 @@
  *     The core's lock. Pinning and decoding are short; nothing is copied.
  * Failure
  *     What can't be brought here fails the ref, with the reason; that is its content then. Before an
- *     object counts as lost its owner is asked again (value_again.c).
+ *     object counts as lost its owner is asked again (value_retry.c).
  */
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/core/copy_query.h"
 #include "runtime/core/core.h"
 #include "runtime/core/forward.h"
 #include "runtime/core/missing.h"
-#include "runtime/core/seek.h"
 
 #define EVICTIONS_MAX 20
 
@@ -32,7 +32,7 @@ crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
     if (status != CRT_OK)
         return status;
     ref->is_locating = true;
-    ref->is_hearsay = false;
+    ref->is_unconfirmed = false;
     crti_remote_send(core, ref->owner, &out);
     return CRT_OK;
 }
@@ -163,7 +163,7 @@ static void on_pulled(void *user, const crti_message_t *message)
     take_pulled(ref, message);
     if (ref->view.data)
         crti_forward_moved(ref);
-    crti_seek_pull_ended(core);
+    crti_copy_query_pull_ended(core);
     if (ref->content == CRTI_CONTENT_NONE)
         crti_core_wake_at(core, crti_now_ns()); /* missing.c */
     crti_ref_release(ref);
@@ -216,11 +216,11 @@ bool crti_ref_fetch(crt_ref_t *ref)
             status = crti_store_get(ref->core->store, ref->object, &ref->view);
         if (status == CRT_OK)
             return true;
-        if (status == CRT_ERR_NOT_FOUND && !ref->is_hearsay) {
+        if (status == CRT_ERR_NOT_FOUND && !ref->is_unconfirmed) {
             crti_ref_pull(ref);
             break;
         }
-        /* The owner has to know who may make a copy (seek.h). */
+        /* The owner has to know who may make a copy (copy_query.h). */
         if (status == CRT_ERR_NOT_FOUND)
             status = crti_ref_ask_owner(ref);
         if (status != CRT_OK)
@@ -260,9 +260,9 @@ crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
         return crt_raise(CRT_ERR_INVALID, "the value is not here");
     status = crti_value_table(bytes, size, &table);
     if (status == CRT_OK && table.size && !ref->inner.refs)
-        status =
-            crti_inner_open(ref->core, table, CRTI_INNER_COVERED, false, &ref->inner);
-    handles = crti_inner_handles(&ref->inner);
+        status = crti_contained_open(ref->core, table, CRTI_CONTAINED_COVERED, false,
+                                     &ref->inner);
+    handles = crti_contained_handles(&ref->inner);
     if (status == CRT_OK)
         status = crti_decode(bytes, size, &handles, &ref->value, &ref->memory);
     ref->is_decoded = status == CRT_OK;

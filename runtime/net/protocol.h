@@ -179,13 +179,13 @@
 
 /* The owner asks for a worker of a shape. Answer: LEASE_GRANTED (`process` is the worker), or
  * ERROR (CRT_ERR_UNSCHEDULABLE is never answered: what can't be placed waits and is told by
- * LEASE_WAITING; the owner may cancel). `spills` is 1 when the owner's node sends it to another one, which
+ * LEASE_WAITING; the owner may cancel). `spillbacks` is 1 when the owner's node sends it to another one, which
  * may answer CRT_ERR_BACKPRESSURE: another node has room, decide again. `prefer` is the
  * node that holds the largest arguments, or zero. The same `lease` again is the same lease. */
 #define CRTI_FIELDS_LEASE_REQUEST(F)                                                     \
     F(ID, lease)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(RES, resources) F(STR, function)         \
-        F(ID, prefer) F(U64, spills)
+        F(ID, prefer) F(U64, spillbacks)
 #define CRTI_FIELDS_LEASE_GRANTED(F) F(ID, lease) CRTI_PEER(F)
 
 /* Notice to the owner, when it must wait longer than 1 s, and again when the reason changes:

@@ -110,7 +110,7 @@ void crti_process_kill(crti_process_t *process)
     kill(-process->pid, SIGKILL);
     if (process->pidfd >= 0)
         syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
-    crti_park_kill(&process->parked);
+    crti_offload_kill(&process->offloaded);
 }
 
 static void publish(crti_process_t *p, crt_status_t status, const char *text)
@@ -141,7 +141,7 @@ static void finish_worker(crti_process_t *p)
     char text[1000];
 
     crti_loop_cancel(node->loop, &p->reap_timer);
-    crti_park_take_out(&p->parked);
+    crti_offload_take_out(&p->offloaded);
     for (int i = 0; i < 2; i++)
         crti_output_close(&p->output[i]);
     make_report(p, text, sizeof(text));
@@ -373,7 +373,7 @@ void crti_node_died(crti_node_t *node, const crti_msg_node_died_t *died)
     crti_owner_node_died(node, died->node);
     crti_lease_owner_died(node, (crti_id_t){0}, died->node);
     crti_lease_table_node_died(node->leases, died->node, crti_node_now(node));
-    crti_pull_again_node_died(node, died->node);
+    crti_pull_retry_node_died(node, died->node);
     crti_pull_table_node_lost(node->pulls, died->node, text);
     crti_share_table_node_lost(node->shares, died->node);
     crti_job_node_died(node, died->node);

@@ -115,7 +115,7 @@ static void forward(crti_node_t *node, crti_id_t id, crti_id_t to)
                                       .resources = lease->resources,
                                       .function = crti_str(lease->function),
                                       .prefer = lease->prefer,
-                                      .spills = lease->spills + 1};
+                                      .spillbacks = lease->spillbacks + 1};
     if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &ask, &body) != CRT_OK)
         crti_lease_table_bounced(node->leases, id, crti_node_now(node));
 }
@@ -290,10 +290,10 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                           .owner_node = ask->owner_node,
                           .prefer = ask->prefer,
                           .resources = ask->resources,
-                          .spills = stream ? 1 : 0};
+                          .spillbacks = stream ? 1 : 0};
     crt_status_t status;
 
-    if (stream && known && known->state == CRTI_LEASE_SPILLED) {
+    if (stream && known && known->state == CRTI_LEASE_SPILLBACK) {
         refuse_circle(stream, request);
         return;
     }
@@ -325,10 +325,10 @@ static void end_lease(crti_node_t *node, crti_id_t id, bool broken, bool at_once
 
     if (lease == NULL)
         return;
-    if (lease->state == CRTI_LEASE_SPILLED) {
+    if (lease->state == CRTI_LEASE_SPILLBACK) {
         crti_msg_lease_cancel_t cancel = {.lease = id};
 
-        crti_node_inform(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
+        crti_node_send_reliable(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
     }
     worker = crti_worker_table_of(node->workers, id);
     crti_lease_table_end(node->leases, id, now);
@@ -344,7 +344,7 @@ static void end_lease(crti_node_t *node, crti_id_t id, bool broken, bool at_once
 void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back)
 {
     if (!crti_id_is_zero(back->node) && !crti_id_equal(back->node, node->id)) {
-        crti_node_inform(node, back->node, CRTI_MSG_LEASE_RETURN, back);
+        crti_node_send_reliable(node, back->node, CRTI_MSG_LEASE_RETURN, back);
         return;
     }
     end_lease(node, back->lease, back->broken, false);
@@ -371,7 +371,7 @@ void crti_lease_answered(crti_node_t *node, crti_id_t id, const crti_message_t *
     crti_msg_lease_cancel_t cancel = {.lease = id};
     uint64_t now = crti_node_now(node);
 
-    if (lease == NULL || lease->state != CRTI_LEASE_SPILLED) {
+    if (lease == NULL || lease->state != CRTI_LEASE_SPILLBACK) {
         /* Cancelled meanwhile. Where the cancel went the grant had passed already, when that
          * node had sent the request on. */
         if (message && message->kind == CRTI_MSG_LEASE_GRANTED)
@@ -379,7 +379,7 @@ void crti_lease_answered(crti_node_t *node, crti_id_t id, const crti_message_t *
         return;
     }
     if (message == NULL) {
-        crti_node_inform(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
+        crti_node_send_reliable(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
         crti_lease_table_bounced(node->leases, id, now);
     } else if (message->kind == CRTI_MSG_ERROR &&
                message->error.status == CRT_ERR_BACKPRESSURE) {
@@ -511,7 +511,7 @@ crt_status_t crti_lease_demand(crti_node_t *node, crti_buffer_t *list)
                                         .owner_node = lease->owner_node,
                                         .resources = lease->resources,
                                         .function = crti_str(lease->function),
-                                        .spills = lease->spills};
+                                        .spillbacks = lease->spillbacks};
 
         if (lease->state != CRTI_LEASE_WAITING)
             continue;

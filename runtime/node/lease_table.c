@@ -31,7 +31,7 @@ typedef struct view {
     crti_resources_t resources;
     crti_resources_t said;      /* available, by the head's last word */
     crti_resources_t available; /* less what was sent there since */
-    uint64_t doubt_ns;          /* until when it is less, 0: it is not */
+    uint64_t suspect_ns;        /* until when it is less, 0: it is not */
 } view_t;
 
 typedef struct holding {
@@ -62,10 +62,10 @@ static const struct {
     const char *name;
     unsigned next;
 } states[CRTI_LEASE_STATES] = {
-    [CRTI_LEASE_WAITING] = {"waiting", TO(STARTING) | TO(SPILLED) | TO(GONE)},
+    [CRTI_LEASE_WAITING] = {"waiting", TO(STARTING) | TO(SPILLBACK) | TO(GONE)},
     [CRTI_LEASE_STARTING] = {"starting", TO(GRANTED) | TO(GONE)},
     [CRTI_LEASE_GRANTED] = {"granted", TO(GONE)},
-    [CRTI_LEASE_SPILLED] = {"spilled", TO(WAITING) | TO(GONE)},
+    [CRTI_LEASE_SPILLBACK] = {"spilled", TO(WAITING) | TO(GONE)},
     [CRTI_LEASE_GONE] = {"gone", 0},
 };
 
@@ -220,7 +220,7 @@ static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease
                  crti_resources_fit(&table->available, &lease->resources);
     if (*found_out)
         best_score = fullness(&table->resources, &table->available, &lease->resources);
-    if (*found_out && (lease->spills || crti_id_equal(lease->prefer, table->self)))
+    if (*found_out && (lease->spillbacks || crti_id_equal(lease->prefer, table->self)))
         return NULL;
     while (crti_map_next(&table->views, &cursor, NULL, &value)) {
         int64_t score;
@@ -276,7 +276,7 @@ static const crti_resources_t *believed(const crti_lease_table_t *table,
 }
 
 /* What a node gave out and got back at once the head never tells: it is as it was. */
-static void end_doubts(crti_lease_table_t *table, uint64_t now_ns, uint64_t *next_ns)
+static void end_suspicions(crti_lease_table_t *table, uint64_t now_ns, uint64_t *next_ns)
 {
     size_t cursor = 0;
     void *value;
@@ -284,11 +284,11 @@ static void end_doubts(crti_lease_table_t *table, uint64_t now_ns, uint64_t *nex
     while (crti_map_next(&table->views, &cursor, NULL, &value)) {
         view_t *view = value;
 
-        if (view->doubt_ns > now_ns) {
-            *next_ns = view->doubt_ns < *next_ns ? view->doubt_ns : *next_ns;
-        } else if (view->doubt_ns) {
+        if (view->suspect_ns > now_ns) {
+            *next_ns = view->suspect_ns < *next_ns ? view->suspect_ns : *next_ns;
+        } else if (view->suspect_ns) {
             view->available = *believed(table, view);
-            view->doubt_ns = 0;
+            view->suspect_ns = 0;
         }
     }
 }
@@ -296,7 +296,7 @@ static void end_doubts(crti_lease_table_t *table, uint64_t now_ns, uint64_t *nex
 static void expect_less(view_t *view, const entry_t *e, uint64_t now_ns)
 {
     crti_resources_take(&view->available, &e->lease.resources);
-    view->doubt_ns = now_ns + DOUBT;
+    view->suspect_ns = now_ns + DOUBT;
 }
 
 static void forward(crti_lease_table_t *table, entry_t *e, view_t *view, uint64_t now_ns)
@@ -306,7 +306,7 @@ static void forward(crti_lease_table_t *table, entry_t *e, view_t *view, uint64_
     if (action == NULL)
         return;
     dequeue(table, e);
-    set_state(e, CRTI_LEASE_SPILLED);
+    set_state(e, CRTI_LEASE_SPILLBACK);
     e->lease.node = action->node = view->id;
     expect_less(view, e, now_ns);
 }
@@ -361,7 +361,7 @@ static void serve(crti_lease_table_t *table, uint64_t now_ns)
         view = choose(table, &e->lease, here, &found);
         if (!found && hopeless.count < SHAPES)
             hopeless.shapes[hopeless.count++] = &e->lease.resources;
-        if (view && e->lease.spills)
+        if (view && e->lease.spillbacks)
             give_back(table, e, view, now_ns);
         else if (view)
             forward(table, e, view, now_ns);
@@ -447,7 +447,7 @@ bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_
         table->running--;
         crti_resources_give(&table->available, &back);
         break;
-    case CRTI_LEASE_SPILLED:
+    case CRTI_LEASE_SPILLBACK:
     case CRTI_LEASE_GONE:
     case CRTI_LEASE_STATES: break;
     }
@@ -469,13 +469,13 @@ void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t 
     entry_t *e = find(table, id);
     view_t *view;
 
-    if (e == NULL || e->lease.state != CRTI_LEASE_SPILLED)
+    if (e == NULL || e->lease.state != CRTI_LEASE_SPILLBACK)
         return;
     /* Not there again at once: what is known of it is not true. */
     view = crti_map_get(&table->views, &e->lease.node);
     if (view) {
         view->available = (crti_resources_t){0};
-        view->doubt_ns = now_ns + DOUBT;
+        view->suspect_ns = now_ns + DOUBT;
     }
     wait_again(table, e);
     serve(table, now_ns);
@@ -570,7 +570,7 @@ crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
     }
     view->resources = *resources;
     view->said = view->available = *available;
-    view->doubt_ns = 0;
+    view->suspect_ns = 0;
     serve(table, now_ns);
     return CRT_OK;
 }
@@ -586,7 +586,7 @@ void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now
     while (crti_map_next(&table->views, &cursor, NULL, &value)) {
         view_t *view = value;
 
-        if (!view->doubt_ns)
+        if (!view->suspect_ns)
             view->available = *believed(table, view);
     }
     serve(table, now_ns);
@@ -602,7 +602,7 @@ void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
     while (crti_map_next(&table->leases, &cursor, NULL, &value)) {
         entry_t *e = value;
 
-        if (e->lease.state == CRTI_LEASE_SPILLED && crti_id_equal(e->lease.node, node))
+        if (e->lease.state == CRTI_LEASE_SPILLBACK && crti_id_equal(e->lease.node, node))
             wait_again(table, e);
     }
     serve(table, now_ns);
@@ -670,7 +670,7 @@ uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX, doubts = UINT64_MAX;
 
-    end_doubts(table, now_ns, &doubts);
+    end_suspicions(table, now_ns, &doubts);
     serve(table, now_ns);
     next = table->waiting ? doubts : next;
     CRTI_LIST_FOREACH (item, &table->queue) {

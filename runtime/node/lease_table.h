@@ -41,18 +41,18 @@
  *     |   ^                        |  |                       |
  *     |   | node lost,             |  | no worker             | returned, owner or
  *     |   | given back             |  +-----------+           | worker died
- *     |   +------- SPILLED         |              v           v
+ *     |   +------- SPILLBACK       |              v           v
  *     +--------------> |           +----------> (gone) <------+
  *      room elsewhere  +-- answered, cancelled ---^
  *
  *  WAITING also ends when it is given back to the node that asked.
  */
 typedef enum crti_lease_state {
-    CRTI_LEASE_WAITING,  /* in the queue of this node */
-    CRTI_LEASE_STARTING, /* holds resources, a worker is being found or made */
-    CRTI_LEASE_GRANTED,  /* holds resources, the owner uses the worker */
-    CRTI_LEASE_SPILLED,  /* another node decides */
-    CRTI_LEASE_GONE,     /* freed right after */
+    CRTI_LEASE_WAITING,   /* in the queue of this node */
+    CRTI_LEASE_STARTING,  /* holds resources, a worker is being found or made */
+    CRTI_LEASE_GRANTED,   /* holds resources, the owner uses the worker */
+    CRTI_LEASE_SPILLBACK, /* another node decides */
+    CRTI_LEASE_GONE,      /* freed right after */
     CRTI_LEASE_STATES
 } crti_lease_state_t;
 
@@ -64,12 +64,12 @@ typedef struct crti_lease {
     crti_id_t prefer;
     crti_resources_t resources;
     char function[CRTI_LEASE_FUNCTION];
-    uint64_t spills; /* 0: of this node; else another one sent it here */
+    uint64_t spillbacks; /* 0: of this node; else another one sent it here */
 
     /* Written by the table. */
     crti_lease_state_t state;
     crti_id_t worker; /* GRANTED */
-    crti_id_t node;   /* SPILLED: where */
+    crti_id_t node;   /* SPILLBACK: where */
     bool is_blocked;  /* its CPUs are lent */
     uint64_t since_ns;
     uint64_t told_why; /* hash of the reason it heard */

@@ -56,7 +56,7 @@ static crt_status_t make_dirs(crti_node_t *node)
     crti_dir_first_missing(node->own_state, node->made_state, sizeof(node->made_state));
     status = crti_dir_make(run);
     if (status == CRT_OK)
-        crti_keeper_sweep(run);
+        crti_watchdog_sweep(run);
     if (status == CRT_OK)
         status = crti_dir_make(node->run_dir);
     if (status == CRT_OK)
@@ -324,17 +324,18 @@ static void on_signal(void *user, int number)
 }
 
 /* It was killed. Without one, what workers left behind would outlive a kill of this daemon. */
-static void replace_keeper(crti_node_t *node)
+static void replace_watchdog(crti_node_t *node)
 {
-    pid_t old = node->keeper.pid;
+    pid_t old = node->watchdog.pid;
 
-    crti_keeper_end(&node->keeper);
-    if (crti_keeper_start(&node->keeper, node->run_dir, node->lock_fd) != CRT_OK)
-        crti_log(CRTI_LOG_ERROR, "node", "crt-keeper (pid %d) was killed: %s", (int)old,
+    crti_watchdog_end(&node->watchdog);
+    if (crti_watchdog_start(&node->watchdog, node->run_dir, node->lock_fd) != CRT_OK)
+        crti_log(CRTI_LOG_ERROR, "node", "crt-watchdog (pid %d) was killed: %s", (int)old,
                  crt_error_detail());
     else
-        crti_log(CRTI_LOG_WARN, "node", "crt-keeper (pid %d) was killed; %d is the next",
-                 (int)old, (int)node->keeper.pid);
+        crti_log(CRTI_LOG_WARN, "node",
+                 "crt-watchdog (pid %d) was killed; %d is the next", (int)old,
+                 (int)node->watchdog.pid);
 }
 
 /* Orphans of user code become this daemon's children; whoever has a record is reaped by its
@@ -348,8 +349,8 @@ void crti_node_reap_orphans(crti_node_t *node)
     while (more && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid) {
         more = !crti_node_has_child(node, info.si_pid);
-        if (info.si_pid == node->keeper.pid)
-            replace_keeper(node);
+        if (info.si_pid == node->watchdog.pid)
+            replace_watchdog(node);
         else if (more)
             waitpid(info.si_pid, NULL, WNOHANG);
         info.si_pid = 0;
@@ -423,7 +424,7 @@ static void init_maps(crti_node_t *node)
     crti_list_init(&node->looks);
     crti_list_init(&node->locals);
     crti_list_init(&node->ended_order);
-    crti_list_init(&node->guests);
+    crti_list_init(&node->inbound_links);
     crti_list_init(&node->log_readers);
     crti_log_quota_init(&node->log_quota, node->options.log_total);
     crti_head_init(node);
@@ -478,7 +479,7 @@ static crt_status_t start(crti_node_t *node)
     if (status == CRT_OK)
         status = make_dirs(node);
     if (status == CRT_OK)
-        status = crti_keeper_start(&node->keeper, node->run_dir, node->lock_fd);
+        status = crti_watchdog_start(&node->watchdog, node->run_dir, node->lock_fd);
     if (status == CRT_OK)
         status = make_store(node);
     if (status == CRT_OK)
@@ -500,7 +501,7 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     if (node == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "node");
     node->options = *options;
-    node->lock_fd = node->state_lock_fd = node->listen_fd = node->keeper.fd = -1;
+    node->lock_fd = node->state_lock_fd = node->listen_fd = node->watchdog.fd = -1;
     node->encrypt = true; /* until the head says otherwise */
     node->id = crti_id_random();
     node->incarnation = (uint64_t)crti_wall_ms();
@@ -559,10 +560,10 @@ void crti_node_free(crti_node_t *node)
         crti_submission_free_all(node);
         crti_job_free_all(node);
         crti_peer_free_all(node);
-        crti_guest_free_all(node);
+        crti_inbound_free_all(node);
         crti_head_free(node);
     }
-    crti_park_free(node->park);
+    crti_offload_free(node->offload);
     crti_actor_free_all(node);
     crti_watch_free(node);
     crti_owner_free(node);
@@ -583,7 +584,7 @@ void crti_node_free(crti_node_t *node)
     if (node->listen_fd >= 0)
         close(node->listen_fd);
     crti_loop_free(node->loop);
-    crti_keeper_end(&node->keeper);
+    crti_watchdog_end(&node->watchdog);
     remove_dirs(node);
     crti_key_wipe(&node->key, sizeof(node->key));
     snprintf(line, sizeof(line), "error %s\n", node->start_error);

@@ -37,16 +37,16 @@
 #include "runtime/net/loop.h"
 #include "runtime/net/stream.h"
 #include "runtime/node/host.h"
-#include "runtime/node/keeper.h"
 #include "runtime/node/lease_table.h"
 #include "runtime/node/log_quota.h"
 #include "runtime/node/memory_watch.h"
+#include "runtime/node/offload.h"
 #include "runtime/node/old_logs.h"
 #include "runtime/node/options.h"
 #include "runtime/node/output.h"
-#include "runtime/node/park.h"
 #include "runtime/node/pull_table.h"
 #include "runtime/node/share_table.h"
+#include "runtime/node/watchdog.h"
 #include "runtime/node/worker_table.h"
 #include "runtime/store/store.h"
 
@@ -76,12 +76,12 @@ struct crti_process {
     uint64_t incarnation;
     unsigned role; /* CRTI_ROLE_DRIVER, CRTI_ROLE_WORKER */
     pid_t pid;     /* 0 before FORKED */
-    int pidfd;     /* -1 also when it is parked */
+    int pidfd;     /* -1 also when it is offloaded */
     crti_watch_t pidfd_watch;
-    bool is_watched;      /* a pidfd tells of its end */
-    bool is_parked;       /* its pidfd and pipes go to the park */
-    crti_parked_t parked; /* they are there */
-    crti_local_t *local;  /* NULL before ATTACH */
+    bool is_watched;            /* a pidfd tells of its end */
+    bool is_offloaded;          /* its pidfd and pipes go to the offload threads */
+    crti_offloaded_t offloaded; /* they are there */
+    crti_local_t *local;        /* NULL before ATTACH */
     crti_job_t *job;
     unsigned slot; /* of the store, 0 none */
     char ipc[108], tcp[64];
@@ -184,7 +184,7 @@ struct crti_node {
     char endpoint[CRTI_STREAM_ADDRESS];
     char hostname[64];
     int lock_fd, state_lock_fd; /* of run_dir, own_state */
-    crti_keeper_t keeper;
+    crti_watchdog_t watchdog;
     bool encrypt; /* streams that others make to this node */
     crti_key_t key;
     crti_stream_context_t *context;
@@ -211,11 +211,11 @@ struct crti_node {
     crti_list_t ended_order; /* the same, oldest first */
     crti_map_t submissions;  /* job id -> submission */
     uint64_t ended_submissions;
-    crti_map_t peers;       /* node id -> peer */
-    crti_list_t guests;     /* streams of other nodes */
-    crti_map_t pulls_again; /* object id -> a pull that is begun again, pull_again.c */
-    crti_map_t places;      /* object id -> memory of an object being pulled */
-    crti_map_t watches;     /* process id -> watch */
+    crti_map_t peers;          /* node id -> peer */
+    crti_list_t inbound_links; /* streams of other nodes */
+    crti_map_t pulls_again;    /* object id -> a pull that is begun again, pull_retry.c */
+    crti_map_t places;         /* object id -> memory of an object being pulled */
+    crti_map_t watches;        /* process id -> watch */
     crti_map_t actor_watches;
     crti_buffer_t dead;       /* ring of the last deaths, for late watchers */
     crti_buffer_t dead_nodes; /* crti_id_t, oldest first */
@@ -240,9 +240,9 @@ struct crti_node {
     bool pulling;
     crti_node_full_t full;
     crti_node_memory_t memory;
-    crti_park_t *park; /* NULL: nothing was parked yet */
-    bool cannot_park;  /* was told */
-    size_t parked_count;
+    crti_offload_t *offload; /* NULL: nothing was offloaded yet */
+    bool cannot_offload;     /* was told */
+    size_t offloaded_count;
     crti_timer_t tick;
     uint64_t orphans_ns;
     crti_timer_t stall_timer;
@@ -479,7 +479,7 @@ bool crti_memory_kernel_killed(crti_node_t *node);
 
 /* Carries out what the tables decided; safe to call from anywhere. */
 void crti_lease_act(crti_node_t *node);
-/* A request of a process of this node (`local`), or of another node (`stream` of a guest). */
+/* A request of a process of this node (`local`), or of another node (`stream` of a inbound). */
 void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                       uint64_t request, const crti_msg_lease_request_t *ask);
 void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back);
@@ -488,7 +488,7 @@ void crti_lease_cancelled(crti_node_t *node, crti_id_t lease);
 void crti_lease_answered(crti_node_t *node, crti_id_t lease,
                          const crti_message_t *answer);
 void crti_lease_waiting(crti_node_t *node, const crti_msg_lease_waiting_t *waiting);
-/* A guest's stream closed: what it asked for and was not granted is dropped. */
+/* A inbound's stream closed: what it asked for and was not granted is dropped. */
 void crti_lease_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_lease_local_closed(crti_node_t *node, uint64_t local);
 /* Its owner is dead: leases end, their workers too. */
@@ -603,12 +603,12 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view);
 bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_out);
 /* As a notice, and said again on every new link until it was heard or the node is dead. To hear it
  * twice is to hear it once. */
-void crti_node_inform(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
-                      const void *body);
+void crti_node_send_reliable(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
+                             const void *body);
 /* A notice to another node. What is said to one that this node has not heard of waits until the
  * head has told who it is, and is dropped when there is no such node. */
-void crti_node_notify(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
-                      const void *body);
+void crti_node_send(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
+                    const void *body);
 /* A request; the answer goes to lease.c, transfer.c or program fetches by its kind. `token` and
  * `object` are given back. Waits like a notice; without such a node it fails by that answer. */
 typedef struct crti_peer_ask {
@@ -621,19 +621,19 @@ typedef struct crti_peer_ask {
 crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t lane,
                            const crti_peer_ask_t *ask, const void *body);
 /* A notice that follows what was asked by that lane; dropped when there is no link. */
-void crti_node_remark(crti_node_t *node, crti_id_t to, crti_lane_t lane,
-                      crti_message_kind_t kind, const void *body);
+void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_lane_t lane,
+                            crti_message_kind_t kind, const void *body);
 /* Tells the pulls of nodes that were asked for objects and of which nothing came for a while. */
 void crti_peer_look_for_silence(crti_node_t *node);
 /* What it sends is wrong from now on: the connection ends at once. */
-void crti_guest_cut(crti_node_t *node, crti_stream_t *stream);
+void crti_inbound_cut(crti_node_t *node, crti_stream_t *stream);
 /* The memory is given up: a payload on its way into it is thrown away. */
 void crti_node_discard(crti_node_t *node, const void *memory, size_t size);
 void crti_node_forget(crti_node_t *node, crti_id_t id);
 void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_t status,
                             const char *text);
 void crti_peer_free_all(crti_node_t *node);
-void crti_guest_free_all(crti_node_t *node);
+void crti_inbound_free_all(crti_node_t *node);
 
 #define CRTI_FREE_ENTRY 40 /* bytes of an entry in FREE: object, node */
 
@@ -653,16 +653,16 @@ void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
                        uint64_t request, const crti_msg_object_get_t *get);
 void crti_object_left(crti_node_t *node, crti_id_t from,
                       const crti_msg_object_leave_t *left);
-/* Before the stream of a guest is freed. */
+/* Before the stream of a inbound is freed. */
 void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_object_free(crti_node_t *node, crti_span_t objects);
 void crti_pull_free(crti_node_t *node);
-/* pull_again.c: the link to `from` broke under a question for a part of the object. */
+/* pull_retry.c: the link to `from` broke under a question for a part of the object. */
 void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t from);
 /* True: this ANSWER is not told, its requester waits for another attempt. */
 bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer);
-void crti_pull_again_node_died(crti_node_t *node, crti_id_t dead);
-void crti_pull_again_free(crti_node_t *node);
+void crti_pull_retry_node_died(crti_node_t *node, crti_id_t dead);
+void crti_pull_retry_free(crti_node_t *node);
 
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
                         const crti_msg_program_get_t *get);

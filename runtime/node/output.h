@@ -69,7 +69,7 @@ crt_status_t crti_output_open(crti_output_t *output, bool is_stderr,
                               void *user, int *write_fd_out);
 /* Begins to read in `loop`. */
 crt_status_t crti_output_start(crti_output_t *output, crti_loop_t *loop);
-/* Takes bytes of its pipe that were read elsewhere (park.h). */
+/* Takes bytes of its pipe that were read elsewhere (offload.h). */
 void crti_output_take(crti_output_t *output, const char *data, size_t size);
 /* Reads what is there without waiting, and tells an unfinished line. */
 void crti_output_flush(crti_output_t *output);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Node links: the connections to other node daemons (theirs to this one: guest.c).
+/* Node links: the connections to other node daemons (theirs to this one: inbound.c).
  *
  * Where it sits
  *     lease.c, watch.c, transfer.c, program.c -> [ node/peer.c ] <-> net/stream.c <-> crt-node
@@ -273,7 +273,7 @@ static crt_status_t open_lane(lane_t *lane)
     return status;
 }
 
-static bool is_sought(const peer_t *peer)
+static bool is_unresolved(const peer_t *peer)
 {
     return peer->endpoint[0] == '\0';
 }
@@ -284,7 +284,7 @@ static void on_retry(void *user)
     peer_t *peer = user;
     lane_t *lane = &peer->lanes[CRTI_LANE_CONTROL];
 
-    if (is_sought(peer))
+    if (is_unresolved(peer))
         return; /* found says it */
     if (!crti_list_is_empty(&lane->order) &&
         (open_lane(lane) != CRT_OK || !say_again(lane, false)))
@@ -375,15 +375,15 @@ static void found(peer_t *peer)
 static void end_peer(peer_t *peer, const char *why)
 {
     crti_map_remove(&peer->node->peers, &peer->id);
-    if (is_sought(peer))
+    if (is_unresolved(peer))
         crti_head_drop(peer->node, CRTI_MSG_NODE_FIND, peer->id);
     for (int i = 0; i < CRTI_LANES; i++)
         fail_all(&peer->lanes[i], why);
     free_peer(peer);
 }
 
-static void on_sought(crti_node_t *node, crti_id_t id, uint64_t token,
-                      const crti_message_t *answer)
+static void on_resolved(crti_node_t *node, crti_id_t id, uint64_t token,
+                        const crti_message_t *answer)
 {
     char text[512] = "the head does not know that node";
     peer_t *peer = find(node, id);
@@ -393,7 +393,7 @@ static void on_sought(crti_node_t *node, crti_id_t id, uint64_t token,
         crti_node_view(node, &answer->node_view);
         return;
     }
-    if (answer == NULL || peer == NULL || !is_sought(peer))
+    if (answer == NULL || peer == NULL || !is_unresolved(peer))
         return;
     if (answer->kind == CRTI_MSG_ERROR)
         crti_text(answer->error.text, text, sizeof(text));
@@ -403,7 +403,7 @@ static void on_sought(crti_node_t *node, crti_id_t id, uint64_t token,
     crti_pull_act(node);
 }
 
-static peer_t *find_or_seek(crti_node_t *node, crti_id_t id)
+static peer_t *find_or_resolve(crti_node_t *node, crti_id_t id)
 {
     peer_t *peer = find(node, id);
 
@@ -412,7 +412,7 @@ static peer_t *find_or_seek(crti_node_t *node, crti_id_t id)
     peer = add_peer(node, id);
     if (peer == NULL ||
         crti_head_ask(node, CRTI_MSG_NODE_FIND, &(crti_msg_node_find_t){.node = id},
-                      on_sought, id, 0) == CRT_OK)
+                      on_resolved, id, 0) == CRT_OK)
         return peer;
     crti_map_remove(&node->peers, &id);
     free_peer(peer);
@@ -426,17 +426,17 @@ static crt_status_t say(lane_t *lane, crti_message_kind_t kind, uint64_t request
 {
     crt_status_t status;
 
-    if (is_sought(lane->peer))
+    if (is_unresolved(lane->peer))
         return keep(lane, kind, request, body);
     status = open_lane(lane);
     return status == CRT_OK ? crti_stream_send(lane->stream, kind, request, body)
                             : status;
 }
 
-void crti_node_notify(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
-                      const void *body)
+void crti_node_send(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
+                    const void *body)
 {
-    peer_t *peer = kind == CRTI_MSG_LOG ? find(node, to) : find_or_seek(node, to);
+    peer_t *peer = kind == CRTI_MSG_LOG ? find(node, to) : find_or_resolve(node, to);
 
     if (peer)
         say(&peer->lanes[CRTI_LANE_CONTROL], kind, 0, body);
@@ -468,7 +468,7 @@ static void drop_asked(lane_t *lane, asked_t *a)
 crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
                            const crti_peer_ask_t *ask, const void *body)
 {
-    peer_t *peer = find_or_seek(node, to);
+    peer_t *peer = find_or_resolve(node, to);
     lane_t *lane = peer ? &peer->lanes[number] : NULL;
     asked_t *a = peer ? add_asked(lane, ask) : NULL;
     crt_status_t status;
@@ -481,10 +481,10 @@ crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
     return status;
 }
 
-void crti_node_inform(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
-                      const void *body)
+void crti_node_send_reliable(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
+                             const void *body)
 {
-    peer_t *peer = find_or_seek(node, to);
+    peer_t *peer = find_or_resolve(node, to);
     lane_t *lane = peer ? &peer->lanes[CRTI_LANE_CONTROL] : NULL;
     asked_t *a = peer ? add_asked(lane, &(crti_peer_ask_t){.kind = kind}) : NULL;
 
@@ -495,7 +495,7 @@ void crti_node_inform(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
             drop_asked(lane, a);
         return;
     }
-    if (is_sought(peer))
+    if (is_unresolved(peer))
         return; /* found says it */
     if (lane->stream)
         a->is_said =
@@ -506,8 +506,8 @@ void crti_node_inform(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
         crti_loop_start(node->loop, &peer->retry, crti_node_now(node) + RETRY_NS);
 }
 
-void crti_node_remark(crti_node_t *node, crti_id_t to, crti_lane_t lane,
-                      crti_message_kind_t kind, const void *body)
+void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_lane_t lane,
+                            crti_message_kind_t kind, const void *body)
 {
     peer_t *peer = find(node, to);
 
@@ -568,7 +568,7 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
         peer = add_peer(node, view->node);
     if (peer == NULL)
         return;
-    if (is_sought(peer)) {
+    if (is_unresolved(peer)) {
         memcpy(peer->endpoint, endpoint, sizeof(endpoint));
         found(peer);
     } else if (strcmp(endpoint, peer->endpoint) != 0) {
@@ -590,7 +590,7 @@ bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_ou
     while (crti_map_next(&node->peers, &cursor, NULL, &value)) {
         const peer_t *peer = value;
 
-        if (is_sought(peer) || !crti_id_is_of_node(process, peer->id))
+        if (is_unresolved(peer) || !crti_id_is_of_node(process, peer->id))
             continue;
         *id_out = peer->id;
         return true;

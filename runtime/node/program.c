@@ -10,7 +10,7 @@
  *     LOOK_NS without progress, and frees what it was given when it comes back.
  * Failure
  *     A node that can't be reached is not one without the program: while the head does not say that it is
- *     dead it is asked again, for GIVE_UP since its last part, as for objects (pull_again.c).
+ *     dead it is asked again, for GIVE_UP since its last part, as for objects (pull_retry.c).
  * Trust
  *     What is executed was hashed through the descriptor that is executed. Bytes from another
  *     node become a file of the cache only when their hash is right.

@@ -24,7 +24,7 @@
 
 #define FILES_PER_WORKER 4  /* link, pidfd, two pipes */
 #define FILES_BESIDES    64 /* of the daemon itself */
-#define PARKS_FROM       8  /* this part of the files that it may open is not parked */
+#define OFFLOADS_FROM    8  /* this part of the files that it may open is not offloaded */
 
 /* ---------------------------------------------------------------- process records */
 
@@ -57,8 +57,8 @@ void crti_process_free(crti_process_t *process)
 {
     crti_node_t *node = process->node;
 
-    crti_park_take_out(&process->parked);
-    node->parked_count -= process->is_parked;
+    crti_offload_take_out(&process->offloaded);
+    node->offloaded_count -= process->is_offloaded;
     if (process->local) {
         process->local->process = NULL;
         crti_local_close(process->local);
@@ -101,16 +101,16 @@ static void on_pidfd(void *user, uint32_t events)
     crti_death_noticed(process);
 }
 
-/* ---------------------------------------------------------------- the park */
+/* ---------------------------------------------------------------- the offload threads */
 
-static void on_parked_bytes(void *user, unsigned which, const char *data, size_t size)
+static void on_offloaded_bytes(void *user, unsigned which, const char *data, size_t size)
 {
     crti_process_t *process = user;
 
     crti_output_take(&process->output[which], data, size);
 }
 
-static void on_parked_end(void *user, bool lost)
+static void on_offloaded_end(void *user, bool lost)
 {
     crti_process_t *process = user;
 
@@ -121,53 +121,54 @@ static void on_parked_end(void *user, bool lost)
 }
 
 /* Those that come when files get scarce. */
-static bool wants_parking(crti_node_t *node)
+static bool wants_offload(crti_node_t *node)
 {
-    size_t direct = node->processes.count - node->parked_count;
+    size_t direct = node->processes.count - node->offloaded_count;
     struct rlimit files;
     crt_status_t status = CRT_OK;
 
-    if (node->cannot_park || getrlimit(RLIMIT_NOFILE, &files) != 0 ||
-        direct * FILES_PER_WORKER < files.rlim_cur / PARKS_FROM)
+    if (node->cannot_offload || getrlimit(RLIMIT_NOFILE, &files) != 0 ||
+        direct * FILES_PER_WORKER < files.rlim_cur / OFFLOADS_FROM)
         return false;
-    if (node->park == NULL)
-        status = crti_park_new(node->loop, files.rlim_cur, &node->park);
+    if (node->offload == NULL)
+        status = crti_offload_new(node->loop, files.rlim_cur, &node->offload);
     return status == CRT_OK;
 }
 
 /* Files that the workers have open here, and those of the ones that are being forked. */
 static size_t count_files(const crti_node_t *node)
 {
-    size_t parked = node->parked_count, direct = node->processes.count - parked;
+    size_t offloaded = node->offloaded_count, direct = node->processes.count - offloaded;
 
-    return direct * FILES_PER_WORKER + parked + FILES_BESIDES +
-           (parked ? CRTI_JOB_FORKING_MAX * FILES_PER_WORKER : 0);
+    return direct * FILES_PER_WORKER + offloaded + FILES_BESIDES +
+           (offloaded ? CRTI_JOB_FORKING_MAX * FILES_PER_WORKER : 0);
 }
 
-/* Those that are -1 stay here. Where nothing can be parked they all do. */
-static void park(crti_process_t *process, int fds[CRTI_PARK_FILES])
+/* Those that are -1 stay here. Where nothing can be offloaded they all do. */
+static void offload(crti_process_t *process, int fds[CRTI_OFFLOAD_FILES])
 {
     crti_node_t *node = process->node;
 
-    process->parked.on_bytes = on_parked_bytes;
-    process->parked.on_end = on_parked_end;
-    process->parked.user = process;
-    if (!process->is_parked || crti_park_put(node->park, &process->parked, fds) == CRT_OK)
+    process->offloaded.on_bytes = on_offloaded_bytes;
+    process->offloaded.on_end = on_offloaded_end;
+    process->offloaded.user = process;
+    if (!process->is_offloaded ||
+        crti_offload_put(node->offload, &process->offloaded, fds) == CRT_OK)
         return;
     crti_log(CRTI_LOG_WARN, "spawn", "%s: the limit of open files is that of %d a worker",
              crt_error_detail(), FILES_PER_WORKER);
-    process->is_parked = false;
-    node->parked_count--;
-    node->cannot_park = true;
+    process->is_offloaded = false;
+    node->offloaded_count--;
+    node->cannot_offload = true;
 }
 
 static crt_status_t start_outputs(crti_process_t *process)
 {
-    int fds[CRTI_PARK_FILES] = {process->output[0].fd, process->output[1].fd, -1};
+    int fds[CRTI_OFFLOAD_FILES] = {process->output[0].fd, process->output[1].fd, -1};
     crt_status_t status = CRT_OK;
 
-    park(process, fds);
-    for (int i = 0; i < CRTI_PARK_PIPES && status == CRT_OK; i++) {
+    offload(process, fds);
+    for (int i = 0; i < CRTI_OFFLOAD_PIPES && status == CRT_OK; i++) {
         process->output[i].fd = fds[i];
         if (fds[i] >= 0)
             status = crti_output_start(&process->output[i], process->node->loop);
@@ -191,7 +192,7 @@ static void list_by_pid(crti_process_t *process)
 
 crt_status_t crti_process_watch(crti_process_t *process)
 {
-    int fds[CRTI_PARK_FILES] = {-1, -1, -1};
+    int fds[CRTI_OFFLOAD_FILES] = {-1, -1, -1};
 
     list_by_pid(process);
     if (process->is_watched)
@@ -202,9 +203,9 @@ crt_status_t crti_process_watch(crti_process_t *process)
                          "pid %d can't be watched: %s", (int)process->pid,
                          strerror(errno));
     process->is_watched = true;
-    fds[CRTI_PARK_PIPES] = process->pidfd;
-    park(process, fds);
-    process->pidfd = fds[CRTI_PARK_PIPES];
+    fds[CRTI_OFFLOAD_PIPES] = process->pidfd;
+    offload(process, fds);
+    process->pidfd = fds[CRTI_OFFLOAD_PIPES];
     if (process->pidfd < 0)
         return CRT_OK;
     process->pidfd_watch = (crti_watch_t){.on_ready = on_pidfd, .user = process};
@@ -245,7 +246,7 @@ static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
         crti_local_send(crti_process_get(node, crti_job_driver(p->job)), CRTI_MSG_LOG, 0,
                         &log);
     else
-        crti_node_notify(node, log.driver_node, CRTI_MSG_LOG, &log);
+        crti_node_send(node, log.driver_node, CRTI_MSG_LOG, &log);
 }
 
 void crti_spawn_flush(crti_process_t *p, uint64_t request)
@@ -283,8 +284,8 @@ void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker)
     }
     worker->io = process;
     process->worker = worker;
-    process->is_parked = wants_parking(node);
-    node->parked_count += process->is_parked;
+    process->is_offloaded = wants_offload(node);
+    node->offloaded_count += process->is_offloaded;
     crti_job_join(job, process);
     if (worker->is_actor)
         process->actor = worker->purpose;

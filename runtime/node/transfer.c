@@ -114,7 +114,8 @@ static void tell_left(crti_node_t *node, const crti_pull_action_t *action)
 {
     crti_msg_object_leave_t leave = {.object = action->object};
 
-    crti_node_remark(node, action->node, CRTI_LANE_BULK, CRTI_MSG_OBJECT_LEAVE, &leave);
+    crti_node_send_ordered(node, action->node, CRTI_LANE_BULK, CRTI_MSG_OBJECT_LEAVE,
+                           &leave);
 }
 
 /* No part leaves from it any more, and the pull has ended. */
@@ -150,8 +151,8 @@ static void seal(crti_node_t *node, crti_object_id_t object)
     if (!crti_list_is_empty(&place->sendings) &&
         crti_store_get(node->store, object, &place->view) != CRT_OK)
         while (!crti_list_is_empty(&place->sendings))
-            crti_guest_cut(node,
-                           CRTI_CONTAINER(place->sendings.next, sending_t, link)->stream);
+            crti_inbound_cut(
+                node, CRTI_CONTAINER(place->sendings.next, sending_t, link)->stream);
     if (crti_list_is_empty(&place->sendings))
         free(place);
     else
@@ -481,7 +482,7 @@ static void pass_on(crti_node_t *node, crti_span_t objects, crti_id_t to)
             return; /* they stay until their owner ends */
     }
     message.objects = crti_span(list.data, list.size);
-    crti_node_inform(node, to, CRTI_MSG_FREE, &message);
+    crti_node_send_reliable(node, to, CRTI_MSG_FREE, &message);
 }
 
 static void free_here(crti_node_t *node, crti_object_id_t object)
@@ -523,5 +524,5 @@ void crti_pull_free(crti_node_t *node)
     while (crti_map_next(&node->places, &cursor, NULL, &value))
         free(value);
     crti_map_fini(&node->places);
-    crti_pull_again_free(node);
+    crti_pull_retry_free(node);
 }

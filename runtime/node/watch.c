@@ -74,7 +74,7 @@ static void tell(crti_node_t *node, const watcher_t *w, const crti_msg_peer_died
     if (crti_id_equal(w->id, node->id))
         return; /* it drops the objects of every process that died */
     if (w->is_node)
-        crti_node_notify(node, w->id, CRTI_MSG_PEER_DIED, died);
+        crti_node_send(node, w->id, CRTI_MSG_PEER_DIED, died);
     else
         crti_local_send(crti_process_get(node, w->id), CRTI_MSG_PEER_DIED, 0, died);
 }
@@ -151,7 +151,7 @@ static void add(crti_node_t *node, const watcher_t *watcher,
     is_first = w->watchers.size == 0;
     add_watcher(w, watcher);
     if (is_first && ask_there && !crti_id_equal(target->node, node->id))
-        crti_node_notify(node, target->node, CRTI_MSG_WATCH, target);
+        crti_node_send(node, target->node, CRTI_MSG_WATCH, target);
 }
 
 void crti_watch_add(crti_process_t *watcher, const crti_msg_watch_t *watch)
@@ -197,7 +197,7 @@ static void end_watch(crti_node_t *node, watch_t *w)
     crti_msg_unwatch_t unwatch = {.process = w->target.process};
 
     if (!crti_id_equal(w->target.node, node->id))
-        crti_node_notify(node, w->target.node, CRTI_MSG_UNWATCH, &unwatch);
+        crti_node_send(node, w->target.node, CRTI_MSG_UNWATCH, &unwatch);
     free_watch(node, w);
 }
 
@@ -335,7 +335,7 @@ void crti_watch_again(crti_node_t *node, crti_id_t target_node)
         const watch_t *w = value;
 
         if (crti_id_equal(w->target.node, target_node))
-            crti_node_notify(node, target_node, CRTI_MSG_WATCH, &w->target);
+            crti_node_send(node, target_node, CRTI_MSG_WATCH, &w->target);
     }
 }
 
@@ -351,7 +351,7 @@ void crti_watch_tick(crti_node_t *node, uint64_t now_ns)
         const watch_t *w = value;
 
         if (!crti_id_equal(w->target.node, node->id))
-            crti_node_notify(node, w->target.node, CRTI_MSG_WATCH, &w->target);
+            crti_node_send(node, w->target.node, CRTI_MSG_WATCH, &w->target);
     }
 }
 

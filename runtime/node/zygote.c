@@ -411,7 +411,7 @@ void crti_zygote_warn(crti_job_t *job)
     if (crti_id_equal(job->driver_node, job->node->id))
         crti_local_send(crti_process_get(job->node, job->driver), CRTI_MSG_LOG, 0, &log);
     else
-        crti_node_notify(job->node, job->driver_node, CRTI_MSG_LOG, &log);
+        crti_node_send(job->node, job->driver_node, CRTI_MSG_LOG, &log);
 }
 
 crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const int fds[2])

@@ -16,7 +16,7 @@ typedef struct value {
     char key[32];
     int64_t stored;    /* acknowledged, or read */
     int64_t attempted; /* what a put without a good answer may have left */
-    bool is_doubtful, is_read;
+    bool is_suspect, is_read;
 } value_t;
 
 static const char *name_of(int index, char text[16])
@@ -108,11 +108,11 @@ static void read_value(load_t *load, value_t *v)
     if (size == sizeof(found))
         memcpy(&found, bytes, size);
     free(bytes);
-    if (v->is_read && found != v->stored && !(v->is_doubtful && found == v->attempted))
+    if (v->is_read && found != v->stored && !(v->is_suspect && found == v->attempted))
         load_finding("wrong: %s is %lld, and %lld was acknowledged", v->key,
                      (long long)found, (long long)v->stored);
     v->stored = found;
-    v->is_doubtful = false;
+    v->is_suspect = false;
     v->is_read = true;
 }
 
@@ -127,7 +127,7 @@ static void write_value(load_t *load, value_t *v)
         v->stored = v->attempted;
         return;
     }
-    v->is_doubtful = true;
+    v->is_suspect = true;
     load_count(load, "crt_kv_put", status, crt_error_detail());
 }
 
@@ -161,7 +161,7 @@ void *names_main(void *user)
             find_teller(load, index, &tellers[index]);
         if (tellers[index].handle)
             add_at(load, index, &tellers[index]);
-        if (load_random(load, 4) == 0 && value.is_read && !value.is_doubtful)
+        if (load_random(load, 4) == 0 && value.is_read && !value.is_suspect)
             write_value(load, &value);
         else
             read_value(load, &value);

@@ -5,7 +5,7 @@ import random
 
 # kind -> weight; "link" is cut, "disk" (that of redis-server) is filled, the others are processes.
 KINDS = {"worker": 26, "zygote": 8, "driver": 7, "job": 6, "command": 4, "redis-server": 8,
-         "http": 6, "keeper": 5, "head": 8, "node": 9, "link": 9, "disk": 3}
+         "http": 6, "watchdog": 5, "head": 8, "node": 9, "link": 9, "disk": 3}
 NOT_PROCESSES = {"link": "cut", "disk": "fill"}  # where there are namespaces
 STOPPED = 0.4  # this part of the faults of processes is a stop
 LONG = 0.35  # and this part of the stops and cuts is long

@@ -293,7 +293,7 @@ static void kill_9_of_crt_run_leaves_nothing(void **state)
     cli_await_clean();
 }
 
-/* crt-keeper of that node daemon. */
+/* crt-watchdog of that node daemon. */
 static pid_t keeper_of(pid_t node)
 {
     char path[64], children[256] = "";

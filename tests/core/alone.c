@@ -462,7 +462,7 @@ void alone_borrowed(unsigned i, uint64_t request)
 
 void alone_seek(unsigned i, uint64_t round, uint64_t number)
 {
-    say(i, CRTI_RECORD_SEEK, round, number, NULL);
+    say(i, CRTI_RECORD_COPY_QUERY, round, number, NULL);
 }
 
 void alone_sought(unsigned i, uint64_t round)
@@ -470,7 +470,7 @@ void alone_sought(unsigned i, uint64_t round)
     crti_borrow_record_t answer = {.request = round};
     crti_buffer_t record = {0};
 
-    check(crti_put_borrow(&record, CRTI_RECORD_SOUGHT, &answer) == CRT_OK);
+    check(crti_put_borrow(&record, CRTI_RECORD_COPY_REPLY, &answer) == CRT_OK);
     alone_from(i, &record);
 }
 

@@ -57,7 +57,7 @@ void alone_borrow(unsigned i, uint64_t request, uint64_t number,
 void alone_release(unsigned i, uint64_t request, uint64_t number, uint64_t tokens);
 void alone_take_back(unsigned i, uint64_t request, uint64_t number, crti_id_t process);
 void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gone */
-/* SEEK for its object; SOUGHT, the answer to ours. On the session that it made. */
+/* COPY_QUERY for its object; COPY_REPLY, the answer to ours. On the session that it made. */
 void alone_seek(unsigned i, uint64_t round, uint64_t number);
 void alone_sought(unsigned i, uint64_t round);
 /* LOCATED, the answer to ours: its object is at these nodes; at none: it is lost. */

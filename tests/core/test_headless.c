@@ -113,7 +113,7 @@ static void a_handle_in_an_argument_is_called_without_the_head(void **state)
 /* The place in the value is that of the first incarnation. */
 static void a_place_of_an_incarnation_that_has_ended_waits_for_the_head(void **state)
 {
-    crt_actor_t *keeper = new_counter(1, 0), *called = new_counter(7, 1);
+    crt_actor_t *watchdog = new_counter(1, 0), *called = new_counter(7, 1);
     int64_t first = get_int(crt_call(called, &counter_pid));
     crt_ref_t *list = crt_put(list_of(called)), *call;
 
@@ -128,7 +128,7 @@ static void a_place_of_an_incarnation_that_has_ended_waits_for_the_head(void **s
     head_goes_on(NULL);
     assert_int_equal(get_int(call), 7);
     crt_ref_drop(&list);
-    crt_actor_drop(&keeper);
+    crt_actor_drop(&watchdog);
     crt_actor_drop(&called);
 }
 

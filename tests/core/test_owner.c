@@ -390,7 +390,7 @@ static void a_result_does_not_wait_for_ever_for_an_owner_that_is_cut_off(void **
 static void a_cover_does_not_wait_for_ever_for_an_owner_that_is_cut_off(void **state)
 {
     crt_ref_t *ref = alone_arrived(2, 8);
-    crti_ending_t ending = {.waits = 1};
+    crti_completion_t ending = {.waits = 1};
 
     crti_net_lock(ref->core->net);
     crti_ref_cover(ref);

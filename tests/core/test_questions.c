@@ -213,7 +213,7 @@ static void ask(asker_t *a, const uint64_t *numbers, unsigned count)
     for (unsigned i = 0; i < count; i++)
         must(crti_put_locate(&records, 0, numbers[i]) == CRT_OK);
     say(a, &records, count, records.size / count);
-    must(crti_put_borrow(&last, CRTI_RECORD_SEEK, &nothing) == CRT_OK);
+    must(crti_put_borrow(&last, CRTI_RECORD_COPY_QUERY, &nothing) == CRT_OK);
     size = last.size;
     a->has_taken_all = false;
     say(a, &last, 1, size);

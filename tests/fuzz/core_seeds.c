@@ -259,9 +259,9 @@ static void seed_worker(text_t *t, unsigned index)
         record = begin_call(0, 8, 2, "look", 1);
         crti_put_arg_object(&record, &ref_name, &location);
         say_record(t, CALLER, 0, &record);
-        say_borrow(t, CALLER, 0, CRTI_RECORD_SEEK, 5, 3);
+        say_borrow(t, CALLER, 0, CRTI_RECORD_COPY_QUERY, 5, 3);
         say_message(t, ANSWER, 0, CRTI_MSG_DONE, NULL);
-        say_borrow(t, CALLED, 0, CRTI_RECORD_SEEK, 6, 3);
+        say_borrow(t, CALLED, 0, CRTI_RECORD_COPY_QUERY, 6, 3);
         break;
     default: /* the owner of what is kept dies */
         say_call(t, 1, 8, 0, "keep", a_ref());
@@ -310,7 +310,7 @@ static void say_locate(text_t *t, uint8_t which, uint64_t number)
 static void seed_tasks(text_t *t, unsigned index)
 {
     crti_result_t stored = {.form = CRTI_RESULT_STORED};
-    crti_result_t returned = {.form = CRTI_RESULT_RETURNED};
+    crti_result_t returned = {.form = CRTI_RESULT_NOT_STARTED};
     crti_buffer_t record = {0};
     uint8_t node[16];
 
@@ -440,9 +440,9 @@ static void say_missing(text_t *t, bool is_forwarded)
     fuzz_step_put(t, TICK, 1, NULL, 0);
     if (is_forwarded)
         say_result(t, 2, CRTI_RECORD_LOCATED, 3, &located);
-    say_borrow(t, CALLER, 4, CRTI_RECORD_SOUGHT, 3, 0);
-    say_borrow(t, CALLER, 5, CRTI_RECORD_SOUGHT, 3, 0);
-    say_borrow(t, CALLED, 3, CRTI_RECORD_SOUGHT, 2, 0);
+    say_borrow(t, CALLER, 4, CRTI_RECORD_COPY_REPLY, 3, 0);
+    say_borrow(t, CALLER, 5, CRTI_RECORD_COPY_REPLY, 3, 0);
+    say_borrow(t, CALLED, 3, CRTI_RECORD_COPY_REPLY, 2, 0);
     fuzz_step_put(t, TICK, 1, NULL, 0);
     say_use(t, 10, 0, 0);
 }

@@ -197,8 +197,8 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     case CRTI_RECORD_LOCATE: status = crti_get_locate(data, size, &a, &b); break;
     case CRTI_RECORD_BORROW:
     case CRTI_RECORD_TAKE_BACK:
-    case CRTI_RECORD_SEEK:
-    case CRTI_RECORD_SOUGHT:
+    case CRTI_RECORD_COPY_QUERY:
+    case CRTI_RECORD_COPY_REPLY:
     case CRTI_RECORD_BORROWED: status = crti_get_borrow(data, size, &borrow); break;
     case CRTI_RECORD_RELEASE: status = crti_get_release(data, size, &a, &b, &c); break;
     case CRTI_RECORD_COPY: status = crti_get_copy(data, size, &a, &b, &node); break;

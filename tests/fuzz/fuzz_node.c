@@ -147,7 +147,7 @@ static void make(bed_t *bed)
     crti_log_set_sink(on_line, NULL);
     world_begin();
     *bed = (bed_t){.node = node, .locals = {-1, -1, -1}};
-    node->lock_fd = node->state_lock_fd = node->listen_fd = node->keeper.fd = -1;
+    node->lock_fd = node->state_lock_fd = node->listen_fd = node->watchdog.fd = -1;
     node->options.ready_fd = node->options.lifeline_fd = -1;
     node->options.head_dir = node->options.private_dir = "";
     crti_resources_set(&node->options.resources, "CPU", 4 * CRTI_RESOURCE_ONE);
@@ -438,13 +438,13 @@ static void check_rest(crti_node_t *node)
 
     if (node->processes.count || crti_worker_table_count(node->workers) ||
         crti_lease_table_next(node->leases, &cursor) || node->lease_askers.count ||
-        !crti_list_is_empty(&node->locals) || !crti_list_is_empty(&node->guests) ||
+        !crti_list_is_empty(&node->locals) || !crti_list_is_empty(&node->inbound_links) ||
         crti_resources_get(all, "CPU") != crti_resources_get(free_, "CPU")) {
         fprintf(stderr, "left: %zu processes, %zu workers, %s%zu askers, %s%s%lld CPU\n",
                 (size_t)node->processes.count, crti_worker_table_count(node->workers),
                 cursor ? "leases, " : "", (size_t)node->lease_askers.count,
                 crti_list_is_empty(&node->locals) ? "" : "connections, ",
-                crti_list_is_empty(&node->guests) ? "" : "guests, ",
+                crti_list_is_empty(&node->inbound_links) ? "" : "inbound_links, ",
                 (long long)crti_resources_get(free_, "CPU"));
         show_processes(node);
         abort();

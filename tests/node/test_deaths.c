@@ -180,7 +180,7 @@ static void grandchildren_end_with_a_node_that_is_killed(void **state)
 }
 
 /* Of the node's children the one with that name, other than `not`. */
-static pid_t await_keeper(scene_t *s, pid_t not )
+static pid_t await_watchdog(scene_t *s, pid_t not )
 {
     uint64_t deadline = crti_now_ns() + 20 * CRTI_S;
 
@@ -198,7 +198,7 @@ static pid_t await_keeper(scene_t *s, pid_t not )
             comm = fopen(path, "re");
             name[0] = '\0';
             if (comm && fscanf(comm, "%31s", name) == 1 &&
-                pid != not &&strcmp(name, "crt-keeper") == 0) {
+                pid != not &&strcmp(name, "crt-watchdog") == 0) {
                 fclose(comm);
                 fclose(children);
                 return pid;
@@ -212,15 +212,15 @@ static pid_t await_keeper(scene_t *s, pid_t not )
     }
 }
 
-static void grandchildren_end_with_a_node_whose_keeper_was_killed_before(void **state)
+static void grandchildren_end_with_a_node_whose_watchdog_was_killed_before(void **state)
 {
     scene_t *s = *state;
-    pid_t keeper;
+    pid_t watchdog;
 
     start_litter(s);
-    keeper = await_keeper(s, 0);
-    kill(keeper, SIGKILL);
-    await_keeper(s, keeper);
+    watchdog = await_watchdog(s, 0);
+    kill(watchdog, SIGKILL);
+    await_watchdog(s, watchdog);
     scene_stop_node(s, 0, SIGKILL);
     await_processes(s, 0);
 }
@@ -369,7 +369,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_watched_process_that_is_gone_already_is_told_at_once),
         NODE_TEST(a_process_of_a_node_that_the_head_does_not_know_is_gone),
         NODE_TEST(grandchildren_end_with_a_node_that_is_killed),
-        NODE_TEST(grandchildren_end_with_a_node_whose_keeper_was_killed_before),
+        NODE_TEST(grandchildren_end_with_a_node_whose_watchdog_was_killed_before),
         NODE_TEST(grandchildren_end_with_a_node_that_is_stopped),
     };
 

@@ -53,14 +53,15 @@ static crti_id_t id(uint64_t n)
     return (crti_id_t){9, n};
 }
 
-static void ask(scene_t *s, uint64_t n, double count, crti_id_t prefer, uint64_t spills)
+static void ask(scene_t *s, uint64_t n, double count, crti_id_t prefer,
+                uint64_t spillbacks)
 {
     crti_lease_t lease = {.id = id(n),
                           .owner = {7, 7},
                           .owner_node = SELF,
                           .prefer = prefer,
                           .resources = cpus(count),
-                          .spills = spills,
+                          .spillbacks = spillbacks,
                           .function = "f"};
 
     assert_int_equal(crti_lease_table_request(s->table, &lease, s->now), CRT_OK);
@@ -207,7 +208,7 @@ static void work_packs_here_until_half_full_then_spreads_to_the_emptiest(void **
     expect_forward(s, 3, B); /* both below half count as empty: the smaller id */
     ask(s, 4, 2, (crti_id_t){0}, 0);
     expect_forward(s, 4, C); /* B would be 5/8 full, C 3/8 */
-    assert_int_equal(state_of(s, 4), CRTI_LEASE_SPILLED);
+    assert_int_equal(state_of(s, 4), CRTI_LEASE_SPILLBACK);
 }
 
 static void the_node_that_holds_the_arguments_is_preferred_when_it_has_room(void **state)
@@ -466,11 +467,11 @@ static void a_lease_ends_cleanly_in_every_state(void **state)
     ask(s, 1, 2, SELF, 0); /* STARTING */
     ask(s, 2, 2, SELF, 0); /* GRANTED */
     crti_lease_table_granted(s->table, id(2), id(50));
-    ask(s, 3, 9, SELF, 0);  /* SPILLED */
+    ask(s, 3, 9, SELF, 0);  /* SPILLBACK */
     ask(s, 4, 99, SELF, 0); /* WAITING */
     assert_int_equal(state_of(s, 1), CRTI_LEASE_STARTING);
     assert_int_equal(state_of(s, 2), CRTI_LEASE_GRANTED);
-    assert_int_equal(state_of(s, 3), CRTI_LEASE_SPILLED);
+    assert_int_equal(state_of(s, 3), CRTI_LEASE_SPILLBACK);
     assert_int_equal(state_of(s, 4), CRTI_LEASE_WAITING);
     for (uint64_t n = 1; n <= 4; n++)
         assert_true(crti_lease_table_end(s->table, id(n), s->now));

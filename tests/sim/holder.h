@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holder: refs, calls and borrowing of one simulated process. What runtime/core's refs.c,
- * inner.c, peers.c and the replies of calls do around ownership.h and borrow.h, with the same
+ * contained.c, peers.c and the replies of calls do around ownership.h and borrow.h, with the same
  * rules in a few lines, over the sessions of process.h.
  *
  * Where it sits

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refs of a simulated process: what refs.c and inner.c do. See holder.h. */
+/* Refs of a simulated process: what refs.c and contained.c do. See holder.h. */
 #include "tests/sim/holder_int.h"
 
 #include <stdlib.h>

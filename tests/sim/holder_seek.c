@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of a missing object are sought: what missing.c and seek.c do. See holder.h. */
+/* Copies of a missing object are sought: what missing.c and copy_query.c do. See holder.h. */
 #include "tests/sim/holder_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Beside those of holder.c. */
-enum { SEEK = 100, SOUGHT };
+enum { COPY_QUERY = 100, COPY_REPLY };
 
 typedef struct record {
     uint64_t kind, number, request, is_theirs;
@@ -73,7 +73,8 @@ void sim_seek_begin(sim_ref_t *ref)
 
     CRTI_LIST_FOREACH (item, &h->process.peers) {
         sim_peer_t *peer = SIM_PEER_OF(item);
-        record_t seek = {SEEK, ref->id.number, ref->wanted, !peer->session.initiator};
+        record_t seek = {COPY_QUERY, ref->id.number, ref->wanted,
+                         !peer->session.initiator};
 
         if (!peer->has_ended && sim_peer_send(peer, &seek, sizeof(seek), true) == CRT_OK)
             add(&h->asked, peer, &seek);
@@ -103,7 +104,7 @@ static void answer(sim_holder_t *h, question_t *q)
     const sim_remote_t *r = crti_map_get(&h->by_process, &owner);
     record_t sought = q->record;
 
-    sought.kind = SOUGHT;
+    sought.kind = COPY_REPLY;
     /* Behind the words of copies. */
     (void)sim_peer_send(r && r->peer ? r->peer : q->peer, &sought, sizeof(sought), true);
     forget(q);
@@ -149,11 +150,11 @@ bool sim_seek_record(sim_holder_t *h, sim_peer_t *peer, const void *data, size_t
     if (size != sizeof(record))
         return false;
     memcpy(&record, data, sizeof(record));
-    if (record.kind == SEEK)
+    if (record.kind == COPY_QUERY)
         on_seek(h, peer, &record);
-    else if (record.kind == SOUGHT)
+    else if (record.kind == COPY_REPLY)
         on_sought(h, peer, &record);
-    return record.kind == SEEK || record.kind == SOUGHT;
+    return record.kind == COPY_QUERY || record.kind == COPY_REPLY;
 }
 
 /* ---------------------------------------------------------------- ends */

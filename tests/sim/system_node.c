@@ -59,7 +59,7 @@ static void init_maps(crti_node_t *node)
     crti_map_init(&node->places, sizeof(crti_object_id_t));
     crti_list_init(&node->locals);
     crti_list_init(&node->ended_order);
-    crti_list_init(&node->guests);
+    crti_list_init(&node->inbound_links);
     crti_list_init(&node->log_readers);
     crti_head_init(node);
 }
@@ -277,14 +277,15 @@ crt_status_t crti_output_start(crti_output_t *output, crti_loop_t *loop)
     return CRT_OK;
 }
 
-/* Nothing is parked here: the limits of open files are those of this machine. */
-crt_status_t crti_park_new(crti_loop_t *loop, size_t files, crti_park_t **park_out)
+/* Nothing is offloaded here: the limits of open files are those of this machine. */
+crt_status_t crti_offload_new(crti_loop_t *loop, size_t files,
+                              crti_offload_t **offload_out)
 {
     return CRT_ERR_UNSUPPORTED;
 }
 
-crt_status_t crti_park_put(crti_park_t *park, crti_parked_t *item,
-                           int fds_take[CRTI_PARK_FILES])
+crt_status_t crti_offload_put(crti_offload_t *offload, crti_offloaded_t *item,
+                              int fds_take[CRTI_OFFLOAD_FILES])
 {
     return CRT_ERR_UNSUPPORTED;
 }
@@ -293,11 +294,11 @@ void crti_output_take(crti_output_t *output, const char *data, size_t size)
 {
 }
 
-void crti_park_take_out(crti_parked_t *item)
+void crti_offload_take_out(crti_offloaded_t *item)
 {
 }
 
-void crti_park_kill(crti_parked_t *item)
+void crti_offload_kill(crti_offloaded_t *item)
 {
 }
 

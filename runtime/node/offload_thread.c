@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lot's thread. See park_lot.h. */
-#include "runtime/node/park_lot.h"
+/* An offload thread. See offload_thread.h. */
+#include "runtime/node/offload_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,31 +15,31 @@
 #include <unistd.h>
 
 #include "runtime/base/map.h"
-#include "runtime/node/park.h"
+#include "runtime/node/offload.h"
 
 #define EVENTS    64
 #define DRAIN_MAX ((size_t)4 << 20) /* read of a dead process whose pipe is held open */
-#define PIDFD     CRTI_PARK_PIPES
+#define PIDFD     CRTI_OFFLOAD_PIPES
 
 typedef struct spot {
     uint64_t number;
-    int fds[CRTI_PARK_FILES];
+    int fds[CRTI_OFFLOAD_FILES];
 } spot_t;
 
-typedef struct lot {
+typedef struct shard {
     int fd, epoll_fd;
     bool is_over;
     crti_map_t spots; /* number -> spot_t */
-    crti_lot_message_t message;
-} lot_t;
+    crti_offload_thread_message_t message;
+} thread_t;
 
 /* ---------------------------------------------------------------- messages */
 
-bool crti_lot_send(int fd, const crti_lot_order_t *order, const int *fds, unsigned count,
-                   int flags)
+bool crti_offload_thread_send(int fd, const crti_offload_thread_order_t *order,
+                              const int *fds, unsigned count, int flags)
 {
     union {
-        char bytes[CMSG_SPACE(CRTI_PARK_FILES * sizeof(int))];
+        char bytes[CMSG_SPACE(CRTI_OFFLOAD_FILES * sizeof(int))];
         struct cmsghdr align;
     } control = {.bytes = {0}};
     struct iovec part = {(void *)(uintptr_t)order, sizeof(*order)};
@@ -59,21 +59,23 @@ bool crti_lot_send(int fd, const crti_lot_order_t *order, const int *fds, unsign
 }
 
 /* Waits while the loop is busy. */
-static void say(lot_t *lot, uint64_t number, int kind, unsigned which, size_t size)
+static void say(thread_t *shard, uint64_t number, int kind, unsigned which, size_t size)
 {
-    lot->message.number = number;
-    lot->message.kind = kind;
-    lot->message.which = which;
-    while (send(lot->fd, &lot->message, CRTI_LOT_HEADER + size, MSG_NOSIGNAL) < 0 &&
+    shard->message.number = number;
+    shard->message.kind = kind;
+    shard->message.which = which;
+    while (send(shard->fd, &shard->message, CRTI_OFFLOAD_THREAD_HEADER + size,
+                MSG_NOSIGNAL) < 0 &&
            errno == EINTR)
         continue;
 }
 
 /* The descriptors that came; -1 in places that did not. */
-static bool receive(lot_t *lot, crti_lot_order_t *order, int fds[CRTI_PARK_FILES])
+static bool receive(thread_t *shard, crti_offload_thread_order_t *order,
+                    int fds[CRTI_OFFLOAD_FILES])
 {
     union {
-        char bytes[CMSG_SPACE(CRTI_PARK_FILES * sizeof(int))];
+        char bytes[CMSG_SPACE(CRTI_OFFLOAD_FILES * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct iovec part = {order, sizeof(*order)};
@@ -83,11 +85,11 @@ static bool receive(lot_t *lot, crti_lot_order_t *order, int fds[CRTI_PARK_FILES
                              .msg_controllen = sizeof(control.bytes)};
     struct cmsghdr *c;
     size_t count = 0, next = 0;
-    int came[CRTI_PARK_FILES];
-    ssize_t got = recvmsg(lot->fd, &message, MSG_CMSG_CLOEXEC);
+    int came[CRTI_OFFLOAD_FILES];
+    ssize_t got = recvmsg(shard->fd, &message, MSG_CMSG_CLOEXEC);
 
     if (got != (ssize_t)sizeof(*order)) {
-        lot->is_over = got >= 0 || errno != EINTR; /* 0: the other end is closed */
+        shard->is_over = got >= 0 || errno != EINTR; /* 0: the other end is closed */
         return false;
     }
     c = CMSG_FIRSTHDR(&message);
@@ -95,7 +97,7 @@ static bool receive(lot_t *lot, crti_lot_order_t *order, int fds[CRTI_PARK_FILES
         count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         memcpy(came, CMSG_DATA(c), count * sizeof(int));
     }
-    for (unsigned i = 0; i < CRTI_PARK_FILES; i++)
+    for (unsigned i = 0; i < CRTI_OFFLOAD_FILES; i++)
         fds[i] = order->places & 1u << i && next < count ? came[next++] : -1;
     return true;
 }
@@ -107,32 +109,32 @@ static bool receive(lot_t *lot, crti_lot_order_t *order, int fds[CRTI_PARK_FILES
 
 /* Said by itself: epoll forgets what is closed only when nobody else has it open, as a child has that
  * was forked while it was the daemon's. */
-static void close_place(const lot_t *lot, spot_t *spot, unsigned place)
+static void close_place(const thread_t *shard, spot_t *spot, unsigned place)
 {
     if (spot->fds[place] >= 0) {
-        epoll_ctl(lot->epoll_fd, EPOLL_CTL_DEL, spot->fds[place], NULL);
+        epoll_ctl(shard->epoll_fd, EPOLL_CTL_DEL, spot->fds[place], NULL);
         close(spot->fds[place]);
     }
     spot->fds[place] = -1;
 }
 
-static bool watch(lot_t *lot, spot_t *spot, unsigned place, int fd)
+static bool watch(thread_t *shard, spot_t *spot, unsigned place, int fd)
 {
     struct epoll_event e = {.events = EPOLLIN,
                             .data.u64 = (uint64_t)(uintptr_t)spot | place};
 
     spot->fds[place] = fd;
-    return fd >= 0 && epoll_ctl(lot->epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0;
+    return fd >= 0 && epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
-static spot_t *spot_of(lot_t *lot, uint64_t number)
+static spot_t *spot_of(thread_t *shard, uint64_t number)
 {
-    spot_t *spot = crti_map_get(&lot->spots, &number);
+    spot_t *spot = crti_map_get(&shard->spots, &number);
 
     if (spot)
         return spot;
     spot = calloc(1, sizeof(*spot));
-    if (spot && crti_map_put(&lot->spots, &number, spot) != CRT_OK) {
+    if (spot && crti_map_put(&shard->spots, &number, spot) != CRT_OK) {
         free(spot);
         return NULL;
     }
@@ -141,57 +143,58 @@ static spot_t *spot_of(lot_t *lot, uint64_t number)
     return spot;
 }
 
-static void add(lot_t *lot, const crti_lot_order_t *order, int fds[CRTI_PARK_FILES])
+static void add(thread_t *shard, const crti_offload_thread_order_t *order,
+                int fds[CRTI_OFFLOAD_FILES])
 {
-    spot_t *spot = spot_of(lot, order->number);
+    spot_t *spot = spot_of(shard, order->number);
     bool ok = spot != NULL;
 
-    for (unsigned i = 0; i < CRTI_PARK_FILES; i++) {
+    for (unsigned i = 0; i < CRTI_OFFLOAD_FILES; i++) {
         if (!(order->places & 1u << i))
             continue;
         if (spot)
-            ok &= watch(lot, spot, i, fds[i]);
+            ok &= watch(shard, spot, i, fds[i]);
         else if (fds[i] >= 0)
             close(fds[i]);
     }
     if (!ok)
-        say(lot, order->number, CRTI_LOT_LOST, 0, 0);
+        say(shard, order->number, CRTI_OFFLOAD_THREAD_LOST, 0, 0);
 }
 
 /* One read, sent on. Returns its size; 0: nothing more now, or ever. */
-static size_t pass_on(lot_t *lot, spot_t *spot, unsigned place)
+static size_t pass_on(thread_t *shard, spot_t *spot, unsigned place)
 {
     ssize_t got;
 
     do
-        got = read(spot->fds[place], lot->message.data, sizeof(lot->message.data));
+        got = read(spot->fds[place], shard->message.data, sizeof(shard->message.data));
     while (got < 0 && errno == EINTR);
     if (got > 0)
-        say(lot, spot->number, CRTI_LOT_BYTES, place, (size_t)got);
+        say(shard, spot->number, CRTI_OFFLOAD_THREAD_BYTES, place, (size_t)got);
     if (got == 0) /* all writers closed it; without this epoll spins */
-        close_place(lot, spot, place);
+        close_place(shard, spot, place);
     return got > 0 ? (size_t)got : 0;
 }
 
-static void end(lot_t *lot, uint64_t number)
+static void end(thread_t *shard, uint64_t number)
 {
-    spot_t *spot = crti_map_get(&lot->spots, &number);
+    spot_t *spot = crti_map_get(&shard->spots, &number);
 
-    for (unsigned i = 0; spot && i < CRTI_PARK_FILES; i++) {
+    for (unsigned i = 0; spot && i < CRTI_OFFLOAD_FILES; i++) {
         size_t total = 0, got = 1;
 
-        while (i < CRTI_PARK_PIPES && spot->fds[i] >= 0 && got && total < DRAIN_MAX)
-            total += got = pass_on(lot, spot, i);
-        close_place(lot, spot, i);
+        while (i < CRTI_OFFLOAD_PIPES && spot->fds[i] >= 0 && got && total < DRAIN_MAX)
+            total += got = pass_on(shard, spot, i);
+        close_place(shard, spot, i);
     }
-    crti_map_remove(&lot->spots, &number);
+    crti_map_remove(&shard->spots, &number);
     free(spot);
-    say(lot, number, CRTI_LOT_CLOSED, 0, 0);
+    say(shard, number, CRTI_OFFLOAD_THREAD_CLOSED, 0, 0);
 }
 
-static void kill_it(lot_t *lot, uint64_t number)
+static void kill_it(thread_t *shard, uint64_t number)
 {
-    const spot_t *spot = crti_map_get(&lot->spots, &number);
+    const spot_t *spot = crti_map_get(&shard->spots, &number);
 
     if (spot && spot->fds[PIDFD] >= 0)
         syscall(SYS_pidfd_send_signal, spot->fds[PIDFD], SIGKILL, NULL, 0);
@@ -201,51 +204,51 @@ static void kill_it(lot_t *lot, uint64_t number)
 
 /* One order at a time, and no event that was fetched before it is looked at after it: it may have
  * freed the spot. */
-static void obey(lot_t *lot)
+static void obey(thread_t *shard)
 {
-    crti_lot_order_t order;
-    int fds[CRTI_PARK_FILES];
+    crti_offload_thread_order_t order;
+    int fds[CRTI_OFFLOAD_FILES];
 
-    if (!receive(lot, &order, fds))
+    if (!receive(shard, &order, fds))
         return;
     switch (order.kind) {
-    case CRTI_LOT_ADD: add(lot, &order, fds); return;
-    case CRTI_LOT_KILL: kill_it(lot, order.number); return;
-    case CRTI_LOT_CLOSE: end(lot, order.number); return;
+    case CRTI_OFFLOAD_THREAD_ADD: add(shard, &order, fds); return;
+    case CRTI_OFFLOAD_THREAD_KILL: kill_it(shard, order.number); return;
+    case CRTI_OFFLOAD_THREAD_CLOSE: end(shard, order.number); return;
     }
 }
 
-static void on_event(lot_t *lot, uint64_t data)
+static void on_event(thread_t *shard, uint64_t data)
 {
     spot_t *spot = (spot_t *)(uintptr_t)(data & ~(uint64_t)PLACE_MASK);
     unsigned place = (unsigned)(data & PLACE_MASK);
 
-    if (place < CRTI_PARK_PIPES) {
-        pass_on(lot, spot, place);
+    if (place < CRTI_OFFLOAD_PIPES) {
+        pass_on(shard, spot, place);
         return;
     }
-    close_place(lot, spot, PIDFD);
-    say(lot, spot->number, CRTI_LOT_ENDED, 0, 0);
+    close_place(shard, spot, PIDFD);
+    say(shard, spot->number, CRTI_OFFLOAD_THREAD_ENDED, 0, 0);
 }
 
-static void serve(lot_t *lot)
+static void serve(thread_t *shard)
 {
     struct epoll_event events[EVENTS];
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = 0};
 
-    epoll_ctl(lot->epoll_fd, EPOLL_CTL_ADD, lot->fd, &e);
-    while (!lot->is_over) {
-        int count = epoll_wait(lot->epoll_fd, events, EVENTS, -1);
+    epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, shard->fd, &e);
+    while (!shard->is_over) {
+        int count = epoll_wait(shard->epoll_fd, events, EVENTS, -1);
         bool has_order = false;
 
         for (int i = 0; i < count; i++) {
             if (events[i].data.u64 == 0)
                 has_order = true;
             else
-                on_event(lot, events[i].data.u64);
+                on_event(shard, events[i].data.u64);
         }
         if (has_order)
-            obey(lot);
+            obey(shard);
     }
 }
 
@@ -258,42 +261,42 @@ static bool take_table(int fd)
            syscall(SYS_close_range, fd + 1, ~0u, 0) == 0;
 }
 
-static void free_spots(lot_t *lot)
+static void free_spots(thread_t *shard)
 {
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&lot->spots, &cursor, NULL, &value)) {
+    while (crti_map_next(&shard->spots, &cursor, NULL, &value)) {
         spot_t *spot = value;
 
-        for (unsigned i = 0; i < CRTI_PARK_FILES; i++)
-            close_place(lot, spot, i);
+        for (unsigned i = 0; i < CRTI_OFFLOAD_FILES; i++)
+            close_place(shard, spot, i);
         free(spot);
     }
-    crti_map_fini(&lot->spots);
+    crti_map_fini(&shard->spots);
 }
 
-void *crti_lot_main(void *fd)
+void *crti_offload_thread_main(void *fd)
 {
-    lot_t *lot = calloc(1, sizeof(*lot));
+    thread_t *shard = calloc(1, sizeof(*shard));
     int own = (int)(intptr_t)fd;
     char answer = 0;
 
-    prctl(PR_SET_NAME, "crt-park");
-    if (lot && take_table(own)) {
-        lot->fd = own;
-        lot->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        answer = lot->epoll_fd >= 0;
+    prctl(PR_SET_NAME, "crt-offload");
+    if (shard && take_table(own)) {
+        shard->fd = own;
+        shard->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        answer = shard->epoll_fd >= 0;
     }
     if (send(own, &answer, 1, MSG_NOSIGNAL) == 1 && answer == 1) {
-        crti_map_init(&lot->spots, sizeof(uint64_t));
-        serve(lot);
-        free_spots(lot);
+        crti_map_init(&shard->spots, sizeof(uint64_t));
+        serve(shard);
+        free_spots(shard);
     }
     if (answer == 1) {
-        close(lot->epoll_fd);
+        close(shard->epoll_fd);
         close(own);
     }
-    free(lot);
+    free(shard);
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process that outlives the daemon. See keeper.h. */
-#include "runtime/node/keeper.h"
+/* The process that outlives the daemon. See watchdog.h. */
+#include "runtime/node/watchdog.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,12 +20,12 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 
-#define KEEPER_NS   (5 * CRTI_S)
+#define WATCHDOG_NS (5 * CRTI_S)
 #define PAUSE_NS    (5 * CRTI_MS) /* between two looks while somebody ends */
 #define ENTRY_BYTES 4096          /* a longer variable is none of ours */
-#define KEEPER_FD   3             /* numbers in the keeper */
+#define WATCHDOG_FD 3             /* numbers in the watchdog */
 #define LOCK_FD     4
-#define NAME        "crt-keeper"
+#define NAME        "crt-watchdog"
 
 /* ---------------------------------------------------------------- whose process */
 
@@ -121,7 +121,7 @@ static int look_once(int proc, const wanted_t *wanted)
 
 static void end_all(const wanted_t *wanted)
 {
-    uint64_t deadline = crti_now_ns() + KEEPER_NS;
+    uint64_t deadline = crti_now_ns() + WATCHDOG_NS;
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     /* One that is killed may have forked: only a look that finds nobody is the last. */
@@ -136,7 +136,7 @@ static void want(const char *run_dir, wanted_t *wanted)
              run_dir);
 }
 
-void crti_keeper_sweep(const char *run)
+void crti_watchdog_sweep(const char *run)
 {
     DIR *entries = opendir(run);
     const struct dirent *entry;
@@ -165,7 +165,7 @@ static void keep(const wanted_t *wanted)
     ssize_t n;
 
     do
-        n = read(KEEPER_FD, &byte, 1);
+        n = read(WATCHDOG_FD, &byte, 1);
     while (n > 0 || (n < 0 && errno == EINTR));
     end_all(wanted);
     _exit(0);
@@ -191,7 +191,7 @@ static void take_name(void)
 }
 
 /* Only the pipe and the lock stay open: else the starter's pipes would never end. */
-static void become_keeper(const wanted_t *wanted, int fd, int lock_fd)
+static void become_watchdog(const wanted_t *wanted, int fd, int lock_fd)
 {
     static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE};
     int null;
@@ -205,7 +205,7 @@ static void become_keeper(const wanted_t *wanted, int fd, int lock_fd)
     fd = fcntl(fd, F_DUPFD, LOCK_FD + 1);
     lock_fd = fcntl(lock_fd, F_DUPFD, LOCK_FD + 1);
     null = open("/dev/null", O_RDWR);
-    if (fd < 0 || lock_fd < 0 || null < 0 || dup2(fd, KEEPER_FD) < 0 ||
+    if (fd < 0 || lock_fd < 0 || null < 0 || dup2(fd, WATCHDOG_FD) < 0 ||
         dup2(lock_fd, LOCK_FD) < 0)
         _exit(1);
     for (int i = 0; i < 3; i++)
@@ -218,36 +218,37 @@ static void become_keeper(const wanted_t *wanted, int fd, int lock_fd)
     keep(wanted);
 }
 
-crt_status_t crti_keeper_start(crti_keeper_t *keeper, const char *run_dir, int lock_fd)
+crt_status_t crti_watchdog_start(crti_watchdog_t *watchdog, const char *run_dir,
+                                 int lock_fd)
 {
     wanted_t wanted;
     int ends[2];
 
-    *keeper = (crti_keeper_t){.fd = -1};
+    *watchdog = (crti_watchdog_t){.fd = -1};
     want(run_dir, &wanted);
     if (pipe2(ends, O_CLOEXEC) < 0)
         return crt_raise(CRT_ERR_IO, "pipe: %s", strerror(errno));
-    keeper->pid = fork();
-    if (keeper->pid == 0)
-        become_keeper(&wanted, ends[0], lock_fd);
+    watchdog->pid = fork();
+    if (watchdog->pid == 0)
+        become_watchdog(&wanted, ends[0], lock_fd);
     close(ends[0]);
-    if (keeper->pid < 0) {
+    if (watchdog->pid < 0) {
         close(ends[1]);
-        keeper->pid = 0;
+        watchdog->pid = 0;
         return crt_raise(CRT_ERR_BACKPRESSURE, "fork: %s", strerror(errno));
     }
-    keeper->fd = ends[1];
+    watchdog->fd = ends[1];
     return CRT_OK;
 }
 
-void crti_keeper_end(crti_keeper_t *keeper)
+void crti_watchdog_end(crti_watchdog_t *watchdog)
 {
-    if (keeper->pid == 0)
+    if (watchdog->pid == 0)
         return;
-    close(keeper->fd);
-    kill(keeper->pid,
+    close(watchdog->fd);
+    kill(watchdog->pid,
          SIGCONT); /* one that somebody stopped would be waited for without end */
-    while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(watchdog->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
-    *keeper = (crti_keeper_t){.fd = -1};
+    *watchdog = (crti_watchdog_t){.fd = -1};
 }

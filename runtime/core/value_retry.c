@@ -4,7 +4,7 @@
  * lost, and again for a while: it may not have heard yet of the copy, or of the death.
  *
  * Where it sits
- *     value_of.c (a pull failed) -> [ value_again.c ] -> LOCATE, or the owner's own list -> PULL
+ *     value_of.c (a pull failed) -> [ value_retry.c ] -> LOCATE, or the owner's own list -> PULL
  * Threads
  *     The core's lock.
  * Ownership
@@ -30,11 +30,11 @@ typedef struct crti_again {
     crt_ref_t *ref;   /* held */
     uint64_t at_ns;   /* looked at next */
     unsigned asked;
-} again_t;
+} retry_t;
 
-static again_t *make(crt_ref_t *ref)
+static retry_t *make(crt_ref_t *ref)
 {
-    again_t *a = calloc(1, sizeof(*a));
+    retry_t *a = calloc(1, sizeof(*a));
 
     if (!a)
         return NULL;
@@ -45,14 +45,14 @@ static again_t *make(crt_ref_t *ref)
     return a;
 }
 
-static uint64_t pause_of(const again_t *a)
+static uint64_t pause_of(const retry_t *a)
 {
     uint64_t pause = PAUSE_NS << (a->asked < 8 ? a->asked : 8);
 
     return pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
 }
 
-static void end(again_t *a)
+static void end(retry_t *a)
 {
     crt_ref_t *ref = a->ref;
 
@@ -72,12 +72,12 @@ static crt_status_t pull_forwarded(crt_ref_t *ref)
 {
     if (ref->forward->content == CRTI_CONTENT_FAILED)
         return crti_ref_raise(ref->forward);
-    crti_forward_seek(ref);
+    crti_forward_query(ref);
     crti_ref_pull(ref);
     return CRT_OK;
 }
 
-static void ask(again_t *a)
+static void ask(retry_t *a)
 {
     crt_ref_t *ref = a->ref;
     crt_status_t status;
@@ -100,7 +100,7 @@ bool crti_ref_is_asked_again(const crt_ref_t *ref)
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
 {
     crti_core_t *core = ref->core;
-    again_t *a = ref->again;
+    retry_t *a = ref->again;
 
     if (status != CRT_ERR_OBJECT_LOST || core->is_closing || core->broken != CRT_OK ||
         (a && a->asked >= ASKS))
@@ -174,12 +174,12 @@ void crti_ref_unlocated(crt_ref_t *ref, const crti_net_loss_t *loss)
     crti_ref_release(ref);
 }
 
-void crti_again_tick(crti_core_t *core, uint64_t now_ns)
+void crti_value_retry_tick(crti_core_t *core, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX;
 
     CRTI_LIST_FOREACH_SAFE (item, &core->again) {
-        again_t *a = CRTI_CONTAINER(item, again_t, link);
+        retry_t *a = CRTI_CONTAINER(item, retry_t, link);
 
         if (is_over(a->ref)) {
             end(a);
@@ -196,10 +196,10 @@ void crti_again_tick(crti_core_t *core, uint64_t now_ns)
         crti_core_wake_at(core, next);
 }
 
-void crti_again_end(crti_core_t *core, crt_status_t status, const char *text)
+void crti_value_retry_end(crti_core_t *core, crt_status_t status, const char *text)
 {
     while (!crti_list_is_empty(&core->again)) {
-        again_t *a = CRTI_CONTAINER(core->again.next, again_t, link);
+        retry_t *a = CRTI_CONTAINER(core->again.next, retry_t, link);
 
         if (!is_over(a->ref))
             crti_ref_lose(a->ref, crt_raise(status, "%s", text));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lending: answers to those who have our refs. See lending.h. */
-#include "runtime/core/lending.h"
+/* Borrowers: answers to those who have our refs. See borrowers.h. */
+#include "runtime/core/borrowers.h"
 
 /* The process that will hold the object: its death must end its registration. */
 static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t *borrow)
@@ -33,15 +33,15 @@ static crt_status_t register_borrower(crti_core_t *core, crt_ref_t *ref,
     return remote && remote->is_dead ? CRT_OK : crti_owned_borrow(&ref->owned, process);
 }
 
-crt_status_t crti_lend(crti_core_t *core, crt_ref_t *ref,
-                       const crti_borrow_record_t *borrow)
+crt_status_t crti_owner_add_borrower(crti_core_t *core, crt_ref_t *ref,
+                                     const crti_borrow_record_t *borrow)
 {
     crt_status_t status = watch_borrower(core, borrow);
 
     return status == CRT_OK ? register_borrower(core, ref, borrow->process) : status;
 }
 
-/* ------------------------------------------------------------------ dues (dues.h) */
+/* ------------------------------------------------------------------ owner_requests (owner_requests.h) */
 
 /* Who sends them, known until it is dead. NULL: it is, or there is no memory. */
 static crti_remote_t *sender_of(crti_core_t *core, const crti_peer_t *peer)
@@ -87,8 +87,8 @@ static crt_status_t answer(crti_core_t *core, crti_peer_t *peer, uint64_t reques
     return status;
 }
 
-crt_status_t crti_lending_borrow(crti_core_t *core, crti_peer_t *peer, const void *data,
-                                 size_t size)
+crt_status_t crti_borrowers_borrow(crti_core_t *core, crti_peer_t *peer, const void *data,
+                                   size_t size)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t gone = {0};
     crti_borrow_record_t borrow;
@@ -128,8 +128,8 @@ static void release(crti_core_t *core, uint64_t number, crti_id_t process,
         crti_owned_bits(ref, crti_owned_release(&ref->owned, process, tokens));
 }
 
-crt_status_t crti_lending_take_back(crti_core_t *core, crti_peer_t *peer,
-                                    const void *data, size_t size)
+crt_status_t crti_borrowers_take_back(crti_core_t *core, crti_peer_t *peer,
+                                      const void *data, size_t size)
 {
     crti_borrow_record_t lent;
     crt_status_t status = crti_get_borrow(data, size, &lent);
@@ -143,8 +143,8 @@ crt_status_t crti_lending_take_back(crti_core_t *core, crti_peer_t *peer,
     return answer(core, peer, lent.request, &(crti_buffer_t){0});
 }
 
-crt_status_t crti_lending_release(crti_core_t *core, crti_peer_t *peer, const void *data,
-                                  size_t size)
+crt_status_t crti_borrowers_release(crti_core_t *core, crti_peer_t *peer,
+                                    const void *data, size_t size)
 {
     uint64_t request, number, tokens;
     crt_status_t status = crti_get_release(data, size, &request, &number, &tokens);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inner refs. See inner.h. */
-#include "runtime/core/inner.h"
+/* Inner refs. See contained.h. */
+#include "runtime/core/contained.h"
 
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 typedef struct opening {
     crti_core_t *core;
-    crti_inner_t *inner;
+    crti_contained_t *inner;
     bool has_tokens;
     crt_status_t lost; /* why a ref could not be made */
 } opening_t;
@@ -24,7 +24,7 @@ static crt_status_t open_ref(void *user, uint32_t index, const crti_ref_name_t *
             status; /* the others' tokens are ours all the same: they are given back */
     if (status != CRT_OK)
         return o->has_tokens ? CRT_OK : status;
-    if (o->inner->mode == CRTI_INNER_HELD)
+    if (o->inner->mode == CRTI_CONTAINED_HELD)
         crti_ref_hold(ref);
     else
         crti_ref_cover(ref);
@@ -47,15 +47,16 @@ static crt_status_t open_actor(void *user, uint32_t index, const crti_actor_name
     return CRT_OK;
 }
 
-crt_status_t crti_inner_open(crti_core_t *core, crti_span_t bytes, crti_inner_mode_t mode,
-                             bool has_tokens, crti_inner_t *inner)
+crt_status_t crti_contained_open(crti_core_t *core, crti_span_t bytes,
+                                 crti_contained_mode_t mode, bool has_tokens,
+                                 crti_contained_t *inner)
 {
     opening_t opening = {core, inner, has_tokens, CRT_OK};
     crti_table_visitor_t visitor = {&opening, open_ref, open_actor};
     crti_table_t table;
     crt_status_t status = crti_table_open(bytes, &table);
 
-    *inner = (crti_inner_t){.mode = mode};
+    *inner = (crti_contained_t){.mode = mode};
     if (status != CRT_OK || bytes.size == 0)
         return status;
     inner->refs = calloc(table.ref_count + 1, sizeof(*inner->refs));
@@ -67,13 +68,13 @@ crt_status_t crti_inner_open(crti_core_t *core, crti_span_t bytes, crti_inner_mo
     if (status == CRT_OK)
         status = opening.lost;
     if (status != CRT_OK)
-        crti_inner_close(inner, NULL);
+        crti_contained_close(inner, NULL);
     return status;
 }
 
-bool crti_inner_is_kept(const crti_inner_t *inner)
+bool crti_contained_is_kept(const crti_contained_t *inner)
 {
-    if (inner->mode != CRTI_INNER_COVERED)
+    if (inner->mode != CRTI_CONTAINED_COVERED)
         return false;
     for (uint32_t i = 0; i < inner->ref_count; i++) {
         const crt_ref_t *ref = inner->refs[i];
@@ -87,17 +88,17 @@ bool crti_inner_is_kept(const crti_inner_t *inner)
     return false;
 }
 
-static void release_actors(crti_inner_t *inner)
+static void release_actors(crti_contained_t *inner)
 {
     for (uint32_t i = 0; i < inner->actor_count; i++)
         crti_actor_release(inner->actors[i]);
     free(inner->actors);
 }
 
-static void close_now(crti_inner_t *inner, crti_ending_t *ending)
+static void close_now(crti_contained_t *inner, crti_completion_t *ending)
 {
     for (uint32_t i = 0; i < inner->ref_count; i++) {
-        if (inner->mode == CRTI_INNER_HELD)
+        if (inner->mode == CRTI_CONTAINED_HELD)
             crti_ref_release(inner->refs[i]);
         else
             crti_ref_uncover(inner->refs[i], ending);
@@ -109,12 +110,13 @@ static void close_now(crti_inner_t *inner, crti_ending_t *ending)
 /* A close that was asked for inside another one. */
 typedef struct later {
     crti_list_t link; /* core->to_close */
-    crti_inner_t inner;
-    crti_ending_t *ending; /* waits for it; may be NULL */
+    crti_contained_t inner;
+    crti_completion_t *ending; /* waits for it; may be NULL */
 } later_t;
 
 /* False: without memory it is done at once, one inside the other. */
-static bool put_off(crti_core_t *core, const crti_inner_t *inner, crti_ending_t *ending)
+static bool put_off(crti_core_t *core, const crti_contained_t *inner,
+                    crti_completion_t *ending)
 {
     later_t *later = calloc(1, sizeof(*later));
 
@@ -136,17 +138,17 @@ static void close_rest(crti_core_t *core)
 
         close_now(&later->inner, later->ending);
         if (later->ending)
-            crti_ending_done(later->ending);
+            crti_completion_done(later->ending);
         free(later);
     }
 }
 
-void crti_inner_close(crti_inner_t *inner, crti_ending_t *ending)
+void crti_contained_close(crti_contained_t *inner, crti_completion_t *ending)
 {
-    crti_inner_t taken = *inner;
+    crti_contained_t taken = *inner;
     crti_core_t *core = taken.ref_count ? taken.refs[0]->core : NULL;
 
-    *inner = (crti_inner_t){0}; /* closing one may come back here */
+    *inner = (crti_contained_t){0}; /* closing one may come back here */
     if (!core || core->is_closing_inner) {
         if (!core || !put_off(core, &taken, ending))
             close_now(&taken, ending);
@@ -158,9 +160,9 @@ void crti_inner_close(crti_inner_t *inner, crti_ending_t *ending)
     core->is_closing_inner = false;
 }
 
-void crti_inner_release(crt_ref_t *ref)
+void crti_contained_release(crt_ref_t *ref)
 {
-    crti_inner_t inner = {.mode = CRTI_INNER_HELD, .ref_count = 1};
+    crti_contained_t inner = {.mode = CRTI_CONTAINED_HELD, .ref_count = 1};
 
     inner.refs = malloc(sizeof(*inner.refs));
     if (!inner.refs) {
@@ -168,5 +170,5 @@ void crti_inner_release(crt_ref_t *ref)
         return;
     }
     inner.refs[0] = ref;
-    crti_inner_close(&inner, NULL);
+    crti_contained_close(&inner, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeking copies. See seek.h. */
-#include "runtime/core/seek.h"
+/* Seeking copies. See copy_query.h. */
+#include "runtime/core/copy_query.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 /* By the session that they made, or that we made. */
 static uint64_t request_of(const crti_core_t *core, bool is_theirs)
 {
-    return core->seek_round << 1 | is_theirs;
+    return core->copy_query_round << 1 | is_theirs;
 }
 
 static crt_status_t put_seek(const crti_core_t *core, bool is_theirs,
@@ -21,7 +21,7 @@ static crt_status_t put_seek(const crti_core_t *core, bool is_theirs,
     crti_borrow_record_t seek = {
         .request = request_of(core, is_theirs), .numbers = numbers, .count = count};
 
-    return crti_put_borrow(out, CRTI_RECORD_SEEK, &seek);
+    return crti_put_borrow(out, CRTI_RECORD_COPY_QUERY, &seek);
 }
 
 static void ask(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *record,
@@ -30,21 +30,22 @@ static void ask(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *recor
     if (crti_peer_is_lost(peer))
         return;
     *sought = request;
-    core->seek_open++;
+    core->copy_query_open++;
     crti_peer_reply(core, peer, record, CRTI_SEND_CONTROL);
 }
 
 /* A process that has sessions in both directions is asked on both: it may have been told of the places by
  * either, and hears of them before the question only by the same one. */
-crt_status_t crti_seek_ask(crti_core_t *core, const uint64_t *numbers, uint32_t count)
+crt_status_t crti_copy_query_ask(crti_core_t *core, const uint64_t *numbers,
+                                 uint32_t count)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t ours = {0}, theirs = {0};
     crt_status_t status;
     size_t cursor = 0;
     void *value;
 
-    core->seek_round++;
-    core->seek_open = 0; /* whom the last round waits for is asked in this one */
+    core->copy_query_round++;
+    core->copy_query_open = 0; /* whom the last round waits for is asked in this one */
     status = put_seek(core, false, numbers, count, &ours);
     if (status == CRT_OK)
         status = put_seek(core, true, numbers, count, &theirs);
@@ -65,17 +66,17 @@ crt_status_t crti_seek_ask(crti_core_t *core, const uint64_t *numbers, uint32_t 
     return CRT_OK;
 }
 
-void crti_seek_is_over(crti_core_t *core, uint64_t *sought)
+void crti_copy_query_is_over(crti_core_t *core, uint64_t *sought)
 {
-    if (*sought != 0 && --core->seek_open == 0)
+    if (*sought != 0 && --core->copy_query_open == 0)
         crti_core_wake_at(core, crti_now_ns()); /* missing.c decides */
     *sought = 0;
 }
 
 /* Both questions to a process are answered by the session that it made, if there is one: the words of its
  * copies come by that. */
-crt_status_t crti_seek_answered(crti_core_t *core, crti_peer_t *peer, const void *data,
-                                size_t size)
+crt_status_t crti_copy_query_answered(crti_core_t *core, crti_peer_t *peer,
+                                      const void *data, size_t size)
 {
     crti_id_t process = crti_peer_process(peer);
     crti_remote_t *remote = crti_map_get(&core->remotes, &process);
@@ -85,12 +86,12 @@ crt_status_t crti_seek_answered(crti_core_t *core, crti_peer_t *peer, const void
     if (status != CRT_OK)
         return status;
     if (remote && remote->sought == answer.request)
-        crti_seek_is_over(core, &remote->sought);
+        crti_copy_query_is_over(core, &remote->sought);
     if (!crti_peer_is_initiator(peer)) {
         crti_client_t *client = crti_peer_user(peer);
 
         if (client && client->sought == answer.request)
-            crti_seek_is_over(core, &client->sought);
+            crti_copy_query_is_over(core, &client->sought);
     }
     return CRT_OK;
 }
@@ -99,7 +100,7 @@ crt_status_t crti_seek_answered(crti_core_t *core, crti_peer_t *peer, const void
 
 /* A question that is answered when the pulls of these have ended. */
 typedef struct question {
-    crti_list_t link; /* core->seeks */
+    crti_list_t link; /* core->copy_queries */
     crti_peer_t *peer;
     uint64_t round;
     uint32_t count;
@@ -113,7 +114,7 @@ static void answer(crti_core_t *core, crti_peer_t *peer, uint64_t round)
     crti_borrow_record_t sought = {.request = round};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
 
-    if (crti_put_borrow(&record, CRTI_RECORD_SOUGHT, &sought) != CRT_OK)
+    if (crti_put_borrow(&record, CRTI_RECORD_COPY_REPLY, &sought) != CRT_OK)
         return;
     if (remote && remote->peer)
         crti_remote_send(core, remote, &record); /* behind the words of copies */
@@ -138,7 +139,7 @@ static void forget(question_t *question)
 /* An owner's next question says that it does not wait for the one before. */
 static void forget_former(crti_core_t *core, const crti_peer_t *peer)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->seeks) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->copy_queries) {
         question_t *question = CRTI_CONTAINER(item, question_t, link);
 
         if (question->peer == peer)
@@ -157,12 +158,12 @@ static crt_status_t keep(crti_core_t *core, crti_peer_t *peer, uint64_t round,
     question->round = round;
     question->count = (uint32_t)(numbers->size / sizeof(uint64_t));
     memcpy(question->numbers, numbers->data, numbers->size);
-    crti_list_append(&core->seeks, &question->link);
+    crti_list_append(&core->copy_queries, &question->link);
     return CRT_OK;
 }
 
-crt_status_t crti_seek_arrived(crti_core_t *core, crti_peer_t *peer, const void *data,
-                               size_t size)
+crt_status_t crti_copy_query_arrived(crti_core_t *core, crti_peer_t *peer,
+                                     const void *data, size_t size)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t pulled = {0};
     crti_borrow_record_t seek;
@@ -197,9 +198,9 @@ static bool is_pulling_any(crti_core_t *core, const question_t *question)
     return false;
 }
 
-void crti_seek_pull_ended(crti_core_t *core)
+void crti_copy_query_pull_ended(crti_core_t *core)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->seeks) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->copy_queries) {
         question_t *question = CRTI_CONTAINER(item, question_t, link);
 
         if (is_pulling_any(core, question))
@@ -209,8 +210,8 @@ void crti_seek_pull_ended(crti_core_t *core)
     }
 }
 
-void crti_seek_end(crti_core_t *core)
+void crti_copy_query_end(crti_core_t *core)
 {
-    while (!crti_list_is_empty(&core->seeks))
-        forget(CRTI_CONTAINER(core->seeks.next, question_t, link));
+    while (!crti_list_is_empty(&core->copy_queries))
+        forget(CRTI_CONTAINER(core->copy_queries.next, question_t, link));
 }

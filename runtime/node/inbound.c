@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guests: connections of other node daemons, what they ask and say.
+/* Inbound links: connections of other node daemons, what they ask and say.
  *
  * Where it sits
- *     crt-node (its peer.c) -> net/stream.c -> [ node/guest.c ] -> lease.c, watch.c, transfer.c, program.c
+ *     crt-node (its peer.c) -> net/stream.c -> [ node/inbound.c ] -> lease.c, watch.c, transfer.c, program.c
  * Rules
  *     What comes in on a link is answered on it. What is said until it is heard
- *     (crti_node_inform) gets DONE, and may come twice.
- *     Answers are made only as fast as they are read: a guest that asks on and reads nothing is read no
+ *     (crti_node_send_reliable) gets DONE, and may come twice.
+ *     Answers are made only as fast as they are read: a link that asks on and reads nothing is read no
  *     more while ANSWERS bytes wait for it.
  * Trust
  *     Only holders of the cluster key get this far. NODE_HELLO must come first. A message that does
@@ -19,12 +19,12 @@
 /* More than a fast link has under way in the time that the next question takes. */
 #define ANSWERS ((size_t)16 << 20)
 
-typedef struct guest {
+typedef struct inbound {
     crti_node_t *node;
     crti_stream_t *stream;
     crti_id_t id; /* zero before NODE_HELLO */
     crti_list_t link;
-} guest_t;
+} inbound_t;
 
 void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_t status,
                             const char *text)
@@ -34,28 +34,28 @@ void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_
     crti_stream_send(stream, CRTI_MSG_ERROR, request, &error);
 }
 
-static void drop_guest(guest_t *guest)
+static void drop_inbound(inbound_t *inbound)
 {
-    crti_lease_stream_closed(guest->node, guest->stream);
-    crti_object_stream_closed(guest->node, guest->stream);
-    crti_list_remove(&guest->link);
-    crti_stream_free(guest->stream);
-    free(guest);
+    crti_lease_stream_closed(inbound->node, inbound->stream);
+    crti_object_stream_closed(inbound->node, inbound->stream);
+    crti_list_remove(&inbound->link);
+    crti_stream_free(inbound->stream);
+    free(inbound);
 }
 
-static void on_guest_closed(void *user, crti_stream_t *stream, crt_status_t status,
-                            const char *text)
+static void on_inbound_closed(void *user, crti_stream_t *stream, crt_status_t status,
+                              const char *text)
 {
-    drop_guest(user);
+    drop_inbound(user);
 }
 
-void crti_guest_cut(crti_node_t *node, crti_stream_t *stream)
+void crti_inbound_cut(crti_node_t *node, crti_stream_t *stream)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->guests) {
-        guest_t *guest = CRTI_CONTAINER(item, guest_t, link);
+    CRTI_LIST_FOREACH_SAFE (item, &node->inbound_links) {
+        inbound_t *inbound = CRTI_CONTAINER(item, inbound_t, link);
 
-        if (guest->stream == stream)
-            drop_guest(guest);
+        if (inbound->stream == stream)
+            drop_inbound(inbound);
     }
 }
 
@@ -68,17 +68,17 @@ static void on_log(crti_node_t *node, const crti_msg_log_t *log)
                         log);
 }
 
-static bool on_guest_asks(guest_t *guest, const crti_message_t *m)
+static bool on_inbound_asks(inbound_t *inbound, const crti_message_t *m)
 {
-    crti_node_t *node = guest->node;
+    crti_node_t *node = inbound->node;
 
     switch (m->kind) {
     case CRTI_MSG_LEASE_REQUEST:
-        crti_lease_asked(node, 0, guest->stream, m->request, &m->lease_request);
+        crti_lease_asked(node, 0, inbound->stream, m->request, &m->lease_request);
         return true;
-    case CRTI_MSG_WATCH: crti_watch_add_node(node, guest->id, &m->watch); return true;
+    case CRTI_MSG_WATCH: crti_watch_add_node(node, inbound->id, &m->watch); return true;
     case CRTI_MSG_UNWATCH:
-        crti_watch_remove_node(node, guest->id, m->unwatch.process);
+        crti_watch_remove_node(node, inbound->id, m->unwatch.process);
         return true;
     case CRTI_MSG_PEER_DIED:
         if (!crti_id_equal(m->peer_died.node, node->id)) /* of ours we know best */
@@ -86,30 +86,30 @@ static bool on_guest_asks(guest_t *guest, const crti_message_t *m)
         return true;
     case CRTI_MSG_LOG: on_log(node, &m->log); return true;
     case CRTI_MSG_LOG_FLUSH: /* what came before it went to the driver */
-        crti_stream_send(guest->stream, CRTI_MSG_DONE, m->request, NULL);
+        crti_stream_send(inbound->stream, CRTI_MSG_DONE, m->request, NULL);
         return true;
     case CRTI_MSG_OBJECT_GET:
-        crti_object_serve(node, guest->id, guest->stream, m->request, &m->object_get);
+        crti_object_serve(node, inbound->id, inbound->stream, m->request, &m->object_get);
         return true;
     case CRTI_MSG_OBJECT_LEAVE:
-        crti_object_left(node, guest->id, &m->object_leave);
+        crti_object_left(node, inbound->id, &m->object_leave);
         return true;
     case CRTI_MSG_PROGRAM_GET:
-        crti_program_serve(node, guest->stream, m->request, &m->program_get);
+        crti_program_serve(node, inbound->stream, m->request, &m->program_get);
         return true;
     default: return false;
     }
 }
 
-/* crti_node_inform of the other side. */
-static bool on_guest_informs(guest_t *guest, const crti_message_t *m)
+/* crti_node_send_reliable of the other side. */
+static bool on_inbound_informs(inbound_t *inbound, const crti_message_t *m)
 {
-    crti_node_t *node = guest->node;
+    crti_node_t *node = inbound->node;
 
     if (m->kind != CRTI_MSG_LEASE_RETURN && m->kind != CRTI_MSG_LEASE_CANCEL &&
         m->kind != CRTI_MSG_FREE)
         return false;
-    crti_stream_send(guest->stream, CRTI_MSG_DONE, m->request, NULL);
+    crti_stream_send(inbound->stream, CRTI_MSG_DONE, m->request, NULL);
     if (m->kind == CRTI_MSG_LEASE_RETURN)
         crti_lease_returned(node, &m->lease_return);
     else if (m->kind == CRTI_MSG_LEASE_CANCEL)
@@ -119,42 +119,43 @@ static bool on_guest_informs(guest_t *guest, const crti_message_t *m)
     return true;
 }
 
-static void on_guest_message(void *user, crti_stream_t *stream, const crti_message_t *m)
+static void on_inbound_message(void *user, crti_stream_t *stream, const crti_message_t *m)
 {
-    guest_t *guest = user;
-    crti_node_t *node = guest->node;
+    inbound_t *inbound = user;
+    crti_node_t *node = inbound->node;
     crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION,
                                    .node = node->id,
                                    .incarnation = node->incarnation};
 
-    if (m->kind == CRTI_MSG_NODE_HELLO && crti_id_is_zero(guest->id) &&
+    if (m->kind == CRTI_MSG_NODE_HELLO && crti_id_is_zero(inbound->id) &&
         m->node_hello.protocol == CRTI_PROTOCOL_VERSION) {
-        guest->id = m->node_hello.node;
+        inbound->id = m->node_hello.node;
         crti_stream_send(stream, CRTI_MSG_NODE_HELLO, 0, &hello);
         return;
     }
-    if (!crti_id_is_zero(guest->id) &&
-        (on_guest_asks(guest, m) || on_guest_informs(guest, m)))
+    if (!crti_id_is_zero(inbound->id) &&
+        (on_inbound_asks(inbound, m) || on_inbound_informs(inbound, m)))
         return;
     crti_log(CRTI_LOG_WARN, "peer", "%s from %s: closed", crti_message_name(m->kind),
              crti_stream_peer_address(stream));
-    drop_guest(guest);
+    drop_inbound(inbound);
 }
 
 static void on_accept(void *user, crti_stream_t *stream)
 {
     crti_node_t *node = user;
-    guest_t *guest = calloc(1, sizeof(*guest));
-    crti_stream_handlers_t handlers = {
-        .user = guest, .on_message = on_guest_message, .on_closed = on_guest_closed};
+    inbound_t *inbound = calloc(1, sizeof(*inbound));
+    crti_stream_handlers_t handlers = {.user = inbound,
+                                       .on_message = on_inbound_message,
+                                       .on_closed = on_inbound_closed};
 
-    if (guest == NULL) {
+    if (inbound == NULL) {
         crti_stream_free(stream);
         return;
     }
-    guest->node = node;
-    guest->stream = stream;
-    crti_list_append(&node->guests, &guest->link);
+    inbound->node = node;
+    inbound->stream = stream;
+    crti_list_append(&node->inbound_links, &inbound->link);
     crti_stream_set_handlers(stream, &handlers);
     crti_stream_answer_within(stream, ANSWERS);
 }
@@ -186,13 +187,14 @@ crt_status_t crti_peer_listen_again(crti_node_t *node, bool encrypt)
                               &node->listener);
 }
 
-void crti_guest_free_all(crti_node_t *node)
+void crti_inbound_free_all(crti_node_t *node)
 {
-    while (!crti_list_is_empty(&node->guests)) {
-        guest_t *guest = CRTI_CONTAINER(crti_list_pop(&node->guests), guest_t, link);
+    while (!crti_list_is_empty(&node->inbound_links)) {
+        inbound_t *inbound =
+            CRTI_CONTAINER(crti_list_pop(&node->inbound_links), inbound_t, link);
 
-        crti_stream_free(guest->stream);
-        free(guest);
+        crti_stream_free(inbound->stream);
+        free(inbound);
     }
     crti_stream_listener_free(node->listener);
     node->listener = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Objects whose last known copy is gone: who may have another one is asked, and what nobody has is lost at
- * once. runtime/core/seek.h says why the answers are enough. */
+ * once. runtime/core/copy_query.h says why the answers are enough. */
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -20,10 +20,10 @@ static int stop(void **state)
     return 0;
 }
 
-/* The last SEEK to process `i`: its request, and of how many objects. */
+/* The last COPY_QUERY to process `i`: its request, and of how many objects. */
 static uint64_t request_to(unsigned i, uint32_t *count_out)
 {
-    crti_span_t record = alone_sent(i, CRTI_RECORD_SEEK);
+    crti_span_t record = alone_sent(i, CRTI_RECORD_COPY_QUERY);
     crti_borrow_record_t seek;
 
     assert_non_null(record.data);
@@ -43,7 +43,7 @@ static crt_ref_t *missing(void)
     alone_node_dies(1);
     alone_locate(3, ref->id.number);
     alone_tick(0);
-    assert_int_equal(alone_sent_count(2, CRTI_RECORD_SEEK), 1);
+    assert_int_equal(alone_sent_count(2, CRTI_RECORD_COPY_QUERY), 1);
     assert_int_equal(alone_sent_count(3, CRTI_RECORD_LOCATED), 0);
     return ref;
 }
@@ -105,7 +105,7 @@ static void a_process_with_two_sessions_answers_the_question_of_each(void **stat
     alone_node_dies(1);
     alone_locate(3, ref->id.number);
     alone_tick(0);
-    assert_int_equal(alone_sent_count(2, CRTI_RECORD_SEEK), 2);
+    assert_int_equal(alone_sent_count(2, CRTI_RECORD_COPY_QUERY), 2);
     theirs = request_to(2, &count);
     alone_sought(3, request_to(3, &count));
     alone_sought(2, theirs - 1);
@@ -158,7 +158,7 @@ static void what_is_wanted_during_a_round_is_in_the_next(void **state)
     alone_node_dies(4);
     alone_locate(3, late->id.number);
     alone_tick(0);
-    assert_int_equal(alone_sent_count(2, CRTI_RECORD_SEEK), 0);
+    assert_int_equal(alone_sent_count(2, CRTI_RECORD_COPY_QUERY), 0);
     alone_sought(2, request);
     alone_sought(3, request);
     alone_tick(0);
@@ -275,7 +275,7 @@ static void who_knows_nothing_of_the_object_answers_at_once(void **state)
 {
     alone_seek(1, 5, 8);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY), 0);
-    assert_int_equal(alone_sent_count(1, CRTI_RECORD_SOUGHT), 1);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY_REPLY), 1);
 }
 
 /* Process 1 calls us with its object at node 3, which we begin to pull; then it seeks the object. */
@@ -285,17 +285,17 @@ static void pull_and_seek(void)
     alone_call_with(1, 77, 1, 8, ALONE_NODE(3));
     assert_int_equal(alone_pulls(), 1);
     alone_seek(1, 5, 8);
-    assert_int_equal(alone_sent_count(1, CRTI_RECORD_SOUGHT), 0);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY_REPLY), 0);
 }
 
 static void who_pulls_the_object_tells_of_the_copy_and_then_answers(void **state)
 {
     pull_and_seek();
     alone_pulled(true);
-    assert_true(alone_sent_before(1, CRTI_RECORD_COPY, CRTI_RECORD_SOUGHT));
+    assert_true(alone_sent_before(1, CRTI_RECORD_COPY, CRTI_RECORD_COPY_REPLY));
     alone_forget();
     alone_seek(1, 6, 8); /* that word may have been lost with a session */
-    assert_true(alone_sent_before(1, CRTI_RECORD_COPY, CRTI_RECORD_SOUGHT));
+    assert_true(alone_sent_before(1, CRTI_RECORD_COPY, CRTI_RECORD_COPY_REPLY));
 }
 
 static void who_pulls_the_object_in_vain_answers(void **state)
@@ -303,16 +303,16 @@ static void who_pulls_the_object_in_vain_answers(void **state)
     pull_and_seek();
     alone_pulled(false);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY), 0);
-    assert_int_equal(alone_sent_count(1, CRTI_RECORD_SOUGHT), 1);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY_REPLY), 1);
 }
 
 static void a_question_that_waits_is_forgotten_with_the_next_one(void **state)
 {
     pull_and_seek();
     alone_seek(1, 6, 9);
-    assert_int_equal(alone_sent_count(1, CRTI_RECORD_SOUGHT), 1);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY_REPLY), 1);
     alone_pulled(false);
-    assert_int_equal(alone_sent_count(1, CRTI_RECORD_SOUGHT), 1);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY_REPLY), 1);
 }
 
 static void an_owner_that_has_ended_is_not_answered(void **state)
@@ -321,7 +321,7 @@ static void an_owner_that_has_ended_is_not_answered(void **state)
     alone_process_dies(1);
     alone_lose(1);
     alone_pulled(false);
-    assert_int_equal(alone_sent_count(1, CRTI_RECORD_SOUGHT), 0);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY_REPLY), 0);
 }
 
 /* The owner has to know of everybody who may make a copy. */

@@ -4,7 +4,7 @@
  * anywhere in the cluster; then the requesters hear CRT_ERR_UNREACHABLE.
  *
  * Where it sits
- *     peer.c (the link broke under a question) -> transfer.c -> [ node/pull_again.c ]
+ *     peer.c (the link broke under a question) -> transfer.c -> [ node/pull_retry.c ]
  *         -> pull_table.c (the same request once more)
  * Ownership
  *     An entry lives from the first broken link until its pull was answered for good.
@@ -25,14 +25,14 @@ typedef struct again {
     size_t node_count;
     crti_buffer_t waiting; /* crti_pull_requester_t */
     crti_timer_t retry;
-} again_t;
+} retry_t;
 
-static again_t *find(crti_node_t *node, crti_object_id_t object)
+static retry_t *find(crti_node_t *node, crti_object_id_t object)
 {
     return node->pulls_again.count ? crti_map_get(&node->pulls_again, &object) : NULL;
 }
 
-static void forget(again_t *a)
+static void forget(retry_t *a)
 {
     crti_loop_cancel(a->node->loop, &a->retry);
     crti_map_remove(&a->node->pulls_again, &a->object);
@@ -44,9 +44,9 @@ static void forget(again_t *a)
  * fails at once, and says so. */
 static void on_retry(void *user)
 {
-    again_t *a = user;
+    retry_t *a = user;
     crti_node_t *node = a->node;
-    again_t copy = *a;
+    retry_t copy = *a;
 
     if (copy.waiting.size == 0) {
         forget(a);
@@ -69,9 +69,9 @@ static void on_retry(void *user)
     crti_pull_act(node);
 }
 
-static again_t *make(crti_node_t *node, crti_object_id_t object)
+static retry_t *make(crti_node_t *node, crti_object_id_t object)
 {
-    again_t *a = find(node, object);
+    retry_t *a = find(node, object);
 
     if (a)
         return a;
@@ -91,7 +91,7 @@ static again_t *make(crti_node_t *node, crti_object_id_t object)
 
 void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t from)
 {
-    again_t *a = node->stopping ? NULL : make(node, object);
+    retry_t *a = node->stopping ? NULL : make(node, object);
 
     if (a == NULL)
         return;
@@ -106,7 +106,7 @@ void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t
 
 bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer)
 {
-    again_t *a = find(node, answer->object);
+    retry_t *a = find(node, answer->object);
     uint64_t now = crti_node_now(node);
 
     if (a == NULL)
@@ -128,14 +128,14 @@ bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer)
     return true;
 }
 
-void crti_pull_again_node_died(crti_node_t *node, crti_id_t dead)
+void crti_pull_retry_node_died(crti_node_t *node, crti_id_t dead)
 {
     size_t cursor = 0;
     void *value;
 
     while (node->pulls_again.count &&
            crti_map_next(&node->pulls_again, &cursor, NULL, &value)) {
-        again_t *a = value;
+        retry_t *a = value;
         size_t kept = 0;
 
         for (size_t i = 0; i < a->node_count; i++)
@@ -147,7 +147,7 @@ void crti_pull_again_node_died(crti_node_t *node, crti_id_t dead)
     }
 }
 
-void crti_pull_again_free(crti_node_t *node)
+void crti_pull_retry_free(crti_node_t *node)
 {
     size_t cursor = 0;
     void *value;

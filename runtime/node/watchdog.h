@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeper: a process that waits for the end of the daemon, however it ends, and then ends what user
+/* Watchdog: a process that waits for the end of the daemon, however it ends, and then ends what user
  * code left behind.
  *
  * Where it sits
- *     node.c (start) -> fork -> [ node/keeper.c ] -> end of file on its pipe: the daemon is gone
+ *     node.c (start) -> fork -> [ node/watchdog.c ] -> end of file on its pipe: the daemon is gone
  *         -> SIGKILL to whoever has this node's directory in his environment
  * Why
  *     Workers and zygotes have a parent-death signal. Their children have none, and may have left
@@ -17,28 +17,29 @@
  *     the node is left. Signals that end programs do not end it; SIGKILL does, and then the
  *     daemon goes on without it.
  * Failure
- *     What does not end in KEEPER_NS is left (a process in the kernel's hands).
+ *     What does not end in WATCHDOG_NS is left (a process in the kernel's hands).
  */
-#ifndef CRTI_NODE_KEEPER_H
-#define CRTI_NODE_KEEPER_H
+#ifndef CRTI_NODE_WATCHDOG_H
+#define CRTI_NODE_WATCHDOG_H
 
 #include <sys/types.h>
 
 #include "runtime/base/crt_base.h"
 
-typedef struct crti_keeper {
+typedef struct crti_watchdog {
     pid_t pid; /* 0: none */
     int fd;    /* its end of file is the daemon's end; -1 none */
-} crti_keeper_t;
+} crti_watchdog_t;
 
 /* Forks it. `run_dir` is the node's, `lock_fd` holds its lock. CRT_ERR_IO, CRT_ERR_BACKPRESSURE. */
-crt_status_t crti_keeper_start(crti_keeper_t *keeper, const char *run_dir, int lock_fd);
+crt_status_t crti_watchdog_start(crti_watchdog_t *watchdog, const char *run_dir,
+                                 int lock_fd);
 /* Lets it do its work and waits until it has. Fine when there is none. */
-void crti_keeper_end(crti_keeper_t *keeper);
+void crti_watchdog_end(crti_watchdog_t *watchdog);
 
-/* Does the same for nodes whose daemon and keeper were killed: ends what has one of their directories
+/* Does the same for nodes whose daemon and watchdog were killed: ends what has one of their directories
  * below `run` in its environment, and removes the directory. Else they would pile up where a
  * node is started again and again and never stopped. */
-void crti_keeper_sweep(const char *run);
+void crti_watchdog_sweep(const char *run);
 
 #endif
