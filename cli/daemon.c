@@ -14,9 +14,9 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cli/clock.h"
 #include "cli/places.h"
 #include "cli/stop.h"
 
@@ -26,14 +26,6 @@
 #define CRASH_MS     1000
 
 extern char **environ;
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 void crti_daemon_init(daemon_t *daemon, const char *name)
 {
@@ -136,14 +128,14 @@ static crt_status_t crashed(const daemon_t *daemon, int errors)
 static crt_status_t read_ready(daemon_t *daemon, int ready, int errors,
                                int64_t timeout_ms, int cancel_fd)
 {
-    int64_t deadline = now_ms() + timeout_ms;
+    int64_t deadline = crti_cli_now_ms() + timeout_ms;
     char *line = daemon->ready;
     size_t used = 0;
 
     while (used < sizeof(daemon->ready) - 1 && !memchr(line, '\n', used)) {
         struct pollfd fds[2] = {{.fd = ready, .events = POLLIN},
                                 {.fd = cancel_fd, .events = POLLIN}};
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - crti_cli_now_ms();
         ssize_t n;
 
         if (left <= 0)
@@ -265,7 +257,7 @@ static void remove_remains(pid_t pid)
 
 void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms)
 {
-    int64_t deadline = now_ms() + timeout_ms;
+    int64_t deadline = crti_cli_now_ms() + timeout_ms;
     pid_t pid = daemon->pid;
     int how = 0;
 
@@ -274,7 +266,7 @@ void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms)
     kill(daemon->pid, daemon->undo_signal);
     while (daemon->pidfd >= 0) {
         struct pollfd ended = {.fd = daemon->pidfd, .events = POLLIN};
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - crti_cli_now_ms();
 
         if (poll(&ended, 1, left > 0 ? (int)left : 100) > 0)
             break;

@@ -2,9 +2,9 @@
 /* crt job: list, status, logs and stop. Submit is in job_submit.c.
  *
  * Where it sits
- *     user -> [ cli/job.c ] -> cli/http_client.c -> crt-http (/api/jobs/)
+ *     user -> [ cli/job.c ] -> job_submit.c -> job_view.c -> http_client.c -> crt-http (/api/jobs/)
  */
-#include "cli/job.h"
+#include "cli/job_view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,6 @@
 #include "cli/options.h"
 #include "cli/table.h"
 
-#define WAIT_MS    10000 /* of one long poll */
-#define AGAIN_MS   200   /* until who can't be asked is asked again */
-#define SAY_TRIES  4     /* in vain, until that is said: within a second */
-#define MOST_TRIES 150
 #define LIST_SHOWN 20
 
 static const char *address; /* of --address, one command per process */
@@ -28,36 +24,6 @@ static bool follows, no_wait, as_json, all;
         "address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,                           \
             "the cluster's head; default: the only cluster here"                         \
     }
-
-const char *crti_job_text(const json_t *job, const char *key)
-{
-    const char *text = json_string_value(json_object_get(job, key));
-
-    return text ? text : "";
-}
-
-http_client_t *crti_job_client(const char *command, const char *where)
-{
-    http_client_t *client;
-
-    if (crti_client_new(where, &client) == CRT_OK)
-        return client;
-    crti_cli_fail_detail(command);
-    return NULL;
-}
-
-static void sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
-
-static void job_path(char *path, size_t size, const char *id, const char *rest)
-{
-    char *escaped = crti_client_escape(id);
-
-    snprintf(path, size, "/api/jobs/%s%s", escaped ? escaped : "", rest);
-    crti_client_escape_free(escaped);
-}
 
 /* ---------------------------------------------------------------- list */
 
@@ -97,31 +63,6 @@ static json_t *newest(const json_t *jobs, size_t count)
     return list;
 }
 
-/* "status 42", "signal 11 (Segmentation fault)", or "" when it runs or nobody knows. */
-static const char *exit_text(const json_t *job, char *text, size_t size)
-{
-    const json_t *code = json_object_get(job, "driver_exit_code");
-    int value = (int)json_integer_value(code);
-
-    text[0] = '\0';
-    if (json_is_integer(code) && value < 0)
-        snprintf(text, size, "signal %d (%s)", -value, strsignal(-value));
-    else if (json_is_integer(code))
-        snprintf(text, size, "status %d", value);
-    return text;
-}
-
-/* As a shell says it. */
-static int exit_status_of(const json_t *job)
-{
-    const json_t *code = json_object_get(job, "driver_exit_code");
-    int value = (int)json_integer_value(code);
-
-    if (!json_is_integer(code) || value == 0)
-        return CLI_FAILED;
-    return value < 0 ? 128 - value : value;
-}
-
 static void print_list(const json_t *jobs, size_t older)
 {
     static const table_column_t columns[] = {{"JOB", 0},       {"TYPE", 0},  {"STATE", 0},
@@ -142,7 +83,7 @@ static void print_list(const json_t *jobs, size_t older)
                        (const char *const[]){*id ? id : crti_job_text(job, "job_id"),
                                              crti_job_text(job, "type"),
                                              crti_job_text(job, "status"), started, ended,
-                                             exit_text(job, how, sizeof(how)),
+                                             crti_job_exit_text(job, how, sizeof(how)),
                                              crti_job_text(job, "entrypoint")});
     }
     crti_table_print(table);
@@ -174,22 +115,9 @@ static int run_list(http_client_t *client, const char *name, const char *id)
 
 /* ---------------------------------------------------------------- status */
 
-/* NULL: printed why. */
-static json_t *get_job(http_client_t *client, const char *name, const char *id)
-{
-    char path[512];
-    json_t *job;
-
-    job_path(path, sizeof(path), id, "");
-    job = crti_client_json(client, "GET", path, NULL, NULL);
-    if (!job)
-        crti_cli_fail_detail(name);
-    return job;
-}
-
 static int run_status(http_client_t *client, const char *name, const char *id)
 {
-    json_t *job = get_job(client, name, id);
+    json_t *job = crti_job_get(client, name, id);
     char how[96];
 
     if (!job)
@@ -200,7 +128,7 @@ static int run_status(http_client_t *client, const char *name, const char *id)
     } else {
         printf("Status for job '%s': %s\nStatus message: %s\n", id,
                crti_job_text(job, "status"), crti_job_text(job, "message"));
-        if (*exit_text(job, how, sizeof(how)))
+        if (*crti_job_exit_text(job, how, sizeof(how)))
             printf("Driver ended with %s\n", how);
     }
     json_decref(job);
@@ -209,125 +137,20 @@ static int run_status(http_client_t *client, const char *name, const char *id)
 
 /* ---------------------------------------------------------------- logs */
 
-static bool has_ended(const json_t *job)
-{
-    const char *status = crti_job_text(job, "status");
-
-    return *status && strcmp(status, "PENDING") != 0 && strcmp(status, "RUNNING") != 0;
-}
-
-static void print_box(const char *format, const char *id)
-{
-    char line[256];
-    int length = snprintf(line, sizeof(line), "Job '%s' %s", id, format);
-
-    printf("\n");
-    for (int i = 0; i < length; i++)
-        putchar('-');
-    printf("\n%s\n", line);
-    for (int i = 0; i < length; i++)
-        putchar('-');
-    printf("\n");
-}
-
-/* How it ended, and the exit status that says so. */
-static int tell_end(http_client_t *client, const char *name, const char *id)
-{
-    json_t *job = NULL;
-    const char *status;
-    int result = CLI_FAILED;
-    char how[96];
-
-    /* The log may end a moment before the head knows the exit status. */
-    for (int tries = 0; tries < 100; tries++) {
-        json_decref(job);
-        job = get_job(client, name, id);
-        if (!job || has_ended(job))
-            break;
-        sleep_ms(100);
-    }
-    if (!job)
-        return CLI_FAILED;
-    status = crti_job_text(job, "status");
-    if (strcmp(status, "SUCCEEDED") == 0) {
-        print_box("succeeded", id);
-        result = 0;
-    } else if (strcmp(status, "STOPPED") == 0) {
-        print_box("was stopped", id);
-    } else if (strcmp(status, "FAILED") == 0) {
-        print_box("failed", id);
-        printf("Status message: %s\n", crti_job_text(job, "message"));
-        if (*exit_text(job, how, sizeof(how)))
-            printf("Driver ended with %s\n", how);
-        result = exit_status_of(job);
-    } else {
-        crti_cli_fail(name, "the job's log ended, but its state is %s", status);
-    }
-    json_decref(job);
-    return result;
-}
-
-/* crt-http or the head starts again, or the node's link is broken: soon the head knows whether it is dead.
- * False: too often in vain. */
-static bool may_come_back(const char *name, long code, int failures)
-{
-    if ((code != 0 && code != 503) || failures >= MOST_TRIES)
-        return false;
-    if (failures == SAY_TRIES)
-        crti_cli_fail(name, "%s; trying again for %d s", crt_error_detail(),
-                      MOST_TRIES * AGAIN_MS / 1000);
-    sleep_ms(AGAIN_MS);
-    return true;
-}
-
-int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
-{
-    json_int_t offset = 0;
-    int failures = 0;
-    bool ended = false;
-
-    while (!ended) {
-        char path[512], rest[96];
-        json_t *part, *logs;
-        size_t size;
-        long code;
-
-        snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d", (long long)offset,
-                 WAIT_MS);
-        job_path(path, sizeof(path), id, rest);
-        part = crti_client_json(client, "GET", path, NULL, &code);
-        if (!part && may_come_back(name, code, ++failures))
-            continue;
-        if (!part)
-            return crti_cli_fail_detail(name);
-        failures = 0;
-        logs = json_object_get(part, "logs");
-        size = json_string_length(logs);
-        if (size)
-            fwrite(json_string_value(logs), 1, size, stdout);
-        fflush(stdout);
-        ended = json_is_true(json_object_get(part, "ended"));
-        offset = json_integer_value(json_object_get(part, "next"));
-        json_decref(part);
-        if (!size && !ended)
-            sleep_ms(
-                50); /* a log that is not there yet must not be asked for without end */
-    }
-    return tell_end(client, name, id);
-}
-
 /* Beside the log, which stays as the job wrote it. */
 static void tell_failure(http_client_t *client, const char *id)
 {
     char path[512], how[96];
     json_t *job;
 
-    job_path(path, sizeof(path), id, "");
+    crti_job_path(path, sizeof(path), id, "");
     job = crti_client_json(client, "GET", path, NULL, NULL);
     fflush(stdout);
     if (job && strcmp(crti_job_text(job, "status"), "FAILED") == 0)
         fprintf(stderr, "Job '%s' failed%s%s\n", id,
-                *exit_text(job, how, sizeof(how)) ? ": its driver ended with " : "", how);
+                *crti_job_exit_text(job, how, sizeof(how)) ? ": its driver ended with "
+                                                           : "",
+                how);
     json_decref(job);
 }
 
@@ -338,7 +161,7 @@ static int run_logs(http_client_t *client, const char *name, const char *id)
 
     if (follows)
         return crti_cli_follow_job(client, name, id);
-    job_path(path, sizeof(path), id, "/logs");
+    crti_job_path(path, sizeof(path), id, "/logs");
     reply = crti_client_json(client, "GET", path, NULL, NULL);
     if (!reply)
         return crti_cli_fail_detail(name);
@@ -359,7 +182,7 @@ static int run_stop(http_client_t *client, const char *name, const char *id)
     bool ended = false, was_running;
 
     printf("Attempting to stop job '%s'\n", id);
-    job_path(path, sizeof(path), id, "/stop");
+    crti_job_path(path, sizeof(path), id, "/stop");
     reply = crti_client_json(client, "POST", path, NULL, NULL);
     if (!reply)
         return crti_cli_fail_detail(name);
@@ -372,11 +195,11 @@ static int run_stop(http_client_t *client, const char *name, const char *id)
     for (int tries = 0; tries < 300 && !ended;
          tries++) { /* 30 s; the kill comes after 3 s */
         if (tries)
-            sleep_ms(100);
-        job = get_job(client, name, id);
+            crti_job_sleep_ms(100);
+        job = crti_job_get(client, name, id);
         if (!job)
             return CLI_FAILED;
-        ended = has_ended(job);
+        ended = crti_job_has_ended(job);
         if (!ended)
             json_decref(job);
     }

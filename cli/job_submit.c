@@ -5,7 +5,7 @@
  * Where it sits
  *     user -> [ cli/job_submit.c ] -> cli/http_client.c -> crt-http (/api/packages/crt/SHA256, /api/jobs/)
  */
-#include "cli/job.h"
+#include "cli/job_view.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -200,15 +200,8 @@ out:
 
 static void say_submitted(const char *id)
 {
-    char line[256];
-    int length = snprintf(line, sizeof(line), "Job '%s' submitted successfully", id);
-
-    for (int i = 0; i < length; i++)
-        putchar('-');
-    printf("\n%s\n", line);
-    for (int i = 0; i < length; i++)
-        putchar('-');
-    printf("\n\nNext steps\n  Query the logs of the job:\n    crt job logs %s\n  Query "
+    crti_job_print_box(id, "submitted successfully");
+    printf("\nNext steps\n  Query the logs of the job:\n    crt job logs %s\n  Query "
            "the status "
            "of the job:\n    crt job status %s\n  Request the job to be stopped:\n    "
            "crt job "

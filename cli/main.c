@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The crt command: which part runs. See cli.h. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,23 +25,6 @@ static const struct {
      crt_microbenchmark_main},
     {"version", "print the version", crti_cli_version},
 };
-
-int crti_cli_fail(const char *command, const char *format, ...)
-{
-    va_list args;
-
-    fprintf(stderr, "%s: ", command);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return CLI_FAILED;
-}
-
-int crti_cli_fail_detail(const char *command)
-{
-    return crti_cli_fail(command, "%s", crt_error_detail());
-}
 
 int crti_cli_version(int argc, char **argv)
 {

@@ -23,9 +23,9 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cli/clock.h"
 #include "cli/options.h"
 #include "cli/private.h"
 
@@ -62,14 +62,6 @@ static const command_spec_t spec = {
                "is the program's.",
     .options = options,
     .count = sizeof(options) / sizeof(options[0])};
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* ---------------------------------------------------------------- the program */
 
@@ -125,7 +117,7 @@ static void pass_on(running_t *r)
     if (info.ssi_code != SI_KERNEL || info.ssi_signo == SIGHUP)
         kill(r->pid, (int)info.ssi_signo);
     if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP) && !r->kill_at_ms)
-        r->kill_at_ms = now_ms() + GRACE_MS;
+        r->kill_at_ms = crti_cli_now_ms() + GRACE_MS;
 }
 
 /* Says that a daemon ended, once: the program may go on without it. */
@@ -138,7 +130,7 @@ static void say_ended(struct pollfd *waiting, const daemon_t *daemon)
 
 static int milliseconds_left(const running_t *r)
 {
-    int64_t left = r->kill_at_ms - now_ms();
+    int64_t left = r->kill_at_ms - crti_cli_now_ms();
 
     if (r->kill_at_ms == 0)
         return -1;

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cli/clock.h"
 #include "cli/options.h"
 #include "cli/places.h"
 #include "cli/stop.h"
@@ -26,14 +26,6 @@
 
 #define WAIT_AT_ONCE 512 /* descriptors; more processes are waited for in turns */
 #define ROUNDS       5   /* without one process less */
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* One descriptor at a time, however many there are. */
 static void signal_all(const member_t *members, size_t count, int signal_number)
@@ -77,15 +69,16 @@ static bool await_all(const member_t *members, size_t count, int64_t deadline)
         size_t seen = open_some(members, count, fds, &living);
 
         for (nfds_t i = 0; i < living; i++) {
-            int64_t left = deadline - now_ms();
+            int64_t left = deadline - crti_cli_now_ms();
 
             while (in_time && poll(&fds[i], 1, left > 0 ? (int)left : 0) <= 0) {
-                left = deadline - now_ms();
+                left = deadline - crti_cli_now_ms();
                 in_time = left > 0;
             }
             close(fds[i].fd);
         }
-        if (seen == 0 && (in_time = now_ms() < deadline)) /* not one file may be opened */
+        if (seen == 0 &&
+            (in_time = crti_cli_now_ms() < deadline)) /* not one file may be opened */
             poll(NULL, 0, 10);
         members += seen;
         count -= seen;
@@ -98,10 +91,10 @@ static bool await_all(const member_t *members, size_t count, int64_t deadline)
 static void end_all(const member_t *members, size_t count, int64_t grace_ms)
 {
     signal_all(members, count, SIGTERM);
-    if (await_all(members, count, now_ms() + grace_ms))
+    if (await_all(members, count, crti_cli_now_ms() + grace_ms))
         return;
     signal_all(members, count, SIGKILL);
-    await_all(members, count, now_ms() + 5000);
+    await_all(members, count, crti_cli_now_ms() + 5000);
 }
 
 /* The members that `wanted` chooses. */
@@ -129,10 +122,10 @@ static bool is_head(const member_t *member)
 /* The lock of a node is free when its watchdog has ended too (runtime/node/watchdog.h). */
 static void await_locks(const place_t *places, size_t count)
 {
-    int64_t deadline = now_ms() + KEEPER_MS;
+    int64_t deadline = crti_cli_now_ms() + KEEPER_MS;
 
     for (size_t i = 0; i < count; i++)
-        crti_place_await_end(places[i].dir, deadline - now_ms());
+        crti_place_await_end(places[i].dir, deadline - crti_cli_now_ms());
 }
 
 static int remove_directories(const place_t *places, size_t count)

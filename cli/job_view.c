@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One job, as crt-http tells of it. See job_view.h. */
+#include "cli/job_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WAIT_MS    10000 /* of one long poll */
+#define AGAIN_MS   200   /* until who can't be asked is asked again */
+#define SAY_TRIES  4     /* in vain, until that is said: within a second */
+#define MOST_TRIES 150
+
+const char *crti_job_text(const json_t *job, const char *key)
+{
+    const char *text = json_string_value(json_object_get(job, key));
+
+    return text ? text : "";
+}
+
+http_client_t *crti_job_client(const char *command, const char *where)
+{
+    http_client_t *client;
+
+    if (crti_client_new(where, &client) == CRT_OK)
+        return client;
+    crti_cli_fail_detail(command);
+    return NULL;
+}
+
+void crti_job_sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+void crti_job_path(char *path, size_t size, const char *id, const char *rest)
+{
+    char *escaped = crti_client_escape(id);
+
+    snprintf(path, size, "/api/jobs/%s%s", escaped ? escaped : "", rest);
+    crti_client_escape_free(escaped);
+}
+
+json_t *crti_job_get(http_client_t *client, const char *name, const char *id)
+{
+    char path[512];
+    json_t *job;
+
+    crti_job_path(path, sizeof(path), id, "");
+    job = crti_client_json(client, "GET", path, NULL, NULL);
+    if (!job)
+        crti_cli_fail_detail(name);
+    return job;
+}
+
+bool crti_job_has_ended(const json_t *job)
+{
+    const char *status = crti_job_text(job, "status");
+
+    return *status && strcmp(status, "PENDING") != 0 && strcmp(status, "RUNNING") != 0;
+}
+
+const char *crti_job_exit_text(const json_t *job, char *text, size_t size)
+{
+    const json_t *code = json_object_get(job, "driver_exit_code");
+    int value = (int)json_integer_value(code);
+
+    text[0] = '\0';
+    if (json_is_integer(code) && value < 0)
+        snprintf(text, size, "signal %d (%s)", -value, strsignal(-value));
+    else if (json_is_integer(code))
+        snprintf(text, size, "status %d", value);
+    return text;
+}
+
+/* As a shell says it. */
+static int exit_status_of(const json_t *job)
+{
+    const json_t *code = json_object_get(job, "driver_exit_code");
+    int value = (int)json_integer_value(code);
+
+    if (!json_is_integer(code) || value == 0)
+        return CLI_FAILED;
+    return value < 0 ? 128 - value : value;
+}
+
+void crti_job_print_box(const char *id, const char *what)
+{
+    char line[256];
+    int length = snprintf(line, sizeof(line), "Job '%s' %s", id, what);
+
+    for (int i = 0; i < length; i++)
+        putchar('-');
+    printf("\n%s\n", line);
+    for (int i = 0; i < length; i++)
+        putchar('-');
+    printf("\n");
+}
+
+/* How it ended, and the exit status that says so. */
+static int tell_end(http_client_t *client, const char *name, const char *id)
+{
+    json_t *job = NULL;
+    const char *status;
+    int result = CLI_FAILED;
+    char how[96];
+
+    /* The log may end a moment before the head knows the exit status. */
+    for (int tries = 0; tries < 100; tries++) {
+        json_decref(job);
+        job = crti_job_get(client, name, id);
+        if (!job || crti_job_has_ended(job))
+            break;
+        crti_job_sleep_ms(100);
+    }
+    if (!job)
+        return CLI_FAILED;
+    status = crti_job_text(job, "status");
+    if (strcmp(status, "SUCCEEDED") == 0) {
+        printf("\n");
+        crti_job_print_box(id, "succeeded");
+        result = 0;
+    } else if (strcmp(status, "STOPPED") == 0) {
+        printf("\n");
+        crti_job_print_box(id, "was stopped");
+    } else if (strcmp(status, "FAILED") == 0) {
+        printf("\n");
+        crti_job_print_box(id, "failed");
+        printf("Status message: %s\n", crti_job_text(job, "message"));
+        if (*crti_job_exit_text(job, how, sizeof(how)))
+            printf("Driver ended with %s\n", how);
+        result = exit_status_of(job);
+    } else {
+        crti_cli_fail(name, "the job's log ended, but its state is %s", status);
+    }
+    json_decref(job);
+    return result;
+}
+
+/* crt-http or the head starts again, or the node's link is broken: soon the head knows whether it is dead.
+ * False: too often in vain. */
+static bool may_come_back(const char *name, long code, int failures)
+{
+    if ((code != 0 && code != 503) || failures >= MOST_TRIES)
+        return false;
+    if (failures == SAY_TRIES)
+        crti_cli_fail(name, "%s; trying again for %d s", crt_error_detail(),
+                      MOST_TRIES * AGAIN_MS / 1000);
+    crti_job_sleep_ms(AGAIN_MS);
+    return true;
+}
+
+int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
+{
+    json_int_t offset = 0;
+    int failures = 0;
+    bool ended = false;
+
+    while (!ended) {
+        char path[512], rest[96];
+        json_t *part, *logs;
+        size_t size;
+        long code;
+
+        snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d", (long long)offset,
+                 WAIT_MS);
+        crti_job_path(path, sizeof(path), id, rest);
+        part = crti_client_json(client, "GET", path, NULL, &code);
+        if (!part && may_come_back(name, code, ++failures))
+            continue;
+        if (!part)
+            return crti_cli_fail_detail(name);
+        failures = 0;
+        logs = json_object_get(part, "logs");
+        size = json_string_length(logs);
+        if (size)
+            fwrite(json_string_value(logs), 1, size, stdout);
+        fflush(stdout);
+        ended = json_is_true(json_object_get(part, "ended"));
+        offset = json_integer_value(json_object_get(part, "next"));
+        json_decref(part);
+        if (!size && !ended)
+            crti_job_sleep_ms(
+                50); /* a log that is not there yet must not be asked for without end */
+    }
+    return tell_end(client, name, id);
+}
