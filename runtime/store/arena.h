@@ -382,6 +382,9 @@ void crti_arena_unmap(crti_store_t *store);
 crt_status_t crti_store_new_on(size_t bytes, unsigned process_slots, bool huge,
                                crti_store_t **store_out);
 
+/* Daemon: ends the threads of prefault.c and trim.c. */
+void crti_store_stop_threads(crti_store_t *store);
+
 /* ---- store.c ---- */
 
 /* Does it; CRT_ERR_TIMED_OUT: it is put off. Outside transactions. */
@@ -392,7 +395,7 @@ void crti_store_catch_up(crti_store_t *store);
 
 /* ---- prefault.c ---- */
 
-/* Daemon: threads that make pages ready ahead of the high-water mark, and give them back. */
+/* Daemon: the thread that makes pages ready ahead of the high-water mark. */
 crt_status_t crti_prefault_start(crti_store_t *store);
 void crti_prefault_stop(crti_store_t *store);
 

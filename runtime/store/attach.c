@@ -19,9 +19,15 @@
 #include "runtime/base/memory.h"
 #include "runtime/store/reclaim.h"
 
+void crti_store_stop_threads(crti_store_t *store)
+{
+    crti_trim_stop(store); /* it gives work to the other one */
+    crti_prefault_stop(store);
+}
+
 static void attachment_free(crti_store_t *store)
 {
-    crti_prefault_stop(store);
+    crti_store_stop_threads(store);
     crti_arena_unmap(store);
     if (store->fd >= 0)
         close(store->fd);
@@ -101,6 +107,8 @@ crt_status_t crti_store_new_on(size_t bytes, unsigned process_slots, bool huge,
     self->header->magic = CRTI_ARENA_MAGIC;
     enter_slot(self, crti_id_random());
     status = crti_prefault_start(self);
+    if (status == CRT_OK)
+        status = crti_trim_start(self);
     if (status != CRT_OK)
         return status;
     *store_out = CRTI_TAKE(self);

@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     node daemon -> [ thread in store/prefault.c ] -> pages beyond the water marks
- *     crti_store_create -> crti_prefault_notice, crti_prefault_block
+ *     store.c (a new object) -> crti_prefault_notice, crti_prefault_block
  * Threads
  *     One in the daemon, all signals blocked, low priority. It touches pages only through the
  *     kernel (MADV_POPULATE_WRITE), which changes no byte.
@@ -176,12 +176,11 @@ crt_status_t crti_prefault_start(crti_store_t *store)
     if (error != 0)
         return crt_raise(CRT_ERR_NO_MEMORY, "object store: thread: %s", strerror(error));
     store->fault_running = true;
-    return crti_trim_start(store);
+    return CRT_OK;
 }
 
 void crti_prefault_stop(crti_store_t *store)
 {
-    crti_trim_stop(store);
     if (!store->fault_running)
         return;
     atomic_store(&store->fault_stop, true);

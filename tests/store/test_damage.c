@@ -127,7 +127,7 @@ static void no_damage_makes_the_daemon_crash_or_hang(void **state)
     uint8_t *good = malloc(bytes);
     uint64_t random = 88172645463325252ull, low;
 
-    crti_prefault_stop(daemon);
+    crti_store_stop_threads(daemon);
     fill_store(daemon, a, b);
     low = crti_read(&daemon->header->heap.low_water) - 1;
     memcpy(good, daemon->base, bytes);

@@ -273,7 +273,7 @@ static bool is_inside(const struct scene *scene)
 static void set_scene(struct scene *scene)
 {
     scene->daemon = new_store(STORE_BYTES);
-    crti_prefault_stop(scene->daemon); /* the arena is copied behind its back */
+    crti_store_stop_threads(scene->daemon); /* the arena is copied behind its back */
     scene->neighbour = join(scene->daemon, 2);
     progress =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -294,7 +294,7 @@ static crti_store_t *new_copy(void)
 {
     crti_store_t *copy = new_store(STORE_BYTES);
 
-    crti_prefault_stop(copy);
+    crti_store_stop_threads(copy);
     return copy;
 }
 

@@ -422,7 +422,7 @@ static void a_large_object_is_mapped_when_it_is_made(void **state)
         void *data;
 
         assert_ok(crti_store_new_on(64 * MIB, 64, huge, &daemon));
-        crti_prefault_stop(daemon);
+        crti_store_stop_threads(daemon);
         a = join(daemon, 1);
         assert_ok(crti_store_create(a, object(1, 1), 48 * MIB, &data));
         before = faults();

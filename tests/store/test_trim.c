@@ -27,7 +27,7 @@ static crti_store_t *quiet_store(bool huge)
     crti_store_t *store = NULL;
 
     assert_ok(crti_store_new_on(STORE_BYTES, 8, huge, &store));
-    crti_prefault_stop(store);
+    crti_store_stop_threads(store);
     return store;
 }
 
