@@ -13,6 +13,9 @@
 
 #include "runtime/net/net_int.h"
 
+#define HEAP_ROOM                                                                        \
+    ((size_t)100 << 10) /* less than what malloc maps by itself, or gives back */
+
 /* A descriptor of core. */
 typedef struct watch {
     crti_source_t source;
@@ -21,108 +24,6 @@ typedef struct watch {
     crti_net_fd_handler_t *on_ready;
     void *user;
 } watch_t;
-
-/* ---------------------------------------------------------------- peers */
-
-static void configure_session(crti_net_t *net, crti_id_t process, uint64_t incarnation,
-                              uint64_t nonce, crti_peer_t *peer,
-                              crti_session_config_t *config_out)
-{
-    *config_out = (crti_session_config_t){
-        .ops = &crti_net_session_ops,
-        .user = peer,
-        .counts = &net->counts,
-        .self = net->config.process,
-        .self_node = net->config.node,
-        .self_incarnation = net->config.incarnation,
-        .peer = process,
-        .peer_incarnation = incarnation,
-        .nonce = nonce,
-        .window = net->config.window_bytes,
-        .record_max = net->config.record_bytes,
-    };
-}
-
-crt_status_t crti_peer_new(crti_net_t *net, crti_id_t process, uint64_t incarnation,
-                           crti_id_t node, uint64_t nonce, crti_peer_t **peer_out,
-                           crti_session_config_t *config_out)
-{
-    crti_peer_t *peer = calloc(1, sizeof(*peer));
-
-    if (!peer)
-        return crt_raise(CRT_ERR_NO_MEMORY, "net: a peer");
-    peer->net = net;
-    peer->refs = 1;
-    peer->node = node;
-    crti_list_append(&net->peers, &peer->link);
-    crti_list_init(&peer->gathering);
-    crti_list_init(&peer->doomed);
-    configure_session(net, process, incarnation, nonce, peer, config_out);
-    *peer_out = peer;
-    return CRT_OK;
-}
-
-void crti_peer_forget(crti_peer_t *peer)
-{
-    crti_list_remove(&peer->link);
-    free(peer->path);
-    free(peer);
-}
-
-crti_peer_t *crti_peer_ref(crti_peer_t *peer)
-{
-    peer->refs++;
-    return peer;
-}
-
-void crti_peer_unref(crti_peer_t *peer)
-{
-    if (!peer || --peer->refs > 0)
-        return;
-    crti_session_fini(&peer->session);
-    free(peer->path);
-    free(peer);
-}
-
-crti_id_t crti_peer_process(const crti_peer_t *peer)
-{
-    return peer->session.config.peer;
-}
-
-uint64_t crti_peer_incarnation(const crti_peer_t *peer)
-{
-    return peer->session.config.peer_incarnation;
-}
-
-crti_id_t crti_peer_node(const crti_peer_t *peer)
-{
-    return peer->node;
-}
-
-bool crti_peer_is_lost(const crti_peer_t *peer)
-{
-    return crti_session_has_ended(&peer->session);
-}
-
-bool crti_peer_is_initiator(const crti_peer_t *peer)
-{
-    return peer->session.initiator;
-}
-
-uint64_t crti_peer_unacknowledged(const crti_peer_t *peer)
-{
-    return peer->session.queued - peer->session.acked;
-}
-
-void *crti_peer_user(const crti_peer_t *peer)
-{
-    return peer->user;
-}
-
-void crti_peer_set_user(crti_peer_t *peer, void *user)
-{
-    peer->user = user;
-}
 
 /* ---------------------------------------------------------------- start and end */
 
@@ -192,7 +93,7 @@ static void init(crti_net_t *net, const crti_net_config_t *config)
 }
 
 /* Once: it takes a lock of its own each time, with which a forked process would copy two pages. */
-crt_status_t crti_net_start_sodium(void)
+static crt_status_t start_sodium(void)
 {
     static atomic_bool is_started;
 
@@ -202,12 +103,21 @@ crt_status_t crti_net_start_sodium(void)
     return CRT_OK;
 }
 
+void crti_net_prepare(void)
+{
+    crti_progress_prepare();
+    (void)start_sodium(); /* who needs it asks again */
+    /* Room on the heap that nobody has written to: else each worker asks the system for it. */
+    free(malloc(HEAP_ROOM));
+    crti_net_read_port_range();
+}
+
 crt_status_t crti_net_new(const crti_net_config_t *config, crti_net_t **net_out)
 {
     crti_net_t *net;
     crt_status_t status;
 
-    status = crti_net_start_sodium();
+    status = start_sodium();
     if (status != CRT_OK)
         return status;
     net = calloc(1, sizeof(*net));

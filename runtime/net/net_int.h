@@ -2,6 +2,7 @@
 /* What the files of net share; nobody else includes it.
  *
  *     net.c       the interface
+ *     net_peer.c  the life of a peer
  *     net_io.c    frames to sessions and back, time, the round through all ports
  *     net_lane.c  ports to processes of this node
  *     net_zmq.c   ports to processes of other nodes
@@ -152,14 +153,6 @@ typedef struct crti_arrival {
 } crti_arrival_t;
 void crti_net_receive(crti_port_t *port, const crti_arrival_t *arrival);
 
-/* Allocates a peer, fills the config of its session, and links it into the net. */
-crt_status_t crti_peer_new(crti_net_t *net, crti_id_t process, uint64_t incarnation,
-                           crti_id_t node, uint64_t nonce, crti_peer_t **peer_out,
-                           crti_session_config_t *config_out);
-
-/* Undoes crti_peer_new for a session that was never started. */
-void crti_peer_forget(crti_peer_t *peer);
-
 /* The session's deadline may have come nearer, or it has begun to gather. */
 void crti_peer_touch(crti_peer_t *peer);
 
@@ -187,10 +180,15 @@ void crti_net_refuse(crti_net_t *net, int listen_fd);
 /* At the end, after all ports. */
 void crti_net_remove_bells(crti_net_t *net);
 
-/* ---------------------------------------------------------------- net.c */
+/* ---------------------------------------------------------------- net_peer.c */
 
-/* Any thread. */
-crt_status_t crti_net_start_sodium(void);
+/* Allocates a peer, fills the config of its session, and links it into the net. */
+crt_status_t crti_peer_new(crti_net_t *net, crti_id_t process, uint64_t incarnation,
+                           crti_id_t node, uint64_t nonce, crti_peer_t **peer_out,
+                           crti_session_config_t *config_out);
+
+/* Undoes crti_peer_new for a session that was never started. */
+void crti_peer_forget(crti_peer_t *peer);
 
 /* Not 0. */
 static inline uint64_t crti_net_random(void)
@@ -209,5 +207,8 @@ static inline uint64_t crti_net_random(void)
 crt_status_t crti_net_listen_tcp(crti_net_t *net, const crti_net_config_t *config);
 
 crt_status_t crti_peer_dial_zmq(crti_peer_t *peer, const char *tcp);
+
+/* Reads the range of ports of the system, once for a zygote and its workers. */
+void crti_net_read_port_range(void);
 
 #endif

@@ -32,8 +32,6 @@
 #define GUESS_STEP 97
 #define GREETING   10 /* bytes by which each side of ZMTP begins, all at once */
 #define ACCEPTS    16 /* of one event */
-#define HEAP_ROOM                                                                        \
-    ((size_t)100 << 10) /* less than what malloc maps by itself, or gives back */
 
 /* ---------------------------------------------------------------- ports */
 
@@ -274,15 +272,11 @@ static void on_first_connection(crti_source_t *source, uint32_t events)
 /* The system's range; zero until it was read. A zygote reads it for its workers. */
 static unsigned system_low, system_high;
 
-void crti_net_prepare(void)
+void crti_net_read_port_range(void)
 {
     FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
     unsigned low, high;
 
-    crti_progress_prepare();
-    (void)crti_net_start_sodium(); /* who needs it asks again */
-    /* Room on the heap that nobody has written to: else each worker asks the system for it. */
-    free(malloc(HEAP_ROOM));
     if (file && fscanf(file, "%u %u", &low, &high) == 2 && low > 0 && low <= high &&
         high <= UINT16_MAX) {
         system_low = low;
