@@ -22,10 +22,18 @@ static const char *const reductions[] = {
     [CRT_MAX] = "max", [CRT_AVERAGE] = "average",
 };
 
-static const char *name_of(const char *const *names, size_t count, int32_t number)
+const char *crti_asked_kind(int32_t kind)
 {
-    return number > 0 && (size_t)number < count && names[number] ? names[number]
-                                                                 : "something unknown";
+    return kind > 0 && (size_t)kind < sizeof(kinds) / sizeof(kinds[0]) ? kinds[kind]
+                                                                       : NULL;
+}
+
+static const char *reduction_name(int32_t number)
+{
+    bool is_known =
+        number > 0 && (size_t)number < sizeof(reductions) / sizeof(reductions[0]);
+
+    return is_known ? reductions[number] : "something unknown";
 }
 
 static const char *role_of_peer(int32_t kind)
@@ -51,22 +59,19 @@ crti_asked_t crti_asked_of(const crti_step_t *step)
 
 const char *crti_asked_describe(const crti_asked_t *asked, char *text, size_t size)
 {
-    const char *role = role_of_peer(asked->kind);
+    const char *kind = crti_asked_kind(asked->kind), *role = role_of_peer(asked->kind);
     char what[64] = "", how[32] = "", who[32] = "", number[40] = "";
 
     if (asked->dtype && asked->kind != CRT_COLLECTIVE_BARRIER)
         snprintf(what, sizeof(what), " of %" PRIu64 " %s", asked->count,
                  crt_dtype_name((crt_dtype_t)asked->dtype));
     if (asked->reduction)
-        snprintf(how, sizeof(how), ", %s",
-                 name_of(reductions, sizeof(reductions) / sizeof(reductions[0]),
-                         asked->reduction));
+        snprintf(how, sizeof(how), ", %s", reduction_name(asked->reduction));
     if (role)
         snprintf(who, sizeof(who), "%s%" PRId32, role, asked->peer);
     if (asked->sequence)
         snprintf(number, sizeof(number), " (operation %" PRIu64 ")", asked->sequence);
-    snprintf(text, size, "%s%s%s%s%s",
-             name_of(kinds, sizeof(kinds) / sizeof(kinds[0]), asked->kind), what, how,
-             who, number);
+    snprintf(text, size, "%s%s%s%s%s", kind ? kind : "something unknown", what, how, who,
+             number);
     return text;
 }

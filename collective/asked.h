@@ -18,6 +18,9 @@ typedef struct crti_asked {
 /* As the caller called: an inner step is named by what it is part of. */
 crti_asked_t crti_asked_of(const crti_step_t *step);
 
+/* "allreduce"; NULL: no such kind. */
+const char *crti_asked_kind(int32_t kind);
+
 /* "broadcast of 9000 float32, root 1 (operation 3)"; gives `text`. */
 const char *crti_asked_describe(const crti_asked_t *asked, char *text, size_t size);
 

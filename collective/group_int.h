@@ -25,12 +25,14 @@ struct crti_group_private {
     crti_member_t me;
     crti_attendance_t *attendance; /* of the members, by rank */
 
-    /* group.c */
+    /* group_state.c */
     pthread_mutex_t lock; /* covers `failure` */
     crti_group_failure_t failure;
     bool was_told; /* `failure`, by an operation of this member */
     crt_group_error_t error;
     char error_actor[CRTI_ID_HEX], error_node[CRTI_ID_HEX];
+
+    /* group_open.c */
     const crti_backend_t *backend;
     void *state;           /* of the backend; NULL: not open */
     crti_region_t *region; /* what this member shows others on its node */
@@ -42,7 +44,7 @@ struct crti_group_private {
     struct crti_posting *posting; /* NULL: nothing was posted */
 };
 
-/* ------------------------------------------------------------------ group.c */
+/* ------------------------------------------------------------------ group_open.c */
 
 /* Readies what a member says of itself: shared memory, address of its links. */
 crt_status_t crti_group_prepare(crt_group_t *group, int size);

@@ -11,17 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective/asked.h"
 #include "collective/group_int.h"
 
 /* ---------------------------------------------------------------- checks */
 
 static const char *kind_name(crt_collective_kind_t kind)
 {
-    static const char *const names[] = {
-        "",         "allreduce", "reduce", "broadcast", "allgather", "reducescatter",
-        "alltoall", "send",      "recv",   "barrier"};
+    const char *name = crti_asked_kind((int32_t)kind);
 
-    return kind > 0 && kind <= CRT_COLLECTIVE_BARRIER ? names[kind] : "an operation";
+    return name ? name : "an operation";
 }
 
 static crt_status_t check_device(const crt_group_t *group, const char *name,

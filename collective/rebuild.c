@@ -2,7 +2,7 @@
 /* Rebuilding: the survivors of a failed group agree on its next incarnation. See roster.h.
  *
  * Where it sits
- *     crt_collective_rebuild -> [ rebuild.c ] -> stored.c; attendance.c says who lives
+ *     group.c (rebuild) -> [ rebuild.c ] -> stored.c; attendance.c says who lives
  * How
  *     Every survivor leaves its arrival for the next attempt. The lowest rank that lives gathers
  *     them, and those who take any place, and exchanges the roster. When it dies the next lowest

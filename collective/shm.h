@@ -3,6 +3,7 @@
  *
  * Where it sits
  *     operation.c -> crti_backend_shm (shm.c) -> shm_team.c (barriers, looking at each other),
+ *         shm_region.c (what a member shows), shm_memory.c (where its tensors are),
  *         shm_share.c (all members reduce in place), shm_pull.c (everybody takes from
  *         everybody), shm_stage.c (through slots), shm_pair.c (send and receive)
  *         -> memory.c (segments)

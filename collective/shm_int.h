@@ -71,6 +71,8 @@ struct crti_region {
 #define CRTI_SHM_STAGE_PIECES 0
 #define CRTI_SHM_STAGE_PAIR   CRTI_SHM_PIECES
 #define CRTI_SHM_STAGES       (CRTI_SHM_PIECES + 2)
+#define CRTI_SHM_COMMON                                                                  \
+    (CRTI_SHM_STAGES * CRTI_SHM_STAGE) /* crti_shm_common_t, from the stages */
 
 /* In the region of the team's first member, written to by all: how many blocks of reductions were
  * begun and ended, from the opening of the team on. */
@@ -133,17 +135,23 @@ static inline crt_status_t crti_shm_barrier(crti_shm_t *team)
  * their part who have not arrived as often as we have. */
 crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_t *word,
                                 uint32_t value);
+/* Fails the group: two members did not mean the same. */
+crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_asked_t *other);
 /* After a word of our own region has changed. */
 void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word);
-/* CRT_OK: all others live and have not failed. */
-crt_status_t crti_shm_look(crti_shm_t *team, int waits_for);
-/* The same of what others told and of their processes, between operations. */
+/* CRT_OK: all others live and have not failed, by what they told and by their processes. Between
+ * operations. */
 crt_status_t crti_shm_look_around(crti_shm_t *team);
 /* Tells the others of the group's failure; that we leave. */
 void crti_shm_tell(crti_shm_t *team);
 void crti_shm_say_left(crti_shm_t *team);
 
-/* ------------------------------------------------------------------ shm.c */
+/* ------------------------------------------------------------------ shm_region.c */
+
+/* Maps the region of a member, and opens its process. */
+crt_status_t crti_shm_map(crti_shm_t *team, crti_shm_peer_t *peer);
+
+/* ------------------------------------------------------------------ shm_memory.c */
 
 /* The bytes of a place in a peer's memory (our own: `mine`). */
 crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place,
@@ -151,13 +159,34 @@ crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place
 /* Tells of our memory where others may work in it; else leaves the place as it is. */
 void crti_shm_offer(const crti_step_t *step, const void *memory, size_t bytes,
                     crti_place_t *place);
-/* Fails the group: two members did not mean the same. */
-crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_asked_t *other);
+
+/* ------------------------------------------------------------------ who does what */
+
 /* Whether this member gives an input to the operation, takes an output of it. */
-bool crti_shm_gives(const crti_step_t *step, int rank);
-bool crti_shm_takes(const crti_step_t *step, int rank);
+static inline bool crti_shm_gives(const crti_step_t *step, int rank)
+{
+    return step->kind == CRT_COLLECTIVE_BROADCAST ? rank == step->peer
+                                                  : step->kind != CRT_COLLECTIVE_BARRIER;
+}
+
+static inline bool crti_shm_takes(const crti_step_t *step, int rank)
+{
+    switch (step->kind) {
+    case CRT_COLLECTIVE_BARRIER: return false;
+    case CRT_COLLECTIVE_REDUCE: return rank == step->peer;
+    case CRT_COLLECTIVE_BROADCAST: return rank != step->peer;
+    default: return true;
+    }
+}
+
 /* Elements that one member gives. */
-size_t crti_shm_given(const crti_shm_t *team, const crti_step_t *step);
+static inline size_t crti_shm_given(const crti_shm_t *team, const crti_step_t *step)
+{
+    bool parts = step->kind == CRT_COLLECTIVE_REDUCESCATTER ||
+                 step->kind == CRT_COLLECTIVE_ALLTOALL;
+
+    return step->count * (parts ? (size_t)team->size : 1);
+}
 
 /* ------------------------------------------------------------------ the ways */
 

@@ -139,6 +139,20 @@ static bool needs_us(const crti_shm_t *team, int who, int kind, uint32_t number)
     return bytes > CRTI_SHM_INLINE && !has_reached(received, number);
 }
 
+crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_asked_t *other)
+{
+    crti_asked_t own = crti_asked_of(team->step);
+    char mine[160], theirs[160], them[160], me[160];
+
+    return crti_group_fail(
+        team->group, CRT_ERR_INVALID, -1,
+        "the members' calls do not fit together: %s calls %s, but %s calls %s",
+        crti_group_describe(team->group, team->peers[team->rank].rank, me, sizeof(me)),
+        crti_asked_describe(&own, mine, sizeof(mine)),
+        crti_group_describe(team->group, team->peers[who].rank, them, sizeof(them)),
+        crti_asked_describe(other, theirs, sizeof(theirs)));
+}
+
 /* One who waits for us between two members, while we wait for it in something else, would wait
  * for ever. */
 static crt_status_t look_for_cross(crti_shm_t *team, int waits_for)
@@ -184,7 +198,8 @@ static int laggard(const crti_shm_t *team)
     return who;
 }
 
-crt_status_t crti_shm_look(crti_shm_t *team, int waits_for)
+/* CRT_OK: all others live and have not failed. */
+static crt_status_t look(crti_shm_t *team, int waits_for)
 {
     uint64_t now = crti_now_ns();
     crt_status_t status = crti_group_failed(team->group);
@@ -296,7 +311,7 @@ crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_
         /* Woken by somebody else's step: no need to look at once. */
         if (crti_now_ns() - start >= CRTI_GROUP_LOOK_NS ||
             crti_now_ns() - team->last_look_ns >= CRTI_GROUP_LOOK_NS)
-            status = crti_shm_look(team, who);
+            status = look(team, who);
         if (status != CRT_OK)
             return status;
     }

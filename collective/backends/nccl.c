@@ -344,9 +344,6 @@ static crt_status_t run_on_device(crti_nccl_t *n, const crti_step_t *step,
 
 static crt_status_t run_step(crti_nccl_t *n, const crti_step_t *step)
 {
-    static const char *const names[] = {
-        "",         "allreduce", "reduce", "broadcast", "allgather", "reducescatter",
-        "alltoall", "send",      "recv",   "barrier"};
     const char *refusal = crti_nccl_refuses(step);
     int before = n->device;
     cudaError_t error;
@@ -359,7 +356,7 @@ static crt_status_t run_step(crti_nccl_t *n, const crti_step_t *step)
     }
     error = enter_device(n, &before);
     status = error == cudaSuccess
-                 ? run_on_device(n, step, names[step->kind])
+                 ? run_on_device(n, step, crti_asked_kind((int32_t)step->kind))
                  : crti_nccl_cuda_failed(n, "choosing the device", error);
     leave_device(n, before);
     return status;

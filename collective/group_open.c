@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups: what carries one out, from its preparation to its end: shared memory, links, backend.
+ *
+ * Where it sits
+ *     group.c, rebuild.c -> [ group_open.c ] -> the backends, links.c, shm_region.c, attendance.c
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collective/group_int.h"
+#include "collective/links.h"
+
+/* A member's process has ended: under the core's lock. */
+static void on_member_ended(void *user, int rank, crt_status_t status, const char *text)
+{
+    crt_group_t *group = user;
+    char who[160];
+
+    if (atomic_load(&group->private->is_open))
+        crti_group_fail(group, status, rank, "%s died: %s",
+                        crti_group_describe(group, rank, who, sizeof(who)), text);
+}
+
+crt_status_t crti_group_prepare(crt_group_t *group, int size)
+{
+    struct crti_group_private *p = group->private;
+    crt_status_t status = CRT_OK;
+
+    crti_region_free(p->region);
+    p->region = NULL;
+    p->me.nonce = crti_id_random().low | 1;
+    p->me.memory_fd = -1;
+    p->me.address[0] = '\0';
+    crti_links_free(group->links);
+    group->links = NULL;
+    crti_attendance_free(p->attendance);
+    p->attendance = NULL;
+    status = crti_region_new(size, p->me.nonce, &p->region);
+    if (status == CRT_OK)
+        status = crti_attendance_new(size, on_member_ended, group, &p->attendance);
+    if (status == CRT_OK)
+        p->me.memory_fd = crti_region_fd(p->region);
+    if (status == CRT_OK && strcmp(p->wanted_backend, "shm") != 0)
+        status = crti_links_new(&group->links, p->me.address);
+    return status;
+}
+
+static bool are_on_one_node(const crt_group_t *group)
+{
+    for (int i = 1; i < group->size; i++)
+        if (!crti_id_equal(group->members[i].node, group->members[0].node))
+            return false;
+    return true;
+}
+
+static bool are_all_apart(const crt_group_t *group)
+{
+    for (int i = 0; i < group->size; i++)
+        for (int j = 0; j < i; j++)
+            if (crti_id_equal(group->members[i].node, group->members[j].node))
+                return false;
+    return true;
+}
+
+/* It depends on the roster only. */
+const crti_backend_t *crti_group_host_backend(const crt_group_t *group)
+{
+    return are_on_one_node(group) ? &crti_backend_shm
+           : are_all_apart(group) ? &crti_backend_ring
+                                  : &crti_backend_two_level;
+}
+
+static const crti_backend_t *find_backend(const crt_group_t *group)
+{
+    const char *wanted = group->private->wanted_backend;
+
+    if (strcmp(wanted, "auto") == 0)
+        return crti_group_host_backend(group);
+    if (strcmp(wanted, "shm") == 0)
+        return &crti_backend_shm;
+    if (strcmp(wanted, "ring") == 0)
+        return &crti_backend_ring;
+    if (strcmp(wanted, "two-level") == 0)
+        return &crti_backend_two_level;
+    return &crti_backend_nccl;
+}
+
+static crt_status_t open_backend(crt_group_t *group, uint64_t deadline_ns)
+{
+    struct crti_group_private *p = group->private;
+    int ranks[CRTI_GROUP_SIZE];
+    crti_team_t team = {group->size, group->rank, ranks};
+
+    for (int i = 0; i < group->size; i++)
+        ranks[i] = i;
+    p->backend = find_backend(group);
+    if (p->backend == &crti_backend_shm && !are_on_one_node(group))
+        return crti_group_fail(group, CRT_ERR_INVALID, -1,
+                               "backend \"shm\" needs all members on one node");
+    return p->backend->open(group, &team, deadline_ns, &p->state);
+}
+
+crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns)
+{
+    struct crti_group_private *p = group->private;
+    size_t size = (size_t)group->size;
+    crt_status_t status = CRT_OK;
+    char text[600];
+    uint64_t count;
+
+    if (read(group->wake_fd, &count, sizeof(count)) < 0)
+        count = 0; /* it had not failed */
+    p->failure = (crti_group_failure_t){.rank = -1};
+    atomic_store(&group->has_failed, false);
+    p->was_told = false;
+    p->sequence = 0;
+    free(p->sent);
+    free(p->received);
+    p->sent = calloc(size, sizeof(*p->sent));
+    p->received = calloc(size, sizeof(*p->received));
+    if (!p->sent || !p->received)
+        return crt_raise(CRT_ERR_NO_MEMORY, "group \"%s\" of %zu", group->name, size);
+    for (int i = 0; i < group->size && status == CRT_OK; i++)
+        status = crti_attendance_watch(p->attendance, i, &group->members[i]);
+    if (status != CRT_OK)
+        return status;
+    atomic_store(&p->is_open, true);
+    for (int i = 0; i < group->size; i++) {
+        crt_status_t died;
+
+        if (crti_attendance_has_ended(p->attendance, i, &died, text, sizeof(text)))
+            on_member_ended(group, i, died, text);
+    }
+    status = crti_group_failed(group);
+    return status == CRT_OK ? open_backend(group, deadline_ns) : status;
+}
+
+void crti_group_close(crt_group_t *group)
+{
+    struct crti_group_private *p = group->private;
+
+    atomic_store(&p->is_open, false);
+    if (p->state)
+        p->backend->close(p->state);
+    p->state = NULL;
+    group->device = -1;
+}

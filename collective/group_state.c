@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups: who is in one, and whether and why it has failed. Every other file of the group and of its
+ * backends may ask; this one calls none of them. See group.h. */
+#include "collective/group_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "runtime/core/core.h"
+
+/* ---------------------------------------------------------------- failure */
+
+const char *crti_group_describe(const crt_group_t *group, int rank, char *text,
+                                size_t text_bytes)
+{
+    char actor[CRTI_ID_HEX], node[CRTI_ID_HEX];
+
+    if (rank < 0 || rank >= group->size || !group->members)
+        snprintf(text, text_bytes, "rank %d", rank);
+    else
+        snprintf(text, text_bytes, "rank %d (actor %s, node %s)", rank,
+                 crti_id_hex(group->members[rank].actor, actor),
+                 crti_id_hex(group->members[rank].node, node));
+    return text;
+}
+
+crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
+                             const char *format, ...)
+{
+    struct crti_group_private *p = group->private;
+    crti_group_failure_t failure = {.status = status, .rank = rank};
+    const uint64_t one = 1;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(failure.text, sizeof(failure.text), format, args);
+    va_end(args);
+    if (!failure.text[0]) /* another member's word, which it did not give */
+        snprintf(failure.text, sizeof(failure.text), "%s, without a reason",
+                 crt_status_text(status));
+    pthread_mutex_lock(&p->lock);
+    if (!atomic_load_explicit(&group->has_failed, memory_order_relaxed)) {
+        p->failure = failure;
+        /* Pairs with crti_group_failed. */
+        atomic_store_explicit(&group->has_failed, true, memory_order_release);
+        (void)!write(group->wake_fd, &one, sizeof(one));
+    }
+    pthread_mutex_unlock(&p->lock);
+    return crti_group_failed(group);
+}
+
+crt_status_t crti_group_check_process(void)
+{
+    if (!crti_is_forked())
+        return CRT_OK;
+    return crt_raise(CRT_ERR_FORKED, "the group was joined before fork(): it belongs to "
+                                     "the parent process");
+}
+
+crt_status_t crti_group_failed(crt_group_t *group)
+{
+    struct crti_group_private *p = group->private;
+    crti_group_failure_t failure;
+
+    if (!atomic_load_explicit(&group->has_failed, memory_order_acquire))
+        return CRT_OK;
+    pthread_mutex_lock(&p->lock);
+    failure = p->failure;
+    pthread_mutex_unlock(&p->lock);
+    return crt_raise(failure.status, "group \"%s\": %s", group->name, failure.text);
+}
+
+crt_status_t crti_group_lost(crt_group_t *group, int rank, uint64_t deadline_ns,
+                             const char *seen)
+{
+    struct crti_group_private *p = group->private;
+    char who[160];
+
+    while (!atomic_load_explicit(&group->has_failed, memory_order_acquire)) {
+        uint64_t now = crti_now_ns();
+
+        if (now >= deadline_ns)
+            break;
+        crti_attendance_wait(p->attendance, deadline_ns - now);
+    }
+    return crti_group_fail(group, CRT_ERR_ACTOR_DIED, rank, "%s: %s",
+                           crti_group_describe(group, rank, who, sizeof(who)), seen);
+}
+
+const crt_group_error_t *crt_collective_error(const crt_group_t *group)
+{
+    struct crti_group_private *p = group ? group->private : NULL;
+    crt_group_error_t *e;
+
+    if (!p || !atomic_load_explicit(&group->has_failed, memory_order_acquire))
+        return NULL;
+    e = &p->error;
+    p->error_actor[0] = p->error_node[0] = '\0';
+    /* The failure does not change any more. */
+    *e = (crt_group_error_t){p->failure.status, p->failure.rank, p->error_actor,
+                             p->error_node, p->failure.text};
+    if (e->rank >= 0 && e->rank < group->size && group->members) {
+        crti_id_hex(group->members[e->rank].actor, p->error_actor);
+        crti_id_hex(group->members[e->rank].node, p->error_node);
+    }
+    return e;
+}
+
+/* ---------------------------------------------------------------- facts */
+
+crti_region_t *crti_group_region(crt_group_t *group)
+{
+    return group->private->region;
+}
+
+int crt_collective_rank(const crt_group_t *group)
+{
+    return group ? group->rank : -1;
+}
+
+int crt_collective_size(const crt_group_t *group)
+{
+    return group ? group->size : 0;
+}
+
+const char *crt_collective_backend(const crt_group_t *group)
+{
+    return group && group->private->backend ? group->private->backend->name : "";
+}
+
+uint64_t crt_collective_incarnation(const crt_group_t *group)
+{
+    return group ? group->incarnation : 0;
+}
