@@ -6,9 +6,10 @@ set -uo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: tests/run.sh [--matrix] [--suite NAME]... [--help]
+usage: tests/run.sh [--quick | --matrix] [--suite NAME]... [--help]
 
   (no option)    one build with the address and undefined-behaviour sanitizers, all tests
+  --quick        of these the unit tests and the checks of the sources
   --matrix       also: release builds of gcc and clang, the thread sanitizer for the folders
                  that have threads, a build with all optional parts off, the browser test
   --suite NAME   only the tests of this suite (a folder, or unit, lint, cluster, ...)
@@ -23,6 +24,7 @@ matrix=0
 suites=()
 while [ $# -gt 0 ]; do
     case "$1" in
+    --quick) suites+=(--suite unit --suite lint) ;;
     --matrix) matrix=1 ;;
     --suite) suites+=(--suite "${2:?--suite needs a name}"); shift ;;
     --help | -h) usage; exit 0 ;;

@@ -311,12 +311,12 @@ static void join_behind(size_t size, int fds[SILENT], world_t *w)
     begun = crti_now_ns();
     world_join(w);
     assert_true(crti_now_ns() - begun < CRTI_S);
+    assert_int_equal(crti_stream_send(w->client.stream, CRTI_MSG_DONE, 1, NULL), CRT_OK);
+    UNTIL(w, w->server.messages == 1);
 }
 
 static void leave(const int fds[SILENT], world_t *w)
 {
-    assert_int_equal(crti_stream_send(w->client.stream, CRTI_MSG_DONE, 1, NULL), CRT_OK);
-    UNTIL(w, w->server.messages == 1);
     for (int i = 0; i < SILENT; i++)
         close(fds[i]);
     world_stop(w);

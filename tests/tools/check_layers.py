@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails when a file includes what its folder may not use: folders are layers, includes go
-downward only. Usage: check_layers.py SOURCE_ROOT"""
+downward only; and when files of a folder call each other in a circle of more than CIRCLE_MAX.
+Usage: check_layers.py SOURCE_ROOT"""
 import os
 import re
 import sys
@@ -50,6 +51,8 @@ FOREIGN = {
     "msgpack.h": LIBRARY + ["runtime/node", "runtime/control"],
 }
 GENERATED = {"crt_config.h"}
+CIRCLE_MAX = 3  # files that call each other
+LARGER = {"runtime/core": 30, "runtime/node": 23, "runtime/control": 10}  # they may only become smaller
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -84,8 +87,44 @@ def is_allowed(root, path, folder, quote, target):
     return f"{folder}/ may not use {target}"
 
 
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+DEFINED = re.compile(r"^(?!static|typedef)\w[\w \t*]*?\b(crti?_\w+)\([^;{]*?\)\n\{", re.MULTILINE)
+NAME = re.compile(r"\bcrti?_\w+")
+
+
+def calls_of(root, folder):
+    """Of each file of the folder: those whose functions it calls."""
+    texts = {path: COMMENT.sub("", read(root, path)) for path in project_files(root, (".c",)) if folder_of(path) == folder}
+    owner = {name: path for path, text in texts.items() for name in DEFINED.findall(text)}
+    return {path: {owner[name] for name in NAME.findall(text) if name in owner} - {path} for path, text in texts.items()}
+
+
+def reached_from(calls, start):
+    seen, open_ends = set(), [start]
+    while open_ends:
+        new = calls[open_ends.pop()] - seen
+        seen |= new
+        open_ends += new
+    return seen
+
+
+def largest_circle(calls):
+    reached = {path: reached_from(calls, path) for path in calls}
+    circles = [{b for b in reached[a] if a in reached[b]} for a in calls]
+    return max(circles, key=len, default=set())
+
+
+def check_circles(root):
+    for folder in PRIVATE:
+        circle, most = largest_circle(calls_of(root, folder)), LARGER.get(folder, CIRCLE_MAX)
+        if len(circle) > most:
+            yield f"{folder}: {len(circle)} files call each other in a circle, at most {most} may: {', '.join(sorted(circle))}"
+        elif folder in LARGER and len(circle) < most:
+            yield f"{folder}: its largest circle has {len(circle)} files: say so in LARGER"
+
+
 def main(root):
-    problems = []
+    problems = list(check_circles(root))
     for path in project_files(root, (".c", ".h", ".cc")):
         folder = folder_of(path)
         if folder is None:
