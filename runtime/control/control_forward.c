@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of the head to nodes, and of others that it passes on. See control.h. */
+/* What the head passes on to nodes, and their answers. See control.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,67 +15,6 @@ static void free_gather(crti_gather_t *gather)
     crti_buffer_fini(&gather->rows);
     free(gather->filter);
     free(gather);
-}
-
-/* Nobody finds it any more. */
-static void take_out(crti_control_t *c, crti_request_t *request)
-{
-    crti_list_remove(&request->in_requests);
-    crti_map_remove(&c->request_map, &request->number);
-}
-
-static void free_request(crti_request_t *request)
-{
-    free(request->name);
-    free(request);
-}
-
-static void forget(crti_control_t *c, crti_request_t *request)
-{
-    take_out(c, request);
-    free_request(request);
-}
-
-void crti_control_unask(crti_control_t *c, uint64_t number)
-{
-    crti_request_t *request = crti_map_get(&c->request_map, &number);
-
-    if (request)
-        forget(c, request);
-}
-
-crti_request_t *crti_control_ask(crti_control_t *c, const crti_node_entry_t *node,
-                                 crti_message_kind_t kind, crti_id_t subject)
-{
-    crti_request_t *request = calloc(1, sizeof(*request));
-
-    if (request == NULL)
-        return NULL;
-    request->number = ++c->last_request;
-    if (crti_map_put(&c->request_map, &request->number, request) != CRT_OK) {
-        free(request);
-        return NULL;
-    }
-    request->kind = kind;
-    request->link = node->link;
-    request->node = node->id;
-    request->subject = subject;
-    request->deadline_ns = UINT64_MAX; /* ends with the link */
-    crti_list_append(&c->requests, &request->in_requests);
-    return request;
-}
-
-/* Those with a deadline are in front of the others, which are many when actors are made. */
-static void set_deadline(crti_control_t *c, crti_request_t *request, uint64_t at_ns)
-{
-    request->deadline_ns = at_ns;
-    crti_list_remove(&request->in_requests);
-    crti_list_append(c->requests.next, &request->in_requests);
-}
-
-static bool has_deadline(const crti_request_t *request)
-{
-    return request->deadline_ns != UINT64_MAX;
 }
 
 /* ---------------------------------------------------------------- logs */
@@ -104,7 +43,8 @@ static void send_log_read(crti_control_t *c, const crti_node_entry_t *node,
         return;
     note_reader(request, like);
     request->subject = like->subject;
-    set_deadline(c, request, c->now_ns + PATIENCE_NS + like->wait_ms * CRTI_MS);
+    crti_request_set_deadline(c, request,
+                              c->now_ns + PATIENCE_NS + like->wait_ms * CRTI_MS);
     crti_control_send(c, node->link, CRTI_MSG_LOG_READ, request->number, &body);
 }
 
@@ -181,7 +121,7 @@ static bool hold_until_begun(crti_control_t *c, const crti_request_t *like)
     if (request == NULL)
         return false;
     note_reader(request, like);
-    set_deadline(c, request, c->now_ns + like->wait_ms * CRTI_MS);
+    crti_request_set_deadline(c, request, c->now_ns + like->wait_ms * CRTI_MS);
     return true;
 }
 
@@ -195,14 +135,14 @@ void crti_control_job_begun(crti_control_t *c, const crti_job_t *job)
                                  .limit = held->limit,
                                  .wait_ms = left / CRTI_MS};
 
-        if (!has_deadline(held))
+        if (!crti_request_has_deadline(held))
             break;
         if (!is_held(held) || !crti_id_equal(held->subject, job->id))
             continue;
-        take_out(c, held);
+        crti_request_take_out(c, held);
         if (held->from_link)
             crti_control_log_read(c, held->from_link, held->from_request, &m);
-        free_request(held);
+        crti_request_free(held);
     }
 }
 
@@ -281,7 +221,7 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
         if (question == NULL)
             continue;
         question->gather = gather;
-        set_deadline(c, question, c->now_ns + 2 * CRTI_S);
+        crti_request_set_deadline(c, question, c->now_ns + 2 * CRTI_S);
         gather->open++;
         crti_control_send(c, node->link, CRTI_MSG_STATE_QUERY, question->number, m);
     }
@@ -313,14 +253,14 @@ void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
 static void fail(crti_control_t *c, crti_request_t *request, crt_status_t status,
                  const char *text)
 {
-    take_out(c, request);
+    crti_request_take_out(c, request);
     if (request->gather)
         gather_one(c, request->gather, crti_span(NULL, 0));
     if (request->from_link) {
         crt_raise(status, "%s", text);
         crti_control_refuse(c, request->from_link, request->from_request, status);
     }
-    free_request(request);
+    crti_request_free(request);
 }
 
 static void forwarded(crti_control_t *c, crti_request_t *request, const crti_message_t *m)
@@ -351,7 +291,7 @@ bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
                m->kind == CRTI_MSG_LOG_DATA || m->kind == CRTI_MSG_STATE_ANSWER ||
                m->kind == CRTI_MSG_ACTOR_STARTED;
     }
-    take_out(c, request);
+    crti_request_take_out(c, request);
     switch (request->kind) {
     case CRTI_MSG_ACTOR_START: crti_control_actor_answer(c, request, m); break;
     case CRTI_MSG_ACTOR_STOP:
@@ -368,7 +308,7 @@ bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
         if (request->from_link)
             forwarded(c, request, m);
     }
-    free_request(request);
+    crti_request_free(request);
     return true;
 }
 
@@ -398,7 +338,7 @@ void crti_control_requests_overdue(crti_control_t *c)
     CRTI_LIST_FOREACH_SAFE (item, &c->requests) {
         crti_request_t *request = CRTI_CONTAINER(item, crti_request_t, in_requests);
 
-        if (!has_deadline(request))
+        if (!crti_request_has_deadline(request))
             break;
         if (request->deadline_ns > c->now_ns)
             continue;
@@ -416,7 +356,7 @@ uint64_t crti_control_requests_deadline(const crti_control_t *c)
     CRTI_LIST_FOREACH (item, &c->requests) {
         const crti_request_t *request = CRTI_CONTAINER(item, crti_request_t, in_requests);
 
-        if (!has_deadline(request))
+        if (!crti_request_has_deadline(request))
             break;
         if (request->deadline_ns < earliest)
             earliest = request->deadline_ns;
@@ -432,6 +372,6 @@ void crti_control_requests_free(crti_control_t *c)
 
         if (request->gather && --request->gather->open == 0)
             free_gather(request->gather);
-        forget(c, request);
+        crti_request_forget(c, request);
     }
 }

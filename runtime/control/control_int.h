@@ -101,6 +101,9 @@ struct crti_control {
     bool serving, joining; /* joining: nodes of before the restart are still expected */
     uint64_t random;
     uint64_t now_ns; /* of the event that is handled */
+    /* control.c's, for who ends a link below it. */
+    void (*on_link_ended)(crti_control_t *control, uint64_t link, const char *text,
+                          uint64_t now_ns);
     uint64_t
         patient_until_ns; /* the head itself was away: links that broke meanwhile have time */
 
@@ -142,7 +145,7 @@ static inline int64_t crti_control_wall(const crti_control_t *c)
     return (int64_t)(c->now_ns / CRTI_MS) + c->config.wall_offset_ms;
 }
 
-/* ---------------------------------------------------------------- control.c */
+/* ---------------------------------------------------------------- outbox.c */
 
 /* At once. */
 void crti_control_send(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
@@ -185,6 +188,17 @@ void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_sp
 void crti_control_clear_values(crti_control_t *c, crti_span_t prefix, crti_id_t job);
 
 crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number);
+/* All others hear of it within CRTI_VIEW_NS. */
+void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node);
+
+/* For control.c: an answer of the store to a row, and to who waits for it; what may leave now; one that does
+ * not. */
+void crti_control_note_row(crti_control_t *c, const crti_inflight_t *operation,
+                           crt_status_t status, const char *text);
+void crti_control_note_failure(crti_control_t *c, uint64_t ticket, crt_status_t status,
+                               const char *text);
+void crti_control_release(crti_control_t *c);
+void crti_control_outgoing_free(crti_control_t *c, crti_outgoing_t *out);
 
 /* ---------------------------------------------------------------- control_node.c */
 
@@ -192,10 +206,6 @@ void crti_control_register(crti_control_t *c, crti_control_link_t *link,
                            const crti_msg_node_register_t *m, uint64_t request);
 bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                             const crti_msg_heartbeat_t *m);
-/* Before an event at `now_ns`, later than the last one: was the head stopped meanwhile, or its host
- * asleep? Then what nodes said is still to be read, or they gave their links up and are about to
- * make them anew: they have time for it. */
-void crti_control_be_patient(crti_control_t *c, uint64_t now_ns);
 void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node);
 void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const char *text);
 void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,
@@ -205,7 +215,6 @@ void crti_control_node_find(crti_control_t *c, uint64_t link, uint64_t request,
 void crti_control_watch_peer(crti_control_t *c, crti_control_link_t *link,
                              const crti_msg_watch_t *m);
 void crti_control_send_views(crti_control_t *c);
-void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node);
 void crti_control_forget_deaths(crti_control_t *c);
 
 /* ---------------------------------------------------------------- control_actor.c */
@@ -294,7 +303,7 @@ void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
                                crti_span_t reported);
 crti_node_entry_t *crti_control_head_host(const crti_control_t *c);
 
-/* ---------------------------------------------------------------- control_forward.c */
+/* ---------------------------------------------------------------- control_request.c */
 
 /* A request to a node; NULL when out of memory. The message is sent by the caller with
  * request->number. */
@@ -302,6 +311,18 @@ crti_request_t *crti_control_ask(crti_control_t *c, const crti_node_entry_t *nod
                                  crti_message_kind_t kind, crti_id_t subject);
 /* Its answer is of no interest any more. */
 void crti_control_unask(crti_control_t *c, uint64_t number);
+/* Nobody finds it any more. */
+void crti_request_take_out(crti_control_t *c, crti_request_t *request);
+void crti_request_free(crti_request_t *request);
+/* Both. */
+void crti_request_forget(crti_control_t *c, crti_request_t *request);
+/* Those with a deadline are in front of the others, which are many when actors are made. */
+void crti_request_set_deadline(crti_control_t *c, crti_request_t *request,
+                               uint64_t at_ns);
+bool crti_request_has_deadline(const crti_request_t *request);
+
+/* ---------------------------------------------------------------- control_forward.c */
+
 /* An answer came; false: to no request of ours. */
 bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
                            const crti_message_t *message);

@@ -21,12 +21,6 @@ static void put_state(crti_control_t *c, const crti_job_t *job)
 }
 
 /* The second row goes first, as with actors. */
-void crti_control_delete_job(crti_control_t *c, crti_id_t id)
-{
-    crti_control_delete(c, CRTI_STORE_JOB_STATES, id);
-    crti_control_delete(c, CRTI_STORE_JOBS, id);
-}
-
 void crti_control_forget_job(crti_control_t *c, crti_job_t *job)
 {
     bool is_submission = crti_job_is_submission(job);

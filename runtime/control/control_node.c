@@ -7,8 +7,6 @@
 #include "runtime/control/control_int.h"
 
 #define DEMAND_MAX ((size_t)256 << 10) /* bytes of waiting lease requests kept per node */
-#define AWAY_NS    (2 * CRTI_S) /* longer than between two events of a head with nodes */
-#define LATE_NS    (200 * CRTI_MS) /* later than it meant to look is who was held up */
 
 static void put_node(crti_control_t *c, const crti_node_entry_t *node)
 {
@@ -27,13 +25,6 @@ static crti_msg_node_view_t view_of(const crti_node_entry_t *node)
                                   .endpoint = crti_str(node->endpoint),
                                   .resources = node->resources,
                                   .available = node->available};
-}
-
-void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node)
-{
-    node->view_changed = true;
-    if (c->view_ns == UINT64_MAX)
-        c->view_ns = c->now_ns + CRTI_VIEW_NS;
 }
 
 void crti_control_send_views(crti_control_t *c)
@@ -196,8 +187,7 @@ static void take_link(crti_control_t *c, crti_node_entry_t *node,
     old->node = NULL;
     c->config.actions.drop(c->config.actions.user, old->number,
                            "a newer link replaced it");
-    crti_control_closed(c, old->number, "a newer link of the node replaced it",
-                        c->now_ns);
+    c->on_link_ended(c, old->number, "a newer link of the node replaced it", c->now_ns);
 }
 
 static void welcome(crti_control_t *c, crti_node_entry_t *node,
@@ -326,25 +316,6 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
     return true;
 }
 
-/* With nodes there is a heartbeat or a deadline well within AWAY_NS. */
-static bool was_away(const crti_control_t *c, uint64_t now_ns)
-{
-    uint64_t due;
-
-    if (!c->serving || now_ns - c->now_ns < AWAY_NS)
-        return false;
-    due = crti_control_deadline(c, c->now_ns);
-    return now_ns > due && now_ns - due > LATE_NS;
-}
-
-void crti_control_be_patient(crti_control_t *c, uint64_t now_ns)
-{
-    if (!was_away(c, now_ns))
-        return;
-    c->patient_until_ns = now_ns + CRTI_NODE_EXPECTED_NS;
-    crti_node_table_wait(&c->nodes, now_ns + CRTI_NODE_SILENT_NS);
-}
-
 void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node)
 {
     char hex[CRTI_ID_HEX];
@@ -369,7 +340,7 @@ void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const ch
 
         link->node = NULL;
         c->config.actions.drop(c->config.actions.user, number, whole);
-        crti_control_closed(c, number, whole, c->now_ns);
+        c->on_link_ended(c, number, whole, c->now_ns);
     }
     put_node(c, node);
     notice.text = crti_str(whole);

@@ -52,7 +52,7 @@ FOREIGN = {
 }
 GENERATED = {"crt_config.h"}
 CIRCLE_MAX = 3  # files that call each other
-LARGER = {"runtime/core": 30, "runtime/node": 23, "runtime/control": 10}  # they may only become smaller
+LARGER = {"runtime/core": 30, "runtime/node": 23}  # they may only become smaller
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
 
