@@ -41,7 +41,7 @@ static void make(void)
         crti_store_attach(crti_store_fd(daemon_store), 1, (crti_id_t){1, 1}, &client) !=
             CRT_OK)
         abort();
-    crti_prefault_stop(daemon_store);
+    crti_store_stop_threads(daemon_store);
     for (uint64_t i = 1; i <= OBJECTS; i++)
         put(client, i, i * 700);
     for (uint64_t i = 1; i <= OBJECTS; i += 3)

@@ -9,6 +9,6 @@ crt_status_t world_store(size_t bytes, unsigned slots, crti_store_t **store_out)
     crt_status_t status = crti_store_new_on(bytes, slots, false, store_out);
 
     if (status == CRT_OK)
-        crti_prefault_stop(*store_out);
+        crti_store_stop_threads(*store_out);
     return status;
 }
