@@ -146,11 +146,11 @@ static void end_sessions(crti_net_t *net)
     while (!crti_list_is_empty(&net->peers)) {
         crti_peer_t *peer = CRTI_CONTAINER(net->peers.next, crti_peer_t, link);
 
-        crti_peer_ref(peer);
+        crti_peer_hold(peer);
         peer->is_known = false; /* no handler from now on */
         crti_session_close(&peer->session, crti_now_ns());
         crti_session_fail(&peer->session, CRT_ERR_CLOSED, "the process ended");
-        crti_peer_unref(peer);
+        crti_peer_release(peer);
     }
 }
 
@@ -298,11 +298,11 @@ static crt_status_t wait_for_room(crti_net_t *net, crti_peer_t *peer, size_t siz
     room_t room = {&peer->session, size};
     crt_status_t status;
 
-    crti_peer_ref(peer);
+    crti_peer_hold(peer);
     crti_net_watch(net, peer, 1);
     status = crti_progress_wait(&net->progress, has_room, &room, deadline_ns);
     crti_net_watch(net, peer, -1);
-    crti_peer_unref(peer);
+    crti_peer_release(peer);
     return status;
 }
 
@@ -373,10 +373,10 @@ void crti_net_close(crti_net_t *net, crti_peer_t *peer)
     /* Whoever connects from now on begins a new session. */
     if (peer->is_dialed && crti_map_get(&net->dialed, &key) == peer)
         crti_map_remove(&net->dialed, &key);
-    crti_peer_ref(peer);
+    crti_peer_hold(peer);
     crti_session_close(&peer->session, crti_now_ns());
     crti_peer_touch(peer);
-    crti_peer_unref(peer);
+    crti_peer_release(peer);
 }
 
 void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail)
@@ -384,9 +384,9 @@ void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail)
     char text[sizeof(peer->session.detail)];
 
     snprintf(text, sizeof(text), "%s", detail); /* it may be this thread's last error */
-    crti_peer_ref(peer);
+    crti_peer_hold(peer);
     crti_session_fail(&peer->session, CRT_ERR_PROTOCOL, text);
-    crti_peer_unref(peer);
+    crti_peer_release(peer);
 }
 
 static void fail_doomed(crti_list_t *doomed, crt_status_t status, const char *detail)

@@ -189,6 +189,20 @@ crt_status_t crti_peer_new(crti_net_t *net, crti_id_t process, uint64_t incarnat
 
 /* Undoes crti_peer_new for a session that was never started. */
 void crti_peer_forget(crti_peer_t *peer);
+/* Nobody holds it. */
+void crti_peer_free(crti_peer_t *peer);
+
+/* crti_peer_ref and crti_peer_unref, in the path of each frame. */
+static inline void crti_peer_hold(crti_peer_t *peer)
+{
+    peer->refs++;
+}
+
+static inline void crti_peer_release(crti_peer_t *peer)
+{
+    if (--peer->refs <= 0)
+        crti_peer_free(peer);
+}
 
 /* Not 0. */
 static inline uint64_t crti_net_random(void)

@@ -265,13 +265,13 @@ static void give_to_session(crti_peer_t *peer, const crti_frame_t *frame)
 {
     crti_net_t *net = peer->net;
 
-    crti_peer_ref(peer);
+    crti_peer_hold(peer);
     if (crti_session_receive(&peer->session, frame, net->now) == CRT_ERR_PROTOCOL)
         net->stats.frames_malformed++;
     if (peer->refused)
         tell_of_room(peer);
     crti_peer_touch(peer);
-    crti_peer_unref(peer);
+    crti_peer_release(peer);
 }
 
 /* Bytes that are no frame of our version. */
@@ -284,9 +284,9 @@ static void take_malformed(crti_port_t *port, const crti_arrival_t *arrival,
     snprintf(detail, sizeof(detail), "%s", crt_error_detail());
     port->net->stats.frames_malformed++;
     if (peer) {
-        crti_peer_ref(peer);
+        crti_peer_hold(peer);
         crti_session_fail(&peer->session, CRT_ERR_PROTOCOL, detail);
-        crti_peer_unref(peer);
+        crti_peer_release(peer);
     } else if (status == CRT_ERR_UNSUPPORTED && frame->type == CRTI_FRAME_HELLO) {
         refuse(port, arrival->route, frame->session, CRT_ERR_PROTOCOL, detail);
     }
@@ -451,11 +451,11 @@ static void expire(void *user)
         crti_peer_t *peer =
             CRTI_CONTAINER(net->deadlines.items[0], crti_peer_t, deadline);
 
-        crti_peer_ref(peer);
+        crti_peer_hold(peer);
         crti_deadlines_remove(&net->deadlines, &peer->deadline);
         crti_session_tick(&peer->session, net->now);
         crti_peer_touch(peer);
-        crti_peer_unref(peer);
+        crti_peer_release(peer);
     }
 }
 

@@ -61,13 +61,17 @@ crti_peer_t *crti_peer_ref(crti_peer_t *peer)
     return peer;
 }
 
-void crti_peer_unref(crti_peer_t *peer)
+void crti_peer_free(crti_peer_t *peer)
 {
-    if (!peer || --peer->refs > 0)
-        return;
     crti_session_fini(&peer->session);
     free(peer->path);
     free(peer);
+}
+
+void crti_peer_unref(crti_peer_t *peer)
+{
+    if (peer)
+        crti_peer_release(peer);
 }
 
 crti_id_t crti_peer_process(const crti_peer_t *peer)
