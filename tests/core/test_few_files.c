@@ -65,8 +65,8 @@ static int count_files(int64_t pid)
     return count;
 }
 
-/* Threads that keep what is parked. */
-static int count_parks(int64_t pid)
+/* Threads that keep what is offloaded. */
+static int count_offload_threads(int64_t pid)
 {
     DIR *dir = open_dir(pid, "task");
     int count = 0;
@@ -79,7 +79,7 @@ static int count_parks(int64_t pid)
                  e->d_name);
         file = fopen(path, "re");
         if (file && fgets(name, sizeof(name), file))
-            count += strcmp(name, "crt-park\n") == 0;
+            count += strcmp(name, "crt-offload\n") == 0;
         if (file)
             fclose(file);
     }
@@ -96,7 +96,7 @@ static void they_are_made_and_called(void **state)
         actors[i] = crt_actor_new(&counter_class, NULL, i);
     for (int i = 0; i < ACTORS; i++)
         assert_int_equal(get_int(crt_call(actors[i], &counter_get)), i);
-    assert_int_equal(count_parks(node), 1);
+    assert_int_equal(count_offload_threads(node), 1);
     assert_in_range(count_files(node), files + ACTORS, files + 3 * ACTORS);
 }
 
@@ -135,7 +135,7 @@ static void places_of_those_that_ended_are_used_again(void **state)
     }
     for (int i = 0; i < ACTORS; i++)
         crt_actor_drop(&actors[i]);
-    assert_int_equal(count_parks(pid_of_node()), 1);
+    assert_int_equal(count_offload_threads(pid_of_node()), 1);
 }
 
 static int driver(int argc, char **argv)
