@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeking copies. See copy_query.h. */
+/* Copy query. See copy_query.h. */
 #include "runtime/core/copy_query.h"
 
 #include <stdlib.h>
@@ -25,11 +25,11 @@ static crt_status_t put_seek(const crti_core_t *core, bool is_theirs,
 }
 
 static void ask(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *record,
-                uint64_t *sought, uint64_t request)
+                uint64_t *copy_query, uint64_t request)
 {
     if (crti_peer_is_lost(peer))
         return;
-    *sought = request;
+    *copy_query = request;
     core->copy_query_open++;
     crti_peer_reply(core, peer, record, CRTI_SEND_CONTROL);
 }
@@ -55,22 +55,22 @@ crt_status_t crti_copy_query_ask(crti_core_t *core, const uint64_t *numbers,
         crti_remote_t *remote = value;
 
         if (remote->peer && !remote->is_dead)
-            ask(core, remote->peer, &ours, &remote->sought, request_of(core, false));
+            ask(core, remote->peer, &ours, &remote->copy_query, request_of(core, false));
     }
     CRTI_LIST_FOREACH (item, &core->clients) {
         crti_client_t *client = CRTI_CONTAINER(item, crti_client_t, link);
 
         if (!client->is_lost)
-            ask(core, client->peer, &theirs, &client->sought, request_of(core, true));
+            ask(core, client->peer, &theirs, &client->copy_query, request_of(core, true));
     }
     return CRT_OK;
 }
 
-void crti_copy_query_is_over(crti_core_t *core, uint64_t *sought)
+void crti_copy_query_is_over(crti_core_t *core, uint64_t *copy_query)
 {
-    if (*sought != 0 && --core->copy_query_open == 0)
+    if (*copy_query != 0 && --core->copy_query_open == 0)
         crti_core_wake_at(core, crti_now_ns()); /* missing.c decides */
-    *sought = 0;
+    *copy_query = 0;
 }
 
 /* Both questions to a process are answered by the session that it made, if there is one: the words of its
@@ -85,13 +85,13 @@ crt_status_t crti_copy_query_answered(crti_core_t *core, crti_peer_t *peer,
 
     if (status != CRT_OK)
         return status;
-    if (remote && remote->sought == answer.request)
-        crti_copy_query_is_over(core, &remote->sought);
+    if (remote && remote->copy_query == answer.request)
+        crti_copy_query_is_over(core, &remote->copy_query);
     if (!crti_peer_is_initiator(peer)) {
         crti_client_t *client = crti_peer_user(peer);
 
-        if (client && client->sought == answer.request)
-            crti_copy_query_is_over(core, &client->sought);
+        if (client && client->copy_query == answer.request)
+            crti_copy_query_is_over(core, &client->copy_query);
     }
     return CRT_OK;
 }
@@ -111,10 +111,10 @@ static void answer(crti_core_t *core, crti_peer_t *peer, uint64_t round)
 {
     crti_id_t owner = crti_peer_process(peer);
     crti_remote_t *remote = crti_map_get(&core->remotes, &owner);
-    crti_borrow_record_t sought = {.request = round};
+    crti_borrow_record_t reply = {.request = round};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
 
-    if (crti_put_borrow(&record, CRTI_RECORD_COPY_REPLY, &sought) != CRT_OK)
+    if (crti_put_borrow(&record, CRTI_RECORD_COPY_REPLY, &reply) != CRT_OK)
         return;
     if (remote && remote->peer)
         crti_remote_send(core, remote, &record); /* behind the words of copies */

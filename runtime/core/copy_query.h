@@ -30,7 +30,7 @@ crt_status_t crti_copy_query_ask(crti_core_t *core, const uint64_t *numbers,
 crt_status_t crti_copy_query_answered(crti_core_t *core, crti_peer_t *peer,
                                       const void *data, size_t size);
 /* No answer comes from there any more. */
-void crti_copy_query_is_over(crti_core_t *core, uint64_t *sought);
+void crti_copy_query_is_over(crti_core_t *core, uint64_t *copy_query);
 
 /* The one who is asked: an answer may have to wait until a pull has ended. */
 crt_status_t crti_copy_query_arrived(crti_core_t *core, crti_peer_t *peer,

@@ -66,7 +66,7 @@ typedef struct crti_remote {
     uint32_t uses;
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, borrowers.c */
-    uint64_t sought; /* the request of COPY_QUERY that it has not answered, 0: none */
+    uint64_t copy_query; /* the request of COPY_QUERY that it has not answered, 0: none */
     bool is_watched, is_borrower, is_dead, are_due; /* ... to be sent again */
 } crti_remote_t;
 
@@ -89,7 +89,7 @@ typedef struct crti_client {
     crti_list_t blocked; /* crt_call_t.link: behind one whose arguments are not here */
     crti_map_t asked;    /* number of an object -> its question, locating.c */
     crti_list_t answers; /* of these, those that wait for room in its window */
-    uint64_t sought;     /* as of a remote */
+    uint64_t copy_query; /* as of a remote */
     uint32_t refs;
     bool is_lost;
 } crti_client_t;

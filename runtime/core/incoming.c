@@ -581,7 +581,7 @@ void crti_client_lost(crti_client_t *client)
 {
     client->is_lost = true;
     crti_locating_end(client);
-    crti_copy_query_is_over(client->core, &client->sought);
+    crti_copy_query_is_over(client->core, &client->copy_query);
     crti_client_ref(client);
     CRTI_LIST_FOREACH (item, &client->calls)
         CRTI_CONTAINER(item, crt_call_t, of_client)->is_cancelled = true;

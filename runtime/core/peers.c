@@ -35,7 +35,7 @@ static void free_remote(crti_core_t *core, crti_remote_t *remote)
     if (remote->is_watched && !remote->is_dead && core->channel)
         crti_node_notice(core, CRTI_MSG_UNWATCH,
                          &(crti_msg_unwatch_t){.process = remote->address.process});
-    crti_copy_query_is_over(core, &remote->sought);
+    crti_copy_query_is_over(core, &remote->copy_query);
     if (remote->peer) {
         crti_peer_set_user(remote->peer, NULL);
         if (!crti_peer_is_lost(remote->peer))
@@ -445,7 +445,7 @@ static void lose_remote(crti_core_t *core, crti_remote_t *remote,
     remote->uses++;
     crti_peer_unref(remote->peer);
     remote->peer = NULL;
-    crti_copy_query_is_over(core, &remote->sought);
+    crti_copy_query_is_over(core, &remote->copy_query);
     crti_leases_lost(core, remote); /* so that what never left is not sent there again */
     /* What the actor does with its calls depends on what is known of it: so it is told first. */
     while (crti_map_next(&core->actors, &cursor, NULL, &value)) {
@@ -512,7 +512,7 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
         return;
     }
     remote->is_dead = true;
-    crti_copy_query_is_over(core, &remote->sought);
+    crti_copy_query_is_over(core, &remote->copy_query);
     crti_actor_process_died(core, remote, text);
     crti_leases_lost(core, remote);
     crti_owner_requests_end(core, remote);

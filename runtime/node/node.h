@@ -479,7 +479,7 @@ bool crti_memory_kernel_killed(crti_node_t *node);
 
 /* Carries out what the tables decided; safe to call from anywhere. */
 void crti_lease_act(crti_node_t *node);
-/* A request of a process of this node (`local`), or of another node (`stream` of a inbound). */
+/* A request of a process of this node (`local`), or of another node (`stream` of an inbound link). */
 void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                       uint64_t request, const crti_msg_lease_request_t *ask);
 void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back);
@@ -488,7 +488,7 @@ void crti_lease_cancelled(crti_node_t *node, crti_id_t lease);
 void crti_lease_answered(crti_node_t *node, crti_id_t lease,
                          const crti_message_t *answer);
 void crti_lease_waiting(crti_node_t *node, const crti_msg_lease_waiting_t *waiting);
-/* A inbound's stream closed: what it asked for and was not granted is dropped. */
+/* An inbound link closed: what it asked for and was not granted is dropped. */
 void crti_lease_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_lease_local_closed(crti_node_t *node, uint64_t local);
 /* Its owner is dead: leases end, their workers too. */
@@ -653,7 +653,7 @@ void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
                        uint64_t request, const crti_msg_object_get_t *get);
 void crti_object_left(crti_node_t *node, crti_id_t from,
                       const crti_msg_object_leave_t *left);
-/* Before the stream of a inbound is freed. */
+/* Before the stream of an inbound link is freed. */
 void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_object_free(crti_node_t *node, crti_span_t objects);
 void crti_pull_free(crti_node_t *node);
