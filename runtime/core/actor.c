@@ -26,136 +26,7 @@
 #define DRAIN_AGAIN_NS (10 * CRTI_MS)
 #define WARN_AGAIN_NS  CRTI_S
 
-/*              alive              process or session lost
- *  WAITING ------------> CALLABLE ------------------------> DOUBTFUL
- *     ^                     |  ^       still alive after all    |  |
- *     |    restarting       |  +--------------------------------+  |
- *     +---------------------+--------------------------------------+
- *  Every phase may go to GONE: dead, or it could not be made.
- */
-static const char *const phase_names[] = {"waiting", "callable", "doubtful", "gone"};
-
-static void set_phase(crt_actor_t *actor, crti_actor_phase_t phase)
-{
-    if (actor->phase == phase)
-        return;
-    crti_log(CRTI_LOG_DEBUG, "core", "actor %s %s -> %s", actor->hex,
-             phase_names[actor->phase], phase_names[phase]);
-    actor->phase = phase;
-    crti_net_wake(actor->core->net);
-}
-
-/* The tick looks at it then. */
-static void attend(crt_actor_t *actor, uint64_t at_ns)
-{
-    crti_list_remove(&actor->attention);
-    crti_list_append(&actor->core->attention, &actor->attention);
-    crti_core_wake_at(actor->core, at_ns);
-}
-
 /* ------------------------------------------------------------------ life of a handle */
-
-/* Who only looks after an actor does not know its class, and gives none. */
-static crt_status_t set_class(crt_actor_t *actor, crti_span_t class_name)
-{
-    char *name = crti_str_dup(class_name);
-
-    if (!name)
-        return crt_raise(CRT_ERR_NO_MEMORY, "an actor handle");
-    free(actor->class_name);
-    actor->class_name = name;
-    actor->class_ =
-        crti_program_find_class(&actor->core->program, class_name.data, class_name.size);
-    return CRT_OK;
-}
-
-crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
-                            crt_actor_t **actor_out)
-{
-    crt_actor_t *actor = crti_map_get(&core->actors, &id);
-    crt_status_t status;
-
-    if (actor) {
-        status = actor->class_name[0] ? CRT_OK : set_class(actor, class_name);
-        if (status != CRT_OK)
-            return status;
-        actor->holds++;
-        *actor_out = actor;
-        return CRT_OK;
-    }
-    actor = calloc(1, sizeof(*actor));
-    if (!actor)
-        return crt_raise(CRT_ERR_NO_MEMORY, "an actor handle");
-    *actor = (crt_actor_t){.core = core, .id = id, .holds = 1};
-    crti_id_hex(id, actor->hex);
-    crti_list_init(&actor->queue);
-    crti_list_init(&actor->doubtful);
-    crti_list_init(&actor->attention);
-    status = set_class(actor, class_name);
-    if (status == CRT_OK)
-        status = crti_handles_add(&core->handles, actor);
-    if (status == CRT_OK)
-        status = crti_map_put(&core->actors, &id, actor);
-    if (status != CRT_OK) {
-        crti_handles_take(&core->handles, actor);
-        free(actor->class_name);
-        free(actor);
-        return status;
-    }
-    *actor_out = actor;
-    return CRT_OK;
-}
-
-void crti_actor_hold(crt_actor_t *actor)
-{
-    actor->holds++;
-}
-
-static void set_remote(crt_actor_t *actor, crti_remote_t *remote)
-{
-    crti_remote_t *old = actor->remote;
-
-    actor->remote = remote;
-    if (old)
-        crti_remote_unuse(actor->core, old);
-}
-
-void crti_actor_release(crt_actor_t *actor)
-{
-    crti_core_t *core = actor->core;
-
-    if (--actor->holds)
-        return;
-    if (actor->is_watched && actor->phase != CRTI_ACTOR_GONE && core->channel)
-        crti_node_notice(core, CRTI_MSG_ACTOR_UNWATCH,
-                         &(crti_msg_actor_unwatch_t){actor->id, 0});
-    crti_map_remove(&core->actors, &actor->id);
-    crti_handles_take(&core->handles, actor);
-    crti_list_remove(&actor->attention);
-    set_remote(actor, NULL);
-    free(actor->class_name);
-    free(actor->text);
-    free(actor->report);
-    free(actor);
-}
-
-void crti_actor_orphan(crt_actor_t *actor)
-{
-    free(actor->creation_refs);
-    actor->creation_refs = NULL;
-    actor->creation_count = 0;
-    actor->remote = NULL;
-    actor->core = NULL;
-    actor->holds = actor->handles;
-    if (actor->holds) {
-        crti_old_handle_add(actor);
-        return;
-    }
-    free(actor->class_name);
-    free(actor->text);
-    free(actor->report);
-    free(actor);
-}
 
 /* ------------------------------------------------------------------ its end */
 
@@ -190,7 +61,7 @@ static void make_again(crt_actor_t *actor, const char *text)
 static void forget_place(crt_actor_t *actor)
 {
     actor->is_unconfirmed = false;
-    set_remote(actor, NULL);
+    crti_actor_set_remote(actor, NULL);
 }
 
 /* It is known what became of its process. `text` NULL: what the node reported. */
@@ -214,7 +85,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
     crti_actor_hold(actor);
     actor->status = status < 0 ? status : CRT_ERR_ACTOR_DIED;
     actor->text = strdup(text);
-    set_phase(actor, CRTI_ACTOR_GONE);
+    crti_actor_set_phase(actor, CRTI_ACTOR_GONE);
     end_suspicion(actor, actor->status, text);
     fail_all(&actor->queue, actor->status, text, false);
     if (actor->remote) { /* its process: everything in flight there is this actor's */
@@ -222,7 +93,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
             CRTI_CONTAINER(item, crti_pending_t, link)->may_have_run = true;
         fail_all(&actor->remote->in_flight, actor->status, text, true);
     }
-    set_remote(actor, NULL);
+    crti_actor_set_remote(actor, NULL);
     crti_actor_drop_creation(actor);
     crti_actor_release(actor);
 }
@@ -231,11 +102,11 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
  * soon; until then the node's report, if there is one, is kept. */
 static void doubt(crt_actor_t *actor, const char *report)
 {
-    set_phase(actor, CRTI_ACTOR_SUSPECT);
+    crti_actor_set_phase(actor, CRTI_ACTOR_SUSPECT);
     if (report && !actor->report)
         actor->report = strdup(report);
     actor->suspect_deadline = crti_now_ns() + (report ? CRTI_REPORT_NS : CRTI_SUSPECT_NS);
-    attend(actor, actor->suspect_deadline);
+    crti_actor_check_at(actor, actor->suspect_deadline);
 }
 
 void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
@@ -246,7 +117,7 @@ void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
     case CRT_ERR_PROTOCOL:
         if (!actor->is_unconfirmed || actor->phase != CRTI_ACTOR_CALLABLE)
             break; /* it lives: the next call makes another session; or is in doubt already */
-        set_phase(actor, CRTI_ACTOR_WAITING);
+        crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
         forget_place(actor);
         break;
     case CRT_ERR_WORKER_DIED:
@@ -300,7 +171,7 @@ static bool send_or_fail(crt_actor_t *actor, crti_pending_t *p,
     switch (send_call(actor, p, record)) {
     case CRT_OK: return true;
     case CRT_ERR_BACKPRESSURE: /* an answer makes room, as a rule */
-        attend(actor, crti_now_ns() + DRAIN_AGAIN_NS);
+        crti_actor_check_at(actor, crti_now_ns() + DRAIN_AGAIN_NS);
         return false;
     case CRT_ERR_WORKER_DIED:
     case CRT_ERR_NODE_LOST:
@@ -425,44 +296,6 @@ crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
 
 /* ------------------------------------------------------------------ hearsay */
 
-void crti_actor_tell_place(const crt_actor_t *actor, crti_actor_name_t *name)
-{
-    const crti_address_t *at;
-
-    if (actor->phase != CRTI_ACTOR_CALLABLE)
-        return;
-    at = &actor->remote->address;
-    name->incarnation = actor->incarnation;
-    name->max_task_retries = actor->max_task_retries;
-    name->process = at->process;
-    name->process_incarnation = at->incarnation;
-    name->node = at->node;
-    name->tcp = crti_str(at->tcp);
-}
-
-void crti_actor_hear_place(crt_actor_t *actor, const crti_actor_name_t *name)
-{
-    crti_core_t *core = actor->core;
-    crti_address_t address = crti_peer_address(name->process, name->process_incarnation,
-                                               name->node, crti_str(""), name->tcp);
-    crti_remote_t *remote;
-
-    if (actor->phase != CRTI_ACTOR_WAITING || name->incarnation <= actor->incarnation)
-        return;
-    if (crti_remote_use(core, &address, &remote) != CRT_OK)
-        return; /* the head knows it, too */
-    if (remote->is_dead || remote->address.incarnation != address.incarnation) {
-        crti_remote_unuse(core, remote);
-        return;
-    }
-    set_remote(actor, remote);
-    actor->incarnation = name->incarnation;
-    actor->max_task_retries = name->max_task_retries;
-    actor->is_unconfirmed = true;
-    set_phase(actor, CRTI_ACTOR_CALLABLE);
-    attend(actor, crti_now_ns()); /* what waits leaves, but not while a value is read */
-}
-
 /* ------------------------------------------------------------------ what the head says */
 
 /* Whether the head speaks of the process that is called already. */
@@ -503,12 +336,13 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         crti_actor_end(actor, CRT_ERR_NO_MEMORY, crt_error_detail());
         return;
     }
-    set_remote(actor, remote);
+    crti_actor_set_remote(actor, remote);
     actor->is_unconfirmed = false;
     actor->incarnation = m->actor_incarnation;
-    set_phase(actor, CRTI_ACTOR_CALLABLE);
+    crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
     crti_actor_drain(actor);
-    crti_actor_watch_create(actor);
+    if (actor->on_callable)
+        actor->on_callable(actor);
 }
 
 /* Thousands of actors may wait, each told again at every try: a reason that was just said is not
@@ -546,7 +380,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
             actor->incarnation = m->actor_incarnation; /* it is over: no hearsay of it */
         if (actor->phase != CRTI_ACTOR_CALLABLE || m->state == CRTI_ACTOR_RESTARTING) {
             end_suspicion(actor, CRT_ERR_ACTOR_DIED, text);
-            set_phase(actor, CRTI_ACTOR_WAITING);
+            crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
         }
     }
     crti_actor_release(actor);
@@ -594,11 +428,11 @@ static void end_long_suspicion(crt_actor_t *actor)
     bool has_died = actor->report != NULL;
 
     if (!has_died && !actor->is_unconfirmed) {
-        set_phase(actor, CRTI_ACTOR_CALLABLE);
+        crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
         end_suspicion(actor, CRT_ERR_UNREACHABLE, "its process closed the session");
         return;
     }
-    set_phase(actor, CRTI_ACTOR_WAITING);
+    crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
     end_suspicion(actor, has_died ? CRT_ERR_ACTOR_DIED : CRT_ERR_UNREACHABLE,
                   has_died ? NULL : "its process closed the session");
     forget_place(actor);
@@ -615,7 +449,7 @@ void crti_actor_tick(crti_core_t *core, uint64_t now_ns)
         crt_actor_t *actor = CRTI_CONTAINER(item, crt_actor_t, attention);
 
         if (actor->phase == CRTI_ACTOR_SUSPECT && actor->suspect_deadline > now_ns) {
-            attend(actor, actor->suspect_deadline);
+            crti_actor_check_at(actor, actor->suspect_deadline);
             continue;
         }
         crti_actor_hold(actor);
@@ -641,4 +475,19 @@ void crti_actors_end(crti_core_t *core, crt_status_t status, const char *text)
         crti_actor_release(actors[i]);
     }
     free(actors);
+}
+
+void crti_actor_drop_creation(crt_actor_t *actor)
+{
+    crt_ref_t **refs = actor->creation_refs;
+    size_t count = actor->creation_count;
+
+    if (count == 0)
+        return;
+    actor->creation_refs = NULL;
+    actor->creation_count = 0;
+    for (size_t i = 0; i < count; i++)
+        crti_ref_unpin(refs[i]);
+    free(refs);
+    crti_actor_release(actor);
 }

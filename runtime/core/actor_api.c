@@ -13,23 +13,6 @@ static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ calls */
 
-static crt_status_t refuse(const crt_actor_t *actor)
-{
-    if (!actor)
-        return crt_raise(CRT_ERR_INVALID, "the actor handle is NULL");
-    if (!crti_old_handle_is(actor))
-        return crt_raise(CRT_ERR_INVALID, "the actor handle is none: it was dropped, or "
-                                          "never was one");
-    if (actor->is_none && actor->text)
-        return crt_raise(actor->status, "%s", actor->text);
-    return crt_raise(CRT_ERR_CLOSED, "the actor handle is of before crt_shutdown");
-}
-
-crt_status_t crti_actor_check(const crti_core_t *core, const crt_actor_t *actor)
-{
-    return crti_handles_have(&core->handles, actor) ? CRT_OK : refuse(actor);
-}
-
 static crt_status_t check_actor(crti_core_t *core, crt_actor_t *actor,
                                 const crt_method_t *method,
                                 const crti_function_t **function_out)
@@ -293,7 +276,7 @@ crt_actor_t *crt_actor_keep(crt_actor_t *actor)
         actor->handles++;
         crti_actor_hold(actor);
     } else if (!keep_old(actor)) {
-        (void)refuse(actor);
+        (void)crti_actor_check(core, actor);
         actor = NULL;
     }
     if (core)

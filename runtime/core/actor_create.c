@@ -15,21 +15,6 @@
 
 /* ------------------------------------------------------------------ what create needs */
 
-void crti_actor_drop_creation(crt_actor_t *actor)
-{
-    crt_ref_t **refs = actor->creation_refs;
-    size_t count = actor->creation_count;
-
-    if (count == 0)
-        return;
-    actor->creation_refs = NULL;
-    actor->creation_count = 0;
-    for (size_t i = 0; i < count; i++)
-        crti_ref_unpin(refs[i]);
-    free(refs);
-    crti_actor_release(actor);
-}
-
 static void on_create_ended(crti_waiting_t *waiting, crt_ref_t *ref)
 {
     crt_actor_t *actor = CRTI_CONTAINER(waiting, crt_actor_t, waits_for_create);
@@ -42,7 +27,8 @@ static void on_create_ended(crti_waiting_t *waiting, crt_ref_t *ref)
     crti_actor_release(actor);
 }
 
-void crti_actor_watch_create(crt_actor_t *actor)
+/* It is callable: what it was made with is let go when create has ended for good. */
+static void watch_create(crt_actor_t *actor)
 {
     if (!actor->creation_count || actor->may_restart || actor->create_ended ||
         actor->phase != CRTI_ACTOR_CALLABLE)
@@ -154,6 +140,7 @@ static crt_status_t build_creation(crt_actor_t *actor, const crti_given_t *given
         actor->creation_refs = scratch.pins;
     }
     actor->creation_count = scratch.pin_count;
+    actor->on_callable = watch_create;
     if (actor->creation_count)
         crti_actor_hold(actor);
     return status;

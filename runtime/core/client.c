@@ -147,6 +147,9 @@ static void init_tables(crti_core_t *core)
     core->calls.is_aligned = true;
     crti_result_waits_init(&core->result_waits);
     core->encoder.user = core;
+    core->ref_handlers = crti_value_handlers;
+    core->on_tick = crti_core_tick;
+    core->on_blocked = crti_incoming_give_back_all;
 }
 
 static void free_tables(crti_core_t *core)

@@ -43,7 +43,7 @@ static crt_status_t open_actor(void *user, uint32_t index, const crti_actor_name
     if (status != CRT_OK)
         return status;
     o->inner->actor_count = index + 1;
-    crti_actor_hear_place(o->inner->actors[index], name);
+    crti_actor_import_location(o->inner->actors[index], name);
     return CRT_OK;
 }
 

@@ -96,6 +96,18 @@ typedef struct crti_client {
 
 /* ---------------------------------------------------------------- refs */
 
+/* What the modules above refs.c do for it; under the lock. */
+typedef struct crti_ref_handlers {
+    /* Somebody wants its content; its bytes in this process: true when they can be read, or it failed. */
+    void (*locate)(crt_ref_t *ref);
+    bool (*fetch)(crt_ref_t *ref);
+    /* It has `forwards`, and its content or the places of its copies have changed. */
+    void (*moved)(crt_ref_t *ref);
+    /* Owned: no copy is known any more (CRTI_OWNED_MISSED); one is again (CRTI_OWNED_FOUND). */
+    void (*missed)(crt_ref_t *ref);
+    void (*found)(crt_ref_t *ref);
+} crti_ref_handlers_t;
+
 typedef enum crti_content {
     CRTI_CONTENT_NONE,   /* not known yet */
     CRTI_CONTENT_INLINE, /* bytes, size */
@@ -199,6 +211,7 @@ struct crt_actor {
     size_t creation_count;
     bool may_restart;        /* create may run again for as long as it is not GONE */
     crt_ref_t *create_ended; /* the answer to whether it has; held */
+    void (*on_callable)(crt_actor_t *actor); /* of who made it; may be NULL */
     crti_waiting_t waits_for_create;
 };
 
@@ -336,6 +349,10 @@ struct crti_core {
     uint32_t free_count;
     int timer_fd;
     uint64_t timer_ns; /* when it fires; UINT64_MAX: not armed */
+    /* Handlers of modules above those that call them; set by init. */
+    crti_ref_handlers_t ref_handlers;
+    void (*on_tick)(crti_core_t *core, uint64_t now_ns);
+    void (*on_blocked)(crti_core_t *core); /* the main thread of a worker, by a wait */
     uint64_t tell_failures;
     uint64_t waits; /* of the main thread, counted: deadlock.c */
     char *
@@ -359,7 +376,7 @@ struct crti_core {
     unsigned inline_depth;
 };
 
-/* ------------------------------------------------------------------ core.c */
+/* ------------------------------------------------------------------ entry.c */
 
 /* The process's runtime with its lock taken; NULL with CRT_ERR_NOT_INITIALIZED or
  * CRT_ERR_FORKED raised. */
@@ -388,9 +405,8 @@ crt_status_t crti_core_stream_place(crti_stream_place_t *place_out);
 crt_call_t *crti_running(void);
 void crti_set_running(crt_call_t *call);
 
-/* The tick comes at `at_ns` or before; what it does. */
-void crti_core_wake_at(crti_core_t *core, uint64_t at_ns);
-void crti_core_tick(crti_core_t *core, uint64_t now_ns);
+/* CRT_OK, or why nothing can be asked any more. */
+crt_status_t crti_core_check(crti_core_t *core);
 
 /* The scratch buffer for a record, empty: taken, so that a send that waits (and gives up the lock)
  * has its own. */
@@ -411,14 +427,28 @@ static inline void crti_scratch_give(crti_core_t *core, crti_buffer_t *buffer)
     *buffer = (crti_buffer_t){0};
 }
 
-/* CRT_OK, or why nothing can be asked any more. */
-crt_status_t crti_core_check(crti_core_t *core);
+/* ------------------------------------------------------------------ timer.c */
+
+/* core->on_tick is called at `at_ns` or before. */
+void crti_core_wake_at(crti_core_t *core, uint64_t at_ns);
+
+/* ------------------------------------------------------------------ dispatch.c */
+
+extern const crti_net_handlers_t crti_core_handlers;
+void crti_core_tick(crti_core_t *core, uint64_t now_ns);
+
+/* ------------------------------------------------------------------ deaths.c */
+
+/* The session that we made to it is lost. */
+void crti_remote_lost(crti_core_t *core, crti_remote_t *remote,
+                      const crti_net_loss_t *loss);
+/* Deaths, as the node daemon tells them. */
+void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *message);
+void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *message);
 /* The node daemon is gone: everything that waits fails. */
 void crti_core_break(crti_core_t *core, crt_status_t status, const char *text);
 
-/* ------------------------------------------------------------------ peers.c */
-
-extern const crti_net_handlers_t crti_core_handlers;
+/* ------------------------------------------------------------------ remotes.c */
 
 /* Finds or makes; gives a use. The address's ipc is derived when it is empty. */
 crt_status_t crti_remote_use(crti_core_t *core, const crti_address_t *address,
@@ -441,9 +471,11 @@ crt_status_t crti_peer_reply(crti_core_t *core, crti_peer_t *peer,
 crt_status_t crti_process_watch(crti_core_t *core, const crti_address_t *address,
                                 crti_process_watch_t *watch);
 void crti_process_unwatch(crti_core_t *core, crti_process_watch_t *watch);
-/* Deaths, as the node daemon tells them. */
-void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *message);
-void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *message);
+/* It has ended: those that watch it are called. */
+void crti_remote_ended(crti_core_t *core, crti_remote_t *remote, crt_status_t status,
+                       const char *text);
+/* Who made the session, made when it is not known yet. NULL: out of memory. */
+crti_client_t *crti_client_of(crti_core_t *core, crti_peer_t *peer);
 crti_client_t *crti_client_ref(crti_client_t *client);
 void crti_client_unref(crti_client_t *client);
 
@@ -517,6 +549,7 @@ void crti_ref_tell_copy(crt_ref_t *ref);
 crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size);
 /* ... and that it can be read here: pins it, or has it pulled. True: it can now, or has failed. */
 bool crti_ref_fetch(crt_ref_t *ref);
+extern const crti_ref_handlers_t crti_value_handlers;
 /* The decoded value of a ref that is fetched; its error otherwise. */
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out);
 /* Raises the ref's error in this thread. */
@@ -554,8 +587,21 @@ crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
                          const crti_given_t *given);
 /* The same, without waiting for room: has create of the actor ended? Its error, or no value. */
 crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor);
-/* It ended: with a result, or with an error. The pending is gone afterwards. */
+/* Its answer has come. */
 void crti_pending_answer(crti_pending_t *pending, const crti_result_t *result);
+/* Its process is lost. */
+void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
+
+/* ------------------------------------------------------------------ pending.c */
+
+/* A call in no list, with a result that is held; NULL: out of memory. */
+crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target);
+/* Out of whatever list it is in, with the counts of that list. */
+void crti_pending_unlink(crti_pending_t *pending);
+/* It ended: with a result (unlinked before), with an error, with the failure of an argument. The
+ * pending is gone afterwards. */
+void crti_pending_finish(crti_pending_t *pending, const crti_result_t *result);
+void crti_pending_fail_by(crti_pending_t *pending, const crt_ref_t *failed);
 void crti_pending_fail(crti_pending_t *pending, crt_status_t status, const char *text,
                        bool may_have_run);
 /* Its process has died, and it may have run: may it be made again? If so it is as it was before it
@@ -569,8 +615,6 @@ crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number);
 void crti_pending_suspect(crti_pending_t *pending);
 /* One that is in doubt uses its process until then. */
 void crti_pending_forget_remote(crti_pending_t *pending);
-/* Its process is lost. */
-void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
 /* What crti_core_t.pendings does with the buffers of one it drops. */
 void crti_pending_fini(void *pending);
 
@@ -600,18 +644,22 @@ crt_status_t crti_args_check(const crti_function_t *function, const crt_arg_t *a
 /* CRT_OK, or why a handle that the program gives can't be used: NULL, none, of before a shutdown. */
 crt_status_t crti_actor_check(const crti_core_t *core, const crt_actor_t *actor);
 
-/* ------------------------------------------------------------------ actor.c */
+/* ------------------------------------------------------------------ actor_handle.c */
 
+void crti_actor_set_phase(crt_actor_t *actor, crti_actor_phase_t phase);
+/* The tick looks at it then. */
+void crti_actor_check_at(crt_actor_t *actor, uint64_t at_ns);
+/* The process where it lives; takes the caller's use of it. */
+void crti_actor_set_remote(crt_actor_t *actor, crti_remote_t *remote);
 crt_status_t
 crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
                crt_actor_t **actor_out); /* found or made; held; class "": not known */
 void crti_actor_hold(crt_actor_t *actor);
 void crti_actor_release(crt_actor_t *actor);
 /* Where the actor lives, for a name that is given to another process, and as such a name says. */
-void crti_actor_tell_place(const crt_actor_t *actor, crti_actor_name_t *name);
-void crti_actor_hear_place(crt_actor_t *actor, const crti_actor_name_t *name);
-/* It is callable: what it was made with is let go when create has ended for good. */
-void crti_actor_watch_create(crt_actor_t *actor);
+void crti_actor_export_location(const crt_actor_t *actor, crti_actor_name_t *name);
+void crti_actor_import_location(crt_actor_t *actor, const crti_actor_name_t *name);
+/* What it was made with is needed no more. */
 void crti_actor_drop_creation(crt_actor_t *actor);
 /* A call that certainly did not run, in no list: it waits for the head, in its order. */
 void crti_actor_take_back(crti_pending_t *pending);
@@ -634,6 +682,9 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text);
 
 /* ------------------------------------------------------------------ submit.c */
 
+/* The tasks of that shape; found or made. */
+crt_status_t crti_task_pool(crti_core_t *core, const crti_resources_t *resources,
+                            crti_task_pool_t **pool_out);
 void crti_task_submit(crti_pending_t *pending);   /* its record is built */
 void crti_task_unqueued(crti_pending_t *pending); /* it leaves the queue unsent */
 crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only); /* as for actors */
@@ -684,13 +735,22 @@ crt_status_t crti_node_request(crti_core_t *core, crti_message_kind_t kind,
                                const void *body, crti_answer_handler_t *on_answer,
                                void *user);
 void crti_node_notice(crti_core_t *core, crti_message_kind_t kind, const void *body);
+/* The answer to a request came; the link has ended, so that none comes any more. */
+void crti_node_answered(crti_core_t *core, const crti_message_t *message);
+void crti_node_requests_end(crti_core_t *core);
+
+/* ------------------------------------------------------------------ node_ask.c */
+
 /* A request and its answer, waited for. The answer's spans are copied to `storage`. */
 crt_status_t crti_node_ask(crti_core_t *core, crti_message_kind_t kind, const void *body,
                            int64_t timeout_ms, crti_message_t *answer_out,
                            crti_buffer_t *storage);
+
+/* ------------------------------------------------------------------ node_messages.c */
+
 extern const crti_channel_handlers_t crti_node_link_handlers;
 
-/* ------------------------------------------------------------------ wait.c */
+/* ------------------------------------------------------------------ blocking.c */
 
 /* Waits until `done`; the worker's main thread reports that it is blocked. Lock held. */
 crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,

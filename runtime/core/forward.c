@@ -68,12 +68,6 @@ void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_to
     crti_ref_await(target, &ref->forward_waiting, false);
 }
 
-void crti_forward_fail(crt_ref_t *ref, crt_status_t status)
-{
-    crti_list_remove(&ref->forward_waiting.link);
-    crti_ref_fail(ref, status);
-}
-
 /* ------------------------------------------------------------------ where it is */
 
 void crti_forward_query(crt_ref_t *ref)
@@ -118,17 +112,4 @@ void crti_forward_moved(crt_ref_t *target)
     }
     crti_core_wake_at(target->core, crti_now_ns()); /* missing.c decides */
     crti_ref_release(target);
-}
-
-void crti_forward_copied(crt_ref_t *ref, crti_id_t node)
-{
-    crt_ref_t *target = ref->forward;
-    bool is_its_own = crti_id_equal(target->object.owner, target->id.owner);
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
-
-    if (target->is_owned)
-        crti_owned_bits(target, crti_owned_copy(&target->owned, node));
-    else if (crti_put_copy(&out, target->id.number,
-                           is_its_own ? target->object.number : 0, node) == CRT_OK)
-        crti_remote_send(ref->core, target->owner, &out);
 }

@@ -20,15 +20,11 @@
 
 /* The value of `ref`, which is pending, is the named one's. `has_tokens`: that was registered for us. */
 void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tokens);
-/* It has waited for the other ref in vain; with this thread's detail. */
-void crti_forward_fail(crt_ref_t *ref, crt_status_t status);
 /* Where are the copies of the target? What is found becomes known of `ref`, too. */
 void crti_forward_query(crt_ref_t *ref);
 /* Whether that was not answered yet. */
 bool crti_forward_is_queried(const crt_ref_t *ref);
 /* What is known of the target's copies has changed, or it has failed. */
 void crti_forward_moved(crt_ref_t *target);
-/* The node has a copy of `ref`, so of the target, too. */
-void crti_forward_copied(crt_ref_t *ref, crti_id_t node);
 
 #endif

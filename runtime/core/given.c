@@ -80,14 +80,3 @@ void crti_given_end(crti_core_t *core, crti_given_t *given)
     crti_net_unlock(core->net);
     free(given->copy);
 }
-
-crt_ref_t *crti_given_refused(const crt_arg_t *args, size_t count)
-{
-    crt_status_t status = crti_entry_status();
-    crt_ref_t *ref = crti_ref_failed(NULL, status);
-
-    if (!crti_is_forked())
-        crti_objects_forget(args, count);
-    ref->handles = 1;
-    return ref;
-}

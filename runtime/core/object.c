@@ -18,62 +18,7 @@
 
 /* ------------------------------------------------------------------ joining */
 
-crt_status_t crti_core_join_store(crti_core_t *core)
-{
-    static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
-    crti_store_t *store;
-    crt_status_t status = CRT_OK;
-
-    if (__atomic_load_n(&core->store, __ATOMIC_ACQUIRE))
-        return CRT_OK;
-    pthread_mutex_lock(&joining);
-    if (!core->store) {
-        status = crti_store_attach(core->arena_fd, core->slot, core->process, &store);
-        if (status == CRT_OK) {
-            close(core->arena_fd);
-            core->arena_fd = -1;
-            __atomic_store_n(&core->store, store, __ATOMIC_RELEASE);
-        }
-    }
-    pthread_mutex_unlock(&joining);
-    return status;
-}
-
 /* ------------------------------------------------------------------ writing */
-
-crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t size,
-                              void **data_out)
-{
-    uint64_t deadline = 0;
-    crt_status_t status = crti_core_join_store(core);
-
-    if (status != CRT_OK)
-        return status;
-    while ((status = crti_store_create(core->store, id, size, data_out)) ==
-           CRT_ERR_STORE_FULL) {
-        if (deadline == 0)
-            deadline = crti_now_ns() + CRTI_STORE_WAIT;
-        crti_net_lock(core->net);
-        crti_object_flush_frees(core); /* what we let go of may be what lacks */
-        crti_net_unlock(core->net);
-        status = crti_store_wait_space(core->store, size, deadline);
-        if (status != CRT_OK)
-            return status;
-    }
-    return status;
-}
-
-crt_status_t crti_object_write(crti_core_t *core, crti_object_id_t id,
-                               const crti_encoder_t *encoder)
-{
-    void *data;
-    crt_status_t status = crti_object_room(core, id, crti_encoder_size(encoder), &data);
-
-    if (status != CRT_OK)
-        return status;
-    crti_encoder_write(encoder, data);
-    return crti_store_seal(core->store, id, !CRTI_FAULT(6));
-}
 
 /* ------------------------------------------------------------------ put */
 
@@ -426,49 +371,13 @@ void crt_object_abort(crt_object_t **object_take)
 
 /* ------------------------------------------------------------------ freeing */
 
-void crti_object_flush_frees(crti_core_t *core)
+crt_ref_t *crti_given_refused(const crt_arg_t *args, size_t count)
 {
-    crti_msg_free_t body = {.objects = crti_span(core->frees.data, core->frees.size)};
+    crt_status_t status = crti_entry_status();
+    crt_ref_t *ref = crti_ref_failed(NULL, status);
 
-    if (core->frees.size == 0)
-        return;
-    crti_node_notice(core, CRTI_MSG_FREE, &body);
-    core->frees.size = 0;
-}
-
-static void tell_free(crti_core_t *core, crti_object_id_t object, crti_id_t node)
-{
-    unsigned char entry[40];
-
-    crti_id_pack(object.owner, entry);
-    for (int byte = 0; byte < 8; byte++)
-        entry[16 + byte] = (unsigned char)(object.number >> (56 - 8 * byte));
-    crti_id_pack(node, entry + 24);
-    (void)crti_buffer_append(&core->frees, entry, sizeof(entry));
-    if (core->frees.size >= 4096)
-        crti_object_flush_frees(core);
-    else
-        crti_core_wake_at(core, crti_now_ns() + 10 * CRTI_MS);
-}
-
-void crti_object_unstore(crti_core_t *core, crti_object_id_t object,
-                         const crti_id_t *nodes, uint32_t count)
-{
-    if (core->is_closing)
-        return; /* the node drops what a process that ended owned */
-    for (uint32_t i = 0; i < count; i++) {
-        if (__atomic_load_n(&core->store, __ATOMIC_ACQUIRE) &&
-            crti_id_equal(nodes[i], core->node))
-            crti_store_free(core->store, object);
-        else
-            tell_free(core, object, nodes[i]);
-    }
-}
-
-void crti_object_abandon(crti_core_t *core, uint64_t call, crti_id_t node)
-{
-    crti_object_id_t parts = {core->process, call | CRTI_EVERY_PART};
-
-    if (!core->is_closing)
-        tell_free(core, parts, node);
+    if (!crti_is_forked())
+        crti_objects_forget(args, count);
+    ref->handles = 1;
+    return ref;
 }

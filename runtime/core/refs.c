@@ -13,8 +13,6 @@
 #include <string.h>
 
 #include "runtime/core/core.h"
-#include "runtime/core/forward.h"
-#include "runtime/core/missing.h"
 #include "runtime/core/owner_requests.h"
 
 /* ------------------------------------------------------------------ making */
@@ -121,35 +119,6 @@ crt_status_t crti_ref_check(const crt_ref_t *ref)
     return crt_raise(CRT_ERR_CLOSED, "the ref is of before crt_shutdown");
 }
 
-static crt_status_t name_ref(void *core, crt_ref_t *ref, crti_ref_name_t *name_out)
-{
-    crt_status_t status = crti_ref_check(ref);
-
-    if (status == CRT_OK)
-        *name_out = crti_ref_name(ref);
-    return status;
-}
-
-static crt_status_t name_actor(void *core, crt_actor_t *actor,
-                               crti_actor_name_t *name_out)
-{
-    crt_status_t status = crti_actor_check(core, actor);
-
-    if (status != CRT_OK)
-        return status;
-    *name_out =
-        (crti_actor_name_t){.id = actor->id, .class_name = crti_str(actor->class_name)};
-    crti_actor_tell_place(actor, name_out);
-    return CRT_OK;
-}
-
-static const crt_tensor_t *tensor_of(const crt_object_t *object)
-{
-    return &object->view;
-}
-
-const crti_naming_t crti_core_naming = {name_ref, name_actor, tensor_of};
-
 /* ------------------------------------------------------------------ the end of one */
 
 static void free_content(crt_ref_t *ref)
@@ -221,9 +190,9 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
     crti_core_t *core = ref->core;
 
     if (bits & CRTI_OWNED_MISSED)
-        crti_missing_begin(ref);
+        core->ref_handlers.missed(ref);
     if (bits & CRTI_OWNED_FOUND)
-        crti_missing_found(ref);
+        core->ref_handlers.found(ref);
     if (bits & CRTI_OWNED_LOST && !ref->view.data &&
         ref->content != CRTI_CONTENT_FAILED) {
         ref->content = CRTI_CONTENT_NONE;
@@ -417,9 +386,10 @@ static void tell(crti_list_t *waiters, crt_ref_t *ref)
 
 static void tell_now(crt_ref_t *ref)
 {
-    crti_forward_moved(ref);
+    if (!crti_list_is_empty(&ref->forwards))
+        ref->core->ref_handlers.moved(ref);
     tell(&ref->waiters, ref);
-    if (!crti_list_is_empty(&ref->local_waiters) && crti_ref_fetch(ref))
+    if (!crti_list_is_empty(&ref->local_waiters) && ref->core->ref_handlers.fetch(ref))
         tell(&ref->local_waiters, ref);
     crti_ref_release(ref);
 }
@@ -574,29 +544,6 @@ void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
         crti_ref_set_inline(ref, value.data, value.size);
 }
 
-void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens)
-{
-    if (ref->content != CRTI_CONTENT_NONE)
-        return;
-    switch (result->form) {
-    case CRTI_RESULT_VALUE:
-    case CRTI_RESULT_DATA: crti_ref_set_value(ref, result->value, has_tokens); break;
-    case CRTI_RESULT_STORED:
-        crti_ref_set_stored(ref, &result->location, result->table, has_tokens);
-        break;
-    case CRTI_RESULT_ERROR: crti_ref_set_failed(ref, &result->failure); break;
-    case CRTI_RESULT_FORWARD:
-        if (ref->is_owned) {
-            crti_forward_begin(ref, &result->ref, has_tokens);
-            break;
-        }
-        /* fall through */
-    default:
-        crti_ref_fail(ref, crt_raise(CRT_ERR_PROTOCOL, "a result of unexpected form"));
-        break;
-    }
-}
-
 void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nodes)
 {
     uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
@@ -649,4 +596,79 @@ void crti_ref_free_orphan(crt_ref_t *ref)
         return;
     free_content(ref);
     free(ref);
+}
+
+crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status)
+{
+    crti_failure_t failure = {.status = status,
+                              .text = crti_str(crt_error_detail()),
+                              .class_name = crti_str(""),
+                              .method = crti_str(""),
+                              .pid = getpid()};
+    crt_ref_t *ref = core ? crti_ref_new(core) : calloc(1, sizeof(*ref));
+
+    if (!ref)
+        return &crti_ref_out_of_memory;
+    if (core) {
+        crti_ref_set_failed(ref, &failure);
+        return ref;
+    }
+    ref->is_owned = true;
+    ref->content = CRTI_CONTENT_FAILED;
+    ref->error = crti_error_new(&failure);
+    return ref;
+}
+
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+    crt_status_t status = crti_remote_connect(core, ref->owner);
+
+    if (status == CRT_ERR_WORKER_DIED)
+        return crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended");
+    if (status == CRT_OK)
+        status = crti_put_locate(&out, 0, ref->id.number);
+    if (status != CRT_OK)
+        return status;
+    ref->is_locating = true;
+    ref->is_unconfirmed = false;
+    crti_remote_send(core, ref->owner, &out);
+    return CRT_OK;
+}
+
+void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
+{
+    ref->content = CRTI_CONTENT_NONE;
+    free(ref->nodes);
+    ref->nodes = NULL;
+    ref->node_count = 0;
+    crti_ref_fail(ref, status);
+}
+
+crt_status_t crti_ref_raise(const crt_ref_t *ref)
+{
+    const crt_error_t *error = ref->error ? &ref->error->user : NULL;
+
+    if (!error)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    return crt_raise(error->status, "%s", error->text);
+}
+
+void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
+{
+    bool is_ready;
+
+    if (local) {
+        is_ready = ref->core->ref_handlers.fetch(ref);
+    } else {
+        ref->core->ref_handlers.locate(ref);
+        is_ready = ref->content != CRTI_CONTENT_NONE;
+    }
+    if (is_ready) {
+        crti_list_init(&waiting->link);
+        waiting->on_ready(waiting, ref);
+    } else {
+        crti_list_append(local ? &ref->local_waiters : &ref->waiters, &waiting->link);
+    }
 }

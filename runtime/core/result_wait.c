@@ -422,10 +422,11 @@ static void fail(crt_ref_t *ref, const crti_probe_t *probe)
     char text[900];
 
     describe(probe, text, sizeof(text));
-    crti_forward_fail(ref, crt_raise(CRT_ERR_DEADLOCK,
-                                     "a result that waits for itself: %s: each is the "
-                                     "result of the next, or waits for it",
-                                     text));
+    crti_list_remove(&ref->forward_waiting.link);
+    crti_ref_fail(ref, crt_raise(CRT_ERR_DEADLOCK,
+                                 "a result that waits for itself: %s: each is the "
+                                 "result of the next, or waits for it",
+                                 text));
 }
 
 /* It has come back to `ref`: goes along its way once more, or has done so. */

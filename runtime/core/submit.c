@@ -33,8 +33,8 @@ static bool same_resources(const crti_resources_t *a, const crti_resources_t *b)
     return crti_resources_fit(a, b) && crti_resources_fit(b, a);
 }
 
-static crt_status_t find_pool(crti_core_t *core, const crti_resources_t *resources,
-                              crti_task_pool_t **pool_out)
+crt_status_t crti_task_pool(crti_core_t *core, const crti_resources_t *resources,
+                            crti_task_pool_t **pool_out)
 {
     crti_task_pool_t *pool;
 
@@ -55,25 +55,6 @@ static crt_status_t find_pool(crti_core_t *core, const crti_resources_t *resourc
     crti_list_append(&core->task_pools, &pool->link);
     *pool_out = pool;
     return CRT_OK;
-}
-
-static crt_status_t make_resources(const crt_task_options_t *o, crti_resources_t *r)
-{
-    double cpus = o ? o->num_cpus : 0;
-    crt_status_t status = CRT_OK;
-
-    *r = (crti_resources_t){.count = 0};
-    if (o && o->struct_size < sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "make task options with CRT_TASK_OPTIONS");
-    if (o && o->resources)
-        status = crti_resources_parse(o->resources, r);
-    if (cpus == 0 && crti_resources_get(r, "CPU") == 0)
-        cpus = 1;
-    if (status == CRT_OK)
-        status = crti_resources_set_option(r, "CPU", cpus);
-    if (status == CRT_OK && o)
-        status = crti_resources_set_option(r, "GPU", o->num_gpus);
-    return status;
 }
 
 /* ------------------------------------------------------------------ leases */
@@ -271,12 +252,6 @@ void crti_task_submit(crti_pending_t *p)
     crti_task_pump(p->pool);
 }
 
-void crti_task_unqueued(crti_pending_t *p)
-{
-    p->pool->leases.queued--;
-    p->pool->queue_bytes -= p->record.size;
-}
-
 static bool has_room(void *user)
 {
     return ((crti_task_pool_t *)user)->queue_bytes <= CRTI_TASK_BYTES;
@@ -460,44 +435,3 @@ crti_pending_t *crti_task_steal(crti_core_t *core, crt_ref_t *ref)
 }
 
 /* ------------------------------------------------------------------ crt.h */
-
-static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
-                         const crt_task_options_t *options, const crti_given_t *given)
-{
-    crti_target_t target = {.actor = NULL,
-                            .max_retries = options ? options->max_retries : 0,
-                            .try_only = options && options->try_only};
-    crti_resources_t resources;
-    crt_status_t status = crti_program_task(&core->program, task, &target.function);
-
-    if (status == CRT_OK)
-        status = make_resources(options, &resources);
-    if (status == CRT_OK && options && options->max_retries < -1)
-        status =
-            crt_raise(CRT_ERR_INVALID, "max_retries is -1 (without limit), 0 or more");
-    if (status == CRT_OK)
-        status = find_pool(core, &resources, &target.pool);
-    return status == CRT_OK ? crti_call_out(core, &target, given)
-                            : crti_ref_failed(core, status);
-}
-
-crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *options,
-                        const crt_arg_t *args, size_t count)
-{
-    crti_core_t *core = crti_enter_unlocked();
-    crti_given_t given;
-    crt_status_t status;
-    crt_ref_t *ref;
-
-    if (!core)
-        return crti_given_refused(args, count);
-    status = crti_given_take(core, args, count, &given);
-    crti_net_lock(core->net);
-    ref = status == CRT_OK ? submit(core, task, options, &given)
-                           : crti_ref_failed(core, status);
-    ref->handles++;
-    crti_net_unlock(core->net);
-    crti_given_end(core, &given);
-    crti_leave_unlocked(core);
-    return ref;
-}

@@ -19,24 +19,6 @@
 
 #define EVICTIONS_MAX 20
 
-crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
-{
-    crti_core_t *core = ref->core;
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
-    crt_status_t status = crti_remote_connect(core, ref->owner);
-
-    if (status == CRT_ERR_WORKER_DIED)
-        return crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended");
-    if (status == CRT_OK)
-        status = crti_put_locate(&out, 0, ref->id.number);
-    if (status != CRT_OK)
-        return status;
-    ref->is_locating = true;
-    ref->is_unconfirmed = false;
-    crti_remote_send(core, ref->owner, &out);
-    return CRT_OK;
-}
-
 void crti_ref_locate(crt_ref_t *ref)
 {
     crt_status_t status;
@@ -64,50 +46,6 @@ static void tell_local(crt_ref_t *ref)
     }
     crti_ref_release(ref);
     crti_net_wake(ref->core->net);
-}
-
-void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
-{
-    ref->content = CRTI_CONTENT_NONE;
-    free(ref->nodes);
-    ref->nodes = NULL;
-    ref->node_count = 0;
-    crti_ref_fail(ref, status);
-}
-
-void crti_ref_tell_copy(crt_ref_t *ref)
-{
-    crti_core_t *core = ref->core;
-    bool is_its_own = crti_id_equal(ref->object.owner, ref->id.owner);
-    uint64_t object = is_its_own ? ref->object.number : 0;
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
-
-    if (ref->is_owned && ref->forward)
-        crti_forward_copied(ref, core->node);
-    if (ref->is_owned)
-        crti_owned_bits(ref, crti_owned_copy(&ref->owned, core->node));
-    else if (crti_put_copy(&out, ref->id.number, object, core->node) == CRT_OK)
-        crti_remote_send(core, ref->owner, &out);
-}
-
-/* The word of a copy and the end of the last borrower may come by different sessions: it is for
- * an object that was freed since, and so is the copy. A copy of what another ref was forwarded to is
- * not ours to free. */
-crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
-{
-    crti_object_id_t object = {.owner = core->process};
-    uint64_t number;
-    crti_id_t node;
-    crt_status_t status = crti_get_copy(data, size, &number, &object.number, &node);
-    crt_ref_t *ref = status == CRT_OK ? crti_numbers_get(&core->owned, number) : NULL;
-
-    if (ref && ref->forward)
-        crti_forward_copied(ref, node);
-    if (ref)
-        crti_owned_bits(ref, crti_owned_copy(&ref->owned, node));
-    else if (status == CRT_OK && object.number)
-        crti_object_unstore(core, object, &node, 1);
-    return status;
 }
 
 /* Of the daemon's copy, which may be evicted before this process pins it: then once more. */
@@ -233,15 +171,6 @@ bool crti_ref_fetch(crt_ref_t *ref)
 
 /* ------------------------------------------------------------------ decoding */
 
-crt_status_t crti_ref_raise(const crt_ref_t *ref)
-{
-    const crt_error_t *error = ref->error ? &ref->error->user : NULL;
-
-    if (!error)
-        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
-    return crt_raise(error->status, "%s", error->text);
-}
-
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
 {
     bool is_inline = ref->content == CRTI_CONTENT_INLINE;
@@ -269,20 +198,8 @@ crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
     return status;
 }
 
-void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
-{
-    bool is_ready;
-
-    if (local) {
-        is_ready = crti_ref_fetch(ref);
-    } else {
-        crti_ref_locate(ref);
-        is_ready = ref->content != CRTI_CONTENT_NONE;
-    }
-    if (is_ready) {
-        crti_list_init(&waiting->link);
-        waiting->on_ready(waiting, ref);
-    } else {
-        crti_list_append(local ? &ref->local_waiters : &ref->waiters, &waiting->link);
-    }
-}
+const crti_ref_handlers_t crti_value_handlers = {.fetch = crti_ref_fetch,
+                                                 .locate = crti_ref_locate,
+                                                 .moved = crti_forward_moved,
+                                                 .missed = crti_missing_begin,
+                                                 .found = crti_missing_found};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry to the library, with its globals within reach: each simulated process has its own. */
-#include "runtime/core/core.c"
+#include "runtime/core/entry.c"
+
+#include <stdlib.h>
 
 #include "tests/sim/system.h"
 
