@@ -3,7 +3,7 @@
  * has died. Of who came attendance.h tells.
  *
  * Where it sits
- *     runtime/core/actor.c (what the head says of an actor) -> [ absent ] -> rendezvous.c
+ *     runtime/core/calls/actor.c (what the head says of an actor) -> [ absent ] -> rendezvous.c
  * Threads
  *     The caller's, which takes the core's lock for each question.
  * Cost

@@ -3,7 +3,7 @@
  * another one does.
  *
  * Where it sits
- *     runtime/core/peers.c (deaths) -> [ attendance ] -> group.c (fails the group), rendezvous.c
+ *     runtime/core/process/remotes.c (deaths) -> [ attendance ] -> group.c (fails the group), rendezvous.c
  * Threads
  *     Deaths come in whichever thread makes progress, under the core's lock; then `lock` is taken.
  *     So nothing of the core is called with `lock` held.

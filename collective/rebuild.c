@@ -23,7 +23,7 @@
 
 #include "collective/rendezvous_int.h"
 #include "runtime/base/log.h"
-#include "runtime/core/kv.h"
+#include "runtime/core/client/kv.h"
 #include "runtime/net/message.h"
 
 #define CANDIDATES 64           /* newcomers that one turn looks at */

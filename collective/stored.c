@@ -2,14 +2,14 @@
 /* Rosters and arrivals in the control store: reading, exchanging, waiting for a change.
  *
  * Where it sits
- *     rendezvous.c, rebuild.c -> [ stored.c ] -> crt_kv_*, crti_kv_swap (runtime/core/kv.c)
+ *     rendezvous.c, rebuild.c -> [ stored.c ] -> crt_kv_*, crti_kv_swap (runtime/core/client/kv.c)
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collective/rendezvous_int.h"
-#include "runtime/core/kv.h"
+#include "runtime/core/client/kv.h"
 
 #define LOOK_FIRST_NS (1 * CRTI_MS)
 #define LOOK_LAST_NS  (20 * CRTI_MS)

@@ -6,7 +6,7 @@
  * Where it sits
  *     worker's main thread (core) -> [ page ] -> node daemon, after the worker's death
  *     node daemon -> [ head_ns ] -> worker's main thread, before each call
- *     node daemon -> [ logs ] -> driver, before it has a value (core/printed.c)
+ *     node daemon -> [ logs ] -> driver, before it has a value (core/process/printed.c)
  * Threads
  *     One writer of each word, plain atomic stores, no fence: the reader looks after the writer died. A
  *     reader of a living worker (state queries) may see a mixed name and must only print it.

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/private_cluster.h"
+#include "runtime/core/client/private_cluster.h"
 #include "runtime/net/key.h"
 #include "runtime/net/loop.h"
 #include "runtime/net/stream.h"

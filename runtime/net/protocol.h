@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control protocol: every message between daemons, drivers and workers, except the calls
- * between processes (core/record.h), which have a format of their own for speed.
+ * between processes (core/values/record.h), which have a format of their own for speed.
  *
  * Six links, one vocabulary:
  *

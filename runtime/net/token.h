@@ -2,7 +2,7 @@
 /* Token: what a client of crt-http shows, and the cookie that a browser gets for it.
  *
  * Where it sits
- *     key.c -> [ net/token.c ] -> core/cluster.c (makes them), http/request.c (checks them)
+ *     key.c -> [ net/token.c ] -> core/client/cluster.c (makes them), http/request.c (checks them)
  * Format
  *     64 hex digits: generation (4 bytes), end (4 bytes, seconds since 1970, 0: none), both big-endian,
  *     and 24 bytes of a MAC over them by a subkey of the cluster key. Tokens and cookies have subkeys

@@ -3,7 +3,7 @@
  * (base/fence.h).
  *
  * Where it sits
- *     head.c (heartbeats, acknowledgements) -> [ node/fence.c ] -> blackboards -> core/execute.c
+ *     head.c (heartbeats, acknowledgements) -> [ node/fence.c ] -> blackboards -> core/execution/execute.c
  * Threads
  *     The loop's.
  * Invariants

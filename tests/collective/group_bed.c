@@ -8,7 +8,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
-#include "runtime/core/kv.h"
+#include "runtime/core/client/kv.h"
 #include "runtime/net/message.h"
 #include "saboteur.h"
 

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 /* Its parts are made here one by one. */
-#include "runtime/core/client.c"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/client/client.c"
+#include "runtime/core/client/client.h"
 
 #include "tests/fuzz/core_net.h"
 
@@ -100,7 +102,7 @@ crti_core_t *alone_start(void)
     core->slot = 1;
     core->arena_fd = dup(crti_store_fd(arena));
     node_fd = fds[1];
-    check(crti_channel_new(&fds[0], &handlers, 0, &core->channel) == CRT_OK);
+    check(crti_channel_new(&fds[0], &handlers, 0, &core->link.channel) == CRT_OK);
     check(crti_net_new(&config, &core->net) == CRT_OK && crti_publish(core));
     core->net->on_sent = on_sent;
     now = crti_now_ns();
@@ -127,18 +129,16 @@ void alone_stop(void)
     lose_all();
     crti_node_link_stop(core);
     crti_net_unlock(net);
-    orphan_all(core);
+    crti_core_orphan(core);
     check(net->existing == 0);
     crti_net_free(net);
     crti_store_detach(core->store);
     if (core->arena_fd >= 0)
         close(core->arena_fd);
-    if (core->timer_fd >= 0)
-        close(core->timer_fd);
-    crti_channel_free(core->channel);
+    crti_channel_free(core->link.channel);
     close(node_fd);
     crti_buffer_fini(&told);
-    free_tables(core);
+    crti_core_free(core);
     crti_store_detach(arena);
     alone_forget();
 }
@@ -162,7 +162,7 @@ static void hear(void)
     size_t at = 0;
     uint32_t size;
 
-    crti_channel_process(core->channel, EPOLLOUT);
+    crti_channel_process(core->link.channel, EPOLLOUT);
     while ((n = recv(node_fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
         check(crti_buffer_append(&told, bytes, (size_t)n) == CRT_OK);
     while (told.size >= at + 4) {
@@ -222,7 +222,7 @@ static void answer_pull(bool is_here)
         m.error = (crti_msg_error_t){.status = CRT_ERR_OBJECT_LOST,
                                      .text = crti_str("no node has it")};
     crti_net_lock(core->net);
-    crti_node_link_handlers.on_message(core, core->channel, &m, NULL, 0);
+    crti_node_link_handlers.on_message(core, core->link.channel, &m, NULL, 0);
     crti_net_unlock(core->net);
 }
 
@@ -265,7 +265,7 @@ void alone_tick(uint64_t ns)
 {
     now += ns;
     crti_net_lock(core->net);
-    crti_core_tick(core, now);
+    crti_core_timer_fired(core, now);
     crti_net_unlock(core->net);
 }
 
@@ -495,9 +495,9 @@ void alone_gives(crt_ref_t *first, crt_ref_t *second)
     given[0] = first;
     given[1] = second;
     core->is_worker = true;
-    core->class_ = crti_program_find_class(&core->program, "Giver", 5);
-    core->is_created = true;
-    check(core->class_ != NULL);
+    core->execution.class_ = crti_program_find_class(&core->program, "Giver", 5);
+    core->execution.is_created = true;
+    check(core->execution.class_ != NULL);
 }
 
 void alone_call(unsigned i, uint64_t number)
@@ -509,8 +509,8 @@ void alone_call(unsigned i, uint64_t number)
     check(crti_put_call(&record, &head) == CRT_OK);
     alone_from(i, &record);
     crti_net_lock(core->net);
-    check(!crti_list_is_empty(&core->runnable));
-    call = CRTI_CONTAINER(crti_list_pop(&core->runnable), crt_call_t, link);
+    check(!crti_list_is_empty(&core->execution.runnable));
+    call = CRTI_CONTAINER(crti_list_pop(&core->execution.runnable), crt_call_t, link);
     crti_execute(core, call);
     crti_net_unlock(core->net);
 }
@@ -546,7 +546,7 @@ crt_ref_t *alone_submit(unsigned i)
                                                  .incarnation = INCARNATION,
                                                  .node = ALONE_NODE(i)};
     crti_net_lock(core->net);
-    crti_node_link_handlers.on_message(core, core->channel, &m, NULL, 0);
+    crti_node_link_handlers.on_message(core, core->link.channel, &m, NULL, 0);
     crti_net_unlock(core->net);
     check(alone_sent_count(i, CRTI_RECORD_CALL) == 1);
     return ref;

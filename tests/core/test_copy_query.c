@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Objects whose last known copy is gone: who may have another one is asked, and what nobody has is lost at
- * once. runtime/core/copy_query.h says why the answers are enough. */
+ * once. runtime/core/refs/copy_query.h says why the answers are enough. */
 #include <setjmp.h>
 #include <stdarg.h>
 

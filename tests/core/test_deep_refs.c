@@ -60,7 +60,7 @@ static const crt_method_t owner_wrap = {"wrap", owner_wrap_run, "list"};
 static crt_status_t owner_count_run(void *self, crt_call_t *call)
 {
     crti_core_t *core = crti_enter();
-    int64_t count = (int64_t)core->owned.count;
+    int64_t count = (int64_t)core->refs.owned.count;
 
     crti_leave(core);
     return crt_return(call, count);

@@ -17,7 +17,7 @@
 
 #include "ok.h"
 #include "program.h"
-#include "runtime/core/private_cluster.h"
+#include "runtime/core/client/private_cluster.h"
 
 #include <cmocka.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/core/lease.h"
+#include "runtime/core/calls/lease.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "program.h"
-#include "runtime/core/private_cluster.h"
+#include "runtime/core/client/private_cluster.h"
 
 #include <cmocka.h>
 

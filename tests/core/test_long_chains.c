@@ -104,7 +104,7 @@ static const crt_task_t read_all =
 static size_t owned(void)
 {
     crti_core_t *core = crti_enter();
-    size_t count = core->owned.count;
+    size_t count = core->refs.owned.count;
 
     crti_leave(core);
     return count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/core/numbers.h"
+#include "runtime/core/values/numbers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ownership and borrowing, each alone. tests/sim runs them together. */
-#include "runtime/core/ownership.h"
+#include "runtime/core/refs/ownership.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
-#include "runtime/core/borrow.h"
+#include "runtime/core/refs/borrow.h"
 
 #include <cmocka.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/core/record.h"
+#include "runtime/core/values/record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/core/signature.h"
+#include "runtime/core/values/signature.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

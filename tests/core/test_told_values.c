@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "alone.h"
+#include "runtime/core/refs/value_of.h"
 
 #include <cmocka.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/core/value.h"
+#include "runtime/core/values/value.h"
 
 #include <setjmp.h>
 #include <signal.h>

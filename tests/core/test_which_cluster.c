@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of core/cluster.c and core/daemon_path.c: which cluster is meant, where daemons are. */
+/* Tests of core/client/cluster.c and core/process/daemon_path.c: which cluster is meant, where daemons are. */
 #include "runtime/crt.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The zygote: this test plays the node daemon on the other end of the link. */
-#include "runtime/core/zygote.h"
+#include "runtime/core/client/zygote.h"
 
 #include <errno.h>
 #include <fcntl.h>

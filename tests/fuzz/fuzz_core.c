@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: what the library does (runtime/core, from peers.c on) with the records of processes that
+/* Fuzz target: what the library does (runtime/core, from dispatch.c on) with the records of processes that
  * have gone mad, and with what the node daemon tells of them.
  *
  * An input is how we live (see `mode` in core_steps.h) and a list of steps: what, whose or which, two
@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 /* Its parts are made here one by one. */
-#include "runtime/core/client.c"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/client/client.c"
+#include "runtime/core/client/client.h"
 
 #include "core_net.h"
 #include "core_steps.h"
@@ -244,15 +247,15 @@ static void make(bed_t *bed, bool is_worker)
     core->slot = 1;
     core->arena_fd = dup(crti_store_fd(arena));
     bed->node_fd = fds[1];
-    if (crti_channel_new(&fds[0], &handlers, 0, &core->channel) != CRT_OK ||
+    if (crti_channel_new(&fds[0], &handlers, 0, &core->link.channel) != CRT_OK ||
         crti_net_new(&config, &core->net) != CRT_OK || !crti_publish(core))
         die("core");
     core->net->on_sent = on_sent;
     if (is_worker) {
-        core->class_ = crti_program_find_class(&core->program, "Thing", 5);
+        core->execution.class_ = crti_program_find_class(&core->program, "Thing", 5);
         core->actor_id = our_actor;
-        core->self = calloc(1, sizeof(thing_t));
-        core->is_created = true;
+        core->execution.self = calloc(1, sizeof(thing_t));
+        core->execution.is_created = true;
     }
 }
 
@@ -264,7 +267,7 @@ static void hear(bed_t *bed)
     size_t at = 0;
     uint32_t size;
 
-    crti_channel_process(bed->core->channel, EPOLLOUT);
+    crti_channel_process(bed->core->link.channel, EPOLLOUT);
     while ((n = recv(bed->node_fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
         if (crti_buffer_append(&bed->told, bytes, (size_t)n) != CRT_OK)
             abort();
@@ -304,7 +307,7 @@ static void from_daemon(bed_t *bed, crti_span_t data, bool is_answer, unsigned w
     if (m.kind == CRTI_MSG_ACTOR_STATE && m.actor_state.actor.high == OURS &&
         bed->actors[m.actor_state.actor.low % HANDLES])
         m.actor_state.actor = bed->actors[m.actor_state.actor.low % HANDLES]->id;
-    crti_node_link_handlers.on_message(bed->core, bed->core->channel, &m, NULL, 0);
+    crti_node_link_handlers.on_message(bed->core, bed->core->link.channel, &m, NULL, 0);
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -371,9 +374,9 @@ static void run(bed_t *bed)
     crti_core_t *core = bed->core;
     crt_call_t *call;
 
-    if (crti_list_is_empty(&core->runnable))
+    if (crti_list_is_empty(&core->execution.runnable))
         return;
-    call = CRTI_CONTAINER(core->runnable.next, crt_call_t, link);
+    call = CRTI_CONTAINER(core->execution.runnable.next, crt_call_t, link);
     crti_list_remove(&call->link);
     crti_execute(core, call);
 }
@@ -454,7 +457,7 @@ static void use(bed_t *bed, unsigned what, unsigned a, unsigned b)
 static void tick(bed_t *bed, uint64_t ns)
 {
     bed->now += ns;
-    crti_core_tick(bed->core, bed->now);
+    crti_core_timer_fired(bed->core, bed->now);
 }
 
 static void step(bed_t *bed, unsigned what, unsigned which, crti_span_t data)
@@ -486,7 +489,7 @@ static void step(bed_t *bed, unsigned what, unsigned which, crti_span_t data)
 
 static void drop_handles(bed_t *bed)
 {
-    thing_t *thing = bed->core->self;
+    thing_t *thing = bed->core->execution.self;
 
     for (int i = 0; i < HANDLES; i++) {
         crt_ref_drop(&bed->refs[i]);
@@ -506,7 +509,7 @@ static void tell_ends(bed_t *bed)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&core->remotes, &cursor, NULL, &value)) {
+    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
         const crti_remote_t *remote = value;
         crti_msg_peer_died_t died = {.process = remote->address.process,
                                      .incarnation = remote->address.incarnation,
@@ -524,7 +527,7 @@ static void tell_ends(bed_t *bed)
     }
     ids.size = 0;
     cursor = 0;
-    while (crti_map_next(&core->actors, &cursor, NULL, &value))
+    while (crti_map_next(&core->calls.actors, &cursor, NULL, &value))
         if (crti_buffer_append(&ids, &((crt_actor_t *)value)->id, sizeof(crti_id_t)) !=
             CRT_OK)
             abort();
@@ -533,7 +536,7 @@ static void tell_ends(bed_t *bed)
         crti_id_t id;
 
         memcpy(&id, ids.data + at, sizeof(id));
-        actor = crti_map_get(&core->actors, &id);
+        actor = crti_map_get(&core->calls.actors, &id);
         if (actor)
             crti_actor_end(actor, CRT_ERR_ACTOR_DIED, "all end");
     }
@@ -544,7 +547,7 @@ static void tell_ends(bed_t *bed)
             .request = bed->asked[--bed->asked_count].request,
             .error = {.status = CRT_ERR_CANCELLED, .text = crti_str("all end")}};
 
-        crti_node_link_handlers.on_message(core, core->channel, &m, NULL, 0);
+        crti_node_link_handlers.on_message(core, core->link.channel, &m, NULL, 0);
     }
 }
 
@@ -559,10 +562,11 @@ static void lose_sessions(bed_t *bed)
 
 static bool is_empty(const crti_core_t *core)
 {
-    return core->owned.count == 0 && core->borrowed.count == 0 &&
-           core->retried.count == 0 && core->actors.count == 0 &&
-           crti_list_is_empty(&core->clients) && crti_list_is_empty(&core->runnable) &&
-           crti_list_is_empty(&core->attention);
+    return core->refs.owned.count == 0 && core->refs.borrowed.count == 0 &&
+           core->calls.retried.count == 0 && core->calls.actors.count == 0 &&
+           crti_list_is_empty(&core->remotes.clients) &&
+           crti_list_is_empty(&core->execution.runnable) &&
+           crti_list_is_empty(&core->calls.checks);
 }
 
 static void show_rest(const crti_core_t *core)
@@ -571,14 +575,14 @@ static void show_rest(const crti_core_t *core)
     crt_ref_t *ref;
     void *value;
 
-    while ((ref = crti_numbers_next(&core->owned, &cursor)))
+    while ((ref = crti_numbers_next(&core->refs.owned, &cursor)))
         fprintf(stderr, "ref %llu: %s, %u holds, %u pins, %u borrowers%s%s\n",
                 (unsigned long long)ref->id.number,
                 crti_owned_state_name(ref->owned.state), ref->owned.local,
                 ref->owned.pins, ref->owned.borrower_count,
                 ref->forward ? ", forwarded" : "", ref->call ? ", called" : "");
     cursor = 0;
-    while (crti_map_next(&core->borrowed, &cursor, NULL, &value)) {
+    while (crti_map_next(&core->refs.borrowed, &cursor, NULL, &value)) {
         ref = value;
         fprintf(stderr, "ref %llx/%llu: %s, %u holds, %u covers, %llu tokens%s\n",
                 (unsigned long long)ref->id.owner.low, (unsigned long long)ref->id.number,
@@ -588,11 +592,11 @@ static void show_rest(const crti_core_t *core)
     }
     fprintf(stderr,
             "left: %zu owned, %zu borrowed, %zu tried again, %zu actors, %s%s%s\n",
-            (size_t)core->owned.count, (size_t)core->borrowed.count,
-            (size_t)core->retried.count, (size_t)core->actors.count,
-            crti_list_is_empty(&core->clients) ? "" : "clients ",
-            crti_list_is_empty(&core->runnable) ? "" : "calls ",
-            crti_list_is_empty(&core->attention) ? "" : "attention");
+            (size_t)core->refs.owned.count, (size_t)core->refs.borrowed.count,
+            (size_t)core->calls.retried.count, (size_t)core->calls.actors.count,
+            crti_list_is_empty(&core->remotes.clients) ? "" : "clients ",
+            crti_list_is_empty(&core->execution.runnable) ? "" : "calls ",
+            crti_list_is_empty(&core->calls.checks) ? "" : "attention");
     abort();
 }
 
@@ -607,20 +611,18 @@ static void free_all(bed_t *bed)
     crti_core_break(core, CRT_ERR_CLOSED, "it is over");
     crti_node_link_stop(core);
     crti_net_unlock(net);
-    orphan_all(core);
+    crti_core_orphan(core);
     if (net->existing)
         abort(); /* a session is referred to for ever */
     crti_net_free(net);
     crti_store_detach(store);
     if (core->arena_fd >= 0)
         close(core->arena_fd);
-    if (core->timer_fd >= 0)
-        close(core->timer_fd);
-    crti_channel_free(core->channel);
+    crti_channel_free(core->link.channel);
     close(bed->node_fd);
     crti_buffer_fini(&bed->told);
-    free(core->self);
-    free_tables(core);
+    free(core->execution.self);
+    crti_core_free(core);
     for (unsigned i = 0; i < OTHERS; i++)
         crti_store_drop_owner(arena, other(i));
     crti_store_drop_owner(arena, us);
@@ -635,7 +637,8 @@ static void end(bed_t *bed)
         crti_net_lock(core->net);
         lose_sessions(bed);
         tell_ends(bed);
-        for (int j = 0; j < STEPS_MAX && !crti_list_is_empty(&core->runnable); j++)
+        for (int j = 0; j < STEPS_MAX && !crti_list_is_empty(&core->execution.runnable);
+             j++)
             run(bed);
         tick(bed, 20 * CRTI_S);
         lose_sessions(bed);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/record.h"
+#include "runtime/core/values/record.h"
 
 #include "fuzz.h"
 

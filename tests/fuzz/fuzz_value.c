@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/value.h"
+#include "runtime/core/values/value.h"
 
 #include "fuzz.h"
 

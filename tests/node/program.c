@@ -25,7 +25,7 @@
 
 #include "runtime/base/blackboard.h"
 #include "runtime/base/clock.h"
-#include "runtime/core/zygote.h"
+#include "runtime/core/client/zygote.h"
 #include "runtime/net/channel.h"
 
 static const char *mode = "fork";

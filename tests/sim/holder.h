@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holder: refs, calls and borrowing of one simulated process. What runtime/core's refs.c,
- * contained.c, peers.c and the replies of calls do around ownership.h and borrow.h, with the same
+ * contained.c, dispatch.c, deaths.c and the replies of calls do around ownership.h and borrow.h, with the same
  * rules in a few lines, over the sessions of process.h.
  *
  * Where it sits
@@ -17,8 +17,8 @@
 #ifndef TESTS_SIM_HOLDER_H
 #define TESTS_SIM_HOLDER_H
 
-#include "runtime/core/borrow.h"
-#include "runtime/core/ownership.h"
+#include "runtime/core/refs/borrow.h"
+#include "runtime/core/refs/ownership.h"
 #include "tests/sim/process.h"
 
 #define SIM_REFS    3          /* most refs in a value, a call, a result */

@@ -28,7 +28,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/control/control.h"
-#include "runtime/core/zygote.h"
+#include "runtime/core/client/zygote.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/loop.h"
 #include "runtime/net/net.h"
@@ -77,7 +77,7 @@ struct sys_process {
     sys_wait_t wait;
     bool is_locked; /* the net's lock */
     void (*run)(sys_process_t *self);
-    void *globals; /* of core.c, system_core.c */
+    void *globals; /* of entry.c, system_core.c */
     crti_net_t *net;
     crti_loop_t *loop;
     crti_node_t *node;
@@ -138,7 +138,7 @@ void sys_fiber_yield(void);
 /* ---------------------------------------------------------------- system_core.c */
 
 void *sys_globals_new(void);
-/* Loads a process's globals of core.c (NULL: nobody's) and keeps those of the one before. */
+/* Loads a process's globals of entry.c (NULL: nobody's) and keeps those of the one before. */
 void sys_globals_switch(void *from, const void *to, bool is_main_thread);
 /* Of the actor that this process hosts. */
 uint64_t sys_actor_incarnation(void);

@@ -3,7 +3,7 @@
  * clusters found by files. See system.h. */
 #include <stdio.h>
 
-#include "runtime/core/private_cluster.h"
+#include "runtime/core/client/private_cluster.h"
 #include "tests/sim/system.h"
 
 crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygote_fd_out)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails when a file includes what its folder may not use: folders are layers, includes go
-downward only; and when files of a folder call each other in a circle of more than CIRCLE_MAX.
+downward only; when a module of a folder includes or calls one above it, or writes what another one
+owns; and when files of a folder call each other in a circle of more than CIRCLE_MAX.
 Usage: check_layers.py SOURCE_ROOT"""
 import os
 import re
@@ -36,6 +37,19 @@ PRIVATE = {
     "cli": [],
     "examples": [],
 }
+# folder -> its modules (sub-folders), from below to above. What stands in the folder itself puts them
+# together: it is above all, but its headers may be included by all.
+MODULES = {
+    "runtime/core": ["values", "process", "refs", "calls", "execution", "client"],
+}
+# folder -> the variable that its state is reached by, and which module writes which part of it
+STATE = {
+    "runtime/core": ("core", {
+        "link": "process", "timer": "process", "printed": "process", "remotes": "process",
+        "blocking": "process", "frees": "process", "refs": "refs", "calls": "calls",
+        "execution": "execution",
+    }),
+}
 # folder -> public headers it may include, where that is more than the folders above tell
 PUBLIC_OF = {
     "ml": ["crt_base.h"],
@@ -52,7 +66,7 @@ FOREIGN = {
 }
 GENERATED = {"crt_config.h"}
 CIRCLE_MAX = 3  # files that call each other
-LARGER = {"runtime/core": 30, "runtime/node": 23}  # they may only become smaller
+LARGER = {"runtime/node": 23}  # they may only become smaller
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -82,6 +96,8 @@ def is_allowed(root, path, folder, quote, target):
     if not os.path.exists(os.path.join(root, target)):
         return None if folder == "examples" else f"there is no {target}; write the path from the root"
     other = folder_of(target)
+    if is_above(path, target) and "/" in target[len(folder) + 1:]:
+        return f"{target} is in a module above"
     if other == folder or other in PRIVATE[folder]:
         return None
     return f"{folder}/ may not use {target}"
@@ -123,8 +139,42 @@ def check_circles(root):
             yield f"{folder}: its largest circle has {len(circle)} files: say so in LARGER"
 
 
+def module_of(path):
+    """The folder that has modules, and the rank of the file's one in it."""
+    for folder, modules in MODULES.items():
+        if path.startswith(folder + "/"):
+            name = path[len(folder) + 1:].split("/")[0]
+            return folder, modules.index(name) if name in modules else len(modules)
+    return None, 0
+
+
+def is_above(path, other):
+    folder, rank = module_of(path)
+    return folder is not None and module_of(other)[0] == folder and module_of(other)[1] > rank
+
+
+def check_modules(root):
+    for folder in MODULES:
+        for path, called in calls_of(root, folder).items():
+            for other in sorted(called):
+                if is_above(path, other):
+                    yield f"{path}: calls {other}, which is in a module above"
+
+
+def check_state(root):
+    for folder, (name, owners) in STATE.items():
+        written = re.compile(rf"\b{name}->(\w+)\.[\w.]+\s*(?:=[^=]|[-+|&]=|\+\+|--)|(?:\+\+|--){name}->(\w+)\.")
+        for path in project_files(root, (".c",)):
+            if not path.startswith(folder + "/"):
+                continue
+            for match in written.finditer(COMMENT.sub("", read(root, path))):
+                owner = owners.get(match[1] or match[2])
+                if owner and not path.startswith(f"{folder}/{owner}/"):
+                    yield f"{path}: writes {match[0].strip()}, which is {owner}'s"
+
+
 def main(root):
-    problems = list(check_circles(root))
+    problems = list(check_circles(root)) + list(check_modules(root)) + list(check_state(root))
     for path in project_files(root, (".c", ".h", ".cc")):
         folder = folder_of(path)
         if folder is None:

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Actors as their callers see them: where they live, what waits for them, their end.
+ *
+ * Where it sits
+ *     crt_actor_*, outgoing.c -> [ actor.c ] -> net (calls), node daemon (create, watch, kill)
+ * Threads
+ *     The core's lock.
+ * Hearsay
+ *     A handle comes with the place where its sender knew the actor to live, and is callable at once,
+ *     head or no head. The session names the process and its incarnation, so that nobody else takes
+ *     the calls; those that certainly did not run wait for what the head says.
+ * Invariants
+ *     Calls leave in the order they were made: whatever can't be sent now waits in the queue, and
+ *     then everything behind it does.
+ * Failure
+ *     Calls in flight to a process that died wait until the head has said why, at most 0.5 s;
+ *     without a report of the death, 10 s. Calls that wait in the queue outlive restarts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/core.h"
+
+#define DRAIN_AGAIN_NS (10 * CRTI_MS)
+#define WARN_AGAIN_NS  CRTI_S
+
+/* ------------------------------------------------------------------ life of a handle */
+
+/* ------------------------------------------------------------------ its end */
+
+static void fail_all(crti_list_t *list, crt_status_t status, const char *text,
+                     bool in_doubt)
+{
+    while (!crti_list_is_empty(list)) {
+        crti_pending_t *p = CRTI_CONTAINER(list->next, crti_pending_t, link);
+
+        crti_pending_fail(p, status, text, in_doubt && p->may_have_run);
+    }
+}
+
+/* Calls of a process that died, in their order, before those that were not sent yet. */
+static void make_again(crt_actor_t *actor, const char *text)
+{
+    crti_list_t *next = actor->queue.next;
+
+    CRTI_LIST_FOREACH_SAFE (item, &actor->doubtful) {
+        crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
+
+        if (p->record.size == 0 || /* it was sent when retries were not known of */
+            (p->may_have_run && !crti_pending_again(p, text)))
+            continue;
+        crti_pending_forget_remote(p);
+        crti_list_remove(&p->link);
+        crti_list_append(next, &p->link);
+    }
+}
+
+/* What was heard of its place was wrong: the head will tell, it has been asked. */
+static void forget_place(crt_actor_t *actor)
+{
+    actor->is_unconfirmed = false;
+    crti_actor_set_remote(actor, NULL);
+}
+
+/* It is known what became of its process. `text` NULL: what the node reported. */
+static void end_suspicion(crt_actor_t *actor, crt_status_t status, const char *text)
+{
+    char *report = CRTI_TAKE(actor->report);
+
+    if (!text)
+        text = report ? report : "its process has ended";
+    if (status == CRT_ERR_ACTOR_DIED && actor->max_task_retries &&
+        actor->phase != CRTI_ACTOR_GONE)
+        make_again(actor, text);
+    fail_all(&actor->doubtful, status, text, true);
+    free(report);
+}
+
+void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
+{
+    if (actor->phase == CRTI_ACTOR_GONE)
+        return;
+    crti_actor_hold(actor);
+    actor->status = status < 0 ? status : CRT_ERR_ACTOR_DIED;
+    actor->text = strdup(text);
+    crti_actor_set_phase(actor, CRTI_ACTOR_GONE);
+    end_suspicion(actor, actor->status, text);
+    fail_all(&actor->queue, actor->status, text, false);
+    if (actor->remote) { /* its process: everything in flight there is this actor's */
+        CRTI_LIST_FOREACH (item, &actor->remote->in_flight)
+            CRTI_CONTAINER(item, crti_pending_t, link)->may_have_run = true;
+        fail_all(&actor->remote->in_flight, actor->status, text, true);
+    }
+    crti_actor_set_remote(actor, NULL);
+    crti_actor_drop_creation(actor);
+    crti_actor_release(actor);
+}
+
+/* Its process is gone. What that means (a create that failed, a restart, a kill) the head says
+ * soon; until then the node's report, if there is one, is kept. */
+static void doubt(crt_actor_t *actor, const char *report)
+{
+    crti_actor_set_phase(actor, CRTI_ACTOR_SUSPECT);
+    if (report && !actor->report)
+        actor->report = strdup(report);
+    actor->suspect_deadline = crti_now_ns() + (report ? CRTI_REPORT_NS : CRTI_SUSPECT_NS);
+    crti_actor_check_at(actor, actor->suspect_deadline);
+}
+
+void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
+                     const crti_net_loss_t *loss)
+{
+    switch (loss->status) {
+    case CRT_ERR_UNREACHABLE:
+    case CRT_ERR_PROTOCOL:
+        if (!actor->is_unconfirmed || actor->phase != CRTI_ACTOR_CALLABLE)
+            break; /* it lives: the next call makes another session; or is in doubt already */
+        crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
+        forget_place(actor);
+        break;
+    case CRT_ERR_WORKER_DIED:
+    case CRT_ERR_NODE_LOST: doubt(actor, loss->detail); break;
+    default: doubt(actor, NULL);
+    }
+}
+
+void crti_actor_process_died(crti_core_t *core, crti_remote_t *remote, const char *text)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&core->calls.actors, &cursor, NULL, &value)) {
+        crt_actor_t *actor = value;
+
+        if (actor->remote == remote) { /* a process hosts one actor */
+            doubt(actor, text);
+            return;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ calls */
+
+static crt_status_t send_call(crt_actor_t *actor, crti_pending_t *p,
+                              const crti_buffer_t *record)
+{
+    crti_core_t *core = actor->core;
+    crti_remote_t *remote = actor->remote;
+    struct iovec part = {record->data, record->size};
+    crt_status_t status = crti_remote_connect(core, remote);
+
+    if (status == CRT_OK)
+        status = crti_net_send(core->net, remote->peer, &part, 1, CRTI_SEND_TRY,
+                               CRTI_NET_NO_DEADLINE, &p->sequence);
+    if (status != CRT_OK)
+        return status;
+    p->state = CRTI_CALL_SENT;
+    p->on_unconfirmed = actor->is_unconfirmed;
+    p->remote = remote;
+    crti_list_append(&remote->in_flight, &p->link);
+    crti_net_watch(core->net, remote->peer, 1);
+    return CRT_OK;
+}
+
+/* Sends one; false when it and those behind it have to wait. */
+static bool send_or_fail(crt_actor_t *actor, crti_pending_t *p,
+                         const crti_buffer_t *record)
+{
+    switch (send_call(actor, p, record)) {
+    case CRT_OK: return true;
+    case CRT_ERR_BACKPRESSURE: /* an answer makes room, as a rule */
+        crti_actor_check_at(actor, crti_now_ns() + DRAIN_AGAIN_NS);
+        return false;
+    case CRT_ERR_WORKER_DIED:
+    case CRT_ERR_NODE_LOST:
+    case CRT_ERR_CLOSED: return false; /* its state will tell */
+    default:
+        crti_pending_fail(p, CRT_ERR_UNREACHABLE, crt_error_detail(), false);
+        return true;
+    }
+}
+
+/* For a call that is sent later, or perhaps once more. */
+static crt_status_t keep_record(crti_pending_t *p, const crti_buffer_t **record)
+{
+    crt_status_t status = CRT_OK;
+
+    if (*record != &p->record)
+        status = crti_buffer_append(&p->record, (*record)->data, (*record)->size);
+    *record = &p->record;
+    return status;
+}
+
+static void queue_call(crti_pending_t *p, const crti_buffer_t *record)
+{
+    crt_actor_t *actor = p->actor;
+    crt_status_t status = keep_record(p, &record);
+
+    p->state = CRTI_CALL_QUEUED;
+    actor->queue_bytes += p->record.size;
+    crti_list_append(&actor->queue, &p->link);
+    if (status != CRT_OK)
+        crti_pending_fail(p, status, crt_error_detail(), false);
+    else
+        crti_actor_observe(actor);
+}
+
+void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
+{
+    crt_actor_t *actor = p->actor;
+
+    if (actor->is_unconfirmed)
+        crti_actor_observe(actor);
+    if (actor->phase == CRTI_ACTOR_GONE)
+        crti_pending_fail(p, actor->status, actor->text ? actor->text : "", false);
+    else if (record->size > CRTI_NET_RECORD_BYTES)
+        crti_pending_fail(p, CRT_ERR_TOO_LARGE, "the arguments of one call exceed 64 MiB",
+                          false);
+    else if ((actor->max_task_retries || actor->is_unconfirmed) &&
+             keep_record(p, &record) != CRT_OK)
+        crti_pending_fail(p, CRT_ERR_NO_MEMORY, crt_error_detail(), false);
+    else if (!crti_list_is_empty(&actor->queue) || actor->phase != CRTI_ACTOR_CALLABLE ||
+             !send_or_fail(actor, p, record))
+        queue_call(p, record);
+}
+
+void crti_actor_take_back(crti_pending_t *p)
+{
+    crt_actor_t *actor = p->actor;
+    crti_list_t *place = &actor->queue;
+
+    CRTI_LIST_FOREACH (item, &actor->queue) {
+        if (CRTI_CONTAINER(item, crti_pending_t, link)->result->id.number <
+            p->result->id.number)
+            continue;
+        place = item;
+        break;
+    }
+    p->state = CRTI_CALL_QUEUED;
+    p->remote = NULL;
+    actor->queue_bytes += p->record.size;
+    crti_list_append(place, &p->link);
+    crti_actor_observe(actor);
+}
+
+void crti_actor_reserve(crti_pending_t *p)
+{
+    crti_list_append(&p->actor->queue, &p->link);
+    crti_actor_observe(p->actor);
+}
+
+void crti_actor_drain(crt_actor_t *actor)
+{
+    crti_actor_hold(actor);
+    while (!crti_list_is_empty(&actor->queue)) {
+        crti_pending_t *p = CRTI_CONTAINER(actor->queue.next, crti_pending_t, link);
+
+        if (actor->phase == CRTI_ACTOR_GONE) {
+            crti_pending_fail(p, actor->status, actor->text ? actor->text : "", false);
+            continue;
+        }
+        if (p->state != CRTI_CALL_QUEUED || actor->phase != CRTI_ACTOR_CALLABLE)
+            break;
+        crti_list_remove(&p->link);
+        actor->queue_bytes -= p->record.size;
+        p->state = CRTI_CALL_ARGUMENTS; /* in no list */
+        if (!send_or_fail(actor, p, &p->record)) {
+            p->state = CRTI_CALL_QUEUED;
+            actor->queue_bytes += p->record.size;
+            /* back to the front */
+            crti_list_append(actor->queue.next, &p->link);
+            break;
+        }
+    }
+    crti_actor_release(actor);
+}
+
+static bool has_room(void *user)
+{
+    crt_actor_t *actor = user;
+
+    return actor->queue_bytes <= CRTI_QUEUE_BYTES || actor->phase == CRTI_ACTOR_GONE;
+}
+
+crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
+{
+    if (has_room(actor))
+        return CRT_OK;
+    if (try_only)
+        return crt_raise(CRT_ERR_BACKPRESSURE, "%zu bytes of calls wait for actor %s",
+                         actor->queue_bytes, actor->hex);
+    return crti_wait_for(actor->core, has_room, actor, -1, NULL);
+}
+
+/* ------------------------------------------------------------------ hearsay */
+
+/* ------------------------------------------------------------------ what the head says */
+
+/* Whether the head speaks of the process that is called already. */
+static bool is_same_place(const crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    return actor->incarnation == m->actor_incarnation && actor->remote &&
+           crti_id_equal(actor->remote->address.process, m->process);
+}
+
+/* It lives anew, and the end of its last process is not known here yet. */
+static void suspect_in_flight(crt_actor_t *actor)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &actor->remote->in_flight) {
+        crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
+
+        p->may_have_run = true;
+        crti_pending_suspect(p);
+    }
+}
+
+static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    crti_core_t *core = actor->core;
+    crti_address_t address =
+        crti_peer_address(m->process, m->incarnation, m->node, m->ipc, m->tcp);
+    crti_remote_t *remote;
+
+    if (is_same_place(actor, m))
+        actor->is_unconfirmed = false;
+    if (actor->phase == CRTI_ACTOR_CALLABLE && is_same_place(actor, m))
+        return;
+    if (actor->phase == CRTI_ACTOR_SUSPECT && is_same_place(actor, m))
+        return; /* said before its process was lost */
+    if (actor->remote && actor->max_task_retries)
+        suspect_in_flight(actor);
+    end_suspicion(actor, CRT_ERR_ACTOR_DIED, NULL);
+    if (crti_remote_use(core, &address, &remote) != CRT_OK) {
+        crti_actor_end(actor, CRT_ERR_NO_MEMORY, crt_error_detail());
+        return;
+    }
+    crti_actor_set_remote(actor, remote);
+    actor->is_unconfirmed = false;
+    actor->incarnation = m->actor_incarnation;
+    crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
+    crti_actor_drain(actor);
+    if (actor->on_callable)
+        actor->on_callable(actor);
+}
+
+/* Thousands of actors may wait, each told again at every try: a reason that was just said is not
+ * said again. */
+static void warn_of_waiting(const crt_actor_t *actor, const char *text)
+{
+    crti_core_t *core = actor->core;
+    uint64_t now = crti_now_ns();
+
+    if (now < core->calls.warned_ns + WARN_AGAIN_NS)
+        return;
+    core->calls.warned_ns = now;
+    crti_log(CRTI_LOG_WARN, "core", "actor %s (%s) waits: %s", actor->hex,
+             actor->class_name, text);
+}
+
+static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    char text[1024];
+
+    actor->max_task_retries = m->max_task_retries;
+    crti_text(m->text, text, sizeof(text));
+    crti_actor_hold(actor);
+    if (actor->phase == CRTI_ACTOR_GONE) {
+        /* nothing follows */
+    } else if (m->state == CRTI_ACTOR_ALIVE) {
+        become_callable(actor, m);
+    } else if (m->state == CRTI_ACTOR_DEAD) {
+        crti_actor_end(
+            actor, m->status < 0 ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED, text);
+    } else if (m->actor_incarnation >= actor->incarnation) {
+        if (m->state == CRTI_ACTOR_PENDING && text[0])
+            warn_of_waiting(actor, text);
+        if (m->state == CRTI_ACTOR_RESTARTING)
+            actor->incarnation = m->actor_incarnation; /* it is over: no hearsay of it */
+        if (actor->phase != CRTI_ACTOR_CALLABLE || m->state == CRTI_ACTOR_RESTARTING) {
+            end_suspicion(actor, CRT_ERR_ACTOR_DIED, text);
+            crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
+        }
+    }
+    crti_actor_release(actor);
+}
+
+void crti_actor_state(crti_core_t *core, const crti_msg_actor_state_t *m)
+{
+    crt_actor_t *actor = crti_map_get(&core->calls.actors, &m->actor);
+
+    if (actor)
+        apply_state(actor, m);
+}
+
+static void on_watched(void *user, const crti_message_t *message)
+{
+    crt_actor_t *actor = user;
+
+    if (message && message->kind == CRTI_MSG_ACTOR_STATE) {
+        apply_state(actor, &message->actor_state);
+    } else if (message && message->kind == CRTI_MSG_ERROR) {
+        crti_channel_raise(&message->error);
+        crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
+    }
+    crti_actor_release(actor);
+}
+
+void crti_actor_observe(crt_actor_t *actor)
+{
+    crti_msg_actor_watch_t body = {.actor = actor->id};
+
+    if (actor->is_watched || actor->phase == CRTI_ACTOR_GONE)
+        return;
+    actor->is_watched = true;
+    crti_actor_hold(actor);
+    if (crti_node_request(actor->core, CRTI_MSG_ACTOR_WATCH, &body, on_watched, actor) ==
+        CRT_OK)
+        return;
+    crti_actor_end(actor, CRT_ERR_NODE_LOST, crt_error_detail());
+    crti_actor_release(actor);
+}
+
+/* The head is silent: what the node said is all there is. Without that, it may be alive. */
+static void end_long_suspicion(crt_actor_t *actor)
+{
+    bool has_died = actor->report != NULL;
+
+    if (!has_died && !actor->is_unconfirmed) {
+        crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
+        end_suspicion(actor, CRT_ERR_UNREACHABLE, "its process closed the session");
+        return;
+    }
+    crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
+    end_suspicion(actor, has_died ? CRT_ERR_ACTOR_DIED : CRT_ERR_UNREACHABLE,
+                  has_died ? NULL : "its process closed the session");
+    forget_place(actor);
+}
+
+void crti_actor_tick(crti_core_t *core, uint64_t now_ns)
+{
+    crti_list_t due, *item;
+
+    crti_list_init(&due);
+    while ((item = crti_list_pop(&core->calls.checks)))
+        crti_list_append(&due, item);
+    while ((item = crti_list_pop(&due))) {
+        crt_actor_t *actor = CRTI_CONTAINER(item, crt_actor_t, attention);
+
+        if (actor->phase == CRTI_ACTOR_SUSPECT && actor->suspect_deadline > now_ns) {
+            crti_actor_check_at(actor, actor->suspect_deadline);
+            continue;
+        }
+        crti_actor_hold(actor);
+        if (actor->phase == CRTI_ACTOR_SUSPECT)
+            end_long_suspicion(actor);
+        crti_actor_drain(actor);
+        crti_actor_release(actor);
+    }
+}
+
+void crti_actors_end(crti_core_t *core, crt_status_t status, const char *text)
+{
+    crt_actor_t **actors = malloc((core->calls.actors.count + 1) * sizeof(*actors));
+    size_t cursor = 0, count = 0;
+    void *value;
+
+    while (actors && crti_map_next(&core->calls.actors, &cursor, NULL, &value)) {
+        actors[count] = value;
+        crti_actor_hold(actors[count++]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        crti_actor_end(actors[i], status, text);
+        crti_actor_release(actors[i]);
+    }
+    free(actors);
+}
+
+void crti_actor_drop_creation(crt_actor_t *actor)
+{
+    crt_ref_t **refs = actor->creation_refs;
+    size_t count = actor->creation_count;
+
+    if (count == 0)
+        return;
+    actor->creation_refs = NULL;
+    actor->creation_count = 0;
+    for (size_t i = 0; i < count; i++)
+        crti_ref_unpin(refs[i]);
+    free(refs);
+    crti_actor_release(actor);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Actors as their callers see them. See actor_handle.c (handles, where they live) and actor.c (calls, what
+ * the head says of them). */
+#ifndef CRTI_CORE_CALLS_ACTOR_H
+#define CRTI_CORE_CALLS_ACTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/list.h"
+#include "runtime/core/calls/calls.h"
+#include "runtime/net/channel.h"
+
+typedef enum crti_actor_phase {
+    CRTI_ACTOR_WAITING, /* not known, placed, started or restarted: calls queue */
+    CRTI_ACTOR_CALLABLE,
+    CRTI_ACTOR_SUSPECT, /* its process is gone, its state not told yet: calls queue */
+    CRTI_ACTOR_GONE     /* nothing follows */
+} crti_actor_phase_t;
+
+struct crt_actor {
+    crti_core_t *core; /* NULL after a shutdown */
+    crti_id_t id;
+    char hex[CRTI_ID_HEX];
+    char *class_name;
+    const crti_class_t *class_; /* NULL: not in this program */
+    uint32_t handles;           /* the user's */
+    uint32_t holds;             /* handles, values and calls */
+    crti_actor_phase_t phase;
+    uint64_t incarnation;
+    uint64_t suspect_deadline;
+    crti_remote_t *remote; /* CALLABLE, DOUBTFUL */
+    crti_list_t queue;     /* crti_pending_t.link: not sent, in order */
+    crti_list_t attention; /* core->calls.checks: the tick looks at it */
+    crti_list_t
+        doubtful; /* crti_pending_t.link: their process is gone, nobody said why */
+    size_t queue_bytes;
+    int64_t
+        max_task_retries; /* how often each call may be made again; -1: without limit */
+    bool is_watched, is_creating;
+    bool
+        is_unconfirmed; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
+                          * not confirmed it */
+    bool is_final; /* GONE, and a head that is killed and started again can't forget it */
+    bool is_none;  /* GONE: it could not be made */
+    crt_status_t status; /* why it is GONE; */
+    char *text;
+    char *report; /* of its process's death, while DOUBTFUL */
+    crt_ref_t *
+        *creation_refs; /* pinned while create may run; then the actor is held, too */
+    size_t creation_count;
+    bool may_restart;        /* create may run again for as long as it is not GONE */
+    crt_ref_t *create_ended; /* the answer to whether it has; held */
+    void (*on_callable)(crt_actor_t *actor); /* of who made it; may be NULL */
+    crti_waiting_t waits_for_create;
+};
+
+/* ------------------------------------------------------------------ actor_handle.c */
+
+/* CRT_OK, or why a handle that the program gives can't be used: NULL, none, of before a shutdown. */
+crt_status_t crti_actor_check(const crti_core_t *core, const crt_actor_t *actor);
+void crti_actor_set_phase(crt_actor_t *actor, crti_actor_phase_t phase);
+/* The tick looks at it then. */
+void crti_actor_check_at(crt_actor_t *actor, uint64_t at_ns);
+/* The process where it lives; takes the caller's use of it. */
+void crti_actor_set_remote(crt_actor_t *actor, crti_remote_t *remote);
+crt_status_t
+crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
+               crt_actor_t **actor_out); /* found or made; held; class "": not known */
+void crti_actor_hold(crt_actor_t *actor);
+void crti_actor_release(crt_actor_t *actor);
+/* Where the actor lives, for a name that is given to another process, and as such a name says. */
+void crti_actor_export_location(const crt_actor_t *actor, crti_actor_name_t *name);
+crt_status_t crti_actor_open(crti_core_t *core, const crti_actor_name_t *name,
+                             crt_actor_t **actor_out);
+/* At shutdown: the user may still drop it. */
+void crti_actor_orphan(crt_actor_t *actor);
+
+/* ------------------------------------------------------------------ actor.c */
+
+/* What it was made with is needed no more. */
+void crti_actor_drop_creation(crt_actor_t *actor);
+/* A call that certainly did not run, in no list: it waits for the head, in its order. */
+void crti_actor_take_back(crti_pending_t *pending);
+/* Sends the record at once when nothing is before it, else queues. */
+void crti_actor_submit(crti_pending_t *pending, const crti_buffer_t *record);
+/* Its arguments are being waited for: keeps its place. */
+void crti_actor_reserve(crti_pending_t *pending);
+void crti_actor_drain(crt_actor_t *actor);
+/* Waits until the queue has room; with try_only CRT_ERR_BACKPRESSURE. */
+crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only);
+void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
+                     const crti_net_loss_t *loss);
+void crti_actor_state(crti_core_t *core, const crti_msg_actor_state_t *message);
+void crti_actor_process_died(crti_core_t *core, crti_remote_t *remote, const char *text);
+void crti_actor_tick(crti_core_t *core, uint64_t now_ns);
+void crti_actor_observe(crt_actor_t *actor); /* its state is told from now on */
+void crti_actors_end(crti_core_t *core, crt_status_t status, const char *text);
+void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text);
+
+#endif

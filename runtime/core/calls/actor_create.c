@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making actors: what crt_actor_new asks the head for.
+ *
+ * Where it sits
+ *     crt_actor_new -> [ actor_create.c ] -> node daemon -> head; actor.c has the handle
+ * Threads
+ *     The core's lock.
+ * Failure
+ *     An actor that can't even be asked for is a handle whose calls fail with the reason.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/core.h"
+#include "runtime/core/refs/value_of.h"
+#include "runtime/core/values/handles.h"
+
+/* ------------------------------------------------------------------ what create needs */
+
+static void on_create_ended(crti_waiting_t *waiting, crt_ref_t *ref)
+{
+    crt_actor_t *actor = CRTI_CONTAINER(waiting, crt_actor_t, waits_for_create);
+
+    /* Of one that failed the head tells what follows. */
+    if (ref->content != CRTI_CONTENT_FAILED)
+        crti_actor_drop_creation(actor);
+    actor->create_ended = NULL;
+    crti_ref_release(ref);
+    crti_actor_release(actor);
+}
+
+/* It is callable: what it was made with is let go when create has ended for good. */
+static void watch_create(crt_actor_t *actor)
+{
+    if (!actor->creation_count || actor->may_restart || actor->create_ended ||
+        actor->phase != CRTI_ACTOR_CALLABLE)
+        return;
+    crti_actor_hold(actor);
+    actor->create_ended = crti_ready_out(actor->core, actor);
+    actor->waits_for_create.on_ready = on_create_ended;
+    crti_ref_await(actor->create_ended, &actor->waits_for_create, false);
+}
+
+/* ------------------------------------------------------------------ asking for one */
+
+static void on_created(void *user, const crti_message_t *message)
+{
+    crt_actor_t *actor = user;
+
+    actor->is_creating = false;
+    if (message && message->kind == CRTI_MSG_ERROR) {
+        crti_channel_raise(&message->error);
+        actor->is_final = message->error.status != CRT_ERR_IO;
+        actor->is_none = actor->is_final;
+        crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
+    }
+    crti_actor_release(actor);
+}
+
+/* What an actor that can't even be asked for is: a handle whose calls fail. */
+static crt_actor_t *failed_actor(crti_core_t *core, const char *class_name,
+                                 crt_status_t status)
+{
+    char text[1024];
+    crt_actor_t *actor;
+
+    strncpy(text, crt_error_detail(), sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    if (crti_actor_get(core, crti_id_random(), crti_str(class_name), &actor) != CRT_OK)
+        return NULL;
+    actor->is_final = actor->is_none = true;
+    crti_actor_end(actor, status, text);
+    return actor;
+}
+
+static crt_status_t make_resources(const crt_actor_options_t *o, crti_resources_t *r)
+{
+    crt_status_t status = CRT_OK;
+
+    *r = (crti_resources_t){.count = 0};
+    if (!o)
+        return CRT_OK;
+    if (o->resources)
+        status = crti_resources_parse(o->resources, r);
+    if (status == CRT_OK)
+        status = crti_resources_set_option(r, "CPU", o->num_cpus);
+    if (status == CRT_OK)
+        status = crti_resources_set_option(r, "GPU", o->num_gpus);
+    return status;
+}
+
+static crt_status_t check_options(const crt_actor_options_t *o)
+{
+    if (!o)
+        return CRT_OK;
+    if (o->struct_size < sizeof(*o))
+        return crt_raise(CRT_ERR_INVALID, "make actor options with CRT_ACTOR_OPTIONS");
+    if (o->detached && (!o->name || !*o->name))
+        return crt_raise(CRT_ERR_INVALID, "a detached actor needs a name");
+    if (o->max_restarts < -1 || o->max_task_retries < -1)
+        return crt_raise(CRT_ERR_INVALID, "max_restarts and max_task_retries are -1 "
+                                          "(without limit), 0 or more");
+    if (o->max_task_retries && !o->max_restarts)
+        return crt_raise(CRT_ERR_INVALID,
+                         "max_task_retries needs max_restarts: calls are "
+                         "made again when the actor was restarted");
+    if (o->name && strlen(o->name) > 255)
+        return crt_raise(CRT_ERR_INVALID, "an actor's name has at most 255 bytes");
+    return CRT_OK;
+}
+
+/* The creation record is a call record whose name is the class. */
+static crt_status_t build_creation(crt_actor_t *actor, const crti_given_t *given,
+                                   crti_buffer_t *record)
+{
+    const crt_arg_t *args = given->copy ? given->copy : given->args;
+    size_t count = given->count;
+    const crti_function_t *create = &actor->class_->create;
+    crti_pending_t scratch = {.core = actor->core, .function = create};
+    bool is_pending;
+    crti_call_head_t head = {.name = crti_str(actor->class_name)};
+    crt_ref_t *failed = NULL;
+    crt_status_t status = crti_args_check(create, given->args, count);
+
+    if (status != CRT_OK)
+        return status;
+    head.arg_count = (unsigned)crti_args_count(args, count, &is_pending);
+    status = crti_put_call(record, &head);
+    if (status == CRT_OK)
+        status = crti_put_args(&scratch, record, args, count, &failed);
+    if (failed)
+        status = crti_ref_raise(failed);
+    if (status == CRT_OK && record->size > CRTI_CREATION_MAX)
+        status = crt_raise(CRT_ERR_TOO_LARGE, "%s: creation arguments of %zu bytes",
+                           create->display, record->size);
+    if (scratch.pins == scratch.few_pins && scratch.pin_count) {
+        actor->creation_refs = malloc(sizeof(scratch.few_pins));
+        if (!actor->creation_refs)
+            return crt_raise(CRT_ERR_NO_MEMORY, "%s: refs", create->display);
+        memcpy(actor->creation_refs, scratch.few_pins, sizeof(scratch.few_pins));
+    } else if (scratch.pin_count) {
+        actor->creation_refs = scratch.pins;
+    }
+    actor->creation_count = scratch.pin_count;
+    actor->on_callable = watch_create;
+    if (actor->creation_count)
+        crti_actor_hold(actor);
+    return status;
+}
+
+static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t *o,
+                                  const crti_given_t *given)
+{
+    crti_core_t *core = actor->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+    crti_msg_actor_create_t m = {.actor = actor->id,
+                                 .job = core->job,
+                                 .owner = core->process,
+                                 .owner_node = core->node,
+                                 .class_name = crti_str(actor->class_name),
+                                 .name = crti_str(o ? o->name : NULL),
+                                 .detached = o && o->detached,
+                                 .max_restarts = o ? o->max_restarts : 0,
+                                 .max_task_retries = o ? o->max_task_retries : 0,
+                                 .fenced = o && o->fenced};
+    crt_status_t status = make_resources(o, &m.resources);
+
+    if (status == CRT_OK)
+        status = build_creation(actor, given, &record);
+    if (status != CRT_OK)
+        return status;
+    m.creation = crti_span(record.data, record.size);
+    actor->is_creating = true;
+    actor->may_restart = m.max_restarts != 0;
+    actor->max_task_retries = m.max_task_retries;
+    crti_actor_hold(actor);
+    status = crti_node_request(core, CRTI_MSG_ACTOR_CREATE, &m, on_created, actor);
+    if (status != CRT_OK) {
+        crti_actor_release(actor);
+        return status;
+    }
+    crti_actor_observe(actor);
+    return CRT_OK;
+}
+
+static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
+                               const crt_actor_options_t *o, const crti_given_t *given)
+{
+    const char *name = user && user->name ? user->name : "";
+    const crti_class_t *class_;
+    crt_actor_t *actor;
+    crt_status_t status = crti_core_check(core);
+
+    if (status == CRT_OK)
+        status = crti_program_class(&core->program, user, &class_);
+    if (status == CRT_OK)
+        status = check_options(o);
+    if (status == CRT_OK)
+        status = crti_actor_get(core, crti_id_random(), crti_str(name), &actor);
+    if (status != CRT_OK)
+        return failed_actor(core, name, status);
+    status = ask_for_actor(actor, o, given);
+    if (status != CRT_OK) {
+        actor->is_final = actor->is_none = true;
+        crti_actor_end(actor, status, crt_error_detail());
+    }
+    return actor;
+}
+
+crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_options_t *o,
+                             const crt_arg_t *args, size_t count)
+{
+    crti_core_t *core = crti_enter_unlocked();
+    crti_given_t given;
+    crt_actor_t *actor;
+    crt_status_t status;
+
+    if (!core) {
+        if (!crti_is_forked())
+            crti_objects_forget(args, count);
+        actor = calloc(1, sizeof(*actor));
+        if (!actor)
+            return NULL;
+        *actor = (crt_actor_t){.holds = 1,
+                               .handles = 1,
+                               .phase = CRTI_ACTOR_GONE,
+                               .is_none = true,
+                               .status = crti_entry_status(),
+                               .text = strdup(crt_error_detail())};
+        crti_old_handle_add(actor);
+        return actor;
+    }
+    status = crti_given_take(core, args, count, &given);
+    crti_net_lock(core->net);
+    actor = status == CRT_OK
+                ? make_actor(core, user, o, &given)
+                : failed_actor(core, user && user->name ? user->name : "", status);
+    if (actor)
+        actor->handles++;
+    crti_net_unlock(core->net);
+    crti_given_end(core, &given);
+    crti_leave_unlocked(core);
+    return actor;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of this process: from the program's arguments to a pending call, and from an answer to its result.
+ *
+ * Where it sits
+ *     crt_call, crt_submit -> [ calls/: outgoing.c -> actor.c or submit.c ] -> process/remotes.c -> net
+ *     REPLY, losses -> [ outgoing.c -> pending.c ] -> refs/results.c
+ * Threads
+ *     The core's lock.
+ * Ownership
+ *     A pending call holds its result, its actor and what its arguments need, until it has ended.
+ * States
+ *     ARGUMENTS -> QUEUED -> SENT -> ended; QUEUED -> INLINE -> ended; SENT -> QUEUED (tried again)
+ * Invariants
+ *     Every pending call ends exactly once: answered, failed, or lost.
+ */
+#ifndef CRTI_CORE_CALLS_CALLS_H
+#define CRTI_CORE_CALLS_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/list.h"
+#include "runtime/base/map.h"
+#include "runtime/core/calls/object.h"
+#include "runtime/core/process/program.h"
+#include "runtime/core/refs/refs.h"
+#include "runtime/core/types.h"
+#include "runtime/core/values/numbers.h"
+#include "runtime/core/values/pool.h"
+#include "runtime/core/values/signature.h"
+
+typedef struct crti_task_pool crti_task_pool_t; /* tasks.h */
+typedef struct crti_task_lease crti_task_lease_t;
+
+typedef enum crti_call_state {
+    CRTI_CALL_ARGUMENTS, /* waits for refs that we own */
+    CRTI_CALL_QUEUED,    /* in its actor's or pool's queue */
+    CRTI_CALL_SENT,
+    CRTI_CALL_INLINE /* runs in this thread */
+} crti_call_state_t;
+
+/* An argument of a call that is not encoded into its record yet. */
+typedef struct crti_slot {
+    crt_ref_t *ref;         /* its value is passed; NULL: the bytes at `offset` */
+    size_t offset, size;    /* in pending->values */
+    crti_waiting_t waiting; /* linked while the ref is pending */
+    crti_pending_t *pending;
+} crti_slot_t;
+
+/* A call of this process that was not answered. */
+struct crti_pending {
+    crti_list_t link; /* in a queue, or in remote->in_flight */
+    crti_core_t *core;
+    crti_call_state_t state;
+    crt_ref_t *result; /* held */
+    const crti_function_t *function;
+    crt_actor_t *actor;     /* held; NULL: a task */
+    crti_task_pool_t *pool; /* of a task */
+    crti_task_lease_t *lease;
+    crti_remote_t *remote; /* SENT */
+    uint64_t sequence;     /* of its record in the session */
+    uint64_t number;       /* of this try: its result's, or one in core->calls.retried */
+    int64_t retries;       /* how often it was made again, */
+    int64_t max_retries;   /* and may be, if it is a task; -1: without limit */
+    unsigned missing;      /* slots whose refs are pending */
+    crti_slot_t *slots;    /* NULL once the record is built */
+    unsigned slot_count;
+    bool may_have_run;    /* of one that is in doubt */
+    bool on_unconfirmed;  /* SENT to a place that the head had not confirmed */
+    crti_buffer_t values; /* bytes of slots */
+    /* while it is queued; of what may be made again until it is answered */
+    crti_buffer_t record;
+    crt_ref_t *few_pins[4];
+    crt_ref_t **pins; /* refs it needs */
+    uint32_t pin_count, pin_room;
+};
+
+typedef struct crti_calls {
+    crti_pool_t pool;
+    crti_numbers_t retried; /* number -> crti_pending_t, of calls that were made again */
+    crti_map_t actors;      /* id -> crt_actor_t */
+    crti_numbers_t handles; /* handles.h: of actors; */
+    crti_numbers_t objects; /* of objects that are being written */
+    crti_list_t checks;     /* crt_actor_t.attention: the tick looks at them */
+    crti_list_t task_pools;
+    uint64_t warned_ns; /* when it was told last that an actor waits */
+    uint64_t tell_failures;
+} crti_calls_t;
+
+void crti_calls_init(crti_calls_t *calls);
+/* At shutdown: handles that the user may still drop; tasks and their leases end. */
+void crti_calls_orphan(crti_core_t *core);
+void crti_calls_fini(crti_calls_t *calls);
+
+/* What is called, and how. */
+typedef struct crti_target {
+    crt_actor_t *actor; /* or */
+    crti_task_pool_t *pool;
+    const crti_function_t *function;
+    int64_t max_retries; /* of a task */
+    bool try_only, is_tell;
+} crti_target_t;
+
+/* ------------------------------------------------------------------ outgoing.c */
+
+/* Makes a pending call and sends or queues it. Gives its result, held for the caller; never NULL
+ * while memory lasts. */
+crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
+                         const crti_given_t *given);
+#define CRTI_READY_QUESTION "crt_actor_ready" /* as errors name it */
+/* The same, without waiting for room: has create of the actor ended? Its error, or no value. */
+crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor);
+/* Its answer has come. */
+void crti_pending_answer(crti_pending_t *pending, const crti_result_t *result);
+/* Its process is lost. */
+void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
+
+/* ------------------------------------------------------------------ pending.c */
+
+/* A call in no list, with a result that is held; NULL: out of memory. */
+crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target);
+/* Out of whatever list it is in, with the counts of that list. */
+void crti_pending_unlink(crti_pending_t *pending);
+/* It ended: with a result (unlinked before), with an error, with the failure of an argument. The
+ * pending is gone afterwards. */
+void crti_pending_finish(crti_pending_t *pending, const crti_result_t *result);
+void crti_pending_fail_by(crti_pending_t *pending, const crt_ref_t *failed);
+void crti_pending_fail(crti_pending_t *pending, crt_status_t status, const char *text,
+                       bool may_have_run);
+/* Its process has died, and it may have run: may it be made again? If so it is as it was before it
+ * was sent, in no list and under another number; else nothing has changed. */
+bool crti_pending_again(crti_pending_t *pending, const char *text);
+/* What the answer `number` is about; NULL: nothing (any more). */
+crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number);
+/* It was sent, and its actor's process is gone: what that means is told later. */
+void crti_pending_suspect(crti_pending_t *pending);
+/* One that is in doubt uses its process until then. */
+void crti_pending_forget_remote(crti_pending_t *pending);
+/* What crti_core_t.pendings does with the buffers of one it drops. */
+void crti_pending_fini(void *pending);
+
+/* ------------------------------------------------------------------ encode_call.c */
+
+/* Appends the arguments to `record` (which begins at 0), checked against the signature, and pins
+ * the refs they need. `*failed_out`: an argument that has failed, or NULL. */
+crt_status_t crti_put_args(crti_pending_t *pending, crti_buffer_t *record,
+                           const crt_arg_t *args, size_t count, crt_ref_t **failed_out);
+/* The same into slots, when a ref that we own is pending. */
+crt_status_t crti_slot_args(crti_pending_t *pending, const crt_arg_t *args, size_t count);
+/* All slots are ready: into pending->record. */
+crt_status_t crti_put_slots(crti_pending_t *pending, crt_ref_t **failed_out);
+void crti_drop_slots(crti_pending_t *pending);
+/* The number of arguments (a spread counts its refs), and whether one is a pending ref of ours. */
+size_t crti_args_count(const crt_arg_t *args, size_t count, bool *is_pending_out);
+crt_status_t crti_args_check(const crti_function_t *function, const crt_arg_t *args,
+                             size_t count);
+
+/* ------------------------------------------------------------------ naming.c */
+
+extern const crti_naming_t crti_core_naming;
+
+#endif

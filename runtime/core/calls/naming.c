@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Naming: what refs, actors and objects among a program's values are called in their encoded form.
+ *
+ * Where it sits
+ *     object.c, encode_call.c, call.c -> value_encode.c -> [ naming.c ] -> refs.c, actor_handle.c
+ */
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/core.h"
+
+static crt_status_t name_ref(void *core, crt_ref_t *ref, crti_ref_name_t *name_out)
+{
+    crt_status_t status = crti_ref_check(ref);
+
+    if (status == CRT_OK)
+        *name_out = crti_ref_name(ref);
+    return status;
+}
+
+static crt_status_t name_actor(void *core, crt_actor_t *actor,
+                               crti_actor_name_t *name_out)
+{
+    crt_status_t status = crti_actor_check(core, actor);
+
+    if (status != CRT_OK)
+        return status;
+    *name_out =
+        (crti_actor_name_t){.id = actor->id, .class_name = crti_str(actor->class_name)};
+    crti_actor_export_location(actor, name_out);
+    return CRT_OK;
+}
+
+static const crt_tensor_t *tensor_of(const crt_object_t *object)
+{
+    return &object->view;
+}
+
+const crti_naming_t crti_core_naming = {name_ref, name_actor, tensor_of};

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Objects: values put into the store, written in place, freed.
+ *
+ * Where it sits
+ *     crt_put, crt_object_*, call.c (results) -> [ object.c ] -> store
+ * Threads
+ *     Writing happens in the caller's thread without the lock: it may wait for room, and copies
+ *     of large values take long.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/fault.h"
+#include "runtime/core/core.h"
+#include "runtime/core/values/handles.h"
+
+/* ------------------------------------------------------------------ joining */
+
+/* ------------------------------------------------------------------ writing */
+
+/* ------------------------------------------------------------------ put */
+
+/* The encoded bytes become the content of `ref`. Lock held; given up while the store is written. */
+static crt_status_t put_stored(crti_core_t *core, crt_ref_t *ref,
+                               const crti_encoder_t *encoder)
+{
+    unsigned char node[16];
+    crti_location_t location = {ref->id, crti_encoder_size(encoder), node, 1};
+    crti_span_t table = {"", 0};
+    crt_status_t status;
+
+    crti_put_id(node, core->node);
+    crti_net_unlock(core->net);
+    status = crti_object_write(core, ref->id, encoder);
+    crti_net_lock(core->net);
+    if (status == CRT_OK && encoder->ref_count + encoder->actor_count)
+        status = crti_store_get(core->store, ref->id, &ref->view);
+    if (status == CRT_OK && ref->view.data)
+        status = crti_value_table(ref->view.data, ref->view.size, &table);
+    if (status == CRT_OK)
+        crti_ref_set_stored(ref, &location, table, false);
+    return status;
+}
+
+static crt_status_t put_inline(crti_core_t *core, crt_ref_t *ref,
+                               const crti_encoder_t *encoder)
+{
+    size_t size = crti_encoder_size(encoder);
+    crti_buffer_t bytes = crti_scratch_take(core);
+    crti_span_t table = {"", 0};
+    crt_status_t status = crti_buffer_reserve(&bytes, size);
+
+    if (status == CRT_OK) {
+        crti_encoder_write(encoder, bytes.data);
+        status = crti_value_table(bytes.data, size, &table);
+    }
+    if (status == CRT_OK && table.size)
+        status =
+            crti_contained_open(core, table, CRTI_CONTAINED_HELD, false, &ref->inner);
+    if (status == CRT_OK)
+        crti_ref_set_inline(ref, bytes.data, size);
+    crti_scratch_give(core, &bytes);
+    return status;
+}
+
+crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg)
+{
+    crti_encoder_t encoder = {.what = "crt_put", .user = core};
+    crt_status_t status;
+    crt_ref_t *ref;
+
+    crti_net_lock(core->net);
+    status = crti_core_check(core);
+    if (status == CRT_OK)
+        status = crti_encode(&encoder, &crti_core_naming, arg);
+    ref = status == CRT_OK ? crti_ref_new(core) : NULL;
+    if (!ref) {
+        if (status == CRT_OK)
+            status = crt_raise(CRT_ERR_NO_MEMORY, "a ref");
+        ref = crti_ref_failed(core, status);
+    } else {
+        status = crti_encoder_size(&encoder) <= CRTI_PUT_INLINE
+                     ? put_inline(core, ref, &encoder)
+                     : put_stored(core, ref, &encoder);
+        if (status != CRT_OK)
+            crti_ref_fail(ref, status);
+    }
+    crti_net_unlock(core->net);
+    crti_encoder_fini(&encoder);
+    return ref;
+}
+
+static crt_ref_t *refused(crti_core_t *core, crt_status_t status)
+{
+    crt_ref_t *ref;
+
+    crti_net_lock(core->net);
+    ref = crti_ref_failed(core, status);
+    crti_net_unlock(core->net);
+    return ref;
+}
+
+crt_ref_t *crt_put_v(crt_arg_t value)
+{
+    crti_core_t *core = crti_enter_unlocked();
+    crt_object_t *objects;
+    crt_status_t status;
+    crt_ref_t *ref;
+
+    if (!core)
+        return crti_given_refused(&value, 1);
+    status = crti_objects_claim(core, &value, 1, &objects);
+    if (status != CRT_OK)
+        ref = refused(core, status);
+    else if (value.kind == CRT_KIND_OBJECT)
+        ref = crti_object_ref(core, value.as.object);
+    else
+        ref = crti_put(core, &value);
+    ref->handles++;
+    crti_objects_end(core, &objects);
+    crti_leave_unlocked(core);
+    return ref;
+}
+
+/* ------------------------------------------------------------------ written in place */
+
+/* Inside a call the object is made under the caller's name, so that it can be returned and then
+ * outlives this worker; else, and when a call makes very many, under our own. */
+static crti_object_id_t name_object(crti_core_t *core)
+{
+    crt_call_t *call = crti_running();
+    crti_object_id_t id = {core->process, 0};
+
+    if (call && call->client && !call->is_cancelled &&
+        call->objects_made < CRTI_EVERY_PART >> CRTI_NUMBER_BITS >> 1) {
+        id.owner = crti_peer_process(call->client->peer);
+        id.number = call->number | (uint64_t)++call->objects_made << CRTI_NUMBER_BITS;
+    } else {
+        id.number = crti_new_number(core);
+    }
+    return id;
+}
+
+crt_status_t crt_object_create(crt_dtype_t dtype, int rank, const int64_t *shape,
+                               crt_object_t **object_out, crt_tensor_t *view_out)
+{
+    crti_core_t *core = crti_enter_unlocked();
+    size_t offset, bytes;
+    crt_object_t *object = NULL;
+    crt_status_t status;
+
+    if (!core)
+        return crti_entry_status();
+    status = crti_value_tensor_bytes(dtype, rank, shape, &bytes);
+    if (status == CRT_OK && (!object_out || !view_out))
+        status = crt_raise(CRT_ERR_INVALID,
+                           "there is no place for the object or for its view");
+    if (status == CRT_OK && !(object = calloc(1, sizeof(*object))))
+        status = crt_raise(CRT_ERR_NO_MEMORY, "an object");
+    if (status != CRT_OK) {
+        crti_leave_unlocked(core);
+        return status;
+    }
+    object->core = core;
+    object->size = crti_value_tensor_header(dtype, rank, shape, NULL, &offset);
+    crti_net_lock(core->net);
+    object->id = name_object(core);
+    status = crti_handles_add(&core->calls.objects, object);
+    crti_net_unlock(core->net);
+    if (status == CRT_OK)
+        status = crti_object_room(core, object->id, object->size, &object->data);
+    if (status == CRT_OK) {
+        crti_value_tensor_header(dtype, rank, shape, object->data, &offset);
+        object->view = crt_tensor_view(dtype, rank, shape, (char *)object->data + offset);
+        *view_out = object->view;
+        *object_out = object;
+    } else {
+        crti_net_lock(core->net);
+        crti_handles_take(&core->calls.objects, object);
+        crti_net_unlock(core->net);
+        free(object);
+    }
+    crti_leave_unlocked(core);
+    return status;
+}
+
+/* An object that was named for a caller and is kept here after all: copied under our own name,
+ * since the caller's death would take it away. */
+static crt_status_t rename_object(crti_core_t *core, crt_object_t *object,
+                                  crti_object_id_t id)
+{
+    void *data;
+    crt_status_t status = crti_object_room(core, id, object->size, &data);
+
+    if (status != CRT_OK)
+        return status;
+    crti_store_copy(data, object->data, object->size);
+    crti_store_abort(core->store, object->id);
+    object->id = id;
+    return CRT_OK;
+}
+
+static crt_status_t seal(crti_core_t *core, crt_object_t *object, crt_ref_t *ref)
+{
+    unsigned char node[16];
+    crti_location_t location = {.size = object->size, .nodes = node, .node_count = 1};
+    crt_status_t status = CRT_OK;
+
+    crti_put_id(node, core->node);
+    if (!crti_id_equal(object->id.owner, core->process))
+        status = rename_object(core, object, ref->id);
+    if (status == CRT_OK)
+        status = crti_store_seal(core->store, object->id, true);
+    if (status != CRT_OK)
+        return status;
+    object->is_sealed = true;
+    location.object = object->id;
+    crti_net_lock(core->net);
+    crti_ref_set_stored(ref, &location, (crti_span_t){"", 0}, false);
+    crti_net_unlock(core->net);
+    return CRT_OK;
+}
+
+crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object)
+{
+    crt_status_t status;
+    crt_ref_t *ref;
+
+    crti_net_lock(core->net);
+    ref = crti_ref_new(core);
+    if (!ref)
+        ref = crti_ref_failed(core, crt_raise(CRT_ERR_NO_MEMORY, "a ref"));
+    crti_net_unlock(core->net);
+    if (ref->content != CRTI_CONTENT_NONE)
+        return ref;
+    status = seal(core, object, ref);
+    if (status != CRT_OK) {
+        crti_net_lock(core->net);
+        crti_ref_fail(ref, status);
+        crti_net_unlock(core->net);
+    }
+    return ref;
+}
+
+/* ------------------------------------------------------------------ taken from the program */
+
+static bool holds_objects(const crt_arg_t *args, size_t count, int depth)
+{
+    for (size_t i = 0; args && i < count; i++) {
+        if (args[i].kind == CRT_KIND_OBJECT)
+            return true;
+        if ((args[i].kind == CRT_KIND_LIST || args[i].kind == CRT_KIND_MAP) &&
+            depth < CRTI_VALUE_DEPTH &&
+            holds_objects(args[i].as.list.items, args[i].as.list.count, depth + 1))
+            return true;
+    }
+    return false;
+}
+
+static crt_status_t claim_one(crti_core_t *core, crt_object_t *object,
+                              crt_object_t **objects)
+{
+    if (crti_handles_take(&core->calls.objects, object)) {
+        object->next = *objects;
+        *objects = object;
+        return CRT_OK;
+    }
+    if (crti_old_handle_take(object))
+        free(object);
+    return crt_raise(
+        CRT_ERR_INVALID,
+        "the object is NULL, was given away before, or is " CRTI_BEFORE_SHUTDOWN);
+}
+
+/* All of them, also behind one that is none: the last one that is none is told. */
+static crt_status_t claim(crti_core_t *core, const crt_arg_t *args, size_t count,
+                          crt_object_t **objects, int depth)
+{
+    crt_status_t status = CRT_OK, one;
+
+    for (size_t i = 0; args && i < count; i++) {
+        if (args[i].kind == CRT_KIND_OBJECT)
+            one = claim_one(core, args[i].as.object, objects);
+        else if ((args[i].kind == CRT_KIND_LIST || args[i].kind == CRT_KIND_MAP) &&
+                 depth < CRTI_VALUE_DEPTH)
+            one = claim(core, args[i].as.list.items, args[i].as.list.count, objects,
+                        depth + 1);
+        else
+            continue;
+        if (one != CRT_OK)
+            status = one;
+    }
+    return status;
+}
+
+crt_status_t crti_objects_claim(crti_core_t *core, const crt_arg_t *args, size_t count,
+                                crt_object_t **objects_out)
+{
+    crt_status_t status;
+
+    *objects_out = NULL;
+    if (!holds_objects(args, count, 0))
+        return CRT_OK;
+    crti_net_lock(core->net);
+    status = claim(core, args, count, objects_out, 0);
+    crti_net_unlock(core->net);
+    return status;
+}
+
+void crti_objects_end(crti_core_t *core, crt_object_t **objects)
+{
+    while (*objects) {
+        crt_object_t *object = *objects;
+
+        *objects = object->next;
+        if (!object->is_sealed)
+            crti_store_abort(core->store, object->id);
+        free(object);
+    }
+}
+
+void crti_objects_forget(const crt_arg_t *args, size_t count)
+{
+    for (size_t i = 0; args && i < count; i++) {
+        if (args[i].kind == CRT_KIND_OBJECT && crti_old_handle_take(args[i].as.object))
+            free(args[i].as.object);
+        else if (args[i].kind == CRT_KIND_LIST || args[i].kind == CRT_KIND_MAP)
+            crti_objects_forget(args[i].as.list.items, args[i].as.list.count);
+    }
+}
+
+void crti_objects_orphan(crti_core_t *core)
+{
+    size_t cursor = 0;
+    crt_object_t *object;
+
+    while ((object = crti_numbers_next(&core->calls.objects, &cursor))) {
+        object->core = NULL;
+        crti_old_handle_add(object);
+    }
+}
+
+crt_ref_t *crt_object_seal(crt_object_t **object_take)
+{
+    crt_arg_t value = crt_arg_object(object_take ? *object_take : NULL);
+
+    if (object_take)
+        *object_take = NULL;
+    return crt_put_v(value);
+}
+
+void crt_object_abort(crt_object_t **object_take)
+{
+    crt_arg_t value = crt_arg_object(object_take ? *object_take : NULL);
+    crti_core_t *core;
+    crt_object_t *objects;
+
+    if (!value.as.object || crti_is_forked())
+        return;
+    *object_take = NULL;
+    core = crti_enter_unlocked();
+    if (!core) {
+        crti_objects_forget(&value, 1);
+        return;
+    }
+    (void)crti_objects_claim(core, &value, 1, &objects);
+    crti_objects_end(core, &objects);
+    crti_leave_unlocked(core);
+}
+
+/* ------------------------------------------------------------------ freeing */
+
+crt_ref_t *crti_given_refused(const crt_arg_t *args, size_t count)
+{
+    crt_status_t status = crti_entry_status();
+    crt_ref_t *ref = crti_ref_failed(NULL, status);
+
+    if (!crti_is_forked())
+        crti_objects_forget(args, count);
+    ref->handles = 1;
+    return ref;
+}

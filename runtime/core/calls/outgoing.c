@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Outgoing calls: from the user's arguments to a pending call, and from an answer to its result.
+ *
+ * Where it sits
+ *     crt_call, crt_tell, crt_submit -> [ outgoing.c ] -> actor.c or submit.c -> net
+ *     dispatch.c (REPLY), deaths.c (losses) -> [ outgoing.c ] -> pending.c (its end)
+ * Ownership
+ *     A pending call holds its result, its actor and what its arguments need, until it is answered.
+ * Invariants
+ *     Every pending call ends exactly once: answered, failed, or lost.
+ * Tier: message path.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/log.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/core.h"
+#include "runtime/core/refs/missing.h"
+
+/* ------------------------------------------------------------------ life of a pending call */
+
+/* ------------------------------------------------------------------ the end of one */
+
+void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
+{
+    crt_actor_t *actor = p->actor;
+
+    if (result->form == CRTI_RESULT_NOT_STARTED) {
+        if (p->pool && p->state == CRTI_CALL_SENT)
+            crti_task_answered(p, true);
+        return;
+    }
+    if (actor)
+        crti_actor_hold(actor);
+    crti_pending_unlink(p);
+    if (p->pool && p->lease)
+        crti_task_answered(p, false);
+    crti_pending_finish(p, result);
+    if (!actor)
+        return;
+    if (!crti_list_is_empty(&actor->queue))
+        crti_actor_drain(actor);
+    crti_actor_release(actor);
+}
+
+static void lose_task(crti_pending_t *p, const crti_net_loss_t *loss)
+{
+    bool lives = loss->status == CRT_ERR_UNREACHABLE;
+
+    if (!p->may_have_run || (!lives && crti_pending_again(p, loss->detail)))
+        crti_task_answered(p, true);
+    else
+        crti_pending_fail(p, lives ? loss->status : CRT_ERR_WORKER_DIED, loss->detail,
+                          true);
+}
+
+/* It was sent to a place that was only heard of, did not leave, and the actor may live elsewhere. */
+static bool is_to_be_sent_elsewhere(const crti_pending_t *p)
+{
+    return p->on_unconfirmed && !p->may_have_run &&
+           (p->actor->phase == CRTI_ACTOR_WAITING ||
+            p->actor->phase == CRTI_ACTOR_SUSPECT);
+}
+
+void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
+{
+    p->may_have_run = p->sequence <= loss->handed;
+    if (p->pool) {
+        lose_task(p, loss);
+    } else if (is_to_be_sent_elsewhere(p)) {
+        crti_pending_unlink(p);
+        crti_actor_take_back(p);
+    } else if (p->actor->phase == CRTI_ACTOR_SUSPECT && p->remote == p->actor->remote) {
+        crti_pending_suspect(p);
+    } else { /* of a place before its actor's, too: nothing more is said of that */
+        crti_pending_fail(
+            p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_ACTOR_DIED,
+            loss->detail, p->may_have_run);
+    }
+}
+
+/* ------------------------------------------------------------------ making one */
+
+crt_ref_t crti_ref_out_of_memory = {.is_owned = true, .content = CRTI_CONTENT_FAILED};
+
+/* The last ref that it waited for is ready. */
+static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
+{
+    crti_slot_t *slot = CRTI_CONTAINER(waiting, crti_slot_t, waiting);
+    crti_pending_t *p = slot->pending;
+    crt_actor_t *actor = p->actor;
+    crt_ref_t *failed = NULL;
+    crt_status_t status;
+
+    if (--p->missing)
+        return;
+    if (actor)
+        crti_actor_hold(actor);
+    status = crti_put_slots(p, &failed);
+    if (failed) {
+        crti_pending_fail_by(p, failed);
+    } else if (status != CRT_OK) {
+        crti_pending_fail(p, status, crt_error_detail(), false);
+    } else {
+        crti_drop_slots(p);
+        if (actor) {
+            actor->queue_bytes += p->record.size;
+            p->state = CRTI_CALL_QUEUED;
+        } else {
+            crti_task_submit(p);
+        }
+    }
+    if (actor) {
+        crti_actor_drain(actor); /* it may have held up those behind it */
+        crti_actor_release(actor);
+    }
+}
+
+/* What is asked instead of a method. */
+static const crti_function_t ready_question = {
+    .class_name = "", .name = "", .display = CRTI_READY_QUESTION};
+
+static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t arg_count)
+{
+    bool is_question = p->function == &ready_question;
+    crti_call_head_t head = {.flags = p->pool       ? CRTI_CALL_TASK
+                                      : is_question ? CRTI_CALL_READY
+                                                    : 0,
+                             .index = p->function->index,
+                             .arg_count = (unsigned)arg_count,
+                             .call = p->number,
+                             .name = {p->function->name, p->function->name_size}};
+
+    return crti_put_call(record, &head);
+}
+
+/* Waits with its place in the order kept until the refs among its arguments are ready. */
+static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count,
+                          size_t total)
+{
+    crt_status_t status = put_head(p, &p->record, total);
+
+    p->state = CRTI_CALL_ARGUMENTS;
+    if (p->actor)
+        crti_actor_reserve(p);
+    if (status == CRT_OK)
+        status = crti_slot_args(p, args, count);
+    if (status != CRT_OK) {
+        crti_pending_fail(p, status, crt_error_detail(), false);
+        return;
+    }
+    p->missing = 1; /* until all are asked */
+    for (unsigned i = 0; i < p->slot_count; i++) {
+        crti_slot_t *slot = &p->slots[i];
+
+        if (!slot->ref || !slot->ref->is_owned || slot->ref->content != CRTI_CONTENT_NONE)
+            continue;
+        p->missing++;
+        slot->waiting.on_ready = on_slot_ready;
+        crti_list_append(&slot->ref->waiters, &slot->waiting.link);
+        crti_missing_wanted(slot->ref);
+    }
+    on_slot_ready(&p->slots[0].waiting, NULL);
+}
+
+static void start(crti_pending_t *p, const crt_arg_t *args, size_t count, size_t total)
+{
+    crti_core_t *core = p->core;
+    crti_buffer_t scratch = crti_scratch_take(core),
+                  *record = p->actor ? &scratch : &p->record;
+    crt_ref_t *failed = NULL;
+    crt_status_t status;
+
+    p->state = CRTI_CALL_ARGUMENTS;
+    status = put_head(p, record, total);
+    if (status == CRT_OK)
+        status = crti_put_args(p, record, args, count, &failed);
+    if (failed)
+        crti_pending_fail_by(p, failed);
+    else if (status != CRT_OK)
+        crti_pending_fail(p, status, crt_error_detail(), false);
+    else if (p->actor)
+        crti_actor_submit(p, record);
+    else
+        crti_task_submit(p);
+    crti_scratch_give(core, &scratch);
+}
+
+crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
+                         const crti_given_t *given)
+{
+    crt_status_t status = crti_core_check(core);
+    const crt_arg_t *args = given->copy ? given->copy : given->args;
+    size_t count = given->count;
+    crti_pending_t *p;
+    crt_ref_t *result;
+    bool is_pending;
+    size_t total;
+
+    if (status == CRT_OK)
+        status = crti_args_check(target->function, given->args, count);
+    if (status == CRT_OK && target->actor)
+        status = crti_actor_room(target->actor, target->try_only);
+    else if (status == CRT_OK)
+        status = crti_task_room(target->pool, target->try_only);
+    if (status != CRT_OK)
+        return crti_ref_failed(core, status);
+    p = crti_pending_new(core, target);
+    if (!p)
+        return crti_ref_failed(core, crt_raise(CRT_ERR_NO_MEMORY, "a call"));
+    result = p->result;
+    total = crti_args_count(args, count, &is_pending);
+    if (is_pending)
+        start_waiting(p, args, count, total);
+    else
+        start(p, args, count, total);
+    return result;
+}
+
+crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor)
+{
+    crti_target_t target = {.actor = actor, .function = &ready_question};
+    crti_pending_t *p = crti_pending_new(core, &target);
+    crt_ref_t *result;
+
+    if (!p)
+        return crti_ref_failed(core, crt_raise(CRT_ERR_NO_MEMORY, "a call"));
+    result = p->result;
+    start(p, NULL, 0, 0);
+    return result;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pending calls: the life of a call of this process from when it is made to its result.
+ *
+ * Where it sits
+ *     outgoing.c (makes them), actor.c, submit.c (send them, lose them) -> [ pending.c ] -> results.c
+ * Ownership
+ *     A pending call holds its result, its actor and what its arguments need, until it is answered.
+ * Invariants
+ *     Every pending call ends exactly once: answered, failed, or lost.
+ * Tier: message path.
+ */
+#include "runtime/core/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/tasks.h"
+
+void crti_pending_fini(void *item)
+{
+    crti_pending_t *p = item;
+
+    crti_buffer_fini(&p->record);
+    crti_buffer_fini(&p->values);
+}
+
+crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
+{
+    crti_pending_t *p = crti_pool_get(&core->calls.pool);
+    crti_buffer_t record, values;
+
+    if (!p)
+        return NULL;
+    record = p->record;
+    values = p->values;
+    record.size = values.size = 0;
+    memset(p, 0, sizeof(*p));
+    p->record = record;
+    p->values = values;
+    crti_list_init(&p->link);
+    p->core = core;
+    p->function = target->function;
+    p->pool = target->pool;
+    p->result = crti_ref_new(core);
+    if (!p->result) {
+        crti_pool_put(&core->calls.pool, p);
+        return NULL;
+    }
+    p->number = p->result->id.number;
+    p->max_retries = target->max_retries;
+    p->result->call = p;
+    p->result->is_tell = target->is_tell;
+    crti_ref_hold(p->result);
+    if (target->actor) {
+        p->actor = target->actor;
+        crti_actor_hold(p->actor);
+    }
+    return p;
+}
+
+static void free_pending(crti_pending_t *p)
+{
+    crti_core_t *core = p->core;
+    crt_actor_t *actor = p->actor;
+
+    crti_drop_slots(p);
+    for (uint32_t i = 0; i < p->pin_count; i++)
+        crti_ref_unpin(p->pins[i]);
+    if (p->pins != p->few_pins)
+        free(p->pins);
+    if (p->record.capacity > 4096)
+        crti_buffer_fini(&p->record);
+    if (p->values.capacity > 4096)
+        crti_buffer_fini(&p->values);
+    crti_pool_put(&core->calls.pool, p);
+    if (actor)
+        crti_actor_release(actor);
+}
+
+void crti_pending_forget_remote(crti_pending_t *p)
+{
+    crti_remote_t *remote = p->remote;
+
+    p->remote = NULL;
+    if (remote)
+        crti_remote_unuse(p->core, remote);
+}
+
+/* Out of whatever list it is in, with the counts of that list. */
+void crti_pending_unlink(crti_pending_t *p)
+{
+    crti_list_remove(&p->link);
+    if (p->state == CRTI_CALL_SENT) {
+        crti_net_t *net = p->core->net;
+
+        if (p->remote->peer)
+            crti_net_watch(net, p->remote->peer, -1);
+    } else if (p->state == CRTI_CALL_QUEUED) {
+        crti_pending_forget_remote(p);
+        if (p->actor)
+            p->actor->queue_bytes -= p->record.size;
+        else
+            crti_task_unqueued(p);
+    }
+}
+
+/* ------------------------------------------------------------------ the end of one */
+
+static void log_tell(const crti_pending_t *p, const crt_ref_t *result)
+{
+    if (!result->is_tell || result->content != CRTI_CONTENT_FAILED || !result->error)
+        return;
+    p->core->calls.tell_failures++;
+    crti_log(CRTI_LOG_WARN, "core", "crt_tell of %s failed: %s (%llu so far)",
+             p->function->display, result->error->user.text,
+             (unsigned long long)p->core->calls.tell_failures);
+}
+
+static void end(crti_pending_t *p, const crti_result_t *result)
+{
+    crt_ref_t *ref = p->result;
+
+    if (p->number != ref->id.number)
+        crti_numbers_remove(&p->core->calls.retried, p->number);
+    ref->call = NULL;
+    crti_ref_set_result(ref, result, true);
+    if (ref->forward)
+        p->core->on_forwarded(ref, p->function);
+    log_tell(p, ref);
+    free_pending(p);
+    crti_ref_release(ref);
+}
+
+crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number)
+{
+    crt_ref_t *ref = crti_numbers_get(&core->refs.owned, number);
+
+    if (!ref)
+        return crti_numbers_get(&core->calls.retried, number);
+    return ref->call && ref->call->number == number ? ref->call : NULL;
+}
+
+/* What a worker says of its result must be about this process's own object. */
+static bool is_sound(const crti_pending_t *p, const crti_result_t *result)
+{
+    return result->form != CRTI_RESULT_STORED ||
+           (crti_id_equal(result->location.object.owner, p->core->process) &&
+            result->location.node_count == 1);
+}
+
+void crti_pending_finish(crti_pending_t *p, const crti_result_t *result)
+{
+    static const crti_result_t wrong = {
+        .form = CRTI_RESULT_ERROR,
+        .failure = {.status = CRT_ERR_PROTOCOL,
+                    .text = {"a result of another process's object", 36},
+                    .class_name = {"", 0},
+                    .method = {"", 0}}};
+
+    end(p, is_sound(p, result) ? result : &wrong);
+}
+
+/* The failure as the user sees it: what was called, where it would have run. */
+static void describe_failure(const crti_pending_t *p, crt_status_t status,
+                             const char *text, bool may_have_run, crti_failure_t *failure)
+{
+    *failure = (crti_failure_t){.status = status,
+                                .may_have_run = may_have_run,
+                                .text = crti_str(text),
+                                .class_name = crti_str(p->function->class_name),
+                                .method = crti_str(p->function->name)};
+    if (p->actor)
+        failure->actor = p->actor->id;
+    if (p->remote) {
+        failure->node = p->remote->address.node;
+        failure->pid = p->remote->pid;
+    }
+}
+
+/* The process that ran it has died, or was lost, perhaps between storing a result and telling of it. */
+static void abandon_results(const crti_pending_t *p)
+{
+    if (p->remote)
+        crti_object_abandon(p->core, p->number, p->remote->address.node);
+}
+
+void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
+                       bool may_have_run)
+{
+    crti_result_t result = {.form = CRTI_RESULT_ERROR};
+    char tried[1100];
+
+    if (p->retries) {
+        may_have_run = true;
+        snprintf(tried, sizeof(tried), "%s (the last of %lld tries)", text,
+                 (long long)p->retries + 1);
+        text = tried;
+    }
+    describe_failure(p, status, text, may_have_run, &result.failure);
+    if (may_have_run && (status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_WORKER_DIED ||
+                         status == CRT_ERR_UNREACHABLE))
+        abandon_results(p);
+    crti_pending_unlink(p);
+    end(p, &result);
+}
+
+/* An argument had failed: its failure becomes the call's. */
+void crti_pending_fail_by(crti_pending_t *p, const crt_ref_t *failed)
+{
+    crti_result_t result = {.form = CRTI_RESULT_ERROR,
+                            .failure = crti_error_failure(failed->error)};
+
+    result.failure.may_have_run = false;
+    crti_pending_unlink(p);
+    end(p, &result);
+}
+
+/* ------------------------------------------------------------------ another try */
+
+/* Under a number of its own: what an earlier try stored must not be taken for its result. */
+static crt_status_t renumber(crti_pending_t *p)
+{
+    crti_numbers_t *retried = &p->core->calls.retried;
+    uint64_t number = crti_new_number(p->core);
+    crt_status_t status = crti_numbers_add(retried, number, p);
+
+    if (status != CRT_OK)
+        return status;
+    if (p->number != p->result->id.number)
+        crti_numbers_remove(retried, p->number);
+    p->number = number;
+    crti_renumber_call(&p->record, number);
+    return CRT_OK;
+}
+
+bool crti_pending_again(crti_pending_t *p, const char *text)
+{
+    int64_t most = p->actor ? p->actor->max_task_retries : p->max_retries;
+
+    if (most >= 0 && p->retries >= most)
+        return false;
+    abandon_results(p);
+    if (renumber(p) != CRT_OK)
+        return false;
+    p->retries++;
+    p->may_have_run = false;
+    crti_log(CRTI_LOG_WARN, "core", "%s is made again (%lld): %s", p->function->display,
+             (long long)p->retries, text);
+    return true;
+}
+
+void crti_pending_suspect(crti_pending_t *p)
+{
+    crti_pending_unlink(p);
+    p->state = CRTI_CALL_QUEUED;
+    p->remote
+        ->uses++; /* the actor may live elsewhere before it is known what became of it */
+    p->actor->queue_bytes += p->record.size;
+    crti_list_append(&p->actor->doubtful, &p->link);
+}
+
+void crti_task_unqueued(crti_pending_t *p)
+{
+    p->pool->leases.queued--;
+    p->pool->queue_bytes -= p->record.size;
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks: sent to leased workers. What to lease and where to send is decided in lease.c.
+ *
+ * Where it sits
+ *     crt_submit, outgoing.c -> [ submit.c ] -> node daemon (leases), net (calls)
+ * Threads
+ *     The core's lock.
+ * Ownership
+ *     A pool keeps its leases; a lease uses its worker's remote. Pools live as long as the core.
+ * Failure
+ *     A worker that dies: tasks that were never handed over run elsewhere, so do those that may be
+ *     made again (max_retries); the others fail with its report.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/core.h"
+
+#define TAKE_DEPTH 100 /* of a chain of tasks, looked at for one that can begin */
+
+static crti_task_lease_t *task_lease(crti_lease_t *lease)
+{
+    return CRTI_CONTAINER(lease, crti_task_lease_t, lease);
+}
+
+/* ------------------------------------------------------------------ pools */
+
+static bool same_resources(const crti_resources_t *a, const crti_resources_t *b)
+{
+    return crti_resources_fit(a, b) && crti_resources_fit(b, a);
+}
+
+crt_status_t crti_task_pool(crti_core_t *core, const crti_resources_t *resources,
+                            crti_task_pool_t **pool_out)
+{
+    crti_task_pool_t *pool;
+
+    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+        pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
+        if (same_resources(&pool->resources, resources)) {
+            *pool_out = pool;
+            return CRT_OK;
+        }
+    }
+    pool = calloc(1, sizeof(*pool));
+    if (!pool)
+        return crt_raise(CRT_ERR_NO_MEMORY, "tasks of another shape");
+    pool->core = core;
+    pool->resources = *resources;
+    crti_lease_pool_init(&pool->leases);
+    crti_list_init(&pool->queue);
+    crti_list_append(&core->calls.task_pools, &pool->link);
+    *pool_out = pool;
+    return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ leases */
+
+static void free_lease(crti_task_lease_t *lease)
+{
+    crti_core_t *core = lease->pool->core;
+
+    if (lease->lease.state != CRTI_LEASE_ENDED)
+        crti_lease_end(&lease->pool->leases, &lease->lease);
+    if (lease->remote)
+        crti_remote_unuse(core, lease->remote);
+    free(lease);
+}
+
+/* `broken`: its worker is of no use, and must not be given out again. */
+static void give_back(crti_task_lease_t *lease, bool broken)
+{
+    crti_node_notice(lease->pool->core, CRTI_MSG_LEASE_RETURN,
+                     &(crti_msg_lease_return_t){
+                         .lease = lease->id, .node = lease->node, .broken = broken});
+    free_lease(lease);
+}
+
+/* What the grant of a lease is about: the lease may have been cancelled meanwhile. */
+typedef struct asked {
+    crti_core_t *core;
+    crti_id_t lease;
+    crti_task_pool_t *pool;
+} asked_t;
+
+static crti_task_lease_t *find_lease(crti_task_pool_t *pool, crti_id_t id)
+{
+    CRTI_LIST_FOREACH (item, &pool->leases.leases) {
+        crti_task_lease_t *lease = task_lease(CRTI_CONTAINER(item, crti_lease_t, link));
+
+        if (crti_id_equal(lease->id, id))
+            return lease;
+    }
+    return NULL;
+}
+
+static void fail_queue(crti_task_pool_t *pool, crt_status_t status, const char *text)
+{
+    while (!crti_list_is_empty(&pool->queue))
+        crti_pending_fail(CRTI_CONTAINER(pool->queue.next, crti_pending_t, link), status,
+                          text, false);
+}
+
+static void take_grant(crti_task_lease_t *lease, const crti_msg_lease_granted_t *m)
+{
+    crti_core_t *core = lease->pool->core;
+    crti_address_t address =
+        crti_peer_address(m->process, m->incarnation, m->node, m->ipc, m->tcp);
+
+    lease->node = m->node;
+    if (crti_remote_use(core, &address, &lease->remote) != CRT_OK ||
+        crti_remote_connect(core, lease->remote) != CRT_OK) {
+        give_back(lease, true);
+        return;
+    }
+    crti_lease_granted(&lease->pool->leases, &lease->lease, crti_now_ns());
+    lease->pool->told[0] = '\0';
+    if (crti_list_is_empty(&lease->pool->queue)) /* tasks may come back for it */
+        crti_core_wake_at(core, crti_now_ns());
+}
+
+static void on_leased(void *user, const crti_message_t *message)
+{
+    asked_t *asked = user;
+    crti_task_pool_t *pool = asked->pool;
+    crti_task_lease_t *lease = find_lease(pool, asked->lease);
+    char text[512];
+
+    if (message && message->kind == CRTI_MSG_LEASE_GRANTED) {
+        if (lease)
+            take_grant(lease, &message->lease_granted);
+        else /* it crossed our cancel */
+            crti_node_notice(
+                asked->core, CRTI_MSG_LEASE_RETURN,
+                &(crti_msg_lease_return_t){.lease = asked->lease,
+                                           .node = message->lease_granted.node});
+    } else if (lease) {
+        free_lease(lease);
+        if (message && message->kind == CRTI_MSG_ERROR) {
+            /* Not asked again: CRT_ERR_CANCELLED, say, is the answer at once and for ever when the job has
+             * ended, of which this process may hear late. Who cancels itself has no lease here. */
+            pool->leases.wants_one_more = false;
+            crti_text(message->error.text, text, sizeof(text));
+            fail_queue(pool, (crt_status_t)message->error.status, text);
+        }
+    }
+    free(asked);
+    crti_task_pump(pool);
+}
+
+static crt_status_t ask_for_lease(crti_task_pool_t *pool)
+{
+    crti_core_t *core = pool->core;
+    const char *function =
+        crti_list_is_empty(&pool->queue)
+            ? "" /* for tasks that are in flight already */
+            : CRTI_CONTAINER(pool->queue.next, crti_pending_t, link)->function->display;
+    crti_task_lease_t *lease = calloc(1, sizeof(*lease));
+    asked_t *asked = calloc(1, sizeof(*asked));
+    crti_msg_lease_request_t m = {.job = core->job,
+                                  .owner = core->process,
+                                  .owner_node = core->node,
+                                  .resources = pool->resources,
+                                  .function = crti_str(function)};
+    crt_status_t status;
+
+    if (!lease || !asked) {
+        free(lease);
+        free(asked);
+        return crt_raise(CRT_ERR_NO_MEMORY, "a lease");
+    }
+    *lease = (crti_task_lease_t){.pool = pool, .id = crti_id_random()};
+    *asked = (asked_t){core, lease->id, pool};
+    m.lease = lease->id;
+    status = crti_node_request(core, CRTI_MSG_LEASE_REQUEST, &m, on_leased, asked);
+    if (status != CRT_OK) {
+        free(lease);
+        free(asked);
+        return status;
+    }
+    crti_lease_want(&pool->leases, &lease->lease);
+    return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ sending */
+
+static crt_status_t send_task(crti_pending_t *p, crti_task_lease_t *lease)
+{
+    crti_core_t *core = p->core;
+    struct iovec part = {p->record.data, p->record.size};
+    crt_status_t status = crti_remote_connect(core, lease->remote);
+
+    if (status == CRT_OK)
+        status = crti_net_send(core->net, lease->remote->peer, &part, 1, CRTI_SEND_TRY,
+                               CRTI_NET_NO_DEADLINE, &p->sequence);
+    if (status != CRT_OK)
+        return status;
+    crti_list_remove(&p->link);
+    p->pool->queue_bytes -= p->record.size;
+    p->state = CRTI_CALL_SENT;
+    p->lease = lease;
+    p->remote = lease->remote;
+    crti_list_append(&lease->remote->in_flight, &p->link);
+    crti_net_watch(core->net, lease->remote->peer, 1);
+    return CRT_OK;
+}
+
+/* Sends what can be sent; asks for what lacks; cancels what is too much. */
+void crti_task_pump(crti_task_pool_t *pool)
+{
+    crti_lease_t *lease;
+    uint64_t now = crti_now_ns();
+
+    while (!crti_list_is_empty(&pool->queue) &&
+           (lease = crti_lease_pick(&pool->leases))) {
+        crti_pending_t *p = CRTI_CONTAINER(pool->queue.next, crti_pending_t, link);
+        crt_status_t status = send_task(p, task_lease(lease));
+
+        if (status == CRT_ERR_TOO_LARGE) {
+            crti_pending_fail(p, status, crt_error_detail(), false);
+            continue;
+        }
+        if (status != CRT_OK)
+            break; /* no room, or lost: an answer or the loss comes back here */
+        crti_lease_sent(&pool->leases, lease, now);
+        if (lease->in_flight == 2)
+            crti_core_wake_at(pool->core, now + CRTI_LEASE_STUCK_NS);
+    }
+    while (crti_lease_should_want(&pool->leases)) {
+        if (ask_for_lease(pool) == CRT_OK)
+            continue;
+        pool->leases.wants_one_more = false;
+        fail_queue(pool, CRT_ERR_NODE_LOST, crt_error_detail());
+    }
+    while ((lease = crti_lease_unwanted(&pool->leases))) {
+        crti_node_notice(pool->core, CRTI_MSG_LEASE_CANCEL,
+                         &(crti_msg_lease_cancel_t){task_lease(lease)->id, 0});
+        free_lease(task_lease(lease));
+    }
+}
+
+void crti_task_submit(crti_pending_t *p)
+{
+    p->state = CRTI_CALL_QUEUED;
+    p->lease = NULL;
+    p->pool->leases.queued++;
+    p->pool->queue_bytes += p->record.size;
+    crti_list_append(&p->pool->queue, &p->link);
+    crti_task_pump(p->pool);
+}
+
+static bool has_room(void *user)
+{
+    return ((crti_task_pool_t *)user)->queue_bytes <= CRTI_TASK_BYTES;
+}
+
+crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only)
+{
+    if (has_room(pool))
+        return CRT_OK;
+    if (try_only)
+        return crt_raise(CRT_ERR_BACKPRESSURE, "%u tasks (%zu bytes) wait for workers",
+                         pool->leases.queued, pool->queue_bytes);
+    return crti_wait_for(pool->core, has_room, pool, -1, NULL);
+}
+
+void crti_task_answered(crti_pending_t *p, bool given_back)
+{
+    crti_task_pool_t *pool = p->pool;
+    crti_task_lease_t *lease = p->lease;
+    uint64_t now = crti_now_ns();
+
+    p->lease = NULL;
+    if (given_back) {
+        crti_list_remove(&p->link);
+        if (p->remote->peer)
+            crti_net_watch(p->core->net, p->remote->peer, -1);
+        p->state = CRTI_CALL_QUEUED;
+        p->remote = NULL;
+        crti_list_append(pool->queue.next, &p->link); /* first again */
+        pool->queue_bytes += p->record.size;
+        if (!lease)
+            pool->leases.queued++;
+    }
+    if (lease) {
+        crti_lease_answered(&pool->leases, &lease->lease, given_back, now);
+        if (lease->lease.in_flight == 0)
+            crti_core_wake_at(pool->core, now + CRTI_LEASE_IDLE_NS);
+    }
+    crti_task_pump(pool);
+}
+
+/* ------------------------------------------------------------------ events */
+
+void crti_lease_message(crti_core_t *core, const crti_message_t *message)
+{
+    const crti_msg_lease_waiting_t *m = &message->lease_waiting;
+
+    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+        crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
+        char text[sizeof(pool->told)];
+
+        /* Tasks that go on with the workers they have are nothing to tell. */
+        if (!find_lease(pool, m->lease) || pool->leases.held)
+            continue;
+        crti_text(m->text, text, sizeof(text));
+        if (strcmp(text, pool->told) == 0)
+            return;
+        snprintf(pool->told, sizeof(pool->told), "%s", text);
+        crti_log(CRTI_LOG_WARN, "core", "%u %s: %s", pool->leases.queued,
+                 pool->leases.queued == 1 ? "task waits" : "tasks wait", text);
+        return;
+    }
+}
+
+static void lose_lease(crti_task_lease_t *lease)
+{
+    crti_remote_t *remote = lease->remote;
+
+    /* What was in flight is already told of the loss; nothing points here any more. */
+    CRTI_LIST_FOREACH (item, &remote->in_flight) {
+        crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
+
+        if (p->lease == lease)
+            p->lease = NULL;
+    }
+    give_back(lease, true);
+}
+
+void crti_leases_lost(crti_core_t *core, crti_remote_t *remote)
+{
+    CRTI_LIST_FOREACH (pool_item, &core->calls.task_pools) {
+        crti_task_pool_t *pool = CRTI_CONTAINER(pool_item, crti_task_pool_t, link);
+        bool is_lost = false;
+
+        CRTI_LIST_FOREACH_SAFE (item, &pool->leases.leases) {
+            crti_task_lease_t *lease =
+                task_lease(CRTI_CONTAINER(item, crti_lease_t, link));
+
+            if (lease->remote != remote)
+                continue;
+            lose_lease(lease);
+            is_lost = true;
+        }
+        if (is_lost)
+            crti_task_pump(pool);
+    }
+}
+
+static void tick_pool(crti_task_pool_t *pool, uint64_t now_ns)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+    uint64_t next = UINT64_MAX;
+    crti_lease_t *lease;
+    crti_lease_due_t due;
+
+    if (crti_put_give_back(&record) != CRT_OK)
+        return;
+    while ((due = crti_lease_due(&pool->leases, now_ns, &lease, &next)) !=
+           CRTI_LEASE_DUE_NOTHING) {
+        if (due == CRTI_LEASE_DUE_RETURN)
+            give_back(task_lease(lease), false);
+        else
+            crti_remote_send(pool->core, task_lease(lease)->remote, &record);
+    }
+    crti_task_pump(pool);
+    crti_core_wake_at(pool->core, next);
+}
+
+void crti_tasks_tick(crti_core_t *core, uint64_t now_ns)
+{
+    CRTI_LIST_FOREACH (item, &core->calls.task_pools)
+        tick_pool(CRTI_CONTAINER(item, crti_task_pool_t, link), now_ns);
+}
+
+void crti_tasks_end(crti_core_t *core)
+{
+    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+        crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
+
+        fail_queue(pool, core->broken != CRT_OK ? core->broken : CRT_ERR_CLOSED,
+                   core->broken_text ? core->broken_text : CRTI_SHUT_DOWN);
+    }
+}
+
+void crti_tasks_fini(crti_core_t *core)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&core->calls.task_pools))) {
+        crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
+
+        while (!crti_list_is_empty(&pool->leases.leases))
+            free_lease(
+                task_lease(CRTI_CONTAINER(pool->leases.leases.next, crti_lease_t, link)));
+        free(pool);
+    }
+}
+
+/* ------------------------------------------------------------------ run by the waiting worker */
+
+/* The call behind the first ref that `p` waits for. */
+static crti_pending_t *first_missing(const crti_pending_t *p)
+{
+    for (unsigned i = 0; i < p->slot_count; i++) {
+        const crt_ref_t *ref = p->slots[i].ref;
+
+        if (ref && ref->content == CRTI_CONTENT_NONE)
+            return ref->is_owned ? ref->call : NULL;
+    }
+    return NULL;
+}
+
+crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
+{
+    crti_pending_t *p = ref->is_owned ? ref->call : NULL;
+    crti_resources_t mine = {.count = 0};
+
+    /* What it waits for may be one. */
+    for (int i = 0; i < TAKE_DEPTH && p && p->state == CRTI_CALL_ARGUMENTS; i++)
+        p = first_missing(p);
+    if (!p || !p->pool || p->state != CRTI_CALL_QUEUED ||
+        crti_resources_set(&mine, "CPU",
+                           (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||
+        !crti_resources_fit(&mine, &p->pool->resources))
+        return NULL;
+    crti_list_remove(&p->link);
+    crti_task_unqueued(p);
+    p->state = CRTI_CALL_INLINE;
+    crti_task_pump(p->pool); /* a request for a worker may be too much now */
+    return p;
+}
+
+/* ------------------------------------------------------------------ crt.h */

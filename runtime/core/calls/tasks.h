@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks: calls that go to leased workers. See submit.c; what to lease is decided in lease.c. */
+#ifndef CRTI_CORE_CALLS_TASKS_H
+#define CRTI_CORE_CALLS_TASKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/list.h"
+#include "runtime/base/resources.h"
+#include "runtime/core/calls/calls.h"
+#include "runtime/core/calls/lease.h"
+#include "runtime/net/channel.h"
+
+/* Tasks of one shape of resources. */
+struct crti_task_pool {
+    crti_list_t link; /* core->calls.task_pools */
+    crti_core_t *core;
+    crti_resources_t resources;
+    crti_lease_pool_t leases;
+    crti_list_t queue; /* crti_pending_t.link: ready to be sent */
+    size_t queue_bytes;
+    bool said_waiting;
+    char told[160]; /* the last reason shown for waiting */
+};
+
+struct crti_task_lease {
+    crti_lease_t lease;
+    crti_task_pool_t *pool;
+    crti_id_t id;
+    crti_id_t node;
+    crti_remote_t *remote; /* HELD, STUCK */
+};
+
+/* The tasks of that shape; found or made. */
+crt_status_t crti_task_pool(crti_core_t *core, const crti_resources_t *resources,
+                            crti_task_pool_t **pool_out);
+void crti_task_submit(crti_pending_t *pending);   /* its record is built */
+void crti_task_unqueued(crti_pending_t *pending); /* it leaves the queue unsent */
+crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only); /* as for actors */
+void crti_task_pump(crti_task_pool_t *pool);
+/* An answer came: `given_back` means run it elsewhere. */
+void crti_task_answered(crti_pending_t *pending, bool given_back);
+void crti_lease_message(crti_core_t *core, const crti_message_t *message);
+void crti_leases_lost(crti_core_t *core, crti_remote_t *remote);
+void crti_tasks_tick(crti_core_t *core, uint64_t now_ns);
+void crti_tasks_end(crti_core_t *core);
+void crti_tasks_fini(crti_core_t *core);
+/* The task that makes this ref, if it can be run by the worker's own thread now. */
+crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref);
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Actor handles in crt.h: calls, finding, killing, waiting, keeping and dropping. See actor.c. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/core.h"
+#include "runtime/core/refs/value_of.h"
+#include "runtime/core/values/handles.h"
+
+/* Handles of before a shutdown have no lock of a runtime any more. */
+static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------ calls */
+
+static crt_status_t check_actor(crti_core_t *core, crt_actor_t *actor,
+                                const crt_method_t *method,
+                                const crti_function_t **function_out)
+{
+    crt_status_t status = crti_actor_check(core, actor);
+
+    if (status != CRT_OK)
+        return status;
+    if (!actor->class_)
+        return crt_raise(CRT_ERR_INVALID, "class %s of actor %s is not in this program",
+                         actor->class_name, actor->hex);
+    return crti_class_method(actor->class_, method, function_out);
+}
+
+static crt_ref_t *call(crt_actor_t *actor, const crt_method_t *method,
+                       const crt_call_options_t *options, const crt_arg_t *args,
+                       size_t count, bool is_tell)
+{
+    crti_core_t *core = crti_enter_unlocked();
+    crti_target_t target = {
+        .actor = actor, .try_only = options && options->try_only, .is_tell = is_tell};
+    crti_given_t given;
+    crt_status_t status;
+    crt_ref_t *ref;
+
+    if (!core)
+        return crti_given_refused(args, count);
+    status = crti_given_take(core, args, count, &given);
+    crti_net_lock(core->net);
+    if (status == CRT_OK)
+        status = check_actor(core, actor, method, &target.function);
+    ref = status == CRT_OK ? crti_call_out(core, &target, &given)
+                           : crti_ref_failed(core, status);
+    ref->handles++;
+    crti_net_unlock(core->net);
+    crti_given_end(core, &given);
+    crti_leave_unlocked(core);
+    return ref;
+}
+
+crt_ref_t *crt_call_v(crt_actor_t *actor, const crt_method_t *method,
+                      const crt_call_options_t *options, const crt_arg_t *args,
+                      size_t count)
+{
+    return call(actor, method, options, args, count, false);
+}
+
+crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
+                        const crt_arg_t *args, size_t count)
+{
+    crt_ref_t *ref = call(actor, method, NULL, args, count, true);
+    const crt_error_t *error = crt_ref_error(ref);
+    crt_status_t status = CRT_OK;
+
+    if (error)
+        status = crt_raise(error->status, "%s", error->text);
+    crt_ref_drop(&ref);
+    return status;
+}
+
+/* ------------------------------------------------------------------ finding and ending */
+
+static crt_status_t take_found(crti_core_t *core, const crti_msg_actor_state_t *m,
+                               const char *name, const crt_actor_class_t *user,
+                               crt_actor_t **actor_out)
+{
+    const crti_class_t *class_;
+    crt_status_t status =
+        user ? crti_program_class(&core->program, user, &class_) : CRT_OK;
+    char found[256];
+
+    if (status != CRT_OK)
+        return status;
+    crti_text(m->class_name, found, sizeof(found));
+    if (user && strcmp(found, user->name) != 0)
+        return crt_raise(CRT_ERR_INVALID, "actor \"%s\" is of class %s, not %s", name,
+                         found, user->name);
+    status = crti_actor_get(core, m->actor, m->class_name, actor_out);
+    if (status == CRT_OK)
+        (*actor_out)->handles++;
+    return status;
+}
+
+crt_status_t crt_actor_find(const char *name, const crt_actor_class_t *user,
+                            crt_actor_t **actor_out)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_msg_actor_find_t body = {.name = crti_str(name)};
+    crti_core_t *core = crti_enter();
+    crti_message_t answer;
+    crt_status_t status;
+
+    if (!core)
+        return crti_entry_status();
+    if (!name || !*name || !actor_out)
+        status = crt_raise(CRT_ERR_INVALID,
+                           "the name is empty, or there is no place for the actor");
+    else
+        status =
+            crti_node_ask(core, CRTI_MSG_ACTOR_FIND, &body, 30000, &answer, &storage);
+    if (status == CRT_OK && answer.kind != CRTI_MSG_ACTOR_STATE)
+        status = crt_raise(CRT_ERR_PROTOCOL,
+                           "the head answered a question for an actor with %s",
+                           crti_message_name(answer.kind));
+    if (status == CRT_OK)
+        status = take_found(core, &answer.actor_state, name, user, actor_out);
+    crti_leave(core);
+    return status;
+}
+
+crt_status_t crt_actor_kill(crt_actor_t *actor)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_msg_actor_kill_t body = {.no_restart = true,
+                                  .text = crti_str("killed by crt_actor_kill")};
+    crti_core_t *core = crti_enter();
+    crti_message_t answer;
+    crt_status_t status;
+
+    if (!core)
+        return crti_entry_status();
+    status = crti_actor_check(core, actor);
+    if (status == CRT_OK)
+        status = crti_core_check(core);
+    if (status != CRT_OK) {
+        /* With the node its handle is gone; the actor may live. */
+    } else if (actor->is_none) {
+        status = crt_raise(actor->status, "there is no actor to kill: %s",
+                           actor->text ? actor->text : "");
+    } else if (actor->is_final) {
+        status = CRT_OK;
+    } else {
+        crti_actor_hold(actor);
+        body.actor = actor->id;
+        status =
+            crti_node_ask(core, CRTI_MSG_ACTOR_KILL, &body, 30000, &answer, &storage);
+        if (status == CRT_OK) {
+            actor->is_final = true;
+            crti_actor_end(actor, CRT_ERR_ACTOR_DIED,
+                           "the actor was killed by crt_actor_kill");
+        }
+        crti_actor_release(actor);
+    }
+    crti_leave(core);
+    return status;
+}
+
+static bool is_settled(void *user)
+{
+    const crt_actor_t *actor = user;
+
+    return actor->phase == CRTI_ACTOR_CALLABLE || actor->phase == CRTI_ACTOR_GONE;
+}
+
+static bool is_answered(void *user)
+{
+    return ((crt_ref_t *)user)->content != CRTI_CONTENT_NONE;
+}
+
+/* Its process exists; whether create has ended it alone knows. CRT_IN_PROGRESS: it died, and the
+ * head has still to say whether another one follows. */
+static crt_status_t ask_process(crti_core_t *core, crt_actor_t *actor, int64_t timeout_ms)
+{
+    crt_ref_t *answer = crti_ready_out(core, actor);
+    crt_status_t status = crti_wait_for(core, is_answered, answer, timeout_ms, answer);
+
+    if (status == CRT_OK && answer->content == CRTI_CONTENT_FAILED) {
+        status = crti_ref_raise(answer);
+        if (answer->error && answer->error->user.may_have_run &&
+            actor->phase != CRTI_ACTOR_GONE && status == CRT_ERR_ACTOR_DIED)
+            status = CRT_IN_PROGRESS;
+    }
+    crti_ref_release(answer);
+    return status;
+}
+
+/* -1: without limit. */
+static int64_t rest_ms(uint64_t start_ns, int64_t timeout_ms)
+{
+    int64_t passed = (int64_t)((crti_now_ns() - start_ns) / CRTI_MS);
+
+    return timeout_ms < 0 ? -1 : passed < timeout_ms ? timeout_ms - passed : 0;
+}
+
+static crt_status_t await_ready(crti_core_t *core, crt_actor_t *actor, int64_t timeout_ms)
+{
+    uint64_t start = crti_now_ns();
+    crt_status_t status;
+
+    do {
+        status = crti_wait_for(core, is_settled, actor, rest_ms(start, timeout_ms), NULL);
+        if (status == CRT_OK && actor->phase == CRTI_ACTOR_GONE)
+            return crt_raise(actor->status, "%s", actor->text ? actor->text : "");
+        if (status == CRT_OK)
+            status = ask_process(core, actor, rest_ms(start, timeout_ms));
+    } while (status == CRT_IN_PROGRESS);
+    return status;
+}
+
+crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms)
+{
+    crti_core_t *core = crti_enter();
+    crt_status_t status;
+
+    if (!core)
+        return crti_entry_status();
+    status = crti_actor_check(core, actor);
+    if (status == CRT_OK) {
+        crti_actor_hold(actor);
+        crti_actor_observe(actor);
+        status = await_ready(core, actor, timeout_ms);
+        crti_actor_release(actor);
+    }
+    crti_leave(core);
+    return status;
+}
+
+/* ------------------------------------------------------------------ handles */
+
+/* True when it was one. */
+static bool drop_old(crt_actor_t *actor)
+{
+    bool is_old, is_last = false;
+
+    pthread_mutex_lock(&orphans);
+    is_old = crti_old_handle_is(actor);
+    if (is_old)
+        is_last = --actor->handles == 0;
+    if (is_last)
+        crti_old_handle_take(actor);
+    pthread_mutex_unlock(&orphans);
+    if (!is_last)
+        return is_old;
+    free(actor->class_name);
+    free(actor->text);
+    free(actor->report);
+    free(actor);
+    return true;
+}
+
+static bool keep_old(crt_actor_t *actor)
+{
+    bool is_old;
+
+    pthread_mutex_lock(&orphans);
+    is_old = crti_old_handle_is(actor);
+    if (is_old)
+        actor->handles++;
+    pthread_mutex_unlock(&orphans);
+    return is_old;
+}
+
+crt_actor_t *crt_actor_keep(crt_actor_t *actor)
+{
+    crti_core_t *core;
+
+    if (!actor || crti_is_forked())
+        return actor;
+    core = crti_enter_quiet();
+    if (core && crti_handles_have(&core->calls.handles, actor)) {
+        actor->handles++;
+        crti_actor_hold(actor);
+    } else if (!keep_old(actor)) {
+        (void)crti_actor_check(core, actor);
+        actor = NULL;
+    }
+    if (core)
+        crti_leave(core);
+    return actor;
+}
+
+void crt_actor_drop(crt_actor_t **slot)
+{
+    crt_actor_t *actor = slot ? *slot : NULL;
+    crti_core_t *core;
+    bool is_dropped = true;
+
+    if (!actor)
+        return;
+    *slot = NULL;
+    if (crti_is_forked())
+        return; /* the parent's; this copy goes with the process */
+    core = crti_enter_quiet();
+    if (core && crti_handles_have(&core->calls.handles, actor)) {
+        is_dropped = actor->handles > 0;
+        if (is_dropped) {
+            actor->handles--;
+            crti_actor_release(actor);
+        }
+    } else {
+        is_dropped = drop_old(actor);
+    }
+    if (core)
+        crti_leave(core);
+    if (!is_dropped)
+        crti_log(
+            CRTI_LOG_WARN, "core",
+            "crt_actor_drop of a handle that is not the caller's: it is borrowed, was "
+            "dropped before, or never was one");
+}
+
+const char *crt_actor_id(crt_actor_t *actor)
+{
+    crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();
+    const char *hex = "";
+
+    if ((core && crti_handles_have(&core->calls.handles, actor)) ||
+        crti_old_handle_is(actor))
+        hex = actor->hex;
+    if (core)
+        crti_leave(core);
+    return hex;
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which clusters run on this host, and which one is meant.
+ *
+ * Where it sits
+ *     RUN/head-PORT/head.info, RUN/node-HEX8/node.info -> [ core/client/cluster.c ] -> client.c, the command
+ * A private cluster keeps the same directories one level deeper. A directory counts while its
+ * daemon holds its lock; what a killed daemon left is passed over here (`crt stop` removes it).
+ * Run directories may be shared by clusters of several state directories: where CRT_STATE_DIR is set,
+ * a search finds those of that one alone, and others only by their address.
+ * Threads: any; no state.
+ */
+#include "runtime/crt.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "runtime/base/rundir.h"
+#include "runtime/net/https_key.h"
+#include "runtime/net/key.h"
+#include "runtime/net/token.h"
+
+#define LIST_FIRST 64
+
+typedef struct list {
+    crt_cluster_info_t *infos;
+    size_t room, count;
+} list_t;
+
+static void closedir_auto(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Calls `visit` for every directory below `path` whose name begins with `prefix`. */
+static void each_dir(const char *path, const char *prefix,
+                     void (*visit)(list_t *list, const char *path), list_t *list)
+{
+    CRTI_AUTO(closedir) DIR *dir = opendir(path);
+    struct dirent *entry;
+    char below[96];
+
+    while (dir && (entry = readdir(dir))) {
+        if (!starts_with(entry->d_name, prefix))
+            continue;
+        if (snprintf(below, sizeof(below), "%s/%s", path, entry->d_name) <
+            (int)sizeof(below))
+            visit(list, below);
+    }
+}
+
+static void add(list_t *list, const crt_cluster_info_t *info)
+{
+    if (list->count < list->room)
+        list->infos[list->count] = *info;
+    list->count++;
+}
+
+#define GET(field) crti_info_get(text, #field, info.field, sizeof(info.field))
+
+/* The dashboard is the head's: where that is on this host, only its own file is believed, and only
+ * while it lives. The port of one that died may be a stranger's now. */
+static void read_http(crt_cluster_info_t *info)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    char file[112];
+
+    if (!info->head_dir[0])
+        return;
+    info->http[0] = '\0';
+    snprintf(file, sizeof(file), "%s/head.info", info->head_dir);
+    if (crti_dir_is_locked(info->head_dir) && crti_info_read(file, &text) == CRT_OK)
+        crti_info_get(text, "http", info->http, sizeof(info->http));
+}
+
+static void visit_node(list_t *list, const char *path)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    crt_cluster_info_t info = {0};
+    char file[112];
+
+    snprintf(file, sizeof(file), "%s/node.info", path);
+    if (!crti_dir_is_locked(path) || crti_info_read(file, &text) != CRT_OK)
+        return;
+    snprintf(info.run_dir, sizeof(info.run_dir), "%s", path);
+    GET(address);
+    GET(head_dir);
+    GET(node);
+    GET(node_ip);
+    GET(http);
+    GET(http_pin);
+    GET(key_file);
+    GET(state_dir);
+    read_http(&info);
+    info.pid = crti_info_int(text, "pid");
+    info.is_private = crti_info_int(text, "private") != 0;
+    add(list, &info);
+}
+
+/* A head is an entry of its own only where no node of its cluster was found. */
+static void visit_head(list_t *list, const char *path)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    crt_cluster_info_t info = {0};
+    char file[112];
+
+    snprintf(file, sizeof(file), "%s/head.info", path);
+    if (!crti_dir_is_locked(path) || crti_info_read(file, &text) != CRT_OK)
+        return;
+    for (size_t i = 0; i < list->count && i < list->room; i++)
+        if (strcmp(list->infos[i].head_dir, path) == 0)
+            return;
+    snprintf(info.head_dir, sizeof(info.head_dir), "%s", path);
+    GET(address);
+    GET(http);
+    GET(key_file);
+    GET(state_dir);
+    info.pid = crti_info_int(text, "pid");
+    info.is_private = crti_info_int(text, "private") != 0;
+    add(list, &info);
+}
+
+static void visit_private(list_t *list, const char *path)
+{
+    each_dir(path, "node-", visit_node, list);
+    each_dir(path, "head-", visit_head, list);
+}
+
+crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room, size_t *count_out)
+{
+    list_t list = {.infos = infos, .room = room};
+    char run[96];
+    crt_status_t status = crti_run_dir(run, sizeof(run));
+
+    if (status != CRT_OK)
+        return status;
+    visit_private(&list, run);
+    each_dir(run, "private-", visit_private, &list);
+    *count_out = list.count;
+    return CRT_OK;
+}
+
+/* However many there are: some may begin while they are counted. */
+static crt_status_t list_all(crt_cluster_info_t **infos_out, size_t *count_out)
+{
+    size_t room = LIST_FIRST;
+
+    for (;;) {
+        CRTI_AUTO(free) crt_cluster_info_t *infos = calloc(room, sizeof(*infos));
+        crt_status_t status;
+
+        if (!infos)
+            return crt_raise(CRT_ERR_NO_MEMORY, "a list of %zu nodes", room);
+        status = crt_cluster_list(infos, room, count_out);
+        if (status == CRT_OK && *count_out > room) {
+            room = 2 * *count_out;
+            continue;
+        }
+        if (status == CRT_OK)
+            *infos_out = CRTI_TAKE(infos);
+        return status;
+    }
+}
+
+static bool is_own_node(const crt_cluster_info_t *info)
+{
+    const char *own = getenv("CRT_NODE_DIR");
+
+    return own && info->run_dir[0] && strcmp(info->run_dir, own) == 0;
+}
+
+/* HOST:PORT; a host of colons stands in brackets. */
+static bool is_address(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+
+    return colon && colon > text && strcspn(text, " /") == strlen(text) && digits > 0 &&
+           digits < 6 && !colon[1 + digits] && atol(colon + 1) > 0 &&
+           atol(colon + 1) < 65536;
+}
+
+/* True when `path`, the state directory of a head or node, is in `state`, however that is spelled. */
+static bool is_below(const char *path, const char *state)
+{
+    char parent[256];
+    struct stat a, b;
+
+    snprintf(parent, sizeof(parent), "%s", path);
+    if (!strrchr(parent, '/'))
+        return false;
+    *strrchr(parent, '/') = '\0';
+    return strcmp(parent, state) == 0 || (stat(parent, &a) == 0 && stat(state, &b) == 0 &&
+                                          a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+/* A node may have joined from another state directory than that of its head: it belongs to both. */
+static bool is_of_state_dir(const crt_cluster_info_t *info, const char *state)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    char file[112], head_state[sizeof(info->state_dir)];
+
+    if (is_below(info->state_dir, state))
+        return true;
+    snprintf(file, sizeof(file), "%s/head.info", info->head_dir);
+    return info->head_dir[0] && crti_info_read(file, &text) == CRT_OK &&
+           is_below(crti_info_get(text, "state_dir", head_state, sizeof(head_state)),
+                    state);
+}
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+/* Whoever says with which key must mean that cluster. What its own node executed does: a program's
+ * environment may come from another host. */
+static crt_status_t check_key(const crt_cluster_info_t *info)
+{
+    const char *given = variable("CRT_KEY_FILE");
+    crti_key_t key, its;
+    char why[512];
+    bool is_same;
+
+    if (!given || is_own_node(info))
+        return CRT_OK;
+    if (crti_key_load(given, &key) != CRT_OK || crti_key_load(info->key_file, &its)) {
+        snprintf(why, sizeof(why), "%s", crt_error_detail());
+        return crt_raise(CRT_ERR_INVALID,
+                         "can't compare key file %s with the key of the cluster %s: %s",
+                         given, info->address, why);
+    }
+    is_same = sodium_memcmp(&key, &its, sizeof(key)) == 0;
+    crti_key_wipe(&key, sizeof(key));
+    crti_key_wipe(&its, sizeof(its));
+    if (is_same)
+        return CRT_OK;
+    return crt_raise(CRT_ERR_PERMISSION,
+                     "key file %s is not the key of the cluster %s, which is in %s: give "
+                     "that one, or name another cluster",
+                     given, info->address, info->key_file);
+}
+
+static crt_status_t found_none(const char *address, const char *state, const char *other)
+{
+    if (address)
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "no node of the cluster %s runs on this host; join it with: crt "
+                         "start --address %s --key-file FILE",
+                         address, address);
+    if (other)
+        return crt_raise(
+            CRT_ERR_NOT_FOUND,
+            "no cluster of CRT_STATE_DIR=%s runs on this host; start one with: "
+            "crt start --head, or name the one of another state directory with "
+            "--address %s or CRT_ADDRESS",
+            state, other);
+    return crt_raise(CRT_ERR_NOT_FOUND,
+                     "no cluster runs on this host; start one with: crt start --head");
+}
+
+static bool is_meant(const crt_cluster_info_t *info, const char *address,
+                     const char *state)
+{
+    if (address)
+        return strcmp(info->address, address) == 0;
+    return !info->is_private && (!state || is_of_state_dir(info, state));
+}
+
+/* Several: the error lists each address once. */
+static crt_status_t several(const crt_cluster_info_t *infos, size_t count,
+                            const char *state)
+{
+    char text[800] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_meant(&infos[i], NULL, state) || strstr(text, infos[i].address))
+            continue;
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+                                 used ? ", " : "", infos[i].address);
+        if (used >= sizeof(text))
+            break;
+    }
+    return crt_raise(CRT_ERR_EXISTS,
+                     "several clusters run here (%s): say which with --address or "
+                     "CRT_ADDRESS",
+                     text);
+}
+
+/* The address that was given, or that of the variable; NULL: none was. */
+static crt_status_t named(const char **address)
+{
+    const char *from = "";
+
+    if (!*address || !**address) {
+        *address = variable("CRT_ADDRESS");
+        from = "CRT_ADDRESS: ";
+    }
+    if (*address && !is_address(*address))
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s\"%s\" is no address of a cluster; one is HOST:PORT, for "
+                         "example 10.0.0.1:6380",
+                         from, *address);
+    return CRT_OK;
+}
+
+crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
+{
+    CRTI_AUTO(free) crt_cluster_info_t *infos = NULL;
+    const crt_cluster_info_t *found = NULL;
+    const char *state = variable("CRT_STATE_DIR"), *other = NULL;
+    size_t count = 0;
+    crt_status_t status;
+
+    status = named(&address);
+    if (status != CRT_OK)
+        return status;
+    status = list_all(&infos, &count);
+    if (status != CRT_OK)
+        return status;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_meant(&infos[i], address, state)) {
+            other = infos[i].is_private ? other : infos[i].address;
+            continue;
+        }
+        if (found && strcmp(found->address, infos[i].address) != 0)
+            return several(infos, count, state);
+        /* Nodes come before heads in the list of one directory: the first is the best, unless
+         * one of them is the node that executed this process. */
+        if (!found || is_own_node(&infos[i]))
+            found = &infos[i];
+    }
+    if (!found)
+        return found_none(address, state, other);
+    status = check_key(found);
+    if (status == CRT_OK)
+        *info_out = *found;
+    return status;
+}
+
+crt_status_t crt_cluster_token(const char *key_file, char *token)
+{
+    uint32_t generation;
+    crt_status_t status = crti_token_generation(key_file, &generation);
+
+    return status == CRT_OK ? crt_cluster_token_until(key_file, generation, 0, token)
+                            : status;
+}
+
+crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
+                                     uint32_t end, char *token)
+{
+    const crti_token_t made = {.generation = generation, .end = end};
+    unsigned char subkey[CRTI_KEY_SIZE];
+    crti_key_t key;
+    crt_status_t status = crti_key_load(key_file, &key);
+
+    if (status != CRT_OK)
+        return status;
+    crti_key_token(&key, subkey);
+    crti_token_make(subkey, &made, token);
+    crti_key_wipe(subkey, sizeof(subkey));
+    crti_key_wipe(&key, sizeof(key));
+    return status;
+}
+
+crt_status_t crt_cluster_token_generation(const char *key_file, uint32_t *generation_out)
+{
+    return crti_token_generation(key_file, generation_out);
+}
+
+/* The head's file with its token lies beside the key. */
+static crt_status_t save_token(const char *key_file)
+{
+    char path[PATH_MAX], token[CRTI_TOKEN_TEXT], *slash;
+    crt_status_t status;
+
+    snprintf(path, sizeof(path), "%s", key_file);
+    slash = strrchr(path, '/');
+    if (!slash || (size_t)(slash - path) + sizeof("/token") > sizeof(path))
+        return CRT_OK;
+    strcpy(slash, "/token");
+    if (access(path, F_OK) != 0)
+        return CRT_OK;
+    status = crt_cluster_token(key_file, token);
+    if (status == CRT_OK)
+        status = crti_token_save(path, token);
+    crti_key_wipe(token, sizeof(token));
+    return status;
+}
+
+crt_status_t crt_cluster_rotate_tokens(const char *key_file)
+{
+    uint32_t generation;
+    crti_key_t key;
+    crt_status_t status = crti_key_load(key_file, &key);
+
+    if (status != CRT_OK)
+        return status;
+    crti_key_wipe(&key, sizeof(key));
+    status = crti_token_rotate(key_file, &generation);
+    return status == CRT_OK ? save_token(key_file) : status;
+}
+
+crt_status_t crt_cluster_pin(const char *key_file, char *pin)
+{
+    crti_https_key_t https;
+    crti_key_t key;
+    crt_status_t status = crti_key_load(key_file, &key);
+
+    if (status != CRT_OK)
+        return status;
+    status = crti_https_key_derive(&key, &https);
+    if (status == CRT_OK)
+        crti_https_key_pin(&https, pin);
+    crti_key_wipe(&https, sizeof(https));
+    crti_key_wipe(&key, sizeof(key));
+    return status;
+}

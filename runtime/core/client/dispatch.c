@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dispatch: which module hears of a record, of the end of a session, of the timer.
+ *
+ * Where it sits
+ *     net, timer.c -> [ dispatch.c ] -> calls, execution, refs; deaths.c
+ * Threads
+ *     The core's lock.
+ * Failure
+ *     A record that can't be read ends its session.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/client/client.h"
+#include "runtime/core/core.h"
+#include "runtime/core/execution/deadlock.h"
+#include "runtime/core/refs/borrowers.h"
+#include "runtime/core/refs/copy_query.h"
+#include "runtime/core/refs/locating.h"
+#include "runtime/core/refs/missing.h"
+#include "runtime/core/refs/owner_requests.h"
+#include "runtime/core/refs/value_of.h"
+
+/* Answers to one process outside of its window that it has not acknowledged. Of those that live, and
+ * only read late, nobody comes near. */
+#define UNACKNOWLEDGED_MAX (1 << 20)
+
+/* ------------------------------------------------------------------ records of callers */
+
+static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void *data,
+                                size_t size)
+{
+    crti_client_t *client = crti_client_of(core, peer);
+
+    if (!client)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a caller");
+    if (crti_record_kind(data, size) == CRTI_RECORD_CALL)
+        return crti_incoming_call(client, data, size);
+    if (crti_peer_unacknowledged(peer) >= UNACKNOWLEDGED_MAX)
+        return crt_raise(CRT_ERR_PROTOCOL,
+                         "it asks on and has not acknowledged %llu answers",
+                         (unsigned long long)crti_peer_unacknowledged(peer));
+    switch (crti_record_kind(data, size)) {
+    case CRTI_RECORD_LOCATE: return crti_locating_asked(client, data, size);
+    case CRTI_RECORD_BORROW: return crti_borrowers_borrow(core, peer, data, size);
+    case CRTI_RECORD_RELEASE: return crti_borrowers_release(core, peer, data, size);
+    case CRTI_RECORD_TAKE_BACK: return crti_borrowers_take_back(core, peer, data, size);
+    case CRTI_RECORD_COPY: return crti_copy_arrived(core, data, size);
+    case CRTI_RECORD_COPY_QUERY: return crti_copy_query_arrived(core, peer, data, size);
+    case CRTI_RECORD_COPY_REPLY: return crti_copy_query_answered(core, peer, data, size);
+    case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
+    case CRTI_RECORD_PROBE: return crti_probe_arrived(client, data, size);
+    case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
+    default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
+    }
+}
+
+/* ------------------------------------------------------------------ records of the called */
+
+static crt_status_t on_reply(crti_core_t *core, crti_remote_t *remote, const void *data,
+                             size_t size)
+{
+    crti_result_t result;
+    uint64_t number;
+    crt_status_t status = crti_get_result(data, size, &number, &result);
+    crti_pending_t *p = status == CRT_OK ? crti_pending_get(core, number) : NULL;
+
+    crti_refs_taken_from(core, remote->address.process);
+    if (p && p->remote == remote)
+        crti_pending_answer(p, &result);
+    else if (status == CRT_OK)
+        crti_result_late(core, &result);
+    crti_refs_taken_from(core, (crti_id_t){0, 0});
+    return status;
+}
+
+static crt_status_t on_located(crti_core_t *core, crti_remote_t *remote, const void *data,
+                               size_t size)
+{
+    crti_object_id_t id = {.owner = remote->address.process};
+    crti_result_t result;
+    crt_status_t status = crti_get_result(data, size, &id.number, &result);
+    crt_ref_t *ref = status == CRT_OK ? crti_map_get(&core->refs.borrowed, &id) : NULL;
+
+    if (ref && ref->is_locating && ref->content == CRTI_CONTENT_STORED)
+        crti_ref_located_again(ref, &result);
+    else if (ref && ref->is_locating)
+        crti_ref_set_result(ref, &result, false);
+    return status;
+}
+
+static crt_status_t from_called(crti_core_t *core, crti_peer_t *peer, const void *data,
+                                size_t size)
+{
+    crti_remote_t *remote = crti_peer_user(peer);
+
+    if (!remote)
+        return CRT_OK; /* we are closing it */
+    switch (crti_record_kind(data, size)) {
+    case CRTI_RECORD_REPLY: return on_reply(core, remote, data, size);
+    case CRTI_RECORD_LOCATED: return on_located(core, remote, data, size);
+    case CRTI_RECORD_BORROWED:
+        return crti_owner_requests_answered(core, remote, data, size);
+    case CRTI_RECORD_COPY_QUERY: return crti_copy_query_arrived(core, peer, data, size);
+    case CRTI_RECORD_COPY_REPLY: return crti_copy_query_answered(core, peer, data, size);
+    default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
+    }
+}
+
+static void on_record(void *user, crti_peer_t *peer, const void *data, size_t size)
+{
+    crti_core_t *core = user;
+    crt_status_t status = crti_peer_is_initiator(peer)
+                              ? from_called(core, peer, data, size)
+                              : from_caller(core, peer, data, size);
+    char hex[CRTI_ID_HEX];
+
+    if (status == CRT_OK)
+        return;
+    crti_log(CRTI_LOG_WARN, "core", "process %s: %s",
+             crti_id_hex(crti_peer_process(peer), hex), crt_error_detail());
+    if (status == CRT_ERR_PROTOCOL)
+        crti_net_abort(core->net, peer, crt_error_detail());
+}
+
+static void on_room(void *user, crti_peer_t *peer)
+{
+    crti_client_t *client = crti_peer_is_initiator(peer) ? NULL : crti_peer_user(peer);
+
+    if (client)
+        crti_locating_go_on(client);
+}
+
+/* ------------------------------------------------------------------ ends */
+
+static void on_peer_lost(void *user, crti_peer_t *peer, const crti_net_loss_t *loss)
+{
+    crti_core_t *core = user;
+    void *state = crti_peer_user(peer);
+
+    crti_peer_set_user(peer, NULL);
+    if (!state)
+        return;
+    if (crti_peer_is_initiator(peer))
+        crti_remote_lost(core, state, loss);
+    else
+        crti_client_lost(state);
+}
+
+/* Who waits for a worker would wait for ever: a child that it forked may hold its links open. Its end
+ * is noticed. */
+static void on_broken(void *user)
+{
+    static const char why[] = "the program closed the descriptors of the runtime (it "
+                              "closes all: closefrom, close_range, daemon?)";
+    crti_core_t *core = user;
+
+    if (core->is_worker) {
+        fprintf(stderr, "crt: worker: %s\n", why);
+        _exit(1);
+    }
+    crti_core_break(core, CRT_ERR_CLOSED, why);
+}
+
+const crti_net_handlers_t crti_core_handlers = {.on_record = on_record,
+                                                .on_peer_lost = on_peer_lost,
+                                                .on_room = on_room,
+                                                .on_broken = on_broken};
+
+/* ------------------------------------------------------------------ the timer */
+
+void crti_core_tick(crti_core_t *core, uint64_t now_ns)
+{
+    crti_object_flush_frees(core);
+    crti_tasks_tick(core, now_ns);
+    crti_actor_tick(core, now_ns);
+    crti_owner_requests_tick(core, now_ns);
+    crti_missing_tick(core, now_ns);
+    crti_value_retry_tick(core, now_ns);
+    crti_result_waits_tick(core, now_ns);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Node messages: what the node daemon says to this process, and which module hears it.
+ *
+ * Where it sits
+ *     crt-node -> unix socket -> net/channel.c -> [ node_messages.c ] -> actor.c, submit.c, deaths.c
+ * Threads
+ *     The core's lock.
+ * Failure
+ *     The link closes: a worker exits at once, a driver goes on with errors (crti_core_break).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/log.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/client/client.h"
+#include "runtime/core/core.h"
+
+static void on_log(crti_core_t *core, const crti_msg_log_t *m)
+{
+    const char *line = m->lines.data, *end = line + m->lines.size;
+
+    crti_printed_came(&core->printed);
+    if (core->no_log_to_driver)
+        return;
+    /* The lines of workers are the one thing that a driver prints besides its log. */
+    while (line < end) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        size_t size = stop ? (size_t)(stop - line) : (size_t)(end - line);
+
+        fprintf(m->is_stderr ? stderr : stdout, "%.*s %.*s\n", (int)m->prefix.size,
+                (const char *)m->prefix.data, (int)size, line);
+        line += size + 1;
+    }
+    fflush(m->is_stderr ? stderr : stdout);
+}
+
+static void on_shutdown(crti_core_t *core, const crti_msg_shutdown_t *m)
+{
+    char text[512];
+
+    crti_text(m->text, text, sizeof(text));
+    if (!core->is_worker) {
+        crti_core_break(core, CRT_ERR_CANCELLED, text); /* its job was ended */
+        return;
+    }
+    crti_log(CRTI_LOG_INFO, "core", "ends: %s", text);
+    crti_execution_end(core);
+}
+
+static void on_message(void *user, crti_channel_t *channel, const crti_message_t *m,
+                       int *fds, int fd_count)
+{
+    crti_core_t *core = user;
+
+    if (core->is_leaving && m->kind != CRTI_MSG_LOG)
+        return;
+    if (m->kind == CRTI_MSG_LEASE_WAITING) {
+        crti_lease_message(core, m);
+        return;
+    }
+    if (m->request) {
+        crti_node_answered(core, m);
+        return;
+    }
+    switch (m->kind) {
+    case CRTI_MSG_ACTOR_STATE: crti_actor_state(core, &m->actor_state); break;
+    case CRTI_MSG_PEER_DIED:
+        if (core->net) /* who attaches knows nobody yet */
+            crti_process_died(core, &m->peer_died);
+        break;
+    case CRTI_MSG_NODE_DIED:
+        if (core->net)
+            crti_node_died(core, &m->node_died);
+        break;
+    case CRTI_MSG_LOG: on_log(core, &m->log); break;
+    case CRTI_MSG_SHUTDOWN: on_shutdown(core, &m->shutdown); break;
+    case CRTI_MSG_HEAD_LINK: crti_node_head_link(core, m->head_link.up); break;
+    default:
+        crti_log(CRTI_LOG_DEBUG, "core", "node daemon: unexpected %s",
+                 crti_message_name(m->kind));
+    }
+}
+
+static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
+                      const char *detail)
+{
+    crti_core_t *core = user;
+    char text[256];
+
+    /* Nobody would notice this worker any more: it must not live on. */
+    if (core->is_worker)
+        _exit(1);
+    if (core->is_closing)
+        return;
+    snprintf(text, sizeof(text), "the node daemon has ended or closed the link: %s",
+             detail);
+    if (core->net)
+        crti_net_remove_fd(core->net, core->link.fd);
+    crti_core_break(core, CRT_ERR_NODE_LOST, text);
+}
+
+static void on_events(void *user, crti_channel_t *channel, uint32_t events)
+{
+    crti_core_t *core = user;
+
+    if (core->net && core->link.fd >= 0 && !crti_channel_is_closed(channel))
+        crti_net_modify_fd(core->net, core->link.fd, events);
+}
+
+const crti_channel_handlers_t crti_node_link_handlers = {
+    .on_message = on_message, .on_closed = on_closed, .on_events = on_events};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A private cluster: a head and one node that belong to one driver and end with it.
+ *
+ * Where it sits
+ *     crt_init without a cluster -> [ core/client/private_cluster.c ] -> crt-head, crt-node
+ * Threads
+ *     One caller at a time; no state but the struct.
+ * Ownership
+ *     The struct owns the write end of a lifeline pipe: when the driver dies, however it dies,
+ *     the kernel closes it and both daemons end (docs/design/processes.md).
+ * Failure
+ *     What a daemon says before it serves is the error; nothing is left running then.
+ */
+#ifndef CRTI_CORE_PRIVATE_CLUSTER_H
+#define CRTI_CORE_PRIVATE_CLUSTER_H
+
+#include <sys/types.h>
+
+#include "runtime/crt.h"
+
+typedef struct crti_private_cluster {
+    pid_t head, node; /* 0: not started */
+    int lifeline;     /* -1: none */
+    char directory[96];
+    char address[72]; /* of the head */
+    char run_dir[96]; /* of the node */
+    char key_file[256];
+} crti_private_cluster_t;
+
+/* Starts both and waits until the node serves (at most 30 s). On failure nothing is left.
+ * CRT_ERR_IO, CRT_ERR_NOT_FOUND (no daemon, no redis-server), CRT_ERR_TIMED_OUT. */
+crt_status_t crti_private_cluster_start(const crt_options_t *options,
+                                        crti_private_cluster_t *cluster_out);
+
+/* Starts the head alone; `*cluster` is zeroed but for its lifeline, or one whose head was killed: that is
+ * started again on its port, with what it stored. Errors as above; crti_private_cluster_stop follows
+ * in each case. */
+crt_status_t crti_private_head_start(crti_private_cluster_t *cluster);
+
+/* Ends both and waits; after 10 s they are killed. The directory is gone afterwards. */
+void crti_private_cluster_stop(crti_private_cluster_t *cluster);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting: get, wait, and what else a program does with a ref.
+ *
+ * Where it sits
+ *     crt_get, crt_wait -> [ wait.c ] -> blocking.c, value_of.c, execute.c
+ * A worker's main thread that waits runs its own task inline, if that has not started.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/core.h"
+#include "runtime/core/execution/deadlock.h"
+#include "runtime/core/refs/missing.h"
+#include "runtime/core/refs/value_of.h"
+
+/* Refs of before a shutdown have no lock of a runtime any more. */
+static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------ get */
+
+static bool is_readable(void *user)
+{
+    return crti_ref_fetch(user);
+}
+
+static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
+                        crt_out_t out)
+{
+    const crt_value_t *value;
+    crt_status_t status = CRT_OK;
+
+    if (!crti_ref_fetch(ref)) {
+        if (crti_running()) {
+            status = crti_check_self_wait(core, ref);
+            while (status == CRT_OK && !crti_ref_fetch(ref) && crti_run_inline(core, ref))
+                continue;
+        }
+        if (status == CRT_OK)
+            status = crti_wait_for(core, is_readable, ref, timeout_ms, ref);
+        if (status != CRT_OK && ref->content != CRTI_CONTENT_FAILED)
+            return status;
+    }
+    crti_printed_show(core);
+    status = crti_ref_value(ref, &value);
+    return status == CRT_OK ? crti_value_to(value, out, NULL) : status;
+}
+
+/* A ref of before a shutdown: a small value is still there. */
+static crt_status_t get_orphan(crt_ref_t *ref, crt_out_t out)
+{
+    if (ref->content == CRTI_CONTENT_FAILED)
+        return crti_ref_raise(ref);
+    if (ref->content == CRTI_CONTENT_INLINE && ref->is_decoded)
+        return crti_value_to(&ref->value, out, NULL);
+    return crti_ref_check(ref);
+}
+
+crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
+{
+    crti_core_t *core;
+    crt_status_t status;
+
+    if (!ref)
+        return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
+    if (!ref->core)
+        return get_orphan(ref, out);
+    core = crti_enter();
+    if (!core)
+        return crti_entry_status();
+    status = get(core, ref, timeout_ms, out);
+    crti_leave(core);
+    return status;
+}
+
+/* ------------------------------------------------------------------ wait */
+
+typedef struct many {
+    crt_ref_t *const *refs;
+    size_t count, want;
+} many_t;
+
+static bool has_content(crt_ref_t *ref)
+{
+    return !ref->core || ref->content != CRTI_CONTENT_NONE;
+}
+
+static bool are_enough(void *user)
+{
+    const many_t *many = user;
+    size_t ready = 0;
+
+    for (size_t i = 0; i < many->count && ready < many->want; i++) {
+        if (has_content(many->refs[i]))
+            ready++;
+        else if (many->refs[i]->is_owned &&
+                 many->refs[i]->owned.state == CRTI_OWNED_MISSING)
+            crti_missing_wanted(many->refs[i]); /* it may have been here before */
+    }
+    return ready >= many->want;
+}
+
+static crt_status_t wait_many(crti_core_t *core, many_t *many, int64_t timeout_ms)
+{
+    bool is_main = crti_running() != NULL;
+
+    for (size_t i = 0; i < many->count; i++)
+        if (many->refs[i]->core)
+            crti_ref_locate(many->refs[i]);
+    /* All of them are waited for: one after the other may run here. */
+    for (size_t i = 0; is_main && many->want == many->count && i < many->count; i++)
+        while (!has_content(many->refs[i]) && crti_run_inline(core, many->refs[i]))
+            continue;
+    return crti_wait_for(core, are_enough, many, timeout_ms,
+                         many->count == 1 ? many->refs[0] : NULL);
+}
+
+crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
+                      int64_t timeout_ms, size_t *ready, size_t *ready_count)
+{
+    many_t many = {refs, count, want};
+    crti_core_t *core;
+    crt_status_t status;
+    size_t found = 0;
+
+    if (want > count || (count && !refs))
+        return crt_raise(CRT_ERR_INVALID, "crt_wait for %zu of %zu refs", want, count);
+    for (size_t i = 0; i < count; i++)
+        if (!refs[i] || refs[i]->is_free) {
+            status = crti_ref_check(refs[i]);
+            return crt_raise(status, "crt_wait: ref %zu: %s", i, crt_error_detail());
+        }
+    core = crti_enter();
+    if (!core)
+        return crti_entry_status();
+    status = wait_many(core, &many, timeout_ms);
+    for (size_t i = 0; i < count; i++)
+        if (has_content(refs[i])) {
+            if (ready)
+                ready[found] = i;
+            found++;
+        }
+    if (ready_count)
+        *ready_count = found;
+    if (status == CRT_OK && found)
+        crti_printed_show(core);
+    crti_leave(core);
+    return status;
+}
+
+/* ------------------------------------------------------------------ one ref */
+
+bool crt_ref_is_ready(crt_ref_t *ref)
+{
+    crti_core_t *core;
+    bool is_ready;
+
+    if (!ref || !ref->core)
+        return true; /* get answers at once */
+    core = crti_enter();
+    if (!core)
+        return true;
+    is_ready = crti_ref_fetch(ref);
+    crti_leave(core);
+    return is_ready;
+}
+
+const crt_error_t *crt_ref_error(crt_ref_t *ref)
+{
+    crti_core_t *core;
+    const crt_error_t *error;
+
+    if (!ref)
+        return NULL;
+    if (!ref->core)
+        return ref->content == CRTI_CONTENT_FAILED && ref->error ? &ref->error->user
+                                                                 : NULL;
+    core = crti_enter();
+    if (!core)
+        return NULL;
+    error = ref->content == CRTI_CONTENT_FAILED && ref->error ? &ref->error->user : NULL;
+    crti_leave(core);
+    return error;
+}
+
+static void count_orphan(crt_ref_t *ref, int delta)
+{
+    bool is_last;
+
+    pthread_mutex_lock(&orphans);
+    ref->handles += (uint32_t)delta;
+    is_last = ref->handles == 0;
+    pthread_mutex_unlock(&orphans);
+    if (is_last)
+        crti_ref_free_orphan(ref);
+}
+
+crt_ref_t *crt_ref_keep(crt_ref_t *ref)
+{
+    crti_core_t *core;
+
+    if (!ref || crti_is_forked())
+        return ref;
+    if (ref->is_free) {
+        ref = crti_ref_failed(NULL, crti_ref_check(ref));
+        ref->handles = 1;
+        return ref;
+    }
+    core = ref->core ? crti_enter() : NULL;
+    if (core) {
+        ref->handles++;
+        crti_ref_hold(ref);
+        crti_leave(core);
+    } else {
+        count_orphan(ref, 1);
+    }
+    return ref;
+}
+
+/* False: the caller has no hold to give up. */
+static bool drop(crti_core_t *core, crt_ref_t *ref)
+{
+    if (ref->core ? ref->handles == 0 : ref->is_free)
+        return false;
+    if (!ref->core) {
+        count_orphan(ref, -1);
+    } else if (core) {
+        ref->handles--;
+        crti_ref_release(ref);
+    }
+    return true;
+}
+
+void crt_ref_drop(crt_ref_t **slot)
+{
+    crt_refs_drop(slot, slot ? 1 : 0);
+}
+
+void crt_refs_drop(crt_ref_t **refs, size_t count)
+{
+    bool is_forked = crti_is_forked(); /* its refs are the parent's */
+    crti_core_t *core = is_forked ? NULL : crti_enter_quiet();
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        crt_ref_t *ref = refs[i];
+
+        refs[i] = NULL;
+        if (ref && !is_forked)
+            wrong += !drop(core, ref);
+    }
+    if (core)
+        crti_leave(core);
+    if (wrong)
+        crti_log(
+            CRTI_LOG_WARN, "core",
+            "crt_ref_drop of %zu refs that are not the caller's: they are borrowed, or "
+            "were dropped before",
+            wrong);
+}

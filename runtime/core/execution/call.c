@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside a call: what a method reads of its arguments and says of its result.
+ *
+ * Where it sits
+ *     user code (worker's main thread) -> [ call.c ] -> value.h, object.c
+ * Threads
+ *     The thread that runs the call, without the lock; it is taken where refs are touched.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/fault.h"
+#include "runtime/core/core.h"
+
+/* ------------------------------------------------------------------ arguments */
+
+size_t crt_arg_count(const crt_call_t *call)
+{
+    return call->arg_count;
+}
+
+crt_status_t crt_arg_at_v(crt_call_t *call, size_t index, crt_out_t out)
+{
+    crti_place_t place = {call->function->class_name, call->function->name, index};
+
+    if (index >= call->arg_count)
+        return crt_raise(CRT_ERR_INVALID, "%s has %u arguments, number %zu is asked for",
+                         call->function->display, call->arg_count, index + 1);
+    return crti_value_to(&call->args[index].value, out, &place);
+}
+
+crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t count)
+{
+    if (count != call->arg_count)
+        return crt_raise(CRT_ERR_INVALID, "%s takes %zu arguments, %u given",
+                         call->function->display, count, call->arg_count);
+    for (size_t i = 0; i < count; i++) {
+        crt_status_t status = crt_arg_at_v(call, i, outs[i]);
+
+        if (status != CRT_OK)
+            return status;
+    }
+    return CRT_OK;
+}
+
+bool crt_cancelled(const crt_call_t *call)
+{
+    /* One byte that only ever goes from false to true: no lock. */
+    return __atomic_load_n(&call->is_cancelled, __ATOMIC_RELAXED) ||
+           __atomic_load_n(&call->core->execution.is_ending, __ATOMIC_RELAXED);
+}
+
+crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    return crt_raise(status < 0 ? status : CRT_ERR_USER, "%s", text);
+}
+
+/* ------------------------------------------------------------------ results */
+
+static crti_id_t recipient(const crt_call_t *call)
+{
+    return call->client ? crti_peer_process(call->client->peer) : call->core->process;
+}
+
+/* The refs inside the result are held until the answer has left. */
+static crt_status_t hold_refs(crt_call_t *call, crt_ref_t *const *refs, size_t count)
+{
+    crti_core_t *core = call->core;
+
+    if (count == 0)
+        return CRT_OK;
+    call->result_refs = malloc(count * sizeof(crt_ref_t *));
+    call->is_lent = calloc(count, sizeof(bool));
+    if (!call->result_refs || !call->is_lent)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a result with %zu refs", count);
+    crti_net_lock(core->net);
+    for (size_t i = 0; i < count; i++) {
+        call->result_refs[i] = refs[i];
+        crti_ref_hold(refs[i]);
+    }
+    crti_net_unlock(core->net);
+    call->result_ref_count = count;
+    return CRT_OK;
+}
+
+static crt_status_t return_stored(crt_call_t *call)
+{
+    crti_core_t *core = call->core;
+    crti_object_id_t id = {recipient(call), call->number};
+    size_t size = crti_encoder_size(&call->encoder);
+    crti_span_t table;
+    void *data;
+    crt_status_t status = crti_object_room(core, id, size, &data);
+
+    if (status != CRT_OK)
+        return status;
+    crti_encoder_write(&call->encoder, data);
+    status = crti_value_table(data, size, &table);
+    if (status == CRT_OK)
+        status = crti_buffer_append(&call->value, table.data, table.size);
+    if (status == CRT_OK)
+        status = crti_store_seal(core->store, id, !CRTI_FAULT(6));
+    if (status != CRT_OK) {
+        crti_store_abort(core->store, id);
+        return status;
+    }
+    call->form = CRTI_RESULT_STORED;
+    call->object = id;
+    call->object_size = size;
+    return CRT_OK;
+}
+
+/* What stands for something else is looked up. */
+static crt_status_t encode(crt_call_t *call, const crt_arg_t *arg)
+{
+    crti_encoder_t *e = &call->encoder;
+    crti_core_t *core = call->core;
+    bool is_locked = arg->kind == CRT_KIND_ACTOR || arg->kind == CRT_KIND_LIST ||
+                     arg->kind == CRT_KIND_MAP;
+    crt_status_t status;
+
+    e->what = call->function->display;
+    e->user = core;
+    if (is_locked)
+        crti_net_lock(core->net);
+    status = crti_encode(e, &crti_core_naming, arg);
+    if (is_locked)
+        crti_net_unlock(core->net);
+    return status;
+}
+
+static crt_status_t return_value(crt_call_t *call, const crt_arg_t *arg)
+{
+    crti_encoder_t *e = &call->encoder;
+    crt_ref_t *const *refs;
+    crt_status_t status;
+    size_t size, count;
+
+    call->scalar_size = (unsigned)crti_encode_scalar(arg, call->scalar);
+    if (call->scalar_size) {
+        call->form = CRTI_RESULT_VALUE;
+        return CRT_OK;
+    }
+    status = encode(call, arg);
+    if (status != CRT_OK)
+        return status;
+    refs = crti_encoder_refs(e, &count);
+    size = crti_encoder_size(e);
+    status = hold_refs(call, refs, count);
+    if (status != CRT_OK)
+        return status;
+    if (size > CRTI_INLINE_MAX)
+        return return_stored(call);
+    status = crti_buffer_reserve(&call->value, size);
+    if (status != CRT_OK)
+        return status;
+    crti_encoder_write(e, call->value.data);
+    call->value.size = size;
+    call->form = CRTI_RESULT_VALUE;
+    return CRT_OK;
+}
+
+/* An object that was made in this call bears the caller's name already; any other is copied
+ * under it, so that it outlives this worker. */
+static crt_status_t return_object(crt_call_t *call, crt_object_t *object)
+{
+    crti_core_t *core = call->core;
+    crti_object_id_t id = object->id;
+    crt_status_t status = CRT_OK;
+    void *data;
+
+    if (!crti_id_equal(id.owner, recipient(call))) {
+        id = (crti_object_id_t){recipient(call), call->number};
+        status = crti_object_room(core, id, object->size, &data);
+        if (status != CRT_OK)
+            return status;
+        crti_store_copy(data, object->data, object->size);
+        crti_store_abort(core->store, object->id);
+        object->id = id;
+    }
+    status = crti_store_seal(core->store, id, !CRTI_FAULT(6));
+    if (status != CRT_OK)
+        return status;
+    object->is_sealed = true;
+    call->form = CRTI_RESULT_STORED;
+    call->object = id;
+    call->object_size = object->size;
+    return CRT_OK;
+}
+
+static crt_status_t return_ref(crt_call_t *call, crt_ref_t *ref)
+{
+    crt_status_t status = crti_ref_check(ref);
+
+    if (status != CRT_OK)
+        return crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
+    status = hold_refs(call, &ref, 1);
+    if (status == CRT_OK)
+        call->form = CRTI_RESULT_FORWARD;
+    return status;
+}
+
+static crt_status_t check_return(crt_call_t *call)
+{
+    if (call->has_returned)
+        return crt_raise(CRT_ERR_INVALID, "%s returns a second result",
+                         call->function->display);
+    if (call->function->create && !call->pending && !call->client)
+        return crt_raise(CRT_ERR_INVALID, "%s: create has no result",
+                         call->function->display);
+    return CRT_OK;
+}
+
+crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value)
+{
+    crt_object_t *objects;
+    crt_status_t status = crti_objects_claim(call->core, &value, 1, &objects);
+
+    if (status != CRT_OK)
+        status = crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
+    else
+        status = check_return(call);
+    if (status == CRT_OK && value.kind == CRT_KIND_OBJECT)
+        status = return_object(call, value.as.object);
+    else if (status == CRT_OK && value.kind == CRT_KIND_REF)
+        status = return_ref(call, value.as.ref);
+    else if (status == CRT_OK)
+        status = return_value(call, &value);
+    call->has_returned |= status == CRT_OK;
+    crti_objects_end(call->core, &objects);
+    return status;
+}

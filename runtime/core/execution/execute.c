@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Execution: a worker's main thread runs what was asked for, one call after the other.
+ *
+ * Where it sits
+ *     incoming.c (runnable calls) -> [ execute.c ] -> user code -> incoming.c (answers)
+ * Threads
+ *     The main thread. It waits with the net's progress token, and runs user code without the lock.
+ * Failure
+ *     A create function that fails: the node daemon is told, callers get its error, the worker ends.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/fence.h"
+#include "runtime/base/log.h"
+#include "runtime/core/core.h"
+#include "runtime/core/refs/value_of.h"
+
+#define FENCE_LOOK_NS                                                                    \
+    (50 * CRTI_MS) /* the node's word is a word in memory: nobody rings */
+
+/* ------------------------------------------------------------------ one call */
+
+/* Values of arguments that came as refs; false when one has failed. */
+static bool read_refs(crt_call_t *call)
+{
+    for (unsigned i = 0; i < call->arg_count; i++) {
+        crti_incoming_arg_t *arg = &call->args[i];
+        const crt_value_t *value;
+        crt_status_t status;
+
+        if (!arg->ref)
+            continue;
+        status = crti_ref_value(arg->ref, &value);
+        if (status != CRT_OK) {
+            crti_call_set_error(call, status, crt_error_detail());
+            return false;
+        }
+        arg->value = *value;
+    }
+    return true;
+}
+
+static void show(crti_core_t *core, const crti_function_t *function)
+{
+    if (!core->blackboard)
+        return;
+    if (core->execution.shown != function) {
+        crti_blackboard_name(core->blackboard, function->display);
+        core->execution.shown = function;
+    }
+    crti_blackboard_enter(core->blackboard);
+}
+
+static crt_status_t run(crti_core_t *core, crt_call_t *call)
+{
+    const crti_function_t *f = call->function;
+
+    if (*crt_error_detail())
+        crt_error_set_detail("%s",
+                             ""); /* what failed before is not why this call fails */
+    if (f->method)
+        return f->method->run(core->execution.self, call);
+    if (f->task)
+        return f->task->run(call);
+    return f->create->create ? f->create->create(core->execution.self, call) : CRT_OK;
+}
+
+static void run_unlocked(crti_core_t *core, crt_call_t *call)
+{
+    const crti_function_t *below = core->execution.shown;
+    crt_status_t status;
+
+    call->outer = crti_running();
+    call->is_started = true;
+    crti_set_running(call);
+    core->execution.running = call;
+    show(core, call->function);
+    crti_net_busy(core->net, true);
+    crti_net_unlock(core->net);
+    status = run(core, call);
+    if (status < 0)
+        crti_call_set_error(call, status, crt_error_detail());
+    crti_net_lock(core->net);
+    crti_net_busy(core->net, false);
+    if (core->blackboard)
+        crti_blackboard_leave(core->blackboard);
+    if (call->outer)
+        show(core, below);
+    core->execution.running = call->outer;
+    crti_set_running(call->outer);
+}
+
+/* True while another process may serve the actor; and how long ago the head heard of its node. */
+static bool is_shut(const crti_core_t *core, double *seconds_out)
+{
+    uint64_t now, head;
+
+    if (!core->is_fenced || !core->blackboard)
+        return false;
+    head = atomic_load_explicit(&core->blackboard->head_ns, memory_order_relaxed);
+    now = crti_boot_ns();
+    *seconds_out = (double)(now - head) / (double)CRTI_S;
+    return crti_fence_is_shut(head, now);
+}
+
+/* Looked at as late as can be. */
+static bool is_let_in(const crti_core_t *core, crt_call_t *call)
+{
+    double seconds;
+    char text[400];
+
+    if (!call->function->method || !is_shut(core, &seconds))
+        return true;
+    snprintf(text, sizeof(text),
+             "%s did not run: its actor is fenced, and the head last vouched for node %s "
+             "%.1f s ago; from 4 s on it takes no calls until the head hears of the node "
+             "again, or it is placed elsewhere",
+             call->function->display, core->node_hex, seconds);
+    crti_call_set_error(call, CRT_ERR_HEAD_LOST, text);
+    return false;
+}
+
+void crti_execute(crti_core_t *core, crt_call_t *call)
+{
+    if (read_refs(call) && is_let_in(core, call)) {
+        run_unlocked(core, call);
+        crti_printed_flush(core);
+    }
+    crti_call_finish(call, true);
+}
+
+/* ------------------------------------------------------------------ a worker's life */
+
+static bool has_work(void *user)
+{
+    crti_core_t *core = user;
+
+    return !crti_list_is_empty(&core->execution.runnable) || core->execution.is_ending;
+}
+
+static bool is_complete(void *user)
+{
+    crt_call_t *call = user;
+
+    return call->missing == 0 || call->core->execution.is_ending;
+}
+
+/* Answers leave, the link says why, then the process ends. */
+static void end_worker(crti_core_t *core, int code) __attribute__((noreturn));
+static void end_worker(crti_core_t *core, int code)
+{
+    crti_channel_t *channel = core->link.channel;
+
+    core->is_closing = true;
+    crti_node_link_stop(core);
+    crti_net_flush(core->net);
+    crti_net_unlock(core->net);
+    crti_net_free(core->net);
+    core->net = NULL;
+    if (channel)
+        (void)crti_channel_drain(channel, crti_now_ns() + CRTI_S);
+    fflush(NULL);
+    _exit(code);
+}
+
+/* `status` CRT_OK: they asked for no more than that. */
+static void answer_all(crti_list_t *calls, crt_status_t status, const char *text)
+{
+    while (!crti_list_is_empty(calls)) {
+        crt_call_t *call = CRTI_CONTAINER(calls->next, crt_call_t, link);
+
+        crti_list_remove(&call->link);
+        if (status != CRT_OK)
+            crti_call_set_error(call, status, text);
+        crti_call_finish(call, true);
+    }
+}
+
+static void fail_creation(crti_core_t *core, crt_status_t status, const char *text)
+    __attribute__((noreturn));
+static void fail_creation(crti_core_t *core, crt_status_t status, const char *text)
+{
+    crti_msg_actor_failed_t body = {
+        .actor = core->actor_id, .status = status, .text = crti_str(text)};
+
+    crti_log(CRTI_LOG_WARN, "core", "create failed: %s", text);
+    crti_node_notice(core, CRTI_MSG_ACTOR_FAILED, &body);
+    answer_all(&core->execution.questions, status, text);
+    answer_all(&core->execution.runnable, status, text);
+    end_worker(core, 1);
+}
+
+static bool is_ending(void *user)
+{
+    const crti_core_t *core = user;
+
+    return core->execution.is_ending;
+}
+
+/* `create` is a call too, but nobody would make it again: it waits until the head has been heard, or
+ * the node ends this process. */
+static crt_status_t wait_for_head(crti_core_t *core)
+{
+    crt_status_t status = CRT_OK;
+    double seconds;
+
+    while (status != CRT_ERR_CLOSED && !core->execution.is_ending &&
+           is_shut(core, &seconds))
+        status = crti_net_wait(core->net, is_ending, core, crti_now_ns() + FENCE_LOOK_NS);
+    return status == CRT_ERR_CLOSED ? status : CRT_OK;
+}
+
+static void create_actor(crti_core_t *core, crti_span_t creation)
+{
+    crt_call_t *call = NULL;
+    crt_status_t status = crti_incoming_creation(core, creation, &call);
+
+    if (status == CRT_OK) {
+        core->execution.self = calloc(1, core->execution.class_->user->size
+                                             ? core->execution.class_->user->size
+                                             : 1);
+        if (!core->execution.self)
+            status = crt_raise(CRT_ERR_NO_MEMORY, "an actor of %zu bytes",
+                               core->execution.class_->user->size);
+    }
+    if (status == CRT_OK)
+        status = crti_net_wait(core->net, is_complete, call, CRTI_NET_NO_DEADLINE);
+    if (status == CRT_OK)
+        status = wait_for_head(core);
+    if (core->execution.is_ending)
+        end_worker(core, 0);
+    if (status != CRT_OK)
+        fail_creation(core, status, crt_error_detail());
+    if (read_refs(call))
+        run_unlocked(core, call);
+    status = call->status;
+    if (status < 0) {
+        char why[1400];
+
+        snprintf(why, sizeof(why), "%s: %s", core->execution.class_->create.display,
+                 call->text ? call->text : "");
+        fail_creation(core, status, why);
+    }
+    crti_printed_flush(core);
+    crti_call_finish(call, true);
+    core->execution.is_created = true;
+    answer_all(&core->execution.questions, CRT_OK, NULL);
+}
+
+static void destroy_actor(crti_core_t *core)
+{
+    if (!core->execution.is_created || !core->execution.class_->user->destroy)
+        return;
+    crti_net_busy(core->net, true);
+    crti_net_unlock(core->net);
+    core->execution.class_->user->destroy(core->execution.self);
+    crti_net_lock(core->net);
+    crti_net_busy(core->net, false);
+}
+
+void crti_serve(crti_core_t *core, crti_span_t creation)
+{
+    if (!crti_id_is_zero(core->actor_id))
+        create_actor(core, creation);
+    for (;;) {
+        crt_call_t *call;
+
+        if (!has_work(core) && crti_net_wait(core->net, has_work, core,
+                                             CRTI_NET_NO_DEADLINE) == CRT_ERR_CLOSED)
+            break;
+        if (core->execution.is_ending)
+            break;
+        if (crti_list_is_empty(&core->execution.runnable))
+            continue; /* a signal interrupted the wait */
+        call = CRTI_CONTAINER(core->execution.runnable.next, crt_call_t, link);
+        crti_list_remove(&call->link);
+        crti_execute(core, call);
+    }
+    destroy_actor(core);
+    end_worker(core, 0);
+}

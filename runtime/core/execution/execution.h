@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Execution: calls that this process was asked to run.
+ *
+ * Where it sits
+ *     net -> client/dispatch.c -> [ incoming.c (arguments) -> execute.c -> user code -> call.c (result)
+ *     -> incoming.c ] -> REPLY
+ * Threads
+ *     The core's lock, but not while user code runs.
+ * Ownership
+ *     A call belongs to its client until it is answered; what its arguments need is covered by it.
+ * States
+ *     blocked (behind one whose arguments are not here), waiting for arguments (missing > 0), runnable,
+ *     started, returned
+ */
+#ifndef CRTI_CORE_EXECUTION_EXECUTION_H
+#define CRTI_CORE_EXECUTION_EXECUTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/list.h"
+#include "runtime/core/calls/calls.h"
+#include "runtime/core/execution/result_wait.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/refs.h"
+#include "runtime/core/values/pool.h"
+
+typedef struct crti_incoming_arg {
+    crt_value_t value;
+    void *memory;
+    crt_ref_t *ref; /* passed by value from elsewhere; covered by the call */
+    crti_contained_t inner;
+    crti_waiting_t waiting;
+    crt_call_t *call;
+} crti_incoming_arg_t;
+
+#define CRTI_FEW_ARGS     4
+#define CRTI_SMALL_RECORD 192
+
+/* A call that this process was asked to run. */
+struct crt_call {
+    crti_list_t link;      /* runnable, or client->blocked */
+    crti_list_t of_client; /* client->calls */
+    crti_core_t *core;
+    crti_client_t *client;   /* NULL: our own task, run inline; or an actor's creation */
+    crti_pending_t *pending; /* of our own task */
+    const crti_function_t *function;
+    uint64_t number;
+    unsigned flags;
+    unsigned arg_count;
+    unsigned missing; /* arguments that are not here */
+    bool is_started, is_blocked, has_returned, is_cancelled, may_wait;
+    crti_incoming_arg_t *args; /* NULL: not opened yet */
+    void *record;              /* 64-aligned */
+    size_t record_size;
+    crt_call_t *outer; /* the call that runs below this one in the same thread */
+
+    /* the result */
+    crti_result_form_t form;
+    unsigned scalar_size;    /* VALUE that is in `scalar`; 0: it is in `value` */
+    crti_object_id_t object; /* STORED */
+    size_t object_size;
+    unsigned objects_made;
+    crt_ref_t **result_refs; /* refs inside the result, held until the reply */
+    size_t result_ref_count;
+    bool *is_lent; /* of each: who gets it is registered */
+    crt_status_t status;
+    char *text;
+    crti_error_t *origin;     /* of the argument that had failed */
+    crti_completion_t ending; /* registrations to be answered before the reply */
+
+    /* From here on a new call finds what an earlier one left: thousands of calls may wait, and
+     * memory that is not touched costs nothing. Buffers are kept for reuse. */
+    crti_buffer_t value; /* VALUE, DATA; or the table of STORED */
+    unsigned char scalar[CRTI_SCALAR_MAX];
+    crti_incoming_arg_t few_args[CRTI_FEW_ARGS];
+    crti_encoder_t encoder;
+    _Alignas(64) unsigned char small_record[CRTI_SMALL_RECORD];
+};
+
+typedef struct crti_execution {
+    crti_class_t const *class_; /* of the actor that lives here */
+    void *self;
+    bool is_created, is_ending;
+    crti_list_t runnable;         /* crt_call_t.link; */
+    crti_list_t questions;        /* of crt_actor_ready */
+    crti_pool_t pool;             /* of crt_call_t */
+    crt_call_t *running;          /* of the main thread */
+    const crti_function_t *shown; /* whose name is on the blackboard */
+    unsigned inline_depth;
+    crti_result_waits_t result_waits;
+} crti_execution_t;
+
+/* ------------------------------------------------------------------ incoming.c */
+
+void crti_execution_init(crti_execution_t *execution);
+/* The main thread ends after the method that runs, if any. */
+void crti_execution_end(crti_core_t *core);
+void crti_execution_fini(crti_execution_t *execution);
+
+crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t size);
+/* Tasks that were not started go back to their owners. */
+void crti_incoming_give_back(crti_client_t *client);
+void crti_incoming_give_back_all(crti_core_t *core);
+void crti_client_lost(crti_client_t *client);
+/* The creation of the actor that lives here; our own task, run by the thread that waits for it.
+ * They are not queued: wait until `missing` is 0, then crti_execute. */
+crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
+                                    crt_call_t **call_out);
+crt_status_t crti_incoming_own(crti_pending_t *pending, crt_call_t **call_out);
+/* It has run, or failed: its arguments are let go, the answer leaves, the call is freed.
+ * `may_wait`: the caller is a thread that may give the lock up. */
+void crti_call_finish(crt_call_t *call, bool may_wait);
+void crti_call_set_error(crt_call_t *call, crt_status_t status, const char *text);
+
+/* ------------------------------------------------------------------ execute.c */
+
+/* Runs user code; lock held at entry and exit, not meanwhile. The call is gone afterwards. */
+void crti_execute(crti_core_t *core, crt_call_t *call);
+/* A worker's life; lock held. Does not come back. */
+void crti_serve(crti_core_t *core, crti_span_t creation) __attribute__((noreturn));
+
+/* ------------------------------------------------------------------ run_inline.c */
+
+/* Runs the task that makes `ref` in this thread, if it waits for a worker. */
+bool crti_run_inline(crti_core_t *core, crt_ref_t *ref);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entry: how threads of the user get into the runtime, and how it is taken away while some are inside.
+ * See core.h.
+ *
+ * The pointer to the runtime, the count of threads inside and the mark of a forked child are the
+ * library's only globals: crt.h has no handle of the runtime in its functions. */
+#include "runtime/core/core.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static _Atomic(crti_core_t *) current;
+static atomic_int inside;  /* threads between enter and leave */
+static atomic_bool forked; /* this process is a child of one that had a runtime */
+static _Thread_local crt_call_t *running;
+static _Thread_local crt_status_t entry_status;
+
+bool crti_is_forked(void)
+{
+    return atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+/* With a copy of the link here the node would not hear of it when the parent closes its own, and with it
+ * all others, as code does that makes a daemon of its process: whoever waits for that one would wait
+ * for ever. The number may be another file's by now. */
+static void close_link(const crti_core_t *core)
+{
+    int fd = core->link.inode ? crti_channel_fd(core->link.channel) : -1;
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) &&
+        st.st_ino == core->link.inode)
+        close(fd);
+}
+
+static void after_fork_in_child(void)
+{
+    const crti_core_t *core = atomic_load(&current);
+
+    if (!core)
+        return;
+    atomic_store(&forked, true);
+    close_link(core);
+}
+
+static void register_fork_handler(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+crti_core_t *crti_enter_unlocked(void)
+{
+    crti_core_t *core;
+
+    if (crti_is_forked()) {
+        entry_status = crt_raise(CRT_ERR_FORKED, CRTI_FORKED
+                                 ": the runtime belongs to the parent process");
+        return NULL;
+    }
+    /* Pairs with crti_unpublish: it clears `current` first and then looks at `inside`. */
+    atomic_fetch_add(&inside, 1);
+    core = atomic_load(&current);
+    if (core)
+        return core;
+    crti_leave_unlocked(NULL);
+    entry_status = crt_raise(CRT_ERR_NOT_INITIALIZED, "%s", CRTI_NOT_INITIALIZED);
+    return NULL;
+}
+
+void crti_leave_unlocked(crti_core_t *core)
+{
+    if (atomic_fetch_sub(&inside, 1) == 1 && !atomic_load(&current))
+        syscall(SYS_futex, &inside, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+crti_core_t *crti_enter(void)
+{
+    crti_core_t *core = crti_enter_unlocked();
+
+    if (core)
+        crti_net_lock(core->net);
+    return core;
+}
+
+crti_core_t *crti_enter_quiet(void)
+{
+    crti_core_t *core;
+
+    atomic_fetch_add(&inside, 1);
+    core = atomic_load(&current);
+    if (core)
+        crti_net_lock(core->net);
+    else
+        crti_leave_unlocked(NULL);
+    return core;
+}
+
+void crti_leave(crti_core_t *core)
+{
+    crti_net_unlock(core->net);
+    crti_leave_unlocked(core);
+}
+
+crt_status_t crti_core_stream_place(crti_stream_place_t *place_out)
+{
+    crti_core_t *core = crti_enter_unlocked();
+
+    if (!core)
+        return crti_entry_status();
+    *place_out = core->streams;
+    crti_leave_unlocked(core);
+    return CRT_OK;
+}
+
+crt_status_t crti_entry_status(void)
+{
+    return entry_status;
+}
+
+bool crti_publish(crti_core_t *core)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    crti_core_t *none = NULL;
+
+    pthread_once(&once, register_fork_handler);
+    return atomic_compare_exchange_strong(&current, &none, core);
+}
+
+void crti_unpublish(crti_core_t *core)
+{
+    int count;
+
+    crti_net_lock(core->net);
+    core->is_closing = true;
+    crti_net_wake(core->net);
+    crti_net_unlock(core->net);
+    atomic_store(&current, NULL);
+    while ((count = atomic_load(&inside)) != 0)
+        syscall(SYS_futex, &inside, FUTEX_WAIT_PRIVATE, count, NULL, NULL, 0);
+}
+
+crt_call_t *crti_running(void)
+{
+    return running;
+}
+
+void crti_set_running(crt_call_t *call)
+{
+    running = call;
+}
+
+crt_status_t crti_core_check(crti_core_t *core)
+{
+    if (core->is_closing)
+        return crt_raise(CRT_ERR_CLOSED, "%s", CRTI_SHUT_DOWN);
+    if (core->broken != CRT_OK)
+        return crt_raise(core->broken, "%s", core->broken_text ? core->broken_text : "");
+    return CRT_OK;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Printed: see printed.h. */
+#include <stdio.h>
+#include <stdio_ext.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/core/core.h"
+
+#define PATIENCE_MS 200
+
+void crti_printed_count(void)
+{
+    stdout->_offset = 0;
+    stderr->_offset = 0;
+}
+
+static bool has_printed(crti_core_t *core)
+{
+    int64_t now;
+    bool has;
+
+    if (__fpending(stdout))
+        fflush(stdout);
+    now = stdout->_offset + stderr->_offset;
+    has = now != core->printed.bytes;
+    core->printed.bytes = now;
+    return has;
+}
+
+static void on_flushed(void *user, const crti_message_t *answer)
+{
+    ((crti_core_t *)user)->printed.is_flushing = false;
+}
+
+static bool is_flushed(void *user)
+{
+    return !((crti_core_t *)user)->printed.is_flushing;
+}
+
+void crti_printed_flush(crti_core_t *core)
+{
+    static const crti_msg_log_flush_t body;
+
+    if (!has_printed(core) || core->printed.is_flushing || !core->link.channel)
+        return;
+    core->printed.is_flushing = true;
+    if (crti_node_request(core, CRTI_MSG_LOG_FLUSH, &body, on_flushed, core) != CRT_OK)
+        core->printed.is_flushing = false;
+    crti_net_wait(core->net, is_flushed, core, crti_now_ns() + PATIENCE_MS * CRTI_MS);
+}
+
+/* ---------------------------------------------------------------- the driver */
+
+static bool is_shown(void *user)
+{
+    const crti_core_t *core = user;
+
+    return core->broken != CRT_OK ||
+           core->printed.logs >=
+               atomic_load_explicit(&core->board->logs, memory_order_acquire);
+}
+
+void crti_printed_show(crti_core_t *core)
+{
+    if (core->is_worker || !core->board || is_shown(core))
+        return;
+    if (crti_net_wait(core->net, is_shown, core, crti_now_ns() + PATIENCE_MS * CRTI_MS) ==
+        CRT_ERR_TIMED_OUT)
+        core->printed.logs =
+            atomic_load_explicit(&core->board->logs, memory_order_acquire);
+}
+
+void crti_printed_came(crti_printed_t *printed)
+{
+    printed->logs++;
+}

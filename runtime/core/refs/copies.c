@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies: an owner hears of each node that has the bytes of its object.
+ *
+ * Where it sits
+ *     value_of.c (a pull ended), copy_reply.c -> [ copies.c ] -> COPY -> [ copies.c ] -> refs.c of the owner
+ * Threads
+ *     The core's lock.
+ */
+#include "runtime/core/core.h"
+#include "runtime/core/refs/value_of.h"
+
+/* The node has a copy of `ref`, so of what it was forwarded to, too. */
+static void tell_target(crt_ref_t *ref, crti_id_t node)
+{
+    crt_ref_t *target = ref->forward;
+    bool is_its_own = crti_id_equal(target->object.owner, target->id.owner);
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+
+    if (target->is_owned)
+        crti_owned_bits(target, crti_owned_copy(&target->owned, node));
+    else if (crti_put_copy(&out, target->id.number,
+                           is_its_own ? target->object.number : 0, node) == CRT_OK)
+        crti_remote_send(ref->core, target->owner, &out);
+}
+
+void crti_ref_tell_copy(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    bool is_its_own = crti_id_equal(ref->object.owner, ref->id.owner);
+    uint64_t object = is_its_own ? ref->object.number : 0;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+
+    if (ref->is_owned && ref->forward)
+        tell_target(ref, core->node);
+    if (ref->is_owned)
+        crti_owned_bits(ref, crti_owned_copy(&ref->owned, core->node));
+    else if (crti_put_copy(&out, ref->id.number, object, core->node) == CRT_OK)
+        crti_remote_send(core, ref->owner, &out);
+}
+
+/* The word of a copy and the end of the last borrower may come by different sessions: it is for
+ * an object that was freed since, and so is the copy. A copy of what another ref was forwarded to is
+ * not ours to free. */
+crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
+{
+    crti_object_id_t object = {.owner = core->process};
+    uint64_t number;
+    crti_id_t node;
+    crt_status_t status = crti_get_copy(data, size, &number, &object.number, &node);
+    crt_ref_t *ref =
+        status == CRT_OK ? crti_numbers_get(&core->refs.owned, number) : NULL;
+
+    if (ref && ref->forward)
+        tell_target(ref, node);
+    if (ref)
+        crti_owned_bits(ref, crti_owned_copy(&ref->owned, node));
+    else if (status == CRT_OK && object.number)
+        crti_object_unstore(core, object, &node, 1);
+    return status;
+}

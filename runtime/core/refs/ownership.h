@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ownership: what the process that made a ref knows about its object, and when it ends.
+ *
+ * Where it sits
+ *     events (calls, replies, records of borrowers, deaths) -> [ ownership ] -> what to do now
+ *     runtime/core/refs/refs.c carries it out; tests/sim runs it without sockets.
+ * Threads
+ *     None; pure: no I/O, no clock, no globals. The caller's lock covers the struct.
+ * Ownership
+ *     Lists inside the struct are its own until crti_owned_fini.
+ * Invariants
+ *     While anybody holds the object (a handle here, a call in flight, a borrower that lives),
+ *     it is not freed. When nobody does and it is not pending, it is freed at once.
+ *     A registration is a token: given once, released once, or ended by the borrower's death.
+ *     Nothing follows FREED.
+ */
+#ifndef CRTI_CORE_OWNERSHIP_H
+#define CRTI_CORE_OWNERSHIP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/crt_base.h"
+#include "runtime/base/id.h"
+
+/*             small value            nobody holds it
+ *  PENDING -------------> INLINE -----------------------+
+ *     |  \  in a store                                  v
+ *     |   +-------------> STORED ---------------------> FREED
+ *     |                   |   ^ |  last copy lost, its  ^
+ *     |  last copy lost,  |   | v  place was told       |
+ *     |  nobody knew it   |  MISSING -------------------+
+ *     |                   |     | waited for in vain    |
+ *     |    error          v     v                       |
+ *     +-----------------> FAILED -----------------------+
+ *
+ *  Whoever was told where an object is may have made a copy, and the word of it (crti_owned_copy)
+ *  may come later than that of the death. So the object is MISSING until such word comes, or until
+ *  somebody wants it and has waited long enough: only then it is lost, and stays so, whatever
+ *  comes later: one reader must not find what another was told to be gone.
+ */
+typedef enum crti_owned_state {
+    CRTI_OWNED_PENDING,
+    CRTI_OWNED_INLINE,
+    CRTI_OWNED_STORED,
+    CRTI_OWNED_MISSING,
+    CRTI_OWNED_FAILED,
+    CRTI_OWNED_FREED,
+    CRTI_OWNED_STATES
+} crti_owned_state_t;
+
+/* What the caller does after an event, as bits. */
+enum {
+    CRTI_OWNED_NOTIFY = 1, /* the value is here (or failed): tell those who wait for it */
+    CRTI_OWNED_LOST =
+        2, /* the last copy is gone: it has failed with CRT_ERR_OBJECT_LOST */
+    CRTI_OWNED_FREE =
+        4, /* nobody needs it: free its bytes on every node in `nodes`, drop what it
+                            * refers to, forget it */
+    CRTI_OWNED_MISSED = 8, /* no copy is known any more: whoever wants it waits */
+    CRTI_OWNED_FOUND = 16  /* a copy is known again: they go on */
+};
+
+typedef struct crti_borrower {
+    crti_id_t process;
+    uint64_t tokens;
+} crti_borrower_t;
+
+typedef struct crti_owned {
+    crti_owned_state_t state;
+    bool is_told;   /* somebody knows where it is, and may have made a copy */
+    uint32_t local; /* handles and containers in this process */
+    uint32_t pins;  /* calls in flight that it is an argument of */
+    uint32_t borrower_count, borrower_room;
+    uint32_t node_count, node_room; /* nodes that have its bytes */
+    crti_borrower_t *borrowers;
+    crti_id_t *nodes;
+    crti_id_t first_node; /* `nodes` points here while one is enough */
+} crti_owned_t;
+
+const char *crti_owned_state_name(crti_owned_state_t state);
+bool crti_owned_may_follow(crti_owned_state_t state, crti_owned_state_t next);
+
+/* A new object, with one local hold. */
+void crti_owned_init(crti_owned_t *owned);
+void crti_owned_fini(crti_owned_t *owned);
+
+/* Handles and containers of this process. */
+static inline void crti_owned_hold(crti_owned_t *owned)
+{
+    owned->local++;
+}
+unsigned crti_owned_drop(crti_owned_t *owned);
+
+/* Calls in flight. */
+static inline void crti_owned_pin(crti_owned_t *owned)
+{
+    owned->pins++;
+}
+unsigned crti_owned_unpin(crti_owned_t *owned);
+
+/* The value came: inline, failed, or stored on `node`. Only while PENDING; later ones (a late
+ * answer after an error) change nothing and give 0. CRTI_OWNED_FREE comes with it when nobody
+ * wants it any more. */
+unsigned crti_owned_resolve(crti_owned_t *owned, crti_owned_state_t state,
+                            crti_id_t node);
+
+/* Registers a borrower once more. CRT_ERR_NOT_FOUND when the object is freed. */
+crt_status_t crti_owned_borrow(crti_owned_t *owned, crti_id_t process);
+/* Gives `tokens` of its registrations back; more than it has are ignored. */
+unsigned crti_owned_release(crti_owned_t *owned, crti_id_t process, uint64_t tokens);
+
+/* Somebody hears where its bytes are. */
+static inline void crti_owned_tell(crti_owned_t *owned)
+{
+    owned->is_told = true;
+}
+/* A node has a copy now. Without memory it is not counted, as if it had been evicted. */
+unsigned crti_owned_copy(crti_owned_t *owned, crti_id_t node);
+/* Somebody wants it, and no word of a copy came: it is lost, if it is MISSING. */
+unsigned crti_owned_give_up(crti_owned_t *owned);
+
+/* Deaths. A process's registrations end; a node's copy is gone. */
+unsigned crti_owned_process_died(crti_owned_t *owned, crti_id_t process);
+unsigned crti_owned_node_died(crti_owned_t *owned, crti_id_t node);
+
+#endif

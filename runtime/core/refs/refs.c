@@ -1,0 +1,686 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Refs: their life, and the content that comes to them. The rules are in ownership.h and
+ * borrow.h; here is what they ask for.
+ *
+ * Where it sits
+ *     outgoing, incoming, peers, crt_ref_* -> [ refs.c ] -> records to owners, frees, waiters
+ * Threads
+ *     The core's lock.
+ * Invariants
+ *     Content is set once. Whoever waits is told exactly once, also when it failed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/core/core.h"
+#include "runtime/core/refs/owner_requests.h"
+#include "runtime/core/refs/value_of.h"
+
+/* ------------------------------------------------------------------ making */
+
+static crt_ref_t *new_ref(crti_core_t *core)
+{
+    crt_ref_t *ref = crti_pool_get(&core->refs.pool);
+
+    if (!ref)
+        return NULL;
+    memset(ref, 0, sizeof(*ref));
+    ref->core = core;
+    crti_list_init(&ref->waiters);
+    crti_list_init(&ref->local_waiters);
+    crti_list_init(&ref->uncovering);
+    crti_list_init(&ref->turn);
+    crti_list_init(&ref->forwards);
+    crti_list_init(&ref->forward_waiting.link);
+    return ref;
+}
+
+uint64_t crti_new_number(crti_core_t *core)
+{
+    return core->refs.next_number++;
+}
+
+void crti_refs_taken_from(crti_core_t *core, crti_id_t process)
+{
+    core->refs.sender = process;
+}
+
+crt_ref_t *crti_ref_new(crti_core_t *core)
+{
+    crt_ref_t *ref = new_ref(core);
+
+    if (!ref)
+        return NULL;
+    ref->is_owned = true;
+    ref->id = (crti_object_id_t){core->process, core->refs.next_number++};
+    crti_owned_init(&ref->owned);
+    if (crti_numbers_add(&core->refs.owned, ref->id.number, ref) != CRT_OK) {
+        crti_pool_put(&core->refs.pool, ref);
+        return NULL;
+    }
+    return ref;
+}
+
+static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
+                                 crt_ref_t **ref_out)
+{
+    crti_address_t address = {
+        .process = name->id.owner, .incarnation = name->incarnation, .node = name->node};
+    crt_ref_t *ref = new_ref(core);
+    crt_status_t status;
+
+    if (!ref)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a ref");
+    crti_text(name->tcp, address.tcp, sizeof(address.tcp));
+    ref->id = name->id;
+    crti_borrow_init(&ref->borrow);
+    status = crti_remote_use(core, &address, &ref->owner);
+    if (status == CRT_OK) {
+        status = crti_map_put(&core->refs.borrowed, &ref->id, ref);
+        if (status == CRT_OK) {
+            crti_remote_watch(core, ref->owner);
+            *ref_out = ref;
+            return CRT_OK;
+        }
+        crti_remote_unuse(core, ref->owner);
+    }
+    crti_pool_put(&core->refs.pool, ref);
+    return status;
+}
+
+crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
+                             crt_ref_t **ref_out)
+{
+    crt_ref_t *ref;
+
+    if (crti_id_equal(name->id.owner, core->process)) {
+        ref = crti_numbers_get(&core->refs.owned, name->id.number);
+        if (!ref)
+            return crt_raise(CRT_ERR_OBJECT_LOST, "ref %llu came back after it was freed",
+                             (unsigned long long)name->id.number);
+        *ref_out = ref;
+        return CRT_OK;
+    }
+    ref = crti_map_get(&core->refs.borrowed, &name->id);
+    if (!ref)
+        return new_borrowed(core, name, ref_out);
+    *ref_out = ref;
+    return CRT_OK;
+}
+
+crti_ref_name_t crti_ref_name(const crt_ref_t *ref)
+{
+    const crti_address_t *owner =
+        ref->is_owned ? crti_net_address(ref->core->net) : &ref->owner->address;
+
+    return (crti_ref_name_t){.id = ref->id,
+                             .incarnation = owner->incarnation,
+                             .node = owner->node,
+                             .tcp = crti_str(owner->tcp)};
+}
+
+crt_status_t crti_ref_check(const crt_ref_t *ref)
+{
+    if (!ref)
+        return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
+    if (ref->core)
+        return CRT_OK;
+    if (ref->is_free)
+        return crt_raise(CRT_ERR_INVALID, "the ref was dropped before");
+    return crt_raise(CRT_ERR_CLOSED, "the ref is " CRTI_BEFORE_SHUTDOWN);
+}
+
+/* ------------------------------------------------------------------ the end of one */
+
+static void free_content(crt_ref_t *ref)
+{
+    if (ref->bytes != ref->small)
+        free(ref->bytes);
+    free(ref->memory);
+    free(ref->error);
+    free(ref->nodes);
+    if (ref->core && ref->view.data)
+        crti_store_release(ref->core->store, &ref->view);
+}
+
+static void free_ref(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+
+    free_content(ref);
+    if (ref->is_owned)
+        crti_owned_fini(&ref->owned);
+    ref->core = NULL;
+    ref->is_free = true;
+    ref->content = CRTI_CONTENT_NONE;
+    crti_pool_put(&core->refs.pool, ref);
+}
+
+/* Something that ends after the refs inside it were registered. */
+typedef struct late_end {
+    crti_completion_t ending;
+    crt_ref_t *ref; /* held until then */
+} late_end_t;
+
+static void on_late_end(crti_completion_t *ending)
+{
+    late_end_t *late = CRTI_CONTAINER(ending, late_end_t, ending);
+    crt_ref_t *ref = late->ref;
+
+    free(late);
+    crti_ref_release(ref);
+}
+
+/* Closes `inner`; `held` is released once what was kept of it is registered. False: there is
+ * nothing to wait for, and nothing was done. */
+static bool close_late(crti_contained_t *inner, crt_ref_t *held)
+{
+    late_end_t *late = crti_contained_is_kept(inner) ? calloc(1, sizeof(*late)) : NULL;
+
+    if (!late)
+        return false;
+    *late = (late_end_t){{.waits = 1, .on_end = on_late_end}, held};
+    crti_contained_close(inner, &late->ending);
+    crti_completion_done(&late->ending);
+    return true;
+}
+
+/* Refs inside a forwarded value live by the hold on the ref that it came from. */
+static void end_forward(crt_ref_t *ref)
+{
+    crt_ref_t *forward = ref->forward;
+
+    ref->forward = NULL;
+    crti_list_remove(&ref->forward_waiting.link);
+    if (forward && !close_late(&ref->inner, forward))
+        crti_contained_release(forward);
+}
+
+void crti_owned_bits(crt_ref_t *ref, unsigned bits)
+{
+    crti_core_t *core = ref->core;
+
+    if (bits & CRTI_OWNED_MISSED)
+        core->refs.handlers.missed(ref);
+    if (bits & CRTI_OWNED_FOUND)
+        core->refs.handlers.found(ref);
+    if (bits & CRTI_OWNED_LOST && !ref->view.data &&
+        ref->content != CRTI_CONTENT_FAILED) {
+        ref->content = CRTI_CONTENT_NONE;
+        free(ref->nodes);
+        ref->nodes = NULL;
+        crti_ref_fail(ref, crt_raise(CRT_ERR_OBJECT_LOST,
+                                     "every node that had a copy of the object is gone"));
+    }
+    if (!(bits & CRTI_OWNED_FREE))
+        return;
+    crti_numbers_remove(&core->refs.owned, ref->id.number);
+    if (ref->object.number && !ref->forward)
+        crti_object_unstore(core, ref->object, ref->owned.nodes, ref->owned.node_count);
+    end_forward(ref);
+    crti_contained_close(&ref->inner, NULL);
+    free_ref(ref);
+}
+
+void crti_ref_hold(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_hold(&ref->owned);
+    else
+        crti_borrow_hold(&ref->borrow);
+}
+
+/* Refs inside that are kept must be registered before the ref that brought them may end. */
+static void drop_borrowed(crt_ref_t *ref)
+{
+    const crti_borrow_t *b = &ref->borrow;
+
+    if (b->holds == 1 && b->covers == 0 && b->state == CRTI_BORROW_HELD &&
+        close_late(&ref->inner, ref))
+        return;
+    crti_borrowed_bits(ref, crti_borrow_drop(&ref->borrow));
+}
+
+void crti_ref_release(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_bits(ref, crti_owned_drop(&ref->owned));
+    else
+        drop_borrowed(ref);
+}
+
+void crti_ref_pin(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_pin(&ref->owned);
+    else
+        crti_borrow_hold(&ref->borrow);
+}
+
+void crti_ref_unpin(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_bits(ref, crti_owned_unpin(&ref->owned));
+    else
+        drop_borrowed(ref);
+}
+
+/* ------------------------------------------------------------------ borrowed ones */
+
+static void forget(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    crti_remote_t *owner = ref->owner;
+
+    crti_map_remove(&core->refs.borrowed, &ref->id);
+    if (ref->borrow.tokens)
+        crti_owner_request_release(ref);
+    free_ref(ref);
+    crti_remote_unuse(core, owner);
+}
+
+void crti_ref_end_covers(crt_ref_t *ref)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&ref->uncovering))) {
+        crti_end_wait_t *wait = CRTI_CONTAINER(item, crti_end_wait_t, link);
+        crti_completion_t *ending = wait->ending;
+
+        free(wait);
+        crti_completion_done(ending);
+    }
+}
+
+void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
+{
+    if (bits & CRTI_BORROW_REGISTER)
+        crti_owner_request_borrow(ref);
+    if (bits & CRTI_BORROW_UNCOVER)
+        crti_ref_end_covers(ref);
+    if (bits & CRTI_BORROW_FORGET) {
+        crti_contained_close(&ref->inner, NULL);
+        forget(ref);
+    }
+}
+
+void crti_ref_cover(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_hold(&ref->owned);
+    else
+        crti_borrow_cover(&ref->borrow);
+}
+
+static void wait_for_registration(crt_ref_t *ref, crti_completion_t *ending)
+{
+    crti_end_wait_t *wait = ending ? calloc(1, sizeof(*wait)) : NULL;
+
+    if (!wait)
+        return; /* out of memory: the cover ends early, which the owner may notice */
+    wait->ending = ending;
+    ending->waits++;
+    crti_list_append(&ref->uncovering, &wait->link);
+}
+
+void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending)
+{
+    unsigned bits;
+
+    if (ref->is_owned) {
+        crti_owned_bits(ref, crti_owned_drop(&ref->owned));
+        return;
+    }
+    /* If this is its end, what it holds inside ends first. */
+    if (ref->borrow.covers == 1 && ref->borrow.holds == 0 &&
+        ref->borrow.state != CRTI_BORROW_REGISTERING)
+        crti_contained_close(&ref->inner, ending);
+    bits = crti_borrow_uncover(&ref->borrow);
+    if (bits & CRTI_BORROW_WAIT)
+        wait_for_registration(ref, ending);
+    crti_borrowed_bits(ref, bits);
+}
+
+void crti_ref_add_token(crt_ref_t *ref)
+{
+    const crti_core_t *core = ref->core;
+    crti_id_t giver =
+        crti_id_is_zero(core->refs.sender) ? core->process : core->refs.sender;
+
+    if (ref->is_owned) /* it was kept for us until now (borrowers.c) */
+        crti_owned_bits(ref, crti_owned_release(&ref->owned, giver, 1));
+    else
+        crti_borrowed_bits(ref, crti_borrow_token(&ref->borrow));
+}
+
+void crti_completion_done(crti_completion_t *ending)
+{
+    if (--ending->waits == 0)
+        ending->on_end(ending);
+}
+
+void crti_ref_owner_answered(crt_ref_t *ref, bool gone)
+{
+    unsigned bits = crti_borrow_answered(&ref->borrow, gone);
+
+    if (ref->borrow.state == CRTI_BORROW_ORPHANED && ref->content == CRTI_CONTENT_NONE)
+        crti_ref_fail(ref,
+                      crt_raise(CRT_ERR_OBJECT_LOST, "its owner has freed the object"));
+    crti_borrowed_bits(ref, bits);
+}
+
+void crti_ref_owner_died(crt_ref_t *ref, const char *text)
+{
+    bool is_here = ref->content == CRTI_CONTENT_INLINE || ref->view.data;
+    unsigned bits = crti_borrow_owner_died(&ref->borrow);
+
+    /* The node drops the objects of a dead owner: only what is pinned here stays readable. */
+    if (!is_here && ref->content != CRTI_CONTENT_FAILED) {
+        ref->content = CRTI_CONTENT_NONE;
+        crti_ref_fail(
+            ref, crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object died: %s", text));
+    }
+    crti_borrowed_bits(ref, bits);
+}
+
+/* ------------------------------------------------------------------ content */
+
+static void tell(crti_list_t *waiters, crt_ref_t *ref)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(waiters))) {
+        crti_waiting_t *waiting = CRTI_CONTAINER(item, crti_waiting_t, link);
+
+        waiting->on_ready(waiting, ref);
+    }
+}
+
+static void tell_now(crt_ref_t *ref)
+{
+    if (!crti_list_is_empty(&ref->forwards))
+        ref->core->refs.handlers.moved(ref);
+    tell(&ref->waiters, ref);
+    if (!crti_list_is_empty(&ref->local_waiters) && ref->core->refs.handlers.fetch(ref))
+        tell(&ref->local_waiters, ref);
+    crti_ref_release(ref);
+}
+
+/* And goes on for those who want to read it. Who is told may have a result by that (its argument had
+ * failed), for which others wait: they are told in turn, not one inside the other, since such a
+ * chain may be longer than any stack. */
+void crti_ref_tell(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    crti_list_t *item;
+
+    if (!crti_list_is_empty(&ref->turn))
+        return;
+    crti_ref_hold(ref);
+    if (core->refs.is_telling) {
+        crti_list_append(&core->refs.to_tell, &ref->turn);
+        return;
+    }
+    core->refs.is_telling = true;
+    tell_now(ref);
+    while ((item = crti_list_pop(&core->refs.to_tell)))
+        tell_now(CRTI_CONTAINER(item, crt_ref_t, turn));
+    core->refs.is_telling = false;
+}
+
+/* Moves the machine of an owned ref; then tells. An object that nobody holds is freed by the
+ * release in crti_ref_tell. */
+static void content_came(crt_ref_t *ref, crti_owned_state_t state, crti_id_t node)
+{
+    ref->is_locating = false;
+    if (ref->is_owned) {
+        ref->owned.local++; /* the machine must not end it before it was told */
+        crti_owned_resolve(&ref->owned, state, node);
+        ref->owned.local--;
+    }
+    crti_ref_tell(ref);
+}
+
+void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size)
+{
+    if (ref->content != CRTI_CONTENT_NONE)
+        return;
+    if (size <= sizeof(ref->small))
+        ref->bytes = ref->small;
+    else if (posix_memalign(&ref->bytes, crti_value_has_data(bytes, size) ? 64 : 16,
+                            size) != 0) {
+        ref->bytes = NULL;
+        crti_ref_fail(ref, crt_raise(CRT_ERR_NO_MEMORY, "a value of %zu bytes", size));
+        return;
+    }
+    memcpy(ref->bytes, bytes, size);
+    ref->size = size;
+    ref->content = CRTI_CONTENT_INLINE;
+    content_came(ref, CRTI_OWNED_INLINE, (crti_id_t){0, 0});
+}
+
+static crt_status_t keep_nodes(crt_ref_t *ref, const crti_location_t *location)
+{
+    ref->nodes = calloc(location->node_count, sizeof(*ref->nodes));
+    if (!ref->nodes)
+        return crt_raise(CRT_ERR_NO_MEMORY, "%u copies of an object",
+                         location->node_count);
+    for (uint32_t i = 0; i < location->node_count; i++)
+        ref->nodes[i] = crti_location_node(location, i);
+    ref->node_count = location->node_count;
+    return CRT_OK;
+}
+
+crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location)
+{
+    if (location->node_count == 0)
+        return crt_raise(CRT_ERR_OBJECT_LOST, "no node has the object");
+    free(ref->nodes);
+    ref->node_count = 0;
+    return keep_nodes(ref, location);
+}
+
+/* A result of ours that can't be used: its bytes are needed nowhere. */
+static void unstore_result(crt_ref_t *ref, const crti_location_t *location)
+{
+    for (uint32_t i = 0; i < location->node_count; i++) {
+        crti_id_t node = crti_location_node(location, i);
+
+        crti_object_unstore(ref->core, location->object, &node, 1);
+    }
+}
+
+void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
+                         crti_span_t table, bool has_tokens)
+{
+    crt_status_t status = CRT_OK;
+    crti_id_t first = {0, 0};
+
+    if (ref->content != CRTI_CONTENT_NONE)
+        return;
+    if (location->node_count == 0)
+        status = crt_raise(CRT_ERR_OBJECT_LOST, "no node has the object");
+    else if (!ref->is_owned)
+        status = keep_nodes(ref, location);
+    if (status == CRT_OK && table.size && ref->is_owned)
+        status = crti_contained_open(ref->core, table, CRTI_CONTAINED_HELD, has_tokens,
+                                     &ref->inner);
+    if (status != CRT_OK) {
+        if (ref->is_owned && has_tokens)
+            unstore_result(ref, location);
+        crti_ref_fail(ref, status);
+        return;
+    }
+    if (location->node_count)
+        first = crti_location_node(location, 0);
+    ref->object = location->object;
+    ref->size = location->size;
+    ref->content = CRTI_CONTENT_STORED;
+    content_came(ref, CRTI_OWNED_STORED, first);
+}
+
+void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure)
+{
+    if (ref->content != CRTI_CONTENT_NONE)
+        return;
+    ref->error = crti_error_new(failure);
+    ref->content = CRTI_CONTENT_FAILED;
+    content_came(ref, CRTI_OWNED_FAILED, (crti_id_t){0, 0});
+}
+
+void crti_ref_fail(crt_ref_t *ref, crt_status_t status)
+{
+    crti_failure_t failure = {.status = status,
+                              .may_have_run = true, /* what is lost may be a result */
+                              .text = crti_str(crt_error_detail()),
+                              .node = ref->core->node,
+                              .pid = getpid()};
+
+    crti_ref_set_failed(ref, &failure);
+}
+
+/* An inline value with refs inside: the refs are made first, so that they are held before
+ * anybody is told. */
+void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
+{
+    crti_span_t table = {"", 0};
+    crt_status_t status = crti_value_table(value.data, value.size, &table);
+
+    if (status == CRT_OK && table.size)
+        status = crti_contained_open(
+            ref->core, table, has_tokens ? CRTI_CONTAINED_HELD : CRTI_CONTAINED_COVERED,
+            has_tokens, &ref->inner);
+    if (status != CRT_OK)
+        crti_ref_fail(ref, status);
+    else
+        crti_ref_set_inline(ref, value.data, value.size);
+}
+
+void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nodes)
+{
+    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
+    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->nodes;
+
+    if (ref->is_owned)
+        crti_owned_tell(&ref->owned);
+    *result = (crti_result_t){.form = CRTI_RESULT_VALUE};
+    if (ref->content == CRTI_CONTENT_INLINE) {
+        result->value = crti_span(ref->bytes, ref->size);
+        return;
+    }
+    if (ref->content == CRTI_CONTENT_FAILED) {
+        result->form = CRTI_RESULT_ERROR;
+        result->failure = crti_error_failure(ref->error);
+        return;
+    }
+    result->form = CRTI_RESULT_STORED;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char id[16];
+
+        crti_put_id(id, ids[i]);
+        if (crti_buffer_append(nodes, id, sizeof(id)) != CRT_OK)
+            break;
+    }
+    result->location = (crti_location_t){ref->object, ref->size, nodes->data,
+                                         (uint32_t)(nodes->size / 16)};
+}
+
+/* ------------------------------------------------------------------ shutdown */
+
+void crti_ref_orphan(crt_ref_t *ref)
+{
+    /* The store is about to be unmapped: nothing in it may be looked at any more. */
+    if (ref->view.data)
+        crti_store_release(ref->core->store, &ref->view);
+    if (ref->is_owned)
+        crti_owned_fini(&ref->owned);
+    free(ref->inner.refs);
+    free(ref->inner.actors);
+    ref->inner = (crti_contained_t){0};
+    ref->core = NULL;
+    if (ref->handles == 0)
+        crti_ref_free_orphan(ref);
+}
+
+void crti_ref_free_orphan(crt_ref_t *ref)
+{
+    if (ref == &crti_ref_out_of_memory)
+        return;
+    free_content(ref);
+    free(ref);
+}
+
+crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status)
+{
+    crti_failure_t failure = {.status = status,
+                              .text = crti_str(crt_error_detail()),
+                              .class_name = crti_str(""),
+                              .method = crti_str(""),
+                              .pid = getpid()};
+    crt_ref_t *ref = core ? crti_ref_new(core) : calloc(1, sizeof(*ref));
+
+    if (!ref)
+        return &crti_ref_out_of_memory;
+    if (core) {
+        crti_ref_set_failed(ref, &failure);
+        return ref;
+    }
+    ref->is_owned = true;
+    ref->content = CRTI_CONTENT_FAILED;
+    ref->error = crti_error_new(&failure);
+    return ref;
+}
+
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+    crt_status_t status = crti_remote_connect(core, ref->owner);
+
+    if (status == CRT_ERR_WORKER_DIED)
+        return crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended");
+    if (status == CRT_OK)
+        status = crti_put_locate(&out, 0, ref->id.number);
+    if (status != CRT_OK)
+        return status;
+    ref->is_locating = true;
+    ref->is_unconfirmed = false;
+    crti_remote_send(core, ref->owner, &out);
+    return CRT_OK;
+}
+
+void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
+{
+    ref->content = CRTI_CONTENT_NONE;
+    free(ref->nodes);
+    ref->nodes = NULL;
+    ref->node_count = 0;
+    crti_ref_fail(ref, status);
+}
+
+crt_status_t crti_ref_raise(const crt_ref_t *ref)
+{
+    const crt_error_t *error = ref->error ? &ref->error->user : NULL;
+
+    if (!error)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    return crt_raise(error->status, "%s", error->text);
+}
+
+void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
+{
+    bool is_ready;
+
+    if (local) {
+        is_ready = ref->core->refs.handlers.fetch(ref);
+    } else {
+        ref->core->refs.handlers.locate(ref);
+        is_ready = ref->content != CRTI_CONTENT_NONE;
+    }
+    if (is_ready) {
+        crti_list_init(&waiting->link);
+        waiting->on_ready(waiting, ref);
+    } else {
+        crti_list_append(local ? &ref->local_waiters : &ref->waiters, &waiting->link);
+    }
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Refs: objects as this process knows them, its own and those it borrows. The rules are in ownership.h
+ * and borrow.h.
+ *
+ * Where it sits
+ *     calls, execution, functions of crt.h -> [ refs/ ] -> process/remotes.c (owners, borrowers), store
+ * Threads
+ *     The core's lock.
+ * Ownership
+ *     A ref lives while it is held, pinned or covered here, or borrowed elsewhere.
+ * States of its content
+ *     NONE -> INLINE, STORED or FAILED. STORED goes back to NONE when no copy is known any more
+ *     (missing.c), and on to FAILED when none was found.
+ * Invariants
+ *     Each waiter is called exactly once, also when the ref failed.
+ */
+#ifndef CRTI_CORE_REFS_REFS_H
+#define CRTI_CORE_REFS_REFS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/list.h"
+#include "runtime/base/map.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/borrow.h"
+#include "runtime/core/refs/contained.h"
+#include "runtime/core/refs/ownership.h"
+#include "runtime/core/types.h"
+#include "runtime/core/values/error.h"
+#include "runtime/core/values/numbers.h"
+#include "runtime/core/values/pool.h"
+#include "runtime/core/values/record.h"
+#include "runtime/store/store.h"
+
+/* Something that ends when registrations were answered: a call's reply, a borrowed value. */
+typedef struct crti_completion {
+    unsigned waits;
+    crt_status_t status; /* why a registration was given up; CRT_OK */
+    void (*on_end)(struct crti_completion *ending);
+} crti_completion_t;
+
+/* One ending that waits for one ref's registration (ref->uncovering). */
+typedef struct crti_end_wait {
+    crti_list_t link;
+    crti_completion_t *ending;
+} crti_end_wait_t;
+
+/* What the modules above refs.c do for it; under the lock. */
+typedef struct crti_ref_handlers {
+    /* Somebody wants its content; its bytes in this process: true when they can be read, or it failed. */
+    void (*locate)(crt_ref_t *ref);
+    bool (*fetch)(crt_ref_t *ref);
+    /* It has `forwards`, and its content or the places of its copies have changed. */
+    void (*moved)(crt_ref_t *ref);
+    /* Owned: no copy is known any more (CRTI_OWNED_MISSED); one is again (CRTI_OWNED_FOUND). */
+    void (*missed)(crt_ref_t *ref);
+    void (*found)(crt_ref_t *ref);
+    /* The handle of an actor that a value names; held. */
+    crt_status_t (*open_actor)(crti_core_t *core, const crti_actor_name_t *name,
+                               crt_actor_t **actor_out);
+    void (*release_actor)(crt_actor_t *actor);
+    /* CRT_ERR_DEADLOCK when the result `ref` would be the value of `target` that waits for it. */
+    crt_status_t (*check_forward)(const crt_ref_t *ref, crt_ref_t *target);
+} crti_ref_handlers_t;
+
+typedef enum crti_content {
+    CRTI_CONTENT_NONE,   /* not known yet */
+    CRTI_CONTENT_INLINE, /* bytes, size */
+    CRTI_CONTENT_STORED, /* object, size; `view` when it is pinned here */
+    CRTI_CONTENT_FAILED  /* error */
+} crti_content_t;
+
+/* Somebody waits for a ref. A member of the waiter's struct; called once, then unlinked. */
+typedef struct crti_waiting {
+    crti_list_t link;
+    void (*on_ready)(struct crti_waiting *waiting, crt_ref_t *ref);
+} crti_waiting_t;
+
+struct crt_ref {
+    crti_object_id_t id; /* first: a pool writes there */
+    crti_core_t
+        *core; /* NULL after a shutdown, only dropping is left; and once it is free */
+    uint32_t handles; /* the user's */
+    bool is_free;     /* nobody has held it any more */
+    bool is_owned;
+    bool is_tell; /* nobody will ask: errors are logged */
+    union {
+        crti_owned_t owned;
+        crti_borrow_t borrow;
+    };
+    crti_remote_t *owner;           /* borrowed: who has it */
+    crti_pending_t *call;           /* the call that makes it, NULL: none or done */
+    crt_ref_t *forward;             /* its value is that ref's, forward.c */
+    crti_waiting_t forward_waiting; /* for that, then in its `forwards` */
+    crti_list_t forwards;           /* stored ones whose value is this one's */
+    crti_list_t waiters;            /* crti_waiting_t: for content */
+    crti_list_t local_waiters;      /* crti_waiting_t: for bytes that can be read here */
+    crti_list_t uncovering; /* crti_end_wait_t: covers that end when we are registered */
+    crti_list_t turn;       /* core->refs.to_tell */
+
+    crti_content_t content;
+    bool is_locating, is_pulling, is_decoded;
+    bool is_searched;         /* by crti_check_result_wait, which is going on */
+    bool is_unconfirmed;      /* borrowed: `nodes` are not its owner's word */
+    unsigned char evictions;  /* copies that were gone before they could be read */
+    struct crti_again *again; /* its pull is repeated, value_retry.c */
+    unsigned char small[24];  /* `bytes` of short values */
+    void *bytes;
+    size_t size;
+    crti_object_id_t object; /* name in the stores */
+    crti_id_t *nodes;        /* borrowed: where the owner said copies are */
+    uint32_t node_count;
+    uint64_t missing_until_ns; /* owned, MISSING: not lost before */
+    crti_store_view_t view;
+    crti_contained_t inner;
+    crt_value_t value; /* decoded from `bytes` or `view` */
+    void *memory;
+    crti_error_t *error;
+};
+
+typedef struct crti_refs {
+    crti_numbers_t owned; /* number -> crt_ref_t */
+    crti_map_t borrowed;  /* object id -> crt_ref_t */
+    crti_pool_t pool;
+    uint64_t next_number; /* of an object of ours, or of another try of a call */
+    crti_id_t sender;     /* whose result is being taken; zero: our own */
+    crti_list_t to_tell;  /* crt_ref_t.turn, held: while others are told */
+    crti_list_t to_close; /* of contained.c, while others are closed */
+    bool is_telling, is_closing_contained;
+    uint64_t next_request;     /* owner_requests.c; */
+    uint64_t resend_ns;        /* when those that were lost are sent again; 0: none */
+    crti_list_t missing;       /* missing.c: of ours that are wanted */
+    uint64_t copy_query_round; /* copy_query.c: the last one, */
+    size_t copy_query_open;    /* of whose questions so many were not answered */
+    crti_list_t copy_queries;  /* copy_reply.c: of others, not answered */
+    crti_list_t retries;       /* value_retry.c: refs whose pull is repeated */
+    crti_ref_handlers_t handlers;
+} crti_refs_t;
+
+/* ------------------------------------------------------------------ refs.c */
+
+void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers);
+/* At shutdown: the user may still drop them. */
+void crti_refs_orphan(crti_core_t *core);
+void crti_ref_orphan(crt_ref_t *ref);
+void crti_refs_fini(crti_refs_t *refs);
+/* Refs of others, or our own, that `wants` takes, each held: what happens to one may change the tables.
+ * The caller frees the list; NULL without memory. */
+typedef bool crti_ref_wants_t(const crt_ref_t *ref, const void *what);
+crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t *wants,
+                             const void *what, size_t *count_out);
+
+/* Of an object of ours, or of another try of a call. */
+uint64_t crti_new_number(crti_core_t *core);
+/* Whose result is being taken; zero: nobody's. */
+void crti_refs_taken_from(crti_core_t *core, crti_id_t process);
+
+/* A new object of this process, pending, held once by the caller. NULL: out of memory. */
+crt_ref_t *crti_ref_new(crti_core_t *core);
+/* The ref that a name stands for; found or made. It is not held: cover, hold or give it a token
+ * at once. */
+crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
+                             crt_ref_t **ref_out);
+crti_ref_name_t crti_ref_name(const crt_ref_t *ref);
+
+/* CRT_OK, or why a ref that the program gives can't be used: NULL, dropped, of before a shutdown. */
+crt_status_t crti_ref_check(const crt_ref_t *ref);
+void crti_ref_hold(crt_ref_t *ref);
+void crti_ref_release(crt_ref_t *ref);
+/* Holds of calls in flight. */
+void crti_ref_pin(crt_ref_t *ref);
+void crti_ref_unpin(crt_ref_t *ref);
+/* Covers; when the end must wait, `ending` gets one more wait. */
+void crti_ref_cover(crt_ref_t *ref);
+void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending);
+void crti_ref_end_covers(crt_ref_t *ref); /* those that wait for our registration */
+void crti_ref_add_token(crt_ref_t *ref);
+void crti_completion_done(crti_completion_t *ending);
+
+/* The content came. Bytes are copied. The first wins; later ones are ignored. */
+void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size);
+void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
+                         crti_span_t table, bool has_tokens);
+/* Where the copies of a stored one are now. */
+crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location);
+void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
+void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
+/* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */
+void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens);
+void crti_ref_tell(crt_ref_t *ref); /* its content is known: those who wait hear so */
+/* An inline value; the refs in it are made first, so that they are held before anybody is told. */
+void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens);
+
+/* The content of a ref that has one, as a result that can be sent; borrowed from the ref. */
+void crti_ref_describe(crt_ref_t *ref, crti_result_t *result_out, crti_buffer_t *nodes);
+
+void crti_ref_owner_answered(crt_ref_t *ref, bool gone);
+void crti_ref_owner_died(crt_ref_t *ref, const char *text);
+void crti_owned_bits(crt_ref_t *ref, unsigned bits);
+void crti_borrowed_bits(crt_ref_t *ref, unsigned bits);
+void crti_ref_free_orphan(crt_ref_t *ref);
+
+/* A ref of a call that can't even be made, with this thread's detail; `core` may be NULL. */
+crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status);
+/* What there is when not even that can be made; never freed. */
+extern crt_ref_t crti_ref_out_of_memory;
+
+/* ------------------------------------------------------------------ results.c */
+
+/* Of a call that has failed meanwhile: nobody wants it any more. */
+void crti_result_late(crti_core_t *core, const crti_result_t *result);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The value of a ref: asked of its owner, brought to this node, pinned, decoded.
+ *
+ * Where it sits
+ *     wait.c (get), incoming.c (arguments) -> [ value_of.c ] -> LOCATE, PULL, store
+ * Threads
+ *     The core's lock. Pinning and decoding are short; nothing is copied.
+ * Failure
+ *     What can't be brought here fails the ref, with the reason; that is its content then. Before an
+ *     object counts as lost its owner is asked again (value_retry.c).
+ */
+#include <stdlib.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/core/core.h"
+#include "runtime/core/refs/copy_query.h"
+#include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/missing.h"
+#include "runtime/core/refs/value_of.h"
+
+#define EVICTIONS_MAX 20
+
+void crti_ref_locate(crt_ref_t *ref)
+{
+    crt_status_t status;
+
+    if (ref->is_owned)
+        crti_missing_wanted(ref);
+    if (ref->is_owned || ref->is_locating || ref->content != CRTI_CONTENT_NONE)
+        return;
+    status = crti_ref_ask_owner(ref);
+    if (status != CRT_OK)
+        crti_ref_fail(ref, status);
+}
+
+/* ------------------------------------------------------------------ bytes of the store */
+
+static void tell_local(crt_ref_t *ref)
+{
+    crti_list_t *item;
+
+    crti_ref_hold(ref);
+    while ((item = crti_list_pop(&ref->local_waiters))) {
+        crti_waiting_t *waiting = CRTI_CONTAINER(item, crti_waiting_t, link);
+
+        waiting->on_ready(waiting, ref);
+    }
+    crti_ref_release(ref);
+    crti_net_wake(ref->core->net);
+}
+
+/* Of the daemon's copy, which may be evicted before this process pins it: then once more. */
+static void pin_copy(crt_ref_t *ref)
+{
+    crt_status_t status = crti_store_get(ref->core->store, ref->object, &ref->view);
+
+    if (status == CRT_OK)
+        crti_ref_tell_copy(ref);
+    else if (status == CRT_ERR_NOT_FOUND && ++ref->evictions < EVICTIONS_MAX)
+        crti_ref_pull(ref);
+    else if (status == CRT_ERR_NOT_FOUND)
+        crti_ref_lose(ref,
+                      crt_raise(CRT_ERR_OBJECT_LOST,
+                                "it was pulled %d times and evicted before it was read",
+                                EVICTIONS_MAX));
+    else
+        crti_ref_lose(ref, status);
+}
+
+static void take_pulled(crt_ref_t *ref, const crti_message_t *message)
+{
+    crti_core_t *core = ref->core;
+
+    ref->is_pulling = false;
+    if (ref->content == CRTI_CONTENT_NONE && message && message->kind != CRTI_MSG_ERROR)
+        crti_ref_tell_copy(
+            ref); /* it came before the death of its last known node was told */
+    if (ref->content == CRTI_CONTENT_STORED && message &&
+        message->kind == CRTI_MSG_ERROR &&
+        crti_ref_ask_again(ref, (crt_status_t)message->error.status))
+        return;
+    if (ref->content == CRTI_CONTENT_STORED) {
+        if (!message)
+            crti_ref_lose(ref, core->broken != CRT_OK
+                                   ? crti_core_check(core)
+                                   : crt_raise(CRT_ERR_CLOSED, "no answer to PULL"));
+        else if (message->kind == CRTI_MSG_ERROR)
+            crti_ref_lose(ref, crti_channel_raise(&message->error));
+        else if (!ref->view.data)
+            pin_copy(ref);
+    }
+    if (!ref->is_pulling && ref->content != CRTI_CONTENT_NONE)
+        tell_local(ref);
+}
+
+/* Its owner may wait for the end of it, to know whether there is a copy. */
+static void on_pulled(void *user, const crti_message_t *message)
+{
+    crt_ref_t *ref = user;
+    crti_core_t *core = ref->core;
+
+    take_pulled(ref, message);
+    if (ref->view.data)
+        crti_forward_moved(ref);
+    crti_copy_query_pull_ended(core);
+    if (ref->content == CRTI_CONTENT_NONE)
+        crti_core_wake_at(core, crti_now_ns()); /* missing.c */
+    crti_ref_release(ref);
+}
+
+void crti_ref_pull(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t nodes = {0};
+    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->nodes;
+    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
+    crti_msg_pull_t body = {.object = ref->object, .size = ref->size};
+    crt_status_t status;
+
+    if (ref->is_owned)
+        crti_owned_tell(&ref->owned);
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char id[16];
+
+        crti_id_pack(ids[i], id);
+        (void)crti_buffer_append(&nodes, id, sizeof(id));
+    }
+    body.nodes = crti_span(nodes.data, nodes.size);
+    ref->is_pulling = true;
+    crti_ref_hold(ref);
+    status = crti_node_request(core, CRTI_MSG_PULL, &body, on_pulled, ref);
+    if (status == CRT_OK)
+        return;
+    ref->is_pulling = false;
+    crti_ref_lose(ref, status);
+    crti_ref_release(ref);
+}
+
+bool crti_ref_fetch(crt_ref_t *ref)
+{
+    crt_status_t status;
+
+    switch (ref->content) {
+    case CRTI_CONTENT_NONE: crti_ref_locate(ref); break;
+    case CRTI_CONTENT_INLINE:
+    case CRTI_CONTENT_FAILED: return true;
+    case CRTI_CONTENT_STORED:
+        if (ref->view.data)
+            return true;
+        if (ref->is_pulling || (ref->is_locating && !ref->is_owned) ||
+            crti_ref_is_asked_again(ref))
+            return false;
+        status = crti_core_join_store(ref->core);
+        if (status == CRT_OK)
+            status = crti_store_get(ref->core->store, ref->object, &ref->view);
+        if (status == CRT_OK)
+            return true;
+        if (status == CRT_ERR_NOT_FOUND && !ref->is_unconfirmed) {
+            crti_ref_pull(ref);
+            break;
+        }
+        /* The owner has to know who may make a copy (copy_query.h). */
+        if (status == CRT_ERR_NOT_FOUND)
+            status = crti_ref_ask_owner(ref);
+        if (status != CRT_OK)
+            crti_ref_lose(ref, status);
+        break;
+    }
+    /* Locating or pulling may have failed at once. */
+    return ref->content == CRTI_CONTENT_FAILED;
+}
+
+/* ------------------------------------------------------------------ decoding */
+
+crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
+{
+    bool is_inline = ref->content == CRTI_CONTENT_INLINE;
+    const void *bytes = is_inline ? ref->bytes : ref->view.data;
+    size_t size = is_inline ? ref->size : ref->view.size; /* whatever its owner says */
+    crti_span_t table;
+    crti_handles_t handles;
+    crt_status_t status;
+
+    *value_out = &ref->value;
+    if (ref->is_decoded)
+        return CRT_OK;
+    if (ref->content == CRTI_CONTENT_FAILED)
+        return crti_ref_raise(ref);
+    if (!bytes)
+        return crt_raise(CRT_ERR_INVALID, "the value is not here");
+    status = crti_value_table(bytes, size, &table);
+    if (status == CRT_OK && table.size && !ref->inner.refs)
+        status = crti_contained_open(ref->core, table, CRTI_CONTAINED_COVERED, false,
+                                     &ref->inner);
+    handles = crti_contained_handles(&ref->inner);
+    if (status == CRT_OK)
+        status = crti_decode(bytes, size, &handles, &ref->value, &ref->memory);
+    ref->is_decoded = status == CRT_OK;
+    return status;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The value of a ref: asked of its owner, brought to this node, pinned, decoded. See value_of.c. */
+#ifndef CRTI_CORE_REFS_VALUE_OF_H
+#define CRTI_CORE_REFS_VALUE_OF_H
+
+#include "runtime/core/refs/refs.h"
+
+/* ------------------------------------------------------------------ value_of.c */
+
+/* LOCATE to the owner of a borrowed ref; the answer moves it (dispatch.c). */
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref);
+/* Makes what is needed happen, so that the ref's content comes (LOCATE at its owner). */
+void crti_ref_locate(crt_ref_t *ref);
+/* The content was known, and turned out not to be had: the ref fails. */
+void crti_ref_lose(crt_ref_t *ref, crt_status_t status);
+/* Has the node bring its bytes here, from where they are said to be. */
+void crti_ref_pull(crt_ref_t *ref);
+/* Tells the owner that this node has a copy, so that others may pull from here; that word comes. */
+void crti_ref_tell_copy(crt_ref_t *ref);
+crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size);
+/* ... and that it can be read here: pins it, or has it pulled. True: it can now, or has failed. */
+bool crti_ref_fetch(crt_ref_t *ref);
+/* The decoded value of a ref that is fetched; its error otherwise. */
+crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out);
+/* Raises the ref's error in this thread. */
+crt_status_t crti_ref_raise(const crt_ref_t *ref);
+/* Calls back when the ref has content, or bytes that can be read (at once if so). */
+void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
+
+/* ------------------------------------------------------------------ value_retry.c */
+
+/* A pull failed with that status: true when it is not for good, and the pull will be repeated, or the
+ * ref fail, later. */
+bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status);
+/* Whether that goes on: who waits for the value does not pull it itself. */
+bool crti_ref_is_asked_again(const crt_ref_t *ref);
+/* LOCATED came for a ref that was said to be stored before. */
+void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result);
+/* LOCATED will not come: the owner can't be asked any more. */
+void crti_ref_unlocated(crt_ref_t *ref, const crti_net_loss_t *loss);
+void crti_value_retry_tick(crti_core_t *core, uint64_t now_ns);
+void crti_value_retry_end(crti_core_t *core, crt_status_t status, const char *text);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Types that more than one module of the core names without looking inside. */
+#ifndef CRTI_CORE_TYPES_H
+#define CRTI_CORE_TYPES_H
+
+#include "runtime/crt.h"
+
+typedef struct crti_core crti_core_t;       /* core.h */
+typedef struct crti_pending crti_pending_t; /* calls/calls.h */
+
+#endif

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records between processes. See record.h. */
+#include "runtime/core/values/record.h"
+
+#define CALL_NUMBER_AT 6 /* in a CALL: behind kind, flags, index and count */
+
+static crt_status_t malformed(const char *what)
+{
+    return crt_raise(CRT_ERR_PROTOCOL, "malformed record: %s", what);
+}
+
+/* ------------------------------------------------------------------ shared parts */
+
+crti_id_t crti_location_node(const crti_location_t *location, uint32_t index)
+{
+    crti_reader_t r = crti_reader((const char *)location->nodes + (size_t)index * 16, 16);
+
+    return crti_read_id(&r);
+}
+
+uint64_t crti_number_at(const void *numbers, uint32_t index)
+{
+    uint64_t number;
+
+    memcpy(&number, (const char *)numbers + (size_t)index * 8, sizeof(number));
+    return number;
+}
+
+static size_t location_size(const crti_location_t *location)
+{
+    return 24 + 8 + 4 + (size_t)location->node_count * 16;
+}
+
+static unsigned char *put_location(unsigned char *to, const crti_location_t *location)
+{
+    to = crti_put_u64(crti_put_id(to, location->object.owner), location->object.number);
+    to = crti_put_u32(crti_put_u64(to, location->size), location->node_count);
+    return crti_put_bytes(to, location->nodes, (size_t)location->node_count * 16);
+}
+
+static crti_location_t read_location(crti_reader_t *r)
+{
+    crti_location_t location;
+
+    location.object.owner = crti_read_id(r);
+    location.object.number = crti_read_u64(r);
+    location.size = crti_read_u64(r);
+    location.node_count = crti_read_u32(r);
+    location.nodes = crti_read_bytes(r, (size_t)location.node_count * 16);
+    return location;
+}
+
+static size_t ref_size(const crti_ref_name_t *ref)
+{
+    return 24 + 8 + 16 + 2 + ref->tcp.size;
+}
+
+static unsigned char *put_ref(unsigned char *to, const crti_ref_name_t *ref)
+{
+    to = crti_put_u64(crti_put_id(to, ref->id.owner), ref->id.number);
+    to = crti_put_id(crti_put_u64(to, ref->incarnation), ref->node);
+    return crti_put_text(to, ref->tcp);
+}
+
+static crti_ref_name_t read_ref(crti_reader_t *r)
+{
+    crti_ref_name_t ref;
+
+    ref.id.owner = crti_read_id(r);
+    ref.id.number = crti_read_u64(r);
+    ref.incarnation = crti_read_u64(r);
+    ref.node = crti_read_id(r);
+    ref.tcp = crti_read_text(r);
+    if (ref.id.number == 0)
+        r->bad = true;
+    return ref;
+}
+
+/* Where the next writes go; the room is made by the caller's one reserve. */
+static unsigned char *tail(crti_buffer_t *out)
+{
+    return out->data + out->size;
+}
+
+static void end_at(crti_buffer_t *out, const unsigned char *end)
+{
+    out->size = (size_t)(end - out->data);
+}
+
+/* Zeros up to the next multiple of 64 from the start of the record. */
+static size_t padding(size_t offset)
+{
+    return -offset & (CRTI_VALUE_ALIGN - 1);
+}
+
+/* u32 size, zeros when it is aligned, and room for the value, which the caller fills. */
+static crt_status_t put_value_room(crti_buffer_t *out, size_t start, uint8_t form,
+                                   size_t size, bool is_aligned, unsigned char **room_out)
+{
+    size_t pad = is_aligned ? padding(out->size + 5 - start) : 0;
+    crt_status_t status;
+    unsigned char *to;
+
+    if (size > UINT32_MAX)
+        return crt_raise(CRT_ERR_TOO_LARGE, "a value of %zu bytes in one record", size);
+    status = crti_buffer_reserve(out, 5 + pad + size);
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u32(crti_put_u8(tail(out), form), (uint32_t)size);
+    memset(to, 0, pad);
+    *room_out = to + pad;
+    end_at(out, to + pad + size);
+    return CRT_OK;
+}
+
+static crti_span_t read_value(crti_reader_t *r, const void *start, bool is_aligned)
+{
+    size_t size = crti_read_u32(r);
+    const void *data;
+
+    if (is_aligned)
+        crti_read_bytes(r, padding((size_t)(r->at - (const unsigned char *)start)));
+    data = crti_read_bytes(r, size);
+    if (!data || size < 2)
+        r->bad = true;
+    return data ? crti_span(data, size) : crti_span("", 0);
+}
+
+/* ------------------------------------------------------------------ calls */
+
+crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
+{
+    crt_status_t status = crti_buffer_reserve(out, 16 + head->name.size);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u8(crti_put_u8(tail(out), CRTI_RECORD_CALL), (uint8_t)head->flags);
+    to = crti_put_u16(to, (uint16_t)head->index);
+    to = crti_put_u16(to, (uint16_t)head->arg_count);
+    to = crti_put_text(crti_put_u64(to, head->call), head->name);
+    end_at(out, to);
+    return CRT_OK;
+}
+
+void crti_renumber_call(crti_buffer_t *record, uint64_t call)
+{
+    crti_put_u64(record->data + CALL_NUMBER_AT, call);
+}
+
+crt_status_t crti_put_arg_value(crti_buffer_t *out, size_t start,
+                                const crti_encoder_t *value)
+{
+    bool is_aligned = crti_encoder_has_data(value);
+    unsigned char *room;
+    crt_status_t status =
+        put_value_room(out, start, is_aligned ? CRTI_ARG_DATA : CRTI_ARG_VALUE,
+                       crti_encoder_size(value), is_aligned, &room);
+
+    if (status == CRT_OK)
+        crti_encoder_write(value, room);
+    return status;
+}
+
+crt_status_t crti_put_arg_bytes(crti_buffer_t *out, size_t start, crti_span_t value)
+{
+    bool is_aligned = crti_value_has_data(value.data, value.size);
+    unsigned char *room;
+    crt_status_t status =
+        put_value_room(out, start, is_aligned ? CRTI_ARG_DATA : CRTI_ARG_VALUE,
+                       value.size, is_aligned, &room);
+
+    if (status == CRT_OK)
+        memcpy(room, value.data, value.size);
+    return status;
+}
+
+crt_status_t crti_put_arg_object(crti_buffer_t *out, const crti_ref_name_t *ref,
+                                 const crti_location_t *location)
+{
+    crt_status_t status =
+        crti_buffer_reserve(out, 1 + ref_size(ref) + location_size(location));
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = put_ref(crti_put_u8(tail(out), CRTI_ARG_OBJECT), ref);
+    end_at(out, put_location(to, location));
+    return CRT_OK;
+}
+
+crt_status_t crti_put_arg_ref(crti_buffer_t *out, const crti_ref_name_t *ref)
+{
+    crt_status_t status = crti_buffer_reserve(out, 1 + ref_size(ref));
+
+    if (status == CRT_OK)
+        end_at(out, put_ref(crti_put_u8(tail(out), CRTI_ARG_REF), ref));
+    return status;
+}
+
+crt_status_t crti_get_call(const void *data, size_t size, crti_call_head_t *head,
+                           crti_reader_t *args)
+{
+    *args = crti_reader(data, size);
+    crti_read_u8(args);
+    head->flags = crti_read_u8(args);
+    head->index = crti_read_u16(args);
+    head->arg_count = crti_read_u16(args);
+    head->call = crti_read_u64(args);
+    head->name = crti_read_text(args);
+    /* Every argument has at least its form and a byte. */
+    if (args->bad || head->arg_count > crti_reader_left(args))
+        return malformed("a call that is cut off");
+    return CRT_OK;
+}
+
+crt_status_t crti_get_arg(crti_reader_t *args, const void *start, crti_call_arg_t *arg)
+{
+    *arg = (crti_call_arg_t){.form = (crti_arg_form_t)crti_read_u8(args)};
+    switch (arg->form) {
+    case CRTI_ARG_VALUE:
+    case CRTI_ARG_DATA:
+        arg->value = read_value(args, start, arg->form == CRTI_ARG_DATA);
+        break;
+    case CRTI_ARG_OBJECT:
+        arg->ref = read_ref(args);
+        arg->location = read_location(args);
+        break;
+    case CRTI_ARG_REF: arg->ref = read_ref(args); break;
+    default: return malformed("an argument of no form");
+    }
+    return args->bad ? malformed("an argument that is cut off") : CRT_OK;
+}
+
+/* ------------------------------------------------------------------ results */
+
+static size_t failure_size(const crti_failure_t *f)
+{
+    return 4 + 1 + 6 + f->text.size + f->class_name.size + f->method.size + 32 + 8;
+}
+
+static unsigned char *put_failure(unsigned char *to, const crti_failure_t *f)
+{
+    to = crti_put_u8(crti_put_u32(to, (uint32_t)f->status), f->may_have_run);
+    to = crti_put_text(crti_put_text(crti_put_text(to, f->text), f->class_name),
+                       f->method);
+    to = crti_put_id(crti_put_id(to, f->actor), f->node);
+    return crti_put_u64(to, (uint64_t)f->pid);
+}
+
+static crti_failure_t read_failure(crti_reader_t *r)
+{
+    crti_failure_t f;
+
+    f.status = (crt_status_t)(int32_t)crti_read_u32(r);
+    f.may_have_run = crti_read_u8(r) != 0;
+    f.text = crti_read_text(r);
+    f.class_name = crti_read_text(r);
+    f.method = crti_read_text(r);
+    f.actor = crti_read_id(r);
+    f.node = crti_read_id(r);
+    f.pid = (int64_t)crti_read_u64(r);
+    if (f.status >= 0)
+        r->bad = true;
+    return f;
+}
+
+static crt_status_t put_value(crti_buffer_t *out, size_t start,
+                              const crti_result_t *result, const crti_encoder_t *encoded)
+{
+    size_t size = encoded ? crti_encoder_size(encoded) : result->value.size;
+    bool is_aligned = encoded ? crti_encoder_has_data(encoded)
+                              : crti_value_has_data(result->value.data, size);
+    unsigned char *room;
+    crt_status_t status =
+        put_value_room(out, start, is_aligned ? CRTI_RESULT_DATA : CRTI_RESULT_VALUE,
+                       size, is_aligned, &room);
+
+    if (status != CRT_OK)
+        return status;
+    if (encoded)
+        crti_encoder_write(encoded, room);
+    else
+        memcpy(room, result->value.data, size);
+    return CRT_OK;
+}
+
+static size_t result_size(const crti_result_t *result)
+{
+    switch (result->form) {
+    case CRTI_RESULT_STORED:
+        return 5 + location_size(&result->location) + result->table.size;
+    case CRTI_RESULT_ERROR: return 1 + failure_size(&result->failure);
+    case CRTI_RESULT_FORWARD: return 1 + ref_size(&result->ref);
+    default: return 1;
+    }
+}
+
+crt_status_t crti_put_result(crti_buffer_t *out, crti_record_kind_t kind, uint64_t number,
+                             const crti_result_t *result, const crti_encoder_t *encoded)
+{
+    size_t start = out->size;
+    crt_status_t status = crti_buffer_reserve(out, 9 + result_size(result));
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u64(crti_put_u8(tail(out), (uint8_t)kind), number);
+    if (result->form <= CRTI_RESULT_DATA) {
+        end_at(out, to);
+        return put_value(out, start, result, encoded);
+    }
+    to = crti_put_u8(to, (uint8_t)result->form);
+    if (result->form == CRTI_RESULT_STORED)
+        to = crti_put_blob(put_location(to, &result->location), result->table);
+    else if (result->form == CRTI_RESULT_ERROR)
+        to = put_failure(to, &result->failure);
+    else if (result->form == CRTI_RESULT_FORWARD)
+        to = put_ref(to, &result->ref);
+    end_at(out, to);
+    return CRT_OK;
+}
+
+crt_status_t crti_get_result(const void *data, size_t size, uint64_t *number_out,
+                             crti_result_t *result)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    *number_out = crti_read_u64(&r);
+    *result = (crti_result_t){.form = (crti_result_form_t)crti_read_u8(&r)};
+    switch (result->form) {
+    case CRTI_RESULT_VALUE:
+    case CRTI_RESULT_DATA:
+        result->value = read_value(&r, data, result->form == CRTI_RESULT_DATA);
+        break;
+    case CRTI_RESULT_STORED:
+        result->location = read_location(&r);
+        result->table = crti_read_blob(&r);
+        break;
+    case CRTI_RESULT_ERROR: result->failure = read_failure(&r); break;
+    case CRTI_RESULT_FORWARD: result->ref = read_ref(&r); break;
+    case CRTI_RESULT_NOT_STARTED: break;
+    default: return malformed("a result of no form");
+    }
+    if (r.bad || r.at != r.end)
+        return malformed("a result whose parts do not fit");
+    return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ references */
+
+crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t request, uint64_t number)
+{
+    crt_status_t status = crti_buffer_reserve(out, 17);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_LOCATE), request);
+    end_at(out, crti_put_u64(to, number));
+    return CRT_OK;
+}
+
+crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *request_out,
+                             uint64_t *number_out)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    *request_out = crti_read_u64(&r);
+    *number_out = crti_read_u64(&r);
+    return r.bad || r.at != r.end ? malformed("a question for an object") : CRT_OK;
+}
+
+crt_status_t crti_put_borrow(crti_buffer_t *out, crti_record_kind_t kind,
+                             const crti_borrow_record_t *record)
+{
+    crt_status_t status = crti_buffer_reserve(out, 53 + (size_t)record->count * 8);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u64(crti_put_u8(tail(out), (uint8_t)kind), record->request);
+    to = crti_put_u64(crti_put_id(to, record->process), record->incarnation);
+    to = crti_put_u32(crti_put_id(to, record->node), record->count);
+    end_at(out, crti_put_bytes(to, record->numbers, (size_t)record->count * 8));
+    return CRT_OK;
+}
+
+crt_status_t crti_get_borrow(const void *data, size_t size, crti_borrow_record_t *record)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    record->request = crti_read_u64(&r);
+    record->process = crti_read_id(&r);
+    record->incarnation = crti_read_u64(&r);
+    record->node = crti_read_id(&r);
+    record->count = crti_read_u32(&r);
+    record->numbers = crti_read_bytes(&r, (size_t)record->count * 8);
+    return r.bad || r.at != r.end ? malformed("a list of refs") : CRT_OK;
+}
+
+crt_status_t crti_put_release(crti_buffer_t *out, uint64_t request, uint64_t number,
+                              uint64_t tokens)
+{
+    crt_status_t status = crti_buffer_reserve(out, 25);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_RELEASE), request);
+    end_at(out, crti_put_u64(crti_put_u64(to, number), tokens));
+    return CRT_OK;
+}
+
+crt_status_t crti_get_release(const void *data, size_t size, uint64_t *request_out,
+                              uint64_t *number_out, uint64_t *tokens_out)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    *request_out = crti_read_u64(&r);
+    *number_out = crti_read_u64(&r);
+    *tokens_out = crti_read_u64(&r);
+    return r.bad || r.at != r.end ? malformed("a release") : CRT_OK;
+}
+
+crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, uint64_t object,
+                           crti_id_t node)
+{
+    crt_status_t status = crti_buffer_reserve(out, 33);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_COPY), number);
+    end_at(out, crti_put_id(crti_put_u64(to, object), node));
+    return CRT_OK;
+}
+
+crt_status_t crti_get_copy(const void *data, size_t size, uint64_t *number_out,
+                           uint64_t *object_out, crti_id_t *node_out)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    *number_out = crti_read_u64(&r);
+    *object_out = crti_read_u64(&r);
+    *node_out = crti_read_id(&r);
+    return r.bad || r.at != r.end ? malformed("a copy of an object") : CRT_OK;
+}
+
+crt_status_t crti_put_give_back(crti_buffer_t *out)
+{
+    return crti_buffer_append(out, &(unsigned char){CRTI_RECORD_GIVE_BACK}, 1);
+}
+
+/* ------------------------------------------------------------------ waiting */
+
+crt_status_t crti_put_chain(crti_buffer_t *out, const crti_chain_t *chain)
+{
+    size_t size = 11;
+    crt_status_t status;
+    unsigned char *to;
+
+    for (unsigned i = 0; i < chain->count; i++)
+        size += 26 + chain->waiter[i].name.size;
+    status = crti_buffer_reserve(out, size);
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u8(crti_put_u8(tail(out), CRTI_RECORD_WAITING), chain->is_object);
+    to = crti_put_u8(crti_put_u64(to, chain->number), (uint8_t)chain->count);
+    for (unsigned i = 0; i < chain->count; i++) {
+        to = crti_put_u64(crti_put_id(to, chain->waiter[i].process),
+                          chain->waiter[i].wait);
+        to = crti_put_text(to, chain->waiter[i].name);
+    }
+    end_at(out, to);
+    return CRT_OK;
+}
+
+crt_status_t crti_get_chain(const void *data, size_t size, crti_chain_t *chain)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    chain->is_object = crti_read_u8(&r) != 0;
+    chain->number = crti_read_u64(&r);
+    chain->count = crti_read_u8(&r);
+    if (r.bad || chain->count > CRTI_CHAIN_MAX)
+        return malformed("a chain of waiters");
+    for (unsigned i = 0; i < chain->count; i++) {
+        chain->waiter[i].process = crti_read_id(&r);
+        chain->waiter[i].wait = crti_read_u64(&r);
+        chain->waiter[i].name = crti_read_text(&r);
+    }
+    return r.bad || r.at != r.end ? malformed("a chain of waiters") : CRT_OK;
+}
+
+static crti_span_t cut_name(crti_span_t name)
+{
+    return crti_span(name.data,
+                     name.size < CRTI_PROBE_NAME ? name.size : CRTI_PROBE_NAME);
+}
+
+crt_status_t crti_put_probe(crti_buffer_t *out, const crti_probe_t *probe)
+{
+    crt_status_t status =
+        crti_buffer_reserve(out, 12 + probe->count * (size_t)(27 + CRTI_PROBE_NAME));
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u8(crti_put_u8(tail(out), CRTI_RECORD_PROBE), probe->is_confirming);
+    to = crti_put_u64(to, probe->nonce);
+    to = crti_put_u8(crti_put_u8(to, (uint8_t)probe->at), (uint8_t)probe->count);
+    for (unsigned i = 0; i < probe->count; i++) {
+        const crti_probe_step_t *step = &probe->step[i];
+
+        to = crti_put_u8(crti_put_id(to, step->process), step->is_object);
+        to = crti_put_text(crti_put_u64(to, step->number), cut_name(step->name));
+    }
+    end_at(out, to);
+    return CRT_OK;
+}
+
+static bool is_in_turn(const crti_probe_t *probe)
+{
+    return probe->count >= 2 && probe->count <= CRTI_CHAIN_MAX && probe->at >= 1 &&
+           probe->at < probe->count &&
+           (probe->is_confirming || probe->at == probe->count - 1);
+}
+
+crt_status_t crti_get_probe(const void *data, size_t size, crti_probe_t *probe)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    probe->is_confirming = crti_read_u8(&r) != 0;
+    probe->nonce = crti_read_u64(&r);
+    probe->at = crti_read_u8(&r);
+    probe->count = crti_read_u8(&r);
+    if (r.bad || !is_in_turn(probe))
+        return malformed("a probe");
+    for (unsigned i = 0; i < probe->count; i++) {
+        crti_probe_step_t *step = &probe->step[i];
+
+        step->process = crti_read_id(&r);
+        step->is_object = crti_read_u8(&r) != 0;
+        step->number = crti_read_u64(&r);
+        step->name = crti_read_text(&r);
+        r.bad |= step->name.size > CRTI_PROBE_NAME;
+    }
+    return r.bad || r.at != r.end || !probe->step[0].is_object ? malformed("a probe")
+                                                               : CRT_OK;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records: what drivers and workers say to each other, over a session of net/net.h.
+ *
+ * Where it sits
+ *     submit, actor, execute, refs -> [ record ] -> net (sessions) -> [ record ] -> dispatch
+ * Kinds
+ *     CALL      run this function with these arguments; `call` is the number of the caller's
+ *               ref for the result (0 in `number`'s place with NO_REPLY)
+ *     REPLY     what became of a call
+ *     LOCATE    where is the value of your object?        LOCATED  there
+ *     BORROW    somebody keeps refs to your objects       BORROWED known; these are gone
+ *     RELEASE   and keeps them no longer                  BORROWED known
+ *     TAKE_BACK a BORROW on behalf was in vain            BORROWED known
+ *     COPY      a node has a copy of your object now
+ *     COPY_QUERY      no copy of these objects of mine is known any more: COPY for each that you have
+ *     COPY_REPLY    that was all, and none of them is being pulled here
+ *     WAITING   the processes in the chain wait for this call or object (deadlock.c)
+ *     PROBE     a result waits for what is behind this object or call: for itself? (result_wait.c)
+ *     GIVE_BACK answer RETURNED for tasks of mine that you have not started
+ * Format
+ *     Little endian, packed, u8 kind first; texts behind a u16 length. An encoded value that has
+ *     data begins at a multiple of 64 from the start of the record.
+ * Trust
+ *     Decoders take any bytes and borrow from them; what is left over is an error too.
+ * Threads
+ *     None; pure functions. Tier: message path.
+ */
+#ifndef CRTI_CORE_RECORD_H
+#define CRTI_CORE_RECORD_H
+
+#include "runtime/core/values/bytes.h"
+#include "runtime/core/values/value.h"
+
+typedef enum crti_record_kind {
+    CRTI_RECORD_CALL = 1,
+    CRTI_RECORD_REPLY = 2,
+    CRTI_RECORD_LOCATE = 3,
+    CRTI_RECORD_LOCATED = 4,
+    CRTI_RECORD_BORROW = 5,
+    CRTI_RECORD_BORROWED = 6,
+    CRTI_RECORD_RELEASE = 7,
+    CRTI_RECORD_COPY = 8,
+    CRTI_RECORD_WAITING = 9,
+    CRTI_RECORD_GIVE_BACK = 10,
+    CRTI_RECORD_TAKE_BACK = 11,
+    CRTI_RECORD_COPY_QUERY = 12,
+    CRTI_RECORD_COPY_REPLY = 13,
+    CRTI_RECORD_PROBE = 14
+} crti_record_kind_t;
+
+/* The kind of a record, 0 for none. */
+static inline unsigned crti_record_kind(const void *data, size_t size)
+{
+    return size ? *(const unsigned char *)data : 0;
+}
+
+/* Where the bytes of an object lie. `nodes` are 16-byte ids, borrowed. */
+typedef struct crti_location {
+    crti_object_id_t object; /* its name in the stores; may differ from the ref's */
+    uint64_t size;
+    const void *nodes;
+    uint32_t node_count;
+} crti_location_t;
+
+crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
+
+/* ---------------------------------------------------------------- calls */
+
+#define CRTI_CALL_NO_REPLY 1
+#define CRTI_CALL_TASK     2 /* a task; else a method of the actor that lives there, or */
+#define CRTI_CALL_READY    4 /* no method: has create of that actor ended, and how? */
+
+typedef enum crti_arg_form {
+    CRTI_ARG_VALUE = 0,
+    CRTI_ARG_DATA = 1,   /* a value with data: aligned */
+    CRTI_ARG_OBJECT = 2, /* a ref whose bytes are known to lie in a store */
+    CRTI_ARG_REF = 3     /* ask its owner */
+} crti_arg_form_t;
+
+typedef struct crti_call_head {
+    unsigned flags;
+    unsigned index; /* of the method in its class, of the task in its program */
+    unsigned arg_count;
+    uint64_t call;
+    crti_span_t name; /* the function's, as a check of `index` */
+} crti_call_head_t;
+
+typedef struct crti_call_arg {
+    crti_arg_form_t form;
+    crti_span_t value;        /* VALUE, DATA */
+    crti_ref_name_t ref;      /* OBJECT, REF */
+    crti_location_t location; /* OBJECT */
+} crti_call_arg_t;
+
+crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head);
+/* The same call under another number. */
+void crti_renumber_call(crti_buffer_t *record, uint64_t call);
+crt_status_t crti_put_arg_value(crti_buffer_t *out, size_t start,
+                                const crti_encoder_t *value);
+crt_status_t crti_put_arg_bytes(crti_buffer_t *out, size_t start, crti_span_t value);
+crt_status_t crti_put_arg_object(crti_buffer_t *out, const crti_ref_name_t *ref,
+                                 const crti_location_t *location);
+crt_status_t crti_put_arg_ref(crti_buffer_t *out, const crti_ref_name_t *ref);
+
+/* Reads the head; `args_out` is left at the first argument. */
+crt_status_t crti_get_call(const void *data, size_t size, crti_call_head_t *head_out,
+                           crti_reader_t *args_out);
+/* The next argument; `start` is the beginning of the record. */
+crt_status_t crti_get_arg(crti_reader_t *args, const void *start,
+                          crti_call_arg_t *arg_out);
+
+/* ---------------------------------------------------------------- results */
+
+typedef enum crti_result_form {
+    CRTI_RESULT_VALUE = 0,
+    CRTI_RESULT_DATA = 1,   /* a value with data: aligned */
+    CRTI_RESULT_STORED = 2, /* bytes in a store; `table` names what they refer to */
+    CRTI_RESULT_ERROR = 3,
+    CRTI_RESULT_FORWARD = 4,    /* the value of that ref, which was registered for you */
+    CRTI_RESULT_NOT_STARTED = 5 /* not started and given back: run it elsewhere */
+} crti_result_form_t;
+
+typedef struct crti_failure {
+    crt_status_t status;
+    bool may_have_run;
+    crti_span_t text, class_name, method;
+    crti_id_t actor, node;
+    int64_t pid;
+} crti_failure_t;
+
+typedef struct crti_result {
+    crti_result_form_t form;
+    crti_span_t value; /* VALUE, DATA */
+    crti_location_t location;
+    crti_span_t table;
+    crti_failure_t failure;
+    crti_ref_name_t ref;
+} crti_result_t;
+
+/* REPLY (`number` is the call) and LOCATED (`number` is the request) have the same body. With
+ * `encoded` not NULL it is the value, for forms VALUE and DATA. */
+crt_status_t crti_put_result(crti_buffer_t *out, crti_record_kind_t kind, uint64_t number,
+                             const crti_result_t *result, const crti_encoder_t *encoded);
+crt_status_t crti_get_result(const void *data, size_t size, uint64_t *number_out,
+                             crti_result_t *result_out);
+
+/* ---------------------------------------------------------------- references */
+
+crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t request, uint64_t number);
+crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *request_out,
+                             uint64_t *number_out);
+
+/* BORROW: `process` keeps them (zero: the sender). TAKE_BACK: one registration of it for each ends.
+ * BORROWED: `numbers` are gone. Numbers are u64,
+ * borrowed, perhaps not aligned: crti_number_at. */
+typedef struct crti_borrow_record {
+    uint64_t request;
+    crti_id_t process;
+    uint64_t incarnation;
+    crti_id_t node; /* of `process` */
+    const void *numbers;
+    uint32_t count;
+} crti_borrow_record_t;
+
+crt_status_t crti_put_borrow(crti_buffer_t *out, crti_record_kind_t kind,
+                             const crti_borrow_record_t *record);
+crt_status_t crti_get_borrow(const void *data, size_t size,
+                             crti_borrow_record_t *record_out);
+uint64_t crti_number_at(const void *numbers, uint32_t index);
+
+/* RELEASE gives back `tokens` registrations of one object. */
+crt_status_t crti_put_release(crti_buffer_t *out, uint64_t request, uint64_t number,
+                              uint64_t tokens);
+crt_status_t crti_get_release(const void *data, size_t size, uint64_t *request_out,
+                              uint64_t *number_out, uint64_t *tokens_out);
+
+/* `object`: the number of what lies there, not always that of the ref; 0 when it is the object of
+ * another process. */
+crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, uint64_t object,
+                           crti_id_t node);
+crt_status_t crti_get_copy(const void *data, size_t size, uint64_t *number_out,
+                           uint64_t *object_out, crti_id_t *node_out);
+
+/* GIVE_BACK has nothing but its kind. */
+crt_status_t crti_put_give_back(crti_buffer_t *out);
+
+/* ---------------------------------------------------------------- waiting */
+
+#define CRTI_CHAIN_MAX 64
+
+/* One process that waits: `wait` counts its waits, so that an old chain is told from the wait
+ * that goes on now. `name` is what it runs, "Counter.add". */
+typedef struct crti_waiter {
+    crti_id_t process;
+    uint64_t wait;
+    crti_span_t name;
+} crti_waiter_t;
+
+typedef struct crti_chain {
+    bool
+        is_object; /* `number` is an object of the receiver; else a call that it got from here */
+    uint64_t number;
+    unsigned count;
+    crti_waiter_t waiter[CRTI_CHAIN_MAX]; /* the first waited first */
+} crti_chain_t;
+
+crt_status_t crti_put_chain(crti_buffer_t *out, const crti_chain_t *chain);
+crt_status_t crti_get_chain(const void *data, size_t size, crti_chain_t *chain_out);
+
+#define CRTI_PROBE_NAME 128 /* longest name in a probe; longer ones are cut */
+
+/* An object of `process`, or a call that it got from the process of the step before. */
+typedef struct crti_probe_step {
+    crti_id_t process;
+    bool is_object;
+    uint64_t number;
+    crti_span_t name; /* of the function whose result it is; filled in by `process` */
+} crti_probe_step_t;
+
+typedef struct crti_probe {
+    bool is_confirming; /* it goes along `step`, which it has found before */
+    uint64_t nonce;     /* drawn by the owner of the first one for each that it sends */
+    unsigned at;        /* whose turn it is; the last one's when not confirming */
+    unsigned count;     /* 2 at least */
+    crti_probe_step_t step[CRTI_CHAIN_MAX]; /* each waits for the next */
+} crti_probe_t;
+
+crt_status_t crti_put_probe(crti_buffer_t *out, const crti_probe_t *probe);
+crt_status_t crti_get_probe(const void *data, size_t size, crti_probe_t *probe_out);
+
+#endif
