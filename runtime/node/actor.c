@@ -1,16 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actors of this node: each is a worker process of its own that the head asked for.
- *
- * Where it sits
- *     head.c (ACTOR_START, ACTOR_STOP) -> [ node/actor.c ] -> lease_table.c (resources),
- *     worker_table.c (process) -> ACTOR_STARTED, ACTOR_DIED
- * Rules
- *     ACTOR_START and ACTOR_STOP may come again after a reconnect: the newest request is the one
- *     that is answered. An actor's death is told to the head once; what was not told because
- *     the link was down is seen by the head in NODE_REGISTER, where the actor is missing.
- *     An incarnation runs once: what ended is remembered (ENDED_MAX actors), and asked for again,
- *     because the answer was lost with a link, it is answered with how it ended.
- */
+/* Actors of this node. See actor.h. */
 #include <assert.h>
 #include <string.h>
 
@@ -25,7 +14,7 @@
  */
 typedef enum actor_state { ACTOR_STARTING, ACTOR_RUNNING, ACTOR_ENDING } actor_state_t;
 
-struct crti_actor {
+typedef struct actor {
     crti_id_t id;
     uint64_t incarnation;
     actor_state_t state;
@@ -40,9 +29,9 @@ struct crti_actor {
     bool create_failed;
     crt_status_t fail_status;
     char end_text[600]; /* why it ends: the stop's or the create function's text */
-};
+} actor_t;
 
-static void set_state(crti_actor_t *actor, actor_state_t state)
+static void set_state(actor_t *actor, actor_state_t state)
 {
     static const char *const names[] = {"starting", "running", "ending"};
 
@@ -52,12 +41,12 @@ static void set_state(crti_actor_t *actor, actor_state_t state)
     actor->state = state;
 }
 
-static crti_actor_t *find(crti_node_t *node, crti_id_t id)
+static actor_t *find(crti_node_t *node, crti_id_t id)
 {
-    return crti_map_get(&node->actors, &id);
+    return crti_map_get(&node->actors.by_id, &id);
 }
 
-static void free_actor(crti_actor_t *actor)
+static void free_actor(actor_t *actor)
 {
     free(actor->class_name);
     free(actor->name);
@@ -77,22 +66,22 @@ typedef struct ended {
 
 static void free_ended(crti_node_t *node, ended_t *e)
 {
-    crti_map_remove(&node->ended_actors, &e->actor);
+    crti_map_remove(&node->actors.ended, &e->actor);
     crti_list_remove(&e->link);
     free(e);
 }
 
 /* Without memory it is not remembered: the head's own rules still hold, but for one lost answer. */
-static void remember(crti_node_t *node, const crti_actor_t *actor, crt_status_t status,
+static void remember(crti_node_t *node, const actor_t *actor, crt_status_t status,
                      const char *text)
 {
-    ended_t *old = crti_map_get(&node->ended_actors, &actor->id);
+    ended_t *old = crti_map_get(&node->actors.ended, &actor->id);
     size_t size = strlen(text) + 1;
     ended_t *e = calloc(1, sizeof(*e) + size);
 
     if (old)
         free_ended(node, old);
-    if (e == NULL || crti_map_put(&node->ended_actors, &actor->id, e) != CRT_OK) {
+    if (e == NULL || crti_map_put(&node->actors.ended, &actor->id, e) != CRT_OK) {
         free(e);
         return;
     }
@@ -100,16 +89,16 @@ static void remember(crti_node_t *node, const crti_actor_t *actor, crt_status_t 
     e->incarnation = actor->incarnation;
     e->status = status;
     memcpy(e->text, text, size);
-    crti_list_append(&node->ended_order, &e->link);
-    if (node->ended_actors.count > ENDED_MAX)
-        free_ended(node, CRTI_CONTAINER(node->ended_order.next, ended_t, link));
+    crti_list_append(&node->actors.ended_order, &e->link);
+    if (node->actors.ended.count > ENDED_MAX)
+        free_ended(node, CRTI_CONTAINER(node->actors.ended_order.next, ended_t, link));
 }
 
 /* That incarnation, or a later one, ended here already: answered, and true. */
 static bool answer_ended(crti_node_t *node, uint64_t request,
                          const crti_msg_actor_start_t *start)
 {
-    const ended_t *e = crti_map_get(&node->ended_actors, &start->actor);
+    const ended_t *e = crti_map_get(&node->actors.ended, &start->actor);
 
     if (e == NULL || e->incarnation < start->actor_incarnation)
         return false;
@@ -117,10 +106,10 @@ static bool answer_ended(crti_node_t *node, uint64_t request,
     return true;
 }
 
-static void forget(crti_node_t *node, crti_actor_t *actor)
+static void forget(crti_node_t *node, actor_t *actor)
 {
-    crti_map_remove(&node->actors, &actor->id);
-    crti_lease_table_give(node->leases, actor->id, crti_node_now(node));
+    crti_map_remove(&node->actors.by_id, &actor->id);
+    crti_lease_table_give(node->leases.table, actor->id, crti_node_now(node));
     free_actor(actor);
 }
 
@@ -129,17 +118,17 @@ void crti_actor_free_all(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->actors, &cursor, NULL, &value))
+    while (crti_map_next(&node->actors.by_id, &cursor, NULL, &value))
         free_actor(value);
-    crti_map_fini(&node->actors);
-    while (!crti_list_is_empty(&node->ended_order))
-        free_ended(node, CRTI_CONTAINER(node->ended_order.next, ended_t, link));
-    crti_map_fini(&node->ended_actors);
+    crti_map_fini(&node->actors.by_id);
+    while (!crti_list_is_empty(&node->actors.ended_order))
+        free_ended(node, CRTI_CONTAINER(node->actors.ended_order.next, ended_t, link));
+    crti_map_fini(&node->actors.ended);
 }
 
 /* ---------------------------------------------------------------- starting */
 
-static crti_msg_actor_started_t started(crti_node_t *node, const crti_actor_t *actor,
+static crti_msg_actor_started_t started(crti_node_t *node, const actor_t *actor,
                                         const crti_process_t *process)
 {
     return (crti_msg_actor_started_t){.actor = actor->id,
@@ -152,7 +141,7 @@ static crti_msg_actor_started_t started(crti_node_t *node, const crti_actor_t *a
                                       .tcp = crti_str(process->tcp)};
 }
 
-static void answer_started(crti_node_t *node, crti_actor_t *actor)
+static void answer_started(crti_node_t *node, actor_t *actor)
 {
     crti_process_t *process = crti_process_get(node, actor->process);
     crti_msg_actor_started_t message;
@@ -165,7 +154,7 @@ static void answer_started(crti_node_t *node, crti_actor_t *actor)
 }
 
 /* The same actor again, or an older incarnation that still ends. */
-static void start_again(crti_node_t *node, crti_actor_t *actor, uint64_t request,
+static void start_again(crti_node_t *node, actor_t *actor, uint64_t request,
                         const crti_msg_actor_start_t *start)
 {
     if (actor->incarnation != start->actor_incarnation || actor->state == ACTOR_ENDING) {
@@ -180,10 +169,9 @@ static void start_again(crti_node_t *node, crti_actor_t *actor, uint64_t request
         answer_started(node, actor);
 }
 
-static crt_status_t make_actor(const crti_msg_actor_start_t *start,
-                               crti_actor_t **actor_out)
+static crt_status_t make_actor(const crti_msg_actor_start_t *start, actor_t **actor_out)
 {
-    crti_actor_t *actor = calloc(1, sizeof(*actor));
+    actor_t *actor = calloc(1, sizeof(*actor));
 
     if (actor == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "actor");
@@ -211,23 +199,23 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
     double cpus =
         (double)crti_resources_get(&start->resources, "CPU") / CRTI_RESOURCE_ONE;
     uint64_t now = crti_node_now(node);
-    crti_actor_t *actor;
+    actor_t *actor;
     crt_status_t status;
 
     if (node->stopping)
         return crt_raise(CRT_ERR_CLOSED, "the node is stopping");
-    status = crti_lease_table_take(node->leases, start->actor, &start->resources);
+    status = crti_lease_table_take(node->leases.table, start->actor, &start->resources);
     if (status != CRT_OK)
         return status;
     status = make_actor(start, &actor);
     if (status == CRT_OK) {
         actor->start_request = request;
-        status = crti_map_put(&node->actors, &actor->id, actor);
+        status = crti_map_put(&node->actors.by_id, &actor->id, actor);
         if (status != CRT_OK)
             free_actor(actor);
     }
     if (status != CRT_OK) {
-        crti_lease_table_give(node->leases, start->actor, now);
+        crti_lease_table_give(node->leases.table, start->actor, now);
         return status;
     }
     status = crti_worker_table_want(node->workers, crti_id_of_node(node->id), start->job,
@@ -240,7 +228,7 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
 void crti_actor_start(crti_node_t *node, uint64_t request,
                       const crti_msg_actor_start_t *start)
 {
-    crti_actor_t *actor = find(node, start->actor);
+    actor_t *actor = find(node, start->actor);
     crt_status_t status;
 
     if (actor) {
@@ -257,7 +245,7 @@ void crti_actor_start(crti_node_t *node, uint64_t request,
 
 void crti_actor_fill(crti_node_t *node, crti_id_t id, crti_msg_attached_t *attached)
 {
-    const crti_actor_t *actor = find(node, id);
+    const actor_t *actor = find(node, id);
 
     attached->actor = id;
     if (actor == NULL)
@@ -270,7 +258,7 @@ void crti_actor_fill(crti_node_t *node, crti_id_t id, crti_msg_attached_t *attac
 
 void crti_actor_assigned(crti_node_t *node, crti_worker_t *worker)
 {
-    crti_actor_t *actor = find(node, worker->purpose);
+    actor_t *actor = find(node, worker->purpose);
 
     if (actor == NULL || actor->state != ACTOR_STARTING) {
         crti_worker_table_end(node->workers, worker, false, crti_node_now(node));
@@ -285,7 +273,7 @@ void crti_actor_assigned(crti_node_t *node, crti_worker_t *worker)
 
 /* ---------------------------------------------------------------- ending */
 
-static void tell_died(crti_node_t *node, const crti_actor_t *actor, crt_status_t status,
+static void tell_died(crti_node_t *node, const actor_t *actor, crt_status_t status,
                       const char *text)
 {
     crti_msg_actor_died_t died = {.actor = actor->id,
@@ -301,7 +289,7 @@ static void tell_died(crti_node_t *node, const crti_actor_t *actor, crt_status_t
 void crti_actor_failed(crti_node_t *node, crti_id_t id, crt_status_t status,
                        const char *text)
 {
-    crti_actor_t *actor = find(node, id);
+    actor_t *actor = find(node, id);
 
     if (actor == NULL)
         return;
@@ -320,7 +308,7 @@ void crti_actor_failed(crti_node_t *node, crti_id_t id, crt_status_t status,
 void crti_actor_create_failed(crti_process_t *process,
                               const crti_msg_actor_failed_t *failed)
 {
-    crti_actor_t *actor = find(process->node, process->actor);
+    actor_t *actor = find(process->node, process->actor);
 
     if (actor == NULL || !crti_id_equal(failed->actor, process->actor))
         return;
@@ -336,7 +324,7 @@ void crti_actor_process_died(crti_process_t *process, crt_status_t status,
                              const char *text)
 {
     crti_node_t *node = process->node;
-    crti_actor_t *actor = find(node, process->actor);
+    actor_t *actor = find(node, process->actor);
 
     if (actor == NULL || !crti_id_equal(actor->process, process->id))
         return; /* it failed before it was assigned: told by the worker table */
@@ -353,7 +341,7 @@ void crti_actor_process_died(crti_process_t *process, crt_status_t status,
     forget(node, actor);
 }
 
-static void end_actor(crti_node_t *node, crti_actor_t *actor, const char *text)
+static void end_actor(crti_node_t *node, actor_t *actor, const char *text)
 {
     crti_worker_t *worker = crti_worker_table_of(node->workers, actor->id);
     crti_process_t *process = worker ? worker->io : NULL;
@@ -373,7 +361,7 @@ static void end_actor(crti_node_t *node, crti_actor_t *actor, const char *text)
 
 void crti_actor_end_id(crti_node_t *node, crti_id_t id, const char *text)
 {
-    crti_actor_t *actor = find(node, id);
+    actor_t *actor = find(node, id);
 
     if (actor)
         end_actor(node, actor, text);
@@ -382,7 +370,7 @@ void crti_actor_end_id(crti_node_t *node, crti_id_t id, const char *text)
 void crti_actor_stop(crti_node_t *node, uint64_t request,
                      const crti_msg_actor_stop_t *stop)
 {
-    crti_actor_t *actor = find(node, stop->actor);
+    actor_t *actor = find(node, stop->actor);
     char text[256];
 
     if (actor == NULL || actor->incarnation != stop->actor_incarnation) {
@@ -397,7 +385,7 @@ void crti_actor_stop(crti_node_t *node, uint64_t request,
 
 const char *crti_actor_class(crti_node_t *node, crti_id_t id, char *text, size_t size)
 {
-    const crti_actor_t *actor = find(node, id);
+    const actor_t *actor = find(node, id);
 
     snprintf(text, size, "%s", actor ? actor->class_name : "");
     return text;
@@ -409,9 +397,10 @@ crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list)
     void *value;
     crt_status_t status = CRT_OK;
 
-    while (status == CRT_OK && crti_map_next(&node->actors, &cursor, NULL, &value)) {
+    while (status == CRT_OK &&
+           crti_map_next(&node->actors.by_id, &cursor, NULL, &value)) {
         CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-        const crti_actor_t *actor = value;
+        const actor_t *actor = value;
         const crti_process_t *process = crti_process_get(node, actor->process);
         crti_msg_actor_running_t running;
 

@@ -18,9 +18,11 @@ typedef struct actor_watch {
     crti_buffer_t watchers; /* crti_id_t of processes */
 } actor_watch_t;
 
-static crt_status_t add(crti_node_t *node, crti_id_t actor, crti_id_t process)
+crt_status_t crti_actor_watch(crti_process_t *watcher, crti_id_t actor)
 {
-    actor_watch_t *w = crti_map_get(&node->actor_watches, &actor);
+    crti_node_t *node = watcher->node;
+    crti_id_t process = watcher->id;
+    actor_watch_t *w = crti_map_get(&node->actors.watches, &actor);
     crt_status_t status;
 
     if (w == NULL) {
@@ -28,7 +30,7 @@ static crt_status_t add(crti_node_t *node, crti_id_t actor, crti_id_t process)
         if (w == NULL)
             return crt_raise(CRT_ERR_NO_MEMORY, "watch of an actor");
         w->actor = actor;
-        status = crti_map_put(&node->actor_watches, &actor, w);
+        status = crti_map_put(&node->actors.watches, &actor, w);
         if (status != CRT_OK) {
             free(w);
             return status;
@@ -42,7 +44,7 @@ static crt_status_t add(crti_node_t *node, crti_id_t actor, crti_id_t process)
 
 static void forget(crti_node_t *node, actor_watch_t *w)
 {
-    crti_map_remove(&node->actor_watches, &w->actor);
+    crti_map_remove(&node->actors.watches, &w->actor);
     crti_buffer_fini(&w->watchers);
     free(w);
 }
@@ -68,21 +70,9 @@ static bool take_out(actor_watch_t *w, crti_id_t process)
     return w->watchers.size == 0;
 }
 
-void crti_actor_watch(crti_local_t *local, const crti_message_t *message)
-{
-    crt_status_t status =
-        add(local->node, message->actor_watch.actor, local->process->id);
-
-    if (status != CRT_OK) {
-        crti_channel_send_error(local->channel, message->request, status);
-        return;
-    }
-    crti_head_forward(local, message);
-}
-
 void crti_actor_unwatch(crti_node_t *node, crti_id_t process, crti_id_t actor)
 {
-    actor_watch_t *w = crti_map_get(&node->actor_watches, &actor);
+    actor_watch_t *w = crti_map_get(&node->actors.watches, &actor);
 
     if (w && take_out(w, process))
         drop(node, w);
@@ -94,7 +84,7 @@ void crti_actor_watch_drop(crti_node_t *node, crti_id_t process)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->actor_watches, &cursor, NULL, &value))
+    while (crti_map_next(&node->actors.watches, &cursor, NULL, &value))
         if (take_out(value, process))
             crti_buffer_append(&over, &value, sizeof(value));
     for (size_t at = 0; at < over.size; at += sizeof(value)) { /* the map changes */
@@ -122,7 +112,7 @@ void crti_actor_watch_again(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->actor_watches, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->actors.watches, &cursor, NULL, &value)) {
         crti_msg_actor_watch_t watch = {.actor = ((actor_watch_t *)value)->actor};
 
         crti_head_ask(node, CRTI_MSG_ACTOR_WATCH, &watch, on_state_again, watch.actor, 0);
@@ -131,7 +121,7 @@ void crti_actor_watch_again(crti_node_t *node)
 
 void crti_actor_state(crti_node_t *node, const crti_msg_actor_state_t *state)
 {
-    actor_watch_t *w = crti_map_get(&node->actor_watches, &state->actor);
+    actor_watch_t *w = crti_map_get(&node->actors.watches, &state->actor);
 
     for (size_t i = 0; w && i < w->watchers.size; i += sizeof(crti_id_t)) {
         crti_id_t process;
@@ -148,9 +138,9 @@ void crti_actor_watch_free(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->actor_watches, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->actors.watches, &cursor, NULL, &value)) {
         crti_buffer_fini(&((actor_watch_t *)value)->watchers);
         free(value);
     }
-    crti_map_fini(&node->actor_watches);
+    crti_map_fini(&node->actors.watches);
 }

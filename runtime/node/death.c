@@ -1,16 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Death: the end of a process of this node, noticed by its pidfd, reported once, and everything
- * it held taken back.
- *
- * Where it sits
- *     pidfd, zygote (REAPED), local link -> [ node/death.c ] -> tables, store, watch.c, head
- * Rules
- *     The rest of a worker's process group is killed before its last output is read, so that a
- *     grandchild can't hold the report up. The report waits at most REAP_NS for the wait
- *     status: a zygote reaps its workers, this node reaps what it executed and orphans.
- *     The store's slot is taken back first, when no thread of the process runs any more: others may
- *     wait for a lock that it had.
- */
+/* Death. See death.h. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -103,16 +92,6 @@ static void make_report(crti_process_t *p, char *text, size_t size)
 
 /* ---------------------------------------------------------------- the end of a worker */
 
-void crti_process_kill(crti_process_t *process)
-{
-    if (process->pid <= 1 || process->role != CRTI_ROLE_WORKER)
-        return;
-    kill(-process->pid, SIGKILL);
-    if (process->pidfd >= 0)
-        syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
-    crti_offload_kill(&process->offloaded);
-}
-
 static void publish(crti_process_t *p, crt_status_t status, const char *text)
 {
     crti_msg_peer_died_t died = {.process = p->id,
@@ -126,7 +105,7 @@ static void publish(crti_process_t *p, crt_status_t status, const char *text)
     crti_dead_add(p->node, &died);
     crti_watch_drop(p->node, p->id);
     crti_actor_watch_drop(p->node, p->id);
-    crti_pull_table_requester_died(p->node->pulls, p->id);
+    crti_pull_table_requester_died(p->node->pulls.table, p->id);
     if (p->incarnation) { /* it had attached: others may know it */
         crti_head_tell_death(p->node, &died);
         crti_process_died(p->node, &died);
@@ -156,7 +135,7 @@ static void finish_worker(crti_process_t *p)
     crti_lease_act(node);
     crti_pull_act(node);
     crti_logs_wake(node);
-    crti_node_check_stopped(node);
+    crti_node_progress(node);
 }
 
 static void on_reap_late(void *user)
@@ -187,7 +166,7 @@ static bool try_reap(crti_process_t *p)
 
 static void end_driver(crti_process_t *p);
 
-void crti_death_noticed(crti_process_t *process)
+static void on_ended(crti_process_t *process)
 {
     crti_node_t *node = process->node;
 
@@ -210,17 +189,17 @@ void crti_death_noticed(crti_process_t *process)
         finish_worker(process);
 }
 
-void crti_death_reaped(crti_process_t *process, int wait_status)
+static void on_reaped(crti_process_t *process, int wait_status)
 {
     process->reaped = true;
     process->wait_status = wait_status;
     if (process->dying)
         finish_worker(process);
     else if (process->pidfd < 0)
-        crti_death_noticed(process); /* it was gone before it could be watched */
+        on_ended(process); /* it was gone before it could be watched */
 }
 
-void crti_death_zygote_gone(crti_process_t *process)
+static void on_zygote_gone(crti_process_t *process)
 {
     /* Its parent-death signal ends it; this only makes sure. */
     process->is_child = true;
@@ -257,7 +236,7 @@ static void finish_driver(crti_process_t *p, const char *how)
     crti_process_free(p);
     crti_lease_act(node);
     crti_pull_act(node);
-    crti_node_check_stopped(node);
+    crti_node_progress(node);
 }
 
 /* How one ended that did not leave; it is no child of this daemon, as a rule. */
@@ -328,7 +307,7 @@ static const char *why_cut(const crti_process_t *process, const char *why)
                  "closefrom, close_range, daemon?)";
 }
 
-void crti_process_cut(crti_process_t *process, const char *why)
+static void on_cut(crti_process_t *process, const char *why)
 {
     if (process->role == CRTI_ROLE_DRIVER) {
         /* It is the user's program: it is not killed, and its slot stays taken until it ends. */
@@ -348,6 +327,18 @@ void crti_process_cut(crti_process_t *process, const char *why)
     crti_process_kill(process);
 }
 
+void crti_death_init(crti_node_t *node)
+{
+    static const crti_process_handlers_t handlers = {.on_ended = on_ended,
+                                                     .on_reaped = on_reaped,
+                                                     .on_zygote_gone = on_zygote_gone,
+                                                     .on_cut = on_cut,
+                                                     .on_driver_closed =
+                                                         crti_death_driver_closed};
+
+    node->processes.handlers = &handlers;
+}
+
 /* ---------------------------------------------------------------- deaths anywhere */
 
 void crti_process_died(crti_node_t *node, const crti_msg_peer_died_t *died)
@@ -355,7 +346,7 @@ void crti_process_died(crti_node_t *node, const crti_msg_peer_died_t *died)
     crti_watch_fire(node, died);
     crti_lease_owner_died(node, died->process, died->node);
     crti_owner_died(node, died->process);
-    crti_pull_table_owner_died(node->pulls, died->process);
+    crti_pull_table_owner_died(node->pulls.table, died->process);
     if (!crti_id_equal(died->node, node->id)) {
         crti_dead_add(node, died);
         crti_lease_act(node);
@@ -372,10 +363,10 @@ void crti_node_died(crti_node_t *node, const crti_msg_node_died_t *died)
     crti_watch_node_died(node, died->node);
     crti_owner_node_died(node, died->node);
     crti_lease_owner_died(node, (crti_id_t){0}, died->node);
-    crti_lease_table_node_died(node->leases, died->node, crti_node_now(node));
+    crti_lease_table_node_died(node->leases.table, died->node, crti_node_now(node));
     crti_pull_retry_node_died(node, died->node);
-    crti_pull_table_node_lost(node->pulls, died->node, text);
-    crti_share_table_node_lost(node->shares, died->node);
+    crti_pull_table_node_lost(node->pulls.table, died->node, text);
+    crti_share_table_node_lost(node->pulls.shares, died->node);
     crti_job_node_died(node, died->node);
     crti_node_forget(node, died->node);
     crti_lease_act(node);

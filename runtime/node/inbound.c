@@ -36,8 +36,7 @@ void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_
 
 static void drop_inbound(inbound_t *inbound)
 {
-    crti_lease_stream_closed(inbound->node, inbound->stream);
-    crti_object_stream_closed(inbound->node, inbound->stream);
+    inbound->node->peers.inbound_handlers->on_closed(inbound->node, inbound->stream);
     crti_list_remove(&inbound->link);
     crti_stream_free(inbound->stream);
     free(inbound);
@@ -51,72 +50,12 @@ static void on_inbound_closed(void *user, crti_stream_t *stream, crt_status_t st
 
 void crti_inbound_cut(crti_node_t *node, crti_stream_t *stream)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->inbound_links) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->peers.inbound) {
         inbound_t *inbound = CRTI_CONTAINER(item, inbound_t, link);
 
         if (inbound->stream == stream)
             drop_inbound(inbound);
     }
-}
-
-static void on_log(crti_node_t *node, const crti_msg_log_t *log)
-{
-    crti_job_t *job = crti_job_find(node, log->job);
-
-    if (job && crti_job_logs(job))
-        crti_local_send(crti_process_get(node, crti_job_driver(job)), CRTI_MSG_LOG, 0,
-                        log);
-}
-
-static bool on_inbound_asks(inbound_t *inbound, const crti_message_t *m)
-{
-    crti_node_t *node = inbound->node;
-
-    switch (m->kind) {
-    case CRTI_MSG_LEASE_REQUEST:
-        crti_lease_asked(node, 0, inbound->stream, m->request, &m->lease_request);
-        return true;
-    case CRTI_MSG_WATCH: crti_watch_add_node(node, inbound->id, &m->watch); return true;
-    case CRTI_MSG_UNWATCH:
-        crti_watch_remove_node(node, inbound->id, m->unwatch.process);
-        return true;
-    case CRTI_MSG_PEER_DIED:
-        if (!crti_id_equal(m->peer_died.node, node->id)) /* of ours we know best */
-            crti_process_died(node, &m->peer_died);
-        return true;
-    case CRTI_MSG_LOG: on_log(node, &m->log); return true;
-    case CRTI_MSG_LOG_FLUSH: /* what came before it went to the driver */
-        crti_stream_send(inbound->stream, CRTI_MSG_DONE, m->request, NULL);
-        return true;
-    case CRTI_MSG_OBJECT_GET:
-        crti_object_serve(node, inbound->id, inbound->stream, m->request, &m->object_get);
-        return true;
-    case CRTI_MSG_OBJECT_LEAVE:
-        crti_object_left(node, inbound->id, &m->object_leave);
-        return true;
-    case CRTI_MSG_PROGRAM_GET:
-        crti_program_serve(node, inbound->stream, m->request, &m->program_get);
-        return true;
-    default: return false;
-    }
-}
-
-/* crti_node_send_reliable of the other side. */
-static bool on_inbound_informs(inbound_t *inbound, const crti_message_t *m)
-{
-    crti_node_t *node = inbound->node;
-
-    if (m->kind != CRTI_MSG_LEASE_RETURN && m->kind != CRTI_MSG_LEASE_CANCEL &&
-        m->kind != CRTI_MSG_FREE)
-        return false;
-    crti_stream_send(inbound->stream, CRTI_MSG_DONE, m->request, NULL);
-    if (m->kind == CRTI_MSG_LEASE_RETURN)
-        crti_lease_returned(node, &m->lease_return);
-    else if (m->kind == CRTI_MSG_LEASE_CANCEL)
-        crti_lease_cancelled(node, m->lease_cancel.lease);
-    else
-        crti_object_free(node, m->free.objects);
-    return true;
 }
 
 static void on_inbound_message(void *user, crti_stream_t *stream, const crti_message_t *m)
@@ -134,7 +73,7 @@ static void on_inbound_message(void *user, crti_stream_t *stream, const crti_mes
         return;
     }
     if (!crti_id_is_zero(inbound->id) &&
-        (on_inbound_asks(inbound, m) || on_inbound_informs(inbound, m)))
+        node->peers.inbound_handlers->on_message(node, inbound->id, stream, m))
         return;
     crti_log(CRTI_LOG_WARN, "peer", "%s from %s: closed", crti_message_name(m->kind),
              crti_stream_peer_address(stream));
@@ -155,7 +94,7 @@ static void on_accept(void *user, crti_stream_t *stream)
     }
     inbound->node = node;
     inbound->stream = stream;
-    crti_list_append(&node->inbound_links, &inbound->link);
+    crti_list_append(&node->peers.inbound, &inbound->link);
     crti_stream_set_handlers(stream, &handlers);
     crti_stream_answer_within(stream, ANSWERS);
 }
@@ -163,39 +102,39 @@ static void on_accept(void *user, crti_stream_t *stream)
 crt_status_t crti_peer_listen(crti_node_t *node)
 {
     crt_status_t status = crti_stream_listen(node->loop, node->context, node->ip, 0,
-                                             on_accept, node, &node->listener);
+                                             on_accept, node, &node->peers.listener);
 
     if (status == CRT_OK)
-        snprintf(node->endpoint, sizeof(node->endpoint),
+        snprintf(node->peers.endpoint, sizeof(node->peers.endpoint),
                  strchr(node->ip, ':') ? "[%s]:%u" : "%s:%u", node->ip,
-                 (unsigned)crti_stream_listener_port(node->listener));
+                 (unsigned)crti_stream_listener_port(node->peers.listener));
     return status;
 }
 
 crt_status_t crti_peer_listen_again(crti_node_t *node, bool encrypt)
 {
     CRTI_AUTO(crti_stream_context_free) crti_stream_context_t *context = NULL;
-    uint16_t port = crti_stream_listener_port(node->listener);
+    uint16_t port = crti_stream_listener_port(node->peers.listener);
     crt_status_t status = crti_stream_context_new(&node->key, encrypt, &context);
 
     if (status != CRT_OK)
         return status;
-    crti_stream_listener_free(node->listener);
-    node->listener = NULL;
-    node->encrypt = encrypt;
+    crti_stream_listener_free(node->peers.listener);
+    node->peers.listener = NULL;
+    node->peers.encrypt = encrypt;
     return crti_stream_listen(node->loop, context, node->ip, port, on_accept, node,
-                              &node->listener);
+                              &node->peers.listener);
 }
 
 void crti_inbound_free_all(crti_node_t *node)
 {
-    while (!crti_list_is_empty(&node->inbound_links)) {
+    while (!crti_list_is_empty(&node->peers.inbound)) {
         inbound_t *inbound =
-            CRTI_CONTAINER(crti_list_pop(&node->inbound_links), inbound_t, link);
+            CRTI_CONTAINER(crti_list_pop(&node->peers.inbound), inbound_t, link);
 
         crti_stream_free(inbound->stream);
         free(inbound);
     }
-    crti_stream_listener_free(node->listener);
-    node->listener = NULL;
+    crti_stream_listener_free(node->peers.listener);
+    node->peers.listener = NULL;
 }

@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of this node: who the driver is, what its program is, and who waits for it.
- *
- * Where it sits
- *     local.c (drivers), spawn.c (workers), head.c (JOB_INFO, JOB_END) -> [ node/job.c ]
- *         -> program.c, zygote.c
- * Ownership
- *     A job lives while a process of it lives, and until it ended. Its zygote is ended with its
- *     last process: its death would take its workers along.
- */
+/* Jobs of this node: records. See job.h. */
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -40,7 +31,7 @@ void crti_job_set_state(crti_job_t *job, crti_job_state_t state)
 
 crti_job_t *crti_job_find(crti_node_t *node, crti_id_t id)
 {
-    return crti_map_get(&node->jobs, &id);
+    return crti_map_get(&node->jobs.by_id, &id);
 }
 
 crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id)
@@ -61,53 +52,10 @@ crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id)
     crti_log_file_init(&job->zygote.log, node->options.log_limit);
     crti_list_init(&job->wanted);
     crti_list_init(&job->forking);
-    if (crti_map_put(&node->jobs, &id, job) == CRT_OK)
+    if (crti_map_put(&node->jobs.by_id, &id, job) == CRT_OK)
         return job;
     free(job);
     return NULL;
-}
-
-static void free_job(crti_job_t *job)
-{
-    crti_program_cancel(job);
-    crti_zygote_fini(job);
-    if (job->exec_fd >= 0)
-        close(job->exec_fd);
-    free(job->program);
-    free(job->entrypoint);
-    free(job->directory);
-    free(job->submission);
-    crti_buffer_fini(&job->argv);
-    crti_buffer_fini(&job->environment);
-    free(job);
-}
-
-void crti_job_release(crti_job_t *job)
-{
-    crti_node_t *node = job->node;
-    /* Whoever wanted it was refused before anything was learned of it. */
-    bool is_nothing = !job->known && job->state == CRTI_JOB_IDLE;
-
-    if ((!job->ended && !is_nothing) || job->processes)
-        return;
-    if (job->zygote.pid) {
-        crti_zygote_kill(job); /* comes back here when it is gone */
-        return;
-    }
-    crti_map_remove(&node->jobs, &job->id);
-    free_job(job);
-    crti_node_check_stopped(node);
-}
-
-void crti_job_free_all(crti_node_t *node)
-{
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs, &cursor, NULL, &value))
-        free_job(value);
-    crti_map_fini(&node->jobs);
-    crti_program_free_all(node);
 }
 
 crti_id_t crti_job_id(const crti_job_t *job)
@@ -138,6 +86,14 @@ const char *crti_job_directory(const crti_job_t *job)
 bool crti_job_logs(const crti_job_t *job)
 {
     return job->known && job->log_to_driver && !job->ended;
+}
+
+void crti_job_log(crti_node_t *node, const crti_msg_log_t *log)
+{
+    const crti_job_t *job = crti_job_find(node, log->job);
+
+    if (job && crti_job_logs(job))
+        crti_local_send(crti_process_get(node, job->driver), CRTI_MSG_LOG, 0, log);
 }
 
 /* ---------------------------------------------------------------- what is known of it */
@@ -235,6 +191,14 @@ static crt_status_t learn(crti_job_t *job, const facts_t *facts)
     return CRT_OK;
 }
 
+crt_status_t crti_job_learn(crti_job_t *job, const crti_msg_job_info_t *info)
+{
+    facts_t facts = {info->driver, info->driver_node, info->program,   info->sha,
+                     info->argv,   info->environment, info->directory, crti_str("")};
+
+    return learn(job, &facts);
+}
+
 crt_status_t crti_job_of_driver(crti_job_t *job, crti_process_t *driver,
                                 const crti_msg_attach_t *attach)
 {
@@ -296,7 +260,7 @@ crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->jobs, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value)) {
         CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
         const crti_job_t *job = value;
         crti_msg_job_add_t add;
@@ -320,7 +284,7 @@ int crti_job_program_fd(crti_node_t *node, crti_span_t sha)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->jobs, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value)) {
         const crti_job_t *job = value;
 
         if (job->known && job->exec_fd >= 0 && crti_str_equal(sha, job->sha))
@@ -329,254 +293,10 @@ int crti_job_program_fd(crti_node_t *node, crti_span_t sha)
     return -1;
 }
 
-/* ---------------------------------------------------------------- wishes */
-
-static void on_job_info(crti_node_t *node, crti_id_t id, uint64_t number,
-                        const crti_message_t *answer)
-{
-    crti_job_t *job = crti_job_find(node, id);
-    facts_t facts;
-    crt_status_t status;
-
-    if (job == NULL || job->state != CRTI_JOB_ASKING || answer == NULL)
-        return;
-    if (answer->kind != CRTI_MSG_JOB_INFO) {
-        status = answer->kind == CRTI_MSG_ERROR
-                     ? crti_channel_raise(&answer->error)
-                     : crt_raise(CRT_ERR_PROTOCOL, "JOB_GET answered by %s",
-                                 crti_message_name(answer->kind));
-        /* Its end was told before this node had a record of it, or nobody knows it. */
-        if (status == CRT_ERR_NOT_FOUND)
-            job->ended = true;
-        crti_job_fail(job, status, crt_error_detail());
-        return;
-    }
-    facts = (facts_t){answer->job_info.driver,    answer->job_info.driver_node,
-                      answer->job_info.program,   answer->job_info.sha,
-                      answer->job_info.argv,      answer->job_info.environment,
-                      answer->job_info.directory, crti_str("")};
-    status = learn(job, &facts);
-    if (status != CRT_OK) {
-        crti_job_fail(job, status, crt_error_detail());
-        return;
-    }
-    crti_job_set_state(job, CRTI_JOB_FETCHING);
-    crti_program_find(job);
-}
-
-static void begin(crti_job_t *job)
-{
-    crti_msg_job_get_t get = {.job = job->id};
-    crt_status_t status;
-
-    if (job->known) {
-        crti_job_set_state(job, CRTI_JOB_FETCHING);
-        if (job->exec_fd >= 0)
-            crti_job_program_ready(job);
-        else
-            crti_program_find(job);
-        return;
-    }
-    crti_job_set_state(job, CRTI_JOB_ASKING);
-    status = crti_head_ask(job->node, CRTI_MSG_JOB_GET, &get, on_job_info, job->id, 0);
-    if (status != CRT_OK)
-        crti_job_fail(job, status, crt_error_detail());
-}
-
-void crti_job_want(crti_job_t *job, crti_process_t *process)
-{
-    if (job->ended && crti_id_is_zero(process->actor)) {
-        crti_spawn_failed(process, CRT_ERR_CANCELLED, "the job has ended");
-        return;
-    }
-    crti_list_append(&job->wanted, &process->link);
-    if (job->state == CRTI_JOB_IDLE)
-        begin(job);
-    else
-        crti_job_serve(job);
-}
-
-/* What waits longer in a pipe than here has files open. */
-static bool is_forking_enough(const crti_job_t *job)
-{
-    int count = 0;
-
-    CRTI_LIST_FOREACH (item, &job->forking) {
-        if (++count >= CRTI_JOB_FORKING_MAX)
-            return true;
-    }
-    return false;
-}
-
-void crti_job_serve(crti_job_t *job)
-{
-    crti_list_t *item;
-
-    while ((job->state == CRTI_JOB_SERVING || job->state == CRTI_JOB_EXECUTING) &&
-           !is_forking_enough(job) && (item = crti_list_pop(&job->wanted)) != NULL)
-        crti_spawn_go(CRTI_CONTAINER(item, crti_process_t, link));
-}
-
-crt_status_t crti_job_start_worker(crti_job_t *job, crti_process_t *process,
-                                   const int fds[2])
-{
-    return job->state == CRTI_JOB_SERVING ? crti_zygote_fork(job, process, fds)
-                                          : crti_zygote_execute(job, process, fds);
-}
-
-void crti_job_program_ready(crti_job_t *job)
-{
-    crt_status_t status = crti_zygote_start(job);
-
-    if (status != CRT_OK)
-        crti_job_fail(job, status, crt_error_detail());
-}
-
-/* For tasks the end of their job is no failure of this node. */
-static void fail_list(const crti_job_t *job, crti_list_t *list, crt_status_t status,
-                      const char *text)
-{
-    crti_list_t *item;
-
-    while ((item = crti_list_pop(list)) != NULL) {
-        crti_process_t *process = CRTI_CONTAINER(item, crti_process_t, link);
-        bool is_over = job->ended && crti_id_is_zero(process->actor);
-
-        crti_spawn_failed(process, is_over ? CRT_ERR_CANCELLED : status, text);
-    }
-}
-
-void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text)
-{
-    char copy[1024];
-
-    snprintf(copy, sizeof(copy), "no worker can be made on node %.8s: %s", job->node->hex,
-             text);
-    if (!crti_list_is_empty(&job->wanted) || !crti_list_is_empty(&job->forking))
-        crti_log(CRTI_LOG_WARN, "job", "%016llx: %s", (unsigned long long)job->id.high,
-                 copy);
-    if (job->state != CRTI_JOB_IDLE)
-        crti_job_set_state(job, CRTI_JOB_IDLE);
-    job->processes++; /* the lists hold the last references */
-    fail_list(job, &job->wanted, status, copy);
-    fail_list(job, &job->forking, status, copy);
-    job->processes--;
-    crti_job_release(job);
-}
-
-/* ---------------------------------------------------------------- the end */
-
 void crti_job_join(crti_job_t *job, crti_process_t *process)
 {
     process->job = job;
     job->processes++;
-}
-
-/* To the driver, if it still waits for it. */
-static void confirm_end(crti_process_t *driver)
-{
-    if (driver == NULL || driver->leave_request == 0)
-        return;
-    crti_local_send(driver, CRTI_MSG_DONE, driver->leave_request, NULL);
-    driver->leave_request = 0;
-}
-
-/* What of the job was told to end: all but the detached actors. */
-static void await_workers(crti_process_t *driver)
-{
-    crti_node_t *node = driver->node;
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
-        crti_process_t *p = value;
-
-        if (p->job != driver->job || p->role != CRTI_ROLE_WORKER || p->awaited ||
-            (!crti_id_is_zero(p->actor) && !p->told_to_end))
-            continue;
-        p->awaited = true;
-        p->job->awaited++;
-    }
-    if (driver->job->awaited == 0)
-        confirm_end(driver);
-}
-
-/* The head has heard of the job's end, and what it told this node because of it came before. */
-static void on_head_knows(crti_node_t *node, crti_id_t id, uint64_t number,
-                          const crti_message_t *answer)
-{
-    crti_process_t *driver = crti_process_get(node, id);
-
-    if (answer && driver && driver->job && driver->leave_request)
-        await_workers(driver);
-}
-
-void crti_job_await_end(crti_process_t *driver)
-{
-    crti_msg_job_get_t get = {.job = crti_job_id(driver->job)};
-
-    if (driver->job == NULL)
-        confirm_end(driver);
-    else if (!driver->node->head.open ||
-             crti_head_ask(driver->node, CRTI_MSG_JOB_GET, &get, on_head_knows,
-                           driver->id, 0) != CRT_OK)
-        await_workers(driver);
-}
-
-void crti_job_process_gone(crti_process_t *process)
-{
-    crti_job_t *job = process->job;
-
-    if (job == NULL)
-        return;
-    process->job = NULL;
-    job->processes--;
-    if (process->awaited && --job->awaited == 0)
-        confirm_end(crti_process_get(job->node, job->driver));
-    crti_job_release(job);
-}
-
-void crti_job_end(crti_node_t *node, crti_id_t id, const char *text)
-{
-    crti_job_t *job = crti_job_find(node, id);
-
-    if (job == NULL || job->ended)
-        return;
-    crti_log(CRTI_LOG_INFO, "job", "%016llx ended: %s", (unsigned long long)id.high,
-             text);
-    job->ended = true;
-    job->processes++;    /* not released in the middle of this */
-    if (job->driver_pid) /* the head ended it: its driver must not wait for ever */
-        crti_local_send(crti_process_get(node, job->driver), CRTI_MSG_SHUTDOWN, 0,
-                        &(crti_msg_shutdown_t){.text = crti_str(text)});
-    crti_worker_table_end_job(node->workers, id, false, false, crti_node_now(node));
-    crti_lease_act(node);
-    job->processes--;
-    crti_job_release(job);
-}
-
-void crti_job_driver_gone(crti_process_t *driver, const char *text)
-{
-    crti_job_t *job = driver->job;
-    crti_msg_job_end_t end = {.job = job->id,
-                              .text = crti_str(text),
-                              .has_exit = driver->reaped,
-                              .wait_status = driver->wait_status};
-
-    if (!crti_id_equal(job->driver, driver->id))
-        return;
-    job->driver_pid = 0;
-    crti_head_send(job->node, CRTI_MSG_JOB_END, 0, &end);
-    crti_job_end(job->node, job->id, text);
-}
-
-void crti_job_stop_all(crti_node_t *node)
-{
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs, &cursor, NULL, &value))
-        crti_zygote_kill(value);
 }
 
 bool crti_job_any_zygote(crti_node_t *node)
@@ -584,31 +304,10 @@ bool crti_job_any_zygote(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->jobs, &cursor, NULL, &value))
+    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value))
         if (((crti_job_t *)value)->zygote.pid)
             return true;
     return false;
-}
-
-void crti_job_node_died(crti_node_t *node, crti_id_t dead)
-{
-    size_t cursor = 0;
-    void *value;
-
-    /* Ending a job may take it out of the map: the walk begins anew after each. */
-    while (crti_map_next(&node->jobs, &cursor, NULL, &value)) {
-        crti_job_t *job = value;
-
-        if (job->known && crti_id_equal(job->driver_node, dead) &&
-            crti_program_driver_died(job)) {
-            cursor = 0;
-            continue;
-        }
-        if (!job->known || job->ended || !crti_id_equal(job->driver_node, dead))
-            continue;
-        crti_job_end(node, job->id, "the driver's node died");
-        cursor = 0;
-    }
 }
 
 bool crti_job_has_zygote(crti_node_t *node, pid_t pid)
@@ -616,7 +315,7 @@ bool crti_job_has_zygote(crti_node_t *node, pid_t pid)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->jobs, &cursor, NULL, &value))
+    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value))
         if (((crti_job_t *)value)->zygote.pid == pid)
             return true;
     return false;

@@ -68,29 +68,42 @@ struct crti_job {
 };
 
 void crti_job_set_state(crti_job_t *job, crti_job_state_t state);
-/* Everything that waits fails; the next wish tries again. */
-void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text);
-/* The executable is there: exec_fd is set. */
-void crti_job_program_ready(crti_job_t *job);
-/* The zygote answered READY, or can't fork: wishes are served. */
-void crti_job_serve(crti_job_t *job);
+/* What the head knows of it. */
+crt_status_t crti_job_learn(crti_job_t *job, const crti_msg_job_info_t *info);
+
+/* job_end.c. */
 /* Frees a job that has no process left, if it has ended or nothing is known of it. */
 void crti_job_release(crti_job_t *job);
 
-/* program.c: looks for the executable here, else fetches it; crti_job_program_ready or
- * crti_job_fail follows. */
-void crti_program_find(crti_job_t *job);
+/* The executable is there, and exec_fd is set; or why not. */
+typedef void crti_program_found_t(crti_job_t *job, crt_status_t status, const char *text);
+
+/* program.c: looks for the executable here, else fetches it. */
+void crti_program_find(crti_job_t *job, crti_program_found_t *on_found);
 void crti_program_cancel(crti_job_t *job);
 /* When the loop has ended, and every job was freed. */
 void crti_program_free_all(crti_node_t *node);
 /* The driver's node is dead. True: the fetch waited for it, and has failed. */
 bool crti_program_driver_died(crti_job_t *job);
 
+/* What zygotes tell job_workers.c. */
+typedef struct crti_zygote_handlers {
+    void (*on_ready)(crti_job_t *job); /* it forks, or the program is to be executed */
+    /* A FORK was answered; `process` NULL: it is not known. */
+    void (*on_forked)(crti_job_t *job, crti_process_t *process, pid_t pid);
+    void (*on_refused)(crti_job_t *job, crti_process_t *process, crt_status_t status,
+                       const char *text);
+    /* All who wait for it fail. */
+    void (*on_failed)(crti_job_t *job, crt_status_t status, const char *text);
+    /* It has ended; the same, where `text` is not NULL. */
+    void (*on_gone)(crti_job_t *job, crt_status_t status, const char *text);
+} crti_zygote_handlers_t;
+
 /* zygote.c. */
 crt_status_t crti_zygote_start(crti_job_t *job);
 crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const int fds[2]);
-crt_status_t crti_zygote_execute(crti_job_t *job, crti_process_t *process,
-                                 const int fds[2]);
+crt_status_t crti_zygote_execute(crti_job_t *job, crti_id_t process, const int fds[2],
+                                 pid_t *pid_out);
 void crti_zygote_warn(crti_job_t *job);
 void crti_zygote_kill(crti_job_t *job);
 void crti_zygote_fini(crti_job_t *job);

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of logs: parts of log files, and the wait for more.
- *
- * Where it sits
- *     LOG_READ of the head, or of a local connection -> [ node/logs.c ] -> LOG_DATA
- * Names
- *     "job:HEX32", from the head alone, who knows submission ids; 8 to 32 hex digits of a worker's id; 32 of an actor's. What is not here
- *     is asked of the head when a local connection asks.
- */
+/* Readers of logs. See logs.h. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -46,7 +39,7 @@ static const crti_process_t *living(crti_node_t *node, const char *name)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
         const crti_process_t *p = value;
         char hex[CRTI_ID_HEX];
 
@@ -195,7 +188,7 @@ static void free_reader(reader_t *r)
 {
     crti_loop_cancel(r->node->loop, &r->timer);
     crti_list_remove(&r->link);
-    r->node->log_reader_count--;
+    r->node->logs.reader_count--;
     free(r);
 }
 
@@ -209,7 +202,7 @@ static void on_late(void *user)
 
 void crti_logs_wake(crti_node_t *node)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->log_readers) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->logs.readers) {
         reader_t *r = CRTI_CONTAINER(item, reader_t, link);
 
         if (serve(r, false))
@@ -219,7 +212,7 @@ void crti_logs_wake(crti_node_t *node)
 
 void crti_logs_grown(crti_node_t *node, const char *path)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->log_readers) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->logs.readers) {
         reader_t *r = CRTI_CONTAINER(item, reader_t, link);
 
         /* "": its process had no log yet. */
@@ -249,10 +242,10 @@ void crti_logs_read(crti_node_t *node, uint64_t local, uint64_t request,
     }
     *r = now;
     r->timer = (crti_timer_t){.on_expired = on_late, .user = r};
-    if (node->log_reader_count == WAITING_MAX)
-        on_late(CRTI_CONTAINER(node->log_readers.next, reader_t, link));
-    crti_list_append(&node->log_readers, &r->link);
-    node->log_reader_count++;
+    if (node->logs.reader_count == WAITING_MAX)
+        on_late(CRTI_CONTAINER(node->logs.readers.next, reader_t, link));
+    crti_list_append(&node->logs.readers, &r->link);
+    node->logs.reader_count++;
     if (crti_loop_start(node->loop, &r->timer, crti_node_now(node) + wait_ms * CRTI_MS) !=
         CRT_OK)
         on_late(r);
@@ -271,7 +264,7 @@ bool crti_logs_are_here(crti_node_t *node, crti_span_t name_text)
 
 void crti_logs_local_closed(crti_node_t *node, uint64_t local)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->log_readers) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->logs.readers) {
         reader_t *r = CRTI_CONTAINER(item, reader_t, link);
 
         if (r->local == local)
@@ -281,7 +274,7 @@ void crti_logs_local_closed(crti_node_t *node, uint64_t local)
 
 void crti_logs_free(crti_node_t *node)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->log_readers) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->logs.readers) {
         free_reader(CRTI_CONTAINER(item, reader_t, link));
     }
 }

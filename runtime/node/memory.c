@@ -1,16 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the node: reads it, ends the worker that memory_watch.c names, and says why.
- *
- * Where it sits
- *     timer -> [ node/memory.c ] -> base/memory.c (host, groups, workers) -> memory_watch.c
- *         -> SIGKILL -> death.c (the report that the callers get)
- * Threads: the loop.
- * Cost
- *     Some 50 us once a second; below 70 % of the memory no worker is read.
- * Failure
- *     The kernel can be faster. Workers are the first that it takes (spawn.c), and the report says
- *     that it was the kernel, and why.
- */
+/* Memory of the node. See memory.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -69,7 +58,8 @@ static crt_status_t look_at_all(crti_node_t *node, crti_buffer_t *workers,
     size_t cursor = 0;
     void *value;
 
-    while (status == CRT_OK && crti_map_next(&node->processes, &cursor, NULL, &value)) {
+    while (status == CRT_OK &&
+           crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
         crti_process_t *p = value;
         crti_memory_worker_t worker;
 

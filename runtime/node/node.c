@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start and stop of the node daemon, and the ticks of its tables. See node.h.
+/* Start and end of the node daemon. See node.h.
  *
  * Start: directories and lock, key, store, local socket; then the head (connect, register); then
  * node.info and `ready`. Whatever fails before is told in one sentence, and everything that was
  * made is undone.
  * Another node's id (its first 48 bits): the head says so, everything is undone, and the process
  * begins again as a node with another id; who waits for `ready` hears of that one.
- * Stop: submitted jobs and workers are told to end, killed after KILL_NS; then the zygotes; when
- * the last is gone the loop stops and the directory is removed.
+ * End: when the loop has stopped (stop.c) all is freed, and the directory removed.
  */
 #include "runtime/node/node.h"
 
@@ -17,14 +16,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#define START_NS    (6 * CRTI_S) /* for the head to answer */
-#define KILL_NS     (1 * CRTI_S)
-#define GIVE_UP_NS  (4 * CRTI_S) /* of being killed; the kernel may hang */
-#define FLUSH_NS    (200 * CRTI_MS)
-#define MAX_WORKERS 64 /* of tasks, at least */
-#define MAX_IDS     8  /* drawn in a row; that two clash has a chance of 2^-47 per node */
+#define START_NS (6 * CRTI_S) /* for the head to answer */
 
 /* ---------------------------------------------------------------- directories */
 
@@ -110,93 +103,6 @@ static void remove_dirs(crti_node_t *node)
         unmake_dirs(node);
 }
 
-static crt_status_t write_info(crti_node_t *node)
-{
-    char pid[24], start[24], path[CRTI_NODE_PATH + 16];
-    uint64_t started = 0;
-    crt_status_t status = crti_process_start(getpid(), &started);
-
-    if (status != CRT_OK)
-        return status;
-    snprintf(pid, sizeof(pid), "%d", (int)getpid());
-    snprintf(start, sizeof(start), "%llu", (unsigned long long)started);
-    snprintf(path, sizeof(path), "%s/node.info", node->run_dir);
-    return crti_info_write(path,
-                           (const crti_info_entry_t[]){
-                               {"pid", pid},
-                               {"start", start},
-                               {"node", node->hex},
-                               {"address", node->head_address},
-                               {"node_ip", node->ip},
-                               {"head_dir", node->options.head_dir},
-                               {"http", node->http},
-                               {"http_pin", node->http_pin},
-                               {"key_file", node->options.key_file},
-                               {"state_dir", node->own_state},
-                               {"private", node->options.private_dir[0] ? "1" : "0"}},
-                           11);
-}
-
-/* ---------------------------------------------------------------- telling the parent */
-
-static void tell_parent(crti_node_t *node, const char *line)
-{
-    int fd = node->options.ready_fd;
-    size_t size = strlen(line);
-
-    node->options.ready_fd = -1;
-    if (fd < 0)
-        return;
-    if (write(fd, line, size) != (ssize_t)size)
-        crti_log(CRTI_LOG_WARN, "node", "the parent does not listen");
-    close(fd);
-}
-
-/* True when it is another one. */
-static bool take_text(char *text, size_t size, crti_span_t given)
-{
-    char before[288];
-
-    snprintf(before, sizeof(before), "%s", text);
-    snprintf(text, size, "%.*s", given.size < size ? (int)given.size : 0,
-             given.size ? (const char *)given.data : "");
-    return strcmp(before, text) != 0;
-}
-
-void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
-{
-    bool is_new = take_text(node->http, sizeof(node->http), m->http);
-    char line[3 * CRTI_NODE_PATH + 128] = "ready";
-
-    is_new = take_text(node->http_pin, sizeof(node->http_pin), m->http_pin) || is_new;
-    if (node->ready) {
-        if (is_new && write_info(node) != CRT_OK)
-            crti_log(CRTI_LOG_WARN, "node", "%s", crt_error_detail());
-        return;
-    }
-    crti_loop_cancel(node->loop, &node->start_timer);
-    if (write_info(node) != CRT_OK) {
-        crti_node_fail_start(node, crt_error_detail());
-        return;
-    }
-    node->ready = true;
-    crti_node_schedule_tick(node, crti_node_now(node));
-    crti_ready_add(line, sizeof(line) - 1, "node", node->hex);
-    crti_ready_add(line, sizeof(line) - 1, "run_dir", node->run_dir);
-    strcat(line, "\n");
-    tell_parent(node, line);
-}
-
-void crti_node_fail_start(crti_node_t *node, const char *text)
-{
-    if (node->exit_status)
-        return;
-    snprintf(node->start_error, sizeof(node->start_error), "%s", text);
-    crti_log(CRTI_LOG_ERROR, "node", "%s", text);
-    node->exit_status = 1;
-    crti_loop_stop(node->loop);
-}
-
 static void on_start_late(void *user)
 {
     crti_node_t *node = user;
@@ -208,153 +114,11 @@ static void on_start_late(void *user)
     crti_node_fail_start(node, text);
 }
 
-/* ---------------------------------------------------------------- the end */
-
-/* Before what may end the last worker: with that the stop goes on, and sets the timer anew. */
-static void set_stop_timer(crti_node_t *node, void (*on_expired)(void *user),
-                           uint64_t deadline_ns)
-{
-    crti_loop_cancel(node->loop, &node->stop_timer);
-    node->stop_timer = (crti_timer_t){.on_expired = on_expired, .user = node};
-    crti_loop_start(node->loop, &node->stop_timer, deadline_ns);
-}
-
-static void flush_and_stop(void *user)
-{
-    crti_node_t *node = user;
-    uint64_t now = crti_node_now(node);
-
-    if (node->head.stream && crti_stream_queued(node->head.stream) &&
-        now < node->flush_until_ns)
-        crti_loop_start(node->loop, &node->stop_timer, now + CRTI_MS);
-    else
-        crti_loop_stop(node->loop);
-}
-
-void crti_node_check_stopped(crti_node_t *node)
-{
-    if (!node->stopping || node->flush_until_ns)
-        return;
-    if (crti_worker_table_count(node->workers) || crti_submission_any(node))
-        return;
-    if (crti_job_any_zygote(node)) {
-        crti_job_stop_all(node);
-        return;
-    }
-    node->flush_until_ns = crti_node_now(node) + FLUSH_NS;
-    set_stop_timer(node, flush_and_stop, 0);
-}
-
-static void on_give_up(void *user)
-{
-    crti_node_t *node = user;
-
-    crti_log(CRTI_LOG_ERROR, "node", "%zu workers were killed and do not go",
-             crti_worker_table_count(node->workers));
-    crti_loop_stop(node->loop);
-}
-
-static void end_workers(crti_node_t *node, bool at_once)
-{
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs, &cursor, NULL, &value))
-        crti_worker_table_end_job(node->workers, crti_job_id(value), true, at_once,
-                                  crti_node_now(node));
-    crti_lease_act(node);
-}
-
-static void on_kill(void *user)
-{
-    crti_node_t *node = user;
-
-    set_stop_timer(node, on_give_up, crti_node_now(node) + GIVE_UP_NS);
-    crti_job_stop_all(node); /* a zygote's death ends its workers, attached or not */
-    end_workers(node, true);
-    crti_submission_kill_all(node);
-    crti_node_check_stopped(node);
-}
-
-void crti_node_stop(crti_node_t *node, const char *why)
-{
-    node->is_clash = false;
-    if (node->stopping)
-        return;
-    if (!node->ready) {
-        crti_node_fail_start(node, why);
-        return;
-    }
-    node->stopping = true;
-    crti_log(CRTI_LOG_INFO, "node", "stops: %s", why);
-    crti_head_leave(node, why);
-    crti_local_listen_no_more(node);
-    set_stop_timer(node, on_kill, crti_node_now(node) + KILL_NS);
-    crti_submission_stop_all(node);
-    end_workers(node, false);
-    crti_node_check_stopped(node);
-}
-
-void crti_node_clash(crti_node_t *node, const char *why)
-{
-    if (!node->ready && node->options.ids_tried + 1 >= MAX_IDS) {
-        crti_node_fail_start(node, why);
-        return;
-    }
-    crti_log(CRTI_LOG_WARN, "node", "it begins anew with another id: %s", why);
-    if (node->ready)
-        crti_node_stop(node, "its id is another node's");
-    else
-        crti_loop_stop(node->loop);
-    node->is_clash = true;
-}
-
-bool crti_node_begins_anew(const crti_node_t *node, crti_options_t *options_out)
-{
-    if (!node->is_clash || node->exit_status)
-        return false;
-    options_out->ready_fd = node->options.ready_fd;
-    options_out->ids_tried = node->ready ? 0 : node->options.ids_tried + 1;
-    return true;
-}
+/* ---------------------------------------------------------------- events */
 
 static void on_signal(void *user, int number)
 {
     crti_node_stop(user, number == SIGINT ? "interrupted" : "stopped by its user");
-}
-
-/* It was killed. Without one, what workers left behind would outlive a kill of this daemon. */
-static void replace_watchdog(crti_node_t *node)
-{
-    pid_t old = node->watchdog.pid;
-
-    crti_watchdog_end(&node->watchdog);
-    if (crti_watchdog_start(&node->watchdog, node->run_dir, node->lock_fd) != CRT_OK)
-        crti_log(CRTI_LOG_ERROR, "node", "crt-watchdog (pid %d) was killed: %s", (int)old,
-                 crt_error_detail());
-    else
-        crti_log(CRTI_LOG_WARN, "node",
-                 "crt-watchdog (pid %d) was killed; %d is the next", (int)old,
-                 (int)node->watchdog.pid);
-}
-
-/* Orphans of user code become this daemon's children; whoever has a record is reaped by its
- * pidfd, the others here. A child with a record stands in the way of those behind it until it
- * is reaped: the tick looks again. */
-void crti_node_reap_orphans(crti_node_t *node)
-{
-    siginfo_t info = {0};
-    bool more = true;
-
-    while (more && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid) {
-        more = !crti_node_has_child(node, info.si_pid);
-        if (info.si_pid == node->watchdog.pid)
-            replace_watchdog(node);
-        else if (more)
-            waitpid(info.si_pid, NULL, WNOHANG);
-        info.si_pid = 0;
-    }
 }
 
 static void on_child(void *user, int number)
@@ -386,48 +150,7 @@ static crt_status_t make_store(crti_node_t *node)
         if (node->store_bytes > available / 2)
             node->store_bytes = available / 2;
     }
-    node->slots = calloc(CRTI_NODE_SLOTS, 1);
-    if (node->slots == NULL)
-        return crt_raise(CRT_ERR_NO_MEMORY, "slots");
     return crti_store_new(node->store_bytes, CRTI_NODE_SLOTS, &node->store);
-}
-
-static crt_status_t make_tables(crti_node_t *node)
-{
-    int64_t cpus =
-        crti_resources_get(&node->options.resources, "CPU") / CRTI_RESOURCE_ONE;
-    size_t workers = (size_t)cpus * 8 > MAX_WORKERS ? (size_t)cpus * 8 : MAX_WORKERS;
-    crt_status_t status =
-        crti_lease_table_new(node->id, &node->options.resources, workers, &node->leases);
-
-    if (status == CRT_OK)
-        status = crti_worker_table_new(cpus > 4 ? (size_t)cpus * 2 : 8, &node->workers);
-    if (status == CRT_OK)
-        status = crti_pull_table_new(&node->pulls);
-    if (status == CRT_OK)
-        status = crti_share_table_new(&node->shares);
-    return status;
-}
-
-static void init_maps(crti_node_t *node)
-{
-    crti_map_t *by_id[] = {&node->processes,    &node->jobs,        &node->actors,
-                           &node->peers,        &node->watches,     &node->actor_watches,
-                           &node->lease_askers, &node->ended_actors};
-
-    for (size_t i = 0; i < sizeof(by_id) / sizeof(by_id[0]); i++)
-        crti_map_init(by_id[i], sizeof(crti_id_t));
-    crti_map_init(&node->by_pid, sizeof(pid_t));
-    crti_map_init(&node->local_numbers, sizeof(uint64_t));
-    crti_map_init(&node->submissions, sizeof(crti_id_t));
-    crti_map_init(&node->places, sizeof(crti_object_id_t));
-    crti_list_init(&node->looks);
-    crti_list_init(&node->locals);
-    crti_list_init(&node->ended_order);
-    crti_list_init(&node->inbound_links);
-    crti_list_init(&node->log_readers);
-    crti_log_quota_init(&node->log_quota, node->options.log_total);
-    crti_head_init(node);
 }
 
 /* Before anything is made: from now on a signal does not end the process, it is read. */
@@ -483,9 +206,9 @@ static crt_status_t start(crti_node_t *node)
     if (status == CRT_OK)
         status = make_store(node);
     if (status == CRT_OK)
-        status = make_tables(node);
+        status = crti_node_make_tables(node);
     if (status == CRT_OK)
-        status = crti_stream_context_new(&node->key, node->encrypt, &node->context);
+        status = crti_stream_context_new(&node->key, node->peers.encrypt, &node->context);
     if (status == CRT_OK)
         status = crti_local_listen(node);
     if (status == CRT_OK)
@@ -501,15 +224,15 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     if (node == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "node");
     node->options = *options;
-    node->lock_fd = node->state_lock_fd = node->listen_fd = node->watchdog.fd = -1;
-    node->encrypt = true; /* until the head says otherwise */
+    node->lock_fd = node->state_lock_fd = node->locals.listen_fd = node->watchdog.fd = -1;
+    node->peers.encrypt = true; /* until the head says otherwise */
     node->id = crti_id_random();
     node->incarnation = (uint64_t)crti_wall_ms();
     crti_id_hex(node->id, node->hex);
     if (options->node_ip)
         snprintf(node->ip, sizeof(node->ip), "%s", options->node_ip);
     gethostname(node->hostname, sizeof(node->hostname) - 1);
-    init_maps(node);
+    crti_node_init_parts(node);
     crti_host_raise_limits();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     status = start(node);
@@ -538,15 +261,16 @@ static void free_processes(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    node->acting = node->pulling = true; /* nothing more is carried out */
+    node->leases.is_acting = node->pulls.is_acting =
+        true; /* nothing more is carried out */
     /* What goes may move another one to a place that was passed: the next round finds it. */
-    for (; node->processes.count > 0; cursor = 0)
-        while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
+    for (; node->processes.by_id.count > 0; cursor = 0)
+        while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
             crti_process_kill(value);
             crti_process_free(value);
         }
-    while (!crti_list_is_empty(&node->locals))
-        crti_local_close(CRTI_CONTAINER(node->locals.next, crti_local_t, link));
+    while (!crti_list_is_empty(&node->locals.all))
+        crti_local_close(CRTI_CONTAINER(node->locals.all.next, crti_local_t, link));
 }
 
 void crti_node_free(crti_node_t *node)
@@ -563,7 +287,7 @@ void crti_node_free(crti_node_t *node)
         crti_inbound_free_all(node);
         crti_head_free(node);
     }
-    crti_offload_free(node->offload);
+    crti_offload_free(node->processes.offload);
     crti_actor_free_all(node);
     crti_watch_free(node);
     crti_owner_free(node);
@@ -571,24 +295,24 @@ void crti_node_free(crti_node_t *node)
     crti_lease_free(node);
     crti_pull_free(node);
     crti_log_quota_fini(&node->log_quota);
-    crti_map_fini(&node->processes);
-    crti_map_fini(&node->by_pid);
-    crti_map_fini(&node->local_numbers);
-    crti_lease_table_free(node->leases);
+    crti_map_fini(&node->processes.by_id);
+    crti_map_fini(&node->processes.by_pid);
+    crti_map_fini(&node->locals.by_number);
+    crti_lease_table_free(node->leases.table);
     crti_worker_table_free(node->workers);
-    crti_pull_table_free(node->pulls);
-    crti_share_table_free(node->shares);
+    crti_pull_table_free(node->pulls.table);
+    crti_share_table_free(node->pulls.shares);
     crti_stream_context_free(node->context);
     crti_store_detach(node->store);
-    free(node->slots);
-    if (node->listen_fd >= 0)
-        close(node->listen_fd);
+    free(node->processes.slots);
+    if (node->locals.listen_fd >= 0)
+        close(node->locals.listen_fd);
     crti_loop_free(node->loop);
     crti_watchdog_end(&node->watchdog);
     remove_dirs(node);
     crti_key_wipe(&node->key, sizeof(node->key));
     snprintf(line, sizeof(line), "error %s\n", node->start_error);
     if (node->exit_status) /* after everything was undone */
-        tell_parent(node, line);
+        crti_node_tell_parent(node, line);
     free(node);
 }

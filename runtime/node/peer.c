@@ -1,23 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Node links: the connections to other node daemons (theirs to this one: inbound.c).
- *
- * Where it sits
- *     lease.c, watch.c, transfer.c, program.c -> [ node/peer.c ] <-> net/stream.c <-> crt-node
- * Rules
- *     Each node makes its own links for what it asks, two to a node: one for control, one for
- *     bulk bytes, so that a lease never waits behind an object. Links are made when they are
- *     first needed, and again RETRY_NS after they broke while something is watched over there.
- *     Questions under way when a link breaks fail; their askers decide (bounce, next source).
- *     What must be heard (a lease given back, objects freed) is answered by DONE; it is said again,
- *     in its order and before anything else, whenever the link is made again, until the node dies.
- *     A node that others speak of may be newer than the last word of the head: unknown is not
- *     gone. The head is asked (NODE_FIND, again after each reconnect); what is to be said to
- *     that node is kept meanwhile. It ends by NODE_VIEW, by the answer that there is none, or by
- *     NODE_DIED.
- * Trust
- *     Only holders of the cluster key get this far. NODE_HELLO must come first and its node id
- *     must be the one that was meant: an address may have been taken over by another node.
- */
+/* Node links: the connections that this node makes to others. See peer.h. */
 #include <string.h>
 
 #include "runtime/node/node.h"
@@ -30,8 +12,7 @@
 typedef struct asked {
     crti_peer_ask_t ask;
     uint64_t number;
-    void *place; /* where the payload in progress goes */
-    uint64_t length;
+    void *place;         /* where the payload in progress goes */
     crti_buffer_t again; /* what must be heard: the message; empty: of other questions */
     bool is_said;        /* on the present link */
     crti_list_t link;
@@ -74,30 +55,15 @@ static void finish(lane_t *lane, asked_t *a, const crti_message_t *answer,
 {
     crti_node_t *node = lane->peer->node;
     crti_id_t from = lane->peer->id;
-    asked_t copy = *a;
+    crti_peer_ask_t ask = a->ask;
 
     crti_map_remove(&lane->pending, &a->number);
     crti_list_remove(&a->link);
     if (lane->receiving == a)
         lane->receiving = NULL;
     free_asked(a);
-    switch (copy.ask.kind) {
-    case CRTI_MSG_LEASE_REQUEST: crti_lease_answered(node, copy.ask.id, answer); break;
-    case CRTI_MSG_OBJECT_GET:
-        if (answer && answer->kind == CRTI_MSG_OBJECT_ELSEWHERE)
-            crti_pull_elsewhere(node, from, &copy.ask, &answer->object_elsewhere);
-        else
-            crti_pull_part(node, from, &copy.ask, text);
-        break;
-    case CRTI_MSG_PROGRAM_GET:
-        crti_program_part(node, copy.ask.id, copy.length, text);
-        break;
-    case CRTI_MSG_LOG_FLUSH:
-        crti_local_send(crti_process_get(node, copy.ask.id), CRTI_MSG_DONE,
-                        copy.ask.offset, NULL);
-        break;
-    default: break;
-    }
+    if (ask.answers)
+        ask.answers->on_answer(node, from, &ask, answer, text);
 }
 
 static asked_t *first_question(const lane_t *lane)
@@ -130,31 +96,20 @@ static void fail_all(lane_t *lane, const char *text)
 static void note_unreachable(lane_t *lane)
 {
     CRTI_LIST_FOREACH (item, &lane->order) {
-        const asked_t *a = CRTI_CONTAINER(item, asked_t, link);
+        const crti_peer_ask_t *ask = &CRTI_CONTAINER(item, asked_t, link)->ask;
 
-        if (a->ask.kind == CRTI_MSG_OBJECT_GET)
-            crti_pull_unreachable(lane->peer->node, a->ask.object, lane->peer->id);
-        else if (a->ask.kind == CRTI_MSG_PROGRAM_GET)
-            crti_program_unreachable(lane->peer->node, a->ask.id);
+        if (ask->answers && ask->answers->on_unreachable)
+            ask->answers->on_unreachable(lane->peer->node, lane->peer->id, ask);
     }
 }
 
 /* An answer that a payload follows: it goes straight to its place. */
 static void begin_payload(lane_t *lane, asked_t *a, const crti_message_t *m)
 {
-    crti_node_t *node = lane->peer->node;
+    const crti_peer_answers_t *answers = a->ask.answers;
 
-    if (m->kind == CRTI_MSG_OBJECT_DATA && a->ask.kind == CRTI_MSG_OBJECT_GET &&
-        crti_object_id_equal(m->object_data.object, a->ask.object) &&
-        m->object_data.offset == a->ask.offset &&
-        m->object_data.length == a->ask.length) {
-        a->length = a->ask.length;
-        a->place = crti_pull_place(node, &a->ask, m->object_data.size);
-    } else if (m->kind == CRTI_MSG_PROGRAM_DATA && a->ask.kind == CRTI_MSG_PROGRAM_GET) {
-        a->length = m->program_data.length;
-        a->place = crti_program_place(node, a->ask.id, m->program_data.offset, a->length,
-                                      m->program_data.size);
-    }
+    if (answers && answers->place)
+        a->place = answers->place(lane->peer->node, &a->ask, m);
     if (a->place == NULL) {
         finish(lane, a, NULL, "the answer does not fit the question");
         return; /* the stream throws the payload away */
@@ -174,9 +129,7 @@ static void on_answer(lane_t *lane, const crti_message_t *m)
         finish(lane, a, m, crti_text(m->error.text, text, sizeof(text)));
     else if (m->kind == CRTI_MSG_OBJECT_DATA || m->kind == CRTI_MSG_PROGRAM_DATA)
         begin_payload(lane, a, m);
-    else if ((m->kind == CRTI_MSG_LEASE_GRANTED &&
-              a->ask.kind == CRTI_MSG_LEASE_REQUEST) ||
-             (m->kind == CRTI_MSG_OBJECT_ELSEWHERE && a->ask.kind == CRTI_MSG_OBJECT_GET))
+    else if (a->ask.answers && a->ask.answers->kind == m->kind)
         finish(lane, a, m, NULL);
     else
         finish(lane, a, NULL, "unexpected answer");
@@ -226,9 +179,7 @@ static void on_lane_message(void *user, crti_stream_t *stream, const crti_messag
             close_lane(lane, "another node is at that address now");
     } else if (!lane->known) {
         close_lane(lane, "the node did not say who it is");
-    } else if (m->kind == CRTI_MSG_LEASE_WAITING) {
-        crti_lease_waiting(peer->node, &m->lease_waiting);
-    } else {
+    } else if (!peer->node->peers.handlers->on_notice(peer->node, m)) {
         on_answer(lane, m);
     }
 }
@@ -290,7 +241,7 @@ static void on_retry(void *user)
         (open_lane(lane) != CRT_OK || !say_again(lane, false)))
         crti_loop_start(peer->node->loop, &peer->retry,
                         crti_node_now(peer->node) + RETRY_NS);
-    crti_watch_again(peer->node, peer->id);
+    peer->node->peers.handlers->on_retry(peer->node, peer->id);
 }
 
 /* ---------------------------------------------------------------- nodes that are sought */
@@ -327,7 +278,7 @@ static peer_t *add_peer(crti_node_t *node, crti_id_t id)
         crti_map_init(&lane->pending, sizeof(uint64_t));
         crti_list_init(&lane->order);
     }
-    if (crti_map_put(&node->peers, &id, peer) == CRT_OK)
+    if (crti_map_put(&node->peers.by_id, &id, peer) == CRT_OK)
         return peer;
     free_peer(peer);
     return NULL;
@@ -335,7 +286,7 @@ static peer_t *add_peer(crti_node_t *node, crti_id_t id)
 
 static peer_t *find(crti_node_t *node, crti_id_t id)
 {
-    return crti_map_get(&node->peers, &id);
+    return crti_map_get(&node->peers.by_id, &id);
 }
 
 /* Said when the node is found. */
@@ -374,7 +325,7 @@ static void found(peer_t *peer)
 
 static void end_peer(peer_t *peer, const char *why)
 {
-    crti_map_remove(&peer->node->peers, &peer->id);
+    crti_map_remove(&peer->node->peers.by_id, &peer->id);
     if (is_unresolved(peer))
         crti_head_drop(peer->node, CRTI_MSG_NODE_FIND, peer->id);
     for (int i = 0; i < CRTI_LANES; i++)
@@ -398,9 +349,7 @@ static void on_resolved(crti_node_t *node, crti_id_t id, uint64_t token,
     if (answer->kind == CRTI_MSG_ERROR)
         crti_text(answer->error.text, text, sizeof(text));
     end_peer(peer, text);
-    crti_watch_no_node(node, id, text);
-    crti_lease_act(node);
-    crti_pull_act(node);
+    node->peers.handlers->on_unknown(node, id, text);
 }
 
 static peer_t *find_or_resolve(crti_node_t *node, crti_id_t id)
@@ -414,7 +363,7 @@ static peer_t *find_or_resolve(crti_node_t *node, crti_id_t id)
         crti_head_ask(node, CRTI_MSG_NODE_FIND, &(crti_msg_node_find_t){.node = id},
                       on_resolved, id, 0) == CRT_OK)
         return peer;
-    crti_map_remove(&node->peers, &id);
+    crti_map_remove(&node->peers.by_id, &id);
     free_peer(peer);
     return NULL;
 }
@@ -520,7 +469,7 @@ void crti_peer_look_for_silence(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->peers, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->peers.by_id, &cursor, NULL, &value)) {
         peer_t *peer = value;
         lane_t *lane = &peer->lanes[CRTI_LANE_BULK];
         uint64_t heard = lane->stream ? crti_stream_received(lane->stream) : 0;
@@ -528,7 +477,7 @@ void crti_peer_look_for_silence(crti_node_t *node)
         if (crti_list_is_empty(&lane->order) || heard != lane->heard)
             lane->silent = 0;
         else if (++lane->silent == SILENT_LOOKS)
-            crti_pull_table_silent(node->pulls, peer->id);
+            crti_pull_table_silent(node->pulls.table, peer->id);
         lane->heard = heard;
     }
 }
@@ -539,7 +488,7 @@ void crti_node_discard(crti_node_t *node, const void *memory, size_t size)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->peers, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->peers.by_id, &cursor, NULL, &value)) {
         lane_t *lane = &((peer_t *)value)->lanes[CRTI_LANE_BULK];
         const char *place = lane->receiving ? lane->receiving->place : NULL;
 
@@ -563,7 +512,7 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
     crti_text(view->endpoint, endpoint, sizeof(endpoint));
     if (crti_id_equal(view->node, node->id) || endpoint[0] == '\0')
         return;
-    crti_owner_node_lives(node, view->node);
+    node->peers.handlers->on_known(node, view->node);
     if (peer == NULL)
         peer = add_peer(node, view->node);
     if (peer == NULL)
@@ -577,8 +526,8 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
             if (peer->lanes[i].stream)
                 close_lane(&peer->lanes[i], "the node has a new address");
     }
-    crti_lease_table_view(node->leases, view->node, &view->resources, &view->available,
-                          crti_node_now(node));
+    crti_lease_table_view(node->leases.table, view->node, &view->resources,
+                          &view->available, crti_node_now(node));
     crti_lease_act(node);
 }
 
@@ -587,7 +536,7 @@ bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_ou
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->peers, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->peers.by_id, &cursor, NULL, &value)) {
         const peer_t *peer = value;
 
         if (is_unresolved(peer) || !crti_id_is_of_node(process, peer->id))
@@ -611,7 +560,7 @@ void crti_peer_free_all(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->peers, &cursor, NULL, &value))
+    while (crti_map_next(&node->peers.by_id, &cursor, NULL, &value))
         free_peer(value);
-    crti_map_fini(&node->peers);
+    crti_map_fini(&node->peers.by_id);
 }

@@ -37,7 +37,7 @@
 typedef struct look {
     crti_node_t *node;
     struct crti_fetch *fetch; /* NULL: wanted no more */
-    crti_list_t link;         /* in node->looks, until it was left behind */
+    crti_list_t link;         /* in node->jobs.looks, until it was left behind */
     char path[CRTI_NODE_PATH + 80];
     char sha[CRTI_SHA_TEXT];
     bool in_cache;
@@ -50,6 +50,7 @@ typedef struct look {
 typedef struct crti_fetch {
     crti_node_t *node;
     crti_id_t job;
+    crti_program_found_t *on_found;
     look_t *look;
     uint64_t looked; /* bytes that it had hashed a while ago */
     crti_timer_t look_timer;
@@ -193,8 +194,8 @@ static void leave_behind(look_t *l, bool hangs)
 
 void crti_program_free_all(crti_node_t *node)
 {
-    while (!crti_list_is_empty(&node->looks)) {
-        look_t *l = CRTI_CONTAINER(node->looks.next, look_t, link);
+    while (!crti_list_is_empty(&node->jobs.looks)) {
+        look_t *l = CRTI_CONTAINER(node->jobs.looks.next, look_t, link);
 
         /* The loop runs no more: what was posted is dropped. */
         pthread_mutex_lock(&l->lock);
@@ -232,7 +233,7 @@ static crt_status_t start_look(fetch_t *f, const char *path)
         return crt_raise(CRT_ERR_BACKPRESSURE, "thread: %s", strerror(failed));
     }
     pthread_detach(thread);
-    crti_list_append(&f->node->looks, &l->link);
+    crti_list_append(&f->node->jobs.looks, &l->link);
     f->look = l;
     f->looked = 0;
     f->look_timer = (crti_timer_t){.on_expired = on_look_late, .user = f};
@@ -250,15 +251,16 @@ static crt_status_t look_next(fetch_t *f, const char *program)
     return start_look(f, f->in_cache ? cache : program);
 }
 
-void crti_program_find(crti_job_t *job)
+void crti_program_find(crti_job_t *job, crti_program_found_t *on_found)
 {
     fetch_t *f = calloc(1, sizeof(*f));
     crt_status_t status;
 
     if (f == NULL) {
-        crti_job_fail(job, CRT_ERR_NO_MEMORY, "out of memory");
+        on_found(job, CRT_ERR_NO_MEMORY, "out of memory");
         return;
     }
+    f->on_found = on_found;
     f->node = job->node;
     f->job = job->id;
     f->found_fd = f->file = -1;
@@ -268,7 +270,7 @@ void crti_program_find(crti_job_t *job)
     if (status == CRT_OK)
         return;
     crti_program_cancel(job);
-    crti_job_fail(job, status, crt_error_detail());
+    on_found(job, status, crt_error_detail());
 }
 
 void crti_program_cancel(crti_job_t *job)
@@ -288,17 +290,19 @@ void crti_program_cancel(crti_job_t *job)
 static void end_fetch(crti_job_t *job, crt_status_t status, const char *text)
 {
     fetch_t *f = job->fetch;
+    crti_program_found_t *on_found = f->on_found;
 
     job->fetch = NULL;
     job->is_silent = f->is_silent;
     if (status == CRT_OK)
         job->exec_fd = crti_take_fd(&f->found_fd);
     free_fetch(f);
-    if (status == CRT_OK)
-        crti_job_program_ready(job);
-    else
-        crti_job_fail(job, status, text);
+    on_found(job, status, text);
 }
+
+static void *place_of(crti_node_t *node, crti_peer_ask_t *ask, const crti_message_t *m);
+static void on_part(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
+                    const crti_message_t *m, const char *text);
 
 static crti_job_t *fetching(crti_node_t *node, crti_id_t id)
 {
@@ -307,15 +311,29 @@ static crti_job_t *fetching(crti_node_t *node, crti_id_t id)
     return job && job->fetch && job->fetch->file >= 0 ? job : NULL;
 }
 
+/* The link broke under the question for a part: it is asked for again. */
+static void on_unreachable(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask)
+{
+    crti_job_t *job = fetching(node, ask->id);
+
+    if (job)
+        job->fetch->is_broken = true;
+}
+
 static void ask_part(crti_job_t *job)
 {
+    static const crti_peer_answers_t answers = {
+        .on_answer = on_part, .place = place_of, .on_unreachable = on_unreachable};
     fetch_t *f = job->fetch;
     crti_msg_program_get_t get = {.sha = crti_str(f->sha),
                                   .program = crti_str(job->program),
                                   .offset = f->offset,
                                   .length = PART};
-    crti_peer_ask_t ask = {
-        .kind = CRTI_MSG_PROGRAM_GET, .id = job->id, .offset = f->offset, .length = PART};
+    crti_peer_ask_t ask = {.kind = CRTI_MSG_PROGRAM_GET,
+                           .answers = &answers,
+                           .id = job->id,
+                           .offset = f->offset,
+                           .length = PART};
     crt_status_t status =
         crti_node_ask(job->node, job->driver_node, CRTI_LANE_BULK, &ask, &get);
 
@@ -330,14 +348,6 @@ static void on_retry(void *user)
 
     if (job && job->fetch == f)
         ask_part(job);
-}
-
-void crti_program_unreachable(crti_node_t *node, crti_id_t id)
-{
-    crti_job_t *job = fetching(node, id);
-
-    if (job)
-        job->fetch->is_broken = true;
 }
 
 bool crti_program_driver_died(crti_job_t *job)
@@ -496,22 +506,25 @@ static crt_status_t write_part(fetch_t *f, uint64_t length)
     return CRT_OK;
 }
 
-void *crti_program_place(crti_node_t *node, crti_id_t id, uint64_t offset,
-                         uint64_t length, uint64_t size)
+static void *place_of(crti_node_t *node, crti_peer_ask_t *ask, const crti_message_t *m)
 {
-    crti_job_t *job = fetching(node, id);
+    const crti_msg_program_data_t *data = &m->program_data;
+    crti_job_t *job = fetching(node, ask->id);
     fetch_t *f = job ? job->fetch : NULL;
 
-    if (f == NULL || offset != f->offset || length == 0 || length > PART ||
-        size > SIZE_MAX_PROGRAM || offset + length > size)
+    if (m->kind != CRTI_MSG_PROGRAM_DATA || f == NULL || data->offset != f->offset ||
+        data->length == 0 || data->length > PART || data->size > SIZE_MAX_PROGRAM ||
+        data->offset + data->length > data->size)
         return NULL;
-    f->size = size;
+    f->size = data->size;
+    ask->length = data->length;
     return f->part;
 }
 
-void crti_program_part(crti_node_t *node, crti_id_t id, uint64_t length, const char *text)
+static void on_part(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
+                    const crti_message_t *m, const char *text)
 {
-    crti_job_t *job = fetching(node, id);
+    crti_job_t *job = fetching(node, ask->id);
     fetch_t *f = job ? job->fetch : NULL;
     bool is_broken = f && f->is_broken;
     crt_status_t status;
@@ -522,7 +535,7 @@ void crti_program_part(crti_node_t *node, crti_id_t id, uint64_t length, const c
     status =
         text ? crt_raise(is_broken ? CRT_ERR_UNREACHABLE : CRT_ERR_NOT_FOUND,
                          "the program can't be fetched from the driver's node: %s", text)
-             : write_part(f, length);
+             : write_part(f, ask->length);
     if (status == CRT_OK && f->offset < f->size) {
         ask_part(job);
         return;

@@ -29,13 +29,13 @@ typedef struct again {
 
 static retry_t *find(crti_node_t *node, crti_object_id_t object)
 {
-    return node->pulls_again.count ? crti_map_get(&node->pulls_again, &object) : NULL;
+    return node->pulls.again.count ? crti_map_get(&node->pulls.again, &object) : NULL;
 }
 
 static void forget(retry_t *a)
 {
     crti_loop_cancel(a->node->loop, &a->retry);
-    crti_map_remove(&a->node->pulls_again, &a->object);
+    crti_map_remove(&a->node->pulls.again, &a->object);
     crti_buffer_fini(&a->waiting);
     free(a);
 }
@@ -61,7 +61,7 @@ static void on_retry(void *user)
         memcpy(&r, copy.waiting.data + at, sizeof(r));
         if (crti_process_get(node, r.process) == NULL)
             continue; /* it ended between two tries */
-        if (crti_pull_table_request(node->pulls, copy.object, copy.size, copy.nodes,
+        if (crti_pull_table_request(node->pulls.table, copy.object, copy.size, copy.nodes,
                                     copy.node_count, r, crti_node_now(node)) != CRT_OK)
             crti_log(CRTI_LOG_ERROR, "transfer", "%s", crt_error_detail());
     }
@@ -75,10 +75,10 @@ static retry_t *make(crti_node_t *node, crti_object_id_t object)
 
     if (a)
         return a;
-    if (node->pulls_again.key_size == 0)
-        crti_map_init(&node->pulls_again, sizeof(crti_object_id_t));
+    if (node->pulls.again.key_size == 0)
+        crti_map_init(&node->pulls.again, sizeof(crti_object_id_t));
     a = calloc(1, sizeof(*a));
-    if (a == NULL || crti_map_put(&node->pulls_again, &object, a) != CRT_OK) {
+    if (a == NULL || crti_map_put(&node->pulls.again, &object, a) != CRT_OK) {
         free(a);
         return NULL; /* then it fails now */
     }
@@ -133,8 +133,8 @@ void crti_pull_retry_node_died(crti_node_t *node, crti_id_t dead)
     size_t cursor = 0;
     void *value;
 
-    while (node->pulls_again.count &&
-           crti_map_next(&node->pulls_again, &cursor, NULL, &value)) {
+    while (node->pulls.again.count &&
+           crti_map_next(&node->pulls.again, &cursor, NULL, &value)) {
         retry_t *a = value;
         size_t kept = 0;
 
@@ -152,10 +152,10 @@ void crti_pull_retry_free(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (node->pulls_again.count &&
-           crti_map_next(&node->pulls_again, &cursor, NULL, &value)) {
+    while (node->pulls.again.count &&
+           crti_map_next(&node->pulls.again, &cursor, NULL, &value)) {
         forget(value);
         cursor = 0;
     }
-    crti_map_fini(&node->pulls_again);
+    crti_map_fini(&node->pulls.again);
 }

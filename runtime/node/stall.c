@@ -39,7 +39,7 @@ static crti_process_t *process_in(crti_node_t *node, unsigned slot)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->processes, &cursor, NULL, &value))
+    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value))
         if (((crti_process_t *)value)->slot == slot)
             return value;
     return NULL;

@@ -38,7 +38,8 @@ static crt_status_t list_processes(const crti_node_t *node, crti_buffer_t *json)
     size_t cursor = 0;
     void *process;
 
-    while (status == CRT_OK && crti_map_next(&node->processes, &cursor, NULL, &process))
+    while (status == CRT_OK &&
+           crti_map_next(&node->processes.by_id, &cursor, NULL, &process))
         status = add_row(process, json);
     return status == CRT_OK ? crti_buffer_append(json, "]", 1) : status;
 }

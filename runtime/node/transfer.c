@@ -1,16 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfer: object parts between the stores of two nodes, straight from and into shared memory.
- *
- * Where it sits
- *     local.c (PULL, FREE) -> [ node/transfer.c ] <-> pull_table.c, share_table.c, store, peer.c
- * Ownership
- *     The memory of an object that is being pulled is this daemon's until its seal. Parts of it may
- *     be on their way to other nodes: it is kept until the last of them has left, also when the pull
- *     has ended.
- * Invariants
- *     A part is received only into an object that this daemon created and has not sealed; when a
- *     pull is given up, parts on their way are thrown away before the memory is given back.
- */
+/* Transfer. See transfer.h. */
 #include <string.h>
 
 #include "runtime/node/node.h"
@@ -38,6 +27,82 @@ typedef struct sending {
 
 static void act_on_shares(crti_node_t *node);
 
+/* ---------------------------------------------------------------- answers of other nodes */
+
+/* NULL when it is wanted no more, or is not what was expected. */
+static void *place_of(crti_node_t *node, crti_peer_ask_t *question,
+                      const crti_message_t *m)
+{
+    const place_t *place = crti_map_get(&node->pulls.places, &question->object);
+    crt_status_t status;
+
+    if (m->kind != CRTI_MSG_OBJECT_DATA ||
+        !crti_object_id_equal(m->object_data.object, question->object) ||
+        m->object_data.offset != question->offset ||
+        m->object_data.length != question->length)
+        return NULL;
+    if (place == NULL || m->object_data.size != place->size ||
+        question->offset > place->size ||
+        question->length > place->size - question->offset)
+        return NULL;
+    /* Part by part: the host's memory for all of it would take this thread too long. */
+    status =
+        crti_store_prepare(node->store, place->data + question->offset, question->length);
+    if (status == CRT_OK)
+        return place->data + question->offset;
+    crti_pull_table_failed(node->pulls.table, question->object, status,
+                           crt_error_detail());
+    return NULL; /* what comes of the pull's end follows when this answer is worked off */
+}
+
+static crti_pull_attempt_t attempt_of(crti_id_t from, const crti_peer_ask_t *question)
+{
+    return (crti_pull_attempt_t){question->object, from, question->offset,
+                                 question->attempt};
+}
+
+static void on_part(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *question,
+                    const char *text)
+{
+    crti_pull_attempt_t attempt = attempt_of(from, question);
+
+    if (text) {
+        crti_pull_table_refused(node->pulls.table, &attempt, text);
+    } else {
+        crti_pull_table_part(node->pulls.table, question->object, question->offset);
+        crti_share_table_part(node->pulls.shares, question->object, question->offset);
+        act_on_shares(node);
+    }
+    crti_pull_act(node);
+}
+
+static void on_elsewhere(crti_node_t *node, crti_id_t from,
+                         const crti_peer_ask_t *question,
+                         const crti_msg_object_elsewhere_t *elsewhere)
+{
+    crti_pull_attempt_t attempt = attempt_of(from, question);
+    bool is_here = crti_id_equal(elsewhere->node, node->id);
+
+    crti_pull_table_elsewhere(node->pulls.table, &attempt,
+                              is_here ? (crti_id_t){0} : elsewhere->node);
+    crti_pull_act(node);
+}
+
+static void on_answer(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *question,
+                      const crti_message_t *m, const char *text)
+{
+    if (m && m->kind == CRTI_MSG_OBJECT_ELSEWHERE)
+        on_elsewhere(node, from, question, &m->object_elsewhere);
+    else
+        on_part(node, from, question, text);
+}
+
+static void on_unreachable(crti_node_t *node, crti_id_t from,
+                           const crti_peer_ask_t *question)
+{
+    crti_pull_unreachable(node, question->object, from);
+}
+
 /* ---------------------------------------------------------------- actions */
 
 /* A full store looks at all its objects to find that out, and thousands of pulls may wait for room: what
@@ -45,7 +110,7 @@ static void act_on_shares(crti_node_t *node);
 static crt_status_t reserve(crti_node_t *node, const crti_pull_action_t *action,
                             void **data_out)
 {
-    crti_node_full_t *full = &node->full;
+    crti_node_full_t *full = &node->pulls.full;
     crt_status_t status;
 
     if (action->size >= full->size && crti_node_now(node) < full->until_ns)
@@ -71,19 +136,19 @@ static void make_room(crti_node_t *node, const crti_pull_action_t *action)
     place = status == CRT_OK ? malloc(sizeof(*place)) : NULL;
     if (place) {
         *place = (place_t){action->object, data, action->size};
-        status = crti_map_put(&node->places, &action->object, place);
+        status = crti_map_put(&node->pulls.places, &action->object, place);
     } else if (status == CRT_OK) {
         status = crt_raise(CRT_ERR_NO_MEMORY, "pull");
     }
     if (status == CRT_OK) {
         crti_list_init(&place->sendings);
-        crti_pull_table_room(node->pulls, action->object);
+        crti_pull_table_room(node->pulls.table, action->object);
         return;
     }
     if (data)
         crti_store_abort(node->store, action->object);
     free(place);
-    crti_pull_table_no_room(node->pulls, action->object, status, crt_error_detail(),
+    crti_pull_table_no_room(node->pulls.table, action->object, status, crt_error_detail(),
                             crti_node_now(node));
     if (status == CRT_ERR_STORE_FULL)
         crti_node_schedule_tick(node, crti_node_now(node) + 50 * CRTI_MS);
@@ -91,7 +156,12 @@ static void make_room(crti_node_t *node, const crti_pull_action_t *action)
 
 static void ask(crti_node_t *node, const crti_pull_action_t *action)
 {
+    static const crti_peer_answers_t answers = {.kind = CRTI_MSG_OBJECT_ELSEWHERE,
+                                                .on_answer = on_answer,
+                                                .place = place_of,
+                                                .on_unreachable = on_unreachable};
     crti_peer_ask_t question = {.kind = CRTI_MSG_OBJECT_GET,
+                                .answers = &answers,
                                 .object = action->object,
                                 .offset = action->offset,
                                 .length = action->length,
@@ -107,7 +177,7 @@ static void ask(crti_node_t *node, const crti_pull_action_t *action)
         crti_node_ask(node, action->node, CRTI_LANE_BULK, &question, &get);
 
     if (status != CRT_OK)
-        crti_pull_table_refused(node->pulls, &attempt, crt_error_detail());
+        crti_pull_table_refused(node->pulls.table, &attempt, crt_error_detail());
 }
 
 static void tell_left(crti_node_t *node, const crti_pull_action_t *action)
@@ -131,7 +201,7 @@ static void free_place(crti_node_t *node, place_t *place)
 /* Takes the place out; parts on their way into it are thrown away. */
 static place_t *take_place(crti_node_t *node, crti_object_id_t object)
 {
-    place_t *place = crti_map_remove(&node->places, &object);
+    place_t *place = crti_map_remove(&node->pulls.places, &object);
 
     if (place)
         crti_node_discard(node, place->data, place->size ? place->size : 1);
@@ -163,7 +233,7 @@ static void give_up(crti_node_t *node, crti_object_id_t object)
 {
     place_t *place = take_place(node, object);
 
-    crti_share_table_gone(node->shares, object);
+    crti_share_table_gone(node->pulls.shares, object);
     act_on_shares(node);
     if (place && crti_list_is_empty(&place->sendings))
         free_place(node, place);
@@ -197,16 +267,16 @@ static void act(crti_node_t *node, crti_pull_action_t *action)
     }
 }
 
-void crti_pull_act(crti_node_t *node)
+static void act_on_pulls(crti_node_t *node)
 {
     crti_pull_action_t action;
 
-    if (node->pulling)
+    if (node->pulls.is_acting)
         return;
-    node->pulling = true;
-    while (crti_pull_table_action(node->pulls, &action))
+    node->pulls.is_acting = true;
+    while (crti_pull_table_action(node->pulls.table, &action))
         act(node, &action);
-    node->pulling = false;
+    node->pulls.is_acting = false;
 }
 
 /* ---------------------------------------------------------------- asked for here */
@@ -245,64 +315,14 @@ void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
         crti_local_send(crti_process_get(node, process), CRTI_MSG_DONE, request, NULL);
         return;
     }
-    status = crti_pull_table_request(node->pulls, pull->object, pull->size, nodes, count,
-                                     requester, crti_node_now(node));
+    status = crti_pull_table_request(node->pulls.table, pull->object, pull->size, nodes,
+                                     count, requester, crti_node_now(node));
     if (status != CRT_OK) {
         crti_local_t *link = crti_local_get(node, local);
 
         if (link)
             crti_channel_send_error(link->channel, request, status);
     }
-    crti_pull_act(node);
-}
-
-void *crti_pull_place(crti_node_t *node, const crti_peer_ask_t *question, uint64_t size)
-{
-    const place_t *place = crti_map_get(&node->places, &question->object);
-    crt_status_t status;
-
-    if (place == NULL || size != place->size || question->offset > place->size ||
-        question->length > place->size - question->offset)
-        return NULL;
-    /* Part by part: the host's memory for all of it would take this thread too long. */
-    status =
-        crti_store_prepare(node->store, place->data + question->offset, question->length);
-    if (status == CRT_OK)
-        return place->data + question->offset;
-    crti_pull_table_failed(node->pulls, question->object, status, crt_error_detail());
-    return NULL; /* what comes of the pull's end follows when this answer is worked off */
-}
-
-static crti_pull_attempt_t attempt_of(crti_id_t from, const crti_peer_ask_t *question)
-{
-    return (crti_pull_attempt_t){question->object, from, question->offset,
-                                 question->attempt};
-}
-
-void crti_pull_part(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *question,
-                    const char *text)
-{
-    crti_pull_attempt_t attempt = attempt_of(from, question);
-
-    if (text) {
-        crti_pull_table_refused(node->pulls, &attempt, text);
-    } else {
-        crti_pull_table_part(node->pulls, question->object, question->offset);
-        crti_share_table_part(node->shares, question->object, question->offset);
-        act_on_shares(node);
-    }
-    crti_pull_act(node);
-}
-
-void crti_pull_elsewhere(crti_node_t *node, crti_id_t from,
-                         const crti_peer_ask_t *question,
-                         const crti_msg_object_elsewhere_t *elsewhere)
-{
-    crti_pull_attempt_t attempt = attempt_of(from, question);
-    bool is_here = crti_id_equal(elsewhere->node, node->id);
-
-    crti_pull_table_elsewhere(node->pulls, &attempt,
-                              is_here ? (crti_id_t){0} : elsewhere->node);
     crti_pull_act(node);
 }
 
@@ -328,7 +348,7 @@ static const unsigned char *locate(crti_node_t *node, crti_object_id_t object,
         *size_out = sending->view.size;
         return sending->view.data;
     }
-    sending->place = crti_map_get(&node->places, &object);
+    sending->place = crti_map_get(&node->pulls.places, &object);
     *size_out = sending->place ? sending->place->size : 0;
     return sending->place ? sending->place->data : NULL;
 }
@@ -379,7 +399,7 @@ static void act_on_shares(crti_node_t *node)
 {
     crti_share_action_t action;
 
-    while (crti_share_table_action(node->shares, &action))
+    while (crti_share_table_action(node->pulls.shares, &action))
         switch (action.verb) {
         case CRTI_SHARE_SEND: send_part(node, &action.question); break;
         case CRTI_SHARE_ELSEWHERE: send_elsewhere(&action); break;
@@ -423,9 +443,9 @@ void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
         crti_node_answer_error(stream, request, CRT_ERR_INVALID, crt_error_detail());
         return;
     }
-    if (found.place && !crti_pull_table_has(node->pulls, get->object, get->offset))
+    if (found.place && !crti_pull_table_has(node->pulls.table, get->object, get->offset))
         have = CRTI_SHARE_COMING;
-    crti_share_table_asked(node->shares, &question, have,
+    crti_share_table_asked(node->pulls.shares, &question, have,
                            (size + CRTI_PULL_PART - 1) / CRTI_PULL_PART);
     act_on_shares(node);
 }
@@ -433,13 +453,13 @@ void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
 void crti_object_left(crti_node_t *node, crti_id_t from,
                       const crti_msg_object_leave_t *left)
 {
-    crti_share_table_left(node->shares, left->object, from);
+    crti_share_table_left(node->pulls.shares, left->object, from);
     act_on_shares(node);
 }
 
 void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream)
 {
-    crti_share_table_link_closed(node->shares, (uintptr_t)stream);
+    crti_share_table_link_closed(node->pulls.shares, (uintptr_t)stream);
 }
 
 /* ---------------------------------------------------------------- freed by their owners */
@@ -516,13 +536,19 @@ void crti_object_free(crti_node_t *node, crti_span_t objects)
     }
 }
 
+void crti_pull_init(crti_node_t *node)
+{
+    crti_map_init(&node->pulls.places, sizeof(crti_object_id_t));
+    node->pulls.act = act_on_pulls;
+}
+
 void crti_pull_free(crti_node_t *node)
 {
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->places, &cursor, NULL, &value))
+    while (crti_map_next(&node->pulls.places, &cursor, NULL, &value))
         free(value);
-    crti_map_fini(&node->places);
+    crti_map_fini(&node->pulls.places);
     crti_pull_retry_free(node);
 }

@@ -1,16 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches: who wants to hear when a process ends, and the memory of recent deaths for those who
- * ask late.
- *
- * Where it sits
- *     local.c, peer.c (WATCH), lease.c -> [ node/watch.c ] <- death.c, head.c (PEER_DIED)
- * Rules
- *     A process of this node is watched here. One of another node is watched there, by this
- *     node: one WATCH per process over the node link, said again when the link comes back, and
- *     every AGAIN_NS: a break can take the word of a death along that came on the other node's
- *     link, and that of the head on its own. The head's PEER_DIED and NODE_DIED end it too,
- *     whichever is first, and so does its word that there is no such node.
- */
+/* Watches. See watch.h. */
 #include <string.h>
 
 #include "runtime/node/node.h"
@@ -44,19 +33,20 @@ void crti_dead_add(crti_node_t *node, const crti_msg_peer_died_t *died)
         .process = died->process, .status = (crt_status_t)died->status, .pid = died->pid};
 
     crti_text(died->text, dead.text, sizeof(dead.text));
-    if (node->dead.size < DEAD_MAX * sizeof(dead)) {
-        crti_buffer_append(&node->dead, &dead, sizeof(dead));
+    if (node->watches.dead.size < DEAD_MAX * sizeof(dead)) {
+        crti_buffer_append(&node->watches.dead, &dead, sizeof(dead));
         return;
     }
-    memcpy(node->dead.data + node->dead_next * sizeof(dead), &dead, sizeof(dead));
-    node->dead_next = (node->dead_next + 1) % DEAD_MAX;
+    memcpy(node->watches.dead.data + node->watches.dead_next * sizeof(dead), &dead,
+           sizeof(dead));
+    node->watches.dead_next = (node->watches.dead_next + 1) % DEAD_MAX;
 }
 
 static const dead_t *find_dead(const crti_node_t *node, crti_id_t process)
 {
-    const dead_t *all = (const dead_t *)(const void *)node->dead.data;
+    const dead_t *all = (const dead_t *)(const void *)node->watches.dead.data;
 
-    for (size_t i = node->dead.size / sizeof(dead_t); i-- > 0;)
+    for (size_t i = node->watches.dead.size / sizeof(dead_t); i-- > 0;)
         if (crti_id_equal(all[i].process, process))
             return &all[i];
     return NULL;
@@ -107,7 +97,7 @@ static bool is_gone(crti_node_t *node, const crti_msg_watch_t *target,
 
 static watch_t *make_watch(crti_node_t *node, const crti_msg_watch_t *target)
 {
-    watch_t *w = crti_map_get(&node->watches, &target->process);
+    watch_t *w = crti_map_get(&node->watches.by_process, &target->process);
 
     if (w)
         return w;
@@ -115,7 +105,7 @@ static watch_t *make_watch(crti_node_t *node, const crti_msg_watch_t *target)
     if (w == NULL)
         return NULL;
     w->target = *target;
-    if (crti_map_put(&node->watches, &target->process, w) == CRT_OK)
+    if (crti_map_put(&node->watches.by_process, &target->process, w) == CRT_OK)
         return w;
     free(w);
     return NULL;
@@ -173,7 +163,7 @@ void crti_watch_add_node(crti_node_t *node, crti_id_t from, const crti_msg_watch
 
 static void free_watch(crti_node_t *node, watch_t *w)
 {
-    crti_map_remove(&node->watches, &w->target.process);
+    crti_map_remove(&node->watches.by_process, &w->target.process);
     crti_buffer_fini(&w->watchers);
     free(w);
 }
@@ -204,7 +194,7 @@ static void end_watch(crti_node_t *node, watch_t *w)
 void crti_watch_remove(crti_process_t *watcher, crti_id_t target)
 {
     crti_node_t *node = watcher->node;
-    watch_t *w = crti_map_get(&node->watches, &target);
+    watch_t *w = crti_map_get(&node->watches.by_process, &target);
 
     if (w && remove_watcher(w, watcher->id))
         end_watch(node, w);
@@ -212,31 +202,31 @@ void crti_watch_remove(crti_process_t *watcher, crti_id_t target)
 
 void crti_watch_remove_node(crti_node_t *node, crti_id_t from, crti_id_t target)
 {
-    watch_t *w = crti_map_get(&node->watches, &target);
+    watch_t *w = crti_map_get(&node->watches.by_process, &target);
 
     if (w && remove_watcher(w, from))
         free_watch(node, w);
 }
 
-void crti_watch_owner(crti_node_t *node, const crti_msg_watch_t *watch)
+void crti_watch_owner(crti_node_t *node, const crti_msg_watch_t *watch, uint64_t sweep)
 {
     watch_t *w;
 
     add(node, &(watcher_t){.id = node->id}, watch, true);
-    w = crti_map_get(&node->watches, &watch->process);
+    w = crti_map_get(&node->watches.by_process, &watch->process);
     if (w)
-        w->owner_sweep = node->owner_sweep;
+        w->owner_sweep = sweep;
 }
 
-void crti_watch_owners_seen(crti_node_t *node)
+void crti_watch_owners_seen(crti_node_t *node, uint64_t sweep)
 {
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
         watch_t *w = value;
 
-        if (w->owner_sweep == 0 || w->owner_sweep == node->owner_sweep)
+        if (w->owner_sweep == 0 || w->owner_sweep == sweep)
             continue;
         w->owner_sweep = 0;
         if (!remove_watcher(w, node->id))
@@ -264,7 +254,7 @@ void crti_watch_drop(crti_node_t *node, crti_id_t watcher)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
         watch_t *w = value;
 
         if (w->watchers.size && remove_watcher(w, watcher))
@@ -275,12 +265,12 @@ void crti_watch_drop(crti_node_t *node, crti_id_t watcher)
 
 void crti_watch_fire(crti_node_t *node, const crti_msg_peer_died_t *died)
 {
-    watch_t *w = crti_map_get(&node->watches, &died->process);
+    watch_t *w = crti_map_get(&node->watches.by_process, &died->process);
     const watcher_t *all;
 
     if (w == NULL)
         return;
-    crti_map_remove(&node->watches,
+    crti_map_remove(&node->watches.by_process,
                     &died->process); /* telling may lead to more watches */
     all = (const watcher_t *)(const void *)w->watchers.data;
     for (size_t i = 0; i < w->watchers.size / sizeof(*all); i++)
@@ -297,7 +287,7 @@ void crti_watch_node_died(crti_node_t *node, crti_id_t target_node)
     void *value;
 
     crti_watch_drop(node, target_node);
-    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
         watch_t *w = value;
 
         if (crti_id_equal(w->target.node, target_node))
@@ -311,7 +301,7 @@ void crti_watch_no_node(crti_node_t *node, crti_id_t target_node, const char *te
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
         const watch_t *w = value;
         crti_msg_peer_died_t died = {.process = w->target.process,
                                      .incarnation = w->target.incarnation,
@@ -331,7 +321,7 @@ void crti_watch_again(crti_node_t *node, crti_id_t target_node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
         const watch_t *w = value;
 
         if (crti_id_equal(w->target.node, target_node))
@@ -344,10 +334,10 @@ void crti_watch_tick(crti_node_t *node, uint64_t now_ns)
     size_t cursor = 0;
     void *value;
 
-    if (now_ns - node->watches_ns < AGAIN_NS)
+    if (now_ns - node->watches.again_ns < AGAIN_NS)
         return;
-    node->watches_ns = now_ns;
-    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+    node->watches.again_ns = now_ns;
+    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
         const watch_t *w = value;
 
         if (!crti_id_equal(w->target.node, node->id))
@@ -360,11 +350,10 @@ void crti_watch_free(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->watches, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
         crti_buffer_fini(&((watch_t *)value)->watchers);
         free(value);
     }
-    crti_map_fini(&node->watches);
-    crti_buffer_fini(&node->dead);
-    crti_buffer_fini(&node->dead_nodes);
+    crti_map_fini(&node->watches.by_process);
+    crti_buffer_fini(&node->watches.dead);
 }

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "runtime/node/exec.h"
 #include "runtime/node/job_int.h"
 
 #define START_NS (30 * CRTI_S)
@@ -117,6 +118,11 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const int fds
 
 /* ---------------------------------------------------------------- the zygote's link */
 
+static const crti_zygote_handlers_t *handlers_of(const crti_job_t *job)
+{
+    return job->node->jobs.zygote_handlers;
+}
+
 static crti_process_t *forking_by(crti_job_t *job, uint64_t request)
 {
     CRTI_LIST_FOREACH (item, &job->forking) {
@@ -135,7 +141,7 @@ static void on_ready(crti_job_t *job, const crti_msg_zygote_ready_t *ready)
     crti_loop_cancel(job->node->loop, &job->zygote.start_timer);
     if (ready->problem.size == 0) {
         crti_job_set_state(job, CRTI_JOB_SERVING);
-        crti_job_serve(job);
+        handlers_of(job)->on_ready(job);
         return;
     }
     crti_text(ready->problem, job->warned, sizeof(job->warned));
@@ -146,16 +152,16 @@ static void on_ready(crti_job_t *job, const crti_msg_zygote_ready_t *ready)
     crti_job_set_state(job, CRTI_JOB_EXECUTING);
     crti_zygote_warn(job);
     crti_zygote_kill(job);
-    crti_job_serve(job);
+    handlers_of(job)->on_ready(job);
 }
 
 static void on_reaped(crti_job_t *job, const crti_msg_reaped_t *reaped)
 {
     pid_t pid = (pid_t)reaped->pid;
-    crti_process_t *p = crti_map_get(&job->node->by_pid, &pid);
+    crti_process_t *p = crti_map_get(&job->node->processes.by_pid, &pid);
 
     if (p && p->job == job && p->worker && !p->is_child)
-        crti_death_reaped(p, (int)reaped->wait_status);
+        p->node->processes.handlers->on_reaped(p, (int)reaped->wait_status);
 }
 
 static void on_forked(crti_job_t *job, uint64_t request, const crti_msg_forked_t *forked)
@@ -165,29 +171,24 @@ static void on_forked(crti_job_t *job, uint64_t request, const crti_msg_forked_t
     if (p == NULL || !crti_id_equal(p->id, forked->process) || forked->pid <= 1 ||
         forked->pid > INT32_MAX) {
         crti_log(CRTI_LOG_WARN, "zygote", "FORKED of a worker that was not asked for");
-        return;
+        p = NULL;
     }
-    crti_spawn_forked(p, (pid_t)forked->pid);
+    handlers_of(job)->on_forked(job, p, (pid_t)forked->pid);
 }
 
 static void on_message(void *user, crti_channel_t *channel, const crti_message_t *message,
                        int *fds, int fd_count)
 {
     crti_job_t *job = user;
-    crti_process_t *p;
 
     switch (message->kind) {
     case CRTI_MSG_ZYGOTE_READY: on_ready(job, &message->zygote_ready); return;
-    case CRTI_MSG_FORKED:
-        on_forked(job, message->request, &message->forked);
-        crti_job_serve(job);
-        return;
+    case CRTI_MSG_FORKED: on_forked(job, message->request, &message->forked); return;
     case CRTI_MSG_REAPED: on_reaped(job, &message->reaped); return;
     case CRTI_MSG_ERROR:
-        p = forking_by(job, message->request);
-        if (p)
-            crti_spawn_failed(p, crti_channel_raise(&message->error), crt_error_detail());
-        crti_job_serve(job);
+        handlers_of(job)->on_refused(job, forking_by(job, message->request),
+                                     crti_channel_raise(&message->error),
+                                     crt_error_detail());
         return;
     default:
         crti_log(CRTI_LOG_WARN, "zygote", "%s from a zygote",
@@ -242,11 +243,11 @@ static void orphan_workers(crti_job_t *job)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&job->node->processes, &cursor, NULL, &value)) {
+    while (crti_map_next(&job->node->processes.by_id, &cursor, NULL, &value)) {
         crti_process_t *p = value;
 
         if (p->job == job && p->worker && p->pid && !p->is_child)
-            crti_death_zygote_gone(p);
+            p->node->processes.handlers->on_zygote_gone(p);
     }
 }
 
@@ -275,12 +276,9 @@ static void on_gone(void *user, uint32_t events)
                  last[0] ? "; last output: " : "", last);
     close_zygote(job);
     orphan_workers(job);
-    if (was_needed)
-        crti_job_fail(job, status != CRT_OK ? status : CRT_ERR_WORKER_DIED,
-                      text); /* may free the job */
-    else
-        crti_job_release(job);
-    crti_node_check_stopped(node);
+    handlers_of(job)->on_gone(job, status != CRT_OK ? status : CRT_ERR_WORKER_DIED,
+                              was_needed ? text : NULL); /* may free the job */
+    crti_node_progress(node);
 }
 
 static void on_late(void *user)
@@ -299,7 +297,7 @@ static void on_late(void *user)
                  "answer?",
                  job->program, job->directory);
     crti_zygote_kill(job);
-    crti_job_fail(job, CRT_ERR_TIMED_OUT, text);
+    handlers_of(job)->on_failed(job, CRT_ERR_TIMED_OUT, text);
 }
 
 static crt_status_t watch_zygote(crti_job_t *job, int *fd)
@@ -429,18 +427,11 @@ crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const in
     return status;
 }
 
-crt_status_t crti_zygote_execute(crti_job_t *job, crti_process_t *process,
-                                 const int fds[2])
+crt_status_t crti_zygote_execute(crti_job_t *job, crti_id_t process, const int fds[2],
+                                 pid_t *pid_out)
 {
     char variable[64] = "CRT_WORKER=", hex[CRTI_ID_HEX];
-    pid_t pid;
-    crt_status_t status;
 
-    strcat(variable, crti_id_hex(process->id, hex));
-    status = execute(job, variable, fds, -1, &pid, NULL);
-    if (status != CRT_OK)
-        return status;
-    process->is_child = true;
-    crti_spawn_forked(process, pid);
-    return CRT_OK;
+    strcat(variable, crti_id_hex(process, hex));
+    return execute(job, variable, fds, -1, pid_out, NULL);
 }

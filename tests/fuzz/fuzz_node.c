@@ -8,17 +8,16 @@
  * descriptor is left, and all resources are free. */
 #include "fuzz.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Its parts are made here one by one. */
-#include "runtime/node/node.c"
-
 #include "node_steps.h"
 #include "node_world.h"
+#include "runtime/node/exec.h"
 #include "runtime/node/job_int.h"
 
 #define LOCALS      3
@@ -48,9 +47,14 @@ crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out, int *repor
     return CRT_OK;
 }
 
-void crti_program_find(crti_job_t *job)
+crt_status_t crti_exec_result(int *report_take, const char *path)
 {
-    crti_job_program_ready(job);
+    return CRT_OK;
+}
+
+void crti_program_find(crti_job_t *job, crti_program_found_t *on_found)
+{
+    on_found(job, CRT_OK, "");
 }
 
 void crti_program_cancel(crti_job_t *job)
@@ -64,21 +68,6 @@ void crti_program_free_all(crti_node_t *node)
 bool crti_program_driver_died(crti_job_t *job)
 {
     return false;
-}
-
-void *crti_program_place(crti_node_t *node, crti_id_t job, uint64_t offset,
-                         uint64_t length, uint64_t size)
-{
-    return NULL;
-}
-
-void crti_program_unreachable(crti_node_t *node, crti_id_t job)
-{
-}
-
-void crti_program_part(crti_node_t *node, crti_id_t job, uint64_t length,
-                       const char *text)
-{
 }
 
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
@@ -147,7 +136,7 @@ static void make(bed_t *bed)
     crti_log_set_sink(on_line, NULL);
     world_begin();
     *bed = (bed_t){.node = node, .locals = {-1, -1, -1}};
-    node->lock_fd = node->state_lock_fd = node->listen_fd = node->watchdog.fd = -1;
+    node->lock_fd = node->state_lock_fd = node->locals.listen_fd = node->watchdog.fd = -1;
     node->options.ready_fd = node->options.lifeline_fd = -1;
     node->options.head_dir = node->options.private_dir = "";
     crti_resources_set(&node->options.resources, "CPU", 4 * CRTI_RESOURCE_ONE);
@@ -157,11 +146,10 @@ static void make(bed_t *bed)
     snprintf(node->head_address, sizeof(node->head_address), "10.0.0.9:6380");
     snprintf(node->run_dir, sizeof(node->run_dir), "@crt-fuzz-%d", (int)getpid());
     snprintf(node->own_state, sizeof(node->own_state), "/nonexistent");
-    init_maps(node);
-    node->slots = calloc(CRTI_NODE_SLOTS, 1);
+    crti_node_init_parts(node);
     if (crti_loop_new(&node->loop) != CRT_OK ||
         world_store(STORE_BYTES, CRTI_NODE_SLOTS, &node->store) != CRT_OK ||
-        make_tables(node) != CRT_OK || crti_local_listen(node) != CRT_OK)
+        crti_node_make_tables(node) != CRT_OK || crti_local_listen(node) != CRT_OK)
         give_up("node");
     crti_node_start_ticks(node);
     node->ready = true;
@@ -369,7 +357,7 @@ static void step(bed_t *bed, unsigned what, unsigned whose, crti_span_t data)
 static void end_nodes(bed_t *bed)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t ids = {0};
-    crti_map_t *maps[] = {&bed->node->peers};
+    crti_map_t *maps[] = {&bed->node->peers.by_id};
     size_t cursor = 0;
     const void *key;
     void *value;
@@ -419,7 +407,7 @@ static void show_processes(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->processes, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
         const crti_process_t *p = value;
 
         fprintf(stderr, "role %u, pid %d, pidfd %d%s%s%s%s%s, job in state %d\n", p->role,
@@ -432,19 +420,21 @@ static void show_processes(crti_node_t *node)
 
 static void check_rest(crti_node_t *node)
 {
-    const crti_resources_t *all = crti_lease_table_resources(node->leases),
-                           *free_ = crti_lease_table_available(node->leases);
+    const crti_resources_t *all = crti_lease_table_resources(node->leases.table),
+                           *free_ = crti_lease_table_available(node->leases.table);
     size_t cursor = 0;
 
-    if (node->processes.count || crti_worker_table_count(node->workers) ||
-        crti_lease_table_next(node->leases, &cursor) || node->lease_askers.count ||
-        !crti_list_is_empty(&node->locals) || !crti_list_is_empty(&node->inbound_links) ||
+    if (node->processes.by_id.count || crti_worker_table_count(node->workers) ||
+        crti_lease_table_next(node->leases.table, &cursor) || node->leases.askers.count ||
+        !crti_list_is_empty(&node->locals.all) ||
+        !crti_list_is_empty(&node->peers.inbound) ||
         crti_resources_get(all, "CPU") != crti_resources_get(free_, "CPU")) {
         fprintf(stderr, "left: %zu processes, %zu workers, %s%zu askers, %s%s%lld CPU\n",
-                (size_t)node->processes.count, crti_worker_table_count(node->workers),
-                cursor ? "leases, " : "", (size_t)node->lease_askers.count,
-                crti_list_is_empty(&node->locals) ? "" : "connections, ",
-                crti_list_is_empty(&node->inbound_links) ? "" : "inbound_links, ",
+                (size_t)node->processes.by_id.count,
+                crti_worker_table_count(node->workers), cursor ? "leases, " : "",
+                (size_t)node->leases.askers.count,
+                crti_list_is_empty(&node->locals.all) ? "" : "connections, ",
+                crti_list_is_empty(&node->peers.inbound) ? "" : "inbound_links, ",
                 (long long)crti_resources_get(free_, "CPU"));
         show_processes(node);
         abort();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the node daemon executes programs (runtime/node/spawn.c). */
+/* How the node daemon executes programs (runtime/node/exec.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/node/node.h"
+#include "runtime/node/exec.h"
 
 #include <cmocka.h>
 

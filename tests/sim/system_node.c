@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/node/exec.h"
 #include "runtime/node/job_int.h"
 #include "tests/sim/system.h"
 
@@ -46,24 +47,6 @@ void crti_node_check_stopped(crti_node_t *node)
 {
 }
 
-static void init_maps(crti_node_t *node)
-{
-    crti_map_t *by_id[] = {&node->processes,    &node->jobs,        &node->actors,
-                           &node->peers,        &node->watches,     &node->actor_watches,
-                           &node->lease_askers, &node->ended_actors};
-
-    for (size_t i = 0; i < sizeof(by_id) / sizeof(by_id[0]); i++)
-        crti_map_init(by_id[i], sizeof(crti_id_t));
-    crti_map_init(&node->local_numbers, sizeof(uint64_t));
-    crti_map_init(&node->submissions, sizeof(crti_id_t));
-    crti_map_init(&node->places, sizeof(crti_object_id_t));
-    crti_list_init(&node->locals);
-    crti_list_init(&node->ended_order);
-    crti_list_init(&node->inbound_links);
-    crti_list_init(&node->log_readers);
-    crti_head_init(node);
-}
-
 static void serve(sys_process_t *self)
 {
     crti_node_t *node = calloc(1, sizeof(*node));
@@ -81,24 +64,16 @@ static void serve(sys_process_t *self)
     snprintf(node->head_address, sizeof(node->head_address), "10.0.0.51:6380");
     snprintf(node->run_dir, sizeof(node->run_dir), "/n%u", self->host);
     snprintf(node->own_state, sizeof(node->own_state), "/s%u", self->host);
-    init_maps(node);
-    node->slots = calloc(CRTI_NODE_SLOTS, 1);
+    crti_node_init_parts(node);
     node->store_bytes = STORE_BYTES;
     status = crti_loop_new(&node->loop);
     if (status == CRT_OK)
         status = crti_store_new(STORE_BYTES, CRTI_NODE_SLOTS, &node->store);
     if (status == CRT_OK)
-        status =
-            crti_lease_table_new(node->id, &node->options.resources, 64, &node->leases);
-    if (status == CRT_OK)
-        status = crti_worker_table_new(8, &node->workers);
-    if (status == CRT_OK)
-        status = crti_pull_table_new(&node->pulls);
-    if (status == CRT_OK)
-        status = crti_share_table_new(&node->shares);
+        status = crti_node_make_tables(node);
     if (status == CRT_OK)
         status = crti_local_listen(node);
-    if (status != CRT_OK || !node->slots)
+    if (status != CRT_OK)
         abort();
     crti_node_start_ticks(node);
     crti_head_connect(node);
@@ -201,12 +176,17 @@ crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out, int *repor
     return CRT_OK;
 }
 
+crt_status_t crti_exec_result(int *report_take, const char *path)
+{
+    return CRT_OK;
+}
+
 /* ---------------------------------------------------------------- what is not simulated */
 
-void crti_program_find(crti_job_t *job)
+void crti_program_find(crti_job_t *job, crti_program_found_t *on_found)
 {
     job->exec_fd = SYS_FD; /* it is everywhere */
-    crti_job_program_ready(job);
+    on_found(job, CRT_OK, "");
 }
 
 void crti_program_cancel(crti_job_t *job)
@@ -220,21 +200,6 @@ void crti_program_free_all(crti_node_t *node)
 bool crti_program_driver_died(crti_job_t *job)
 {
     return false;
-}
-
-void *crti_program_place(crti_node_t *node, crti_id_t job, uint64_t offset,
-                         uint64_t length, uint64_t size)
-{
-    return NULL;
-}
-
-void crti_program_unreachable(crti_node_t *node, crti_id_t job)
-{
-}
-
-void crti_program_part(crti_node_t *node, crti_id_t job, uint64_t length,
-                       const char *text)
-{
 }
 
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
@@ -320,6 +285,10 @@ const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t s
     return text;
 }
 
+void crti_log_quota_init(crti_log_quota_t *quota, uint64_t total)
+{
+}
+
 void crti_log_quota_ended(crti_log_quota_t *quota, crti_log_file_t *file)
 {
 }
@@ -361,11 +330,6 @@ void crti_submission_stop_all(crti_node_t *node)
 
 void crti_submission_head_lost(crti_node_t *node)
 {
-}
-
-bool crti_submission_has(crti_node_t *node, pid_t pid)
-{
-    return false;
 }
 
 void crti_state_asked(crti_node_t *node, uint64_t request,

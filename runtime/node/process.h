@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes: the drivers and workers of this node, from fork or ATTACH to their death.
+ *
+ * Where it sits
+ *     attach.c, job_workers.c (make them) -> [ node/process.c, process_watch.c ] -> death.c, by handlers
+ * Ownership
+ *     A record is made by job_workers.c (workers) or attach.c (drivers) and freed by death.c, or by
+ *     spawn.c where no process came of it.
+ */
+#ifndef CRTI_NODE_PROCESS_H
+#define CRTI_NODE_PROCESS_H
+
+#include <sys/types.h>
+
+#include "runtime/base/blackboard.h"
+#include "runtime/base/id.h"
+#include "runtime/base/list.h"
+#include "runtime/base/map.h"
+#include "runtime/net/loop.h"
+#include "runtime/node/memory_watch.h"
+#include "runtime/node/offload.h"
+#include "runtime/node/output.h"
+#include "runtime/node/worker_table.h"
+
+#define CRTI_NODE_SLOTS 16384 /* processes that the store serves at once */
+
+typedef struct crti_node crti_node_t;
+typedef struct crti_local crti_local_t;
+typedef struct crti_job crti_job_t;
+typedef struct crti_process crti_process_t;
+
+/* A driver or worker of this node, from fork or ATTACH to its death. */
+struct crti_process {
+    crti_node_t *node;
+    crti_id_t id;
+    uint64_t incarnation;
+    unsigned role; /* CRTI_ROLE_DRIVER, CRTI_ROLE_WORKER */
+    pid_t pid;     /* 0 before FORKED */
+    int pidfd;     /* -1 also when it is offloaded */
+    crti_watch_t pidfd_watch;
+    bool is_watched;            /* a pidfd tells of its end */
+    bool is_offloaded;          /* its pidfd and pipes go to the offload threads */
+    crti_offloaded_t offloaded; /* they are there */
+    crti_local_t *local;        /* NULL before ATTACH */
+    crti_job_t *job;
+    unsigned slot; /* of the store, 0 none */
+    char ipc[108], tcp[64];
+    bool leaves; /* a driver that said so: its end is no death */
+    uint64_t
+        leave_request; /* of a driver that waits for the end of what ran for it, 0 none */
+    bool awaited;      /* a worker that it waits for */
+
+    /* Workers. */
+    crti_worker_t *worker;
+    crti_output_t output[2]; /* stdout, stderr */
+    crti_log_file_t log;
+    crti_blackboard_t *board;
+    int board_fd;
+    crti_list_t
+        in_fenced;    /* in node->fence.workers: of a fenced actor that is not to end */
+    crti_list_t link; /* in job->wanted or job->forking */
+    uint64_t fork_request; /* while FORK is not answered */
+    bool is_child;         /* executed by the node itself */
+    bool reaped;           /* wait_status is known */
+    int wait_status;
+    bool told_to_end;   /* its end is expected */
+    char end_text[448]; /* why it was told to end */
+    crti_memory_record_t memory;
+    crti_timer_t reap_timer;
+    bool dying;      /* the pidfd said so */
+    crti_id_t actor; /* zero: tasks */
+};
+
+/* What the end of a process leads to (death.c). */
+typedef struct crti_process_handlers {
+    void (*on_ended)(crti_process_t *process); /* its pidfd is readable */
+    /* The zygote told the wait status, or is gone itself. */
+    void (*on_reaped)(crti_process_t *process, int wait_status);
+    void (*on_zygote_gone)(crti_process_t *process);
+    void (*on_cut)(crti_process_t *process, const char *why);
+    void (*on_driver_closed)(crti_process_t *driver);
+} crti_process_handlers_t;
+
+typedef struct crti_processes {
+    const crti_process_handlers_t *handlers;
+    crti_map_t by_id;
+    crti_map_t by_pid;    /* workers whose pid is known */
+    unsigned char *slots; /* 1: taken */
+    unsigned slots_full;  /* 1 ... this one are taken, or were not free when looked at */
+    crti_offload_t *offload; /* NULL: nothing was offloaded yet */
+    bool cannot_offload;     /* was told */
+    size_t offloaded_count;
+    uint64_t host_fresh_ns; /* until when the host is known to have room for workers */
+} crti_processes_t;
+
+crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
+                              crti_process_t **process_out);
+crti_process_t *crti_process_get(crti_node_t *node, crti_id_t id);
+/* The lowest free slot of the store; CRT_ERR_BACKPRESSURE when all are taken. */
+crt_status_t crti_slot_take(crti_node_t *node, unsigned *slot_out);
+/* The process is gone: what it held in the store comes back at once. */
+void crti_slot_give(crti_process_t *process);
+crt_status_t crti_process_make_board(crti_process_t *process);
+/* SIGKILL to a process and its group. */
+void crti_process_kill(crti_process_t *process);
+void crti_process_ended(crti_process_t *process);
+/* A process that misbehaved, or whose link broke: a worker is killed, a driver's connection is
+ * closed; its death follows. */
+void crti_process_cut(crti_process_t *process, const char *why);
+
+/* process_watch.c: hears of its end. */
+crt_status_t crti_process_watch(crti_process_t *process);
+/* CRT_ERR_BACKPRESSURE when the host has no room for one more worker. */
+crt_status_t crti_process_check_host(crti_node_t *node);
+/* Before a worker is made: are its files to go to the offload threads? */
+void crti_process_plan_offload(crti_process_t *process);
+/* Begins to read what it prints, here or there. */
+crt_status_t crti_process_read_outputs(crti_process_t *process);
+
+/* state.c: STATE_QUERY "workers" of the head. */
+void crti_state_asked(crti_node_t *node, uint64_t request,
+                      const crti_msg_state_query_t *query);
+
+#endif
