@@ -45,4 +45,16 @@ void *crti_map_remove(crti_map_t *map, const void *key);
 bool crti_map_next(const crti_map_t *map, size_t *cursor, const void **key_out,
                    void **value_out);
 
+/* The same for values of one type; break and continue mean what they do in any loop. */
+#define CRTI_MAP_FOREACH(type, item, map)                                                \
+    for (struct {                                                                        \
+             size_t cursor;                                                              \
+             void *value;                                                                \
+             bool is_in;                                                                 \
+         } item##_walk = {0};                                                            \
+         !item##_walk.is_in &&                                                           \
+         crti_map_next(map, &item##_walk.cursor, NULL, &item##_walk.value);)             \
+        for (type *item = (item##_walk.is_in = true, item##_walk.value);                 \
+             item##_walk.is_in; item##_walk.is_in = false)
+
 #endif

@@ -115,10 +115,7 @@ static void forget(crti_node_t *node, actor_t *actor)
 
 void crti_actor_free_all(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->actors.by_id, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &node->actors.by_id)
         free_actor(value);
     crti_map_fini(&node->actors.by_id);
     while (!crti_list_is_empty(&node->actors.ended_order))
@@ -393,16 +390,10 @@ const char *crti_actor_class(crti_node_t *node, crti_id_t id, char *text, size_t
 
 crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list)
 {
-    size_t cursor = 0;
-    void *value;
-    crt_status_t status = CRT_OK;
-
-    while (status == CRT_OK &&
-           crti_map_next(&node->actors.by_id, &cursor, NULL, &value)) {
-        CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-        const actor_t *actor = value;
+    CRTI_MAP_FOREACH (const actor_t, actor, &node->actors.by_id) {
         const crti_process_t *process = crti_process_get(node, actor->process);
         crti_msg_actor_running_t running;
+        crt_status_t status;
 
         if (process == NULL)
             continue; /* one that ends still runs: its death will be told */
@@ -418,9 +409,9 @@ crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list)
                                              .node = node->id,
                                              .ipc = crti_str(process->ipc),
                                              .tcp = crti_str(process->tcp)};
-        status = crti_message_encode(CRTI_MSG_ACTOR_RUNNING, 0, &running, &bytes);
-        if (status == CRT_OK)
-            status = crti_list_pack(list, bytes.data, bytes.size);
+        status = crti_head_pack(list, CRTI_MSG_ACTOR_RUNNING, &running);
+        if (status != CRT_OK)
+            return status;
     }
-    return status;
+    return CRT_OK;
 }

@@ -14,13 +14,8 @@
 #ifndef CRTI_NODE_ACTOR_H
 #define CRTI_NODE_ACTOR_H
 
-#include "runtime/base/buffer.h"
-#include "runtime/base/map.h"
-#include "runtime/net/channel.h"
+#include "runtime/node/types.h"
 #include "runtime/node/worker_table.h"
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_process crti_process_t;
 
 typedef struct crti_actors {
     crti_map_t by_id;

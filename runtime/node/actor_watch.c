@@ -81,15 +81,15 @@ void crti_actor_unwatch(crti_node_t *node, crti_id_t process, crti_id_t actor)
 void crti_actor_watch_drop(crti_node_t *node, crti_id_t process)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
-    size_t cursor = 0;
-    void *value;
 
-    while (crti_map_next(&node->actors.watches, &cursor, NULL, &value))
-        if (take_out(value, process))
-            crti_buffer_append(&over, &value, sizeof(value));
-    for (size_t at = 0; at < over.size; at += sizeof(value)) { /* the map changes */
-        memcpy(&value, over.data + at, sizeof(value));
-        drop(node, value);
+    CRTI_MAP_FOREACH (actor_watch_t, w, &node->actors.watches)
+        if (take_out(w, process))
+            crti_buffer_append(&over, &w, sizeof(w));
+    for (size_t at = 0; at < over.size; at += sizeof(actor_watch_t *)) {
+        actor_watch_t *w;
+
+        memcpy(&w, over.data + at, sizeof(w));
+        drop(node, w); /* the map changes */
     }
 }
 
@@ -109,11 +109,8 @@ static void on_state_again(crti_node_t *node, crti_id_t id, uint64_t number,
 
 void crti_actor_watch_again(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->actors.watches, &cursor, NULL, &value)) {
-        crti_msg_actor_watch_t watch = {.actor = ((actor_watch_t *)value)->actor};
+    CRTI_MAP_FOREACH (const actor_watch_t, w, &node->actors.watches) {
+        crti_msg_actor_watch_t watch = {.actor = w->actor};
 
         crti_head_ask(node, CRTI_MSG_ACTOR_WATCH, &watch, on_state_again, watch.actor, 0);
     }
@@ -135,12 +132,9 @@ void crti_actor_state(crti_node_t *node, const crti_msg_actor_state_t *state)
 
 void crti_actor_watch_free(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->actors.watches, &cursor, NULL, &value)) {
-        crti_buffer_fini(&((actor_watch_t *)value)->watchers);
-        free(value);
+    CRTI_MAP_FOREACH (actor_watch_t, w, &node->actors.watches) {
+        crti_buffer_fini(&w->watchers);
+        free(w);
     }
     crti_map_fini(&node->actors.watches);
 }

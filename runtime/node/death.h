@@ -14,10 +14,7 @@
 #ifndef CRTI_NODE_DEATH_H
 #define CRTI_NODE_DEATH_H
 
-#include "runtime/net/channel.h"
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_process crti_process_t;
+#include "runtime/node/types.h"
 
 /* A driver said that it leaves; with a request it hears when what ran for it here has ended. */
 void crti_death_driver_leaves(crti_process_t *process, uint64_t request,

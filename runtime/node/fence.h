@@ -14,10 +14,7 @@
 #ifndef CRTI_NODE_FENCE_H
 #define CRTI_NODE_FENCE_H
 
-#include "runtime/base/list.h"
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_process crti_process_t;
+#include "runtime/node/types.h"
 
 #define CRTI_NODE_BEATS                                                                  \
     128 /* heartbeats whose acknowledgement may still count: over 6 s of them */

@@ -108,57 +108,45 @@ void crti_head_send(crti_node_t *node, crti_message_kind_t kind, uint64_t reques
         crti_stream_send(node->head.stream, kind, request, body);
 }
 
-/* ---------------------------------------------------------------- deaths */
-
-typedef struct untold {
-    crti_buffer_t bytes; /* the encoded PEER_DIED */
-    crti_list_t link;
-} untold_t;
-
-/* The oldest. */
-static void forget_untold(crti_node_t *node)
+crt_status_t crti_head_pack(crti_buffer_t *list, crti_message_kind_t kind,
+                            const void *body)
 {
-    crti_list_t *item = crti_list_pop(&node->head.untold);
-    untold_t *u;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
+    crt_status_t status = crti_message_encode(kind, 0, body, &bytes);
 
-    if (item == NULL)
-        return;
-    u = CRTI_CONTAINER(item, untold_t, link);
-    node->head.untold_count--;
-    crti_buffer_fini(&u->bytes);
-    free(u);
+    return status == CRT_OK ? crti_list_pack(list, bytes.data, bytes.size) : status;
 }
+
+/* ---------------------------------------------------------------- deaths */
 
 void crti_head_tell_death(crti_node_t *node, const crti_msg_peer_died_t *died)
 {
-    untold_t *u;
+    crti_head_t *head = &node->head;
+    crti_span_t rest, oldest;
 
-    if (node->head.open || node->head.registering) {
+    if (head->open || head->registering) {
         crti_head_send(node, CRTI_MSG_PEER_DIED, 0, died);
-        return;
-    }
-    u = calloc(1, sizeof(*u));
-    if (u == NULL ||
-        crti_message_encode(CRTI_MSG_PEER_DIED, 0, died, &u->bytes) != CRT_OK) {
+    } else if (crti_head_pack(&head->untold, CRTI_MSG_PEER_DIED, died) != CRT_OK) {
         crti_log(CRTI_LOG_ERROR, "head", "out of memory: a death is not told");
-        free(u);
-        return;
+    } else if (++head->untold_count > UNTOLD_MAX) {
+        rest = crti_span(head->untold.data, head->untold.size);
+        crti_list_unpack(&rest, &oldest);
+        crti_buffer_consume(&head->untold, head->untold.size - rest.size);
+        head->untold_count--;
     }
-    crti_list_append(&node->head.untold, &u->link);
-    if (++node->head.untold_count > UNTOLD_MAX)
-        forget_untold(node);
 }
 
 void crti_head_tell_deaths(crti_node_t *node)
 {
-    while (!crti_list_is_empty(&node->head.untold)) {
-        const untold_t *u = CRTI_CONTAINER(node->head.untold.next, untold_t, link);
-        crti_message_t message;
+    crti_head_t *head = &node->head;
+    crti_span_t rest = crti_span(head->untold.data, head->untold.size), entry;
+    crti_message_t message;
 
-        if (crti_message_decode(u->bytes.data, u->bytes.size, &message) == CRT_OK)
+    while (crti_list_unpack(&rest, &entry) == CRT_OK)
+        if (crti_message_decode(entry.data, entry.size, &message) == CRT_OK)
             crti_head_send(node, CRTI_MSG_PEER_DIED, 0, &message.peer_died);
-        forget_untold(node);
-    }
+    crti_buffer_fini(&head->untold);
+    head->untold_count = 0;
 }
 
 void crti_head_send_error(crti_node_t *node, uint64_t request, crt_status_t status,
@@ -199,6 +187,5 @@ void crti_head_free(crti_node_t *node)
     while (!crti_list_is_empty(&node->head.order))
         free_question(node, CRTI_CONTAINER(node->head.order.next, question_t, link));
     crti_map_fini(&node->head.pending);
-    while (!crti_list_is_empty(&node->head.untold))
-        forget_untold(node);
+    crti_buffer_fini(&node->head.untold);
 }

@@ -11,12 +11,7 @@
 #ifndef CRTI_NODE_HEAD_H
 #define CRTI_NODE_HEAD_H
 
-#include "runtime/base/list.h"
-#include "runtime/base/map.h"
-#include "runtime/net/channel.h"
-#include "runtime/net/stream.h"
-
-typedef struct crti_node crti_node_t;
+#include "runtime/node/types.h"
 
 /* Who asked the head something: what to do with its answer. `answer` is NULL when the daemon
  * stops. */
@@ -37,9 +32,9 @@ typedef struct crti_head {
     uint64_t beat_ns;
     bool changed; /* resources changed since the last heartbeat */
     uint64_t requests;
-    crti_map_t pending; /* request number -> question */
-    crti_list_t order;  /* the same, oldest first: sent again in this order */
-    crti_list_t untold; /* deaths of processes while there was no link, oldest first */
+    crti_map_t pending;   /* request number -> question */
+    crti_list_t order;    /* the same, oldest first: sent again in this order */
+    crti_buffer_t untold; /* a list: deaths while there was no link, oldest first */
     size_t untold_count;
     uint64_t headless_ns; /* how long to live without */
     char why[300];        /* why the last attempt failed, before the first success */
@@ -63,6 +58,9 @@ void crti_head_ask_again(crti_node_t *node);
  * went: what ends after it is still in that report. */
 void crti_head_send(crti_node_t *node, crti_message_kind_t kind, uint64_t request,
                     const void *body);
+/* Adds a message to a list of such. */
+crt_status_t crti_head_pack(crti_buffer_t *list, crti_message_kind_t kind,
+                            const void *body);
 void crti_head_send_error(crti_node_t *node, uint64_t request, crt_status_t status,
                           const char *text);
 /* A process of this node ended: told when there is a link. */

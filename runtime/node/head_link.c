@@ -67,7 +67,6 @@ static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
 
     while (status == CRT_OK && count < DEMAND_MAX &&
            (lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL) {
-        CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
         crti_msg_lease_request_t ask = {.lease = lease->id,
                                         .job = lease->job,
                                         .owner = lease->owner,
@@ -79,9 +78,7 @@ static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
         if (lease->state != CRTI_LEASE_WAITING)
             continue;
         count++;
-        status = crti_message_encode(CRTI_MSG_LEASE_REQUEST, 0, &ask, &bytes);
-        if (status == CRT_OK)
-            status = crti_list_pack(list, bytes.data, bytes.size);
+        status = crti_head_pack(list, CRTI_MSG_LEASE_REQUEST, &ask);
     }
     return status;
 }
@@ -326,7 +323,6 @@ void crti_head_init(crti_node_t *node)
 {
     crti_map_init(&node->head.pending, sizeof(uint64_t));
     crti_list_init(&node->head.order);
-    crti_list_init(&node->head.untold);
     crti_fence_init(node);
     node->head.requests = CRTI_REGISTER_REQUEST;
     node->head.headless_ns = HEADLESS;

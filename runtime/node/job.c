@@ -63,16 +63,6 @@ crti_id_t crti_job_id(const crti_job_t *job)
     return job ? job->id : (crti_id_t){0};
 }
 
-crti_id_t crti_job_driver_node(const crti_job_t *job)
-{
-    return job->driver_node;
-}
-
-crti_id_t crti_job_driver(const crti_job_t *job)
-{
-    return job->driver;
-}
-
 uint64_t *crti_job_newborn_bytes(crti_job_t *job)
 {
     return &job->newborn_bytes;
@@ -86,6 +76,14 @@ const char *crti_job_directory(const crti_job_t *job)
 bool crti_job_logs(const crti_job_t *job)
 {
     return job->known && job->log_to_driver && !job->ended;
+}
+
+void crti_job_tell_driver(crti_job_t *job, const crti_msg_log_t *log)
+{
+    if (crti_id_equal(job->driver_node, job->node->id))
+        crti_local_send(crti_process_get(job->node, job->driver), CRTI_MSG_LOG, 0, log);
+    else
+        crti_node_send(job->node, job->driver_node, CRTI_MSG_LOG, log);
 }
 
 void crti_job_log(crti_node_t *node, const crti_msg_log_t *log)
@@ -257,12 +255,7 @@ crt_status_t crti_job_announce(crti_job_t *job, crti_head_answer_t *on_answer,
 
 crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value)) {
-        CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-        const crti_job_t *job = value;
+    CRTI_MAP_FOREACH (const crti_job_t, job, &node->jobs.by_id) {
         crti_msg_job_add_t add;
         crt_status_t status;
 
@@ -270,9 +263,7 @@ crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list)
             continue;
         /* Of a driver elsewhere, or not attached yet, the head only says whether it goes on. */
         add = job->driver_pid ? job_add(job) : (crti_msg_job_add_t){.job = job->id};
-        status = crti_message_encode(CRTI_MSG_JOB_ADD, 0, &add, &bytes);
-        if (status == CRT_OK)
-            status = crti_list_pack(list, bytes.data, bytes.size);
+        status = crti_head_pack(list, CRTI_MSG_JOB_ADD, &add);
         if (status != CRT_OK)
             return status;
     }
@@ -281,12 +272,7 @@ crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list)
 
 int crti_job_program_fd(crti_node_t *node, crti_span_t sha)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value)) {
-        const crti_job_t *job = value;
-
+    CRTI_MAP_FOREACH (const crti_job_t, job, &node->jobs.by_id) {
         if (job->known && job->exec_fd >= 0 && crti_str_equal(sha, job->sha))
             return job->exec_fd;
     }
@@ -301,22 +287,16 @@ void crti_job_join(crti_job_t *job, crti_process_t *process)
 
 bool crti_job_any_zygote(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value))
-        if (((crti_job_t *)value)->zygote.pid)
+    CRTI_MAP_FOREACH (crti_job_t, job, &node->jobs.by_id)
+        if (job->zygote.pid)
             return true;
     return false;
 }
 
 bool crti_job_has_zygote(crti_node_t *node, pid_t pid)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value))
-        if (((crti_job_t *)value)->zygote.pid == pid)
+    CRTI_MAP_FOREACH (crti_job_t, job, &node->jobs.by_id)
+        if (job->zygote.pid == pid)
             return true;
     return false;
 }

@@ -10,15 +10,9 @@
 #ifndef CRTI_NODE_JOB_H
 #define CRTI_NODE_JOB_H
 
-#include "runtime/base/buffer.h"
-#include "runtime/base/map.h"
-#include "runtime/net/stream.h"
 #include "runtime/node/head.h"
+#include "runtime/node/types.h"
 #include "runtime/node/worker_table.h"
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_process crti_process_t;
-typedef struct crti_job crti_job_t;
 
 /* So many FORKs of a job are under way at once; more workers wait without any file. */
 #define CRTI_JOB_FORKING_MAX 64
@@ -45,8 +39,6 @@ crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list);
 /* A process of the job, and its end. */
 void crti_job_join(crti_job_t *job, crti_process_t *process);
 crti_id_t crti_job_id(const crti_job_t *job);
-crti_id_t crti_job_driver(const crti_job_t *job);
-crti_id_t crti_job_driver_node(const crti_job_t *job);
 const char *crti_job_directory(const crti_job_t *job);
 /* True when its workers' lines go to the driver. */
 bool crti_job_logs(const crti_job_t *job);

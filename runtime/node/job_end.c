@@ -43,10 +43,7 @@ void crti_job_release(crti_job_t *job)
 
 void crti_job_free_all(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &node->jobs.by_id)
         free_job(value);
     crti_map_fini(&node->jobs.by_id);
     crti_program_free_all(node);
@@ -67,12 +64,8 @@ static void confirm_end(crti_process_t *driver)
 static void await_workers(crti_process_t *driver)
 {
     crti_node_t *node = driver->node;
-    size_t cursor = 0;
-    void *value;
 
-    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
-        crti_process_t *p = value;
-
+    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id) {
         if (p->job != driver->job || p->role != CRTI_ROLE_WORKER || p->awaited ||
             (!crti_id_is_zero(p->actor) && !p->told_to_end))
             continue;
@@ -156,10 +149,7 @@ void crti_job_driver_gone(crti_process_t *driver, const char *text)
 
 void crti_job_stop_all(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &node->jobs.by_id)
         crti_zygote_kill(value);
 }
 

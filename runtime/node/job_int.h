@@ -68,6 +68,8 @@ struct crti_job {
 };
 
 void crti_job_set_state(crti_job_t *job, crti_job_state_t state);
+/* Lines of a worker, for the driver wherever it is. */
+void crti_job_tell_driver(crti_job_t *job, const crti_msg_log_t *log);
 /* What the head knows of it. */
 crt_status_t crti_job_learn(crti_job_t *job, const crti_msg_job_info_t *info);
 

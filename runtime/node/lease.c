@@ -122,10 +122,8 @@ static void grant_again(crti_node_t *node, const crti_lease_t *lease)
  * wait for itself. */
 static void refuse_circle(crti_stream_t *stream, uint64_t request)
 {
-    crti_msg_error_t error = {.status = CRT_ERR_BACKPRESSURE,
-                              .text = crti_str("the request is of this node")};
-
-    crti_stream_send(stream, CRTI_MSG_ERROR, request, &error);
+    crti_node_answer_error(stream, request, CRT_ERR_BACKPRESSURE,
+                           "the request is of this node");
 }
 
 void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
@@ -375,10 +373,7 @@ const char *crti_lease_function(crti_node_t *node, const crti_worker_t *worker)
 
 void crti_lease_free(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->leases.askers, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &node->leases.askers)
         free(value);
     crti_map_fini(&node->leases.askers);
 }

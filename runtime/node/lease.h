@@ -10,13 +10,9 @@
 #ifndef CRTI_NODE_LEASE_H
 #define CRTI_NODE_LEASE_H
 
-#include "runtime/base/map.h"
-#include "runtime/net/stream.h"
 #include "runtime/node/lease_table.h"
+#include "runtime/node/types.h"
 #include "runtime/node/worker_table.h"
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_process crti_process_t;
 
 typedef struct crti_leases {
     crti_lease_table_t *table;

@@ -102,10 +102,7 @@ crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resour
 
 static void free_values(crti_map_t *map)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(map, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, map)
         free(value);
     crti_map_fini(map);
 }
@@ -211,10 +208,8 @@ static int64_t fullness(const crti_resources_t *resources,
 static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease,
                       bool here, bool *found_out)
 {
-    view_t *best = NULL, *view;
+    view_t *best = NULL;
     int64_t best_score = INT64_MAX;
-    size_t cursor = 0;
-    void *value;
 
     *found_out = here && table->running < table->max_workers &&
                  crti_resources_fit(&table->available, &lease->resources);
@@ -222,10 +217,9 @@ static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease
         best_score = fullness(&table->resources, &table->available, &lease->resources);
     if (*found_out && (lease->spillbacks || crti_id_equal(lease->prefer, table->self)))
         return NULL;
-    while (crti_map_next(&table->views, &cursor, NULL, &value)) {
+    CRTI_MAP_FOREACH (view_t, view, &table->views) {
         int64_t score;
 
-        view = value;
         if (!crti_resources_fit(&view->available, &lease->resources))
             continue;
         *found_out = true;
@@ -278,12 +272,7 @@ static const crti_resources_t *believed(const crti_lease_table_t *table,
 /* What a node gave out and got back at once the head never tells: it is as it was. */
 static void end_suspicions(crti_lease_table_t *table, uint64_t now_ns, uint64_t *next_ns)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&table->views, &cursor, NULL, &value)) {
-        view_t *view = value;
-
+    CRTI_MAP_FOREACH (view_t, view, &table->views) {
         if (view->suspect_ns > now_ns) {
             *next_ns = view->suspect_ns < *next_ns ? view->suspect_ns : *next_ns;
         } else if (view->suspect_ns) {
@@ -577,15 +566,10 @@ crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
 
 void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now_ns)
 {
-    size_t cursor = 0;
-    void *value;
-
     if (table->is_headless == is_away)
         return;
     table->is_headless = is_away;
-    while (crti_map_next(&table->views, &cursor, NULL, &value)) {
-        view_t *view = value;
-
+    CRTI_MAP_FOREACH (view_t, view, &table->views) {
         if (!view->suspect_ns)
             view->available = *believed(table, view);
     }
@@ -595,13 +579,8 @@ void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now
 void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
                                 uint64_t now_ns)
 {
-    size_t cursor = 0;
-    void *value;
-
     free(crti_map_remove(&table->views, &node));
-    while (crti_map_next(&table->leases, &cursor, NULL, &value)) {
-        entry_t *e = value;
-
+    CRTI_MAP_FOREACH (entry_t, e, &table->leases) {
         if (e->lease.state == CRTI_LEASE_SPILLBACK && crti_id_equal(e->lease.node, node))
             wait_again(table, e);
     }
@@ -623,12 +602,9 @@ static uint64_t hash_text(const char *text)
 static void survey(const crti_lease_table_t *table, const char *name,
                    int64_t *largest_out, int64_t *sum_out)
 {
-    size_t cursor = 0;
-    void *value;
-
     *largest_out = *sum_out = crti_resources_get(&table->resources, name);
-    while (crti_map_next(&table->views, &cursor, NULL, &value)) {
-        int64_t amount = crti_resources_get(&((view_t *)value)->resources, name);
+    CRTI_MAP_FOREACH (const view_t, view, &table->views) {
+        int64_t amount = crti_resources_get(&view->resources, name);
 
         *sum_out =
             amount > CRTI_RESOURCE_MAX - *sum_out ? CRTI_RESOURCE_MAX : *sum_out + amount;

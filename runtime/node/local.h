@@ -11,14 +11,7 @@
 #ifndef CRTI_NODE_LOCAL_H
 #define CRTI_NODE_LOCAL_H
 
-#include "runtime/base/list.h"
-#include "runtime/base/map.h"
-#include "runtime/net/channel.h"
-#include "runtime/net/loop.h"
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_process crti_process_t;
-typedef struct crti_local crti_local_t;
+#include "runtime/node/types.h"
 
 /* One connection on node.sock. Without a process until ATTACH, and for the command always. */
 struct crti_local {

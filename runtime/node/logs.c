@@ -36,11 +36,7 @@ static bool is_hex(const char *text)
 /* The process that a name means, if it lives here. */
 static const crti_process_t *living(crti_node_t *node, const char *name)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
-        const crti_process_t *p = value;
+    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
         char hex[CRTI_ID_HEX];
 
         if (p->role != CRTI_ROLE_WORKER)

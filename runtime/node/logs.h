@@ -10,10 +10,7 @@
 #ifndef CRTI_NODE_LOGS_H
 #define CRTI_NODE_LOGS_H
 
-#include "runtime/base/list.h"
-#include "runtime/net/channel.h"
-
-typedef struct crti_node crti_node_t;
+#include "runtime/node/types.h"
 
 typedef struct crti_logs {
     crti_list_t readers;

@@ -54,14 +54,9 @@ void crti_memory_gone(const crti_process_t *process)
 static crt_status_t look_at_all(crti_node_t *node, crti_buffer_t *workers,
                                 crti_buffer_t *processes)
 {
-    crt_status_t status = CRT_OK;
-    size_t cursor = 0;
-    void *value;
-
-    while (status == CRT_OK &&
-           crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
-        crti_process_t *p = value;
+    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id) {
         crti_memory_worker_t worker;
+        crt_status_t status;
 
         if (p->role != CRTI_ROLE_WORKER || p->pid <= 1 || p->dying || p->told_to_end)
             continue;
@@ -69,8 +64,10 @@ static crt_status_t look_at_all(crti_node_t *node, crti_buffer_t *workers,
         status = crti_buffer_append(workers, &worker, sizeof(worker));
         if (status == CRT_OK)
             status = crti_buffer_append(processes, &p, sizeof(p));
+        if (status != CRT_OK)
+            return status;
     }
-    return status;
+    return CRT_OK;
 }
 
 /* "22.90 of 24.00 GiB of the node's memory were in use (limit 95 %), 1.20 GiB of it by the object

@@ -14,12 +14,8 @@
 #ifndef CRTI_NODE_MEMORY_H
 #define CRTI_NODE_MEMORY_H
 
-#include "runtime/base/id.h"
-#include "runtime/net/loop.h"
 #include "runtime/node/memory_watch.h"
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_process crti_process_t;
+#include "runtime/node/types.h"
 
 typedef struct crti_node_memory {
     crti_memory_watch_t watch;

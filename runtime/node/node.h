@@ -6,7 +6,7 @@
  *         local.h       connections of drivers, workers and the command
  *         head.h        the link to the head: registration, questions, its orders
  *         peer.h        links from and to other node daemons; transfer.h object parts over them
- *         tick.h        the time of the tables
+ *         tick.c        the time of the tables
  *     and calls
  *         process.h     records of processes; death.h the end of one; watch.h who wants to hear of it
  *         job.h         programs, zygotes, workers; actor.h actors; submission.h submitted jobs
@@ -47,7 +47,6 @@
 #include "runtime/node/peer.h"
 #include "runtime/node/process.h"
 #include "runtime/node/submission.h"
-#include "runtime/node/tick.h"
 #include "runtime/node/transfer.h"
 #include "runtime/node/watch.h"
 #include "runtime/node/watchdog.h"
@@ -96,7 +95,8 @@ struct crti_node {
     crti_logs_t logs;
     crti_log_quota_t log_quota;
     crti_old_logs_t old_logs;
-    crti_ticks_t ticks;
+    crti_timer_t tick;
+    uint64_t orphans_ns; /* when orphans and silent peers were looked for last */
     crti_timer_t stall_timer;
 
     bool ready; /* told the parent */
@@ -139,6 +139,9 @@ void crti_node_check_stopped(crti_node_t *node);
 /* reaper.c: processes that were left to this daemon and that nobody waits for. */
 void crti_node_reap_orphans(crti_node_t *node);
 
+/* tick.c. */
+void crti_node_start_ticks(crti_node_t *node);
+
 /* stall.c: begins to look for processes that hold the store up. */
 crt_status_t crti_stall_start(crti_node_t *node);
 
@@ -153,8 +156,8 @@ static inline uint64_t crti_node_now(const crti_node_t *node)
 static inline void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns)
 {
     /* At the end of this turn at the earliest: many events need one tick. */
-    if (node->ticks.timer.place == 0 || node->ticks.timer.deadline_ns > at_ns)
-        crti_loop_start(node->loop, &node->ticks.timer, at_ns);
+    if (node->tick.place == 0 || node->tick.deadline_ns > at_ns)
+        crti_loop_start(node->loop, &node->tick, at_ns);
 }
 
 /* Carries out what the tables of leases and workers, or of pulls, decided; safe to call from anywhere. */

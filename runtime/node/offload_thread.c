@@ -263,12 +263,7 @@ static bool take_table(int fd)
 
 static void free_spots(thread_t *shard)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&shard->spots, &cursor, NULL, &value)) {
-        spot_t *spot = value;
-
+    CRTI_MAP_FOREACH (spot_t, spot, &shard->spots) {
         for (unsigned i = 0; i < CRTI_OFFLOAD_FILES; i++)
             close_place(shard, spot, i);
         free(spot);

@@ -42,8 +42,6 @@ void crti_owner_died(crti_node_t *node, crti_id_t owner)
 {
     uint64_t now = crti_node_now(node), at = node->owners.died_ns + DIED_NS;
 
-    if (node->owners.died.key_size == 0)
-        crti_map_init(&node->owners.died, sizeof(crti_id_t));
     if (crti_map_put(&node->owners.died, &owner, node) != CRT_OK)
         crti_store_drop_owner(node->store, owner);
     crti_node_schedule_tick(node, at > now ? at : now);

@@ -19,11 +19,7 @@
 #ifndef CRTI_NODE_OWNER_H
 #define CRTI_NODE_OWNER_H
 
-#include "runtime/base/buffer.h"
-#include "runtime/base/id.h"
-#include "runtime/base/map.h"
-
-typedef struct crti_node crti_node_t;
+#include "runtime/node/types.h"
 
 typedef struct crti_owners {
     crti_buffer_t dead_nodes; /* crti_id_t, oldest first */

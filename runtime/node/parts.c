@@ -15,13 +15,13 @@ void crti_node_init_parts(crti_node_t *node)
     crti_map_t *by_id[] = {&node->processes.by_id,    &node->jobs.by_id,
                            &node->actors.by_id,       &node->peers.by_id,
                            &node->watches.by_process, &node->actors.watches,
-                           &node->leases.askers,      &node->actors.ended};
+                           &node->leases.askers,      &node->actors.ended,
+                           &node->submissions.by_job, &node->owners.died};
 
     for (size_t i = 0; i < sizeof(by_id) / sizeof(by_id[0]); i++)
         crti_map_init(by_id[i], sizeof(crti_id_t));
     crti_map_init(&node->processes.by_pid, sizeof(pid_t));
     crti_map_init(&node->locals.by_number, sizeof(uint64_t));
-    crti_map_init(&node->submissions.by_job, sizeof(crti_id_t));
     crti_pull_init(node);
     crti_list_init(&node->jobs.looks);
     crti_list_init(&node->locals.all);

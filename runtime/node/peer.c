@@ -466,11 +466,7 @@ void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_lane_t lane,
 
 void crti_peer_look_for_silence(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->peers.by_id, &cursor, NULL, &value)) {
-        peer_t *peer = value;
+    CRTI_MAP_FOREACH (peer_t, peer, &node->peers.by_id) {
         lane_t *lane = &peer->lanes[CRTI_LANE_BULK];
         uint64_t heard = lane->stream ? crti_stream_received(lane->stream) : 0;
 
@@ -485,11 +481,9 @@ void crti_peer_look_for_silence(crti_node_t *node)
 void crti_node_discard(crti_node_t *node, const void *memory, size_t size)
 {
     const char *low = memory;
-    size_t cursor = 0;
-    void *value;
 
-    while (crti_map_next(&node->peers.by_id, &cursor, NULL, &value)) {
-        lane_t *lane = &((peer_t *)value)->lanes[CRTI_LANE_BULK];
+    CRTI_MAP_FOREACH (peer_t, peer, &node->peers.by_id) {
+        lane_t *lane = &peer->lanes[CRTI_LANE_BULK];
         const char *place = lane->receiving ? lane->receiving->place : NULL;
 
         if (place == NULL || place < low || place >= low + size)
@@ -533,12 +527,7 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
 
 bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_out)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->peers.by_id, &cursor, NULL, &value)) {
-        const peer_t *peer = value;
-
+    CRTI_MAP_FOREACH (const peer_t, peer, &node->peers.by_id) {
         if (is_unresolved(peer) || !crti_id_is_of_node(process, peer->id))
             continue;
         *id_out = peer->id;
@@ -557,10 +546,7 @@ void crti_node_forget(crti_node_t *node, crti_id_t id)
 
 void crti_peer_free_all(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->peers.by_id, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &node->peers.by_id)
         free_peer(value);
     crti_map_fini(&node->peers.by_id);
 }

@@ -22,11 +22,7 @@
 #ifndef CRTI_NODE_PEER_H
 #define CRTI_NODE_PEER_H
 
-#include "runtime/base/list.h"
-#include "runtime/base/map.h"
-#include "runtime/net/stream.h"
-
-typedef struct crti_node crti_node_t;
+#include "runtime/node/types.h"
 
 typedef enum crti_lane { CRTI_LANE_CONTROL, CRTI_LANE_BULK, CRTI_LANES } crti_lane_t;
 

@@ -13,21 +13,13 @@
 #include <sys/types.h>
 
 #include "runtime/base/blackboard.h"
-#include "runtime/base/id.h"
-#include "runtime/base/list.h"
-#include "runtime/base/map.h"
-#include "runtime/net/loop.h"
 #include "runtime/node/memory_watch.h"
 #include "runtime/node/offload.h"
 #include "runtime/node/output.h"
+#include "runtime/node/types.h"
 #include "runtime/node/worker_table.h"
 
 #define CRTI_NODE_SLOTS 16384 /* processes that the store serves at once */
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_local crti_local_t;
-typedef struct crti_job crti_job_t;
-typedef struct crti_process crti_process_t;
 
 /* A driver or worker of this node, from fork or ATTACH to its death. */
 struct crti_process {

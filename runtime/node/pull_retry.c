@@ -29,7 +29,7 @@ typedef struct again {
 
 static retry_t *find(crti_node_t *node, crti_object_id_t object)
 {
-    return node->pulls.again.count ? crti_map_get(&node->pulls.again, &object) : NULL;
+    return crti_map_get(&node->pulls.again, &object);
 }
 
 static void forget(retry_t *a)
@@ -75,8 +75,6 @@ static retry_t *make(crti_node_t *node, crti_object_id_t object)
 
     if (a)
         return a;
-    if (node->pulls.again.key_size == 0)
-        crti_map_init(&node->pulls.again, sizeof(crti_object_id_t));
     a = calloc(1, sizeof(*a));
     if (a == NULL || crti_map_put(&node->pulls.again, &object, a) != CRT_OK) {
         free(a);
@@ -130,12 +128,7 @@ bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer)
 
 void crti_pull_retry_node_died(crti_node_t *node, crti_id_t dead)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (node->pulls.again.count &&
-           crti_map_next(&node->pulls.again, &cursor, NULL, &value)) {
-        retry_t *a = value;
+    CRTI_MAP_FOREACH (retry_t, a, &node->pulls.again) {
         size_t kept = 0;
 
         for (size_t i = 0; i < a->node_count; i++)
@@ -152,8 +145,7 @@ void crti_pull_retry_free(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (node->pulls.again.count &&
-           crti_map_next(&node->pulls.again, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->pulls.again, &cursor, NULL, &value)) {
         forget(value);
         cursor = 0;
     }

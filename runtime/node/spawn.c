@@ -73,8 +73,8 @@ static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
     crti_process_t *p = user;
     crti_node_t *node = p->node;
     char prefix[192];
-    crti_msg_log_t log = {.job = crti_job_id(p->job),
-                          .driver_node = crti_job_driver_node(p->job),
+    crti_msg_log_t log = {.job = p->job->id,
+                          .driver_node = p->job->driver_node,
                           .prefix = crti_str(prefix_of(p, prefix, sizeof(prefix))),
                           .lines = crti_span(lines, size),
                           .is_stderr = is_stderr};
@@ -82,11 +82,7 @@ static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
     crti_logs_grown(node, p->log.path);
     if (!crti_job_logs(p->job))
         return;
-    if (crti_id_equal(log.driver_node, node->id))
-        crti_local_send(crti_process_get(node, crti_job_driver(p->job)), CRTI_MSG_LOG, 0,
-                        &log);
-    else
-        crti_node_send(node, log.driver_node, CRTI_MSG_LOG, &log);
+    crti_job_tell_driver(p->job, &log);
 }
 
 static void on_flushed(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
@@ -101,7 +97,7 @@ void crti_spawn_flush(crti_process_t *p, uint64_t request)
                                                 .on_answer = on_flushed};
     crti_peer_ask_t ask = {
         .kind = CRTI_MSG_LOG_FLUSH, .answers = &answers, .id = p->id, .offset = request};
-    crti_id_t driver_node = p->job ? crti_job_driver_node(p->job) : p->node->id;
+    crti_id_t driver_node = p->job ? p->job->driver_node : p->node->id;
 
     for (int i = 0; p->worker && i < 2; i++)
         crti_output_flush(&p->output[i]);

@@ -36,12 +36,9 @@ static bool is_stopped(pid_t pid)
 
 static crti_process_t *process_in(crti_node_t *node, unsigned slot)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value))
-        if (((crti_process_t *)value)->slot == slot)
-            return value;
+    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id)
+        if (p->slot == slot)
+            return p;
     return NULL;
 }
 

@@ -35,12 +35,11 @@ static crt_status_t add_row(const crti_process_t *p, crti_buffer_t *json)
 static crt_status_t list_processes(const crti_node_t *node, crti_buffer_t *json)
 {
     crt_status_t status = crti_buffer_append(json, "[", 1);
-    size_t cursor = 0;
-    void *process;
 
-    while (status == CRT_OK &&
-           crti_map_next(&node->processes.by_id, &cursor, NULL, &process))
-        status = add_row(process, json);
+    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
+        if (status == CRT_OK)
+            status = add_row(p, json);
+    }
     return status == CRT_OK ? crti_buffer_append(json, "]", 1) : status;
 }
 

@@ -58,10 +58,7 @@ static void on_give_up(void *user)
 
 static void end_workers(crti_node_t *node, bool at_once)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &node->jobs.by_id)
         crti_worker_table_end_job(node->workers, crti_job_id(value), true, at_once,
                                   crti_node_now(node));
     crti_lease_act(node);

@@ -70,11 +70,9 @@ static void tell_later(crti_submission_t *s)
 static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
                           const crti_message_t *answer)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (answer && crti_map_next(&node->submissions.by_job, &cursor, NULL, &value)) {
-        crti_submission_t *s = value;
+    if (answer == NULL)
+        return;
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
         char text[256];
 
         if (s->state != CRTI_SUBMISSION_ENDED || s->ended_order != number)
@@ -88,8 +86,7 @@ static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
         tell_later(s);
         break;
     }
-    if (answer)
-        crti_submission_trim(node);
+    crti_submission_trim(node);
 }
 
 /* Asked, not merely told: it is said again until the head has it on disk. */
@@ -136,11 +133,8 @@ static void close_process(crti_submission_t *s)
 
 void crti_submission_head_lost(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->submissions.by_job, &cursor, NULL, &value))
-        ((crti_submission_t *)value)->start_request = 0;
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        s->start_request = 0;
 }
 
 /* It runs nothing of the user's, and is forgotten; whoever reaps orphans reaps it, when its kernel call
@@ -247,31 +241,20 @@ void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 
 void crti_submission_stop_all(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->submissions.by_job, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &node->submissions.by_job)
         stop(value);
 }
 
 void crti_submission_kill_all(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->submissions.by_job, &cursor, NULL, &value))
-        if (((crti_submission_t *)value)->state != CRTI_SUBMISSION_ENDED)
-            kill(-((crti_submission_t *)value)->pid, SIGKILL);
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED)
+            kill(-s->pid, SIGKILL);
 }
 
 void crti_submission_free_all(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->submissions.by_job, &cursor, NULL, &value)) {
-        crti_submission_t *s = value;
-
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
         if (s->state != CRTI_SUBMISSION_ENDED) {
             kill(-s->pid, SIGKILL);
             if (s->report < 0) /* else it may hang in the kernel */

@@ -12,10 +12,7 @@
 #ifndef CRTI_NODE_SUBMISSION_H
 #define CRTI_NODE_SUBMISSION_H
 
-#include "runtime/base/map.h"
-#include "runtime/net/channel.h"
-
-typedef struct crti_node crti_node_t;
+#include "runtime/node/types.h"
 
 typedef struct crti_submissions {
     crti_map_t by_job; /* job id -> submission */

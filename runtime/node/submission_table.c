@@ -64,12 +64,9 @@ crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path
 void crti_submission_trim(crti_node_t *node)
 {
     crti_submission_t *oldest = NULL;
-    size_t cursor = 0, ended = 0;
-    void *value;
+    size_t ended = 0;
 
-    while (crti_map_next(&node->submissions.by_job, &cursor, NULL, &value)) {
-        crti_submission_t *s = value;
-
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
         if (s->state != CRTI_SUBMISSION_ENDED || !s->heard)
             continue;
         ended++;
@@ -84,23 +81,16 @@ void crti_submission_trim(crti_node_t *node)
 
 bool crti_submission_has(crti_node_t *node, pid_t pid)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->submissions.by_job, &cursor, NULL, &value))
-        if (((crti_submission_t *)value)->state != CRTI_SUBMISSION_ENDED &&
-            ((crti_submission_t *)value)->pid == pid)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED && s->pid == pid)
             return true;
     return false;
 }
 
 bool crti_submission_any(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->submissions.by_job, &cursor, NULL, &value))
-        if (((crti_submission_t *)value)->state != CRTI_SUBMISSION_ENDED)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED)
             return true;
     return false;
 }

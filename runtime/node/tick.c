@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ticks. See tick.h. */
+/* Ticks: the time of the node daemon's tables, of what owners left, and of silent peers.
+ *
+ * Where it sits
+ *     loop -> [ node/tick.c ] -> lease_table.c, worker_table.c, pull_table.c, owner.c, watch.c,
+ *         peer.c
+ * Threads
+ *     The loop's. tests/sim runs this very file on virtual time.
+ * Invariants
+ *     One timer, set to the earliest of all deadlines; whoever moves one calls
+ *     crti_node_schedule_tick.
+ */
 #include "runtime/base/clock.h"
 #include "runtime/node/node.h"
 
@@ -10,8 +20,8 @@ static void on_tick(void *user)
     crti_node_t *node = user;
     uint64_t now = crti_node_now(node), next, due;
 
-    if (now - node->ticks.orphans_ns >= ORPHANS_NS) {
-        node->ticks.orphans_ns = now;
+    if (now - node->orphans_ns >= ORPHANS_NS) {
+        node->orphans_ns = now;
         crti_node_reap_orphans(node);
         crti_peer_look_for_silence(node);
     }
@@ -23,14 +33,14 @@ static void on_tick(void *user)
     next = due < next ? due : next;
     due = crti_pull_table_tick(node->pulls.table, now);
     next = due < next ? due : next;
-    due = node->ticks.orphans_ns + ORPHANS_NS;
+    due = node->orphans_ns + ORPHANS_NS;
     next = due < next ? due : next;
-    crti_loop_start(node->loop, &node->ticks.timer, next);
+    crti_loop_start(node->loop, &node->tick, next);
     crti_lease_act(node);
     crti_pull_act(node);
 }
 
 void crti_node_start_ticks(crti_node_t *node)
 {
-    node->ticks.timer = (crti_timer_t){.on_expired = on_tick, .user = node};
+    node->tick = (crti_timer_t){.on_expired = on_tick, .user = node};
 }

@@ -539,15 +539,13 @@ void crti_object_free(crti_node_t *node, crti_span_t objects)
 void crti_pull_init(crti_node_t *node)
 {
     crti_map_init(&node->pulls.places, sizeof(crti_object_id_t));
+    crti_map_init(&node->pulls.again, sizeof(crti_object_id_t));
     node->pulls.act = act_on_pulls;
 }
 
 void crti_pull_free(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->pulls.places, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &node->pulls.places)
         free(value);
     crti_map_fini(&node->pulls.places);
     crti_pull_retry_free(node);

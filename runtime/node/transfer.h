@@ -14,12 +14,9 @@
 #ifndef CRTI_NODE_TRANSFER_H
 #define CRTI_NODE_TRANSFER_H
 
-#include "runtime/base/map.h"
-#include "runtime/net/stream.h"
 #include "runtime/node/pull_table.h"
 #include "runtime/node/share_table.h"
-
-typedef struct crti_node crti_node_t;
+#include "runtime/node/types.h"
 
 /* What transfer.c knows of a store that had no room. */
 typedef struct crti_node_full {

@@ -251,12 +251,8 @@ static void free_found(crti_node_t *node, const crti_buffer_t *found)
 void crti_watch_drop(crti_node_t *node, crti_id_t watcher)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
-    size_t cursor = 0;
-    void *value;
 
-    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
-        watch_t *w = value;
-
+    CRTI_MAP_FOREACH (watch_t, w, &node->watches.by_process) {
         if (w->watchers.size && remove_watcher(w, watcher))
             crti_buffer_append(&over, &w, sizeof(w));
     }
@@ -283,13 +279,9 @@ void crti_watch_fire(crti_node_t *node, const crti_msg_peer_died_t *died)
 void crti_watch_node_died(crti_node_t *node, crti_id_t target_node)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
-    size_t cursor = 0;
-    void *value;
 
     crti_watch_drop(node, target_node);
-    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
-        watch_t *w = value;
-
+    CRTI_MAP_FOREACH (watch_t, w, &node->watches.by_process) {
         if (crti_id_equal(w->target.node, target_node))
             crti_buffer_append(&over, &w, sizeof(w));
     }
@@ -318,12 +310,7 @@ void crti_watch_no_node(crti_node_t *node, crti_id_t target_node, const char *te
 
 void crti_watch_again(crti_node_t *node, crti_id_t target_node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
-        const watch_t *w = value;
-
+    CRTI_MAP_FOREACH (const watch_t, w, &node->watches.by_process) {
         if (crti_id_equal(w->target.node, target_node))
             crti_node_send(node, target_node, CRTI_MSG_WATCH, &w->target);
     }
@@ -331,15 +318,10 @@ void crti_watch_again(crti_node_t *node, crti_id_t target_node)
 
 void crti_watch_tick(crti_node_t *node, uint64_t now_ns)
 {
-    size_t cursor = 0;
-    void *value;
-
     if (now_ns - node->watches.again_ns < AGAIN_NS)
         return;
     node->watches.again_ns = now_ns;
-    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
-        const watch_t *w = value;
-
+    CRTI_MAP_FOREACH (const watch_t, w, &node->watches.by_process) {
         if (!crti_id_equal(w->target.node, node->id))
             crti_node_send(node, w->target.node, CRTI_MSG_WATCH, &w->target);
     }
@@ -347,12 +329,9 @@ void crti_watch_tick(crti_node_t *node, uint64_t now_ns)
 
 void crti_watch_free(crti_node_t *node)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
-        crti_buffer_fini(&((watch_t *)value)->watchers);
-        free(value);
+    CRTI_MAP_FOREACH (watch_t, w, &node->watches.by_process) {
+        crti_buffer_fini(&w->watchers);
+        free(w);
     }
     crti_map_fini(&node->watches.by_process);
     crti_buffer_fini(&node->watches.dead);

@@ -14,12 +14,7 @@
 #ifndef CRTI_NODE_WATCH_H
 #define CRTI_NODE_WATCH_H
 
-#include "runtime/base/buffer.h"
-#include "runtime/base/map.h"
-#include "runtime/net/channel.h"
-
-typedef struct crti_node crti_node_t;
-typedef struct crti_process crti_process_t;
+#include "runtime/node/types.h"
 
 typedef struct crti_watches {
     crti_map_t by_process; /* process id -> watch */

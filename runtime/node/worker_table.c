@@ -79,12 +79,9 @@ crt_status_t crti_worker_table_new(size_t keep, crti_worker_table_t **table_out)
 
 void crti_worker_table_free(crti_worker_table_t *table)
 {
-    size_t cursor = 0;
-    void *value;
-
     if (table == NULL)
         return;
-    while (crti_map_next(&table->workers, &cursor, NULL, &value))
+    CRTI_MAP_FOREACH (void, value, &table->workers)
         free(value);
     crti_map_fini(&table->workers);
     crti_map_fini(&table->purposes);

@@ -240,12 +240,7 @@ static void close_zygote(crti_job_t *job)
 /* Its workers hear of it by their parent-death signal; from now on this node reaps them. */
 static void orphan_workers(crti_job_t *job)
 {
-    size_t cursor = 0;
-    void *value;
-
-    while (crti_map_next(&job->node->processes.by_id, &cursor, NULL, &value)) {
-        crti_process_t *p = value;
-
+    CRTI_MAP_FOREACH (crti_process_t, p, &job->node->processes.by_id) {
         if (p->job == job && p->worker && p->pid && !p->is_child)
             p->node->processes.handlers->on_zygote_gone(p);
     }
@@ -406,10 +401,7 @@ void crti_zygote_warn(crti_job_t *job)
              "slower\n",
              job->warned);
     log.lines = crti_str(line);
-    if (crti_id_equal(job->driver_node, job->node->id))
-        crti_local_send(crti_process_get(job->node, job->driver), CRTI_MSG_LOG, 0, &log);
-    else
-        crti_node_send(job->node, job->driver_node, CRTI_MSG_LOG, &log);
+    crti_job_tell_driver(job, &log);
 }
 
 crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const int fds[2])
