@@ -119,7 +119,7 @@ static bool is_head(const member_t *member)
     return member->is_daemon && member->of_head;
 }
 
-/* The lock of a node is free when its watchdog has ended too (runtime/node/watchdog.h). */
+/* The lock of a node is free when its watchdog has ended too (runtime/node/host/watchdog.h). */
 static void await_locks(const place_t *places, size_t count)
 {
     int64_t deadline = crti_cli_now_ms() + KEEPER_MS;

@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     http/upload.c (uploads), node/program.c (fetches from other nodes) -> [ base/programs.c ]
- *     node/submission.c, node/program.c hold what they execute
+ *     node/jobs/submission.c, node/program.c hold what they execute
  * Rules
  *     Beyond the quota the least recently used go, but none that a process holds (a shared lock, which
  *     ends with the process), and none that was used within PIN_S: a job is submitted some

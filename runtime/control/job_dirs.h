@@ -4,7 +4,7 @@
  *
  * Where it sits
  *     control.c (a record is forgotten), head.c (its tables are read) -> [ control/job_dirs.c ]
- *     node/submission.c makes them, after the record is on disk.
+ *     node/jobs/submission.c makes them, after the record is on disk.
  * Threads: the loop's. What a job left behind may be large: a directory is renamed to .gone-JOB-ID
  *     at once, and a thread of its own removes it.
  * Failure: what a head that ends did not remove the next one does.

@@ -411,7 +411,7 @@
 /* Asks for a part of an object. Answer: OBJECT_DATA, whose frame is followed by `length` raw bytes
  * on the stream (net/stream.h says how), ERROR CRT_ERR_NOT_FOUND, or OBJECT_ELSEWHERE: `node`
  * receives the object and gives it away meanwhile. `hops`: how often the asker was sent on so;
- * `direct`: send it on no more, and answer at once (node/share_table.h). */
+ * `direct`: send it on no more, and answer at once (node/objects/share_table.h). */
 #define CRTI_FIELDS_OBJECT_GET(F)                                                        \
     F(OBJECT, object) F(U64, offset) F(U64, length) F(U64, hops) F(BOOL, direct)
 #define CRTI_FIELDS_OBJECT_ELSEWHERE(F) F(OBJECT, object) F(ID, node)

@@ -110,7 +110,7 @@ static void on_start_late(void *user)
 
     snprintf(text, sizeof(text), "the head at %s can't be reached: %s",
              node->head_address,
-             node->head.why[0] ? node->head.why : "it does not answer");
+             node->registration.why[0] ? node->registration.why : "it does not answer");
     crti_node_fail_start(node, text);
 }
 
@@ -206,8 +206,6 @@ static crt_status_t start(crti_node_t *node)
     if (status == CRT_OK)
         status = make_store(node);
     if (status == CRT_OK)
-        status = crti_node_make_tables(node);
-    if (status == CRT_OK)
         status = crti_stream_context_new(&node->key, node->peers.encrypt, &node->context);
     if (status == CRT_OK)
         status = crti_local_listen(node);
@@ -224,18 +222,18 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     if (node == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "node");
     node->options = *options;
-    node->lock_fd = node->state_lock_fd = node->locals.listen_fd = node->watchdog.fd = -1;
-    node->peers.encrypt = true; /* until the head says otherwise */
+    node->lock_fd = node->state_lock_fd = node->watchdog.fd = -1;
     node->id = crti_id_random();
     node->incarnation = (uint64_t)crti_wall_ms();
     crti_id_hex(node->id, node->hex);
     if (options->node_ip)
         snprintf(node->ip, sizeof(node->ip), "%s", options->node_ip);
     gethostname(node->hostname, sizeof(node->hostname) - 1);
-    crti_node_init_parts(node);
     crti_host_raise_limits();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    status = start(node);
+    status = crti_node_init_parts(node);
+    if (status == CRT_OK)
+        status = start(node);
     if (status == CRT_OK) {
         *node_out = node;
         return CRT_OK;
@@ -248,7 +246,7 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
 
 int crti_node_run(crti_node_t *node)
 {
-    crti_head_connect(node);
+    crti_registration_start(node);
     if (crti_loop_run(node->loop) != CRT_OK) {
         crti_log(CRTI_LOG_ERROR, "node", "%s", crt_error_detail());
         node->exit_status = 1;
@@ -261,25 +259,20 @@ static void free_processes(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    node->leases.is_acting = node->pulls.is_acting =
-        true; /* nothing more is carried out */
+    node->is_ending = true;
     /* What goes may move another one to a place that was passed: the next round finds it. */
     for (; node->processes.by_id.count > 0; cursor = 0)
         while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
             crti_process_kill(value);
             crti_process_free(value);
         }
-    while (!crti_list_is_empty(&node->locals.all))
-        crti_local_close(CRTI_CONTAINER(node->locals.all.next, crti_local_t, link));
 }
 
-void crti_node_free(crti_node_t *node)
+static void free_parts(crti_node_t *node)
 {
-    char line[600];
-
-    node->stopping = true;
     if (node->loop) {
         free_processes(node);
+        crti_local_free_all(node);
         crti_logs_free(node);
         crti_submission_free_all(node);
         crti_job_free_all(node);
@@ -287,7 +280,7 @@ void crti_node_free(crti_node_t *node)
         crti_inbound_free_all(node);
         crti_head_free(node);
     }
-    crti_offload_free(node->processes.offload);
+    crti_process_fini(node);
     crti_actor_free_all(node);
     crti_watch_free(node);
     crti_owner_free(node);
@@ -295,18 +288,16 @@ void crti_node_free(crti_node_t *node)
     crti_lease_free(node);
     crti_pull_free(node);
     crti_log_quota_fini(&node->log_quota);
-    crti_map_fini(&node->processes.by_id);
-    crti_map_fini(&node->processes.by_pid);
-    crti_map_fini(&node->locals.by_number);
-    crti_lease_table_free(node->leases.table);
-    crti_worker_table_free(node->workers);
-    crti_pull_table_free(node->pulls.table);
-    crti_share_table_free(node->pulls.shares);
+}
+
+void crti_node_free(crti_node_t *node)
+{
+    char line[600];
+
+    node->stopping = true;
+    free_parts(node);
     crti_stream_context_free(node->context);
     crti_store_detach(node->store);
-    free(node->processes.slots);
-    if (node->locals.listen_fd >= 0)
-        close(node->locals.listen_fd);
     crti_loop_free(node->loop);
     crti_watchdog_end(&node->watchdog);
     remove_dirs(node);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Node daemon: its parts, what all of them know, and its start and end.
  *
- * Where it sits (docs/architecture.md draws the modules)
- *     main.c -> node.c (start) -> one loop (net/loop.c) that serves
- *         local.h       connections of drivers, workers and the command
- *         head.h        the link to the head: registration, questions, its orders
- *         peer.h        links from and to other node daemons; transfer.h object parts over them
- *         tick.c        the time of the tables
- *     and calls
- *         process.h     records of processes; death.h the end of one; watch.h who wants to hear of it
- *         job.h         programs, zygotes, workers; actor.h actors; submission.h submitted jobs
- *         lease.h       carries out what lease_table.h and worker_table.h decide
- *         fence.h, memory.h, owner.h, logs.h
+ * Modules; calls and includes go downward, what must go up goes by a handler that parts.c sets:
+ *     dispatch/   what comes in on a link, what tables decided, the end of a process: who serves it
+ *     lifecycle/  the start as others see it, the end, orphans
+ *     jobs/       programs, zygotes, workers from a wish to a process; submitted jobs
+ *     logs/       who reads logs
+ *     actors/     actors of this node, fences
+ *     objects/    parts of objects from and to other nodes; objects of dead owners
+ *     leases/     who asked for workers, the tables of leases and of workers
+ *     watches/    who wants to hear of the end of a process, or of an actor's life
+ *     links/      connections: processes of this node, the head, other nodes
+ *     process/    records of processes, how their end is noticed, memory, stalls
+ *     host/       what knows no node: fork and exec, pipes and log files, limits of the host
+ *     main.c -> node.c (start, end) -> one loop (net/loop.c); tick.c is the time of the tables
  * Threads
  *     One: everything here belongs to the loop's thread. program.c hashes and copies
  *     executables in a thread of its own that shares nothing and posts its result.
  * Ownership
  *     Each member that is a struct belongs to the module that declares it, which alone changes it.
  * Invariants
- *     Calls go downward, from those who serve a link to records and tables. What comes up from below
- *     goes by handlers, which parts.c sets.
  *     A table is never changed while its actions are being carried out: events that come up
  *     then are carried out by the same loop in lease_act.c or transfer.c.
  */
@@ -30,26 +30,27 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 #include "runtime/net/key.h"
-#include "runtime/node/actor.h"
-#include "runtime/node/death.h"
-#include "runtime/node/fence.h"
-#include "runtime/node/head.h"
-#include "runtime/node/host.h"
-#include "runtime/node/job.h"
-#include "runtime/node/lease.h"
-#include "runtime/node/local.h"
-#include "runtime/node/log_quota.h"
-#include "runtime/node/logs.h"
-#include "runtime/node/memory.h"
-#include "runtime/node/old_logs.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/actors/fence.h"
+#include "runtime/node/dispatch/dispatch.h"
+#include "runtime/node/host/host.h"
+#include "runtime/node/host/log_quota.h"
+#include "runtime/node/host/old_logs.h"
+#include "runtime/node/host/watchdog.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/jobs/submission.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/lifecycle/lifecycle.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/logs/logs.h"
+#include "runtime/node/objects/owner.h"
+#include "runtime/node/objects/transfer.h"
 #include "runtime/node/options.h"
-#include "runtime/node/owner.h"
-#include "runtime/node/peer.h"
-#include "runtime/node/process.h"
-#include "runtime/node/submission.h"
-#include "runtime/node/transfer.h"
-#include "runtime/node/watch.h"
-#include "runtime/node/watchdog.h"
+#include "runtime/node/process/memory.h"
+#include "runtime/node/process/process.h"
+#include "runtime/node/watches/watch.h"
 #include "runtime/store/store.h"
 
 #define CRTI_NODE_PATH 256
@@ -78,10 +79,10 @@ struct crti_node {
     size_t store_bytes;
     crti_watch_t lifeline_watch;
 
-    crti_worker_table_t *workers;
     crti_processes_t processes;
     crti_locals_t locals;
     crti_head_t head;
+    crti_registration_t registration;
     crti_peers_t peers;
     crti_jobs_t jobs;
     crti_actors_t actors;
@@ -97,10 +98,11 @@ struct crti_node {
     crti_old_logs_t old_logs;
     crti_timer_t tick;
     uint64_t orphans_ns; /* when orphans and silent peers were looked for last */
-    crti_timer_t stall_timer;
 
     bool ready; /* told the parent */
     bool stopping;
+    bool
+        is_ending; /* the loop has ended: what tables decide is not carried out any more */
     void (*on_progress)(crti_node_t *node); /* of what is to stop */
     crti_timer_t stop_timer;
     uint64_t flush_until_ns; /* all are gone; the last words go out */
@@ -117,33 +119,11 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
 int crti_node_run(crti_node_t *node);
 void crti_node_free(crti_node_t *node);
 
-/* parts.c: what each part begins with, and the tables, when the options are known. */
-void crti_node_init_parts(crti_node_t *node);
-crt_status_t crti_node_make_tables(crti_node_t *node);
-
-/* ready.c. The end before `ready`: the parent hears why. */
-void crti_node_fail_start(crti_node_t *node, const char *text);
-/* NODE_REGISTERED came: node.info is written, and the first time the parent told. */
-void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m);
-void crti_node_tell_parent(crti_node_t *node, const char *line);
-
-/* stop.c. Begins the orderly end. */
-void crti_node_stop(crti_node_t *node, const char *why);
-/* The head can't tell its processes from another node's: it ends, and begins anew with another id. */
-void crti_node_clash(crti_node_t *node, const char *why);
-/* After the run: is the process to make another node, with `options_out`, when this one is freed? */
-bool crti_node_begins_anew(const crti_node_t *node, crti_options_t *options_out);
-/* While stopping: are all gone? */
-void crti_node_check_stopped(crti_node_t *node);
-
-/* reaper.c: processes that were left to this daemon and that nobody waits for. */
-void crti_node_reap_orphans(crti_node_t *node);
+/* parts.c: what each module begins with, when id and options are known. */
+crt_status_t crti_node_init_parts(crti_node_t *node);
 
 /* tick.c. */
 void crti_node_start_ticks(crti_node_t *node);
-
-/* stall.c: begins to look for processes that hold the store up. */
-crt_status_t crti_stall_start(crti_node_t *node);
 
 /* ---------------------------------------------------------------- called from everywhere */
 
@@ -158,17 +138,6 @@ static inline void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns)
     /* At the end of this turn at the earliest: many events need one tick. */
     if (node->tick.place == 0 || node->tick.deadline_ns > at_ns)
         crti_loop_start(node->loop, &node->tick, at_ns);
-}
-
-/* Carries out what the tables of leases and workers, or of pulls, decided; safe to call from anywhere. */
-static inline void crti_lease_act(crti_node_t *node)
-{
-    node->leases.act(node);
-}
-
-static inline void crti_pull_act(crti_node_t *node)
-{
-    node->pulls.act(node);
 }
 
 /* A process, zygote or submission ended: a stop may go on. */

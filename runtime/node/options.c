@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/node/host.h"
-#include "runtime/node/log_quota.h"
-#include "runtime/node/memory_watch.h"
+#include "runtime/node/host/host.h"
+#include "runtime/node/host/log_quota.h"
+#include "runtime/node/process/memory_watch.h"
 
 #define LOG_LEAST 1024 /* a log has room for more than the marker */
 

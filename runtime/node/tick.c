@@ -29,7 +29,7 @@ static void on_tick(void *user)
     crti_watch_tick(node, now);
     due = crti_lease_table_tick(node->leases.table, now);
     next = due < next ? due : next;
-    due = crti_worker_table_tick(node->workers, now);
+    due = crti_worker_table_tick(node->leases.workers, now);
     next = due < next ? due : next;
     due = crti_pull_table_tick(node->pulls.table, now);
     next = due < next ? due : next;

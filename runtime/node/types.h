@@ -15,5 +15,6 @@ typedef struct crti_node crti_node_t;
 typedef struct crti_process crti_process_t;
 typedef struct crti_local crti_local_t;
 typedef struct crti_job crti_job_t;
+typedef struct crti_worker crti_worker_t;
 
 #endif

@@ -17,8 +17,8 @@
 
 #include "node_steps.h"
 #include "node_world.h"
-#include "runtime/node/exec.h"
-#include "runtime/node/job_int.h"
+#include "runtime/node/host/exec.h"
+#include "runtime/node/jobs/job_int.h"
 
 #define LOCALS      3
 #define STEPS_MAX   200
@@ -72,6 +72,10 @@ bool crti_program_driver_died(crti_job_t *job)
 
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
                         const crti_msg_program_get_t *get)
+{
+}
+
+void crti_submission_init(crti_node_t *node)
 {
 }
 
@@ -136,7 +140,7 @@ static void make(bed_t *bed)
     crti_log_set_sink(on_line, NULL);
     world_begin();
     *bed = (bed_t){.node = node, .locals = {-1, -1, -1}};
-    node->lock_fd = node->state_lock_fd = node->locals.listen_fd = node->watchdog.fd = -1;
+    node->lock_fd = node->state_lock_fd = node->watchdog.fd = -1;
     node->options.ready_fd = node->options.lifeline_fd = -1;
     node->options.head_dir = node->options.private_dir = "";
     crti_resources_set(&node->options.resources, "CPU", 4 * CRTI_RESOURCE_ONE);
@@ -146,14 +150,13 @@ static void make(bed_t *bed)
     snprintf(node->head_address, sizeof(node->head_address), "10.0.0.9:6380");
     snprintf(node->run_dir, sizeof(node->run_dir), "@crt-fuzz-%d", (int)getpid());
     snprintf(node->own_state, sizeof(node->own_state), "/nonexistent");
-    crti_node_init_parts(node);
     if (crti_loop_new(&node->loop) != CRT_OK ||
         world_store(STORE_BYTES, CRTI_NODE_SLOTS, &node->store) != CRT_OK ||
-        crti_node_make_tables(node) != CRT_OK || crti_local_listen(node) != CRT_OK)
+        crti_node_init_parts(node) != CRT_OK || crti_local_listen(node) != CRT_OK)
         give_up("node");
     crti_node_start_ticks(node);
     node->ready = true;
-    crti_head_connect(node);
+    crti_registration_start(node);
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -424,14 +427,14 @@ static void check_rest(crti_node_t *node)
                            *free_ = crti_lease_table_available(node->leases.table);
     size_t cursor = 0;
 
-    if (node->processes.by_id.count || crti_worker_table_count(node->workers) ||
+    if (node->processes.by_id.count || crti_worker_table_count(node->leases.workers) ||
         crti_lease_table_next(node->leases.table, &cursor) || node->leases.askers.count ||
         !crti_list_is_empty(&node->locals.all) ||
         !crti_list_is_empty(&node->peers.inbound) ||
         crti_resources_get(all, "CPU") != crti_resources_get(free_, "CPU")) {
         fprintf(stderr, "left: %zu processes, %zu workers, %s%zu askers, %s%s%lld CPU\n",
                 (size_t)node->processes.by_id.count,
-                crti_worker_table_count(node->workers), cursor ? "leases, " : "",
+                crti_worker_table_count(node->leases.workers), cursor ? "leases, " : "",
                 (size_t)node->leases.askers.count,
                 crti_list_is_empty(&node->locals.all) ? "" : "connections, ",
                 crti_list_is_empty(&node->peers.inbound) ? "" : "inbound_links, ",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the node daemon executes programs (runtime/node/exec.c). */
+/* How the node daemon executes programs (runtime/node/host/exec.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/node/exec.h"
+#include "runtime/node/host/exec.h"
 
 #include <cmocka.h>
 

@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "runtime/base/rundir.h"
-#include "runtime/node/log_quota.h"
-#include "runtime/node/old_logs.h"
+#include "runtime/node/host/log_quota.h"
+#include "runtime/node/host/old_logs.h"
 
 #define LIMIT ((uint64_t)16 << 10)
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/node/memory_watch.h"
+#include "runtime/node/process/memory_watch.h"
 
 #define MIB     ((uint64_t)1 << 20)
 #define TOTAL   (10000 * MIB)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/node/offload.h"
+#include "runtime/node/host/offload.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/node/offload_thread.h"
+#include "runtime/node/host/offload_thread.h"
 
 #include <cmocka.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/node/pull_table.h"
+#include "runtime/node/objects/pull_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/node/share_table.h"
+#include "runtime/node/objects/share_table.h"
 
 #include <cmocka.h>
 

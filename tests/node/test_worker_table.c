@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/node/worker_table.h"
+#include "runtime/node/leases/worker_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

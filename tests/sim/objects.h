@@ -4,8 +4,8 @@
 #ifndef TESTS_SIM_OBJECTS_H
 #define TESTS_SIM_OBJECTS_H
 
-#include "runtime/node/pull_table.h"
-#include "runtime/node/share_table.h"
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/share_table.h"
 #include "tests/sim/holder.h"
 
 #define NODES   20

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/node/job_int.h"
+#include "runtime/node/jobs/job_int.h"
 #include "tests/sim/system_truth.h"
 
 truth_t *truth;
@@ -120,7 +120,7 @@ static void check_workers(const crti_node_t *node)
 
         if (lease->state != CRTI_LEASE_GRANTED)
             continue;
-        w = crti_worker_table_get(node->workers, lease->worker);
+        w = crti_worker_table_get(node->leases.workers, lease->worker);
         if (w && w->state == CRTI_WORKER_LEASED && !crti_id_equal(w->purpose, lease->id))
             sim_fail(sys->world, "node %.8s: two leases of one worker", node->hex);
         if (w && w->state == CRTI_WORKER_IDLE)

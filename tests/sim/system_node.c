@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/node/exec.h"
-#include "runtime/node/job_int.h"
+#include "runtime/node/host/exec.h"
+#include "runtime/node/jobs/job_int.h"
 #include "tests/sim/system.h"
 
 #define STORE_BYTES (4u << 20)
@@ -64,19 +64,18 @@ static void serve(sys_process_t *self)
     snprintf(node->head_address, sizeof(node->head_address), "10.0.0.51:6380");
     snprintf(node->run_dir, sizeof(node->run_dir), "/n%u", self->host);
     snprintf(node->own_state, sizeof(node->own_state), "/s%u", self->host);
-    crti_node_init_parts(node);
     node->store_bytes = STORE_BYTES;
     status = crti_loop_new(&node->loop);
     if (status == CRT_OK)
         status = crti_store_new(STORE_BYTES, CRTI_NODE_SLOTS, &node->store);
     if (status == CRT_OK)
-        status = crti_node_make_tables(node);
+        status = crti_node_init_parts(node);
     if (status == CRT_OK)
         status = crti_local_listen(node);
     if (status != CRT_OK)
         abort();
     crti_node_start_ticks(node);
-    crti_head_connect(node);
+    crti_registration_start(node);
 }
 
 /* What would be in node.info. */
@@ -211,8 +210,9 @@ void crti_memory_began(crti_process_t *process)
 {
 }
 
-void crti_memory_born(crti_process_t *process)
+uint64_t crti_memory_born(crti_process_t *process, uint64_t bytes)
 {
+    return bytes;
 }
 
 void crti_memory_gone(const crti_process_t *process)
@@ -259,6 +259,10 @@ void crti_output_take(crti_output_t *output, const char *data, size_t size)
 {
 }
 
+void crti_offload_free(crti_offload_t *offload)
+{
+}
+
 void crti_offload_take_out(crti_offloaded_t *item)
 {
 }
@@ -293,6 +297,10 @@ void crti_log_quota_ended(crti_log_quota_t *quota, crti_log_file_t *file)
 {
 }
 
+void crti_logs_init(crti_node_t *node, crti_job_log_t *find_job_log)
+{
+}
+
 void crti_logs_grown(crti_node_t *node, const char *path)
 {
 }
@@ -313,6 +321,16 @@ void crti_logs_read(crti_node_t *node, uint64_t local, uint64_t request,
 
 void crti_logs_local_closed(crti_node_t *node, uint64_t local)
 {
+}
+
+void crti_submission_init(crti_node_t *node)
+{
+}
+
+crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,
+                                 size_t size, bool *ended_out)
+{
+    return CRT_ERR_NOT_FOUND;
 }
 
 void crti_submission_start(crti_node_t *node, uint64_t request,

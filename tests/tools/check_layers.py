@@ -41,6 +41,8 @@ PRIVATE = {
 # together: it is above all, but its headers may be included by all.
 MODULES = {
     "runtime/core": ["values", "process", "refs", "calls", "execution", "client"],
+    "runtime/node": ["host", "process", "links", "watches", "leases", "objects", "actors", "logs", "jobs",
+                     "lifecycle", "dispatch"],
 }
 # folder -> the variable that its state is reached by, and which module writes which part of it
 STATE = {
@@ -48,6 +50,11 @@ STATE = {
         "link": "process", "timer": "process", "printed": "process", "remotes": "process",
         "blocking": "process", "frees": "process", "refs": "refs", "calls": "calls",
         "execution": "execution",
+    }),
+    "runtime/node": ("node", {
+        "processes": "process", "memory": "process", "locals": "links", "head": "links", "peers": "links",
+        "watches": "watches", "leases": "leases", "pulls": "objects", "owners": "objects", "actors": "actors",
+        "fence": "actors", "logs": "logs", "jobs": "jobs", "submissions": "jobs", "registration": "dispatch",
     }),
 }
 # folder -> public headers it may include, where that is more than the folders above tell

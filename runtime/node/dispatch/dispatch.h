@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dispatch: what comes in on a link, what the tables of leases and workers decided, and the end of a
+ * process go from here to the modules that serve them.
+ *
+ * Where it sits
+ *     links, jobs, by handlers -> [ dispatch ] -> all modules below
+ */
+#ifndef CRTI_NODE_DISPATCH_H
+#define CRTI_NODE_DISPATCH_H
+
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/process/process.h"
+
+/* Of the link to the head (head_link.c). */
+typedef struct crti_registration {
+    bool ever; /* NODE_REGISTERED came on any link */
+    crti_timer_t retry;
+    crti_timer_t beat;
+    uint64_t attempts;
+    uint64_t heard_ns;  /* last message */
+    uint64_t lost_ns;   /* since when there is no link, 0 while there is one */
+    uint64_t beat_sent; /* sequence */
+    uint64_t beat_ns;
+    bool changed;         /* resources changed since the last heartbeat */
+    uint64_t headless_ns; /* how long to live without */
+    char why[300];        /* why the last attempt failed, before the first success */
+} crti_registration_t;
+
+extern const crti_local_handlers_t crti_local_dispatch;
+extern const crti_peer_handlers_t crti_peer_dispatch;
+extern const crti_process_handlers_t crti_death_dispatch;
+
+/* attach.c */
+void crti_attach(crti_local_t *local, const crti_message_t *message);
+
+/* head_link.c */
+void crti_registration_init(crti_node_t *node);
+/* Connects and registers, now and whenever the link broke. */
+void crti_registration_start(crti_node_t *node);
+void crti_head_changed(crti_node_t *node); /* heartbeat soon */
+
+/* head_dispatch.c: false when it is none that belongs here. */
+bool crti_head_dispatch_order(crti_node_t *node, const crti_message_t *m);
+bool crti_head_dispatch_news(crti_node_t *node, const crti_message_t *m);
+
+/* peer_dispatch.c: the head shows a node. */
+void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view);
+
+/* lease_act.c: carries out what the tables of leases and workers decided. */
+void crti_lease_carry_out(crti_node_t *node);
+
+/* state.c: STATE_QUERY "workers" of the head. */
+void crti_state_asked(crti_node_t *node, uint64_t request,
+                      const crti_msg_state_query_t *query);
+
+/* death.c. A driver said that it leaves; with a request it hears when what ran for it here has ended. */
+void crti_death_driver_leaves(crti_process_t *process, uint64_t request,
+                              const crti_msg_shutdown_t *message);
+/* A driver closed its link: it left the cluster, whether its process lives on or not. */
+void crti_death_driver_closed(crti_process_t *process);
+/* A process somewhere in the cluster ended. */
+void crti_process_died(crti_node_t *node, const crti_msg_peer_died_t *died);
+void crti_node_died(crti_node_t *node, const crti_msg_node_died_t *died);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The link to the head: connection, registration, heartbeats.
+ *
+ * Where it sits
+ *     [ node/dispatch/head_link.c ] <-> net/stream.c <-> crt-head
+ *         -> head.c (answers), head_dispatch.c (orders and news)
+ * Rules
+ *     A broken link is made anew at once, then every RETRY_NS. Silence for SILENCE_NS breaks the
+ *     link. Without a head for `headless_ns` the node stops. A head that says this node was dead
+ *     gets a new incarnation of it, with all old workers gone; one that can't tell this node from
+ *     another one gets a node with another id.
+ */
+#include <string.h>
+
+#include "crt_config.h"
+#include "runtime/node/node.h"
+
+#define CONNECT_MS 5000
+#define RETRY_NS   (200 * CRTI_MS)
+#define BEAT_NS    (1 * CRTI_S)
+#define GATHER_NS  (50 * CRTI_MS)
+#define SILENCE_NS (5 * CRTI_S)
+#define HEADLESS   (600 * CRTI_S) /* until the head says otherwise */
+#define DEMAND_MAX 100            /* waiting requests that the head is told of */
+
+/* ------------------------------------------------------------------ a link that breaks */
+
+static void lose(crti_node_t *node, const char *why)
+{
+    crti_registration_t *r = &node->registration;
+    uint64_t now = crti_node_now(node);
+    bool was_open = node->head.open;
+    crti_msg_head_link_t link = {.up = false, .text = crti_str(why)};
+
+    crti_head_close(node);
+    crti_submission_head_lost(node);
+    crti_loop_cancel(node->loop, &r->beat);
+    if (node->stopping)
+        return;
+    if (r->lost_ns == 0)
+        r->lost_ns = now;
+    if (was_open) {
+        crti_log(CRTI_LOG_WARN, "head", "no link to the head at %s: %s",
+                 node->head_address, why);
+        crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &link);
+        crti_lease_table_head(node->leases.table, true, now);
+        crti_lease_act(node);
+    } else if (!node->ready) {
+        snprintf(r->why, sizeof(r->why), "%s", why);
+    }
+    if (r->ever && now - r->lost_ns > r->headless_ns) {
+        crti_node_stop(node, "no head for longer than the headless timeout");
+        return;
+    }
+    /* The first attempt at once, also when the head was merely restarted. */
+    crti_loop_start(node->loop, &r->retry, r->attempts ? now + RETRY_NS : now);
+}
+
+/* ------------------------------------------------------------------ heartbeats */
+
+static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
+{
+    const crti_lease_t *lease;
+    size_t cursor = 0, count = 0;
+    crt_status_t status = CRT_OK;
+
+    while (status == CRT_OK && count < DEMAND_MAX &&
+           (lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL) {
+        crti_msg_lease_request_t ask = {.lease = lease->id,
+                                        .job = lease->job,
+                                        .owner = lease->owner,
+                                        .owner_node = lease->owner_node,
+                                        .resources = lease->resources,
+                                        .function = crti_str(lease->function),
+                                        .spillbacks = lease->spillbacks};
+
+        if (lease->state != CRTI_LEASE_WAITING)
+            continue;
+        count++;
+        status = crti_head_pack(list, CRTI_MSG_LEASE_REQUEST, &ask);
+    }
+    return status;
+}
+
+static void beat(crti_node_t *node)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t demand = {0};
+    struct crti_store_stats stats;
+    crti_msg_heartbeat_t heartbeat = {
+        .sequence = ++node->registration.beat_sent,
+        .available = *crti_lease_table_available(node->leases.table),
+        .workers = crti_worker_table_count(node->leases.workers)};
+
+    crti_store_stats(node->store, &stats);
+    heartbeat.store_used = stats.used;
+    heartbeat.memory_used = node->memory.used;
+    heartbeat.memory_bytes = node->memory.total;
+    heartbeat.memory_ended = node->memory.ended;
+    for (unsigned i = 0; i < heartbeat.available.count; i++)
+        if (heartbeat.available.item[i].amount < 0)
+            heartbeat.available.item[i].amount = 0; /* lent CPUs that are wanted back */
+    if (list_demand(node, &demand) == CRT_OK)
+        heartbeat.demand = crti_span(demand.data, demand.size);
+    crti_fence_sent(node, heartbeat.sequence);
+    crti_stream_send(node->head.stream, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    node->registration.changed = false;
+    node->registration.beat_ns = crti_node_now(node);
+}
+
+void crti_head_changed(crti_node_t *node)
+{
+    uint64_t at = node->registration.beat_ns + GATHER_NS;
+
+    if (!node->head.open || node->registration.changed)
+        return;
+    node->registration.changed = true;
+    crti_loop_start(node->loop, &node->registration.beat, at);
+}
+
+static void on_beat(void *user)
+{
+    crti_node_t *node = user;
+    uint64_t now = crti_node_now(node);
+
+    if (!node->head.open || node->stopping)
+        return;
+    if (now - node->registration.heard_ns > SILENCE_NS) {
+        lose(node, "the head was silent for 5 s");
+        return;
+    }
+    beat(node);
+    crti_loop_start(node->loop, &node->registration.beat, now + BEAT_NS);
+}
+
+/* ------------------------------------------------------------------ registration */
+
+static void register_node(crti_node_t *node)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t actors = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t jobs = {0};
+    crti_msg_node_register_t message = {
+        .protocol = CRTI_PROTOCOL_VERSION,
+        .version = crti_str(CRT_VERSION),
+        .node = node->id,
+        .incarnation = node->incarnation,
+        .ip = crti_str(node->ip),
+        .hostname = crti_str(node->hostname),
+        .endpoint = crti_str(node->peers.endpoint),
+        .pid = getpid(),
+        .is_head_host = node->options.head_dir[0] != '\0',
+        .resources = *crti_lease_table_resources(node->leases.table),
+        .available = *crti_lease_table_available(node->leases.table),
+        .store_bytes = node->store_bytes};
+
+    if (crti_actor_list(node, &actors) != CRT_OK || crti_job_list(node, &jobs) != CRT_OK)
+        return;
+    message.actors = crti_span(actors.data, actors.size);
+    message.jobs = crti_span(jobs.data, jobs.size);
+    crti_head_register(node, &message);
+}
+
+static void end_ids(crti_node_t *node, crti_span_t list, bool actors)
+{
+    for (size_t at = 0; at + 16 <= list.size; at += 16) {
+        crti_id_t id = crti_id_unpack((const unsigned char *)list.data + at);
+
+        if (actors)
+            crti_actor_end_id(node, id, "the head ended it: it was placed elsewhere");
+        else
+            crti_job_end(node, id, "the head ended the job");
+    }
+}
+
+static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
+{
+    node->cluster = m->cluster;
+    if (m->encrypt_streams != node->peers.encrypt &&
+        crti_peer_listen_again(node, m->encrypt_streams) != CRT_OK) {
+        crti_node_fail_start(node, crt_error_detail());
+        return;
+    }
+    node->registration.headless_ns = m->headless_timeout_ms < UINT64_MAX / CRTI_MS
+                                         ? m->headless_timeout_ms * CRTI_MS
+                                         : UINT64_MAX;
+    crti_head_open(node);
+    node->registration.ever = true;
+    node->registration.lost_ns = 0;
+    node->registration.attempts = 0;
+    node->registration.changed = false;
+    crti_lease_table_head(node->leases.table, false, crti_node_now(node));
+    crti_lease_act(node);
+    end_ids(node, m->actors_to_end, true);
+    end_ids(node, m->jobs_to_end, false);
+    crti_log(CRTI_LOG_INFO, "head", "registered with %s", node->head_address);
+    beat(node);
+    crti_loop_start(node->loop, &node->registration.beat, crti_node_now(node) + BEAT_NS);
+    crti_head_registered(node);
+    crti_actor_watch_again(node); /* behind them: these are sent as they are asked */
+    crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &(crti_msg_head_link_t){.up = true});
+    crti_node_registered(node, m);
+}
+
+/* The head took this node for dead: what ran here is placed elsewhere by now. */
+static void rejoin(crti_node_t *node)
+{
+    crti_worker_t *worker;
+    size_t cursor = 0;
+
+    crti_log(CRTI_LOG_WARN, "head",
+             "the head took this node for dead: its workers end, it joins again");
+    node->incarnation++;
+    while ((worker = crti_worker_table_next(node->leases.workers, &cursor)) != NULL)
+        if (worker->io) {
+            crti_process_t *p = worker->io;
+
+            crti_process_explain(p,
+                                 "the node was cut off from the head and taken for dead");
+            crti_fence_shut(p);
+            crti_process_kill(p);
+        }
+    crti_submission_stop_all(node);
+    lose(node, "the head took this node for dead");
+}
+
+static void on_register_error(crti_node_t *node, const crti_msg_error_t *error)
+{
+    char text[512];
+
+    crti_text(error->text, text, sizeof(text));
+    if (error->status == CRT_ERR_NODE_LOST) {
+        rejoin(node);
+        return;
+    }
+    if (error->status == CRT_ERR_EXISTS) {
+        crti_node_clash(node, text);
+        return;
+    }
+    if (!node->ready) {
+        crti_node_fail_start(node, text);
+        return;
+    }
+    crti_log(CRTI_LOG_ERROR, "head", "the head refuses this node: %s", text);
+    lose(node, text);
+}
+
+/* ------------------------------------------------------------------ messages */
+
+static void on_message(void *user, crti_stream_t *stream, const crti_message_t *m)
+{
+    crti_node_t *node = user;
+
+    node->registration.heard_ns = crti_node_now(node);
+    if (!node->head.open) {
+        if (m->kind == CRTI_MSG_NODE_REGISTERED)
+            on_registered(node, &m->node_registered);
+        else if (m->kind == CRTI_MSG_ERROR)
+            on_register_error(node, &m->error);
+        return;
+    }
+    if (crti_head_dispatch_order(node, m))
+        return;
+    if (m->request)
+        crti_head_answered(node, m);
+    else if (m->kind == CRTI_MSG_NODE_DIED && crti_id_equal(m->node_died.node, node->id))
+        rejoin(node);
+    else if (!crti_head_dispatch_news(node, m))
+        crti_log(CRTI_LOG_WARN, "head", "unexpected %s from the head",
+                 crti_message_name(m->kind));
+}
+
+/* ------------------------------------------------------------------ the link */
+
+static void on_open(void *user, crti_stream_t *stream)
+{
+    crti_node_t *node = user;
+    crt_status_t status = CRT_OK;
+
+    node->registration.heard_ns = crti_node_now(node);
+    if (node->ip[0] == '\0')
+        status = crti_stream_local_ip(stream, node->ip, sizeof(node->ip));
+    if (status == CRT_OK && node->peers.listener == NULL)
+        status = crti_peer_listen(node);
+    if (status != CRT_OK)
+        crti_node_fail_start(node, crt_error_detail());
+    else
+        register_node(node);
+}
+
+static void on_closed(void *user, crti_stream_t *stream, crt_status_t status,
+                      const char *text)
+{
+    crti_node_t *node = user;
+    char reason[512];
+
+    /* After the handshake the two agree: then a head that dies, or a line, is not a refusal. */
+    if (!node->registration.ever && !node->head.registering &&
+        status != CRT_ERR_UNREACHABLE && status != CRT_ERR_TIMED_OUT) {
+        snprintf(reason, sizeof(reason), "the head at %s does not take this node: %s",
+                 node->head_address, text);
+        crti_node_fail_start(node, reason);
+        return;
+    }
+    lose(node, text);
+}
+
+void crti_registration_start(crti_node_t *node)
+{
+    crti_stream_handlers_t handlers = {.user = node,
+                                       .on_open = on_open,
+                                       .on_message = on_message,
+                                       .on_closed = on_closed};
+    crt_status_t status;
+
+    if (node->head.stream || node->stopping)
+        return;
+    if (node->registration.lost_ns == 0)
+        node->registration.lost_ns = crti_node_now(node);
+    node->registration.attempts++;
+    status = crti_head_connect(node, CONNECT_MS, &handlers);
+    if (status != CRT_OK)
+        lose(node, crt_error_detail());
+}
+
+static void on_retry(void *user)
+{
+    crti_registration_start(user);
+}
+
+void crti_registration_init(crti_node_t *node)
+{
+    node->registration =
+        (crti_registration_t){.headless_ns = HEADLESS,
+                              .retry = {.on_expired = on_retry, .user = node},
+                              .beat = {.on_expired = on_beat, .user = node}};
+}

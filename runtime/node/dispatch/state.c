@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this node tells the head of its processes: the rows of STATE_QUERY "workers"
+ * (docs/design/state.md), which the head joins with those of other nodes.
+ *
+ * Where it sits
+ *     head link -> node/links/head.c -> [ node/dispatch/state.c ] -> STATE_ANSWER
+ * The JSON holds ids, numbers and fixed words only: nothing in it needs an escape.
+ * Threads: the loop.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/node/node.h"
+
+static crt_status_t add_row(const crti_process_t *p, crti_buffer_t *json)
+{
+    char id[CRTI_ID_HEX], node[CRTI_ID_HEX], job[CRTI_ID_HEX] = "",
+                                             actor[CRTI_ID_HEX] = "";
+    char row[400];
+
+    if (p->job)
+        crti_id_hex(crti_job_id(p->job), job);
+    if (!crti_id_is_zero(p->actor))
+        crti_id_hex(p->actor, actor);
+    snprintf(row, sizeof(row),
+             "%s{\"worker_id\":\"%s\",\"node_id\":\"%s\",\"pid\":%d,\"is_alive\":%s,"
+             "\"worker_type\":\"%s\",\"job_id\":\"%s\",\"actor_id\":\"%s\","
+             "\"exit_detail\":\"\"}",
+             json->size > 1 ? "," : "", crti_id_hex(p->id, id),
+             crti_id_hex(p->node->id, node), (int)p->pid, p->dying ? "false" : "true",
+             p->role == CRTI_ROLE_DRIVER ? "DRIVER" : "WORKER", job, actor);
+    return crti_buffer_append(json, row, strlen(row));
+}
+
+static crt_status_t list_processes(const crti_node_t *node, crti_buffer_t *json)
+{
+    crt_status_t status = crti_buffer_append(json, "[", 1);
+
+    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
+        if (status == CRT_OK)
+            status = add_row(p, json);
+    }
+    return status == CRT_OK ? crti_buffer_append(json, "]", 1) : status;
+}
+
+void crti_state_asked(crti_node_t *node, uint64_t request,
+                      const crti_msg_state_query_t *query)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t json = {0};
+    crti_msg_state_answer_t answer;
+    crt_status_t status =
+        crti_str_equal(query->what, "workers")
+            ? list_processes(node, &json)
+            : crt_raise(CRT_ERR_INVALID, "a node knows of its workers only");
+
+    if (status != CRT_OK) {
+        crti_head_send_error(node, request, status, crt_error_detail());
+        return;
+    }
+    answer = (crti_msg_state_answer_t){.json = crti_span(json.data, json.size)};
+    crti_head_send(node, CRTI_MSG_STATE_ANSWER, request, &answer);
+}

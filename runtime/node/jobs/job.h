@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs of this node: who the driver is, what its program is, and who waits for it.
+ *
+ * Where it sits
+ *     attach.c (drivers), job_workers.c (JOB_INFO), job_end.c -> [ node/jobs/job.c ] -> head.c (JOB_ADD)
+ * Ownership
+ *     A job lives while a process of it lives, and until it ended. Its zygote is ended with its
+ *     last process: its death would take its workers along.
+ */
+#ifndef CRTI_NODE_JOB_H
+#define CRTI_NODE_JOB_H
+
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/types.h"
+
+/* So many FORKs of a job are under way at once; more workers wait without any file. */
+#define CRTI_JOB_FORKING_MAX 64
+
+struct crti_zygote_handlers;
+
+typedef struct crti_jobs {
+    const struct crti_zygote_handlers *zygote_handlers;
+    crti_map_t by_id;
+    crti_list_t looks; /* of program.c */
+} crti_jobs_t;
+
+/* The job's record, made when it is not known. NULL: out of memory. */
+crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id);
+crti_job_t *crti_job_find(crti_node_t *node, crti_id_t id);
+/* A driver of this node brings all that is to know. */
+crt_status_t crti_job_of_driver(crti_job_t *job, crti_process_t *driver,
+                                const crti_msg_attach_t *attach);
+/* JOB_ADD to the head; `on_answer` gets its answer. */
+crt_status_t crti_job_announce(crti_job_t *job, crti_head_answer_t *on_answer,
+                               crti_id_t id, uint64_t number);
+/* JOB_ADD bodies of the drivers of this node, as a list. */
+crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list);
+/* A process of the job, and its end. */
+void crti_job_join(crti_job_t *job, crti_process_t *process);
+crti_id_t crti_job_id(const crti_job_t *job);
+const char *crti_job_directory(const crti_job_t *job);
+/* True when its workers' lines go to the driver. */
+bool crti_job_logs(const crti_job_t *job);
+/* Lines of a worker, for the driver here. */
+void crti_job_log(crti_node_t *node, const crti_msg_log_t *log);
+/* Its worker begins an actor. */
+void crti_job_worker_born(crti_process_t *process);
+/* An executable that a driver of this node runs: descriptor to read it, -1 none. */
+int crti_job_program_fd(crti_node_t *node, crti_span_t sha);
+bool crti_job_any_zygote(crti_node_t *node);
+bool crti_job_has_zygote(crti_node_t *node, pid_t pid);
+
+/* job_end.c */
+/* The driver ended or the head said so. */
+void crti_job_end(crti_node_t *node, crti_id_t id, const char *text);
+/* Answers the driver's `request` when its job's workers on this node are gone, and those of its
+ * actors that the head ends with the job. */
+void crti_job_await_end(crti_process_t *driver, uint64_t request);
+/* Its driver, a process of this node, is gone: its workers end, the head hears it. */
+void crti_job_driver_gone(crti_process_t *driver, const char *text);
+void crti_job_process_gone(crti_process_t *process);
+/* Jobs whose driver was on that node end. */
+void crti_job_node_died(crti_node_t *node, crti_id_t dead);
+void crti_job_stop_all(crti_node_t *node);
+void crti_job_free_all(crti_node_t *node);
+
+/* job_workers.c, spawn.c */
+/* Makes the process of a worker that the worker table wants. */
+void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker);
+void crti_job_init(crti_node_t *node);
+/* Its job can make workers now. */
+void crti_spawn_go(crti_process_t *process);
+void crti_spawn_forked(crti_process_t *process, pid_t pid);
+/* It can't be made, or the zygote said no. */
+void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char *text);
+/* ATTACH of a worker was refused: its purpose fails with the reason. */
+void crti_spawn_refused(crti_node_t *node, const crti_msg_attach_t *attach,
+                        const char *text);
+/* LOG_FLUSH of a worker. */
+void crti_spawn_flush(crti_process_t *process, uint64_t request);
+void crti_process_free(crti_process_t *process);
+
+/* program.c */
+void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
+                        const crti_msg_program_get_t *get);
+
+#endif

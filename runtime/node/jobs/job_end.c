@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of jobs of this node: what ends with them, who waits for it, and when their records go.
+ *
+ * Where it sits
+ *     head_dispatch.c (JOB_END), death.c (the driver) -> [ node/jobs/job_end.c ] -> worker_table.c, zygote.c,
+ *     program.c, job.c
+ */
+#include "runtime/node/jobs/job_int.h"
+
+/* ------------------------------------------------------------------ records */
+
+static void free_job(crti_job_t *job)
+{
+    crti_program_cancel(job);
+    crti_zygote_fini(job);
+    if (job->exec_fd >= 0)
+        close(job->exec_fd);
+    free(job->program);
+    free(job->entrypoint);
+    free(job->directory);
+    free(job->submission);
+    crti_buffer_fini(&job->argv);
+    crti_buffer_fini(&job->environment);
+    free(job);
+}
+
+void crti_job_release(crti_job_t *job)
+{
+    crti_node_t *node = job->node;
+    /* Whoever wanted it was refused before anything was learned of it. */
+    bool is_nothing = !job->known && job->state == CRTI_JOB_IDLE;
+
+    if ((!job->ended && !is_nothing) || job->processes)
+        return;
+    if (job->zygote.pid) {
+        crti_zygote_kill(job); /* comes back here when it is gone */
+        return;
+    }
+    crti_map_remove(&node->jobs.by_id, &job->id);
+    free_job(job);
+    crti_node_progress(node);
+}
+
+void crti_job_free_all(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (void, value, &node->jobs.by_id)
+        free_job(value);
+    crti_map_fini(&node->jobs.by_id);
+    crti_program_free_all(node);
+}
+
+/* ------------------------------------------------------------------ a driver that waits */
+
+/* To the driver, if it still waits for it. */
+static void confirm_end(crti_process_t *driver)
+{
+    if (driver == NULL || driver->leave_request == 0)
+        return;
+    crti_local_send(driver, CRTI_MSG_DONE, driver->leave_request, NULL);
+    driver->leave_request = 0;
+}
+
+/* What of the job was told to end: all but the detached actors. */
+static void await_workers(crti_process_t *driver)
+{
+    crti_node_t *node = driver->node;
+
+    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id) {
+        if (p->job != driver->job || p->role != CRTI_ROLE_WORKER || p->awaited ||
+            (!crti_id_is_zero(p->actor) && !p->told_to_end))
+            continue;
+        p->awaited = true;
+        p->job->awaited++;
+    }
+    if (driver->job->awaited == 0)
+        confirm_end(driver);
+}
+
+/* The head has heard of the job's end, and what it told this node because of it came before. */
+static void on_head_knows(crti_node_t *node, crti_id_t id, uint64_t number,
+                          const crti_message_t *answer)
+{
+    crti_process_t *driver = crti_process_get(node, id);
+
+    if (answer && driver && driver->job && driver->leave_request)
+        await_workers(driver);
+}
+
+void crti_job_await_end(crti_process_t *driver, uint64_t request)
+{
+    crti_msg_job_get_t get = {.job = crti_job_id(driver->job)};
+
+    driver->leave_request = request;
+    if (driver->job == NULL)
+        confirm_end(driver);
+    else if (!driver->node->head.open ||
+             crti_head_ask(driver->node, CRTI_MSG_JOB_GET, &get, on_head_knows,
+                           driver->id, 0) != CRT_OK)
+        await_workers(driver);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+void crti_job_process_gone(crti_process_t *process)
+{
+    crti_job_t *job = process->job;
+
+    if (job == NULL)
+        return;
+    process->job = NULL;
+    job->processes--;
+    if (process->awaited && --job->awaited == 0)
+        confirm_end(crti_process_get(job->node, job->driver));
+    crti_job_release(job);
+}
+
+void crti_job_end(crti_node_t *node, crti_id_t id, const char *text)
+{
+    crti_job_t *job = crti_job_find(node, id);
+
+    if (job == NULL || job->ended)
+        return;
+    crti_log(CRTI_LOG_INFO, "job", "%016llx ended: %s", (unsigned long long)id.high,
+             text);
+    job->ended = true;
+    job->processes++;    /* not released in the middle of this */
+    if (job->driver_pid) /* the head ended it: its driver must not wait for ever */
+        crti_local_send(crti_process_get(node, job->driver), CRTI_MSG_SHUTDOWN, 0,
+                        &(crti_msg_shutdown_t){.text = crti_str(text)});
+    crti_worker_table_end_job(node->leases.workers, id, false, false,
+                              crti_node_now(node));
+    crti_lease_act(node);
+    job->processes--;
+    crti_job_release(job);
+}
+
+void crti_job_driver_gone(crti_process_t *driver, const char *text)
+{
+    crti_job_t *job = driver->job;
+    crti_msg_job_end_t end = {.job = job->id,
+                              .text = crti_str(text),
+                              .has_exit = driver->reaped,
+                              .wait_status = driver->wait_status};
+
+    if (!crti_id_equal(job->driver, driver->id))
+        return;
+    job->driver_pid = 0;
+    crti_head_send(job->node, CRTI_MSG_JOB_END, 0, &end);
+    crti_job_end(job->node, job->id, text);
+}
+
+void crti_job_stop_all(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (void, value, &node->jobs.by_id)
+        crti_zygote_kill(value);
+}
+
+void crti_job_node_died(crti_node_t *node, crti_id_t dead)
+{
+    size_t cursor = 0;
+    void *value;
+
+    /* Ending a job may take it out of the map: the walk begins anew after each. */
+    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value)) {
+        crti_job_t *job = value;
+
+        if (job->known && crti_id_equal(job->driver_node, dead) &&
+            crti_program_driver_died(job)) {
+            cursor = 0;
+            continue;
+        }
+        if (!job->known || job->ended || !crti_id_equal(job->driver_node, dead))
+            continue;
+        crti_job_end(node, job->id, "the driver's node died");
+        cursor = 0;
+    }
+}

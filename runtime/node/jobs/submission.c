@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Submitted jobs. See submission.h. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "runtime/node/host/exec.h"
+#include "runtime/node/jobs/submission_int.h"
+
+#define STOP_NS       (3 * CRTI_S)
+#define START_NS      (10 * CRTI_S) /* until its program is executed */
+#define ENDED_MAX     100           /* ends that are remembered */
+#define TELL_AGAIN_NS (1 * CRTI_S)
+#define LAST_BYTES    20000
+#define LAST_LINES    10
+
+static void set_state(crti_submission_t *s, crti_submission_state_t state)
+{
+    assert(state > s->state);
+    s->state = state;
+}
+
+static bool good_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 0 && length < CRTI_SUBMISSION_NAME && name[0] != '.' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                        "._-") == length;
+}
+
+static crti_submission_t *find(crti_node_t *node, crti_id_t job)
+{
+    return crti_map_get(&node->submissions.by_job, &job);
+}
+
+static void free_submission(crti_submission_t *s)
+{
+    free(s->program);
+    free(s);
+}
+
+/* The directory of a job, below the head's state directory. */
+crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *path,
+                                       size_t size)
+{
+    char file[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH], hex[CRTI_ID_HEX];
+    CRTI_AUTO(free) char *text = NULL;
+    crt_status_t status;
+
+    if (node->options.head_dir[0] == '\0')
+        return crt_raise(CRT_ERR_UNSUPPORTED, "jobs run on the node of the head's host");
+    snprintf(file, sizeof(file), "%s/head.info", node->options.head_dir);
+    status = crti_info_read(file, &text);
+    if (status != CRT_OK)
+        return status;
+    crti_info_get(text, "state_dir", state, sizeof(state));
+    if (state[0] == '\0')
+        return crt_raise(CRT_ERR_CORRUPT, "%s names no state_dir", file);
+    snprintf(path, size, "%s/jobs/%s", state, crti_id_hex(job, hex));
+    return CRT_OK;
+}
+
+crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,
+                                 size_t size, bool *ended_out)
+{
+    char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
+    const crti_submission_t *s;
+    crt_status_t status;
+    crti_id_t job;
+
+    if (!crti_id_parse(name, &job))
+        return crt_raise(CRT_ERR_NOT_FOUND, "\"%s\" is not the id of a job", name);
+    s = find(node, job);
+    status = crti_submission_directory(node, job, dir, sizeof(dir));
+    if (status != CRT_OK)
+        return status;
+    snprintf(path, size, "%s/driver.log", dir);
+    *ended_out = s == NULL || s->state == CRTI_SUBMISSION_ENDED;
+    if (s == NULL && access(path, F_OK) < 0)
+        return crt_raise(CRT_ERR_NOT_FOUND, "job %s has no log", name);
+    return CRT_OK;
+}
+
+/* Only so many ends that the head knows are remembered: the oldest goes. */
+static void trim(crti_node_t *node)
+{
+    crti_submission_t *oldest = NULL;
+    size_t ended = 0;
+
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+        if (s->state != CRTI_SUBMISSION_ENDED || !s->heard)
+            continue;
+        ended++;
+        if (oldest == NULL || s->ended_order < oldest->ended_order)
+            oldest = s;
+    }
+    if (ended <= ENDED_MAX)
+        return;
+    crti_map_remove(&node->submissions.by_job, &oldest->job);
+    free_submission(oldest);
+}
+
+bool crti_submission_has(crti_node_t *node, pid_t pid)
+{
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED && s->pid == pid)
+            return true;
+    return false;
+}
+
+bool crti_submission_any(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED)
+            return true;
+    return false;
+}
+
+/* ---------------------------------------------------------------- the end */
+
+/* The last lines of the log, as they are. */
+static void read_last_lines(const char *path, char *text)
+{
+    CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    off_t from = size > LAST_BYTES ? size - LAST_BYTES : 0;
+    ssize_t got = fd >= 0 ? pread(fd, text, LAST_BYTES, from) : 0;
+    int lines = 0;
+
+    text[got > 0 ? got : 0] = '\0';
+    for (ssize_t i = got - 2; i >= 0; i--)
+        if (text[i] == '\n' && ++lines == LAST_LINES) {
+            memmove(text, text + i + 1, (size_t)(got - i));
+            break;
+        }
+}
+
+static void tell_exited(crti_submission_t *s);
+
+static void on_tell_again(void *user)
+{
+    tell_exited(user);
+}
+
+static void tell_later(crti_submission_t *s)
+{
+    s->stop_timer = (crti_timer_t){.on_expired = on_tell_again, .user = s};
+    if (crti_loop_start(s->node->loop, &s->stop_timer,
+                        crti_node_now(s->node) + TELL_AGAIN_NS) != CRT_OK)
+        crti_log(CRTI_LOG_ERROR, "submission", "the end of job %s can't be told: %s",
+                 s->name, crt_error_detail());
+}
+
+/* The head has it on disk, or could not write it. */
+static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
+                          const crti_message_t *answer)
+{
+    if (answer == NULL)
+        return;
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+        char text[256];
+
+        if (s->state != CRTI_SUBMISSION_ENDED || s->ended_order != number)
+            continue;
+        s->heard = answer->kind != CRTI_MSG_ERROR;
+        if (s->heard)
+            break;
+        crti_log(CRTI_LOG_WARN, "submission",
+                 "the end of job %s is told again, the head says: %s", s->name,
+                 crti_text(answer->error.text, text, sizeof(text)));
+        tell_later(s);
+        break;
+    }
+    trim(node);
+}
+
+/* Asked, not merely told: it is said again until the head has it on disk. */
+static void tell_exited(crti_submission_t *s)
+{
+    char *text = malloc(LAST_BYTES + 1);
+    crti_msg_job_exited_t exited = {.job = s->job, .wait_status = s->wait_status};
+
+    if (text) {
+        read_last_lines(s->log.path, text);
+        exited.text = crti_str(text);
+    }
+    if (crti_head_ask(s->node, CRTI_MSG_JOB_EXITED, &exited, on_exit_heard, s->job,
+                      s->ended_order) != CRT_OK)
+        tell_later(s);
+    free(text);
+}
+
+static void close_report(crti_submission_t *s)
+{
+    crti_loop_cancel(s->node->loop, &s->start_timer);
+    if (s->report < 0)
+        return;
+    crti_loop_remove(s->node->loop, &s->report_watch);
+    close(s->report);
+    s->report = -1;
+}
+
+static void close_process(crti_submission_t *s)
+{
+    for (int i = 0; i < 2; i++)
+        crti_output_close(&s->output[i]);
+    crti_log_file_close(&s->log);
+    close_report(s);
+    crti_loop_cancel(s->node->loop, &s->stop_timer);
+    if (s->pidfd >= 0) {
+        crti_loop_remove(s->node->loop, &s->pidfd_watch);
+        close(s->pidfd);
+    }
+    s->pidfd = -1;
+    if (s->program_fd >= 0)
+        close(crti_take_fd(&s->program_fd));
+}
+
+void crti_submission_head_lost(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        s->start_request = 0;
+}
+
+/* It runs nothing of the user's, and is forgotten; whoever reaps orphans reaps it, when its kernel call
+ * returns. */
+static void start_failed(crti_submission_t *s, crt_status_t status)
+{
+    crti_node_t *node = s->node;
+
+    kill(-s->pid, SIGKILL);
+    if (s->start_request)
+        crti_head_send_error(node, s->start_request, status, crt_error_detail());
+    crti_map_remove(&node->submissions.by_job, &s->job);
+    close_process(s);
+    free_submission(s);
+    crti_node_progress(node);
+}
+
+/* True when its program was executed, and nothing stands between it and its end. */
+static bool settle_start(crti_submission_t *s)
+{
+    int report = s->report;
+    crt_status_t status;
+
+    if (report < 0)
+        return true;
+    crti_loop_remove(s->node->loop, &s->report_watch);
+    s->report = -1;
+    status = crti_exec_result(&report, s->program);
+    if (status != CRT_OK) {
+        start_failed(s, status);
+        return false;
+    }
+    close_report(s);
+    if (s->start_request)
+        crti_head_send(s->node, CRTI_MSG_DONE, s->start_request, NULL);
+    return true;
+}
+
+static void on_report(void *user, uint32_t events)
+{
+    settle_start(user);
+}
+
+static void on_start_late(void *user)
+{
+    crti_submission_t *s = user;
+
+    start_failed(s, crt_raise(CRT_ERR_TIMED_OUT,
+                              "%s could not be executed within %d s: its file server "
+                              "does not answer?",
+                              s->program, (int)(START_NS / CRTI_S)));
+}
+
+static void on_gone(void *user, uint32_t events)
+{
+    crti_submission_t *s = user;
+    crti_node_t *node = s->node;
+    siginfo_t info = {0};
+
+    if (!settle_start(s))
+        return;
+    kill(-s->pid, SIGKILL); /* what it started and left behind */
+    if (waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
+        s->wait_status =
+            info.si_code == CLD_EXITED ? (info.si_status & 255) << 8 : info.si_status;
+    close_process(s);
+    set_state(s, CRTI_SUBMISSION_ENDED);
+    s->ended_order = ++node->submissions.ended_count;
+    tell_exited(s);
+    if (s->stop_request)
+        crti_head_send(node, CRTI_MSG_DONE, s->stop_request, NULL);
+    crti_logs_wake(node);
+    crti_node_progress(node);
+}
+
+static void on_stop_late(void *user)
+{
+    crti_submission_t *s = user;
+
+    kill(-s->pid, SIGKILL);
+}
+
+static void stop(crti_submission_t *s)
+{
+    if (s->state != CRTI_SUBMISSION_RUNNING)
+        return;
+    set_state(s, CRTI_SUBMISSION_STOPPING);
+    kill(-s->pid, SIGTERM);
+    crti_loop_start(s->node->loop, &s->stop_timer, crti_node_now(s->node) + STOP_NS);
+}
+
+void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
+{
+    crti_submission_t *s = find(node, job);
+
+    if (s == NULL) {
+        crti_head_send_error(node, request, CRT_ERR_NOT_FOUND,
+                             "no job with that id runs on the node");
+        return;
+    }
+    stop(s);
+    crti_head_send(node, CRTI_MSG_DONE, request, NULL);
+}
+
+void crti_submission_stop_all(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (void, value, &node->submissions.by_job)
+        stop(value);
+}
+
+void crti_submission_kill_all(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED)
+            kill(-s->pid, SIGKILL);
+}
+
+void crti_submission_free_all(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+        if (s->state != CRTI_SUBMISSION_ENDED) {
+            kill(-s->pid, SIGKILL);
+            if (s->report < 0) /* else it may hang in the kernel */
+                waitpid(s->pid, NULL, 0);
+        }
+        close_process(s);
+        free_submission(s);
+    }
+    crti_map_fini(&node->submissions.by_job);
+}
+
+/* ---------------------------------------------------------------- the start */
+
+static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
+{
+    const crti_submission_t *s = user;
+
+    crti_logs_grown(s->node, s->log.path);
+}
+
+static crt_status_t watch(crti_submission_t *s)
+{
+    crt_status_t status;
+
+    s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+    if (s->pidfd < 0)
+        return crt_raise(CRT_ERR_IO, "pidfd of pid %d: %s", (int)s->pid, strerror(errno));
+    s->pidfd_watch = (crti_watch_t){.on_ready = on_gone, .user = s};
+    s->stop_timer = (crti_timer_t){.on_expired = on_stop_late, .user = s};
+    s->report_watch = (crti_watch_t){.on_ready = on_report, .user = s};
+    s->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = s};
+    status = crti_loop_add(s->node->loop, &s->pidfd_watch, s->pidfd, EPOLLIN);
+    if (status == CRT_OK)
+        status = crti_loop_add(s->node->loop, &s->report_watch, s->report, EPOLLIN);
+    if (status == CRT_OK)
+        status = crti_loop_start(s->node->loop, &s->start_timer,
+                                 crti_node_now(s->node) + START_NS);
+    for (int i = 0; i < 2 && status == CRT_OK; i++)
+        status = crti_output_start(&s->output[i], s->node->loop);
+    return status;
+}
+
+static crt_status_t begin(crti_submission_t *s, const crti_msg_job_start_t *start)
+{
+    int fds[2] = {-1, -1};
+    crt_status_t status;
+
+    status = crti_output_open(&s->output[0], false, &s->log, on_lines, s, &fds[0]);
+    if (status == CRT_OK)
+        status = crti_output_open(&s->output[1], true, &s->log, on_lines, s, &fds[1]);
+    if (status == CRT_OK)
+        status = crti_submission_execute(s, start, fds);
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (status == CRT_OK)
+        status = watch(s);
+    if (status == CRT_OK)
+        status = crti_map_put(&s->node->submissions.by_job, &s->job, s);
+    if (status != CRT_OK && s->pid)
+        kill(-s->pid, SIGKILL); /* whoever reaps orphans reaps it */
+    if (status != CRT_OK)
+        close_process(s);
+    return status;
+}
+
+void crti_submission_start(crti_node_t *node, uint64_t request,
+                           const crti_msg_job_start_t *start)
+{
+    char name[CRTI_SUBMISSION_NAME + 1];
+    crti_submission_t *s = find(node, start->job);
+    crt_status_t status = CRT_OK;
+
+    crti_text(start->submission, name, sizeof(name));
+    if (s == NULL && !good_name(name))
+        status = crt_raise(CRT_ERR_INVALID, "\"%s\" is no submission id", name);
+    if (s == NULL && status == CRT_OK) {
+        s = calloc(1, sizeof(*s));
+        if (s == NULL) {
+            status = crt_raise(CRT_ERR_NO_MEMORY, "job");
+        } else {
+            s->node = node;
+            s->job = start->job;
+            s->pidfd = s->program_fd = s->report = -1;
+            s->output[0].fd = s->output[1].fd = -1;
+            memcpy(s->name, name, sizeof(s->name));
+            crti_log_file_init(&s->log, node->options.log_limit);
+            status = begin(s, start);
+            if (status != CRT_OK)
+                free_submission(s);
+        }
+    }
+    if (status != CRT_OK) {
+        crti_head_send_error(node, request, status, crt_error_detail());
+    } else {
+        s->start_request = request; /* of the link that is the newest */
+        if (s->report < 0)
+            crti_head_send(node, CRTI_MSG_DONE, request, NULL);
+    }
+}
+
+void crti_submission_init(crti_node_t *node)
+{
+    crti_map_init(&node->submissions.by_job, sizeof(crti_id_t));
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leases: who asks for workers, and what they hear. See lease.h. */
+#include <string.h>
+
+#include "runtime/node/node.h"
+
+#define MAX_WORKERS 64 /* of tasks, at least */
+
+/* Who asked: a connection of this node, or a stream of another. */
+typedef struct asker {
+    uint64_t local;
+    crti_stream_t *stream;
+    uint64_t request;
+} asker_t;
+
+crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *node))
+{
+    const crti_resources_t *resources = &node->options.resources;
+    size_t cpus = (size_t)(crti_resources_get(resources, "CPU") / CRTI_RESOURCE_ONE);
+    size_t workers = cpus * 8 > MAX_WORKERS ? cpus * 8 : MAX_WORKERS;
+    crt_status_t status =
+        crti_lease_table_new(node->id, resources, workers, &node->leases.table);
+
+    node->leases.carry_out = carry_out;
+    crti_map_init(&node->leases.askers, sizeof(crti_id_t));
+    if (status == CRT_OK)
+        status = crti_worker_table_new(cpus > 4 ? cpus * 2 : 8, &node->leases.workers);
+    return status;
+}
+
+void crti_lease_act(crti_node_t *node)
+{
+    if (node->leases.is_acting || node->is_ending)
+        return;
+    node->leases.is_acting = true;
+    node->leases.carry_out(node);
+    node->leases.is_acting = false;
+}
+
+/* ---------------------------------------------------------------- answers */
+
+static void send_to(crti_node_t *node, const asker_t *asker, crti_message_kind_t kind,
+                    uint64_t request, const void *body)
+{
+    crti_local_t *local = asker->local ? crti_local_get(node, asker->local) : NULL;
+
+    if (asker->stream)
+        crti_stream_send(asker->stream, kind, request, body);
+    else if (local)
+        crti_local_send(local->process, kind, request, body);
+}
+
+/* Takes the asker out and answers; a lease is answered once. */
+static void answer(crti_node_t *node, crti_id_t lease, crti_message_kind_t kind,
+                   const void *body)
+{
+    asker_t *asker = crti_map_remove(&node->leases.askers, &lease);
+
+    if (asker == NULL)
+        return;
+    send_to(node, asker, kind, asker->request, body);
+    free(asker);
+}
+
+void crti_lease_answer_error(crti_node_t *node, crti_id_t lease, crt_status_t status,
+                             const char *text)
+{
+    crti_msg_error_t error = {.status = status, .text = crti_str(text)};
+
+    answer(node, lease, CRTI_MSG_ERROR, &error);
+}
+
+static crti_msg_lease_granted_t granted_message(crti_node_t *node, crti_id_t lease,
+                                                const crti_process_t *process)
+{
+    return (crti_msg_lease_granted_t){.lease = lease,
+                                      .process = process->id,
+                                      .incarnation = process->incarnation,
+                                      .node = node->id,
+                                      .ipc = crti_str(process->ipc),
+                                      .tcp = crti_str(process->tcp)};
+}
+
+/* The owner hears of the worker's death without asking. */
+static void watch_for_owner(crti_node_t *node, crti_id_t owner, crti_id_t owner_node,
+                            const crti_msg_lease_granted_t *granted)
+{
+    crti_msg_watch_t watch = {.process = granted->process,
+                              .incarnation = granted->incarnation,
+                              .node = granted->node};
+    crti_process_t *process = crti_process_get(node, owner);
+
+    if (process)
+        crti_watch_note(node, owner, &watch);
+    else if (!crti_id_equal(owner_node, node->id))
+        crti_watch_add_node(node, owner_node, &watch);
+}
+
+void crti_lease_fail(crti_node_t *node, crti_id_t lease, crt_status_t status,
+                     const char *text)
+{
+    crti_lease_answer_error(node, lease, status, text);
+    crti_lease_table_end(node->leases.table, lease, crti_node_now(node));
+}
+
+void crti_lease_grant(crti_node_t *node, crti_id_t id, const crti_process_t *process)
+{
+    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    crti_msg_lease_granted_t granted = granted_message(node, id, process);
+
+    watch_for_owner(node, lease->owner, lease->owner_node, &granted);
+    answer(node, id, CRTI_MSG_LEASE_GRANTED, &granted);
+}
+
+/* ---------------------------------------------------------------- requests */
+
+static crt_status_t note_asker(crti_node_t *node, crti_id_t lease, const asker_t *who)
+{
+    asker_t *asker = crti_map_get(&node->leases.askers, &lease);
+    crt_status_t status;
+
+    if (asker) {
+        *asker = *who; /* asked again: after a reconnect */
+        return CRT_OK;
+    }
+    asker = malloc(sizeof(*asker));
+    if (asker == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "lease");
+    *asker = *who;
+    status = crti_map_put(&node->leases.askers, &lease, asker);
+    if (status != CRT_OK)
+        free(asker);
+    return status;
+}
+
+static void grant_again(crti_node_t *node, const crti_lease_t *lease)
+{
+    crti_worker_t *worker = crti_worker_table_get(node->leases.workers, lease->worker);
+    crti_msg_lease_granted_t granted;
+
+    if (worker == NULL || worker->io == NULL)
+        return;
+    granted = granted_message(node, lease->id, worker->io);
+    answer(node, lease->id, CRTI_MSG_LEASE_GRANTED, &granted);
+}
+
+/* A node asks for what this one waits for itself: no node sends such a request. Taken in it would
+ * wait for itself. */
+static void refuse_circle(crti_stream_t *stream, uint64_t request)
+{
+    crti_node_answer_error(stream, request, CRT_ERR_BACKPRESSURE,
+                           "the request is of this node");
+}
+
+void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
+                      uint64_t request, const crti_msg_lease_request_t *ask)
+{
+    asker_t who = {.local = local, .stream = stream, .request = request};
+    const crti_lease_t *known = crti_lease_table_get(node->leases.table, ask->lease);
+    crti_lease_t lease = {.id = ask->lease,
+                          .job = ask->job,
+                          .owner = ask->owner,
+                          .owner_node = ask->owner_node,
+                          .prefer = ask->prefer,
+                          .resources = ask->resources,
+                          .spillbacks = stream ? 1 : 0};
+    crt_status_t status;
+
+    if (stream && known && known->state == CRTI_LEASE_SPILLBACK) {
+        refuse_circle(stream, request);
+        return;
+    }
+    status = crti_id_is_zero(ask->lease) /* it would name the workers that serve nobody */
+                 ? crt_raise(CRT_ERR_PROTOCOL, "a lease without an id")
+                 : note_asker(node, ask->lease, &who);
+    crti_text(ask->function, lease.function, sizeof(lease.function));
+    if (status == CRT_OK && known && known->state == CRTI_LEASE_GRANTED) {
+        grant_again(node, known);
+        return;
+    }
+    if (status == CRT_OK)
+        status =
+            crti_lease_table_request(node->leases.table, &lease, crti_node_now(node));
+    if (status != CRT_OK) {
+        crti_msg_error_t error = {.status = status, .text = crti_str(crt_error_detail())};
+
+        free(crti_map_remove(&node->leases.askers, &ask->lease));
+        send_to(node, &who, CRTI_MSG_ERROR, request, &error);
+    }
+    crti_lease_act(node);
+}
+
+/* Ends a lease of this node; a worker that it had goes on to others, or ends. */
+static void end_lease(crti_node_t *node, crti_id_t id, bool broken, bool at_once)
+{
+    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    crti_worker_t *worker;
+    uint64_t now = crti_node_now(node);
+
+    if (lease == NULL)
+        return;
+    if (lease->state == CRTI_LEASE_SPILLBACK) {
+        crti_msg_lease_cancel_t cancel = {.lease = id};
+
+        crti_node_send_reliable(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
+    }
+    worker = crti_worker_table_of(node->leases.workers, id);
+    crti_lease_table_end(node->leases.table, id, now);
+    free(crti_map_remove(&node->leases.askers, &id));
+    if (worker && at_once)
+        crti_worker_table_end(node->leases.workers, worker, true, now);
+    else if (worker && worker->state == CRTI_WORKER_LEASED)
+        crti_worker_table_released(node->leases.workers, worker, broken, now);
+    else
+        crti_worker_table_unwanted(node->leases.workers, id, now);
+}
+
+void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back)
+{
+    if (!crti_id_is_zero(back->node) && !crti_id_equal(back->node, node->id)) {
+        crti_node_send_reliable(node, back->node, CRTI_MSG_LEASE_RETURN, back);
+        return;
+    }
+    end_lease(node, back->lease, back->broken, false);
+    crti_lease_act(node);
+}
+
+void crti_lease_cancelled(crti_node_t *node, crti_id_t lease)
+{
+    crti_lease_answer_error(node, lease, CRT_ERR_CANCELLED,
+                            "the lease was cancelled by its owner");
+    end_lease(node, lease, false, false);
+    crti_lease_act(node);
+}
+
+static void return_granted(crti_node_t *node, const crti_msg_lease_granted_t *granted)
+{
+    crti_msg_lease_return_t back = {.lease = granted->lease, .node = granted->node};
+
+    crti_lease_returned(node, &back);
+}
+
+static void on_answer(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
+                      const crti_message_t *message, const char *text)
+{
+    crti_id_t id = ask->id;
+    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    crti_msg_lease_cancel_t cancel = {.lease = id};
+    uint64_t now = crti_node_now(node);
+
+    if (lease == NULL || lease->state != CRTI_LEASE_SPILLBACK) {
+        /* Cancelled meanwhile. Where the cancel went the grant had passed already, when that
+         * node had sent the request on. */
+        if (message && message->kind == CRTI_MSG_LEASE_GRANTED)
+            return_granted(node, &message->lease_granted);
+        return;
+    }
+    if (message == NULL) {
+        crti_node_send_reliable(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
+        crti_lease_table_bounced(node->leases.table, id, now);
+    } else if (message->kind == CRTI_MSG_ERROR &&
+               message->error.status == CRT_ERR_BACKPRESSURE) {
+        crti_lease_table_bounced(node->leases.table, id, now);
+    } else {
+        if (message->kind == CRTI_MSG_LEASE_GRANTED)
+            watch_for_owner(node, lease->owner, lease->owner_node,
+                            &message->lease_granted);
+        answer(node, id, message->kind, &message->error);
+        crti_lease_table_end(node->leases.table, id, now);
+    }
+    crti_lease_act(node);
+}
+
+void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
+{
+    static const crti_peer_answers_t answers = {.kind = CRTI_MSG_LEASE_GRANTED,
+                                                .on_answer = on_answer};
+    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    crti_peer_ask_t ask = {.kind = CRTI_MSG_LEASE_REQUEST, .id = id, .answers = &answers};
+    crti_msg_lease_request_t body;
+
+    if (lease == NULL)
+        return;
+    body = (crti_msg_lease_request_t){.lease = id,
+                                      .job = lease->job,
+                                      .owner = lease->owner,
+                                      .owner_node = lease->owner_node,
+                                      .resources = lease->resources,
+                                      .function = crti_str(lease->function),
+                                      .prefer = lease->prefer,
+                                      .spillbacks = lease->spillbacks + 1};
+    if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &ask, &body) != CRT_OK)
+        crti_lease_table_bounced(node->leases.table, id, crti_node_now(node));
+}
+
+void crti_lease_waiting(crti_node_t *node, const crti_msg_lease_waiting_t *waiting)
+{
+    const asker_t *asker = crti_map_get(&node->leases.askers, &waiting->lease);
+
+    if (asker)
+        send_to(node, asker, CRTI_MSG_LEASE_WAITING, 0, waiting);
+}
+
+/* ---------------------------------------------------------------- ends of others */
+
+/* Ends all leases that match; the ids are gathered first, because ending changes the table. */
+static void end_matching(crti_node_t *node,
+                         bool (*match)(crti_node_t *node, const crti_lease_t *lease,
+                                       const void *what),
+                         const void *what, bool at_once)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t ids = {0};
+    const crti_lease_t *lease;
+    size_t cursor = 0;
+
+    while ((lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL)
+        if (match(node, lease, what))
+            crti_buffer_append(&ids, &lease->id, sizeof(lease->id));
+    for (size_t i = 0; i < ids.size; i += sizeof(crti_id_t)) {
+        crti_id_t id;
+
+        memcpy(&id, ids.data + i, sizeof(id));
+        if (at_once) /* another node may have asked for its owner: its question must end */
+            crti_lease_answer_error(node, id, CRT_ERR_CANCELLED,
+                                    "the owner of the lease died");
+        end_lease(node, id, true, at_once);
+    }
+    if (ids.size)
+        crti_lease_act(node);
+}
+
+static bool of_stream(crti_node_t *node, const crti_lease_t *lease, const void *what)
+{
+    const asker_t *asker = crti_map_get(&node->leases.askers, &lease->id);
+
+    return asker &&
+           asker->stream == what; /* not answered yet: granted ones have no asker */
+}
+
+static bool of_local(crti_node_t *node, const crti_lease_t *lease, const void *what)
+{
+    const asker_t *asker = crti_map_get(&node->leases.askers, &lease->id);
+
+    return asker && asker->local == *(const uint64_t *)what;
+}
+
+static bool of_owner(crti_node_t *node, const crti_lease_t *lease, const void *what)
+{
+    return crti_id_equal(lease->owner, *(const crti_id_t *)what);
+}
+
+static bool of_owner_node(crti_node_t *node, const crti_lease_t *lease, const void *what)
+{
+    return crti_id_equal(lease->owner_node, *(const crti_id_t *)what);
+}
+
+void crti_lease_stream_closed(crti_node_t *node, crti_stream_t *stream)
+{
+    end_matching(node, of_stream, stream, false);
+}
+
+void crti_lease_local_closed(crti_node_t *node, uint64_t local)
+{
+    end_matching(node, of_local, &local, false);
+}
+
+void crti_lease_owner_died(crti_node_t *node, crti_id_t owner, crti_id_t owner_node)
+{
+    /* What a worker does for a dead owner is of no use to anybody. */
+    if (crti_id_is_zero(owner))
+        end_matching(node, of_owner_node, &owner_node, true);
+    else
+        end_matching(node, of_owner, &owner, true);
+}
+
+void crti_lease_worker_died(crti_process_t *process, crt_status_t status,
+                            const char *text)
+{
+    crti_node_t *node = process->node;
+    crti_worker_t *worker = crti_process_take_worker(process);
+    const crti_lease_t *lease;
+
+    if (worker == NULL)
+        return;
+    lease = worker->is_actor ? NULL
+                             : crti_lease_table_get(node->leases.table, worker->purpose);
+    if (lease && lease->state == CRTI_LEASE_GRANTED)
+        crti_lease_table_end(node->leases.table, lease->id, crti_node_now(node));
+    crti_worker_table_died(node->leases.workers, worker, status, text);
+}
+
+const char *crti_lease_function(crti_node_t *node, const crti_worker_t *worker)
+{
+    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, worker->purpose);
+
+    return lease ? lease->function : "";
+}
+
+void crti_lease_free(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (void, value, &node->leases.askers)
+        free(value);
+    crti_map_fini(&node->leases.askers);
+    crti_lease_table_free(node->leases.table);
+    crti_worker_table_free(node->leases.workers);
+}

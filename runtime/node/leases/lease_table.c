@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lease table. See lease_table.h for the policy and the states. */
+#include "runtime/node/leases/lease_table.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/arrow.h"
+#include "runtime/base/buffer.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/list.h"
+#include "runtime/base/log.h"
+#include "runtime/base/map.h"
+
+#define TELL_AFTER (1 * CRTI_S)
+#define PATIENCE   (5 * CRTI_S)
+#define HALF       5000            /* of 10000: a node below it counts as empty */
+#define SHAPES     8               /* of requests that found no room, remembered */
+#define DOUBT      (500 * CRTI_MS) /* by then the head has told of what a node gave out */
+
+typedef struct entry {
+    crti_lease_t lease;
+    crti_list_t link;      /* in `queue` while WAITING */
+    uint64_t arrival;      /* order in the queue */
+    uint64_t explained_ns; /* when was last found out why it waits; at first since_ns */
+} entry_t;
+
+typedef struct view {
+    crti_id_t id;
+    crti_resources_t resources;
+    crti_resources_t said;      /* available, by the head's last word */
+    crti_resources_t available; /* less what was sent there since */
+    uint64_t suspect_ns;        /* until when it is less, 0: it is not */
+} view_t;
+
+typedef struct holding {
+    crti_resources_t resources;
+} holding_t;
+
+struct crti_lease_table {
+    crti_id_t self;
+    crti_resources_t resources;
+    crti_resources_t available;
+    crti_map_t leases;  /* id -> entry_t */
+    crti_map_t workers; /* worker id -> entry_t, GRANTED */
+    crti_map_t actors;  /* id -> holding_t */
+    crti_map_t views;   /* id -> view_t */
+    crti_list_t queue;  /* entry_t by arrival */
+    size_t waiting;
+    size_t running; /* STARTING and GRANTED */
+    size_t max_workers;
+    uint64_t arrivals;
+    crti_buffer_t actions; /* crti_lease_action_t */
+    size_t action_done;
+    bool told_changed; /* a CHANGED is in `actions` */
+    bool is_headless;
+};
+
+#define TO(state) (1u << CRTI_LEASE_##state)
+static const struct {
+    const char *name;
+    unsigned next;
+} states[CRTI_LEASE_STATES] = {
+    [CRTI_LEASE_WAITING] = {"waiting", TO(STARTING) | TO(SPILLBACK) | TO(GONE)},
+    [CRTI_LEASE_STARTING] = {"starting", TO(GRANTED) | TO(GONE)},
+    [CRTI_LEASE_GRANTED] = {"granted", TO(GONE)},
+    [CRTI_LEASE_SPILLBACK] = {"spilled", TO(WAITING) | TO(GONE)},
+    [CRTI_LEASE_GONE] = {"gone", 0},
+};
+
+static void set_state(entry_t *e, crti_lease_state_t state)
+{
+    assert(states[e->lease.state].next & 1u << state);
+    CRTI_ARROW("node lease", states, e->lease.state, state);
+    crti_log(CRTI_LOG_DEBUG, "lease", "%016llx %s -> %s",
+             (unsigned long long)e->lease.id.high, states[e->lease.state].name,
+             states[state].name);
+    e->lease.state = state;
+}
+
+/* ---------------------------------------------------------------- life and actions */
+
+crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resources,
+                                  size_t max_workers, crti_lease_table_t **table_out)
+{
+    crti_lease_table_t *table = calloc(1, sizeof(*table));
+
+    if (table == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "lease table");
+    table->self = self;
+    table->max_workers = max_workers;
+    table->resources = table->available = *resources;
+    crti_map_init(&table->leases, sizeof(crti_id_t));
+    crti_map_init(&table->workers, sizeof(crti_id_t));
+    crti_map_init(&table->actors, sizeof(crti_id_t));
+    crti_map_init(&table->views, sizeof(crti_id_t));
+    crti_list_init(&table->queue);
+    *table_out = table;
+    return CRT_OK;
+}
+
+static void free_values(crti_map_t *map)
+{
+    CRTI_MAP_FOREACH (void, value, map)
+        free(value);
+    crti_map_fini(map);
+}
+
+void crti_lease_table_free(crti_lease_table_t *table)
+{
+    if (table == NULL)
+        return;
+    free_values(&table->leases);
+    free_values(&table->actors);
+    free_values(&table->views);
+    crti_map_fini(&table->workers);
+    crti_buffer_fini(&table->actions);
+    free(table);
+}
+
+static crti_lease_action_t *act(crti_lease_table_t *table, crti_lease_verb_t verb,
+                                crti_id_t lease)
+{
+    crti_lease_action_t action = {.verb = verb, .lease = lease};
+
+    if (crti_buffer_append(&table->actions, &action, sizeof(action)) != CRT_OK) {
+        /* The lease keeps its state; its owner times out or cancels. */
+        crti_log(CRTI_LOG_ERROR, "lease", "no memory for an action");
+        return NULL;
+    }
+    return (crti_lease_action_t *)(void *)(table->actions.data + table->actions.size -
+                                           sizeof(action));
+}
+
+bool crti_lease_table_action(crti_lease_table_t *table, crti_lease_action_t *action_out)
+{
+    if (!crti_buffer_take(&table->actions, &table->action_done, action_out,
+                          sizeof(*action_out)))
+        return false;
+    if (action_out->verb == CRTI_LEASE_CHANGED)
+        table->told_changed = false;
+    return true;
+}
+
+static void changed(crti_lease_table_t *table)
+{
+    if (!table->told_changed && act(table, CRTI_LEASE_CHANGED, (crti_id_t){0}))
+        table->told_changed = true;
+}
+
+static entry_t *find(const crti_lease_table_t *table, crti_id_t id)
+{
+    return crti_map_get(&table->leases, &id);
+}
+
+const crti_lease_t *crti_lease_table_get(const crti_lease_table_t *table, crti_id_t id)
+{
+    const entry_t *e = find(table, id);
+
+    return e ? &e->lease : NULL;
+}
+
+const crti_resources_t *crti_lease_table_resources(const crti_lease_table_t *table)
+{
+    return &table->resources;
+}
+
+const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *table)
+{
+    return &table->available;
+}
+
+const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table, size_t *cursor)
+{
+    void *value;
+
+    return crti_map_next(&table->leases, cursor, NULL, &value)
+               ? &((entry_t *)value)->lease
+               : NULL;
+}
+
+size_t crti_lease_table_waiting(const crti_lease_table_t *table)
+{
+    return table->waiting;
+}
+
+/* ---------------------------------------------------------------- where to */
+
+/* How full the node would be, in 1/10000 of its scarcest resource; a node below half counts as
+ * empty. */
+static int64_t fullness(const crti_resources_t *resources,
+                        const crti_resources_t *available, const crti_resources_t *need)
+{
+    int64_t worst = 0;
+
+    for (unsigned i = 0; i < need->count; i++) {
+        int64_t part = crti_resources_part_in_use(resources, available, need,
+                                                  need->item[i].name, 10000);
+
+        worst = part > worst ? part : worst;
+    }
+    return worst <= HALF ? 0 : worst;
+}
+
+/* The node with room that the policy prefers. `here` says whether this node may be chosen.
+ * NULL: this node, or (with *found_out false) none. */
+static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease,
+                      bool here, bool *found_out)
+{
+    view_t *best = NULL;
+    int64_t best_score = INT64_MAX;
+
+    *found_out = here && table->running < table->max_workers &&
+                 crti_resources_fit(&table->available, &lease->resources);
+    if (*found_out)
+        best_score = fullness(&table->resources, &table->available, &lease->resources);
+    if (*found_out && (lease->spillbacks || crti_id_equal(lease->prefer, table->self)))
+        return NULL;
+    CRTI_MAP_FOREACH (view_t, view, &table->views) {
+        int64_t score;
+
+        if (!crti_resources_fit(&view->available, &lease->resources))
+            continue;
+        *found_out = true;
+        if (crti_id_equal(lease->prefer, view->id))
+            return view;
+        score = fullness(&view->resources, &view->available, &lease->resources);
+        if (score < best_score ||
+            (best && score == best_score && crti_id_less(view->id, best->id))) {
+            best = view;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static void enqueue(crti_lease_table_t *table, entry_t *e)
+{
+    crti_list_t *at = table->queue.prev;
+
+    while (at != &table->queue && CRTI_CONTAINER(at, entry_t, link)->arrival > e->arrival)
+        at = at->prev;
+    crti_list_append(at->next, &e->link); /* before the first later one */
+    table->waiting++;
+}
+
+static void dequeue(crti_lease_table_t *table, entry_t *e)
+{
+    crti_list_remove(&e->link);
+    table->waiting--;
+}
+
+static void start_here(crti_lease_table_t *table, entry_t *e)
+{
+    dequeue(table, e);
+    set_state(e, CRTI_LEASE_STARTING);
+    table->running++;
+    crti_resources_take(&table->available, &e->lease.resources);
+    act(table, CRTI_LEASE_FIND_WORKER, e->lease.id);
+    changed(table);
+}
+
+/* Nobody says what becomes free while the head is away: then a node that was full may have room, and
+ * a request that goes there in vain waits there. */
+static const crti_resources_t *believed(const crti_lease_table_t *table,
+                                        const view_t *view)
+{
+    return table->is_headless ? &view->resources : &view->said;
+}
+
+/* What a node gave out and got back at once the head never tells: it is as it was. */
+static void end_suspicions(crti_lease_table_t *table, uint64_t now_ns, uint64_t *next_ns)
+{
+    CRTI_MAP_FOREACH (view_t, view, &table->views) {
+        if (view->suspect_ns > now_ns) {
+            *next_ns = view->suspect_ns < *next_ns ? view->suspect_ns : *next_ns;
+        } else if (view->suspect_ns) {
+            view->available = *believed(table, view);
+            view->suspect_ns = 0;
+        }
+    }
+}
+
+static void expect_less(view_t *view, const entry_t *e, uint64_t now_ns)
+{
+    crti_resources_take(&view->available, &e->lease.resources);
+    view->suspect_ns = now_ns + DOUBT;
+}
+
+static void forward(crti_lease_table_t *table, entry_t *e, view_t *view, uint64_t now_ns)
+{
+    crti_lease_action_t *action = act(table, CRTI_LEASE_FORWARD, e->lease.id);
+
+    if (action == NULL)
+        return;
+    dequeue(table, e);
+    set_state(e, CRTI_LEASE_SPILLBACK);
+    e->lease.node = action->node = view->id;
+    expect_less(view, e, now_ns);
+}
+
+static void forget(crti_lease_table_t *table, entry_t *e)
+{
+    set_state(e, CRTI_LEASE_GONE);
+    crti_map_remove(&table->leases, &e->lease.id);
+    free(e);
+}
+
+static void give_back(crti_lease_table_t *table, entry_t *e, view_t *view,
+                      uint64_t now_ns)
+{
+    if (act(table, CRTI_LEASE_GIVE_BACK, e->lease.id) == NULL)
+        return;
+    dequeue(table, e);
+    expect_less(view, e, now_ns);
+    forget(table, e);
+    changed(table);
+}
+
+/* What found no room anywhere: while a queue is served nothing becomes free, so that another request for
+ * the same finds none either. Thousands may wait for the same, in a cluster of many nodes. */
+typedef struct hopeless {
+    const crti_resources_t *shapes[SHAPES]; /* of requests that go on waiting */
+    unsigned count;
+} hopeless_t;
+
+static bool is_hopeless(const hopeless_t *h, const crti_resources_t *resources)
+{
+    for (unsigned i = 0; i < h->count; i++)
+        if (crti_resources_equal(h->shapes[i], resources))
+            return true;
+    return false;
+}
+
+/* Serves the queue from its head. A request that has waited for PATIENCE and can't be served
+ * closes this node to those behind it (they may still go elsewhere). */
+static void serve(crti_lease_table_t *table, uint64_t now_ns)
+{
+    hopeless_t hopeless = {.count = 0};
+    bool here = true;
+
+    CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
+        entry_t *e = CRTI_CONTAINER(item, entry_t, link);
+        bool found;
+        view_t *view;
+
+        if (is_hopeless(&hopeless, &e->lease.resources))
+            continue;
+        view = choose(table, &e->lease, here, &found);
+        if (!found && hopeless.count < SHAPES)
+            hopeless.shapes[hopeless.count++] = &e->lease.resources;
+        if (view && e->lease.spillbacks)
+            give_back(table, e, view, now_ns);
+        else if (view)
+            forward(table, e, view, now_ns);
+        else if (found)
+            start_here(table, e);
+        else if (now_ns - e->lease.since_ns > PATIENCE &&
+                 crti_resources_fit(&table->resources, &e->lease.resources))
+            here = false;
+    }
+}
+
+/* ---------------------------------------------------------------- requests */
+
+crt_status_t crti_lease_table_request(crti_lease_table_t *table,
+                                      const crti_lease_t *lease, uint64_t now_ns)
+{
+    entry_t *e = find(table, lease->id);
+    crt_status_t status = crti_resources_check(&lease->resources);
+
+    if (e || status != CRT_OK)
+        return e ? CRT_OK : status;
+    e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "lease");
+    e->lease = *lease;
+    e->lease.state = CRTI_LEASE_WAITING;
+    e->lease.worker = e->lease.node = (crti_id_t){0};
+    e->lease.is_blocked = false;
+    e->lease.since_ns = now_ns;
+    e->lease.told_why = 0;
+    e->arrival = table->arrivals++;
+    e->explained_ns = now_ns;
+    status = crti_map_put(&table->leases, &lease->id, e);
+    if (status != CRT_OK) {
+        free(e);
+        return status;
+    }
+    enqueue(table, e);
+    serve(table, now_ns);
+    e = find(table, lease->id);
+    if (e && e->lease.state == CRTI_LEASE_WAITING)
+        changed(table); /* the head shows what waits */
+    return CRT_OK;
+}
+
+bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker)
+{
+    entry_t *e = find(table, id);
+
+    if (e == NULL || e->lease.state != CRTI_LEASE_STARTING)
+        return false;
+    if (crti_map_put(&table->workers, &worker, e) != CRT_OK)
+        return false;
+    set_state(e, CRTI_LEASE_GRANTED);
+    e->lease.worker = worker;
+    return true;
+}
+
+/* What a lease in STARTING or GRANTED holds now: without the CPUs it lent. */
+static crti_resources_t held(const crti_lease_t *lease)
+{
+    crti_resources_t held = lease->resources;
+
+    if (lease->is_blocked)
+        crti_resources_set(&held, "CPU", 0);
+    return held;
+}
+
+bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns)
+{
+    entry_t *e = find(table, id);
+    crti_resources_t back;
+
+    if (e == NULL)
+        return false;
+    switch (e->lease.state) {
+    case CRTI_LEASE_WAITING: dequeue(table, e); break;
+    case CRTI_LEASE_GRANTED:
+        crti_map_remove(&table->workers, &e->lease.worker);
+        __attribute__((fallthrough));
+    case CRTI_LEASE_STARTING:
+        back = held(&e->lease);
+        table->running--;
+        crti_resources_give(&table->available, &back);
+        break;
+    case CRTI_LEASE_SPILLBACK:
+    case CRTI_LEASE_GONE:
+    case CRTI_LEASE_STATES: break;
+    }
+    forget(table, e);
+    changed(table);
+    serve(table, now_ns);
+    return true;
+}
+
+static void wait_again(crti_lease_table_t *table, entry_t *e)
+{
+    set_state(e, CRTI_LEASE_WAITING);
+    e->lease.node = (crti_id_t){0};
+    enqueue(table, e);
+}
+
+void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns)
+{
+    entry_t *e = find(table, id);
+    view_t *view;
+
+    if (e == NULL || e->lease.state != CRTI_LEASE_SPILLBACK)
+        return;
+    /* Not there again at once: what is known of it is not true. */
+    view = crti_map_get(&table->views, &e->lease.node);
+    if (view) {
+        view->available = (crti_resources_t){0};
+        view->suspect_ns = now_ns + DOUBT;
+    }
+    wait_again(table, e);
+    serve(table, now_ns);
+}
+
+void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool blocked,
+                              uint64_t now_ns)
+{
+    entry_t *e = crti_map_get(&table->workers, &worker);
+    crti_resources_t cpus = {0};
+
+    if (e == NULL || e->lease.is_blocked == blocked)
+        return;
+    e->lease.is_blocked = blocked;
+    crti_resources_set(&cpus, "CPU", crti_resources_get(&e->lease.resources, "CPU"));
+    if (blocked)
+        crti_resources_give(&table->available, &cpus);
+    else
+        crti_resources_take(&table->available, &cpus);
+    changed(table);
+    serve(table, now_ns);
+}
+
+/* ---------------------------------------------------------------- actors */
+
+crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
+                                   const crti_resources_t *resources)
+{
+    holding_t *holding;
+    char need[200], have[200];
+    crt_status_t status = crti_resources_check(resources);
+
+    if (status != CRT_OK)
+        return status;
+    if (crti_map_get(&table->actors, &actor))
+        return crt_raise(CRT_ERR_EXISTS, "the actor holds its resources already");
+    if (!crti_resources_fit(&table->available, resources))
+        return crt_raise(CRT_ERR_BACKPRESSURE, "needs %s, the node has %s free",
+                         crti_resources_format(resources, need, sizeof(need)),
+                         crti_resources_format(&table->available, have, sizeof(have)));
+    holding = malloc(sizeof(*holding));
+    if (holding == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "actor's resources");
+    holding->resources = *resources;
+    status = crti_map_put(&table->actors, &actor, holding);
+    if (status != CRT_OK) {
+        free(holding);
+        return status;
+    }
+    if (resources->count) {
+        crti_resources_take(&table->available, resources);
+        changed(table);
+    }
+    return CRT_OK;
+}
+
+void crti_lease_table_give(crti_lease_table_t *table, crti_id_t actor, uint64_t now_ns)
+{
+    holding_t *holding = crti_map_remove(&table->actors, &actor);
+
+    if (holding == NULL)
+        return;
+    if (holding->resources.count) {
+        crti_resources_give(&table->available, &holding->resources);
+        changed(table);
+    }
+    free(holding);
+    serve(table, now_ns);
+}
+
+/* ---------------------------------------------------------------- other nodes */
+
+crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
+                                   const crti_resources_t *resources,
+                                   const crti_resources_t *available, uint64_t now_ns)
+{
+    view_t *view = crti_map_get(&table->views, &node);
+    crt_status_t status;
+
+    if (crti_id_equal(node, table->self))
+        return CRT_OK;
+    if (view == NULL) {
+        view = calloc(1, sizeof(*view));
+        if (view == NULL)
+            return crt_raise(CRT_ERR_NO_MEMORY, "view of a node");
+        view->id = node;
+        status = crti_map_put(&table->views, &node, view);
+        if (status != CRT_OK) {
+            free(view);
+            return status;
+        }
+    }
+    view->resources = *resources;
+    view->said = view->available = *available;
+    view->suspect_ns = 0;
+    serve(table, now_ns);
+    return CRT_OK;
+}
+
+void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now_ns)
+{
+    if (table->is_headless == is_away)
+        return;
+    table->is_headless = is_away;
+    CRTI_MAP_FOREACH (view_t, view, &table->views) {
+        if (!view->suspect_ns)
+            view->available = *believed(table, view);
+    }
+    serve(table, now_ns);
+}
+
+void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
+                                uint64_t now_ns)
+{
+    free(crti_map_remove(&table->views, &node));
+    CRTI_MAP_FOREACH (entry_t, e, &table->leases) {
+        if (e->lease.state == CRTI_LEASE_SPILLBACK && crti_id_equal(e->lease.node, node))
+            wait_again(table, e);
+    }
+    serve(table, now_ns);
+}
+
+/* ---------------------------------------------------------------- why it waits */
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t h = 1469598103934665603ull;
+
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211ull;
+    return h;
+}
+
+/* The largest amount of `name` that one node has, and the sum over all nodes. */
+static void survey(const crti_lease_table_t *table, const char *name,
+                   int64_t *largest_out, int64_t *sum_out)
+{
+    *largest_out = *sum_out = crti_resources_get(&table->resources, name);
+    CRTI_MAP_FOREACH (const view_t, view, &table->views) {
+        int64_t amount = crti_resources_get(&view->resources, name);
+
+        *sum_out =
+            amount > CRTI_RESOURCE_MAX - *sum_out ? CRTI_RESOURCE_MAX : *sum_out + amount;
+        *largest_out = amount > *largest_out ? amount : *largest_out;
+    }
+}
+
+/* "needs 3 CPU, the cluster has 2 CPU" */
+static void explain(const crti_lease_table_t *table, const crti_lease_t *lease,
+                    char *text, size_t size)
+{
+    char need[64], have[64], all[120];
+
+    for (unsigned i = 0; i < lease->resources.count; i++) {
+        const struct crti_resource *item = &lease->resources.item[i];
+        int64_t largest, sum;
+
+        survey(table, item->name, &largest, &sum);
+        if (largest >= item->amount)
+            continue;
+        crti_resources_format_one(item->name, item->amount, need, sizeof(need));
+        if (sum < item->amount)
+            snprintf(text, size, "needs %s, the cluster has %s", need,
+                     crti_resources_format_one(item->name, sum, have, sizeof(have)));
+        else
+            snprintf(text, size, "needs %s on one node, the largest has %s", need,
+                     crti_resources_format_one(item->name, largest, have, sizeof(have)));
+        return;
+    }
+    if (crti_resources_fit(&table->available, &lease->resources))
+        snprintf(text, size, "needs a worker, all %zu that the node may have are in use",
+                 table->max_workers);
+    else
+        snprintf(text, size, "needs %s, all in use",
+                 crti_resources_format(&lease->resources, all, sizeof(all)));
+}
+
+uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
+{
+    uint64_t next = UINT64_MAX, doubts = UINT64_MAX;
+
+    end_suspicions(table, now_ns, &doubts);
+    serve(table, now_ns);
+    next = table->waiting ? doubts : next;
+    CRTI_LIST_FOREACH (item, &table->queue) {
+        entry_t *e = CRTI_CONTAINER(item, entry_t, link);
+        crti_lease_action_t *action;
+        char text[160];
+        uint64_t why, due = e->explained_ns + TELL_AFTER;
+
+        if (now_ns < due) {
+            next = due < next ? due : next;
+            continue;
+        }
+        e->explained_ns = now_ns;
+        next = now_ns + TELL_AFTER < next ? now_ns + TELL_AFTER : next;
+        explain(table, &e->lease, text, sizeof(text));
+        why = hash_text(text);
+        if (why == e->lease.told_why)
+            continue;
+        action = act(table, CRTI_LEASE_TELL, e->lease.id);
+        if (action == NULL)
+            continue;
+        memcpy(action->text, text, sizeof(text));
+        e->lease.told_why = why;
+    }
+    return next;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lease table: who holds which resources of this node, who waits for some, and which node a
+ * request is sent to when another one is better. Pure: events in, actions out.
+ *
+ * Where it sits
+ *     node/leases/lease.c (local link, node link, head's views) -> [ node/leases/lease_table.c ] -> actions
+ * Policy
+ *     A request goes to the node that holds its arguments (`prefer`) when it has room. Else a
+ *     node that is less than half full after it counts as empty, and ties go to this node, then
+ *     to the smallest id: work packs until half full, then spreads to the emptiest node. With
+ *     no room anywhere it waits here, in order of arrival; smaller requests may pass larger
+ *     ones, but not once those have waited PATIENCE (then room is kept for them).
+ *     Only the owner's node sends a request on. Another node serves it, lets it wait, or gives it
+ *     back when it has no room and somebody else has: its owner's node above all, to which it could not
+ *     be sent, since that one waits for the answer. So a request is at one place, which alone decides,
+ *     and none waits where room never comes.
+ * Views
+ *     What the head last said of other nodes. A request sent there is taken off the view at
+ *     once, so that a burst spreads, until the head says something new; if it does not, because what
+ *     the node gave out came back at once, its last word holds again after half a second. While the
+ *     head is away every node may have room: a request is sent there, and waits there if it has not.
+ * Ownership
+ *     The table copies what it is given. Actions are read with crti_lease_table_action until it
+ *     returns false; their texts are valid until the next event.
+ * Invariants
+ *     available = resources - what granted and starting leases hold (CPUs of blocked ones
+ *     excepted) - what actors hold. A lease is in one state; nothing follows its end.
+ */
+#ifndef CRTI_NODE_LEASE_TABLE_H
+#define CRTI_NODE_LEASE_TABLE_H
+
+#include "runtime/base/cleanup.h"
+#include "runtime/base/crt_base.h"
+#include "runtime/base/id.h"
+#include "runtime/base/resources.h"
+
+#define CRTI_LEASE_FUNCTION 64
+
+/*                 room here                worker there
+ *   WAITING ------------------> STARTING ----------------> GRANTED
+ *     |   ^                        |  |                       |
+ *     |   | node lost,             |  | no worker             | returned, owner or
+ *     |   | given back             |  +-----------+           | worker died
+ *     |   +------- SPILLBACK       |              v           v
+ *     +--------------> |           +----------> (gone) <------+
+ *      room elsewhere  +-- answered, cancelled ---^
+ *
+ *  WAITING also ends when it is given back to the node that asked.
+ */
+typedef enum crti_lease_state {
+    CRTI_LEASE_WAITING,   /* in the queue of this node */
+    CRTI_LEASE_STARTING,  /* holds resources, a worker is being found or made */
+    CRTI_LEASE_GRANTED,   /* holds resources, the owner uses the worker */
+    CRTI_LEASE_SPILLBACK, /* another node decides */
+    CRTI_LEASE_GONE,      /* freed right after */
+    CRTI_LEASE_STATES
+} crti_lease_state_t;
+
+typedef struct crti_lease {
+    crti_id_t id;
+    crti_id_t job;
+    crti_id_t owner;      /* process */
+    crti_id_t owner_node; /* of that process */
+    crti_id_t prefer;
+    crti_resources_t resources;
+    char function[CRTI_LEASE_FUNCTION];
+    uint64_t spillbacks; /* 0: of this node; else another one sent it here */
+
+    /* Written by the table. */
+    crti_lease_state_t state;
+    crti_id_t worker; /* GRANTED */
+    crti_id_t node;   /* SPILLBACK: where */
+    bool is_blocked;  /* its CPUs are lent */
+    uint64_t since_ns;
+    uint64_t told_why; /* hash of the reason it heard */
+} crti_lease_t;
+
+typedef enum crti_lease_verb {
+    CRTI_LEASE_FIND_WORKER, /* resources are reserved: find or make one, then _granted */
+    CRTI_LEASE_FORWARD,     /* send the request on to `node` */
+    CRTI_LEASE_GIVE_BACK, /* the node that asked may send it elsewhere; the lease is gone */
+    CRTI_LEASE_TELL,      /* tell the owner `text`: why it waits */
+    CRTI_LEASE_CHANGED    /* available resources changed: tell the head */
+} crti_lease_verb_t;
+
+typedef struct crti_lease_action {
+    crti_lease_verb_t verb;
+    crti_id_t lease;
+    crti_id_t node;
+    char text[160];
+} crti_lease_action_t;
+
+typedef struct crti_lease_table crti_lease_table_t;
+
+/* `resources` is what this node has; `max_workers` bounds the leases that are granted or starting,
+ * blocked ones included, so that nested tasks can't fill the host with processes. Caller owns
+ * the result and frees it with crti_lease_table_free. */
+crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resources,
+                                  size_t max_workers, crti_lease_table_t **table_out);
+void crti_lease_table_free(crti_lease_table_t *table);
+CRTI_DEFINE_AUTO(crti_lease_table_t *, crti_lease_table_free)
+
+/* The next action, taken out. False: none. */
+bool crti_lease_table_action(crti_lease_table_t *table, crti_lease_action_t *action_out);
+
+/* Borrowed: valid until the next event. NULL: no such lease. */
+const crti_lease_t *crti_lease_table_get(const crti_lease_table_t *table, crti_id_t id);
+const crti_resources_t *crti_lease_table_resources(const crti_lease_table_t *table);
+const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *table);
+
+/* Walks the leases; `*cursor` starts at 0, NULL at the end. No event during the walk. */
+const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
+                                          size_t *cursor);
+size_t crti_lease_table_waiting(const crti_lease_table_t *table);
+
+/* ---------------------------------------------------------------- events */
+
+/* A request arrived; the first eight fields of `lease` are read. The same id again is the same
+ * lease and changes nothing. */
+crt_status_t crti_lease_table_request(crti_lease_table_t *table,
+                                      const crti_lease_t *lease, uint64_t now_ns);
+
+/* STARTING -> GRANTED. False when the lease is gone (cancelled): the worker is free. */
+bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker);
+
+/* Ends a lease in any state and gives its resources back: returned, cancelled, its worker can't
+ * be made, or it was answered by another node. False: there was none. */
+bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns);
+
+/* The node that a request was sent to did not take it (link broke, node died) or gave it back: it
+ * waits here again, at its old place in the queue. */
+void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns);
+
+/* A worker's main thread waits / goes on. Unknown workers are ignored. */
+void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool blocked,
+                              uint64_t now_ns);
+
+/* An actor's process needs resources here. CRT_ERR_BACKPRESSURE: not now. CRT_ERR_EXISTS: it
+ * has them. */
+crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
+                                   const crti_resources_t *resources);
+void crti_lease_table_give(crti_lease_table_t *table, crti_id_t actor, uint64_t now_ns);
+
+/* The head's view of a node (this one's own is ignored), and a node's end: what was sent there
+ * waits here again. */
+crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
+                                   const crti_resources_t *resources,
+                                   const crti_resources_t *available, uint64_t now_ns);
+void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
+                                uint64_t now_ns);
+
+/* The head went away, or is back. Without it the views grow old: they still say which nodes there
+ * are, but no node counts as full for longer than a moment. */
+void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now_ns);
+
+/* Time passed: whoever waits longer than 1 s hears why. The moment of the next tick that is
+ * needed, UINT64_MAX for none. */
+uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worker table. See worker_table.h for the states and rules.
+ *
+ * Workers hang in one list per state, oldest first, so that a tick looks at those only whose
+ * deadline is near.
+ */
+#include "runtime/node/leases/worker_table.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/arrow.h"
+#include "runtime/base/buffer.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/map.h"
+
+#define START_NS (30 * CRTI_S)
+#define END_NS   (1 * CRTI_S)  /* for a method that runs, and for destroy */
+#define IDLE_NS  (30 * CRTI_S) /* an idle worker may own objects that others use */
+
+struct crti_worker_table {
+    size_t keep;
+    crti_map_t workers;  /* id -> crti_worker_t */
+    crti_map_t purposes; /* lease or actor id -> crti_worker_t */
+    crti_list_t lists[CRTI_WORKER_STATES];
+    size_t idle;
+    crti_buffer_t actions;
+    size_t action_done;
+};
+
+#define TO(state)  (1u << CRTI_WORKER_##state)
+#define END_OR_DIE (TO(ENDING) | TO(DEAD))
+static const struct {
+    const char *name;
+    unsigned next;
+} states[CRTI_WORKER_STATES] = {
+    [CRTI_WORKER_WANTED] = {"wanted", TO(FORKING) | END_OR_DIE},
+    [CRTI_WORKER_FORKING] = {"forking", TO(ATTACHED) | END_OR_DIE},
+    [CRTI_WORKER_ATTACHED] = {"attached", TO(IDLE) | TO(ACTOR) | END_OR_DIE},
+    [CRTI_WORKER_IDLE] = {"idle", TO(LEASED) | END_OR_DIE},
+    [CRTI_WORKER_LEASED] = {"leased", TO(IDLE) | END_OR_DIE},
+    [CRTI_WORKER_ACTOR] = {"actor", END_OR_DIE},
+    [CRTI_WORKER_ENDING] = {"ending", TO(DEAD)},
+    [CRTI_WORKER_DEAD] = {"dead", 0},
+};
+
+static void set_state(crti_worker_table_t *table, crti_worker_t *w,
+                      crti_worker_state_t state)
+{
+    assert(states[w->state].next & 1u << state);
+    CRTI_ARROW("worker", states, w->state, state);
+    crti_log(CRTI_LOG_DEBUG, "worker", "%016llx %s -> %s", (unsigned long long)w->id.high,
+             states[w->state].name, states[state].name);
+    table->idle -= w->state == CRTI_WORKER_IDLE;
+    table->idle += state == CRTI_WORKER_IDLE;
+    w->state = state;
+    crti_list_remove(&w->link);
+    crti_list_append(&table->lists[state], &w->link);
+}
+
+/* ---------------------------------------------------------------- life and look-ups */
+
+crt_status_t crti_worker_table_new(size_t keep, crti_worker_table_t **table_out)
+{
+    crti_worker_table_t *table = calloc(1, sizeof(*table));
+
+    if (table == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "worker table");
+    table->keep = keep;
+    crti_map_init(&table->workers, sizeof(crti_id_t));
+    crti_map_init(&table->purposes, sizeof(crti_id_t));
+    for (int i = 0; i < CRTI_WORKER_STATES; i++)
+        crti_list_init(&table->lists[i]);
+    *table_out = table;
+    return CRT_OK;
+}
+
+void crti_worker_table_free(crti_worker_table_t *table)
+{
+    if (table == NULL)
+        return;
+    CRTI_MAP_FOREACH (void, value, &table->workers)
+        free(value);
+    crti_map_fini(&table->workers);
+    crti_map_fini(&table->purposes);
+    crti_buffer_fini(&table->actions);
+    free(table);
+}
+
+static crti_worker_action_t *act(crti_worker_table_t *table, crti_worker_verb_t verb,
+                                 crti_worker_t *worker, crti_id_t purpose, bool is_actor)
+{
+    static crti_worker_action_t lost; /* written when memory is out, never read */
+    crti_worker_action_t *action;
+
+    if (crti_buffer_reserve(&table->actions, sizeof(*action)) != CRT_OK) {
+        crti_log(CRTI_LOG_ERROR, "worker", "no memory for an action");
+        return &lost;
+    }
+    action = (crti_worker_action_t *)(void *)(table->actions.data + table->actions.size);
+    table->actions.size += sizeof(*action);
+    action->verb = verb;
+    action->worker = worker;
+    action->purpose = purpose;
+    action->is_actor = is_actor;
+    action->status = CRT_OK;
+    action->text[0] = '\0';
+    return action;
+}
+
+bool crti_worker_table_action(crti_worker_table_t *table,
+                              crti_worker_action_t *action_out)
+{
+    return crti_buffer_take(&table->actions, &table->action_done, action_out,
+                            sizeof(*action_out));
+}
+
+crti_worker_t *crti_worker_table_get(const crti_worker_table_t *table, crti_id_t id)
+{
+    return crti_map_get(&table->workers, &id);
+}
+
+crti_worker_t *crti_worker_table_of(const crti_worker_table_t *table, crti_id_t purpose)
+{
+    return crti_map_get(&table->purposes, &purpose);
+}
+
+crti_worker_t *crti_worker_table_next(const crti_worker_table_t *table, size_t *cursor)
+{
+    void *value;
+
+    return crti_map_next(&table->workers, cursor, NULL, &value) ? value : NULL;
+}
+
+size_t crti_worker_table_count(const crti_worker_table_t *table)
+{
+    return table->workers.count;
+}
+
+/* ---------------------------------------------------------------- purposes */
+
+static void drop_purpose(crti_worker_table_t *table, crti_worker_t *w)
+{
+    if (!crti_id_is_zero(w->purpose))
+        crti_map_remove(&table->purposes, &w->purpose);
+    w->purpose = (crti_id_t){0};
+}
+
+static void assign(crti_worker_table_t *table, crti_worker_t *w)
+{
+    w->answered = true;
+    act(table, CRTI_WORKER_ASSIGN, w, w->purpose, w->is_actor);
+}
+
+static crti_worker_t *find_idle(const crti_worker_table_t *table, crti_id_t job,
+                                double cpus)
+{
+    /* The one that idled last: its memory is warm. */
+    for (crti_list_t *item = table->lists[CRTI_WORKER_IDLE].prev;
+         item != &table->lists[CRTI_WORKER_IDLE]; item = item->prev) {
+        crti_worker_t *w = CRTI_CONTAINER(item, crti_worker_t, link);
+
+        if (crti_id_equal(w->job, job) && w->cpus == cpus)
+            return w;
+    }
+    return NULL;
+}
+
+static crt_status_t add_worker(crti_worker_table_t *table, crti_id_t id, crti_id_t job,
+                               double cpus, crti_worker_t **worker_out)
+{
+    crti_worker_t *w = calloc(1, sizeof(*w));
+    crt_status_t status;
+
+    if (w == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "worker");
+    *w = (crti_worker_t){.id = id, .job = job, .cpus = cpus};
+    crti_list_append(&table->lists[CRTI_WORKER_WANTED], &w->link);
+    status = crti_map_put(&table->workers, &id, w);
+    if (status != CRT_OK) {
+        crti_list_remove(&w->link);
+        free(w);
+        return status;
+    }
+    *worker_out = w;
+    return CRT_OK;
+}
+
+crt_status_t crti_worker_table_want(crti_worker_table_t *table, crti_id_t id,
+                                    crti_id_t job, bool is_actor, crti_id_t purpose,
+                                    double cpus, uint64_t now_ns)
+{
+    crti_worker_t *w = is_actor ? NULL : find_idle(table, job, cpus);
+    bool is_new = w == NULL;
+    crt_status_t status = CRT_OK;
+
+    if (crti_map_get(&table->purposes, &purpose))
+        return crt_raise(CRT_ERR_EXISTS, "a worker serves it already");
+    if (is_new)
+        status = add_worker(table, id, job, cpus, &w);
+    if (status == CRT_OK)
+        status = crti_map_put(&table->purposes, &purpose, w);
+    if (status != CRT_OK) {
+        if (is_new && w)
+            crti_worker_table_died(table, w, status, "");
+        return status;
+    }
+    w->purpose = purpose;
+    w->is_actor = is_actor;
+    w->answered = false;
+    if (is_new) {
+        act(table, CRTI_WORKER_SPAWN, w, purpose, is_actor);
+    } else {
+        set_state(table, w, CRTI_WORKER_LEASED);
+        assign(table, w);
+    }
+    return CRT_OK;
+}
+
+void crti_worker_table_forking(crti_worker_table_t *table, crti_worker_t *worker,
+                               uint64_t now_ns)
+{
+    set_state(table, worker, CRTI_WORKER_FORKING);
+    worker->deadline_ns = now_ns + START_NS;
+}
+
+bool crti_worker_table_attached(crti_worker_table_t *table, crti_worker_t *worker,
+                                uint64_t now_ns)
+{
+    if (worker->state != CRTI_WORKER_FORKING)
+        return false;
+    set_state(table, worker, CRTI_WORKER_ATTACHED);
+    worker->deadline_ns = now_ns + START_NS;
+    return true;
+}
+
+static void idle(crti_worker_table_t *table, crti_worker_t *w, uint64_t now_ns)
+{
+    set_state(table, w, CRTI_WORKER_IDLE);
+    w->deadline_ns = now_ns;
+}
+
+bool crti_worker_table_ready(crti_worker_table_t *table, crti_worker_t *worker,
+                             uint64_t now_ns)
+{
+    if (worker->state != CRTI_WORKER_ATTACHED)
+        return false;
+    if (worker->is_actor) {
+        set_state(table, worker, CRTI_WORKER_ACTOR);
+        assign(table, worker);
+        return true;
+    }
+    idle(table, worker, now_ns);
+    if (crti_id_is_zero(worker->purpose))
+        return true;
+    set_state(table, worker, CRTI_WORKER_LEASED);
+    assign(table, worker);
+    return true;
+}
+
+void crti_worker_table_released(crti_worker_table_t *table, crti_worker_t *worker,
+                                bool broken, uint64_t now_ns)
+{
+    if (worker->state != CRTI_WORKER_LEASED)
+        return;
+    drop_purpose(table, worker);
+    if (broken)
+        crti_worker_table_end(table, worker, false, now_ns);
+    else
+        idle(table, worker, now_ns);
+}
+
+void crti_worker_table_unwanted(crti_worker_table_t *table, crti_id_t purpose,
+                                uint64_t now_ns)
+{
+    crti_worker_t *w = crti_worker_table_of(table, purpose);
+
+    if (w == NULL)
+        return;
+    if (w->state == CRTI_WORKER_LEASED) {
+        crti_worker_table_released(table, w, false, now_ns);
+        return;
+    }
+    if (w->is_actor)
+        crti_worker_table_end(table, w, false, now_ns);
+    else
+        drop_purpose(table, w);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
+                           bool at_once, uint64_t now_ns)
+{
+    if (worker->state == CRTI_WORKER_WANTED && worker->io == NULL) {
+        crti_worker_table_died(table, worker, CRT_ERR_CANCELLED,
+                               "it was ended before it began");
+        return;
+    }
+    if (worker->state == CRTI_WORKER_WANTED) {
+        act(table, CRTI_WORKER_DISCARD, worker, worker->purpose, worker->is_actor);
+        set_state(table, worker, CRTI_WORKER_ENDING);
+        worker->deadline_ns = now_ns + END_NS;
+        return;
+    }
+    if (worker->state == CRTI_WORKER_ENDING) {
+        if (at_once && worker->deadline_ns > now_ns) {
+            worker->deadline_ns = now_ns;
+            crti_list_remove(&worker->link);
+            crti_list_append(table->lists[CRTI_WORKER_ENDING].next, &worker->link);
+        }
+        return;
+    }
+    /* A process that has not attached has no link on which it could hear SHUTDOWN. */
+    at_once = at_once || worker->state == CRTI_WORKER_FORKING;
+    act(table, at_once ? CRTI_WORKER_KILL : CRTI_WORKER_SHUTDOWN, worker, worker->purpose,
+        worker->is_actor);
+    set_state(table, worker, CRTI_WORKER_ENDING);
+    worker->deadline_ns = now_ns + END_NS;
+}
+
+void crti_worker_table_end_job(crti_worker_table_t *table, crti_id_t job, bool actors,
+                               bool at_once, uint64_t now_ns)
+{
+    for (int state = 0; state < CRTI_WORKER_ENDING; state++)
+        CRTI_LIST_FOREACH_SAFE (item, &table->lists[state]) {
+            crti_worker_t *w = CRTI_CONTAINER(item, crti_worker_t, link);
+
+            if (crti_id_equal(w->job, job) && (actors || !w->is_actor))
+                crti_worker_table_end(table, w, at_once, now_ns);
+        }
+}
+
+void crti_worker_table_died(crti_worker_table_t *table, crti_worker_t *worker,
+                            crt_status_t status, const char *text)
+{
+    crti_worker_action_t *action;
+
+    if (!crti_id_is_zero(worker->purpose) && !worker->answered) {
+        action = act(table, CRTI_WORKER_FAIL, NULL, worker->purpose, worker->is_actor);
+        action->status = status;
+        snprintf(action->text, sizeof(action->text), "%s", text);
+    }
+    /* Actions that were not fetched yet must not lead to freed memory. */
+    for (size_t at = table->action_done; at < table->actions.size;
+         at += sizeof(*action)) {
+        action = (crti_worker_action_t *)(void *)(table->actions.data + at);
+        if (action->worker == worker) {
+            crti_buffer_t *all = &table->actions;
+
+            memmove(all->data + at, all->data + at + sizeof(*action),
+                    all->size - at - sizeof(*action));
+            all->size -= sizeof(*action);
+            at -= sizeof(*action);
+        }
+    }
+    drop_purpose(table, worker);
+    set_state(table, worker, CRTI_WORKER_DEAD);
+    crti_list_remove(&worker->link);
+    crti_map_remove(&table->workers, &worker->id);
+    free(worker);
+}
+
+/* ---------------------------------------------------------------- time */
+
+/* Those of one state are in the order of their deadlines. */
+static uint64_t check_deadlines(crti_worker_table_t *table, crti_worker_state_t state,
+                                uint64_t now_ns)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &table->lists[state]) {
+        crti_worker_t *w = CRTI_CONTAINER(item, crti_worker_t, link);
+
+        if (w->deadline_ns > now_ns)
+            return w->deadline_ns;
+        if (state != CRTI_WORKER_ENDING) {
+            crti_worker_table_end(table, w, true, now_ns);
+            continue;
+        }
+        act(table, CRTI_WORKER_KILL, w, w->purpose, w->is_actor);
+        w->deadline_ns = now_ns + END_NS; /* it may hang in the kernel: again */
+        crti_list_remove(&w->link);
+        crti_list_append(&table->lists[state], &w->link);
+    }
+    return UINT64_MAX;
+}
+
+uint64_t crti_worker_table_tick(crti_worker_table_t *table, uint64_t now_ns)
+{
+    static const crti_worker_state_t timed[] = {CRTI_WORKER_FORKING, CRTI_WORKER_ATTACHED,
+                                                CRTI_WORKER_ENDING};
+    uint64_t next = UINT64_MAX;
+
+    while (table->idle > table->keep) {
+        crti_worker_t *oldest =
+            CRTI_CONTAINER(table->lists[CRTI_WORKER_IDLE].next, crti_worker_t, link);
+
+        if (oldest->deadline_ns + IDLE_NS > now_ns) {
+            next = oldest->deadline_ns + IDLE_NS;
+            break;
+        }
+        crti_worker_table_end(table, oldest, false, now_ns);
+    }
+    for (unsigned i = 0; i < sizeof(timed) / sizeof(timed[0]); i++) {
+        uint64_t due = check_deadlines(table, timed[i], now_ns);
+
+        next = due < next ? due : next;
+    }
+    if (!crti_list_is_empty(&table->lists[CRTI_WORKER_ENDING]) && next > now_ns + END_NS)
+        next = now_ns + END_NS;
+    return next;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said to the head: questions that survive reconnects, notices, deaths. See head.h. */
+#include <string.h>
+
+#include "runtime/node/node.h"
+
+#define UNTOLD_MAX 4096 /* deaths that are kept for the head, as many as it keeps */
+
+typedef struct question {
+    uint64_t number;
+    crti_message_kind_t kind;
+    crti_buffer_t bytes; /* the encoded message */
+    crti_head_answer_t *on_answer;
+    crti_id_t id;
+    uint64_t token;
+    crti_list_t link;
+} question_t;
+
+/* ---------------------------------------------------------------- questions */
+
+static void free_question(crti_node_t *node, question_t *q)
+{
+    crti_map_remove(&node->head.pending, &q->number);
+    crti_list_remove(&q->link);
+    crti_buffer_fini(&q->bytes);
+    free(q);
+}
+
+static void put_on_link(crti_node_t *node, const question_t *q)
+{
+    crti_message_t message;
+
+    if (crti_message_decode(q->bytes.data, q->bytes.size, &message) == CRT_OK)
+        crti_stream_send(node->head.stream, message.kind, q->number, &message.error);
+}
+
+crt_status_t crti_head_ask(crti_node_t *node, crti_message_kind_t kind, const void *body,
+                           crti_head_answer_t *on_answer, crti_id_t id, uint64_t token)
+{
+    question_t *q = calloc(1, sizeof(*q));
+    crt_status_t status;
+
+    if (q == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "question to the head");
+    q->number = ++node->head.requests;
+    q->kind = kind;
+    q->on_answer = on_answer;
+    q->id = id;
+    q->token = token;
+    crti_list_append(&node->head.order, &q->link);
+    status = crti_message_encode(kind, q->number, body, &q->bytes);
+    if (status == CRT_OK)
+        status = crti_map_put(&node->head.pending, &q->number, q);
+    if (status != CRT_OK) {
+        free_question(node, q);
+        return status;
+    }
+    if (node->head.open)
+        put_on_link(node, q);
+    return CRT_OK;
+}
+
+void crti_head_answered(crti_node_t *node, const crti_message_t *message)
+{
+    question_t *q = crti_map_get(&node->head.pending, &message->request);
+    question_t copy;
+
+    if (q == NULL)
+        return; /* asked twice across a reconnect */
+    copy = *q;
+    free_question(node, q);
+    copy.on_answer(node, copy.id, copy.token, message);
+}
+
+void crti_head_drop(crti_node_t *node, crti_message_kind_t kind, crti_id_t id)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &node->head.order) {
+        question_t *q = CRTI_CONTAINER(item, question_t, link);
+
+        if (q->kind == kind && crti_id_equal(q->id, id))
+            free_question(node, q);
+    }
+}
+
+void crti_head_drop_asker(crti_node_t *node, crti_head_answer_t *on_answer, crti_id_t id)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &node->head.order) {
+        question_t *q = CRTI_CONTAINER(item, question_t, link);
+
+        if (q->on_answer == on_answer && crti_id_equal(q->id, id))
+            free_question(node, q);
+    }
+}
+
+static void ask_again(crti_node_t *node)
+{
+    CRTI_LIST_FOREACH (item, &node->head.order) {
+        put_on_link(node, CRTI_CONTAINER(item, question_t, link));
+    }
+}
+
+void crti_head_send(crti_node_t *node, crti_message_kind_t kind, uint64_t request,
+                    const void *body)
+{
+    /* An answer belongs to the link that the request came on. */
+    if (node->head.open || (node->head.registering && request == 0))
+        crti_stream_send(node->head.stream, kind, request, body);
+}
+
+crt_status_t crti_head_pack(crti_buffer_t *list, crti_message_kind_t kind,
+                            const void *body)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
+    crt_status_t status = crti_message_encode(kind, 0, body, &bytes);
+
+    return status == CRT_OK ? crti_list_pack(list, bytes.data, bytes.size) : status;
+}
+
+/* ---------------------------------------------------------------- deaths */
+
+void crti_head_tell_death(crti_node_t *node, const crti_msg_peer_died_t *died)
+{
+    crti_head_t *head = &node->head;
+    crti_span_t rest, oldest;
+
+    if (head->open || head->registering) {
+        crti_head_send(node, CRTI_MSG_PEER_DIED, 0, died);
+    } else if (crti_head_pack(&head->untold, CRTI_MSG_PEER_DIED, died) != CRT_OK) {
+        crti_log(CRTI_LOG_ERROR, "head", "out of memory: a death is not told");
+    } else if (++head->untold_count > UNTOLD_MAX) {
+        rest = crti_span(head->untold.data, head->untold.size);
+        crti_list_unpack(&rest, &oldest);
+        crti_buffer_consume(&head->untold, head->untold.size - rest.size);
+        head->untold_count--;
+    }
+}
+
+static void tell_deaths(crti_node_t *node)
+{
+    crti_head_t *head = &node->head;
+    crti_span_t rest = crti_span(head->untold.data, head->untold.size), entry;
+    crti_message_t message;
+
+    while (crti_list_unpack(&rest, &entry) == CRT_OK)
+        if (crti_message_decode(entry.data, entry.size, &message) == CRT_OK)
+            crti_head_send(node, CRTI_MSG_PEER_DIED, 0, &message.peer_died);
+    crti_buffer_fini(&head->untold);
+    head->untold_count = 0;
+}
+
+void crti_head_registered(crti_node_t *node)
+{
+    tell_deaths(node);
+    ask_again(node);
+}
+
+void crti_head_open(crti_node_t *node)
+{
+    node->head.open = true;
+}
+
+void crti_head_send_error(crti_node_t *node, uint64_t request, crt_status_t status,
+                          const char *text)
+{
+    crti_msg_error_t error = {.status = status, .text = crti_str(text)};
+
+    if (request)
+        crti_head_send(node, CRTI_MSG_ERROR, request, &error);
+}
+
+/* ---------------------------------------------------------------- the link */
+
+void crti_head_init(crti_node_t *node)
+{
+    crti_map_init(&node->head.pending, sizeof(uint64_t));
+    crti_list_init(&node->head.order);
+    node->head.requests = CRTI_REGISTER_REQUEST;
+}
+
+crt_status_t crti_head_connect(crti_node_t *node, uint64_t timeout_ms,
+                               const crti_stream_handlers_t *handlers)
+{
+    return crti_stream_connect(node->loop, node->context, node->head_address, timeout_ms,
+                               handlers, &node->head.stream);
+}
+
+void crti_head_close(crti_node_t *node)
+{
+    crti_stream_free(node->head.stream);
+    node->head.stream = NULL;
+    node->head.open = node->head.registering = false;
+}
+
+void crti_head_register(crti_node_t *node, const crti_msg_node_register_t *message)
+{
+    node->head.registering = crti_stream_send(node->head.stream, CRTI_MSG_NODE_REGISTER,
+                                              CRTI_REGISTER_REQUEST, message) == CRT_OK;
+}
+
+void crti_head_leave(crti_node_t *node, const char *why)
+{
+    crti_msg_node_leave_t leave = {.text = crti_str(why)};
+
+    if (node->head.open)
+        crti_stream_send(node->head.stream, CRTI_MSG_NODE_LEAVE, 0, &leave);
+}
+
+void crti_head_free(crti_node_t *node)
+{
+    crti_head_close(node);
+    while (!crti_list_is_empty(&node->head.order))
+        free_question(node, CRTI_CONTAINER(node->head.order.next, question_t, link));
+    crti_map_fini(&node->head.pending);
+    crti_buffer_fini(&node->head.untold);
+}

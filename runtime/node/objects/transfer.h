@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transfer: object parts between the stores of two nodes, straight from and into shared memory.
+ *
+ * Where it sits
+ *     local_dispatch.c (PULL, FREE), peer_dispatch.c (OBJECT_GET) -> [ node/objects/transfer.c ] <-> pull_table.c, share_table.c, store, peer.c
+ * Ownership
+ *     The memory of an object that is being pulled is this daemon's until its seal. Parts of it may
+ *     be on their way to other nodes: it is kept until the last of them has left, also when the pull
+ *     has ended.
+ * Invariants
+ *     A part is received only into an object that this daemon created and has not sealed; when a
+ *     pull is given up, parts on their way are thrown away before the memory is given back.
+ */
+#ifndef CRTI_NODE_TRANSFER_H
+#define CRTI_NODE_TRANSFER_H
+
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/share_table.h"
+#include "runtime/node/types.h"
+
+/* What transfer.c knows of a store that had no room. */
+typedef struct crti_node_full {
+    uint64_t size; /* for an object of so many bytes */
+    uint64_t until_ns;
+    char text[600];
+} crti_node_full_t;
+
+typedef struct crti_pulls {
+    crti_pull_table_t *table;
+    crti_share_table_t *shares;
+    bool is_acting;
+    crti_map_t places; /* object id -> memory of an object being pulled */
+    crti_node_full_t full;
+    crti_map_t again; /* object id -> a pull that is begun again, pull_retry.c */
+} crti_pulls_t;
+
+#define CRTI_FREE_ENTRY 40 /* bytes of an entry in FREE: object, node */
+
+void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
+                     crti_id_t process, const crti_msg_pull_t *pull);
+/* `from` asks by `stream` for a part. */
+void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
+                       uint64_t request, const crti_msg_object_get_t *get);
+void crti_object_left(crti_node_t *node, crti_id_t from,
+                      const crti_msg_object_leave_t *left);
+/* Before the stream of an inbound link is freed. */
+void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream);
+void crti_object_free(crti_node_t *node, crti_span_t objects);
+crt_status_t crti_pull_init(crti_node_t *node);
+/* The table of pulls may have decided something; safe to call from anywhere. */
+void crti_pull_act(crti_node_t *node);
+void crti_pull_free(crti_node_t *node);
+
+/* pull_retry.c: the link to `from` broke under a question for a part of the object. */
+void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t from);
+/* True: this ANSWER is not told, its requester waits for another attempt. */
+bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer);
+void crti_pull_retry_node_died(crti_node_t *node, crti_id_t dead);
+void crti_pull_retry_free(crti_node_t *node);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes: the drivers and workers of this node, from fork or ATTACH to their death.
+ *
+ * Where it sits
+ *     attach.c, job_workers.c (make them) -> [ node/process/process.c, process_watch.c ] -> death.c, by handlers
+ * Ownership
+ *     A record is made by job_workers.c (workers) or attach.c (drivers) and freed by death.c, or by
+ *     spawn.c where no process came of it.
+ */
+#ifndef CRTI_NODE_PROCESS_H
+#define CRTI_NODE_PROCESS_H
+
+#include <sys/types.h>
+
+#include "runtime/base/blackboard.h"
+#include "runtime/node/host/offload.h"
+#include "runtime/node/host/output.h"
+#include "runtime/node/process/memory_watch.h"
+#include "runtime/node/types.h"
+
+#define CRTI_NODE_SLOTS 16384 /* processes that the store serves at once */
+
+/* A driver or worker of this node, from fork or ATTACH to its death. */
+struct crti_process {
+    crti_node_t *node;
+    crti_id_t id;
+    uint64_t incarnation;
+    unsigned role; /* CRTI_ROLE_DRIVER, CRTI_ROLE_WORKER */
+    pid_t pid;     /* 0 before FORKED */
+    int pidfd;     /* -1 also when it is offloaded */
+    crti_watch_t pidfd_watch;
+    bool is_watched;            /* a pidfd tells of its end */
+    bool is_offloaded;          /* its pidfd and pipes go to the offload threads */
+    crti_offloaded_t offloaded; /* they are there */
+    crti_local_t *local;        /* NULL before ATTACH */
+    crti_job_t *job;
+    unsigned slot; /* of the store, 0 none */
+    char ipc[108], tcp[64];
+    bool leaves; /* a driver that said so: its end is no death */
+    uint64_t
+        leave_request; /* of a driver that waits for the end of what ran for it, 0 none */
+    bool awaited;      /* a worker that it waits for */
+
+    /* Workers. */
+    crti_worker_t *worker;
+    crti_output_t output[2]; /* stdout, stderr */
+    crti_log_file_t log;
+    crti_blackboard_t *board;
+    int board_fd;
+    crti_list_t
+        in_fenced;    /* in node->fence.workers: of a fenced actor that is not to end */
+    crti_list_t link; /* in job->wanted or job->forking */
+    uint64_t fork_request; /* while FORK is not answered */
+    bool is_child;         /* executed by the node itself */
+    bool reaped;           /* wait_status is known */
+    int wait_status;
+    bool told_to_end;   /* its end is expected */
+    char end_text[448]; /* why it was told to end */
+    crti_memory_record_t memory;
+    crti_timer_t reap_timer;
+    bool dying;      /* the pidfd said so */
+    crti_id_t actor; /* zero: tasks */
+};
+
+/* What the end of a process leads to (death.c). */
+typedef struct crti_process_handlers {
+    void (*on_ended)(crti_process_t *process); /* its pidfd is readable */
+    /* The zygote told the wait status, or is gone itself. */
+    void (*on_reaped)(crti_process_t *process, int wait_status);
+    void (*on_zygote_gone)(crti_process_t *process);
+    void (*on_cut)(crti_process_t *process, const char *why);
+    void (*on_driver_closed)(crti_process_t *driver);
+} crti_process_handlers_t;
+
+typedef struct crti_processes {
+    const crti_process_handlers_t *handlers;
+    crti_map_t by_id;
+    crti_map_t by_pid;                    /* workers whose pid is known */
+    unsigned char slots[CRTI_NODE_SLOTS]; /* 1: taken */
+    unsigned slots_full; /* 1 ... this one are taken, or were not free when looked at */
+    crti_offload_t *offload; /* NULL: nothing was offloaded yet */
+    bool cannot_offload;     /* was told */
+    size_t offloaded_count;
+    crti_timer_t stall_timer;
+    uint64_t host_fresh_ns; /* until when the host is known to have room for workers */
+} crti_processes_t;
+
+void crti_process_init(crti_node_t *node, const crti_process_handlers_t *handlers);
+crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
+                              crti_process_t **process_out);
+/* All that is its own goes; crti_process_free (spawn.c) ends the rest, too. */
+void crti_process_release(crti_process_t *process);
+void crti_process_fini(crti_node_t *node);
+crti_process_t *crti_process_get(crti_node_t *node, crti_id_t id);
+/* The lowest free slot of the store; CRT_ERR_BACKPRESSURE when all are taken. */
+crt_status_t crti_slot_take(crti_node_t *node, unsigned *slot_out);
+/* The process is gone: what it held in the store comes back at once. */
+void crti_slot_give(crti_process_t *process);
+crt_status_t crti_process_make_board(crti_process_t *process);
+/* ATTACHED has taken the blackboard's file along: the page stays mapped. */
+void crti_process_close_board(crti_process_t *process);
+/* ATTACH, READY and FORKED say more of it. */
+void crti_process_attached(crti_process_t *process, const crti_msg_attach_t *attach);
+void crti_process_ready(crti_process_t *process, const crti_msg_ready_t *ready);
+void crti_process_forked(crti_process_t *process, pid_t pid);
+/* Its end is expected from now on; why it comes, for the report. */
+void crti_process_expect_end(crti_process_t *process);
+void crti_process_explain(crti_process_t *process, const char *format, ...)
+    CRT_PRINTF(2, 3);
+/* It serves the worker table; `actor` zero: for tasks. And no more. */
+void crti_process_give_worker(crti_process_t *process, crti_worker_t *worker,
+                              crti_id_t actor);
+crti_worker_t *crti_process_take_worker(crti_process_t *process);
+/* SIGKILL to a process and its group. */
+void crti_process_kill(crti_process_t *process);
+void crti_process_ended(crti_process_t *process);
+/* A process that misbehaved, or whose link broke: a worker is killed, a driver's connection is
+ * closed; its death follows. */
+void crti_process_cut(crti_process_t *process, const char *why);
+
+/* process_watch.c: hears of its end. */
+crt_status_t crti_process_watch(crti_process_t *process);
+/* CRT_ERR_BACKPRESSURE when the host has no room for one more worker. */
+crt_status_t crti_process_check_host(crti_node_t *node);
+/* Before a worker is made: are its files to go to the offload threads? */
+void crti_process_plan_offload(crti_process_t *process);
+/* Begins to read what it prints, here or there. */
+crt_status_t crti_process_read_outputs(crti_process_t *process);
+
+/* stall.c: begins to look for processes that hold the store up. */
+crt_status_t crti_stall_start(crti_node_t *node);
+
+#endif
