@@ -276,7 +276,7 @@ static void link_up(link_t *link, crti_stream_t *stream)
                                                                .on_message = link_message,
                                                                .on_payload = link_payload,
                                                                .on_closed = link_closed});
-    crti_stream_be_patient(stream);
+    crti_stream_allow_stall(stream);
     crti_loop_cancel(link->links->loop, &link->retry);
     link->stream = stream;
     link->state = UP;

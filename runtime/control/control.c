@@ -42,7 +42,7 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     crti_list_init(&c->dirty);
     crti_list_init(&c->requests);
     crti_list_init(&c->deaths);
-    crti_list_init(&c->early);
+    crti_list_init(&c->pending_watches);
     if (c->address == NULL) {
         crti_control_free(c);
         return crt_raise(CRT_ERR_NO_MEMORY, "control");
@@ -59,7 +59,7 @@ void crti_control_free(crti_control_t *c)
         return;
     crti_control_requests_free(c);
     crti_control_forget_deaths(c);
-    crti_control_early_free(c);
+    crti_control_watches_free(c);
     while (!crti_list_is_empty(&c->outbox))
         crti_control_outgoing_free(
             c, CRTI_CONTAINER(c->outbox.next, crti_outgoing_t, in_outbox));
@@ -93,21 +93,21 @@ static bool was_away(const crti_control_t *c, uint64_t now_ns)
     return now_ns > due && now_ns - due > LATE_NS;
 }
 
-/* Before an event at `now_ns`, later than the last one: was the head stopped meanwhile, or its host
- * asleep? Then what nodes said is still to be read, or they gave their links up and are about to
- * make them anew: they have time for it. */
-static void be_patient(crti_control_t *c, uint64_t now_ns)
+/* Before an event at `now_ns`: when the head or its host was suspended since the last event, messages
+ * of the nodes are still to be read, or the nodes closed their links and are about to reconnect.
+ * They get time for that. */
+static void grant_grace(crti_control_t *c, uint64_t now_ns)
 {
     if (!was_away(c, now_ns))
         return;
-    c->patient_until_ns = now_ns + CRTI_NODE_EXPECTED_NS;
+    c->grace_until_ns = now_ns + CRTI_NODE_EXPECTED_NS;
     crti_node_table_wait(&c->nodes, now_ns + CRTI_NODE_SILENT_NS);
 }
 
 /* Every event begins here: rows stored from now on belong to it. */
 static void begin(crti_control_t *c, uint64_t now_ns)
 {
-    be_patient(c, now_ns);
+    grant_grace(c, now_ns);
     c->now_ns = now_ns;
     c->event_first = c->ticket + 1;
 }
@@ -196,7 +196,7 @@ void crti_control_closed(crti_control_t *c, uint64_t number, const char *text,
     crti_list_remove(&link->in_links);
     free(link);
     forget_watches(c, number);
-    crti_control_early_closed(c, number);
+    crti_control_watches_closed(c, number);
     crti_control_requests_of(c, number);
     crti_control_requests_lost(c, number, text);
     if (node && node->link == number)
@@ -366,7 +366,7 @@ void crti_control_tick(crti_control_t *c, uint64_t now_ns)
     while ((node = crti_node_table_overdue(&c->nodes, now_ns, &text)))
         crti_control_node_died(c, node, text);
     crti_control_requests_overdue(c);
-    crti_control_early_overdue(c);
+    crti_control_watches_overdue(c);
     expire(c);
     if (c->view_ns <= now_ns)
         crti_control_send_views(c);
@@ -391,6 +391,6 @@ uint64_t crti_control_deadline(const crti_control_t *c, uint64_t now_ns)
     next = earlier(next, crti_node_table_deadline(&c->nodes));
     next = earlier(next, crti_actor_table_deadline(&c->actors, now_ns));
     next = earlier(next, crti_job_table_deadline(&c->jobs));
-    next = earlier(next, crti_control_early_deadline(c));
+    next = earlier(next, crti_control_watches_deadline(c));
     return earlier(next, crti_control_requests_deadline(c));
 }

@@ -69,13 +69,13 @@ typedef struct crti_control_actions {
     size_t (*queued)(void *user, uint64_t link);
     /* Do it and call crti_control_stored with the ticket, later, in order. */
     void (*store)(void *user, const crti_store_operation_t *operation);
-    /* Remembers beyond the end of this process, whatever the store can do, that a creation with this id
-     * was told to have failed, or (false) need not be remembered. False: that is not possible. */
+    /* Records on disk, independent of the store, that the creation of this id was reported as failed;
+     * `is_revoked` false deletes the record. Returns false when that is not possible. */
     bool (*revoke)(void *user, crti_id_t id, bool is_revoked);
-    /* There is no record of that job any more: nothing reads what it left. NULL: nobody cares. */
+    /* The record of that job is gone: what it left is not needed any more. May be NULL. */
     void (*forget_job)(void *user, crti_id_t job);
-    /* Is no other head in charge of these tables for certain? NULL: there can be none. */
-    bool (*is_alone)(void *user);
+    /* True: no other head can be writing these tables. NULL: there is no other head. */
+    bool (*is_leader)(void *user);
 } crti_control_actions_t;
 
 typedef struct crti_control_config {

@@ -78,7 +78,7 @@ void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, boo
     crti_msg_actor_state_t notice = crti_actor_notice(actor);
 
     if (stored && before == CRTI_ACTOR_STARTING) {
-        crti_control_unask(c, actor->start_request);
+        crti_control_cancel_request(c, actor->start_request);
         actor->start_request = 0;
     }
     if (stored && is_placed(before) != crti_actor_is_placed(actor))
@@ -91,7 +91,7 @@ void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, boo
         put_actor(c, actor);
     for (size_t i = 0; i < actor->watcher_count; i++)
         if (c->tells_facts)
-            crti_control_tell(c, actor->watchers[i], CRTI_MSG_ACTOR_STATE, &notice);
+            crti_control_notify(c, actor->watchers[i], CRTI_MSG_ACTOR_STATE, &notice);
         else
             crti_control_answer(c, actor->watchers[i], CRTI_MSG_ACTOR_STATE, 0, &notice,
                                 false);
@@ -155,7 +155,8 @@ size_t crti_control_places(const crti_control_t *c, crti_buffer_t *places)
 static void send_start(crti_control_t *c, crti_actor_t *actor,
                        const crti_node_entry_t *node)
 {
-    crti_request_t *request = crti_control_ask(c, node, CRTI_MSG_ACTOR_START, actor->id);
+    crti_request_t *request =
+        crti_control_new_request(c, node, CRTI_MSG_ACTOR_START, actor->id);
     crti_msg_actor_start_t body = {
         .actor = actor->id,
         .actor_incarnation = actor->incarnation,
@@ -169,7 +170,7 @@ static void send_start(crti_control_t *c, crti_actor_t *actor,
 
     if (request == NULL)
         return;
-    crti_control_unask(c, actor->start_request);
+    crti_control_cancel_request(c, actor->start_request);
     request->incarnation = actor->incarnation;
     actor->start_request = request->number;
     crti_control_send(c, node->link, CRTI_MSG_ACTOR_START, request->number, &body);
@@ -381,7 +382,7 @@ void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t reques
     crti_control_put(c, CRTI_STORE_ACTORS, actor->id, CRTI_MSG_ACTOR_CREATE, m);
     put_actor(c, actor);
     crti_control_after_for(c, after_created, actor->id, link, request);
-    crti_control_watch_early(c, actor);
+    crti_control_watches_created(c, actor);
 }
 
 /* ---------------------------------------------------------------- ending */
@@ -397,7 +398,7 @@ static void stop_process(crti_control_t *c, crti_id_t node_id, crti_id_t id,
 
     if (node == NULL || node->link == 0)
         return; /* told when it registers again */
-    request = crti_control_ask(c, node, CRTI_MSG_ACTOR_STOP, id);
+    request = crti_control_new_request(c, node, CRTI_MSG_ACTOR_STOP, id);
     if (request == NULL)
         return;
     request->incarnation = incarnation;

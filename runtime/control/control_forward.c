@@ -33,7 +33,7 @@ static void send_log_read(crti_control_t *c, const crti_node_entry_t *node,
                           const crti_request_t *like)
 {
     crti_request_t *request =
-        crti_control_ask(c, node, CRTI_MSG_LOG_READ, (crti_id_t){0, 0});
+        crti_control_new_request(c, node, CRTI_MSG_LOG_READ, (crti_id_t){0, 0});
     crti_msg_log_read_t body = {.name = crti_str(like->name),
                                 .offset = like->offset,
                                 .limit = like->limit,
@@ -117,7 +117,7 @@ static bool hold_until_begun(crti_control_t *c, const crti_request_t *like)
 
     if (job == NULL || job->state != CRTI_JOB_PENDING)
         return false;
-    request = crti_control_ask(c, &nowhere, CRTI_MSG_LOG_READ, job->id);
+    request = crti_control_new_request(c, &nowhere, CRTI_MSG_LOG_READ, job->id);
     if (request == NULL)
         return false;
     note_reader(request, like);
@@ -139,7 +139,7 @@ void crti_control_job_begun(crti_control_t *c, const crti_job_t *job)
             break;
         if (!is_held(held) || !crti_id_equal(held->subject, job->id))
             continue;
-        crti_request_take_out(c, held);
+        crti_request_unlink(c, held);
         if (held->from_link)
             crti_control_log_read(c, held->from_link, held->from_request, &m);
         crti_request_free(held);
@@ -217,7 +217,8 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
 
         if (node->state != CRTI_NODE_ALIVE)
             continue;
-        question = crti_control_ask(c, node, CRTI_MSG_STATE_QUERY, (crti_id_t){0, 0});
+        question =
+            crti_control_new_request(c, node, CRTI_MSG_STATE_QUERY, (crti_id_t){0, 0});
         if (question == NULL)
             continue;
         question->gather = gather;
@@ -253,7 +254,7 @@ void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
 static void fail(crti_control_t *c, crti_request_t *request, crt_status_t status,
                  const char *text)
 {
-    crti_request_take_out(c, request);
+    crti_request_unlink(c, request);
     if (request->gather)
         gather_one(c, request->gather, crti_span(NULL, 0));
     if (request->from_link) {
@@ -291,7 +292,7 @@ bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
                m->kind == CRTI_MSG_LOG_DATA || m->kind == CRTI_MSG_STATE_ANSWER ||
                m->kind == CRTI_MSG_ACTOR_STARTED;
     }
-    crti_request_take_out(c, request);
+    crti_request_unlink(c, request);
     switch (request->kind) {
     case CRTI_MSG_ACTOR_START: crti_control_actor_answer(c, request, m); break;
     case CRTI_MSG_ACTOR_STOP:

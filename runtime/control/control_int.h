@@ -105,7 +105,7 @@ struct crti_control {
     void (*on_link_ended)(crti_control_t *control, uint64_t link, const char *text,
                           uint64_t now_ns);
     uint64_t
-        patient_until_ns; /* the head itself was away: links that broke meanwhile have time */
+        grace_until_ns; /* the head itself was suspended: nodes may reconnect until then */
 
     crti_node_table_t nodes;
     crti_actor_table_t actors;
@@ -129,7 +129,7 @@ struct crti_control {
     crti_map_t death_map; /* process -> crti_death_t */
     crti_list_t deaths;
 
-    crti_list_t early; /* watchers of actors that nobody knows yet */
+    crti_list_t pending_watches; /* of actors that do not exist yet */
 
     crti_buffer_t places; /* crti_place_t: the nodes, while actors are placed */
 
@@ -157,8 +157,8 @@ void crti_control_broadcast(crti_control_t *c, crti_message_kind_t kind, const v
 void crti_control_answer(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
                          uint64_t request, const void *body, bool is_change);
 /* A notice of a fact: in order behind what waited before this event. */
-void crti_control_tell(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
-                       const void *body);
+void crti_control_notify(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
+                         const void *body);
 /* ERROR with the raised detail, in order. */
 void crti_control_refuse(crti_control_t *c, uint64_t link, uint64_t request,
                          crt_status_t status);
@@ -263,12 +263,12 @@ void crti_control_actor_watch(crti_control_t *c, uint64_t link, uint64_t request
 void crti_control_actor_unwatch(crti_control_t *c, uint64_t link, crti_id_t id);
 void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
                              crti_span_t name);
-/* The actor was made: those who watched before hear of it. */
-void crti_control_watch_early(crti_control_t *c, crti_actor_t *actor);
-void crti_control_early_closed(crti_control_t *c, uint64_t link);
-void crti_control_early_overdue(crti_control_t *c);
-uint64_t crti_control_early_deadline(const crti_control_t *c);
-void crti_control_early_free(crti_control_t *c);
+/* The actor was created: pending watches of it become watches. */
+void crti_control_watches_created(crti_control_t *c, crti_actor_t *actor);
+void crti_control_watches_closed(crti_control_t *c, uint64_t link);
+void crti_control_watches_overdue(crti_control_t *c);
+uint64_t crti_control_watches_deadline(const crti_control_t *c);
+void crti_control_watches_free(crti_control_t *c);
 
 /* ---------------------------------------------------------------- control_job.c */
 
@@ -305,16 +305,16 @@ crti_node_entry_t *crti_control_head_host(const crti_control_t *c);
 
 /* ---------------------------------------------------------------- control_request.c */
 
-/* A request to a node; NULL when out of memory. The message is sent by the caller with
+/* A request to a node; NULL when out of memory. The caller sends the message with
  * request->number. */
-crti_request_t *crti_control_ask(crti_control_t *c, const crti_node_entry_t *node,
-                                 crti_message_kind_t kind, crti_id_t subject);
-/* Its answer is of no interest any more. */
-void crti_control_unask(crti_control_t *c, uint64_t number);
-/* Nobody finds it any more. */
-void crti_request_take_out(crti_control_t *c, crti_request_t *request);
+crti_request_t *crti_control_new_request(crti_control_t *c, const crti_node_entry_t *node,
+                                         crti_message_kind_t kind, crti_id_t subject);
+/* Its answer is not needed any more. */
+void crti_control_cancel_request(crti_control_t *c, uint64_t number);
+/* Takes it out of the map and the list. */
+void crti_request_unlink(crti_control_t *c, crti_request_t *request);
 void crti_request_free(crti_request_t *request);
-/* Both. */
+/* Unlinks and frees it. */
 void crti_request_forget(crti_control_t *c, crti_request_t *request);
 /* Those with a deadline are in front of the others, which are many when actors are made. */
 void crti_request_set_deadline(crti_control_t *c, crti_request_t *request,

@@ -321,8 +321,9 @@ static void after_start(crti_control_t *c, const crti_outgoing_t *out)
         return;
     }
     node = crti_node_table_get(&c->nodes, job->node);
-    request = node && node->link ? crti_control_ask(c, node, CRTI_MSG_JOB_START, out->id)
-                                 : NULL;
+    request = node && node->link
+                  ? crti_control_new_request(c, node, CRTI_MSG_JOB_START, out->id)
+                  : NULL;
     if (request == NULL)
         return; /* asked again when the node is back */
     body = (crti_msg_job_start_t){
@@ -436,7 +437,7 @@ static void stop_process(crti_control_t *c, const crti_job_t *job, uint64_t from
             crti_control_refuse(c, from_link, from_request, CRT_ERR_UNREACHABLE);
         return;
     }
-    request = crti_control_ask(c, node, CRTI_MSG_JOB_STOP, job->id);
+    request = crti_control_new_request(c, node, CRTI_MSG_JOB_STOP, job->id);
     if (request == NULL)
         return;
     request->from_link = from_link;

@@ -282,7 +282,7 @@ static uint64_t promise(const crti_control_t *c, uint64_t sequence)
 {
     const crti_control_actions_t *actions = &c->config.actions;
 
-    return actions->is_alone == NULL || actions->is_alone(actions->user) ? sequence : 0;
+    return actions->is_leader == NULL || actions->is_leader(actions->user) ? sequence : 0;
 }
 
 bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
@@ -322,7 +322,7 @@ void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node)
 
     crti_log(CRTI_LOG_WARN, "control", "the link to node %s (%s) broke",
              crti_id_hex(node->id, hex), node->hostname);
-    crti_node_table_suspect(&c->nodes, node, c->now_ns, c->patient_until_ns);
+    crti_node_table_suspect(&c->nodes, node, c->now_ns, c->grace_until_ns);
 }
 
 void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const char *text)

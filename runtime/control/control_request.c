@@ -4,14 +4,14 @@
  * Where it sits
  *     control_actor.c, control_job.c, control_forward.c -> [ control/control_request.c ]
  * Life
- *     From crti_control_ask until the node's answer, the end of its link or a deadline, which
- *     control_forward.c hands to the one who asked; or until crti_control_unask.
+ *     From crti_control_new_request until the node's answer, the end of its link or a deadline, which
+ *     control_forward.c hands to the one who asked; or until crti_control_cancel_request.
  */
 #include <stdlib.h>
 
 #include "runtime/control/control_int.h"
 
-void crti_request_take_out(crti_control_t *c, crti_request_t *request)
+void crti_request_unlink(crti_control_t *c, crti_request_t *request)
 {
     crti_list_remove(&request->in_requests);
     crti_map_remove(&c->request_map, &request->number);
@@ -25,11 +25,11 @@ void crti_request_free(crti_request_t *request)
 
 void crti_request_forget(crti_control_t *c, crti_request_t *request)
 {
-    crti_request_take_out(c, request);
+    crti_request_unlink(c, request);
     crti_request_free(request);
 }
 
-void crti_control_unask(crti_control_t *c, uint64_t number)
+void crti_control_cancel_request(crti_control_t *c, uint64_t number)
 {
     crti_request_t *request = crti_map_get(&c->request_map, &number);
 
@@ -37,8 +37,8 @@ void crti_control_unask(crti_control_t *c, uint64_t number)
         crti_request_forget(c, request);
 }
 
-crti_request_t *crti_control_ask(crti_control_t *c, const crti_node_entry_t *node,
-                                 crti_message_kind_t kind, crti_id_t subject)
+crti_request_t *crti_control_new_request(crti_control_t *c, const crti_node_entry_t *node,
+                                         crti_message_kind_t kind, crti_id_t subject)
 {
     crti_request_t *request = calloc(1, sizeof(*request));
 

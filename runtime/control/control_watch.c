@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Those who want to know of an actor: by its id, with every change from now on, or by its name.
+/* Watches of an actor: by its id, with every change from now on, or by its name.
  *
- * A handle can be faster than the creation of its actor: the driver passes it on at once, and the
- * worker that gets it asks through another node. So an id that nobody knows is waited for,
- * EARLY_NS long, before it is said to be dead. See control.h.
+ * A handle can arrive before the creation of its actor: the driver passes it on at once, and the
+ * worker that gets it asks through another node. So a watch of an unknown id stays pending for
+ * PENDING_NS before the actor is reported as dead. See control.h.
  */
 #include <stdlib.h>
 
 #include "runtime/control/control_int.h"
 
-#define EARLY_NS (10 * CRTI_S)
+#define PENDING_NS (10 * CRTI_S)
 
-typedef struct early {
-    crti_list_t in_early;
+typedef struct pending_watch {
+    crti_list_t in_pending;
     crti_id_t actor;
     uint64_t link, request, deadline_ns;
-} early_t;
+} pending_watch_t;
 
-#define EARLY_OF(item) CRTI_CONTAINER(item, early_t, in_early)
+#define PENDING_OF(item) CRTI_CONTAINER(item, pending_watch_t, in_pending)
 
 static void answer_state(crti_control_t *c, uint64_t link, uint64_t request,
                          const crti_actor_t *actor)
@@ -39,18 +39,18 @@ static void watch(crti_control_t *c, uint64_t link, uint64_t request, crti_actor
 
 static void wait_for(crti_control_t *c, uint64_t link, uint64_t request, crti_id_t id)
 {
-    early_t *early = calloc(1, sizeof(*early));
+    pending_watch_t *pending = calloc(1, sizeof(*pending));
 
-    if (early == NULL) {
+    if (pending == NULL) {
         crt_raise(CRT_ERR_NO_MEMORY, "watcher");
         crti_control_refuse(c, link, request, CRT_ERR_NO_MEMORY);
         return;
     }
-    *early = (early_t){.actor = id,
-                       .link = link,
-                       .request = request,
-                       .deadline_ns = c->now_ns + EARLY_NS};
-    crti_list_append(&c->early, &early->in_early);
+    *pending = (pending_watch_t){.actor = id,
+                                 .link = link,
+                                 .request = request,
+                                 .deadline_ns = c->now_ns + PENDING_NS};
+    crti_list_append(&c->pending_watches, &pending->in_pending);
 }
 
 void crti_control_actor_watch(crti_control_t *c, uint64_t link, uint64_t request,
@@ -86,60 +86,62 @@ void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
     crti_control_refuse(c, link, request, CRT_ERR_NOT_FOUND);
 }
 
-/* ---------------------------------------------------------------- early watchers */
+/* ---------------------------------------------------------------- watches of unknown actors */
 
-static void forget(early_t *early)
+static void forget(pending_watch_t *pending)
 {
-    crti_list_remove(&early->in_early);
-    free(early);
+    crti_list_remove(&pending->in_pending);
+    free(pending);
 }
 
-void crti_control_watch_early(crti_control_t *c, crti_actor_t *actor)
+void crti_control_watches_created(crti_control_t *c, crti_actor_t *actor)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &c->early) {
-        early_t *early = EARLY_OF(item);
+    CRTI_LIST_FOREACH_SAFE (item, &c->pending_watches) {
+        pending_watch_t *pending = PENDING_OF(item);
 
-        if (!crti_id_equal(early->actor, actor->id))
+        if (!crti_id_equal(pending->actor, actor->id))
             continue;
-        watch(c, early->link, early->request, actor);
-        forget(early);
+        watch(c, pending->link, pending->request, actor);
+        forget(pending);
     }
 }
 
-void crti_control_early_closed(crti_control_t *c, uint64_t link)
+void crti_control_watches_closed(crti_control_t *c, uint64_t link)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &c->early)
-        if (EARLY_OF(item)->link == link)
-            forget(EARLY_OF(item));
+    CRTI_LIST_FOREACH_SAFE (item, &c->pending_watches)
+        if (PENDING_OF(item)->link == link)
+            forget(PENDING_OF(item));
 }
 
-void crti_control_early_overdue(crti_control_t *c)
+void crti_control_watches_overdue(crti_control_t *c)
 {
-    while (!crti_list_is_empty(&c->early)) {
-        early_t *early = EARLY_OF(c->early.next); /* all wait equally long */
+    while (!crti_list_is_empty(&c->pending_watches)) {
+        pending_watch_t *pending =
+            PENDING_OF(c->pending_watches.next); /* all have the same timeout */
         crti_msg_actor_state_t notice = {
-            .actor = early->actor,
+            .actor = pending->actor,
             .state = CRTI_ACTOR_DEAD,
             .status = CRT_ERR_ACTOR_DIED,
             .text = crti_str("the actor is not known: it ended long ago, or never was"),
         };
 
-        if (early->deadline_ns > c->now_ns)
+        if (pending->deadline_ns > c->now_ns)
             return;
-        crti_control_answer(c, early->link, CRTI_MSG_ACTOR_STATE, early->request, &notice,
-                            false);
-        forget(early);
+        crti_control_answer(c, pending->link, CRTI_MSG_ACTOR_STATE, pending->request,
+                            &notice, false);
+        forget(pending);
     }
 }
 
-uint64_t crti_control_early_deadline(const crti_control_t *c)
+uint64_t crti_control_watches_deadline(const crti_control_t *c)
 {
-    return crti_list_is_empty(&c->early) ? UINT64_MAX
-                                         : EARLY_OF(c->early.next)->deadline_ns;
+    return crti_list_is_empty(&c->pending_watches)
+               ? UINT64_MAX
+               : PENDING_OF(c->pending_watches.next)->deadline_ns;
 }
 
-void crti_control_early_free(crti_control_t *c)
+void crti_control_watches_free(crti_control_t *c)
 {
-    while (!crti_list_is_empty(&c->early))
-        forget(EARLY_OF(c->early.next));
+    while (!crti_list_is_empty(&c->pending_watches))
+        forget(PENDING_OF(c->pending_watches.next));
 }

@@ -213,9 +213,9 @@ static bool do_revoke(void *user, crti_id_t id, bool is_revoked)
     return crti_revoked_set(((head_t *)user)->revoked, id, is_revoked);
 }
 
-static bool is_alone(void *user)
+static bool is_leader(void *user)
 {
-    return crti_redis_is_claimed(((head_t *)user)->redis);
+    return crti_redis_holds_prefix(((head_t *)user)->redis);
 }
 
 static void forget_job(void *user, crti_id_t job)
@@ -478,7 +478,7 @@ static crt_status_t make_control(head_t *h)
                     .queued = get_queued,
                     .store = do_store,
                     .revoke = do_revoke,
-                    .is_alone = is_alone},
+                    .is_leader = is_leader},
     };
     crti_head_links_handlers_t handlers = {.user = h,
                                            .on_opened = on_link_opened,
@@ -507,17 +507,17 @@ static crt_status_t make_redis(head_t *h)
                                   .on_failed = on_redis_failed,
                                   .on_process = on_redis_process,
                                   .on_done = on_done};
-    crti_redis_door_t door;
+    crti_redis_endpoint_t endpoint;
     crt_status_t status = CRT_OK;
 
     if (h->options.redis.address == NULL)
         return crti_redis_new(&config, &h->redis);
-    status = crti_redis_door_open(&h->options.redis, h->address, &door);
+    status = crti_redis_endpoint_open(&h->options.redis, h->address, &endpoint);
     if (status == CRT_OK) {
-        config.door = &door;
+        config.endpoint = &endpoint;
         status = crti_redis_new(&config, &h->redis);
     }
-    sodium_memzero(door.password, sizeof(door.password));
+    sodium_memzero(endpoint.password, sizeof(endpoint.password));
     return status;
 }
 

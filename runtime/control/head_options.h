@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #include "runtime/base/crt_base.h"
-#include "runtime/control/redis_door.h"
+#include "runtime/control/redis_endpoint.h"
 
 typedef struct crti_head_options {
     const char *ip;                                    /* --node-ip-address */

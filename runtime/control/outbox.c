@@ -136,8 +136,8 @@ void crti_control_answer(crti_control_t *c, uint64_t link, crti_message_kind_t k
     }
 }
 
-void crti_control_tell(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
-                       const void *body)
+void crti_control_notify(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
+                         const void *body)
 {
     uint64_t before = c->event_first - 1;
     crti_outgoing_t *out;

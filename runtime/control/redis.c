@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to redis-server, there and back again. See redis.h. */
+/* The connection to redis-server. See redis.h. */
 #include "runtime/control/redis_int.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 
 #define BACKOFF_MOST_NS (2 * CRTI_S)
 #define SCAN_COUNT      "1000"
-#define REACH_NS        (5 * CRTI_S)  /* a server of others must answer within */
+#define REACH_NS        (5 * CRTI_S)  /* an external server must answer within */
 #define LOAD_NS         (20 * CRTI_S) /* and have read its file when the head starts */
 
 static const char *const tables[CRTI_STORE_TABLES] = {
@@ -29,10 +29,10 @@ static const struct {
     unsigned next;
 } states[REDIS_STATES] = {
     [REDIS_STARTING] = {"starting", TO(CONNECTING) | TO(DOWN)},
-    [REDIS_CONNECTING] = {"connecting", TO(CLAIMING) | TO(LOADING) | TO(UP) | TO(DOWN)},
-    [REDIS_CLAIMING] = {"claiming", TO(LOADING) | TO(UP) | TO(DOWN)},
+    [REDIS_CONNECTING] = {"connecting", TO(LOCKING) | TO(LOADING) | TO(UP) | TO(DOWN)},
+    [REDIS_LOCKING] = {"locking", TO(LOADING) | TO(UP) | TO(DOWN)},
     [REDIS_LOADING] = {"loading", TO(UP) | TO(DOWN)},
-    [REDIS_UP] = {"up", TO(CLAIMING) | TO(DOWN)},
+    [REDIS_UP] = {"up", TO(LOCKING) | TO(DOWN)},
     [REDIS_DOWN] = {"down", TO(STARTING)},
 };
 
@@ -99,7 +99,7 @@ static void arm(crti_redis_t *r, uint64_t deadline_ns)
         crti_log(CRTI_LOG_ERROR, "redis", "%s", crt_error_detail());
 }
 
-/* A server of others that is reading its file when the head starts. */
+/* An external server that is reading its file when the head starts. */
 static bool may_still_load(const crti_redis_t *r, const char *text)
 {
     return !r->server && strstr(text, ": LOADING ") != NULL &&
@@ -111,7 +111,7 @@ static void went_down(crti_redis_t *r, const char *text)
 {
     if (r->stopping)
         return;
-    /* The same again and again, while a server of others is away, is told once. */
+    /* A reason that stays the same while an external server is unreachable is logged once. */
     crti_log(strstr(r->reason, text) ? CRTI_LOG_DEBUG : CRTI_LOG_WARN, "redis", "%s",
              text);
     snprintf(r->reason, sizeof(r->reason), "the control store can't write: %s", text);
@@ -139,11 +139,11 @@ static void drop_connection(crti_redis_t *r)
 {
     redisAsyncContext *connection = r->connection;
 
-    crti_redis_claim_drop(&r->claim);
+    crti_redis_prefix_lock_drop(&r->lock);
     r->connection = NULL;
     if (connection)
         redisAsyncFree(connection);
-    crti_redis_tunnel_close(&r->tunnel);
+    crti_redis_tls_proxy_close(&r->proxy);
 }
 
 static void open_connection(crti_redis_t *r);
@@ -161,12 +161,12 @@ static void start_server(crti_redis_t *r)
     r->config.on_process(r->config.user, crti_redis_server_pid(r->server));
 }
 
-/* Of a server of others: the connection is of no use any more. */
+/* Of an external server: the connection is of no use any more. */
 static void went_away(crti_redis_t *r, const char *problem)
 {
     char text[700];
 
-    snprintf(text, sizeof(text), "redis-server at %s: %s", r->door.address, problem);
+    snprintf(text, sizeof(text), "redis-server at %s: %s", r->endpoint.address, problem);
     went_down(r, text);
     drop_connection(r);
 }
@@ -179,7 +179,7 @@ static void on_timer(void *user)
         crti_redis_give_up_hopeless(r);
         start_server(r);
     } else if (r->state == REDIS_CONNECTING && r->server == NULL) {
-        went_away(r, r->tunnel.state == CRTI_TUNNEL_SHAKING
+        went_away(r, r->proxy.state == CRTI_TLS_PROXY_SHAKING
                          ? "it does not answer by TLS for 5 s: is it a TLS port?"
                          : "it can't be reached: no answer for 5 s");
     }
@@ -197,23 +197,23 @@ static void on_server_exit(void *user, const char *text)
 
 /* ---------------------------------------------------------------- operations */
 
-bool crti_redis_is_claimed(const crti_redis_t *r)
+bool crti_redis_holds_prefix(const crti_redis_t *r)
 {
-    return r->server || crti_redis_claim_is_fresh(&r->claim);
+    return r->server || crti_redis_prefix_lock_is_fresh(&r->lock);
 }
 
-static void claim(crti_redis_t *r)
+static void acquire_prefix(crti_redis_t *r)
 {
-    set_state(r, REDIS_CLAIMING);
-    crti_redis_claim_ask(&r->claim, r->connection);
+    set_state(r, REDIS_LOCKING);
+    crti_redis_prefix_lock_acquire(&r->lock, r->connection);
 }
 
 void crti_redis_store(crti_redis_t *r, const crti_store_operation_t *from)
 {
     crti_redis_operation_t *operation = crti_redis_operation_add(r, from);
 
-    if (r->state == REDIS_UP && !crti_redis_is_claimed(r))
-        claim(r);
+    if (r->state == REDIS_UP && !crti_redis_holds_prefix(r))
+        acquire_prefix(r);
     if (r->state == REDIS_UP)
         crti_redis_operation_send(r, operation);
     else if (r->state == REDIS_DOWN && r->timer.place == 0)
@@ -305,8 +305,8 @@ static void refused(crti_redis_t *r, const char *problem)
         return;
     }
     snprintf(text, sizeof(text), "%s%s%sthe password in %s is refused: %s",
-             r->door.user[0] ? "user " : "", r->door.user,
-             r->door.user[0] ? " with " : "", r->door.password_file, problem);
+             r->endpoint.user[0] ? "user " : "", r->endpoint.user,
+             r->endpoint.user[0] ? " with " : "", r->endpoint.password_file, problem);
     went_away(r, text);
 }
 
@@ -320,24 +320,25 @@ static void on_authenticated(redisAsyncContext *connection, void *data, void *us
     if (reply->type != REDIS_REPLY_STATUS)
         refused(r, complaint_of(reply, "unexpected answer to AUTH"));
     else if (r->server == NULL)
-        claim(r);
+        acquire_prefix(r);
     else if (r->loaded)
         go_up(r);
     else
         begin_loading(r);
 }
 
-/* ---------------------------------------------------------------- a server of others */
+/* ---------------------------------------------------------------- an external server */
 
 static void on_durability(void *user, const char *warning)
 {
     crti_redis_t *r = user;
     char text[300];
 
-    if (r->state != REDIS_CLAIMING)
+    if (r->state != REDIS_LOCKING)
         return;
     if (warning) {
-        snprintf(text, sizeof(text), "redis-server at %s %s", r->door.address, warning);
+        snprintf(text, sizeof(text), "redis-server at %s %s", r->endpoint.address,
+                 warning);
         crti_log(CRTI_LOG_WARN, "redis", "%s", text);
         r->config.on_warning(r->config.user, text);
     }
@@ -357,7 +358,7 @@ static void on_held(void *user)
 {
     crti_redis_t *r = user;
 
-    if (r->state != REDIS_CLAIMING)
+    if (r->state != REDIS_LOCKING)
         return;
     crti_loop_cancel(r->config.loop, &r->timer);
     if (r->loaded) {
@@ -369,7 +370,7 @@ static void on_held(void *user)
     crti_redis_durability_ask(&r->durability, r->connection);
 }
 
-static void on_trouble(void *user, const char *text)
+static void on_error(void *user, const char *text)
 {
     crti_redis_t *r = user;
 
@@ -395,12 +396,12 @@ static void on_disconnected(const redisAsyncContext *connection, int status)
 
     if (r->connection != connection)
         return;
-    crti_redis_claim_drop(&r->claim);
+    crti_redis_prefix_lock_drop(&r->lock);
     r->connection = NULL;
-    if (r->tunnel.problem[0])
-        problem = r->tunnel.problem;
-    if (r->guard.problem)
-        problem = r->guard.problem;
+    if (r->proxy.problem[0])
+        problem = r->proxy.problem;
+    if (r->validator.problem)
+        problem = r->validator.problem;
     if (r->server)
         went_down(r, "the connection to redis-server broke");
     else
@@ -413,7 +414,7 @@ static void on_connected(const redisAsyncContext *connection, int status)
 
     if (status == REDIS_OK)
         return;
-    crti_redis_claim_drop(&r->claim);
+    crti_redis_prefix_lock_drop(&r->lock);
     r->connection = NULL; /* hiredis frees it */
     if (r->server)
         went_down(r, connection->errstr);
@@ -429,13 +430,13 @@ static void authenticate(crti_redis_t *r)
     if (r->server)
         argv[1] = crti_redis_server_password(r->server);
     else
-        argc = crti_redis_door_auth(&r->door, argv);
+        argc = crti_redis_endpoint_auth(&r->endpoint, argv);
     if (r->server == NULL)
         arm(r, crti_now_ns() + REACH_NS);
-    if (r->server || r->door.password[0])
+    if (r->server || r->endpoint.password[0])
         redisAsyncCommandArgv(r->connection, on_authenticated, r, argc, argv, NULL);
     else
-        claim(r); /* says that a password is wanted, too */
+        acquire_prefix(r); /* says that a password is wanted, too */
 }
 
 /* NULL: crt_error_detail() says why. */
@@ -446,14 +447,14 @@ static redisAsyncContext *connect_to(crti_redis_t *r)
 
     if (r->server) {
         c = redisAsyncConnectUnix(crti_redis_server_socket(r->server));
-    } else if (!r->door.tls) {
-        c = redisAsyncConnect(r->door.ip, r->door.port);
+    } else if (!r->endpoint.tls) {
+        c = redisAsyncConnect(r->endpoint.ip, r->endpoint.port);
     } else {
-        status = crti_redis_tunnel_begin(&r->tunnel, &r->door);
+        status = crti_redis_tls_proxy_begin(&r->proxy, &r->endpoint);
         if (status == CRT_OK)
-            c = redisAsyncConnectUnix(r->door.socket);
+            c = redisAsyncConnectUnix(r->endpoint.socket);
         if (c && !c->err)
-            status = crti_redis_tunnel_accept(&r->tunnel, &r->door);
+            status = crti_redis_tls_proxy_accept(&r->proxy, &r->endpoint);
     }
     if (status == CRT_OK && (c == NULL || c->err))
         status = crt_raise(CRT_ERR_IO, "%s", c ? c->errstr : "out of memory");
@@ -478,7 +479,7 @@ static void open_connection(crti_redis_t *r)
         return;
     }
     r->connection = c;
-    crti_redis_guard_set(&r->guard, &c->c, c);
+    crti_redis_reply_validator_install(&r->validator, &c->c, c);
     c->data = r;
     c->ev.data = r;
     c->ev.addRead = add_read;
@@ -517,22 +518,22 @@ static void init(crti_redis_t *r, const crti_redis_config_t *config)
     r->started_ns = crti_now_ns();
     r->timer = (crti_timer_t){.on_expired = on_timer, .user = r};
     crti_list_init(&r->queue);
-    if (config->door) {
-        r->door = *config->door;
-        snprintf(r->door.socket, sizeof(r->door.socket), "%s/redis-tls.sock",
+    if (config->endpoint) {
+        r->endpoint = *config->endpoint;
+        snprintf(r->endpoint.socket, sizeof(r->endpoint.socket), "%s/redis-tls.sock",
                  config->head_dir ? config->head_dir : "");
-        prefix = r->door.prefix;
+        prefix = r->endpoint.prefix;
     }
     for (int i = 0; i < CRTI_STORE_TABLES; i++)
         snprintf(r->names[i], sizeof(r->names[i]), "%s:%s", prefix, tables[i]);
-    r->claim = (crti_redis_claim_t){.door = &r->door,
-                                    .loop = config->loop,
-                                    .user = r,
-                                    .on_held = on_held,
-                                    .on_trouble = on_trouble,
-                                    .on_refused = on_refused};
-    crti_redis_claim_init(&r->claim);
-    crti_redis_tunnel_init(&r->tunnel, config->loop);
+    r->lock = (crti_redis_prefix_lock_t){.endpoint = &r->endpoint,
+                                         .loop = config->loop,
+                                         .user = r,
+                                         .on_held = on_held,
+                                         .on_error = on_error,
+                                         .on_refused = on_refused};
+    crti_redis_prefix_lock_init(&r->lock);
+    crti_redis_tls_proxy_init(&r->proxy, config->loop);
     r->durability = (crti_redis_durability_t){.user = r, .on_answer = on_durability};
 }
 
@@ -561,7 +562,7 @@ crt_status_t crti_redis_new(const crti_redis_config_t *config, crti_redis_t **re
     if (r == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "redis");
     init(r, config);
-    if (config->door)
+    if (config->endpoint)
         open_connection(r);
     else
         status = start_own_server(r);
@@ -577,13 +578,13 @@ void crti_redis_end(crti_redis_t *r, bool forget)
 {
     const char *names[CRTI_STORE_TABLES];
 
-    if (r == NULL || r->server || !r->claim.was_held)
+    if (r == NULL || r->server || !r->lock.was_held)
         return;
     r->stopping = true;
     drop_connection(r);
     for (int i = 0; i < CRTI_STORE_TABLES; i++)
         names[i] = r->names[i];
-    crti_redis_door_close(&r->door, names, CRTI_STORE_TABLES, forget);
+    crti_redis_endpoint_close(&r->endpoint, names, CRTI_STORE_TABLES, forget);
 }
 
 void crti_redis_free(crti_redis_t *r)
@@ -596,7 +597,7 @@ void crti_redis_free(crti_redis_t *r)
     drop_connection(r);
     crti_redis_server_free(r->server);
     crti_loop_cancel(r->config.loop, &r->timer);
-    sodium_memzero(r->door.password, sizeof(r->door.password));
+    sodium_memzero(r->endpoint.password, sizeof(r->endpoint.password));
     while ((item = crti_list_pop(&r->queue)))
         free(CRTI_CONTAINER(item, crti_redis_operation_t, in_queue));
     free(r);

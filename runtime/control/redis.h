@@ -3,18 +3,18 @@
  *
  * Where it sits
  *     control.c's operations -> [ control/redis.c ] -> hiredis -> redis.sock -> redis-server
- *     or, with a server of others: redis_door.c (where), redis_claim.c (whose prefix), hiredis
+ *     with an external server: redis_endpoint.c (address), redis_prefix_lock.c (ownership), hiredis
  * Durability
  *     redis-server syncs its file before it answers (`appendfsync always`); all operations of
  *     one turn of the loop travel together, so that one sync covers them.
  * Failure
  *     When redis-server ends it is started again from its file, and what had no answer yet is
- *     sent again, in order: rows are the same however often they are written. It ends on
- *     purpose when its disk is full; operations during which it ended twice, or that waited
- *     GIVE_UP_NS, fail with its complaint. The next ones try again.
- *     A server of others is never started or ended: while it is away, operations wait up to
- *     GIVE_UP_AWAY_NS and then fail with the reason, and it is tried again, for ever. Only a
- *     prefix that another head took ends this head (on_failed).
+ *     sent again, in order: writing a row is idempotent. It ends on purpose when its disk is
+ *     full. Operations during which it ended twice, or that waited GIVE_UP_NS, fail with its
+ *     error. The next ones try again.
+ *     An external server is never started or ended. While it is unreachable, operations wait up
+ *     to GIVE_UP_AWAY_NS and then fail with the reason; reconnecting goes on for ever. Only a
+ *     prefix lock that another head took ends this head (on_failed).
  * Ownership
  *     Operations are copied. on_done is called once for each, in the order of their tickets,
  *     from the loop, never inside crti_redis_store.
@@ -25,7 +25,7 @@
 #include <sys/types.h>
 
 #include "runtime/control/control.h"
-#include "runtime/control/redis_door.h"
+#include "runtime/control/redis_endpoint.h"
 #include "runtime/net/loop.h"
 
 #define CRTI_REDIS_GIVE_UP_NS      (3 * CRTI_S)
@@ -37,17 +37,17 @@ typedef struct crti_redis crti_redis_t;
 typedef struct crti_redis_config {
     crti_loop_t *loop;
     const char *head_dir, *data_dir;
-    const crti_redis_door_t
-        *door;  /* of a server of others; copied. NULL: one of our own */
-    bool fresh; /* its tables are forgotten first */
+    const crti_redis_endpoint_t
+        *endpoint; /* of an external server; copied. NULL: the head runs its own */
+    bool fresh;    /* its tables are deleted first */
     void *user;
     /* At the start: every row, table after table; then on_loaded. */
     void (*on_row)(void *user, crti_store_table_t table, crti_span_t key,
                    crti_span_t value);
     void (*on_loaded)(void *user);
-    /* With a door, before on_loaded: what the user should know of the server. */
+    /* Of an external server, before on_loaded: what the user should know of it. */
     void (*on_warning)(void *user, const char *text);
-    /* The start failed, or the prefix is another head's now. */
+    /* The start failed, or another head has taken the prefix lock. */
     void (*on_failed)(void *user, const char *text);
     /* Its process changed: started, or ended (pid 0). */
     void (*on_process)(void *user, pid_t pid);
@@ -55,19 +55,19 @@ typedef struct crti_redis_config {
                     bool found, crti_span_t value);
 } crti_redis_config_t;
 
-/* Starts redis-server, or connects to that of others. CRT_ERR_NOT_FOUND: it is not installed. Caller owns the result and frees
- * it with crti_redis_free. */
+/* Starts redis-server, or connects to the external one. CRT_ERR_NOT_FOUND: it is not installed.
+ * Caller owns the result and frees it with crti_redis_free. */
 crt_status_t crti_redis_new(const crti_redis_config_t *config, crti_redis_t **redis_out);
 
-/* Before the end: gives the prefix on a server of others back, and with `forget` deletes the tables.
- * Waits some seconds at most. Nothing happens to a server of our own, or with NULL. */
+/* Before the end: releases the prefix lock on an external server; `forget` also deletes the tables.
+ * Waits some seconds at most. Does nothing to the head's own server, or with NULL. */
 void crti_redis_end(crti_redis_t *redis, bool forget);
 
 /* Ends redis-server; operations without an answer are dropped, on_done is not called. */
 void crti_redis_free(crti_redis_t *redis);
 
-/* No other head has these tables, nor may have taken them meanwhile. */
-bool crti_redis_is_claimed(const crti_redis_t *redis);
+/* No other head can have these tables. */
+bool crti_redis_holds_prefix(const crti_redis_t *redis);
 
 void crti_redis_store(crti_redis_t *redis, const crti_store_operation_t *operation);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Durability: what an acknowledged write means on a redis-server of others. Asked once, at the
+/* Durability: what an acknowledged write means on an external redis-server. Checked once, at the
  * start: it is the user's server and his choice, but he should know.
  *
  * Where it sits

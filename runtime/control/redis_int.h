@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What redis.c (the way to the server) and redis_operation.c (what goes there) share. */
+/* What redis.c (the connection) and redis_operation.c (the operations) share. */
 #ifndef CRTI_CONTROL_REDIS_INT_H
 #define CRTI_CONTROL_REDIS_INT_H
 
@@ -8,11 +8,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/control/redis.h"
-#include "runtime/control/redis_claim.h"
 #include "runtime/control/redis_durability.h"
-#include "runtime/control/redis_guard.h"
+#include "runtime/control/redis_prefix_lock.h"
+#include "runtime/control/redis_reply_validator.h"
 #include "runtime/control/redis_server.h"
-#include "runtime/control/redis_tunnel.h"
+#include "runtime/control/redis_tls_proxy.h"
 
 #define BACKOFF_FIRST_NS (50 * CRTI_MS)
 
@@ -23,13 +23,13 @@
  *     |  backoff over     v                     v                  |
  *     +---------------- DOWN <------ process ended, link broke ----+
  *
- *  With a server of others CLAIMING comes before LOADING or UP: the prefix is asked for. From UP,
- *  too, when it was not renewed for long.
+ *  With an external server LOCKING comes before LOADING or UP: it acquires the prefix lock. From UP,
+ *  too, when the lock is stale.
  */
 typedef enum redis_state {
     REDIS_STARTING,
     REDIS_CONNECTING,
-    REDIS_CLAIMING,
+    REDIS_LOCKING,
     REDIS_LOADING,
     REDIS_UP,
     REDIS_DOWN,
@@ -52,15 +52,15 @@ typedef struct crti_redis_operation {
 
 struct crti_redis {
     crti_redis_config_t config;
-    crti_redis_server_t *server; /* NULL: it is others', behind the door */
-    crti_redis_door_t door;
-    crti_redis_claim_t claim;
+    crti_redis_server_t *server; /* NULL: an external server at the endpoint */
+    crti_redis_endpoint_t endpoint;
+    crti_redis_prefix_lock_t lock;
     crti_redis_durability_t durability;
     char names[CRTI_STORE_TABLES][CRTI_REDIS_PREFIX + 16]; /* of the tables */
     uint64_t started_ns;
-    redisAsyncContext *connection; /* NULL: none */
-    crti_redis_guard_t guard;      /* of the connection */
-    crti_redis_tunnel_t tunnel;    /* that it goes through, with a door and TLS */
+    redisAsyncContext *connection;          /* NULL: none */
+    crti_redis_reply_validator_t validator; /* of the connection */
+    crti_redis_tls_proxy_t proxy;           /* of the connection, with TLS */
     crti_watch_t watch;
     crti_timer_t timer; /* backoff, or the oldest operation's end */
     redis_state_t state;

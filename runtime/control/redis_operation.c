@@ -43,7 +43,7 @@ static bool is_hopeless(const crti_redis_t *r, const crti_redis_operation_t *ope
 {
     uint64_t patience = r->server ? CRTI_REDIS_GIVE_UP_NS : CRTI_REDIS_GIVE_UP_AWAY_NS;
 
-    /* A server of others may be restarted as often as they like. */
+    /* An external server may be restarted any number of times. */
     return operation->is_too_much || (r->server && operation->strikes >= STRIKES) ||
            (r->state != REDIS_UP && now >= operation->since_ns + patience);
 }

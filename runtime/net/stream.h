@@ -144,7 +144,7 @@ void crti_stream_answer_within(crti_stream_t *stream, size_t bytes);
 
 /* The connection may stay without progress for as long as the peer answers probes: for a peer
  * that is alive but reads late. Whether its host is alive must be known from elsewhere. */
-void crti_stream_be_patient(crti_stream_t *stream);
+void crti_stream_allow_stall(crti_stream_t *stream);
 
 /* The buffer of the payload in progress is needed no more: the rest of it is thrown away, and
  * on_payload is not called for it. */

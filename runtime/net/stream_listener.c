@@ -65,7 +65,7 @@ void crti_stream_tune(int fd)
                sizeof(user_timeout_ms));
 }
 
-void crti_stream_be_patient(crti_stream_t *stream)
+void crti_stream_allow_stall(crti_stream_t *stream)
 {
     int none = 0;
 

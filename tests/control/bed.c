@@ -27,7 +27,7 @@ static void do_drop(void *user, uint64_t link, const char *why)
     bed->dropped[bed->dropped_count++ % 64] = link;
 }
 
-static bool is_alone(void *user)
+static bool is_leader(void *user)
 {
     return !((const bed_t *)user)->may_be_two;
 }
@@ -154,7 +154,7 @@ static void start(bed_t *bed)
                     .send = do_send,
                     .drop = do_drop,
                     .queued = get_queued,
-                    .is_alone = is_alone,
+                    .is_leader = is_leader,
                     .revoke = do_revoke,
                     .store = do_store},
     };

@@ -68,7 +68,7 @@ static void on_done(void *user, uint64_t ticket, crt_status_t status, const char
 
 /* ---------------------------------------------------------------- the scene */
 
-static int listen_somewhere(crti_redis_door_t *door)
+static int listen_somewhere(crti_redis_endpoint_t *endpoint)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t size = sizeof(at);
@@ -77,19 +77,20 @@ static int listen_somewhere(crti_redis_door_t *door)
     assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
     assert_int_equal(listen(fd, 4), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    door->port = ntohs(at.sin_port);
-    snprintf(door->address, sizeof(door->address), "127.0.0.1:%d", door->port);
+    endpoint->port = ntohs(at.sin_port);
+    snprintf(endpoint->address, sizeof(endpoint->address), "127.0.0.1:%d",
+             endpoint->port);
     return fd;
 }
 
 static int set_up(void **state)
 {
     scene_t *s = calloc(1, sizeof(*s));
-    crti_redis_door_t door = {.ip = "127.0.0.1",
-                              .prefix = "crt",
-                              .owner = "here 127.0.0.1:7 0123",
-                              .place_size = sizeof("here 127.0.0.1:7 ") - 1};
-    crti_redis_config_t config = {.door = &door,
+    crti_redis_endpoint_t endpoint = {.ip = "127.0.0.1",
+                                      .prefix = "crt",
+                                      .owner = "here 127.0.0.1:7 0123",
+                                      .place_size = sizeof("here 127.0.0.1:7 ") - 1};
+    crti_redis_config_t config = {.endpoint = &endpoint,
                                   .user = s,
                                   .on_row = on_row,
                                   .on_loaded = on_loaded,
@@ -101,7 +102,7 @@ static int set_up(void **state)
 
     assert_int_equal(crti_loop_new(&s->loop), CRT_OK);
     config.loop = s->loop;
-    s->listener = listen_somewhere(&door);
+    s->listener = listen_somewhere(&endpoint);
     assert_int_equal(crti_redis_new(&config, &s->redis), CRT_OK);
     s->fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     assert_true(s->fd >= 0);
@@ -245,14 +246,14 @@ static void rows_that_are_no_text_are_left_to_who_reads_them(void **state)
 
 static void a_path_too_long_for_the_socket_of_tls_is_refused(void **state)
 {
-    crti_redis_door_t door = {.ip = "127.0.0.1", .port = 1, .host = "127.0.0.1"};
-    crti_redis_tunnel_t tunnel;
+    crti_redis_endpoint_t endpoint = {.ip = "127.0.0.1", .port = 1, .host = "127.0.0.1"};
+    crti_redis_tls_proxy_t proxy;
 
-    memset(door.socket, 'x', sizeof(door.socket) - 1);
-    crti_redis_tunnel_init(&tunnel, NULL);
-    assert_int_equal(crti_redis_tunnel_begin(&tunnel, &door), CRT_ERR_TOO_LARGE);
+    memset(endpoint.socket, 'x', sizeof(endpoint.socket) - 1);
+    crti_redis_tls_proxy_init(&proxy, NULL);
+    assert_int_equal(crti_redis_tls_proxy_begin(&proxy, &endpoint), CRT_ERR_TOO_LARGE);
     assert_non_null(strstr(crt_error_detail(), "set CRT_RUN_DIR to a short one"));
-    crti_redis_tunnel_close(&tunnel);
+    crti_redis_tls_proxy_close(&proxy);
 }
 
 /* In a process of its own: whoever connects gets a drop every 100 ms, which is no answer yet. */

@@ -95,7 +95,7 @@ static void expect_stored(fake_node_t *node, const char *key, const void *value,
 
 /* ---------------------------------------------------------------- TLS */
 
-/* Values of many records of TLS, and more than the tunnel holds at once. */
+/* Values of many records of TLS, and more than the proxy holds at once. */
 static void tables_are_kept_by_way_of_tls(void **state)
 {
     scene_t *s = *state;

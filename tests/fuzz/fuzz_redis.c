@@ -110,12 +110,12 @@ static void make_listener(void)
 
 static void make(bed_t *bed, bool has_password)
 {
-    crti_redis_door_t door = {.ip = "127.0.0.1",
-                              .prefix = "crt",
-                              .password_file = "/a/file",
-                              .owner = "here 127.0.0.1:7 0123456789",
-                              .place_size = sizeof("here 127.0.0.1:7 ") - 1};
-    crti_redis_config_t config = {.door = &door,
+    crti_redis_endpoint_t endpoint = {.ip = "127.0.0.1",
+                                      .prefix = "crt",
+                                      .password_file = "/a/file",
+                                      .owner = "here 127.0.0.1:7 0123456789",
+                                      .place_size = sizeof("here 127.0.0.1:7 ") - 1};
+    crti_redis_config_t config = {.endpoint = &endpoint,
                                   .user = bed,
                                   .on_row = on_row,
                                   .on_loaded = on_loaded,
@@ -127,9 +127,10 @@ static void make(bed_t *bed, bool has_password)
     if (listener < 0)
         make_listener();
     *bed = (bed_t){.fd = -1};
-    door.port = port;
-    snprintf(door.address, sizeof(door.address), "127.0.0.1:%d", port);
-    snprintf(door.password, sizeof(door.password), "%s", has_password ? "secret" : "");
+    endpoint.port = port;
+    snprintf(endpoint.address, sizeof(endpoint.address), "127.0.0.1:%d", port);
+    snprintf(endpoint.password, sizeof(endpoint.password), "%s",
+             has_password ? "secret" : "");
     if (crti_loop_new(&bed->loop) != CRT_OK)
         abort();
     config.loop = bed->loop;

@@ -551,7 +551,7 @@ void crti_stream_resume(crti_stream_t *s)
 {
 }
 
-void crti_stream_be_patient(crti_stream_t *s)
+void crti_stream_allow_stall(crti_stream_t *s)
 {
 }
 

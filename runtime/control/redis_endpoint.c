@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to a redis-server of others. See redis_door.h. */
-#include "runtime/control/redis_door.h"
+/* The external redis-server. See redis_endpoint.h. */
+#include "runtime/control/redis_endpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +20,13 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/id.h"
 #include "runtime/base/log.h"
-#include "runtime/control/redis_guard.h"
-#include "runtime/control/redis_tunnel.h"
+#include "runtime/control/redis_reply_validator.h"
+#include "runtime/control/redis_tls_proxy.h"
 
 #define CLOSE_NS     (2 * CRTI_S)
 #define ANSWER_READS 64 /* of 16 KiB: an answer has some bytes */
 
-/* An option that says nothing without another one. */
+/* An option that needs another one. */
 static crt_status_t belongs(const char *option, const char *other)
 {
     return crt_raise(CRT_ERR_INVALID, "%s goes with %s", option, other);
@@ -74,15 +74,15 @@ crt_status_t crti_redis_external_check(const crti_redis_external_t *external)
 /* ---------------------------------------------------------------- where it is */
 
 /* "1.2.3.4:5" or "[::1]:5"; numeric, so the last colon is the port's. */
-static void split(crti_redis_door_t *door)
+static void split(crti_redis_endpoint_t *endpoint)
 {
-    const char *colon = strrchr(door->address, ':');
-    bool has_brackets = door->address[0] == '[';
+    const char *colon = strrchr(endpoint->address, ':');
+    bool has_brackets = endpoint->address[0] == '[';
 
-    snprintf(door->ip, sizeof(door->ip), "%.*s",
-             (int)(colon - door->address) - 2 * has_brackets,
-             door->address + has_brackets);
-    door->port = atoi(colon + 1);
+    snprintf(endpoint->ip, sizeof(endpoint->ip), "%.*s",
+             (int)(colon - endpoint->address) - 2 * has_brackets,
+             endpoint->address + has_brackets);
+    endpoint->port = atoi(colon + 1);
 }
 
 static bool is_on_this_host(const char *ip)
@@ -154,10 +154,10 @@ static crt_status_t read_password(const char *path, char *password, size_t size)
     return CRT_OK;
 }
 
-/* ---------------------------------------------------------------- who we are */
+/* ---------------------------------------------------------------- the identity of this head */
 
-/* Kernel, network and address: whoever has bound that address there is the only one. */
-static void name_owner(crti_redis_door_t *door, const char *head_address)
+/* Kernel, network namespace and address: only one process can have bound the address there. */
+static void name_owner(crti_redis_endpoint_t *endpoint, const char *head_address)
 {
     CRTI_AUTO(fclose) FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     char boot[40] = "", net[32] = "", hex[CRTI_ID_HEX];
@@ -166,15 +166,17 @@ static void name_owner(crti_redis_door_t *door, const char *head_address)
         boot[strcspn(boot, "\n")] = '\0';
     if (readlink("/proc/self/ns/net", net, sizeof(net) - 1) < 0)
         net[0] = '\0';
-    snprintf(door->owner, sizeof(door->owner), "%s/%s %s ", boot, net, head_address);
-    door->place_size = strlen(door->owner);
-    snprintf(door->owner + door->place_size, sizeof(door->owner) - door->place_size, "%s",
+    snprintf(endpoint->owner, sizeof(endpoint->owner), "%s/%s %s ", boot, net,
+             head_address);
+    endpoint->place_size = strlen(endpoint->owner);
+    snprintf(endpoint->owner + endpoint->place_size,
+             sizeof(endpoint->owner) - endpoint->place_size, "%s",
              crti_id_hex(crti_id_random(), hex));
 }
 
-/* The user, and what TLS needs to know. */
+/* The user, and what TLS needs. */
 static crt_status_t take_names(const crti_redis_external_t *external,
-                               crti_redis_door_t *door)
+                               crti_redis_endpoint_t *endpoint)
 {
     const char *colon = strrchr(external->address, ':');
     bool has_brackets = external->address[0] == '[';
@@ -182,88 +184,90 @@ static crt_status_t take_names(const crti_redis_external_t *external,
         const char *from;
         char *to;
         size_t size;
-    } texts[] = {{external->user, door->user, sizeof(door->user)},
-                 {external->ca_file, door->ca_file, sizeof(door->ca_file)}};
+    } texts[] = {{external->user, endpoint->user, sizeof(endpoint->user)},
+                 {external->ca_file, endpoint->ca_file, sizeof(endpoint->ca_file)}};
 
     for (size_t i = 0; i < 2; i++)
         if (texts[i].from && snprintf(texts[i].to, texts[i].size, "%s", texts[i].from) >=
                                  (int)texts[i].size)
             return crt_raise(CRT_ERR_TOO_LARGE, "\"%s\" is too long", texts[i].from);
-    snprintf(door->host, sizeof(door->host), "%.*s",
+    snprintf(endpoint->host, sizeof(endpoint->host), "%.*s",
              (int)(colon - external->address) - 2 * has_brackets,
              external->address + has_brackets);
-    door->tls = external->tls;
-    return door->tls ? crti_redis_tunnel_check(door) : CRT_OK;
+    endpoint->tls = external->tls;
+    return endpoint->tls ? crti_redis_tls_proxy_check(endpoint) : CRT_OK;
 }
 
-int crti_redis_door_auth(const crti_redis_door_t *door, const char *argv[3])
+int crti_redis_endpoint_auth(const crti_redis_endpoint_t *endpoint, const char *argv[3])
 {
     int argc = 0;
 
     argv[argc++] = "AUTH";
-    if (door->user[0])
-        argv[argc++] = door->user;
-    argv[argc++] = door->password;
+    if (endpoint->user[0])
+        argv[argc++] = endpoint->user;
+    argv[argc++] = endpoint->password;
     return argc;
 }
 
-crt_status_t crti_redis_door_open(const crti_redis_external_t *external,
-                                  const char *head_address, crti_redis_door_t *door_out)
+crt_status_t crti_redis_endpoint_open(const crti_redis_external_t *external,
+                                      const char *head_address,
+                                      crti_redis_endpoint_t *endpoint_out)
 {
-    crti_redis_door_t *door = door_out;
+    crti_redis_endpoint_t *endpoint = endpoint_out;
     crt_status_t status;
 
-    *door = (crti_redis_door_t){0};
-    status = crti_stream_resolve(external->address, door->address);
+    *endpoint = (crti_redis_endpoint_t){0};
+    status = crti_stream_resolve(external->address, endpoint->address);
     if (status != CRT_OK)
         return crt_raise(status,
                          "--redis-address %s: a host and a port are needed, and "
                          "the host must be known",
                          external->address);
-    split(door);
-    if (!external->tls && !external->plaintext_ok && !is_on_this_host(door->ip))
+    split(endpoint);
+    if (!external->tls && !external->plaintext_ok && !is_on_this_host(endpoint->ip))
         return crt_raise(CRT_ERR_PERMISSION,
                          "redis-server at %s is not on this host, and what goes there is "
                          "not encrypted: give --redis-tls, or --redis-plaintext-ok where "
                          "the network is trusted",
-                         door->address);
-    status = take_names(external, door);
+                         endpoint->address);
+    status = take_names(external, endpoint);
     if (status != CRT_OK)
         return status;
-    snprintf(door->prefix, sizeof(door->prefix), "%s",
+    snprintf(endpoint->prefix, sizeof(endpoint->prefix), "%s",
              external->prefix ? external->prefix : "crt");
-    name_owner(door, head_address);
+    name_owner(endpoint, head_address);
     if (!external->password_file)
         return CRT_OK;
-    snprintf(door->password_file, sizeof(door->password_file), "%s",
+    snprintf(endpoint->password_file, sizeof(endpoint->password_file), "%s",
              external->password_file);
-    return read_password(external->password_file, door->password, sizeof(door->password));
+    return read_password(external->password_file, endpoint->password,
+                         sizeof(endpoint->password));
 }
 
 /* ---------------------------------------------------------------- the end */
 
-/* The last words to a server: without a loop, and done by the deadline. */
-typedef struct farewell {
+/* The last commands to a server: without a loop, and done by the deadline. */
+typedef struct closing {
     redisContext *connection;
-    crti_redis_guard_t guard;
-    crti_redis_tunnel_t tunnel; /* closed where there is no TLS */
+    crti_redis_reply_validator_t validator;
+    crti_redis_tls_proxy_t proxy; /* closed where there is no TLS */
     uint64_t deadline_ns;
-} farewell_t;
+} closing_t;
 
 /* Waits until something can be done; the events of the connection, 0 when the time is over. */
-static short await_events(farewell_t *f, bool is_sent)
+static short await_events(closing_t *closing, bool is_sent)
 {
     uint64_t now;
 
-    while ((now = crti_now_ns()) < f->deadline_ns) {
+    while ((now = crti_now_ns()) < closing->deadline_ns) {
         struct pollfd waits[3] = {
-            {.fd = f->connection->fd, .events = is_sent ? POLLIN : POLLOUT}};
-        nfds_t count = 1 + crti_redis_tunnel_waits(&f->tunnel, waits + 1);
-        int left = (int)((f->deadline_ns - now) / CRTI_MS) + 1;
+            {.fd = closing->connection->fd, .events = is_sent ? POLLIN : POLLOUT}};
+        nfds_t count = 1 + crti_redis_tls_proxy_waits(&closing->proxy, waits + 1);
+        int left = (int)((closing->deadline_ns - now) / CRTI_MS) + 1;
 
         if (poll(waits, count, left) <= 0)
             continue; /* time is over, or a signal came */
-        crti_redis_tunnel_work(&f->tunnel);
+        crti_redis_tls_proxy_work(&closing->proxy);
         if (waits[0].revents)
             return waits[0].revents;
     }
@@ -272,15 +276,15 @@ static short await_events(farewell_t *f, bool is_sent)
 
 /* The answer to what is in the connection's buffer, by the deadline and within ANSWER_READS, or NULL:
  * a server that gives its answer drop by drop, or without end, keeps no head from ending. */
-static redisReply *await_answer(farewell_t *f)
+static redisReply *await_answer(closing_t *closing)
 {
-    redisContext *c = f->connection;
+    redisContext *c = closing->connection;
     void *reply = NULL;
     unsigned reads = 0;
     int sent = 0;
 
     while (reply == NULL) {
-        short events = await_events(f, sent);
+        short events = await_events(closing, sent);
 
         if (events == 0)
             return NULL;
@@ -296,22 +300,22 @@ static redisReply *await_answer(farewell_t *f)
 }
 
 /* True when the command was done. */
-static bool command(farewell_t *f, int argc, const char *const *argv)
+static bool command(closing_t *closing, int argc, const char *const *argv)
 {
     redisReply *reply = NULL;
     bool done;
 
-    if (redisAppendCommandArgv(f->connection, argc, (const char **)(uintptr_t)argv,
+    if (redisAppendCommandArgv(closing->connection, argc, (const char **)(uintptr_t)argv,
                                NULL) == REDIS_OK)
-        reply = await_answer(f);
+        reply = await_answer(closing);
     done = reply && reply->type != REDIS_REPLY_ERROR;
     if (reply)
         freeReplyObject(reply);
     return done;
 }
 
-static bool give_back(farewell_t *f, const crti_redis_door_t *door,
-                      const char *const *tables, size_t count, bool forget)
+static bool release_lock(closing_t *closing, const crti_redis_endpoint_t *endpoint,
+                         const char *const *tables, size_t count, bool forget)
 {
     static const char script[] =
         "if redis.call('GET',KEYS[1])~=ARGV[1] then return 0 end "
@@ -320,45 +324,48 @@ static bool give_back(farewell_t *f, const crti_redis_door_t *door,
     char number[8], key[CRTI_REDIS_PREFIX + 8];
     int argc = 3;
 
-    snprintf(key, sizeof(key), "%s:head", door->prefix);
+    snprintf(key, sizeof(key), "%s:head", endpoint->prefix);
     argv[argc++] = key;
     for (size_t i = 0; forget && i < count; i++)
         argv[argc++] = tables[i];
     snprintf(number, sizeof(number), "%d", argc - 3);
     argv[2] = number;
-    argv[argc++] = door->owner;
-    if (door->password[0] && !command(f, crti_redis_door_auth(door, auth), auth))
+    argv[argc++] = endpoint->owner;
+    if (endpoint->password[0] &&
+        !command(closing, crti_redis_endpoint_auth(endpoint, auth), auth))
         return false;
-    return command(f, argc, argv);
+    return command(closing, argc, argv);
 }
 
-static bool reach(farewell_t *f, const crti_redis_door_t *door)
+static bool reach(closing_t *closing, const crti_redis_endpoint_t *endpoint)
 {
-    crti_redis_tunnel_init(&f->tunnel, NULL);
-    if (!door->tls)
-        f->connection = redisConnectNonBlock(door->ip, door->port);
-    else if (crti_redis_tunnel_begin(&f->tunnel, door) == CRT_OK)
-        f->connection = redisConnectUnixNonBlock(door->socket);
-    if (f->connection == NULL || f->connection->err)
+    crti_redis_tls_proxy_init(&closing->proxy, NULL);
+    if (!endpoint->tls)
+        closing->connection = redisConnectNonBlock(endpoint->ip, endpoint->port);
+    else if (crti_redis_tls_proxy_begin(&closing->proxy, endpoint) == CRT_OK)
+        closing->connection = redisConnectUnixNonBlock(endpoint->socket);
+    if (closing->connection == NULL || closing->connection->err)
         return false;
-    crti_redis_guard_set(&f->guard, f->connection, NULL);
-    return !door->tls || crti_redis_tunnel_accept(&f->tunnel, door) == CRT_OK;
+    crti_redis_reply_validator_install(&closing->validator, closing->connection, NULL);
+    return !endpoint->tls ||
+           crti_redis_tls_proxy_accept(&closing->proxy, endpoint) == CRT_OK;
 }
 
-void crti_redis_door_close(crti_redis_door_t *door, const char *const *tables,
-                           size_t count, bool forget)
+void crti_redis_endpoint_close(crti_redis_endpoint_t *endpoint, const char *const *tables,
+                               size_t count, bool forget)
 {
-    farewell_t f = {.deadline_ns = crti_now_ns() + CLOSE_NS};
+    closing_t closing = {.deadline_ns = crti_now_ns() + CLOSE_NS};
 
-    if (!reach(&f, door) || !give_back(&f, door, tables, count, forget))
+    if (!reach(&closing, endpoint) ||
+        !release_lock(&closing, endpoint, tables, count, forget))
         crti_log(
             CRTI_LOG_WARN, "redis",
             "redis-server at %s can't be told that this head ends: its prefix \"%s\" "
             "is free in some seconds%s",
-            door->address, door->prefix,
+            endpoint->address, endpoint->prefix,
             forget ? ", its tables stay until a head starts with --fresh" : "");
-    if (f.connection)
-        redisFree(f.connection);
-    crti_redis_tunnel_close(&f.tunnel);
-    sodium_memzero(door->password, sizeof(door->password));
+    if (closing.connection)
+        redisFree(closing.connection);
+    crti_redis_tls_proxy_close(&closing.proxy);
+    sodium_memzero(endpoint->password, sizeof(endpoint->password));
 }

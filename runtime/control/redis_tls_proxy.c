@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS for hiredis. See redis_tunnel.h. */
-#include "runtime/control/redis_tunnel.h"
+/* TLS for hiredis. See redis_tls_proxy.h. */
+#include "runtime/control/redis_tls_proxy.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -19,21 +19,21 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/log.h"
 
-#define TO(state) (1u << CRTI_TUNNEL_##state)
+#define TO(state) (1u << CRTI_TLS_PROXY_##state)
 static const struct {
     const char *name;
     unsigned next;
-} states[CRTI_TUNNEL_STATES] = {
-    [CRTI_TUNNEL_CLOSED] = {"closed", TO(CONNECTING)},
-    [CRTI_TUNNEL_CONNECTING] = {"connecting", TO(SHAKING) | TO(CLOSED)},
-    [CRTI_TUNNEL_SHAKING] = {"shaking hands", TO(OPEN) | TO(CLOSED)},
-    [CRTI_TUNNEL_OPEN] = {"open", TO(CLOSED)},
+} states[CRTI_TLS_PROXY_STATES] = {
+    [CRTI_TLS_PROXY_CLOSED] = {"closed", TO(CONNECTING)},
+    [CRTI_TLS_PROXY_CONNECTING] = {"connecting", TO(SHAKING) | TO(CLOSED)},
+    [CRTI_TLS_PROXY_SHAKING] = {"shaking hands", TO(OPEN) | TO(CLOSED)},
+    [CRTI_TLS_PROXY_OPEN] = {"open", TO(CLOSED)},
 };
 
-static void set_state(crti_redis_tunnel_t *t, crti_tunnel_state_t state)
+static void set_state(crti_redis_tls_proxy_t *t, crti_tls_proxy_state_t state)
 {
     assert(states[t->state].next & (1u << state));
-    crti_log(CRTI_LOG_TRACE, "redis", "tunnel %s -> %s", states[t->state].name,
+    crti_log(CRTI_LOG_TRACE, "redis", "proxy %s -> %s", states[t->state].name,
              states[state].name);
     t->state = state;
 }
@@ -50,7 +50,8 @@ static const char *reason_of_openssl(void)
 
 /* ---------------------------------------------------------------- whom to trust */
 
-static crt_status_t make_context(const crti_redis_door_t *door, SSL_CTX **context_out)
+static crt_status_t make_context(const crti_redis_endpoint_t *endpoint,
+                                 SSL_CTX **context_out)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     int done;
@@ -61,8 +62,9 @@ static crt_status_t make_context(const crti_redis_door_t *door, SSL_CTX **contex
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(context,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    done = door->ca_file[0] ? SSL_CTX_load_verify_locations(context, door->ca_file, NULL)
-                            : SSL_CTX_set_default_verify_paths(context);
+    done = endpoint->ca_file[0]
+               ? SSL_CTX_load_verify_locations(context, endpoint->ca_file, NULL)
+               : SSL_CTX_set_default_verify_paths(context);
     if (done == 1) {
         *context_out = context;
         return CRT_OK;
@@ -70,13 +72,13 @@ static crt_status_t make_context(const crti_redis_door_t *door, SSL_CTX **contex
     SSL_CTX_free(context);
     return crt_raise(CRT_ERR_INVALID,
                      "--redis-ca-file %s: no certificates can be read there: %s",
-                     door->ca_file, reason_of_openssl());
+                     endpoint->ca_file, reason_of_openssl());
 }
 
-crt_status_t crti_redis_tunnel_check(const crti_redis_door_t *door)
+crt_status_t crti_redis_tls_proxy_check(const crti_redis_endpoint_t *endpoint)
 {
     SSL_CTX *context = NULL;
-    crt_status_t status = make_context(door, &context);
+    crt_status_t status = make_context(endpoint, &context);
 
     SSL_CTX_free(context);
     return status;
@@ -92,16 +94,17 @@ static bool expect_host(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
-static crt_status_t make_ssl(crti_redis_tunnel_t *t, const crti_redis_door_t *door)
+static crt_status_t make_ssl(crti_redis_tls_proxy_t *t,
+                             const crti_redis_endpoint_t *endpoint)
 {
     SSL_CTX *context = NULL;
-    crt_status_t status = make_context(door, &context);
+    crt_status_t status = make_context(endpoint, &context);
 
     if (status != CRT_OK)
         return status;
     t->context = context;
     t->ssl = SSL_new(context);
-    if (t->ssl == NULL || !expect_host(t->ssl, door->host) ||
+    if (t->ssl == NULL || !expect_host(t->ssl, endpoint->host) ||
         SSL_set_fd(t->ssl, t->remote) != 1)
         return crt_raise(CRT_ERR_NO_MEMORY, "TLS for redis-server: %s",
                          reason_of_openssl());
@@ -111,14 +114,14 @@ static crt_status_t make_ssl(crti_redis_tunnel_t *t, const crti_redis_door_t *do
 
 /* ---------------------------------------------------------------- the end */
 
-static void free_ssl(crti_redis_tunnel_t *t)
+static void free_ssl(crti_redis_tls_proxy_t *t)
 {
     SSL_free(t->ssl);
     SSL_CTX_free(t->context);
     t->ssl = t->context = NULL;
 }
 
-void crti_redis_tunnel_close(crti_redis_tunnel_t *t)
+void crti_redis_tls_proxy_close(crti_redis_tls_proxy_t *t)
 {
     if (t->loop) {
         crti_loop_remove(t->loop, &t->local_watch);
@@ -129,20 +132,20 @@ void crti_redis_tunnel_close(crti_redis_tunnel_t *t)
     crti_close_auto(&t->local);
     crti_close_auto(&t->remote);
     t->listener = t->local = t->remote = -1;
-    if (t->state != CRTI_TUNNEL_CLOSED)
-        set_state(t, CRTI_TUNNEL_CLOSED);
+    if (t->state != CRTI_TLS_PROXY_CLOSED)
+        set_state(t, CRTI_TLS_PROXY_CLOSED);
 }
 
-static void fail(crti_redis_tunnel_t *t, const char *what, const char *reason)
+static void fail(crti_redis_tls_proxy_t *t, const char *what, const char *reason)
 {
     snprintf(t->problem, sizeof(t->problem), "%s%s%s", what, *reason ? ": " : "", reason);
-    crti_redis_tunnel_close(t); /* hiredis sees the end of its connection */
+    crti_redis_tls_proxy_close(t); /* hiredis sees the end of its connection */
 }
 
 /* ---------------------------------------------------------------- carrying bytes */
 
 /* False: it failed, or waits for the socket. */
-static bool is_done(crti_redis_tunnel_t *t, int result, const char *what)
+static bool is_done(crti_redis_tls_proxy_t *t, int result, const char *what)
 {
     long verified;
 
@@ -163,7 +166,7 @@ static bool is_done(crti_redis_tunnel_t *t, int result, const char *what)
     return false;
 }
 
-static void connected(crti_redis_tunnel_t *t)
+static void connected(crti_redis_tls_proxy_t *t)
 {
     struct pollfd waiting = {.fd = t->remote, .events = POLLOUT};
     int error = 0;
@@ -175,24 +178,24 @@ static void connected(crti_redis_tunnel_t *t)
     if (error)
         fail(t, strerror(error), "");
     else
-        set_state(t, CRTI_TUNNEL_SHAKING);
+        set_state(t, CRTI_TLS_PROXY_SHAKING);
 }
 
-static void shake_hands(crti_redis_tunnel_t *t)
+static void shake_hands(crti_redis_tls_proxy_t *t)
 {
     if (is_done(t, SSL_do_handshake(t->ssl),
                 "TLS fails (is it a TLS port? does it want certificates of clients?)"))
-        set_state(t, CRTI_TUNNEL_OPEN);
+        set_state(t, CRTI_TLS_PROXY_OPEN);
 }
 
 /* Each is true when it moved something. */
 
-static bool from_local(crti_redis_tunnel_t *t)
+static bool from_local(crti_redis_tls_proxy_t *t)
 {
     ssize_t n = recv(t->local, t->out.bytes, sizeof(t->out.bytes), 0);
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        crti_redis_tunnel_close(t); /* hiredis has closed it */
+        crti_redis_tls_proxy_close(t); /* hiredis has closed it */
     if (n <= 0)
         return false;
     t->out.from = 0;
@@ -200,7 +203,7 @@ static bool from_local(crti_redis_tunnel_t *t)
     return true;
 }
 
-static bool to_remote(crti_redis_tunnel_t *t)
+static bool to_remote(crti_redis_tls_proxy_t *t)
 {
     size_t n = 0;
     int result;
@@ -214,7 +217,7 @@ static bool to_remote(crti_redis_tunnel_t *t)
     return true;
 }
 
-static bool from_remote(crti_redis_tunnel_t *t)
+static bool from_remote(crti_redis_tls_proxy_t *t)
 {
     size_t n = 0;
     int result;
@@ -228,70 +231,71 @@ static bool from_remote(crti_redis_tunnel_t *t)
     return true;
 }
 
-static bool to_local(crti_redis_tunnel_t *t)
+static bool to_local(crti_redis_tls_proxy_t *t)
 {
     ssize_t n =
         send(t->local, t->in.bytes + t->in.from, t->in.to - t->in.from, MSG_NOSIGNAL);
 
     if (n < 0 && errno != EAGAIN && errno != EINTR)
-        crti_redis_tunnel_close(t);
+        crti_redis_tls_proxy_close(t);
     if (n <= 0)
         return false;
     t->in.from += (size_t)n;
     return true;
 }
 
-static bool is_empty(const crti_tunnel_bytes_t *side)
+static bool is_empty(const crti_tls_proxy_bytes_t *side)
 {
     return side->from == side->to;
 }
 
-static void carry(crti_redis_tunnel_t *t)
+static void carry(crti_redis_tls_proxy_t *t)
 {
     bool moved = true;
 
     while (moved) {
         moved = is_empty(&t->out) ? from_local(t) : to_remote(t);
-        if (t->state == CRTI_TUNNEL_OPEN)
+        if (t->state == CRTI_TLS_PROXY_OPEN)
             moved |= is_empty(&t->in) ? from_remote(t) : to_local(t);
-        if (t->state != CRTI_TUNNEL_OPEN)
+        if (t->state != CRTI_TLS_PROXY_OPEN)
             return;
     }
 }
 
-void crti_redis_tunnel_work(crti_redis_tunnel_t *t)
+void crti_redis_tls_proxy_work(crti_redis_tls_proxy_t *t)
 {
     t->wants_write = false;
-    if (t->state == CRTI_TUNNEL_CONNECTING)
+    if (t->state == CRTI_TLS_PROXY_CONNECTING)
         connected(t);
-    if (t->state == CRTI_TUNNEL_SHAKING)
+    if (t->state == CRTI_TLS_PROXY_SHAKING)
         shake_hands(t);
-    if (t->state == CRTI_TUNNEL_OPEN)
+    if (t->state == CRTI_TLS_PROXY_OPEN)
         carry(t);
 }
 
 /* ---------------------------------------------------------------- waiting */
 
-static short local_events(const crti_redis_tunnel_t *t)
+static short local_events(const crti_redis_tls_proxy_t *t)
 {
-    bool is_open = t->state == CRTI_TUNNEL_OPEN;
+    bool is_open = t->state == CRTI_TLS_PROXY_OPEN;
 
     return (short)((is_open && is_empty(&t->out) ? POLLIN : 0) |
                    (is_open && !is_empty(&t->in) ? POLLOUT : 0));
 }
 
-static short remote_events(const crti_redis_tunnel_t *t)
+static short remote_events(const crti_redis_tls_proxy_t *t)
 {
-    bool reads = t->state == CRTI_TUNNEL_SHAKING ||
-                 (t->state == CRTI_TUNNEL_OPEN && is_empty(&t->in));
+    bool reads = t->state == CRTI_TLS_PROXY_SHAKING ||
+                 (t->state == CRTI_TLS_PROXY_OPEN && is_empty(&t->in));
 
-    return (short)((reads ? POLLIN : 0) |
-                   (t->wants_write || t->state == CRTI_TUNNEL_CONNECTING ? POLLOUT : 0));
+    return (
+        short)((reads ? POLLIN : 0) |
+               (t->wants_write || t->state == CRTI_TLS_PROXY_CONNECTING ? POLLOUT : 0));
 }
 
-nfds_t crti_redis_tunnel_waits(const crti_redis_tunnel_t *t, struct pollfd waits[2])
+nfds_t crti_redis_tls_proxy_waits(const crti_redis_tls_proxy_t *t, struct pollfd waits[2])
 {
-    if (t->state == CRTI_TUNNEL_CLOSED)
+    if (t->state == CRTI_TLS_PROXY_CLOSED)
         return 0;
     waits[0] = (struct pollfd){.fd = t->local, .events = local_events(t)};
     waits[1] = (struct pollfd){.fd = t->remote, .events = remote_events(t)};
@@ -301,10 +305,10 @@ nfds_t crti_redis_tunnel_waits(const crti_redis_tunnel_t *t, struct pollfd waits
 /* The numbers of poll's events are those of epoll. */
 static void on_ready(void *user, uint32_t events)
 {
-    crti_redis_tunnel_t *t = user;
+    crti_redis_tls_proxy_t *t = user;
 
-    crti_redis_tunnel_work(t);
-    if (t->state == CRTI_TUNNEL_CLOSED)
+    crti_redis_tls_proxy_work(t);
+    if (t->state == CRTI_TLS_PROXY_CLOSED)
         return;
     crti_loop_modify(t->loop, &t->local_watch, (uint32_t)local_events(t));
     crti_loop_modify(t->loop, &t->remote_watch, (uint32_t)remote_events(t));
@@ -313,20 +317,20 @@ static void on_ready(void *user, uint32_t events)
 /* hiredis may close its end while nothing is read from it. */
 static void on_local(void *user, uint32_t events)
 {
-    crti_redis_tunnel_t *t = user;
+    crti_redis_tls_proxy_t *t = user;
 
     if (events & (EPOLLHUP | EPOLLERR))
-        crti_redis_tunnel_close(t);
+        crti_redis_tls_proxy_close(t);
     else
         on_ready(t, events);
 }
 
 /* ---------------------------------------------------------------- the beginning */
 
-void crti_redis_tunnel_init(crti_redis_tunnel_t *t, crti_loop_t *loop)
+void crti_redis_tls_proxy_init(crti_redis_tls_proxy_t *t, crti_loop_t *loop)
 {
     t->loop = loop;
-    t->state = CRTI_TUNNEL_CLOSED;
+    t->state = CRTI_TLS_PROXY_CLOSED;
     t->listener = t->local = t->remote = -1;
     t->local_watch = (crti_watch_t){.on_ready = on_local, .user = t};
     t->remote_watch = (crti_watch_t){.on_ready = on_ready, .user = t};
@@ -334,7 +338,8 @@ void crti_redis_tunnel_init(crti_redis_tunnel_t *t, crti_loop_t *loop)
     t->problem[0] = '\0';
 }
 
-static crt_status_t connect_remote(crti_redis_tunnel_t *t, const crti_redis_door_t *door)
+static crt_status_t connect_remote(crti_redis_tls_proxy_t *t,
+                                   const crti_redis_endpoint_t *endpoint)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
@@ -342,54 +347,57 @@ static crt_status_t connect_remote(crti_redis_tunnel_t *t, const crti_redis_door
     char port[16];
     int yes = 1, failed;
 
-    snprintf(port, sizeof(port), "%d", door->port);
-    failed = getaddrinfo(door->ip, port, &hints, &found);
+    snprintf(port, sizeof(port), "%d", endpoint->port);
+    failed = getaddrinfo(endpoint->ip, port, &hints, &found);
     if (failed)
-        return crt_raise(CRT_ERR_INVALID, "%s: %s", door->address, gai_strerror(failed));
+        return crt_raise(CRT_ERR_INVALID, "%s: %s", endpoint->address,
+                         gai_strerror(failed));
     t->remote = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     failed =
         t->remote < 0 || (connect(t->remote, found->ai_addr, found->ai_addrlen) < 0 &&
                           errno != EINPROGRESS);
     freeaddrinfo(found);
     if (failed)
-        return crt_raise(CRT_ERR_IO, "%s: %s", door->address, strerror(errno));
+        return crt_raise(CRT_ERR_IO, "%s: %s", endpoint->address, strerror(errno));
     setsockopt(t->remote, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
     return CRT_OK;
 }
 
-static crt_status_t listen_here(crti_redis_tunnel_t *t, const crti_redis_door_t *door)
+static crt_status_t listen_here(crti_redis_tls_proxy_t *t,
+                                const crti_redis_endpoint_t *endpoint)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
 
-    snprintf(at.sun_path, sizeof(at.sun_path), "%s", door->socket);
-    unlink(door->socket); /* of a head that was killed in between */
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s", endpoint->socket);
+    unlink(endpoint->socket); /* of a head that was killed in between */
     t->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (t->listener < 0 || bind(t->listener, (struct sockaddr *)&at, sizeof(at)) < 0 ||
         listen(t->listener, 1) < 0)
-        return crt_raise(CRT_ERR_IO, "%s: %s", door->socket, strerror(errno));
+        return crt_raise(CRT_ERR_IO, "%s: %s", endpoint->socket, strerror(errno));
     return CRT_OK;
 }
 
-crt_status_t crti_redis_tunnel_begin(crti_redis_tunnel_t *t,
-                                     const crti_redis_door_t *door)
+crt_status_t crti_redis_tls_proxy_begin(crti_redis_tls_proxy_t *t,
+                                        const crti_redis_endpoint_t *endpoint)
 {
     crt_status_t status;
 
-    if (strlen(door->socket) >= sizeof(door->socket) - 1) /* and was cut, perhaps */
+    if (strlen(endpoint->socket) >=
+        sizeof(endpoint->socket) - 1) /* and was cut, perhaps */
         return crt_raise(CRT_ERR_TOO_LARGE,
                          "the path %s is too long for a socket: set CRT_RUN_DIR to a "
                          "short one",
-                         door->socket);
-    crti_redis_tunnel_close(t);
+                         endpoint->socket);
+    crti_redis_tls_proxy_close(t);
     t->problem[0] = '\0';
     t->in.from = t->in.to = t->out.from = t->out.to = 0;
-    status = connect_remote(t, door);
+    status = connect_remote(t, endpoint);
     if (status == CRT_OK)
-        status = make_ssl(t, door);
+        status = make_ssl(t, endpoint);
     if (status == CRT_OK)
-        status = listen_here(t, door);
+        status = listen_here(t, endpoint);
     if (status != CRT_OK)
-        crti_redis_tunnel_close(t);
+        crti_redis_tls_proxy_close(t);
     return status;
 }
 
@@ -402,15 +410,15 @@ static bool is_ourselves(int fd)
            who.pid == getpid();
 }
 
-crt_status_t crti_redis_tunnel_accept(crti_redis_tunnel_t *t,
-                                      const crti_redis_door_t *door)
+crt_status_t crti_redis_tls_proxy_accept(crti_redis_tls_proxy_t *t,
+                                         const crti_redis_endpoint_t *endpoint)
 {
     crt_status_t status = CRT_OK;
 
     t->local = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    unlink(door->socket);
+    unlink(endpoint->socket);
     if (t->local < 0 || !is_ourselves(t->local))
-        status = crt_raise(CRT_ERR_IO, "%s: somebody else connected", door->socket);
+        status = crt_raise(CRT_ERR_IO, "%s: somebody else connected", endpoint->socket);
     crti_close_auto(&t->listener);
     t->listener = -1;
     if (status == CRT_OK && t->loop)
@@ -418,9 +426,9 @@ crt_status_t crti_redis_tunnel_accept(crti_redis_tunnel_t *t,
     if (status == CRT_OK && t->loop)
         status = crti_loop_add(t->loop, &t->remote_watch, t->remote, EPOLLOUT);
     if (status != CRT_OK) {
-        crti_redis_tunnel_close(t);
+        crti_redis_tls_proxy_close(t);
         return status;
     }
-    set_state(t, CRTI_TUNNEL_CONNECTING);
+    set_state(t, CRTI_TLS_PROXY_CONNECTING);
     return CRT_OK;
 }
