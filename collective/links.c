@@ -430,7 +430,7 @@ crt_status_t crti_links_new_at(const crti_stream_place_t *place, crti_links_t **
     if (status == CRT_OK)
         status = crti_stream_context_new(&place->key, place->encrypt, &links->context);
     if (status == CRT_OK)
-        crti_stream_context_be_bursty(links->context);
+        crti_stream_context_avoid_bbr(links->context);
     if (status == CRT_OK && place->ip[0])
         status = listen_somewhere(links, place);
     if (status != CRT_OK) {

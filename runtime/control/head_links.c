@@ -21,7 +21,7 @@ typedef struct head_link {
     crti_stream_t *stream; /* or */
     crti_channel_t *channel;
     bool is_known; /* in the map: control may use it */
-    char why[256]; /* doomed: it ends with this in the next turn */
+    char why[256]; /* it failed, and ends with this in the next turn */
     crti_list_t in_list;
 } head_link_t;
 
@@ -34,8 +34,8 @@ struct crti_head_links {
     size_t stream_count;
     int listen_fd;
     crti_watch_t listen_watch;
-    crti_timer_t pause; /* of listening */
-    crti_timer_t doom;  /* ends the doomed, outside of control's events */
+    crti_timer_t pause;  /* of listening */
+    crti_timer_t ending; /* ends links that failed, outside of control's events */
 };
 
 static void forget(head_link_t *link)
@@ -72,7 +72,7 @@ static void ended(head_link_t *link, const char *text)
         links->handlers.on_alone(links->handlers.user);
 }
 
-static void on_doom(void *user)
+static void on_ending(void *user)
 {
     crti_head_links_t *links = user;
 
@@ -85,7 +85,7 @@ static void on_doom(void *user)
         memcpy(why, link->why, sizeof(why));
         ended(link, why);
         /* What it caused may have changed the list: look again from the start. */
-        crti_loop_start(links->loop, &links->doom, 0);
+        crti_loop_start(links->loop, &links->ending, 0);
         return;
     }
 }
@@ -235,7 +235,7 @@ static void send_bytes(head_link_t *link, const void *message, size_t size)
     snprintf(link->why, sizeof(link->why), "%s", crt_error_detail());
     crti_log(CRTI_LOG_WARN, "head", "link %llu: %s", (unsigned long long)link->number,
              link->why);
-    crti_loop_start(link->links->loop, &link->links->doom, 0);
+    crti_loop_start(link->links->loop, &link->links->ending, 0);
 }
 
 void crti_head_links_send(void *user, uint64_t number, const void *message, size_t size)
@@ -259,7 +259,7 @@ void crti_head_links_drop(void *user, uint64_t number, const char *why)
         crti_stream_close(link->stream); /* what was said before still goes out */
     else
         snprintf(link->why, sizeof(link->why), "%s", why);
-    crti_loop_start(link->links->loop, &link->links->doom, 0);
+    crti_loop_start(link->links->loop, &link->links->ending, 0);
 }
 
 size_t crti_head_links_queued(void *user, uint64_t number)
@@ -303,7 +303,7 @@ crt_status_t crti_head_links_new(crti_loop_t *loop,
     links->listen_fd = -1;
     links->listen_watch = (crti_watch_t){.on_ready = on_listen, .user = links};
     links->pause = (crti_timer_t){.on_expired = on_pause_over, .user = links};
-    links->doom = (crti_timer_t){.on_expired = on_doom, .user = links};
+    links->ending = (crti_timer_t){.on_expired = on_ending, .user = links};
     crti_map_init(&links->by_number, sizeof(uint64_t));
     crti_list_init(&links->list);
     *links_out = links;
@@ -316,7 +316,7 @@ void crti_head_links_free(crti_head_links_t *links)
         return;
     while (!crti_list_is_empty(&links->list))
         destroy(CRTI_CONTAINER(links->list.next, head_link_t, in_list));
-    crti_loop_cancel(links->loop, &links->doom);
+    crti_loop_cancel(links->loop, &links->ending);
     crti_loop_cancel(links->loop, &links->pause);
     crti_loop_remove(links->loop, &links->listen_watch);
     if (links->listen_fd >= 0)

@@ -28,7 +28,7 @@
 #define PAGE        4096
 #define FIRST       1856 /* bytes of a page: as many are left for the other ring */
 
-/* The dialer's message, with memory and its bell, and the answer, with the other bell. Both have the
+/* The dialer's message, with memory and its doorbell, and the answer, with the other doorbell. Both have the
  * dialer's random number and the MAC of the side that sends. */
 typedef struct setup {
     uint64_t magic, size;
@@ -57,31 +57,31 @@ struct crti_lane_message {
     unsigned char data[];
 };
 
-/* A message on its way. */
-typedef struct parcel {
-    struct parcel *next;
+/* A message in the outbox. */
+typedef struct queued {
+    struct queued *next;
     crti_lane_message_t *message;
     size_t done; /* bytes in the ring, with the length */
-} parcel_t;
+} queued_t;
 
 struct crti_lane {
-    int fd;        /* -1: the lane is open */
-    int bell;      /* ours, borrowed */
-    int peer_bell; /* -1: the lane is not open, the peer has proved nothing */
-    pid_t dialer;  /* of an accepted lane; 0: not known */
+    int fd;            /* -1: the lane is open */
+    int doorbell;      /* ours, borrowed */
+    int peer_doorbell; /* -1: the lane is not open, the peer has proved nothing */
+    pid_t dialer;      /* of an accepted lane; 0: not known */
     const crti_lane_end_t *end; /* of an accepted lane, borrowed */
     setup_t expected;           /* of a dialed lane: the answer */
     shared_t *shared;           /* NULL: accepted, the memory did not come yet */
     size_t frame_max;
     crti_ring_writer_t writer;
     crti_ring_reader_t reader;
-    parcel_t *outbox, **outbox_end;
+    queued_t *outbox, **outbox_end;
     bool is_broken; /* the peer broke the format of what we receive */
 };
 
 /* ---------------------------------------------------------------- start and end */
 
-static crt_status_t new_lane(int *fd_take, size_t frame_max, int bell,
+static crt_status_t new_lane(int *fd_take, size_t frame_max, int doorbell,
                              crti_lane_t **lane_out)
 {
     crti_lane_t *lane = calloc(1, sizeof(*lane));
@@ -89,8 +89,8 @@ static crt_status_t new_lane(int *fd_take, size_t frame_max, int bell,
     if (!lane)
         return crt_raise(CRT_ERR_NO_MEMORY, "a lane");
     lane->fd = crti_take_fd(fd_take);
-    lane->bell = bell;
-    lane->peer_bell = -1;
+    lane->doorbell = doorbell;
+    lane->peer_doorbell = -1;
     lane->frame_max = frame_max;
     lane->outbox_end = &lane->outbox;
     *lane_out = lane;
@@ -227,10 +227,10 @@ static crt_status_t begin(crti_lane_t *lane, const crti_lane_end_t *end, int mem
     crti_id_pack(random, bytes);
     setup = make_setup(end, DIALER, bytes);
     lane->expected = make_setup(end, ACCEPTOR, bytes);
-    return send_setup(lane->fd, &setup, (int[]){memory, lane->bell}, 2);
+    return send_setup(lane->fd, &setup, (int[]){memory, lane->doorbell}, 2);
 }
 
-crt_status_t crti_lane_dial(const crti_lane_end_t *end, size_t frame_max, int bell,
+crt_status_t crti_lane_dial(const crti_lane_end_t *end, size_t frame_max, int doorbell,
                             crti_lane_t **lane_out)
 {
     CRTI_AUTO(crti_close) int fd = -1, memory = -1;
@@ -240,7 +240,7 @@ crt_status_t crti_lane_dial(const crti_lane_end_t *end, size_t frame_max, int be
     if (status == CRT_OK)
         status = make_memory(&memory);
     if (status == CRT_OK)
-        status = new_lane(&fd, frame_max, bell, &lane);
+        status = new_lane(&fd, frame_max, doorbell, &lane);
     if (status == CRT_OK)
         status = map(lane, memory, true);
     if (status == CRT_OK) /* now the rings begin where they shall */
@@ -251,7 +251,7 @@ crt_status_t crti_lane_dial(const crti_lane_end_t *end, size_t frame_max, int be
 }
 
 crt_status_t crti_lane_accept(int listen_fd, const crti_lane_end_t *end, size_t frame_max,
-                              int bell, crti_lane_t **lane_out)
+                              int doorbell, crti_lane_t **lane_out)
 {
     CRTI_AUTO(crti_close) int fd = -1;
     struct ucred peer = {0};
@@ -261,7 +261,7 @@ crt_status_t crti_lane_accept(int listen_fd, const crti_lane_end_t *end, size_t 
     if (status != CRT_OK)
         return status;
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-    status = new_lane(&fd, frame_max, bell, lane_out);
+    status = new_lane(&fd, frame_max, doorbell, lane_out);
     if (status != CRT_OK)
         return status;
     (*lane_out)->dialer = peer.pid;
@@ -276,7 +276,7 @@ bool crti_lane_is_orphan(const crti_lane_t *lane)
 
 static bool is_open(const crti_lane_t *lane)
 {
-    return lane->peer_bell >= 0;
+    return lane->peer_doorbell >= 0;
 }
 
 /* A process that ends gives its last words a moment: a stopped peer does not get more. */
@@ -285,27 +285,27 @@ static void linger(crti_lane_t *lane, uint64_t deadline_ns)
     uint64_t now;
 
     while (lane->outbox && (now = crti_now_ns()) < deadline_ns) {
-        struct pollfd bell = {.fd = lane->bell, .events = POLLIN};
+        struct pollfd doorbell = {.fd = lane->doorbell, .events = POLLIN};
         uint64_t rung;
 
         crti_lane_push(lane);
         if (!lane->outbox)
             return;
-        poll(&bell, 1, (int)((deadline_ns - now) / CRTI_MS) + 1);
-        if (read(lane->bell, &rung, sizeof(rung)) < 0)
+        poll(&doorbell, 1, (int)((deadline_ns - now) / CRTI_MS) + 1);
+        if (read(lane->doorbell, &rung, sizeof(rung)) < 0)
             return;
     }
 }
 
-static parcel_t *pop(crti_lane_t *lane)
+static queued_t *pop(crti_lane_t *lane)
 {
-    parcel_t *parcel = lane->outbox;
+    queued_t *queued = lane->outbox;
 
-    lane->outbox = parcel->next;
+    lane->outbox = queued->next;
     if (!lane->outbox)
         lane->outbox_end = &lane->outbox;
-    crti_lane_message_unref(parcel->message);
-    free(parcel);
+    crti_lane_message_unref(queued->message);
+    free(queued);
     return lane->outbox;
 }
 
@@ -321,8 +321,8 @@ void crti_lane_free(crti_lane_t *lane, uint64_t deadline_ns)
     if (lane->shared)
         munmap(lane->shared, sizeof(*lane->shared));
     crti_lane_close_socket(lane);
-    if (lane->peer_bell >= 0)
-        close(lane->peer_bell);
+    if (lane->peer_doorbell >= 0)
+        close(lane->peer_doorbell);
     free(lane);
 }
 
@@ -346,17 +346,17 @@ static crt_status_t broken(crti_lane_t *lane, const char *why)
     return crt_raise(CRT_ERR_PROTOCOL, "malformed lane: %s", why);
 }
 
-static void ring_bell(crti_lane_t *lane)
+static void ring_doorbell(crti_lane_t *lane)
 {
     uint64_t one = 1, count;
     ssize_t n;
 
-    n = write(lane->peer_bell, &one, sizeof(one));
+    n = write(lane->peer_doorbell, &one, sizeof(one));
     if (n > 0)
         return;
-    /* Its owner hears each ring and never counts them: somebody mad has filled it. */
-    n = read(lane->peer_bell, &count, sizeof(count));
-    n = write(lane->peer_bell, &one, sizeof(one));
+    /* Its owner hears each ring and never counts them: a faulty process has filled it. */
+    n = read(lane->peer_doorbell, &count, sizeof(count));
+    n = write(lane->peer_doorbell, &one, sizeof(one));
     (void)n;
 }
 
@@ -386,9 +386,9 @@ static void take_descriptors(struct msghdr *message, int out[DESCRIPTORS])
 }
 
 /* A pipe or socket could block us or end us by a signal, a file would grow: only an eventfd
- * rings. Those of the kernel's own kinds that share our bell's inode, as eventfds do, refuse
+ * rings. Those of the kernel's own kinds that share our doorbell's inode, as eventfds do, refuse
  * what they don't understand; kernels that give each an inode have to be asked for its name. */
-static bool is_bell(int fd, int own)
+static bool is_doorbell(int fd, int own)
 {
     static const char eventfd_name[] = "anon_inode:[eventfd]";
     char path[32], name[sizeof(eventfd_name)];
@@ -402,14 +402,15 @@ static bool is_bell(int fd, int own)
            memcmp(name, eventfd_name, sizeof(eventfd_name) - 1) == 0;
 }
 
-/* Its flags are those of the peer's own descriptor: it never waits on its bell either. */
-static crt_status_t take_bell(crti_lane_t *lane, int *bell_take)
+/* Its flags are those of the peer's own descriptor: it never waits on its doorbell either. */
+static crt_status_t take_doorbell(crti_lane_t *lane, int *doorbell_take)
 {
-    if (*bell_take < 0)
-        return broken(lane, "no bell came");
-    if (!is_bell(*bell_take, lane->bell) || fcntl(*bell_take, F_SETFL, O_NONBLOCK) != 0)
-        return broken(lane, "what came as a bell is no eventfd");
-    lane->peer_bell = crti_take_fd(bell_take);
+    if (*doorbell_take < 0)
+        return broken(lane, "no doorbell came");
+    if (!is_doorbell(*doorbell_take, lane->doorbell) ||
+        fcntl(*doorbell_take, F_SETFL, O_NONBLOCK) != 0)
+        return broken(lane, "what came as a doorbell is no eventfd");
+    lane->peer_doorbell = crti_take_fd(doorbell_take);
     return CRT_OK;
 }
 
@@ -419,13 +420,14 @@ static crt_status_t stranger(crti_lane_t *lane)
     return crt_raise(CRT_ERR_PERMISSION, "a process without the cluster's key");
 }
 
-static crt_status_t open_dialed(crti_lane_t *lane, const setup_t *got, int *bell_take)
+static crt_status_t open_dialed(crti_lane_t *lane, const setup_t *got, int *doorbell_take)
 {
-    return is_setup(got, &lane->expected) ? take_bell(lane, bell_take) : stranger(lane);
+    return is_setup(got, &lane->expected) ? take_doorbell(lane, doorbell_take)
+                                          : stranger(lane);
 }
 
 static crt_status_t open_accepted(crti_lane_t *lane, const setup_t *got, int memory,
-                                  int *bell_take)
+                                  int *doorbell_take)
 {
     setup_t expected = make_setup(lane->end, DIALER, got->random), answer;
     crt_status_t status;
@@ -436,11 +438,11 @@ static crt_status_t open_accepted(crti_lane_t *lane, const setup_t *got, int mem
         return broken(lane, "no memory of a sealed size came with the first message");
     if (map(lane, memory, false) != CRT_OK)
         return broken(lane, "its memory can't be mapped");
-    status = take_bell(lane, bell_take);
+    status = take_doorbell(lane, doorbell_take);
     if (status != CRT_OK)
         return status;
     answer = make_setup(lane->end, ACCEPTOR, got->random);
-    if (send_setup(lane->fd, &answer, &lane->bell, 1) != CRT_OK)
+    if (send_setup(lane->fd, &answer, &lane->doorbell, 1) != CRT_OK)
         return crt_raise(CRT_ERR_CLOSED, "the dialing process went away");
     return CRT_OK;
 }
@@ -487,7 +489,7 @@ crt_status_t crti_lane_receive(crti_lane_t *lane, crti_span_t *frame_out)
 void crti_lane_received(crti_lane_t *lane)
 {
     if (is_open(lane) && crti_ring_is_awaited(&lane->reader))
-        ring_bell(lane);
+        ring_doorbell(lane);
 }
 
 bool crti_lane_has_outbox(const crti_lane_t *lane)
@@ -549,23 +551,23 @@ static bool is_whole(const crti_lane_message_t *message, size_t done)
 static void publish(crti_lane_t *lane)
 {
     if (crti_ring_publish(&lane->writer))
-        ring_bell(lane);
+        ring_doorbell(lane);
 }
 
 /* Puts what there is room for; when all room is used, asks for more. True: something left. */
 bool crti_lane_push(crti_lane_t *lane)
 {
-    parcel_t *parcel = is_open(lane) ? lane->outbox : NULL;
+    queued_t *queued = is_open(lane) ? lane->outbox : NULL;
     bool any = false;
 
-    while (parcel) {
-        size_t done = parcel->done;
+    while (queued) {
+        size_t done = queued->done;
 
-        parcel->done = crti_ring_put(&lane->writer, parcel->message->data,
-                                     parcel->message->size, done);
-        any |= parcel->done > done;
-        if (is_whole(parcel->message, parcel->done)) {
-            parcel = pop(lane);
+        queued->done = crti_ring_put(&lane->writer, queued->message->data,
+                                     queued->message->size, done);
+        any |= queued->done > done;
+        if (is_whole(queued->message, queued->done)) {
+            queued = pop(lane);
             continue;
         }
         publish(lane); /* the reader makes room only for what it sees */
@@ -579,14 +581,14 @@ bool crti_lane_push(crti_lane_t *lane)
 
 static bool append(crti_lane_t *lane, crti_lane_message_t *message, size_t done)
 {
-    parcel_t *parcel = malloc(sizeof(*parcel));
+    queued_t *queued = malloc(sizeof(*queued));
 
-    if (!parcel)
+    if (!queued)
         return false;
     message->refs++;
-    *parcel = (parcel_t){.message = message, .done = done};
-    *lane->outbox_end = parcel;
-    lane->outbox_end = &parcel->next;
+    *queued = (queued_t){.message = message, .done = done};
+    *lane->outbox_end = queued;
+    lane->outbox_end = &queued->next;
     return true;
 }
 

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lane: frames between two processes of one node, through shared memory: a ring in each
- * direction, and for each side a bell (an eventfd) by which the other wakes it.
+ * direction, and for each side a doorbell (an eventfd) by which the other wakes it.
  *
  * Where it sits
  *     net_lane -> [ lane ] -> lane_ring -> the other process
  * How it begins
  *     The dialing process connects to the other's socket, makes the memory (a sealed memfd: its
- *     size can't change any more), and sends it with its bell. The other answers with its bell.
+ *     size can't change any more), and sends it with its doorbell. The other answers with its doorbell.
  *     Then both close the socket: an open lane costs each process one descriptor.
  * Security
- *     The socket's name is seen, and may be taken once its process is gone, by everybody with this uid
- *     whose network namespace is this one: containers that know nothing of the cluster may be. So both
- *     first messages prove the cluster's key: a MAC of the dialer's random number, of the name and of
- *     the side. Before the other side's proof nothing of it is mapped, rung or read, and no frame is
- *     given to it; a refusal tells nothing.
+ *     Every process with this uid in this network namespace can see the socket's name, and bind it
+ *     once its process is gone: a container outside of the cluster can, too. So both first messages
+ *     prove the cluster's key: a MAC of the dialer's random number, of the name and of the side.
+ *     Before the other side's proof nothing of it is mapped, rung or read, and no frame is sent to
+ *     it; a refusal gives no reason.
  * Sending
  *     A message that does not fit into the ring waits in the outbox, and goes on when the peer
  *     rings because there is room. The outbox is bounded by the sessions' windows.
  * Sleeping
- *     A lane that is awake is looked at by its process without being rung. Before the process
- *     sleeps it puts its lanes to sleep; from then on the peer's next frame comes with a bell.
- *     Not a socket but an eventfd is the bell: a socket's wake tells the scheduler that the waker
- *     is about to sleep, and it would put both processes on one core, where spinning can't help.
+ *     A process polls its lanes that are awake; their peers do not ring. Before the process sleeps it
+ *     puts its lanes to sleep; from then on the peer rings with its next frame.
+ *     The doorbell is an eventfd, not a socket: a socket's wake tells the scheduler that the waker
+ *     is about to sleep, which puts both processes on one core, where spinning can't help.
  * Threads
  *     None of its own; all calls under net's lock. The word of crti_lane_input_word may be read
  *     without.
  * Ownership
- *     The lane owns socket, memory, the peer's bell, outbox; its own bell is borrowed, several
+ *     The lane owns socket, memory, the peer's doorbell, outbox; its own doorbell is borrowed, several
  *     lanes may share one. Messages are counted: the session keeps its own.
  * Failure
- *     An open lane does not tell of the peer's death: the node daemon does. A peer that breaks
+ *     An open lane does not report the peer's death: the node daemon does. A peer that breaks
  *     the format shows as CRT_ERR_PROTOCOL; nothing is received from it afterwards.
  */
 #ifndef CRTI_NET_LANE_H
@@ -53,16 +53,16 @@ typedef struct crti_lane_end {
     unsigned char key[CRTI_KEY_SIZE]; /* crti_key_lane */
 } crti_lane_end_t;
 
-/* Connects to the process that listens at `end`; does not wait. `bell` is rung by the peer.
- * CRT_ERR_UNREACHABLE: nobody listens there, or too many wait to be accepted;
+/* Connects to the process that listens at `end`; does not wait. `doorbell` is rung by the peer.
+ * CRT_ERR_UNREACHABLE: no process listens there, or its backlog is full;
  * CRT_ERR_PERMISSION: another user's process; CRT_ERR_IO: no memory file or descriptor. */
-crt_status_t crti_lane_dial(const crti_lane_end_t *end, size_t frame_max, int bell,
+crt_status_t crti_lane_dial(const crti_lane_end_t *end, size_t frame_max, int doorbell,
                             crti_lane_t **lane_out);
 
-/* The next lane that was dialed to us, who are `end`, which is borrowed until the lane is open.
- * CRT_IN_PROGRESS: nobody waits. CRT_ERR_PERMISSION: another user's process was turned away. */
+/* The next lane that a peer dialed to `end`, which is borrowed until the lane is open.
+ * CRT_IN_PROGRESS: none waits. CRT_ERR_PERMISSION: another user's process was refused. */
 crt_status_t crti_lane_accept(int listen_fd, const crti_lane_end_t *end, size_t frame_max,
-                              int bell, crti_lane_t **lane_out);
+                              int doorbell, crti_lane_t **lane_out);
 
 /* Whether the process that dialed a lane which was accepted is known to be dead. */
 bool crti_lane_is_orphan(const crti_lane_t *lane);
@@ -104,7 +104,7 @@ bool crti_lane_send(crti_lane_t *lane, crti_lane_message_t *message);
 /* Goes on with the outbox. True when something left. */
 bool crti_lane_push(crti_lane_t *lane);
 
-/* Messages wait for room: a bell may mean that there is some. */
+/* Messages wait for room: a doorbell may mean that there is some. */
 bool crti_lane_has_outbox(const crti_lane_t *lane);
 
 /* Before the process sleeps. False: there is input, the lane stays awake. */

@@ -13,12 +13,12 @@
  * Waking
  *     Each side says in the control block when it is going to sleep, looks once more, and
  *     sleeps; the other side looks there after it moved its counter. One of the two sees the
- *     other: all four accesses are sequentially consistent. A ring of the bell may come late, when
- *     the frame was found without it; whoever is rung in vain must say again that it sleeps.
+ *     other: all four accesses are sequentially consistent. A doorbell may come late, when the frame
+ *     was found without it; a side that is rung in vain must set its sleep mark again.
  * Trust
- *     The other process may be stopped, dead or mad at any point. Its counter is checked
- *     against ours at each look; a frame is copied out before anybody looks into it; what is
- *     only ours is never read back from shared memory.
+ *     The other process may be stopped, dead or malicious at any point. Its counter is checked
+ *     against ours at each read. A frame is copied out before it is parsed. Our own state is
+ *     never read back from shared memory.
  */
 #ifndef CRTI_NET_LANE_RING_H
 #define CRTI_NET_LANE_RING_H
@@ -79,7 +79,7 @@ size_t crti_ring_put(crti_ring_writer_t *w, const void *data, size_t size, size_
 /* Shows the reader what was put. True: it sleeps, and has to be rung. */
 bool crti_ring_publish(crti_ring_writer_t *w);
 
-/* Says that the writer waits for room, a quarter of the ring. False: there is, nobody waits. */
+/* Marks that the writer waits for room, a quarter of the ring. False: there is room. */
 bool crti_ring_await_room(crti_ring_writer_t *w);
 
 /* ---------------------------------------------------------------- reading */
@@ -95,7 +95,7 @@ bool crti_ring_is_awaited(crti_ring_reader_t *r);
 /* Says that the reader is going to sleep. False: there is input, it stays awake. */
 bool crti_ring_sleep(crti_ring_reader_t *r);
 
-/* The reader looks by itself from now on: nobody needs to ring. */
+/* The reader polls from now on: the writer needs not ring. */
 void crti_ring_awake(crti_ring_reader_t *r);
 
 #endif

@@ -82,7 +82,7 @@ static void init(crti_net_t *net, const crti_net_config_t *config)
     net->pid = getpid();
     crti_list_init(&net->peers);
     crti_list_init(&net->ports);
-    crti_list_init(&net->bells);
+    crti_list_init(&net->doorbells);
     crti_list_init(&net->active);
     crti_list_init(&net->expecting);
     crti_list_init(&net->unproven);
@@ -173,7 +173,7 @@ void crti_net_free(crti_net_t *net)
     while (!crti_list_is_empty(&net->ports))
         crti_port_remove(CRTI_CONTAINER(net->ports.next, crti_port_t, link),
                          CRTI_NET_LINGER_MS);
-    crti_net_remove_bells(net);
+    crti_net_remove_doorbells(net);
     net->linger_until = crti_now_ns() + CRTI_NET_LINGER_MS * CRTI_MS;
     crti_progress_fini(&net->progress);
     crti_zmq_free(net->zmq);
@@ -389,53 +389,54 @@ void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail)
     crti_peer_release(peer);
 }
 
-static void fail_doomed(crti_list_t *doomed, crt_status_t status, const char *detail)
+static void fail_all(crti_list_t *failing, crt_status_t status, const char *detail)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(doomed))) {
-        crti_peer_t *peer = CRTI_CONTAINER(item, crti_peer_t, doomed);
+    while ((item = crti_list_pop(failing))) {
+        crti_peer_t *peer = CRTI_CONTAINER(item, crti_peer_t, in_failing);
 
         crti_session_fail(&peer->session, status, detail);
         crti_peer_unref(peer);
     }
 }
 
-static void doom(crti_list_t *doomed, crti_peer_t *peer)
+static void add_failing(crti_list_t *failing, crti_peer_t *peer)
 {
-    if (crti_list_is_empty(&peer->doomed)) /* else a notice further up the stack has it */
-        crti_list_append(doomed, &crti_peer_ref(peer)->doomed);
+    if (crti_list_is_empty(
+            &peer->in_failing)) /* else a notice further up the stack has it */
+        crti_list_append(failing, &crti_peer_ref(peer)->in_failing);
 }
 
 void crti_net_peer_died(crti_net_t *net, crti_id_t process, uint64_t incarnation,
                         crt_status_t status, const char *detail)
 {
-    crti_list_t doomed;
+    crti_list_t failing;
 
-    crti_list_init(&doomed);
+    crti_list_init(&failing);
     CRTI_LIST_FOREACH (item, &net->peers) {
         crti_peer_t *peer = CRTI_CONTAINER(item, crti_peer_t, link);
 
         if (crti_id_equal(crti_peer_process(peer), process) &&
             crti_peer_incarnation(peer) == incarnation)
-            doom(&doomed, peer);
+            add_failing(&failing, peer);
     }
-    fail_doomed(&doomed, status, detail);
+    fail_all(&failing, status, detail);
 }
 
 void crti_net_node_died(crti_net_t *net, crti_id_t node, crt_status_t status,
                         const char *detail)
 {
-    crti_list_t doomed;
+    crti_list_t failing;
 
-    crti_list_init(&doomed);
+    crti_list_init(&failing);
     CRTI_LIST_FOREACH (item, &net->peers) {
         crti_peer_t *peer = CRTI_CONTAINER(item, crti_peer_t, link);
 
         if (crti_id_equal(peer->node, node))
-            doom(&doomed, peer);
+            add_failing(&failing, peer);
     }
-    fail_doomed(&doomed, status, detail);
+    fail_all(&failing, status, detail);
 }
 
 /* ---------------------------------------------------------------- waiting */

@@ -7,8 +7,8 @@
  * Threads
  *     One lock, crti_net_lock, covers the net AND all state of core: every function below is
  *     called with it held unless its comment says otherwise, and handlers run under it. It is
- *     not recursive. No libzmq call is made outside of it. Whoever waits (crti_net_wait) holds
- *     the progress token and receives for everybody; a progress thread does it while nobody
+ *     not recursive. No libzmq call is made outside of it. A thread that waits (crti_net_wait) holds
+ *     the progress token and receives for all; a progress thread does it while no thread
  *     waits (a user's long method runs, or the process idles outside of crt).
  * Sessions
  *     A session joins two processes and is made by one of them, the initiator; replies go back
@@ -75,7 +75,7 @@ typedef struct crti_net_loss {
                           * acked+1..handed: may have run */
 } crti_net_loss_t;
 
-/* Called with the lock held, by whoever makes progress or by the call that caused it. They
+/* Called with the lock held, by the holder of the progress token or by the call that caused it. They
  * never block and never run user code. They may call every function here except
  * crti_net_wait, crti_net_free, lock and unlock; a crti_net_send from a handler never waits:
  * use CRTI_SEND_CONTROL, or be ready for CRT_ERR_BACKPRESSURE. */
@@ -84,13 +84,13 @@ typedef struct crti_net_handlers {
     /* One record, in order, exactly once. `data` is borrowed until return. */
     void (*on_record)(void *user, crti_peer_t *peer, const void *data, size_t size);
     /* The last thing that happens to a peer. Not called from inside crti_net_connect or
-     * crti_net_send themselves, but later, by whoever makes progress. */
+     * crti_net_send themselves, but later, by the holder of the progress token. */
     void (*on_peer_lost)(void *user, crti_peer_t *peer, const crti_net_loss_t *loss);
     /* A send to the peer that did not wait was refused with CRT_ERR_BACKPRESSURE, and now there is room for
      * it. Once for each time that something was refused. May be NULL. */
     void (*on_room)(void *user, crti_peer_t *peer);
-    /* Somebody closed the net's descriptors, as code does that closes all: nothing is heard or told
-     * from now on, and every wait returns CRT_ERR_CLOSED. At most once. May be NULL. */
+    /* Other code of the process closed the net's descriptors: nothing is received or sent from now
+     * on, and every wait returns CRT_ERR_CLOSED. At most once. May be NULL. */
     void (*on_broken)(void *user);
 } crti_net_handlers_t;
 
@@ -126,7 +126,7 @@ crt_status_t crti_net_new(const crti_net_config_t *config, crti_net_t **net_out)
 
 /* Stops the progress thread and closes everything; no handler runs afterwards, on_peer_lost is
  * not called for what is left. Open batches are sent first, and linger for at most 100 ms.
- * Peers that core still holds stay valid as memory. Lock not held, nobody waits. In a forked
+ * Peers that core still holds stay valid as memory. Lock not held, no thread waits. In a forked
  * child, and for NULL, it does nothing. */
 void crti_net_free(crti_net_t *net);
 CRTI_DEFINE_AUTO(crti_net_t *, crti_net_free)
@@ -187,7 +187,7 @@ void crti_net_watch(crti_net_t *net, crti_peer_t *peer, int delta);
  * sees CRT_ERR_CLOSED. Sends fail with CRT_ERR_CLOSED from now on. */
 void crti_net_close(crti_net_t *net, crti_peer_t *peer);
 
-/* Ends a session now: what was not acknowledged yet is given up, and the peer is told that the session was.
+/* Ends a session now: what was not acknowledged yet is given up, and the peer gets RESET.
  * on_peer_lost is called before return, with CRT_ERR_PROTOCOL and this detail. */
 void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail);
 
@@ -200,14 +200,14 @@ crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user
                            uint64_t deadline_ns);
 
 /* Code begins, or ends, that may take long without a crti_net_wait (a user's function): with
- * late_thread somebody else receives meanwhile. Lock held. */
+ * late_thread the progress thread receives meanwhile. Lock held. */
 void crti_net_busy(crti_net_t *net, bool begins);
 
 /* Something that a done() looks at was changed outside of a handler: evaluate them again. Cheap
- * when nobody waits. */
+ * when no thread waits. */
 void crti_net_wake(crti_net_t *net);
 
-/* Further descriptors served by whoever makes progress. `on_ready` runs under the lock like a
+/* Further descriptors served by the holder of the progress token. `on_ready` runs under the lock like a
  * handler, with epoll's event bits. Level-triggered. `events` as in epoll_ctl. An fd is removed
  * before it is closed; removing it inside any handler is fine. */
 typedef void crti_net_fd_handler_t(void *user, int fd, uint32_t events);

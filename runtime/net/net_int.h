@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of net share; nobody else includes it.
+/* What the files of net share; private to them.
  *
  *     net.c       the interface
  *     net_peer.c  the life of a peer
@@ -27,7 +27,7 @@
 #define CRTI_NET_RECEIVE_MAX 64  /* frames of one port before the next one has its turn */
 
 typedef struct crti_port crti_port_t;
-typedef struct crti_bell crti_bell_t;
+typedef struct crti_doorbell crti_doorbell_t;
 
 /* What carries frames. `route` says for which of its peers a shared port is used: NULL when it
  * has one only. */
@@ -65,8 +65,8 @@ struct crti_port {
     crti_peer_t *peer; /* the one that it serves; NULL: none yet, or many */
     crti_socket_t *socket;
     crti_lane_t *lane;
-    crti_bell_t *bell; /* of the lane */
-    int fd;            /* of a listener */
+    crti_doorbell_t *doorbell; /* of the lane */
+    int fd;                    /* of a listener */
     int linger_ms;
     int idle_looks; /* how often a lane was found empty since it had something */
 };
@@ -86,9 +86,9 @@ struct crti_peer {
     bool is_routed; /* in net->accepted */
     unsigned char route[CRTI_ZMQ_ROUTE];
     crti_deadline_t deadline;
-    crti_list_t link;      /* net->peers */
-    crti_list_t gathering; /* net->gathering */
-    crti_list_t doomed;    /* while a death notice is worked off */
+    crti_list_t link;       /* net->peers */
+    crti_list_t gathering;  /* net->gathering */
+    crti_list_t in_failing; /* while a death notice is worked off */
     void *user;
 };
 
@@ -111,7 +111,7 @@ struct crti_net {
     int unproven_count;
     crti_port_t *router, *zap; /* when libzmq serves */
     int spare; /* a descriptor to refuse lanes with when there is none left */
-    crti_list_t peers, ports, bells, active, expecting, gathering, watches;
+    crti_list_t peers, ports, doorbells, active, expecting, gathering, watches;
     crti_list_t unproven; /* the oldest first */
     crti_map_t dialed;    /* crti_peer_key_t -> peer that this process initiated */
     crti_map_t accepted;  /* u64 nonce -> peer that came by the router */
@@ -146,7 +146,7 @@ void crti_port_activate(crti_port_t *port);
 /* One frame that came in by `port`: by the peer that it serves, or by that of `route`. */
 typedef struct crti_arrival {
     const unsigned char *route;
-    crti_peer_t *peer; /* NULL: nobody whom we know */
+    crti_peer_t *peer; /* NULL: an unknown process */
     const void *data;
     size_t size;
     bool is_single; /* not one of several parts */
@@ -172,13 +172,13 @@ crt_status_t crti_peer_dial_lane(crti_peer_t *peer);
 void crti_port_prove(crti_port_t *port);
 
 /* As if all of them had rung. */
-void crti_net_look_at_bells(crti_net_t *net);
+void crti_net_check_doorbells(crti_net_t *net);
 
 /* No descriptor is left: the connection that waits at `listen_fd` is taken with a spare one, and closed. */
 void crti_net_refuse(crti_net_t *net, int listen_fd);
 
 /* At the end, after all ports. */
-void crti_net_remove_bells(crti_net_t *net);
+void crti_net_remove_doorbells(crti_net_t *net);
 
 /* ---------------------------------------------------------------- net_peer.c */
 

@@ -29,7 +29,7 @@ void crti_port_add(crti_net_t *net, crti_port_t *port, int fd,
 {
     port->net = net;
     port->source = (crti_source_t){.fd = fd, .on_ready = on_ready, .on_free = on_free};
-    crti_list_init(&port->source.grave);
+    crti_list_init(&port->source.in_removed);
     crti_list_init(&port->active);
     crti_list_init(&port->expecting);
     crti_list_init(&port->unproven);
@@ -380,7 +380,7 @@ static void rescan(void *user)
 {
     crti_net_t *net = user;
 
-    crti_net_look_at_bells(net);
+    crti_net_check_doorbells(net);
     CRTI_LIST_FOREACH (item, &net->ports) {
         crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, link);
 

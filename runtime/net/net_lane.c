@@ -6,9 +6,9 @@
  * Threads
  *     Everything under net's lock.
  * Waking
- *     A lane in net->active is awake: its peer rings no bell, the holder of the progress token
+ *     A lane in net->active is awake: its peer rings no doorbell, the holder of the progress token
  *     looks itself and puts it to sleep before it sleeps. While another thread sleeps no lane
- *     may be woken by a sender: nobody would look. A bell is shared by up to LANES_PER_BELL lanes,
+ *     may be woken by a sender: nobody would look. A doorbell is shared by up to LANES_PER_DOORBELL lanes,
  *     so that thousands of lanes need few descriptors; when it rings all of them are looked at.
  * Strangers
  *     Whoever has this uid can connect. A connection without a first message costs a descriptor, so
@@ -28,21 +28,21 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/net_int.h"
 
-#define LANES_PER_BELL 16
-#define IDLE_LOOKS     64 /* in vain, before a lane sleeps though its process does not */
-#define ACCEPTS        64 /* of one event */
-#define SWEEP_EVERY    16 /* lanes that are accepted */
-#define UNPROVEN       64 /* connections that have not shown the key: the oldest gives way */
+#define LANES_PER_DOORBELL 16
+#define IDLE_LOOKS         64 /* in vain, before a lane sleeps though its process does not */
+#define ACCEPTS            64 /* of one event */
+#define SWEEP_EVERY        16 /* lanes that are accepted */
+#define UNPROVEN           64 /* connections that have not shown the key: the oldest gives way */
 
 /* Lives as long as the net. */
-struct crti_bell {
+struct crti_doorbell {
     crti_source_t source;
-    crti_list_t link; /* net->bells */
+    crti_list_t link; /* net->doorbells */
     int count;
-    crti_port_t *ports[LANES_PER_BELL];
+    crti_port_t *ports[LANES_PER_DOORBELL];
 };
 
-/* ---------------------------------------------------------------- bells */
+/* ---------------------------------------------------------------- doorbells */
 
 static void look(crti_port_t *port)
 {
@@ -51,14 +51,14 @@ static void look(crti_port_t *port)
     crti_port_activate(port);
 }
 
-/* Which lane rang is not told. A bell may also come late, for a frame that was found without it:
+/* Which lane rang is not told. A doorbell may also come late, for a frame that was found without it:
  * then the ringer has taken the mark that we sleep, and we set it again. */
-static void on_bell(crti_source_t *source, uint32_t events)
+static void on_doorbell(crti_source_t *source, uint32_t events)
 {
-    crti_bell_t *bell = CRTI_CONTAINER(source, crti_bell_t, source);
+    crti_doorbell_t *doorbell = CRTI_CONTAINER(source, crti_doorbell_t, source);
 
-    for (int i = 0; i < bell->count; i++) {
-        crti_port_t *port = bell->ports[i];
+    for (int i = 0; i < doorbell->count; i++) {
+        crti_port_t *port = doorbell->ports[i];
 
         if (port->source.removed || !crti_list_is_empty(&port->active))
             continue;
@@ -67,83 +67,83 @@ static void on_bell(crti_source_t *source, uint32_t events)
     }
 }
 
-void crti_net_look_at_bells(crti_net_t *net)
+void crti_net_check_doorbells(crti_net_t *net)
 {
-    CRTI_LIST_FOREACH (item, &net->bells)
-        on_bell(&CRTI_CONTAINER(item, crti_bell_t, link)->source, EPOLLIN);
+    CRTI_LIST_FOREACH (item, &net->doorbells)
+        on_doorbell(&CRTI_CONTAINER(item, crti_doorbell_t, link)->source, EPOLLIN);
 }
 
-static void on_bell_free(crti_source_t *source)
+static void on_doorbell_free(crti_source_t *source)
 {
-    crti_bell_t *bell = CRTI_CONTAINER(source, crti_bell_t, source);
+    crti_doorbell_t *doorbell = CRTI_CONTAINER(source, crti_doorbell_t, source);
 
-    crti_list_remove(&bell->link);
+    crti_list_remove(&doorbell->link);
     close(source->fd);
-    free(bell);
+    free(doorbell);
 }
 
-static crt_status_t new_bell(crti_net_t *net, crti_bell_t **bell_out)
+static crt_status_t new_doorbell(crti_net_t *net, crti_doorbell_t **doorbell_out)
 {
-    CRTI_AUTO(free) crti_bell_t *bell = calloc(1, sizeof(*bell));
+    CRTI_AUTO(free) crti_doorbell_t *doorbell = calloc(1, sizeof(*doorbell));
     CRTI_AUTO(crti_close) int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     crt_status_t status;
 
-    if (!bell || fd < 0)
-        return crt_raise(CRT_ERR_IO, "cannot make a bell: %s", strerror(errno));
-    bell->source =
-        (crti_source_t){.fd = fd, .on_ready = on_bell, .on_free = on_bell_free};
+    if (!doorbell || fd < 0)
+        return crt_raise(CRT_ERR_IO, "cannot make a doorbell: %s", strerror(errno));
+    doorbell->source =
+        (crti_source_t){.fd = fd, .on_ready = on_doorbell, .on_free = on_doorbell_free};
     /* Each ring is an edge, whatever was counted before: the counter is never read. */
-    status = crti_progress_add(&net->progress, &bell->source, EPOLLIN | EPOLLET);
+    status = crti_progress_add(&net->progress, &doorbell->source, EPOLLIN | EPOLLET);
     if (status != CRT_OK)
         return status;
-    fd = -1; /* the bell has it */
-    crti_list_append(net->bells.next, &bell->link);
-    *bell_out = CRTI_TAKE(bell);
+    fd = -1; /* the doorbell has it */
+    crti_list_append(net->doorbells.next, &doorbell->link);
+    *doorbell_out = CRTI_TAKE(doorbell);
     return CRT_OK;
 }
 
 /* Those with places left are in front. */
-static crt_status_t find_bell(crti_net_t *net, crti_bell_t **bell_out)
+static crt_status_t find_doorbell(crti_net_t *net, crti_doorbell_t **doorbell_out)
 {
-    crti_bell_t *first = CRTI_CONTAINER(net->bells.next, crti_bell_t, link);
+    crti_doorbell_t *first = CRTI_CONTAINER(net->doorbells.next, crti_doorbell_t, link);
 
-    if (crti_list_is_empty(&net->bells) || first->count == LANES_PER_BELL)
-        return new_bell(net, bell_out);
-    *bell_out = first;
+    if (crti_list_is_empty(&net->doorbells) || first->count == LANES_PER_DOORBELL)
+        return new_doorbell(net, doorbell_out);
+    *doorbell_out = first;
     return CRT_OK;
 }
 
-static void join_bell(crti_port_t *port)
+static void join_doorbell(crti_port_t *port)
 {
-    crti_bell_t *bell = port->bell;
+    crti_doorbell_t *doorbell = port->doorbell;
 
-    bell->ports[bell->count++] = port;
-    if (bell->count < LANES_PER_BELL)
+    doorbell->ports[doorbell->count++] = port;
+    if (doorbell->count < LANES_PER_DOORBELL)
         return;
-    crti_list_remove(&bell->link);
-    crti_list_append(&port->net->bells, &bell->link);
+    crti_list_remove(&doorbell->link);
+    crti_list_append(&port->net->doorbells, &doorbell->link);
 }
 
-static void leave_bell(crti_port_t *port)
+static void leave_doorbell(crti_port_t *port)
 {
-    crti_bell_t *bell = port->bell;
+    crti_doorbell_t *doorbell = port->doorbell;
 
-    for (int i = 0; i < bell->count; i++)
-        if (bell->ports[i] == port) {
-            bell->ports[i] = bell->ports[--bell->count];
+    for (int i = 0; i < doorbell->count; i++)
+        if (doorbell->ports[i] == port) {
+            doorbell->ports[i] = doorbell->ports[--doorbell->count];
             break;
         }
-    crti_list_remove(&bell->link);
-    crti_list_append(port->net->bells.next, &bell->link);
+    crti_list_remove(&doorbell->link);
+    crti_list_append(port->net->doorbells.next, &doorbell->link);
 }
 
-void crti_net_remove_bells(crti_net_t *net)
+void crti_net_remove_doorbells(crti_net_t *net)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(&net->bells)))
+    while ((item = crti_list_pop(&net->doorbells)))
         crti_progress_remove(&net->progress,
-                             &CRTI_CONTAINER(item, crti_bell_t, link)->source);
+                             &CRTI_CONTAINER(item, crti_doorbell_t, link)->source);
 }
 
 static size_t frame_max(const crti_net_t *net)
@@ -166,7 +166,7 @@ static void drop(void *message)
     crti_lane_message_unref(*(crti_lane_message_t **)message);
 }
 
-/* An answer is expected: it needs no bell if it comes before we sleep. */
+/* An answer is expected: it needs no doorbell if it comes before we sleep. */
 static void expect_answer(crti_port_t *port)
 {
     crti_net_t *net = port->net;
@@ -219,7 +219,7 @@ static void break_port(crti_port_t *port, crt_status_t status)
     crti_peer_unref(peer);
 }
 
-/* A lane is looked at without a bell for as long as it is busy. */
+/* A lane is looked at without a doorbell for as long as it is busy. */
 static void rest(crti_port_t *port)
 {
     if (++port->idle_looks > IDLE_LOOKS && crti_lane_sleep(port->lane))
@@ -282,7 +282,7 @@ void crti_port_prove(crti_port_t *port)
 
 static void close_port(crti_port_t *port)
 {
-    leave_bell(port);
+    leave_doorbell(port);
     crti_lane_free(port->lane, port->net->linger_until);
     free(port);
 }
@@ -334,16 +334,19 @@ static void on_socket(crti_source_t *source, uint32_t events)
 }
 
 /* A lane whose socket is closed already is open. */
-static crt_status_t new_port(crti_net_t *net, crti_lane_t **lane_take, crti_bell_t *bell,
-                             crti_peer_t *peer, crti_port_t **port_out)
+static crt_status_t new_port(crti_net_t *net, crti_lane_t **lane_take,
+                             crti_doorbell_t *doorbell, crti_peer_t *peer,
+                             crti_port_t **port_out)
 {
     CRTI_AUTO(free) crti_port_t *port = calloc(1, sizeof(*port));
     crt_status_t status = CRT_OK;
 
     if (!port)
         return crt_raise(CRT_ERR_NO_MEMORY, "net: a lane");
-    *port = (crti_port_t){
-        .transport = &crti_net_lane, .peer = peer, .lane = *lane_take, .bell = bell};
+    *port = (crti_port_t){.transport = &crti_net_lane,
+                          .peer = peer,
+                          .lane = *lane_take,
+                          .doorbell = doorbell};
     if (crti_lane_fd(port->lane) < 0)
         crti_port_add(net, port, -1, on_socket);
     else
@@ -351,7 +354,7 @@ static crt_status_t new_port(crti_net_t *net, crti_lane_t **lane_take, crti_bell
     if (status != CRT_OK)
         return status;
     *lane_take = NULL;
-    join_bell(port);
+    join_doorbell(port);
     if (!net->progress.sleeping || !crti_lane_sleep(port->lane)) {
         crti_port_activate(port);
         if (net->progress.sleeping)
@@ -365,17 +368,17 @@ crt_status_t crti_peer_dial_lane(crti_peer_t *peer)
 {
     CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
     crti_lane_end_t end = peer->net->lane_end;
-    crti_bell_t *bell;
-    crt_status_t status = find_bell(peer->net, &bell);
+    crti_doorbell_t *doorbell;
+    crt_status_t status = find_doorbell(peer->net, &doorbell);
 
     end.path = peer->path;
     if (status == CRT_OK)
-        status = crti_lane_dial(&end, frame_max(peer->net), bell->source.fd, &lane);
+        status = crti_lane_dial(&end, frame_max(peer->net), doorbell->source.fd, &lane);
     crti_key_wipe(end.key, sizeof(end.key));
     if (status == CRT_ERR_UNREACHABLE)
         return CRT_OK;
     if (status == CRT_OK)
-        status = new_port(peer->net, &lane, bell, peer, &peer->port);
+        status = new_port(peer->net, &lane, doorbell, peer, &peer->port);
     return status;
 }
 
@@ -433,17 +436,17 @@ static void await_proof(crti_port_t *port)
 static crt_status_t accept_lane(crti_net_t *net, int listen_fd)
 {
     CRTI_AUTO(crti_lane_drop) crti_lane_t *lane = NULL;
-    crti_bell_t *bell;
+    crti_doorbell_t *doorbell;
     crti_port_t *port;
-    crt_status_t status = find_bell(net, &bell);
+    crt_status_t status = find_doorbell(net, &doorbell);
 
     if (status == CRT_OK)
         status = crti_lane_accept(listen_fd, &net->lane_end, frame_max(net),
-                                  bell->source.fd, &lane);
+                                  doorbell->source.fd, &lane);
     if (status == CRT_OK && (status = take_first_message(net, lane)) == CRT_ERR_CLOSED)
         return CRT_OK; /* it went away before the lane was open */
     if (status == CRT_OK)
-        status = new_port(net, &lane, bell, NULL, &port);
+        status = new_port(net, &lane, doorbell, NULL, &port);
     if (status == CRT_OK && crti_lane_fd(port->lane) >= 0)
         await_proof(port);
     if (status == CRT_OK && ++net->lanes_accepted % SWEEP_EVERY == 0)

@@ -42,7 +42,7 @@ crt_status_t crti_peer_new(crti_net_t *net, crti_id_t process, uint64_t incarnat
     peer->node = node;
     crti_list_append(&net->peers, &peer->link);
     crti_list_init(&peer->gathering);
-    crti_list_init(&peer->doomed);
+    crti_list_init(&peer->in_failing);
     configure_session(net, process, incarnation, nonce, peer, config_out);
     *peer_out = peer;
     return CRT_OK;

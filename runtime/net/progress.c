@@ -75,7 +75,7 @@ crt_status_t crti_progress_add(crti_progress_t *p, crti_source_t *source, uint32
 
     source->may_repeat |= (events & EPOLLET) != 0;
     source->removed = false;
-    crti_list_init(&source->grave);
+    crti_list_init(&source->in_removed);
     if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, source->fd, &e) != 0)
         return crt_raise(CRT_ERR_IO, "cannot watch descriptor %d: %s", source->fd,
                          strerror(errno));
@@ -105,18 +105,18 @@ void crti_progress_remove(crti_progress_t *p, crti_source_t *source)
         return;
     epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
     source->removed = true;
-    crti_list_append(&p->graves, &source->grave);
+    crti_list_append(&p->removed_sources, &source->in_removed);
 }
 
 /* Only the holder of the token, with no events in hand. */
-static void bury(crti_progress_t *p)
+static void free_removed(crti_progress_t *p)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(&p->graves))) {
-        p->buried++;
-        CRTI_CONTAINER(item, crti_source_t, grave)
-            ->on_free(CRTI_CONTAINER(item, crti_source_t, grave));
+    while ((item = crti_list_pop(&p->removed_sources))) {
+        p->freed_count++;
+        CRTI_CONTAINER(item, crti_source_t, in_removed)
+            ->on_free(CRTI_CONTAINER(item, crti_source_t, in_removed));
     }
 }
 
@@ -258,11 +258,11 @@ static bool spin(crti_progress_t *p, crti_waiter_t *me)
 /* The token was taken away meanwhile. What is level-triggered the new holder is told of, too; edges
  * only we know. */
 static void pass_on(crti_progress_t *p, struct epoll_event *events, int count,
-                    uint64_t buried)
+                    uint64_t freed_count)
 {
-    if (p->buried != buried)
+    if (p->freed_count != freed_count)
         p->ops->rescan(p->user);
-    for (int i = 0; i < count && p->buried == buried; i++) {
+    for (int i = 0; i < count && p->freed_count == freed_count; i++) {
         crti_source_t *source = events[i].data.ptr;
 
         if (source->may_repeat && !source->removed)
@@ -287,11 +287,11 @@ void crti_progress_break(crti_progress_t *p)
 bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
 {
     struct epoll_event events[EVENTS];
-    uint64_t turnover = p->turnover, buried;
+    uint64_t turnover = p->turnover, freed_count;
     int count, error, timeout;
 
-    bury(p);
-    buried = p->buried;
+    free_removed(p);
+    freed_count = p->freed_count;
     p->ops->flush(p->user);
     if (p->ops->pump(p->user) || spin(p, me) || !p->ops->sleep(p->user))
         return true;
@@ -308,7 +308,7 @@ bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline
         p->sleeping = NULL;
     if (p->turnover != turnover) {
         if (count > 0)
-            pass_on(p, events, count, buried);
+            pass_on(p, events, count, freed_count);
         return true;
     }
     crti_spin_look_back(&p->spin);
@@ -446,7 +446,7 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     p->spin = (crti_spin_t){.pause = CRTI_SPIN_PAUSE_MIN};
     pthread_mutex_init(&p->lock, NULL);
     crti_list_init(&p->waiters);
-    crti_list_init(&p->graves);
+    crti_list_init(&p->removed_sources);
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     p->event_fd = p->tick_fd = -1;
@@ -503,7 +503,7 @@ void crti_progress_fini(crti_progress_t *p)
 {
     int *fds[] = {&p->epoll_fd, &p->event_fd, &p->timer_fd, &p->tick_fd};
 
-    bury(p);
+    free_removed(p);
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (*fds[i] >= 0)
             close(*fds[i]);

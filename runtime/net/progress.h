@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress: who receives. The lock, the progress token, and the thread that has the token when
- * nobody else wants it.
+/* Progress: which thread receives. The lock, the progress token, and the thread that holds the token
+ * when no other thread wants it.
  *
  * Where it sits
  *     crti_net_wait, and the progress thread -> [ progress ] -> epoll -> ops->pump in net
@@ -10,7 +10,7 @@
  *     away from the progress thread; else it sleeps until the holder finds its condition true,
  *     or leaves and hands the token on.
  * The progress thread
- *     POLLING holds the token and sleeps in epoll: nobody waits. When a waiter took the token
+ *     POLLING holds the token and sleeps in epoll: no thread waits. When a waiter took the token
  *     away it goes, at its next wake, to TICKING: once per millisecond it flushes what was
  *     gathered, and takes the token only if no waiter was there for a whole tick. If a waiter
  *     held the token for 16 ticks on end it goes to PARKED, where it costs nothing; a waiter
@@ -89,8 +89,8 @@ typedef struct crti_source {
     bool removed;
     void (*on_ready)(struct crti_source *source, uint32_t events);
     void (*on_free)(
-        struct crti_source *source); /* after removal, when nobody looks at it */
-    crti_list_t grave;
+        struct crti_source *source); /* after removal, when no thread uses it */
+    crti_list_t in_removed;
 } crti_source_t;
 
 typedef struct crti_waiter {
@@ -122,11 +122,11 @@ typedef struct crti_progress {
     crti_spin_t spin;
     crti_waiter_t self;
     crti_list_t waiters;
-    crti_list_t graves;
-    uint64_t buried;   /* how often sources went */
-    uint64_t armed;    /* what timer_fd is set to, UINT64_MAX: off */
-    uint64_t turnover; /* how often a waiter took or left the token */
-    uint64_t left;     /* when a waiter left it last while the thread was POLLING */
+    crti_list_t removed_sources;
+    uint64_t freed_count; /* how many sources were freed */
+    uint64_t armed;       /* what timer_fd is set to, UINT64_MAX: off */
+    uint64_t turnover;    /* how often a waiter took or left the token */
+    uint64_t left;        /* when a waiter left it last while the thread was POLLING */
     crti_progress_state_t state;
     pthread_t thread;
     bool is_late;     /* the thread comes when it is needed, and goes */
@@ -153,7 +153,7 @@ void crti_progress_busy(crti_progress_t *p, bool begins);
 /* Ends the thread; waiters return CRT_ERR_CLOSED. Lock not held. */
 void crti_progress_stop(crti_progress_t *p);
 
-/* Buries removed sources and closes everything. After stop. */
+/* Frees removed sources and closes everything. After stop. */
 void crti_progress_fini(crti_progress_t *p);
 
 /* Lock held at entry and exit. See crti_net_wait. */

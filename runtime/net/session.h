@@ -162,8 +162,8 @@ typedef struct crti_session {
     uint64_t ack_at, probe_at;
     uint64_t silent_since, progress_at, probe_wait;
     uint64_t probe_number, probe_handed;
-    /* Since when frames come that acknowledge none of the open records; 0: the last one did. */
-    uint64_t deaf_since;
+    /* Since when no frame has acknowledged an open record; 0: the last frame did. */
+    uint64_t unacked_since;
     int watch;
 
     crt_status_t status; /* why it ended */
@@ -188,7 +188,7 @@ crt_status_t crti_session_check_hello(const crti_frame_t *hello, crti_id_t self,
 typedef enum crti_session_verdict {
     CRTI_SESSION_RECEIVE, /* crti_session_receive */
     CRTI_SESSION_ACCEPT,  /* a HELLO: crti_session_check_hello, then accept or REFUSED */
-    CRTI_SESSION_RESET, /* answer RESET with the frame's session: nobody knows it here */
+    CRTI_SESSION_RESET,   /* answer RESET with the frame's session: it is unknown here */
     CRTI_SESSION_IGNORE,
     CRTI_SESSION_MALFORMED, /* HELLO whose nonce is not that of its route */
 } crti_session_verdict_t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What session.c and session_receive.c share; nobody else includes it. */
+/* What session.c and session_receive.c share; private to them. */
 #ifndef CRTI_NET_SESSION_INT_H
 #define CRTI_NET_SESSION_INT_H
 

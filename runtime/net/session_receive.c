@@ -12,9 +12,9 @@
 /* The peer is heard and has acknowledged nothing since the last frame that did. */
 static crt_status_t take_no_ack(crti_session_t *s, uint64_t now)
 {
-    if (s->deaf_since == 0)
-        s->deaf_since = now;
-    else if (now - s->deaf_since >= CRTI_SESSION_SILENCE_NS)
+    if (s->unacked_since == 0)
+        s->unacked_since = now;
+    else if (now - s->unacked_since >= CRTI_SESSION_SILENCE_NS)
         return crti_session_malformed(s, "sends for 30 s and acknowledges nothing");
     return CRT_OK;
 }
@@ -24,7 +24,7 @@ static void take_new_ack(crti_session_t *s, uint64_t ack, uint64_t now)
     s->acked = CRTI_FAULT(4) ? s->handed : ack;
     while (s->oldest && s->oldest->last <= s->acked)
         crti_session_retire(s);
-    s->deaf_since = 0;
+    s->unacked_since = 0;
     s->progress_at = now;
     s->probe_wait = crti_session_first_probe(s);
 }
@@ -276,7 +276,7 @@ crt_status_t crti_session_receive(crti_session_t *s, const crti_frame_t *frame,
         return CRT_OK;
     /* One of us stood still: its acknowledgement may be behind this. */
     if (now - s->silent_since >= CRTI_SESSION_SILENCE_NS / 3)
-        s->deaf_since = 0;
+        s->unacked_since = 0;
     s->silent_since = now;
     if (frame->type == CRTI_FRAME_RESET) {
         crti_session_end(s, CRTI_SESSION_LOST, CRT_ERR_CLOSED,

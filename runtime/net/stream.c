@@ -126,16 +126,16 @@ void crti_stream_resume(crti_stream_t *stream)
     crti_stream_kick(stream);
 }
 
-void crti_stream_answer_within(crti_stream_t *stream, size_t bytes)
+void crti_stream_limit_replies(crti_stream_t *stream, size_t bytes)
 {
-    stream->answer_within = bytes;
+    stream->reply_limit = bytes;
 }
 
 /* Answers that were asked for wait for a peer that does not read them. */
 static bool is_full(const crti_stream_t *s)
 {
-    return s->answer_within &&
-           (s->queued > s->answer_within || s->pieces > CRTI_STREAM_PIECES);
+    return s->reply_limit &&
+           (s->queued > s->reply_limit || s->pieces > CRTI_STREAM_PIECES);
 }
 
 static bool takes(const crti_stream_t *s)

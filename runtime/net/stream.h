@@ -7,8 +7,8 @@
  *                                net/loop.c calls it when the socket is ready
  * Security
  *     Both sides prove that they hold the cluster key before a byte of anything else is looked
- *     at; the cipher is AES-256-GCM. All that follows is authenticated, so that nobody on the way can put
- *     anything in, change, repeat or leave out. Messages are encrypted; payloads of objects and groups
+ *     at; the cipher is AES-256-GCM. All that follows is authenticated, so that an attacker on the path can
+ *     insert, change, repeat or drop nothing unseen. Messages are encrypted; payloads of objects and groups
  *     are, too, unless the listener's side says otherwise (an option of the cluster).
  * Frames
  *     32-bit little-endian length, then a message (net/message.h) of at most
@@ -40,8 +40,8 @@
 #define CRTI_STREAM_HANDSHAKE_MS    3000
 #define CRTI_STREAM_UNAUTHENTICATED 64 /* connections of a listener in their handshake */
 #define CRTI_STREAM_QUEUE           ((size_t)64 << 20) /* messages that wait for the socket */
-#define CRTI_STREAM_PIECES          1024               /* of who answers within a limit */
-#define CRTI_STREAM_ADDRESS         64 /* bytes of "host:port" with the final zero */
+#define CRTI_STREAM_PIECES          1024 /* of a stream with a reply limit */
+#define CRTI_STREAM_ADDRESS         64   /* bytes of "host:port" with the final zero */
 
 typedef struct crti_stream crti_stream_t;
 typedef struct crti_stream_context crti_stream_context_t;
@@ -54,11 +54,11 @@ crt_status_t crti_stream_context_new(const crti_key_t *key, bool encrypt,
 void crti_stream_context_free(crti_stream_context_t *context);
 CRTI_DEFINE_AUTO(crti_stream_context_t *, crti_stream_context_free)
 
-/* What is sent comes in bursts that others wait for, with pauses between. BBR takes the pauses for
- * the rate of the path and paces the next burst by it: where it is the system's choice, both
- * outgoing and incoming connections get one that only counts losses, from their first packet
- * (pacing stays on where BBR once was). Before the context's first use. */
-void crti_stream_context_be_bursty(crti_stream_context_t *context);
+/* For traffic in bursts with pauses between. BBR takes the pauses for the rate of the path and paces the
+ * next burst by it. Where BBR is the system's default, both outgoing and incoming connections get a
+ * loss-based congestion control from their first packet (pacing stays on where BBR once was).
+ * Before the context's first use. */
+void crti_stream_context_avoid_bbr(crti_stream_context_t *context);
 
 typedef struct crti_stream_handlers {
     void *user;
@@ -69,8 +69,8 @@ typedef struct crti_stream_handlers {
     /* The payload that crti_stream_receive asked for is complete. May be NULL when none is
      * ever asked for. */
     void (*on_payload)(void *user, crti_stream_t *stream, void *buffer, size_t size);
-    /* The end. CRT_ERR_CLOSED: the peer closed in an orderly way, which nobody else can make it look
-     * like. A connect that failed: CRT_ERR_UNREACHABLE (refused, no route),
+    /* The end. CRT_ERR_CLOSED: the peer closed in an orderly way, which no attacker
+     * can forge. A connect that failed: CRT_ERR_UNREACHABLE (refused, no route),
      * CRT_ERR_TIMED_OUT, CRT_ERR_PERMISSION (another key), CRT_ERR_PROTOCOL (not a crt process, or
      * malformed or changed bytes). CRT_ERR_IO: broke, or ended inside a message. */
     void (*on_closed)(void *user, crti_stream_t *stream, crt_status_t status,
@@ -137,13 +137,13 @@ void crti_stream_receive(crti_stream_t *stream, void *buffer);
 void crti_stream_hold(crti_stream_t *stream);
 void crti_stream_resume(crti_stream_t *stream);
 
-/* Only what was asked can be answered too much of: nothing more is taken from the peer while more than
- * `bytes` wait for it, or CRTI_STREAM_PIECES pieces. For the side that answers: when both had it,
- * each could wait for the other. */
-void crti_stream_answer_within(crti_stream_t *stream, size_t bytes);
+/* Backpressure for the replying side: no request is read from the peer while more than `bytes`, or
+ * CRTI_STREAM_PIECES pieces, of replies wait to be sent. One side only: with it on both, each could
+ * wait for the other. */
+void crti_stream_limit_replies(crti_stream_t *stream, size_t bytes);
 
-/* The connection may stay without progress for as long as the peer answers probes: for a peer
- * that is alive but reads late. Whether its host is alive must be known from elsewhere. */
+/* No user timeout: the connection may stall for as long as the peer answers keepalive probes, for a
+ * live peer that reads late. The caller must learn of a dead host from elsewhere. */
 void crti_stream_allow_stall(crti_stream_t *stream);
 
 /* The buffer of the payload in progress is needed no more: the rest of it is thrown away, and

@@ -37,7 +37,7 @@ void crti_stream_context_free(crti_stream_context_t *context)
     free(context);
 }
 
-void crti_stream_context_be_bursty(crti_stream_context_t *context)
+void crti_stream_context_avoid_bbr(crti_stream_context_t *context)
 {
     context->is_bursty = true;
 }

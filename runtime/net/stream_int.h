@@ -59,7 +59,7 @@ struct crti_stream {
     size_t queued_control; /* of them messages */
     size_t pieces;         /* segments of `out` */
     size_t
-        answer_within; /* bytes in `out` beyond which nothing is taken from the peer; 0: any */
+        reply_limit; /* bytes in `out` beyond which nothing is taken from the peer; 0: any */
     struct crti_stream_segment *spare;
 
     crti_buffer_t in;

@@ -4,11 +4,11 @@
  * Where it sits
  *     stream_listener.c (accepted) -> [ stream_silent ] -> stream_listener.c (spoken: the handshake begins)
  * Why
- *     A ClientHello is all that an honest peer sends before it hears from us, in one segment, and it
- *     proves the cluster's key: whoever sends another one is refused at once. So only who says nothing,
- *     or a part of it, can stay. A connection costs a descriptor here and no TLS; there are
- *     CRTI_SILENT_MAX of a listener, the oldest gives way at once to the next one, and so nobody waits behind
- *     any number of them.
+ *     An honest peer sends only a ClientHello before our answer, in one segment, and it proves the
+ *     cluster's key: a peer with another one is refused at once. So only a peer that sends nothing, or
+ *     a part of it, can stay. Its connection costs a descriptor and no TLS state. A listener keeps
+ *     CRTI_SILENT_MAX of them; the oldest is closed for the next one, so that any number of them
+ *     delays no other peer.
  * Threads: the loop's.
  * Ownership: it owns the descriptors until they are given to on_spoken.
  */
@@ -35,7 +35,7 @@ typedef struct crti_silent {
     crti_timer_t timer; /* of the oldest */
 } crti_silent_t;
 
-/* The public fields are set before. */
+/* The caller has set the public fields. */
 void crti_silent_init(crti_silent_t *silent);
 void crti_silent_fini(crti_silent_t *silent);
 

@@ -8,7 +8,7 @@
  * at 30 % and at 100 % of the run: anonymous private memory, open files, threads; and what the
  * node's store holds. "Flat" means that nothing grew by more than max(1 %, 128 KiB) and 8 bytes for
  * each short actor between the samples (what malloc has ready comes and goes, and the smallest thing
- * that can be lost is 32 bytes), threads not at all, files by no more than 2: a bell is kept for
+ * that can be lost is 32 bytes), threads not at all, files by no more than 2: a doorbell is kept for
  * each 16 lanes that were open at once. Exit status 1 when something did. The keys of redis can't be
  * counted from outside; its memory shows them, and its threads are not counted: its allocator starts
  * some when it likes. Two things are full only after about 20,000 actors, and seem to grow in a run

@@ -55,7 +55,7 @@ static pid_t asker_pid;
 typedef struct asker {
     order_t order;
     crti_lane_t *lane;
-    int bell;
+    int doorbell;
     uint64_t session, said, heard, consumed;
     bool acknowledges, is_lost, has_taken_all;
     unsigned answered;
@@ -170,7 +170,7 @@ static bool hear(asker_t *a)
 static void wait_for(asker_t *a, bool (*done)(const asker_t *a))
 {
     uint64_t deadline = crti_now_ns() + PATIENCE, rings;
-    struct pollfd bell = {.fd = a->bell, .events = POLLIN};
+    struct pollfd doorbell = {.fd = a->doorbell, .events = POLLIN};
     crti_frame_t ack;
 
     while (!done(a) && !a->is_lost) {
@@ -182,8 +182,8 @@ static void wait_for(asker_t *a, bool (*done)(const asker_t *a))
         ack = frame_of(a, CRTI_FRAME_ACK);
         if (a->acknowledges)
             transmit_small(a, &ack);
-        if (!done(a) && crti_lane_sleep(a->lane) && poll(&bell, 1, 1000) == 1)
-            (void)!read(a->bell, &rings, sizeof(rings));
+        if (!done(a) && crti_lane_sleep(a->lane) && poll(&doorbell, 1, 1000) == 1)
+            (void)!read(a->doorbell, &rings, sizeof(rings));
         crti_lane_awake(a->lane);
     }
 }
@@ -226,9 +226,9 @@ static void open_session(asker_t *a)
     crti_frame_t hello = {.type = CRTI_FRAME_HELLO, .session = 77};
     struct pollfd p = {.events = POLLIN};
 
-    a->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    a->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     crti_key_lane(&a->order.key, end.key);
-    must(crti_lane_dial(&end, 1 << 20, a->bell, &a->lane) == CRT_OK);
+    must(crti_lane_dial(&end, 1 << 20, a->doorbell, &a->lane) == CRT_OK);
     p.fd = crti_lane_fd(a->lane);
     must(poll(&p, 1, 10000) == 1 && crti_lane_take_socket(a->lane) == CRT_OK);
     crti_lane_close_socket(a->lane);
@@ -288,7 +288,7 @@ static void be_asker(void)
     else
         ask_again_and_again(&a);
     crti_lane_free(a.lane, 0);
-    close(a.bell);
+    close(a.doorbell);
     _exit(0);
 }
 

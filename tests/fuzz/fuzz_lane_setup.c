@@ -6,7 +6,7 @@
  *
  * First byte: which end is ours (see `dials`); then messages of that process, one after the other:
  * how many bytes of setup_t it sends and which of them are wrong, how many descriptors come with
- * them, and of which kinds. A lane opens for memory of a sealed size and a bell that never makes
+ * them, and of which kinds. A lane opens for memory of a sealed size and a doorbell that never makes
  * us wait, for nothing else; whatever happens, every descriptor that came is closed at the end. */
 #include "fuzz.h"
 
@@ -48,8 +48,8 @@ typedef enum kind {
     LARGE,
     READ_ONLY,
     WRITE_SEALED,
-    BELL,
-    FULL_BELL,
+    DOORBELL,
+    FULL_DOORBELL,
     PIPE,
     SOCKET,
     TIMER,
@@ -63,13 +63,13 @@ typedef enum kind {
 
 typedef struct bed {
     int listener, mad; /* mad: the other process's end of the socket */
-    int bell;
+    int doorbell;
     char path[64];
     crti_lane_end_t end;
     unsigned char random[CRTI_LANE_PROOF]; /* the dialer's */
     crti_lane_t *lane;
-    bool is_dialed;              /* our end has dialed */
-    bool good_memory, good_bell; /* in the last message */
+    bool is_dialed;                  /* our end has dialed */
+    bool good_memory, good_doorbell; /* in the last message */
 } bed_t;
 
 /* No fault of the input. */
@@ -127,8 +127,8 @@ static int descriptor(kind_t kind)
     case LARGE: return memory_of(2 * SHARED, SIZE_SEALS);
     case READ_ONLY: return read_only();
     case WRITE_SEALED: return memory_of(SHARED, SIZE_SEALS | F_SEAL_WRITE);
-    case BELL: return check(eventfd(0, EFD_CLOEXEC));
-    case FULL_BELL:
+    case DOORBELL: return check(eventfd(0, EFD_CLOEXEC));
+    case FULL_DOORBELL:
         fd = check(eventfd(0, EFD_CLOEXEC));
         if (write(fd, &full, sizeof(full)) != sizeof(full))
             abort();
@@ -170,7 +170,7 @@ static void enclose(letter_t *l, const int *fds, size_t count)
     memcpy(CMSG_DATA(c), fds, count * sizeof(int));
 }
 
-/* On kernels that give all their own kinds of files one inode these pass for a bell; they refuse to
+/* On kernels that give all their own kinds of files one inode these pass for a doorbell; they refuse to
  * be written to, so whoever sent one is not rung. */
 static bool is_harmless(kind_t kind)
 {
@@ -182,10 +182,11 @@ static void remember(bed_t *bed, const uint8_t *kinds, size_t count, bool is_acc
 {
     kind_t first = count > 0 ? kinds[0] % KINDS : KINDS,
            second = count > 1 ? kinds[1] % KINDS : KINDS,
-           bell = is_accepted ? second : first;
+           doorbell = is_accepted ? second : first;
 
     bed->good_memory = is_accepted && first == MEMORY;
-    bed->good_bell = bell == BELL || bell == FULL_BELL || is_harmless(bell);
+    bed->good_doorbell =
+        doorbell == DOORBELL || doorbell == FULL_DOORBELL || is_harmless(doorbell);
 }
 
 /* Returns what it took of the input. */
@@ -218,7 +219,7 @@ static void make(bed_t *bed, bool dials)
     lane_setup_t first;
     socklen_t length;
 
-    *bed = (bed_t){.bell = check(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+    *bed = (bed_t){.doorbell = check(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
                    .is_dialed = dials};
     snprintf(bed->path, sizeof(bed->path), "@crt-fuzz-%d", (int)getpid());
     bed->end.path = bed->path;
@@ -226,7 +227,7 @@ static void make(bed_t *bed, bool dials)
         crti_channel_address(bed->path, &address, &length) != CRT_OK)
         give_up();
     if (dials) {
-        if (crti_lane_dial(&bed->end, FRAME_MAX, bed->bell, &bed->lane) != CRT_OK ||
+        if (crti_lane_dial(&bed->end, FRAME_MAX, bed->doorbell, &bed->lane) != CRT_OK ||
             crti_channel_accept(bed->listener, &bed->mad) != CRT_OK ||
             recv(bed->mad, &first, sizeof(first), 0) != sizeof(first))
             give_up();
@@ -235,12 +236,12 @@ static void make(bed_t *bed, bool dials)
     }
     bed->mad = check(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (connect(bed->mad, (struct sockaddr *)&address, length) != 0 ||
-        crti_lane_accept(bed->listener, &bed->end, FRAME_MAX, bed->bell, &bed->lane) !=
-            CRT_OK)
+        crti_lane_accept(bed->listener, &bed->end, FRAME_MAX, bed->doorbell,
+                         &bed->lane) != CRT_OK)
         give_up();
 }
 
-/* An open lane is used, and must not wait for its bell, nor end by it. A ring in memory that the other
+/* An open lane is used, and must not wait for its doorbell, nor end by it. A ring in memory that the other
  * process made is empty bytes, which no dialer leaves: it is refused. */
 static void use(crti_lane_t *lane, bool dials)
 {
@@ -269,7 +270,7 @@ static bool take(bed_t *bed, bool dials, bool is_first, bool is_whole)
     crt_status_t status = crti_lane_take_socket(bed->lane);
 
     if (status == CRT_OK &&
-        (!is_first || !is_whole || !bed->good_bell || (!dials && !bed->good_memory)))
+        (!is_first || !is_whole || !bed->good_doorbell || (!dials && !bed->good_memory)))
         abort(); /* a lane that must not be */
     if (status == CRT_OK)
         use(bed->lane, dials);
@@ -307,24 +308,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(bed.mad);
     crti_lane_free(bed.lane, 0);
     close(bed.listener);
-    close(bed.bell);
+    close(bed.doorbell);
     if (open_files() != files)
         abort(); /* a descriptor that came was kept */
     return 0;
 }
 
-/* Messages with memory and a bell, one of which is of each kind in turn; the answer is a bell alone. */
+/* Messages with memory and a doorbell, one of which is of each kind in turn; the answer is a doorbell alone. */
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
     uint8_t kind = (uint8_t)(index / 2);
-    uint8_t dialed[] = {OURS_DIALS, 16, 0, 0, 1, kind, 16, 0, 0, 1, BELL};
-    uint8_t accepted[] = {0, 16, 0, 0, 2, kind, BELL, 16, 0, 0, 1, BELL};
+    uint8_t dialed[] = {OURS_DIALS, 16, 0, 0, 1, kind, 16, 0, 0, 1, DOORBELL};
+    uint8_t accepted[] = {0, 16, 0, 0, 2, kind, DOORBELL, 16, 0, 0, 1, DOORBELL};
     bool is_answer = index & OURS_DIALS;
     size_t size = is_answer ? sizeof(dialed) : sizeof(accepted);
 
     if (kind >= KINDS || room < size)
         return 0;
-    if (kind == BELL || kind == FULL_BELL || is_harmless(kind)) {
+    if (kind == DOORBELL || kind == FULL_DOORBELL || is_harmless(kind)) {
         accepted[5] = MEMORY;
         accepted[6] = kind;
     }

@@ -555,7 +555,7 @@ void crti_stream_allow_stall(crti_stream_t *s)
 {
 }
 
-void crti_stream_answer_within(crti_stream_t *s, size_t bytes)
+void crti_stream_limit_replies(crti_stream_t *s, size_t bytes)
 {
 }
 
@@ -607,7 +607,7 @@ void crti_stream_context_free(crti_stream_context_t *context)
 {
 }
 
-void crti_stream_context_be_bursty(crti_stream_context_t *context)
+void crti_stream_context_avoid_bbr(crti_stream_context_t *context)
 {
 }
 

@@ -25,12 +25,12 @@
 
 typedef struct side {
     crti_lane_t *lane;
-    int bell;
+    int doorbell;
 } side_t;
 
 typedef struct pair {
     int listen_fd,
-        epoll_fd; /* which tells of rings of the acceptor's bell as the net hears them */
+        epoll_fd; /* which tells of rings of the acceptor's doorbell as the net hears them */
     side_t dialer, acceptor;
 } pair_t;
 
@@ -48,27 +48,28 @@ static void pair_start(pair_t *p)
     char path[80];
     crti_lane_end_t end = {.path = path, .key = "the key of this test's two sides"};
 
-    *p = (pair_t){.dialer.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                  .acceptor.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    *p = (pair_t){.dialer.doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                  .acceptor.doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     snprintf(path, sizeof(path), "@crt-test-lane-%d", getpid());
     assert_int_equal(crti_channel_listen(path, &p->listen_fd), CRT_OK);
-    assert_int_equal(crti_lane_dial(&end, FRAME_MAX, p->dialer.bell, &p->dialer.lane),
+    assert_int_equal(crti_lane_dial(&end, FRAME_MAX, p->dialer.doorbell, &p->dialer.lane),
                      CRT_OK);
-    assert_int_equal(crti_lane_accept(p->listen_fd, &end, FRAME_MAX, p->acceptor.bell,
+    assert_int_equal(crti_lane_accept(p->listen_fd, &end, FRAME_MAX, p->acceptor.doorbell,
                                       &p->acceptor.lane),
                      CRT_OK);
     open_side(&p->acceptor);
     open_side(&p->dialer);
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    assert_int_equal(epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->acceptor.bell, &event), 0);
+    assert_int_equal(epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->acceptor.doorbell, &event),
+                     0);
 }
 
 static void pair_stop(pair_t *p)
 {
     crti_lane_free(p->dialer.lane, 0);
     crti_lane_free(p->acceptor.lane, 0);
-    close(p->dialer.bell);
-    close(p->acceptor.bell);
+    close(p->dialer.doorbell);
+    close(p->acceptor.doorbell);
     close(p->listen_fd);
     close(p->epoll_fd);
 }
@@ -110,7 +111,7 @@ static void who_sleeps_is_rung_for_the_first_frame_and_who_is_awake_is_not(void 
     assert_false(rings(&p, 0));
     expect_frame(&p);
     for (int i = 0; i < 3;
-         i++) { /* nobody reads the bell: each ring is heard nevertheless */
+         i++) { /* nobody reads the doorbell: each ring is heard nevertheless */
         assert_true(crti_lane_sleep(p.acceptor.lane));
         send_to_acceptor(&p);
         assert_true(rings(&p, PATIENCE_MS));
@@ -119,8 +120,8 @@ static void who_sleeps_is_rung_for_the_first_frame_and_who_is_awake_is_not(void 
     pair_stop(&p);
 }
 
-/* Whoever has a bell may write to it what he wants: a counter at its end takes no more. */
-static void a_bell_that_somebody_has_filled_rings_all_the_same(void **state)
+/* Whoever has a doorbell may write to it what he wants: a counter at its end takes no more. */
+static void a_doorbell_that_somebody_has_filled_rings_all_the_same(void **state)
 {
     uint64_t most = UINT64_MAX - 1;
     pair_t p;
@@ -130,8 +131,8 @@ static void a_bell_that_somebody_has_filled_rings_all_the_same(void **state)
         uint64_t counted;
 
         assert_true(crti_lane_sleep(p.acceptor.lane));
-        (void)!read(p.acceptor.bell, &counted, sizeof(counted));
-        assert_int_equal(write(p.acceptor.bell, &most, sizeof(most)), sizeof(most));
+        (void)!read(p.acceptor.doorbell, &counted, sizeof(counted));
+        assert_int_equal(write(p.acceptor.doorbell, &most, sizeof(most)), sizeof(most));
         while (rings(&p, 0))
             continue;
         send_to_acceptor(&p);
@@ -166,9 +167,9 @@ static int receive_first(int fd, lane_setup_t *setup_out)
 
 static void answer(int fd, const lane_setup_t *setup)
 {
-    int bell = eventfd(0, EFD_CLOEXEC);
+    int doorbell = eventfd(0, EFD_CLOEXEC);
     union {
-        char bytes[CMSG_SPACE(sizeof(bell))];
+        char bytes[CMSG_SPACE(sizeof(doorbell))];
         struct cmsghdr align;
     } control = {0};
     struct iovec part = {(void *)(uintptr_t)setup, sizeof(*setup)};
@@ -180,10 +181,10 @@ static void answer(int fd, const lane_setup_t *setup)
 
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(bell));
-    memcpy(CMSG_DATA(c), &bell, sizeof(bell));
+    c->cmsg_len = CMSG_LEN(sizeof(doorbell));
+    memcpy(CMSG_DATA(c), &doorbell, sizeof(doorbell));
     assert_int_equal(sendmsg(fd, &message, 0), sizeof(*setup));
-    close(bell);
+    close(doorbell);
 }
 
 static bool is_in(int memory, const char *text, size_t size)
@@ -204,7 +205,7 @@ static void dial_who_answers(const char *key, char side, bool is_believed)
     char path[80];
     crti_lane_end_t end = {.path = path, .key = "the key of this test's two sides"},
                     theirs;
-    pair_t p = {.dialer.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    pair_t p = {.dialer.doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     struct pollfd socket = {.events = POLLIN};
     crti_span_t frame;
     lane_setup_t setup;
@@ -212,7 +213,7 @@ static void dial_who_answers(const char *key, char side, bool is_believed)
 
     snprintf(path, sizeof(path), "@crt-test-stranger-%d", getpid());
     assert_int_equal(crti_channel_listen(path, &p.listen_fd), CRT_OK);
-    assert_int_equal(crti_lane_dial(&end, FRAME_MAX, p.dialer.bell, &p.dialer.lane),
+    assert_int_equal(crti_lane_dial(&end, FRAME_MAX, p.dialer.doorbell, &p.dialer.lane),
                      CRT_OK);
     send_to_acceptor(&p);
     fd = accept(p.listen_fd, NULL, NULL);
@@ -230,7 +231,7 @@ static void dial_who_answers(const char *key, char side, bool is_believed)
     assert_int_equal(is_in(memory, "frame", 5), is_believed);
     assert_int_equal(crti_lane_receive(p.dialer.lane, &frame), CRT_IN_PROGRESS);
     crti_lane_free(p.dialer.lane, 0);
-    close(p.dialer.bell);
+    close(p.dialer.doorbell);
     close(p.listen_fd);
     close(memory);
     close(fd);
@@ -247,7 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_sleeps_is_rung_for_the_first_frame_and_who_is_awake_is_not),
-        cmocka_unit_test(a_bell_that_somebody_has_filled_rings_all_the_same),
+        cmocka_unit_test(a_doorbell_that_somebody_has_filled_rings_all_the_same),
         cmocka_unit_test(nothing_is_given_to_who_does_not_prove_the_key),
     };
 

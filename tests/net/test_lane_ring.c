@@ -169,19 +169,19 @@ static void a_reader_that_has_gone_mad_gets_nothing_more(void **state)
 
 typedef struct race {
     rig_t rig;
-    uint32_t bell, room_bell; /* counted, like an eventfd */
+    uint32_t doorbell, room_doorbell; /* counted, like an eventfd */
 } race_t;
 
 /* Sleeps until it is rung, as an event loop does: without that, a lost wake would not show. */
-static void await(uint32_t *bell)
+static void await(uint32_t *doorbell)
 {
-    while (__atomic_exchange_n(bell, 0, __ATOMIC_SEQ_CST) == 0)
+    while (__atomic_exchange_n(doorbell, 0, __ATOMIC_SEQ_CST) == 0)
         sched_yield();
 }
 
-static void ring(uint32_t *bell)
+static void ring(uint32_t *doorbell)
 {
-    __atomic_fetch_add(bell, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(doorbell, 1, __ATOMIC_SEQ_CST);
 }
 
 static void *write_all(void *argument)
@@ -197,9 +197,9 @@ static void *write_all(void *argument)
         while (done < CRTI_RING_LENGTH + size) {
             done = crti_ring_put(w, data, size, done);
             if (crti_ring_publish(w))
-                ring(&race->bell);
+                ring(&race->doorbell);
             if (done < CRTI_RING_LENGTH + size && crti_ring_await_room(w))
-                await(&race->room_bell);
+                await(&race->room_doorbell);
         }
     }
     return NULL;
@@ -221,10 +221,10 @@ static void no_wake_is_lost_between_two_that_sleep_whenever_they_can(void **stat
             continue;
         }
         if (crti_ring_is_awaited(&race.rig.reader))
-            ring(&race.room_bell);
-        /* Rung in vain by a bell that comes late, it says again that it sleeps. */
+            ring(&race.room_doorbell);
+        /* Rung in vain by a doorbell that comes late, it says again that it sleeps. */
         while (crti_ring_sleep(&race.rig.reader))
-            await(&race.bell);
+            await(&race.doorbell);
     }
     pthread_join(thread, NULL);
     rig_fini(&race.rig);

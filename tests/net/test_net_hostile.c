@@ -300,9 +300,9 @@ static crti_lane_end_t victim(const scene_t *s)
     return end;
 }
 
-static void send_with(int fd, const void *data, size_t size, int memory, int bell)
+static void send_with(int fd, const void *data, size_t size, int memory, int doorbell)
 {
-    int fds[2] = {memory, bell};
+    int fds[2] = {memory, doorbell};
     union {
         char bytes[CMSG_SPACE(sizeof(fds))];
         struct cmsghdr align;
@@ -333,7 +333,7 @@ static void expect_silent_end(scene_t *s, int fd)
 
 /* A first message with these descriptors costs its sender, who has the key, the connection, and is
  * counted. */
-static void expect_refusal(int memory, int bell)
+static void expect_refusal(int memory, int doorbell)
 {
     unsigned char number[16] = "a random number";
     crti_net_stats_t before;
@@ -348,12 +348,12 @@ static void expect_refusal(int memory, int bell)
     setup = lane_setup(&end, 'd', number);
     assert_int_equal(ftruncate(memory, (off_t)setup.size), 0);
     fd = connect_unix(end.path);
-    send_with(fd, &setup, sizeof(setup), memory, bell);
+    send_with(fd, &setup, sizeof(setup), memory, doorbell);
     wait_counted(&s, before.frames_malformed + 1, 0);
     expect_silent_end(&s, fd);
     close(fd);
     close(memory);
-    close(bell);
+    close(doorbell);
     scene_fini(&s);
 }
 
@@ -375,7 +375,7 @@ static int sealed_memory(void)
 }
 
 /* We would write into it for ever, or end by a signal when its other side is closed. */
-static void a_bell_that_is_no_eventfd_is_refused(void **state)
+static void a_doorbell_that_is_no_eventfd_is_refused(void **state)
 {
     int fds[2];
 
@@ -390,19 +390,19 @@ static void a_bell_that_is_no_eventfd_is_refused(void **state)
 
 static void expect_stranger(scene_t *s, const lane_setup_t *setup)
 {
-    int memory = sealed_memory(), bell = eventfd(0, EFD_CLOEXEC);
+    int memory = sealed_memory(), doorbell = eventfd(0, EFD_CLOEXEC);
     int fd = connect_unix(crti_net_address(s->party.net)->ipc);
     crti_net_stats_t before;
     uint64_t rung;
 
     crti_net_stats(s->party.net, &before);
-    send_with(fd, setup, sizeof(*setup), memory, bell);
+    send_with(fd, setup, sizeof(*setup), memory, doorbell);
     wait_counted(s, 0, before.handshakes_refused + 1);
     expect_silent_end(s, fd);
-    assert_true(fcntl(bell, F_SETFL, O_NONBLOCK) == 0 &&
-                read(bell, &rung, sizeof(rung)) < 0);
+    assert_true(fcntl(doorbell, F_SETFL, O_NONBLOCK) == 0 &&
+                read(doorbell, &rung, sizeof(rung)) < 0);
     close(fd);
-    close(bell);
+    close(doorbell);
     close(memory);
 }
 
@@ -443,14 +443,14 @@ static void send_on_lane(crti_lane_t *lane, const void *data, size_t size)
     crti_lane_message_unref(message);
 }
 
-/* Takes part in the handshake while the party makes progress, as far as the bell. */
-static crti_lane_t *open_lane(scene_t *s, int bell)
+/* Takes part in the handshake while the party makes progress, as far as the doorbell. */
+static crti_lane_t *open_lane(scene_t *s, int doorbell)
 {
     crti_lane_end_t end = victim(s);
     crti_lane_t *lane = NULL;
     struct pollfd p = {.events = POLLIN};
 
-    assert_int_equal(crti_lane_dial(&end, 100000, bell, &lane), CRT_OK);
+    assert_int_equal(crti_lane_dial(&end, 100000, doorbell, &lane), CRT_OK);
     p.fd = crti_lane_fd(lane);
     crti_net_unlock(s->party.net);
     assert_int_equal(poll(&p, 1, 10000), 1);
@@ -462,7 +462,7 @@ static crti_lane_t *open_lane(scene_t *s, int bell)
 
 static void connections_that_say_nothing_are_bounded_and_keep_nobody_out(void **state)
 {
-    int files, silent[300], bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int files, silent[300], doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     crti_lane_t *lane;
     scene_t s;
 
@@ -472,19 +472,19 @@ static void connections_that_say_nothing_are_bounded_and_keep_nobody_out(void **
         silent[i] = connect_unix(crti_net_address(s.party.net)->ipc);
         party_stream(&s.party, s.peer, 1, 0);
     }
-    lane = open_lane(&s, bell);
+    lane = open_lane(&s, doorbell);
     assert_true(open_files() <= files + 300 + 64 + 2 * 16);
     crti_lane_free(lane, 0);
     for (int i = 0; i < 300; i++)
         close(silent[i]);
-    close(bell);
+    close(doorbell);
     scene_fini(&s);
 }
 
 static void garbage_on_a_lane_is_counted_and_costs_its_session_alone(void **state)
 {
     unsigned char bytes[CRTI_FRAME_SMALL];
-    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     crti_net_stats_t before;
     crti_lane_t *lane;
     crti_frame_t hello;
@@ -492,7 +492,7 @@ static void garbage_on_a_lane_is_counted_and_costs_its_session_alone(void **stat
 
     scene_init(&s, false);
     crti_net_stats(s.party.net, &before);
-    lane = open_lane(&s, bell);
+    lane = open_lane(&s, doorbell);
     send_on_lane(lane, "garbage", 7);
     wait_counted(&s, before.frames_malformed + 1, 0);
     hello = hello_to(&s, 77);
@@ -500,14 +500,14 @@ static void garbage_on_a_lane_is_counted_and_costs_its_session_alone(void **stat
     send_on_lane(lane, "garbage", 7); /* now there is a session, and it ends */
     wait_counted(&s, before.frames_malformed + 2, 0);
     crti_lane_free(lane, 0);
-    close(bell);
+    close(doorbell);
     scene_fini(&s);
 }
 
 /* Killed between any two of its instructions it says no goodbye. */
 static void processes_that_die_while_they_open_a_lane_leave_nothing(void **state)
 {
-    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), files;
+    int doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), files;
     crti_lane_t *lane = NULL;
     crti_lane_end_t end;
     scene_t s;
@@ -523,14 +523,14 @@ static void processes_that_die_while_they_open_a_lane_leave_nothing(void **state
             if (i % 2)
                 connect_unix(crti_net_address(s.party.net)->ipc);
             else
-                crti_lane_dial(&end, 1000, bell, &lane);
+                crti_lane_dial(&end, 1000, doorbell, &lane);
             raise(SIGKILL);
         }
         assert_int_equal(waitpid(pid, NULL, 0), pid);
         party_stream(&s.party, s.peer, 1, 0);
     }
     assert_true(open_files() <= files + 2 * 16);
-    close(bell);
+    close(doorbell);
     scene_fini(&s);
 }
 
@@ -673,7 +673,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_plain_connection_to_the_tcp_port_is_refused),
         cmocka_unit_test(garbage_on_the_sockets_is_dropped),
         cmocka_unit_test(a_lane_whose_memory_is_not_sealed_is_refused),
-        cmocka_unit_test(a_bell_that_is_no_eventfd_is_refused),
+        cmocka_unit_test(a_doorbell_that_is_no_eventfd_is_refused),
         cmocka_unit_test(a_process_without_the_key_opens_no_lane_and_is_told_nothing),
         cmocka_unit_test(connections_that_say_nothing_are_bounded_and_keep_nobody_out),
         cmocka_unit_test(garbage_on_a_lane_is_counted_and_costs_its_session_alone),

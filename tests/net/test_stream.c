@@ -30,7 +30,7 @@ static void bursty_connections_are_without_bbr_from_their_start(void **state)
     close(fd);
     world_start(&w, true);
     crti_stream_listener_free(w.listener);
-    crti_stream_context_be_bursty(w.context);
+    crti_stream_context_avoid_bbr(w.context);
     world_listen(&w);
     world_connect(&w, w.context, 5000);
     congestion_of(w.client.stream->fd, client);

@@ -534,7 +534,7 @@ static void ask_without_reading(size_t size, int questions, size_t within, int m
     world_start(&w, true);
     world_join(&w);
     crti_stream_set_handlers(w.server.stream, &handlers);
-    crti_stream_answer_within(w.server.stream, within);
+    crti_stream_limit_replies(w.server.stream, within);
     w.client.hold = true;
     for (int i = 1; i <= questions; i++)
         crti_stream_send(w.client.stream, CRTI_MSG_OBJECT_GET, (uint64_t)i, &get);

@@ -36,9 +36,9 @@ def first(proof):
 def attempt(name, data, with_memory):
     global told, open_ends, descriptors
     s = dial(name)
-    memory, bell = os.memfd_create("crt-lane", os.MFD_ALLOW_SEALING), os.eventfd(0)
+    memory, doorbell = os.memfd_create("crt-lane", os.MFD_ALLOW_SEALING), os.eventfd(0)
     os.truncate(memory, 1 << 20)
-    passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory, bell]))] if with_memory else []
+    passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory, doorbell]))] if with_memory else []
     try:
         s.sendmsg([data], passed)
         got, ancillary, _, _ = s.recvmsg(4096, 4096)
@@ -48,11 +48,11 @@ def attempt(name, data, with_memory):
     except TimeoutError:
         open_ends += 1
     s.close()
-    rung = os.read(bell, 8) if select.select([bell], [], [], 0)[0] else b""
+    rung = os.read(doorbell, 8) if select.select([doorbell], [], [], 0)[0] else b""
     written = any(os.pread(memory, 1 << 20, 0))
     told += len(rung) + written
     os.close(memory)
-    os.close(bell)
+    os.close(doorbell)
 
 held = []
 for name in names:

@@ -509,7 +509,7 @@ void crti_stream_receive(crti_stream_t *s, void *buffer)
     s->place = buffer;
 }
 
-void crti_stream_answer_within(crti_stream_t *s, size_t bytes)
+void crti_stream_limit_replies(crti_stream_t *s, size_t bytes)
 {
 }
 
@@ -566,7 +566,7 @@ void crti_stream_context_free(crti_stream_context_t *context)
 {
 }
 
-void crti_stream_context_be_bursty(crti_stream_context_t *context)
+void crti_stream_context_avoid_bbr(crti_stream_context_t *context)
 {
 }
 

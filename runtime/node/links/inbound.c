@@ -96,7 +96,7 @@ static void on_accept(void *user, crti_stream_t *stream)
     inbound->stream = stream;
     crti_list_append(&node->peers.inbound, &inbound->link);
     crti_stream_set_handlers(stream, &handlers);
-    crti_stream_answer_within(stream, ANSWERS);
+    crti_stream_limit_replies(stream, ANSWERS);
 }
 
 crt_status_t crti_peer_listen(crti_node_t *node)
