@@ -37,7 +37,7 @@ typedef struct crti_step {
     uint64_t deadline_ns; /* of crti_now_ns */
     bool is_on_device;    /* tensors lie on the group's device, not on the host */
     crt_collective_kind_t
-        asked; /* the operation that this is a part of, for comparing; 0: itself */
+        part_of; /* kind of the operation that this is a part of, for the signature; 0: of none */
 } crti_step_t;
 
 typedef struct crti_backend {
@@ -50,13 +50,14 @@ typedef struct crti_backend {
      * CRT_ERR_INVALID, naming both sides. Fails the group (crti_group_fail) on everything that
      * makes it unusable. */
     crt_status_t (*run)(void *state, const crti_step_t *step);
-    /* The group has failed here (crti_group_failed): tells the other members why, as far as it
-     * can without waiting. In the thread of operations, between two of them. May be NULL. */
-    void (*tell)(void *state);
-    /* Whether others have failed or died, without waiting; fails the group with what they say.
-     * Between two operations, in their thread. May be NULL. */
-    crt_status_t (*look)(void *state);
-    /* Not collective, also after a failure; other members must not be hurt by it. */
+    /* The group has failed here (crti_group_failed): reports the reason to the other members, as far
+     * as that is possible without waiting. In the thread of operations, between two of them. May be
+     * NULL. */
+    void (*report)(void *state);
+    /* Checks without waiting whether other members have failed or died; then fails the group with
+     * their reason. Between two operations, in their thread. May be NULL. */
+    crt_status_t (*check)(void *state);
+    /* Not collective, also after a failure; it must not disturb the other members. */
     void (*close)(void *state);
 } crti_backend_t;
 

@@ -20,7 +20,7 @@ static void free_group(crt_group_t *group)
     struct crti_group_private *p = group->private;
 
     crti_group_close(group);
-    crti_attendance_free(p->attendance);
+    crti_liveness_free(p->liveness);
     crti_region_free(p->region);
     crti_links_free(group->links);
     if (group->wake_fd >= 0)
@@ -145,7 +145,7 @@ crt_status_t crt_collective_find_group(const char *name, crt_group_t **group_out
     if (status == CRT_OK)
         status = crti_rendezvous_init(group);
     if (status == CRT_OK)
-        status = crti_rendezvous_find(group);
+        status = crti_rendezvous_join_declared(group);
     if (status == CRT_OK)
         status = join(group);
     if (status == CRT_OK)
@@ -233,10 +233,10 @@ crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
     deadline = crti_now_ns() + (uint64_t)p->timeout_ms * CRTI_MS;
     crti_group_fail(group, CRT_ERR_CANCELLED, -1, "the group is rebuilt");
     crti_posting_drain(group);
-    if (p->state && p->backend->tell)
-        p->backend->tell(p->state);
+    if (p->state && p->backend->report)
+        p->backend->report(p->state);
     crti_group_close(group);
-    status = crti_rendezvous_again(group, size, deadline);
+    status = crti_rendezvous_rebuild(group, size, deadline);
     if (status == CRT_OK)
         status = crti_group_open(group, deadline);
     return status == CRT_OK ? CRT_OK : stay_failed(group, status);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Group: what one member knows of its group, and what backends are given.
+/* Group: the state of one member, and the part of it that backends see.
  *
  * Where it sits
  *     crt_collective.h -> group (join, leave, rebuild), operation (check, order, post)
  *         -> backend.h -> the backends shm, ring, two-level, nccl
- *     rendezvous: who is in it, by the control store; runtime/core: who died
+ *     rendezvous: membership, by the control store; runtime/core: deaths
  * Threads
  *     One operation runs at a time: in the caller's thread, or in the group's thread when
- *     operations are posted. Death notices come in whichever thread makes progress; they only
+ *     operations are posted. Death notices come in the thread that makes progress; they only
  *     set `failure` and ring `wake_fd`.
  * Failure
  *     The first failure of an incarnation is kept, every later one is ignored. A backend that
@@ -28,7 +28,7 @@
 #define CRTI_GROUP_LOOK_NS                                                               \
     (20 * CRTI_MS) /* the longest sleep without a look at the failure */
 
-/* A member, as it said of itself when it joined. */
+/* A member, as it described itself when it joined. */
 typedef struct crti_member {
     crti_id_t actor, node, process;
     uint64_t process_incarnation, actor_incarnation;
@@ -41,7 +41,7 @@ typedef struct crti_member {
 
 typedef struct crti_group_failure {
     crt_status_t status;
-    int rank; /* -1: nobody in particular */
+    int rank; /* -1: no member in particular */
     char text[1024];
 } crti_group_failure_t;
 
@@ -60,8 +60,8 @@ struct crt_group {
     struct crti_group_private *private; /* of what carries the group out */
 };
 
-/* Ends the operation that runs and all later ones of this incarnation. `rank` -1: nobody. Any
- * thread. Gives `status`, raised with the text, for the line that decides. */
+/* Ends the operation that runs and all later ones of this incarnation. `rank` -1: no member. Any
+ * thread. Returns `status`, raised with the text. */
 crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
                              const char *format, ...) CRT_PRINTF(4, 5);
 

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "collective/attendance.h"
+#include "collective/liveness.h"
 #include "collective/roster.h"
 #include "collective/shm.h"
 #include "runtime/base/list.h"
@@ -13,7 +13,7 @@
 #define CRTI_GROUP_KEY 160 /* bytes of "collective/JOB/NAME" */
 
 struct crti_group_private {
-    /* what was asked for */
+    /* as the caller wants it */
     int wanted_size, wanted_rank;
     char wanted_backend[16];
     int64_t timeout_ms;
@@ -21,21 +21,21 @@ struct crti_group_private {
     /* rendezvous.c */
     char key[CRTI_GROUP_KEY];
     uint64_t token, attempt;
-    uint64_t settled; /* of the roster's, what this member has settled or was told of */
+    uint64_t settled; /* of the roster's count, the settles that this member knows */
     crti_member_t me;
-    crti_attendance_t *attendance; /* of the members, by rank */
+    crti_liveness_t *liveness; /* of the members, by rank */
 
     /* group_state.c */
     pthread_mutex_t lock; /* covers `failure` */
     crti_group_failure_t failure;
-    bool was_told; /* `failure`, by an operation of this member */
+    bool was_reported; /* `failure`, by an operation of this member */
     crt_group_error_t error;
     char error_actor[CRTI_ID_HEX], error_node[CRTI_ID_HEX];
 
     /* group_open.c */
     const crti_backend_t *backend;
     void *state;           /* of the backend; NULL: not open */
-    crti_region_t *region; /* what this member shows others on its node */
+    crti_region_t *region; /* this member's memory for the others of its node */
     atomic_bool is_open;   /* deaths fail the group */
 
     /* operation.c: numbers of operations */
@@ -46,7 +46,7 @@ struct crti_group_private {
 
 /* ------------------------------------------------------------------ group_open.c */
 
-/* Readies what a member says of itself: shared memory, address of its links. */
+/* Prepares a member's own entry: shared memory, address of its links. */
 crt_status_t crti_group_prepare(crt_group_t *group, int size);
 /* Backend for a roster that was agreed on; connects it. */
 crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns);
@@ -57,20 +57,20 @@ void crti_group_close(crt_group_t *group);
 
 /* Fills key, identity. CRT_ERR_INVALID outside of an actor. */
 crt_status_t crti_rendezvous_init(crt_group_t *group);
-/* Agrees with the others on the members. Sets incarnation, size, rank, members. */
+/* Agrees on the members with the other members. Sets incarnation, size, rank, members. */
 crt_status_t crti_rendezvous_join(crt_group_t *group, uint64_t deadline_ns);
 /* The same for a group that a driver declared: size, rank, backend come from there. */
-crt_status_t crti_rendezvous_find(crt_group_t *group);
+crt_status_t crti_rendezvous_join_declared(crt_group_t *group);
 /* In a driver: `group` has key and timeout only. CRT_ERR_EXISTS. */
 crt_status_t crti_rendezvous_declare(crt_group_t *group, const crti_roster_t *roster);
 /* The name is free when the last one leaves. */
 void crti_rendezvous_leave(crt_group_t *group);
-/* crt_collective_rebuild's part; `size` 0: the survivors. */
-crt_status_t crti_rendezvous_again(crt_group_t *group, int size, uint64_t deadline_ns);
-/* Counts one up in the roster what is settled, unless another member has. */
+/* For crt_collective_rebuild; `size` 0: the survivors. */
+crt_status_t crti_rendezvous_rebuild(crt_group_t *group, int size, uint64_t deadline_ns);
+/* Adds one to the settles of the roster, unless another member has done it. */
 crt_status_t crti_rendezvous_settle(crt_group_t *group);
-/* Takes the place of a dead member when the survivors rebuild. */
-crt_status_t crti_rendezvous_any(crt_group_t *group, uint64_t deadline_ns);
+/* Joins as a spare: takes the rank of a dead member when the survivors rebuild. */
+crt_status_t crti_rendezvous_join_spare(crt_group_t *group, uint64_t deadline_ns);
 crt_status_t crti_group_key(const char *name, char key[CRTI_GROUP_KEY]);
 
 /* ------------------------------------------------------------------ posting.c */
@@ -78,12 +78,12 @@ crt_status_t crti_group_key(const char *name, char key[CRTI_GROUP_KEY]);
 /* Waits until posted operations have ended (all of them: `cancel` makes them fail first). */
 void crti_posting_drain(crt_group_t *group);
 void crti_posting_free(crt_group_t *group);
-/* Behind what was posted; false: nothing was, run it here. */
+/* True: posted operations are pending, queue behind them. False: run it here. */
 bool crti_posting_is_busy(crt_group_t *group);
 
 /* ------------------------------------------------------------------ operation.c */
 
-/* Checks an operation, runs it or says why not. One at a time. */
+/* Checks and runs an operation. One at a time. */
 crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what);
 
 #endif

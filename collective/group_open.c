@@ -2,7 +2,7 @@
 /* Groups: what carries one out, from its preparation to its end: shared memory, links, backend.
  *
  * Where it sits
- *     group.c, rebuild.c -> [ group_open.c ] -> the backends, links.c, shm_region.c, attendance.c
+ *     group.c, rebuild.c -> [ group_open.c ] -> the backends, links.c, shm_region.c, liveness.c
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,11 +34,11 @@ crt_status_t crti_group_prepare(crt_group_t *group, int size)
     p->me.address[0] = '\0';
     crti_links_free(group->links);
     group->links = NULL;
-    crti_attendance_free(p->attendance);
-    p->attendance = NULL;
+    crti_liveness_free(p->liveness);
+    p->liveness = NULL;
     status = crti_region_new(size, p->me.nonce, &p->region);
     if (status == CRT_OK)
-        status = crti_attendance_new(size, on_member_ended, group, &p->attendance);
+        status = crti_liveness_new(size, on_member_ended, group, &p->liveness);
     if (status == CRT_OK)
         p->me.memory_fd = crti_region_fd(p->region);
     if (status == CRT_OK && strcmp(p->wanted_backend, "shm") != 0)
@@ -113,7 +113,7 @@ crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns)
         count = 0; /* it had not failed */
     p->failure = (crti_group_failure_t){.rank = -1};
     atomic_store(&group->has_failed, false);
-    p->was_told = false;
+    p->was_reported = false;
     p->sequence = 0;
     free(p->sent);
     free(p->received);
@@ -122,14 +122,14 @@ crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns)
     if (!p->sent || !p->received)
         return crt_raise(CRT_ERR_NO_MEMORY, "group \"%s\" of %zu", group->name, size);
     for (int i = 0; i < group->size && status == CRT_OK; i++)
-        status = crti_attendance_watch(p->attendance, i, &group->members[i]);
+        status = crti_liveness_watch(p->liveness, i, &group->members[i]);
     if (status != CRT_OK)
         return status;
     atomic_store(&p->is_open, true);
     for (int i = 0; i < group->size; i++) {
         crt_status_t died;
 
-        if (crti_attendance_has_ended(p->attendance, i, &died, text, sizeof(text)))
+        if (crti_liveness_has_ended(p->liveness, i, &died, text, sizeof(text)))
             on_member_ended(group, i, died, text);
     }
     status = crti_group_failed(group);

@@ -82,7 +82,7 @@ crt_status_t crti_group_lost(crt_group_t *group, int rank, uint64_t deadline_ns,
 
         if (now >= deadline_ns)
             break;
-        crti_attendance_wait(p->attendance, deadline_ns - now);
+        crti_liveness_wait(p->liveness, deadline_ns - now);
     }
     return crti_group_fail(group, CRT_ERR_ACTOR_DIED, rank, "%s: %s",
                            crti_group_describe(group, rank, who, sizeof(who)), seen);

@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/asked.h"
 #include "collective/group_int.h"
+#include "collective/operation_signature.h"
 
 /* ---------------------------------------------------------------- checks */
 
 static const char *kind_name(crt_collective_kind_t kind)
 {
-    const char *name = crti_asked_kind((int32_t)kind);
+    const char *name = crti_operation_kind_name((int32_t)kind);
 
     return name ? name : "an operation";
 }
@@ -221,12 +221,12 @@ static crt_status_t refuse(crt_group_t *group)
                      group->name, error ? error->text : "");
 }
 
-static void tell_others(crt_group_t *group)
+static void report_failure(crt_group_t *group)
 {
     struct crti_group_private *p = group->private;
 
-    if (p->state && p->backend->tell)
-        p->backend->tell(p->state);
+    if (p->state && p->backend->report)
+        p->backend->report(p->state);
 }
 
 static uint64_t next_number(struct crti_group_private *p, const crti_step_t *step)
@@ -246,10 +246,10 @@ crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what
     crt_status_t status;
 
     if (atomic_load_explicit(&group->has_failed, memory_order_acquire)) {
-        tell_others(group);
-        if (p->was_told)
+        report_failure(group);
+        if (p->was_reported)
             return refuse(group);
-        p->was_told = true;
+        p->was_reported = true;
         return crti_group_failed(group);
     }
     status = make_step(group, what, &step);
@@ -260,14 +260,14 @@ crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what
             crti_group_fail(group, status, group->rank, "%s: %s",
                             crti_group_describe(group, group->rank, who, sizeof(who)),
                             crt_error_detail());
-        tell_others(group);
+        report_failure(group);
     } else {
         step.sequence = next_number(p, &step);
         step.deadline_ns = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
         status = p->backend->run(p->state, &step);
     }
     if (status != CRT_OK && atomic_load(&group->has_failed))
-        p->was_told = true;
+        p->was_reported = true;
     return status;
 }
 

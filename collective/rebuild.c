@@ -2,7 +2,7 @@
 /* Rebuilding: the survivors of a failed group agree on its next incarnation. See roster.h.
  *
  * Where it sits
- *     group.c (rebuild) -> [ rebuild.c ] -> stored.c; attendance.c says who lives
+ *     group.c (rebuild) -> [ rebuild.c ] -> stored.c; liveness.c says who lives
  * How
  *     Every survivor leaves its arrival for the next attempt. The lowest rank that lives gathers
  *     them, and those who take any place, and exchanges the roster. When it dies the next lowest
@@ -38,8 +38,8 @@ typedef struct candidate {
 
 typedef struct rebuilding {
     crt_group_t *group;
-    crti_attendance_t *old; /* of the last incarnation */
-    int wanted;             /* members; 0: the survivors */
+    crti_liveness_t *old; /* of the last incarnation */
+    int wanted;           /* members; 0: the survivors */
     uint64_t attempt;
     crti_arrival_t *arrivals; /* by old rank; size -1: has not come */
     candidate_t candidates[CANDIDATES];
@@ -50,7 +50,7 @@ typedef struct rebuilding {
 static bool is_gone(const rebuilding_t *r, const crti_roster_t *roster, int rank)
 {
     return roster->left[rank] || (rank != r->group->rank &&
-                                  crti_attendance_has_ended(r->old, rank, NULL, NULL, 0));
+                                  crti_liveness_has_ended(r->old, rank, NULL, NULL, 0));
 }
 
 static bool is_leader(const rebuilding_t *r, const crti_roster_t *roster)
@@ -146,12 +146,12 @@ static void add_candidate(rebuilding_t *r, crti_span_t key)
 /* Newcomers that live; those that have died are removed. */
 static crt_status_t look_for_candidates(rebuilding_t *r, const crti_roster_t *roster)
 {
-    CRTI_AUTO(crti_attendance_free) crti_attendance_t *attendance = NULL;
+    CRTI_AUTO(crti_liveness_free) crti_liveness_t *liveness = NULL;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     char prefix[256];
     crti_span_t list, key;
     int kept = 0;
-    crt_status_t status = crti_attendance_new(CANDIDATES, NULL, NULL, &attendance);
+    crt_status_t status = crti_liveness_new(CANDIDATES, NULL, NULL, &liveness);
 
     forget_candidates(r);
     snprintf(prefix, sizeof(prefix), "%s/%016" PRIx64 "/any/", r->group->private->key,
@@ -164,14 +164,14 @@ static crt_status_t look_for_candidates(rebuilding_t *r, const crti_roster_t *ro
             add_candidate(r, key);
     }
     for (int i = 0; i < r->candidate_count && status == CRT_OK; i++)
-        status = crti_attendance_watch(attendance, i, &r->candidates[i].arrival.member);
+        status = crti_liveness_watch(liveness, i, &r->candidates[i].arrival.member);
     if (status == CRT_OK &&
         r->candidate_count) /* news of the dead come before an answer */
         status = crti_kv_keys(prefix, &storage, &list);
     for (int i = 0; i < r->candidate_count; i++) {
         candidate_t c = r->candidates[i];
 
-        if (status == CRT_OK && crti_attendance_has_ended(attendance, i, NULL, NULL, 0)) {
+        if (status == CRT_OK && crti_liveness_has_ended(liveness, i, NULL, NULL, 0)) {
             (void)crt_kv_delete(c.key);
             free(c.bytes);
         } else {
@@ -389,14 +389,14 @@ static crt_status_t take_decision(rebuilding_t *r, const crti_roster_t *roster)
     }
     rank = place_of(roster, &group->private->me);
     if (rank >= 0)
-        return crti_rendezvous_take(group, roster, rank);
+        return crti_rendezvous_adopt(group, roster, rank);
     return crt_raise(CRT_ERR_CLOSED, "group \"%s\" was rebuilt without this member",
                      group->name);
 }
 
 static crt_status_t wait_for_decision(rebuilding_t *r, uint64_t deadline_ns)
 {
-    crti_patience_t patience = {r->old, deadline_ns, 0};
+    crti_backoff_t backoff = {r->old, deadline_ns, 0};
     crt_status_t status = CRT_IN_PROGRESS;
 
     while (status == CRT_IN_PROGRESS) {
@@ -418,7 +418,7 @@ static crt_status_t wait_for_decision(rebuilding_t *r, uint64_t deadline_ns)
             did = lead(r, &now);
         if (did != CRT_OK)
             return did;
-        (void)crti_patience_wait(&patience);
+        (void)crti_backoff_wait(&backoff);
     }
     return status;
 }
@@ -456,7 +456,7 @@ static crt_status_t begin(rebuilding_t *r, char *key, size_t key_size)
     return arrive(r, now.roster.token, key, key_size);
 }
 
-crt_status_t crti_rendezvous_again(crt_group_t *group, int size, uint64_t deadline_ns)
+crt_status_t crti_rendezvous_rebuild(crt_group_t *group, int size, uint64_t deadline_ns)
 {
     struct crti_group_private *p = group->private;
     CRTI_AUTO(free) rebuilding_t *r = calloc(1, sizeof(*r));
@@ -467,7 +467,7 @@ crt_status_t crti_rendezvous_again(crt_group_t *group, int size, uint64_t deadli
         return crt_raise(CRT_ERR_NO_MEMORY, "a rebuild");
     r->group = group;
     r->wanted = size;
-    r->old = CRTI_TAKE(p->attendance);
+    r->old = CRTI_TAKE(p->liveness);
     status = crti_group_prepare(group, size > group->size ? size : group->size);
     if (status == CRT_OK)
         status = begin(r, key, sizeof(key));
@@ -479,11 +479,11 @@ crt_status_t crti_rendezvous_again(crt_group_t *group, int size, uint64_t deadli
     forget_candidates(r);
     free(r->arrivals);
     if (status == CRT_OK) {
-        crti_attendance_free(r->old);
+        crti_liveness_free(r->old);
         return CRT_OK;
     }
-    crti_attendance_free(p->attendance);
-    p->attendance = r->old;
+    crti_liveness_free(p->liveness);
+    p->liveness = r->old;
     return crt_raise(status, "%s", text);
 }
 
@@ -517,11 +517,11 @@ static crt_status_t take_back(crt_group_t *group, const char *key,
                      group->name, (long long)group->private->timeout_ms);
 }
 
-crt_status_t crti_rendezvous_any(crt_group_t *group, uint64_t deadline_ns)
+crt_status_t crti_rendezvous_join_spare(crt_group_t *group, uint64_t deadline_ns)
 {
     struct crti_group_private *p = group->private;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-    crti_patience_t patience = {p->attendance, deadline_ns + TAKEN_NS, 0};
+    crti_backoff_t backoff = {p->liveness, deadline_ns + TAKEN_NS, 0};
     char key[256] = "";
     uint64_t token = 0;
     crt_status_t status = CRT_OK;
@@ -537,7 +537,7 @@ crt_status_t crti_rendezvous_any(crt_group_t *group, uint64_t deadline_ns)
             int rank = place_of(&now.roster, &p->me);
 
             if (rank >= 0)
-                return crti_rendezvous_take(group, &now.roster, rank);
+                return crti_rendezvous_adopt(group, &now.roster, rank);
             if (now.roster.token != token) { /* another group has the name now */
                 if (key[0])
                     (void)crt_kv_delete(key);
@@ -550,7 +550,7 @@ crt_status_t crti_rendezvous_any(crt_group_t *group, uint64_t deadline_ns)
         }
         if (status == CRT_OK && crti_now_ns() >= deadline_ns)
             status = take_back(group, key, &bytes, &is_taken);
-        if (status == CRT_OK && !crti_patience_wait(&patience))
+        if (status == CRT_OK && !crti_backoff_wait(&backoff))
             status = crt_raise(CRT_ERR_TIMED_OUT,
                                "group \"%s\": the survivors took this actor and then "
                                "said nothing",

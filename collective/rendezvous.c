@@ -2,7 +2,7 @@
 /* Rendezvous: how the members of a group find each other, and how it ends. See roster.h.
  *
  * Where it sits
- *     group.c -> [ rendezvous.c ] -> stored.c -> the control store; attendance.c (deaths)
+ *     group.c -> [ rendezvous.c ] -> stored.c -> the control store; liveness.c (deaths)
  * How
  *     Whoever comes first puts the roster there and gathers the others: it reads one key for each
  *     until all have come, and exchanges the roster for one with all members. The others leave
@@ -21,11 +21,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collective/absent.h"
+#include "collective/unjoined.h"
 #include "runtime/core/core.h"
 
 #define GRACE_NS       (1 * CRTI_S)    /* for news of deaths on other nodes */
-#define ABSENT_NS      (100 * CRTI_MS) /* until those are looked after who do not come */
+#define UNJOINED_NS    (100 * CRTI_MS) /* until those are looked after who do not come */
 #define LOOKS_PER_TURN 16 /* arrivals that are looked for between two waits */
 
 /* ---------------------------------------------------------------- who we are */
@@ -103,8 +103,8 @@ static int rank_of(const crti_roster_t *roster, const crti_member_t *me)
     return -1;
 }
 
-crt_status_t crti_rendezvous_take(crt_group_t *group, const crti_roster_t *roster,
-                                  int rank)
+crt_status_t crti_rendezvous_adopt(crt_group_t *group, const crti_roster_t *roster,
+                                   int rank)
 {
     struct crti_group_private *p = group->private;
     size_t size = (size_t)roster->size;
@@ -142,8 +142,8 @@ typedef struct gathering {
     crti_roster_t next;    /* members as they come */
     bool *has_come;
     int missing;
-    crti_absent_t *absent; /* of a declared group */
-    uint64_t absent_ns;    /* they are looked after from then on */
+    crti_unjoined_t *unjoined; /* of a declared group */
+    uint64_t unjoined_ns;      /* they are looked after from then on */
 } gathering_t;
 
 static void list_missing(const crt_group_t *group, const crti_roster_t *roster,
@@ -187,7 +187,7 @@ static crt_status_t look_for_arrivals(gathering_t *g)
             status =
                 crt_raise(CRT_ERR_CORRUPT, "arrival %s says rank %d", key, arrival.rank);
         if (status == CRT_OK)
-            status = crti_attendance_watch(p->attendance, i, &arrival.member);
+            status = crti_liveness_watch(p->liveness, i, &arrival.member);
         if (status != CRT_OK)
             return status;
         g->next.members[i] = arrival.member;
@@ -206,7 +206,7 @@ static crt_status_t look_for_deaths(const gathering_t *g, crti_group_failure_t *
 
     for (int i = 0; i < g->next.size; i++) {
         if (!g->has_come[i] ||
-            !crti_attendance_has_ended(p->attendance, i, &status, text, sizeof(text)))
+            !crti_liveness_has_ended(p->liveness, i, &status, text, sizeof(text)))
             continue;
         set_failure(failure, status, i, "rank %d (%s) died while the group formed: %s", i,
                     crti_member_describe(&g->next.members[i], who, sizeof(who)), text);
@@ -221,11 +221,11 @@ static crt_status_t look_for_absent(gathering_t *g, crti_group_failure_t *failur
     char text[600], id[CRTI_ID_HEX];
     crt_status_t status;
 
-    if (!g->absent || crti_now_ns() < g->absent_ns)
+    if (!g->unjoined || crti_now_ns() < g->unjoined_ns)
         return CRT_OK;
     for (int i = 0; i < g->next.size; i++) {
         if (g->has_come[i] ||
-            !crti_absent_has_died(g->absent, i, &status, text, sizeof(text)))
+            !crti_unjoined_has_died(g->unjoined, i, &status, text, sizeof(text)))
             continue;
         set_failure(failure, status, i, "rank %d (actor %s) will not come: %s", i,
                     crti_id_hex(g->next.declared[i], id), text);
@@ -248,7 +248,7 @@ static crt_status_t gather_all(gathering_t *g, uint64_t deadline_ns,
                                crti_group_failure_t *failure)
 {
     struct crti_group_private *p = g->group->private;
-    crti_patience_t patience = {p->attendance, deadline_ns, 0};
+    crti_backoff_t backoff = {p->liveness, deadline_ns, 0};
     crt_status_t status = CRT_OK;
     char missing[400];
 
@@ -263,7 +263,7 @@ static crt_status_t gather_all(gathering_t *g, uint64_t deadline_ns,
         if (status == CRT_ERR_NOT_FOUND || now.roster.token != g->next.token ||
             now.roster.state != CRTI_ROSTER_FORMING)
             return CRT_OK;
-        if (crti_patience_wait(&patience))
+        if (crti_backoff_wait(&backoff))
             continue;
         list_missing(g->group, &g->next, g->has_come, missing, sizeof(missing));
         set_failure(failure, CRT_ERR_TIMED_OUT, -1,
@@ -285,7 +285,7 @@ static crt_status_t gather(crt_group_t *group, crti_stored_t *stored,
     CRTI_AUTO(free) crti_member_t *members = calloc(size, sizeof(*members));
     CRTI_AUTO(free) unsigned char *left = calloc(size, 1);
     CRTI_AUTO(free) bool *has_come = calloc(size, sizeof(*has_come));
-    CRTI_AUTO(crti_absent_free) crti_absent_t *absent = NULL;
+    CRTI_AUTO(crti_unjoined_free) crti_unjoined_t *unjoined = NULL;
     crti_group_failure_t failure = {.rank = -1};
     bool won;
     crt_status_t status = CRT_OK;
@@ -293,11 +293,11 @@ static crt_status_t gather(crt_group_t *group, crti_stored_t *stored,
     if (!members || !left || !has_come)
         return crt_raise(CRT_ERR_NO_MEMORY, "a group of %zu", size);
     if (stored->roster.declared)
-        status = crti_absent_new(&stored->roster, &absent);
+        status = crti_unjoined_new(&stored->roster, &unjoined);
     if (status != CRT_OK)
         return status;
-    g.absent = absent;
-    g.absent_ns = crti_now_ns() + ABSENT_NS;
+    g.unjoined = unjoined;
+    g.unjoined_ns = crti_now_ns() + UNJOINED_NS;
     g.next.members = members;
     g.next.left = left;
     g.has_come = has_come;
@@ -339,9 +339,9 @@ static crt_status_t await_decision(crt_group_t *group, uint64_t token,
                                    uint64_t deadline_ns)
 {
     struct crti_group_private *p = group->private;
-    CRTI_AUTO(crti_attendance_free) crti_attendance_t *leader = NULL;
-    crt_status_t status = crti_attendance_new(1, NULL, NULL, &leader), died;
-    crti_patience_t patience = {leader, deadline_ns, 0};
+    CRTI_AUTO(crti_liveness_free) crti_liveness_t *leader = NULL;
+    crt_status_t status = crti_liveness_new(1, NULL, NULL, &leader), died;
+    crti_backoff_t backoff = {leader, deadline_ns, 0};
     char text[600];
 
     while (status == CRT_OK) {
@@ -362,15 +362,15 @@ static crt_status_t await_decision(crt_group_t *group, uint64_t token,
         if (r->state == CRTI_ROSTER_FORMED) {
             int rank = rank_of(r, &p->me);
 
-            return rank >= 0 ? crti_rendezvous_take(group, r, rank)
+            return rank >= 0 ? crti_rendezvous_adopt(group, r, rank)
                              : crt_raise(CRT_ERR_EXISTS, "group \"%s\" formed without us",
                                          group->name);
         }
-        status = crti_attendance_watch(leader, 0, &r->leader);
+        status = crti_liveness_watch(leader, 0, &r->leader);
         if (status == CRT_OK &&
-            crti_attendance_has_ended(leader, 0, &died, text, sizeof(text)))
+            crti_liveness_has_ended(leader, 0, &died, text, sizeof(text)))
             status = leader_died(group, &now, died, text);
-        else if (status == CRT_OK && !crti_patience_wait(&patience))
+        else if (status == CRT_OK && !crti_backoff_wait(&backoff))
             status = time_out(group, &now, &won);
     }
     return status;
@@ -379,13 +379,12 @@ static crt_status_t await_decision(crt_group_t *group, uint64_t token,
 /* ---------------------------------------------------------------- what is there already */
 
 /* Who ended of a roster's members: counts those that left or died. */
-static int count_gone(const crti_roster_t *roster, crti_attendance_t *attendance)
+static int count_gone(const crti_roster_t *roster, crti_liveness_t *liveness)
 {
     int gone = 0;
 
     for (int i = 0; i < roster->size; i++)
-        gone +=
-            roster->left[i] || crti_attendance_has_ended(attendance, i, NULL, NULL, 0);
+        gone += roster->left[i] || crti_liveness_has_ended(liveness, i, NULL, NULL, 0);
     return gone;
 }
 
@@ -393,9 +392,9 @@ static int count_gone(const crti_roster_t *roster, crti_attendance_t *attendance
 static crt_status_t outlive(crt_group_t *group, uint64_t deadline_ns)
 {
     struct crti_group_private *p = group->private;
-    CRTI_AUTO(crti_attendance_free) crti_attendance_t *attendance = NULL;
+    CRTI_AUTO(crti_liveness_free) crti_liveness_t *liveness = NULL;
     uint64_t token = 0, grace = 0;
-    crti_patience_t patience = {.deadline_ns = deadline_ns};
+    crti_backoff_t backoff = {.deadline_ns = deadline_ns};
     crt_status_t status = CRT_OK;
 
     for (;;) {
@@ -410,24 +409,24 @@ static crt_status_t outlive(crt_group_t *group, uint64_t deadline_ns)
         if (status != CRT_OK || r->state != CRTI_ROSTER_FORMED ||
             (token && r->token != token))
             return status;
-        if (!attendance) {
+        if (!liveness) {
             token = r->token;
-            status = crti_attendance_new(r->size, NULL, NULL, &attendance);
-            patience.attendance = attendance;
+            status = crti_liveness_new(r->size, NULL, NULL, &liveness);
+            backoff.liveness = liveness;
         }
         for (int i = 0; status == CRT_OK && i < r->size; i++) {
             is_far = is_far || !crti_id_equal(r->members[i].node, p->me.node);
-            status = crti_attendance_watch(attendance, i, &r->members[i]);
+            status = crti_liveness_watch(liveness, i, &r->members[i]);
         }
         if (status != CRT_OK)
             return status;
-        gone = count_gone(r, attendance);
+        gone = count_gone(r, liveness);
         if (gone == r->size)
             return crti_stored_swap(p->key, &now, NULL, &won);
         /* News of the dead of this node came before the second read's answer. */
         if (!grace)
             grace = crti_now_ns() + (is_far ? GRACE_NS : 50 * CRTI_MS);
-        if ((gone == 0 && crti_now_ns() >= grace) || !crti_patience_wait(&patience))
+        if ((gone == 0 && crti_now_ns() >= grace) || !crti_backoff_wait(&backoff))
             return crt_raise(
                 CRT_ERR_EXISTS,
                 "a group of %d is called \"%s\" already, and %d of its members "
@@ -559,7 +558,7 @@ crt_status_t crti_rendezvous_join(crt_group_t *group, uint64_t deadline_ns)
     crt_status_t status = CRT_OK;
 
     if (p->wanted_rank == CRT_RANK_ANY)
-        return crti_rendezvous_any(group, deadline_ns);
+        return crti_rendezvous_join_spare(group, deadline_ns);
 
     while (status == CRT_OK) {
         CRTI_AUTO(crti_stored_fini) crti_stored_t now = {0};
@@ -592,7 +591,7 @@ crt_status_t crti_rendezvous_join(crt_group_t *group, uint64_t deadline_ns)
 
 /* ---------------------------------------------------------------- declared groups */
 
-crt_status_t crti_rendezvous_find(crt_group_t *group)
+crt_status_t crti_rendezvous_join_declared(crt_group_t *group)
 {
     struct crti_group_private *p = group->private;
     CRTI_AUTO(crti_stored_fini) crti_stored_t now = {0};
@@ -660,7 +659,7 @@ void crti_rendezvous_leave(crt_group_t *group)
         if (crti_stored_swap(
                 p->key, &now,
                 rank_of(&now.roster, &p->me) >= 0 && now.roster.size == group->size &&
-                        count_gone(&now.roster, p->attendance) == now.roster.size
+                        count_gone(&now.roster, p->liveness) == now.roster.size
                     ? NULL
                     : &now.roster,
                 &won) != CRT_OK)

@@ -20,8 +20,8 @@ static inline void crti_stored_fini_auto(crti_stored_t *stored)
     crti_stored_fini(stored);
 }
 
-/* Puts `next` in the place of what was read (`from` NULL: of nothing). `*won_out` false: somebody
- * else was first. `next` NULL: deletes. */
+/* Puts `next` in the place of what was read (`from` NULL: of nothing). `*won_out` false: another
+ * member was first. `next` NULL: deletes. */
 crt_status_t crti_stored_swap(const char *key, const crti_stored_t *from,
                               const crti_roster_t *next, bool *won_out);
 
@@ -33,20 +33,20 @@ crt_status_t crti_stored_fail(const char *key, const crti_stored_t *from,
 /* KEY/TOKEN/ATTEMPT/RANK. */
 void crti_arrival_key(const crt_group_t *group, uint64_t token, uint64_t attempt,
                       int rank, char *key, size_t size);
-/* CRT_ERR_NOT_FOUND: has not come. */
+/* CRT_ERR_NOT_FOUND: it has not joined. */
 crt_status_t crti_arrival_read(const char *key, crti_arrival_t *arrival);
 
-/* Waits between two looks: 1 ms at first, 20 ms later, less when somebody dies. */
-typedef struct crti_patience {
-    crti_attendance_t *attendance;
+/* The pause between two reads: 1 ms at first, 20 ms later; a death ends it. */
+typedef struct crti_backoff {
+    crti_liveness_t *liveness;
     uint64_t deadline_ns, next_ns;
-} crti_patience_t;
+} crti_backoff_t;
 /* False when the deadline has passed. */
-bool crti_patience_wait(crti_patience_t *patience);
+bool crti_backoff_wait(crti_backoff_t *backoff);
 
-/* Takes over what was agreed on; `rank` is ours. */
-crt_status_t crti_rendezvous_take(crt_group_t *group, const crti_roster_t *roster,
-                                  int rank);
+/* Adopts the agreed roster; `rank` is ours. */
+crt_status_t crti_rendezvous_adopt(crt_group_t *group, const crti_roster_t *roster,
+                                   int rank);
 
 /* "actor 3f.. on node 9c.." */
 const char *crti_member_describe(const crti_member_t *member, char *text, size_t size);

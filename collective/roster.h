@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roster: what the control store holds of a group: one value, changed by exchange only, so that
+/* Roster: the value of a group in the control store. It is changed by compare-and-swap only, so that
  * every step has one winner.
  *
  *     collective/JOB/NAME                      the roster
- *     collective/JOB/NAME/TOKEN/ATTEMPT/RANK   a member that has come; deleted by itself once
+ *     collective/JOB/NAME/TOKEN/ATTEMPT/RANK   a member that wants to join; deletes it once
  *                                              the attempt is decided
- *     collective/JOB/NAME/TOKEN/any/NONCE      somebody who takes any free place
+ *     collective/JOB/NAME/TOKEN/any/NONCE      a spare, which takes any free rank
  *
  * Threads
  *     None of its own; values.
@@ -40,10 +40,10 @@ typedef struct crti_roster {
     uint64_t settled; /* how often members have settled (crt_collective_settle) */
     int64_t timeout_ms;
     char backend[16];
-    crti_member_t leader;   /* FORMING: gathers the members */
-    crti_id_t *declared;    /* of `size`: actors by rank; or NULL */
-    crti_member_t *members; /* of `size`: FORMED; or NULL */
-    unsigned char *left;    /* of `size`: who destroyed its membership; with members */
+    crti_member_t leader;         /* FORMING: gathers the members */
+    crti_id_t *declared;          /* of `size`: actors by rank; or NULL */
+    crti_member_t *members;       /* of `size`: FORMED; or NULL */
+    unsigned char *left;          /* of `size`: members that left; with members */
     crti_group_failure_t failure; /* of the last attempt; status CRT_OK: none */
     uint64_t previous;            /* token of the group before, which had failed */
     crti_group_failure_t previous_failure;
@@ -59,7 +59,7 @@ static inline void crti_roster_fini_auto(crti_roster_t *roster)
     crti_roster_fini(roster);
 }
 
-/* A member that has come, and what it wants. */
+/* A member that wants to join. */
 typedef struct crti_arrival {
     crti_member_t member;
     int size; /* of the group that it wants */

@@ -106,7 +106,7 @@ static crt_status_t open_team(crt_group_t *group, const crti_team_t *of,
         team->spins = team->most_spins = most_spins(team);
     if (status != CRT_OK) {
         crti_group_fail(group, status, -1, "%s", crt_error_detail());
-        crti_shm_tell(team);
+        crti_shm_report(team);
         close_team(team);
         return crti_group_failed(group);
     }
@@ -133,7 +133,7 @@ static size_t taken_bytes(const crti_shm_t *team, const crti_step_t *step)
 static void describe(crti_shm_t *team, const crti_step_t *step, crti_shm_slot_t *slot,
                      size_t given_bytes, bool is_small)
 {
-    slot->call = crti_asked_of(step);
+    slot->call = crti_operation_signature_of(step);
     slot->input.nonce = slot->output.nonce = 0;
     if (is_small) {
         if (crti_shm_gives(step, team->rank) && given_bytes)
@@ -147,7 +147,7 @@ static void describe(crti_shm_t *team, const crti_step_t *step, crti_shm_slot_t 
 }
 
 /* Copies what the others described; they must mean the same as we do. */
-static crt_status_t read_others(crti_shm_t *team, const crti_asked_t *own)
+static crt_status_t read_others(crti_shm_t *team, const crti_operation_signature_t *own)
 {
     for (int i = 0; i < team->size; i++) {
         const crti_shm_slot_t *said = &team->peers[i].head->slots[team->count & 1];
@@ -248,16 +248,16 @@ static crt_status_t run(void *state, const crti_step_t *step)
         status = run_collective(team, step);
     team->step = NULL;
     if (status != CRT_OK)
-        crti_shm_tell(team);
+        crti_shm_report(team);
     return status;
 }
 
-static void tell(void *state)
+static void report(void *state)
 {
-    crti_shm_tell(state);
+    crti_shm_report(state);
 }
 
-static crt_status_t look(void *state)
+static crt_status_t check(void *state)
 {
     return crti_shm_look_around(state);
 }
@@ -265,6 +265,6 @@ static crt_status_t look(void *state)
 const crti_backend_t crti_backend_shm = {.name = "shm",
                                          .open = open_team,
                                          .run = run,
-                                         .tell = tell,
-                                         .look = look,
+                                         .report = report,
+                                         .check = check,
                                          .close = close_team};

@@ -6,9 +6,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "collective/asked.h"
 #include "collective/group.h"
 #include "collective/memory.h"
+#include "collective/operation_signature.h"
 #include "collective/shm.h"
 
 #define CRTI_SHM_INLINE 1024 /* bytes of a slot: operations up to that take one barrier */
@@ -17,7 +17,7 @@
 
 /* `call` is compared by the others before anything else. */
 typedef struct crti_shm_slot {
-    CRTI_SHM_LINE crti_asked_t call;
+    CRTI_SHM_LINE crti_operation_signature_t call;
     crti_place_t input, output;
     CRTI_SHM_LINE unsigned char data[CRTI_SHM_INLINE];
 } crti_shm_slot_t;
@@ -136,14 +136,15 @@ static inline crt_status_t crti_shm_barrier(crti_shm_t *team)
 crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_t *word,
                                 uint32_t value);
 /* Fails the group: two members did not mean the same. */
-crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_asked_t *other);
+crt_status_t crti_shm_mismatch(crti_shm_t *team, int who,
+                               const crti_operation_signature_t *other);
 /* After a word of our own region has changed. */
 void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word);
 /* CRT_OK: all others live and have not failed, by what they told and by their processes. Between
  * operations. */
 crt_status_t crti_shm_look_around(crti_shm_t *team);
 /* Tells the others of the group's failure; that we leave. */
-void crti_shm_tell(crti_shm_t *team);
+void crti_shm_report(crti_shm_t *team);
 void crti_shm_say_left(crti_shm_t *team);
 
 /* ------------------------------------------------------------------ shm_region.c */

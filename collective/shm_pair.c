@@ -75,7 +75,7 @@ static crt_status_t send_one(crti_shm_t *team, const crti_step_t *step)
     status = crti_shm_wait_word(team, step->peer, &back->received, number - 1);
     if (status != CRT_OK)
         return status;
-    channel->slot.call = crti_asked_of(step);
+    channel->slot.call = crti_operation_signature_of(step);
     channel->slot.input.nonce = 0;
     if (bytes <= CRTI_SHM_INLINE) {
         if (bytes)
@@ -151,7 +151,7 @@ static crt_status_t receive_one(crti_shm_t *team, const crti_step_t *step)
     crti_shm_channel_t *back = &team->region->channels[peer->rank];
     uint32_t number = atomic_load_explicit(&back->received, memory_order_relaxed) + 1;
     size_t bytes = step->count * crt_dtype_size(step->dtype);
-    crti_asked_t call;
+    crti_operation_signature_t call;
     crt_status_t status;
 
     enter(team, step, number);

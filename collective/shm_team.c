@@ -139,18 +139,19 @@ static bool needs_us(const crti_shm_t *team, int who, int kind, uint32_t number)
     return bytes > CRTI_SHM_INLINE && !has_reached(received, number);
 }
 
-crt_status_t crti_shm_mismatch(crti_shm_t *team, int who, const crti_asked_t *other)
+crt_status_t crti_shm_mismatch(crti_shm_t *team, int who,
+                               const crti_operation_signature_t *other)
 {
-    crti_asked_t own = crti_asked_of(team->step);
+    crti_operation_signature_t own = crti_operation_signature_of(team->step);
     char mine[160], theirs[160], them[160], me[160];
 
     return crti_group_fail(
         team->group, CRT_ERR_INVALID, -1,
         "the members' calls do not fit together: %s calls %s, but %s calls %s",
         crti_group_describe(team->group, team->peers[team->rank].rank, me, sizeof(me)),
-        crti_asked_describe(&own, mine, sizeof(mine)),
+        crti_operation_describe(&own, mine, sizeof(mine)),
         crti_group_describe(team->group, team->peers[who].rank, them, sizeof(them)),
-        crti_asked_describe(other, theirs, sizeof(theirs)));
+        crti_operation_describe(other, theirs, sizeof(theirs)));
 }
 
 /* One who waits for us between two members, while we wait for it in something else, would wait
@@ -160,7 +161,7 @@ static crt_status_t look_for_cross(crti_shm_t *team, int waits_for)
     const crti_shm_head_t *head = team->peers[waits_for].head;
     uint64_t what = atomic_load_explicit(&head->in_pair, memory_order_acquire);
     int kind = (int)(what >> 48), own = team->step ? (int)team->step->kind : 0;
-    crti_asked_t other = {.kind = kind, .peer = team->rank};
+    crti_operation_signature_t other = {.kind = kind, .peer = team->rank};
 
     if ((what >> 32 & 0xffff) != (uint64_t)team->peers[team->rank].rank + 1 || !own ||
         (own == CRT_COLLECTIVE_SEND && kind == CRT_COLLECTIVE_RECV) ||
@@ -199,7 +200,7 @@ static int laggard(const crti_shm_t *team)
 }
 
 /* CRT_OK: all others live and have not failed. */
-static crt_status_t look(crti_shm_t *team, int waits_for)
+static crt_status_t check_others(crti_shm_t *team, int waits_for)
 {
     uint64_t now = crti_now_ns();
     crt_status_t status = crti_group_failed(team->group);
@@ -311,7 +312,7 @@ crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_
         /* Woken by somebody else's step: no need to look at once. */
         if (crti_now_ns() - start >= CRTI_GROUP_LOOK_NS ||
             crti_now_ns() - team->last_look_ns >= CRTI_GROUP_LOOK_NS)
-            status = look(team, who);
+            status = check_others(team, who);
         if (status != CRT_OK)
             return status;
     }
@@ -332,7 +333,7 @@ crt_status_t crti_shm_await(crti_shm_t *team)
     return CRT_OK;
 }
 
-/* ---------------------------------------------------------------- telling */
+/* ---------------------------------------------------------------- reporting a failure */
 
 void crti_shm_say_left(crti_shm_t *team)
 {
@@ -345,7 +346,7 @@ void crti_shm_say_left(crti_shm_t *team)
     crti_futex_wake(&head->flag, INT32_MAX);
 }
 
-void crti_shm_tell(crti_shm_t *team)
+void crti_shm_report(crti_shm_t *team)
 {
     crti_shm_head_t *head = team->region->head;
     const crt_group_error_t *error = crt_collective_error(team->group);

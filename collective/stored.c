@@ -78,7 +78,7 @@ crt_status_t crti_arrival_read(const char *key, crti_arrival_t *arrival)
     return status == CRT_OK ? crti_arrival_decode(bytes, size, arrival) : status;
 }
 
-bool crti_patience_wait(crti_patience_t *p)
+bool crti_backoff_wait(crti_backoff_t *p)
 {
     uint64_t now = crti_now_ns(), ns = p->next_ns ? p->next_ns : LOOK_FIRST_NS;
 
@@ -87,7 +87,7 @@ bool crti_patience_wait(crti_patience_t *p)
     p->next_ns = ns + ns / 2 < LOOK_LAST_NS ? ns + ns / 2 : LOOK_LAST_NS;
     if (ns > p->deadline_ns - now)
         ns = p->deadline_ns - now;
-    crti_attendance_wait(p->attendance, ns);
+    crti_liveness_wait(p->liveness, ns);
     return true;
 }
 

@@ -529,7 +529,7 @@ void crti_exchange_begin(crti_exchange_t *x, const crti_exchange_call_t *call)
     x->check.rounds = 0;
     x->lost = -1;
     for (int i = 0; i < x->group->size; i++)
-        crti_exchange_pair_look(x, &x->peers[i]);
+        crti_exchange_pair_check(x, &x->peers[i]);
     crti_exchange_look_again(x);
 }
 
@@ -546,7 +546,7 @@ crt_status_t crti_exchange_end(crti_exchange_t *x, crt_status_t status)
     return status;
 }
 
-void crti_exchange_tell(crti_exchange_t *x)
+void crti_exchange_report(crti_exchange_t *x)
 {
     if (crti_group_failed(x->group) != CRT_OK)
         drop_all(x);

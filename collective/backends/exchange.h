@@ -74,7 +74,7 @@ crt_status_t crti_exchange_wait_sent(crti_exchange_t *x, const unsigned *unsent)
 crt_status_t crti_exchange_wait_sent_all(crti_exchange_t *x);
 
 /* The group has failed: tells the other members, unless they were told. */
-void crti_exchange_tell(crti_exchange_t *x);
+void crti_exchange_report(crti_exchange_t *x);
 
 /* Operations of the whole group that have ended here, counted by their sequence. */
 void crti_exchange_set_done(crti_exchange_t *x, uint64_t sequence);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the members were asked for, as messages and people read it. See exchange.h. */
-#include "collective/asked.h"
 #include "collective/backends/exchange_int.h"
+#include "collective/operation_signature.h"
 
 static int32_t small(uint64_t number)
 {
@@ -11,14 +11,15 @@ static int32_t small(uint64_t number)
 const char *crti_exchange_describe(const crti_msg_group_data_t *m, char *text,
                                    size_t size)
 {
-    crti_asked_t asked = {.sequence = m->sequence,
-                          .count = m->count,
-                          .kind = small(m->kind),
-                          .dtype = small(m->dtype),
-                          .reduction = small(m->reduction),
-                          .peer = m->peer < 0 ? -1 : small((uint64_t)m->peer)};
+    crti_operation_signature_t signature = {
+        .sequence = m->sequence,
+        .count = m->count,
+        .kind = small(m->kind),
+        .dtype = small(m->dtype),
+        .reduction = small(m->reduction),
+        .peer = m->peer < 0 ? -1 : small((uint64_t)m->peer)};
 
-    return crti_asked_describe(&asked, text, size);
+    return crti_operation_describe(&signature, text, size);
 }
 
 crti_msg_group_data_t crti_exchange_header(const crti_exchange_t *x)

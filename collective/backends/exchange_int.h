@@ -72,7 +72,7 @@ struct crti_exchange {
 /* exchange_call.c */
 /* The running operation as its messages say it. */
 crti_msg_group_data_t crti_exchange_header(const crti_exchange_t *x);
-/* As crti_asked_describe. */
+/* As crti_operation_describe. */
 const char *crti_exchange_describe(const crti_msg_group_data_t *m, char *text,
                                    size_t size);
 crt_status_t crti_exchange_mismatch(crti_exchange_t *x, int rank,
@@ -91,7 +91,7 @@ crt_status_t crti_exchange_give_up(crti_exchange_t *x, crt_status_t status);
 
 /* exchange_pair.c */
 /* Fails the group when that member waits for a receive of ours that can't come. */
-void crti_exchange_pair_look(crti_exchange_t *x, crti_peer_queue_t *peer);
+void crti_exchange_pair_check(crti_exchange_t *x, crti_peer_queue_t *peer);
 /* GROUP_OFFER, GROUP_TAKEN. */
 void crti_exchange_pair_message(crti_exchange_t *x, crti_peer_queue_t *peer,
                                 crti_stream_t *stream, const crti_message_t *message);

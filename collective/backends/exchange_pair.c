@@ -56,7 +56,7 @@ static bool is_stuck(const crti_exchange_t *x, int rank)
     return x->can_go_on && x->call.peer == rank && !x->can_go_on(&x->peers[rank]);
 }
 
-void crti_exchange_pair_look(crti_exchange_t *x, crti_peer_queue_t *peer)
+void crti_exchange_pair_check(crti_exchange_t *x, crti_peer_queue_t *peer)
 {
     bool is_sending = x->is_pair && x->call.kind == CRT_COLLECTIVE_SEND;
 
@@ -101,7 +101,7 @@ static void on_offer(crti_exchange_t *x, crti_peer_queue_t *peer, crti_stream_t 
     peer->offers_seen++;
     if (m->length)
         crti_stream_receive(stream, offer->data);
-    crti_exchange_pair_look(x, peer);
+    crti_exchange_pair_check(x, peer);
 }
 
 void crti_exchange_pair_message(crti_exchange_t *x, crti_peer_queue_t *peer,
@@ -151,7 +151,7 @@ static crt_status_t wait_blocked(crti_exchange_t *x, crti_peer_queue_t *peer,
         return CRT_OK;
     x->can_go_on = is_done;
     x->pair_waits = peer->rank;
-    crti_exchange_pair_look(x, peer);
+    crti_exchange_pair_check(x, peer);
     crti_exchange_look_again(x);
     while (status == CRT_OK && !is_done(peer))
         status = crti_exchange_turn(x);

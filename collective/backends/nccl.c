@@ -53,8 +53,8 @@ static crt_status_t pass(crti_nccl_t *n, crt_collective_kind_t kind, int peer, v
 
 /* ---------------------------------------------------------------- comparing */
 
-static crt_status_t mismatch(crti_nccl_t *n, const crti_asked_t *own, int other,
-                             const crti_asked_t *theirs)
+static crt_status_t mismatch(crti_nccl_t *n, const crti_operation_signature_t *own,
+                             int other, const crti_operation_signature_t *theirs)
 {
     char a[160], b[160], me[160], them[160];
 
@@ -62,16 +62,16 @@ static crt_status_t mismatch(crti_nccl_t *n, const crti_asked_t *own, int other,
         n->group, CRT_ERR_INVALID, -1,
         "the members' calls do not fit together: %s calls %s, but %s calls %s",
         crti_group_describe(n->group, n->group->rank, me, sizeof(me)),
-        crti_asked_describe(own, a, sizeof(a)),
+        crti_operation_describe(own, a, sizeof(a)),
         crti_group_describe(n->group, n->ranks[other], them, sizeof(them)),
-        crti_asked_describe(theirs, b, sizeof(b)));
+        crti_operation_describe(theirs, b, sizeof(b)));
 }
 
 /* The two of a pair tell each other; the lower rank speaks first. */
-static crt_status_t compare_pair(crti_nccl_t *n, const crti_asked_t *own)
+static crt_status_t compare_pair(crti_nccl_t *n, const crti_operation_signature_t *own)
 {
     int peer = own->peer;
-    crti_asked_t mine = *own, theirs = {0}, expected = *own;
+    crti_operation_signature_t mine = *own, theirs = {0}, expected = *own;
     crt_status_t status = CRT_OK;
 
     expected.kind =
@@ -89,7 +89,7 @@ static crt_status_t compare_pair(crti_nccl_t *n, const crti_asked_t *own)
 /* CRT_OK: all members are in this operation. */
 static crt_status_t compare(crti_nccl_t *n, const crti_step_t *step)
 {
-    const crti_asked_t own = crti_asked_of(step);
+    const crti_operation_signature_t own = crti_operation_signature_of(step);
     crt_status_t status;
 
     if (n->size == 1)
@@ -192,12 +192,12 @@ static crt_status_t greet(crti_nccl_t *n)
     return status;
 }
 
-/* A unique id of rank 0, a communicator at each, and nobody goes on before all have it. */
-static crt_status_t meet(crti_nccl_t *n)
+/* A unique id of rank 0 and a communicator at each; all members wait for it. */
+static crt_status_t bootstrap(crti_nccl_t *n)
 {
     invitation_t invitation = {0};
     ncclResult_t result = n->rank == 0 ? n->api->unique_id(&invitation.id) : ncclSuccess;
-    crti_asked_t here = {0};
+    crti_operation_signature_t here = {0};
     crt_status_t status;
 
     if (result != ncclSuccess) {
@@ -243,19 +243,19 @@ static void close_team(void *state)
     free(n);
 }
 
-static void tell_others(crti_nccl_t *n)
+static void report_failure(crti_nccl_t *n)
 {
-    if (n->control_state && n->control->tell)
-        n->control->tell(n->control_state);
+    if (n->control_state && n->control->report)
+        n->control->report(n->control_state);
 }
 
 /* The others hear first, so that all let go of the communicator at once. */
-static void tell(void *state)
+static void report(void *state)
 {
     crti_nccl_t *n = state;
     int before = n->device;
 
-    tell_others(n);
+    report_failure(n);
     if (n->comm && enter_device(n, &before) == cudaSuccess)
         crti_nccl_give_up(n);
     leave_device(n, before);
@@ -295,7 +295,7 @@ static crt_status_t connect_all(crti_nccl_t *n, const crti_team_t *team)
         return status;
     error = enter_device(n, &before);
     status = error == cudaSuccess
-                 ? meet(n)
+                 ? bootstrap(n)
                  : crti_nccl_cuda_failed(n, "choosing the device", error);
     leave_device(n, before);
     return status;
@@ -318,7 +318,7 @@ static crt_status_t open_team(crt_group_t *group, const crti_team_t *team,
         return CRT_OK;
     }
     crti_group_fail(group, status, -1, "%s", crt_error_detail());
-    tell_others(n);
+    report_failure(n);
     close_team(n);
     return crti_group_failed(group);
 }
@@ -356,7 +356,7 @@ static crt_status_t run_step(crti_nccl_t *n, const crti_step_t *step)
     }
     error = enter_device(n, &before);
     status = error == cudaSuccess
-                 ? run_on_device(n, step, crti_asked_kind((int32_t)step->kind))
+                 ? run_on_device(n, step, crti_operation_kind_name((int32_t)step->kind))
                  : crti_nccl_cuda_failed(n, "choosing the device", error);
     leave_device(n, before);
     return status;
@@ -373,9 +373,9 @@ static crt_status_t run(void *state, const crti_step_t *step)
     status = run_step(n, step);
     if (crti_group_failed(n->group) == CRT_OK)
         return status;
-    tell(n);
+    report(n);
     return crti_group_failed(n->group);
 }
 
 const crti_backend_t crti_backend_nccl = {
-    .name = "nccl", .open = open_team, .run = run, .tell = tell, .close = close_team};
+    .name = "nccl", .open = open_team, .run = run, .report = report, .close = close_team};

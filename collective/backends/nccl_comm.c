@@ -61,12 +61,12 @@ crt_status_t crti_nccl_failed(crti_nccl_t *n, const char *what, ncclResult_t res
 
 /* ---------------------------------------------------------------- waiting */
 
-typedef struct patience {
+typedef struct backoff {
     uint64_t started_ns, looked_ns, nap_ns;
-} patience_t;
+} backoff_t;
 
 /* Between two polls. `*napped_out` says whether time has passed. */
-static crt_status_t wait_a_little(crti_nccl_t *n, const char *what, patience_t *p)
+static crt_status_t wait_a_little(crti_nccl_t *n, const char *what, backoff_t *p)
 {
     uint64_t now = crti_now_ns();
     crt_status_t status = crti_group_failed(n->group);
@@ -74,15 +74,15 @@ static crt_status_t wait_a_little(crti_nccl_t *n, const char *what, patience_t *
     if (status != CRT_OK)
         return status;
     if (!p->started_ns)
-        *p = (patience_t){now, now, FIRST_NAP_NS};
+        *p = (backoff_t){now, now, FIRST_NAP_NS};
     if (now >= n->deadline_ns)
         return crti_group_fail(
             n->group, CRT_ERR_TIMED_OUT, -1,
             "timed out: all members called %s, but NCCL did not end it", what);
     if (now - p->looked_ns >= CRTI_GROUP_LOOK_NS && n->control_state &&
-        n->control->look) {
+        n->control->check) {
         p->looked_ns = now;
-        status = n->control->look(n->control_state);
+        status = n->control->check(n->control_state);
         if (status != CRT_OK)
             return status;
     }
@@ -97,11 +97,11 @@ static crt_status_t wait_a_little(crti_nccl_t *n, const char *what, patience_t *
 
 crt_status_t crti_nccl_settle(crti_nccl_t *n, const char *what, ncclResult_t result)
 {
-    patience_t patience = {0};
+    backoff_t backoff = {0};
     crt_status_t status = CRT_OK;
 
     while (result == ncclInProgress && status == CRT_OK) {
-        status = wait_a_little(n, what, &patience);
+        status = wait_a_little(n, what, &backoff);
         if (status == CRT_OK && n->api->async_error(n->comm, &result) != ncclSuccess)
             result = ncclInternalError;
     }
@@ -112,7 +112,7 @@ crt_status_t crti_nccl_settle(crti_nccl_t *n, const char *what, ncclResult_t res
 
 crt_status_t crti_nccl_await(crti_nccl_t *n, const char *what)
 {
-    patience_t patience = {0};
+    backoff_t backoff = {0};
     ncclResult_t result = ncclSuccess;
     crt_status_t status = CRT_OK;
     cudaError_t error = n->api->event_record(n->done, n->stream);
@@ -120,8 +120,8 @@ crt_status_t crti_nccl_await(crti_nccl_t *n, const char *what)
     if (error != cudaSuccess)
         return crti_nccl_cuda_failed(n, what, error);
     while ((error = n->api->event_query(n->done)) == cudaErrorNotReady) {
-        status = wait_a_little(n, what, &patience);
-        if (status == CRT_OK && n->comm && patience.nap_ns > FIRST_NAP_NS &&
+        status = wait_a_little(n, what, &backoff);
+        if (status == CRT_OK && n->comm && backoff.nap_ns > FIRST_NAP_NS &&
             (n->api->async_error(n->comm, &result) != ncclSuccess ||
              (result != ncclSuccess && result != ncclInProgress)))
             status = crti_nccl_failed(n, what, result);

@@ -22,9 +22,9 @@
 #ifndef CRTI_COLLECTIVE_BACKENDS_NCCL_INT_H
 #define CRTI_COLLECTIVE_BACKENDS_NCCL_INT_H
 
-#include "collective/asked.h"
 #include "collective/backends/nccl_library.h"
 #include "collective/group.h"
+#include "collective/operation_signature.h"
 
 /* What a member does, as it tells the others. */
 /* Device memory for a tensor that lies on the host; grows. */
@@ -45,10 +45,10 @@ typedef struct crti_nccl {
     cudaStream_t stream;
     cudaEvent_t before, done; /* the user's work that an operation follows; its own end */
     crti_nccl_stage_t input, output;
-    uint64_t exchanges;        /* over control */
-    uint64_t *sent, *received; /* over control, by rank of the team */
-    crti_asked_t *calls;       /* by rank of the team */
-    uint64_t deadline_ns;      /* of what runs */
+    uint64_t exchanges;                /* over control */
+    uint64_t *sent, *received;         /* over control, by rank of the team */
+    crti_operation_signature_t *calls; /* by rank of the team */
+    uint64_t deadline_ns;              /* of what runs */
 } crti_nccl_t;
 
 /* ------------------------------------------------------------------ nccl_comm.c */

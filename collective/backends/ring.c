@@ -202,10 +202,10 @@ crti_exchange_call_t crti_ring_call(const crti_step_t *step, const int *ranks)
 }
 
 crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
-                           const crti_exchange_call_t *asked, int divisor)
+                           const crti_exchange_call_t *from, int divisor)
 {
     crti_ring_job_t job = job_of(ring, step, divisor);
-    crti_exchange_call_t call = *asked;
+    crti_exchange_call_t call = *from;
     crt_status_t status;
 
     if (job.kind == CRT_COLLECTIVE_SEND)
@@ -227,8 +227,8 @@ crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
 static crt_status_t run(void *state, const crti_step_t *step)
 {
     crti_ring_t *ring = state;
-    crti_exchange_call_t asked = crti_ring_call(step, ring->ranks);
-    crt_status_t status = crti_ring_run(ring, step, &asked, ring->size);
+    crti_exchange_call_t call = crti_ring_call(step, ring->ranks);
+    crt_status_t status = crti_ring_run(ring, step, &call, ring->size);
 
     if (status == CRT_OK && step->kind != CRT_COLLECTIVE_SEND &&
         step->kind != CRT_COLLECTIVE_RECV)
@@ -236,9 +236,9 @@ static crt_status_t run(void *state, const crti_step_t *step)
     return status;
 }
 
-static void tell(void *state)
+static void report(void *state)
 {
-    crti_exchange_tell(((crti_ring_t *)state)->exchange);
+    crti_exchange_report(((crti_ring_t *)state)->exchange);
 }
 
 /* ---------------------------------------------------------------- life */
@@ -297,4 +297,4 @@ static crt_status_t open_ring(crt_group_t *group, const crti_team_t *team,
 }
 
 const crti_backend_t crti_backend_ring = {
-    .name = "ring", .open = open_ring, .run = run, .tell = tell, .close = close_ring};
+    .name = "ring", .open = open_ring, .run = run, .report = report, .close = close_ring};

@@ -33,10 +33,10 @@ typedef struct crti_ring_job {
     unsigned char *output;
 } crti_ring_job_t;
 
-/* Runs `step` as part `phase` of the operation that its members were asked for as `asked` (its
+/* Runs `step` as part `phase` of the operation of its members, `from` (its
  * peer a rank of the group). Averages divide by `divisor`. */
 crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
-                           const crti_exchange_call_t *asked, int divisor);
+                           const crti_exchange_call_t *from, int divisor);
 /* Without comparing: what the caller was asked for, of a step whose peer is a rank of `ranks`. */
 crti_exchange_call_t crti_ring_call(const crti_step_t *step, const int *ranks);
 

@@ -13,7 +13,7 @@
  *     Of a node: its lowest rank. Whoever fails tells its node by shared memory and the leaders
  *     by their links, so that no level waits for the other.
  * Invariants
- *     An operation ends with a step in which all members of a node meet, after the leaders
+ *     An operation ends with a step in which all members of a node pass a barrier, after the leaders
  *     have: a difference between the calls of two members fails all of them.
  */
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static crt_status_t within(two_level_t *t, const crti_step_t *step,
     if (t->local == NULL)
         return CRT_OK;
     inner.kind = kind;
-    inner.asked = step->kind;
+    inner.part_of = step->kind;
     inner.count = count;
     inner.peer = peer;
     inner.input = input;
@@ -93,7 +93,7 @@ static crt_status_t between_by(two_level_t *t, const crti_step_t *step,
                                crt_reduction_t reduction, size_t count, int peer,
                                const void *input, void *output)
 {
-    crti_exchange_call_t asked = crti_ring_call(step, t->ranks);
+    crti_exchange_call_t call = crti_ring_call(step, t->ranks);
     crti_step_t outer = *step;
 
     if (t->between == NULL)
@@ -103,7 +103,7 @@ static crt_status_t between_by(two_level_t *t, const crti_step_t *step,
     outer.peer = peer;
     outer.input = input;
     outer.output = output;
-    return crti_ring_run(t->between, &outer, &asked, t->size);
+    return crti_ring_run(t->between, &outer, &call, t->size);
 }
 
 static crt_status_t between(two_level_t *t, const crti_step_t *step, size_t count,
@@ -112,7 +112,7 @@ static crt_status_t between(two_level_t *t, const crti_step_t *step, size_t coun
     return between_by(t, step, step->reduction, count, peer, input, output);
 }
 
-static crt_status_t meet(two_level_t *t, const crti_step_t *step)
+static crt_status_t local_barrier(two_level_t *t, const crti_step_t *step)
 {
     return within(t, step, CRT_COLLECTIVE_BARRIER, 0, -1, NULL, NULL);
 }
@@ -121,11 +121,11 @@ static crt_status_t meet(two_level_t *t, const crti_step_t *step)
 
 static crt_status_t run_barrier(two_level_t *t, const crti_step_t *step)
 {
-    crt_status_t status = meet(t, step);
+    crt_status_t status = local_barrier(t, step);
 
     if (status == CRT_OK)
         status = between(t, step, 0, -1, NULL, NULL);
-    return status == CRT_OK ? meet(t, step) : status;
+    return status == CRT_OK ? local_barrier(t, step) : status;
 }
 
 static crt_status_t run_allreduce(two_level_t *t, const crti_step_t *step)
@@ -177,7 +177,7 @@ static crt_status_t run_reduce(two_level_t *t, const crti_step_t *step)
     if (status != CRT_OK)
         return status;
     if (!is_here || t->local == NULL)
-        return meet(t, step);
+        return local_barrier(t, step);
     status = within(t, step, CRT_COLLECTIVE_REDUCE, step->count, t->place_of[step->peer],
                     is_leader(t) ? sum : mine, is_root ? step->output : NULL);
     if (status == CRT_OK && is_root && step->reduction == CRT_AVERAGE)
@@ -200,7 +200,7 @@ static crt_status_t run_broadcast(two_level_t *t, const crti_step_t *step)
     if (status != CRT_OK)
         return status;
     if (is_here)
-        return meet(t, step);
+        return local_barrier(t, step);
     return within(t, step, CRT_COLLECTIVE_BROADCAST, step->count, 0,
                   is_leader(t) ? tensor : NULL, tensor);
 }
@@ -250,8 +250,9 @@ static crt_status_t run_reducescatter(two_level_t *t, const crti_step_t *step)
 }
 
 /* NULL: from member to member. */
-static crt_status_t (*way_of(const two_level_t *t,
-                             const crti_step_t *step))(two_level_t *, const crti_step_t *)
+static crt_status_t (*algorithm_of(const two_level_t *t,
+                                   const crti_step_t *step))(two_level_t *,
+                                                             const crti_step_t *)
 {
     bool is_short = step->dtype == CRT_FLOAT16 || step->dtype == CRT_BFLOAT16;
 
@@ -267,13 +268,13 @@ static crt_status_t (*way_of(const two_level_t *t,
     }
 }
 
-static void tell(void *state)
+static void report(void *state)
 {
     two_level_t *t = state;
 
-    if (t->local && t->inner->tell)
-        t->inner->tell(t->local);
-    crti_exchange_tell(t->all->exchange);
+    if (t->local && t->inner->report)
+        t->inner->report(t->local);
+    crti_exchange_report(t->all->exchange);
 }
 
 static crt_status_t run_pair(two_level_t *t, const crti_step_t *step)
@@ -289,18 +290,18 @@ static crt_status_t run_pair(two_level_t *t, const crti_step_t *step)
 static crt_status_t run(void *state, const crti_step_t *step)
 {
     two_level_t *t = state;
-    crt_status_t (*way)(two_level_t *, const crti_step_t *) = way_of(t, step);
+    crt_status_t (*algorithm)(two_level_t *, const crti_step_t *) = algorithm_of(t, step);
     crt_status_t status;
 
     if (step->kind == CRT_COLLECTIVE_SEND || step->kind == CRT_COLLECTIVE_RECV)
         status = run_pair(t, step);
-    else if (way)
-        status = way(t, step);
+    else if (algorithm)
+        status = algorithm(t, step);
     else
         status = crti_backend_ring.run(t->all, step);
     if (status != CRT_OK)
-        tell(t);
-    else if (way)
+        report(t);
+    else if (algorithm)
         crti_exchange_set_done(t->all->exchange, step->sequence);
     return status;
 }
@@ -407,5 +408,5 @@ static crt_status_t open_two_level(crt_group_t *group, const crti_team_t *team,
 const crti_backend_t crti_backend_two_level = {.name = "two-level",
                                                .open = open_two_level,
                                                .run = run,
-                                               .tell = tell,
+                                               .report = report,
                                                .close = close_levels};

@@ -33,11 +33,11 @@ static crt_status_t sabotage_run(void *self, crt_call_t *call)
     int what;
 
     CRT_TRY(crt_args(call, &what));
-    slot->call = (crti_asked_t){.sequence = 1,
-                                .count = 100000,
-                                .kind = CRT_COLLECTIVE_BROADCAST,
-                                .dtype = CRT_FLOAT32,
-                                .peer = 1};
+    slot->call = (crti_operation_signature_t){.sequence = 1,
+                                              .count = 100000,
+                                              .kind = CRT_COLLECTIVE_BROADCAST,
+                                              .dtype = CRT_FLOAT32,
+                                              .peer = 1};
     slot->input = (crti_place_t){.nonce = 77, .segment_bytes = 1 << 26, .fd = 0};
     if (what == 1)
         slot->input = (crti_place_t){.nonce = 77, .segment_bytes = UINT64_MAX, .fd = -1};
@@ -65,11 +65,11 @@ static crt_status_t sabotage_death(void *self, crt_call_t *call)
     void *memory;
 
     CRT_TRY(crt_collective_alloc(400000, &memory));
-    slot->call = (crti_asked_t){.sequence = 1,
-                                .count = 100000,
-                                .kind = CRT_COLLECTIVE_BROADCAST,
-                                .dtype = CRT_FLOAT32,
-                                .peer = 1};
+    slot->call = (crti_operation_signature_t){.sequence = 1,
+                                              .count = 100000,
+                                              .kind = CRT_COLLECTIVE_BROADCAST,
+                                              .dtype = CRT_FLOAT32,
+                                              .peer = 1};
     crti_memory_find(memory, 400000, &slot->input);
     while (!atomic_load(&team->peers[0].head->sleepers) && crti_now_ns() < deadline)
         sched_yield();

@@ -120,7 +120,7 @@ static void end(bed_t *bed)
 /* What the other says when it means the same. */
 static void say(crti_shm_slot_t *slot, const crti_step_t *step, int where)
 {
-    slot->call = crti_asked_of(step);
+    slot->call = crti_operation_signature_of(step);
     if (where & THEIR_INPUT)
         crti_memory_find(segment, segment_bytes, &slot->input);
     if (where & THEIR_OUTPUT)

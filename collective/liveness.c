@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watching the processes of members. See attendance.h. */
-#include "collective/attendance.h"
+/* Watching the processes of members. See liveness.h. */
+#include "collective/liveness.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 typedef struct entry {
     crti_process_watch_t watch;
-    crti_attendance_t *attendance;
+    crti_liveness_t *liveness;
     crti_id_t process;
     int index;
     bool is_watched; /* caller's thread */
@@ -18,7 +18,7 @@ typedef struct entry {
     char text[768];
 } entry_t;
 
-struct crti_attendance {
+struct crti_liveness {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     void (*on_ended)(void *user, int index, crt_status_t status, const char *text);
@@ -28,12 +28,12 @@ struct crti_attendance {
     entry_t entries[];
 };
 
-crt_status_t crti_attendance_new(int size,
-                                 void (*on_ended)(void *user, int index,
-                                                  crt_status_t status, const char *text),
-                                 void *user, crti_attendance_t **out)
+crt_status_t crti_liveness_new(int size,
+                               void (*on_ended)(void *user, int index,
+                                                crt_status_t status, const char *text),
+                               void *user, crti_liveness_t **out)
 {
-    crti_attendance_t *a = calloc(1, sizeof(*a) + (size_t)size * sizeof(entry_t));
+    crti_liveness_t *a = calloc(1, sizeof(*a) + (size_t)size * sizeof(entry_t));
     pthread_condattr_t attributes;
 
     if (!a)
@@ -50,7 +50,7 @@ crt_status_t crti_attendance_new(int size,
     return CRT_OK;
 }
 
-static void unwatch_all(crti_attendance_t *a)
+static void unwatch_all(crti_liveness_t *a)
 {
     crti_core_t *core = crti_enter_quiet();
 
@@ -61,7 +61,7 @@ static void unwatch_all(crti_attendance_t *a)
         crti_leave(core);
 }
 
-void crti_attendance_free(crti_attendance_t *a)
+void crti_liveness_free(crti_liveness_t *a)
 {
     if (!a)
         return;
@@ -74,7 +74,7 @@ void crti_attendance_free(crti_attendance_t *a)
 static void on_ended(crti_process_watch_t *watch, crt_status_t status, const char *text)
 {
     entry_t *e = CRTI_CONTAINER(watch, entry_t, watch);
-    crti_attendance_t *a = e->attendance;
+    crti_liveness_t *a = e->liveness;
 
     pthread_mutex_lock(&a->lock);
     e->has_ended = true;
@@ -87,8 +87,8 @@ static void on_ended(crti_process_watch_t *watch, crt_status_t status, const cha
         a->on_ended(a->user, e->index, status, text);
 }
 
-crt_status_t crti_attendance_watch(crti_attendance_t *a, int index,
-                                   const crti_member_t *member)
+crt_status_t crti_liveness_watch(crti_liveness_t *a, int index,
+                                 const crti_member_t *member)
 {
     entry_t *e = &a->entries[index];
     crti_address_t address = {.process = member->process,
@@ -107,7 +107,7 @@ crt_status_t crti_attendance_watch(crti_attendance_t *a, int index,
         pthread_mutex_unlock(&a->lock);
     }
     if (!e->is_watched && !crti_id_equal(core->process, member->process)) {
-        e->attendance = a;
+        e->liveness = a;
         e->index = index;
         e->process = member->process;
         e->watch.on_ended = on_ended;
@@ -118,8 +118,8 @@ crt_status_t crti_attendance_watch(crti_attendance_t *a, int index,
     return status;
 }
 
-bool crti_attendance_has_ended(crti_attendance_t *a, int index, crt_status_t *status_out,
-                               char *text, size_t text_bytes)
+bool crti_liveness_has_ended(crti_liveness_t *a, int index, crt_status_t *status_out,
+                             char *text, size_t text_bytes)
 {
     entry_t *e = &a->entries[index];
     bool has_ended;
@@ -134,7 +134,7 @@ bool crti_attendance_has_ended(crti_attendance_t *a, int index, crt_status_t *st
     return has_ended;
 }
 
-void crti_attendance_wait(crti_attendance_t *a, uint64_t ns)
+void crti_liveness_wait(crti_liveness_t *a, uint64_t ns)
 {
     uint64_t until = crti_now_ns() + ns;
     struct timespec t = {.tv_sec = (time_t)(until / CRTI_S),

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Liveness: which of a set of processes are known to have ended, and a wait that another death
+ * ends.
+ *
+ * Where it sits
+ *     runtime/core/peers.c (deaths) -> [ liveness ] -> group.c (fails the group), rendezvous.c
+ * Threads
+ *     A death notice comes in the thread that makes progress, under the core's lock, and takes `lock`.
+ *     So nothing of the core is called with `lock` held.
+ */
+#ifndef CRTI_COLLECTIVE_LIVENESS_H
+#define CRTI_COLLECTIVE_LIVENESS_H
+
+#include <pthread.h>
+
+#include "collective/group.h"
+
+typedef struct crti_liveness crti_liveness_t;
+
+/* `on_ended` (may be NULL) is called once for each process that ends, in any thread, without `lock`.
+ * Caller owns the result and frees it with crti_liveness_free; after that no call follows. */
+crt_status_t crti_liveness_new(int size,
+                               void (*on_ended)(void *user, int index,
+                                                crt_status_t status, const char *text),
+                               void *user, crti_liveness_t **out);
+void crti_liveness_free(crti_liveness_t *liveness);
+CRTI_DEFINE_AUTO(crti_liveness_t *, crti_liveness_free)
+
+/* Watches a member's process as `index`; a repeated call is fine. */
+crt_status_t crti_liveness_watch(crti_liveness_t *liveness, int index,
+                                 const crti_member_t *member);
+
+/* True when it has ended; `text` (may be NULL) gets the reason. */
+bool crti_liveness_has_ended(crti_liveness_t *liveness, int index,
+                             crt_status_t *status_out, char *text, size_t text_bytes);
+
+/* Waits until one more has ended, at most `ns`. */
+void crti_liveness_wait(crti_liveness_t *liveness, uint64_t ns);
+
+#endif
