@@ -74,17 +74,17 @@ static void print_list(const json_t *jobs, size_t older)
         printf("No jobs.\n");
     for (size_t i = 0; i < json_array_size(jobs); i++) {
         const json_t *job = json_array_get(jobs, i);
-        const char *id = crti_job_text(job, "submission_id");
+        const char *id = crti_cli_job_text(job, "submission_id");
         char started[32], ended[32], how[96];
 
         format_time(job, "start_time", started, sizeof(started));
         format_time(job, "end_time", ended, sizeof(ended));
-        crti_table_row(table,
-                       (const char *const[]){*id ? id : crti_job_text(job, "job_id"),
-                                             crti_job_text(job, "type"),
-                                             crti_job_text(job, "status"), started, ended,
-                                             crti_job_exit_text(job, how, sizeof(how)),
-                                             crti_job_text(job, "entrypoint")});
+        crti_table_row(
+            table, (const char *const[]){*id ? id : crti_cli_job_text(job, "job_id"),
+                                         crti_cli_job_text(job, "type"),
+                                         crti_cli_job_text(job, "status"), started, ended,
+                                         crti_cli_job_exit_text(job, how, sizeof(how)),
+                                         crti_cli_job_text(job, "entrypoint")});
     }
     crti_table_print(table);
     if (older)
@@ -117,7 +117,7 @@ static int run_list(http_client_t *client, const char *name, const char *id)
 
 static int run_status(http_client_t *client, const char *name, const char *id)
 {
-    json_t *job = crti_job_get(client, name, id);
+    json_t *job = crti_cli_job_get(client, name, id);
     char how[96];
 
     if (!job)
@@ -127,8 +127,8 @@ static int run_status(http_client_t *client, const char *name, const char *id)
         putchar('\n');
     } else {
         printf("Status for job '%s': %s\nStatus message: %s\n", id,
-               crti_job_text(job, "status"), crti_job_text(job, "message"));
-        if (*crti_job_exit_text(job, how, sizeof(how)))
+               crti_cli_job_text(job, "status"), crti_cli_job_text(job, "message"));
+        if (*crti_cli_job_exit_text(job, how, sizeof(how)))
             printf("Driver ended with %s\n", how);
     }
     json_decref(job);
@@ -143,13 +143,14 @@ static void tell_failure(http_client_t *client, const char *id)
     char path[512], how[96];
     json_t *job;
 
-    crti_job_path(path, sizeof(path), id, "");
+    crti_cli_job_path(path, sizeof(path), id, "");
     job = crti_client_json(client, "GET", path, NULL, NULL);
     fflush(stdout);
-    if (job && strcmp(crti_job_text(job, "status"), "FAILED") == 0)
+    if (job && strcmp(crti_cli_job_text(job, "status"), "FAILED") == 0)
         fprintf(stderr, "Job '%s' failed%s%s\n", id,
-                *crti_job_exit_text(job, how, sizeof(how)) ? ": its driver ended with "
-                                                           : "",
+                *crti_cli_job_exit_text(job, how, sizeof(how))
+                    ? ": its driver ended with "
+                    : "",
                 how);
     json_decref(job);
 }
@@ -161,7 +162,7 @@ static int run_logs(http_client_t *client, const char *name, const char *id)
 
     if (follows)
         return crti_cli_follow_job(client, name, id);
-    crti_job_path(path, sizeof(path), id, "/logs");
+    crti_cli_job_path(path, sizeof(path), id, "/logs");
     reply = crti_client_json(client, "GET", path, NULL, NULL);
     if (!reply)
         return crti_cli_fail_detail(name);
@@ -182,7 +183,7 @@ static int run_stop(http_client_t *client, const char *name, const char *id)
     bool ended = false, was_running;
 
     printf("Attempting to stop job '%s'\n", id);
-    crti_job_path(path, sizeof(path), id, "/stop");
+    crti_cli_job_path(path, sizeof(path), id, "/stop");
     reply = crti_client_json(client, "POST", path, NULL, NULL);
     if (!reply)
         return crti_cli_fail_detail(name);
@@ -195,20 +196,20 @@ static int run_stop(http_client_t *client, const char *name, const char *id)
     for (int tries = 0; tries < 300 && !ended;
          tries++) { /* 30 s; the kill comes after 3 s */
         if (tries)
-            crti_job_sleep_ms(100);
-        job = crti_job_get(client, name, id);
+            crti_cli_job_sleep_ms(100);
+        job = crti_cli_job_get(client, name, id);
         if (!job)
             return CLI_FAILED;
-        ended = crti_job_has_ended(job);
+        ended = crti_cli_job_has_ended(job);
         if (!ended)
             json_decref(job);
     }
     if (!ended)
         return crti_cli_fail(name, "job %s still runs after 30 s", id);
-    if (was_running && strcmp(crti_job_text(job, "status"), "STOPPED") == 0)
+    if (was_running && strcmp(crti_cli_job_text(job, "status"), "STOPPED") == 0)
         printf("Job '%s' was stopped\n", id);
     else
-        printf("Job '%s' had ended: %s\n", id, crti_job_text(job, "status"));
+        printf("Job '%s' had ended: %s\n", id, crti_cli_job_text(job, "status"));
     json_decref(job);
     return 0;
 }
@@ -276,7 +277,7 @@ static int run_one(size_t which, int argc, char **argv)
         return crti_cli_misused(spec->name, "give one JOB, as crt job list shows it");
     if (all && limit)
         return crti_cli_misused(spec->name, "give --all or --limit");
-    client = crti_job_client(spec->name, address);
+    client = crti_cli_job_client(spec->name, address);
     if (!client)
         return CLI_FAILED;
     result = commands[which].run(client, spec->name, argv[first]);

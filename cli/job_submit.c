@@ -200,7 +200,7 @@ out:
 
 static void say_submitted(const char *id)
 {
-    crti_job_print_box(id, "submitted successfully");
+    crti_cli_job_print_box(id, "submitted successfully");
     printf("\nNext steps\n  Query the logs of the job:\n    crt job logs %s\n  Query "
            "the status "
            "of the job:\n    crt job status %s\n  Request the job to be stopped:\n    "
@@ -235,7 +235,7 @@ static int submit(http_client_t *client, int argc, char **argv)
     free(body);
     if (!reply)
         return crti_cli_fail_detail(NAME);
-    id = strdup(crti_job_text(reply, "submission_id"));
+    id = strdup(crti_cli_job_text(reply, "submission_id"));
     json_decref(reply);
     if (!id)
         return crti_cli_fail(NAME, "out of memory");
@@ -282,7 +282,7 @@ int crti_cli_job_submit(int argc, char **argv)
                                     variables[i]);
     if (sodium_init() < 0)
         return crti_cli_fail(NAME, "libsodium does not start");
-    client = crti_job_client(NAME, address);
+    client = crti_cli_job_client(NAME, address);
     if (!client)
         return CLI_FAILED;
     result = submit(client, argc - first, argv + first);

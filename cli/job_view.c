@@ -11,14 +11,14 @@
 #define SAY_TRIES  4     /* in vain, until that is said: within a second */
 #define MOST_TRIES 150
 
-const char *crti_job_text(const json_t *job, const char *key)
+const char *crti_cli_job_text(const json_t *job, const char *key)
 {
     const char *text = json_string_value(json_object_get(job, key));
 
     return text ? text : "";
 }
 
-http_client_t *crti_job_client(const char *command, const char *where)
+http_client_t *crti_cli_job_client(const char *command, const char *where)
 {
     http_client_t *client;
 
@@ -28,12 +28,12 @@ http_client_t *crti_job_client(const char *command, const char *where)
     return NULL;
 }
 
-void crti_job_sleep_ms(long ms)
+void crti_cli_job_sleep_ms(long ms)
 {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-void crti_job_path(char *path, size_t size, const char *id, const char *rest)
+void crti_cli_job_path(char *path, size_t size, const char *id, const char *rest)
 {
     char *escaped = crti_client_escape(id);
 
@@ -41,26 +41,26 @@ void crti_job_path(char *path, size_t size, const char *id, const char *rest)
     crti_client_escape_free(escaped);
 }
 
-json_t *crti_job_get(http_client_t *client, const char *name, const char *id)
+json_t *crti_cli_job_get(http_client_t *client, const char *name, const char *id)
 {
     char path[512];
     json_t *job;
 
-    crti_job_path(path, sizeof(path), id, "");
+    crti_cli_job_path(path, sizeof(path), id, "");
     job = crti_client_json(client, "GET", path, NULL, NULL);
     if (!job)
         crti_cli_fail_detail(name);
     return job;
 }
 
-bool crti_job_has_ended(const json_t *job)
+bool crti_cli_job_has_ended(const json_t *job)
 {
-    const char *status = crti_job_text(job, "status");
+    const char *status = crti_cli_job_text(job, "status");
 
     return *status && strcmp(status, "PENDING") != 0 && strcmp(status, "RUNNING") != 0;
 }
 
-const char *crti_job_exit_text(const json_t *job, char *text, size_t size)
+const char *crti_cli_job_exit_text(const json_t *job, char *text, size_t size)
 {
     const json_t *code = json_object_get(job, "driver_exit_code");
     int value = (int)json_integer_value(code);
@@ -84,7 +84,7 @@ static int exit_status_of(const json_t *job)
     return value < 0 ? 128 - value : value;
 }
 
-void crti_job_print_box(const char *id, const char *what)
+void crti_cli_job_print_box(const char *id, const char *what)
 {
     char line[256];
     int length = snprintf(line, sizeof(line), "Job '%s' %s", id, what);
@@ -108,26 +108,26 @@ static int tell_end(http_client_t *client, const char *name, const char *id)
     /* The log may end a moment before the head knows the exit status. */
     for (int tries = 0; tries < 100; tries++) {
         json_decref(job);
-        job = crti_job_get(client, name, id);
-        if (!job || crti_job_has_ended(job))
+        job = crti_cli_job_get(client, name, id);
+        if (!job || crti_cli_job_has_ended(job))
             break;
-        crti_job_sleep_ms(100);
+        crti_cli_job_sleep_ms(100);
     }
     if (!job)
         return CLI_FAILED;
-    status = crti_job_text(job, "status");
+    status = crti_cli_job_text(job, "status");
     if (strcmp(status, "SUCCEEDED") == 0) {
         printf("\n");
-        crti_job_print_box(id, "succeeded");
+        crti_cli_job_print_box(id, "succeeded");
         result = 0;
     } else if (strcmp(status, "STOPPED") == 0) {
         printf("\n");
-        crti_job_print_box(id, "was stopped");
+        crti_cli_job_print_box(id, "was stopped");
     } else if (strcmp(status, "FAILED") == 0) {
         printf("\n");
-        crti_job_print_box(id, "failed");
-        printf("Status message: %s\n", crti_job_text(job, "message"));
-        if (*crti_job_exit_text(job, how, sizeof(how)))
+        crti_cli_job_print_box(id, "failed");
+        printf("Status message: %s\n", crti_cli_job_text(job, "message"));
+        if (*crti_cli_job_exit_text(job, how, sizeof(how)))
             printf("Driver ended with %s\n", how);
         result = exit_status_of(job);
     } else {
@@ -146,7 +146,7 @@ static bool may_come_back(const char *name, long code, int failures)
     if (failures == SAY_TRIES)
         crti_cli_fail(name, "%s; trying again for %d s", crt_error_detail(),
                       MOST_TRIES * AGAIN_MS / 1000);
-    crti_job_sleep_ms(AGAIN_MS);
+    crti_cli_job_sleep_ms(AGAIN_MS);
     return true;
 }
 
@@ -164,7 +164,7 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
 
         snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d", (long long)offset,
                  WAIT_MS);
-        crti_job_path(path, sizeof(path), id, rest);
+        crti_cli_job_path(path, sizeof(path), id, rest);
         part = crti_client_json(client, "GET", path, NULL, &code);
         if (!part && may_come_back(name, code, ++failures))
             continue;
@@ -180,7 +180,7 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
         offset = json_integer_value(json_object_get(part, "next"));
         json_decref(part);
         if (!size && !ended)
-            crti_job_sleep_ms(
+            crti_cli_job_sleep_ms(
                 50); /* a log that is not there yet must not be asked for without end */
     }
     return tell_end(client, name, id);

@@ -10,29 +10,29 @@
 #include "cli/http_client.h"
 
 /* Opens the client of a command, or prints why not. */
-http_client_t *crti_job_client(const char *command, const char *address);
+http_client_t *crti_cli_job_client(const char *command, const char *address);
 
 /* "/api/jobs/ID" and the rest. */
-void crti_job_path(char *path, size_t size, const char *id, const char *rest);
+void crti_cli_job_path(char *path, size_t size, const char *id, const char *rest);
 
 /* The job's record; the caller owns it. NULL: printed why. */
-json_t *crti_job_get(http_client_t *client, const char *name, const char *id);
+json_t *crti_cli_job_get(http_client_t *client, const char *name, const char *id);
 
 /* A member's text, "" when it is missing. */
-const char *crti_job_text(const json_t *job, const char *key);
+const char *crti_cli_job_text(const json_t *job, const char *key);
 
-bool crti_job_has_ended(const json_t *job);
+bool crti_cli_job_has_ended(const json_t *job);
 
 /* "status 42", "signal 11 (Segmentation fault)", or "" when it runs or nobody knows. */
-const char *crti_job_exit_text(const json_t *job, char *text, size_t size);
+const char *crti_cli_job_exit_text(const json_t *job, char *text, size_t size);
 
 /* Prints the log from its beginning until the job has ended, then how it ended. Exit status: 0
  * when it succeeded. */
 int crti_cli_follow_job(http_client_t *client, const char *name, const char *id);
 
 /* "Job 'ID' WHAT" between two lines. */
-void crti_job_print_box(const char *id, const char *what);
+void crti_cli_job_print_box(const char *id, const char *what);
 
-void crti_job_sleep_ms(long ms);
+void crti_cli_job_sleep_ms(long ms);
 
 #endif

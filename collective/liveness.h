@@ -3,7 +3,7 @@
  * ends.
  *
  * Where it sits
- *     runtime/core/peers.c (deaths) -> [ liveness ] -> group.c (fails the group), rendezvous.c
+ *     runtime/core/process/remotes.c (deaths) -> [ liveness ] -> group.c (fails the group), rendezvous.c
  * Threads
  *     A death notice comes in the thread that makes progress, under the core's lock, and takes `lock`.
  *     So nothing of the core is called with `lock` held.

@@ -185,7 +185,7 @@ static segment_t *segment_of(const void *memory)
     return NULL;
 }
 
-bool crti_memory_find(const void *memory, size_t bytes, crti_place_t *place)
+bool crti_memory_find(const void *memory, size_t bytes, crti_memory_handle_t *handle)
 {
     const segment_t *s = segment_of(memory);
     size_t offset;
@@ -195,11 +195,11 @@ bool crti_memory_find(const void *memory, size_t bytes, crti_place_t *place)
     offset = (size_t)((const char *)memory - s->base);
     if (bytes > s->bytes - offset)
         return false;
-    *place = (crti_place_t){.nonce = s->nonce,
-                            .segment_bytes = s->bytes,
-                            .offset = offset,
-                            .bytes = bytes,
-                            .fd = s->fd};
+    *handle = (crti_memory_handle_t){.nonce = s->nonce,
+                                     .segment_bytes = s->bytes,
+                                     .offset = offset,
+                                     .bytes = bytes,
+                                     .fd = s->fd};
     return true;
 }
 
@@ -345,36 +345,38 @@ struct crti_view {
 static pthread_mutex_t views_lock = PTHREAD_MUTEX_INITIALIZER;
 static crti_list_t views = {&views, &views};
 
-static crt_status_t map_view(int64_t pid, const crti_place_t *place, crti_view_t *view)
+static crt_status_t map_view(int64_t pid, const crti_memory_handle_t *handle,
+                             crti_view_t *view)
 {
     const segment_head_t *head;
     int fd;
 
-    if (place->segment_bytes < HEAD_BYTES || place->segment_bytes > SIZE_MAX / 4)
+    if (handle->segment_bytes < HEAD_BYTES || handle->segment_bytes > SIZE_MAX / 4)
         return crt_raise(CRT_ERR_PROTOCOL,
                          "process %lld tells of a segment of %llu bytes", (long long)pid,
-                         (unsigned long long)place->segment_bytes);
-    fd = crti_memory_open(pid, place->fd, place->segment_bytes, O_RDWR);
+                         (unsigned long long)handle->segment_bytes);
+    fd = crti_memory_open(pid, handle->fd, handle->segment_bytes, O_RDWR);
     if (fd < 0)
         return crt_raise(
             errno == ENOENT || errno == ESRCH ? CRT_ERR_CLOSED : CRT_ERR_PROTOCOL,
             "shared memory of process %lld: %s", (long long)pid, strerror(errno));
-    view->base = crti_memory_map(fd, place->segment_bytes, PROT_READ | PROT_WRITE);
+    view->base = crti_memory_map(fd, handle->segment_bytes, PROT_READ | PROT_WRITE);
     close(fd);
     if (!view->base)
         return crt_raise(CRT_ERR_NO_MEMORY, "mapping %llu bytes of process %lld: %s",
-                         (unsigned long long)place->segment_bytes, (long long)pid,
+                         (unsigned long long)handle->segment_bytes, (long long)pid,
                          strerror(errno));
-    view->bytes = place->segment_bytes;
+    view->bytes = handle->segment_bytes;
     head = (const segment_head_t *)(const void *)view->base;
-    if (head->magic == MAGIC && head->nonce == place->nonce && head->bytes == view->bytes)
+    if (head->magic == MAGIC && head->nonce == handle->nonce &&
+        head->bytes == view->bytes)
         return CRT_OK;
     munmap(view->base, view->bytes);
     return crt_raise(CRT_ERR_PROTOCOL, "shared memory of process %lld is another's",
                      (long long)pid);
 }
 
-crt_status_t crti_view_open(int64_t pid, const crti_place_t *place,
+crt_status_t crti_view_open(int64_t pid, const crti_memory_handle_t *handle,
                             crti_view_t **view_out)
 {
     crti_view_t *view = NULL;
@@ -384,16 +386,16 @@ crt_status_t crti_view_open(int64_t pid, const crti_place_t *place,
     CRTI_LIST_FOREACH (item, &views) {
         crti_view_t *v = CRTI_CONTAINER(item, crti_view_t, link);
 
-        if (v->pid == pid && v->nonce == place->nonce)
+        if (v->pid == pid && v->nonce == handle->nonce)
             view = v;
     }
     if (!view) {
         view = calloc(1, sizeof(*view));
-        status = view ? map_view(pid, place, view)
+        status = view ? map_view(pid, handle, view)
                       : crt_raise(CRT_ERR_NO_MEMORY, "a view of shared memory");
         if (status == CRT_OK) {
             view->pid = pid;
-            view->nonce = place->nonce;
+            view->nonce = handle->nonce;
             crti_list_append(&views, &view->link);
         } else {
             free(view);
@@ -425,10 +427,10 @@ uint64_t crti_view_nonce(const crti_view_t *view)
     return view->nonce;
 }
 
-void *crti_view_at(const crti_view_t *view, const crti_place_t *place)
+void *crti_view_at(const crti_view_t *view, const crti_memory_handle_t *handle)
 {
-    if (place->offset < HEAD_BYTES || place->offset > view->bytes ||
-        place->bytes > view->bytes - place->offset)
+    if (handle->offset < HEAD_BYTES || handle->offset > view->bytes ||
+        handle->bytes > view->bytes - handle->offset)
         return NULL;
-    return view->base + place->offset;
+    return view->base + handle->offset;
 }

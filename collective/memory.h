@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     crt_collective_alloc -> [ memory.c ] -> memfd, or a tmpfs of huge pages (store/arena.c)
- *     shm backend: where a tensor lies (crti_memory_find), and that place in a peer (views)
+ *     shm backend: where a tensor lies (crti_memory_find), and a peer's memory (views)
  * Threads
  *     Any. Segments are never unmapped, so that looking for one takes no lock.
  * Ownership
@@ -18,28 +18,28 @@
 
 #include "runtime/base/crt_base.h"
 
-/* Where bytes lie, as one process tells it to another. */
-typedef struct crti_place {
+/* Names bytes of shared memory to another process. */
+typedef struct crti_memory_handle {
     uint64_t nonce; /* of the segment; 0: in no segment */
     uint64_t segment_bytes;
     uint64_t offset, bytes;
     int32_t fd, unused; /* of the segment, in its process */
-} crti_place_t;
+} crti_memory_handle_t;
 
-/* The place of memory of this process; false: it is in no segment. */
-bool crti_memory_find(const void *memory, size_t bytes, crti_place_t *place);
+/* The handle of memory of this process; false: it lies in no segment. */
+bool crti_memory_find(const void *memory, size_t bytes, crti_memory_handle_t *handle);
 
 /* A peer's segment, mapped here. */
 typedef struct crti_view crti_view_t;
 
 /* Maps, or finds among those mapped already. CRT_ERR_CLOSED: the process has closed it, most often
  * by ending; CRT_ERR_PROTOCOL: what is there is no such segment. Given back with crti_view_release. */
-crt_status_t crti_view_open(int64_t pid, const crti_place_t *place,
+crt_status_t crti_view_open(int64_t pid, const crti_memory_handle_t *handle,
                             crti_view_t **view_out);
 void crti_view_release(crti_view_t *view);
 uint64_t crti_view_nonce(const crti_view_t *view);
-/* The bytes of a place in it; NULL when they are not inside. */
-void *crti_view_at(const crti_view_t *view, const crti_place_t *place);
+/* The bytes that a handle names; NULL when they are outside of the view. */
+void *crti_view_at(const crti_view_t *view, const crti_memory_handle_t *handle);
 
 /* Maps a shared file so that huge pages fit; NULL with errno. */
 void *crti_memory_map(int fd, size_t bytes, int protection);

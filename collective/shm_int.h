@@ -18,7 +18,7 @@
 /* `call` is compared by the others before anything else. */
 typedef struct crti_shm_slot {
     CRTI_SHM_LINE crti_operation_signature_t call;
-    crti_place_t input, output;
+    crti_memory_handle_t input, output;
     CRTI_SHM_LINE unsigned char data[CRTI_SHM_INLINE];
 } crti_shm_slot_t;
 
@@ -154,12 +154,12 @@ crt_status_t crti_shm_map(crti_shm_t *team, crti_shm_peer_t *peer);
 
 /* ------------------------------------------------------------------ shm_memory.c */
 
-/* The bytes of a place in a peer's memory (our own: `mine`). */
-crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place,
+/* The bytes that a peer's handle names (our own: `mine`). */
+crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_memory_handle_t *handle,
                             const void *mine, void **at_out);
-/* Tells of our memory where others may work in it; else leaves the place as it is. */
+/* Fills the handle of memory that others may access; else leaves it as it is. */
 void crti_shm_offer(const crti_step_t *step, const void *memory, size_t bytes,
-                    crti_place_t *place);
+                    crti_memory_handle_t *handle);
 
 /* ------------------------------------------------------------------ who does what */
 

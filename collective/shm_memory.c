@@ -11,10 +11,10 @@
 
 /* Others work in it by elements: memory that is not aligned to them is as any other's. */
 void crti_shm_offer(const crti_step_t *step, const void *memory, size_t bytes,
-                    crti_place_t *place)
+                    crti_memory_handle_t *handle)
 {
     if ((uintptr_t)memory % crt_dtype_size(step->dtype) == 0)
-        crti_memory_find(memory, bytes, place);
+        crti_memory_find(memory, bytes, handle);
 }
 
 static crt_status_t bad_place(crti_shm_t *team, int who)
@@ -46,7 +46,7 @@ static crt_status_t no_view(crti_shm_t *team, int who, crt_status_t status)
                            team->peers[who].rank, "%s", seen);
 }
 
-crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place,
+crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_memory_handle_t *handle,
                             const void *mine, void **at_out)
 {
     crti_shm_peer_t *peer = &team->peers[who];
@@ -59,10 +59,10 @@ crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place
         return CRT_OK;
     }
     while (found < CRTI_SHM_VIEWS && peer->views[found] &&
-           crti_view_nonce(peer->views[found]) != place->nonce)
+           crti_view_nonce(peer->views[found]) != handle->nonce)
         found++;
     if (found == CRTI_SHM_VIEWS || !peer->views[found]) {
-        status = crti_view_open(peer->pid, place, &view);
+        status = crti_view_open(peer->pid, handle, &view);
         if (status != CRT_OK)
             return no_view(team, who, status);
         if (found == CRTI_SHM_VIEWS)
@@ -74,8 +74,8 @@ crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_place_t *place
         memmove(&peer->views[1], &peer->views[0], (size_t)found * sizeof(view));
         peer->views[0] = view;
     }
-    *at_out = crti_view_at(view, place);
-    return *at_out && place->offset % crt_dtype_size(team->step->dtype) == 0
+    *at_out = crti_view_at(view, handle);
+    return *at_out && handle->offset % crt_dtype_size(team->step->dtype) == 0
                ? CRT_OK
                : bad_place(team, who);
 }

@@ -125,7 +125,7 @@ static crt_status_t receive_pieces(crti_shm_t *team, const crti_step_t *step,
 static crt_status_t take(crti_shm_t *team, const crti_step_t *step,
                          const crti_shm_channel_t *channel, size_t bytes)
 {
-    crti_place_t place;
+    crti_memory_handle_t handle;
     void *from;
     crt_status_t status;
 
@@ -134,11 +134,11 @@ static crt_status_t take(crti_shm_t *team, const crti_step_t *step,
             memcpy(step->output, channel->slot.data, bytes);
         return CRT_OK;
     }
-    memcpy(&place, &channel->slot.input, sizeof(place));
-    if (!place.nonce)
+    memcpy(&handle, &channel->slot.input, sizeof(handle));
+    if (!handle.nonce)
         return receive_pieces(team, step, bytes);
-    place.bytes = bytes;
-    status = crti_shm_reach(team, step->peer, &place, NULL, &from);
+    handle.bytes = bytes;
+    status = crti_shm_reach(team, step->peer, &handle, NULL, &from);
     if (status == CRT_OK)
         crti_kernel_copy(step->output, from, bytes);
     return status;

@@ -24,7 +24,7 @@
 
 static void feed(crti_exchange_t *x, crti_peer_queue_t *peer);
 
-static void forget_send(crti_exchange_t *x, crti_outgoing_t *out)
+static void forget_send(crti_exchange_t *x, crti_exchange_outgoing_t *out)
 {
     crti_list_remove(&out->link);
     crti_list_append(&x->spare, &out->link);
@@ -33,7 +33,7 @@ static void forget_send(crti_exchange_t *x, crti_outgoing_t *out)
 /* The system has taken a piece, or the stream is gone. */
 static void on_sent(void *user, crt_status_t status)
 {
-    crti_outgoing_t *out = user;
+    crti_exchange_outgoing_t *out = user;
     crti_peer_queue_t *peer = out->peer;
     crti_exchange_t *x = peer->x;
 
@@ -50,7 +50,7 @@ static void on_sent(void *user, crt_status_t status)
 }
 
 /* Gives the next piece of `out` to the stream. */
-static crt_status_t send_piece(crti_stream_t *stream, crti_outgoing_t *out)
+static crt_status_t send_piece(crti_stream_t *stream, crti_exchange_outgoing_t *out)
 {
     crti_msg_group_data_t m = crti_exchange_header(out->peer->x);
     size_t left = out->size - out->at, size = left < PIECE ? left : PIECE;
@@ -78,7 +78,8 @@ static void feed(crti_exchange_t *x, crti_peer_queue_t *peer)
         return;
     peer->is_feeding = true;
     while (!crti_list_is_empty(&peer->outgoing) && crti_stream_queued(stream) < WINDOW) {
-        crti_outgoing_t *out = CRTI_CONTAINER(peer->outgoing.next, crti_outgoing_t, link);
+        crti_exchange_outgoing_t *out =
+            CRTI_CONTAINER(peer->outgoing.next, crti_exchange_outgoing_t, link);
 
         if (out->size - out->at <= PIECE) { /* its last piece: it waits apart */
             crti_list_remove(&out->link);
@@ -94,13 +95,13 @@ static void feed(crti_exchange_t *x, crti_peer_queue_t *peer)
     crti_stream_push(stream);
 }
 
-static crti_outgoing_t *new_outgoing(crti_exchange_t *x)
+static crti_exchange_outgoing_t *new_outgoing(crti_exchange_t *x)
 {
     crti_list_t *spare = crti_list_pop(&x->spare);
-    crti_outgoing_t *out;
+    crti_exchange_outgoing_t *out;
 
     if (spare)
-        return CRTI_CONTAINER(spare, crti_outgoing_t, link);
+        return CRTI_CONTAINER(spare, crti_exchange_outgoing_t, link);
     out = malloc(sizeof(*out));
     if (out)
         crti_list_init(&out->link);
@@ -129,7 +130,7 @@ void crti_exchange_queue(crti_exchange_t *x, int to, uint64_t round, const void 
                          size_t size, unsigned *unsent)
 {
     crti_peer_queue_t *peer = crti_exchange_use(x, to);
-    crti_outgoing_t *out = new_outgoing(x);
+    crti_exchange_outgoing_t *out = new_outgoing(x);
 
     if (out == NULL) {
         crti_group_fail(x->group, CRT_ERR_NO_MEMORY, x->group->rank,
@@ -432,9 +433,11 @@ static void drop_all(crti_exchange_t *x)
         while (crti_list_pop(&peer->incoming))
             continue;
         while (!crti_list_is_empty(&peer->outgoing))
-            forget_send(x, CRTI_CONTAINER(peer->outgoing.next, crti_outgoing_t, link));
+            forget_send(
+                x, CRTI_CONTAINER(peer->outgoing.next, crti_exchange_outgoing_t, link));
         while (!crti_list_is_empty(&peer->leaving))
-            forget_send(x, CRTI_CONTAINER(peer->leaving.next, crti_outgoing_t, link));
+            forget_send(
+                x, CRTI_CONTAINER(peer->leaving.next, crti_exchange_outgoing_t, link));
         peer->unsent = 0;
         peer->current = NULL;
         peer->is_held = false;
@@ -598,7 +601,7 @@ static void free_exchange(crti_exchange_t *x)
     for (int i = 0; i < x->group->size; i++)
         crti_exchange_pair_forget(&x->peers[i]);
     while (!crti_list_is_empty(&x->spare))
-        free(CRTI_CONTAINER(crti_list_pop(&x->spare), crti_outgoing_t, link));
+        free(CRTI_CONTAINER(crti_list_pop(&x->spare), crti_exchange_outgoing_t, link));
     free(x->peers);
     free(x);
 }

@@ -9,7 +9,7 @@
     ((uint64_t)1 << 62) /* rounds of the check; the rest is the algorithm's */
 
 /* Bytes on their way to a member. */
-typedef struct crti_outgoing {
+typedef struct crti_exchange_outgoing {
     crti_list_t link; /* peer->outgoing, then peer->leaving */
     struct crti_peer_queue *peer;
     uint64_t round;
@@ -17,7 +17,7 @@ typedef struct crti_outgoing {
     size_t size, at;  /* `at` bytes were given to the stream, */
     unsigned pieces;  /* in as many pieces that the system has not taken */
     unsigned *unsent; /* the caller's count */
-} crti_outgoing_t;
+} crti_exchange_outgoing_t;
 
 /* A send that the member offered. */
 typedef struct crti_offer {
@@ -32,8 +32,8 @@ typedef struct crti_peer_queue {
     crti_exchange_t *x;
     int rank;
     crti_list_t incoming;     /* crti_incoming_t */
-    crti_list_t outgoing;     /* crti_outgoing_t: not all given to the stream */
-    crti_list_t leaving;      /* crti_outgoing_t: all given, not all taken */
+    crti_list_t outgoing;     /* crti_exchange_outgoing_t: not all given to the stream */
+    crti_list_t leaving;      /* crti_exchange_outgoing_t: all given, not all taken */
     crti_incoming_t *current; /* whose bytes come right now */
     unsigned unsent;          /* in outgoing and leaving */
     bool is_feeding, is_held;
@@ -51,7 +51,7 @@ struct crti_exchange {
     crti_links_t *links;
     unsigned uses;
     crti_peer_queue_t *peers; /* by rank */
-    crti_list_t spare;        /* crti_outgoing_t */
+    crti_list_t spare;        /* crti_exchange_outgoing_t */
 
     crti_exchange_call_t call;
     bool is_running, is_pair;

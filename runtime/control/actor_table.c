@@ -30,7 +30,7 @@ const char *crti_actor_state_name(unsigned state)
     return state < CRTI_ACTOR_STATES ? states[state].name : "unknown";
 }
 
-bool crti_actor_is_placed(const crti_actor_t *actor)
+bool crti_actor_entry_is_placed(const crti_actor_entry_t *actor)
 {
     return actor->state == CRTI_ACTOR_STARTING || actor->state == CRTI_ACTOR_ALIVE;
 }
@@ -46,12 +46,13 @@ static crti_list_t *list_of(crti_actor_table_t *table, unsigned state)
     }
 }
 
-bool crti_actor_has_ended_well(const crti_actor_t *actor)
+bool crti_actor_entry_has_ended_well(const crti_actor_entry_t *actor)
 {
     return actor->state == CRTI_ACTOR_DEAD && actor->status == CRT_OK;
 }
 
-static void set_state(crti_actor_table_t *table, crti_actor_t *actor, unsigned state)
+static void set_state(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                      unsigned state)
 {
     unsigned before = actor->state;
     crti_list_t *list = list_of(table, state);
@@ -96,7 +97,7 @@ void crti_actor_table_init(crti_actor_table_t *table, crti_actor_changed_t *on_c
     crti_list_init(&table->dead);
 }
 
-static void free_actor(crti_actor_t *actor)
+static void free_actor(crti_actor_entry_t *actor)
 {
     free(actor->class_name);
     free(actor->name);
@@ -120,12 +121,13 @@ void crti_actor_table_fini(crti_actor_table_t *table)
     crti_map_fini(&table->by_name);
 }
 
-crti_actor_t *crti_actor_table_get(const crti_actor_table_t *table, crti_id_t id)
+crti_actor_entry_t *crti_actor_table_get(const crti_actor_table_t *table, crti_id_t id)
 {
     return crti_map_get(&table->by_id, &id);
 }
 
-crti_actor_t *crti_actor_table_find(const crti_actor_table_t *table, crti_span_t name)
+crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
+                                          crti_span_t name)
 {
     CRTI_AUTO(free) char *text = crti_str_dup(name);
 
@@ -133,9 +135,9 @@ crti_actor_t *crti_actor_table_find(const crti_actor_table_t *table, crti_span_t
 }
 
 /* An entry of its own, in no map yet. */
-static crti_actor_t *make(const crti_msg_actor_create_t *m)
+static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
 {
-    crti_actor_t *actor = calloc(1, sizeof(*actor));
+    crti_actor_entry_t *actor = calloc(1, sizeof(*actor));
 
     if (actor == NULL)
         return NULL;
@@ -165,9 +167,9 @@ static crti_actor_t *make(const crti_msg_actor_create_t *m)
 /* An unsaved entry in PENDING, under no name yet. */
 static crt_status_t insert(crti_actor_table_t *table,
                            const crti_msg_actor_create_t *message,
-                           crti_actor_t **actor_out)
+                           crti_actor_entry_t **actor_out)
 {
-    crti_actor_t *actor = make(message);
+    crti_actor_entry_t *actor = make(message);
 
     if (actor == NULL || crti_map_put(&table->by_id, &actor->id, actor) != CRT_OK) {
         if (actor)
@@ -182,9 +184,10 @@ static crt_status_t insert(crti_actor_table_t *table,
     return CRT_OK;
 }
 
-static crt_status_t claim_name(crti_actor_table_t *table, crti_actor_t *actor)
+static crt_status_t claim_name(crti_actor_table_t *table, crti_actor_entry_t *actor)
 {
-    const crti_actor_t *holder = crti_actor_table_find(table, crti_str(actor->name));
+    const crti_actor_entry_t *holder =
+        crti_actor_table_find(table, crti_str(actor->name));
     char hex[CRTI_ID_HEX];
 
     if (holder)
@@ -194,11 +197,11 @@ static crt_status_t claim_name(crti_actor_table_t *table, crti_actor_t *actor)
     return *actor->name ? crti_map_put(&table->by_name, actor->name, actor) : CRT_OK;
 }
 
-static void drop(crti_actor_table_t *table, crti_actor_t *actor);
+static void drop(crti_actor_table_t *table, crti_actor_entry_t *actor);
 
 crt_status_t crti_actor_table_create(crti_actor_table_t *table,
                                      const crti_msg_actor_create_t *message,
-                                     crti_actor_t **actor_out)
+                                     crti_actor_entry_t **actor_out)
 {
     crt_status_t status = insert(table, message, actor_out);
 
@@ -214,20 +217,20 @@ crt_status_t crti_actor_table_create(crti_actor_table_t *table,
 crt_status_t crti_actor_table_load_new(crti_actor_table_t *table,
                                        const crti_msg_actor_create_t *message)
 {
-    crti_actor_t *actor;
+    crti_actor_entry_t *actor;
 
     if (crti_actor_table_get(table, message->actor))
         return CRT_OK;
     return insert(table, message, &actor);
 }
 
-static void free_name(crti_actor_table_t *table, const crti_actor_t *actor)
+static void free_name(crti_actor_table_t *table, const crti_actor_entry_t *actor)
 {
     if (*actor->name && crti_map_get(&table->by_name, actor->name) == actor)
         crti_map_remove(&table->by_name, actor->name);
 }
 
-static void drop(crti_actor_table_t *table, crti_actor_t *actor)
+static void drop(crti_actor_table_t *table, crti_actor_entry_t *actor)
 {
     free_name(table, actor);
     crti_map_remove(&table->by_id, &actor->id);
@@ -236,14 +239,14 @@ static void drop(crti_actor_table_t *table, crti_actor_t *actor)
     free_actor(actor);
 }
 
-void crti_actor_table_undo(crti_actor_table_t *table, crti_actor_t *actor)
+void crti_actor_table_undo(crti_actor_table_t *table, crti_actor_entry_t *actor)
 {
     drop(table, actor);
 }
 
-static crt_status_t claim_loaded(crti_actor_table_t *table, crti_actor_t *actor)
+static crt_status_t claim_loaded(crti_actor_table_t *table, crti_actor_entry_t *actor)
 {
-    crti_actor_t *holder = crti_actor_table_find(table, crti_str(actor->name));
+    crti_actor_entry_t *holder = crti_actor_table_find(table, crti_str(actor->name));
 
     if (holder == NULL)
         return claim_name(table, actor);
@@ -257,7 +260,7 @@ static crt_status_t claim_loaded(crti_actor_table_t *table, crti_actor_t *actor)
     return crti_map_put(&table->by_name, actor->name, actor);
 }
 
-crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_t *actor,
+crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_entry_t *actor,
                                    const crti_msg_row_actor_t *row, uint64_t now_ns)
 {
     if (row->state >= CRTI_ACTOR_STATES)
@@ -281,9 +284,9 @@ crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_t *acto
     actor->state = (unsigned)row->state;
     crti_list_remove(&actor->in_state);
     crti_list_append(list_of(table, actor->state), &actor->in_state);
-    if (actor->fenced && !crti_actor_is_placed(actor) && actor->incarnation) {
+    if (actor->fenced && !crti_actor_entry_is_placed(actor) && actor->incarnation) {
         /* When its node was last heard of, the head before knew. */
-        crti_actor_fence(table, actor, now_ns + CRTI_FENCE_OVER_NS);
+        crti_actor_entry_fence(table, actor, now_ns + CRTI_FENCE_OVER_NS);
         actor->retry_ns = actor->fence_ns;
     }
     actor->serial = row->serial;
@@ -297,7 +300,8 @@ crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_t *acto
 
 /* ---------------------------------------------------------------- events */
 
-void crti_actor_placed(crti_actor_table_t *table, crti_actor_t *actor, crti_id_t node)
+void crti_actor_entry_placed(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                             crti_id_t node)
 {
     if (!(CRTI_FAULT(3) && actor->restarts)) /* planted for tests/sim */
         actor->incarnation++;
@@ -315,12 +319,12 @@ void crti_actor_placed(crti_actor_table_t *table, crti_actor_t *actor, crti_id_t
     set_state(table, actor, CRTI_ACTOR_STARTING);
 }
 
-bool crti_actor_started(crti_actor_table_t *table, crti_actor_t *actor,
-                        uint64_t incarnation, crti_id_t process,
-                        uint64_t process_incarnation, crti_span_t ipc, crti_span_t tcp,
-                        uint64_t now_ns)
+bool crti_actor_entry_started(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                              uint64_t incarnation, crti_id_t process,
+                              uint64_t process_incarnation, crti_span_t ipc,
+                              crti_span_t tcp, uint64_t now_ns)
 {
-    if (incarnation != actor->incarnation || !crti_actor_is_placed(actor))
+    if (incarnation != actor->incarnation || !crti_actor_entry_is_placed(actor))
         return false;
     if (actor->state == CRTI_ACTOR_ALIVE) /* said twice: after a broken link */
         return crti_id_equal(actor->process, process);
@@ -334,8 +338,8 @@ bool crti_actor_started(crti_actor_table_t *table, crti_actor_t *actor,
     return true;
 }
 
-void crti_actor_refused(crti_actor_table_t *table, crti_actor_t *actor, const char *text,
-                        uint64_t now_ns)
+void crti_actor_entry_refused(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                              const char *text, uint64_t now_ns)
 {
     actor->retry_ns = now_ns + (CRTI_ACTOR_RETRY_NS << actor->refusals);
     if (actor->refusals < CRTI_ACTOR_BACKOFF)
@@ -345,7 +349,7 @@ void crti_actor_refused(crti_actor_table_t *table, crti_actor_t *actor, const ch
 }
 
 /* How long until its next process. */
-static uint64_t pause_of(crti_actor_t *actor, crt_status_t status, uint64_t now_ns)
+static uint64_t pause_of(crti_actor_entry_t *actor, crt_status_t status, uint64_t now_ns)
 {
     if (status == CRT_ERR_NODE_LOST)
         return 0;
@@ -357,7 +361,7 @@ static uint64_t pause_of(crti_actor_t *actor, crt_status_t status, uint64_t now_
     return actor->deaths < 2 ? 0 : CRTI_ACTOR_PAUSE_NS << (actor->deaths - 2);
 }
 
-static void restart_later(crti_actor_t *actor, uint64_t pause, uint64_t now_ns)
+static void restart_later(crti_actor_entry_t *actor, uint64_t pause, uint64_t now_ns)
 {
     char text[2200];
 
@@ -370,14 +374,15 @@ static void restart_later(crti_actor_t *actor, uint64_t pause, uint64_t now_ns)
     set_text(&actor->text, crti_str(text));
 }
 
-void crti_actor_died(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t status,
-                     const char *text, bool may_restart, uint64_t now_ns, int64_t wall_ms)
+void crti_actor_entry_died(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                           crt_status_t status, const char *text, bool may_restart,
+                           uint64_t now_ns, int64_t wall_ms)
 {
-    if (!crti_actor_is_placed(actor))
+    if (!crti_actor_entry_is_placed(actor))
         return;
     if (!may_restart ||
         (actor->max_restarts >= 0 && actor->restarts >= (uint64_t)actor->max_restarts)) {
-        crti_actor_end(table, actor, status, text, now_ns, wall_ms);
+        crti_actor_entry_end(table, actor, status, text, now_ns, wall_ms);
         return;
     }
     actor->restarts++;
@@ -388,8 +393,9 @@ void crti_actor_died(crti_actor_table_t *table, crti_actor_t *actor, crt_status_
     set_state(table, actor, CRTI_ACTOR_RESTARTING);
 }
 
-void crti_actor_end(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t status,
-                    const char *text, uint64_t now_ns, int64_t wall_ms)
+void crti_actor_entry_end(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                          crt_status_t status, const char *text, uint64_t now_ns,
+                          int64_t wall_ms)
 {
     if (actor->state == CRTI_ACTOR_DEAD)
         return;
@@ -402,7 +408,8 @@ void crti_actor_end(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t
     set_state(table, actor, CRTI_ACTOR_DEAD);
 }
 
-void crti_actor_fence(crti_actor_table_t *table, crti_actor_t *actor, uint64_t until_ns)
+void crti_actor_entry_fence(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                            uint64_t until_ns)
 {
     if (!actor->fenced || CRTI_FAULT(7)) /* planted for tests/sim */
         return;
@@ -411,8 +418,8 @@ void crti_actor_fence(crti_actor_table_t *table, crti_actor_t *actor, uint64_t u
         table->fenced_until_ns = until_ns;
 }
 
-void crti_actor_unfence(crti_actor_table_t *table, crti_actor_t *actor,
-                        uint64_t incarnation)
+void crti_actor_entry_unfence(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                              uint64_t incarnation)
 {
     uint64_t fence = actor->fence_ns;
 
@@ -422,7 +429,7 @@ void crti_actor_unfence(crti_actor_table_t *table, crti_actor_t *actor,
     if (actor->retry_ns == fence)
         actor->retry_ns = 0;
     CRTI_LIST_FOREACH (item, &table->waiting) {
-        crti_actor_t *other = CRTI_ACTOR_OF(item);
+        crti_actor_entry_t *other = CRTI_ACTOR_OF(item);
 
         if (other->retry_ns == fence && *other->name &&
             strcmp(other->name, actor->name) == 0)
@@ -430,13 +437,13 @@ void crti_actor_unfence(crti_actor_table_t *table, crti_actor_t *actor,
     }
 }
 
-void crti_actor_wait_for_name(const crti_actor_table_t *table, crti_actor_t *actor,
-                              uint64_t now_ns)
+void crti_actor_entry_wait_for_name(const crti_actor_table_t *table,
+                                    crti_actor_entry_t *actor, uint64_t now_ns)
 {
     if (!*actor->name || table->fenced_until_ns <= now_ns)
         return;
     CRTI_LIST_FOREACH (item, &table->dead) {
-        const crti_actor_t *dead = CRTI_ACTOR_OF(item);
+        const crti_actor_entry_t *dead = CRTI_ACTOR_OF(item);
 
         if (dead->fence_ns > now_ns && dead->fence_ns > actor->retry_ns &&
             strcmp(dead->name, actor->name) == 0) {
@@ -447,7 +454,8 @@ void crti_actor_wait_for_name(const crti_actor_table_t *table, crti_actor_t *act
     }
 }
 
-void crti_actor_waits(crti_actor_table_t *table, crti_actor_t *actor, const char *text)
+void crti_actor_entry_waits(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                            const char *text)
 {
     if (strcmp(actor->text, text) == 0)
         return;
@@ -458,7 +466,7 @@ void crti_actor_waits(crti_actor_table_t *table, crti_actor_t *actor, const char
 
 /* ---------------------------------------------------------------- watchers */
 
-crt_status_t crti_actor_watch(crti_actor_t *actor, uint64_t link)
+crt_status_t crti_actor_entry_watch(crti_actor_entry_t *actor, uint64_t link)
 {
     uint64_t *watchers;
 
@@ -473,7 +481,7 @@ crt_status_t crti_actor_watch(crti_actor_t *actor, uint64_t link)
     return CRT_OK;
 }
 
-void crti_actor_unwatch(crti_actor_t *actor, uint64_t link)
+void crti_actor_entry_unwatch(crti_actor_entry_t *actor, uint64_t link)
 {
     for (size_t i = 0; i < actor->watcher_count; i++)
         if (actor->watchers[i] == link) {
@@ -484,9 +492,10 @@ void crti_actor_unwatch(crti_actor_t *actor, uint64_t link)
 
 /* ---------------------------------------------------------------- expiry */
 
-crti_actor_t *crti_actor_table_expired(const crti_actor_table_t *table, uint64_t now_ns)
+crti_actor_entry_t *crti_actor_table_expired(const crti_actor_table_t *table,
+                                             uint64_t now_ns)
 {
-    crti_actor_t *oldest;
+    crti_actor_entry_t *oldest;
 
     if (crti_list_is_empty(&table->dead))
         return NULL;
@@ -499,7 +508,7 @@ crti_actor_t *crti_actor_table_expired(const crti_actor_table_t *table, uint64_t
     return NULL;
 }
 
-void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_t *actor)
+void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_entry_t *actor)
 {
     assert(actor->state == CRTI_ACTOR_DEAD);
     drop(table, actor);
@@ -512,7 +521,7 @@ uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t now
     if (!crti_list_is_empty(&table->dead))
         earliest = CRTI_ACTOR_OF(table->dead.next)->expires_ns;
     CRTI_LIST_FOREACH (item, &table->waiting) {
-        const crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         if (actor->retry_ns > now_ns && actor->retry_ns < earliest)
             earliest = actor->retry_ns;
@@ -522,7 +531,7 @@ uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t now
 
 /* ---------------------------------------------------------------- messages */
 
-crti_msg_row_actor_t crti_actor_row(const crti_actor_t *actor)
+crti_msg_row_actor_t crti_actor_entry_row(const crti_actor_entry_t *actor)
 {
     return (crti_msg_row_actor_t){
         .actor = actor->id,
@@ -541,11 +550,11 @@ crti_msg_row_actor_t crti_actor_row(const crti_actor_t *actor)
     };
 }
 
-crti_msg_actor_state_t crti_actor_notice(const crti_actor_t *actor)
+crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
 {
     /* To those who call it a dead one is a failure, whatever the reason. */
     crt_status_t status =
-        crti_actor_has_ended_well(actor) ? CRT_ERR_ACTOR_DIED : actor->status;
+        crti_actor_entry_has_ended_well(actor) ? CRT_ERR_ACTOR_DIED : actor->status;
 
     return (crti_msg_actor_state_t){
         .actor = actor->id,

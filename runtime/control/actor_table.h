@@ -48,7 +48,7 @@
  *  Every state may also go straight to DEAD: killed, its job or owner ended, create failed, no
  *  restarts left. Nothing follows DEAD.
  */
-typedef struct crti_actor {
+typedef struct crti_actor_entry {
     crti_id_t id, job, owner, owner_node;
     char *class_name, *name;
     crti_resources_t resources;
@@ -88,12 +88,12 @@ typedef struct crti_actor {
     uint64_t *watchers;  /* links */
     size_t watcher_count;
     crti_list_t in_state; /* waiting, placed or dead list */
-} crti_actor_t;
+} crti_actor_entry_t;
 
-#define CRTI_ACTOR_OF(item) CRTI_CONTAINER(item, crti_actor_t, in_state)
+#define CRTI_ACTOR_OF(item) CRTI_CONTAINER(item, crti_actor_entry_t, in_state)
 
 /* `stored`: the state changed, not only what is shown. */
-typedef void crti_actor_changed_t(void *user, crti_actor_t *actor, unsigned before,
+typedef void crti_actor_changed_t(void *user, crti_actor_entry_t *actor, unsigned before,
                                   bool stored);
 
 typedef struct crti_actor_table {
@@ -112,85 +112,91 @@ void crti_actor_table_init(crti_actor_table_t *table, crti_actor_changed_t *on_c
                            void *user);
 void crti_actor_table_fini(crti_actor_table_t *table);
 
-crti_actor_t *crti_actor_table_get(const crti_actor_table_t *table, crti_id_t id);
+crti_actor_entry_t *crti_actor_table_get(const crti_actor_table_t *table, crti_id_t id);
 /* DEAD, and nothing failed. */
-bool crti_actor_has_ended_well(const crti_actor_t *actor);
+bool crti_actor_entry_has_ended_well(const crti_actor_entry_t *actor);
 
 /* The living actor of that name, NULL: none. */
-crti_actor_t *crti_actor_table_find(const crti_actor_table_t *table, crti_span_t name);
+crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
+                                          crti_span_t name);
 const char *crti_actor_state_name(unsigned state);
 
 /* A new actor, PENDING and unsaved. CRT_ERR_EXISTS: the name is taken (the detail says by
  * which). The id must be new. */
 crt_status_t crti_actor_table_create(crti_actor_table_t *table,
                                      const crti_msg_actor_create_t *message,
-                                     crti_actor_t **actor_out);
+                                     crti_actor_entry_t **actor_out);
 /* Takes back a creation that could not be stored: as if it had never been. */
-void crti_actor_table_undo(crti_actor_table_t *table, crti_actor_t *actor);
+void crti_actor_table_undo(crti_actor_table_t *table, crti_actor_entry_t *actor);
 
 /* Rows of the store: first the creation, which stays unsaved and has no name until its second
  * row, what changed, is loaded. */
 crt_status_t crti_actor_table_load_new(crti_actor_table_t *table,
                                        const crti_msg_actor_create_t *message);
-crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_t *actor,
+crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_entry_t *actor,
                                    const crti_msg_row_actor_t *row, uint64_t now_ns);
 
 /* ---------------------------------------------------------------- events */
 
 /* -> STARTING on `node`, with the next incarnation. */
-void crti_actor_placed(crti_actor_table_t *table, crti_actor_t *actor, crti_id_t node);
+void crti_actor_entry_placed(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                             crti_id_t node);
 
 /* STARTING -> ALIVE. False: it is not that incarnation's turn (the process must end). */
-bool crti_actor_started(crti_actor_table_t *table, crti_actor_t *actor,
-                        uint64_t incarnation, crti_id_t process,
-                        uint64_t process_incarnation, crti_span_t ipc, crti_span_t tcp,
-                        uint64_t now_ns);
+bool crti_actor_entry_started(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                              uint64_t incarnation, crti_id_t process,
+                              uint64_t process_incarnation, crti_span_t ipc,
+                              crti_span_t tcp, uint64_t now_ns);
 
 /* STARTING -> PENDING or RESTARTING: the node did not even begin. */
-void crti_actor_refused(crti_actor_table_t *table, crti_actor_t *actor, const char *text,
-                        uint64_t now_ns);
+void crti_actor_entry_refused(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                              const char *text, uint64_t now_ns);
 
 /* Its process, or (CRT_ERR_NODE_LOST) node, died. -> RESTARTING while there are restarts left and
  * `may_restart`, else DEAD. Ignored unless STARTING or ALIVE. */
-void crti_actor_died(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t status,
-                     const char *text, bool may_restart, uint64_t now_ns,
-                     int64_t wall_ms);
+void crti_actor_entry_died(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                           crt_status_t status, const char *text, bool may_restart,
+                           uint64_t now_ns, int64_t wall_ms);
 
 /* -> DEAD, from any state; ignored when it is. */
-void crti_actor_end(crti_actor_table_t *table, crti_actor_t *actor, crt_status_t status,
-                    const char *text, uint64_t now_ns, int64_t wall_ms);
+void crti_actor_entry_end(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                          crt_status_t status, const char *text, uint64_t now_ns,
+                          int64_t wall_ms);
 
 /* Its last process may take calls until then: neither this actor nor another one of its name is
  * placed before. Called before the event that ends it; of actors that are not fenced, nothing. */
-void crti_actor_fence(crti_actor_table_t *table, crti_actor_t *actor, uint64_t until_ns);
+void crti_actor_entry_fence(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                            uint64_t until_ns);
 /* That process is known to have ended. */
-void crti_actor_unfence(crti_actor_table_t *table, crti_actor_t *actor,
-                        uint64_t incarnation);
+void crti_actor_entry_unfence(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                              uint64_t incarnation);
 /* A new actor, or one that was loaded, is placed behind the fences of dead ones of its name. */
-void crti_actor_wait_for_name(const crti_actor_table_t *table, crti_actor_t *actor,
-                              uint64_t now_ns);
+void crti_actor_entry_wait_for_name(const crti_actor_table_t *table,
+                                    crti_actor_entry_t *actor, uint64_t now_ns);
 
 /* What a waiting actor waits for. */
-void crti_actor_waits(crti_actor_table_t *table, crti_actor_t *actor, const char *text);
+void crti_actor_entry_waits(crti_actor_table_t *table, crti_actor_entry_t *actor,
+                            const char *text);
 
-bool crti_actor_is_placed(const crti_actor_t *actor); /* STARTING or ALIVE */
+bool crti_actor_entry_is_placed(const crti_actor_entry_t *actor); /* STARTING or ALIVE */
 
 /* ---------------------------------------------------------------- watchers */
 
-crt_status_t crti_actor_watch(crti_actor_t *actor, uint64_t link);
-void crti_actor_unwatch(crti_actor_t *actor, uint64_t link);
+crt_status_t crti_actor_entry_watch(crti_actor_entry_t *actor, uint64_t link);
+void crti_actor_entry_unwatch(crti_actor_entry_t *actor, uint64_t link);
 
 /* ---------------------------------------------------------------- expiry */
 
 /* The oldest dead one when there are too many or it is too old, else NULL. */
-crti_actor_t *crti_actor_table_expired(const crti_actor_table_t *table, uint64_t now_ns);
-void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_t *actor);
+crti_actor_entry_t *crti_actor_table_expired(const crti_actor_table_t *table,
+                                             uint64_t now_ns);
+void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_entry_t *actor);
 
 /* The earliest moment at which something is due; UINT64_MAX: none. */
 uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t now_ns);
 
 /* The row and the notice; they borrow from the entry. */
-crti_msg_row_actor_t crti_actor_row(const crti_actor_t *actor);
-crti_msg_actor_state_t crti_actor_notice(const crti_actor_t *actor);
+crti_msg_row_actor_t crti_actor_entry_row(const crti_actor_entry_t *actor);
+crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor);
 
 #endif

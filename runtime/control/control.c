@@ -77,7 +77,7 @@ void crti_control_free(crti_control_t *c)
     crti_map_fini(&c->request_map);
     crti_map_fini(&c->death_map);
     crti_map_fini(&c->revoked);
-    crti_buffer_fini(&c->places);
+    crti_buffer_fini(&c->placement_nodes);
     free(c->address);
     free(c);
 }
@@ -179,7 +179,7 @@ static void forget_watches(crti_control_t *c, uint64_t link)
 
     for (size_t i = 0; i < 3; i++)
         CRTI_LIST_FOREACH (item, lists[i])
-            crti_actor_unwatch(CRTI_ACTOR_OF(item), link);
+            crti_actor_entry_unwatch(CRTI_ACTOR_OF(item), link);
 }
 
 void crti_control_closed(crti_control_t *c, uint64_t number, const char *text,
@@ -342,8 +342,8 @@ void crti_control_message(crti_control_t *c, uint64_t number,
 static void expire(crti_control_t *c)
 {
     crti_node_entry_t *node;
-    crti_actor_t *actor;
-    crti_job_t *job;
+    crti_actor_entry_t *actor;
+    crti_job_entry_t *job;
 
     while ((node = crti_node_table_expired(&c->nodes, c->now_ns))) {
         crti_control_delete(c, CRTI_STORE_NODES, node->id);

@@ -15,7 +15,7 @@
 /* ---------------------------------------------------------------- counting */
 
 /* How many living actors end with this process. */
-static void count_owner(crti_control_t *c, const crti_actor_t *actor, int change)
+static void count_owner(crti_control_t *c, const crti_actor_entry_t *actor, int change)
 {
     intptr_t count = (intptr_t)crti_map_get(&c->owners, &actor->owner) + change;
 
@@ -28,19 +28,20 @@ static void count_owner(crti_control_t *c, const crti_actor_t *actor, int change
 }
 
 /* Detached actors keep the program of their job. */
-static void count_job(crti_control_t *c, const crti_actor_t *actor, int change)
+static void count_job(crti_control_t *c, const crti_actor_entry_t *actor, int change)
 {
-    crti_job_t *job = actor->detached ? crti_job_table_get(&c->jobs, actor->job) : NULL;
+    crti_job_entry_t *job =
+        actor->detached ? crti_job_table_get(&c->jobs, actor->job) : NULL;
 
     if (job == NULL)
         return;
     job->actors += (size_t)change;
-    crti_job_release(job);
+    crti_job_entry_release(job);
     if (change < 0)
         crti_control_clear_groups(c, job);
 }
 
-static void count_idle(crti_control_t *c, const crti_actor_t *actor, int change)
+static void count_idle(crti_control_t *c, const crti_actor_entry_t *actor, int change)
 {
     crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
 
@@ -48,21 +49,21 @@ static void count_idle(crti_control_t *c, const crti_actor_t *actor, int change)
         node->idle_actors += (unsigned)change;
 }
 
-void crti_control_actor_loaded(crti_control_t *c, crti_actor_t *actor)
+void crti_control_actor_loaded(crti_control_t *c, crti_actor_entry_t *actor)
 {
     if (actor->state == CRTI_ACTOR_DEAD)
         return;
     count_owner(c, actor, 1);
     count_job(c, actor, 1);
-    if (crti_actor_is_placed(actor))
+    if (crti_actor_entry_is_placed(actor))
         count_idle(c, actor, 1);
 }
 
 /* ---------------------------------------------------------------- changes */
 
-static void put_actor(crti_control_t *c, const crti_actor_t *actor)
+static void put_actor(crti_control_t *c, const crti_actor_entry_t *actor)
 {
-    crti_msg_row_actor_t row = crti_actor_row(actor);
+    crti_msg_row_actor_t row = crti_actor_entry_row(actor);
 
     crti_control_put(c, CRTI_STORE_ACTOR_STATES, actor->id, CRTI_MSG_ROW_ACTOR, &row);
 }
@@ -72,16 +73,17 @@ static bool is_placed(unsigned state)
     return state == CRTI_ACTOR_STARTING || state == CRTI_ACTOR_ALIVE;
 }
 
-void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, bool stored)
+void crti_control_on_actor(void *user, crti_actor_entry_t *actor, unsigned before,
+                           bool stored)
 {
     crti_control_t *c = user;
-    crti_msg_actor_state_t notice = crti_actor_notice(actor);
+    crti_msg_actor_state_t notice = crti_actor_entry_notice(actor);
 
     if (stored && before == CRTI_ACTOR_STARTING) {
         crti_control_cancel_request(c, actor->start_request);
         actor->start_request = 0;
     }
-    if (stored && is_placed(before) != crti_actor_is_placed(actor))
+    if (stored && is_placed(before) != crti_actor_entry_is_placed(actor))
         count_idle(c, actor, is_placed(before) ? -1 : 1);
     if (stored && actor->state == CRTI_ACTOR_DEAD) {
         count_owner(c, actor, -1);
@@ -98,33 +100,33 @@ void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, boo
 }
 
 /* Its process is gone: a fact, of which those who wait for it hear before a disk that is slow. */
-static void process_died(crti_control_t *c, crti_actor_t *actor, crt_status_t status,
-                         const char *text, bool created)
+static void process_died(crti_control_t *c, crti_actor_entry_t *actor,
+                         crt_status_t status, const char *text, bool created)
 {
     c->tells_facts = true;
-    crti_actor_died(&c->actors, actor, status, text, created, c->now_ns,
-                    crti_control_wall(c));
+    crti_actor_entry_died(&c->actors, actor, status, text, created, c->now_ns,
+                          crti_control_wall(c));
     c->tells_facts = false;
 }
 
 /* ---------------------------------------------------------------- fences */
 
-void crti_control_fence(crti_control_t *c, crti_actor_t *actor)
+void crti_control_fence(crti_control_t *c, crti_actor_entry_t *actor)
 {
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
     uint64_t heard = node ? node->heard_ns : c->now_ns;
 
-    if (crti_actor_is_placed(actor))
-        crti_actor_fence(&c->actors, actor, heard + CRTI_FENCE_OVER_NS);
+    if (crti_actor_entry_is_placed(actor))
+        crti_actor_entry_fence(&c->actors, actor, heard + CRTI_FENCE_OVER_NS);
 }
 
 /* The node says that this incarnation's process is gone. */
 static void unfence(crti_control_t *c, crti_id_t id, uint64_t incarnation)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, id);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, id);
 
     if (actor)
-        crti_actor_unfence(&c->actors, actor, incarnation);
+        crti_actor_entry_unfence(&c->actors, actor, incarnation);
 }
 
 void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request)
@@ -135,24 +137,24 @@ void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request
 
 /* ---------------------------------------------------------------- placing */
 
-size_t crti_control_places(const crti_control_t *c, crti_buffer_t *places)
+size_t crti_control_placement_nodes(const crti_control_t *c, crti_buffer_t *nodes)
 {
-    places->size = 0;
+    nodes->size = 0;
     CRTI_LIST_FOREACH (item, &c->nodes.living) {
         const crti_node_entry_t *node = CRTI_NODE_OF(item);
-        crti_place_t place = {.node = node->id,
-                              .total = &node->resources,
-                              .available = &node->available,
-                              .idle_actors = node->idle_actors};
+        crti_placement_node_t entry = {.node = node->id,
+                                       .total = &node->resources,
+                                       .available = &node->available,
+                                       .idle_actors = node->idle_actors};
 
         if (node->state == CRTI_NODE_ALIVE &&
-            crti_buffer_append(places, &place, sizeof(place)) != CRT_OK)
+            crti_buffer_append(nodes, &entry, sizeof(entry)) != CRT_OK)
             break; /* without memory those will do */
     }
-    return places->size / sizeof(crti_place_t);
+    return nodes->size / sizeof(crti_placement_node_t);
 }
 
-static void send_start(crti_control_t *c, crti_actor_t *actor,
+static void send_start(crti_control_t *c, crti_actor_entry_t *actor,
                        const crti_node_entry_t *node)
 {
     crti_request_t *request =
@@ -179,14 +181,15 @@ static void send_start(crti_control_t *c, crti_actor_t *actor,
 /* The row that says where the actor will run is durable: the node may begin. */
 static void after_placed(crti_control_t *c, const crti_outgoing_t *out)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, out->id);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, out->id);
     const crti_node_entry_t *node;
 
     if (actor == NULL || actor->state != CRTI_ACTOR_STARTING ||
         actor->incarnation != out->number || actor->start_written)
         return;
     if (out->status != CRT_OK) {
-        crti_actor_refused(&c->actors, actor, out->text ? out->text : "", c->now_ns);
+        crti_actor_entry_refused(&c->actors, actor, out->text ? out->text : "",
+                                 c->now_ns);
         return;
     }
     actor->start_written = true;
@@ -198,7 +201,7 @@ static void after_placed(crti_control_t *c, const crti_outgoing_t *out)
 void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node)
 {
     CRTI_LIST_FOREACH (item, &c->actors.placed) {
-        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         if (actor->state == CRTI_ACTOR_STARTING && actor->start_written &&
             crti_id_equal(actor->node, node->id))
@@ -206,30 +209,31 @@ void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node)
     }
 }
 
-/* True when it found a place. */
-static bool place(crti_control_t *c, crti_actor_t *actor)
+/* True when it found a node. */
+static bool place(crti_control_t *c, crti_actor_entry_t *actor)
 {
-    const crti_place_t *places = (const crti_place_t *)(const void *)c->places.data;
-    size_t count = c->places.size / sizeof(*places);
-    int best = crti_placement_pick(places, count, &actor->resources, actor->owner_node);
+    const crti_placement_node_t *nodes =
+        (const crti_placement_node_t *)(const void *)c->placement_nodes.data;
+    size_t count = c->placement_nodes.size / sizeof(*nodes);
+    int best = crti_placement_pick(nodes, count, &actor->resources, actor->owner_node);
     crti_node_entry_t *node;
     char text[256];
 
     if (best < 0) {
-        crti_actor_waits(
+        crti_actor_entry_waits(
             &c->actors, actor,
-            crti_placement_reason(places, count, &actor->resources, text, sizeof(text)));
+            crti_placement_reason(nodes, count, &actor->resources, text, sizeof(text)));
         return false;
     }
-    node = crti_node_table_get(&c->nodes, places[best].node);
+    node = crti_node_table_get(&c->nodes, nodes[best].node);
     crti_resources_take(&node->available, &actor->resources);
     crti_control_view_changed(c, node);
-    crti_actor_placed(&c->actors, actor, node->id);
+    crti_actor_entry_placed(&c->actors, actor, node->id);
     crti_control_after(c, after_placed, actor->id, actor->incarnation);
     return true;
 }
 
-static bool may_place(const crti_control_t *c, const crti_actor_t *actor)
+static bool may_place(const crti_control_t *c, const crti_actor_entry_t *actor)
 {
     return !actor->unsaved && actor->retry_ns <= c->now_ns;
 }
@@ -239,18 +243,18 @@ static void place_pass(crti_control_t *c)
     const crti_resources_t *refused =
         NULL; /* that shape found no room: others like it neither */
 
-    crti_control_places(c, &c->places);
+    crti_control_placement_nodes(c, &c->placement_nodes);
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.waiting) {
-        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         if (actor->retry_ns > c->now_ns && actor->fence_ns > c->now_ns)
-            crti_actor_waits(&c->actors, actor, FENCE_TEXT);
+            crti_actor_entry_waits(&c->actors, actor, FENCE_TEXT);
         if (!may_place(c, actor))
             continue;
         if (refused && actor->text[0] && crti_resources_fit(&actor->resources, refused))
             continue;
         if (place(c, actor))
-            crti_control_places(c, &c->places);
+            crti_control_placement_nodes(c, &c->placement_nodes);
         else
             refused = &actor->resources;
     }
@@ -271,7 +275,7 @@ void crti_control_place_all(crti_control_t *c)
 
 /* The others were tried when what there is changed last: among thousands that come at once each would
  * look at all. */
-static void place_new(crti_control_t *c, crti_actor_t *actor)
+static void place_new(crti_control_t *c, crti_actor_entry_t *actor)
 {
     if (c->placing || c->place_again || !c->serving) {
         crti_control_place_all(c);
@@ -279,7 +283,7 @@ static void place_new(crti_control_t *c, crti_actor_t *actor)
     }
     c->placing = true;
     if (actor->state == CRTI_ACTOR_PENDING && may_place(c, actor)) {
-        crti_control_places(c, &c->places);
+        crti_control_placement_nodes(c, &c->placement_nodes);
         place(c, actor);
     }
     c->placing = false;
@@ -290,7 +294,8 @@ static void place_new(crti_control_t *c, crti_actor_t *actor)
 /* ---------------------------------------------------------------- requests */
 
 /* Its creation could not be stored; one of its rows may have arrived. */
-static void take_back(crti_control_t *c, crti_actor_t *actor, const crti_outgoing_t *out)
+static void take_back(crti_control_t *c, crti_actor_entry_t *actor,
+                      const crti_outgoing_t *out)
 {
     crti_msg_error_t error = {.status = CRT_ERR_IO};
 
@@ -307,7 +312,7 @@ static void take_back(crti_control_t *c, crti_actor_t *actor, const crti_outgoin
 
 static void after_created(crti_control_t *c, const crti_outgoing_t *out)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, out->id);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, out->id);
 
     if (out->status != CRT_OK && actor && actor->unsaved) {
         take_back(c, actor, out);
@@ -337,7 +342,7 @@ static void after_known(crti_control_t *c, const crti_outgoing_t *out)
 static crt_status_t check_creation(const crti_control_t *c,
                                    const crti_msg_actor_create_t *m)
 {
-    const crti_job_t *job = crti_job_table_get(&c->jobs, m->job);
+    const crti_job_entry_t *job = crti_job_table_get(&c->jobs, m->job);
     char hex[CRTI_ID_HEX];
 
     if (m->creation.size > CRTI_CREATION_MAX)
@@ -352,7 +357,7 @@ static crt_status_t check_creation(const crti_control_t *c,
                          "store can't forget it yet");
     if (m->detached && m->name.size == 0)
         return crt_raise(CRT_ERR_INVALID, "a detached actor needs a name");
-    if (job == NULL || (crti_job_is_ended(job) && !job->actors))
+    if (job == NULL || (crti_job_entry_is_ended(job) && !job->actors))
         return crt_raise(CRT_ERR_CANCELLED, "job %s has ended", crti_id_hex(m->job, hex));
     if (crti_map_get(&c->death_map, &m->owner) && !m->detached)
         return crt_raise(CRT_ERR_OWNER_DIED, "the process that asked for the actor died");
@@ -362,7 +367,7 @@ static crt_status_t check_creation(const crti_control_t *c,
 void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t request,
                                const crti_msg_actor_create_t *m)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->actor);
     crt_status_t status;
 
     if (actor) { /* asked again, after a head or a link died */
@@ -376,7 +381,7 @@ void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t reques
         crti_control_refuse(c, link, request, status);
         return;
     }
-    crti_actor_wait_for_name(&c->actors, actor, c->now_ns);
+    crti_actor_entry_wait_for_name(&c->actors, actor, c->now_ns);
     count_owner(c, actor, 1);
     count_job(c, actor, 1);
     crti_control_put(c, CRTI_STORE_ACTORS, actor->id, CRTI_MSG_ACTOR_CREATE, m);
@@ -405,13 +410,14 @@ static void stop_process(crti_control_t *c, crti_id_t node_id, crti_id_t id,
     crti_control_send(c, node->link, CRTI_MSG_ACTOR_STOP, request->number, &body);
 }
 
-void crti_control_actor_end(crti_control_t *c, crti_actor_t *actor, crt_status_t status,
-                            const char *text)
+void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
+                            crt_status_t status, const char *text)
 {
-    bool was_placed = crti_actor_is_placed(actor);
+    bool was_placed = crti_actor_entry_is_placed(actor);
 
     crti_control_fence(c, actor);
-    crti_actor_end(&c->actors, actor, status, text, c->now_ns, crti_control_wall(c));
+    crti_actor_entry_end(&c->actors, actor, status, text, c->now_ns,
+                         crti_control_wall(c));
     if (was_placed)
         stop_process(c, actor->node, actor->id, actor->incarnation, text);
 }
@@ -419,7 +425,7 @@ void crti_control_actor_end(crti_control_t *c, crti_actor_t *actor, crt_status_t
 void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_actor_kill_t *m)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->actor);
     char text[512];
 
     crti_text(m->text, text, sizeof(text));
@@ -427,7 +433,7 @@ void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
         put_actor(c, actor); /* the row of the first time may still fail, or has */
     else if (actor && m->no_restart)
         crti_control_actor_end(c, actor, CRT_OK, *text ? text : "it was killed");
-    else if (actor && crti_actor_is_placed(actor)) {
+    else if (actor && crti_actor_entry_is_placed(actor)) {
         actor->is_killed = true;
         stop_process(c, actor->node, actor->id, actor->incarnation, text);
     }
@@ -441,7 +447,7 @@ void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
 void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
                              uint64_t request, const crti_msg_actor_died_t *m)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->actor);
     char text[2048];
 
     if (actor && actor->incarnation == m->actor_incarnation &&
@@ -457,31 +463,31 @@ void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
 
 /* Ends every living actor for which `is_meant` holds; detached ones live on. */
 static void end_where(crti_control_t *c,
-                      bool (*is_meant)(const crti_actor_t *, const void *),
+                      bool (*is_meant)(const crti_actor_entry_t *, const void *),
                       const void *subject, crt_status_t status, const char *text)
 {
     crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
 
     for (size_t i = 0; i < 2; i++)
         CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
-            crti_actor_t *actor = CRTI_ACTOR_OF(item);
+            crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
             if (!actor->detached && is_meant(actor, subject))
                 crti_control_actor_end(c, actor, status, text);
         }
 }
 
-static bool is_of_job(const crti_actor_t *actor, const void *job)
+static bool is_of_job(const crti_actor_entry_t *actor, const void *job)
 {
     return crti_id_equal(actor->job, *(const crti_id_t *)job);
 }
 
-static bool is_of_owner(const crti_actor_t *actor, const void *owner)
+static bool is_of_owner(const crti_actor_entry_t *actor, const void *owner)
 {
     return crti_id_equal(actor->owner, *(const crti_id_t *)owner);
 }
 
-static bool is_of_owner_node(const crti_actor_t *actor, const void *node)
+static bool is_of_owner_node(const crti_actor_entry_t *actor, const void *node)
 {
     return crti_id_equal(actor->owner_node, *(const crti_id_t *)node);
 }
@@ -513,7 +519,7 @@ void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *nod
     char whole[600];
 
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
-        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         if (!crti_id_equal(actor->node, node->id) ||
             (!actor->detached && is_of_owner_node(actor, &node->id)))
@@ -530,11 +536,11 @@ void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *nod
 void crti_control_actor_started(crti_control_t *c, const crti_node_entry_t *node,
                                 const crti_msg_actor_started_t *m)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->actor);
 
     if (actor == NULL || !crti_id_equal(actor->node, node->id) ||
-        !crti_actor_started(&c->actors, actor, m->actor_incarnation, m->process,
-                            m->incarnation, m->ipc, m->tcp, c->now_ns))
+        !crti_actor_entry_started(&c->actors, actor, m->actor_incarnation, m->process,
+                                  m->incarnation, m->ipc, m->tcp, c->now_ns))
         stop_process(c, node->id, m->actor, m->actor_incarnation,
                      "the head does not expect it any more");
     else
@@ -544,7 +550,7 @@ void crti_control_actor_started(crti_control_t *c, const crti_node_entry_t *node
 void crti_control_actor_answer(crti_control_t *c, const crti_request_t *request,
                                const crti_message_t *answer)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, request->subject);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, request->subject);
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, request->node);
     char text[2048];
 
@@ -559,15 +565,15 @@ void crti_control_actor_answer(crti_control_t *c, const crti_request_t *request,
     switch (answer->error.status) {
     case CRT_ERR_UNSCHEDULABLE:
     case CRT_ERR_BACKPRESSURE:
-        crti_actor_refused(&c->actors, actor, text, c->now_ns);
+        crti_actor_entry_refused(&c->actors, actor, text, c->now_ns);
         break;
     case CRT_ERR_WORKER_DIED:
-        crti_actor_died(&c->actors, actor, CRT_ERR_ACTOR_DIED, text, true, c->now_ns,
-                        crti_control_wall(c));
+        crti_actor_entry_died(&c->actors, actor, CRT_ERR_ACTOR_DIED, text, true,
+                              c->now_ns, crti_control_wall(c));
         break;
     default: /* the program is missing, or does not run there: trying again won't help */
-        crti_actor_died(&c->actors, actor, CRT_ERR_ACTOR_DIED, text, false, c->now_ns,
-                        crti_control_wall(c));
+        crti_actor_entry_died(&c->actors, actor, CRT_ERR_ACTOR_DIED, text, false,
+                              c->now_ns, crti_control_wall(c));
     }
     crti_control_place_all(c);
 }
@@ -575,11 +581,11 @@ void crti_control_actor_answer(crti_control_t *c, const crti_request_t *request,
 bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node,
                                 const crti_msg_actor_running_t *m)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->actor);
 
     if (!actor || !crti_id_equal(actor->node, node->id) ||
-        !crti_actor_started(&c->actors, actor, m->actor_incarnation, m->process,
-                            m->incarnation, m->ipc, m->tcp, c->now_ns))
+        !crti_actor_entry_started(&c->actors, actor, m->actor_incarnation, m->process,
+                                  m->incarnation, m->ipc, m->tcp, c->now_ns))
         return false;
     actor->pid = m->pid;
     return true;

@@ -69,7 +69,7 @@ static crti_node_entry_t *next_node(const crti_control_t *c, crti_id_t after)
 static crti_id_t job_log_owner(const crti_control_t *c, const char *submission,
                                char own_name[JOB_LOG])
 {
-    const crti_job_t *job = crti_job_table_find(&c->jobs, crti_str(submission));
+    const crti_job_entry_t *job = crti_job_table_find(&c->jobs, crti_str(submission));
     const crti_node_entry_t *host = crti_control_head_host(c);
 
     if (job == NULL)
@@ -85,7 +85,7 @@ static crti_id_t job_log_owner(const crti_control_t *c, const char *submission,
 static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node_out,
                       char own_name[JOB_LOG])
 {
-    const crti_actor_t *actor;
+    const crti_actor_entry_t *actor;
     crti_id_t id;
 
     if (strncmp(name, "job:", 4) == 0) {
@@ -110,9 +110,10 @@ static bool is_held(const crti_request_t *request)
 static bool hold_until_begun(crti_control_t *c, const crti_request_t *like)
 {
     static const crti_node_entry_t nowhere;
-    const crti_job_t *job = like->wait_ms && strncmp(like->name, "job:", 4) == 0
-                                ? crti_job_table_find(&c->jobs, crti_str(like->name + 4))
-                                : NULL;
+    const crti_job_entry_t *job =
+        like->wait_ms && strncmp(like->name, "job:", 4) == 0
+            ? crti_job_table_find(&c->jobs, crti_str(like->name + 4))
+            : NULL;
     crti_request_t *request;
 
     if (job == NULL || job->state != CRTI_JOB_PENDING)
@@ -125,7 +126,7 @@ static bool hold_until_begun(crti_control_t *c, const crti_request_t *like)
     return true;
 }
 
-void crti_control_job_begun(crti_control_t *c, const crti_job_t *job)
+void crti_control_job_begun(crti_control_t *c, const crti_job_entry_t *job)
 {
     CRTI_LIST_FOREACH_SAFE (item, &c->requests) {
         crti_request_t *held = CRTI_CONTAINER(item, crti_request_t, in_requests);

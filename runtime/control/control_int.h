@@ -131,7 +131,7 @@ struct crti_control {
 
     crti_list_t pending_watches; /* of actors that do not exist yet */
 
-    crti_buffer_t places; /* crti_place_t: the nodes, while actors are placed */
+    crti_buffer_t placement_nodes; /* crti_placement_node_t, while actors are placed */
 
     uint64_t view_ns; /* when changed views go out; UINT64_MAX: none */
     bool tells_facts; /* notices wait for no row of this event */
@@ -177,7 +177,7 @@ void crti_control_delete(crti_control_t *c, crti_store_table_t table, crti_id_t 
 void crti_control_delete_actor(crti_control_t *c, crti_id_t id);
 void crti_control_delete_job(crti_control_t *c, crti_id_t id);
 /* The entry, its rows, and what it left on disk. */
-void crti_control_forget_job(crti_control_t *c, crti_job_t *job);
+void crti_control_forget_job(crti_control_t *c, crti_job_entry_t *job);
 void crti_control_put_meta(crti_control_t *c);
 /* A user's value. */
 void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_span_t key,
@@ -219,9 +219,10 @@ void crti_control_forget_deaths(crti_control_t *c);
 
 /* ---------------------------------------------------------------- control_actor.c */
 
-/* The living nodes as places for actors, crti_place_t in a buffer that is used again; how many. */
-size_t crti_control_places(const crti_control_t *c, crti_buffer_t *places);
-void crti_control_on_actor(void *user, crti_actor_t *actor, unsigned before, bool stored);
+/* The living nodes as crti_placement_node_t, in a buffer that is reused; their number. */
+size_t crti_control_placement_nodes(const crti_control_t *c, crti_buffer_t *places);
+void crti_control_on_actor(void *user, crti_actor_entry_t *actor, unsigned before,
+                           bool stored);
 void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t request,
                                const crti_msg_actor_create_t *m);
 void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
@@ -243,18 +244,18 @@ void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *te
 void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
                                   crt_status_t status, const char *text);
 /* Dead for good; its process is ended. */
-void crti_control_actor_end(crti_control_t *c, crti_actor_t *actor, crt_status_t status,
-                            const char *text);
+void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
+                            crt_status_t status, const char *text);
 /* What a node says it runs; false: it should not. */
 bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node,
                                 const crti_msg_actor_running_t *m);
 /* The actor is about to be taken from its node, of which nobody knows whether it is still there:
  * base/fence.h says how long it, and its name, are not placed. Nothing without `.fenced`. */
-void crti_control_fence(crti_control_t *c, crti_actor_t *actor);
+void crti_control_fence(crti_control_t *c, crti_actor_entry_t *actor);
 /* The answer to ACTOR_STOP: that process is gone. */
 void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request);
 /* Counts an entry that was loaded. */
-void crti_control_actor_loaded(crti_control_t *c, crti_actor_t *actor);
+void crti_control_actor_loaded(crti_control_t *c, crti_actor_entry_t *actor);
 
 /* ---------------------------------------------------------------- control_watch.c */
 
@@ -264,7 +265,7 @@ void crti_control_actor_unwatch(crti_control_t *c, uint64_t link, crti_id_t id);
 void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
                              crti_span_t name);
 /* The actor was created: pending watches of it become watches. */
-void crti_control_watches_created(crti_control_t *c, crti_actor_t *actor);
+void crti_control_watches_created(crti_control_t *c, crti_actor_entry_t *actor);
 void crti_control_watches_closed(crti_control_t *c, uint64_t link);
 void crti_control_watches_overdue(crti_control_t *c);
 uint64_t crti_control_watches_deadline(const crti_control_t *c);
@@ -272,7 +273,7 @@ void crti_control_watches_free(crti_control_t *c);
 
 /* ---------------------------------------------------------------- control_job.c */
 
-void crti_control_on_job(void *user, crti_job_t *job);
+void crti_control_on_job(void *user, crti_job_entry_t *job);
 /* Its groups have no values in the store any more. */
 void crti_control_job_cleared(crti_control_t *c, crti_id_t id);
 void crti_control_job_add(crti_control_t *c, uint64_t link, uint64_t request,
@@ -334,7 +335,7 @@ uint64_t crti_control_requests_deadline(const crti_control_t *c);
 void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_log_read_t *m);
 /* It is PENDING no more: those who wait for its log are passed on. */
-void crti_control_job_begun(crti_control_t *c, const crti_job_t *job);
+void crti_control_job_begun(crti_control_t *c, const crti_job_entry_t *job);
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
                         const crti_msg_state_query_t *m);
 
@@ -366,7 +367,7 @@ void crti_control_delete_revoked(crti_control_t *c);
 /* KV_PUT, KV_GET, KV_DELETE, KV_KEYS: checked and handed to the store. */
 void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *message);
 /* When nobody of an ended job is left: what its groups agreed on is deleted. */
-void crti_control_clear_groups(crti_control_t *c, const crti_job_t *job);
+void crti_control_clear_groups(crti_control_t *c, const crti_job_entry_t *job);
 void crti_control_clear_groups_of(crti_control_t *c, crti_id_t job);
 void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
                           crt_status_t status, const char *text, bool found,

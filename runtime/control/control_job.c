@@ -6,24 +6,24 @@
 #include "runtime/base/log.h"
 #include "runtime/control/control_int.h"
 
-static void put_job(crti_control_t *c, const crti_job_t *job)
+static void put_job(crti_control_t *c, const crti_job_entry_t *job)
 {
-    crti_msg_row_job_t row = crti_job_row(job);
+    crti_msg_row_job_t row = crti_job_entry_row(job);
 
     crti_control_put(c, CRTI_STORE_JOBS, job->id, CRTI_MSG_ROW_JOB, &row);
 }
 
-static void put_state(crti_control_t *c, const crti_job_t *job)
+static void put_state(crti_control_t *c, const crti_job_entry_t *job)
 {
-    crti_msg_row_job_state_t row = crti_job_state_row(job);
+    crti_msg_row_job_state_t row = crti_job_entry_state_row(job);
 
     crti_control_put(c, CRTI_STORE_JOB_STATES, job->id, CRTI_MSG_ROW_JOB_STATE, &row);
 }
 
 /* The second row goes first, as with actors. */
-void crti_control_forget_job(crti_control_t *c, crti_job_t *job)
+void crti_control_forget_job(crti_control_t *c, crti_job_entry_t *job)
 {
-    bool is_submission = crti_job_is_submission(job);
+    bool is_submission = crti_job_entry_is_submission(job);
     crti_id_t id = job->id;
 
     crti_control_delete_job(c, id);
@@ -37,7 +37,7 @@ bool crti_control_has_job(const crti_control_t *control, crti_id_t job)
     return crti_job_table_get(&control->jobs, job) != NULL;
 }
 
-void crti_control_on_job(void *user, crti_job_t *job)
+void crti_control_on_job(void *user, crti_job_entry_t *job)
 {
     if (!job->unsaved)
         put_state(user, job);
@@ -48,7 +48,7 @@ void crti_control_on_job(void *user, crti_job_t *job)
 
 void crti_control_job_cleared(crti_control_t *c, crti_id_t id)
 {
-    crti_job_t *job = crti_job_table_get(&c->jobs, id);
+    crti_job_entry_t *job = crti_job_table_get(&c->jobs, id);
 
     if (job == NULL || !job->has_groups)
         return;
@@ -82,12 +82,13 @@ static void random_id(crti_control_t *c, crti_id_t *id_out)
 }
 
 /* Its rows could not be stored; one of them may have arrived. */
-static void take_back(crti_control_t *c, crti_job_t *job, const crti_outgoing_t *out)
+static void take_back(crti_control_t *c, crti_job_entry_t *job,
+                      const crti_outgoing_t *out)
 {
     crti_msg_error_t error = {.status = CRT_ERR_IO};
 
     /* A driver that was told so does not run: nothing begins. */
-    if (crti_job_is_submission(job))
+    if (crti_job_entry_is_submission(job))
         crti_control_revoke(c, out->id, out->text ? out->text : "");
     error.text = crti_str(crt_error_detail());
     if (out->request)
@@ -99,7 +100,7 @@ static void take_back(crti_control_t *c, crti_job_t *job, const crti_outgoing_t 
 /* The rows of a new entry are durable, or not; `request`: of its submission. */
 static void after_added(crti_control_t *c, const crti_outgoing_t *out)
 {
-    crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
+    crti_job_entry_t *job = crti_job_table_get(&c->jobs, out->id);
 
     if (out->status != CRT_OK && job && job->unsaved) {
         take_back(c, job, out);
@@ -110,12 +111,12 @@ static void after_added(crti_control_t *c, const crti_outgoing_t *out)
     if (job == NULL || !job->unsaved)
         return;
     job->unsaved = false;
-    if (crti_job_is_ended(job)) /* meanwhile */
+    if (crti_job_entry_is_ended(job)) /* meanwhile */
         put_state(c, job);
     crti_control_start_jobs(c);
 }
 
-static void put_new(crti_control_t *c, const crti_job_t *job)
+static void put_new(crti_control_t *c, const crti_job_entry_t *job)
 {
     crti_control_put_meta(c);
     put_job(c, job);
@@ -125,9 +126,9 @@ static void put_new(crti_control_t *c, const crti_job_t *job)
 /* ---------------------------------------------------------------- drivers */
 
 static void answer_info(crti_control_t *c, uint64_t link, uint64_t request,
-                        const crti_job_t *job)
+                        const crti_job_entry_t *job)
 {
-    crti_msg_job_info_t info = crti_job_info(job);
+    crti_msg_job_info_t info = crti_job_entry_info(job);
 
     crti_control_answer(c, link, CRTI_MSG_JOB_INFO, request, &info, true);
 }
@@ -135,7 +136,7 @@ static void answer_info(crti_control_t *c, uint64_t link, uint64_t request,
 /* The rows of a driver's job are durable, now or since it was asked for the first time; or not. */
 static void after_known(crti_control_t *c, const crti_outgoing_t *out)
 {
-    const crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
+    const crti_job_entry_t *job = crti_job_table_get(&c->jobs, out->id);
 
     if (job && out->status == CRT_OK) {
         answer_info(c, out->link, out->request, job);
@@ -149,7 +150,7 @@ static void after_known(crti_control_t *c, const crti_outgoing_t *out)
 void crti_control_job_add(crti_control_t *c, uint64_t link, uint64_t request,
                           const crti_msg_job_add_t *m)
 {
-    crti_job_t *job = NULL;
+    crti_job_entry_t *job = NULL;
     bool is_new = false;
     crt_status_t status =
         crti_job_table_add(&c->jobs, m, crti_control_wall(c), &job, &is_new);
@@ -172,7 +173,7 @@ void crti_control_job_add(crti_control_t *c, uint64_t link, uint64_t request,
 
 bool crti_control_job_running(crti_control_t *c, const crti_msg_job_add_t *m)
 {
-    crti_job_t *job = NULL;
+    crti_job_entry_t *job = NULL;
     bool is_new = false;
 
     if (crti_job_table_add(&c->jobs, m, crti_control_wall(c), &job, &is_new) != CRT_OK)
@@ -185,7 +186,7 @@ bool crti_control_job_running(crti_control_t *c, const crti_msg_job_add_t *m)
 }
 
 /* Its actors and workers end everywhere. */
-static void relay_end(crti_control_t *c, const crti_job_t *job, const char *text)
+static void relay_end(crti_control_t *c, const crti_job_entry_t *job, const char *text)
 {
     crti_msg_job_end_t notice = {.job = job->id, .text = crti_str(text)};
 
@@ -194,35 +195,35 @@ static void relay_end(crti_control_t *c, const crti_job_t *job, const char *text
 }
 
 /* `end` NULL: nobody saw how. */
-static void driver_left(crti_control_t *c, crti_job_t *job, const char *text,
+static void driver_left(crti_control_t *c, crti_job_entry_t *job, const char *text,
                         const crti_msg_job_end_t *end)
 {
     job->driver = (crti_id_t){0, 0};
-    if (!crti_job_is_submission(job)) /* else JOB_EXITED says how it went */
-        crti_job_driver_left(&c->jobs, job, text,
-                             end && end->has_exit ? &end->wait_status : NULL, c->now_ns,
-                             crti_control_wall(c));
+    if (!crti_job_entry_is_submission(job)) /* else JOB_EXITED says how it went */
+        crti_job_entry_driver_left(&c->jobs, job, text,
+                                   end && end->has_exit ? &end->wait_status : NULL,
+                                   c->now_ns, crti_control_wall(c));
     relay_end(c, job, text);
 }
 
 void crti_control_job_end(crti_control_t *c, crti_control_link_t *link,
                           const crti_msg_job_end_t *m)
 {
-    crti_job_t *job = crti_job_table_get(&c->jobs, m->job);
+    crti_job_entry_t *job = crti_job_table_get(&c->jobs, m->job);
     char text[2048];
 
     /* Of its driver's node only: another one's driver was refused, and ends nothing. */
-    if (job && !crti_job_is_ended(job) && crti_id_equal(job->node, link->node->id))
+    if (job && !crti_job_entry_is_ended(job) && crti_id_equal(job->node, link->node->id))
         driver_left(c, job, crti_text(m->text, text, sizeof(text)), m);
 }
 
 void crti_control_job_get(crti_control_t *c, uint64_t link, uint64_t request,
                           crti_id_t id)
 {
-    const crti_job_t *job = crti_job_table_get(&c->jobs, id);
+    const crti_job_entry_t *job = crti_job_table_get(&c->jobs, id);
     char hex[CRTI_ID_HEX];
 
-    if (job == NULL || (crti_job_is_ended(job) && job->actors == 0)) {
+    if (job == NULL || (crti_job_entry_is_ended(job) && job->actors == 0)) {
         crt_raise(CRT_ERR_NOT_FOUND, "job %s %s", crti_id_hex(id, hex),
                   job ? "has ended" : "is not known");
         crti_control_refuse(c, link, request, CRT_ERR_NOT_FOUND);
@@ -230,7 +231,7 @@ void crti_control_job_get(crti_control_t *c, uint64_t link, uint64_t request,
     }
     /* For a detached actor of an ended job. The node may not have known the job when its end was
      * told, and nobody else would tell it. */
-    if (crti_job_is_ended(job))
+    if (crti_job_entry_is_ended(job))
         crti_control_answer(c, link, CRTI_MSG_JOB_END, 0,
                             &(crti_msg_job_end_t){.job = id, .text = crti_str("")},
                             false);
@@ -251,23 +252,24 @@ static bool was_reported(crti_span_t reported, crti_id_t job)
 
 bool crti_control_job_goes_on(const crti_control_t *c, crti_id_t id)
 {
-    const crti_job_t *job = crti_job_table_get(&c->jobs, id);
+    const crti_job_entry_t *job = crti_job_table_get(&c->jobs, id);
 
-    return job && !crti_job_is_ended(job);
+    return job && !crti_job_entry_is_ended(job);
 }
 
 /* Its node died, the row that said so was not stored, and the head died, too. */
-static bool died_with_node(const crti_job_t *job, const crti_node_entry_t *node)
+static bool died_with_node(const crti_job_entry_t *job, const crti_node_entry_t *node)
 {
     return job->node_incarnation && job->node_incarnation < node->incarnation &&
            (job->state == CRTI_JOB_RUNNING || job->start_sent);
 }
 
-static void end_with_node(crti_control_t *c, crti_job_t *job, const char *text)
+static void end_with_node(crti_control_t *c, crti_job_entry_t *job, const char *text)
 {
-    crti_job_end(&c->jobs, job, job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
-                 crti_job_is_submission(job) ? "JOB_SUPERVISOR_ACTOR_DIED" : "", text,
-                 c->now_ns, crti_control_wall(c));
+    crti_job_entry_end(&c->jobs, job, job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
+                       crti_job_entry_is_submission(job) ? "JOB_SUPERVISOR_ACTOR_DIED"
+                                                         : "",
+                       text, c->now_ns, crti_control_wall(c));
     relay_end(c, job, text);
 }
 
@@ -275,7 +277,7 @@ void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
                                crti_span_t reported)
 {
     CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
-        crti_job_t *job = CRTI_JOB_OF(item);
+        crti_job_entry_t *job = CRTI_JOB_OF(item);
 
         if (!crti_id_equal(job->node, node->id))
             continue;
@@ -292,7 +294,7 @@ void crti_control_jobs_of_node(crti_control_t *c, const crti_node_entry_t *node,
                                const char *text)
 {
     CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
-        crti_job_t *job = CRTI_JOB_OF(item);
+        crti_job_entry_t *job = CRTI_JOB_OF(item);
 
         if (!crti_id_equal(job->node, node->id))
             continue;
@@ -307,7 +309,7 @@ void crti_control_jobs_of_node(crti_control_t *c, const crti_node_entry_t *node,
 /* The row that says which node may have begun is durable: so it is never begun twice. */
 static void after_start(crti_control_t *c, const crti_outgoing_t *out)
 {
-    crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
+    crti_job_entry_t *job = crti_job_table_get(&c->jobs, out->id);
     const crti_node_entry_t *node;
     crti_msg_job_start_t body;
     crti_request_t *request;
@@ -315,7 +317,7 @@ static void after_start(crti_control_t *c, const crti_outgoing_t *out)
     if (job == NULL || job->state != CRTI_JOB_PENDING || !job->start_sent)
         return;
     if (out->status != CRT_OK) {
-        crti_job_waits(&c->jobs, job, out->text ? out->text : "");
+        crti_job_entry_waits(&c->jobs, job, out->text ? out->text : "");
         job->start_sent = false;
         job->node = (crti_id_t){0, 0};
         return;
@@ -337,7 +339,8 @@ static void after_start(crti_control_t *c, const crti_outgoing_t *out)
     crti_control_send(c, node->link, CRTI_MSG_JOB_START, request->number, &body);
 }
 
-static void start_job(crti_control_t *c, crti_job_t *job, const crti_node_entry_t *node)
+static void start_job(crti_control_t *c, crti_job_entry_t *job,
+                      const crti_node_entry_t *node)
 {
     job->start_sent = true;
     job->node = node->id;
@@ -351,22 +354,23 @@ void crti_control_start_jobs(crti_control_t *c)
     const crti_node_entry_t *node = crti_control_head_host(c);
 
     CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
-        crti_job_t *job = CRTI_JOB_OF(item);
+        crti_job_entry_t *job = CRTI_JOB_OF(item);
 
         if (job->state != CRTI_JOB_PENDING || job->unsaved || job->start_sent)
             continue;
         if (job->stopping) /* asked to stop while a node that is gone was to begin it */
-            crti_job_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
+            crti_job_entry_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
         else if (node)
             start_job(c, job, node);
         else
-            crti_job_waits(&c->jobs, job, "It waits for the node of the head's host.");
+            crti_job_entry_waits(&c->jobs, job,
+                                 "It waits for the node of the head's host.");
     }
 }
 
 static void after_submitted(crti_control_t *c, const crti_outgoing_t *out)
 {
-    const crti_job_t *job = crti_job_table_get(&c->jobs, out->id);
+    const crti_job_entry_t *job = crti_job_table_get(&c->jobs, out->id);
     crt_status_t status =
         job ? crt_raise(
                   CRT_ERR_EXISTS,
@@ -381,7 +385,7 @@ static void after_submitted(crti_control_t *c, const crti_outgoing_t *out)
 void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_job_submit_t *m)
 {
-    crti_job_t *job = NULL;
+    crti_job_entry_t *job = NULL;
     crt_status_t status;
     crti_id_t id;
 
@@ -400,9 +404,9 @@ void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
     crti_control_after_for(c, after_added, job->id, link, request);
 }
 
-static crti_job_t *submission(crti_control_t *c, crti_span_t name, const char *verb)
+static crti_job_entry_t *submission(crti_control_t *c, crti_span_t name, const char *verb)
 {
-    crti_job_t *job = crti_job_table_find(&c->jobs, name);
+    crti_job_entry_t *job = crti_job_table_find(&c->jobs, name);
     char text[CRTI_ID_HEX + 1];
     crti_id_t id;
 
@@ -424,8 +428,8 @@ static crt_status_t raised(crti_span_t name)
 }
 
 /* Passes the wish on to the node that runs it; `from_link` 0: nobody waits for the answer. */
-static void stop_process(crti_control_t *c, const crti_job_t *job, uint64_t from_link,
-                         uint64_t from_request)
+static void stop_process(crti_control_t *c, const crti_job_entry_t *job,
+                         uint64_t from_link, uint64_t from_request)
 {
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
     crti_msg_job_stop_t body = {.job = job->id, .submission = crti_str(job->submission)};
@@ -448,20 +452,20 @@ static void stop_process(crti_control_t *c, const crti_job_t *job, uint64_t from
 void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_job_stop_t *m)
 {
-    crti_job_t *job = submission(c, m->submission, "stop");
+    crti_job_entry_t *job = submission(c, m->submission, "stop");
 
     if (job == NULL) {
         crti_control_refuse(c, link, request, raised(m->submission));
         return;
     }
-    if (crti_job_is_ended(job)) {
+    if (crti_job_entry_is_ended(job)) {
         crt_raise(CRT_ERR_CLOSED, "Job %s has ended already (%s)", job->submission,
                   crti_job_state_name(job->state));
         crti_control_refuse(c, link, request, CRT_ERR_CLOSED);
         return;
     }
-    crti_job_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
-    if (!crti_job_is_ended(job))
+    crti_job_entry_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
+    if (!crti_job_entry_is_ended(job))
         put_state(c, job); /* that it was asked for outlives the head */
     if (job->state == CRTI_JOB_RUNNING)
         stop_process(c, job, link, request);
@@ -472,13 +476,13 @@ void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
 void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_job_delete_t *m)
 {
-    crti_job_t *job = submission(c, m->submission, "delete");
+    crti_job_entry_t *job = submission(c, m->submission, "delete");
 
     if (job == NULL) {
         crti_control_refuse(c, link, request, raised(m->submission));
         return;
     }
-    if (!crti_job_is_ended(job)) {
+    if (!crti_job_entry_is_ended(job)) {
         crt_raise(CRT_ERR_INVALID,
                   "Attempted to delete job '%s', but it is in a non-terminal state %s.",
                   job->submission, crti_job_state_name(job->state));
@@ -492,12 +496,12 @@ void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
 void crti_control_job_exited(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_job_exited_t *m)
 {
-    crti_job_t *job = crti_job_table_get(&c->jobs, m->job);
+    crti_job_entry_t *job = crti_job_table_get(&c->jobs, m->job);
     CRTI_AUTO(free) char *text = crti_str_dup(m->text);
 
-    if (job && !crti_job_is_ended(job)) {
-        crti_job_exited(&c->jobs, job, m->wait_status, text ? text : "", c->now_ns,
-                        crti_control_wall(c));
+    if (job && !crti_job_entry_is_ended(job)) {
+        crti_job_entry_exited(&c->jobs, job, m->wait_status, text ? text : "", c->now_ns,
+                              crti_control_wall(c));
         relay_end(c, job, "");
     } else if (job && !job->unsaved) {
         put_state(c, job); /* the row of the first time may still fail, or has */
@@ -509,21 +513,22 @@ void crti_control_job_exited(crti_control_t *c, uint64_t link, uint64_t request,
 void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
                              const crti_message_t *answer)
 {
-    crti_job_t *job = crti_job_table_get(&c->jobs, request->subject);
+    crti_job_entry_t *job = crti_job_table_get(&c->jobs, request->subject);
     char text[2048];
 
     if (job == NULL || job->state != CRTI_JOB_PENDING)
         return;
     job->start_sent = false;
     if (answer->kind == CRTI_MSG_DONE) {
-        crti_job_runs(&c->jobs, job, request->node);
+        crti_job_entry_runs(&c->jobs, job, request->node);
         if (job->stopping)
             stop_process(c, job, 0, 0);
         return;
     }
     if (answer->kind == CRTI_MSG_ERROR)
-        crti_job_end(&c->jobs, job, job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
-                     "JOB_ENTRYPOINT_COMMAND_START_ERROR",
-                     crti_text(answer->error.text, text, sizeof(text)), c->now_ns,
-                     crti_control_wall(c));
+        crti_job_entry_end(&c->jobs, job,
+                           job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
+                           "JOB_ENTRYPOINT_COMMAND_START_ERROR",
+                           crti_text(answer->error.text, text, sizeof(text)), c->now_ns,
+                           crti_control_wall(c));
 }

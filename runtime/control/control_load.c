@@ -28,7 +28,7 @@ static crt_status_t load_actor(crti_control_t *c, const crti_message_t *m)
 static crt_status_t load_actor_state(crti_control_t *c, const crti_message_t *m)
 {
     crt_status_t status = expect(m, CRTI_MSG_ROW_ACTOR);
-    crti_actor_t *actor;
+    crti_actor_entry_t *actor;
 
     if (status != CRT_OK)
         return status;
@@ -43,7 +43,7 @@ static crt_status_t load_actor_state(crti_control_t *c, const crti_message_t *m)
 static crt_status_t load_job(crti_control_t *c, const crti_message_t *m)
 {
     crt_status_t status = expect(m, CRTI_MSG_ROW_JOB);
-    crti_job_t *job = NULL;
+    crti_job_entry_t *job = NULL;
 
     if (status == CRT_OK && crti_control_is_revoked(c, m->row_job.job))
         return CRT_OK;
@@ -57,7 +57,7 @@ static crt_status_t load_job(crti_control_t *c, const crti_message_t *m)
 static crt_status_t load_job_state(crti_control_t *c, const crti_message_t *m)
 {
     crt_status_t status = expect(m, CRTI_MSG_ROW_JOB_STATE);
-    crti_job_t *job;
+    crti_job_entry_t *job;
 
     if (status != CRT_OK)
         return status;
@@ -119,7 +119,7 @@ void crti_control_load(crti_control_t *c, crti_store_table_t table, crti_span_t 
 static void drop_halves(crti_control_t *c)
 {
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.waiting) {
-        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         if (!actor->unsaved)
             continue;
@@ -127,7 +127,7 @@ static void drop_halves(crti_control_t *c)
         crti_actor_table_undo(&c->actors, actor);
     }
     CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
-        crti_job_t *job = CRTI_JOB_OF(item);
+        crti_job_entry_t *job = CRTI_JOB_OF(item);
 
         if (!job->unsaved)
             continue;
@@ -160,24 +160,24 @@ static void expect_nodes(crti_control_t *c)
 static void end_homeless(crti_control_t *c)
 {
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
-        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
         const crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
 
         if (!node || node->state != CRTI_NODE_DEAD)
             continue;
         crti_control_fence(c, actor);
-        crti_actor_died(&c->actors, actor, CRT_ERR_NODE_LOST,
-                        "its node died while the head was away", true, c->now_ns,
-                        crti_control_wall(c));
+        crti_actor_entry_died(&c->actors, actor, CRT_ERR_NODE_LOST,
+                              "its node died while the head was away", true, c->now_ns,
+                              crti_control_wall(c));
     }
     CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
-        crti_job_t *job = CRTI_JOB_OF(item);
+        crti_job_entry_t *job = CRTI_JOB_OF(item);
         const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
 
         if ((job->state == CRTI_JOB_RUNNING || job->start_sent) && node &&
             node->state == CRTI_NODE_DEAD)
-            crti_job_end(&c->jobs, job, CRTI_JOB_FAILED, "", "its node died", c->now_ns,
-                         crti_control_wall(c));
+            crti_job_entry_end(&c->jobs, job, CRTI_JOB_FAILED, "", "its node died",
+                               c->now_ns, crti_control_wall(c));
     }
 }
 
@@ -188,14 +188,14 @@ static void end_superseded(crti_control_t *c)
 
     for (size_t i = 0; i < 2; i++)
         CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
-            crti_actor_t *actor = CRTI_ACTOR_OF(item);
+            crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
             if (!actor->superseded)
                 continue;
             crti_control_fence(c, actor);
-            crti_actor_end(&c->actors, actor, CRT_ERR_ACTOR_DIED,
-                           "it died before its name was given to another actor",
-                           c->now_ns, crti_control_wall(c));
+            crti_actor_entry_end(&c->actors, actor, CRT_ERR_ACTOR_DIED,
+                                 "it died before its name was given to another actor",
+                                 c->now_ns, crti_control_wall(c));
         }
 }
 
@@ -203,7 +203,7 @@ static void end_superseded(crti_control_t *c)
 static void wait_for_names(crti_control_t *c)
 {
     CRTI_LIST_FOREACH (item, &c->actors.waiting)
-        crti_actor_wait_for_name(&c->actors, CRTI_ACTOR_OF(item), c->now_ns);
+        crti_actor_entry_wait_for_name(&c->actors, CRTI_ACTOR_OF(item), c->now_ns);
 }
 
 /* Actors whose job has ended; with `unknown` also those whose job nobody knows. */
@@ -213,10 +213,10 @@ static void end_orphans(crti_control_t *c, bool unknown)
 
     for (size_t i = 0; i < 2; i++)
         CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
-            crti_actor_t *actor = CRTI_ACTOR_OF(item);
-            const crti_job_t *job = crti_job_table_get(&c->jobs, actor->job);
+            crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
+            const crti_job_entry_t *job = crti_job_table_get(&c->jobs, actor->job);
 
-            if (!actor->detached && (job ? crti_job_is_ended(job) : unknown))
+            if (!actor->detached && (job ? crti_job_entry_is_ended(job) : unknown))
                 crti_control_actor_end(c, actor, CRT_OK, "its job ended");
         }
 }
@@ -260,13 +260,13 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
 
 static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t id)
 {
-    const crti_actor_t *actor = crti_actor_table_get(&c->actors, id);
+    const crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, id);
     crti_msg_row_actor_t row;
 
     if (actor == NULL || actor->unsaved) {
         crti_control_delete(c, table, id);
     } else if (table == CRTI_STORE_ACTOR_STATES) {
-        row = crti_actor_row(actor);
+        row = crti_actor_entry_row(actor);
         crti_control_put(c, table, id, CRTI_MSG_ROW_ACTOR, &row);
     } else {
         crti_msg_actor_create_t create = {
@@ -289,16 +289,16 @@ static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t
 
 static void rewrite_job(crti_control_t *c, crti_store_table_t table, crti_id_t id)
 {
-    const crti_job_t *job = crti_job_table_get(&c->jobs, id);
+    const crti_job_entry_t *job = crti_job_table_get(&c->jobs, id);
 
     if (job == NULL || job->unsaved) {
         crti_control_delete(c, table, id);
     } else if (table == CRTI_STORE_JOBS) {
-        crti_msg_row_job_t row = crti_job_row(job);
+        crti_msg_row_job_t row = crti_job_entry_row(job);
 
         crti_control_put(c, table, id, CRTI_MSG_ROW_JOB, &row);
     } else {
-        crti_msg_row_job_state_t row = crti_job_state_row(job);
+        crti_msg_row_job_state_t row = crti_job_entry_state_row(job);
 
         crti_control_put(c, table, id, CRTI_MSG_ROW_JOB_STATE, &row);
     }

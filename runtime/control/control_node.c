@@ -89,7 +89,7 @@ static void append_id(crti_buffer_t *list, crti_id_t id)
 }
 
 /* The node reported that incarnation of it. */
-static bool was_reported(const crti_map_t *incarnations, const crti_actor_t *actor)
+static bool was_reported(const crti_map_t *incarnations, const crti_actor_entry_t *actor)
 {
     return crti_map_get(incarnations, &actor->id) ==
            (const void *)(uintptr_t)actor->incarnation;
@@ -116,15 +116,16 @@ static void join_actors(crti_control_t *c, const crti_node_entry_t *node,
                          (void *)(uintptr_t)m.actor_running.actor_incarnation) == CRT_OK;
     }
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
-        crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         if (!crti_id_equal(actor->node, node->id) || was_reported(&incarnations, actor))
             continue;
         if (actor->state == CRTI_ACTOR_ALIVE &&
             is_whole) /* STARTING: asked again below */
-            crti_actor_died(&c->actors, actor, CRT_ERR_ACTOR_DIED,
-                            "its process ended while its node had no link to the head",
-                            true, c->now_ns, crti_control_wall(c));
+            crti_actor_entry_died(
+                &c->actors, actor, CRT_ERR_ACTOR_DIED,
+                "its process ended while its node had no link to the head", true,
+                c->now_ns, crti_control_wall(c));
     }
     crti_map_fini(&incarnations);
 }

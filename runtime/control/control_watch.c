@@ -20,16 +20,17 @@ typedef struct pending_watch {
 #define PENDING_OF(item) CRTI_CONTAINER(item, pending_watch_t, in_pending)
 
 static void answer_state(crti_control_t *c, uint64_t link, uint64_t request,
-                         const crti_actor_t *actor)
+                         const crti_actor_entry_t *actor)
 {
-    crti_msg_actor_state_t notice = crti_actor_notice(actor);
+    crti_msg_actor_state_t notice = crti_actor_entry_notice(actor);
 
     crti_control_answer(c, link, CRTI_MSG_ACTOR_STATE, request, &notice, false);
 }
 
-static void watch(crti_control_t *c, uint64_t link, uint64_t request, crti_actor_t *actor)
+static void watch(crti_control_t *c, uint64_t link, uint64_t request,
+                  crti_actor_entry_t *actor)
 {
-    crt_status_t status = crti_actor_watch(actor, link);
+    crt_status_t status = crti_actor_entry_watch(actor, link);
 
     if (status == CRT_OK)
         answer_state(c, link, request, actor);
@@ -56,7 +57,7 @@ static void wait_for(crti_control_t *c, uint64_t link, uint64_t request, crti_id
 void crti_control_actor_watch(crti_control_t *c, uint64_t link, uint64_t request,
                               crti_id_t id)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, id);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, id);
 
     if (actor)
         watch(c, link, request, actor);
@@ -66,16 +67,16 @@ void crti_control_actor_watch(crti_control_t *c, uint64_t link, uint64_t request
 
 void crti_control_actor_unwatch(crti_control_t *c, uint64_t link, crti_id_t id)
 {
-    crti_actor_t *actor = crti_actor_table_get(&c->actors, id);
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, id);
 
     if (actor)
-        crti_actor_unwatch(actor, link);
+        crti_actor_entry_unwatch(actor, link);
 }
 
 void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
                              crti_span_t name)
 {
-    const crti_actor_t *actor = crti_actor_table_find(&c->actors, name);
+    const crti_actor_entry_t *actor = crti_actor_table_find(&c->actors, name);
 
     if (actor) {
         answer_state(c, link, request, actor);
@@ -94,7 +95,7 @@ static void forget(pending_watch_t *pending)
     free(pending);
 }
 
-void crti_control_watches_created(crti_control_t *c, crti_actor_t *actor)
+void crti_control_watches_created(crti_control_t *c, crti_actor_entry_t *actor)
 {
     CRTI_LIST_FOREACH_SAFE (item, &c->pending_watches) {
         pending_watch_t *pending = PENDING_OF(item);

@@ -26,22 +26,23 @@ static const struct {
     [CRTI_JOB_FAILED] = {"FAILED", "Job failed.", 0},
 };
 
-const char *crti_job_state_name(crti_job_state_t state)
+const char *crti_job_state_name(crti_job_entry_state_t state)
 {
     return states[state].name;
 }
 
-bool crti_job_is_ended(const crti_job_t *job)
+bool crti_job_entry_is_ended(const crti_job_entry_t *job)
 {
     return states[job->state].next == 0;
 }
 
-bool crti_job_is_submission(const crti_job_t *job)
+bool crti_job_entry_is_submission(const crti_job_entry_t *job)
 {
     return *job->submission != '\0';
 }
 
-static void set_state(crti_job_table_t *table, crti_job_t *job, crti_job_state_t state)
+static void set_state(crti_job_table_t *table, crti_job_entry_t *job,
+                      crti_job_entry_state_t state)
 {
     char hex[CRTI_ID_HEX];
 
@@ -52,7 +53,7 @@ static void set_state(crti_job_table_t *table, crti_job_t *job, crti_job_state_t
     table->counts[job->state]--;
     table->counts[state]++;
     job->state = state;
-    if (crti_job_is_ended(job)) {
+    if (crti_job_entry_is_ended(job)) {
         crti_list_remove(&job->in_state);
         crti_list_append(&table->ended, &job->in_state);
     }
@@ -83,7 +84,7 @@ void crti_job_table_init(crti_job_table_t *table, crti_job_changed_t *on_change,
     crti_list_init(&table->ended);
 }
 
-static void free_job(crti_job_t *job)
+static void free_job(crti_job_entry_t *job)
 {
     free(job->submission);
     free(job->entrypoint);
@@ -110,12 +111,13 @@ void crti_job_table_fini(crti_job_table_t *table)
     crti_map_fini(&table->by_submission);
 }
 
-crti_job_t *crti_job_table_get(const crti_job_table_t *table, crti_id_t id)
+crti_job_entry_t *crti_job_table_get(const crti_job_table_t *table, crti_id_t id)
 {
     return crti_map_get(&table->by_id, &id);
 }
 
-crti_job_t *crti_job_table_find(const crti_job_table_t *table, crti_span_t submission)
+crti_job_entry_t *crti_job_table_find(const crti_job_table_t *table,
+                                      crti_span_t submission)
 {
     CRTI_AUTO(free) char *text = crti_str_dup(submission);
 
@@ -123,7 +125,7 @@ crti_job_t *crti_job_table_find(const crti_job_table_t *table, crti_span_t submi
 }
 
 /* All texts of an entry; false when out of memory. */
-static bool fill(crti_job_t *job, const crti_msg_row_job_t *from)
+static bool fill(crti_job_entry_t *job, const crti_msg_row_job_t *from)
 {
     job->submission = crti_str_dup(from->submission);
     job->entrypoint = crti_str_dup(from->entrypoint);
@@ -141,9 +143,9 @@ static bool fill(crti_job_t *job, const crti_msg_row_job_t *from)
 }
 
 static crt_status_t insert(crti_job_table_t *table, const crti_msg_row_job_t *from,
-                           crti_job_state_t state, crti_job_t **job_out)
+                           crti_job_entry_state_t state, crti_job_entry_t **job_out)
 {
-    crti_job_t *job = calloc(1, sizeof(*job));
+    crti_job_entry_t *job = calloc(1, sizeof(*job));
 
     if (job == NULL || !fill(job, from) ||
         crti_map_put(&table->by_id, &from->job, job) != CRT_OK) {
@@ -168,7 +170,7 @@ static crt_status_t insert(crti_job_table_t *table, const crti_msg_row_job_t *fr
     return CRT_OK;
 }
 
-static void attach_driver(crti_job_t *job, const crti_msg_job_add_t *m)
+static void attach_driver(crti_job_entry_t *job, const crti_msg_job_add_t *m)
 {
     if (!crti_id_equal(job->node, m->node))
         job->node_incarnation = 0;
@@ -179,9 +181,9 @@ static void attach_driver(crti_job_t *job, const crti_msg_job_add_t *m)
 
 crt_status_t crti_job_table_add(crti_job_table_t *table,
                                 const crti_msg_job_add_t *message, int64_t wall_ms,
-                                crti_job_t **job_out, bool *is_new_out)
+                                crti_job_entry_t **job_out, bool *is_new_out)
 {
-    crti_job_t *job = crti_job_table_get(table, message->job);
+    crti_job_entry_t *job = crti_job_table_get(table, message->job);
     crti_msg_row_job_t row = {.job = message->job,
                               .number = table->last_number + 1,
                               .submission = message->submission,
@@ -195,7 +197,7 @@ crt_status_t crti_job_table_add(crti_job_table_t *table,
     crt_status_t status;
 
     *is_new_out = false;
-    if (job && crti_job_is_ended(job))
+    if (job && crti_job_entry_is_ended(job))
         return crt_raise(CRT_ERR_CLOSED, "job %s has ended (%s)",
                          crti_id_hex(job->id, hex), states[job->state].name);
     if (job && !crti_id_is_zero(job->driver) &&
@@ -205,7 +207,7 @@ crt_status_t crti_job_table_add(crti_job_table_t *table,
                          crti_id_hex(job->id, hex));
     if (job) {
         /* A submission's driver: what it runs replaces what was asked for. */
-        if (crti_id_is_zero(job->driver) && crti_job_is_submission(job)) {
+        if (crti_id_is_zero(job->driver) && crti_job_entry_is_submission(job)) {
             set_text(&job->program, message->program);
             set_text(&job->sha, message->sha);
             set_text(&job->directory, message->directory);
@@ -232,7 +234,7 @@ crt_status_t crti_job_table_add(crti_job_table_t *table,
 
 crt_status_t crti_job_table_submit(crti_job_table_t *table,
                                    const crti_msg_job_submit_t *message, crti_id_t id,
-                                   int64_t wall_ms, crti_job_t **job_out)
+                                   int64_t wall_ms, crti_job_entry_t **job_out)
 {
     crti_msg_row_job_t row = {.job = id,
                               .number = table->last_number + 1,
@@ -260,7 +262,7 @@ crt_status_t crti_job_table_submit(crti_job_table_t *table,
     return CRT_OK;
 }
 
-static void drop(crti_job_table_t *table, crti_job_t *job)
+static void drop(crti_job_table_t *table, crti_job_entry_t *job)
 {
     if (*job->submission && crti_map_get(&table->by_submission, job->submission) == job)
         crti_map_remove(&table->by_submission, job->submission);
@@ -270,13 +272,13 @@ static void drop(crti_job_table_t *table, crti_job_t *job)
     free_job(job);
 }
 
-void crti_job_table_undo(crti_job_table_t *table, crti_job_t *job)
+void crti_job_table_undo(crti_job_table_t *table, crti_job_entry_t *job)
 {
     drop(table, job);
 }
 
 crt_status_t crti_job_table_load(crti_job_table_t *table, const crti_msg_row_job_t *row,
-                                 crti_job_t **job_out)
+                                 crti_job_entry_t **job_out)
 {
     *job_out = crti_job_table_get(table, row->job);
     if (*job_out)
@@ -284,7 +286,7 @@ crt_status_t crti_job_table_load(crti_job_table_t *table, const crti_msg_row_job
     return insert(table, row, CRTI_JOB_PENDING, job_out);
 }
 
-crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_t *job,
+crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_entry_t *job,
                                        const crti_msg_row_job_state_t *row,
                                        uint64_t now_ns)
 {
@@ -293,7 +295,7 @@ crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_t *job,
                          (unsigned long long)row->state);
     table->counts[job->state]--;
     table->counts[row->state]++;
-    job->state = (crti_job_state_t)row->state;
+    job->state = (crti_job_entry_state_t)row->state;
     job->driver = row->driver;
     job->node = row->node;
     job->node_incarnation = row->node_incarnation;
@@ -309,7 +311,7 @@ crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_t *job,
     job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
     set_text(&job->error_type, row->error_type);
     set_text(&job->text, row->text);
-    if (crti_job_is_ended(job)) {
+    if (crti_job_entry_is_ended(job)) {
         crti_list_remove(&job->in_state);
         crti_list_append(&table->ended, &job->in_state);
     }
@@ -318,7 +320,7 @@ crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_t *job,
 
 /* ---------------------------------------------------------------- events */
 
-void crti_job_runs(crti_job_table_t *table, crti_job_t *job, crti_id_t node)
+void crti_job_entry_runs(crti_job_table_t *table, crti_job_entry_t *job, crti_id_t node)
 {
     job->node = node;
     set_text(&job->text, crti_str(""));
@@ -326,72 +328,75 @@ void crti_job_runs(crti_job_table_t *table, crti_job_t *job, crti_id_t node)
         set_state(table, job, CRTI_JOB_RUNNING);
 }
 
-void crti_job_waits(crti_job_table_t *table, crti_job_t *job, const char *text)
+void crti_job_entry_waits(crti_job_table_t *table, crti_job_entry_t *job,
+                          const char *text)
 {
     set_text(&job->text, crti_str(text));
 }
 
-void crti_job_end(crti_job_table_t *table, crti_job_t *job, crti_job_state_t state,
-                  const char *error_type, const char *text, uint64_t now_ns,
-                  int64_t wall_ms)
+void crti_job_entry_end(crti_job_table_t *table, crti_job_entry_t *job,
+                        crti_job_entry_state_t state, const char *error_type,
+                        const char *text, uint64_t now_ns, int64_t wall_ms)
 {
-    if (crti_job_is_ended(job))
+    if (crti_job_entry_is_ended(job))
         return;
     job->end_ms = wall_ms;
     job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
     set_text(&job->error_type, crti_str(error_type));
     set_text(&job->text, crti_str(text));
     set_state(table, job, state);
-    crti_job_release(job);
+    crti_job_entry_release(job);
 }
 
-void crti_job_stop(crti_job_table_t *table, crti_job_t *job, uint64_t now_ns,
-                   int64_t wall_ms)
+void crti_job_entry_stop(crti_job_table_t *table, crti_job_entry_t *job, uint64_t now_ns,
+                         int64_t wall_ms)
 {
     job->stopping = true;
     if (job->state == CRTI_JOB_PENDING && !job->start_sent)
-        crti_job_end(table, job, CRTI_JOB_STOPPED, "", "", now_ns, wall_ms);
+        crti_job_entry_end(table, job, CRTI_JOB_STOPPED, "", "", now_ns, wall_ms);
 }
 
-static void set_exit(crti_job_t *job, int ended)
+static void set_exit(crti_job_entry_t *job, int ended)
 {
     job->has_exit = true;
     job->exit_code = WIFEXITED(ended) ? WEXITSTATUS(ended) : -WTERMSIG(ended);
 }
 
-void crti_job_driver_left(crti_job_table_t *table, crti_job_t *job, const char *text,
-                          const int64_t *wait_status, uint64_t now_ns, int64_t wall_ms)
+void crti_job_entry_driver_left(crti_job_table_t *table, crti_job_entry_t *job,
+                                const char *text, const int64_t *wait_status,
+                                uint64_t now_ns, int64_t wall_ms)
 {
     bool has_failed = wait_status ? *wait_status != 0 : *text != '\0';
     char how[64];
 
-    if (crti_job_is_ended(job))
+    if (crti_job_entry_is_ended(job))
         return;
     if (wait_status)
         set_exit(job, (int)*wait_status);
     snprintf(how, sizeof(how), "driver exited with status %d", (int)job->exit_code);
-    crti_job_end(table, job, has_failed ? CRTI_JOB_FAILED : CRTI_JOB_SUCCEEDED, "",
-                 !has_failed ? ""
-                 : *text     ? text
-                             : how,
-                 now_ns, wall_ms);
+    crti_job_entry_end(table, job, has_failed ? CRTI_JOB_FAILED : CRTI_JOB_SUCCEEDED, "",
+                       !has_failed ? ""
+                       : *text     ? text
+                                   : how,
+                       now_ns, wall_ms);
 }
 
-void crti_job_exited(crti_job_table_t *table, crti_job_t *job, int64_t wait_status,
-                     const char *output, uint64_t now_ns, int64_t wall_ms)
+void crti_job_entry_exited(crti_job_table_t *table, crti_job_entry_t *job,
+                           int64_t wait_status, const char *output, uint64_t now_ns,
+                           int64_t wall_ms)
 {
     int ended = (int)wait_status;
     char text[21000];
 
-    if (crti_job_is_ended(job))
+    if (crti_job_entry_is_ended(job))
         return;
     if (job->state == CRTI_JOB_PENDING) /* the exit came before the answer to JOB_START */
-        crti_job_runs(table, job, job->node);
+        crti_job_entry_runs(table, job, job->node);
     set_exit(job, ended);
     if (job->stopping) {
-        crti_job_end(table, job, CRTI_JOB_STOPPED, "", "", now_ns, wall_ms);
+        crti_job_entry_end(table, job, CRTI_JOB_STOPPED, "", "", now_ns, wall_ms);
     } else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 0) {
-        crti_job_end(table, job, CRTI_JOB_SUCCEEDED, "", "", now_ns, wall_ms);
+        crti_job_entry_end(table, job, CRTI_JOB_SUCCEEDED, "", "", now_ns, wall_ms);
     } else {
         if (WIFSIGNALED(ended))
             snprintf(
@@ -404,14 +409,14 @@ void crti_job_exited(crti_job_table_t *table, crti_job_t *job, int64_t wait_stat
                      "Job entrypoint command failed with exit code %d, last available "
                      "logs (truncated to 20,000 chars):\n%s",
                      WEXITSTATUS(ended), output);
-        crti_job_end(table, job, CRTI_JOB_FAILED, "JOB_ENTRYPOINT_COMMAND_ERROR", text,
-                     now_ns, wall_ms);
+        crti_job_entry_end(table, job, CRTI_JOB_FAILED, "JOB_ENTRYPOINT_COMMAND_ERROR",
+                           text, now_ns, wall_ms);
     }
 }
 
-void crti_job_release(crti_job_t *job)
+void crti_job_entry_release(crti_job_entry_t *job)
 {
-    if (!crti_job_is_ended(job) || job->actors)
+    if (!crti_job_entry_is_ended(job) || job->actors)
         return;
     crti_buffer_fini(&job->argv);
     crti_buffer_fini(&job->environment);
@@ -419,13 +424,13 @@ void crti_job_release(crti_job_t *job)
 
 /* ---------------------------------------------------------------- expiry */
 
-crti_job_t *crti_job_table_expired(const crti_job_table_t *table, uint64_t now_ns)
+crti_job_entry_t *crti_job_table_expired(const crti_job_table_t *table, uint64_t now_ns)
 {
     size_t count = table->counts[CRTI_JOB_STOPPED] + table->counts[CRTI_JOB_SUCCEEDED] +
                    table->counts[CRTI_JOB_FAILED];
 
     CRTI_LIST_FOREACH (item, &table->ended) {
-        crti_job_t *job = CRTI_JOB_OF(item);
+        crti_job_entry_t *job = CRTI_JOB_OF(item);
 
         if (count <= CRTI_JOB_ENDED_MAX && job->expires_ns > now_ns)
             return NULL;
@@ -435,9 +440,9 @@ crti_job_t *crti_job_table_expired(const crti_job_table_t *table, uint64_t now_n
     return NULL;
 }
 
-void crti_job_table_forget(crti_job_table_t *table, crti_job_t *job)
+void crti_job_table_forget(crti_job_table_t *table, crti_job_entry_t *job)
 {
-    assert(crti_job_is_ended(job));
+    assert(crti_job_entry_is_ended(job));
     drop(table, job);
 }
 
@@ -452,7 +457,7 @@ uint64_t crti_job_table_deadline(const crti_job_table_t *table)
 
 /* ---------------------------------------------------------------- shown and stored */
 
-const char *crti_job_message(const crti_job_t *job, char *text, size_t size)
+const char *crti_job_entry_message(const crti_job_entry_t *job, char *text, size_t size)
 {
     if (job->state == CRTI_JOB_PENDING && *job->text)
         snprintf(text, size, "%s %s", states[job->state].message, job->text);
@@ -461,7 +466,7 @@ const char *crti_job_message(const crti_job_t *job, char *text, size_t size)
     return text;
 }
 
-crti_msg_row_job_t crti_job_row(const crti_job_t *job)
+crti_msg_row_job_t crti_job_entry_row(const crti_job_entry_t *job)
 {
     return (crti_msg_row_job_t){
         .job = job->id,
@@ -477,7 +482,7 @@ crti_msg_row_job_t crti_job_row(const crti_job_t *job)
     };
 }
 
-crti_msg_row_job_state_t crti_job_state_row(const crti_job_t *job)
+crti_msg_row_job_state_t crti_job_entry_state_row(const crti_job_entry_t *job)
 {
     return (crti_msg_row_job_state_t){
         .job = job->id,
@@ -497,7 +502,7 @@ crti_msg_row_job_state_t crti_job_state_row(const crti_job_t *job)
     };
 }
 
-crti_msg_job_info_t crti_job_info(const crti_job_t *job)
+crti_msg_job_info_t crti_job_entry_info(const crti_job_entry_t *job)
 {
     return (crti_msg_job_info_t){
         .job = job->id,

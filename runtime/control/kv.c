@@ -31,16 +31,16 @@ static bool is_of_groups(crti_span_t key, crti_id_t *job_out)
     return crti_id_parse(hex, job_out);
 }
 
-static bool is_over(const crti_job_t *job)
+static bool is_over(const crti_job_entry_t *job)
 {
-    return crti_job_is_ended(job) && job->actors == 0;
+    return crti_job_entry_is_ended(job) && job->actors == 0;
 }
 
 /* Whoever of an ended job still runs leaves nothing behind. */
 static crt_status_t check_groups(const crti_control_t *c, crti_span_t key)
 {
     crti_id_t id;
-    crti_job_t *job;
+    crti_job_entry_t *job;
     char hex[CRTI_ID_HEX];
 
     if (!is_of_groups(key, &id))
@@ -61,7 +61,7 @@ void crti_control_clear_groups_of(crti_control_t *c, crti_id_t job)
     crti_control_clear_values(c, crti_str(prefix), job);
 }
 
-void crti_control_clear_groups(crti_control_t *c, const crti_job_t *job)
+void crti_control_clear_groups(crti_control_t *c, const crti_job_entry_t *job)
 {
     if (job->has_groups && is_over(job))
         crti_control_clear_groups_of(c, job->id);

@@ -4,52 +4,50 @@
 
 #include <stdio.h>
 
-/* How full the place is with the newcomer, 0..1000; the fullest resource counts. */
-static int64_t fullness(const crti_place_t *place, const crti_resources_t *need)
+/* How full the node is with the new actor, 0..1000; the fullest resource counts. */
+static int64_t fullness(const crti_placement_node_t *node, const crti_resources_t *need)
 {
-    int64_t cpus = crti_resources_get(place->total, "CPU");
+    int64_t cpus = crti_resources_get(node->total, "CPU");
     int64_t worst = 0;
 
     if (cpus < CRTI_RESOURCE_ONE)
         cpus = CRTI_RESOURCE_ONE;
-    for (unsigned i = 0; i < place->total->count; i++) {
-        const char *name = place->total->item[i].name;
+    for (unsigned i = 0; i < node->total->count; i++) {
+        const char *name = node->total->item[i].name;
         int64_t part;
 
-        if (place->total->item[i].amount <= 0)
+        if (node->total->item[i].amount <= 0)
             continue;
-        part =
-            crti_resources_part_in_use(place->total, place->available, need, name, 1000);
+        part = crti_resources_part_in_use(node->total, node->available, need, name, 1000);
         worst = part > worst ? part : worst;
     }
     if (need->count == 0) {
-        int64_t part =
-            (int64_t)(place->idle_actors + 1) * CRTI_RESOURCE_ONE * 1000 / cpus;
+        int64_t part = (int64_t)(node->idle_actors + 1) * CRTI_RESOURCE_ONE * 1000 / cpus;
 
         worst = part > worst ? part : worst;
     }
     return worst;
 }
 
-int crti_placement_pick(const crti_place_t *places, size_t count,
+int crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
                         const crti_resources_t *need, crti_id_t prefer)
 {
     int64_t best_score = 0;
     int best = -1;
 
     for (size_t i = 0; i < count; i++) {
-        bool preferred = crti_id_equal(places[i].node, prefer);
+        bool preferred = crti_id_equal(nodes[i].node, prefer);
         int64_t score;
 
-        if (!crti_resources_fit(places[i].available, need))
+        if (!crti_resources_fit(nodes[i].available, need))
             continue;
-        score = fullness(&places[i], need);
+        score = fullness(&nodes[i], need);
         score = score <= 500 ? 0 : score;
         if (best >= 0 && score > best_score)
             continue;
         if (best >= 0 && score == best_score && !preferred &&
-            (crti_id_equal(places[best].node, prefer) ||
-             crti_id_less(places[best].node, places[i].node)))
+            (crti_id_equal(nodes[best].node, prefer) ||
+             crti_id_less(nodes[best].node, nodes[i].node)))
             continue;
         best = (int)i;
         best_score = score;
@@ -58,15 +56,15 @@ int crti_placement_pick(const crti_place_t *places, size_t count,
 }
 
 /* "needs 3 CPU, the cluster has 2" for one name; false when that name is no obstacle. */
-static bool scarce(const crti_place_t *places, size_t count,
+static bool scarce(const crti_placement_node_t *nodes, size_t count,
                    const struct crti_resource *need, char *text, size_t size)
 {
     int64_t sum = 0, largest = 0, free_most = 0;
     double unit = CRTI_RESOURCE_ONE;
 
     for (size_t i = 0; i < count; i++) {
-        int64_t total = crti_resources_get(places[i].total, need->name);
-        int64_t available = crti_resources_get(places[i].available, need->name);
+        int64_t total = crti_resources_get(nodes[i].total, need->name);
+        int64_t available = crti_resources_get(nodes[i].available, need->name);
 
         if (__builtin_add_overflow(sum, total, &sum))
             sum = INT64_MAX;
@@ -88,7 +86,7 @@ static bool scarce(const crti_place_t *places, size_t count,
     return true;
 }
 
-const char *crti_placement_reason(const crti_place_t *places, size_t count,
+const char *crti_placement_reason(const crti_placement_node_t *nodes, size_t count,
                                   const crti_resources_t *need, char *text, size_t size)
 {
     char what[200];
@@ -98,7 +96,7 @@ const char *crti_placement_reason(const crti_place_t *places, size_t count,
         return text;
     }
     for (unsigned i = 0; i < need->count; i++)
-        if (scarce(places, count, &need->item[i], text, size))
+        if (scarce(nodes, count, &need->item[i], text, size))
             return text;
     snprintf(text, size, "needs %s, no node has all of it free",
              crti_resources_format(need, what, sizeof(what)));

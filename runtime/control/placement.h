@@ -17,18 +17,18 @@
 #include "runtime/base/id.h"
 #include "runtime/base/resources.h"
 
-typedef struct crti_place {
+typedef struct crti_placement_node {
     crti_id_t node;
     const crti_resources_t *total, *available;
     unsigned idle_actors; /* actors there that hold nothing */
-} crti_place_t;
+} crti_placement_node_t;
 
-/* Index of the best of `count` places, or -1 when none has room now. */
-int crti_placement_pick(const crti_place_t *places, size_t count,
+/* Index of the best of `count` nodes, or -1 when none has room now. */
+int crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
                         const crti_resources_t *need, crti_id_t prefer);
 
-/* Why no place has room: "needs 3 CPU, the cluster has 2". Returns `text`. */
-const char *crti_placement_reason(const crti_place_t *places, size_t count,
+/* Why no node has room: "needs 3 CPU, the cluster has 2". Returns `text`. */
+const char *crti_placement_reason(const crti_placement_node_t *nodes, size_t count,
                                   const crti_resources_t *need, char *text, size_t size);
 
 #endif

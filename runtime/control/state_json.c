@@ -125,7 +125,7 @@ static json_t *nodes_json(const crti_control_t *c, const char *filter)
 /* ---------------------------------------------------------------- actors */
 
 /* What it waits for, why it died, or why nobody can call it although it runs. */
-static const char *actor_text(const crti_control_t *c, const crti_actor_t *actor,
+static const char *actor_text(const crti_control_t *c, const crti_actor_entry_t *actor,
                               char text[FENCE_TEXT])
 {
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
@@ -139,7 +139,7 @@ static const char *actor_text(const crti_control_t *c, const crti_actor_t *actor
     return text;
 }
 
-static json_t *actor_json(const crti_control_t *c, const crti_actor_t *actor)
+static json_t *actor_json(const crti_control_t *c, const crti_actor_entry_t *actor)
 {
     json_t *json = json_object();
     char text[FENCE_TEXT];
@@ -160,7 +160,7 @@ static json_t *actor_json(const crti_control_t *c, const crti_actor_t *actor)
     json_object_set_new(json, "is_fenced", json_boolean(actor->fenced));
     json_object_set_new(json, "has_failed",
                         json_boolean(actor->state == CRTI_ACTOR_DEAD &&
-                                     !crti_actor_has_ended_well(actor)));
+                                     !crti_actor_entry_has_ended_well(actor)));
     json_object_set_new(json, "required_resources", resources_json(&actor->resources));
     json_object_set_new(json, "message", text_json(actor_text(c, actor, text)));
     return json;
@@ -187,10 +187,10 @@ static json_t *metadata_json(const char *metadata)
     return json && json_is_object(json) ? json : (json_decref(json), json_object());
 }
 
-static json_t *job_json(const crti_control_t *c, const crti_job_t *job)
+static json_t *job_json(const crti_control_t *c, const crti_job_entry_t *job)
 {
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
-    bool is_submission = crti_job_is_submission(job);
+    bool is_submission = crti_job_entry_is_submission(job);
     json_t *json = json_object();
     char message[21000];
 
@@ -202,7 +202,7 @@ static json_t *job_json(const crti_control_t *c, const crti_job_t *job)
     json_object_set_new(json, "status", json_string(crti_job_state_name(job->state)));
     json_object_set_new(json, "entrypoint", text_json(job->entrypoint));
     json_object_set_new(json, "message",
-                        text_json(crti_job_message(job, message, sizeof(message))));
+                        text_json(crti_job_entry_message(job, message, sizeof(message))));
     json_object_set_new(json, "error_type", text_json(job->error_type));
     json_object_set_new(json, "start_time", time_json(job->start_ms));
     json_object_set_new(json, "end_time", time_json(job->end_ms));
@@ -223,9 +223,9 @@ static void add_jobs(const crti_control_t *c, json_t *json, const char *filter,
 
     for (size_t i = 0; i < 2; i++) /* backwards: the newest first */
         for (const crti_list_t *at = lists[i]->prev; at != lists[i]; at = at->prev) {
-            const crti_job_t *job = CRTI_JOB_OF(at);
+            const crti_job_entry_t *job = CRTI_JOB_OF(at);
 
-            if (crti_job_is_submission(job) != submissions)
+            if (crti_job_entry_is_submission(job) != submissions)
                 continue;
             if (is_meant(filter, job->id) || strcmp(filter, job->submission) == 0)
                 json_array_append_new(json, job_json(c, job));
@@ -272,7 +272,7 @@ static void add_demand(json_t *list, const crti_resources_t *need, const char *k
 }
 
 static void add_leases(const crti_control_t *c, json_t *list,
-                       const crti_node_entry_t *node, const crti_place_t *places,
+                       const crti_node_entry_t *node, const crti_placement_node_t *places,
                        size_t count)
 {
     crti_span_t rest = crti_span(node->demand.data, node->demand.size), entry;
@@ -294,16 +294,16 @@ static json_t *demand_json(const crti_control_t *c)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t places = {0};
     json_t *list = json_array();
-    size_t count = crti_control_places(c, &places);
+    size_t count = crti_control_placement_nodes(c, &places);
 
     CRTI_LIST_FOREACH (item, &c->actors.waiting) {
-        const crti_actor_t *actor = CRTI_ACTOR_OF(item);
+        const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         add_demand(list, &actor->resources, "actor", actor->class_name, actor->text);
     }
     CRTI_LIST_FOREACH (item, &c->nodes.living)
         add_leases(c, list, CRTI_NODE_OF(item),
-                   (const crti_place_t *)(const void *)places.data, count);
+                   (const crti_placement_node_t *)(const void *)places.data, count);
     return list;
 }
 
@@ -322,7 +322,7 @@ static json_t *counts_json(const size_t *counts, unsigned states,
 
 static const char *job_state_name(unsigned state)
 {
-    return crti_job_state_name((crti_job_state_t)state);
+    return crti_job_state_name((crti_job_entry_state_t)state);
 }
 
 /* Those that ended as they were meant to are counted apart: DEAD are the ones to look at. */
@@ -333,7 +333,7 @@ static json_t *actor_counts_json(const crti_control_t *c)
 
     memcpy(counts, c->actors.counts, sizeof(counts));
     CRTI_LIST_FOREACH (item, &c->actors.dead)
-        ended += crti_actor_has_ended_well(CRTI_ACTOR_OF(item));
+        ended += crti_actor_entry_has_ended_well(CRTI_ACTOR_OF(item));
     counts[CRTI_ACTOR_DEAD] -= ended;
     json = counts_json(counts, CRTI_ACTOR_STATES, crti_actor_state_name);
     if (ended)

@@ -28,7 +28,7 @@ static void json_decref_auto(json_t **json)
 
 /* ---------------------------------------------------------------- answers of the head */
 
-json_t *crti_endpoint_state(crti_exchange_t *x, crt_status_t status,
+json_t *crti_endpoint_state(crti_http_exchange_t *x, crt_status_t status,
                             const crti_message_t *message)
 {
     json_t *json = NULL;
@@ -42,85 +42,86 @@ json_t *crti_endpoint_state(crti_exchange_t *x, crt_status_t status,
         status =
             crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not the JSON expected");
     if (x->route == CRTI_ROUTE_STATE) /* its clients take a text for a lost connection */
-        crti_exchange_json(x, 500, crti_view_state_error(crt_error_detail()));
+        crti_http_exchange_json(x, 500, crti_view_state_error(crt_error_detail()));
     else
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
     return NULL;
 }
 
-void crti_endpoint_ask_state(crti_exchange_t *x, const char *what, const char *filter,
-                             crti_exchange_answer_t *on_answer)
+void crti_endpoint_ask_state(crti_http_exchange_t *x, const char *what,
+                             const char *filter, crti_http_exchange_answer_t *on_answer)
 {
     crti_msg_state_query_t query = {.what = crti_str(what), .filter = crti_str(filter)};
 
-    crti_exchange_ask(x, CRTI_MSG_STATE_QUERY, &query, 0, on_answer);
+    crti_http_exchange_ask(x, CRTI_MSG_STATE_QUERY, &query, 0, on_answer);
 }
 
-static void on_cluster(crti_exchange_t *x, crt_status_t status,
+static void on_cluster(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
     CRTI_AUTO(json_decref) json_t *cluster = crti_endpoint_state(x, status, message);
 
     if (cluster)
-        crti_exchange_json(x, 200, crti_view_cluster(cluster, x->as_text));
+        crti_http_exchange_json(x, 200, crti_view_cluster(cluster, x->as_text));
 }
 
-static void on_state(crti_exchange_t *x, crt_status_t status,
+static void on_state(crti_http_exchange_t *x, crt_status_t status,
                      const crti_message_t *message)
 {
     CRTI_AUTO(json_decref) json_t *rows = crti_endpoint_state(x, status, message);
 
     if (rows)
-        crti_exchange_json(x, 200,
-                           crti_view_state(x->id, rows, x->filters, x->limit, x->level));
+        crti_http_exchange_json(
+            x, 200, crti_view_state(x->id, rows, x->filters, x->limit, x->level));
 }
 
-static void on_job_list(crti_exchange_t *x, crt_status_t status,
+static void on_job_list(crti_http_exchange_t *x, crt_status_t status,
                         const crti_message_t *message)
 {
     CRTI_AUTO(json_decref) json_t *jobs = crti_endpoint_state(x, status, message);
 
     if (jobs)
-        crti_exchange_json(x, 200, crti_view_jobs(jobs));
+        crti_http_exchange_json(x, 200, crti_view_jobs(jobs));
 }
 
-const json_t *crti_endpoint_job(crti_exchange_t *x, const json_t *jobs)
+const json_t *crti_endpoint_job(crti_http_exchange_t *x, const json_t *jobs)
 {
     const json_t *job = json_array_get(jobs, 0);
 
     if (!job)
-        crti_exchange_text(x, 404, "Job %s does not exist", x->id);
+        crti_http_exchange_text(x, 404, "Job %s does not exist", x->id);
     return job;
 }
 
-static void on_job(crti_exchange_t *x, crt_status_t status, const crti_message_t *message)
+static void on_job(crti_http_exchange_t *x, crt_status_t status,
+                   const crti_message_t *message)
 {
     CRTI_AUTO(json_decref) json_t *jobs = crti_endpoint_state(x, status, message);
     const json_t *job = jobs ? crti_endpoint_job(x, jobs) : NULL;
 
     if (job)
-        crti_exchange_json(x, 200, crti_view_job(job));
+        crti_http_exchange_json(x, 200, crti_view_job(job));
 }
 
 /* ---------------------------------------------------------------- submit, stop, delete */
 
-static void on_submitted(crti_exchange_t *x, crt_status_t status,
+static void on_submitted(crti_http_exchange_t *x, crt_status_t status,
                          const crti_message_t *message)
 {
     if (status == CRT_OK)
-        crti_exchange_json(
+        crti_http_exchange_json(
             x, 200, json_pack("{s:s, s:s}", "job_id", x->id, "submission_id", x->id));
     else if (status == CRT_ERR_EXISTS)
-        crti_exchange_text(
+        crti_http_exchange_text(
             x, 400,
             "Job with submission_id %s already exists. Please use a different "
             "submission_id.",
             x->id);
     else
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
 }
 
-static void submit(crti_exchange_t *x)
+static void submit(crti_http_exchange_t *x)
 {
     CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
     crt_status_t status = crti_submission_parse(x->body.data, x->body.size, &s);
@@ -131,11 +132,11 @@ static void submit(crti_exchange_t *x)
                            "/api/packages/crt/%s first",
                            s.sha, s.sha);
     if (status != CRT_OK) {
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
         return;
     }
     snprintf(x->id, sizeof(x->id), "%s", s.id);
-    crti_exchange_ask(
+    crti_http_exchange_ask(
         x, CRTI_MSG_JOB_SUBMIT,
         &(crti_msg_job_submit_t){.submission = crti_str(s.id),
                                  .entrypoint = crti_str(s.entrypoint),
@@ -147,16 +148,16 @@ static void submit(crti_exchange_t *x)
         0, on_submitted);
 }
 
-static void on_stopped(crti_exchange_t *x, crt_status_t status,
+static void on_stopped(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
     if (status == CRT_OK || status == CRT_ERR_NOT_FOUND) /* it ended meanwhile */
-        crti_exchange_json(x, 200, json_pack("{s:b}", "stopped", status == CRT_OK));
+        crti_http_exchange_json(x, 200, json_pack("{s:b}", "stopped", status == CRT_OK));
     else
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
 }
 
-static void on_job_to_stop(crti_exchange_t *x, crt_status_t status,
+static void on_job_to_stop(crti_http_exchange_t *x, crt_status_t status,
                            const crti_message_t *message)
 {
     CRTI_AUTO(json_decref) json_t *jobs = crti_endpoint_state(x, status, message);
@@ -166,25 +167,25 @@ static void on_job_to_stop(crti_exchange_t *x, crt_status_t status,
     if (!job)
         return;
     if (!crti_view_is_submission(job)) {
-        crti_exchange_text(x, 400, "Can only stop submission type jobs");
+        crti_http_exchange_text(x, 400, "Can only stop submission type jobs");
     } else if (crti_view_has_ended(job)) {
-        crti_exchange_json(x, 200, json_pack("{s:b}", "stopped", 0));
+        crti_http_exchange_json(x, 200, json_pack("{s:b}", "stopped", 0));
     } else {
         stop.submission = crti_str(crti_view_text(job, "submission_id"));
-        crti_exchange_ask(x, CRTI_MSG_JOB_STOP, &stop, 10000, on_stopped);
+        crti_http_exchange_ask(x, CRTI_MSG_JOB_STOP, &stop, 10000, on_stopped);
     }
 }
 
-static void on_deleted(crti_exchange_t *x, crt_status_t status,
+static void on_deleted(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
     if (status == CRT_OK)
-        crti_exchange_json(x, 200, json_pack("{s:b}", "deleted", 1));
+        crti_http_exchange_json(x, 200, json_pack("{s:b}", "deleted", 1));
     else
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
 }
 
-static void on_job_to_delete(crti_exchange_t *x, crt_status_t status,
+static void on_job_to_delete(crti_http_exchange_t *x, crt_status_t status,
                              const crti_message_t *message)
 {
     CRTI_AUTO(json_decref) json_t *jobs = crti_endpoint_state(x, status, message);
@@ -194,61 +195,61 @@ static void on_job_to_delete(crti_exchange_t *x, crt_status_t status,
     if (!job)
         return;
     if (!crti_view_is_submission(job)) {
-        crti_exchange_text(x, 400, "Can only delete submission type jobs");
+        crti_http_exchange_text(x, 400, "Can only delete submission type jobs");
     } else if (!crti_view_has_ended(job)) {
-        crti_exchange_text(
+        crti_http_exchange_text(
             x, 500,
             "Attempted to delete job '%s', but it is in a non-terminal state "
             "%s.",
             x->id, crti_view_text(job, "status"));
     } else {
         delete.submission = crti_str(crti_view_text(job, "submission_id"));
-        crti_exchange_ask(x, CRTI_MSG_JOB_DELETE, &delete, 0, on_deleted);
+        crti_http_exchange_ask(x, CRTI_MSG_JOB_DELETE, &delete, 0, on_deleted);
     }
 }
 
 /* ---------------------------------------------------------------- programs */
 
-static void begin_upload(crti_exchange_t *x)
+static void begin_upload(crti_http_exchange_t *x)
 {
     crt_status_t status =
         crti_upload_new(x->http->programs, x->id, x->body_size, &x->upload);
 
     if (status != CRT_OK)
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
 }
 
-static void finish_upload(crti_exchange_t *x)
+static void finish_upload(crti_http_exchange_t *x)
 {
     crt_status_t status = crti_upload_finish(x->upload);
 
     if (status != CRT_OK)
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
     else
-        crti_exchange_text(x, 200, "%s", "");
+        crti_http_exchange_text(x, 200, "%s", "");
 }
 
 /* ---------------------------------------------------------------- the rest */
 
-static void reply_version(crti_exchange_t *x)
+static void reply_version(crti_http_exchange_t *x)
 {
-    crti_exchange_json(x, 200,
-                       json_pack("{s:s, s:s, s:s, s:s, s:s}", "version", "4",
-                                 "ray_version", "2.52.0", "ray_commit",
-                                 "0000000000000000000000000000000000000000",
-                                 "session_name", "crt", "crt_version", CRT_VERSION));
+    crti_http_exchange_json(x, 200,
+                            json_pack("{s:s, s:s, s:s, s:s, s:s}", "version", "4",
+                                      "ray_version", "2.52.0", "ray_commit",
+                                      "0000000000000000000000000000000000000000",
+                                      "session_name", "crt", "crt_version", CRT_VERSION));
 }
 
-static void reply_health(crti_exchange_t *x)
+static void reply_health(crti_http_exchange_t *x)
 {
     if (crti_head_link_is_up(x->http->link))
-        crti_exchange_text(x, 200, "success");
+        crti_http_exchange_text(x, 200, "success");
     else
-        crti_exchange_text(x, 503, "the head can't be reached");
+        crti_http_exchange_text(x, 503, "the head can't be reached");
 }
 
 /* The token comes as a bearer header; a browser keeps it as a cookie that scripts can't read. */
-static void login(crti_exchange_t *x, const crti_http_request_t *request)
+static void login(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     const char *header =
         request->authorization[0] ? request->authorization : request->ray_authorization;
@@ -256,18 +257,18 @@ static void login(crti_exchange_t *x, const crti_http_request_t *request)
     crti_token_t token;
 
     if (!header[0]) {
-        crti_exchange_text(x, 401, "Unauthorized: Missing authentication token");
+        crti_http_exchange_text(x, 401, "Unauthorized: Missing authentication token");
     } else if (strncasecmp(header, "Bearer ", 7) != 0 ||
                !crti_http_token_is(&x->http->policy, header + 7, &token)) {
-        crti_exchange_text(x, 403, "Forbidden: Invalid authentication token");
+        crti_http_exchange_text(x, 403, "Forbidden: Invalid authentication token");
     } else {
         x->cookie_seconds = crti_http_cookie(&x->http->policy, &token, x->cookie);
-        crti_exchange_json(x, 200, json_pack("{s:s}", "status", "authenticated"));
+        crti_http_exchange_json(x, 200, json_pack("{s:s}", "status", "authenticated"));
     }
 }
 
 /* "crt" has all columns. */
-static crt_status_t read_detail(crti_exchange_t *x, const char *detail)
+static crt_status_t read_detail(crti_http_exchange_t *x, const char *detail)
 {
     bool yes = false;
 
@@ -283,7 +284,7 @@ static crt_status_t read_detail(crti_exchange_t *x, const char *detail)
 
 /* exclude_driver is about tasks, of which there is no list, and server_timeout_multiplier about
  * Ray's own servers. */
-static crt_status_t read_state_args(crti_exchange_t *x,
+static crt_status_t read_state_args(crti_http_exchange_t *x,
                                     const crti_http_request_t *request)
 {
     crt_status_t status = read_detail(x, crti_http_arg(request, "detail"));
@@ -301,63 +302,64 @@ static crt_status_t read_state_args(crti_exchange_t *x,
     return status == CRT_OK ? crti_view_check_filters(x->id, x->filters) : status;
 }
 
-static void begin_state(crti_exchange_t *x, const crti_http_request_t *request)
+static void begin_state(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     if (read_state_args(x, request) == CRT_OK)
         crti_endpoint_ask_state(x, x->id, "", on_state);
     else
-        crti_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
+        crti_http_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
 }
 
-static void begin_cluster_status(crti_exchange_t *x, const crti_http_request_t *request)
+static void begin_cluster_status(crti_http_exchange_t *x,
+                                 const crti_http_request_t *request)
 {
     const char *format = crti_http_arg(request, "format");
 
     if (format && strcmp(format, "0") != 0 && strcmp(format, "1") != 0) {
-        crti_exchange_text(x, 400, "format must be 0 (JSON) or 1 (a text)");
+        crti_http_exchange_text(x, 400, "format must be 0 (JSON) or 1 (a text)");
         return;
     }
     x->as_text = format && *format == '1';
     crti_endpoint_ask_state(x, "cluster", "", on_cluster);
 }
 
-static void reply_page(crti_exchange_t *x)
+static void reply_page(crti_http_exchange_t *x)
 {
     const crti_page_file_t *file = crti_page_find(x->id);
 
     if (file)
-        crti_exchange_bytes(x, file->type, file->bytes);
+        crti_http_exchange_bytes(x, file->type, file->bytes);
     else
-        crti_exchange_text(x, 404, "404: Not Found");
+        crti_http_exchange_text(x, 404, "404: Not Found");
 }
 
-void crti_endpoint_begin(crti_exchange_t *x, const crti_http_request_t *request)
+void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     switch (x->route) {
     case CRTI_ROUTE_PAGE: reply_page(x); break;
     case CRTI_ROUTE_HEALTH: reply_health(x); break;
     case CRTI_ROUTE_VERSION: reply_version(x); break;
     case CRTI_ROUTE_AUTH_MODE:
-        crti_exchange_json(x, 200,
-                           json_pack("{s:s, s:I}", "authentication_mode", "token",
-                                     "token_generation",
-                                     (json_int_t)x->http->policy.generation));
+        crti_http_exchange_json(x, 200,
+                                json_pack("{s:s, s:I}", "authentication_mode", "token",
+                                          "token_generation",
+                                          (json_int_t)x->http->policy.generation));
         break;
     case CRTI_ROUTE_LOGIN: login(x, request); break;
     case CRTI_ROUTE_CLUSTER_STATUS: begin_cluster_status(x, request); break;
     case CRTI_ROUTE_STATE: begin_state(x, request); break;
     case CRTI_ROUTE_PACKAGE_GET:
         if (crti_program_exists(x->http->programs, x->id))
-            crti_exchange_text(x, 200, "%s", "");
+            crti_http_exchange_text(x, 200, "%s", "");
         else
-            crti_exchange_text(x, 404, "Package crt://%s does not exist", x->id);
+            crti_http_exchange_text(x, 404, "Package crt://%s does not exist", x->id);
         break;
     case CRTI_ROUTE_PACKAGE_PUT: begin_upload(x); break;
     case CRTI_ROUTE_JOB_SUBMIT:
         if (x->body_size > CRTI_JOB_JSON_MAX)
-            crti_exchange_text(x, 413,
-                               "a job description of %llu bytes; the limit is %zu",
-                               (unsigned long long)x->body_size, CRTI_JOB_JSON_MAX);
+            crti_http_exchange_text(x, 413,
+                                    "a job description of %llu bytes; the limit is %zu",
+                                    (unsigned long long)x->body_size, CRTI_JOB_JSON_MAX);
         break;
     case CRTI_ROUTE_JOB_LIST: crti_endpoint_ask_state(x, "jobs", "", on_job_list); break;
     case CRTI_ROUTE_JOB_GET: crti_endpoint_ask_state(x, "jobs", x->id, on_job); break;
@@ -369,7 +371,7 @@ void crti_endpoint_begin(crti_exchange_t *x, const crti_http_request_t *request)
     }
 }
 
-void crti_endpoint_body(crti_exchange_t *x)
+void crti_endpoint_body(crti_http_exchange_t *x)
 {
     switch (x->route) {
     case CRTI_ROUTE_PACKAGE_PUT: finish_upload(x); break;

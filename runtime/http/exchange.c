@@ -18,21 +18,21 @@
 #define BODY_SECONDS     20         /* for a body, plus its size at BODY_RATE */
 #define BODY_RATE        (64u << 10) /* bytes a second that a client must reach */
 
-#define TO(state) (1u << CRTI_EXCHANGE_##state)
+#define TO(state) (1u << CRTI_HTTP_EXCHANGE_##state)
 static const struct {
     const char *name;
     unsigned next;
-} states[CRTI_EXCHANGE_STATES] = {
-    [CRTI_EXCHANGE_IDLE] = {"idle",
-                            TO(READING) | TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
-    [CRTI_EXCHANGE_READING] = {"reading", TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
-    [CRTI_EXCHANGE_DRAINING] = {"draining", TO(REPLYING)},
-    [CRTI_EXCHANGE_ASKING] = {"asking", TO(ASKING) | TO(REPLYING) | TO(LINGERING)},
-    [CRTI_EXCHANGE_REPLYING] = {"replying", TO(IDLE) | TO(ASKING) | TO(LINGERING)},
-    [CRTI_EXCHANGE_LINGERING] = {"lingering", 0},
+} states[CRTI_HTTP_EXCHANGE_STATES] = {
+    [CRTI_HTTP_EXCHANGE_IDLE] = {"idle",
+                                 TO(READING) | TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
+    [CRTI_HTTP_EXCHANGE_READING] = {"reading", TO(ASKING) | TO(REPLYING) | TO(DRAINING)},
+    [CRTI_HTTP_EXCHANGE_DRAINING] = {"draining", TO(REPLYING)},
+    [CRTI_HTTP_EXCHANGE_ASKING] = {"asking", TO(ASKING) | TO(REPLYING) | TO(LINGERING)},
+    [CRTI_HTTP_EXCHANGE_REPLYING] = {"replying", TO(IDLE) | TO(ASKING) | TO(LINGERING)},
+    [CRTI_HTTP_EXCHANGE_LINGERING] = {"lingering", 0},
 };
 
-static void set_state(crti_exchange_t *x, crti_exchange_state_t state)
+static void set_state(crti_http_exchange_t *x, crti_http_exchange_state_t state)
 {
     assert(states[x->state].next & (1u << state));
     crti_log(CRTI_LOG_DEBUG, "http", "exchange %p %s -> %s", (void *)x,
@@ -44,7 +44,7 @@ static void on_deadline(lws_sorted_usec_list_t *sul);
 
 /* Replaces the deadline of the step before. (lws_set_timer_usecs can't be cancelled in all
  * versions: it fires at once instead.) */
-static void set_deadline(crti_exchange_t *x, uint64_t seconds)
+static void set_deadline(crti_http_exchange_t *x, uint64_t seconds)
 {
     lws_sul_schedule(lws_get_context(x->wsi), 0, &x->deadline, on_deadline,
                      (lws_usec_t)seconds * LWS_US_PER_SEC);
@@ -53,21 +53,22 @@ static void set_deadline(crti_exchange_t *x, uint64_t seconds)
 /* ---------------------------------------------------------------- the reply */
 
 /* Everything of the reply is set: what is left of the body goes first. */
-static void reply_is_made(crti_exchange_t *x)
+static void reply_is_made(crti_http_exchange_t *x)
 {
     crti_upload_free(CRTI_TAKE(x->upload));
     if (x->body_size > DRAIN_MAX || (x->body_size > 0 && !x->has_token))
         x->closes = true;
     if (x->body_size > 0 && !x->closes) {
-        set_state(x, CRTI_EXCHANGE_DRAINING);
+        set_state(x, CRTI_HTTP_EXCHANGE_DRAINING);
         return;
     }
-    set_state(x, CRTI_EXCHANGE_REPLYING);
+    set_state(x, CRTI_HTTP_EXCHANGE_REPLYING);
     set_deadline(x, SEND_SECONDS);
     lws_callback_on_writable(x->wsi);
 }
 
-void crti_exchange_text(crti_exchange_t *x, unsigned code, const char *format, ...)
+void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char *format,
+                             ...)
 {
     char text[1200];
     va_list args;
@@ -86,13 +87,13 @@ void crti_exchange_text(crti_exchange_t *x, unsigned code, const char *format, .
     reply_is_made(x);
 }
 
-void crti_exchange_json(crti_exchange_t *x, unsigned code, json_t *json_take)
+void crti_http_exchange_json(crti_http_exchange_t *x, unsigned code, json_t *json_take)
 {
     char *text = json_take ? json_dumps(json_take, JSON_COMPACT) : NULL;
 
     json_decref(json_take);
     if (!text) {
-        crti_exchange_text(x, 500, "the answer can't be written as JSON");
+        crti_http_exchange_text(x, 500, "the answer can't be written as JSON");
         return;
     }
     crti_buffer_fini(&x->reply);
@@ -103,7 +104,8 @@ void crti_exchange_json(crti_exchange_t *x, unsigned code, json_t *json_take)
     reply_is_made(x);
 }
 
-void crti_exchange_bytes(crti_exchange_t *x, const char *type, crti_span_t constant)
+void crti_http_exchange_bytes(crti_http_exchange_t *x, const char *type,
+                              crti_span_t constant)
 {
     x->code = 200;
     x->type = type;
@@ -111,7 +113,8 @@ void crti_exchange_bytes(crti_exchange_t *x, const char *type, crti_span_t const
     reply_is_made(x);
 }
 
-void crti_exchange_buffer(crti_exchange_t *x, const char *type, crti_buffer_t *take)
+void crti_http_exchange_buffer(crti_http_exchange_t *x, const char *type,
+                               crti_buffer_t *take)
 {
     crti_buffer_fini(&x->reply);
     x->reply = *take;
@@ -121,8 +124,8 @@ void crti_exchange_buffer(crti_exchange_t *x, const char *type, crti_buffer_t *t
     reply_is_made(x);
 }
 
-void crti_exchange_stream(crti_exchange_t *x, const char *type, bool is_last,
-                          void (*on_sent)(crti_exchange_t *x))
+void crti_http_exchange_stream(crti_http_exchange_t *x, const char *type, bool is_last,
+                               void (*on_sent)(crti_http_exchange_t *x))
 {
     x->code = 200;
     x->type = type;
@@ -132,20 +135,20 @@ void crti_exchange_stream(crti_exchange_t *x, const char *type, bool is_last,
     reply_is_made(x);
 }
 
-void crti_exchange_part(crti_exchange_t *x, bool is_last)
+void crti_http_exchange_part(crti_http_exchange_t *x, bool is_last)
 {
     x->is_last = is_last;
     reply_is_made(x);
 }
 
-void crti_exchange_break(crti_exchange_t *x)
+void crti_http_exchange_break(crti_http_exchange_t *x)
 {
     crti_log(CRTI_LOG_INFO, "http", "a reply breaks off: %s", crt_error_detail());
-    set_state(x, CRTI_EXCHANGE_LINGERING);
+    set_state(x, CRTI_HTTP_EXCHANGE_LINGERING);
     lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 }
 
-void crti_exchange_fail(crti_exchange_t *x, crt_status_t status)
+void crti_http_exchange_fail(crti_http_exchange_t *x, crt_status_t status)
 {
     static const struct {
         crt_status_t status;
@@ -159,28 +162,29 @@ void crti_exchange_fail(crti_exchange_t *x, crt_status_t status)
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         if (codes[i].status == status) {
-            crti_exchange_text(x, codes[i].code, "%s", crt_error_detail());
+            crti_http_exchange_text(x, codes[i].code, "%s", crt_error_detail());
             return;
         }
-    crti_exchange_text(x, 500, "%s", crt_error_detail());
+    crti_http_exchange_text(x, 500, "%s", crt_error_detail());
 }
 
 /* ---------------------------------------------------------------- questions to the head */
 
 static void on_head_answer(void *user, crt_status_t status, const crti_message_t *message)
 {
-    crti_exchange_t *x = user;
+    crti_http_exchange_t *x = user;
 
     x->question = 0;
     x->on_answer(x, status, message);
 }
 
-void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void *body,
-                       uint64_t timeout_ms, crti_exchange_answer_t *on_answer)
+void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
+                            const void *body, uint64_t timeout_ms,
+                            crti_http_exchange_answer_t *on_answer)
 {
     crt_status_t status;
 
-    set_state(x, CRTI_EXCHANGE_ASKING);
+    set_state(x, CRTI_HTTP_EXCHANGE_ASKING);
     x->on_answer = on_answer;
     lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
     set_deadline(x, timeout_ms / 1000 + x->patience_s);
@@ -192,25 +196,25 @@ void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void 
 
 /* ---------------------------------------------------------------- the request */
 
-static void begin_again(crti_exchange_t *x)
+static void begin_again(crti_http_exchange_t *x)
 {
     crti_http_t *http = x->http;
     struct lws *wsi = x->wsi;
 
-    crti_exchange_fini(x);
-    *x = (crti_exchange_t){.http = http, .wsi = wsi};
+    crti_http_exchange_fini(x);
+    *x = (crti_http_exchange_t){.http = http, .wsi = wsi};
 }
 
-static void refuse_args(crti_exchange_t *x)
+static void refuse_args(crti_http_exchange_t *x)
 {
     if (x->route == CRTI_ROUTE_STATE) /* its clients want JSON */
-        crti_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
+        crti_http_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
     else
-        crti_exchange_text(x, 400, "%s", crt_error_detail());
+        crti_http_exchange_text(x, 400, "%s", crt_error_detail());
 }
 
-void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
-                         uint64_t body_size)
+void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t *request,
+                              uint64_t body_size)
 {
     crti_http_refusal_t refusal = crti_http_guard(&x->http->policy, request);
 
@@ -228,60 +232,60 @@ void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
     }
     if (refusal.code) {
         x->closes = !x->has_token || request->is_upgrade;
-        crti_exchange_text(x, refusal.code, "%s", refusal.text);
+        crti_http_exchange_text(x, refusal.code, "%s", refusal.text);
     } else {
         crti_endpoint_begin(x, request);
-        if (x->state == CRTI_EXCHANGE_IDLE)
-            set_state(x, CRTI_EXCHANGE_READING);
+        if (x->state == CRTI_HTTP_EXCHANGE_IDLE)
+            set_state(x, CRTI_HTTP_EXCHANGE_READING);
     }
-    if (x->state == CRTI_EXCHANGE_READING || x->state == CRTI_EXCHANGE_DRAINING)
+    if (x->state == CRTI_HTTP_EXCHANGE_READING || x->state == CRTI_HTTP_EXCHANGE_DRAINING)
         set_deadline(x, BODY_SECONDS + body_size / BODY_RATE);
-    if (x->state == CRTI_EXCHANGE_READING && body_size == 0)
+    if (x->state == CRTI_HTTP_EXCHANGE_READING && body_size == 0)
         crti_endpoint_body(x);
 }
 
-void crti_exchange_body(crti_exchange_t *x, const void *data, size_t size)
+void crti_http_exchange_body(crti_http_exchange_t *x, const void *data, size_t size)
 {
     crt_status_t status;
 
     x->body_size -= size < x->body_size ? size : x->body_size;
-    if (x->state != CRTI_EXCHANGE_READING)
+    if (x->state != CRTI_HTTP_EXCHANGE_READING)
         return;
     status = x->upload ? crti_upload_write(x->upload, data, size)
                        : crti_buffer_append(&x->body, data, size);
     if (status != CRT_OK)
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
 }
 
-void crti_exchange_body_complete(crti_exchange_t *x)
+void crti_http_exchange_body_complete(crti_http_exchange_t *x)
 {
     x->body_size = 0;
-    if (x->state == CRTI_EXCHANGE_DRAINING)
+    if (x->state == CRTI_HTTP_EXCHANGE_DRAINING)
         reply_is_made(x);
-    else if (x->state == CRTI_EXCHANGE_READING)
+    else if (x->state == CRTI_HTTP_EXCHANGE_READING)
         crti_endpoint_body(x);
-    else if (x->state == CRTI_EXCHANGE_LINGERING)
+    else if (x->state == CRTI_HTTP_EXCHANGE_LINGERING)
         lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 }
 
 static void on_deadline(lws_sorted_usec_list_t *sul)
 {
-    crti_exchange_t *x = lws_container_of(sul, crti_exchange_t, deadline);
+    crti_http_exchange_t *x = lws_container_of(sul, crti_http_exchange_t, deadline);
 
     switch (x->state) {
-    case CRTI_EXCHANGE_READING:
-    case CRTI_EXCHANGE_DRAINING:
+    case CRTI_HTTP_EXCHANGE_READING:
+    case CRTI_HTTP_EXCHANGE_DRAINING:
         x->body_size = 0; /* the rest is not read */
         x->closes = true;
-        crti_exchange_text(x, 408, "408: the request's body did not arrive in time");
+        crti_http_exchange_text(x, 408, "408: the request's body did not arrive in time");
         break;
-    case CRTI_EXCHANGE_ASKING:
+    case CRTI_HTTP_EXCHANGE_ASKING:
         crti_head_link_forget(x->http->link, x->question);
         x->question = 0;
         x->on_answer(x, crt_raise(CRT_ERR_TIMED_OUT, "the head does not answer"), NULL);
         break;
-    case CRTI_EXCHANGE_LINGERING:
-    case CRTI_EXCHANGE_REPLYING: /* a client that does not read */
+    case CRTI_HTTP_EXCHANGE_LINGERING:
+    case CRTI_HTTP_EXCHANGE_REPLYING: /* a client that does not read */
         lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
         break;
     default: break;
@@ -298,7 +302,7 @@ static bool add_header(struct lws *wsi, const char *name, const char *value,
                                        at, end) == 0;
 }
 
-static bool add_cookie(crti_exchange_t *x, unsigned char **at, unsigned char *end)
+static bool add_cookie(crti_http_exchange_t *x, unsigned char **at, unsigned char *end)
 {
     const crti_http_policy_t *policy = &x->http->policy;
     char name[48], text[256];
@@ -310,7 +314,7 @@ static bool add_cookie(crti_exchange_t *x, unsigned char **at, unsigned char *en
 }
 
 /* How the client knows where the body ends: by the end of the connection in HTTP/1.0. */
-static bool add_length(crti_exchange_t *x, size_t size, unsigned char **at,
+static bool add_length(crti_http_exchange_t *x, size_t size, unsigned char **at,
                        unsigned char *end)
 {
     if (!x->on_sent)
@@ -318,7 +322,7 @@ static bool add_length(crti_exchange_t *x, size_t size, unsigned char **at,
     return x->is_old || add_header(x->wsi, "transfer-encoding:", "chunked", at, end);
 }
 
-static bool write_headers(crti_exchange_t *x, size_t size)
+static bool write_headers(crti_http_exchange_t *x, size_t size)
 {
     static const char *const always[][2] = {
         {"cache-control:", "no-store"},
@@ -351,23 +355,24 @@ static bool write_headers(crti_exchange_t *x, size_t size)
            (int)(at - start);
 }
 
-static bool finish(crti_exchange_t *x)
+static bool finish(crti_http_exchange_t *x)
 {
     bool closes = x->closes;
 
     /* A connection that ends before what was sent is read may take the answer with it. */
     if (closes && x->body_size > 0) {
-        set_state(x, CRTI_EXCHANGE_LINGERING);
+        set_state(x, CRTI_HTTP_EXCHANGE_LINGERING);
         set_deadline(x, LINGER_SECONDS);
         return true;
     }
-    set_state(x, CRTI_EXCHANGE_IDLE);
+    set_state(x, CRTI_HTTP_EXCHANGE_IDLE);
     begin_again(x);
     return lws_http_transaction_completed(x->wsi) == 0 && !closes;
 }
 
 /* A piece of the body, framed as a chunk where the reply comes in parts. */
-static bool write_piece(crti_exchange_t *x, const char *bytes, size_t size, bool is_last)
+static bool write_piece(crti_http_exchange_t *x, const char *bytes, size_t size,
+                        bool is_last)
 {
     unsigned char memory[LWS_PRE + 16 + CHUNK + 16], *start = memory + LWS_PRE;
     unsigned char *at = start;
@@ -390,7 +395,7 @@ static bool write_piece(crti_exchange_t *x, const char *bytes, size_t size, bool
 }
 
 /* The next piece of the body. */
-static bool write_body(crti_exchange_t *x, crti_span_t reply)
+static bool write_body(crti_http_exchange_t *x, crti_span_t reply)
 {
     size_t size = reply.size - x->sent < CHUNK ? reply.size - x->sent : CHUNK;
     bool is_sent = x->sent + size == reply.size;
@@ -410,12 +415,12 @@ static bool write_body(crti_exchange_t *x, crti_span_t reply)
     return true;
 }
 
-bool crti_exchange_write(crti_exchange_t *x)
+bool crti_http_exchange_write(crti_http_exchange_t *x)
 {
     crti_span_t reply =
         x->constant.data ? x->constant : crti_span(x->reply.data, x->reply.size);
 
-    if (x->state != CRTI_EXCHANGE_REPLYING)
+    if (x->state != CRTI_HTTP_EXCHANGE_REPLYING)
         return true;
     set_deadline(x, SEND_SECONDS);
     lws_set_timeout(x->wsi, PENDING_TIMEOUT_HTTP_CONTENT, SEND_SECONDS);
@@ -430,7 +435,7 @@ bool crti_exchange_write(crti_exchange_t *x)
     return true;
 }
 
-void crti_exchange_fini(crti_exchange_t *x)
+void crti_http_exchange_fini(crti_http_exchange_t *x)
 {
     if (x->question)
         crti_head_link_forget(x->http->link, x->question);

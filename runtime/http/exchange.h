@@ -37,15 +37,15 @@
  *  READING may go straight to REPLYING (answered here, or too late). A broken connection ends
  *  the exchange in any state.
  */
-typedef enum crti_exchange_state {
-    CRTI_EXCHANGE_IDLE,
-    CRTI_EXCHANGE_READING,  /* the body */
-    CRTI_EXCHANGE_DRAINING, /* the body of a request that was refused */
-    CRTI_EXCHANGE_ASKING,   /* waits for the head */
-    CRTI_EXCHANGE_REPLYING,
-    CRTI_EXCHANGE_LINGERING, /* answered; what still comes is thrown away */
-    CRTI_EXCHANGE_STATES
-} crti_exchange_state_t;
+typedef enum crti_http_exchange_state {
+    CRTI_HTTP_EXCHANGE_IDLE,
+    CRTI_HTTP_EXCHANGE_READING,  /* the body */
+    CRTI_HTTP_EXCHANGE_DRAINING, /* the body of a request that was refused */
+    CRTI_HTTP_EXCHANGE_ASKING,   /* waits for the head */
+    CRTI_HTTP_EXCHANGE_REPLYING,
+    CRTI_HTTP_EXCHANGE_LINGERING, /* answered; what still comes is thrown away */
+    CRTI_HTTP_EXCHANGE_STATES
+} crti_http_exchange_state_t;
 
 /* What all exchanges share. */
 typedef struct crti_http {
@@ -54,15 +54,15 @@ typedef struct crti_http {
     const char *programs; /* directory of the content cache */
 } crti_http_t;
 
-typedef struct crti_exchange crti_exchange_t;
+typedef struct crti_http_exchange crti_http_exchange_t;
 
-typedef void crti_exchange_answer_t(crti_exchange_t *x, crt_status_t status,
-                                    const crti_message_t *message);
+typedef void crti_http_exchange_answer_t(crti_http_exchange_t *x, crt_status_t status,
+                                         const crti_message_t *message);
 
-struct crti_exchange {
+struct crti_http_exchange {
     crti_http_t *http;
     struct lws *wsi;
-    crti_exchange_state_t state;
+    crti_http_exchange_state_t state;
     lws_sorted_usec_list_t deadline; /* of this state */
     crti_http_route_t route;
     bool is_head; /* no body in the reply */
@@ -84,7 +84,7 @@ struct crti_exchange {
     crti_upload_t *upload;
 
     uint64_t question; /* to the head; 0: none is open */
-    crti_exchange_answer_t *on_answer;
+    crti_http_exchange_answer_t *on_answer;
 
     unsigned code;
     const char *type;     /* static text */
@@ -96,65 +96,69 @@ struct crti_exchange {
     uint32_t cookie_seconds; /* how long the cookie is good; 0: none is set */
     char cookie[CRTI_TOKEN_TEXT];
 
-    bool is_old;                         /* HTTP/1.0: knows no chunks */
-    void (*on_sent)(crti_exchange_t *x); /* of a reply in parts: the next one is wanted */
-    bool is_last;                        /* `reply` is the last part */
+    bool is_old; /* HTTP/1.0: knows no chunks */
+    void (*on_sent)(
+        crti_http_exchange_t *x); /* of a reply in parts: the next one is wanted */
+    bool is_last;                 /* `reply` is the last part */
 };
 
 /* Each ends the request's work: the reply goes out when the connection can be written. */
-void crti_exchange_text(crti_exchange_t *x, unsigned code, const char *format, ...)
-    CRT_PRINTF(3, 4);
-void crti_exchange_json(crti_exchange_t *x, unsigned code, json_t *json_take);
-void crti_exchange_bytes(crti_exchange_t *x, const char *type, crti_span_t constant);
-void crti_exchange_buffer(crti_exchange_t *x, const char *type, crti_buffer_t *take);
+void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char *format,
+                             ...) CRT_PRINTF(3, 4);
+void crti_http_exchange_json(crti_http_exchange_t *x, unsigned code, json_t *json_take);
+void crti_http_exchange_bytes(crti_http_exchange_t *x, const char *type,
+                              crti_span_t constant);
+void crti_http_exchange_buffer(crti_http_exchange_t *x, const char *type,
+                               crti_buffer_t *take);
 
-/* A reply in parts, which are appended to x->reply: the first with crti_exchange_stream, each other
- * one after `on_sent` was called, with crti_exchange_part. So no more than one part is in memory. */
-void crti_exchange_stream(crti_exchange_t *x, const char *type, bool is_last,
-                          void (*on_sent)(crti_exchange_t *x));
-void crti_exchange_part(crti_exchange_t *x, bool is_last);
+/* A reply in parts, which are appended to x->reply: the first with crti_http_exchange_stream, each other
+ * one after `on_sent` was called, with crti_http_exchange_part. So no more than one part is in memory. */
+void crti_http_exchange_stream(crti_http_exchange_t *x, const char *type, bool is_last,
+                               void (*on_sent)(crti_http_exchange_t *x));
+void crti_http_exchange_part(crti_http_exchange_t *x, bool is_last);
 /* There is no next part: the client sees that the reply is not whole. */
-void crti_exchange_break(crti_exchange_t *x);
+void crti_http_exchange_break(crti_http_exchange_t *x);
 
 /* The status as a code and the detail as the text. */
-void crti_exchange_fail(crti_exchange_t *x, crt_status_t status);
+void crti_http_exchange_fail(crti_http_exchange_t *x, crt_status_t status);
 
 /* Asks the head; `on_answer` runs once, unless the client leaves. A failure to ask is replied. The
  * head may take `timeout_ms` for it, and x->patience_s more. */
-void crti_exchange_ask(crti_exchange_t *x, crti_message_kind_t kind, const void *body,
-                       uint64_t timeout_ms, crti_exchange_answer_t *on_answer);
+void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
+                            const void *body, uint64_t timeout_ms,
+                            crti_http_exchange_answer_t *on_answer);
 
 /* ---- for server.c */
 
 /* A new request: `request` is borrowed for the call. `body_size` 0: it has none. */
-void crti_exchange_begin(crti_exchange_t *x, const crti_http_request_t *request,
-                         uint64_t body_size);
-void crti_exchange_body(crti_exchange_t *x, const void *data, size_t size);
-void crti_exchange_body_complete(crti_exchange_t *x);
+void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t *request,
+                              uint64_t body_size);
+void crti_http_exchange_body(crti_http_exchange_t *x, const void *data, size_t size);
+void crti_http_exchange_body_complete(crti_http_exchange_t *x);
 /* Writes a part of the reply. False: the connection closes. */
-bool crti_exchange_write(crti_exchange_t *x);
+bool crti_http_exchange_write(crti_http_exchange_t *x);
 /* Frees everything in it. */
-void crti_exchange_fini(crti_exchange_t *x);
+void crti_http_exchange_fini(crti_http_exchange_t *x);
 
 /* ---- of endpoints.c */
 
 /* The headers of a request that may be served: starts its work, or wants its body. */
-void crti_endpoint_begin(crti_exchange_t *x, const crti_http_request_t *request);
+void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *request);
 /* Its body is complete. */
-void crti_endpoint_body(crti_exchange_t *x);
+void crti_endpoint_body(crti_http_exchange_t *x);
 
 /* Asks the head for a part of its state. */
-void crti_endpoint_ask_state(crti_exchange_t *x, const char *what, const char *filter,
-                             crti_exchange_answer_t *on_answer);
+void crti_endpoint_ask_state(crti_http_exchange_t *x, const char *what,
+                             const char *filter, crti_http_exchange_answer_t *on_answer);
 /* The JSON of a STATE_ANSWER, which the caller owns; NULL with the reply made when there is none. */
-json_t *crti_endpoint_state(crti_exchange_t *x, crt_status_t status,
+json_t *crti_endpoint_state(crti_http_exchange_t *x, crt_status_t status,
                             const crti_message_t *message);
 /* The one job of x->id, borrowed from `jobs`; NULL with the reply made. */
-const json_t *crti_endpoint_job(crti_exchange_t *x, const json_t *jobs);
+const json_t *crti_endpoint_job(crti_http_exchange_t *x, const json_t *jobs);
 
 /* ---- of logs.c */
 
-void crti_logs_begin_job(crti_exchange_t *x, const crti_http_request_t *request);
-void crti_logs_begin_file(crti_exchange_t *x, const crti_http_request_t *request);
+void crti_logs_begin_job(crti_http_exchange_t *x, const crti_http_request_t *request);
+void crti_logs_begin_file(crti_http_exchange_t *x, const crti_http_request_t *request);
 
 #endif

@@ -26,7 +26,7 @@ struct crti_head_link {
 };
 
 typedef struct question {
-    crti_head_answer_t *on_answer;
+    crti_http_head_answer_t *on_answer;
     void *user;
 } question_t;
 
@@ -193,7 +193,7 @@ bool crti_head_link_is_up(const crti_head_link_t *link)
 }
 
 crt_status_t crti_head_link_ask(crti_head_link_t *link, crti_message_kind_t kind,
-                                const void *body, crti_head_answer_t *on_answer,
+                                const void *body, crti_http_head_answer_t *on_answer,
                                 void *user, uint64_t *request_out)
 {
     CRTI_AUTO(free) question_t *question = malloc(sizeof(*question));

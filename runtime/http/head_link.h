@@ -22,8 +22,8 @@
 typedef struct crti_head_link crti_head_link_t;
 
 /* `message` is NULL when `status` is not CRT_OK; crt_error_detail() then says why. */
-typedef void crti_head_answer_t(void *user, crt_status_t status,
-                                const crti_message_t *message);
+typedef void crti_http_head_answer_t(void *user, crt_status_t status,
+                                     const crti_message_t *message);
 
 /* `socket_path` is borrowed. Connects at once and, when that fails, later. Caller owns the result
  * and ends it with crti_head_link_detach and crti_head_link_free. */
@@ -42,7 +42,7 @@ bool crti_head_link_is_up(const crti_head_link_t *link);
 
 /* `*request_out` names the question. On failure `on_answer` is not called. */
 crt_status_t crti_head_link_ask(crti_head_link_t *link, crti_message_kind_t kind,
-                                const void *body, crti_head_answer_t *on_answer,
+                                const void *body, crti_http_head_answer_t *on_answer,
                                 void *user, uint64_t *request_out);
 
 /* The answer is not wanted any more. */

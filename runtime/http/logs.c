@@ -23,19 +23,19 @@
 static const char as_json[] = "application/json; charset=utf-8";
 static const char as_text[] = "text/plain; charset=utf-8";
 
-static void ask(crti_exchange_t *x, uint64_t offset, uint64_t limit,
-                crti_exchange_answer_t *on_answer)
+static void ask(crti_http_exchange_t *x, uint64_t offset, uint64_t limit,
+                crti_http_exchange_answer_t *on_answer)
 {
     crti_msg_log_read_t read = {.name = crti_str(x->log_name),
                                 .offset = offset,
                                 .limit = limit,
                                 .wait_ms = x->wait_ms};
 
-    crti_exchange_ask(x, CRTI_MSG_LOG_READ, &read, x->wait_ms, on_answer);
+    crti_http_exchange_ask(x, CRTI_MSG_LOG_READ, &read, x->wait_ms, on_answer);
 }
 
 /* A failure, and a log that is not there yet: a job's is empty then. */
-static bool has_failed(crti_exchange_t *x, crt_status_t status,
+static bool has_failed(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
     if (status == CRT_OK && message->kind != CRTI_MSG_LOG_DATA)
@@ -43,22 +43,22 @@ static bool has_failed(crti_exchange_t *x, crt_status_t status,
     if (status == CRT_OK)
         return false;
     if (x->headers_sent)
-        crti_exchange_break(x);
+        crti_http_exchange_break(x);
     else if (status != CRT_ERR_NOT_FOUND || x->route != CRTI_ROUTE_JOB_LOGS)
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
     else if (x->wants_part)
-        crti_exchange_json(x, 200,
-                           json_pack("{s:s, s:I, s:b}", "logs", "", "next",
-                                     (json_int_t)x->offset, "ended", x->has_ended));
+        crti_http_exchange_json(x, 200,
+                                json_pack("{s:s, s:I, s:b}", "logs", "", "next",
+                                          (json_int_t)x->offset, "ended", x->has_ended));
     else
-        crti_exchange_json(x, 200, json_pack("{s:s}", "logs", ""));
+        crti_http_exchange_json(x, 200, json_pack("{s:s}", "logs", ""));
     return true;
 }
 
 /* ---------------------------------------------------------------- one part */
 
 /* It, and where to go on. */
-static void on_part(crti_exchange_t *x, crt_status_t status,
+static void on_part(crti_http_exchange_t *x, crt_status_t status,
                     const crti_message_t *message)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
@@ -72,11 +72,11 @@ static void on_part(crti_exchange_t *x, crt_status_t status,
     ended = message->log_data.ended;
     status = crti_utf8_clean(data, ended, &text, &used);
     if (status != CRT_OK) {
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
         return;
     }
     /* A character cut at the end is read again, whole, with the next part. */
-    crti_exchange_json(
+    crti_http_exchange_json(
         x, 200,
         json_pack("{s:s%, s:I, s:b}", "logs", text.size ? (const char *)text.data : "",
                   text.size, "next",
@@ -86,17 +86,17 @@ static void on_part(crti_exchange_t *x, crt_status_t status,
 
 /* ---------------------------------------------------------------- all of it */
 
-static void on_more(crti_exchange_t *x, crt_status_t status,
+static void on_more(crti_http_exchange_t *x, crt_status_t status,
                     const crti_message_t *message);
 
-static void ask_more(crti_exchange_t *x)
+static void ask_more(crti_http_exchange_t *x)
 {
     uint64_t left = x->log_end - x->offset;
 
     ask(x, x->offset, left < PART ? left : PART, on_more);
 }
 
-static crt_status_t append_text(crti_exchange_t *x, crti_span_t data, bool is_last,
+static crt_status_t append_text(crti_http_exchange_t *x, crti_span_t data, bool is_last,
                                 size_t *used_out)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t clean = {0};
@@ -110,7 +110,7 @@ static crt_status_t append_text(crti_exchange_t *x, crti_span_t data, bool is_la
 }
 
 /* One part more, with what stands around all of them. */
-static crt_status_t append_part(crti_exchange_t *x, const crti_msg_log_data_t *data,
+static crt_status_t append_part(crti_http_exchange_t *x, const crti_msg_log_data_t *data,
                                 bool *is_last)
 {
     bool is_json = x->route != CRTI_ROUTE_LOG_FILE;
@@ -132,7 +132,7 @@ static crt_status_t append_part(crti_exchange_t *x, const crti_msg_log_data_t *d
     return status;
 }
 
-static void on_more(crti_exchange_t *x, crt_status_t status,
+static void on_more(crti_http_exchange_t *x, crt_status_t status,
                     const crti_message_t *message)
 {
     bool is_last;
@@ -141,30 +141,30 @@ static void on_more(crti_exchange_t *x, crt_status_t status,
         return;
     status = append_part(x, &message->log_data, &is_last);
     if (status != CRT_OK && x->headers_sent)
-        crti_exchange_break(x);
+        crti_http_exchange_break(x);
     else if (status != CRT_OK)
-        crti_exchange_fail(x, status);
+        crti_http_exchange_fail(x, status);
     else if (x->headers_sent)
-        crti_exchange_part(x, is_last);
+        crti_http_exchange_part(x, is_last);
     else
-        crti_exchange_stream(x, x->route == CRTI_ROUTE_LOG_FILE ? as_text : as_json,
-                             is_last, ask_more);
+        crti_http_exchange_stream(x, x->route == CRTI_ROUTE_LOG_FILE ? as_text : as_json,
+                                  is_last, ask_more);
 }
 
 /* ---------------------------------------------------------------- its last lines */
 
-static void on_earlier(crti_exchange_t *x, crt_status_t status,
+static void on_earlier(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message);
 
 /* x->offset goes back from the end, part by part, until `limit` lines are behind it. */
-static void ask_earlier(crti_exchange_t *x)
+static void ask_earlier(crti_http_exchange_t *x)
 {
     uint64_t part = x->offset < PART ? x->offset : PART;
 
     ask(x, x->offset - part, part, on_earlier);
 }
 
-static void on_earlier(crti_exchange_t *x, crt_status_t status,
+static void on_earlier(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
     uint64_t to = x->offset, asked = to < PART ? 0 : to - PART, from;
@@ -195,7 +195,8 @@ static void on_earlier(crti_exchange_t *x, crt_status_t status,
         ask_more(x);
 }
 
-static void on_end(crti_exchange_t *x, crt_status_t status, const crti_message_t *message)
+static void on_end(crti_http_exchange_t *x, crt_status_t status,
+                   const crti_message_t *message)
 {
     if (has_failed(x, status, message))
         return;
@@ -210,13 +211,14 @@ static void on_end(crti_exchange_t *x, crt_status_t status, const crti_message_t
 
 /* ---------------------------------------------------------------- the requests */
 
-static void on_job(crti_exchange_t *x, crt_status_t status, const crti_message_t *message)
+static void on_job(crti_http_exchange_t *x, crt_status_t status,
+                   const crti_message_t *message)
 {
     json_t *jobs = crti_endpoint_state(x, status, message);
     const json_t *job = jobs ? crti_endpoint_job(x, jobs) : NULL;
 
     if (job && !crti_view_is_submission(job)) {
-        crti_exchange_text(x, 400, "Can only get logs of submission type jobs");
+        crti_http_exchange_text(x, 400, "Can only get logs of submission type jobs");
     } else if (job) {
         x->has_ended = crti_view_has_ended(job);
         snprintf(x->log_name, sizeof(x->log_name), "job:%s",
@@ -229,13 +231,13 @@ static void on_job(crti_exchange_t *x, crt_status_t status, const crti_message_t
     json_decref(jobs);
 }
 
-void crti_logs_begin_job(crti_exchange_t *x, const crti_http_request_t *request)
+void crti_logs_begin_job(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     x->wants_part = crti_http_arg(request, "offset") != NULL;
     if (!crti_http_arg_number(request, "offset", INT64_MAX, 0, &x->offset) ||
         !crti_http_arg_number(request, "wait_ms", WAIT_MAX_MS, 0, &x->wait_ms)) {
-        crti_exchange_text(x, 400, "offset must be a number, wait_ms one up to %d",
-                           WAIT_MAX_MS);
+        crti_http_exchange_text(x, 400, "offset must be a number, wait_ms one up to %d",
+                                WAIT_MAX_MS);
         return;
     }
     if (!x->wants_part)
@@ -243,7 +245,7 @@ void crti_logs_begin_job(crti_exchange_t *x, const crti_http_request_t *request)
     crti_endpoint_ask_state(x, "jobs", x->id, on_job);
 }
 
-void crti_logs_begin_file(crti_exchange_t *x, const crti_http_request_t *request)
+void crti_logs_begin_file(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     static const char *const keys[] = {"actor_id", "worker_id", "submission_id",
                                        "filename"};
@@ -254,12 +256,12 @@ void crti_logs_begin_file(crti_exchange_t *x, const crti_http_request_t *request
         name = crti_http_arg(request, key);
     }
     if (!name || !*name) {
-        crti_exchange_text(x, 400,
-                           "give one of actor_id, worker_id, submission_id and filename");
+        crti_http_exchange_text(
+            x, 400, "give one of actor_id, worker_id, submission_id and filename");
         return;
     }
     if (strlen(name) > NAME_MAX_BYTES) {
-        crti_exchange_text(x, 400, "%s has at most %d bytes", key, NAME_MAX_BYTES);
+        crti_http_exchange_text(x, 400, "%s has at most %d bytes", key, NAME_MAX_BYTES);
         return;
     }
     snprintf(x->log_name, sizeof(x->log_name), "%s%s",
@@ -267,8 +269,8 @@ void crti_logs_begin_file(crti_exchange_t *x, const crti_http_request_t *request
     if (lines && strcmp(lines, "-1") == 0) { /* all, as Ray's clients say it */
         x->limit = 0;
     } else if (!crti_http_arg_number(request, "lines", LINES_MAX, LINES, &x->limit)) {
-        crti_exchange_text(x, 400, "lines must be a number up to %d, or -1 for all",
-                           LINES_MAX);
+        crti_http_exchange_text(x, 400, "lines must be a number up to %d, or -1 for all",
+                                LINES_MAX);
         return;
     }
     ask(x, 0, 0, on_end);

@@ -57,7 +57,7 @@ struct crti_http_server {
 
 /* What lives in a connection's memory at libwebsockets. */
 typedef struct connection {
-    crti_exchange_t *exchange;
+    crti_http_exchange_t *exchange;
 } connection_t;
 
 static crti_http_server_t *server_of(struct lws *wsi)
@@ -105,7 +105,7 @@ static bool is_asking(const struct lws *wsi)
     const connection_t *connection = lws_wsi_user((struct lws *)wsi);
 
     return connection && connection->exchange &&
-           connection->exchange->state != CRTI_EXCHANGE_IDLE;
+           connection->exchange->state != CRTI_HTTP_EXCHANGE_IDLE;
 }
 
 /* The oldest of `source` (NULL: of all) without the token, or with it and asking nothing. */
@@ -300,7 +300,7 @@ static bool read_body_size(struct lws *wsi, crti_http_method_t method, uint64_t 
 /* ---------------------------------------------------------------- callbacks */
 
 /* What is refused here is so before its token is looked at, or for want of a place. */
-static void begin_exchange(struct lws *wsi, crti_exchange_t *x, const char *path,
+static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char *path,
                            fields_t *fields)
 {
     static const crti_http_refusal_t
@@ -317,12 +317,12 @@ static void begin_exchange(struct lws *wsi, crti_exchange_t *x, const char *path
     if (!read_body_size(wsi, method_of(wsi), &body_size) && !refusal.code)
         refusal = no_length;
     if (!refusal.code) {
-        crti_exchange_begin(x, &request, body_size);
+        crti_http_exchange_begin(x, &request, body_size);
         return;
     }
     x->closes = true;
     x->body_size = body_size;
-    crti_exchange_text(x, refusal.code, "%s", refusal.text);
+    crti_http_exchange_text(x, refusal.code, "%s", refusal.text);
 }
 
 /* Each request is judged by the generation of that moment: a rotation counts at once. */
@@ -340,7 +340,7 @@ static void refresh(crti_http_server_t *server)
 static int begin_request(struct lws *wsi, connection_t *connection, const char *path)
 {
     fields_t *fields = malloc(sizeof(*fields));
-    crti_exchange_t *x = connection->exchange;
+    crti_http_exchange_t *x = connection->exchange;
 
     if (!x)
         x = connection->exchange = calloc(1, sizeof(*x));
@@ -359,7 +359,7 @@ static int begin_request(struct lws *wsi, connection_t *connection, const char *
 static int end_connection(connection_t *connection)
 {
     if (connection && connection->exchange) {
-        crti_exchange_fini(connection->exchange);
+        crti_http_exchange_fini(connection->exchange);
         free(CRTI_TAKE(connection->exchange));
     }
     return 0;
@@ -376,8 +376,8 @@ static int refuse_upgrade(struct lws *wsi)
     if (lws_http_get_uri_and_method(wsi, &path, &length) < 0)
         return -1;
     if (begin_request(wsi, &connection, path) == 0)
-        while (crti_exchange_write(connection.exchange))
-            if (connection.exchange->state != CRTI_EXCHANGE_REPLYING)
+        while (crti_http_exchange_write(connection.exchange))
+            if (connection.exchange->state != CRTI_HTTP_EXCHANGE_REPLYING)
                 break;
     end_connection(&connection);
     return -1;
@@ -387,19 +387,19 @@ static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void
                          void *in, size_t size)
 {
     connection_t *connection = user;
-    crti_exchange_t *x = connection ? connection->exchange : NULL;
+    crti_http_exchange_t *x = connection ? connection->exchange : NULL;
 
     switch (reason) {
     case LWS_CALLBACK_HTTP: return begin_request(wsi, connection, in);
     case LWS_CALLBACK_HTTP_BODY:
         if (x)
-            crti_exchange_body(x, in, size);
+            crti_http_exchange_body(x, in, size);
         return 0;
     case LWS_CALLBACK_HTTP_BODY_COMPLETION:
         if (x)
-            crti_exchange_body_complete(x);
+            crti_http_exchange_body_complete(x);
         return 0;
-    case LWS_CALLBACK_HTTP_WRITEABLE: return x && !crti_exchange_write(x) ? -1 : 0;
+    case LWS_CALLBACK_HTTP_WRITEABLE: return x && !crti_http_exchange_write(x) ? -1 : 0;
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return refuse_upgrade(wsi);
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return end_connection(connection);

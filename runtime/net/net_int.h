@@ -144,14 +144,14 @@ void crti_port_remove(crti_port_t *port, int linger_ms);
 void crti_port_activate(crti_port_t *port);
 
 /* One frame that came in by `port`: by the peer that it serves, or by that of `route`. */
-typedef struct crti_arrival {
+typedef struct crti_received_frame {
     const unsigned char *route;
     crti_peer_t *peer; /* NULL: an unknown process */
     const void *data;
     size_t size;
     bool is_single; /* not one of several parts */
-} crti_arrival_t;
-void crti_net_receive(crti_port_t *port, const crti_arrival_t *arrival);
+} crti_received_frame_t;
+void crti_net_receive(crti_port_t *port, const crti_received_frame_t *arrival);
 
 /* The session's deadline may have come nearer, or it has begun to gather. */
 void crti_peer_touch(crti_peer_t *peer);

@@ -275,7 +275,7 @@ static void give_to_session(crti_peer_t *peer, const crti_frame_t *frame)
 }
 
 /* Bytes that are no frame of our version. */
-static void take_malformed(crti_port_t *port, const crti_arrival_t *arrival,
+static void take_malformed(crti_port_t *port, const crti_received_frame_t *arrival,
                            crt_status_t status, const crti_frame_t *frame)
 {
     crti_peer_t *peer = arrival->peer;
@@ -293,7 +293,7 @@ static void take_malformed(crti_port_t *port, const crti_arrival_t *arrival,
 }
 
 /* The initiator's nonce, as the route says it, or as the frame does on a port of its own. */
-static uint64_t nonce_of(const crti_arrival_t *arrival, const crti_frame_t *frame)
+static uint64_t nonce_of(const crti_received_frame_t *arrival, const crti_frame_t *frame)
 {
     uint64_t nonce = frame->session;
 
@@ -302,7 +302,7 @@ static uint64_t nonce_of(const crti_arrival_t *arrival, const crti_frame_t *fram
     return nonce;
 }
 
-static void take_frame(crti_port_t *port, const crti_arrival_t *arrival,
+static void take_frame(crti_port_t *port, const crti_received_frame_t *arrival,
                        const crti_frame_t *frame)
 {
     crti_frame_t reset = {.type = CRTI_FRAME_RESET, .session = frame->session};
@@ -318,7 +318,7 @@ static void take_frame(crti_port_t *port, const crti_arrival_t *arrival,
     }
 }
 
-void crti_net_receive(crti_port_t *port, const crti_arrival_t *arrival)
+void crti_net_receive(crti_port_t *port, const crti_received_frame_t *arrival)
 {
     crti_frame_t frame;
     crt_status_t status = crti_frame_decode(arrival->data, arrival->size, &frame);

@@ -233,7 +233,7 @@ static bool drain(crti_port_t *port)
     bool any = crti_lane_push(port->lane);
 
     for (int i = 0; i < CRTI_NET_RECEIVE_MAX && !port->source.removed; i++) {
-        crti_arrival_t arrival = {.peer = port->peer, .is_single = true};
+        crti_received_frame_t arrival = {.peer = port->peer, .is_single = true};
         crti_span_t frame;
         crt_status_t status = crti_lane_receive(port->lane, &frame);
 

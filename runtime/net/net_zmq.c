@@ -100,10 +100,10 @@ static void send_bytes(crti_port_t *port, const unsigned char *route, const void
 static void take_input(crti_port_t *port, const crti_zmq_input_t *input)
 {
     crti_net_t *net = port->net;
-    crti_arrival_t arrival = {.peer = port->peer,
-                              .data = input->data,
-                              .size = input->size,
-                              .is_single = input->is_single};
+    crti_received_frame_t arrival = {.peer = port->peer,
+                                     .data = input->data,
+                                     .size = input->size,
+                                     .is_single = input->is_single};
     uint64_t nonce;
 
     if (!port->peer) {

@@ -213,7 +213,7 @@ static void dispatch(struct epoll_event *events, int count)
 
 bool crti_progress_is_done(const crti_progress_t *p)
 {
-    const crti_waiter_t *holder = p->token;
+    const crti_progress_waiter_t *holder = p->token;
 
     return holder && holder->done && holder->done(holder->user);
 }
@@ -221,7 +221,7 @@ bool crti_progress_is_done(const crti_progress_t *p)
 /* ---------------------------------------------------------------- spinning */
 
 /* True: look again, without having slept. */
-static bool spin(crti_progress_t *p, crti_waiter_t *me)
+static bool spin(crti_progress_t *p, crti_progress_waiter_t *me)
 {
     crti_progress_word_t words[CRTI_SPIN_WORDS];
     size_t count;
@@ -279,12 +279,13 @@ void crti_progress_break(crti_progress_t *p)
     p->stopping = true;
     p->ops->broken(p->user);
     CRTI_LIST_FOREACH (item, &p->waiters)
-        wake_word(&CRTI_CONTAINER(item, crti_waiter_t, link)->word);
+        wake_word(&CRTI_CONTAINER(item, crti_progress_waiter_t, link)->word);
 }
 
 /* The holder of the token receives once, sleeping for it if nothing is there. False when a
  * signal handler ran in this thread. */
-bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns)
+bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
+                        uint64_t deadline_ns)
 {
     struct epoll_event events[EVENTS];
     uint64_t turnover = p->turnover, freed_count;
@@ -324,7 +325,7 @@ bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline
 void crti_progress_wake(crti_progress_t *p)
 {
     CRTI_LIST_FOREACH (item, &p->waiters) {
-        crti_waiter_t *w = CRTI_CONTAINER(item, crti_waiter_t, link);
+        crti_progress_waiter_t *w = CRTI_CONTAINER(item, crti_progress_waiter_t, link);
 
         if (w == p->token) {
             if (w == p->sleeping && w->done(w->user))
@@ -335,7 +336,7 @@ void crti_progress_wake(crti_progress_t *p)
     }
 }
 
-static void take_token(crti_progress_t *p, crti_waiter_t *w)
+static void take_token(crti_progress_t *p, crti_progress_waiter_t *w)
 {
     if (p->token == w)
         return;
@@ -372,7 +373,7 @@ static void leave_token(crti_progress_t *p)
     p->token = NULL;
     p->turnover++;
     if (!crti_list_is_empty(&p->waiters)) {
-        wake_word(&CRTI_CONTAINER(p->waiters.next, crti_waiter_t, link)->word);
+        wake_word(&CRTI_CONTAINER(p->waiters.next, crti_progress_waiter_t, link)->word);
     } else if (p->state == CRTI_PROGRESS_PARKED) {
         if (!p->is_late) /* else it looks now and then */
             crti_progress_begin_ticking(p);
@@ -387,7 +388,7 @@ static void leave_token(crti_progress_t *p)
 }
 
 /* One sleep, with the token if it can be had. False when a signal handler ran. */
-static bool wait_once(crti_progress_t *p, crti_waiter_t *w, uint64_t deadline_ns)
+static bool wait_once(crti_progress_t *p, crti_progress_waiter_t *w, uint64_t deadline_ns)
 {
     bool ok;
 
@@ -408,7 +409,7 @@ static bool wait_once(crti_progress_t *p, crti_waiter_t *w, uint64_t deadline_ns
 crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), void *user,
                                 uint64_t deadline_ns)
 {
-    crti_waiter_t w = {.done = done, .user = user};
+    crti_progress_waiter_t w = {.done = done, .user = user};
     crt_status_t status = CRT_OK;
 
     /* Nothing is flushed for a wait that does not sleep: a worker with a queue of calls gathers
@@ -492,7 +493,7 @@ void crti_progress_stop(crti_progress_t *p)
     if (p->tick_fd >= 0)
         crti_progress_set_timer(p->tick_fd, 1, 0);
     CRTI_LIST_FOREACH (item, &p->waiters)
-        wake_word(&CRTI_CONTAINER(item, crti_waiter_t, link)->word);
+        wake_word(&CRTI_CONTAINER(item, crti_progress_waiter_t, link)->word);
     pthread_mutex_unlock(&p->lock);
     if (p->started)
         pthread_join(p->thread, NULL);

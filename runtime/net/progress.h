@@ -93,12 +93,12 @@ typedef struct crti_source {
     crti_list_t in_removed;
 } crti_source_t;
 
-typedef struct crti_waiter {
+typedef struct crti_progress_waiter {
     crti_list_t link;
     bool (*done)(void *user);
     void *user;
     uint32_t word; /* futex; 1: look again */
-} crti_waiter_t;
+} crti_progress_waiter_t;
 
 typedef enum crti_progress_state {
     CRTI_PROGRESS_POLLING,
@@ -117,10 +117,10 @@ typedef struct crti_progress {
     int event_fd; /* -1 before the first kick */
     int tick_fd;  /* -1 before there is a thread */
     crti_source_t event, timer;
-    crti_waiter_t *token;    /* NULL: free; &self: the progress thread */
-    crti_waiter_t *sleeping; /* the holder, while it is in epoll_wait or spins */
+    crti_progress_waiter_t *token;    /* NULL: free; &self: the progress thread */
+    crti_progress_waiter_t *sleeping; /* the holder, while it is in epoll_wait or spins */
     crti_spin_t spin;
-    crti_waiter_t self;
+    crti_progress_waiter_t self;
     crti_list_t waiters;
     crti_list_t removed_sources;
     uint64_t freed_count; /* how many sources were freed */

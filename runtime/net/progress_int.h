@@ -18,7 +18,8 @@ bool crti_progress_read_counter(int fd);
 void crti_progress_break(crti_progress_t *p);
 /* The holder of the token receives once, sleeping for it if nothing is there. False when a
  * signal handler ran in this thread. */
-bool crti_progress_turn(crti_progress_t *p, crti_waiter_t *me, uint64_t deadline_ns);
+bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
+                        uint64_t deadline_ns);
 
 /* ---------------------------------------------------------------- progress_thread.c */
 

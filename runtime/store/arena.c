@@ -210,7 +210,7 @@ crt_status_t crti_arena_plan(size_t bytes, unsigned slots, crti_geometry_t *geom
         g.bucket_count *= 2;
     g.slots_offset = align_up(sizeof(crti_header_t), CRTI_PAGE_BYTES);
     g.buckets_offset =
-        align_up(g.slots_offset + slots * sizeof(crti_slot_t), CRTI_PAGE_BYTES);
+        align_up(g.slots_offset + slots * sizeof(crti_arena_slot_t), CRTI_PAGE_BYTES);
     g.pages_offset = align_up(g.buckets_offset + g.bucket_count * sizeof(crti_bucket_t),
                               CRTI_PAGE_BYTES);
     g.data_offset = align_up(g.pages_offset + (g.page_count + 2ull) * sizeof(crti_page_t),

@@ -132,9 +132,9 @@ typedef struct crti_bucket {
     crti_word_t head; /* reference of its first entry */
 } crti_bucket_t;
 
-typedef struct crti_list {
+typedef struct crti_arena_list {
     crti_word_t head; /* page, 0 is none */
-} crti_list_t;
+} crti_arena_list_t;
 
 /*        attach           detach, death            all came back
  *  FREE ---------> LIVE ------------------> ENDING ----------------> FREE
@@ -149,7 +149,7 @@ typedef enum crti_slot_state {
 
 /* One process. The lists keep their slabs when the process dies: the slot's next process, or
  * whoever frees the last unit, takes them. */
-typedef struct crti_slot {
+typedef struct crti_arena_slot {
     _Alignas(64) crti_lock_t lock; /* covers lists and slabs of all classes but pins */
     _Atomic uint32_t state; /* by the process at attach and detach, by the daemon */
     _Atomic uint32_t pid;
@@ -162,10 +162,10 @@ typedef struct crti_slot {
         crti_word_t offset, old;
     } log[CRTI_LOG_WORDS];
     struct {
-        crti_list_t partial; /* slabs with a free unit */
-        crti_list_t full;
+        crti_arena_list_t partial; /* slabs with a free unit */
+        crti_arena_list_t full;
     } slabs[CRTI_CLASSES];
-} crti_slot_t;
+} crti_arena_slot_t;
 
 typedef struct crti_heap {
     _Alignas(64) crti_lock_t lock; /* covers everything here */
@@ -175,12 +175,12 @@ typedef struct crti_heap {
     crti_word_t cooling; /* the run of kind COOLING, 0: none */
     crti_word_t
         high_water; /* pages 1 ... high_water were in use since memory was given back */
-    crti_word_t low_water;   /* so were low_water ... page_count, for slabs */
-    crti_word_t floor;       /* first page of the slab zone at the arena's end */
-    crti_word_t entry_slabs; /* how many */
-    crti_list_t entry_list;  /* all slabs of entries, linked through `more` */
+    crti_word_t low_water;        /* so were low_water ... page_count, for slabs */
+    crti_word_t floor;            /* first page of the slab zone at the arena's end */
+    crti_word_t entry_slabs;      /* how many */
+    crti_arena_list_t entry_list; /* all slabs of entries, linked through `more` */
     crti_word_t map[CRTI_HEAP_BINS / 64]; /* bins that hold a run */
-    crti_list_t bins[CRTI_HEAP_BINS];
+    crti_arena_list_t bins[CRTI_HEAP_BINS];
 } crti_heap_t;
 
 typedef struct crti_header {
@@ -220,7 +220,7 @@ struct crti_store {
     const uint8_t *view; /* read only; what users see */
     crti_geometry_t geometry;
     crti_header_t *header;
-    crti_slot_t *me;
+    crti_arena_slot_t *me;
     unsigned slot;
     int fd;             /* the daemon's, else -1 */
     unsigned log_count; /* trusted copies of me->log_count and me->held */
@@ -343,11 +343,11 @@ static inline uint64_t crti_page_offset(const crti_store_t *store, uint64_t page
     return store->geometry.data_offset + ((page - 1) << CRTI_PAGE_SHIFT);
 }
 
-static inline crti_slot_t *crti_slot(const crti_store_t *store, unsigned slot)
+static inline crti_arena_slot_t *crti_arena_slot(const crti_store_t *store, unsigned slot)
 {
     if (slot >= store->geometry.slot_count)
         return NULL;
-    return (crti_slot_t *)(store->base + store->geometry.slots_offset) + slot;
+    return (crti_arena_slot_t *)(store->base + store->geometry.slots_offset) + slot;
 }
 
 static inline crti_object_id_t crti_entry_id(const crti_entry_t *entry)

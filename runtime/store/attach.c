@@ -64,7 +64,7 @@ static crt_status_t attachment_new(const crti_geometry_t *geometry, unsigned slo
 /* The slot is ours from here on. */
 static void enter_slot(crti_store_t *store, crti_id_t process)
 {
-    crti_slot_t *me = crti_slot(store, store->slot);
+    crti_arena_slot_t *me = crti_arena_slot(store, store->slot);
 
     store->me = me;
     crti_write(&me->process_high, process.high);
@@ -151,9 +151,9 @@ crt_status_t crti_store_attach(int fd, unsigned slot, crti_id_t process,
         status = crti_arena_map(self, fd);
     if (status != CRT_OK)
         return status;
-    if (atomic_load(&crti_slot(self, slot)->state) != CRTI_SLOT_FREE)
+    if (atomic_load(&crti_arena_slot(self, slot)->state) != CRTI_SLOT_FREE)
         return crt_raise(CRT_ERR_EXISTS, "object store: slot %u belongs to process %u",
-                         slot, atomic_load(&crti_slot(self, slot)->pid));
+                         slot, atomic_load(&crti_arena_slot(self, slot)->pid));
     enter_slot(self, process);
     *store_out = CRTI_TAKE(self);
     return CRT_OK;

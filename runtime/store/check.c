@@ -47,7 +47,7 @@ static crt_status_t check_locks(struct checker *c)
     if (atomic_load(&store->header->heap.lock) != 0)
         return broken("the heap's lock is held", atomic_load(&store->header->heap.lock));
     for (unsigned i = 0; i < store->geometry.slot_count; i++) {
-        const crti_slot_t *slot = crti_slot(store, i);
+        const crti_arena_slot_t *slot = crti_arena_slot(store, i);
 
         if (atomic_load(&slot->lock) != 0)
             return broken("a slot's lock is held", i);
@@ -93,7 +93,8 @@ static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
     c->free_runs += *was_free;
     c->free_pages += *was_free ? length : 0;
     if (kind == CRTI_PAGE_SLAB) {
-        if (crti_run_class(run) >= CRTI_CLASSES || !crti_slot(store, crti_run_slot(run)))
+        if (crti_run_class(run) >= CRTI_CLASSES ||
+            !crti_arena_slot(store, crti_run_slot(run)))
             return broken("a slab has no class or slot, page", page);
         c->slabs++;
         if (crti_run_class(run) == CRTI_CLASS_ENTRY)
@@ -119,8 +120,8 @@ static crt_status_t check_runs(struct checker *c)
 }
 
 /* One doubly linked list; `fits` looks at each member. */
-static crt_status_t check_list(struct checker *c, const crti_list_t *list,
-                               crti_chain_t chain,
+static crt_status_t check_list(struct checker *c, const crti_arena_list_t *list,
+                               crti_arena_chain_t chain,
                                bool (*fits)(uint64_t run, uint64_t bits, uint64_t what),
                                uint64_t what, uint32_t *count)
 {
@@ -133,12 +134,12 @@ static crt_status_t check_list(struct checker *c, const crti_list_t *list,
 
         if (!p)
             return broken("a list leads outside the pages", page);
-        links = crti_read(chain == CRTI_CHAIN_LINKS ? &p->links : &p->more);
+        links = crti_read(chain == CRTI_ARENA_CHAIN_LINKS ? &p->links : &p->more);
         if (links >> 32 != before)
             return broken("a list's way back is wrong at page", page);
         if (!fits(crti_read(&p->run), crti_read(&p->bits), what))
             return broken("a page is in the wrong list, page", page);
-        if (chain == CRTI_CHAIN_LINKS && c->pages[page].listed++ != 0)
+        if (chain == CRTI_ARENA_CHAIN_LINKS && c->pages[page].listed++ != 0)
             return broken("a page is in two lists, page", page);
         ++*count;
         before = (uint32_t)page;
@@ -177,7 +178,8 @@ static crt_status_t check_bins(struct checker *c)
 
         if (marked != (crti_read(&heap->bins[bin].head) != 0))
             return broken("the map of bins is wrong at bin", bin);
-        status = check_list(c, &heap->bins[bin], CRTI_CHAIN_LINKS, fits_bin, bin, &runs);
+        status =
+            check_list(c, &heap->bins[bin], CRTI_ARENA_CHAIN_LINKS, fits_bin, bin, &runs);
     }
     if (status == CRT_OK && runs != c->free_runs)
         return broken("free runs are in no bin; in bins are", runs);
@@ -191,22 +193,22 @@ static crt_status_t check_slabs(struct checker *c)
     crt_status_t status = CRT_OK;
 
     for (uint64_t i = 0; i < c->store->geometry.slot_count && status == CRT_OK; i++) {
-        const crti_slot_t *slot = crti_slot(c->store, (unsigned)i);
+        const crti_arena_slot_t *slot = crti_arena_slot(c->store, (unsigned)i);
 
         for (uint64_t class = 0; class < CRTI_CLASSES && status == CRT_OK; class ++) {
             uint64_t what = class << 17 | i << 1;
 
-            status = check_list(c, &slot->slabs[class].partial, CRTI_CHAIN_LINKS,
+            status = check_list(c, &slot->slabs[class].partial, CRTI_ARENA_CHAIN_LINKS,
                                 fits_slab, what | 1, &slabs);
             if (status == CRT_OK)
-                status = check_list(c, &slot->slabs[class].full, CRTI_CHAIN_LINKS,
+                status = check_list(c, &slot->slabs[class].full, CRTI_ARENA_CHAIN_LINKS,
                                     fits_slab, what, &slabs);
         }
     }
     if (status == CRT_OK && slabs != c->slabs)
         return broken("slabs are in no list; in lists are", slabs);
     if (status == CRT_OK)
-        status = check_list(c, &heap->entry_list, CRTI_CHAIN_MORE, fits_entries, 0,
+        status = check_list(c, &heap->entry_list, CRTI_ARENA_CHAIN_MORE, fits_entries, 0,
                             &entry_slabs);
     if (status == CRT_OK &&
         (entry_slabs != c->entry_slabs || entry_slabs != crti_read(&heap->entry_slabs)))
@@ -220,8 +222,8 @@ static crt_status_t count_pins(struct checker *c, uint64_t page)
     uint64_t run = crti_read(&crti_page(c->store, page)->run);
     uint64_t used = used_units(run, crti_read(&crti_page(c->store, page)->bits));
 
-    if (used != 0 &&
-        atomic_load(&crti_slot(c->store, crti_run_slot(run))->state) != CRTI_SLOT_LIVE)
+    if (used != 0 && atomic_load(&crti_arena_slot(c->store, crti_run_slot(run))->state) !=
+                         CRTI_SLOT_LIVE)
         return broken("a dead process has pins, slot", crti_run_slot(run));
     for (; used != 0; used &= used - 1) {
         uint64_t ref = page << 6 | (unsigned)__builtin_ctzll(used), entry;
@@ -258,7 +260,8 @@ static crt_status_t check_entry(struct checker *c, const crti_bucket_t *bucket,
     if (crti_state_of(state) == CRTI_ENTRY_DOOMED && crti_state_pins(state) == 0)
         return broken("a freed object was not taken away", ref);
     if (is_writing &&
-        atomic_load(&crti_slot(store, crti_state_slot(state))->state) != CRTI_SLOT_LIVE)
+        atomic_load(&crti_arena_slot(store, crti_state_slot(state))->state) !=
+            CRTI_SLOT_LIVE)
         return broken("a dead process is writing, slot", crti_state_slot(state));
     if (crti_table_place(store, entry, &offset, &size) != CRT_OK)
         return CRT_ERR_CORRUPT;

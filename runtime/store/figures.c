@@ -62,7 +62,7 @@ static void count_object(void *arg, const crti_seen_t *seen)
 static uint32_t pid_of(const crti_store_t *store, crti_id_t owner)
 {
     for (unsigned i = 0; i < store->geometry.slot_count; i++) {
-        const crti_slot_t *slot = crti_slot(store, i);
+        const crti_arena_slot_t *slot = crti_arena_slot(store, i);
 
         if (crti_read(&slot->process_low) == owner.low &&
             crti_read(&slot->process_high) == owner.high &&

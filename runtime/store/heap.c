@@ -22,13 +22,13 @@
 #define SHORT_LOOK                                                                       \
     32 /* runs tried in the request's own bin before larger bins are used */
 
-static crti_word_t *chain_word(crti_page_t *page, crti_chain_t chain)
+static crti_word_t *chain_word(crti_page_t *page, crti_arena_chain_t chain)
 {
-    return chain == CRTI_CHAIN_LINKS ? &page->links : &page->more;
+    return chain == CRTI_ARENA_CHAIN_LINKS ? &page->links : &page->more;
 }
 
-crt_status_t crti_list_push(crti_store_t *store, crti_list_t *list, crti_chain_t chain,
-                            uint32_t page)
+crt_status_t crti_arena_list_push(crti_store_t *store, crti_arena_list_t *list,
+                                  crti_arena_chain_t chain, uint32_t page)
 {
     uint64_t first = crti_read(&list->head);
     crti_page_t *next = crti_page_at(store, first);
@@ -47,8 +47,8 @@ crt_status_t crti_list_push(crti_store_t *store, crti_list_t *list, crti_chain_t
     return CRT_OK;
 }
 
-crt_status_t crti_list_unlink(crti_store_t *store, crti_list_t *list, crti_chain_t chain,
-                              uint32_t page)
+crt_status_t crti_arena_list_unlink(crti_store_t *store, crti_arena_list_t *list,
+                                    crti_arena_chain_t chain, uint32_t page)
 {
     uint64_t links = crti_read(chain_word(crti_page(store, page), chain));
     uint32_t prev = links >> 32, next = (uint32_t)links;
@@ -109,7 +109,7 @@ static crt_status_t push_free(crti_store_t *store, uint32_t page, uint32_t lengt
         crti_tx_set(store, &heap->floor, page + length); /* the slab zone got smaller */
     if (!(crti_read(map) >> (bin % 64) & 1))
         crti_tx_set(store, map, crti_read(map) | 1ull << (bin % 64));
-    return crti_list_push(store, &heap->bins[bin], CRTI_CHAIN_LINKS, page);
+    return crti_arena_list_push(store, &heap->bins[bin], CRTI_ARENA_CHAIN_LINKS, page);
 }
 
 /* A free run leaves its bin. Its length is checked here against the end of the arena. */
@@ -125,7 +125,8 @@ static crt_status_t pull_free(crti_store_t *store, uint32_t page, uint32_t *leng
     if (crti_run_kind(run) != CRTI_PAGE_FREE || length == 0 ||
         length > store->geometry.page_count - page + 1)
         return crti_tx_damaged(store, "a free run is none, at page", page);
-    status = crti_list_unlink(store, &heap->bins[bin], CRTI_CHAIN_LINKS, page);
+    status =
+        crti_arena_list_unlink(store, &heap->bins[bin], CRTI_ARENA_CHAIN_LINKS, page);
     if (status != CRT_OK)
         return status;
     if (crti_read(&heap->bins[bin].head) == 0)

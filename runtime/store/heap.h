@@ -12,11 +12,14 @@
 #include "runtime/store/transaction.h"
 
 /* Lists of pages, linked through `links` (or `more`), doubly so that any page can leave. */
-typedef enum crti_chain { CRTI_CHAIN_LINKS, CRTI_CHAIN_MORE } crti_chain_t;
-crt_status_t crti_list_push(crti_store_t *store, crti_list_t *list, crti_chain_t chain,
-                            uint32_t page);
-crt_status_t crti_list_unlink(crti_store_t *store, crti_list_t *list, crti_chain_t chain,
-                              uint32_t page);
+typedef enum crti_arena_chain {
+    CRTI_ARENA_CHAIN_LINKS,
+    CRTI_ARENA_CHAIN_MORE
+} crti_arena_chain_t;
+crt_status_t crti_arena_list_push(crti_store_t *store, crti_arena_list_t *list,
+                                  crti_arena_chain_t chain, uint32_t page);
+crt_status_t crti_arena_list_unlink(crti_store_t *store, crti_arena_list_t *list,
+                                    crti_arena_chain_t chain, uint32_t page);
 
 /* Bin of a run of `pages`. */
 unsigned crti_heap_bin(uint32_t pages);

@@ -28,8 +28,8 @@ struct slabs {
 };
 
 /* All slabs of a slot's class: both lists. */
-static crt_status_t list_slabs(crti_store_t *store, crti_slot_t *slot, unsigned class,
-                               struct slabs *slabs_out)
+static crt_status_t list_slabs(crti_store_t *store, crti_arena_slot_t *slot,
+                               unsigned class, struct slabs *slabs_out)
 {
     CRTI_AUTO(free) uint32_t *partial = NULL, *full = NULL;
     size_t partial_count = 0, full_count = 0;
@@ -39,10 +39,10 @@ static crt_status_t list_slabs(crti_store_t *store, crti_slot_t *slot, unsigned 
     crti_tx_begin(store);
     status = crti_tx_lock(store, &slot->lock);
     if (status == CRT_OK)
-        status = crti_space_slabs(store, &slot->slabs[class].partial, CRTI_CHAIN_LINKS,
-                                  &partial, &partial_count);
+        status = crti_space_slabs(store, &slot->slabs[class].partial,
+                                  CRTI_ARENA_CHAIN_LINKS, &partial, &partial_count);
     if (status == CRT_OK)
-        status = crti_space_slabs(store, &slot->slabs[class].full, CRTI_CHAIN_LINKS,
+        status = crti_space_slabs(store, &slot->slabs[class].full, CRTI_ARENA_CHAIN_LINKS,
                                   &full, &full_count);
     status = crti_tx_end(store, status);
     if (status != CRT_OK || partial_count + full_count == 0)
@@ -112,7 +112,7 @@ static crt_status_t reclaim_class(crti_store_t *store, unsigned index, unsigned 
                                   unsigned *damage)
 {
     struct slabs slabs = {0};
-    crt_status_t status = list_slabs(store, crti_slot(store, index), class, &slabs);
+    crt_status_t status = list_slabs(store, crti_arena_slot(store, index), class, &slabs);
 
     if (status == CRT_ERR_CORRUPT) {
         ++*damage;
@@ -138,7 +138,7 @@ static crt_status_t reclaim_class(crti_store_t *store, unsigned index, unsigned 
 
 crt_status_t crti_reclaim_slot(crti_store_t *store, unsigned index)
 {
-    crti_slot_t *slot = crti_slot(store, index);
+    crti_arena_slot_t *slot = crti_arena_slot(store, index);
     unsigned damage = 0;
     crt_status_t status = CRT_OK;
 
@@ -165,7 +165,7 @@ crt_status_t crti_reclaim_slot(crti_store_t *store, unsigned index)
 crt_status_t crti_store_reclaim(crti_store_t *store, unsigned index)
 {
     const crti_later_t reclaiming = {.what = CRTI_LATER_RECLAIM, .slot = index};
-    crti_slot_t *slot = crti_slot(store, index);
+    crti_arena_slot_t *slot = crti_arena_slot(store, index);
 
     if (index == 0 || !slot)
         return crt_raise(CRT_ERR_INVALID, "object store: slot %u of 1 ... %u", index,
@@ -180,13 +180,13 @@ crt_status_t crti_store_reclaim(crti_store_t *store, unsigned index)
 
 bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot)
 {
-    const crti_slot_t *s = crti_slot(store, slot);
+    const crti_arena_slot_t *s = crti_arena_slot(store, slot);
 
     return s && atomic_load(&s->state) == CRTI_SLOT_FREE;
 }
 
 /* In a transaction, of its detach too. */
-static bool is_inside(const crti_slot_t *slot)
+static bool is_inside(const crti_arena_slot_t *slot)
 {
     uint64_t held = 0;
 
@@ -196,15 +196,15 @@ static bool is_inside(const crti_slot_t *slot)
 }
 
 /* Who is at the end of the line: a holder may itself wait for another. NULL: nobody. */
-static const crti_slot_t *find_culprit(const crti_store_t *store, unsigned *index)
+static const crti_arena_slot_t *find_culprit(const crti_store_t *store, unsigned *index)
 {
-    const crti_slot_t *slot = crti_slot(store, *index);
+    const crti_arena_slot_t *slot = crti_arena_slot(store, *index);
 
     if (!slot || !is_inside(slot))
         return NULL;
     for (unsigned steps = 0; steps < CRTI_TX_LOCKS; steps++) {
         unsigned ahead = atomic_load(&slot->waits_for) - 1;
-        const crti_slot_t *other = crti_slot(store, ahead);
+        const crti_arena_slot_t *other = crti_arena_slot(store, ahead);
 
         if (!other || !is_inside(other))
             break;
@@ -217,7 +217,7 @@ static const crti_slot_t *find_culprit(const crti_store_t *store, unsigned *inde
 unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out)
 {
     unsigned index = atomic_load(&store->header->complaint) - 1;
-    const crti_slot_t *slot = find_culprit(store, &index);
+    const crti_arena_slot_t *slot = find_culprit(store, &index);
 
     crti_store_catch_up(store);
     if (!slot) {

@@ -56,7 +56,7 @@ static uint64_t all_units(unsigned units)
 
 uint32_t crti_slab_need(const crti_store_t *store, unsigned class)
 {
-    const crti_slot_t *me = store->me;
+    const crti_arena_slot_t *me = store->me;
     bool first = crti_read(&me->slabs[class].full.head) == 0;
     uint32_t bytes = crti_slab_unit_bytes(class) * (first ? FIRST_SLAB_UNITS : 64);
     uint32_t most = first ? FIRST_SLAB_BYTES : FULL_SLAB_BYTES;
@@ -69,7 +69,7 @@ uint32_t crti_slab_need(const crti_store_t *store, unsigned class)
 static crt_status_t grow(crti_store_t *store, unsigned class, uint32_t *page_out)
 {
     crti_heap_t *heap = &store->header->heap;
-    crti_slot_t *me = store->me;
+    crti_arena_slot_t *me = store->me;
     uint32_t page = 0, pages = crti_slab_need(store, class);
     crt_status_t status = crti_heap_alloc(store, pages, CRTI_PAGE_SLAB, class,
                                           store->slot, class == CRTI_CLASS_PIN, &page);
@@ -79,19 +79,20 @@ static crt_status_t grow(crti_store_t *store, unsigned class, uint32_t *page_out
     crti_tx_set(store, &crti_page(store, page)->bits,
                 all_units(crti_slab_units(class, pages)));
     if (class == CRTI_CLASS_ENTRY) {
-        status = crti_list_push(store, &heap->entry_list, CRTI_CHAIN_MORE, page);
+        status =
+            crti_arena_list_push(store, &heap->entry_list, CRTI_ARENA_CHAIN_MORE, page);
         crti_tx_set(store, &heap->entry_slabs, crti_read(&heap->entry_slabs) + 1);
     }
     *page_out = page;
-    return status == CRT_OK
-               ? crti_list_push(store, &me->slabs[class].partial, CRTI_CHAIN_LINKS, page)
-               : status;
+    return status == CRT_OK ? crti_arena_list_push(store, &me->slabs[class].partial,
+                                                   CRTI_ARENA_CHAIN_LINKS, page)
+                            : status;
 }
 
 CRTI_HOT crt_status_t crti_slab_alloc(crti_store_t *store, unsigned class,
                                       uint64_t *ref_out)
 {
-    crti_slot_t *me = store->me;
+    crti_arena_slot_t *me = store->me;
     crt_status_t status =
         class == CRTI_CLASS_PIN ? CRT_OK : crti_tx_lock(store, &me->lock);
     uint64_t head, bits, run;
@@ -120,11 +121,11 @@ CRTI_HOT crt_status_t crti_slab_alloc(crti_store_t *store, unsigned class,
     bits &= bits - 1;
     crti_tx_set(store, &slab->bits, bits);
     if (bits == 0) {
-        status =
-            crti_list_unlink(store, &me->slabs[class].partial, CRTI_CHAIN_LINKS, page);
+        status = crti_arena_list_unlink(store, &me->slabs[class].partial,
+                                        CRTI_ARENA_CHAIN_LINKS, page);
         if (status == CRT_OK)
-            status =
-                crti_list_push(store, &me->slabs[class].full, CRTI_CHAIN_LINKS, page);
+            status = crti_arena_list_push(store, &me->slabs[class].full,
+                                          CRTI_ARENA_CHAIN_LINKS, page);
     }
     return status;
 }
@@ -148,17 +149,18 @@ void crti_slab_fetch_unit(const crti_store_t *store, uint64_t ref)
 }
 
 /* A slab without used units leaves its partial list and returns to the heap. */
-static crt_status_t give_back(crti_store_t *store, crti_slot_t *slot, unsigned class,
-                              uint32_t page)
+static crt_status_t give_back(crti_store_t *store, crti_arena_slot_t *slot,
+                              unsigned class, uint32_t page)
 {
     crti_heap_t *heap = &store->header->heap;
-    crt_status_t status =
-        crti_list_unlink(store, &slot->slabs[class].partial, CRTI_CHAIN_LINKS, page);
+    crt_status_t status = crti_arena_list_unlink(store, &slot->slabs[class].partial,
+                                                 CRTI_ARENA_CHAIN_LINKS, page);
 
     if (status == CRT_OK && class == CRTI_CLASS_ENTRY) {
         status = crti_tx_lock(store, &heap->lock);
         if (status == CRT_OK)
-            status = crti_list_unlink(store, &heap->entry_list, CRTI_CHAIN_MORE, page);
+            status = crti_arena_list_unlink(store, &heap->entry_list,
+                                            CRTI_ARENA_CHAIN_MORE, page);
         crti_tx_set(store, &heap->entry_slabs, crti_read(&heap->entry_slabs) - 1);
     }
     return status == CRT_OK ? crti_heap_free(store, page) : status;
@@ -170,7 +172,7 @@ crt_status_t crti_slab_free(crti_store_t *store, uint64_t ref)
     crti_page_t *slab = crti_page(store, page); /* checked by crti_slab_unit */
     uint64_t run = crti_read(&slab->run), bits, all;
     unsigned class = crti_run_class(run);
-    crti_slot_t *slot = crti_slot(store, crti_run_slot(run));
+    crti_arena_slot_t *slot = crti_arena_slot(store, crti_run_slot(run));
     crt_status_t status;
 
     if (crti_run_kind(run) != CRTI_PAGE_SLAB || class >= CRTI_CLASSES || !slot)
@@ -185,11 +187,11 @@ crt_status_t crti_slab_free(crti_store_t *store, uint64_t ref)
     crti_tx_set(store, &slab->bits, bits | 1ull << (ref & 63));
     store->freed = true;
     if (bits == 0) {
-        status =
-            crti_list_unlink(store, &slot->slabs[class].full, CRTI_CHAIN_LINKS, page);
+        status = crti_arena_list_unlink(store, &slot->slabs[class].full,
+                                        CRTI_ARENA_CHAIN_LINKS, page);
         if (status == CRT_OK)
-            status = crti_list_push(store, &slot->slabs[class].partial, CRTI_CHAIN_LINKS,
-                                    page);
+            status = crti_arena_list_push(store, &slot->slabs[class].partial,
+                                          CRTI_ARENA_CHAIN_LINKS, page);
     }
     if (status == CRT_OK && (bits | 1ull << (ref & 63)) == all &&
         (crti_read(&slot->slabs[class].partial.head) != page ||
@@ -203,7 +205,7 @@ crt_status_t crti_slab_drop(crti_store_t *store, uint32_t page, unsigned index,
                             unsigned class)
 {
     const crti_page_t *slab = crti_page_at(store, page);
-    crti_slot_t *slot = crti_slot(store, index);
+    crti_arena_slot_t *slot = crti_arena_slot(store, index);
     crt_status_t status = crti_tx_lock(store, &slot->lock);
     uint64_t run = slab ? crti_read(&slab->run) : 0;
 

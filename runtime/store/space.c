@@ -24,8 +24,9 @@
 #define COOLING_NS     (20 * CRTI_MS)
 #define EVICT_SHARE    64 /* evict at least that part of the store at once: walks are long */
 
-crt_status_t crti_space_slabs(crti_store_t *store, const crti_list_t *list,
-                              crti_chain_t chain, uint32_t **pages_out, size_t *count_out)
+crt_status_t crti_space_slabs(crti_store_t *store, const crti_arena_list_t *list,
+                              crti_arena_chain_t chain, uint32_t **pages_out,
+                              size_t *count_out)
 {
     CRTI_AUTO(free) uint32_t *pages = NULL;
     size_t count = 0, room = 0;
@@ -37,7 +38,7 @@ crt_status_t crti_space_slabs(crti_store_t *store, const crti_list_t *list,
 
         if (!p)
             return crti_tx_damaged(store, "a list of slabs leaves the pages at", page);
-        links = crti_read(chain == CRTI_CHAIN_LINKS ? &p->links : &p->more);
+        links = crti_read(chain == CRTI_ARENA_CHAIN_LINKS ? &p->links : &p->more);
         if (links >> 32 != before) /* a list whose ways back are right has no circle */
             return crti_tx_damaged(store, "a list of slabs is broken at page", page);
         if (count == room) {
@@ -88,8 +89,8 @@ crt_status_t crti_space_walk(crti_store_t *store,
     crti_tx_begin(store);
     status = crti_tx_lock(store, &heap->lock);
     if (status == CRT_OK)
-        status =
-            crti_space_slabs(store, &heap->entry_list, CRTI_CHAIN_MORE, &pages, &count);
+        status = crti_space_slabs(store, &heap->entry_list, CRTI_ARENA_CHAIN_MORE, &pages,
+                                  &count);
     status = crti_tx_end(store, status);
     for (size_t i = 0; status == CRT_OK && i < count; i++)
         look_at_slab(store, pages[i], look, user);

@@ -29,8 +29,8 @@ void crti_space_gather(crti_store_t *store,
 
 /* The first pages of the slabs in a list; the caller frees *pages_out. Inside a transaction
  * that has the list's lock. */
-crt_status_t crti_space_slabs(crti_store_t *store, const crti_list_t *list,
-                              crti_chain_t chain, uint32_t **pages_out,
+crt_status_t crti_space_slabs(crti_store_t *store, const crti_arena_list_t *list,
+                              crti_arena_chain_t chain, uint32_t **pages_out,
                               size_t *count_out);
 
 /* Evicts unpinned copies, longest unused first, until an object of `size` bytes finds room or

@@ -157,7 +157,7 @@ crt_status_t crti_store_do(crti_store_t *store, const crti_later_t *what)
     case CRTI_LATER_FREE: status = free_object(store, what->id); break;
     case CRTI_LATER_ABORT: status = abort_object(store, what->id); break;
     case CRTI_LATER_RECLAIM:
-        if (atomic_load(&crti_slot(store, what->slot)->state) == CRTI_SLOT_ENDING)
+        if (atomic_load(&crti_arena_slot(store, what->slot)->state) == CRTI_SLOT_ENDING)
             status = crti_reclaim_slot(store, what->slot);
         break;
     }
@@ -283,7 +283,7 @@ void crti_store_abort(crti_store_t *store, crti_object_id_t id)
  * of the transaction would wait for one after the other. */
 static void fetch_ahead(const crti_store_t *store, crti_object_id_t id)
 {
-    const crti_slot_t *me = store->me;
+    const crti_arena_slot_t *me = store->me;
 
     __builtin_prefetch(crti_table_bucket(store, id), 1);
     __builtin_prefetch(&me->slabs[CRTI_CLASS_PIN], 1);

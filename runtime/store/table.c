@@ -180,7 +180,7 @@ CRTI_HOT crt_status_t crti_table_move(crti_store_t *store, crti_found_t *found,
 crt_status_t crti_table_remove(crti_store_t *store, crti_found_t *found)
 {
     unsigned home;
-    crti_slot_t *slot;
+    crti_arena_slot_t *slot;
     crt_status_t status = crti_table_move(store, found, CRTI_ENTRY_GONE, 0, 0);
 
     if (status == CRT_OK)
@@ -189,7 +189,7 @@ crt_status_t crti_table_remove(crti_store_t *store, crti_found_t *found)
         return status;
     /* The slot's lock before the heap's, also when only the entry needs it. */
     if (!crti_slab_unit(store, found->ref, CRTI_CLASS_ENTRY, &home) ||
-        !(slot = crti_slot(store, home)))
+        !(slot = crti_arena_slot(store, home)))
         return crti_tx_damaged(store, "an entry's slab has no slot", found->ref);
     status = crti_tx_lock(store, &slot->lock);
     if (status == CRT_OK)

@@ -40,7 +40,7 @@ CRTI_HOT void crti_tx_begin(crti_store_t *store)
 static bool is_orphan(crti_store_t *store, uint32_t value)
 {
     unsigned holder = (value & ~CRTI_LOCK_WAITERS) - 1;
-    const crti_slot_t *slot = crti_slot(store, holder);
+    const crti_arena_slot_t *slot = crti_arena_slot(store, holder);
 
     /* Our own transaction does not have it (crti_tx_lock looked). */
     return !slot || holder == store->slot || atomic_load(&slot->state) == CRTI_SLOT_FREE;
@@ -49,7 +49,7 @@ static bool is_orphan(crti_store_t *store, uint32_t value)
 static crt_status_t give_up(crti_store_t *store, uint32_t value)
 {
     unsigned holder = (value & ~CRTI_LOCK_WAITERS) - 1;
-    const crti_slot_t *slot = crti_slot(store, holder);
+    const crti_arena_slot_t *slot = crti_arena_slot(store, holder);
 
     atomic_store(&store->header->complaint, holder + 1);
     return crt_raise(
@@ -138,7 +138,7 @@ static void unlock(crti_lock_t *lock)
 }
 
 /* Writes the old values back, newest first. The log may be any bytes. */
-static void roll_back(crti_store_t *store, crti_slot_t *slot, uint64_t count)
+static void roll_back(crti_store_t *store, crti_arena_slot_t *slot, uint64_t count)
 {
     if (count > CRTI_LOG_WORDS)
         count = CRTI_LOG_WORDS;
@@ -199,11 +199,11 @@ CRTI_HOT crt_status_t crti_tx_end(crti_store_t *store, crt_status_t status)
     return status;
 }
 
-void crti_tx_undo(crti_store_t *store, crti_slot_t *slot)
+void crti_tx_undo(crti_store_t *store, crti_arena_slot_t *slot)
 {
     const uint64_t data_end = store->geometry.file_bytes - sizeof(crti_lock_t);
     const uint32_t holder =
-        (uint32_t)(slot - crti_slot(store, 0)) + 1; /* as lock words name it */
+        (uint32_t)(slot - crti_arena_slot(store, 0)) + 1; /* as lock words name it */
 
     roll_back(store, slot, crti_read(&slot->log_count));
     atomic_store(&slot->waits_for, 0);

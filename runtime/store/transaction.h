@@ -39,7 +39,7 @@ crt_status_t crti_tx_lock(crti_store_t *store, crti_lock_t *lock);
 crt_status_t crti_tx_end(crti_store_t *store, crt_status_t status);
 
 /* Daemon: the process of `slot` is dead. Undoes its transaction, opens its locks. */
-void crti_tx_undo(crti_store_t *store, crti_slot_t *slot);
+void crti_tx_undo(crti_store_t *store, crti_arena_slot_t *slot);
 
 /* The tables say something impossible: this transaction will fail with CRT_ERR_CORRUPT. */
 crt_status_t crti_tx_damaged(crti_store_t *store, const char *what, uint64_t value);
@@ -51,7 +51,7 @@ void crti_tx_wake_creators(crti_store_t *store);
 static inline void crti_tx_set(crti_store_t *store, crti_word_t *word, uint64_t value)
 {
     unsigned n = store->log_count;
-    crti_slot_t *me = store->me;
+    crti_arena_slot_t *me = store->me;
 
     if (n >= CRTI_LOG_WORDS) {
         store->damaged = true;

@@ -21,7 +21,7 @@ static const char *const states[CRTI_ENTRY_STATES] = {
 
 static void say_process(const crti_store_t *store, const char *what, unsigned number)
 {
-    const crti_slot_t *slot = crti_slot(store, number);
+    const crti_arena_slot_t *slot = crti_arena_slot(store, number);
     crti_id_t id = {crti_read(&slot->process_high), crti_read(&slot->process_low)};
     char hex[CRTI_ID_HEX];
 

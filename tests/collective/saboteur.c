@@ -38,9 +38,10 @@ static crt_status_t sabotage_run(void *self, crt_call_t *call)
                                               .kind = CRT_COLLECTIVE_BROADCAST,
                                               .dtype = CRT_FLOAT32,
                                               .peer = 1};
-    slot->input = (crti_place_t){.nonce = 77, .segment_bytes = 1 << 26, .fd = 0};
+    slot->input = (crti_memory_handle_t){.nonce = 77, .segment_bytes = 1 << 26, .fd = 0};
     if (what == 1)
-        slot->input = (crti_place_t){.nonce = 77, .segment_bytes = UINT64_MAX, .fd = -1};
+        slot->input =
+            (crti_memory_handle_t){.nonce = 77, .segment_bytes = UINT64_MAX, .fd = -1};
     if (what == 2) { /* the segment is right, the place is outside */
         void *memory;
 

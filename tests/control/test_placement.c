@@ -12,7 +12,7 @@
 
 typedef struct cluster {
     crti_resources_t total[COUNT], available[COUNT];
-    crti_place_t places[COUNT];
+    crti_placement_node_t nodes[COUNT];
 } cluster_t;
 
 /* Nodes 1, 2, 3 with what the texts say. */
@@ -23,9 +23,9 @@ static void make(cluster_t *c, const char *const total[COUNT],
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(crti_resources_parse(total[i], &c->total[i]), CRT_OK);
         assert_int_equal(crti_resources_parse(available[i], &c->available[i]), CRT_OK);
-        c->places[i] = (crti_place_t){.node = {0, (uint64_t)i + 1},
-                                      .total = &c->total[i],
-                                      .available = &c->available[i]};
+        c->nodes[i] = (crti_placement_node_t){.node = {0, (uint64_t)i + 1},
+                                              .total = &c->total[i],
+                                              .available = &c->available[i]};
     }
 }
 
@@ -34,7 +34,7 @@ static int pick(const cluster_t *c, const char *need, uint64_t prefer)
     crti_resources_t r = {0};
 
     assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
-    return crti_placement_pick(c->places, COUNT, &r, (crti_id_t){0, prefer});
+    return crti_placement_pick(c->nodes, COUNT, &r, (crti_id_t){0, prefer});
 }
 
 static const char *reason(const cluster_t *c, size_t count, const char *need)
@@ -43,7 +43,7 @@ static const char *reason(const cluster_t *c, size_t count, const char *need)
     crti_resources_t r = {0};
 
     assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
-    return crti_placement_reason(c->places, count, &r, text, sizeof(text));
+    return crti_placement_reason(c->nodes, count, &r, text, sizeof(text));
 }
 
 static const char *const eight[COUNT] = {"CPU=8", "CPU=8", "CPU=8"};
@@ -93,7 +93,7 @@ static void actors_that_need_nothing_spread_too(void **state)
 
         assert_in_range(at, 0, COUNT - 1);
         counts[at]++;
-        c.places[at].idle_actors++;
+        c.nodes[at].idle_actors++;
     }
     for (int i = 0; i < COUNT; i++)
         assert_in_range(counts[i], 90, 110);

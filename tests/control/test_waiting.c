@@ -8,18 +8,18 @@
 
 #define WAITING 100
 
-int __real_crti_placement_pick(const crti_place_t *places, size_t count,
+int __real_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
                                const crti_resources_t *need, crti_id_t prefer);
-int __wrap_crti_placement_pick(const crti_place_t *places, size_t count,
+int __wrap_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
                                const crti_resources_t *need, crti_id_t prefer);
 
 static size_t looks;
 
-int __wrap_crti_placement_pick(const crti_place_t *places, size_t count,
+int __wrap_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
                                const crti_resources_t *need, crti_id_t prefer)
 {
     looks++;
-    return __real_crti_placement_pick(places, count, need, prefer);
+    return __real_crti_placement_pick(nodes, count, need, prefer);
 }
 
 static void create(bed_t *bed, uint64_t actor, double cpus)

@@ -211,7 +211,7 @@ static size_t put_misplaced(uint8_t *out)
 {
     size_t at =
         offsetof(crti_shm_head_t, slots) + offsetof(crti_shm_slot_t, input.offset);
-    crti_place_t place;
+    crti_memory_handle_t place;
 
     ours();
     if (!crti_memory_find(segment, segment_bytes, &place))

@@ -22,7 +22,7 @@ int truth_job_of(const scene_t *s, crti_id_t id)
 static uint64_t serial_of(scene_t *s, unsigned index)
 {
     truth_actor_t *actor = &s->actor[index];
-    const crti_actor_t *entry =
+    const crti_actor_entry_t *entry =
         s->control ? crti_actor_table_get(&s->control->actors, actor->id) : NULL;
 
     if (entry)
@@ -100,7 +100,7 @@ static const process_t *running(const scene_t *s, unsigned actor, unsigned *coun
 
 /* May an actor whose creation was acknowledged be dead? */
 static bool may_be_dead(const scene_t *s, const truth_actor_t *a,
-                        const crti_actor_t *entry)
+                        const crti_actor_entry_t *entry)
 {
     if (a->killed || a->failed || (!a->detached && s->job[a->job].over))
         return true;
@@ -112,7 +112,7 @@ static bool may_be_dead(const scene_t *s, const truth_actor_t *a,
 static void check_actor(scene_t *s, unsigned index)
 {
     const truth_actor_t *a = &s->actor[index];
-    const crti_actor_t *entry = crti_actor_table_get(&s->control->actors, a->id);
+    const crti_actor_entry_t *entry = crti_actor_table_get(&s->control->actors, a->id);
     unsigned count;
     const process_t *process = running(s, index, &count);
     bool alive = entry && entry->state == CRTI_ACTOR_ALIVE;
@@ -160,7 +160,7 @@ static void check_names(scene_t *s)
 
 static void check_submission(scene_t *s, const truth_job_t *job)
 {
-    const crti_job_t *entry =
+    const crti_job_entry_t *entry =
         crti_job_table_find(&s->control->jobs, crti_str(job->submission));
 
     if (entry == NULL) {
@@ -168,7 +168,7 @@ static void check_submission(scene_t *s, const truth_job_t *job)
             sim_fail(s->world, "acknowledged submission %s is lost", job->submission);
         return;
     }
-    if (!crti_job_is_ended(entry))
+    if (!crti_job_entry_is_ended(entry))
         sim_fail(s->world, "submission %s is %s at rest", job->submission,
                  crti_job_state_name(entry->state));
     if (entry->state == CRTI_JOB_SUCCEEDED && job->executions != 1)
@@ -181,7 +181,7 @@ static void check_submission(scene_t *s, const truth_job_t *job)
 static void check_job(scene_t *s, unsigned index)
 {
     const truth_job_t *job = &s->job[index];
-    const crti_job_t *entry;
+    const crti_job_entry_t *entry;
     bool lives = s->place[job->place].driver == (int)index;
 
     if (job->submission[0]) {
@@ -189,10 +189,10 @@ static void check_job(scene_t *s, unsigned index)
         return;
     }
     entry = crti_job_table_get(&s->control->jobs, job->id);
-    if (lives && job->added && (entry == NULL || crti_job_is_ended(entry)))
+    if (lives && job->added && (entry == NULL || crti_job_entry_is_ended(entry)))
         sim_fail(s->world, "job %u runs and the head says it %s", index,
                  entry ? "has ended" : "is unknown");
-    if (!lives && entry && !crti_job_is_ended(entry))
+    if (!lives && entry && !crti_job_entry_is_ended(entry))
         sim_fail(s->world, "job %u is gone and the head says it runs", index);
 }
 
@@ -202,7 +202,7 @@ static void check_watchers(scene_t *s)
     for (unsigned place = 0; place < SIM_NODES; place++)
         for (unsigned i = 0; i < s->actors; i++) {
             const sim_place_t *p = &s->place[place];
-            const crti_actor_t *entry =
+            const crti_actor_entry_t *entry =
                 crti_actor_table_get(&s->control->actors, s->actor[i].id);
 
             if (!(p->watched[i / 64] >> i % 64 & 1) || entry == NULL)
@@ -225,14 +225,14 @@ static void check_groups(scene_t *s)
 
     CRTI_LIST_FOREACH (item, &s->rows) {
         const char *key = CRTI_CONTAINER(item, row_t, in_rows)->key;
-        const crti_job_t *job;
+        const crti_job_entry_t *job;
         crti_id_t id;
 
         if (strncmp(key, before, strlen(before)) != 0)
             continue;
         snprintf(hex, sizeof(hex), "%s", key + strlen(before));
         job = crti_id_parse(hex, &id) ? crti_job_table_get(&s->control->jobs, id) : NULL;
-        if (job == NULL || (crti_job_is_ended(job) && job->actors == 0))
+        if (job == NULL || (crti_job_entry_is_ended(job) && job->actors == 0))
             sim_fail(s->world, "%s is left of a job that %s", key,
                      job ? "has ended" : "is not known");
     }

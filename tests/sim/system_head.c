@@ -397,7 +397,7 @@ const crti_control_t *sys_head_control(void)
 
 bool sys_head_has_actor(crti_id_t id, bool *alive_out, crti_id_t *process_out)
 {
-    const crti_actor_t *actor =
+    const crti_actor_entry_t *actor =
         head()->control ? crti_actor_table_get(&head()->control->actors, id) : NULL;
 
     *alive_out = actor && actor->state == CRTI_ACTOR_ALIVE;

@@ -31,7 +31,7 @@ static struct field pick_field(const crti_store_t *store, uint64_t low, uint64_t
     const struct field fields[] = {
         {offsetof(crti_header_t, space_sequence),
          sizeof(crti_header_t) - offsetof(crti_header_t, space_sequence)},
-        {g->slots_offset, 4 * sizeof(crti_slot_t)},
+        {g->slots_offset, 4 * sizeof(crti_arena_slot_t)},
         {g->buckets_offset, g->bucket_count * sizeof(crti_bucket_t)},
         {g->pages_offset, 64 * sizeof(crti_page_t)},
         {g->pages_offset + low * sizeof(crti_page_t),
@@ -156,7 +156,7 @@ static void no_damage_makes_the_daemon_crash_or_hang(void **state)
 static void a_log_full_of_nonsense_is_undone_without_harm_outside(void **state)
 {
     CRTI_AUTO(crti_store_detach) crti_store_t *daemon = new_store(STORE_BYTES);
-    crti_slot_t *slot = crti_slot(daemon, 3);
+    crti_arena_slot_t *slot = crti_arena_slot(daemon, 3);
     uint64_t random = 1;
 
     assert_ok(put(daemon, object(1, 1), 100, true));

@@ -262,7 +262,7 @@ static bool is_finished(void)
 /* True while the child has a lock, or takes one. */
 static bool is_inside(const struct scene *scene)
 {
-    const crti_slot_t *slot = crti_slot(scene->daemon, CHILD_SLOT);
+    const crti_arena_slot_t *slot = crti_arena_slot(scene->daemon, CHILD_SLOT);
 
     return slot && crti_read(&slot->held[0]) != 0;
 }
