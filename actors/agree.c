@@ -68,7 +68,7 @@ crt_status_t crti_replica_keep(crt_replica_t *r)
     return CRT_OK;
 }
 
-void crti_replica_restore(crt_replica_t *r)
+static void restore(crt_replica_t *r)
 {
     each_part(r, restore_part);
     crt_optimizer_set_steps(r->optimizer, crt_optimizer_steps(r->optimizer) - 1);
@@ -260,7 +260,7 @@ crt_status_t crti_replica_agree(crt_replica_t *r)
     if (status != CRT_OK)
         return status;
     if (r->has_before && steps == r->steps)
-        crti_replica_restore(r);
+        restore(r);
     status = fresh_init(&fresh, r);
     if (status == CRT_OK)
         status = receive(r, &fresh, source);

@@ -34,9 +34,8 @@ crt_status_t crti_replica_new_buckets(crt_replica_t *r);
 /* Collective, in a group that works: makes buckets for it, and everybody the same. */
 crt_status_t crti_replica_agree(crt_replica_t *r);
 
-/* Sharded: keeps the own parts as they are; puts them back. */
+/* Sharded: keeps a copy of the own parts, to be put back. */
 crt_status_t crti_replica_keep(crt_replica_t *r);
-void crti_replica_restore(crt_replica_t *r);
 
 void crti_buckets_set_at_end(crt_buckets_t *buckets, bool at_end);
 

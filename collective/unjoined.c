@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/core/calls/actor.h"
 #include "runtime/core/core.h"
 
 struct crti_unjoined {

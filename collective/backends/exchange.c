@@ -126,8 +126,8 @@ crti_peer_queue_t *crti_exchange_use(crti_exchange_t *x, int rank)
     return peer;
 }
 
-void crti_exchange_queue(crti_exchange_t *x, int to, uint64_t round, const void *data,
-                         size_t size, unsigned *unsent)
+static void queue(crti_exchange_t *x, int to, uint64_t round, const void *data,
+                  size_t size, unsigned *unsent)
 {
     crti_peer_queue_t *peer = crti_exchange_use(x, to);
     crti_exchange_outgoing_t *out = new_outgoing(x);
@@ -156,7 +156,7 @@ void crti_exchange_send(crti_exchange_t *x, int to, uint64_t round, const void *
                         size_t size, unsigned *unsent)
 {
     if (size)
-        crti_exchange_queue(x, to, round, data, size, unsent);
+        queue(x, to, round, data, size, unsent);
 }
 
 /* ---------------------------------------------------------------- the check */
@@ -176,8 +176,8 @@ static void check_go_on(crti_exchange_t *x)
     while (x->check.next < x->check.rounds &&
            (x->check.arrived & (1u << x->check.next))) {
         if (++x->check.next < x->check.rounds)
-            crti_exchange_queue(x, check_peer(x, x->check.next, 1),
-                                CHECK_ROUND | (unsigned)x->check.next, NULL, 0, NULL);
+            queue(x, check_peer(x, x->check.next, 1),
+                  CHECK_ROUND | (unsigned)x->check.next, NULL, 0, NULL);
     }
 }
 
@@ -209,7 +209,7 @@ void crti_exchange_check(crti_exchange_t *x, const int *ranks, int size, int ran
         return;
     for (int i = 0; i < rounds; i++)
         crti_exchange_use(x, check_peer(x, i, -1));
-    crti_exchange_queue(x, check_peer(x, 0, 1), CHECK_ROUND, NULL, 0, NULL);
+    queue(x, check_peer(x, 0, 1), CHECK_ROUND, NULL, 0, NULL);
     crti_exchange_look_again(x);
 }
 

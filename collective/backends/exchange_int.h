@@ -81,8 +81,6 @@ void crti_exchange_nonsense(crti_exchange_t *x, int rank, const char *what);
 
 /* exchange.c */
 crti_peer_queue_t *crti_exchange_use(crti_exchange_t *x, int rank);
-void crti_exchange_queue(crti_exchange_t *x, int to, uint64_t round, const void *data,
-                         size_t size, unsigned *unsent);
 void crti_exchange_look_again(crti_exchange_t *x);
 crt_status_t crti_exchange_turn(crti_exchange_t *x);
 /* The group has failed, with `status` if with nothing before: the others are told, and nothing

@@ -123,7 +123,7 @@ static void on_submitted(crti_http_exchange_t *x, crt_status_t status,
 
 static void submit(crti_http_exchange_t *x)
 {
-    CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
+    CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
     crt_status_t status = crti_submission_parse(x->body.data, x->body.size, &s);
 
     if (status == CRT_OK && s.sha[0] && !crti_program_exists(x->http->programs, s.sha))

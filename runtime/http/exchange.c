@@ -113,17 +113,6 @@ void crti_http_exchange_bytes(crti_http_exchange_t *x, const char *type,
     reply_is_made(x);
 }
 
-void crti_http_exchange_buffer(crti_http_exchange_t *x, const char *type,
-                               crti_buffer_t *take)
-{
-    crti_buffer_fini(&x->reply);
-    x->reply = *take;
-    *take = (crti_buffer_t){0};
-    x->code = 200;
-    x->type = type;
-    reply_is_made(x);
-}
-
 void crti_http_exchange_stream(crti_http_exchange_t *x, const char *type, bool is_last,
                                void (*on_sent)(crti_http_exchange_t *x))
 {

@@ -108,8 +108,6 @@ void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char 
 void crti_http_exchange_json(crti_http_exchange_t *x, unsigned code, json_t *json_take);
 void crti_http_exchange_bytes(crti_http_exchange_t *x, const char *type,
                               crti_span_t constant);
-void crti_http_exchange_buffer(crti_http_exchange_t *x, const char *type,
-                               crti_buffer_t *take);
 
 /* A reply in parts, which are appended to x->reply: the first with crti_http_exchange_stream, each other
  * one after `on_sent` was called, with crti_http_exchange_part. So no more than one part is in memory. */

@@ -39,7 +39,7 @@ static crt_status_t put_text(crti_buffer_t *list, const char *text, size_t size,
     return crti_list_pack(list, text, size);
 }
 
-static crt_status_t read_id(const json_t *body, crti_submission_t *s)
+static crt_status_t read_id(const json_t *body, crti_http_submission_t *s)
 {
     static const char letters[] =
         "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -66,7 +66,7 @@ static crt_status_t read_id(const json_t *body, crti_submission_t *s)
     return CRT_OK;
 }
 
-static crt_status_t read_entrypoint(const json_t *body, crti_submission_t *s)
+static crt_status_t read_entrypoint(const json_t *body, crti_http_submission_t *s)
 {
     const json_t *entrypoint = member(body, "entrypoint");
 
@@ -78,7 +78,7 @@ static crt_status_t read_entrypoint(const json_t *body, crti_submission_t *s)
     return s->entrypoint ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
 }
 
-static crt_status_t read_environment(const json_t *runtime_env, crti_submission_t *s)
+static crt_status_t read_environment(const json_t *runtime_env, crti_http_submission_t *s)
 {
     const json_t *variables = member(runtime_env, "env_vars"), *value;
     const char *name;
@@ -111,7 +111,7 @@ static crt_status_t read_environment(const json_t *runtime_env, crti_submission_
     return CRT_OK;
 }
 
-static crt_status_t read_runtime_env(const json_t *body, crti_submission_t *s)
+static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t *s)
 {
     static const char *const known[] = {"env_vars", "program", "excludes", "config"};
     const json_t *runtime_env = member(body, "runtime_env"), *program;
@@ -145,7 +145,7 @@ static crt_status_t read_runtime_env(const json_t *body, crti_submission_t *s)
 }
 
 /* The list as it is; without one, the shell runs the entrypoint, as in Ray. */
-static crt_status_t read_argv(const json_t *body, crti_submission_t *s)
+static crt_status_t read_argv(const json_t *body, crti_http_submission_t *s)
 {
     const json_t *argv = member(body, "argv"), *value;
     crt_status_t status = CRT_OK;
@@ -176,7 +176,7 @@ static crt_status_t read_argv(const json_t *body, crti_submission_t *s)
     return CRT_OK;
 }
 
-static crt_status_t read_metadata(const json_t *body, crti_submission_t *s)
+static crt_status_t read_metadata(const json_t *body, crti_http_submission_t *s)
 {
     const json_t *metadata = member(body, "metadata");
 
@@ -222,7 +222,7 @@ static crt_status_t check_resources(const json_t *body)
 }
 
 crt_status_t crti_submission_parse(const void *json, size_t size,
-                                   crti_submission_t *submission)
+                                   crti_http_submission_t *submission)
 {
     json_error_t error;
     CRTI_AUTO(json_decref)
@@ -251,11 +251,11 @@ crt_status_t crti_submission_parse(const void *json, size_t size,
     return status;
 }
 
-void crti_submission_fini(crti_submission_t *submission)
+void crti_submission_fini(crti_http_submission_t *submission)
 {
     free(submission->entrypoint);
     free(submission->metadata);
     crti_buffer_fini(&submission->argv);
     crti_buffer_fini(&submission->environment);
-    *submission = (crti_submission_t){0};
+    *submission = (crti_http_submission_t){0};
 }

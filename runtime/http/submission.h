@@ -17,21 +17,21 @@
 #define CRTI_JOB_JSON_MAX ((size_t)1 << 20) /* bytes of a body */
 
 /* Zero-initialised is empty. */
-typedef struct crti_submission {
+typedef struct crti_http_submission {
     char id[CRTI_HTTP_ID_MAX]; /* chosen here when the client gave none */
     char sha[65];              /* "" when the entrypoint is a shell command */
     char *entrypoint;
     char *metadata;            /* JSON object */
     crti_buffer_t argv;        /* lists of text, as in net/message.h */
     crti_buffer_t environment; /* "NAME=value" */
-} crti_submission_t;
+} crti_http_submission_t;
 
 /* CRT_ERR_INVALID with the reason for the client; CRT_ERR_NO_MEMORY. */
 crt_status_t crti_submission_parse(const void *json, size_t size,
-                                   crti_submission_t *submission);
+                                   crti_http_submission_t *submission);
 
-void crti_submission_fini(crti_submission_t *submission);
-static inline void crti_submission_fini_auto(crti_submission_t *submission)
+void crti_submission_fini(crti_http_submission_t *submission);
+static inline void crti_submission_fini_auto(crti_http_submission_t *submission)
 {
     crti_submission_fini(submission);
 }

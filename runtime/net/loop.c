@@ -386,18 +386,3 @@ crt_status_t crti_loop_run(crti_loop_t *loop)
     atomic_store(&loop->stopped, false);
     return status;
 }
-
-crt_status_t crti_loop_until(crti_loop_t *loop, bool (*done)(void *user), void *user,
-                             uint64_t deadline_ns)
-{
-    while (!done(user)) {
-        crt_status_t status;
-
-        if (crti_now_ns() >= deadline_ns)
-            return crt_raise(CRT_ERR_TIMED_OUT, "what was waited for did not happen");
-        status = crti_loop_turn(loop, deadline_ns);
-        if (status != CRT_OK)
-            return status;
-    }
-    return CRT_OK;
-}

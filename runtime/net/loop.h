@@ -60,10 +60,6 @@ crt_status_t crti_loop_run(crti_loop_t *loop);
  * or the first timer, and runs what is due. For tests and for waiting in a command. */
 crt_status_t crti_loop_turn(crti_loop_t *loop, uint64_t deadline_ns);
 
-/* Turns until `done(user)` is true: CRT_OK, or CRT_ERR_TIMED_OUT. */
-crt_status_t crti_loop_until(crti_loop_t *loop, bool (*done)(void *user), void *user,
-                             uint64_t deadline_ns);
-
 /* crti_loop_run returns after the callback that runs now. Any thread. */
 void crti_loop_stop(crti_loop_t *loop);
 

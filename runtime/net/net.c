@@ -190,11 +190,6 @@ const crti_address_t *crti_net_address(const crti_net_t *net)
     return &net->address;
 }
 
-pid_t crti_net_pid(const crti_net_t *net)
-{
-    return net->pid;
-}
-
 void crti_net_lock(crti_net_t *net)
 {
     pthread_mutex_lock(&net->progress.lock);

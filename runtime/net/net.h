@@ -27,9 +27,9 @@
  *     delivered. Bytes from a peer are never trusted: a malformed frame ends that session and
  *     is counted.
  * Fork
- *     A child must not call anything here: core compares its own pid first (crti_net_pid) and
- *     answers CRT_ERR_FORKED. crti_net_free in a child does nothing. All descriptors are
- *     CLOEXEC, all threads block all signals.
+ *     A child calls nothing here: core notices the fork (pthread_atfork) and answers
+ *     CRT_ERR_FORKED. crti_net_free in a child does nothing. All descriptors are CLOEXEC, all
+ *     threads block all signals.
  */
 #ifndef CRTI_NET_NET_H
 #define CRTI_NET_NET_H
@@ -133,9 +133,6 @@ CRTI_DEFINE_AUTO(crti_net_t *, crti_net_free)
 
 /* Borrowed: valid until crti_net_free. Lock not needed. */
 const crti_address_t *crti_net_address(const crti_net_t *net);
-
-/* The process that made the net. Lock not needed. */
-pid_t crti_net_pid(const crti_net_t *net);
 
 void crti_net_lock(crti_net_t *net);
 void crti_net_unlock(crti_net_t *net);

@@ -139,7 +139,8 @@ size_t crti_records_unsent(const crti_records_t *records)
     return records->out_end - records->out_at;
 }
 
-crt_status_t crti_records_outcome(ssize_t n)
+/* Of a recv or send that returned `n` <= 0. */
+static crt_status_t outcome(ssize_t n)
 {
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return CRT_IN_PROGRESS;
@@ -282,7 +283,7 @@ static crt_status_t fill(crti_records_t *r)
         return crt_raise(CRT_ERR_IO, "connection broke: it ended without a word");
     if (n > 0)
         r->in_end += (size_t)n;
-    return n > 0 ? CRT_OK : crti_records_outcome(n);
+    return n > 0 ? CRT_OK : outcome(n);
 }
 
 crt_status_t crti_records_read(crti_records_t *records, void *data, size_t size,
@@ -325,7 +326,7 @@ crt_status_t crti_records_flush(crti_records_t *records)
         return CRT_OK;
     n = send(records->fd, records->out + records->out_at, left, MSG_NOSIGNAL);
     if (n <= 0)
-        return crti_records_outcome(n);
+        return outcome(n);
     records->out_at += (size_t)n;
     if ((size_t)n < left)
         return CRT_IN_PROGRESS;

@@ -68,7 +68,4 @@ crt_status_t crti_records_end(crti_records_t *records);
 size_t crti_records_unread(const crti_records_t *records);
 size_t crti_records_unsent(const crti_records_t *records);
 
-/* What a recv or send that gave `n` <= 0 means: CRT_IN_PROGRESS, CRT_ERR_CLOSED, CRT_ERR_IO. */
-crt_status_t crti_records_outcome(ssize_t n);
-
 #endif

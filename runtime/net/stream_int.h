@@ -103,9 +103,6 @@ void crti_stream_tune(int fd);
  * one that listens, from which accepted ones have them. */
 void crti_stream_prepare(const crti_stream_context_t *context, int fd);
 
-/* "10.0.0.1:80" of a socket address. */
-void crti_stream_format(const struct sockaddr_storage *from, char *text, size_t size);
-
 /* Splits and parses a numeric address. */
 crt_status_t crti_stream_parse(const char *text, struct sockaddr_storage *to_out,
                                socklen_t *size_out);

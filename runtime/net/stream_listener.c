@@ -73,7 +73,8 @@ void crti_stream_allow_stall(crti_stream_t *stream)
         setsockopt(stream->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
 }
 
-void crti_stream_format(const struct sockaddr_storage *from, char *text, size_t size)
+/* "10.0.0.1:80" of a socket address. */
+static void format_address(const struct sockaddr_storage *from, char *text, size_t size)
 {
     const struct sockaddr_in6 *v6 = (const void *)from;
     const struct sockaddr_in *v4 = (const void *)from;
@@ -144,7 +145,7 @@ crt_status_t crti_stream_resolve(const char *address, char numeric[CRTI_STREAM_A
     crt_status_t status = look_up(address, 0, &to, &size);
 
     if (status == CRT_OK)
-        crti_stream_format(&to, numeric, CRTI_STREAM_ADDRESS);
+        format_address(&to, numeric, CRTI_STREAM_ADDRESS);
     return status;
 }
 
@@ -261,7 +262,7 @@ static void on_refused(void *user, const struct sockaddr_storage *from, const ch
     crti_stream_listener_t *listener = user;
     char address[CRTI_STREAM_ADDRESS];
 
-    crti_stream_format(from, address, sizeof(address));
+    format_address(from, address, sizeof(address));
     listener->refused++;
     crti_log(CRTI_LOG_DEBUG, "stream", "refused: %s: %s", address, why);
 }
@@ -281,7 +282,7 @@ static void on_spoken(void *user, int fd, const struct sockaddr_storage *from)
         crti_log(CRTI_LOG_WARN, "stream", "incoming connection: %s", crt_error_detail());
         return;
     }
-    crti_stream_format(from, stream->address, sizeof(stream->address));
+    format_address(from, stream->address, sizeof(stream->address));
     stream->listener = listener;
     stream->since_ns = crti_loop_now(listener->loop);
     stream->since_idle = crti_loop_idle(listener->loop);

@@ -409,12 +409,6 @@ crt_status_t crti_tls_writev(crti_tls_t *tls, const crti_piece_t *pieces, int co
     return status;
 }
 
-crt_status_t crti_tls_write(crti_tls_t *tls, const void *data, size_t size,
-                            size_t *done_out)
-{
-    return crti_tls_writev(tls, &(crti_piece_t){.data = data, .size = size}, 1, done_out);
-}
-
 crt_status_t crti_tls_shutdown(crti_tls_t *tls)
 {
     return crti_records_end(tls->records);

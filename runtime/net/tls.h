@@ -49,8 +49,6 @@ bool crti_tls_is_drained(const crti_tls_t *tls);
  * crti_tls_flush gives CRT_OK; the pieces' memory is not needed for that. */
 crt_status_t crti_tls_writev(crti_tls_t *tls, const crti_piece_t *pieces, int count,
                              size_t *done_out);
-crt_status_t crti_tls_write(crti_tls_t *tls, const void *data, size_t size,
-                            size_t *done_out);
 crt_status_t crti_tls_flush(crti_tls_t *tls);
 size_t crti_tls_pending(const crti_tls_t *tls);
 

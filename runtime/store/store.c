@@ -357,8 +357,3 @@ bool crti_store_contains(crti_store_t *store, crti_object_id_t id)
     return crti_tx_end(store, status) == CRT_OK && found.entry &&
            crti_state_of(found.state) == CRTI_ENTRY_SEALED;
 }
-
-size_t crti_store_capacity(const crti_store_t *store)
-{
-    return store->geometry.capacity;
-}

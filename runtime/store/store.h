@@ -81,9 +81,6 @@ crt_status_t crti_store_attach(int fd, unsigned slot, crti_id_t process,
 void crti_store_detach(crti_store_t *store);
 CRTI_DEFINE_AUTO(crti_store_t *, crti_store_detach)
 
-/* Bytes of the largest object that could ever fit. */
-size_t crti_store_capacity(const crti_store_t *store);
-
 /* ---------------------------------------------------------------- objects */
 
 /* Room for an object of `size` bytes (0 is fine), to be written through *data_out and then
@@ -193,9 +190,5 @@ struct crti_store_stats {
 
 /* Figures of this moment; walks all objects, so not for hot paths. Any process. */
 void crti_store_stats(crti_store_t *store, struct crti_store_stats *stats_out);
-
-/* For tests and debugging, while no process is inside a call: walks every table and returns
- * CRT_ERR_CORRUPT with the first rule that does not hold. */
-crt_status_t crti_store_check(crti_store_t *store);
 
 #endif

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "runtime/base/rundir.h"
+#include "tests/net/loop_until.h"
 
 const char *head_program;
 
@@ -455,8 +456,7 @@ crti_msg_actor_create_t node_actor(const fake_node_t *node, uint64_t actor, uint
 
 bool head_until(head_bed_t *bed, bool (*done)(void *user), void *user)
 {
-    return crti_loop_until(bed->loop, done, user, crti_now_ns() + HEAD_PATIENCE) ==
-           CRT_OK;
+    return loop_until(bed->loop, done, user, crti_now_ns() + HEAD_PATIENCE) == CRT_OK;
 }
 
 static void ignore_message(void *user, crti_channel_t *channel,

@@ -21,6 +21,7 @@
 #include "runtime/base/rundir.h"
 #include "runtime/net/tls.h"
 #include "tests/control/head_bed.h"
+#include "tests/net/tls_write.h"
 
 static bool process_exists(pid_t pid)
 {
@@ -446,7 +447,7 @@ static void send_inside(const head_bed_t *bed, const void *data, size_t size)
     assert_int_equal(crti_tls_context_new(psk, true, &context), CRT_OK);
     assert_int_equal(crti_tls_new(context, fd, false, &tls), CRT_OK);
     assert_int_equal(crti_tls_handshake(tls), CRT_OK);
-    assert_int_equal(crti_tls_write(tls, data, size, &done), CRT_OK);
+    assert_int_equal(tls_write(tls, data, size, &done), CRT_OK);
     wait_for_end(fd);
     crti_tls_free(tls);
     crti_tls_context_unref(context);

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "runtime/control/redis_int.h"
+#include "tests/net/loop_until.h"
 
 #define PATIENCE_NS (30 * CRTI_S)
 
@@ -165,8 +166,7 @@ static bool is_down(void *user)
 
 static void await(scene_t *s, bool (*done)(void *user))
 {
-    assert_int_equal(crti_loop_until(s->loop, done, s, crti_now_ns() + PATIENCE_NS),
-                     CRT_OK);
+    assert_int_equal(loop_until(s->loop, done, s, crti_now_ns() + PATIENCE_NS), CRT_OK);
 }
 
 static void come_to_the_rows(scene_t *s)

@@ -44,11 +44,6 @@ const crti_address_t *crti_net_address(const crti_net_t *net)
     return &net->address;
 }
 
-pid_t crti_net_pid(const crti_net_t *net)
-{
-    return getpid();
-}
-
 void crti_net_lock(crti_net_t *net)
 {
     check(!net->is_locked);

@@ -9,6 +9,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/store/reclaim.h"
+#include "tests/store/check.h"
 
 #define STORE_BYTES ((size_t)8 << 20)
 #define ENTRY       12

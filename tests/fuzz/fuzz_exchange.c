@@ -20,6 +20,7 @@
 #include "collective/backends/exchange_int.h"
 #include "collective/group_int.h"
 #include "runtime/net/stream_int.h"
+#include "tests/net/tls_write.h"
 
 #define SIZE  3
 #define US    2
@@ -106,8 +107,8 @@ static void speak(bed_t *bed, const uint8_t *data, size_t size, size_t piece)
 
     for (size_t at = 0; at < size; at += done) {
         done = 0;
-        if (crti_tls_write(bed->tls, data + at, piece < size - at ? piece : size - at,
-                           &done) != CRT_OK)
+        if (tls_write(bed->tls, data + at, piece < size - at ? piece : size - at,
+                      &done) != CRT_OK)
             return; /* it was sent away, or does not read any more */
         turn();
     }

@@ -12,6 +12,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/net/stream_int.h"
+#include "tests/net/tls_write.h"
 
 enum { INSIDE = 1, CONNECTS = 2 }; /* bits of the first byte */
 
@@ -78,8 +79,8 @@ static void send_inside(bed_t *bed, bool is_server, const uint8_t *data, size_t 
     while (crti_tls_handshake(tls) == CRT_IN_PROGRESS)
         crti_loop_turn(bed->loop, crti_now_ns() + CRTI_S);
     for (size_t at = 0; at < size; at += done) {
-        if (crti_tls_write(tls, data + at, piece < size - at ? piece : size - at,
-                           &done) != CRT_OK)
+        if (tls_write(tls, data + at, piece < size - at ? piece : size - at, &done) !=
+            CRT_OK)
             break;
         crti_loop_turn(bed->loop, 0);
     }

@@ -181,12 +181,6 @@ crt_status_t crti_loop_turn(crti_loop_t *l, uint64_t deadline_ns)
     abort();
 }
 
-crt_status_t crti_loop_until(crti_loop_t *l, bool (*done)(void *user), void *user,
-                             uint64_t deadline_ns)
-{
-    abort();
-}
-
 crt_status_t crti_loop_signal(crti_loop_t *l, int number,
                               void (*on_signal)(void *user, int number), void *user)
 {

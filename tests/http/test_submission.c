@@ -13,7 +13,7 @@
 
 #define SHA "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-static crt_status_t parse(const char *json, crti_submission_t *s)
+static crt_status_t parse(const char *json, crti_http_submission_t *s)
 {
     return crti_submission_parse(json, strlen(json), s);
 }
@@ -31,7 +31,7 @@ static void assert_list(const crti_buffer_t *list, const char *const *texts, siz
 
 static void a_full_description_is_taken(void **state)
 {
-    CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
+    CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
 
     assert_int_equal(
         parse(
@@ -52,7 +52,7 @@ static void a_full_description_is_taken(void **state)
 
 static void without_a_program_the_shell_runs_the_entrypoint(void **state)
 {
-    CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
+    CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
 
     assert_int_equal(parse("{\"entrypoint\":\"echo $HOME\"}", &s), CRT_OK);
     assert_list(&s.argv, (const char *const[]){"/bin/sh", "-c", "echo $HOME"}, 3);
@@ -62,7 +62,7 @@ static void without_a_program_the_shell_runs_the_entrypoint(void **state)
 
 static void an_id_is_chosen_when_none_is_given_and_differs_each_time(void **state)
 {
-    CRTI_AUTO(crti_submission_fini) crti_submission_t a = {0}, b = {0};
+    CRTI_AUTO(crti_submission_fini) crti_http_submission_t a = {0}, b = {0};
 
     assert_int_equal(parse("{\"entrypoint\":\"x\"}", &a), CRT_OK);
     assert_int_equal(parse("{\"entrypoint\":\"x\",\"submission_id\":null}", &b), CRT_OK);
@@ -74,7 +74,7 @@ static void an_id_is_chosen_when_none_is_given_and_differs_each_time(void **stat
 
 static void job_id_is_an_old_name_of_submission_id(void **state)
 {
-    CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
+    CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
 
     assert_int_equal(parse("{\"entrypoint\":\"x\",\"job_id\":\"old\"}", &s), CRT_OK);
     assert_string_equal(s.id, "old");
@@ -125,7 +125,7 @@ static void each_mistake_is_named(void **state)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
+        CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
 
         assert_int_equal(parse(cases[i].json, &s), CRT_ERR_INVALID);
         if (!strstr(crt_error_detail(), cases[i].reason))
@@ -135,7 +135,7 @@ static void each_mistake_is_named(void **state)
 
 static void nesting_without_end_is_refused(void **state)
 {
-    CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
+    CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
     static char json[200001];
 
     memset(json, '[', sizeof(json) - 1);

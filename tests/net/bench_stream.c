@@ -12,6 +12,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/net/stream.h"
+#include "tests/net/loop_until.h"
 
 #define PART  ((size_t)1 << 20)
 #define PARTS 4096 /* 4 GiB */
@@ -134,7 +135,7 @@ static void *send_stream(void *user)
                             &s->stream) != CRT_OK)
         abort();
     fill(s);
-    crti_loop_until(s->loop, is_sent, s, UINT64_MAX);
+    loop_until(s->loop, is_sent, s, UINT64_MAX);
     crti_stream_free(s->stream);
     crti_loop_free(s->loop);
     free(s->data);
@@ -189,7 +190,7 @@ static void streams(bool encrypt)
     snprintf(s.address, sizeof(s.address), "127.0.0.1:%u",
              crti_stream_listener_port(listener));
     pthread_create(&thread, NULL, send_stream, &s);
-    crti_loop_until(loop, is_received, &r, UINT64_MAX);
+    loop_until(loop, is_received, &r, UINT64_MAX);
     pthread_join(thread, NULL);
     report(encrypt ? "stream, encrypted" : "stream, plain", begin, cpu);
     crti_stream_free(r.stream);

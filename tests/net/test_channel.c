@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "runtime/base/clock.h"
+#include "tests/net/loop_until.h"
 
 #include <cmocka.h>
 
@@ -155,7 +156,7 @@ static bool b_closed(void *user)
 
 static void wait_closed(scene_t *s)
 {
-    assert_int_equal(crti_loop_until(s->loop, b_closed, s, crti_now_ns() + 10 * CRTI_S),
+    assert_int_equal(loop_until(s->loop, b_closed, s, crti_now_ns() + 10 * CRTI_S),
                      CRT_OK);
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "tests/net/loop_until.h"
 
 #include <cmocka.h>
 
@@ -102,13 +103,12 @@ timers_expire_in_the_order_of_their_deadlines_and_cancelled_ones_do_not(void **s
     }
     crti_loop_cancel(s->loop, &s->timer[4]);
     crti_loop_cancel(s->loop, &s->timer[4]);
-    assert_int_equal(crti_loop_until(s->loop, five, s, now + 10 * CRTI_S), CRT_OK);
+    assert_int_equal(loop_until(s->loop, five, s, now + 10 * CRTI_S), CRT_OK);
     assert_memory_equal(s->order, expected, sizeof(expected));
     assert_true(crti_now_ns() >= now + 3 * CRTI_MS);
-    assert_int_equal(crti_loop_until(s->loop, five, s, 0), CRT_OK);
+    assert_int_equal(loop_until(s->loop, five, s, 0), CRT_OK);
     s->count = 0;
-    assert_int_equal(crti_loop_until(s->loop, five, s, now + 4 * CRTI_MS),
-                     CRT_ERR_TIMED_OUT);
+    assert_int_equal(loop_until(s->loop, five, s, now + 4 * CRTI_MS), CRT_ERR_TIMED_OUT);
 }
 
 static void a_thousand_timers_started_moved_and_cancelled_keep_their_order(void **state)

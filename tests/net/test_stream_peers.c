@@ -14,6 +14,7 @@
 
 #include "runtime/net/stream_int.h"
 #include "runtime/net/tls.h"
+#include "tests/net/tls_write.h"
 
 /* ---------------------------------------------------------------- who is let in */
 
@@ -199,7 +200,7 @@ static void send_inside(int fd, const void *data, size_t size)
         crti_tls_new(context, fd, false, &tls) != CRT_OK)
         abort();
     if (crti_tls_handshake(tls) != CRT_OK ||
-        crti_tls_write(tls, data, size, &done) != CRT_OK || done != size)
+        tls_write(tls, data, size, &done) != CRT_OK || done != size)
         abort();
     crti_tls_free(tls);
     crti_tls_context_unref(context);

@@ -19,6 +19,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/node/host/offload_thread.h"
+#include "tests/net/loop_until.h"
 
 #include <cmocka.h>
 
@@ -135,13 +136,13 @@ static void bytes_of_both_pipes_arrive_and_so_does_the_end(void **state)
     offload_item(&s, &item);
     assert_int_equal(write(item.write_fds[0], "out", 3), 3);
     assert_int_equal(write(item.write_fds[1], "err", 3), 3);
-    assert_int_equal(crti_loop_until(s.loop, has_both, &item, crti_now_ns() + DEADLINE),
+    assert_int_equal(loop_until(s.loop, has_both, &item, crti_now_ns() + DEADLINE),
                      CRT_OK);
     assert_string_equal(item.text[0], "out");
     assert_string_equal(item.text[1], "err");
     assert_int_equal(item.ends, 0);
     kill(item.pid, SIGKILL);
-    assert_int_equal(crti_loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
+    assert_int_equal(loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
                      CRT_OK);
     assert_int_equal(item.ends, 1);
     end_item(&item);
@@ -174,7 +175,7 @@ static void a_pipe_that_all_writers_closed_is_not_looked_at_again(void **state)
         item.write_fds[i] = -1;
     }
     kill(item.pid, SIGKILL);
-    assert_int_equal(crti_loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
+    assert_int_equal(loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
                      CRT_OK);
     end_item(&item);
     close_offload(&s);
@@ -188,7 +189,7 @@ static void a_parked_process_is_killed_by_its_pidfd(void **state)
     open_offload(&s, 1000);
     offload_item(&s, &item);
     crti_offload_kill(&item.offloaded);
-    assert_int_equal(crti_loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
+    assert_int_equal(loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
                      CRT_OK);
     end_item(&item);
     close_offload(&s);
@@ -233,8 +234,7 @@ static void one_that_is_taken_out_among_many_that_talk_hears_nothing_more(void *
     crti_offload_take_out(&items[0].offloaded);
     for (int i = 1; i < ITEMS; i++)
         assert_int_equal(
-            crti_loop_until(s.loop, has_ended, &items[i], crti_now_ns() + DEADLINE),
-            CRT_OK);
+            loop_until(s.loop, has_ended, &items[i], crti_now_ns() + DEADLINE), CRT_OK);
     assert_int_equal(items[0].ends, 0);
     for (int i = 0; i < ITEMS; i++)
         end_item(&items[i]);
@@ -259,7 +259,7 @@ static void a_pipe_that_somebody_else_has_open_too_is_forgotten(void **state)
     assert_int_equal(write(pair[1], "x", 1), 1); /* nobody listens any more */
     offload_item(&s, &item);
     crti_offload_kill(&item.offloaded);
-    assert_int_equal(crti_loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
+    assert_int_equal(loop_until(s.loop, has_ended, &item, crti_now_ns() + DEADLINE),
                      CRT_OK);
     assert_string_equal(first.text[0], "");
     end_item(&item);

@@ -41,11 +41,6 @@ const crti_address_t *crti_net_address(const crti_net_t *net)
     return &net->address;
 }
 
-pid_t crti_net_pid(const crti_net_t *net)
-{
-    return net->owner->pid;
-}
-
 sys_process_t *sys_net_process(crti_id_t id)
 {
     unsigned index = sys_find_process(id);

@@ -162,11 +162,6 @@ void crti_store_detach(crti_store_t *store)
         take_back(store);
 }
 
-size_t crti_store_capacity(const crti_store_t *store)
-{
-    return store->arena->bytes;
-}
-
 /* ---------------------------------------------------------------- objects */
 
 static bool evict_one(sys_arena_t *arena)
@@ -382,9 +377,4 @@ void crti_store_stats(crti_store_t *store, struct crti_store_stats *stats_out)
     *stats_out = (struct crti_store_stats){.capacity = store->arena->bytes,
                                            .used = store->arena->used,
                                            .objects = store->arena->objects.count};
-}
-
-crt_status_t crti_store_check(crti_store_t *store)
-{
-    return CRT_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/store/reclaim.h"
+#include "tests/store/check.h"
 
 #define MIB 1048576u
 

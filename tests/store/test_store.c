@@ -133,9 +133,12 @@ static void an_object_freed_while_it_is_written_is_gone_with_its_seal(void **sta
 static void an_object_larger_than_the_store_is_refused_for_good(void **state)
 {
     CRTI_AUTO(crti_store_detach) crti_store_t *daemon = new_store(16 * MIB);
-    size_t capacity = crti_store_capacity(daemon);
+    struct crti_store_stats stats;
+    size_t capacity;
     void *data;
 
+    crti_store_stats(daemon, &stats);
+    capacity = stats.capacity;
     assert_true(capacity >= 16 * MIB);
     assert_int_equal(crti_store_create(daemon, object(1, 1), capacity + 1, &data),
                      CRT_ERR_TOO_LARGE);

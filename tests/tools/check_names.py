@@ -14,7 +14,7 @@ FOLDERS = ("runtime/", "collective/", "ml/", "actors/", "cli/")
 NODE = "runtime/node/"
 SHARED = {
     "crti_actor_process_died", "crti_actor_state", "crti_lane", "crti_lane_t", "crti_lease",
-    "crti_lease_answered", "crti_lease_state", "crti_lease_state_t", "crti_lease_t", "crti_node_ask",
+    "crti_lease_state", "crti_lease_state_t", "crti_lease_t", "crti_node_ask",
     "crti_node_died", "crti_process_died", "crti_process_watch",
 }
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check: the invariants of docs/design/store.md, one function for each table.
- *
- * Where it sits
- *     tests, debugging -> [ store/check.c ] -> every table, reading only
- * Threads
- *     Nobody may be inside a call: nothing is locked here.
- */
+/* The rules of the tables. See check.h. */
+#include "tests/store/check.h"
+
 #include <stdlib.h>
 #include <string.h>
 
