@@ -69,7 +69,7 @@ static void read_request(char *text)
 
 static void read_submission(const uint8_t *data, size_t size)
 {
-    CRTI_AUTO(crti_submission_fini) crti_submission_t s = {0};
+    CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
 
     if (crti_submission_parse(data, size, &s) != CRT_OK)
         return;

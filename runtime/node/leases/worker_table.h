@@ -23,6 +23,7 @@
 #include "runtime/base/crt_base.h"
 #include "runtime/base/id.h"
 #include "runtime/base/list.h"
+#include "runtime/node/types.h"
 
 /*              forked          attached         READY            lease
  *   WANTED ----------> FORKING --------> ATTACHED -----> IDLE <----------> LEASED
@@ -45,7 +46,7 @@ typedef enum crti_worker_state {
     CRTI_WORKER_STATES
 } crti_worker_state_t;
 
-typedef struct crti_worker {
+struct crti_worker {
     crti_id_t id; /* process id */
     crti_id_t job;
     double cpus;
@@ -56,7 +57,7 @@ typedef struct crti_worker {
     bool answered;        /* its purpose got ASSIGN or FAIL */
     crti_list_t link;     /* by state */
     void *io;             /* the loop's; set when SPAWN was carried out */
-} crti_worker_t;
+};
 
 typedef enum crti_worker_verb {
     CRTI_WORKER_SPAWN,    /* make a process for `worker` */
