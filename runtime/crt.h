@@ -377,6 +377,24 @@ typedef struct crt_call_options {
 CRT_API crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *options,
                                 const crt_arg_t *args, size_t count);
 
+typedef struct crt_cancel_options {
+    size_t struct_size;
+    bool
+        force; /* a task that runs: its worker ends at once; other tasks there run elsewhere */
+    bool not_recursive; /* the calls that it has made go on */
+} crt_cancel_options_t;
+#define CRT_CANCEL_OPTIONS(...)                                                          \
+    (&(crt_cancel_options_t){.struct_size = sizeof(crt_cancel_options_t), __VA_ARGS__})
+
+/* Cancels the call whose result `ref` is, and the calls that it has made itself; `options` may be
+ * NULL. One that has not begun never runs. In one that runs crt_cancelled becomes true, and what waits
+ * inside of it (crt_get, crt_wait, ...) returns CRT_ERR_CANCELLED; whatever it returns then, its result
+ * is CRT_ERR_CANCELLED. Returns at once: crt_get waits for the end. CRT_OK also when it was cancelled
+ * before; CRT_ERR_NOT_FOUND: it has ended already, nothing is done; CRT_ERR_INVALID: the ref is not
+ * that of a call of this process, or `force` is asked for a method: an actor is ended by
+ * crt_actor_kill. */
+CRT_API crt_status_t crt_cancel(crt_ref_t *ref, const crt_cancel_options_t *options);
+
 /* Makes an actor; returns at once. Errors of its placement or `create` reach the calls made to
  * it. It lives until crt_actor_kill or the end of its driver's job (detached: until killed).
  * Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
@@ -441,7 +459,8 @@ CRT_API crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value);
 CRT_API crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format,
                               ...) CRT_PRINTF(3, 4);
 
-/* True when nobody waits for the result any more: the caller died or its job ended. */
+/* True when the call was cancelled, or nobody waits for its result any more: the caller died or its job
+ * ended. */
 CRT_API bool crt_cancelled(const crt_call_t *call);
 
 /* ---------------------------------------------------------------- the cluster */

@@ -15,6 +15,7 @@
 #define LARGE        (256 << 10)
 #define SECOND       UINT64_C(1000000000)
 #define LAG_NS       (SECOND / 10)
+#define CANCELLED    "was cancelled"
 #define WORD_OF_NODE 1000 /* ms until crt_actor_ready has to say something */
 
 atomic_bool load_is_over, load_is_lost;
@@ -64,6 +65,8 @@ static bool is_fault(crt_status_t status, const char *text)
     case CRT_ERR_NODE_LOST:
     case CRT_ERR_INTERRUPTED: /* it was stopped, and went on */
     case CRT_ERR_HEAD_LOST: return true;
+    case CRT_ERR_CANCELLED:
+        return strstr(text, CANCELLED) != NULL; /* by us, or its argument */
     default: return false;
     }
 }
@@ -77,7 +80,8 @@ void load_count(load_t *load, const char *op, crt_status_t status, const char *t
         load->failed[-status]++;
     if (status == CRT_ERR_TIMED_OUT)
         load_finding("hang: %s did not end: %s", op, text);
-    else if (status == CRT_ERR_CANCELLED) /* the job was ended: all else is lost, too */
+    else if (status == CRT_ERR_CANCELLED &&
+             !is_fault(status, text)) /* the job was ended: all else is lost, too */
         atomic_store(&load_is_lost, true);
     else if (!is_fault(status, text))
         load_finding("%s: %s: %s", op, crt_status_name(status), text);
@@ -289,6 +293,21 @@ static void start_plain(load_t *load, int actor, const char *op,
                          (int64_t)slot->number);
 }
 
+/* It ends, whatever it is about. */
+static void cancel_something(load_t *load)
+{
+    load_slot_t *slot = &load->slots[load_random(load, LOAD_SLOTS)];
+    bool force = slot->actor < 0 && load_random(load, 3) == 0;
+    crt_status_t status;
+
+    if (!slot->ref)
+        return;
+    load_beat(load, "crt_cancel");
+    status = crt_cancel(slot->ref, force ? CRT_CANCEL_OPTIONS(.force = true) : NULL);
+    if (status != CRT_OK && status != CRT_ERR_NOT_FOUND)
+        load_count(load, "crt_cancel", status, crt_error_detail());
+}
+
 static void start_something(load_t *load)
 {
     int actor = (int)load_random(load, LOAD_ACTORS);
@@ -312,6 +331,7 @@ static void start_something(load_t *load)
     case 25 ... 27: start_nest(load); return;
     case 28 ... 36: start_pass(load, (int)load_random(load, LOAD_ACTORS - 1)); return;
     case 37 ... 50: start_triple(load); return;
+    case 51 ... 54: cancel_something(load); return;
     default: break;
     }
     start_add(load, actor);

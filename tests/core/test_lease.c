@@ -110,6 +110,39 @@ static void tasks_behind_a_long_one_are_asked_back_once_another_worker_idles(voi
     assert_int_equal(lease.state, CRTI_LEASE_HELD);
 }
 
+static void a_worker_that_is_to_end_gets_nothing_more_and_a_moment_to_answer(void **state)
+{
+    crti_lease_pool_t pool;
+    crti_lease_t lease, *due = NULL;
+    uint64_t now = MS, next = UINT64_MAX;
+
+    crti_lease_pool_init(&pool);
+    pool.queued = 3;
+    pool.service_ns = 1000;
+    crti_lease_want(&pool, &lease);
+    crti_lease_granted(&pool, &lease, now);
+    crti_lease_sent(&pool, &lease, now);
+    crti_lease_sent(&pool, &lease, now);
+    crti_lease_close(&lease, now);
+    assert_null(crti_lease_pick(&pool));
+    assert_int_equal(crti_lease_due(&pool, now, &due, &next), CRTI_LEASE_DUE_NOTHING);
+    assert_true(next == now + CRTI_LEASE_CLOSING_NS);
+    crti_lease_answered(&pool, &lease, true, now);
+    assert_int_equal(pool.queued, 2);
+    assert_int_equal(crti_lease_due(&pool, now, &due, &next), CRTI_LEASE_DUE_NOTHING);
+    crti_lease_answered(&pool, &lease, false, now);
+    assert_int_equal(crti_lease_due(&pool, now, &due, &next), CRTI_LEASE_DUE_KILL);
+    assert_ptr_equal(due, &lease);
+    crti_lease_end(&pool, &lease);
+    /* One that does not answer. */
+    crti_lease_want(&pool, &lease);
+    crti_lease_granted(&pool, &lease, now);
+    crti_lease_sent(&pool, &lease, now);
+    crti_lease_close(&lease, now);
+    now += CRTI_LEASE_CLOSING_NS;
+    assert_int_equal(crti_lease_due(&pool, now, &due, &next), CRTI_LEASE_DUE_KILL);
+}
+
 static void all_given_back_leaves_an_idle_worker(void **state)
 {
     crti_lease_pool_t pool;
@@ -153,6 +186,8 @@ int main(void)
         cmocka_unit_test(the_worker_with_the_fewest_tasks_gets_the_next),
         cmocka_unit_test(
             tasks_behind_a_long_one_are_asked_back_once_another_worker_idles),
+        cmocka_unit_test(
+            a_worker_that_is_to_end_gets_nothing_more_and_a_moment_to_answer),
         cmocka_unit_test(all_given_back_leaves_an_idle_worker),
         cmocka_unit_test(an_idle_worker_is_given_back_after_a_while),
     };

@@ -111,6 +111,24 @@ static void a_stored_result_names_what_it_refers_to(void **state)
     crti_buffer_fini(&out);
 }
 
+static void a_cancellation_comes_back_and_no_flags_that_nobody_knows(void **state)
+{
+    crti_buffer_t out = {0};
+    uint64_t call;
+    unsigned flags;
+
+    assert_int_equal(crti_put_cancel(&out, 1234567890123, CRTI_CANCEL_FORCE), CRT_OK);
+    assert_int_equal(crti_record_kind(out.data, out.size), CRTI_RECORD_CANCEL);
+    assert_int_equal(crti_get_cancel(out.data, out.size, &call, &flags), CRT_OK);
+    assert_true(call == 1234567890123 && flags == CRTI_CANCEL_FORCE);
+    assert_int_equal(crti_get_cancel(out.data, out.size - 1, &call, &flags),
+                     CRT_ERR_PROTOCOL);
+    out.data[1] = 4;
+    assert_int_equal(crti_get_cancel(out.data, out.size, &call, &flags),
+                     CRT_ERR_PROTOCOL);
+    crti_buffer_fini(&out);
+}
+
 static void references_and_chains_come_back(void **state)
 {
     crti_buffer_t out = {0};
@@ -179,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_call_with_every_form_of_argument_comes_back),
         cmocka_unit_test(an_error_keeps_everything_that_is_known),
         cmocka_unit_test(a_stored_result_names_what_it_refers_to),
+        cmocka_unit_test(a_cancellation_comes_back_and_no_flags_that_nobody_knows),
         cmocka_unit_test(references_and_chains_come_back),
         cmocka_unit_test(a_probe_comes_back_and_none_that_makes_no_sense),
     };

@@ -173,6 +173,14 @@ static void say_release(text_t *t, uint8_t which, uint64_t request, uint64_t num
     say_record(t, CALLER, which, &record);
 }
 
+static void say_cancel(text_t *t, uint8_t which, uint64_t call, unsigned flags)
+{
+    crti_buffer_t record = {0};
+
+    crti_put_cancel(&record, call, flags);
+    say_record(t, CALLER, which, &record);
+}
+
 static void say_run(text_t *t)
 {
     fuzz_step_put(t, RUN, 0, NULL, 0);
@@ -263,6 +271,17 @@ static void seed_worker(text_t *t, unsigned index)
         say_message(t, ANSWER, 0, CRTI_MSG_DONE, NULL);
         say_borrow(t, CALLED, 0, CRTI_RECORD_COPY_QUERY, 6, 3);
         break;
+    case 8: /* calls that are cancelled: one that waits for its argument, one behind it, one that is ready */
+        record = begin_call(0, 8, 2, "look", 1);
+        crti_put_arg_ref(&record, &ref_name);
+        say_record(t, CALLER, 1, &record);
+        say_call_empty(t, 1, 0, 9, 1, "give");
+        say_call_empty(t, 2, CRTI_CALL_TASK, 8, 1, "nest");
+        say_cancel(t, 1, 8, CRTI_CANCEL_RECURSIVE);
+        say_cancel(t, 2, 8, CRTI_CANCEL_FORCE);
+        say_run(t);
+        say_cancel(t, 1, 9, 0);
+        break;
     default: /* the owner of what is kept dies */
         say_call(t, 1, 8, 0, "keep", a_ref());
         say_run(t);
@@ -272,7 +291,7 @@ static void seed_worker(text_t *t, unsigned index)
         break;
     }
 }
-#define WORKER_SEEDS 8
+#define WORKER_SEEDS 9
 
 static void say_alive(text_t *t, unsigned actor, unsigned process, int64_t retries)
 {

@@ -186,6 +186,7 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     crti_chain_t chain;
     crti_probe_t probe;
     uint64_t a, b, c;
+    unsigned flags;
     crti_id_t node;
     crt_status_t status = CRT_ERR_PROTOCOL;
 
@@ -210,6 +211,7 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
         status = crti_get_probe(data, size, &probe);
         last_nonce = probe.nonce;
         break;
+    case CRTI_RECORD_CANCEL: status = crti_get_cancel(data, size, &a, &flags); break;
     case CRTI_RECORD_GIVE_BACK: status = CRT_OK; break;
     }
     if (status != CRT_OK)
@@ -428,7 +430,7 @@ static void use(bed_t *bed, unsigned what, unsigned a, unsigned b)
               *made = NULL;
     crt_actor_t **actor = &bed->actors[b % HANDLES];
 
-    switch (what % 12) {
+    switch (what % 14) {
     case 0: made = put(false); break;
     case 1: made = put(true); break;
     case 2: made = put_list(from); break;
@@ -447,6 +449,8 @@ static void use(bed_t *bed, unsigned what, unsigned a, unsigned b)
         if (*actor)
             crt_actor_kill(*actor);
         return;
+    case 12: (void)crt_cancel(from, NULL); return;
+    case 13: (void)crt_cancel(from, CRT_CANCEL_OPTIONS(.force = true)); return;
     }
     if (made) {
         crt_ref_drop(to);

@@ -46,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     crti_borrow_record_t borrow;
     crti_chain_t chain;
     crti_id_t node;
+    unsigned flags;
     uint64_t a, b, sum = call(data, size) + result(data, size);
 
     if (crti_get_borrow(data, size, &borrow) == CRT_OK)
@@ -56,6 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             sum += chain.waiter[i].name.size;
     crti_get_copy(data, size, &a, &b, &node);
     crti_get_locate(data, size, &a, &b);
+    crti_get_cancel(data, size, &a, &flags);
     crti_get_release(data, size, &a, &b, &b);
     return sum == UINT64_MAX;
 }

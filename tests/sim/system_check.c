@@ -51,6 +51,7 @@ static bool is_expected(crt_status_t status, const char *text)
     /* Somebody killed the actor; who put what it keeps has left; its fence is shut. */
     return status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_NOT_FOUND ||
            status == CRT_ERR_OWNER_DIED ||
+           (status == CRT_ERR_CANCELLED && truth->cancels) ||
            (status == CRT_ERR_HEAD_LOST && strstr(text, "its actor is fenced"));
 }
 

@@ -413,6 +413,25 @@ static void submit_tree(driver_t *d)
     add_call(&d->calls, p);
 }
 
+/* Whatever has become of it: it ends. */
+static void cancel_one(driver_t *d)
+{
+    const pending_t *p;
+    bool force = sim_chance(sys->world, 3000);
+    crt_status_t status;
+
+    if (d->calls.count == 0)
+        return;
+    p = &d->calls.list[sim_below(sys->world, d->calls.count)];
+    truth->cancels++;
+    status = crt_cancel(p->ref, force ? CRT_CANCEL_OPTIONS(.force = true) : NULL);
+    sim_note(sys->world, "pid %d cancels %s %u%s: %s", (int)sys->self->pid, p->what,
+             p->serial, force ? " by force" : "", crt_status_text(status));
+    if (status != CRT_OK && status != CRT_ERR_NOT_FOUND &&
+        !(status == CRT_ERR_INVALID && force))
+        truth_failed("cancel", status, crt_error_detail());
+}
+
 static void put_big(driver_t *d)
 {
     unsigned char *buffer;
@@ -579,8 +598,10 @@ static void act(driver_t *d)
         make_actor(d);
     else if (kind < 56)
         find_actor(d);
-    else if (kind < 85)
+    else if (kind < 83)
         use_actor(d);
+    else if (kind < 85)
+        cancel_one(d);
     else if (d->calls.count)
         finish_first(&d->calls);
 }

@@ -37,7 +37,7 @@ typedef struct truth {
     uint32_t seen[TRUTH_ACTORS][SYS_PROCESSES]; /* the last that ran */
     bool is_mild;                               /* nothing may fail in this weather */
     bool is_ending;                             /* programs come to their end */
-    unsigned gets, failures, successes;
+    unsigned gets, failures, successes, cancels;
 } truth_t;
 
 extern truth_t *truth;

@@ -49,7 +49,8 @@ static void make_again(crt_actor_t *actor, const char *text)
     CRTI_LIST_FOREACH_SAFE (item, &actor->doubtful) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
-        if (p->record.size == 0 || /* it was sent when retries were not known of */
+        if (p->is_cancelled ||
+            p->record.size == 0 || /* it was sent when retries were not known of */
             (p->may_have_run && !crti_pending_again(p, text)))
             continue;
         crti_pending_forget_remote(p);

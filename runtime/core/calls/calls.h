@@ -66,6 +66,8 @@ struct crti_pending {
     unsigned missing;      /* slots whose refs are pending */
     crti_slot_t *slots;    /* NULL once the record is built */
     unsigned slot_count;
+    uint64_t parent;      /* the call that made it, crti_running_serial; 0: none */
+    bool is_cancelled;    /* and not ended yet */
     bool may_have_run;    /* of one that is in doubt */
     bool on_unconfirmed;  /* SENT to a place that the head had not confirmed */
     crti_buffer_t values; /* bytes of slots */

@@ -13,8 +13,9 @@ static const struct {
     unsigned next;
 } states[CRTI_LEASE_STATES] = {
     [CRTI_LEASE_WANTED_STATE] = {"wanted", TO(HELD) | TO(ENDED)},
-    [CRTI_LEASE_HELD] = {"held", TO(STUCK) | TO(ENDED)},
-    [CRTI_LEASE_STUCK] = {"stuck", TO(HELD) | TO(ENDED)},
+    [CRTI_LEASE_HELD] = {"held", TO(STUCK) | TO(CLOSING) | TO(ENDED)},
+    [CRTI_LEASE_STUCK] = {"stuck", TO(HELD) | TO(CLOSING) | TO(ENDED)},
+    [CRTI_LEASE_CLOSING] = {"closing", TO(ENDED)},
     [CRTI_LEASE_ENDED] = {"ended", 0},
 };
 
@@ -131,6 +132,10 @@ void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool give
 
     assert(lease->in_flight > 0);
     lease->in_flight--;
+    if (lease->state == CRTI_LEASE_CLOSING) {
+        pool->queued += given_back;
+        return;
+    }
     if (given_back) {
         pool->queued++;
         if (lease->state == CRTI_LEASE_HELD && lease->in_flight)
@@ -149,6 +154,14 @@ void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool give
         set_state(lease, CRTI_LEASE_HELD);
 }
 
+void crti_lease_close(crti_lease_t *lease, uint64_t now_ns)
+{
+    if (lease->state == CRTI_LEASE_CLOSING)
+        return;
+    set_state(lease, CRTI_LEASE_CLOSING);
+    lease->since_ns = now_ns;
+}
+
 /* ------------------------------------------------------------------ time */
 
 static bool has_idle(const crti_lease_pool_t *pool)
@@ -156,6 +169,18 @@ static bool has_idle(const crti_lease_pool_t *pool)
     CRTI_LIST_FOREACH (item, &pool->leases)
         if (lease_of(item)->state == CRTI_LEASE_HELD && lease_of(item)->in_flight == 0)
             return true;
+    return false;
+}
+
+/* Its worker has been told to end: until it has, or for as long as one that is stopped gets. */
+static bool is_closed(const crti_lease_t *lease, uint64_t now_ns, uint64_t *next_ns)
+{
+    uint64_t at = lease->since_ns + CRTI_LEASE_CLOSING_NS;
+
+    if (lease->in_flight == 0 || at <= now_ns)
+        return true;
+    if (at < *next_ns)
+        *next_ns = at;
     return false;
 }
 
@@ -171,6 +196,10 @@ crti_lease_due_t crti_lease_due(crti_lease_pool_t *pool, uint64_t now_ns,
         uint64_t at =
             lease->since_ns + (is_idle ? CRTI_LEASE_IDLE_NS : CRTI_LEASE_STUCK_NS);
 
+        if (lease->state == CRTI_LEASE_CLOSING && is_closed(lease, now_ns, next_ns)) {
+            *lease_out = lease;
+            return CRTI_LEASE_DUE_KILL;
+        }
         if (lease->state != CRTI_LEASE_HELD || (is_idle && pool->queued) ||
             (!is_idle && (lease->in_flight < 2 || lease->was_asked)))
             continue;

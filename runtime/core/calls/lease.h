@@ -27,7 +27,9 @@
 #define CRTI_LEASE_WORK_NS UINT64_C(2000000)  /* work that may wait in a worker */
 #define CRTI_LEASE_IDLE_NS UINT64_C(20000000) /* an idle worker is given back after it */
 #define CRTI_LEASE_STUCK_NS                                                              \
-    UINT64_C(20000000)       /* tasks behind one that runs as long come back */
+    UINT64_C(20000000) /* tasks behind one that runs as long come back */
+#define CRTI_LEASE_CLOSING_NS                                                            \
+    UINT64_C(1000000000)     /* for a worker to end as it was told */
 #define CRTI_LEASE_WANTED 10 /* requests that wait at a time */
 
 /*           granted            tasks came back         answer
@@ -35,11 +37,13 @@
  *    |                  | idle, worker died          | worker died
  *    +------------------+--------> ENDED <-----------+
  *     cancelled, refused
+ *  HELD and STUCK go to CLOSING when the running task is to end with its worker, and that to ENDED.
  */
 typedef enum crti_lease_state {
     CRTI_LEASE_WANTED_STATE,
     CRTI_LEASE_HELD,
-    CRTI_LEASE_STUCK, /* its running task takes long: nothing is sent to it */
+    CRTI_LEASE_STUCK,   /* its running task takes long: nothing is sent to it */
+    CRTI_LEASE_CLOSING, /* its worker is to end: nothing is sent to it */
     CRTI_LEASE_ENDED,
     CRTI_LEASE_STATES
 } crti_lease_state_t;
@@ -83,11 +87,15 @@ void crti_lease_sent(crti_lease_pool_t *pool, crti_lease_t *lease, uint64_t now_
 void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool given_back,
                          uint64_t now_ns);
 
+/* Its worker has been told to end. */
+void crti_lease_close(crti_lease_t *lease, uint64_t now_ns);
+
 /* What time asks for. Call again, with `*next_ns` for the moment to come back, until it says
  * NOTHING. */
 typedef enum crti_lease_due {
     CRTI_LEASE_DUE_NOTHING,
     CRTI_LEASE_DUE_RETURN,   /* give *lease_out back (crti_lease_end) */
+    CRTI_LEASE_DUE_KILL,     /* the same; its worker is of no use any more */
     CRTI_LEASE_DUE_GIVE_BACK /* ask its worker to give tasks back */
 } crti_lease_due_t;
 crti_lease_due_t crti_lease_due(crti_lease_pool_t *pool, uint64_t now_ns,

@@ -27,8 +27,16 @@
 
 void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
 {
+    const crti_result_t cancelled = {
+        .form = CRTI_RESULT_ERROR,
+        .failure = {.status = CRT_ERR_CANCELLED,
+                    .text = crti_str("it was cancelled before it began"),
+                    .class_name = crti_str(p->function->class_name),
+                    .method = crti_str(p->function->name)}};
     crt_actor_t *actor = p->actor;
 
+    if (result->form == CRTI_RESULT_NOT_STARTED && p->is_cancelled)
+        result = &cancelled;
     if (result->form == CRTI_RESULT_NOT_STARTED) {
         if (p->pool && p->state == CRTI_CALL_SENT)
             crti_task_answered(p, true);
@@ -69,6 +77,10 @@ static bool is_to_be_sent_elsewhere(const crti_pending_t *p)
 void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 {
     p->may_have_run = p->sequence <= loss->handed;
+    if (p->is_cancelled) {
+        crti_pending_fail(p, CRT_ERR_CANCELLED, loss->detail, p->may_have_run);
+        return;
+    }
     if (p->pool) {
         lose_task(p, loss);
     } else if (is_to_be_sent_elsewhere(p)) {

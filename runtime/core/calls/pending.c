@@ -50,8 +50,10 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
         return NULL;
     }
     p->number = p->result->id.number;
+    p->parent = crti_running_serial();
     p->max_retries = target->max_retries;
     p->result->call = p;
+    p->result->is_result = true;
     p->result->is_tell = target->is_tell;
     crti_ref_hold(p->result);
     if (target->actor) {
@@ -160,7 +162,14 @@ void crti_pending_finish(crti_pending_t *p, const crti_result_t *result)
                     .class_name = {"", 0},
                     .method = {"", 0}}};
 
-    end(p, is_sound(p, result) ? result : &wrong);
+    if (result->form == CRTI_RESULT_ERROR && p->retries) {
+        crti_result_t failed = *result;
+
+        failed.failure.may_have_run = true; /* an earlier try may */
+        end(p, &failed);
+    } else {
+        end(p, is_sound(p, result) ? result : &wrong);
+    }
 }
 
 /* The failure as the user sees it: what was called, where it would have run. */
@@ -199,7 +208,8 @@ void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
                  (long long)p->retries + 1);
         text = tried;
     }
-    describe_failure(p, status, text, may_have_run, &result.failure);
+    describe_failure(p, p->is_cancelled ? CRT_ERR_CANCELLED : status, text, may_have_run,
+                     &result.failure);
     if (may_have_run && (status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_WORKER_DIED ||
                          status == CRT_ERR_UNREACHABLE))
         abandon_results(p);
@@ -240,7 +250,7 @@ bool crti_pending_again(crti_pending_t *p, const char *text)
 {
     int64_t most = p->actor ? p->actor->max_task_retries : p->max_retries;
 
-    if (most >= 0 && p->retries >= most)
+    if (p->is_cancelled || (most >= 0 && p->retries >= most))
         return false;
     abandon_results(p);
     if (renumber(p) != CRT_OK)

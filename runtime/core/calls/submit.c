@@ -253,6 +253,16 @@ void crti_task_submit(crti_pending_t *p)
     crti_task_pump(p->pool);
 }
 
+void crti_task_close_lease(const crti_pending_t *p)
+{
+    uint64_t now = crti_now_ns();
+
+    if (!p->lease)
+        return;
+    crti_lease_close(&p->lease->lease, now);
+    crti_core_wake_at(p->core, now + CRTI_LEASE_CLOSING_NS);
+}
+
 static bool has_room(void *user)
 {
     return ((crti_task_pool_t *)user)->queue_bytes <= CRTI_TASK_BYTES;
@@ -289,7 +299,9 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
     if (lease) {
         crti_lease_answered(&pool->leases, &lease->lease, given_back, now);
         if (lease->lease.in_flight == 0)
-            crti_core_wake_at(pool->core, now + CRTI_LEASE_IDLE_NS);
+            crti_core_wake_at(pool->core, lease->lease.state == CRTI_LEASE_CLOSING
+                                              ? now
+                                              : now + CRTI_LEASE_IDLE_NS);
     }
     crti_task_pump(pool);
 }
@@ -362,8 +374,8 @@ static void tick_pool(crti_task_pool_t *pool, uint64_t now_ns)
         return;
     while ((due = crti_lease_due(&pool->leases, now_ns, &lease, &next)) !=
            CRTI_LEASE_DUE_NOTHING) {
-        if (due == CRTI_LEASE_DUE_RETURN)
-            give_back(task_lease(lease), false);
+        if (due == CRTI_LEASE_DUE_RETURN || due == CRTI_LEASE_DUE_KILL)
+            give_back(task_lease(lease), due == CRTI_LEASE_DUE_KILL);
         else
             crti_remote_send(pool->core, task_lease(lease)->remote, &record);
     }

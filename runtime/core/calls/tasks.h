@@ -39,6 +39,8 @@ void crti_task_submit(crti_pending_t *pending);   /* its record is built */
 void crti_task_unqueued(crti_pending_t *pending); /* it leaves the queue unsent */
 crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only); /* as for actors */
 void crti_task_pump(crti_task_pool_t *pool);
+/* The worker that runs it is to end with it: nothing more is sent there. */
+void crti_task_close_lease(const crti_pending_t *pending);
 /* An answer came: `given_back` means run it elsewhere. */
 void crti_task_answered(crti_pending_t *pending, bool given_back);
 void crti_lease_message(crti_core_t *core, const crti_message_t *message);

@@ -54,6 +54,7 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
     case CRTI_RECORD_COPY_REPLY: return crti_copy_query_answered(core, peer, data, size);
     case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
     case CRTI_RECORD_PROBE: return crti_probe_arrived(client, data, size);
+    case CRTI_RECORD_CANCEL: return crti_cancel_arrived(client, data, size);
     case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
     }

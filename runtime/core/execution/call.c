@@ -48,7 +48,8 @@ crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t count)
 bool crt_cancelled(const crt_call_t *call)
 {
     /* One byte that only ever goes from false to true: no lock. */
-    return __atomic_load_n(&call->is_cancelled, __ATOMIC_RELAXED) ||
+    return __atomic_load_n(&call->is_cancel_requested, __ATOMIC_RELAXED) ||
+           __atomic_load_n(&call->is_cancelled, __ATOMIC_RELAXED) ||
            __atomic_load_n(&call->core->execution.is_ending, __ATOMIC_RELAXED);
 }
 

@@ -76,8 +76,10 @@ static void run_unlocked(crti_core_t *core, crt_call_t *call)
 
     call->outer = crti_running();
     call->is_started = true;
-    crti_set_running(call);
+    call->serial = ++core->execution.next_serial;
+    crti_set_running(call, call->serial);
     core->execution.running = call;
+    crti_cancel_running_changed(core);
     show(core, call->function);
     crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
@@ -91,7 +93,10 @@ static void run_unlocked(crti_core_t *core, crt_call_t *call)
     if (call->outer)
         show(core, below);
     core->execution.running = call->outer;
-    crti_set_running(call->outer);
+    crti_set_running(call->outer, call->outer ? call->outer->serial : 0);
+    crti_cancel_running_changed(core);
+    if (call->is_cancel_requested)
+        crti_call_set_error(call, CRT_ERR_CANCELLED, "it was cancelled while it ran");
 }
 
 /* True while another process may serve the actor; and how long ago the head heard of its node. */

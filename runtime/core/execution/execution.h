@@ -49,7 +49,11 @@ struct crt_call {
     unsigned flags;
     unsigned arg_count;
     unsigned missing; /* arguments that are not here */
-    bool is_started, is_blocked, has_returned, is_cancelled, may_wait;
+    uint64_t
+        serial; /* of this process, once it runs: the calls that it makes are its children */
+    bool is_started, is_blocked, has_returned, may_wait;
+    bool is_cancelled;         /* its caller is gone */
+    bool is_cancel_requested;  /* its caller wants it to end */
     crti_incoming_arg_t *args; /* NULL: not opened yet */
     void *record;              /* 64-aligned */
     size_t record_size;
@@ -87,6 +91,7 @@ typedef struct crti_execution {
     crti_pool_t pool;             /* of crt_call_t */
     crt_call_t *running;          /* of the main thread */
     const crti_function_t *shown; /* whose name is on the blackboard */
+    uint64_t next_serial;
     unsigned inline_depth;
     crti_result_waits_t result_waits;
 } crti_execution_t;
@@ -112,6 +117,8 @@ crt_status_t crti_incoming_own(crti_pending_t *pending, crt_call_t **call_out);
  * `may_wait`: the caller is a thread that may give the lock up. */
 void crti_call_finish(crt_call_t *call, bool may_wait);
 void crti_call_set_error(crt_call_t *call, crt_status_t status, const char *text);
+/* One that has not started leaves its queue, and ends with that error. */
+void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *text);
 
 /* ------------------------------------------------------------------ execute.c */
 
@@ -119,6 +126,13 @@ void crti_call_set_error(crt_call_t *call, crt_status_t status, const char *text
 void crti_execute(crti_core_t *core, crt_call_t *call);
 /* A worker's life; lock held. Does not come back. */
 void crti_serve(crti_core_t *core, crti_span_t creation) __attribute__((noreturn));
+
+/* ------------------------------------------------------------------ cancel.c */
+
+/* CANCEL came. */
+crt_status_t crti_cancel_arrived(crti_client_t *client, const void *data, size_t size);
+/* Another call runs in the main thread, or none. */
+void crti_cancel_running_changed(crti_core_t *core);
 
 /* ------------------------------------------------------------------ run_inline.c */
 

@@ -540,6 +540,17 @@ void crti_call_finish(crt_call_t *call, bool may_wait)
     crti_completion_done(&call->ending);
 }
 
+void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *text)
+{
+    crti_client_t *client = crti_client_ref(call->client);
+
+    crti_list_remove(&call->link);
+    crti_call_set_error(call, status, text);
+    crti_call_finish(call, false);
+    unblock(client);
+    crti_client_unref(client);
+}
+
 /* ------------------------------------------------------------------ given back, and lost */
 
 static void give_back_call(crt_call_t *call)

@@ -31,7 +31,8 @@ static bool is_over(void *user)
     waiting_t *w = user;
 
     return w->done(w->user) || w->core->is_closing || w->core->broken != CRT_OK ||
-           (w->core->blocking.deadlock && crti_running());
+           ((w->core->blocking.deadlock || w->core->blocking.is_cancelled) &&
+            crti_running());
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -110,11 +111,20 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
         core->blocking.deadlock = NULL;
         return status;
     }
+    if (crti_running() && core->blocking.is_cancelled)
+        return crt_raise(CRT_ERR_CANCELLED, "the call that waits was cancelled");
     if (core->is_closing || core->broken != CRT_OK)
         return crti_core_check(core);
     if (status == CRT_ERR_TIMED_OUT)
         return crt_raise(status, "not ready after %lld ms", (long long)timeout_ms);
     return status;
+}
+
+void crti_blocking_cancel(crti_core_t *core, bool is_cancelled)
+{
+    core->blocking.is_cancelled = is_cancelled;
+    if (is_cancelled)
+        crti_net_wake(core->net);
 }
 
 void crti_blocking_deadlock(crti_core_t *core, const char *text)

@@ -17,6 +17,7 @@ static _Atomic(crti_core_t *) current;
 static atomic_int inside;  /* threads between enter and leave */
 static atomic_bool forked; /* this process is a child of one that had a runtime */
 static _Thread_local crt_call_t *running;
+static _Thread_local uint64_t running_serial;
 static _Thread_local crt_status_t entry_status;
 
 bool crti_is_forked(void)
@@ -148,9 +149,15 @@ crt_call_t *crti_running(void)
     return running;
 }
 
-void crti_set_running(crt_call_t *call)
+uint64_t crti_running_serial(void)
+{
+    return running_serial;
+}
+
+void crti_set_running(crt_call_t *call, uint64_t serial)
 {
     running = call;
+    running_serial = serial;
 }
 
 crt_status_t crti_core_check(crti_core_t *core)

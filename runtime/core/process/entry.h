@@ -50,7 +50,9 @@ crt_status_t crti_core_stream_place(crti_stream_place_t *place_out);
 
 /* The call that this thread runs; NULL in a driver and in threads that a program made. */
 crt_call_t *crti_running(void);
-void crti_set_running(crt_call_t *call);
+/* `serial`: by which the calls that it makes know it; 0 with NULL. */
+void crti_set_running(crt_call_t *call, uint64_t serial);
+uint64_t crti_running_serial(void);
 
 /* CRT_OK, or why nothing can be asked any more. */
 crt_status_t crti_core_check(crti_core_t *core);

@@ -84,7 +84,8 @@ struct crt_ref {
     uint32_t handles; /* the user's */
     bool is_free;     /* nobody has held it any more */
     bool is_owned;
-    bool is_tell; /* nobody will ask: errors are logged */
+    bool is_tell;   /* nobody will ask: errors are logged */
+    bool is_result; /* of a call */
     union {
         crti_owned_t owned;
         crti_borrow_t borrow;

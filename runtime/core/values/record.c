@@ -457,6 +457,32 @@ crt_status_t crti_put_give_back(crti_buffer_t *out)
     return crti_buffer_append(out, &(unsigned char){CRTI_RECORD_GIVE_BACK}, 1);
 }
 
+crt_status_t crti_put_cancel(crti_buffer_t *out, uint64_t call, unsigned flags)
+{
+    crt_status_t status = crti_buffer_reserve(out, 10);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u8(crti_put_u8(tail(out), CRTI_RECORD_CANCEL), (uint8_t)flags);
+    end_at(out, crti_put_u64(to, call));
+    return CRT_OK;
+}
+
+crt_status_t crti_get_cancel(const void *data, size_t size, uint64_t *call_out,
+                             unsigned *flags_out)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    *flags_out = crti_read_u8(&r);
+    *call_out = crti_read_u64(&r);
+    return r.bad || r.at != r.end ||
+                   *flags_out > (CRTI_CANCEL_FORCE | CRTI_CANCEL_RECURSIVE)
+               ? malformed("a cancellation")
+               : CRT_OK;
+}
+
 /* ------------------------------------------------------------------ waiting */
 
 crt_status_t crti_put_chain(crti_buffer_t *out, const crti_chain_t *chain)

@@ -17,6 +17,7 @@
  *     WAITING   the processes in the chain wait for this call or object (deadlock.c)
  *     PROBE     a result waits for what is behind this object or call: for itself? (result_wait.c)
  *     GIVE_BACK answer RETURNED for tasks of mine that you have not started
+ *     CANCEL    end this call of mine
  * Format
  *     Little endian, packed, u8 kind first; texts behind a u16 length. An encoded value that has
  *     data begins at a multiple of 64 from the start of the record.
@@ -45,7 +46,8 @@ typedef enum crti_record_kind {
     CRTI_RECORD_TAKE_BACK = 11,
     CRTI_RECORD_COPY_QUERY = 12,
     CRTI_RECORD_COPY_REPLY = 13,
-    CRTI_RECORD_PROBE = 14
+    CRTI_RECORD_PROBE = 14,
+    CRTI_RECORD_CANCEL = 15
 } crti_record_kind_t;
 
 /* The kind of a record, 0 for none. */
@@ -180,6 +182,13 @@ crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, uint64_t object,
                            crti_id_t node);
 crt_status_t crti_get_copy(const void *data, size_t size, uint64_t *number_out,
                            uint64_t *object_out, crti_id_t *node_out);
+
+#define CRTI_CANCEL_FORCE     1
+#define CRTI_CANCEL_RECURSIVE 2
+
+crt_status_t crti_put_cancel(crti_buffer_t *out, uint64_t call, unsigned flags);
+crt_status_t crti_get_cancel(const void *data, size_t size, uint64_t *call_out,
+                             unsigned *flags_out);
 
 /* GIVE_BACK has nothing but its kind. */
 crt_status_t crti_put_give_back(crti_buffer_t *out);

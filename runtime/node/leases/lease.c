@@ -221,7 +221,7 @@ void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back)
         crti_node_send_reliable(node, back->node, CRTI_MSG_LEASE_RETURN, back);
         return;
     }
-    end_lease(node, back->lease, back->broken, false);
+    end_lease(node, back->lease, back->broken, back->broken);
     crti_lease_act(node);
 }
 

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cancelling calls: our own, and those that this process was asked to run.
+ *
+ * Where it sits
+ *     crt_cancel -> [ cancel.c ] -> pending.c (not sent yet), or CANCEL -> [ cancel.c ] -> incoming.c (not
+ *     begun yet), or the call that runs and its children
+ * Threads
+ *     The core's lock. While user code runs, CANCEL is handled by the progress thread.
+ * How one that runs ends
+ *     cooperatively   crt_cancelled tells it, and no wait inside of it goes on; whatever it returns, its
+ *                     result is CRT_ERR_CANCELLED
+ *     by force        a task: its worker answers for it, and gives back what it has not started. The
+ *                     caller sends nothing more there (CRTI_LEASE_CLOSING), and when nothing is in
+ *                     flight there, CRTI_LEASE_CLOSING_NS later at most, has the node kill the worker.
+ * Failure
+ *     An answer that crosses CANCEL counts. A call whose process dies after it was cancelled is not made
+ *     again: it ends as cancelled (pending.c).
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/core.h"
+
+#define BEFORE "it was cancelled before it began"
+
+/* ------------------------------------------------------------------ our own calls */
+
+static void cancel_pending(crti_pending_t *p, unsigned flags);
+
+/* Not sent, or sent to a process that is gone. */
+static void cancel_waiting(crti_pending_t *p)
+{
+    crti_task_pool_t *pool = p->pool;
+    crt_actor_t *actor = p->actor;
+
+    if (actor)
+        crti_actor_hold(actor);
+    crti_pending_fail(p, CRT_ERR_CANCELLED, BEFORE, p->may_have_run);
+    if (pool)
+        crti_task_pump(pool); /* a worker that was asked for may be too many now */
+    if (actor) {
+        crti_actor_drain(actor); /* it may have held up those behind it */
+        crti_actor_release(actor);
+    }
+}
+
+static void cancel_sent(crti_pending_t *p, unsigned flags)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+
+    if (p->actor)
+        flags &= ~(unsigned)CRTI_CANCEL_FORCE;
+    if (p->is_cancelled && !(flags & CRTI_CANCEL_FORCE))
+        return;
+    p->is_cancelled = true;
+    if (flags & CRTI_CANCEL_FORCE)
+        crti_task_close_lease(p);
+    if (crti_put_cancel(&record, p->number, flags) == CRT_OK)
+        crti_remote_send(p->core, p->remote, &record);
+}
+
+/* ------------------------------------------------------------------ children */
+
+static bool is_child_of(const crt_ref_t *ref, const void *call)
+{
+    return ref->call && ref->call->parent == ((const crt_call_t *)call)->serial;
+}
+
+static void cancel_children(crt_call_t *call, unsigned flags)
+{
+    size_t count;
+    crt_ref_t **refs = crti_refs_gather(call->core, false, is_child_of, call, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (refs[i]->call)
+            cancel_pending(refs[i]->call, flags);
+        crti_ref_release(refs[i]);
+    }
+    free(refs);
+}
+
+/* ------------------------------------------------------------------ calls that run here */
+
+void crti_cancel_running_changed(crti_core_t *core)
+{
+    const crt_call_t *running = core->execution.running;
+
+    crti_blocking_cancel(core, running && running->is_cancel_requested);
+}
+
+static void cancel_running(crt_call_t *call, unsigned flags)
+{
+    __atomic_store_n(&call->is_cancel_requested, true, __ATOMIC_RELAXED);
+    crti_cancel_running_changed(call->core);
+    if (flags & CRTI_CANCEL_RECURSIVE)
+        cancel_children(call, flags);
+}
+
+/* The task that runs here ends with this worker. Its thread may be in user code, and never come back: so
+ * it is answered for, and all that has not started goes back. When the caller has heard of all of them,
+ * it gives this worker to its node, to be killed: until then nothing it has said may be lost. */
+static void answer_by_force(crt_call_t *call)
+{
+    crti_core_t *core = call->core;
+    const crti_result_t result = {
+        .form = CRTI_RESULT_ERROR,
+        .failure = {.status = CRT_ERR_CANCELLED,
+                    .may_have_run = true,
+                    .text = crti_str("it was cancelled, and its worker ends with it"),
+                    .class_name = crti_str(call->function->class_name),
+                    .method = crti_str(call->function->name),
+                    .node = core->node,
+                    .pid = getpid()}};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+
+    if (call->is_cancelled)
+        return;
+    call->is_cancelled = true;
+    if (crti_put_result(&record, CRTI_RECORD_REPLY, call->number, &result, NULL) == CRT_OK)
+        crti_peer_reply(core, call->client->peer, &record, CRTI_SEND_CONTROL);
+    crti_incoming_give_back(call->client);
+    crti_net_flush(core->net);
+}
+
+static crt_call_t *find_call(const crti_client_t *client, uint64_t number)
+{
+    CRTI_LIST_FOREACH (item, &client->calls) {
+        crt_call_t *call = CRTI_CONTAINER(item, crt_call_t, of_client);
+
+        if (call->number == number)
+            return call;
+    }
+    return NULL;
+}
+
+crt_status_t crti_cancel_arrived(crti_client_t *client, const void *data, size_t size)
+{
+    uint64_t number;
+    unsigned flags;
+    crt_status_t status = crti_get_cancel(data, size, &number, &flags);
+    crt_call_t *call = status == CRT_OK ? find_call(client, number) : NULL;
+
+    if (!call || call->ending.waits || call->flags & CRTI_CALL_READY)
+        return status; /* it has ended: the answer is on its way */
+    if (!call->is_started) {
+        crti_incoming_refuse(call, CRT_ERR_CANCELLED, BEFORE);
+        return CRT_OK;
+    }
+    cancel_running(call, flags);
+    if (flags & CRTI_CANCEL_FORCE && call->flags & CRTI_CALL_TASK)
+        answer_by_force(call);
+    return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ crt.h */
+
+/* Our own task, which the thread that waits for it runs itself. */
+static void cancel_inline(const crti_pending_t *p, unsigned flags)
+{
+    for (crt_call_t *call = p->core->execution.running; call; call = call->outer)
+        if (call->pending == p)
+            cancel_running(call, flags);
+}
+
+static void cancel_pending(crti_pending_t *p, unsigned flags)
+{
+    switch (p->state) {
+    case CRTI_CALL_ARGUMENTS:
+    case CRTI_CALL_QUEUED: cancel_waiting(p); break;
+    case CRTI_CALL_SENT: cancel_sent(p, flags); break;
+    case CRTI_CALL_INLINE: cancel_inline(p, flags); break;
+    }
+}
+
+static crt_status_t cancel(crt_ref_t *ref, unsigned flags)
+{
+    if (!ref->is_owned)
+        return crt_raise(CRT_ERR_INVALID,
+                         "the ref is of a call that another process made: only that one "
+                         "can cancel it");
+    if (!ref->call)
+        return ref->is_result ? crt_raise(CRT_ERR_NOT_FOUND, "the call has ended already")
+                              : crt_raise(CRT_ERR_INVALID, "the ref is of no call");
+    if (ref->call->actor && flags & CRTI_CANCEL_FORCE)
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "a method can't be ended by force: crt_actor_kill ends its actor");
+    cancel_pending(ref->call, flags);
+    return CRT_OK;
+}
+
+crt_status_t crt_cancel(crt_ref_t *ref, const crt_cancel_options_t *options)
+{
+    unsigned flags = (options && options->force ? CRTI_CANCEL_FORCE : 0) |
+                     (options && options->not_recursive ? 0 : CRTI_CANCEL_RECURSIVE);
+    crt_status_t status = crti_ref_check(ref);
+    crti_core_t *core;
+
+    if (status != CRT_OK)
+        return status;
+    if (options && options->struct_size < sizeof(*options))
+        return crt_raise(CRT_ERR_INVALID, "make cancel options with CRT_CANCEL_OPTIONS");
+    core = crti_enter();
+    if (!core)
+        return crti_entry_status();
+    status = cancel(ref, flags);
+    crti_leave(core);
+    return status;
+}
