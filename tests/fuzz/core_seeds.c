@@ -207,6 +207,21 @@ static void say_died(text_t *t, unsigned process)
     say_message(t, NOTICE, 0, CRTI_MSG_PEER_DIED, &died);
 }
 
+/* Calls that are cancelled: one that waits for its argument, one behind it, one that is ready. */
+static void seed_cancelled(text_t *t)
+{
+    crti_buffer_t record = begin_call(0, 8, 2, "look", 1);
+
+    crti_put_arg_ref(&record, &ref_name);
+    say_record(t, CALLER, 1, &record);
+    say_call_empty(t, 1, 0, 9, 1, "give");
+    say_call_empty(t, 2, CRTI_CALL_TASK, 8, 1, "nest");
+    say_cancel(t, 1, 8, CRTI_CANCEL_RECURSIVE);
+    say_cancel(t, 2, 8, CRTI_CANCEL_FORCE);
+    say_run(t);
+    say_cancel(t, 1, 9, 0);
+}
+
 /* Methods: keep 0, give 1, look 2, ask 3; tasks: add 0, nest 1, tensor 2, list 3. */
 static void seed_worker(text_t *t, unsigned index)
 {
@@ -271,17 +286,7 @@ static void seed_worker(text_t *t, unsigned index)
         say_message(t, ANSWER, 0, CRTI_MSG_DONE, NULL);
         say_borrow(t, CALLED, 0, CRTI_RECORD_COPY_QUERY, 6, 3);
         break;
-    case 8: /* calls that are cancelled: one that waits for its argument, one behind it, one that is ready */
-        record = begin_call(0, 8, 2, "look", 1);
-        crti_put_arg_ref(&record, &ref_name);
-        say_record(t, CALLER, 1, &record);
-        say_call_empty(t, 1, 0, 9, 1, "give");
-        say_call_empty(t, 2, CRTI_CALL_TASK, 8, 1, "nest");
-        say_cancel(t, 1, 8, CRTI_CANCEL_RECURSIVE);
-        say_cancel(t, 2, 8, CRTI_CANCEL_FORCE);
-        say_run(t);
-        say_cancel(t, 1, 9, 0);
-        break;
+    case 8: seed_cancelled(t); break;
     default: /* the owner of what is kept dies */
         say_call(t, 1, 8, 0, "keep", a_ref());
         say_run(t);

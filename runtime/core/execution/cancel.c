@@ -119,7 +119,8 @@ static void answer_by_force(crt_call_t *call)
     if (call->is_cancelled)
         return;
     call->is_cancelled = true;
-    if (crti_put_result(&record, CRTI_RECORD_REPLY, call->number, &result, NULL) == CRT_OK)
+    if (crti_put_result(&record, CRTI_RECORD_REPLY, call->number, &result, NULL) ==
+        CRT_OK)
         crti_peer_reply(core, call->client->peer, &record, CRTI_SEND_CONTROL);
     crti_incoming_give_back(call->client);
     crti_net_flush(core->net);
@@ -185,9 +186,8 @@ static crt_status_t cancel(crt_ref_t *ref, unsigned flags)
         return ref->is_result ? crt_raise(CRT_ERR_NOT_FOUND, "the call has ended already")
                               : crt_raise(CRT_ERR_INVALID, "the ref is of no call");
     if (ref->call->actor && flags & CRTI_CANCEL_FORCE)
-        return crt_raise(
-            CRT_ERR_INVALID,
-            "a method can't be ended by force: crt_actor_kill ends its actor");
+        return crt_raise(CRT_ERR_INVALID,
+                         "a method can't be ended by force: kill its actor");
     cancel_pending(ref->call, flags);
     return CRT_OK;
 }
