@@ -6,7 +6,7 @@
  * made is undone.
  * Another node's id (its first 48 bits): the head says so, everything is undone, and the process
  * begins again as a node with another id; who waits for `ready` hears of that one.
- * End: when the loop has stopped (stop.c) all is freed, and the directory removed.
+ * End: when the loop has stopped (lifecycle.c) all is freed, and the directory removed.
  */
 #include "runtime/node/node.h"
 
@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 #define START_NS (6 * CRTI_S) /* for the head to answer */
 
@@ -224,7 +223,6 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     node->options = *options;
     node->lock_fd = node->state_lock_fd = node->watchdog.fd = -1;
     node->id = crti_id_random();
-    node->incarnation = (uint64_t)crti_wall_ms();
     crti_id_hex(node->id, node->hex);
     if (options->node_ip)
         snprintf(node->ip, sizeof(node->ip), "%s", options->node_ip);

@@ -31,24 +31,20 @@
 #include "runtime/base/rundir.h"
 #include "runtime/net/key.h"
 #include "runtime/node/actors/actor.h"
-#include "runtime/node/actors/fence.h"
 #include "runtime/node/dispatch/dispatch.h"
 #include "runtime/node/host/host.h"
 #include "runtime/node/host/log_quota.h"
 #include "runtime/node/host/old_logs.h"
 #include "runtime/node/host/watchdog.h"
 #include "runtime/node/jobs/job.h"
-#include "runtime/node/jobs/submission.h"
 #include "runtime/node/leases/lease.h"
 #include "runtime/node/lifecycle/lifecycle.h"
 #include "runtime/node/links/head.h"
 #include "runtime/node/links/local.h"
 #include "runtime/node/links/peer.h"
 #include "runtime/node/logs/logs.h"
-#include "runtime/node/objects/owner.h"
 #include "runtime/node/objects/transfer.h"
 #include "runtime/node/options.h"
-#include "runtime/node/process/memory.h"
 #include "runtime/node/process/process.h"
 #include "runtime/node/watches/watch.h"
 #include "runtime/store/store.h"
@@ -59,8 +55,6 @@ struct crti_node {
     crti_options_t options;
     crti_loop_t *loop;
     crti_id_t id;
-    crti_id_t cluster;
-    uint64_t incarnation;
     char hex[CRTI_ID_HEX];
     char run_dir[CRTI_NODE_PATH];
     /* The first directories that were missing: a start that fails takes them back. */

@@ -145,7 +145,6 @@ static void make(bed_t *bed)
     node->options.head_dir = node->options.private_dir = "";
     crti_resources_set(&node->options.resources, "CPU", 4 * CRTI_RESOURCE_ONE);
     node->id = (crti_id_t){0, 9};
-    node->incarnation = 1;
     snprintf(node->ip, sizeof(node->ip), "10.0.0.1");
     snprintf(node->head_address, sizeof(node->head_address), "10.0.0.9:6380");
     snprintf(node->run_dir, sizeof(node->run_dir), "@crt-fuzz-%d", (int)getpid());
@@ -154,6 +153,7 @@ static void make(bed_t *bed)
         world_store(STORE_BYTES, CRTI_NODE_SLOTS, &node->store) != CRT_OK ||
         crti_node_init_parts(node) != CRT_OK || crti_local_listen(node) != CRT_OK)
         give_up("node");
+    node->registration.incarnation = 1;
     crti_node_start_ticks(node);
     node->ready = true;
     crti_registration_start(node);

@@ -59,7 +59,6 @@ static void serve(sys_process_t *self)
     node->options.head_dir = "";
     crti_resources_set(&node->options.resources, "CPU", cpus * CRTI_RESOURCE_ONE);
     node->id = crti_id_random();
-    node->incarnation = sys->world->now / CRTI_MS;
     crti_id_hex(node->id, node->hex);
     snprintf(node->head_address, sizeof(node->head_address), "10.0.0.51:6380");
     snprintf(node->run_dir, sizeof(node->run_dir), "/n%u", self->host);
@@ -74,6 +73,7 @@ static void serve(sys_process_t *self)
         status = crti_local_listen(node);
     if (status != CRT_OK)
         abort();
+    node->registration.incarnation = sys->world->now / CRTI_MS;
     crti_node_start_ticks(node);
     crti_registration_start(node);
 }

@@ -43,4 +43,26 @@ const char *crti_actor_class(crti_node_t *node, crti_id_t actor, char *text, siz
 crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list);
 void crti_actor_free_all(crti_node_t *node);
 
+/* ---------------------------------------------------------------- fence.c */
+
+#define CRTI_NODE_BEATS                                                                  \
+    128 /* heartbeats whose acknowledgement may still count: over 6 s of them */
+
+typedef struct crti_node_fence {
+    uint64_t sent_ns[CRTI_NODE_BEATS]; /* heartbeats, by sequence */
+    uint64_t last_sent;                /* sequence */
+    uint64_t head_ns;    /* when the last acknowledged one was sent, 0: none was */
+    crti_list_t workers; /* processes of fenced actors */
+} crti_node_fence_t;
+
+void crti_fence_init(crti_node_t *node);
+/* A heartbeat is about to be sent. */
+void crti_fence_sent(crti_node_t *node, uint64_t sequence);
+/* The head has answered it: workers of fenced actors may start calls for a while from its sending. */
+void crti_fence_acknowledged(crti_node_t *node, uint64_t sequence);
+/* The worker, which has a blackboard, will serve a fenced actor. */
+void crti_fence_add(crti_process_t *process);
+/* It is to end: it starts no call any more, whatever the head acknowledges. */
+void crti_fence_shut(crti_process_t *process);
+
 #endif

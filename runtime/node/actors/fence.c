@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fences. See fence.h. */
+/* Fences: the node tells the workers of fenced actors since when the head has not heard of it
+ * (base/fence.h).
+ *
+ * Where it sits
+ *     head.c (heartbeats, acknowledgements) -> [ node/actors/fence.c ] -> blackboards -> core/execution/execute.c
+ * Threads
+ *     The loop's.
+ * Invariants
+ *     What a blackboard says is never later than the moment at which a heartbeat was handed to the
+ *     link that the head has acknowledged. Nothing needs to be done when the head is lost, nor
+ *     can be when this daemon is stopped: the word grows old by itself.
+ */
 #include "runtime/base/fence.h"
 #include "runtime/node/node.h"
 

@@ -4,8 +4,6 @@
  * Where it sits
  *     local_dispatch.c -> [ node/dispatch/attach.c ] -> process.c, job.c, worker_table.c -> ATTACHED
  */
-#include <string.h>
-
 #include "runtime/node/node.h"
 
 static crt_status_t check_attach(crti_local_t *local, const crti_msg_attach_t *attach)
@@ -45,7 +43,7 @@ static void send_attached(crti_local_t *local, uint64_t request)
     crti_process_t *p = local->process;
     int fds[2] = {crti_store_fd(node->store), p->board_fd};
     crti_msg_attached_t attached = {.node = node->id,
-                                    .cluster = node->cluster,
+                                    .cluster = node->registration.cluster,
                                     .job = crti_job_id(p->job),
                                     .slot = p->slot,
                                     .key = crti_span(node->key.bytes, CRTI_KEY_SIZE),

@@ -11,10 +11,8 @@
  *     The store's slot is taken back first, when no thread of the process runs any more: others may
  *     wait for a lock that it had.
  */
-#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

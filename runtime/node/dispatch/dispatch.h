@@ -14,7 +14,9 @@
 
 /* Of the link to the head (head_link.c). */
 typedef struct crti_registration {
-    bool ever; /* NODE_REGISTERED came on any link */
+    crti_id_t cluster;
+    uint64_t incarnation; /* of this node, the next when the head took it for dead */
+    bool ever;            /* NODE_REGISTERED came on any link */
     crti_timer_t retry;
     crti_timer_t beat;
     uint64_t attempts;

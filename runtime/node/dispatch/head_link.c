@@ -10,7 +10,6 @@
  *     gets a new incarnation of it, with all old workers gone; one that can't tell this node from
  *     another one gets a node with another id.
  */
-#include <string.h>
 
 #include "crt_config.h"
 #include "runtime/node/node.h"
@@ -23,7 +22,7 @@
 #define HEADLESS   (600 * CRTI_S) /* until the head says otherwise */
 #define DEMAND_MAX 100            /* waiting requests that the head is told of */
 
-/* ------------------------------------------------------------------ a link that breaks */
+/* ---------------------------------------------------------------- a link that breaks */
 
 static void lose(crti_node_t *node, const char *why)
 {
@@ -56,7 +55,7 @@ static void lose(crti_node_t *node, const char *why)
     crti_loop_start(node->loop, &r->retry, r->attempts ? now + RETRY_NS : now);
 }
 
-/* ------------------------------------------------------------------ heartbeats */
+/* ---------------------------------------------------------------- heartbeats */
 
 static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
 {
@@ -132,7 +131,7 @@ static void on_beat(void *user)
     crti_loop_start(node->loop, &node->registration.beat, now + BEAT_NS);
 }
 
-/* ------------------------------------------------------------------ registration */
+/* ---------------------------------------------------------------- registration */
 
 static void register_node(crti_node_t *node)
 {
@@ -142,7 +141,7 @@ static void register_node(crti_node_t *node)
         .protocol = CRTI_PROTOCOL_VERSION,
         .version = crti_str(CRT_VERSION),
         .node = node->id,
-        .incarnation = node->incarnation,
+        .incarnation = node->registration.incarnation,
         .ip = crti_str(node->ip),
         .hostname = crti_str(node->hostname),
         .endpoint = crti_str(node->peers.endpoint),
@@ -173,7 +172,7 @@ static void end_ids(crti_node_t *node, crti_span_t list, bool actors)
 
 static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
 {
-    node->cluster = m->cluster;
+    node->registration.cluster = m->cluster;
     if (m->encrypt_streams != node->peers.encrypt &&
         crti_peer_listen_again(node, m->encrypt_streams) != CRT_OK) {
         crti_node_fail_start(node, crt_error_detail());
@@ -208,7 +207,7 @@ static void rejoin(crti_node_t *node)
 
     crti_log(CRTI_LOG_WARN, "head",
              "the head took this node for dead: its workers end, it joins again");
-    node->incarnation++;
+    node->registration.incarnation++;
     while ((worker = crti_worker_table_next(node->leases.workers, &cursor)) != NULL)
         if (worker->io) {
             crti_process_t *p = worker->io;
@@ -243,7 +242,7 @@ static void on_register_error(crti_node_t *node, const crti_msg_error_t *error)
     lose(node, text);
 }
 
-/* ------------------------------------------------------------------ messages */
+/* ---------------------------------------------------------------- messages */
 
 static void on_message(void *user, crti_stream_t *stream, const crti_message_t *m)
 {
@@ -268,7 +267,7 @@ static void on_message(void *user, crti_stream_t *stream, const crti_message_t *
                  crti_message_name(m->kind));
 }
 
-/* ------------------------------------------------------------------ the link */
+/* ---------------------------------------------------------------- the link */
 
 static void on_open(void *user, crti_stream_t *stream)
 {
@@ -329,7 +328,8 @@ static void on_retry(void *user)
 void crti_registration_init(crti_node_t *node)
 {
     node->registration =
-        (crti_registration_t){.headless_ns = HEADLESS,
+        (crti_registration_t){.incarnation = (uint64_t)crti_wall_ms(),
+                              .headless_ns = HEADLESS,
                               .retry = {.on_expired = on_retry, .user = node},
                               .beat = {.on_expired = on_beat, .user = node}};
 }

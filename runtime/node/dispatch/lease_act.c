@@ -2,7 +2,7 @@
 /* Actions of leases: carries out what the lease table and the worker table decide.
  *
  * Where it sits
- *     lease_table.c, worker_table.c -> [ node/dispatch/lease_act.c ] -> lease.c (answers), job_workers.c, spawn.c,
+ *     lease_table.c, worker_table.c -> [ node/dispatch/lease_act.c ] -> lease.c (answers), spawn.c,
  *     actor.c
  * Invariants
  *     This is the one place where actions are carried out; what an action causes in the tables is

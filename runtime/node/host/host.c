@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/clock.h"

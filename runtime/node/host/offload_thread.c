@@ -3,7 +3,6 @@
 #include "runtime/node/host/offload_thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Jobs of this node: who the driver is, what its program is, and who waits for it.
  *
  * Where it sits
- *     attach.c (drivers), job_workers.c (JOB_INFO), job_end.c -> [ node/jobs/job.c ] -> head.c (JOB_ADD)
+ *     attach.c (drivers), spawn.c (JOB_INFO), job_end.c -> [ node/jobs/job.c ] -> head.c (JOB_ADD)
  * Ownership
  *     A job lives while a process of it lives, and until it ended. Its zygote is ended with its
  *     last process: its death would take its workers along.
@@ -17,10 +17,7 @@
 /* So many FORKs of a job are under way at once; more workers wait without any file. */
 #define CRTI_JOB_FORKING_MAX 64
 
-struct crti_zygote_handlers;
-
 typedef struct crti_jobs {
-    const struct crti_zygote_handlers *zygote_handlers;
     crti_map_t by_id;
     crti_list_t looks; /* of program.c */
 } crti_jobs_t;
@@ -65,12 +62,10 @@ void crti_job_node_died(crti_node_t *node, crti_id_t dead);
 void crti_job_stop_all(crti_node_t *node);
 void crti_job_free_all(crti_node_t *node);
 
-/* job_workers.c, spawn.c */
+/* spawn.c */
 /* Makes the process of a worker that the worker table wants. */
 void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker);
 void crti_job_init(crti_node_t *node);
-/* Its job can make workers now. */
-void crti_spawn_go(crti_process_t *process);
 void crti_spawn_forked(crti_process_t *process, pid_t pid);
 /* It can't be made, or the zygote said no. */
 void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char *text);
@@ -84,5 +79,27 @@ void crti_process_free(crti_process_t *process);
 /* program.c */
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,
                         const crti_msg_program_get_t *get);
+
+/* ---------------------------------------------------------------- submission.c */
+
+typedef struct crti_submissions {
+    crti_map_t by_job; /* job id -> submission */
+    uint64_t ended_count;
+} crti_submissions_t;
+
+void crti_submission_init(crti_node_t *node);
+void crti_submission_start(crti_node_t *node, uint64_t request,
+                           const crti_msg_job_start_t *start);
+void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job);
+void crti_submission_stop_all(crti_node_t *node);
+void crti_submission_kill_all(crti_node_t *node);
+/* Its requests have nobody any more to answer to; it makes them again. */
+void crti_submission_head_lost(crti_node_t *node);
+bool crti_submission_has(crti_node_t *node, pid_t pid);
+bool crti_submission_any(crti_node_t *node);
+/* The log file of a submission. CRT_ERR_NOT_FOUND. */
+crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,
+                                 size_t size, bool *ended_out);
+void crti_submission_free_all(crti_node_t *node);
 
 #endif

@@ -7,7 +7,7 @@
  */
 #include "runtime/node/jobs/job_int.h"
 
-/* ------------------------------------------------------------------ records */
+/* ---------------------------------------------------------------- records */
 
 static void free_job(crti_job_t *job)
 {
@@ -49,7 +49,7 @@ void crti_job_free_all(crti_node_t *node)
     crti_program_free_all(node);
 }
 
-/* ------------------------------------------------------------------ a driver that waits */
+/* ---------------------------------------------------------------- a driver that waits */
 
 /* To the driver, if it still waits for it. */
 static void confirm_end(crti_process_t *driver)
@@ -99,7 +99,7 @@ void crti_job_await_end(crti_process_t *driver, uint64_t request)
         await_workers(driver);
 }
 
-/* ------------------------------------------------------------------ the end */
+/* ---------------------------------------------------------------- the end */
 
 void crti_job_process_gone(crti_process_t *process)
 {

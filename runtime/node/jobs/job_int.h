@@ -88,25 +88,16 @@ void crti_program_free_all(crti_node_t *node);
 /* The driver's node is dead. True: the fetch waited for it, and has failed. */
 bool crti_program_driver_died(crti_job_t *job);
 
-/* What zygotes tell job_workers.c. */
-typedef struct crti_zygote_handlers {
-    void (*on_ready)(crti_job_t *job); /* it forks, or the program is to be executed */
-    /* A FORK was answered; `process` NULL: it is not known. */
-    void (*on_forked)(crti_job_t *job, crti_process_t *process, pid_t pid);
-    void (*on_refused)(crti_job_t *job, crti_process_t *process, crt_status_t status,
-                       const char *text);
-    /* All who wait for it fail. */
-    void (*on_failed)(crti_job_t *job, crt_status_t status, const char *text);
-    /* It has ended; the same, where `text` is not NULL. */
-    void (*on_gone)(crti_job_t *job, crt_status_t status, const char *text);
-} crti_zygote_handlers_t;
+/* spawn.c: the zygote forks, or the program is to be executed: who waits is served. */
+void crti_job_serve(crti_job_t *job);
+/* All who wait fail; the next wish tries again. */
+void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text);
 
 /* zygote.c. */
 crt_status_t crti_zygote_start(crti_job_t *job);
 crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const int fds[2]);
 crt_status_t crti_zygote_execute(crti_job_t *job, crti_id_t process, const int fds[2],
                                  pid_t *pid_out);
-void crti_zygote_warn(crti_job_t *job);
 void crti_zygote_kill(crti_job_t *job);
 void crti_zygote_fini(crti_job_t *job);
 

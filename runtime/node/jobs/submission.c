@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Submitted jobs. See submission.h. */
+/* Submitted jobs: drivers that the head starts here, supervised.
+ *
+ * Where it sits
+ *     head_dispatch.c (JOB_START, JOB_STOP) -> [ node/jobs/submission.c ] -> process -> driver.log, JOB_EXITED
+ * Rules
+ *     A job is named by its job id: a submission id may be used again. The driver has a process group, a
+ *     directory and a log file of its own below the head's state directory. Stopping is SIGTERM to the group, then SIGKILL after STOP_NS. When the
+ *     driver has ended the rest of its group is killed. Its end is told until the head answers.
+ *     Nobody waits for its program to be executed: that may be on a file server that does not answer.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -7,9 +16,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "runtime/base/programs.h"
 #include "runtime/node/host/exec.h"
-#include "runtime/node/jobs/submission_int.h"
+#include "runtime/node/node.h"
 
+#define NAME_MAX_     128
 #define STOP_NS       (3 * CRTI_S)
 #define START_NS      (10 * CRTI_S) /* until its program is executed */
 #define ENDED_MAX     100           /* ends that are remembered */
@@ -17,7 +28,37 @@
 #define LAST_BYTES    20000
 #define LAST_LINES    10
 
-static void set_state(crti_submission_t *s, crti_submission_state_t state)
+/*              JOB_STOP             process gone
+ *   RUNNING -------------> STOPPING -------------> ENDED
+ *      |                                             ^
+ *      +---------------- process gone ---------------+
+ */
+typedef enum submission_state { RUNNING, STOPPING, ENDED } submission_state_t;
+
+typedef struct submission {
+    crti_node_t *node;
+    char name[NAME_MAX_];
+    submission_state_t state;
+    crti_id_t job;
+    pid_t pid;
+    int pidfd;
+    int program_fd; /* keeps the program in the cache; -1: it is not from there */
+    crti_watch_t pidfd_watch;
+    crti_output_t output[2];
+    crti_log_file_t log;
+    crti_timer_t stop_timer; /* RUNNING, STOPPING: SIGKILL; ENDED: told again */
+    int report;              /* of its start (crti_exec_result); -1: it was answered */
+    uint64_t start_request;  /* 0: of a link that is lost */
+    char *program;           /* what the user calls it */
+    crti_watch_t report_watch;
+    crti_timer_t start_timer;
+    uint64_t stop_request;
+    int wait_status;
+    uint64_t ended_order;
+    bool heard; /* the head has its end on disk */
+} submission_t;
+
+static void set_state(submission_t *s, submission_state_t state)
 {
     assert(state > s->state);
     s->state = state;
@@ -27,25 +68,25 @@ static bool good_name(const char *name)
 {
     size_t length = strlen(name);
 
-    return length > 0 && length < CRTI_SUBMISSION_NAME && name[0] != '.' &&
+    return length > 0 && length < NAME_MAX_ && name[0] != '.' &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                         "._-") == length;
 }
 
-static crti_submission_t *find(crti_node_t *node, crti_id_t job)
+static submission_t *find(crti_node_t *node, crti_id_t job)
 {
     return crti_map_get(&node->submissions.by_job, &job);
 }
 
-static void free_submission(crti_submission_t *s)
+static void free_submission(submission_t *s)
 {
     free(s->program);
     free(s);
 }
 
 /* The directory of a job, below the head's state directory. */
-crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *path,
-                                       size_t size)
+static crt_status_t directory_of(crti_node_t *node, crti_id_t job, char *path,
+                                 size_t size)
 {
     char file[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH], hex[CRTI_ID_HEX];
     CRTI_AUTO(free) char *text = NULL;
@@ -68,18 +109,18 @@ crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path
                                  size_t size, bool *ended_out)
 {
     char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
-    const crti_submission_t *s;
+    const submission_t *s;
     crt_status_t status;
     crti_id_t job;
 
     if (!crti_id_parse(name, &job))
         return crt_raise(CRT_ERR_NOT_FOUND, "\"%s\" is not the id of a job", name);
     s = find(node, job);
-    status = crti_submission_directory(node, job, dir, sizeof(dir));
+    status = directory_of(node, job, dir, sizeof(dir));
     if (status != CRT_OK)
         return status;
     snprintf(path, size, "%s/driver.log", dir);
-    *ended_out = s == NULL || s->state == CRTI_SUBMISSION_ENDED;
+    *ended_out = s == NULL || s->state == ENDED;
     if (s == NULL && access(path, F_OK) < 0)
         return crt_raise(CRT_ERR_NOT_FOUND, "job %s has no log", name);
     return CRT_OK;
@@ -88,11 +129,11 @@ crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path
 /* Only so many ends that the head knows are remembered: the oldest goes. */
 static void trim(crti_node_t *node)
 {
-    crti_submission_t *oldest = NULL;
+    submission_t *oldest = NULL;
     size_t ended = 0;
 
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
-        if (s->state != CRTI_SUBMISSION_ENDED || !s->heard)
+    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job) {
+        if (s->state != ENDED || !s->heard)
             continue;
         ended++;
         if (oldest == NULL || s->ended_order < oldest->ended_order)
@@ -106,16 +147,16 @@ static void trim(crti_node_t *node)
 
 bool crti_submission_has(crti_node_t *node, pid_t pid)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
-        if (s->state != CRTI_SUBMISSION_ENDED && s->pid == pid)
+    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job)
+        if (s->state != ENDED && s->pid == pid)
             return true;
     return false;
 }
 
 bool crti_submission_any(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
-        if (s->state != CRTI_SUBMISSION_ENDED)
+    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job)
+        if (s->state != ENDED)
             return true;
     return false;
 }
@@ -139,14 +180,14 @@ static void read_last_lines(const char *path, char *text)
         }
 }
 
-static void tell_exited(crti_submission_t *s);
+static void tell_exited(submission_t *s);
 
 static void on_tell_again(void *user)
 {
     tell_exited(user);
 }
 
-static void tell_later(crti_submission_t *s)
+static void tell_later(submission_t *s)
 {
     s->stop_timer = (crti_timer_t){.on_expired = on_tell_again, .user = s};
     if (crti_loop_start(s->node->loop, &s->stop_timer,
@@ -161,10 +202,10 @@ static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
 {
     if (answer == NULL)
         return;
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job) {
         char text[256];
 
-        if (s->state != CRTI_SUBMISSION_ENDED || s->ended_order != number)
+        if (s->state != ENDED || s->ended_order != number)
             continue;
         s->heard = answer->kind != CRTI_MSG_ERROR;
         if (s->heard)
@@ -179,7 +220,7 @@ static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
 }
 
 /* Asked, not merely told: it is said again until the head has it on disk. */
-static void tell_exited(crti_submission_t *s)
+static void tell_exited(submission_t *s)
 {
     char *text = malloc(LAST_BYTES + 1);
     crti_msg_job_exited_t exited = {.job = s->job, .wait_status = s->wait_status};
@@ -194,7 +235,7 @@ static void tell_exited(crti_submission_t *s)
     free(text);
 }
 
-static void close_report(crti_submission_t *s)
+static void close_report(submission_t *s)
 {
     crti_loop_cancel(s->node->loop, &s->start_timer);
     if (s->report < 0)
@@ -204,7 +245,7 @@ static void close_report(crti_submission_t *s)
     s->report = -1;
 }
 
-static void close_process(crti_submission_t *s)
+static void close_process(submission_t *s)
 {
     for (int i = 0; i < 2; i++)
         crti_output_close(&s->output[i]);
@@ -222,13 +263,13 @@ static void close_process(crti_submission_t *s)
 
 void crti_submission_head_lost(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job)
         s->start_request = 0;
 }
 
 /* It runs nothing of the user's, and is forgotten; whoever reaps orphans reaps it, when its kernel call
  * returns. */
-static void start_failed(crti_submission_t *s, crt_status_t status)
+static void start_failed(submission_t *s, crt_status_t status)
 {
     crti_node_t *node = s->node;
 
@@ -242,7 +283,7 @@ static void start_failed(crti_submission_t *s, crt_status_t status)
 }
 
 /* True when its program was executed, and nothing stands between it and its end. */
-static bool settle_start(crti_submission_t *s)
+static bool settle_start(submission_t *s)
 {
     int report = s->report;
     crt_status_t status;
@@ -269,7 +310,7 @@ static void on_report(void *user, uint32_t events)
 
 static void on_start_late(void *user)
 {
-    crti_submission_t *s = user;
+    submission_t *s = user;
 
     start_failed(s, crt_raise(CRT_ERR_TIMED_OUT,
                               "%s could not be executed within %d s: its file server "
@@ -279,7 +320,7 @@ static void on_start_late(void *user)
 
 static void on_gone(void *user, uint32_t events)
 {
-    crti_submission_t *s = user;
+    submission_t *s = user;
     crti_node_t *node = s->node;
     siginfo_t info = {0};
 
@@ -290,7 +331,7 @@ static void on_gone(void *user, uint32_t events)
         s->wait_status =
             info.si_code == CLD_EXITED ? (info.si_status & 255) << 8 : info.si_status;
     close_process(s);
-    set_state(s, CRTI_SUBMISSION_ENDED);
+    set_state(s, ENDED);
     s->ended_order = ++node->submissions.ended_count;
     tell_exited(s);
     if (s->stop_request)
@@ -301,23 +342,23 @@ static void on_gone(void *user, uint32_t events)
 
 static void on_stop_late(void *user)
 {
-    crti_submission_t *s = user;
+    submission_t *s = user;
 
     kill(-s->pid, SIGKILL);
 }
 
-static void stop(crti_submission_t *s)
+static void stop(submission_t *s)
 {
-    if (s->state != CRTI_SUBMISSION_RUNNING)
+    if (s->state != RUNNING)
         return;
-    set_state(s, CRTI_SUBMISSION_STOPPING);
+    set_state(s, STOPPING);
     kill(-s->pid, SIGTERM);
     crti_loop_start(s->node->loop, &s->stop_timer, crti_node_now(s->node) + STOP_NS);
 }
 
 void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 {
-    crti_submission_t *s = find(node, job);
+    submission_t *s = find(node, job);
 
     if (s == NULL) {
         crti_head_send_error(node, request, CRT_ERR_NOT_FOUND,
@@ -336,15 +377,15 @@ void crti_submission_stop_all(crti_node_t *node)
 
 void crti_submission_kill_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
-        if (s->state != CRTI_SUBMISSION_ENDED)
+    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job)
+        if (s->state != ENDED)
             kill(-s->pid, SIGKILL);
 }
 
 void crti_submission_free_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
-        if (s->state != CRTI_SUBMISSION_ENDED) {
+    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job) {
+        if (s->state != ENDED) {
             kill(-s->pid, SIGKILL);
             if (s->report < 0) /* else it may hang in the kernel */
                 waitpid(s->pid, NULL, 0);
@@ -355,16 +396,14 @@ void crti_submission_free_all(crti_node_t *node)
     crti_map_fini(&node->submissions.by_job);
 }
 
-/* ---------------------------------------------------------------- the start */
-
 static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
 {
-    const crti_submission_t *s = user;
+    const submission_t *s = user;
 
     crti_logs_grown(s->node, s->log.path);
 }
 
-static crt_status_t watch(crti_submission_t *s)
+static crt_status_t watch(submission_t *s)
 {
     crt_status_t status;
 
@@ -386,7 +425,164 @@ static crt_status_t watch(crti_submission_t *s)
     return status;
 }
 
-static crt_status_t begin(crti_submission_t *s, const crti_msg_job_start_t *start)
+/* ---------------------------------------------------------------- what is executed */
+
+typedef struct vector {
+    char *list[CRTI_EXEC_STRINGS];
+    size_t count;
+} vector_t;
+
+static void vector_fini_auto(vector_t *v)
+{
+    for (size_t i = 0; i < v->count; i++)
+        free(v->list[i]);
+}
+
+static crt_status_t add(vector_t *v, crti_span_t text)
+{
+    if (v->count + 1 >= CRTI_EXEC_STRINGS)
+        return crt_raise(CRT_ERR_TOO_LARGE, "more than %d arguments or variables",
+                         CRTI_EXEC_STRINGS - 1);
+    v->list[v->count] = crti_str_dup(text);
+    return v->list[v->count++] ? CRT_OK
+                               : crt_raise(CRT_ERR_NO_MEMORY, "arguments of a job");
+}
+
+static crt_status_t add_list(vector_t *v, crti_span_t list)
+{
+    crti_span_t entry;
+    crt_status_t status = CRT_OK, next;
+
+    while (status == CRT_OK && (next = crti_list_unpack(&list, &entry)) == CRT_OK)
+        status = memchr(entry.data, 0, entry.size)
+                     ? crt_raise(CRT_ERR_PROTOCOL, "a zero byte in a job's arguments")
+                     : add(v, entry);
+    return status;
+}
+
+static bool has_variable(const vector_t *v, const char *name, size_t length)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (strncmp(v->list[i], name, length) == 0 && v->list[i][length] == '=')
+            return true;
+    return false;
+}
+
+/* Ours, then the job's, then what this daemon has and neither names. */
+static crt_status_t make_environment(crti_node_t *node, const crti_msg_job_start_t *start,
+                                     vector_t *v)
+{
+    char line[CRTI_NODE_PATH + 64], hex[CRTI_ID_HEX];
+    crt_status_t status;
+
+    snprintf(line, sizeof(line), "CRT_ADDRESS=%s", node->head_address);
+    status = add(v, crti_str(line));
+    snprintf(line, sizeof(line), "CRT_JOB=%s", crti_id_hex(start->job, hex));
+    if (status == CRT_OK)
+        status = add(v, crti_str(line));
+    snprintf(line, sizeof(line), "CRT_SUBMISSION=%.*s", (int)start->submission.size,
+             (const char *)start->submission.data);
+    if (status == CRT_OK)
+        status = add(v, crti_str(line));
+    snprintf(line, sizeof(line), "CRT_NODE_DIR=%s", node->run_dir);
+    if (status == CRT_OK)
+        status = add(v, crti_str(line));
+    if (status == CRT_OK)
+        status = add_list(v, start->environment);
+    for (char **e = environ; *e && status == CRT_OK; e++) {
+        size_t length = strcspn(*e, "=");
+
+        if (!has_variable(v, *e, length) && strncmp(*e, "CRT_HEAD_DIR=", 13) != 0)
+            status = add(v, crti_str(*e));
+    }
+    return status;
+}
+
+static crt_status_t make_places(submission_t *s, char *cwd, size_t size)
+{
+    char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
+    crt_status_t status = directory_of(s->node, s->job, dir, sizeof(dir));
+
+    if (status != CRT_OK)
+        return status;
+    snprintf(cwd, size, "%s/cwd", dir);
+    snprintf(s->log.path, sizeof(s->log.path), "%s/driver.log", dir);
+    return crti_dir_make(cwd);
+}
+
+/* What is executed: the uploaded program, or, where none was (a shell command), a program of this
+ * host by its whole path. */
+static crt_status_t path_of(const crti_node_t *node, const char *sha, const char *program,
+                            char *path, size_t size)
+{
+    int length;
+
+    if (!*sha && program[0] != '/')
+        return crt_raise(CRT_ERR_INVALID, "the program \"%s\" is not a whole path",
+                         program);
+    if (*sha && (strspn(sha, "0123456789abcdef") != 64 || sha[64]))
+        return crt_raise(CRT_ERR_PROTOCOL, "the program's SHA-256 is not one");
+    length = *sha ? snprintf(path, size, "%s/programs/%s", node->state_dir, sha)
+                  : snprintf(path, size, "%s", program);
+    if (length < 0 || (size_t)length >= size)
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path of the program is too long");
+    return CRT_OK;
+}
+
+static crt_status_t hold_program(submission_t *s, const char *path)
+{
+    s->program_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (s->program_fd < 0 || !crti_programs_hold(s->program_fd))
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "%s: the uploaded program is gone (%s); submit the job again",
+                         path, strerror(errno));
+    return CRT_OK;
+}
+
+static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
+                            const int fds[2])
+{
+    __attribute__((cleanup(vector_fini_auto))) vector_t argv = {0};
+    __attribute__((cleanup(vector_fini_auto))) vector_t environment = {0};
+    char path[2 * CRTI_NODE_PATH], sha[65], cwd[CRTI_NODE_PATH + CRTI_ID_HEX + 16];
+    crti_exec_t exec = {.exec_fd = -1,
+                        .path = path,
+                        .argv = argv.list,
+                        .environment = environment.list,
+                        .directory = cwd,
+                        .stdout_fd = fds[0],
+                        .stderr_fd = fds[1],
+                        .keep_fd = -1};
+    char line[700];
+    crt_status_t status = make_places(s, cwd, sizeof(cwd));
+
+    if (status == CRT_OK)
+        status = add_list(&argv, start->argv);
+    if (status == CRT_OK && argv.count == 0)
+        status = crt_raise(CRT_ERR_PROTOCOL, "a job without a program");
+    if (status == CRT_OK)
+        status = path_of(s->node, crti_text(start->sha, sha, sizeof(sha)), argv.list[0],
+                         path, sizeof(path));
+    if (status == CRT_OK && *sha)
+        status = hold_program(s, path);
+    if (status == CRT_OK)
+        status = make_environment(s->node, start, &environment);
+    if (status != CRT_OK)
+        return status;
+    snprintf(line, sizeof(line), "Running entrypoint for job %s: %.*s\n", s->name,
+             (int)(start->entrypoint.size > 400 ? 400 : start->entrypoint.size),
+             start->entrypoint.size ? (const char *)start->entrypoint.data : "");
+    crti_log_file_write(&s->log, line, strlen(line));
+    /* By the name that the user knows, not by that of the cache. */
+    s->program = strdup(argv.list[0]);
+    if (s->program == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "job");
+    return crti_exec_start(&exec, &s->pid, &s->report);
+}
+
+/* ---------------------------------------------------------------- the start */
+
+static crt_status_t begin(submission_t *s, const crti_msg_job_start_t *start)
 {
     int fds[2] = {-1, -1};
     crt_status_t status;
@@ -395,7 +591,7 @@ static crt_status_t begin(crti_submission_t *s, const crti_msg_job_start_t *star
     if (status == CRT_OK)
         status = crti_output_open(&s->output[1], true, &s->log, on_lines, s, &fds[1]);
     if (status == CRT_OK)
-        status = crti_submission_execute(s, start, fds);
+        status = execute(s, start, fds);
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -413,8 +609,8 @@ static crt_status_t begin(crti_submission_t *s, const crti_msg_job_start_t *star
 void crti_submission_start(crti_node_t *node, uint64_t request,
                            const crti_msg_job_start_t *start)
 {
-    char name[CRTI_SUBMISSION_NAME + 1];
-    crti_submission_t *s = find(node, start->job);
+    char name[NAME_MAX_ + 1];
+    submission_t *s = find(node, start->job);
     crt_status_t status = CRT_OK;
 
     crti_text(start->submission, name, sizeof(name));

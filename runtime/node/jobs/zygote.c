@@ -118,11 +118,6 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const int fds
 
 /* ---------------------------------------------------------------- the zygote's link */
 
-static const crti_zygote_handlers_t *handlers_of(const crti_job_t *job)
-{
-    return job->node->jobs.zygote_handlers;
-}
-
 static crti_process_t *forking_by(crti_job_t *job, uint64_t request)
 {
     CRTI_LIST_FOREACH (item, &job->forking) {
@@ -134,6 +129,23 @@ static crti_process_t *forking_by(crti_job_t *job, uint64_t request)
     return NULL;
 }
 
+/* Tells the driver once why its workers start slowly. */
+static void warn(crti_job_t *job)
+{
+    char line[320];
+    crti_msg_log_t log = {.job = job->id,
+                          .driver_node = job->driver_node,
+                          .prefix = crti_str("(crt)"),
+                          .is_stderr = true};
+
+    snprintf(line, sizeof(line),
+             "warning: %s before crt_main: workers are executed, not forked, which is "
+             "slower\n",
+             job->warned);
+    log.lines = crti_str(line);
+    crti_job_tell_driver(job, &log);
+}
+
 static void on_ready(crti_job_t *job, const crti_msg_zygote_ready_t *ready)
 {
     if (job->state != CRTI_JOB_STARTING)
@@ -141,7 +153,7 @@ static void on_ready(crti_job_t *job, const crti_msg_zygote_ready_t *ready)
     crti_loop_cancel(job->node->loop, &job->zygote.start_timer);
     if (ready->problem.size == 0) {
         crti_job_set_state(job, CRTI_JOB_SERVING);
-        handlers_of(job)->on_ready(job);
+        crti_job_serve(job);
         return;
     }
     crti_text(ready->problem, job->warned, sizeof(job->warned));
@@ -150,9 +162,9 @@ static void on_ready(crti_job_t *job, const crti_msg_zygote_ready_t *ready)
              "than forking",
              (unsigned long long)job->id.high, job->warned);
     crti_job_set_state(job, CRTI_JOB_EXECUTING);
-    crti_zygote_warn(job);
+    warn(job);
     crti_zygote_kill(job);
-    handlers_of(job)->on_ready(job);
+    crti_job_serve(job);
 }
 
 static void on_reaped(crti_job_t *job, const crti_msg_reaped_t *reaped)
@@ -171,24 +183,29 @@ static void on_forked(crti_job_t *job, uint64_t request, const crti_msg_forked_t
     if (p == NULL || !crti_id_equal(p->id, forked->process) || forked->pid <= 1 ||
         forked->pid > INT32_MAX) {
         crti_log(CRTI_LOG_WARN, "zygote", "FORKED of a worker that was not asked for");
-        p = NULL;
+        return;
     }
-    handlers_of(job)->on_forked(job, p, (pid_t)forked->pid);
+    crti_spawn_forked(p, (pid_t)forked->pid);
 }
 
 static void on_message(void *user, crti_channel_t *channel, const crti_message_t *message,
                        int *fds, int fd_count)
 {
     crti_job_t *job = user;
+    crti_process_t *p;
 
     switch (message->kind) {
     case CRTI_MSG_ZYGOTE_READY: on_ready(job, &message->zygote_ready); return;
-    case CRTI_MSG_FORKED: on_forked(job, message->request, &message->forked); return;
+    case CRTI_MSG_FORKED:
+        on_forked(job, message->request, &message->forked);
+        crti_job_serve(job);
+        return;
     case CRTI_MSG_REAPED: on_reaped(job, &message->reaped); return;
     case CRTI_MSG_ERROR:
-        handlers_of(job)->on_refused(job, forking_by(job, message->request),
-                                     crti_channel_raise(&message->error),
-                                     crt_error_detail());
+        p = forking_by(job, message->request);
+        if (p)
+            crti_spawn_failed(p, crti_channel_raise(&message->error), crt_error_detail());
+        crti_job_serve(job);
         return;
     default:
         crti_log(CRTI_LOG_WARN, "zygote", "%s from a zygote",
@@ -273,8 +290,10 @@ static void on_gone(void *user, uint32_t events)
                  last[0] ? "; last output: " : "", last);
     close_zygote(job);
     orphan_workers(job);
-    handlers_of(job)->on_gone(job, status != CRT_OK ? status : CRT_ERR_WORKER_DIED,
-                              was_needed ? text : NULL); /* may free the job */
+    if (was_needed)
+        crti_job_fail(job, status != CRT_OK ? status : CRT_ERR_WORKER_DIED, text);
+    else
+        crti_job_release(job);
     crti_node_progress(node);
 }
 
@@ -294,7 +313,7 @@ static void on_late(void *user)
                  "answer?",
                  job->program, job->directory);
     crti_zygote_kill(job);
-    handlers_of(job)->on_failed(job, CRT_ERR_TIMED_OUT, text);
+    crti_job_fail(job, CRT_ERR_TIMED_OUT, text);
 }
 
 static crt_status_t watch_zygote(crti_job_t *job, int *fd)
@@ -388,23 +407,6 @@ void crti_zygote_fini(crti_job_t *job)
 }
 
 /* ---------------------------------------------------------------- workers */
-
-/* Tells the driver once why its workers start slowly. */
-void crti_zygote_warn(crti_job_t *job)
-{
-    char line[320];
-    crti_msg_log_t log = {.job = job->id,
-                          .driver_node = job->driver_node,
-                          .prefix = crti_str("(crt)"),
-                          .is_stderr = true};
-
-    snprintf(line, sizeof(line),
-             "warning: %s before crt_main: workers are executed, not forked, which is "
-             "slower\n",
-             job->warned);
-    log.lines = crti_str(line);
-    crti_job_tell_driver(job, &log);
-}
 
 crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const int fds[2])
 {

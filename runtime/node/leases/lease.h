@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     local_dispatch.c, peer_dispatch.c (requests) -> [ node/leases/lease.c ] -> lease_table.c, worker_table.c
- *     lease_table.c, worker_table.c (actions) -> [ node/dispatch/lease_act.c ] -> job_workers.c, spawn.c, actor.c
+ *     lease_table.c, worker_table.c (actions) -> [ node/dispatch/lease_act.c ] -> spawn.c, actor.c
  * Invariants
  *     Whoever changes one of the tables calls crti_lease_act, which carries out what they decided.
  */

@@ -180,11 +180,6 @@ const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table, size_
                : NULL;
 }
 
-size_t crti_lease_table_waiting(const crti_lease_table_t *table)
-{
-    return table->waiting;
-}
-
 /* ---------------------------------------------------------------- where to */
 
 /* How full the node would be, in 1/10000 of its scarcest resource; a node below half counts as

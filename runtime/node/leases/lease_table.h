@@ -111,7 +111,6 @@ const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *tab
 /* Walks the leases; `*cursor` starts at 0, NULL at the end. No event during the walk. */
 const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
                                           size_t *cursor);
-size_t crti_lease_table_waiting(const crti_lease_table_t *table);
 
 /* ---------------------------------------------------------------- events */
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said to the head: questions that survive reconnects, notices, deaths. See head.h. */
-#include <string.h>
-
 #include "runtime/node/node.h"
 
 #define UNTOLD_MAX 4096 /* deaths that are kept for the head, as many as it keeps */

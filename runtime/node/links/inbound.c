@@ -64,7 +64,7 @@ static void on_inbound_message(void *user, crti_stream_t *stream, const crti_mes
     crti_node_t *node = inbound->node;
     crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION,
                                    .node = node->id,
-                                   .incarnation = node->incarnation};
+                                   .incarnation = node->registration.incarnation};
 
     if (m->kind == CRTI_MSG_NODE_HELLO && crti_id_is_zero(inbound->id) &&
         m->node_hello.protocol == CRTI_PROTOCOL_VERSION) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Local link: connections on node.sock. See local.h. */
-#include <string.h>
-
 #include "runtime/node/node.h"
 
 #define LOG_QUEUE                                                                        \

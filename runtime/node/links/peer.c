@@ -210,7 +210,7 @@ static crt_status_t open_lane(lane_t *lane)
                                        .on_closed = on_lane_closed};
     crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION,
                                    .node = node->id,
-                                   .incarnation = node->incarnation};
+                                   .incarnation = node->registration.incarnation};
     crt_status_t status;
 
     if (lane->stream)

@@ -1,5 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owners of objects. See owner.h. */
+/* Owners: no object stays in this node's store after the process that owns it.
+ *
+ * Where it sits
+ *     death.c (NODE_DIED), the tick -> [ node/objects/owner.c ] -> store (drop), watch.c
+ * Deaths
+ *     Each is told to all nodes, and the objects of those who died go in one walk over the store: thousands
+ *     of workers end together when a job does, and thousands of objects may be here.
+ * Why
+ *     That misses what is sealed
+ *     after the word came, by a worker that did not hear it yet; processes of a node that died,
+ *     whose deaths nobody tells one by one; and words that were lost with a link. So every
+ *     SWEEP_NS the node looks who owns its objects. An owner's id names its node (base/id.h): one
+ *     of this node must be a process of ours, one of another living node is watched there, and
+ *     the watch's answer drops the objects.
+ * Cost
+ *     A walk over the objects, as each heartbeat has; nothing when the store is empty.
+ */
 #include "runtime/node/node.h"
 
 #define SWEEP_NS   (2 * CRTI_S)

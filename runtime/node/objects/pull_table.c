@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "runtime/base/arrow.h"
 #include "runtime/base/buffer.h"

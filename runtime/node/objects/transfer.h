@@ -58,4 +58,23 @@ bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer);
 void crti_pull_retry_node_died(crti_node_t *node, crti_id_t dead);
 void crti_pull_retry_free(crti_node_t *node);
 
+/* ---------------------------------------------------------------- owner.c */
+
+typedef struct crti_owners {
+    crti_buffer_t dead_nodes; /* crti_id_t, oldest first */
+    crti_map_t died;          /* ids: their objects go with the next tick */
+    uint64_t died_ns;         /* when such went last */
+    uint64_t sweep_ns;        /* when owners of objects were looked at */
+    uint64_t sweep;           /* counts that */
+} crti_owners_t;
+
+void crti_owner_init(crti_node_t *node);
+/* Its objects go with a tick, soon. */
+void crti_owner_died(crti_node_t *node, crti_id_t owner);
+/* When the next tick is due; the sweep comes with the ticks that there are. */
+uint64_t crti_owner_tick(crti_node_t *node, uint64_t now_ns);
+void crti_owner_node_died(crti_node_t *node, crti_id_t dead);
+void crti_owner_node_lives(crti_node_t *node, crti_id_t id);
+void crti_owner_free(crti_node_t *node);
+
 #endif

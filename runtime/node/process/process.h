@@ -2,9 +2,9 @@
 /* Processes: the drivers and workers of this node, from fork or ATTACH to their death.
  *
  * Where it sits
- *     attach.c, job_workers.c (make them) -> [ node/process/process.c, process_watch.c ] -> death.c, by handlers
+ *     attach.c, spawn.c (make them) -> [ node/process/process.c ] -> death.c, by handlers
  * Ownership
- *     A record is made by job_workers.c (workers) or attach.c (drivers) and freed by death.c, or by
+ *     A record is made by spawn.c (workers) or attach.c (drivers) and freed by death.c, or by
  *     spawn.c where no process came of it.
  */
 #ifndef CRTI_NODE_PROCESS_H
@@ -20,7 +20,8 @@
 
 #define CRTI_NODE_SLOTS 16384 /* processes that the store serves at once */
 
-/* A driver or worker of this node, from fork or ATTACH to its death. */
+/* A driver or worker of this node, from fork or ATTACH to its death. Each group is written by the module
+ * it names. */
 struct crti_process {
     crti_node_t *node;
     crti_id_t id;
@@ -32,34 +33,39 @@ struct crti_process {
     bool is_watched;            /* a pidfd tells of its end */
     bool is_offloaded;          /* its pidfd and pipes go to the offload threads */
     crti_offloaded_t offloaded; /* they are there */
-    crti_local_t *local;        /* NULL before ATTACH */
-    crti_job_t *job;
-    unsigned slot; /* of the store, 0 none */
+    unsigned slot;              /* of the store, 0 none */
     char ipc[108], tcp[64];
-    bool leaves; /* a driver that said so: its end is no death */
-    uint64_t
-        leave_request; /* of a driver that waits for the end of what ran for it, 0 none */
-    bool awaited;      /* a worker that it waits for */
-
-    /* Workers. */
-    crti_worker_t *worker;
-    crti_output_t output[2]; /* stdout, stderr */
-    crti_log_file_t log;
+    crti_worker_t *worker; /* NULL for drivers, and when it is to end */
+    crti_id_t actor;       /* zero: tasks */
     crti_blackboard_t *board;
     int board_fd;
-    crti_list_t
-        in_fenced;    /* in node->fence.workers: of a fenced actor that is not to end */
-    crti_list_t link; /* in job->wanted or job->forking */
-    uint64_t fork_request; /* while FORK is not answered */
-    bool is_child;         /* executed by the node itself */
-    bool reaped;           /* wait_status is known */
-    int wait_status;
     bool told_to_end;   /* its end is expected */
     char end_text[448]; /* why it was told to end */
     crti_memory_record_t memory;
+
+    /* links */
+    crti_local_t *local; /* NULL before ATTACH */
+
+    /* actors */
+    crti_list_t
+        in_fenced; /* in node->fence.workers: of a fenced actor that is not to end */
+
+    /* jobs */
+    crti_job_t *job;
+    crti_list_t link;        /* in job->wanted or job->forking */
+    uint64_t fork_request;   /* while FORK is not answered */
+    bool is_child;           /* executed by the node itself */
+    crti_output_t output[2]; /* stdout, stderr */
+    crti_log_file_t log;
+    uint64_t leave_request; /* of a driver that waits for what ran for it, 0 none */
+    bool awaited;           /* a worker that it waits for */
+
+    /* dispatch (death.c) */
+    bool leaves; /* a driver that said so: its end is no death */
+    bool dying;  /* the pidfd said so */
+    bool reaped; /* wait_status is known */
+    int wait_status;
     crti_timer_t reap_timer;
-    bool dying;      /* the pidfd said so */
-    crti_id_t actor; /* zero: tasks */
 };
 
 /* What the end of a process leads to (death.c). */
@@ -118,7 +124,7 @@ void crti_process_ended(crti_process_t *process);
  * closed; its death follows. */
 void crti_process_cut(crti_process_t *process, const char *why);
 
-/* process_watch.c: hears of its end. */
+/* Hears of its end. */
 crt_status_t crti_process_watch(crti_process_t *process);
 /* CRT_ERR_BACKPRESSURE when the host has no room for one more worker. */
 crt_status_t crti_process_check_host(crti_node_t *node);
@@ -129,5 +135,28 @@ crt_status_t crti_process_read_outputs(crti_process_t *process);
 
 /* stall.c: begins to look for processes that hold the store up. */
 crt_status_t crti_stall_start(crti_node_t *node);
+
+/* ---------------------------------------------------------------- memory.c */
+
+typedef struct crti_node_memory {
+    crti_memory_watch_t watch;
+    crti_timer_t timer;
+    uint64_t used, total; /* at the last reading */
+    uint64_t ended;       /* workers, for lack of memory */
+    crti_id_t ending;     /* the last of them until it is gone */
+    uint64_t kills;       /* of the kernel, when last looked at */
+} crti_node_memory_t;
+
+/* Begins to watch the node's memory. */
+crt_status_t crti_memory_start(crti_node_t *node);
+/* A worker begins a lease. */
+void crti_memory_began(crti_process_t *process);
+/* A worker that has done nothing yet begins an actor, with so many bytes (0: to be looked up), which
+ * are returned. */
+uint64_t crti_memory_born(crti_process_t *process, uint64_t bytes);
+/* Its process is gone. */
+void crti_memory_gone(const crti_process_t *process);
+/* True when the kernel killed a process for lack of memory since this was asked last. */
+bool crti_memory_kernel_killed(crti_node_t *node);
 
 #endif
