@@ -14,9 +14,6 @@
 #include "runtime/node/links/head.h"
 #include "runtime/node/types.h"
 
-/* So many FORKs of a job are under way at once; more workers wait without any file. */
-#define CRTI_JOB_FORKING_MAX 64
-
 typedef struct crti_jobs {
     crti_map_t by_id;
     crti_list_t looks; /* of program.c */

@@ -19,6 +19,8 @@
 #include "runtime/node/types.h"
 
 #define CRTI_NODE_SLOTS 16384 /* processes that the store serves at once */
+/* So many FORKs of a job are under way at once; more workers wait without any file. */
+#define CRTI_JOB_FORKING_MAX 64
 
 /* A driver or worker of this node, from fork or ATTACH to its death. Each group is written by the module
  * it names. */
