@@ -456,9 +456,7 @@ const char *crti_ready_get(const char *line, const char *key, char *value, size_
     return value;
 }
 
-/* Field `number` of /proc/PID/stat and what follows; NULL: no such process, or an unknown form. The
- * name, field 2, is in parentheses and may hold any of them. */
-static const char *stat_field(pid_t pid, int number, char *text, size_t size)
+const char *crti_process_stat(pid_t pid, int number, char *text, size_t size)
 {
     CRTI_AUTO(crti_close) int fd = -1;
     char path[64];
@@ -480,7 +478,7 @@ static const char *stat_field(pid_t pid, int number, char *text, size_t size)
 crt_status_t crti_process_start(pid_t pid, uint64_t *start_out)
 {
     char text[1024];
-    const char *start = stat_field(pid, 22, text, sizeof(text));
+    const char *start = crti_process_stat(pid, 22, text, sizeof(text));
 
     if (start == NULL)
         return crt_raise(CRT_ERR_NOT_FOUND, "no process %d", (int)pid);
@@ -491,7 +489,7 @@ crt_status_t crti_process_start(pid_t pid, uint64_t *start_out)
 bool crti_process_is_ending(pid_t pid)
 {
     char text[1024];
-    const char *flags = stat_field(pid, 9, text, sizeof(text));
+    const char *flags = crti_process_stat(pid, 9, text, sizeof(text));
 
     return flags == NULL || (strtoul(flags, NULL, 10) & KERNEL_EXITING) != 0;
 }
@@ -518,7 +516,7 @@ static bool exit_of_reaped(int pidfd, int *wait_status_out)
 bool crti_process_wait_status(pid_t pid, int pidfd, int *wait_status_out)
 {
     char text[1024];
-    const char *code = stat_field(pid, 52, text, sizeof(text));
+    const char *code = crti_process_stat(pid, 52, text, sizeof(text));
     const char *flags = code ? strrchr(text, ')') : NULL;
 
     /* Its number was not given to another one meanwhile if it is still there. */

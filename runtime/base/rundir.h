@@ -87,6 +87,10 @@ void crti_ready_add(char *line, size_t size, const char *key, const char *value)
 /* The value of `key` in such a line, as it was; "" when it is not there or does not fit. */
 const char *crti_ready_get(const char *line, const char *key, char *value, size_t size);
 
+/* Field `number` of /proc/PID/stat and what follows; NULL: no such process, or an unknown form. The
+ * name, field 2, is in parentheses and may hold any of them. */
+const char *crti_process_stat(pid_t pid, int number, char *text, size_t size);
+
 /* Start of a living process in clock ticks since boot (/proc/PID/stat): pid and start name one
  * process for ever. CRT_ERR_NOT_FOUND when there is none. */
 crt_status_t crti_process_start(pid_t pid, uint64_t *start_out);

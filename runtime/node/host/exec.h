@@ -16,8 +16,6 @@
 
 #include "runtime/base/crt_base.h"
 
-#define CRTI_EXEC_STRINGS 2048 /* most arguments, and variables, of a submitted job */
-
 typedef struct crti_exec {
     int exec_fd; /* the executable, or -1: what is at `path` */
     const char *path;

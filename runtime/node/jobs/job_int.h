@@ -8,6 +8,19 @@
 
 #define CRTI_SHA_TEXT 65
 
+/* Arguments, or variables, of a program; zero it first. What can't be added is said by `status`, and
+ * nothing is added after it. */
+typedef struct crti_arguments {
+    char **list; /* ended by NULL */
+    size_t count;
+    size_t most; /* 0: any number */
+    crt_status_t status;
+} crti_arguments_t;
+
+void crti_arguments_add(crti_arguments_t *a, crti_span_t text);
+void crti_arguments_format(crti_arguments_t *a, const char *format, ...) CRT_PRINTF(2, 3);
+void crti_arguments_fini_auto(crti_arguments_t *a);
+
 /* Where the program is on its way to workers:
  *
  *          worker wanted        head answered         executable here          READY

@@ -18,9 +18,10 @@
 
 #include "runtime/base/programs.h"
 #include "runtime/node/host/exec.h"
-#include "runtime/node/node.h"
+#include "runtime/node/jobs/job_int.h"
 
 #define NAME_MAX_     128
+#define STRINGS       2048 /* most arguments, and variables */
 #define STOP_NS       (3 * CRTI_S)
 #define START_NS      (10 * CRTI_S) /* until its program is executed */
 #define ENDED_MAX     100           /* ends that are remembered */
@@ -427,40 +428,18 @@ static crt_status_t watch(submission_t *s)
 
 /* ---------------------------------------------------------------- what is executed */
 
-typedef struct vector {
-    char *list[CRTI_EXEC_STRINGS];
-    size_t count;
-} vector_t;
-
-static void vector_fini_auto(vector_t *v)
-{
-    for (size_t i = 0; i < v->count; i++)
-        free(v->list[i]);
-}
-
-static crt_status_t add(vector_t *v, crti_span_t text)
-{
-    if (v->count + 1 >= CRTI_EXEC_STRINGS)
-        return crt_raise(CRT_ERR_TOO_LARGE, "more than %d arguments or variables",
-                         CRTI_EXEC_STRINGS - 1);
-    v->list[v->count] = crti_str_dup(text);
-    return v->list[v->count++] ? CRT_OK
-                               : crt_raise(CRT_ERR_NO_MEMORY, "arguments of a job");
-}
-
-static crt_status_t add_list(vector_t *v, crti_span_t list)
+static void add_list(crti_arguments_t *v, crti_span_t list)
 {
     crti_span_t entry;
-    crt_status_t status = CRT_OK, next;
 
-    while (status == CRT_OK && (next = crti_list_unpack(&list, &entry)) == CRT_OK)
-        status = memchr(entry.data, 0, entry.size)
-                     ? crt_raise(CRT_ERR_PROTOCOL, "a zero byte in a job's arguments")
-                     : add(v, entry);
-    return status;
+    while (v->status == CRT_OK && crti_list_unpack(&list, &entry) == CRT_OK)
+        if (memchr(entry.data, 0, entry.size))
+            v->status = crt_raise(CRT_ERR_PROTOCOL, "a zero byte in a job's arguments");
+        else
+            crti_arguments_add(v, entry);
 }
 
-static bool has_variable(const vector_t *v, const char *name, size_t length)
+static bool has_variable(const crti_arguments_t *v, const char *name, size_t length)
 {
     for (size_t i = 0; i < v->count; i++)
         if (strncmp(v->list[i], name, length) == 0 && v->list[i][length] == '=')
@@ -469,33 +448,23 @@ static bool has_variable(const vector_t *v, const char *name, size_t length)
 }
 
 /* Ours, then the job's, then what this daemon has and neither names. */
-static crt_status_t make_environment(crti_node_t *node, const crti_msg_job_start_t *start,
-                                     vector_t *v)
+static void make_environment(const crti_node_t *node, const crti_msg_job_start_t *start,
+                             crti_arguments_t *v)
 {
-    char line[CRTI_NODE_PATH + 64], hex[CRTI_ID_HEX];
-    crt_status_t status;
+    char hex[CRTI_ID_HEX];
 
-    snprintf(line, sizeof(line), "CRT_ADDRESS=%s", node->head_address);
-    status = add(v, crti_str(line));
-    snprintf(line, sizeof(line), "CRT_JOB=%s", crti_id_hex(start->job, hex));
-    if (status == CRT_OK)
-        status = add(v, crti_str(line));
-    snprintf(line, sizeof(line), "CRT_SUBMISSION=%.*s", (int)start->submission.size,
-             (const char *)start->submission.data);
-    if (status == CRT_OK)
-        status = add(v, crti_str(line));
-    snprintf(line, sizeof(line), "CRT_NODE_DIR=%s", node->run_dir);
-    if (status == CRT_OK)
-        status = add(v, crti_str(line));
-    if (status == CRT_OK)
-        status = add_list(v, start->environment);
-    for (char **e = environ; *e && status == CRT_OK; e++) {
+    crti_arguments_format(v, "CRT_ADDRESS=%s", node->head_address);
+    crti_arguments_format(v, "CRT_JOB=%s", crti_id_hex(start->job, hex));
+    crti_arguments_format(v, "CRT_SUBMISSION=%.*s", (int)start->submission.size,
+                          (const char *)start->submission.data);
+    crti_arguments_format(v, "CRT_NODE_DIR=%s", node->run_dir);
+    add_list(v, start->environment);
+    for (char **e = environ; *e && v->status == CRT_OK; e++) {
         size_t length = strcspn(*e, "=");
 
         if (!has_variable(v, *e, length) && strncmp(*e, "CRT_HEAD_DIR=", 13) != 0)
-            status = add(v, crti_str(*e));
+            crti_arguments_add(v, crti_str(*e));
     }
-    return status;
 }
 
 static crt_status_t make_places(submission_t *s, char *cwd, size_t size)
@@ -542,13 +511,11 @@ static crt_status_t hold_program(submission_t *s, const char *path)
 static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
                             const int fds[2])
 {
-    __attribute__((cleanup(vector_fini_auto))) vector_t argv = {0};
-    __attribute__((cleanup(vector_fini_auto))) vector_t environment = {0};
+    CRTI_AUTO(crti_arguments_fini) crti_arguments_t argv = {.most = STRINGS};
+    CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {.most = STRINGS};
     char path[2 * CRTI_NODE_PATH], sha[65], cwd[CRTI_NODE_PATH + CRTI_ID_HEX + 16];
     crti_exec_t exec = {.exec_fd = -1,
                         .path = path,
-                        .argv = argv.list,
-                        .environment = environment.list,
                         .directory = cwd,
                         .stdout_fd = fds[0],
                         .stderr_fd = fds[1],
@@ -556,8 +523,10 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
     char line[700];
     crt_status_t status = make_places(s, cwd, sizeof(cwd));
 
-    if (status == CRT_OK)
-        status = add_list(&argv, start->argv);
+    if (status != CRT_OK)
+        return status;
+    add_list(&argv, start->argv);
+    status = argv.status;
     if (status == CRT_OK && argv.count == 0)
         status = crt_raise(CRT_ERR_PROTOCOL, "a job without a program");
     if (status == CRT_OK)
@@ -565,10 +534,14 @@ static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
                          path, sizeof(path));
     if (status == CRT_OK && *sha)
         status = hold_program(s, path);
-    if (status == CRT_OK)
-        status = make_environment(s->node, start, &environment);
+    if (status == CRT_OK) {
+        make_environment(s->node, start, &environment);
+        status = environment.status;
+    }
     if (status != CRT_OK)
         return status;
+    exec.argv = argv.list;
+    exec.environment = environment.list;
     snprintf(line, sizeof(line), "Running entrypoint for job %s: %.*s\n", s->name,
              (int)(start->entrypoint.size > 400 ? 400 : start->entrypoint.size),
              start->entrypoint.size ? (const char *)start->entrypoint.data : "");

@@ -22,32 +22,6 @@
 
 /* ---------------------------------------------------------------- argv and environment */
 
-typedef struct strings {
-    char **list; /* ended by NULL; each entry allocated */
-    size_t count;
-} strings_t;
-
-static void strings_fini_auto(strings_t *s)
-{
-    for (size_t i = 0; i < s->count; i++)
-        free(s->list[i]);
-    free(s->list);
-}
-
-static crt_status_t add_string(strings_t *s, crti_span_t text)
-{
-    char **list = realloc(s->list, (s->count + 2) * sizeof(char *));
-
-    if (list == NULL)
-        return crt_raise(CRT_ERR_NO_MEMORY, "arguments");
-    s->list = list;
-    s->list[s->count] = crti_str_dup(text);
-    if (s->list[s->count] == NULL)
-        return crt_raise(CRT_ERR_NO_MEMORY, "arguments");
-    s->list[++s->count] = NULL;
-    return CRT_OK;
-}
-
 /* Variables that this node sets itself. */
 static bool is_ours(crti_span_t entry)
 {
@@ -62,42 +36,30 @@ static bool is_ours(crti_span_t entry)
     return false;
 }
 
-static crt_status_t unpack(crti_span_t list, bool is_environment, strings_t *out)
+static void unpack(crti_span_t list, bool is_environment, crti_arguments_t *out)
 {
     crti_span_t entry;
-    crt_status_t status = CRT_OK;
 
-    while (status == CRT_OK && crti_list_unpack(&list, &entry) == CRT_OK)
+    while (crti_list_unpack(&list, &entry) == CRT_OK)
         if (!is_environment || !is_ours(entry))
-            status = add_string(out, entry);
-    return status;
+            crti_arguments_add(out, entry);
 }
 
-static crt_status_t make_environment(crti_job_t *job, const char *extra, strings_t *out)
+static void make_environment(const crti_job_t *job, const char *extra,
+                             crti_arguments_t *out)
 {
-    char line[CRTI_NODE_PATH + 64];
-    crt_status_t status =
-        unpack(crti_span(job->environment.data, job->environment.size), true, out);
-
-    if (status == CRT_OK)
-        status = add_string(out, crti_str(extra));
-    if (status == CRT_OK)
-        status = add_string(out, crti_str("OPENBLAS_NUM_THREADS=1"));
-    snprintf(line, sizeof(line), "CRT_NODE_SOCKET=%s/node.sock", job->node->run_dir);
-    if (status == CRT_OK)
-        status = add_string(out, crti_str(line));
-    snprintf(line, sizeof(line), "CRT_NODE_DIR=%s", job->node->run_dir);
-    if (status == CRT_OK)
-        status = add_string(out, crti_str(line));
-    return status;
+    unpack(crti_span(job->environment.data, job->environment.size), true, out);
+    crti_arguments_add(out, crti_str(extra));
+    crti_arguments_add(out, crti_str("OPENBLAS_NUM_THREADS=1"));
+    crti_arguments_format(out, "CRT_NODE_SOCKET=%s/node.sock", job->node->run_dir);
+    crti_arguments_format(out, "CRT_NODE_DIR=%s", job->node->run_dir);
 }
 
 static crt_status_t execute(crti_job_t *job, const char *variable, const int fds[2],
                             int keep_fd, pid_t *pid_out, int *report_out)
 {
-    __attribute__((cleanup(strings_fini_auto))) strings_t argv = {0};
-    __attribute__((cleanup(strings_fini_auto))) strings_t environment = {0};
-    crt_status_t status = unpack(crti_span(job->argv.data, job->argv.size), false, &argv);
+    CRTI_AUTO(crti_arguments_fini) crti_arguments_t argv = {0};
+    CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {0};
     crti_exec_t exec = {.exec_fd = job->exec_fd,
                         .path = job->program,
                         .is_silent = job->is_silent,
@@ -107,10 +69,10 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const int fds
                         .keep_fd = keep_fd,
                         .is_worker = true};
 
-    if (status == CRT_OK)
-        status = make_environment(job, variable, &environment);
-    if (status != CRT_OK)
-        return status;
+    unpack(crti_span(job->argv.data, job->argv.size), false, &argv);
+    make_environment(job, variable, &environment);
+    if (argv.status != CRT_OK || environment.status != CRT_OK)
+        return argv.status != CRT_OK ? argv.status : environment.status;
     exec.argv = argv.list;
     exec.environment = environment.list;
     return crti_exec_start(&exec, pid_out, report_out);

@@ -10,9 +10,6 @@
  *     12 looks: the daemon looks no sooner than it has a processor itself.
  * Threads: the loop.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "runtime/node/node.h"
 
 #define LOOK_NS       (200 * CRTI_MS)
@@ -22,16 +19,10 @@
 
 static bool is_stopped(pid_t pid)
 {
-    char path[64], line[512] = "";
-    CRTI_AUTO(fclose) FILE *file = NULL;
-    const char *name_end;
+    char text[1024];
+    const char *state = crti_process_stat(pid, 3, text, sizeof(text));
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    file = fopen(path, "re");
-    if (!file || !fgets(line, sizeof(line), file))
-        return false;
-    name_end = strrchr(line, ')'); /* the name may hold anything */
-    return name_end && name_end[1] == ' ' && strchr("Tt", name_end[2]) && name_end[2];
+    return state && (*state == 'T' || *state == 't');
 }
 
 static crti_process_t *process_in(crti_node_t *node, unsigned slot)
