@@ -136,7 +136,7 @@ static void on_settle(void *user)
 /* After every event: once per turn, control is asked when it wants to be called. */
 static void settle(head_t *h)
 {
-    if (h->settle.place == 0)
+    if (!crti_timer_is_started(&h->settle))
         crti_loop_start(h->loop, &h->settle, 0);
 }
 

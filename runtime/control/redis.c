@@ -216,7 +216,7 @@ void crti_redis_store(crti_redis_t *r, const crti_store_operation_t *from)
         acquire_prefix(r);
     if (r->state == REDIS_UP)
         crti_redis_operation_send(r, operation);
-    else if (r->state == REDIS_DOWN && r->timer.place == 0)
+    else if (r->state == REDIS_DOWN && !crti_timer_is_started(&r->timer))
         arm(r, crti_now_ns() + r->backoff_ns);
 }
 

@@ -10,25 +10,25 @@ static void put(crti_deadlines_t *heap, size_t index, crti_deadline_t *item)
     item->place = index + 1;
 }
 
-static void sift_up(crti_deadlines_t *heap, size_t index, crti_deadline_t *item)
+static bool is_earlier(const crti_deadline_t *a, const crti_deadline_t *b)
 {
-    for (; index > 0; index = (index - 1) / 2) {
-        crti_deadline_t *parent = heap->items[(index - 1) / 2];
-
-        if (parent->at <= item->at)
-            break;
-        put(heap, index, parent);
-    }
-    put(heap, index, item);
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-static void sift_down(crti_deadlines_t *heap, size_t index, crti_deadline_t *item)
+/* Moves `item`, whose slot is `index`, up or down to where it belongs. */
+static void sift(crti_deadlines_t *heap, size_t index, crti_deadline_t *item)
 {
-    for (size_t child = 2 * index + 1; child < heap->count; child = 2 * index + 1) {
+    size_t child;
+
+    while (index > 0 && is_earlier(item, heap->items[(index - 1) / 2])) {
+        put(heap, index, heap->items[(index - 1) / 2]);
+        index = (index - 1) / 2;
+    }
+    while ((child = 2 * index + 1) < heap->count) {
         if (child + 1 < heap->count &&
-            heap->items[child + 1]->at < heap->items[child]->at)
+            is_earlier(heap->items[child + 1], heap->items[child]))
             child++;
-        if (heap->items[child]->at >= item->at)
+        if (!is_earlier(heap->items[child], item))
             break;
         put(heap, index, heap->items[child]);
         index = child;
@@ -51,48 +51,36 @@ static crt_status_t grow(crti_deadlines_t *heap)
 crt_status_t crti_deadlines_set(crti_deadlines_t *heap, crti_deadline_t *item,
                                 uint64_t at)
 {
-    crt_status_t status;
+    if (item->place == 0 && heap->count == heap->capacity) {
+        crt_status_t status = grow(heap);
 
-    if (item->place != 0) {
-        uint64_t before = item->at;
-
-        item->at = at;
-        if (at < before)
-            sift_up(heap, item->place - 1, item);
-        else
-            sift_down(heap, item->place - 1, item);
-        return CRT_OK;
-    }
-    if (heap->count == heap->capacity) {
-        status = grow(heap);
         if (status != CRT_OK)
             return status;
     }
     item->at = at;
-    heap->count++;
-    sift_up(heap, heap->count - 1, item);
+    item->order = heap->next_order++;
+    if (item->place == 0)
+        item->place = ++heap->count;
+    sift(heap, item->place - 1, item);
     return CRT_OK;
 }
 
 void crti_deadlines_remove(crti_deadlines_t *heap, crti_deadline_t *item)
 {
     size_t index = item->place - 1;
-    crti_deadline_t *last;
 
     if (item->place == 0)
         return;
     item->place = 0;
-    last = heap->items[--heap->count];
-    if (last == item)
-        return;
-    if (index > 0 && heap->items[(index - 1) / 2]->at > last->at)
-        sift_up(heap, index, last);
-    else
-        sift_down(heap, index, last);
+    heap->count--;
+    if (index < heap->count)
+        sift(heap, index, heap->items[heap->count]);
 }
 
 void crti_deadlines_fini(crti_deadlines_t *heap)
 {
+    for (size_t i = 0; i < heap->count; i++)
+        heap->items[i]->place = 0;
     free(heap->items);
     *heap = (crti_deadlines_t){0};
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deadlines: a binary heap of moments, the earliest first.
+/* Deadlines: a binary heap of moments, the earliest first; of equal ones the one that was set first.
  *
- * Threads: none of its own; net's lock covers it.
+ * Where it sits
+ *     net_io.c (time of peers), loop.c (timers) -> [ deadlines ]
+ * Threads: none of its own; the caller's lock covers it.
  * Ownership: items are members of the caller's structs, zero-initialised; they are removed
  * before their memory goes.
  */
@@ -14,13 +16,15 @@
 #include "runtime/base/crt_base.h"
 
 typedef struct crti_deadline {
-    uint64_t at;  /* written by crti_deadlines_set */
-    size_t place; /* 1 + index in the heap, 0: not in it */
+    uint64_t at;    /* of crti_now_ns; written by crti_deadlines_set */
+    uint64_t order; /* of the call that set it */
+    size_t place;   /* 1 + index in the heap, 0: not in it */
 } crti_deadline_t;
 
 typedef struct crti_deadlines {
     crti_deadline_t **items;
     size_t count, capacity;
+    uint64_t next_order;
 } crti_deadlines_t;
 
 /* Inserts or moves. CRT_ERR_NO_MEMORY leaves it as it was. */
@@ -30,7 +34,7 @@ crt_status_t crti_deadlines_set(crti_deadlines_t *heap, crti_deadline_t *item,
 /* Nothing happens when it is not in the heap. */
 void crti_deadlines_remove(crti_deadlines_t *heap, crti_deadline_t *item);
 
-/* Frees the table; the items are forgotten. */
+/* Frees the heap; no item is in it any more. */
 void crti_deadlines_fini(crti_deadlines_t *heap);
 
 /* UINT64_MAX when there is none. */

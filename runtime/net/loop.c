@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loop: epoll, a heap of timers, signalfd and a list of posted work. See loop.h.
+/* Loop: epoll, timers (deadlines.h), signalfd and a list of posted work. See loop.h.
  *
- * Timers are a binary heap of pointers; a timer knows its place, so that cancel is O(log n).
  * The batch of fetched events is kept in the loop: crti_loop_remove clears what is left of it
  * for that watch, so that no callback sees a removed watch.
  */
@@ -16,6 +15,7 @@
 #include <sys/signalfd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/list.h"
 #include "runtime/base/log.h"
 
 #define BATCH 64
@@ -42,10 +42,7 @@ struct crti_loop {
     int batch_count;
     int batch_next;
 
-    crti_timer_t **heap;
-    size_t timers;
-    size_t heap_room;
-    uint64_t timer_order;
+    crti_deadlines_t timers;
 
     int signals; /* signalfd, -1 before the first signal */
     crti_watch_t signal_watch;
@@ -147,9 +144,7 @@ void crti_loop_free(crti_loop_t *loop)
 {
     if (loop == NULL)
         return;
-    for (size_t i = 0; i < loop->timers; i++)
-        loop->heap[i]->place = 0;
-    free(loop->heap);
+    crti_deadlines_fini(&loop->timers);
     while (loop->first) {
         post_t *post = loop->first;
 
@@ -220,78 +215,26 @@ void crti_loop_remove(crti_loop_t *loop, crti_watch_t *watch)
 
 /* ---------------------------------------------------------------- timers */
 
-static bool earlier(const crti_timer_t *a, const crti_timer_t *b)
-{
-    return a->deadline_ns != b->deadline_ns ? a->deadline_ns < b->deadline_ns
-                                            : a->order < b->order;
-}
-
-static void put(crti_loop_t *loop, size_t index, crti_timer_t *timer)
-{
-    loop->heap[index] = timer;
-    timer->place = index + 1;
-}
-
-/* Moves `timer`, whose slot is `index`, up or down to where it belongs. */
-static void sift(crti_loop_t *loop, size_t index, crti_timer_t *timer)
-{
-    size_t child;
-
-    while (index > 0 && earlier(timer, loop->heap[(index - 1) / 2])) {
-        put(loop, index, loop->heap[(index - 1) / 2]);
-        index = (index - 1) / 2;
-    }
-    while ((child = 2 * index + 1) < loop->timers) {
-        if (child + 1 < loop->timers && earlier(loop->heap[child + 1], loop->heap[child]))
-            child++;
-        if (!earlier(loop->heap[child], timer))
-            break;
-        put(loop, index, loop->heap[child]);
-        index = child;
-    }
-    put(loop, index, timer);
-}
-
 void crti_loop_cancel(crti_loop_t *loop, crti_timer_t *timer)
 {
-    size_t index = timer->place - 1;
-
-    if (timer->place == 0)
-        return;
-    timer->place = 0;
-    loop->timers--;
-    if (index < loop->timers)
-        sift(loop, index, loop->heap[loop->timers]);
+    crti_deadlines_remove(&loop->timers, &timer->deadline);
 }
 
 crt_status_t crti_loop_start(crti_loop_t *loop, crti_timer_t *timer, uint64_t deadline_ns)
 {
-    crti_loop_cancel(loop, timer);
-    if (loop->timers == loop->heap_room) {
-        size_t room = loop->heap_room ? 2 * loop->heap_room : 16;
-        crti_timer_t **heap = realloc(loop->heap, room * sizeof(crti_timer_t *));
-
-        if (heap == NULL)
-            return crt_raise(CRT_ERR_NO_MEMORY, "loop: %zu timers", room);
-        loop->heap = heap;
-        loop->heap_room = room;
-    }
-    timer->deadline_ns = deadline_ns;
-    timer->order = loop->timer_order++;
-    loop->timers++;
-    sift(loop, loop->timers - 1, timer);
-    return CRT_OK;
+    return crti_deadlines_set(&loop->timers, &timer->deadline, deadline_ns);
 }
 
 /* Timers started by a callback run in the next turn at the earliest, so that a timer of 0 can't
  * starve the descriptors. */
 static void run_timers(crti_loop_t *loop)
 {
-    uint64_t limit = loop->timer_order;
+    uint64_t limit = loop->timers.next_order;
 
-    while (loop->timers && loop->heap[0]->deadline_ns <= loop->now &&
-           loop->heap[0]->order < limit) {
-        crti_timer_t *timer = loop->heap[0];
+    while (crti_deadlines_first(&loop->timers) <= loop->now &&
+           loop->timers.items[0]->order < limit) {
+        crti_timer_t *timer =
+            CRTI_CONTAINER(loop->timers.items[0], crti_timer_t, deadline);
 
         crti_loop_cancel(loop, timer);
         timer->on_expired(timer->user);
@@ -341,10 +284,10 @@ crt_status_t crti_loop_signal(crti_loop_t *loop, int signal_number,
 
 static int wait_ms(const crti_loop_t *loop, uint64_t now, uint64_t deadline_ns)
 {
-    uint64_t until = deadline_ns, ms;
+    uint64_t until = crti_deadlines_first(&loop->timers), ms;
 
-    if (loop->timers && loop->heap[0]->deadline_ns < until)
-        until = loop->heap[0]->deadline_ns;
+    if (deadline_ns < until)
+        until = deadline_ns;
     if (until == UINT64_MAX)
         return -1;
     if (until <= now)

@@ -24,6 +24,7 @@
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
+#include "runtime/net/deadlines.h"
 
 typedef struct crti_loop crti_loop_t;
 
@@ -40,10 +41,13 @@ typedef struct crti_watch {
 typedef struct crti_timer {
     void (*on_expired)(void *user);
     void *user;
-    uint64_t deadline_ns; /* of crti_now_ns */
-    uint64_t order;       /* equal deadlines expire in the order they were started */
-    size_t place;         /* 1 + index in the heap, 0 when not started */
+    crti_deadline_t deadline; /* equal ones expire in the order they were started */
 } crti_timer_t;
+
+static inline bool crti_timer_is_started(const crti_timer_t *timer)
+{
+    return timer->deadline.place != 0;
+}
 
 /* Caller owns the result and frees it with crti_loop_free. CRT_ERR_IO. */
 crt_status_t crti_loop_new(crti_loop_t **loop_out);

@@ -62,7 +62,7 @@ void crti_stream_free_spare(crti_stream_t *s)
 void crti_stream_kick(crti_stream_t *s)
 {
     /* Deadline 0: the end of this turn, so that what one turn makes leaves together. */
-    if (s->kick.place == 0)
+    if (!crti_timer_is_started(&s->kick))
         crti_loop_start(s->loop, &s->kick, 0);
 }
 

@@ -130,7 +130,7 @@ static inline uint64_t crti_node_now(const crti_node_t *node)
 static inline void crti_node_schedule_tick(crti_node_t *node, uint64_t at_ns)
 {
     /* At the end of this turn at the earliest: many events need one tick. */
-    if (node->tick.place == 0 || node->tick.deadline_ns > at_ns)
+    if (!crti_timer_is_started(&node->tick) || node->tick.deadline.at > at_ns)
         crti_loop_start(node->loop, &node->tick, at_ns);
 }
 

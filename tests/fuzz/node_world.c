@@ -217,23 +217,23 @@ crt_status_t crti_loop_start(crti_loop_t *l, crti_timer_t *timer, uint64_t deadl
 {
     crti_loop_cancel(l, timer);
     check(l->timer_count < TIMERS);
-    timer->deadline_ns = deadline_ns;
-    timer->order = ++l->order;
+    timer->deadline.at = deadline_ns;
+    timer->deadline.order = ++l->order;
     l->timers[l->timer_count++] = timer;
-    timer->place = l->timer_count;
+    timer->deadline.place = l->timer_count;
     return CRT_OK;
 }
 
 void crti_loop_cancel(crti_loop_t *l, crti_timer_t *timer)
 {
-    size_t at = timer->place;
+    size_t at = timer->deadline.place;
 
     if (at == 0)
         return;
     check(l->timers[at - 1] == timer);
     l->timers[at - 1] = l->timers[--l->timer_count];
-    l->timers[at - 1]->place = at;
-    timer->place = 0;
+    l->timers[at - 1]->deadline.place = at;
+    timer->deadline.place = 0;
 }
 
 crt_status_t crti_loop_post(crti_loop_t *l, void (*work)(void *user), void *user)
@@ -288,8 +288,9 @@ static crti_timer_t *first_timer(void)
     for (unsigned i = 0; i < loop->timer_count; i++) {
         crti_timer_t *t = loop->timers[i];
 
-        if (!first || t->deadline_ns < first->deadline_ns ||
-            (t->deadline_ns == first->deadline_ns && t->order < first->order))
+        if (!first || t->deadline.at < first->deadline.at ||
+            (t->deadline.at == first->deadline.at &&
+             t->deadline.order < first->deadline.order))
             first = t;
     }
     return first;
@@ -305,12 +306,12 @@ void world_pass(uint64_t ns)
         if (run_posts() || run_ready())
             continue;
         timer = first_timer();
-        if (!timer || timer->deadline_ns > end) {
+        if (!timer || timer->deadline.at > end) {
             loop->now = end;
             return;
         }
-        if (timer->deadline_ns > loop->now)
-            loop->now = timer->deadline_ns;
+        if (timer->deadline.at > loop->now)
+            loop->now = timer->deadline.at;
         crti_loop_cancel(loop, timer);
         timer->on_expired(timer->user);
     }

@@ -129,23 +129,23 @@ static void a_thousand_timers_started_moved_and_cancelled_keep_their_order(void 
                     crti_loop_start(s->loop, &timers[i], base + random % 1000), CRT_OK);
         }
     for (int i = 0; i < COUNT; i++)
-        if (timers[i].place)
-            assert_true(timers[i].place <= COUNT);
+        if (timers[i].deadline.place)
+            assert_true(timers[i].deadline.place <= COUNT);
     /* Taking the smallest again and again: read through the public order of expiry. */
     for (;;) {
         crti_timer_t *first = NULL;
 
         for (int i = 0; i < COUNT; i++)
-            if (timers[i].place == 1)
+            if (timers[i].deadline.place == 1)
                 first = &timers[i];
         if (first == NULL)
             break;
-        assert_true(first->deadline_ns >= last);
-        last = first->deadline_ns;
+        assert_true(first->deadline.at >= last);
+        last = first->deadline.at;
         crti_loop_cancel(s->loop, first);
     }
     for (int i = 0; i < COUNT; i++)
-        assert_int_equal(timers[i].place, 0);
+        assert_int_equal(timers[i].deadline.place, 0);
     free(timers);
 }
 

@@ -236,7 +236,7 @@ static void on_settle(void *user)
 
 static void settle(void)
 {
-    if (head()->settle.place == 0)
+    if (!crti_timer_is_started(&head()->settle))
         crti_loop_start(head()->process->loop, &head()->settle, 0);
 }
 

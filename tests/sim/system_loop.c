@@ -178,7 +178,7 @@ static void expire(void *user, uint64_t number)
 
     if (!timer)
         return;
-    timer->place = 0;
+    timer->deadline.place = 0;
     timer->on_expired(timer->user);
 }
 
@@ -195,22 +195,22 @@ crt_status_t crti_loop_start(crti_loop_t *loop, crti_timer_t *timer, uint64_t de
     uint64_t now = sys->world->now;
 
     crti_loop_cancel(loop, timer);
-    timer->deadline_ns = deadline_ns;
-    timer->order = sys->world->serial++;
-    timer->place = 1;
-    if (crti_map_put(&loop->timers, &timer->order, timer) != CRT_OK)
+    timer->deadline.at = deadline_ns;
+    timer->deadline.order = sys->world->serial++;
+    timer->deadline.place = 1;
+    if (crti_map_put(&loop->timers, &timer->deadline.order, timer) != CRT_OK)
         abort();
     if (deadline_ns != UINT64_MAX)
         sim_after(sys->world, deadline_ns > now ? deadline_ns - now : 0, on_expired, loop,
-                  timer->order);
+                  timer->deadline.order);
     return CRT_OK;
 }
 
 void crti_loop_cancel(crti_loop_t *loop, crti_timer_t *timer)
 {
-    if (timer->place)
-        crti_map_remove(&loop->timers, &timer->order);
-    timer->place = 0;
+    if (timer->deadline.place)
+        crti_map_remove(&loop->timers, &timer->deadline.order);
+    timer->deadline.place = 0;
 }
 
 crt_status_t crti_loop_add(crti_loop_t *loop, crti_watch_t *watch, int fd,

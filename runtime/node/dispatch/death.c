@@ -212,7 +212,7 @@ static void on_zygote_gone(crti_process_t *process)
 {
     /* Its parent-death signal ends it; this only makes sure. */
     crti_process_kill(process);
-    if (process->dying && process->reap_timer.place)
+    if (process->dying && crti_timer_is_started(&process->reap_timer))
         crti_loop_start(process->node->loop, &process->reap_timer,
                         crti_node_now(process->node) + 20 * CRTI_MS);
 }

@@ -57,7 +57,7 @@ static void ended(crti_offload_t *offload, crti_offloaded_t *item)
     if (!crti_list_is_empty(&item->ended))
         return;
     crti_list_append(&offload->ended, &item->ended);
-    if (offload->teller.place == 0 &&
+    if (!crti_timer_is_started(&offload->teller) &&
         crti_loop_start(offload->loop, &offload->teller, crti_loop_now(offload->loop)) !=
             CRT_OK)
         tell_ended(offload);
