@@ -73,17 +73,6 @@ static void set_state(crti_actor_table_t *table, crti_actor_entry_t *actor,
         table->on_change(table->user, actor, before, true);
 }
 
-/* Never fails visibly: out of memory keeps the old text. */
-static void set_text(char **field, crti_span_t text)
-{
-    char *copy = crti_str_dup(text);
-
-    if (copy == NULL)
-        return;
-    free(*field);
-    *field = copy;
-}
-
 /* ---------------------------------------------------------------- the table */
 
 void crti_actor_table_init(crti_actor_table_t *table, crti_actor_changed_t *on_change,
@@ -276,9 +265,9 @@ crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_entry_t
     actor->end_ms = row->end_ms;
     actor->start_written = row->state == CRTI_ACTOR_STARTING;
     actor->expires_ns = now_ns + CRTI_ACTOR_DEAD_KEEP_NS;
-    set_text(&actor->ipc, row->ipc);
-    set_text(&actor->tcp, row->tcp);
-    set_text(&actor->text, row->text);
+    crti_str_replace(&actor->ipc, row->ipc);
+    crti_str_replace(&actor->tcp, row->tcp);
+    crti_str_replace(&actor->text, row->text);
     table->counts[actor->state]--;
     table->counts[row->state]++;
     actor->state = (unsigned)row->state;
@@ -313,9 +302,9 @@ void crti_actor_entry_placed(crti_actor_table_t *table, crti_actor_entry_t *acto
     actor->fence_ns = 0;
     actor->alive_ns = 0;
     actor->is_killed = false;
-    set_text(&actor->ipc, crti_str(""));
-    set_text(&actor->tcp, crti_str(""));
-    set_text(&actor->text, crti_str(""));
+    crti_str_replace(&actor->ipc, crti_str(""));
+    crti_str_replace(&actor->tcp, crti_str(""));
+    crti_str_replace(&actor->text, crti_str(""));
     set_state(table, actor, CRTI_ACTOR_STARTING);
 }
 
@@ -330,8 +319,8 @@ bool crti_actor_entry_started(crti_actor_table_t *table, crti_actor_entry_t *act
         return crti_id_equal(actor->process, process);
     actor->process = process;
     actor->process_incarnation = process_incarnation;
-    set_text(&actor->ipc, ipc);
-    set_text(&actor->tcp, tcp);
+    crti_str_replace(&actor->ipc, ipc);
+    crti_str_replace(&actor->tcp, tcp);
     actor->refusals = 0;
     actor->alive_ns = now_ns;
     set_state(table, actor, CRTI_ACTOR_ALIVE);
@@ -344,7 +333,7 @@ void crti_actor_entry_refused(crti_actor_table_t *table, crti_actor_entry_t *act
     actor->retry_ns = now_ns + (CRTI_ACTOR_RETRY_NS << actor->refusals);
     if (actor->refusals < CRTI_ACTOR_BACKOFF)
         actor->refusals++;
-    set_text(&actor->text, crti_str(text));
+    crti_str_replace(&actor->text, crti_str(text));
     set_state(table, actor, actor->restarts ? CRTI_ACTOR_RESTARTING : CRTI_ACTOR_PENDING);
 }
 
@@ -371,7 +360,7 @@ static void restart_later(crti_actor_entry_t *actor, uint64_t pause, uint64_t no
         actor->retry_ns = now_ns + pause;
     snprintf(text, sizeof(text), "%s (again within %g s; the next process comes in %g s)",
              actor->text, (double)CRTI_ACTOR_YOUNG_NS / CRTI_S, (double)pause / CRTI_S);
-    set_text(&actor->text, crti_str(text));
+    crti_str_replace(&actor->text, crti_str(text));
 }
 
 void crti_actor_entry_died(crti_actor_table_t *table, crti_actor_entry_t *actor,
@@ -388,7 +377,7 @@ void crti_actor_entry_died(crti_actor_table_t *table, crti_actor_entry_t *actor,
     actor->restarts++;
     actor->retry_ns = actor->fence_ns;
     actor->status = status;
-    set_text(&actor->text, crti_str(text));
+    crti_str_replace(&actor->text, crti_str(text));
     restart_later(actor, pause_of(actor, status, now_ns), now_ns);
     set_state(table, actor, CRTI_ACTOR_RESTARTING);
 }
@@ -402,7 +391,7 @@ void crti_actor_entry_end(crti_actor_table_t *table, crti_actor_entry_t *actor,
     actor->status = status;
     actor->end_ms = wall_ms;
     actor->expires_ns = now_ns + CRTI_ACTOR_DEAD_KEEP_NS;
-    set_text(&actor->text, crti_str(text));
+    crti_str_replace(&actor->text, crti_str(text));
     free_name(table, actor);
     crti_buffer_fini(&actor->creation);
     set_state(table, actor, CRTI_ACTOR_DEAD);
@@ -448,8 +437,9 @@ void crti_actor_entry_wait_for_name(const crti_actor_table_t *table,
         if (dead->fence_ns > now_ns && dead->fence_ns > actor->retry_ns &&
             strcmp(dead->name, actor->name) == 0) {
             actor->retry_ns = dead->fence_ns;
-            set_text(&actor->text,
-                     crti_str("the fenced actor that had its name may still take calls"));
+            crti_str_replace(
+                &actor->text,
+                crti_str("the fenced actor that had its name may still take calls"));
         }
     }
 }
@@ -459,7 +449,7 @@ void crti_actor_entry_waits(crti_actor_table_t *table, crti_actor_entry_t *actor
 {
     if (strcmp(actor->text, text) == 0)
         return;
-    set_text(&actor->text, crti_str(text));
+    crti_str_replace(&actor->text, crti_str(text));
     if (table->on_change)
         table->on_change(table->user, actor, actor->state, false);
 }

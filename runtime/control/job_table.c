@@ -61,17 +61,6 @@ static void set_state(crti_job_table_t *table, crti_job_entry_t *job,
         table->on_change(table->user, job);
 }
 
-/* Never fails visibly: out of memory keeps the old text. */
-static void set_text(char **field, crti_span_t text)
-{
-    char *copy = crti_str_dup(text);
-
-    if (copy == NULL)
-        return;
-    free(*field);
-    *field = copy;
-}
-
 /* ---------------------------------------------------------------- the table */
 
 void crti_job_table_init(crti_job_table_t *table, crti_job_changed_t *on_change,
@@ -208,9 +197,9 @@ crt_status_t crti_job_table_add(crti_job_table_t *table,
     if (job) {
         /* A submission's driver: what it runs replaces what was asked for. */
         if (crti_id_is_zero(job->driver) && crti_job_entry_is_submission(job)) {
-            set_text(&job->program, message->program);
-            set_text(&job->sha, message->sha);
-            set_text(&job->directory, message->directory);
+            crti_str_replace(&job->program, message->program);
+            crti_str_replace(&job->sha, message->sha);
+            crti_str_replace(&job->directory, message->directory);
             job->argv.size = job->environment.size = 0;
             crti_buffer_append(&job->argv, message->argv.data, message->argv.size);
             crti_buffer_append(&job->environment, message->environment.data,
@@ -309,8 +298,8 @@ crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_entry_t
     job->start_ms = row->start_ms;
     job->end_ms = row->end_ms;
     job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
-    set_text(&job->error_type, row->error_type);
-    set_text(&job->text, row->text);
+    crti_str_replace(&job->error_type, row->error_type);
+    crti_str_replace(&job->text, row->text);
     if (crti_job_entry_is_ended(job)) {
         crti_list_remove(&job->in_state);
         crti_list_append(&table->ended, &job->in_state);
@@ -323,7 +312,7 @@ crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_entry_t
 void crti_job_entry_runs(crti_job_table_t *table, crti_job_entry_t *job, crti_id_t node)
 {
     job->node = node;
-    set_text(&job->text, crti_str(""));
+    crti_str_replace(&job->text, crti_str(""));
     if (job->state == CRTI_JOB_PENDING)
         set_state(table, job, CRTI_JOB_RUNNING);
 }
@@ -331,7 +320,7 @@ void crti_job_entry_runs(crti_job_table_t *table, crti_job_entry_t *job, crti_id
 void crti_job_entry_waits(crti_job_table_t *table, crti_job_entry_t *job,
                           const char *text)
 {
-    set_text(&job->text, crti_str(text));
+    crti_str_replace(&job->text, crti_str(text));
 }
 
 void crti_job_entry_end(crti_job_table_t *table, crti_job_entry_t *job,
@@ -342,8 +331,8 @@ void crti_job_entry_end(crti_job_table_t *table, crti_job_entry_t *job,
         return;
     job->end_ms = wall_ms;
     job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
-    set_text(&job->error_type, crti_str(error_type));
-    set_text(&job->text, crti_str(text));
+    crti_str_replace(&job->error_type, crti_str(error_type));
+    crti_str_replace(&job->text, crti_str(text));
     set_state(table, job, state);
     crti_job_entry_release(job);
 }

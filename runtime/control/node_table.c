@@ -95,18 +95,6 @@ crti_node_join_t crti_node_table_judge(const crti_node_table_t *table, crti_id_t
     return incarnation > node->incarnation ? CRTI_NODE_JOIN_REPLACE : CRTI_NODE_JOIN_BACK;
 }
 
-/* Replaces a text; false when out of memory. */
-static bool set_text(char **field, crti_span_t text)
-{
-    char *copy = crti_str_dup(text);
-
-    if (copy == NULL)
-        return false;
-    free(*field);
-    *field = copy;
-    return true;
-}
-
 static crt_status_t add_entry(crti_node_table_t *table, crti_id_t id,
                               crti_node_entry_t **entry_out)
 {
@@ -143,10 +131,10 @@ crt_status_t crti_node_table_register(crti_node_table_t *table,
         node->start_ms = wall_ms;
         node->state = CRTI_NODE_ALIVE;
     }
-    if (!set_text(&node->ip, message->ip) ||
-        !set_text(&node->hostname, message->hostname) ||
-        !set_text(&node->endpoint, message->endpoint) ||
-        !set_text(&node->text, crti_str("")))
+    if (!crti_str_replace(&node->ip, message->ip) ||
+        !crti_str_replace(&node->hostname, message->hostname) ||
+        !crti_str_replace(&node->endpoint, message->endpoint) ||
+        !crti_str_replace(&node->text, crti_str("")))
         return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
     if (node->is_guess) {
         node->is_guess = false;
@@ -178,8 +166,10 @@ crt_status_t crti_node_table_load(crti_node_table_t *table,
     if (status != CRT_OK)
         return status;
     node->incarnation = row->incarnation;
-    if (!set_text(&node->ip, row->ip) || !set_text(&node->hostname, row->hostname) ||
-        !set_text(&node->endpoint, row->endpoint) || !set_text(&node->text, row->text))
+    if (!crti_str_replace(&node->ip, row->ip) ||
+        !crti_str_replace(&node->hostname, row->hostname) ||
+        !crti_str_replace(&node->endpoint, row->endpoint) ||
+        !crti_str_replace(&node->text, row->text))
         return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
     node->pid = row->pid;
     node->is_head_host = row->is_head_host;
@@ -239,12 +229,7 @@ void crti_node_table_wait(crti_node_table_t *table, uint64_t until_ns)
 void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,
                           const char *text, uint64_t now_ns, int64_t wall_ms)
 {
-    char *copy = strdup(text); /* `text` may be the entry's own */
-
-    if (copy) {
-        free(node->text);
-        node->text = copy;
-    }
+    crti_str_replace(&node->text, crti_str(text)); /* may be the entry's own */
     set_state(table, node, CRTI_NODE_DEAD);
     node->link = 0;
     node->end_ms = wall_ms;

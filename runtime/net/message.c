@@ -443,6 +443,17 @@ char *crti_str_dup(crti_span_t str)
     return text;
 }
 
+bool crti_str_replace(char **field, crti_span_t str)
+{
+    char *copy = crti_str_dup(str);
+
+    if (copy == NULL)
+        return false;
+    free(*field);
+    *field = copy;
+    return true;
+}
+
 crt_status_t crti_list_pack(crti_buffer_t *list, const void *entry, size_t size)
 {
     unsigned char length[4] = {(unsigned char)size, (unsigned char)(size >> 8),

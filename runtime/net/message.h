@@ -83,6 +83,8 @@ bool crti_str_equal(crti_span_t str, const char *text);
 
 /* A copy on the heap, ended by a zero; NULL when out of memory. Caller frees it. */
 char *crti_str_dup(crti_span_t str);
+/* Replaces *field by a copy. False when out of memory: it keeps the old text. */
+bool crti_str_replace(char **field, crti_span_t str);
 
 /* Lists inside BIN: each entry is a 32-bit little-endian length and that many bytes. Argument
  * vectors and environments are lists of text, lists of messages are encoded messages. */
