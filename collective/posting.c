@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/thread.h"
+
 #include "collective/group_int.h"
 
 struct crt_operation {
@@ -77,7 +79,6 @@ static void *run_posted(void *user)
 static crt_status_t start(crt_group_t *group)
 {
     struct crti_posting *p = calloc(1, sizeof(*p));
-    sigset_t all, before;
     int error;
 
     if (!p)
@@ -88,10 +89,7 @@ static crt_status_t start(crt_group_t *group)
     pthread_cond_init(&p->ended, NULL);
     crti_list_init(&p->all);
     crti_list_init(&p->waiting);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&p->thread, NULL, run_posted, p);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    error = crti_thread_start(&p->thread, NULL, run_posted, p);
     if (error != 0) {
         free(p);
         return crt_raise(CRT_ERR_NO_MEMORY, "a thread for posted operations: %s",

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/control/head_options.h"
 
 #define GONE ".gone-"
@@ -58,17 +59,11 @@ static void *run(void *user)
     return NULL;
 }
 
-/* Signals are for the loop. */
 static int begin_thread(char *jobs)
 {
-    sigset_t all, before;
     pthread_t thread;
-    int failed;
+    int failed = crti_thread_start(&thread, NULL, run, jobs);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    failed = pthread_create(&thread, NULL, run, jobs);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!failed)
         pthread_detach(thread);
     return failed;

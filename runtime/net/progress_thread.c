@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/net/progress_int.h"
 
 #define DEEP_TICKS   16           /* idle ticks before it parks */
@@ -158,19 +159,15 @@ static void *thread_main(void *argument)
 
 /* ---------------------------------------------------------------- its start */
 
-/* It gets no signal. Returns an errno. */
+/* Returns an errno. */
 static int make_thread(pthread_t *thread, void *(*body)(void *), void *argument)
 {
-    sigset_t all, before;
     pthread_attr_t attr;
     int error;
 
-    sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, THREAD_STACK);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(thread, &attr, body, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    error = crti_thread_start(thread, &attr, body, argument);
     pthread_attr_destroy(&attr);
     return error;
 }

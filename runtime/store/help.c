@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "runtime/base/thread.h"
+
 static bool is_core_free(void)
 {
     FILE *file;
@@ -48,17 +50,12 @@ static void *take_pieces(void *arg)
 
 void crti_help_run(crti_help_t *help)
 {
-    sigset_t all, before;
     pthread_t helper;
     bool has_helper = false;
 
     atomic_store(&help->next, 0);
-    if (is_core_free()) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        has_helper = pthread_create(&helper, NULL, take_pieces, help) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
+    if (is_core_free())
+        has_helper = crti_thread_start(&helper, NULL, take_pieces, help) == 0;
     take_pieces(help);
     if (has_helper)
         pthread_join(helper, NULL);

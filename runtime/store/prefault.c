@@ -26,6 +26,7 @@
 #include <sys/resource.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/thread.h"
 #include "runtime/store/futex.h"
 #include "runtime/store/help.h"
 
@@ -166,13 +167,8 @@ static void *fault_main(void *arg)
 
 crt_status_t crti_prefault_start(crti_store_t *store)
 {
-    sigset_t all, before;
-    int error;
+    int error = crti_thread_start(&store->fault_thread, NULL, fault_main, store);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&store->fault_thread, NULL, fault_main, store);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return crt_raise(CRT_ERR_NO_MEMORY, "object store: thread: %s", strerror(error));
     store->fault_running = true;

@@ -29,6 +29,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/store/futex.h"
 #include "runtime/store/heap.h"
 
@@ -236,13 +237,8 @@ static void *trim_main(void *arg)
 
 crt_status_t crti_trim_start(crti_store_t *store)
 {
-    sigset_t all, before;
-    int error;
+    int error = crti_thread_start(&store->trim_thread, NULL, trim_main, store);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&store->trim_thread, NULL, trim_main, store);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return crt_raise(CRT_ERR_NO_MEMORY, "object store: thread: %s", strerror(error));
     store->trim_running = true;

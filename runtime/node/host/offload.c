@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/map.h"
+#include "runtime/base/thread.h"
 #include "runtime/node/host/offload_thread.h"
 
 #define LOTS_MAX     16
@@ -126,15 +127,10 @@ static void free_lot(crti_offload_thread_t *shard)
 
 static crt_status_t start_thread(crti_offload_thread_t *shard, int theirs)
 {
-    sigset_t all, before;
     char answer = 0;
-    int error;
+    int error = crti_thread_start(&shard->thread, NULL, crti_offload_thread_main,
+                                  (void *)(intptr_t)theirs);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&shard->thread, NULL, crti_offload_thread_main,
-                           (void *)(intptr_t)theirs);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         return crt_raise(CRT_ERR_UNSUPPORTED, "offload: no thread: %s", strerror(error));
     /* It has a table of its own, with its end of the pair, when it answers. */

@@ -13,6 +13,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
+#include "runtime/base/thread.h"
 
 #define OPEN_FDS 16
 
@@ -132,16 +133,11 @@ static void *run(void *user)
 void crti_old_logs_start(crti_old_logs_t *old, const char *state_dir, const char *own,
                          uint64_t total)
 {
-    sigset_t all, before;
-
     snprintf(old->state_dir, sizeof(old->state_dir), "%s", state_dir);
     snprintf(old->own, sizeof(old->own), "%s", own);
     old->total = total;
     atomic_init(&old->stops, false);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    old->is_running = pthread_create(&old->thread, NULL, run, old) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    old->is_running = crti_thread_start(&old->thread, NULL, run, old) == 0;
 }
 
 void crti_old_logs_fini(crti_old_logs_t *old)
