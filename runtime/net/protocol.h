@@ -77,6 +77,7 @@
     M(HEAD_LINK, head_link, 42)                                                          \
     M(KV_SWAP, kv_swap, 43)                                                              \
     M(LOG_FLUSH, log_flush, 44)                                                          \
+    M(LEASE_YIELD, lease_yield, 45)                                                      \
     /* zygote link */                                                                    \
     M(ZYGOTE_READY, zygote_ready, 50)                                                    \
     M(FORK, fork, 51)                                                                    \
@@ -194,6 +195,9 @@
 
 /* Notice: the owner needs the worker no more. `broken`: end it. Unknown leases are ignored. */
 #define CRTI_FIELDS_LEASE_RETURN(F) F(ID, lease) F(ID, node) F(BOOL, broken)
+/* Notice to the owner, by way of its node: others wait. It sends nothing more to the worker, and gives it
+ * back when what runs there has ended. Unknown leases are ignored. */
+#define CRTI_FIELDS_LEASE_YIELD(F) F(ID, lease) F(ID, owner) F(ID, owner_node)
 /* Notice: the owner no longer wants the lease it asked for; a grant that crosses is returned. */
 #define CRTI_FIELDS_LEASE_CANCEL(F) F(ID, lease)
 

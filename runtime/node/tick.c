@@ -11,6 +11,7 @@
  *     crti_node_schedule_tick.
  */
 #include "runtime/base/clock.h"
+#include "runtime/node/leases/fair_share.h"
 #include "runtime/node/node.h"
 
 #define ORPHANS_NS (1 * CRTI_S)
@@ -28,6 +29,8 @@ static void on_tick(void *user)
     next = crti_owner_tick(node, now);
     crti_watch_tick(node, now);
     due = crti_lease_table_tick(node->leases.table, now);
+    next = due < next ? due : next;
+    due = crti_fair_share_tick(node->leases.table, now);
     next = due < next ? due : next;
     due = crti_worker_table_tick(node->leases.workers, now);
     next = due < next ? due : next;

@@ -123,7 +123,7 @@ static void a_worker_that_is_to_end_gets_nothing_more_and_a_moment_to_answer(voi
     crti_lease_granted(&pool, &lease, now);
     crti_lease_sent(&pool, &lease, now);
     crti_lease_sent(&pool, &lease, now);
-    crti_lease_close(&lease, now);
+    crti_lease_close(&lease, true, now);
     assert_null(crti_lease_pick(&pool));
     assert_int_equal(crti_lease_due(&pool, now, &due, &next), CRTI_LEASE_DUE_NOTHING);
     assert_true(next == now + CRTI_LEASE_CLOSING_NS);
@@ -138,7 +138,7 @@ static void a_worker_that_is_to_end_gets_nothing_more_and_a_moment_to_answer(voi
     crti_lease_want(&pool, &lease);
     crti_lease_granted(&pool, &lease, now);
     crti_lease_sent(&pool, &lease, now);
-    crti_lease_close(&lease, now);
+    crti_lease_close(&lease, true, now);
     now += CRTI_LEASE_CLOSING_NS;
     assert_int_equal(crti_lease_due(&pool, now, &due, &next), CRTI_LEASE_DUE_KILL);
 }

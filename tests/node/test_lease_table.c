@@ -140,7 +140,7 @@ a_request_with_room_starts_is_granted_and_gives_its_resources_back(void **state)
     expect(s, CRTI_LEASE_FIND_WORKER, 1);
     assert_int_equal(state_of(s, 1), CRTI_LEASE_STARTING);
     assert_int_equal(free_cpus(s), 1);
-    assert_true(crti_lease_table_granted(s->table, id(1), id(50)));
+    assert_true(crti_lease_table_granted(s->table, id(1), id(50), 0));
     assert_int_equal(state_of(s, 1), CRTI_LEASE_GRANTED);
     assert_true(crti_lease_table_end(s->table, id(1), s->now));
     assert_false(crti_lease_table_end(s->table, id(1), s->now));
@@ -366,7 +366,7 @@ static void a_blocked_worker_lends_its_cpus_and_takes_them_back(void **state)
 
     ask(s, 1, 4, SELF, 0);
     expect(s, CRTI_LEASE_FIND_WORKER, 1);
-    crti_lease_table_granted(s->table, id(1), id(50));
+    crti_lease_table_granted(s->table, id(1), id(50), 0);
     ask(s, 2, 4, SELF, 0);
     expect_nothing(s);
     crti_lease_table_blocked(s->table, id(50), true, s->now);
@@ -386,7 +386,7 @@ static void a_lease_that_ends_while_blocked_gives_nothing_twice(void **state)
     scene_t *s = *state;
 
     ask(s, 1, 4, SELF, 0);
-    crti_lease_table_granted(s->table, id(1), id(50));
+    crti_lease_table_granted(s->table, id(1), id(50), 0);
     crti_lease_table_blocked(s->table, id(50), true, s->now);
     crti_lease_table_end(s->table, id(1), s->now);
     assert_int_equal(free_cpus(s), 4);
@@ -476,7 +476,7 @@ static void a_lease_ends_cleanly_in_every_state(void **state)
     view(s, B, 64, 64);
     ask(s, 1, 2, SELF, 0); /* STARTING */
     ask(s, 2, 2, SELF, 0); /* GRANTED */
-    crti_lease_table_granted(s->table, id(2), id(50));
+    crti_lease_table_granted(s->table, id(2), id(50), 0);
     ask(s, 3, 9, SELF, 0);  /* SPILLBACK */
     ask(s, 4, 99, SELF, 0); /* WAITING */
     assert_int_equal(state_of(s, 1), CRTI_LEASE_STARTING);
@@ -487,7 +487,7 @@ static void a_lease_ends_cleanly_in_every_state(void **state)
         assert_true(crti_lease_table_end(s->table, id(n), s->now));
     assert_int_equal(free_cpus(s), 4);
     assert_int_equal(waiting(s), 0);
-    assert_false(crti_lease_table_granted(s->table, id(1), id(51)));
+    assert_false(crti_lease_table_granted(s->table, id(1), id(51), 0));
     crti_lease_table_bounced(s->table, id(3), s->now);
 }
 
@@ -509,7 +509,7 @@ static void whatever_happens_the_resources_add_up(void **state)
         case 0:
         case 1: ask(s, n, (double)(n % 5), n % 3 ? SELF : B, n % 6 == 5); break;
         case 2: crti_lease_table_end(s->table, id(n), s->now); break;
-        case 3: crti_lease_table_granted(s->table, id(n), id(100 + n)); break;
+        case 3: crti_lease_table_granted(s->table, id(n), id(100 + n), 0); break;
         case 4: crti_lease_table_blocked(s->table, id(100 + n), n & 1, s->now); break;
         case 5: crti_lease_table_bounced(s->table, id(n), s->now); break;
         case 6: view(s, n & 1 ? B : C, 8, n % 9); break;

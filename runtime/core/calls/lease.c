@@ -154,11 +154,13 @@ void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool give
         set_state(lease, CRTI_LEASE_HELD);
 }
 
-void crti_lease_close(crti_lease_t *lease, uint64_t now_ns)
+void crti_lease_close(crti_lease_t *lease, bool kill, uint64_t now_ns)
 {
-    if (lease->state == CRTI_LEASE_CLOSING)
+    if (lease->state != CRTI_LEASE_CLOSING)
+        set_state(lease, CRTI_LEASE_CLOSING);
+    else if (lease->is_killed || !kill)
         return;
-    set_state(lease, CRTI_LEASE_CLOSING);
+    lease->is_killed = kill;
     lease->since_ns = now_ns;
 }
 
@@ -172,12 +174,14 @@ static bool has_idle(const crti_lease_pool_t *pool)
     return false;
 }
 
-/* Its worker has been told to end: until it has, or for as long as one that is stopped gets. */
+/* Until nothing is in flight; a worker that was told to end and is stopped gets so long. */
 static bool is_closed(const crti_lease_t *lease, uint64_t now_ns, uint64_t *next_ns)
 {
     uint64_t at = lease->since_ns + CRTI_LEASE_CLOSING_NS;
 
-    if (lease->in_flight == 0 || at <= now_ns)
+    if (lease->in_flight == 0 || !lease->is_killed)
+        return lease->in_flight == 0;
+    if (at <= now_ns)
         return true;
     if (at < *next_ns)
         *next_ns = at;
@@ -198,7 +202,7 @@ crti_lease_due_t crti_lease_due(crti_lease_pool_t *pool, uint64_t now_ns,
 
         if (lease->state == CRTI_LEASE_CLOSING && is_closed(lease, now_ns, next_ns)) {
             *lease_out = lease;
-            return CRTI_LEASE_DUE_KILL;
+            return lease->is_killed ? CRTI_LEASE_DUE_KILL : CRTI_LEASE_DUE_RETURN;
         }
         if (lease->state != CRTI_LEASE_HELD || (is_idle && pool->queued) ||
             (!is_idle && (lease->in_flight < 2 || lease->was_asked)))

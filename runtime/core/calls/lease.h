@@ -37,13 +37,14 @@
  *    |                  | idle, worker died          | worker died
  *    +------------------+--------> ENDED <-----------+
  *     cancelled, refused
- *  HELD and STUCK go to CLOSING when the running task is to end with its worker, and that to ENDED.
+ *  HELD and STUCK go to CLOSING when others wait for the worker, or it is to end with its task, and
+ *  that to ENDED.
  */
 typedef enum crti_lease_state {
     CRTI_LEASE_WANTED_STATE,
     CRTI_LEASE_HELD,
-    CRTI_LEASE_STUCK,   /* its running task takes long: nothing is sent to it */
-    CRTI_LEASE_CLOSING, /* its worker is to end: nothing is sent to it */
+    CRTI_LEASE_STUCK, /* its running task takes long: nothing is sent to it */
+    CRTI_LEASE_CLOSING, /* it is given back when nothing is in flight: nothing is sent to it */
     CRTI_LEASE_ENDED,
     CRTI_LEASE_STATES
 } crti_lease_state_t;
@@ -52,6 +53,7 @@ typedef struct crti_lease {
     crti_list_t link; /* in the pool */
     crti_lease_state_t state;
     bool was_asked; /* to give tasks back, since the last answer */
+    bool is_killed; /* CLOSING: its worker ends with it */
     unsigned in_flight;
     uint64_t
         since_ns; /* of the last answer, or of the first task after idleness, or idle since */
@@ -87,8 +89,8 @@ void crti_lease_sent(crti_lease_pool_t *pool, crti_lease_t *lease, uint64_t now_
 void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool given_back,
                          uint64_t now_ns);
 
-/* Its worker has been told to end. */
-void crti_lease_close(crti_lease_t *lease, uint64_t now_ns);
+/* Nothing more is sent to its worker: others wait for it, or with `kill` it has been told to end. */
+void crti_lease_close(crti_lease_t *lease, bool kill, uint64_t now_ns);
 
 /* What time asks for. Call again, with `*next_ns` for the moment to come back, until it says
  * NOTHING. */

@@ -259,7 +259,7 @@ void crti_task_close_lease(const crti_pending_t *p)
 
     if (!p->lease)
         return;
-    crti_lease_close(&p->lease->lease, now);
+    crti_lease_close(&p->lease->lease, true, now);
     crti_core_wake_at(p->core, now + CRTI_LEASE_CLOSING_NS);
 }
 
@@ -326,6 +326,35 @@ void crti_lease_message(crti_core_t *core, const crti_message_t *message)
         crti_log(CRTI_LOG_WARN, "core", "%u %s: %s", pool->leases.queued,
                  pool->leases.queued == 1 ? "task waits" : "tasks wait", text);
         return;
+    }
+}
+
+static void yield(crti_task_lease_t *lease)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+    crti_task_pool_t *pool = lease->pool;
+    uint64_t now = crti_now_ns();
+
+    if (lease->lease.state != CRTI_LEASE_HELD && lease->lease.state != CRTI_LEASE_STUCK)
+        return;
+    crti_lease_close(&lease->lease, false, now);
+    if (lease->lease.in_flight == 0)
+        give_back(lease, false);
+    else if (crti_put_give_back(&record) == CRT_OK)
+        crti_remote_send(pool->core, lease->remote, &record);
+    crti_task_pump(pool); /* asks for another one, behind those that wait */
+}
+
+void crti_task_yield_lease(crti_core_t *core, crti_id_t id)
+{
+    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+        crti_task_lease_t *lease =
+            find_lease(CRTI_CONTAINER(item, crti_task_pool_t, link), id);
+
+        if (lease) {
+            yield(lease);
+            return;
+        }
     }
 }
 

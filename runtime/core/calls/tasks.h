@@ -43,6 +43,8 @@ void crti_task_pump(crti_task_pool_t *pool);
 void crti_task_close_lease(const crti_pending_t *pending);
 /* An answer came: `given_back` means run it elsewhere. */
 void crti_task_answered(crti_pending_t *pending, bool given_back);
+/* Others wait: what runs there ends, all else of it is sent elsewhere. */
+void crti_task_yield_lease(crti_core_t *core, crti_id_t lease);
 void crti_lease_message(crti_core_t *core, const crti_message_t *message);
 void crti_leases_lost(crti_core_t *core, crti_remote_t *remote);
 void crti_tasks_tick(crti_core_t *core, uint64_t now_ns);

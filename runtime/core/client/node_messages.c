@@ -67,6 +67,7 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
         return;
     }
     switch (m->kind) {
+    case CRTI_MSG_LEASE_YIELD: crti_task_yield_lease(core, m->lease_yield.lease); break;
     case CRTI_MSG_ACTOR_STATE: crti_actor_state(core, &m->actor_state); break;
     case CRTI_MSG_PEER_DIED:
         if (core->net) /* who attaches knows nobody yet */

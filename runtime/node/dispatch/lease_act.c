@@ -48,6 +48,7 @@ static void act_on_lease(crti_node_t *node, const crti_lease_action_t *action)
     case CRTI_LEASE_FORWARD: crti_lease_forward(node, action->lease, action->node); break;
     case CRTI_LEASE_GIVE_BACK: give_back(node, action->lease); break;
     case CRTI_LEASE_TELL: tell(node, action); break;
+    case CRTI_LEASE_YIELD: crti_lease_ask_to_yield(node, action->lease); break;
     case CRTI_LEASE_CHANGED: crti_head_changed(node); break;
     }
 }
@@ -62,7 +63,8 @@ static void assign(crti_node_t *node, crti_worker_t *worker, crti_id_t id)
 {
     crti_process_t *process = worker->io;
 
-    if (!crti_lease_table_granted(node->leases.table, id, worker->id)) {
+    if (!crti_lease_table_granted(node->leases.table, id, worker->id,
+                                  crti_node_now(node))) {
         crti_worker_table_released(node->leases.workers, worker, false,
                                    crti_node_now(node));
         return;

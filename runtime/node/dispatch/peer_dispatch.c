@@ -43,13 +43,15 @@ static bool on_asks(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
 static bool on_informs(crti_node_t *node, crti_stream_t *stream, const crti_message_t *m)
 {
     if (m->kind != CRTI_MSG_LEASE_RETURN && m->kind != CRTI_MSG_LEASE_CANCEL &&
-        m->kind != CRTI_MSG_FREE)
+        m->kind != CRTI_MSG_LEASE_YIELD && m->kind != CRTI_MSG_FREE)
         return false;
     crti_stream_send(stream, CRTI_MSG_DONE, m->request, NULL);
     if (m->kind == CRTI_MSG_LEASE_RETURN)
         crti_lease_returned(node, &m->lease_return);
     else if (m->kind == CRTI_MSG_LEASE_CANCEL)
         crti_lease_cancelled(node, m->lease_cancel.lease);
+    else if (m->kind == CRTI_MSG_LEASE_YIELD)
+        crti_lease_yield_here(node, &m->lease_yield);
     else
         crti_object_free(node, m->free.objects);
     return true;

@@ -2,6 +2,7 @@
 /* Leases: who asks for workers, and what they hear. See lease.h. */
 #include <string.h>
 
+#include "runtime/node/leases/fair_share.h"
 #include "runtime/node/node.h"
 
 #define MAX_WORKERS 64 /* of tasks, at least */
@@ -188,6 +189,8 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
         send_to(node, &who, CRTI_MSG_ERROR, request, &error);
     }
     crti_lease_act(node);
+    if (crti_lease_table_waiting(node->leases.table)) /* others may have to yield */
+        crti_node_schedule_tick(node, crti_node_now(node) + CRTI_FAIR_TURN_NS);
 }
 
 /* Ends a lease of this node; a worker that it had goes on to others, or ends. */
@@ -299,6 +302,29 @@ void crti_lease_waiting(crti_node_t *node, const crti_msg_lease_waiting_t *waiti
 
     if (asker)
         send_to(node, asker, CRTI_MSG_LEASE_WAITING, 0, waiting);
+}
+
+void crti_lease_yield_here(crti_node_t *node, const crti_msg_lease_yield_t *yield)
+{
+    crti_process_t *owner = crti_process_get(node, yield->owner);
+
+    if (owner)
+        crti_local_send(owner, CRTI_MSG_LEASE_YIELD, 0, yield);
+}
+
+void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t id)
+{
+    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    crti_msg_lease_yield_t yield;
+
+    if (lease == NULL)
+        return;
+    yield = (crti_msg_lease_yield_t){
+        .lease = id, .owner = lease->owner, .owner_node = lease->owner_node};
+    if (crti_id_equal(lease->owner_node, node->id))
+        crti_lease_yield_here(node, &yield);
+    else
+        crti_node_send_reliable(node, lease->owner_node, CRTI_MSG_LEASE_YIELD, &yield);
 }
 
 /* ---------------------------------------------------------------- ends of others */

@@ -31,6 +31,9 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                       uint64_t request, const crti_msg_lease_request_t *ask);
 void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back);
 void crti_lease_cancelled(crti_node_t *node, crti_id_t lease);
+/* The turn of a lease is over: its owner hears so, by way of its node; LEASE_YIELD came from there. */
+void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t lease);
+void crti_lease_yield_here(crti_node_t *node, const crti_msg_lease_yield_t *yield);
 void crti_lease_waiting(crti_node_t *node, const crti_msg_lease_waiting_t *waiting);
 /* What becomes of a request here: a worker, an error, another node's. */
 void crti_lease_grant(crti_node_t *node, crti_id_t id, const crti_process_t *process);

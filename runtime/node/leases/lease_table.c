@@ -357,6 +357,11 @@ static void serve(crti_lease_table_t *table, uint64_t now_ns)
     }
 }
 
+size_t crti_lease_table_waiting(const crti_lease_table_t *table)
+{
+    return table->waiting;
+}
+
 /* ---------------------------------------------------------------- requests */
 
 crt_status_t crti_lease_table_request(crti_lease_table_t *table,
@@ -391,7 +396,16 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     return CRT_OK;
 }
 
-bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker)
+void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id)
+{
+    entry_t *e = find(table, id);
+
+    if (e && e->lease.state == CRTI_LEASE_GRANTED && !e->lease.is_yielding)
+        e->lease.is_yielding = act(table, CRTI_LEASE_YIELD, id) != NULL;
+}
+
+bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker,
+                              uint64_t now_ns)
 {
     entry_t *e = find(table, id);
 
@@ -401,6 +415,7 @@ bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t
         return false;
     set_state(e, CRTI_LEASE_GRANTED);
     e->lease.worker = worker;
+    e->lease.granted_ns = now_ns;
     return true;
 }
 

@@ -72,6 +72,8 @@ typedef struct crti_lease {
     crti_id_t node;   /* SPILLBACK: where */
     bool is_blocked;  /* its CPUs are lent */
     uint64_t since_ns;
+    uint64_t granted_ns;
+    bool is_yielding;  /* its owner was asked to give it back, for others */
     uint64_t told_why; /* hash of the reason it heard */
 } crti_lease_t;
 
@@ -80,7 +82,8 @@ typedef enum crti_lease_verb {
     CRTI_LEASE_FORWARD,     /* send the request on to `node` */
     CRTI_LEASE_GIVE_BACK, /* the node that asked may send it elsewhere; the lease is gone */
     CRTI_LEASE_TELL,      /* tell the owner `text`: why it waits */
-    CRTI_LEASE_CHANGED    /* available resources changed: tell the head */
+    CRTI_LEASE_YIELD,  /* ask the owner to give it back when what runs there has ended */
+    CRTI_LEASE_CHANGED /* available resources changed: tell the head */
 } crti_lease_verb_t;
 
 typedef struct crti_lease_action {
@@ -112,6 +115,9 @@ const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *tab
 const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
                                           size_t *cursor);
 
+/* How many are WAITING. */
+size_t crti_lease_table_waiting(const crti_lease_table_t *table);
+
 /* ---------------------------------------------------------------- events */
 
 /* A request arrived; the first eight fields of `lease` are read. The same id again is the same
@@ -120,7 +126,11 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
                                       const crti_lease_t *lease, uint64_t now_ns);
 
 /* STARTING -> GRANTED. False when the lease is gone (cancelled): the worker is free. */
-bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker);
+bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker,
+                              uint64_t now_ns);
+
+/* Its turn is over (fair_share.h). Nothing when it is not GRANTED, or was asked before. */
+void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id);
 
 /* Ends a lease in any state and gives its resources back: returned, cancelled, its worker can't
  * be made, or it was answered by another node. False: there was none. */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fair share. See fair_share.h. */
+#include "runtime/node/leases/fair_share.h"
+
+static bool is_held(const crti_lease_t *lease)
+{
+    return (lease->state == CRTI_LEASE_STARTING || lease->state == CRTI_LEASE_GRANTED) &&
+           !lease->is_blocked && !lease->is_yielding;
+}
+
+/* What a lease counts: its CPUs; one that needs none counts a little, as it holds a worker. */
+static int64_t weight(const crti_lease_t *lease)
+{
+    return crti_resources_get(&lease->resources, "CPU") + 1;
+}
+
+static int64_t share_of(const crti_lease_table_t *table, crti_id_t job)
+{
+    const crti_lease_t *lease;
+    size_t cursor = 0;
+    int64_t sum = 0;
+
+    while ((lease = crti_lease_table_next(table, &cursor)))
+        if (is_held(lease) && crti_id_equal(lease->job, job))
+            sum += weight(lease);
+    return sum;
+}
+
+/* Whether the end of `lease` brings the request nearer to what it needs. */
+static bool helps(const crti_lease_table_t *table, const crti_lease_t *lease,
+                  const crti_lease_t *request)
+{
+    const crti_resources_t *available = crti_lease_table_available(table);
+    bool lacks = false;
+
+    for (unsigned i = 0; i < request->resources.count; i++) {
+        const struct crti_resource *need = &request->resources.item[i];
+
+        if (crti_resources_get(available, need->name) >= need->amount)
+            continue;
+        lacks = true;
+        if (crti_resources_get(&lease->resources, need->name) > 0)
+            return true;
+    }
+    return !lacks; /* it waits for a worker: there are as many as there may be */
+}
+
+/* The oldest turn of the job that holds most, of those whose end helps. */
+static const crti_lease_t *find_turn(const crti_lease_table_t *table,
+                                     const crti_lease_t *request, uint64_t now_ns)
+{
+    const crti_lease_t *lease, *best = NULL;
+    int64_t most = share_of(table, request->job);
+    size_t cursor = 0;
+
+    while ((lease = crti_lease_table_next(table, &cursor))) {
+        int64_t share;
+
+        if (lease->state != CRTI_LEASE_GRANTED || !is_held(lease) ||
+            crti_id_equal(lease->job, request->job) ||
+            now_ns - lease->granted_ns < CRTI_FAIR_TURN_NS ||
+            !helps(table, lease, request))
+            continue;
+        share = share_of(table, lease->job);
+        if (share < most + (best == NULL) ||
+            (best && share == most && lease->granted_ns >= best->granted_ns))
+            continue;
+        most = share;
+        best = lease;
+    }
+    return best;
+}
+
+static bool is_first_of_its_job(const crti_lease_table_t *table,
+                                const crti_lease_t *request)
+{
+    const crti_lease_t *lease;
+    size_t cursor = 0;
+
+    while ((lease = crti_lease_table_next(table, &cursor)) && lease != request)
+        if (lease->state == CRTI_LEASE_WAITING && crti_id_equal(lease->job, request->job))
+            return false;
+    return true;
+}
+
+static size_t count_yielding(const crti_lease_table_t *table)
+{
+    const crti_lease_t *lease;
+    size_t cursor = 0, count = 0;
+
+    while ((lease = crti_lease_table_next(table, &cursor)))
+        count += lease->is_yielding;
+    return count;
+}
+
+uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns)
+{
+    const crti_lease_t *request, *turn;
+    size_t cursor = 0, yielding, jobs = 0;
+    bool is_any = false;
+
+    if (crti_lease_table_waiting(table) == 0)
+        return UINT64_MAX;
+    yielding = count_yielding(table);
+    while ((request = crti_lease_table_next(table, &cursor))) {
+        if (request->state != CRTI_LEASE_WAITING)
+            continue;
+        is_any = true;
+        if (now_ns - request->since_ns < CRTI_FAIR_TURN_NS ||
+            !is_first_of_its_job(table, request) || ++jobs <= yielding)
+            continue;
+        turn = find_turn(table, request, now_ns);
+        if (turn)
+            crti_lease_table_yield(table, turn->id);
+    }
+    return is_any ? now_ns + CRTI_FAIR_TURN_NS / 4 : UINT64_MAX;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Drivers that want all of a cluster (test_fair.py).
+ *     fair_program greedy TASK_MS COUNT [ARGUMENT...]   keeps ten tasks in flight until COUNT have ended, or
+ *                                                       the program with these arguments has, which begins
+ *                                                       after the first one
+ *     fair_program short COUNT                          one task of 10 ms after the other */
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <crt.h>
+
+#define IN_FLIGHT 10
+
+static crt_status_t nap_run(crt_call_t *call)
+{
+    int64_t ms;
+
+    CRT_TRY(crt_args(call, &ms));
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+    return CRT_OK;
+}
+static const crt_task_t nap = CRT_TASK(.name = "nap", .run = nap_run, .signature = "int");
+
+static double ms_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static void check(crt_status_t status)
+{
+    if (status == CRT_OK)
+        return;
+    fprintf(stderr, "%s\n", crt_error_detail());
+    exit(1);
+}
+
+static pid_t start(char **argv)
+{
+    pid_t pid;
+    int error = posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ);
+
+    if (error) {
+        fprintf(stderr, "posix_spawn: %s\n", strerror(error));
+        exit(1);
+    }
+    return pid;
+}
+
+static int greedy(int argc, char **argv)
+{
+    int64_t task_ms = atoll(argv[2]);
+    int count = atoi(argv[3]), ended = 0, status = 0;
+    crt_ref_t *refs[IN_FLIGHT];
+    double began = ms_now();
+    pid_t other = 0;
+
+    argv[3] = argv[0];
+    for (int i = 0; i < IN_FLIGHT; i++)
+        refs[i] = crt_submit(&nap, NULL, task_ms);
+    while (count ? ended < count : !other || waitpid(other, &status, WNOHANG) == 0) {
+        size_t ready, found;
+
+        check(crt_wait(refs, IN_FLIGHT, 1, -1, &ready, &found));
+        check(crt_get(refs[ready], NULL));
+        crt_ref_drop(&refs[ready]);
+        refs[ready] = crt_submit(&nap, NULL, task_ms);
+        if (ended++ == 0 && argc > 4)
+            other = start(argv + 3);
+    }
+    printf("greedy %d %.0f\n", ended, ms_now() - began);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        (void)crt_cancel(refs[i], NULL);
+        crt_ref_drop(&refs[i]);
+    }
+    if (count && other)
+        waitpid(other, &status, 0);
+    return status != 0;
+}
+
+static int short_ones(int count)
+{
+    for (int i = 0; i < count; i++) {
+        double began = ms_now();
+        crt_ref_t *ref = crt_submit(&nap, NULL, 10);
+
+        check(crt_get(ref, NULL));
+        crt_ref_drop(&ref);
+        printf("short %.0f\n", ms_now() - began);
+    }
+    return 0;
+}
+
+static int driver(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 3 && strcmp(argv[1], "greedy") == 0)
+        return greedy(argc, argv);
+    return argc == 3 ? short_ones(atoi(argv[2])) : 2;
+}
+
+int main(int argc, char **argv)
+{
+    return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&nap)), driver);
+}

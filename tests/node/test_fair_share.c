@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/node/leases/fair_share.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "runtime/base/clock.h"
+
+#include <cmocka.h>
+
+#define SELF ((crti_id_t){0, 1})
+#define TURN CRTI_FAIR_TURN_NS
+
+typedef struct scene {
+    crti_lease_table_t *table;
+    uint64_t now;
+} scene_t;
+
+static crti_id_t id(uint64_t number)
+{
+    return (crti_id_t){7, number};
+}
+
+static crti_resources_t cpus(double count)
+{
+    crti_resources_t r = {0};
+
+    assert_int_equal(crti_resources_set(&r, "CPU", (int64_t)(count * 10000)), CRT_OK);
+    return r;
+}
+
+static int setup(void **state)
+{
+    scene_t *s = calloc(1, sizeof(*s));
+    crti_resources_t have = cpus(2);
+
+    s->now = 100 * CRTI_S;
+    assert_int_equal(crti_lease_table_new(SELF, &have, 8, &s->table), CRT_OK);
+    *state = s;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    scene_t *s = *state;
+
+    crti_lease_table_free(s->table);
+    free(s);
+    return 0;
+}
+
+static void ask(scene_t *s, uint64_t lease, uint64_t job, double count)
+{
+    crti_lease_t request = {.id = id(lease),
+                            .job = id(job),
+                            .owner = id(job),
+                            .owner_node = SELF,
+                            .resources = cpus(count)};
+
+    s->now++; /* no two turns are as old */
+    assert_int_equal(crti_lease_table_request(s->table, &request, s->now), CRT_OK);
+    (void)crti_lease_table_granted(s->table, id(lease), id(100 + lease), s->now);
+}
+
+/* The leases whose turn has ended: their sum, 0 for none. */
+static uint64_t yields(scene_t *s)
+{
+    crti_lease_action_t action;
+    uint64_t sum = 0;
+
+    while (crti_lease_table_action(s->table, &action))
+        ;
+    (void)crti_fair_share_tick(s->table, s->now);
+    while (crti_lease_table_action(s->table, &action))
+        if (action.verb == CRTI_LEASE_YIELD)
+            sum += action.lease.low;
+    return sum;
+}
+
+static void
+a_job_that_holds_all_yields_one_worker_to_one_that_has_waited_a_turn(void **state)
+{
+    scene_t *s = *state;
+
+    ask(s, 1, 1, 1);
+    s->now += TURN / 2;
+    ask(s, 2, 1, 1);
+    ask(s, 3, 2, 1);
+    assert_int_equal(yields(s), 0);
+    s->now += TURN - 1;
+    assert_int_equal(yields(s), 0);
+    s->now += 1;
+    assert_int_equal(yields(s), 1); /* the oldest turn */
+    s->now += 10 * TURN;
+    assert_int_equal(yields(s), 0); /* one is on its way back */
+    assert_true(crti_lease_table_end(s->table, id(1), s->now));
+    assert_int_equal(crti_lease_table_get(s->table, id(3))->state, CRTI_LEASE_STARTING);
+}
+
+static void two_jobs_with_the_same_share_leave_each_other_alone(void **state)
+{
+    scene_t *s = *state;
+
+    ask(s, 1, 1, 1);
+    ask(s, 2, 2, 1);
+    ask(s, 3, 1, 1);
+    ask(s, 4, 2, 1);
+    s->now += 10 * TURN;
+    assert_int_equal(yields(s), 0);
+}
+
+static void three_jobs_on_two_cpus_take_turns(void **state)
+{
+    scene_t *s = *state;
+
+    ask(s, 1, 1, 1);
+    ask(s, 2, 2, 1);
+    ask(s, 3, 3, 1);
+    s->now += TURN;
+    assert_int_equal(yields(s), 1);
+    ask(s, 4, 1, 1); /* behind the third job */
+    assert_true(crti_lease_table_end(s->table, id(1), s->now));
+    assert_true(crti_lease_table_granted(s->table, id(3), id(103), s->now));
+    s->now += TURN;
+    assert_int_equal(yields(s), 2);
+}
+
+static void
+nobody_yields_to_a_task_of_its_own_job_or_for_what_it_does_not_hold(void **state)
+{
+    scene_t *s = *state;
+    crti_lease_t gpu = {.id = id(9), .job = id(2), .owner = id(2), .owner_node = SELF};
+
+    ask(s, 1, 1, 2);
+    ask(s, 2, 1, 1);
+    assert_int_equal(crti_resources_set(&gpu.resources, "GPU", 10000), CRT_OK);
+    assert_int_equal(crti_lease_table_request(s->table, &gpu, s->now), CRT_OK);
+    s->now += 10 * TURN;
+    assert_int_equal(yields(s), 0);
+}
+
+static void a_worker_that_waits_in_a_get_is_nobodys_turn(void **state)
+{
+    scene_t *s = *state;
+
+    ask(s, 1, 1, 1);
+    ask(s, 2, 1, 1);
+    crti_lease_table_blocked(s->table, id(101), true, s->now);
+    ask(s, 3, 1, 1);
+    ask(s, 4, 2, 1);
+    s->now += TURN;
+    assert_int_equal(yields(s), 2); /* not the oldest, 1 */
+}
+
+static void nobody_is_looked_at_while_nobody_waits(void **state)
+{
+    scene_t *s = *state;
+
+    ask(s, 1, 1, 1);
+    s->now += 10 * TURN;
+    assert_true(crti_fair_share_tick(s->table, s->now) == UINT64_MAX);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_job_that_holds_all_yields_one_worker_to_one_that_has_waited_a_turn),
+        TEST(two_jobs_with_the_same_share_leave_each_other_alone),
+        TEST(three_jobs_on_two_cpus_take_turns),
+        TEST(nobody_yields_to_a_task_of_its_own_job_or_for_what_it_does_not_hold),
+        TEST(a_worker_that_waits_in_a_get_is_nobodys_turn),
+        TEST(nobody_is_looked_at_while_nobody_waits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
