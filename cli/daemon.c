@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "cli/clock.h"
-#include "cli/places.h"
+#include "cli/run_dirs.h"
 #include "cli/stop.h"
 
 #define FD_READY     3 /* numbers in the daemon */
@@ -244,15 +244,15 @@ void crti_daemon_value(const daemon_t *daemon, const char *key, char *value, siz
  * lock file. */
 static void remove_remains(pid_t pid)
 {
-    place_t *places = calloc(PLACES_MAX, sizeof(*places));
-    size_t count = places ? crti_places_find(NULL, places) : 0, kept = 0;
+    run_dir_t *dirs = calloc(RUN_DIRS_MAX, sizeof(*dirs));
+    size_t count = dirs ? crti_run_dirs_find(NULL, dirs) : 0, kept = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (places[i].pid == pid)
-            places[kept++] = places[i];
+        if (dirs[i].pid == pid)
+            dirs[kept++] = dirs[i];
     if (kept)
-        crti_cli_end_places(places, kept, true);
-    free(places);
+        crti_cli_end_run_dirs(dirs, kept, true);
+    free(dirs);
 }
 
 void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms)

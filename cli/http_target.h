@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP target: where the HTTP server of a cluster is, and how it proves that it is that one. A token is
- * as good as the cluster: it goes to nobody who has not proved it before.
+ * as good as the cluster: it goes only to a peer that has proved it before.
  *
  * Where it sits
  *     CRT_HTTP, RUN/head-PORT, RUN/node-HEX8 -> [ cli/http_target.c ] -> cli/http_client.c

@@ -23,7 +23,7 @@ const char *crti_cli_job_text(const json_t *job, const char *key);
 
 bool crti_cli_job_has_ended(const json_t *job);
 
-/* "status 42", "signal 11 (Segmentation fault)", or "" when it runs or nobody knows. */
+/* "status 42", "signal 11 (Segmentation fault)", or "" when it runs or is not known. */
 const char *crti_cli_job_exit_text(const json_t *job, char *text, size_t size);
 
 /* Prints the log from its beginning until the job has ended, then how it ended. Exit status: 0

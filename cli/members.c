@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that belong to run directories. See places.h.
+/* Processes that belong to run directories. See run_dirs.h.
  *
  * A process is recognised by what only ours have, never by its name: the daemons by the pid and
  * start time in their info files, everything they executed by CRT_HEAD_DIR, CRT_NODE_DIR or
  * CRT_NODE_SOCKET in its environment, which is inherited: what a killed daemon left behind is
  * found too, and so are the grandchildren of user code.
  */
-#include "cli/places.h"
+#include "cli/run_dirs.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -94,9 +94,9 @@ bool crti_member_variable(pid_t pid, const char *name, char *value, size_t size)
     return found;
 }
 
-/* Which place the environment names; NULL: none. */
-static const place_t *place_of(const char *environ_text, size_t size,
-                               const place_t *places, size_t count)
+/* Which run directory the environment names; NULL: none. */
+static const run_dir_t *run_dir_of(const char *environ_text, size_t size,
+                                   const run_dir_t *dirs, size_t count)
 {
     static const char *const names[] = {
         "CRT_HEAD_DIR=", "CRT_NODE_DIR=", "CRT_NODE_SOCKET="};
@@ -109,11 +109,11 @@ static const place_t *place_of(const char *environ_text, size_t size,
             if (strncmp(entry, names[i], strlen(names[i])) != 0)
                 continue;
             for (size_t k = 0; k < count; k++) {
-                size_t length = strlen(places[k].dir);
+                size_t length = strlen(dirs[k].dir);
 
-                if (strncmp(value, places[k].dir, length) == 0 &&
+                if (strncmp(value, dirs[k].dir, length) == 0 &&
                     strcmp(value + length, i == 2 ? "/node.sock" : "") == 0)
-                    return &places[k];
+                    return &dirs[k];
             }
         }
     return NULL;
@@ -121,8 +121,9 @@ static const place_t *place_of(const char *environ_text, size_t size,
 
 /* The daemon, or a child of a head that is named in its info file and has its directory among
  * its arguments. */
-static const place_t *place_of_recorded(pid_t pid, uint64_t start, const place_t *places,
-                                        size_t count, bool *is_daemon)
+static const run_dir_t *run_dir_of_recorded(pid_t pid, uint64_t start,
+                                            const run_dir_t *dirs, size_t count,
+                                            bool *is_daemon)
 {
     static char *arguments;
     static size_t capacity;
@@ -131,20 +132,20 @@ static const place_t *place_of_recorded(pid_t pid, uint64_t start, const place_t
         size_t size;
 
         *is_daemon = true;
-        if (places[k].pid == pid &&
-            (places[k].start ? places[k].start == start : places[k].is_living))
-            return &places[k];
+        if (dirs[k].pid == pid &&
+            (dirs[k].start ? dirs[k].start == start : dirs[k].is_living))
+            return &dirs[k];
         *is_daemon = false;
-        if (places[k].children[0] != pid && places[k].children[1] != pid)
+        if (dirs[k].children[0] != pid && dirs[k].children[1] != pid)
             continue;
         size = read_proc(pid, "cmdline", &arguments, &capacity);
-        if (size && memmem(arguments, size, places[k].dir, strlen(places[k].dir)))
-            return &places[k];
+        if (size && memmem(arguments, size, dirs[k].dir, strlen(dirs[k].dir)))
+            return &dirs[k];
     }
     return NULL;
 }
 
-size_t crti_members_find(const place_t *places, size_t count, member_t *members,
+size_t crti_members_find(const run_dir_t *dirs, size_t count, member_t *members,
                          size_t room)
 {
     DIR *proc = opendir("/proc");
@@ -154,7 +155,7 @@ size_t crti_members_find(const place_t *places, size_t count, member_t *members,
 
     while (proc && (entry = readdir(proc))) {
         pid_t pid = (pid_t)atol(entry->d_name);
-        const place_t *place;
+        const run_dir_t *run_dir;
         bool is_daemon = false;
         uint64_t start;
         size_t size;
@@ -164,15 +165,15 @@ size_t crti_members_find(const place_t *places, size_t count, member_t *members,
             fstatat(dirfd(proc), entry->d_name, &st, 0) != 0 || st.st_uid != geteuid() ||
             !read_start(pid, &start))
             continue;
-        place = place_of_recorded(pid, start, places, count, &is_daemon);
-        if (!place) {
+        run_dir = run_dir_of_recorded(pid, start, dirs, count, &is_daemon);
+        if (!run_dir) {
             size = read_proc(pid, "environ", &text, &capacity);
-            place = size ? place_of(text, size, places, count) : NULL;
+            run_dir = size ? run_dir_of(text, size, dirs, count) : NULL;
         }
-        if (!place)
+        if (!run_dir)
             continue;
         if (found < room)
-            members[found] = (member_t){pid, start, is_daemon, place->is_head};
+            members[found] = (member_t){pid, start, is_daemon, run_dir->is_head};
         found++;
     }
     if (proc)

@@ -38,7 +38,7 @@ typedef struct option_spec {
 typedef struct command_spec {
     const char *name;      /* "crt start" */
     const char *operands;  /* as the help shows them; NULL: none are allowed */
-    bool stops_at_operand; /* what follows is somebody else's: job submit */
+    bool stops_at_operand; /* what follows belongs to the job's program: job submit */
     const char *summary;
     const option_spec_t *options;
     size_t count;

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/places.h"
+#include "cli/run_dirs.h"
 #include "cli/stop.h"
 
 #define START_TIMEOUT 30000
@@ -68,7 +68,7 @@ crt_status_t crti_private_start(private_cluster_t *c, const private_options_t *o
     crt_status_t status;
 
     *c = (private_cluster_t){.lifeline = -1, .head = {.pidfd = -1}};
-    status = crti_places_make_private(c->dir, sizeof(c->dir));
+    status = crti_run_dirs_make_private(c->dir, sizeof(c->dir));
     if (status == CRT_OK)
         status = crti_daemon_pipe(lifeline);
     c->lifeline = lifeline[1];
@@ -95,23 +95,23 @@ static void reap(private_cluster_t *c)
     }
 }
 
-static void add_place(place_t *places, size_t *count, const char *dir, pid_t pid,
-                      bool is_head)
+static void add_run_dir(run_dir_t *dirs, size_t *count, const char *dir, pid_t pid,
+                        bool is_head)
 {
-    place_t *place = &places[*count];
+    run_dir_t *run_dir = &dirs[*count];
 
-    if (!pid ||
-        snprintf(place->dir, sizeof(place->dir), "%s", dir) >= (int)sizeof(place->dir))
+    if (!pid || snprintf(run_dir->dir, sizeof(run_dir->dir), "%s", dir) >=
+                    (int)sizeof(run_dir->dir))
         return;
-    place->pid = pid;
-    place->is_head = is_head;
-    place->is_living = crti_place_is_living(dir);
+    run_dir->pid = pid;
+    run_dir->is_head = is_head;
+    run_dir->is_living = crti_run_dir_is_living(dir);
     *count += 1;
 }
 
 int crti_private_end(private_cluster_t *c)
 {
-    static place_t places[PRIVATE_NODES_MAX + 1];
+    static run_dir_t dirs[PRIVATE_NODES_MAX + 1];
     size_t count = 0;
     int result;
 
@@ -119,13 +119,13 @@ int crti_private_end(private_cluster_t *c)
         close(c->lifeline); /* all begin to end at once */
     c->lifeline = -1;
     for (unsigned i = 0; i < c->count; i++)
-        add_place(places, &count, c->run_dirs[i], c->nodes[i].pid, false);
-    add_place(places, &count, c->head_dir, c->head.pid, true);
-    result = crti_cli_end_places(places, count, false);
+        add_run_dir(dirs, &count, c->run_dirs[i], c->nodes[i].pid, false);
+    add_run_dir(dirs, &count, c->head_dir, c->head.pid, true);
+    result = crti_cli_end_run_dirs(dirs, count, false);
     reap(c);
-    if (c->dir[0] && !crti_place_remove(c->dir) && result == 0)
+    if (c->dir[0] && !crti_run_dir_remove(c->dir) && result == 0)
         result = crti_cli_fail("crt run", "can't remove %s: %s", c->dir, strerror(errno));
     c->dir[0] = '\0';
-    crti_places_remove_root();
+    crti_run_dirs_remove_root();
     return result;
 }

@@ -187,14 +187,14 @@ static int find_key(started_t *s)
 /* A node that joins on the host of the head is its host's node, where submitted jobs run. */
 static void find_local_head(started_t *s)
 {
-    place_t *places = calloc(PLACES_MAX, sizeof(*places));
-    size_t count = places ? crti_places_find(given.address, places) : 0;
+    run_dir_t *dirs = calloc(RUN_DIRS_MAX, sizeof(*dirs));
+    size_t count = dirs ? crti_run_dirs_find(given.address, dirs) : 0;
 
     for (size_t i = 0; i < count; i++)
-        if (places[i].is_head && places[i].is_living &&
-            strcmp(places[i].address, given.address) == 0)
-            snprintf(s->head_dir, sizeof(s->head_dir), "%s", places[i].dir);
-    free(places);
+        if (dirs[i].is_head && dirs[i].is_living &&
+            strcmp(dirs[i].address, given.address) == 0)
+            snprintf(s->head_dir, sizeof(s->head_dir), "%s", dirs[i].dir);
+    free(dirs);
 }
 
 /* ---------------------------------------------------------------- starting */
@@ -340,15 +340,15 @@ static void host_of(const char *address, char *host, size_t size)
 
 static bool is_only_cluster(const char *address)
 {
-    place_t *places = calloc(PLACES_MAX, sizeof(*places));
+    run_dir_t *dirs = calloc(RUN_DIRS_MAX, sizeof(*dirs));
     bool is_only = true;
-    size_t count = places ? crti_places_find(NULL, places) : 0;
+    size_t count = dirs ? crti_run_dirs_find(NULL, dirs) : 0;
 
-    count = crti_places_keep_own(places, count);
+    count = crti_run_dirs_keep_own(dirs, count);
     for (size_t i = 0; i < count; i++)
-        if (places[i].is_living && strcmp(places[i].address, address) != 0)
+        if (dirs[i].is_living && strcmp(dirs[i].address, address) != 0)
             is_only = false;
-    free(places);
+    free(dirs);
     return is_only;
 }
 
@@ -418,20 +418,20 @@ static void say_joined(const started_t *s)
 /* Ends exactly what this command started: not the head that it found on this host. */
 static int end_started(started_t *s)
 {
-    place_t places[2] = {0};
+    run_dir_t dirs[2] = {0};
     size_t count = 0;
 
     if (s->run_dir[0])
-        snprintf(places[count++].dir, sizeof(places[0].dir), "%.107s", s->run_dir);
-    places[0].pid = s->node.pid;
+        snprintf(dirs[count++].dir, sizeof(dirs[0].dir), "%.107s", s->run_dir);
+    dirs[0].pid = s->node.pid;
     if (s->head.pid) {
-        places[count].is_head = true;
-        places[count].pid = s->head.pid;
-        snprintf(places[count++].dir, sizeof(places[0].dir), "%.107s", s->head_dir);
+        dirs[count].is_head = true;
+        dirs[count].pid = s->head.pid;
+        snprintf(dirs[count++].dir, sizeof(dirs[0].dir), "%.107s", s->head_dir);
     }
     for (size_t i = 0; i < count; i++)
-        places[i].is_living = crti_place_is_living(places[i].dir);
-    return crti_cli_end_places(places, count, false);
+        dirs[i].is_living = crti_run_dir_is_living(dirs[i].dir);
+    return crti_cli_end_run_dirs(dirs, count, false);
 }
 
 static int stay(started_t *s, int signal_fd)
@@ -496,7 +496,7 @@ static int run(started_t *s, int signal_fd)
     }
     if (status != CRT_OK) {
         crti_daemon_undo(&s->head, UNDO_TIMEOUT);
-        crti_places_remove_root();
+        crti_run_dirs_remove_root();
         return fail_start(status);
     }
     s->seconds = now_s() - begin;

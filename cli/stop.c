@@ -17,12 +17,12 @@
 
 #include "cli/clock.h"
 #include "cli/options.h"
-#include "cli/places.h"
+#include "cli/run_dirs.h"
 #include "cli/stop.h"
 
 #define NAME        "crt stop"
 #define MEMBERS_MAX 65536
-#define KEEPER_MS   6000
+#define WATCHDOG_MS 6000
 
 #define WAIT_AT_ONCE 512 /* descriptors; more processes are waited for in turns */
 #define ROUNDS       5   /* without one process less */
@@ -98,10 +98,10 @@ static void end_all(const member_t *members, size_t count, int64_t grace_ms)
 }
 
 /* The members that `wanted` chooses. */
-static size_t choose(const place_t *places, size_t count, member_t *members,
+static size_t choose(const run_dir_t *dirs, size_t count, member_t *members,
                      bool (*wanted)(const member_t *member))
 {
-    size_t all = crti_members_find(places, count, members, MEMBERS_MAX), kept = 0;
+    size_t all = crti_members_find(dirs, count, members, MEMBERS_MAX), kept = 0;
 
     for (size_t i = 0; i < all && i < MEMBERS_MAX; i++)
         if (wanted(&members[i]))
@@ -120,25 +120,25 @@ static bool is_head(const member_t *member)
 }
 
 /* The lock of a node is free when its watchdog has ended too (runtime/node/host/watchdog.h). */
-static void await_locks(const place_t *places, size_t count)
+static void await_locks(const run_dir_t *dirs, size_t count)
 {
-    int64_t deadline = crti_cli_now_ms() + KEEPER_MS;
+    int64_t deadline = crti_cli_now_ms() + WATCHDOG_MS;
 
     for (size_t i = 0; i < count; i++)
-        crti_place_await_end(places[i].dir, deadline - crti_cli_now_ms());
+        crti_run_dir_await_end(dirs[i].dir, deadline - crti_cli_now_ms());
 }
 
-static int remove_directories(const place_t *places, size_t count)
+static int remove_directories(const run_dir_t *dirs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!crti_place_remove(places[i].dir))
-            return crti_cli_fail(NAME, "can't remove %s: %s", places[i].dir,
+        if (!crti_run_dir_remove(dirs[i].dir))
+            return crti_cli_fail(NAME, "can't remove %s: %s", dirs[i].dir,
                                  strerror(errno));
-    crti_places_remove_root();
+    crti_run_dirs_remove_root();
     return 0;
 }
 
-int crti_cli_end_places(const place_t *places, size_t count, bool force)
+int crti_cli_end_run_dirs(const run_dir_t *dirs, size_t count, bool force)
 {
     int64_t grace = force ? 1000 : 10000;
     member_t *members = calloc(MEMBERS_MAX, sizeof(*members));
@@ -146,12 +146,12 @@ int crti_cli_end_places(const place_t *places, size_t count, bool force)
 
     if (!members)
         return crti_cli_fail(NAME, "out of memory");
-    end_all(members, choose(places, count, members, is_node), grace);
-    end_all(members, choose(places, count, members, is_head), grace);
+    end_all(members, choose(dirs, count, members, is_node), grace);
+    end_all(members, choose(dirs, count, members, is_head), grace);
     /* What is left had a daemon that was killed. A process may fork while it is ended, and there may be
      * more than there is room for: look again until there is none, or they do not become fewer. */
     for (int round = 0; round < ROUNDS; round++) {
-        left = crti_members_find(places, count, members, MEMBERS_MAX);
+        left = crti_members_find(dirs, count, members, MEMBERS_MAX);
         if (left == 0)
             break;
         if (left < before)
@@ -160,7 +160,7 @@ int crti_cli_end_places(const place_t *places, size_t count, bool force)
         end_all(members, left < MEMBERS_MAX ? left : MEMBERS_MAX, force ? 500 : 2000);
     }
     if (left > 0)
-        left = crti_members_find(places, count, members, MEMBERS_MAX);
+        left = crti_members_find(dirs, count, members, MEMBERS_MAX);
     if (left > 0) {
         pid_t pid = members[0].pid;
 
@@ -169,32 +169,32 @@ int crti_cli_end_places(const place_t *places, size_t count, bool force)
                              left, (int)pid);
     }
     free(members);
-    await_locks(places, count);
-    return remove_directories(places, count);
+    await_locks(dirs, count);
+    return remove_directories(dirs, count);
 }
 
 /* ---------------------------------------------------------------- which cluster */
 
 /* The one living cluster's address in `address`; false: several live, which was printed. */
-static bool choose_cluster(const place_t *places, size_t count, char *address,
+static bool choose_cluster(const run_dir_t *dirs, size_t count, char *address,
                            size_t size)
 {
     char list[1024] = "";
     size_t found = 0, used = 0;
 
     for (size_t i = 0; i < count; i++) {
-        bool is_new = places[i].is_living && places[i].address[0];
+        bool is_new = dirs[i].is_living && dirs[i].address[0];
 
         for (size_t k = 0; k < i && is_new; k++)
-            if (places[k].is_living && strcmp(places[k].address, places[i].address) == 0)
+            if (dirs[k].is_living && strcmp(dirs[k].address, dirs[i].address) == 0)
                 is_new = false;
         if (!is_new)
             continue;
         found++;
-        snprintf(address, size, "%s", places[i].address);
+        snprintf(address, size, "%s", dirs[i].address);
         if (used < sizeof(list))
             used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
-                                     used ? ", " : "", places[i].address);
+                                     used ? ", " : "", dirs[i].address);
     }
     if (found > 1)
         crti_cli_fail(
@@ -206,35 +206,35 @@ static bool choose_cluster(const place_t *places, size_t count, char *address,
 
 /* A daemon that was killed before it wrote whose it is. One that is about to take its lock has no
  * number there yet. */
-static bool is_nameless_and_dead(const place_t *place)
+static bool is_nameless_and_dead(const run_dir_t *run_dir)
 {
-    return !place->address[0] && !place->is_living && place->pid > 0;
+    return !run_dir->address[0] && !run_dir->is_living && run_dir->pid > 0;
 }
 
-/* Keeps the places of `address`, and what is left of daemons that did not get as far as to have
+/* Keeps the directories of `address`, and what is left of daemons that did not get as far as to have
  * one. 0: none is of that address. */
-static size_t keep(place_t *places, size_t count, const char *address)
+static size_t keep(run_dir_t *dirs, size_t count, const char *address)
 {
     size_t kept = 0;
     bool is_known = false;
 
     for (size_t i = 0; i < count; i++) {
-        bool is_its = strcmp(places[i].address, address) == 0;
+        bool is_its = strcmp(dirs[i].address, address) == 0;
 
         is_known = is_known || is_its;
-        if (is_its || is_nameless_and_dead(&places[i]))
-            places[kept++] = places[i];
+        if (is_its || is_nameless_and_dead(&dirs[i]))
+            dirs[kept++] = dirs[i];
     }
     return is_known ? kept : 0;
 }
 
-static void say_stopped(const place_t *places, size_t count, const char *address)
+static void say_stopped(const run_dir_t *dirs, size_t count, const char *address)
 {
     size_t nodes = 0, heads = 0;
 
     for (size_t i = 0; i < count; i++) {
-        heads += places[i].is_head && places[i].is_living;
-        nodes += !places[i].is_head && places[i].is_living;
+        heads += dirs[i].is_head && dirs[i].is_living;
+        nodes += !dirs[i].is_head && dirs[i].is_living;
     }
     if (!*address) /* it was ended before it wrote whose it is */
         address = "a cluster";
@@ -245,11 +245,11 @@ static void say_stopped(const place_t *places, size_t count, const char *address
                heads ? " and the head" : "", address);
 }
 
-static void say_none(const place_t *places, size_t count)
+static void say_none(const run_dir_t *dirs, size_t count)
 {
     size_t i = 0;
 
-    while (i < count && !(places[i].is_living && places[i].address[0]))
+    while (i < count && !(dirs[i].is_living && dirs[i].address[0]))
         i++;
     if (i == count)
         printf("No cluster runs on this host.\n");
@@ -257,7 +257,7 @@ static void say_none(const place_t *places, size_t count)
         printf(
             "No cluster of CRT_STATE_DIR=%s runs on this host; the one of another state "
             "directory is %s.\n",
-            getenv("CRT_STATE_DIR"), places[i].address);
+            getenv("CRT_STATE_DIR"), dirs[i].address);
 }
 
 /* Who says by CRT_KEY_FILE which cluster he means must mean this one, while it lives. */
@@ -286,14 +286,14 @@ int crti_cli_stop(int argc, char **argv)
             "workers\nand jobs, sockets and directories. Checks that nothing is left.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
-    place_t *places = calloc(PLACES_MAX, sizeof(*places));
+    run_dir_t *dirs = calloc(RUN_DIRS_MAX, sizeof(*dirs));
     char chosen[72] = "";
     size_t count, kept;
     int result, first;
 
-    switch (places ? crti_cli_parse(argc, argv, &spec, &first) : PARSE_WRONG) {
-    case PARSE_DONE: free(places); return 0;
-    case PARSE_WRONG: free(places); return CLI_USAGE;
+    switch (dirs ? crti_cli_parse(argc, argv, &spec, &first) : PARSE_WRONG) {
+    case PARSE_DONE: free(dirs); return 0;
+    case PARSE_WRONG: free(dirs); return CLI_USAGE;
     case PARSE_OK: break;
     }
     if (!address)
@@ -301,36 +301,36 @@ int crti_cli_stop(int argc, char **argv)
     if (address && !*address)
         address = NULL;
     if (address && !crti_cli_is_address(address)) {
-        free(places);
+        free(dirs);
         return crti_cli_misused(NAME, "CRT_ADDRESS is HOST:PORT, not \"%s\"", address);
     }
-    count = crti_places_find(NULL, places);
-    if (!address && (kept = crti_places_keep_own(places, count)) == 0) {
-        say_none(places, count);
-        free(places);
+    count = crti_run_dirs_find(NULL, dirs);
+    if (!address && (kept = crti_run_dirs_keep_own(dirs, count)) == 0) {
+        say_none(dirs, count);
+        free(dirs);
         return 0;
     }
     count = address ? count : kept;
     if (address)
         snprintf(chosen, sizeof(chosen), "%s", address);
-    else if (!choose_cluster(places, count, chosen, sizeof(chosen))) {
-        free(places);
+    else if (!choose_cluster(dirs, count, chosen, sizeof(chosen))) {
+        free(dirs);
         return CLI_FAILED;
     }
     if (!is_key_of(chosen)) {
-        free(places);
+        free(dirs);
         return crti_cli_fail_detail(NAME);
     }
     if (*chosen) /* else all are dead, and all go */
-        count = keep(places, count, chosen);
+        count = keep(dirs, count, chosen);
     if (count == 0) {
-        free(places);
+        free(dirs);
         return crti_cli_fail(NAME, "no node or head of the cluster %s runs on this host",
                              address);
     }
-    result = crti_cli_end_places(places, count, force);
+    result = crti_cli_end_run_dirs(dirs, count, force);
     if (result == 0)
-        say_stopped(places, count, chosen);
-    free(places);
+        say_stopped(dirs, count, chosen);
+    free(dirs);
     return result;
 }

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "cli/options.h"
-#include "cli/places.h"
+#include "cli/run_dirs.h"
 
 #define NAME "crt token"
 
@@ -17,14 +17,14 @@ static bool rotates;
 /* Only the head's own file counts for its server: that of a copy says nothing to it. */
 static crt_status_t find_heads_key(const char *cluster, char *path, size_t size)
 {
-    place_t *places = calloc(PLACES_MAX, sizeof(*places));
-    size_t count = places ? crti_places_find(cluster, places) : 0;
+    run_dir_t *dirs = calloc(RUN_DIRS_MAX, sizeof(*dirs));
+    size_t count = dirs ? crti_run_dirs_find(cluster, dirs) : 0;
 
     path[0] = '\0';
     for (size_t i = 0; i < count; i++)
-        if (places[i].is_head && (places[i].is_living || !path[0]))
-            snprintf(path, size, "%s", places[i].key_file);
-    free(places);
+        if (dirs[i].is_head && (dirs[i].is_living || !path[0]))
+            snprintf(path, size, "%s", dirs[i].key_file);
+    free(dirs);
     if (!path[0])
         return crt_raise(CRT_ERR_NOT_FOUND,
                          "the head of %s does not run on this host; rotate its tokens "

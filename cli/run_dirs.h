@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places: the run directories of this user's heads and nodes, living or left behind, and the
+/* Run directories: those of this user's heads and nodes, living or left behind, and the
  * processes that belong to them (docs/design/processes.md).
  *
  * Where it sits
- *     RUN/head-PORT, RUN/node-HEX8, /proc -> [ cli/places.c, cli/members.c ] -> cli/stop.c
+ *     RUN/head-PORT, RUN/node-HEX8, /proc -> [ cli/run_dirs.c, cli/members.c ] -> cli/stop.c
  * Private clusters are not looked at: they end with their driver, or with crt run.
  */
-#ifndef CRTI_CLI_PLACES_H
-#define CRTI_CLI_PLACES_H
+#ifndef CRTI_CLI_RUN_DIRS_H
+#define CRTI_CLI_RUN_DIRS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,9 +15,9 @@
 
 #include "cli/cli.h"
 
-#define PLACES_MAX 128
+#define RUN_DIRS_MAX 128
 
-typedef struct place {
+typedef struct run_dir {
     char dir[108];
     bool is_head;
     bool is_living;     /* its daemon holds the lock */
@@ -27,29 +27,29 @@ typedef struct place {
     pid_t pid;          /* of the daemon, 0 unknown */
     uint64_t start;     /* of that process, 0 unknown */
     pid_t children[2];  /* of a head: crt-http, redis-server */
-} place_t;
+} run_dir_t;
 
-/* Fills up to PLACES_MAX places of `address` (NULL: all) and returns how many there are. */
-size_t crti_places_find(const char *address, place_t places[PLACES_MAX]);
+/* Fills up to RUN_DIRS_MAX directories of `address` (NULL: all) and returns how many there are. */
+size_t crti_run_dirs_find(const char *address, run_dir_t dirs[RUN_DIRS_MAX]);
 
 /* Keeps those that a search may mean, and returns how many: where CRT_STATE_DIR is set, the clusters that
- * have a head or a node of that directory, and what is left of daemons whose directory nobody knows. */
-size_t crti_places_keep_own(place_t *places, size_t count);
+ * have a head or a node of that directory, and what is left of daemons whose directory is not known. */
+size_t crti_run_dirs_keep_own(run_dir_t *dirs, size_t count);
 
 /* Makes a directory RUN/private-XXXXXX for a private cluster. CRT_ERR_PERMISSION: others may write
  * to the run directory. */
-crt_status_t crti_places_make_private(char *path, size_t size);
+crt_status_t crti_run_dirs_make_private(char *path, size_t size);
 
 /* True while the daemon of that directory lives. */
-bool crti_place_is_living(const char *dir);
-/* Waits until nobody holds the lock of that directory, or the time is over. Uses SIGALRM. */
-void crti_place_await_end(const char *dir, int64_t timeout_ms);
+bool crti_run_dir_is_living(const char *dir);
+/* Waits until no process holds the lock of that directory, or the time is over. Uses SIGALRM. */
+void crti_run_dir_await_end(const char *dir, int64_t timeout_ms);
 
 /* Removes the directory and everything in it. False: something stays, errno says why. */
-bool crti_place_remove(const char *dir);
+bool crti_run_dir_remove(const char *dir);
 
 /* Removes the run directory itself when it is empty and of our own making. */
-void crti_places_remove_root(void);
+void crti_run_dirs_remove_root(void);
 
 typedef struct member {
     pid_t pid;
@@ -58,9 +58,9 @@ typedef struct member {
     bool of_head;   /* belongs to a head, not to a node */
 } member_t;
 
-/* The living processes of the places: the daemons, and whoever has one of the directories in his
- * environment. Never this process. Returns how many there are; fills up to `room`. */
-size_t crti_members_find(const place_t *places, size_t count, member_t *members,
+/* The living processes of the directories: the daemons, and processes with one of the directories in
+ * their environment. Never this process. Returns how many there are; fills up to `room`. */
+size_t crti_members_find(const run_dir_t *dirs, size_t count, member_t *members,
                          size_t room);
 
 /* The value of a variable in the environment of a process of ours; false: it has none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Run directories. See places.h. */
-#include "cli/places.h"
+/* Run directories. See run_dirs.h. */
+#include "cli/run_dirs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ static int open_lock(const char *dir)
     return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-bool crti_place_is_living(const char *dir)
+bool crti_run_dir_is_living(const char *dir)
 {
     int fd = open_lock(dir);
     bool is_living;
@@ -50,7 +50,7 @@ static void on_alarm(int number)
 {
 }
 
-void crti_place_await_end(const char *dir, int64_t timeout_ms)
+void crti_run_dir_await_end(const char *dir, int64_t timeout_ms)
 {
     /* Again and again: the first may come before the wait has begun. */
     struct itimerval after = {.it_value = {timeout_ms / 1000, timeout_ms % 1000 * 1000},
@@ -75,39 +75,39 @@ void crti_place_await_end(const char *dir, int64_t timeout_ms)
 }
 
 /* A daemon that was killed during its start left no info file, only its number in the lock. */
-static void read_lock(place_t *place)
+static void read_lock(run_dir_t *run_dir)
 {
     char path[128], line[32];
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/lock", place->dir);
+    snprintf(path, sizeof(path), "%s/lock", run_dir->dir);
     file = fopen(path, "re");
     if (file && fgets(line, sizeof(line), file))
-        place->pid = (pid_t)atol(line);
+        run_dir->pid = (pid_t)atol(line);
     if (file)
         fclose(file);
 }
 
 /* One that has yet to write its info file has it from whoever started it. */
-static void read_state(place_t *place)
+static void read_state(run_dir_t *run_dir)
 {
-    char *end = strrchr(place->state, '/');
+    char *end = strrchr(run_dir->state, '/');
 
     if (end)
         *end = '\0'; /* it is STATE/head-PORT or STATE/node-HEX8 */
-    else if (place->is_living)
-        crti_member_variable(place->pid, "CRT_STATE_DIR", place->state,
-                             sizeof(place->state));
+    else if (run_dir->is_living)
+        crti_member_variable(run_dir->pid, "CRT_STATE_DIR", run_dir->state,
+                             sizeof(run_dir->state));
 }
 
 /* The info file as "key value" lines. */
-static void read_info(place_t *place)
+static void read_info(run_dir_t *run_dir)
 {
     char path[128], line[512];
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/%s", place->dir,
-             place->is_head ? "head.info" : "node.info");
+    snprintf(path, sizeof(path), "%s/%s", run_dir->dir,
+             run_dir->is_head ? "head.info" : "node.info");
     file = fopen(path, "re");
     while (file && fgets(line, sizeof(line), file)) {
         char *value = strchr(line, ' ');
@@ -117,25 +117,25 @@ static void read_info(place_t *place)
             continue;
         *value++ = '\0';
         if (strcmp(line, "address") == 0)
-            snprintf(place->address, sizeof(place->address), "%s", value);
+            snprintf(run_dir->address, sizeof(run_dir->address), "%s", value);
         else if (strcmp(line, "state_dir") == 0)
-            snprintf(place->state, sizeof(place->state), "%s", value);
+            snprintf(run_dir->state, sizeof(run_dir->state), "%s", value);
         else if (strcmp(line, "key_file") == 0)
-            snprintf(place->key_file, sizeof(place->key_file), "%s", value);
+            snprintf(run_dir->key_file, sizeof(run_dir->key_file), "%s", value);
         else if (strcmp(line, "pid") == 0)
-            place->pid = (pid_t)atol(value);
+            run_dir->pid = (pid_t)atol(value);
         else if (strcmp(line, "start") == 0)
-            place->start = strtoull(value, NULL, 10);
+            run_dir->start = strtoull(value, NULL, 10);
         else if (strcmp(line, "http_pid") == 0)
-            place->children[0] = (pid_t)atol(value);
+            run_dir->children[0] = (pid_t)atol(value);
         else if (strcmp(line, "redis_pid") == 0)
-            place->children[1] = (pid_t)atol(value);
+            run_dir->children[1] = (pid_t)atol(value);
     }
     if (file)
         fclose(file);
-    if (place->pid == 0)
-        read_lock(place);
-    read_state(place);
+    if (run_dir->pid == 0)
+        read_lock(run_dir);
+    read_state(run_dir);
 }
 
 static bool is_our_directory(const char *path)
@@ -145,7 +145,7 @@ static bool is_our_directory(const char *path)
     return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
-size_t crti_places_find(const char *address, place_t places[PLACES_MAX])
+size_t crti_run_dirs_find(const char *address, run_dir_t dirs[RUN_DIRS_MAX])
 {
     char run[96];
     struct dirent *entry;
@@ -154,19 +154,19 @@ size_t crti_places_find(const char *address, place_t places[PLACES_MAX])
 
     if (!run_directory(run, sizeof(run)) || !(dir = opendir(run)))
         return 0;
-    while (count < PLACES_MAX && (entry = readdir(dir))) {
-        place_t *place = &places[count];
+    while (count < RUN_DIRS_MAX && (entry = readdir(dir))) {
+        run_dir_t *run_dir = &dirs[count];
 
-        *place = (place_t){.is_head = strncmp(entry->d_name, "head-", 5) == 0};
-        if (!place->is_head && strncmp(entry->d_name, "node-", 5) != 0)
+        *run_dir = (run_dir_t){.is_head = strncmp(entry->d_name, "head-", 5) == 0};
+        if (!run_dir->is_head && strncmp(entry->d_name, "node-", 5) != 0)
             continue;
-        if (snprintf(place->dir, sizeof(place->dir), "%s/%s", run, entry->d_name) >=
-                (int)sizeof(place->dir) ||
-            !is_our_directory(place->dir))
+        if (snprintf(run_dir->dir, sizeof(run_dir->dir), "%s/%s", run, entry->d_name) >=
+                (int)sizeof(run_dir->dir) ||
+            !is_our_directory(run_dir->dir))
             continue;
-        place->is_living = crti_place_is_living(place->dir);
-        read_info(place);
-        if (!address || strcmp(address, place->address) == 0)
+        run_dir->is_living = crti_run_dir_is_living(run_dir->dir);
+        read_info(run_dir);
+        if (!address || strcmp(address, run_dir->address) == 0)
             count++;
     }
     closedir(dir);
@@ -183,31 +183,31 @@ static bool is_same_directory(const char *a, const char *b)
 }
 
 /* A node may have joined from another state directory than its head's: the cluster is of both. */
-static bool is_own(const place_t *places, size_t count, const place_t *place,
+static bool is_own(const run_dir_t *dirs, size_t count, const run_dir_t *run_dir,
                    const char *state)
 {
-    if (!place->address[0] && !place->is_living)
-        return !place->state[0] || is_same_directory(place->state, state);
+    if (!run_dir->address[0] && !run_dir->is_living)
+        return !run_dir->state[0] || is_same_directory(run_dir->state, state);
     for (size_t i = 0; i < count; i++)
-        if (strcmp(places[i].address, place->address) == 0 && places[i].state[0] &&
-            is_same_directory(places[i].state, state))
+        if (strcmp(dirs[i].address, run_dir->address) == 0 && dirs[i].state[0] &&
+            is_same_directory(dirs[i].state, state))
             return true;
     return false;
 }
 
-size_t crti_places_keep_own(place_t *places, size_t count)
+size_t crti_run_dirs_keep_own(run_dir_t *dirs, size_t count)
 {
     const char *state = getenv("CRT_STATE_DIR");
-    bool keeps[PLACES_MAX];
+    bool keeps[RUN_DIRS_MAX];
     size_t kept = 0;
 
     if (!state || !*state)
         return count;
     for (size_t i = 0; i < count; i++)
-        keeps[i] = is_own(places, count, &places[i], state);
+        keeps[i] = is_own(dirs, count, &dirs[i], state);
     for (size_t i = 0; i < count; i++)
         if (keeps[i])
-            places[kept++] = places[i];
+            dirs[kept++] = dirs[i];
     return kept;
 }
 
@@ -229,7 +229,7 @@ static void make_parents(char *path)
     }
 }
 
-crt_status_t crti_places_make_private(char *path, size_t size)
+crt_status_t crti_run_dirs_make_private(char *path, size_t size)
 {
     char run[96];
 
@@ -266,12 +266,12 @@ static int remove_entry(const char *path, const struct stat *st, int type,
     return remove(path);
 }
 
-bool crti_place_remove(const char *dir)
+bool crti_run_dir_remove(const char *dir)
 {
     return nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT;
 }
 
-void crti_places_remove_root(void)
+void crti_run_dirs_remove_root(void)
 {
     const char *own = getenv("CRT_RUN_DIR");
     char run[96];
