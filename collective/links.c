@@ -12,8 +12,8 @@
 
 #include "runtime/base/log.h"
 
-#define GUESTS       64 /* connections without a greeting; one more ends the oldest */
-#define GREETING_NS  (3 * CRTI_S)
+#define HANDSHAKES   64 /* connections without a greeting; one more ends the oldest */
+#define HANDSHAKE_NS (3 * CRTI_S)
 #define DIAL_MS      600000 /* the peer's handshake waits until it looks at its links */
 #define RETRY_NS     (30 * CRTI_MS)
 #define REFUSED_NS   (500 * CRTI_MS) /* refusing so long, a member is gone */
@@ -41,13 +41,13 @@ typedef struct link {
 } link_t;
 
 /* A connection that has not said who it is, or that was refused and is closing. */
-typedef struct guest {
+typedef struct handshake {
     crti_list_t link;
     crti_links_t *links;
     crti_stream_t *stream;
     crti_timer_t deadline;
     bool is_refused;
-} guest_t;
+} handshake_t;
 
 struct crti_links {
     crti_loop_t *loop;
@@ -60,51 +60,51 @@ struct crti_links {
     link_t *link; /* by rank */
     int size;
     bool is_aborting;
-    crti_list_t guests; /* oldest first */
-    unsigned guest_count;
+    crti_list_t handshakes; /* oldest first */
+    unsigned handshake_count;
     uint64_t refused;
 };
 
-/* ---------------------------------------------------------------- guests */
+/* ---------------------------------------------------------------- handshakes */
 
-static void guest_free(guest_t *guest)
+static void handshake_free(handshake_t *handshake)
 {
-    crti_list_remove(&guest->link);
-    guest->links->guest_count--;
-    crti_loop_cancel(guest->links->loop, &guest->deadline);
-    crti_stream_free(guest->stream);
-    free(guest);
+    crti_list_remove(&handshake->link);
+    handshake->links->handshake_count--;
+    crti_loop_cancel(handshake->links->loop, &handshake->deadline);
+    crti_stream_free(handshake->stream);
+    free(handshake);
 }
 
 /* `is_stranger`: not one of two connections that crossed. */
-static void refuse(guest_t *guest, bool is_stranger)
+static void refuse(handshake_t *handshake, bool is_stranger)
 {
     crti_log(CRTI_LOG_DEBUG, "links", "refused %s: %s",
-             crti_stream_peer_address(guest->stream), crt_error_detail());
-    guest->is_refused = true;
+             crti_stream_peer_address(handshake->stream), crt_error_detail());
+    handshake->is_refused = true;
     if (is_stranger)
-        guest->links->refused++;
-    crti_stream_send_error(guest->stream, 0, CRT_ERR_PERMISSION);
-    crti_stream_close(guest->stream);
+        handshake->links->refused++;
+    crti_stream_send_error(handshake->stream, 0, CRT_ERR_PERMISSION);
+    crti_stream_close(handshake->stream);
 }
 
-static void guest_closed(void *user, crti_stream_t *stream, crt_status_t status,
-                         const char *text)
+static void handshake_closed(void *user, crti_stream_t *stream, crt_status_t status,
+                             const char *text)
 {
-    guest_t *guest = user;
+    handshake_t *handshake = user;
 
-    if (!guest->is_refused)
-        guest->links->refused++;
-    guest_free(guest);
+    if (!handshake->is_refused)
+        handshake->links->refused++;
+    handshake_free(handshake);
 }
 
-static void guest_late(void *user)
+static void handshake_timed_out(void *user)
 {
-    guest_t *guest = user;
+    handshake_t *handshake = user;
 
-    if (!guest->is_refused)
-        guest->links->refused++;
-    guest_free(guest);
+    if (!handshake->is_refused)
+        handshake->links->refused++;
+    handshake_free(handshake);
 }
 
 /* Compares a greeting with the roster. */
@@ -139,28 +139,28 @@ static crt_status_t check_hello(const crti_links_t *links, const crti_message_t 
 static void link_up(link_t *link, crti_stream_t *stream);
 static void drop_dial(link_t *link);
 
-static void guest_greets(void *user, crti_stream_t *stream, const crti_message_t *message)
+static void on_hello(void *user, crti_stream_t *stream, const crti_message_t *message)
 {
-    guest_t *guest = user;
-    crti_links_t *links = guest->links;
+    handshake_t *handshake = user;
+    crti_links_t *links = handshake->links;
     crti_msg_group_welcome_t welcome;
     link_t *link;
 
-    if (guest->is_refused)
+    if (handshake->is_refused)
         return;
     if (check_hello(links, message) != CRT_OK) {
-        refuse(guest, true);
+        refuse(handshake, true);
         return;
     }
     link = &links->link[message->group_hello.rank];
     if (link->state == UP || link->state == LOST) {
         crt_raise(CRT_ERR_EXISTS, "rank %d is linked already", link->rank);
-        refuse(guest, false);
+        refuse(handshake, false);
         return;
     }
     if (link->dial && links->group->rank < link->rank) {
         crt_raise(CRT_ERR_EXISTS, "rank %d dials itself", links->group->rank);
-        refuse(guest, false);
+        refuse(handshake, false);
         return;
     }
     drop_dial(link);
@@ -168,35 +168,36 @@ static void guest_greets(void *user, crti_stream_t *stream, const crti_message_t
         .rank = (uint64_t)links->group->rank,
         .nonce = links->group->members[links->group->rank].nonce};
     crti_stream_send(stream, CRTI_MSG_GROUP_WELCOME, 0, &welcome);
-    guest->stream = NULL;
-    guest_free(guest);
+    handshake->stream = NULL;
+    handshake_free(handshake);
     link_up(link, stream);
 }
 
 static void on_accept(void *user, crti_stream_t *stream)
 {
     crti_links_t *links = user;
-    guest_t *guest =
-        links->group && !links->is_aborting ? calloc(1, sizeof(*guest)) : NULL;
+    handshake_t *handshake =
+        links->group && !links->is_aborting ? calloc(1, sizeof(*handshake)) : NULL;
 
-    if (guest == NULL) {
+    if (handshake == NULL) {
         crti_stream_free(stream);
         return;
     }
-    if (links->guest_count == GUESTS) {
+    if (links->handshake_count == HANDSHAKES) {
         links->refused++;
-        guest_free(CRTI_CONTAINER(links->guests.next, guest_t, link));
+        handshake_free(CRTI_CONTAINER(links->handshakes.next, handshake_t, link));
     }
-    guest->links = links;
-    guest->stream = stream;
-    guest->deadline = (crti_timer_t){.on_expired = guest_late, .user = guest};
-    crti_list_append(&links->guests, &guest->link);
-    links->guest_count++;
+    handshake->links = links;
+    handshake->stream = stream;
+    handshake->deadline =
+        (crti_timer_t){.on_expired = handshake_timed_out, .user = handshake};
+    crti_list_append(&links->handshakes, &handshake->link);
+    links->handshake_count++;
     crti_stream_set_handlers(stream,
-                             &(crti_stream_handlers_t){.user = guest,
-                                                       .on_message = guest_greets,
-                                                       .on_closed = guest_closed});
-    crti_loop_start(links->loop, &guest->deadline, crti_now_ns() + GREETING_NS);
+                             &(crti_stream_handlers_t){.user = handshake,
+                                                       .on_message = on_hello,
+                                                       .on_closed = handshake_closed});
+    crti_loop_start(links->loop, &handshake->deadline, crti_now_ns() + HANDSHAKE_NS);
 }
 
 /* ---------------------------------------------------------------- links */
@@ -424,7 +425,7 @@ crt_status_t crti_links_new_at(const crti_stream_place_t *place, crti_links_t **
 
     if (links == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "links");
-    crti_list_init(&links->guests);
+    crti_list_init(&links->handshakes);
     address[0] = '\0';
     status = crti_loop_new(&links->loop);
     if (status == CRT_OK)
@@ -477,8 +478,8 @@ static void forget(crti_links_t *links)
     free(links->link);
     links->link = NULL;
     links->size = 0;
-    while (!crti_list_is_empty(&links->guests))
-        guest_free(CRTI_CONTAINER(links->guests.next, guest_t, link));
+    while (!crti_list_is_empty(&links->handshakes))
+        handshake_free(CRTI_CONTAINER(links->handshakes.next, handshake_t, link));
     crti_loop_remove(links->loop, &links->wake);
     links->group = NULL;
     links->attached = 0;
