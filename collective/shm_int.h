@@ -49,7 +49,7 @@ typedef struct crti_shm_head {
     int32_t size, version;
     cpu_set_t cores; /* where its thread of operations may run */
     CRTI_SHM_LINE _Atomic uint32_t flag;
-    CRTI_SHM_LINE _Atomic uint32_t sleepers; /* this member sleeps on somebody's word */
+    CRTI_SHM_LINE _Atomic uint32_t sleepers; /* this member sleeps on another's word */
     CRTI_SHM_LINE _Atomic uint32_t state; /* crti_shm_state_t; released after `failure` */
     crti_shm_failure_t failure;           /* of one that has left: `passed` only */
     /* The message between two members that it is in: kind << 48 | (group rank + 1) << 32 |

@@ -88,7 +88,7 @@ typedef struct crt_batch {
 } crt_batch_t;
 
 /* An endless row of batches: all samples of a set in random order, the last batch of a
- * pass may be short, then the order is drawn anew. */
+ * pass may be short, then the order is drawn again. */
 typedef struct crt_batches crt_batches_t;
 
 /* Batches of `batch` samples each of `set`, which must outlive them.
@@ -176,7 +176,7 @@ CRT_API crt_status_t crt_model_add_gradients(crt_model_t *model,
 /* Forgets the gradients added since the last step. */
 CRT_API void crt_model_zero_gradients(crt_model_t *model);
 
-/* Starts the random numbers of the dropout anew. */
+/* Restarts the random numbers of the dropout. */
 CRT_API void crt_model_set_seed(crt_model_t *model, uint64_t seed);
 
 /* One forward and backward pass over `batch`, with dropout: *overwrites* `gradients`

@@ -29,7 +29,7 @@ typedef struct crti_layer_ops {
     void (*forward)(const crti_layer_t *layer, const float *params, int rows,
                     const float *x, float *y, crti_random_t *random);
 
-    /* dx and dparams from dy; dx is NULL when nobody needs it (the first layer), or not yet;
+    /* dx and dparams from dy; dx is NULL when it is not needed (the first layer), or not yet;
      * then a second call has dparams NULL. */
     void (*backward)(const crti_layer_t *layer, const float *params, int rows,
                      const float *x, const float *y, const float *dy, float *dparams,

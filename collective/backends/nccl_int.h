@@ -15,7 +15,7 @@
  *     That of operations. The device that is current in it is put back after each call.
  * Invariants
  *     Communicators are non-blocking: no call of NCCL waits for another member, but for the end of
- *     an abort, which waits for nobody.
+ *     an abort, which waits for no member.
  *     While NCCL says "in progress" of a communicator only its state is asked, or it is ended.
  *     When run returns, no GPU touches the caller's memory any more.
  */

@@ -10,8 +10,8 @@
  *     4  session: an acknowledgement of some frames counts for all that were handed over
  *     5  session: a HELLO that was meant for another process is taken
  *     6  store: the first copy of a result is not pinned for its owner
- *     7  actor table: a fenced actor, and its name, are placed anew at once
- *     8  ownership: nobody waits for word of a copy when the last known one is gone
+ *     7  actor table: a fenced actor, and its name, are placed again at once
+ *     8  ownership: no process waits for news of a copy when the last known one is gone
  */
 #ifndef CRTI_BASE_FAULT_H
 #define CRTI_BASE_FAULT_H

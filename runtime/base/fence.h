@@ -5,8 +5,8 @@
  * How
  *     A node sends a heartbeat at T; the head hears of it at some H >= T and acknowledges it. Then
  *     the node knows that the head has heard of it at T or later. Until T + CRTI_FENCE_NS its
- *     fenced actors start calls; the head places them anew at H + CRTI_FENCE_OVER_NS at the earliest.
- *     The second between is for clocks that run at different rates. A head that was started anew
+ *     fenced actors start calls; the head places them again at H + CRTI_FENCE_OVER_NS at the earliest.
+ *     The second between is for clocks that run at different rates. A restarted head
  *     does not know H: it takes the time of its own start, which is later.
  *
  *         node  ---- T ----------------- last call starts < T+4 s |
@@ -24,7 +24,7 @@
  *     own clocks stand still, is beyond this.
  * Where it sits
  *     head.c, fence.c (node: when what was sent, the last T) -> blackboard -> execute.c (worker)
- *     control_actor.c (head: when to place anew)
+ *     control_actor.c (head: when to place again)
  */
 #ifndef CRTI_BASE_FENCE_H
 #define CRTI_BASE_FENCE_H

@@ -22,8 +22,8 @@ typedef struct crti_object_id {
 /* From the kernel's random source. */
 crti_id_t crti_id_random(void);
 
-/* A new one for a process of that node: its last 48 bits are the node's first. So whoever finds
- * objects of a process knows whose end is its end, too. */
+/* A new one for a process of that node: its last 48 bits are the node's first. So a finder of
+ * objects of a process knows the node with which it ends. */
 crti_id_t crti_id_of_node(crti_id_t node);
 
 static inline bool crti_id_is_of_node(crti_id_t process, crti_id_t node)

@@ -2,12 +2,12 @@
 /* Logging: one line per event, "time level module pid text", to stderr or the host's sink.
  *
  * CRT_LOG=info,session=trace selects, by default notice. Library code logs at debug at most and
- * returns status and detail; an error is logged once, by the place that has nobody to return
+ * returns status and detail; an error is logged once, by the function that has no caller to return
  * to. Threads: any.
  *
  * A process that has something to complain of without end must not fill the disk: of errors, warnings,
  * notices and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a line tells how many
- * are missing. Debug and trace lines, which somebody asked for, all come.
+ * are missing. Debug and trace lines, which the user enabled, all come.
  *
  * A daemon's log is a file of bounded size (crti_log_to_file): at CRTI_LOG_FILE_MAX it is renamed to
  * FILE.1, in the place of the one before, and a new one begins.

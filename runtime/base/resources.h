@@ -47,7 +47,7 @@ bool crti_resources_equal(const crti_resources_t *a, const crti_resources_t *b);
 /* True when `have` holds at least `need` of every name. */
 bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *need);
 
-/* CRT_ERR_INVALID when an amount is below zero, which nobody can have or need. What is available may
+/* CRT_ERR_INVALID when an amount is below zero, which no node has and no task needs. What is available may
  * be (see take). */
 crt_status_t crti_resources_check(const crti_resources_t *r);
 

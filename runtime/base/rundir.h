@@ -29,7 +29,7 @@ crt_status_t crti_run_dir(char *path, size_t size);
 crt_status_t crti_state_dir(char *path, size_t size);
 
 /* Makes `path` and its missing parents, mode 0700. CRT_ERR_PERMISSION: the directory is another
- * user's, a link, or open to others (parents may be anybody's). */
+ * user's, a link, or open to others (any user may own the parents). */
 crt_status_t crti_dir_make(const char *path);
 
 /* The first directory of the path that is missing, "" when all are there: what crti_dir_make would make. */
@@ -102,16 +102,15 @@ bool crti_process_is_ending(pid_t pid);
  * kernel doesn't tell any more (before Linux 6.15 only until its parent has waited for it). */
 bool crti_process_wait_status(pid_t pid, int pidfd, int *wait_status_out);
 
-/* Closes what the starter of a daemon had open and meant for nobody: all but the standard streams and
- * these two (-1: none), which what it executes does not inherit. Somebody may wait for the end of a
- * pipe, or for a lock. */
+/* Closes descriptors that a daemon inherits by accident: all but the standard streams and
+ * these two (-1: none), which what it executes does not inherit. Another process may wait for the end
+ * of a pipe, or for a lock. */
 void crti_close_inherited(int keep, int keep_too);
 
 /* Closes all but the standard streams and `keep`. May be called between fork and exec. */
 void crti_close_others(const int *keep, size_t count);
 
-/* When the thread that started this process ends, this process goes on, should somebody have stopped
- * it: then it can see that its parent is gone. One that runs notices nothing, so that it does no harm
+/* When the thread that started this process ends, this process is continued, should it be stopped: then it can see that its parent is gone. One that runs notices nothing, so that it does no harm
  * when it is only that thread which ended. */
 void crti_wake_with_parent(void);
 

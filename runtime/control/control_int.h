@@ -59,7 +59,7 @@ typedef struct crti_request {
     crti_id_t node;
     crti_id_t subject;                /* actor or job */
     uint64_t incarnation;             /* of the actor */
-    uint64_t from_link, from_request; /* whom to answer; 0: nobody */
+    uint64_t from_link, from_request; /* where the answer goes; 0: nowhere */
     uint64_t deadline_ns;
     char *name; /* LOG_READ: tried on one node after the other */
     uint64_t offset, limit, wait_ms;
@@ -249,8 +249,8 @@ void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
 /* What a node says it runs; false: it should not. */
 bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node,
                                 const crti_msg_actor_running_t *m);
-/* The actor is about to be taken from its node, of which nobody knows whether it is still there:
- * base/fence.h says how long it, and its name, are not placed. Nothing without `.fenced`. */
+/* The actor is about to be taken from a node that may still run it: base/fence.h says how long it,
+ * and its name, are not placed. Nothing without `.fenced`. */
 void crti_control_fence(crti_control_t *c, crti_actor_entry_t *actor);
 /* The answer to ACTOR_STOP: that process is gone. */
 void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request);
@@ -366,7 +366,7 @@ void crti_control_delete_revoked(crti_control_t *c);
 
 /* KV_PUT, KV_GET, KV_DELETE, KV_KEYS: checked and handed to the store. */
 void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *message);
-/* When nobody of an ended job is left: what its groups agreed on is deleted. */
+/* When no process of an ended job is left: deletes the values of its groups. */
 void crti_control_clear_groups(crti_control_t *c, const crti_job_entry_t *job);
 void crti_control_clear_groups_of(crti_control_t *c, crti_id_t job);
 void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP sockets: where crt-http listens. The head makes them and hands them down, so that nobody else can
- * have the dashboard's port while the head lives, also when crt-http is gone for a moment: whoever asks
+/* HTTP sockets: where crt-http listens. The head makes them and hands them down, so that no other process
+ * can bind the dashboard's port while the head lives, also when crt-http is gone for a moment: a client that asks
  * meanwhile waits in the kernel until the next one serves.
  *
  * Where it sits

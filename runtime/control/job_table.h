@@ -43,7 +43,7 @@ typedef enum crti_job_entry_state {
 typedef struct crti_job_entry {
     crti_id_t id;
     uint64_t number;  /* 1, 2, 3, ... in this cluster */
-    char *submission; /* "" for a driver that nobody submitted */
+    char *submission; /* "" for a driver that attached */
     char *entrypoint, *program, *sha, *directory, *metadata;
     crti_buffer_t argv, environment;
 
@@ -53,7 +53,7 @@ typedef struct crti_job_entry {
     uint64_t
         node_incarnation; /* of a submission: which was asked to begin it; 0: not known */
     int64_t pid;
-    bool stopping; /* somebody asked to stop it */
+    bool stopping; /* a stop was requested */
     bool has_exit;
     int64_t exit_code;
     char *error_type, *text;
@@ -126,13 +126,13 @@ void crti_job_entry_waits(crti_job_table_t *table, crti_job_entry_t *job,
 void crti_job_entry_stop(crti_job_table_t *table, crti_job_entry_t *job, uint64_t now_ns,
                          int64_t wall_ms);
 
-/* The process ended; STOPPED when somebody asked for it. `wait_status` as of waitpid; `text`: last
+/* The process ended; STOPPED when a stop was requested. `wait_status` as of waitpid; `text`: last
  * lines of output. */
 void crti_job_entry_exited(crti_job_table_t *table, crti_job_entry_t *job,
                            int64_t wait_status, const char *text, uint64_t now_ns,
                            int64_t wall_ms);
 
-/* A driver that nobody submitted is gone; `text` "": on purpose. `wait_status` NULL: not known, else it
+/* A driver that attached is gone; `text` "": on purpose. `wait_status` NULL: not known, else it
  * decides: SUCCEEDED when it is 0. */
 void crti_job_entry_driver_left(crti_job_table_t *table, crti_job_entry_t *job,
                                 const char *text, const int64_t *wait_status,

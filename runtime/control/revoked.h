@@ -5,7 +5,7 @@
  * Where it sits
  *     control/control_revoke.c -> head.c -> [ control/revoked.c ] -> STATE/head-PORT/revoked
  * The file is an array of ids, zero where there is none, written for this machine. What is written
- * outlives the process at once; it begins its way to the disk when it is written, and nobody waits for
+ * outlives the process at once; it begins its way to the disk when it is written, and no caller waits for
  * that: a host that loses power within the moment may forget it.
  * Threads: one at a time.
  * Failure: a file that can't be made, or is full, refuses what should be added.

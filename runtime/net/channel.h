@@ -61,7 +61,7 @@ crt_status_t crti_channel_new(int *fd_take, const crti_channel_handlers_t *handl
                               size_t queue_bytes, crti_channel_t **channel_out);
 
 /* Connects to the socket at `path` and checks that its owner is this user. CRT_ERR_NOT_FOUND:
- * nobody listens there; CRT_ERR_TIMED_OUT; CRT_ERR_PERMISSION: another user's process. */
+ * no process listens there; CRT_ERR_TIMED_OUT; CRT_ERR_PERMISSION: another user's process. */
 crt_status_t crti_channel_connect(const char *path, uint64_t deadline_ns,
                                   const crti_channel_handlers_t *handlers,
                                   crti_channel_t **channel_out);
@@ -121,7 +121,7 @@ crt_status_t crti_channel_request(crti_channel_t *channel, crti_message_kind_t k
 /* Who wants to know that the answer of the next crti_channel_request is late: called once, when it has not
  * come until then. */
 typedef struct crti_channel_late {
-    uint64_t at_ns; /* 0: nobody */
+    uint64_t at_ns; /* 0: none */
     void (*on_late)(void *user);
     void *user;
 } crti_channel_late_t;
@@ -141,7 +141,7 @@ crt_status_t crti_channel_address(const char *path, struct sockaddr_un *address_
 crt_status_t crti_channel_listen(const char *path, int *fd_out);
 
 /* The next connection, checked to be of this user (others are closed and CRT_ERR_PERMISSION is
- * returned). CRT_IN_PROGRESS: nobody waits. CRT_ERR_IO: e.g. no descriptor left. */
+ * returned). CRT_IN_PROGRESS: none waits. CRT_ERR_IO: e.g. no descriptor left. */
 crt_status_t crti_channel_accept(int listen_fd, int *fd_out);
 
 /* Two connected descriptors, CLOEXEC; the channel of each side makes its own non-blocking. */

@@ -7,7 +7,7 @@
  *     Who has the cluster key knows the public key of the certificate before he has seen it, and need
  *     trust nobody else. Browsers take no Ed25519.
  * How
- *     64 derived bytes modulo (order - 1), plus 1: a scalar whose bias nobody can measure.
+ *     64 derived bytes modulo (order - 1), plus 1: a scalar without a measurable bias.
  * Threads: any; no state.
  */
 #ifndef CRTI_NET_HTTPS_KEY_H

@@ -7,7 +7,7 @@
  * Why
  *     What most workers never use would cost each of them its mappings (docs/design/node.md).
  * Threads
- *     Any; whoever comes while another one opens it waits.
+ *     Any; a thread waits while another one opens it.
  * Invariants
  *     Never closed: libraries register what they do at exit.
  */

@@ -58,7 +58,7 @@ struct crti_port {
     crti_list_t
         active; /* in net->active while input may be there that epoll won't tell */
     crti_list_t
-        expecting; /* in net->expecting: an answer may come soon, but somebody slept */
+        expecting; /* in net->expecting: an answer may come soon, but a thread slept */
     crti_list_t
         unproven; /* in net->unproven: an accepted lane without its first message */
     crti_net_t *net;
@@ -156,7 +156,7 @@ void crti_net_receive(crti_port_t *port, const crti_received_frame_t *arrival);
 /* The session's deadline may have come nearer, or it has begun to gather. */
 void crti_peer_touch(crti_peer_t *peer);
 
-/* The time for events of this peer: read anew only when it is going to be used. */
+/* The time for events of this peer: read again only when it is going to be used. */
 uint64_t crti_net_now(crti_net_t *net, const crti_peer_t *peer);
 
 /* ---------------------------------------------------------------- net_lane.c */

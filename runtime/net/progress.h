@@ -11,8 +11,8 @@
  *     or leaves and hands the token on.
  * The progress thread
  *     POLLING holds the token and sleeps in epoll: no thread waits. When a waiter took the token
- *     away it goes, at its next wake, to TICKING: once per millisecond it flushes what was
- *     gathered, and takes the token only if no waiter was there for a whole tick. If a waiter
+ *     away it goes, at its next wake, to TICKING: once per millisecond it flushes gathered
+ *     records, and takes the token only if no waiter was there for a whole tick. If a waiter
  *     held the token for 16 ticks on end it goes to PARKED, where it costs nothing; a waiter
  *     that leaves sets its timer again, which is a system call but no thread switch.
  *     A waiter that leaves while it still sleeps in POLLING gives it the token back, and it never
@@ -20,18 +20,18 @@
  *     the other timer instead, by which it finds out.
  *     So a loop of short waits never meets the progress thread on its path, a long computation
  *     is served after two milliseconds, and an idle process sleeps in one place.
- *     While the token is free and somebody waits, a waiter is awake and about to take it or
+ *     While the token is free and a thread waits, a waiter is awake and about to take it or
  *     to pass it on.
  * A late progress thread
  *     A process whose threads do nothing but wait here, as a worker does between calls, needs none:
- *     it is ABSENT until crti_progress_busy tells of code that may run long without a wait, begins
- *     with TICKING then, sleeps no longer than LATE_END_NS, and is PARKED after one idle tick: it looks
- *     every LATE_TICK_NS, a waiter that leaves does nothing, and when none left for LATE_END_NS it ends.
- *     Where it was hardly ever needed it is RESTING instead, when nobody left between two looks, and when
- *     somebody receives at its very first tick: a waiter that leaves sets its timer, which costs him
- *     more than all else that he does, and if none does for LATE_END_NS it ends. So a worker that was
- *     called once has one thread again, which woke twice; calls now and then neither set timers nor make
- *     new threads.
+ *     it is ABSENT until crti_progress_busy announces code that may run long without a wait. It begins
+ *     with TICKING, sleeps no longer than LATE_END_NS, and is PARKED after one idle tick: it polls every
+ *     LATE_TICK_NS, a waiter that leaves does nothing, and when none left for LATE_END_NS it ends.
+ *     Where it was hardly ever needed it is RESTING instead, when no waiter left between two polls, or
+ *     when a waiter receives at its very first tick. A waiter that leaves then sets its timer, which
+ *     costs more than everything else that the waiter does; if none does for LATE_END_NS it ends. So a
+ *     worker that was called once has one thread again, which woke twice. Rare calls neither set timers
+ *     nor make new threads.
  * Spinning
  *     Before it sleeps a waiter watches the lanes that are awake for SPIN_NS, about what a wake
  *     across cores costs: an answer that comes in this time costs no thread switch on either side.
@@ -40,13 +40,13 @@
  *     tries once, and doubles the pause up to 1024 waits until a try succeeds. The progress
  *     thread never spins.
  * Sleeping
- *     One epoll. It wakes the one who came last, and, for what is level-triggered and still there,
- *     the one before him, too; so what calls come by is edge-triggered. Deadlines are a timerfd, so that
- *     an earlier one can be set while somebody sleeps, without waking anybody.
+ *     One epoll. It wakes the thread that came last, and, for a level-triggered event that is still
+ *     there, the thread before it, too. So the descriptors of calls are edge-triggered. Deadlines are a
+ *     timerfd: an earlier one can be set while a thread sleeps, without waking it.
  * Failure
- *     Taking the token away needs no handshake: what is level-triggered is seen by the new holder,
- *     since only the holder dispatches and nothing is consumed by waking; who has lost the token and
- *     is told of an edge has everything looked at that might be meant.
+ *     Taking the token away needs no handshake. The new holder sees level-triggered events, since only
+ *     the holder dispatches and a wake consumes nothing. A thread that gets an edge without the token
+ *     has all sources with edges checked.
  */
 #ifndef CRTI_NET_PROGRESS_H
 #define CRTI_NET_PROGRESS_H
@@ -77,8 +77,8 @@ typedef struct crti_progress_ops {
     void (*expire)(void *user);
     /* The earliest deadline, UINT64_MAX for none. */
     uint64_t (*deadline)(void *user);
-    /* Its descriptors were closed by somebody else, who closes all: nothing is heard any more. The
-     * thread ends, and waits return CRT_ERR_CLOSED. At most once, lock held. */
+    /* Other code of the process closed its descriptors: nothing is received any more. The thread
+     * ends, and waits return CRT_ERR_CLOSED. At most once, lock held. */
     void (*broken)(void *user);
 } crti_progress_ops_t;
 
@@ -146,7 +146,7 @@ void crti_progress_prepare(void);
 /* `late`: the thread starts when it is needed first. */
 crt_status_t crti_progress_start(crti_progress_t *p, bool late);
 
-/* Code begins (or ends) that may take long and waits for nothing here: somebody else has to
+/* Code begins (or ends) that may take long and waits for nothing here: the progress thread has to
  * receive meanwhile. Lock held. */
 void crti_progress_busy(crti_progress_t *p, bool begins);
 

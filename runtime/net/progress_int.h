@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What progress.c (the token) and progress_thread.c (the thread that has it when nobody waits) know of
+/* What progress.c (the token) and progress_thread.c (the thread that has it when no other waits) know of
  * each other. See progress.h; the lock is held in each of these.
  */
 #ifndef CRTI_NET_PROGRESS_INT_H

@@ -226,7 +226,7 @@
 
 /* Notice: the owner needs these objects no more; a list of (object 24 bytes, node 16 bytes). A
  * process numbers its objects and calls with CRTI_NUMBER_BITS bits; above them are the parts that
- * a call made. CRTI_EVERY_PART there: whatever the call made, of which nobody was told. */
+ * a call made. CRTI_EVERY_PART there: whatever the call made, where no process was notified. */
 #define CRTI_FIELDS_FREE(F) F(BIN, objects)
 #define CRTI_NUMBER_BITS    48
 #define CRTI_EVERY_PART     (UINT64_C(0xffff) << CRTI_NUMBER_BITS)
@@ -313,7 +313,7 @@
         F(STR, endpoint) F(I64, pid) F(BOOL, is_head_host) F(RES, resources)             \
             F(ROOM, available) F(U64, store_bytes) F(BIN, actors) F(BIN, jobs)
 
-/* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed anew);
+/* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed again);
  * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there is
  * none; `http_pin`: of its certificate, "" where that follows from the cluster's key. */
 #define CRTI_FIELDS_NODE_REGISTERED(F)                                                   \
@@ -324,7 +324,7 @@
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of
  * memory. The head acknowledges each; a node that hears nothing for 5 s takes the link for dead
- * and connects anew. */
+ * and reconnects. */
 /* `sequence` 0 of an acknowledgement: the head is there, and promises nothing (base/fence.h). */
 #define CRTI_FIELDS_HEARTBEAT(F)                                                         \
     F(U64, sequence)                                                                     \
@@ -441,7 +441,7 @@
 
 /* ------------------------------------------------------------------ group link */
 
-/* First message of the member that dials: which group, who it is and whom it wants, with the
+/* First message of the member that dials: the group, the two members, with the
  * nonces of both from the group's roster. Answer: GROUP_WELCOME, or ERROR and the end. */
 #define CRTI_FIELDS_GROUP_HELLO(F)                                                       \
     F(U64, protocol)                                                                     \
@@ -465,7 +465,7 @@
     F(U64, sequence) F(U64, dtype) F(U64, count) F(U64, done) F(U64, length)
 #define CRTI_FIELDS_GROUP_TAKEN(F) F(U64, sequence)
 
-/* Notice: the group has failed at the sender. `rank` is to blame, -1: nobody. */
+/* Notice: the group has failed at the sender. `rank` is to blame, -1: none. */
 #define CRTI_FIELDS_GROUP_ABORT(F) F(I64, status) F(I64, rank) F(STR, text)
 
 /* Notice: the sender has left the group in good order; its connection ends. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seal: the records of one direction of a connection, encrypted (AES-256-GCM), or in the clear with
- * a tag that nobody else can make (the same without anything to encrypt, AES-256-GMAC).
+ * a tag that no attacker can forge (the same without anything to encrypt, AES-256-GMAC).
  *
  * Where it sits
  *     records.c -> [ seal.c ] -> OpenSSL

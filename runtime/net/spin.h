@@ -27,7 +27,7 @@ typedef struct crti_progress_word {
 /* Whether to spin before a sleep, learned from how that went lately. */
 typedef struct crti_spin {
     int cores; /* of the machine, not those that we are bound to; 0 before the first spin */
-    uint64_t count;  /* how often somebody spun */
+    uint64_t count;  /* how often a waiter spun */
     bool is_on;      /* a waiter spins now, without the lock */
     uint32_t stop;   /* 1: it shall look again */
     bool is_long;    /* spin longer: what came lately came soon after the shorter spin */
@@ -38,7 +38,7 @@ typedef struct crti_spin {
     int pause;  /* next value of skip */
 } crti_spin_t;
 
-/* Without the lock. True when a word changed or somebody asks to look again. */
+/* Without the lock. True when a word changed or another thread asks for a check. */
 bool crti_spin_watch(crti_spin_t *spin, const crti_progress_word_t *words, size_t count);
 
 void crti_spin_learn(crti_spin_t *spin, bool hit);

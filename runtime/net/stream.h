@@ -122,7 +122,7 @@ crt_status_t crti_stream_send_copy(crti_stream_t *stream, crti_message_kind_t ki
                                    size_t size);
 
 /* Writes now what the socket takes of what was queued, instead of at the end of this turn of the
- * loop: for what somebody waits for. on_sent may be called inside, no handler is: a failure is
+ * loop: for a message that the peer waits for. on_sent may be called inside, no handler is: a failure is
  * seen by the loop. */
 void crti_stream_push(crti_stream_t *stream);
 

@@ -148,7 +148,7 @@ typedef enum crti_slot_state {
 } crti_slot_state_t;
 
 /* One process. The lists keep their slabs when the process dies: the slot's next process, or
- * whoever frees the last unit, takes them. */
+ * the process that frees the last unit, takes them. */
 typedef struct crti_arena_slot {
     _Alignas(64) crti_lock_t lock; /* covers lists and slabs of all classes but pins */
     _Atomic uint32_t state; /* by the process at attach and detach, by the daemon */
@@ -190,12 +190,12 @@ typedef struct crti_header {
     crti_geometry_t geometry;
     /* Signals between processes; hints, no lock. */
     _Alignas(64) _Atomic uint32_t space_sequence; /* futex: memory came back */
-    _Atomic uint32_t space_wanted;                /* somebody sleeps on it */
+    _Atomic uint32_t space_wanted;                /* a process sleeps on it */
     _Atomic uint32_t complaint;                   /* slot + 1 that others waited for */
     _Atomic uint32_t fault_sequence;              /* futex: the pre-faulting thread */
     _Atomic uint32_t fault_mark;      /* used pages from the start that wake it */
     _Atomic uint32_t fault_zone_mark; /* ... from the end */
-    _Atomic uint32_t trims; /* counts what was given back: then nobody has it mapped */
+    _Atomic uint32_t trims; /* counts the trims: no process has that memory mapped */
     crti_word_t evictions;
     crti_heap_t heap;
 } crti_header_t;
@@ -254,7 +254,7 @@ static inline uint64_t crti_read(const crti_word_t *word)
     return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-/* For fields nobody else sees yet (and hints): no undo. */
+/* For fields that no other process sees yet (and hints): no undo. */
 static inline void crti_write(crti_word_t *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_relaxed);
@@ -422,7 +422,7 @@ typedef struct crti_trim {
 crt_status_t crti_trim_start(crti_store_t *store);
 void crti_trim_stop(crti_store_t *store);
 
-/* What an interval ends with: gives back half of what nobody needed. Returns how many bytes. */
+/* What an interval ends with: gives back half of the unneeded bytes. Returns their number. */
 uint64_t crti_trim_step(crti_store_t *store, crti_trim_t *trim);
 
 #endif

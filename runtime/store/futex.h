@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping on a word of shared memory, and waking who sleeps there. */
+/* Sleeping on a word of shared memory, and waking the sleepers. */
 #ifndef CRTI_STORE_FUTEX_H
 #define CRTI_STORE_FUTEX_H
 

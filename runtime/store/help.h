@@ -12,7 +12,7 @@ typedef struct crti_help {
     void (*work)(void *user, size_t from, size_t to);
     void *user;
     size_t size, piece;
-    _Atomic size_t next; /* first byte that nobody has taken */
+    _Atomic size_t next; /* first byte that no thread has taken */
 } crti_help_t;
 
 /* Done when it returns, with a second thread if there is a core for it. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Space: looking at all objects, evicting copies, and saying who uses the memory. */
+/* Space: walks over all objects, evicting copies, and the users of the memory. */
 #ifndef CRTI_STORE_SPACE_H
 #define CRTI_STORE_SPACE_H
 
 #include "runtime/store/table.h"
 
-/* What a walk saw of one object: a hint; whoever acts on it looks again by id, locked. */
+/* What a walk saw of one object: a hint; a caller that acts on it checks again by id, locked. */
 typedef struct crti_seen {
     crti_object_id_t id;
     uint64_t size, state, stamp;

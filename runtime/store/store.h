@@ -9,8 +9,8 @@
  *     create -> write -> seal -> get ... release -> free
  *     It is made once, never changes after its seal, and is known by its id to every process
  *     of the node. The primary copy stays until its owner frees it, even when the process that
- *     made it has died; a copy (pulled from another node) may be evicted whenever nobody has it
- *     pinned. Freed objects can't be got any more; their memory comes back with the last pin.
+ *     made it has died; a copy (pulled from another node) may be evicted whenever no process
+ *     pins it. Freed objects can't be got any more; their memory comes back with the last pin.
  * Threads
  *     Every function may be called from any thread, unless it says "daemon only" (those are
  *     called by the node daemon, from any one thread at a time). No call here ever sends a
@@ -21,7 +21,7 @@
  * Failure
  *     A process that is stopped inside a call can hold up others for a moment. They give up
  *     after CRTI_STORE_PATIENCE_NS with CRT_ERR_TIMED_OUT (the daemon after
- *     CRTI_STORE_DAEMON_PATIENCE_NS). Before that crti_store_stalled tells the daemon whom to end,
+ *     CRTI_STORE_DAEMON_PATIENCE_NS). Before that crti_store_stalled tells the daemon which process to end,
  *     so that a process that is stopped for good holds up others for less than a second.
  *     Whatever else lies in the shared tables, no call crashes or loops: CRT_ERR_CORRUPT.
  */
@@ -70,7 +70,7 @@ int crti_store_fd(const crti_store_t *store);
 
 /* Joins the arena behind `fd` (which stays the caller's and may be closed afterwards). `slot`
  * is given by the daemon and unique among living processes (1 or more; reuse the lowest free
- * one first: a slot's memory is reused by whoever has it next); `process` names this process in
+ * one first: a slot's memory is reused by the slot's next process); `process` names this process in
  * messages. CRT_ERR_CORRUPT when the file is no arena of this version.
  * Caller owns the result and frees it with crti_store_detach. */
 crt_status_t crti_store_attach(int fd, unsigned slot, crti_id_t process,
@@ -85,7 +85,7 @@ CRTI_DEFINE_AUTO(crti_store_t *, crti_store_detach)
 
 /* Room for an object of `size` bytes (0 is fine), to be written through *data_out and then
  * sealed or aborted by this process. Evicts unpinned copies when needed, oldest first.
- *   CRT_ERR_EXISTS      this node has the object, or somebody is writing it
+ *   CRT_ERR_EXISTS      this node has the object, or a process is writing it
  *   CRT_ERR_STORE_FULL  no room now: crti_store_wait_space, then again
  *   CRT_ERR_TOO_LARGE   there never will be */
 crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t size,
@@ -105,8 +105,8 @@ crt_status_t crti_store_wait_space(crti_store_t *store, size_t size,
                                    uint64_t deadline_ns);
 
 /* The object this process created is complete: all processes see it from now on. `primary`: it
- * stays until crti_store_free; else it is a copy that may be evicted while nobody has it
- * pinned. Don't write to it any more. If the owner freed it meanwhile it is gone, which is not
+ * stays until crti_store_free; else it is a copy that may be evicted while no process
+ * pins it. Don't write to it any more. If the owner freed it meanwhile it is gone, which is not
  * an error. CRT_ERR_NOT_FOUND when this process is not writing such an object. */
 crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool primary);
 
@@ -150,8 +150,8 @@ bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot);
 /* Daemon only. `owner` has died: frees all its objects. Returns how many. */
 size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner);
 
-/* Daemon only. Asks about each owner of objects once, frees all objects of those for whom `is_dead`
- * says so, and returns how many. */
+/* Daemon only. Asks about each owner of objects once, frees all objects of the owners for which `is_dead`
+ * is true, and returns their number. */
 size_t crti_store_drop_owners(crti_store_t *store,
                               bool (*is_dead)(void *user, crti_id_t owner), void *user);
 
@@ -161,9 +161,9 @@ size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t nu
                                uint64_t mask);
 
 /* Daemon only; call it some times a second. How many calls in a row, this one included, have seen
- * that somebody waits for a step of the process in *slot_out, and that it does not move; 0 when
- * nobody waits. When there were enough (it is stopped, or mad) end that process, then reclaim its
- * slot. Looks are counted and not time: while the daemon does not run, others may not either. */
+ * another process wait for the process in *slot_out, which does not move; 0 when none waits. After
+ * enough calls (it is stopped, or faulty) end that process, then reclaim its slot. Calls are counted
+ * instead of time: while the daemon does not run, other processes may not either. */
 unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out);
 
 struct crti_store_stats {

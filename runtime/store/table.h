@@ -29,7 +29,7 @@ crt_status_t crti_table_at(crti_store_t *store, uint64_t ref, crti_found_t *foun
 crt_status_t crti_table_add(crti_store_t *store, crti_object_id_t id, size_t size,
                             crti_found_t *found);
 
-/* Takes the entry and its memory away; nobody has it pinned. */
+/* Deletes the entry and its memory; no process pins it. */
 crt_status_t crti_table_remove(crti_store_t *store, crti_found_t *found);
 
 /* Changes state, flags and pins; the one place that does, so every arrow is checked here. */

@@ -10,7 +10,7 @@
  * How
  *     Every word changed is first written to the slot's undo log: offset and old value, then the
  *     count, then the word itself. Commit is one store: count = 0. A process that dies leaves
- *     its log and the list of its locks behind; nobody else could change those words meanwhile,
+ *     its log and the list of its locks behind; no other process could change those words meanwhile,
  *     because their locks are still held, and the daemon writes the old values back
  *     (crti_tx_undo), then opens the locks.
  *     A killed process stops between two instructions, so program order is all that counts: a
@@ -20,7 +20,7 @@
  *     mutex), so a slot needs one log.
  * Waiting
  *     A lock is held for some 100 ns. A waiter spins, then sleeps on a futex, and gives up after
- *     the attachment's patience; who waits for long leaves a complaint in the header for the
+ *     the attachment's patience; a process that waits for long leaves a complaint in the header for the
  *     daemon. A lock held by a slot without a process can only be damage and is taken over.
  */
 #ifndef CRTI_STORE_TRANSACTION_H
@@ -35,7 +35,7 @@ void crti_tx_begin(crti_store_t *store);
 crt_status_t crti_tx_lock(crti_store_t *store, crti_lock_t *lock);
 
 /* Commits when `status` is CRT_OK and nothing was damaged, else undoes; opens the locks and the
- * mutex; wakes who waits for space when some came back. Returns the status. */
+ * mutex; wakes the processes that wait for space when some came back. Returns the status. */
 crt_status_t crti_tx_end(crti_store_t *store, crt_status_t status);
 
 /* Daemon: the process of `slot` is dead. Undoes its transaction, opens its locks. */
