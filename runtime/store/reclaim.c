@@ -16,46 +16,28 @@
  */
 #include "runtime/store/reclaim.h"
 
-#include <stdlib.h>
-
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 
-struct slabs {
-    uint32_t *pages;
-    size_t count;
-};
-
-/* All slabs of a slot's class: both lists. */
+/* All slabs of a slot's class: both lists; none after an error. */
 static crt_status_t list_slabs(crti_store_t *store, crti_arena_slot_t *slot,
-                               unsigned class, struct slabs *slabs_out)
+                               unsigned class, crti_buffer_t *slabs)
 {
-    CRTI_AUTO(free) uint32_t *partial = NULL, *full = NULL;
-    size_t partial_count = 0, full_count = 0;
-    uint32_t *both;
     crt_status_t status;
 
     crti_tx_begin(store);
     status = crti_tx_lock(store, &slot->lock);
     if (status == CRT_OK)
         status = crti_space_slabs(store, &slot->slabs[class].partial,
-                                  CRTI_ARENA_CHAIN_LINKS, &partial, &partial_count);
+                                  CRTI_ARENA_CHAIN_LINKS, slabs);
     if (status == CRT_OK)
         status = crti_space_slabs(store, &slot->slabs[class].full, CRTI_ARENA_CHAIN_LINKS,
-                                  &full, &full_count);
+                                  slabs);
     status = crti_tx_end(store, status);
-    if (status != CRT_OK || partial_count + full_count == 0)
-        return status;
-    both = realloc(partial, (partial_count + full_count) * sizeof(*both));
-    if (!both)
-        return crt_raise(CRT_ERR_NO_MEMORY, "object store: list of %zu slabs",
-                         partial_count + full_count);
-    partial = NULL;
-    for (size_t i = 0; i < full_count; i++)
-        both[partial_count + i] = full[i];
-    *slabs_out = (struct slabs){both, partial_count + full_count};
-    return CRT_OK;
+    if (status != CRT_OK)
+        slabs->size = 0;
+    return status;
 }
 
 static crt_status_t take_pin(crti_store_t *store, uint64_t ref)
@@ -111,15 +93,17 @@ static crt_status_t drop_slab(crti_store_t *store, uint32_t page, unsigned slot,
 static crt_status_t reclaim_class(crti_store_t *store, unsigned index, unsigned class,
                                   unsigned *damage)
 {
-    struct slabs slabs = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t slabs = {0};
     crt_status_t status = list_slabs(store, crti_arena_slot(store, index), class, &slabs);
+    const uint32_t *pages = (const uint32_t *)(const void *)slabs.data;
+    size_t count = slabs.size / sizeof(*pages);
 
     if (status == CRT_ERR_CORRUPT) {
         ++*damage;
         return CRT_OK;
     }
-    for (size_t i = 0; i < slabs.count && status != CRT_ERR_TIMED_OUT; i++) {
-        uint64_t ref = (uint64_t)slabs.pages[i] << 6;
+    for (size_t i = 0; i < count && status != CRT_ERR_TIMED_OUT; i++) {
+        uint64_t ref = (uint64_t)pages[i] << 6;
 
         for (unsigned unit = 0; unit < 64 && class < CRTI_CLASS_DATA; unit++, ref++) {
             status = class == CRTI_CLASS_PIN ? take_pin(store, ref)
@@ -129,10 +113,9 @@ static crt_status_t reclaim_class(crti_store_t *store, unsigned index, unsigned 
                 break;
         }
         if (status != CRT_ERR_TIMED_OUT)
-            status = drop_slab(store, slabs.pages[i], index, class);
+            status = drop_slab(store, pages[i], index, class);
         *damage += status == CRT_ERR_CORRUPT;
     }
-    free(slabs.pages);
     return status == CRT_ERR_TIMED_OUT ? status : CRT_OK;
 }
 
@@ -254,6 +237,18 @@ static bool is_wanted(void *user, const crti_seen_t *seen)
            ((seen->id.number ^ wanted->number) & wanted->mask) == 0 && is_there(seen);
 }
 
+/* Frees what was gathered; the number of objects. */
+static size_t free_all(crti_store_t *store, crti_buffer_t *gathered)
+{
+    const crti_seen_t *seen = (const crti_seen_t *)(const void *)gathered->data;
+    size_t count = gathered->size / sizeof(*seen);
+
+    for (size_t i = 0; i < count; i++)
+        crti_store_free(store, seen[i].id);
+    crti_buffer_fini(gathered);
+    return count;
+}
+
 size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner)
 {
     return crti_store_drop_numbers(store, owner, 0, 0);
@@ -263,13 +258,10 @@ size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t nu
                                uint64_t mask)
 {
     wanted_t wanted = {owner, number, mask};
-    crti_seen_list_t orphans;
+    crti_buffer_t orphans = {0};
 
     crti_space_gather(store, is_wanted, &wanted, &orphans);
-    for (size_t i = 0; i < orphans.count; i++)
-        crti_store_free(store, orphans.seen[i].id);
-    free(orphans.seen);
-    return orphans.count;
+    return free_all(store, &orphans);
 }
 
 typedef struct judgement {
@@ -298,13 +290,10 @@ size_t crti_store_drop_owners(crti_store_t *store,
                               bool (*is_dead)(void *user, crti_id_t owner), void *user)
 {
     judgement_t judgement = {.is_dead = is_dead, .user = user};
-    crti_seen_list_t orphans;
+    crti_buffer_t orphans = {0};
 
     crti_map_init(&judgement.known, sizeof(crti_id_t));
     crti_space_gather(store, is_of_the_dead, &judgement, &orphans);
     crti_map_fini(&judgement.known);
-    for (size_t i = 0; i < orphans.count; i++)
-        crti_store_free(store, orphans.seen[i].id);
-    free(orphans.seen);
-    return orphans.count;
+    return free_all(store, &orphans);
 }

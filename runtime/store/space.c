@@ -25,15 +25,13 @@
 #define EVICT_SHARE    64 /* evict at least that part of the store at once: walks are long */
 
 crt_status_t crti_space_slabs(crti_store_t *store, const crti_arena_list_t *list,
-                              crti_arena_chain_t chain, uint32_t **pages_out,
-                              size_t *count_out)
+                              crti_arena_chain_t chain, crti_buffer_t *pages)
 {
-    CRTI_AUTO(free) uint32_t *pages = NULL;
-    size_t count = 0, room = 0;
     uint64_t before = 0;
 
     for (uint64_t page = crti_read(&list->head); page != 0;) {
         const crti_page_t *p = crti_page_at(store, page);
+        const uint32_t first = (uint32_t)page;
         uint64_t links;
 
         if (!p)
@@ -41,21 +39,11 @@ crt_status_t crti_space_slabs(crti_store_t *store, const crti_arena_list_t *list
         links = crti_read(chain == CRTI_ARENA_CHAIN_LINKS ? &p->links : &p->more);
         if (links >> 32 != before) /* a list whose ways back are right has no circle */
             return crti_tx_damaged(store, "a list of slabs is broken at page", page);
-        if (count == room) {
-            uint32_t *more = realloc(pages, (2 * room + 64) * sizeof(*pages));
-
-            if (!more)
-                return crt_raise(CRT_ERR_NO_MEMORY, "object store: list of %zu slabs",
-                                 2 * room + 64);
-            pages = more;
-            room = 2 * room + 64;
-        }
-        pages[count++] = (uint32_t)page;
+        if (crti_buffer_append(pages, &first, sizeof(first)) != CRT_OK)
+            return CRT_ERR_NO_MEMORY;
         before = page;
         page = (uint32_t)links;
     }
-    *pages_out = CRTI_TAKE(pages);
-    *count_out = count;
     return CRT_OK;
 }
 
@@ -81,24 +69,25 @@ crt_status_t crti_space_walk(crti_store_t *store,
                              void (*look)(void *user, const crti_seen_t *seen),
                              void *user)
 {
-    CRTI_AUTO(free) uint32_t *pages = NULL;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t slabs = {0};
     crti_heap_t *heap = &store->header->heap;
-    size_t count = 0;
+    const uint32_t *pages;
     crt_status_t status;
 
     crti_tx_begin(store);
     status = crti_tx_lock(store, &heap->lock);
     if (status == CRT_OK)
-        status = crti_space_slabs(store, &heap->entry_list, CRTI_ARENA_CHAIN_MORE, &pages,
-                                  &count);
+        status =
+            crti_space_slabs(store, &heap->entry_list, CRTI_ARENA_CHAIN_MORE, &slabs);
     status = crti_tx_end(store, status);
-    for (size_t i = 0; status == CRT_OK && i < count; i++)
+    pages = (const uint32_t *)(const void *)slabs.data;
+    for (size_t i = 0; status == CRT_OK && i < slabs.size / sizeof(*pages); i++)
         look_at_slab(store, pages[i], look, user);
     return status;
 }
 
 struct gathering {
-    crti_seen_list_t *list;
+    crti_buffer_t *list;
     bool (*wanted)(void *user, const crti_seen_t *seen);
     void *user;
 };
@@ -106,29 +95,17 @@ struct gathering {
 static void gather(void *user, const crti_seen_t *seen)
 {
     struct gathering *g = user;
-    crti_seen_list_t *list = g->list;
 
-    if (!g->wanted(g->user, seen))
-        return;
-    if (list->count == list->room) {
-        size_t room = 2 * list->room + 64;
-        crti_seen_t *more = realloc(list->seen, room * sizeof(*more));
-
-        if (!more)
-            return; /* those found so far will do */
-        list->seen = more;
-        list->room = room;
-    }
-    list->seen[list->count++] = *seen;
+    if (g->wanted(g->user, seen)) /* without memory those found so far will do */
+        (void)crti_buffer_append(g->list, seen, sizeof(*seen));
 }
 
 void crti_space_gather(crti_store_t *store,
                        bool (*wanted)(void *user, const crti_seen_t *seen), void *user,
-                       crti_seen_list_t *list_out)
+                       crti_buffer_t *list)
 {
-    struct gathering g = {list_out, wanted, user};
+    struct gathering g = {list, wanted, user};
 
-    *list_out = (crti_seen_list_t){0};
     (void)crti_space_walk(store, gather, &g); /* damaged: what could be seen */
 }
 
@@ -205,29 +182,30 @@ static bool wait_for_cooling(crti_store_t *store)
 
 crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out)
 {
-    crti_seen_list_t copies;
-    size_t least = store->geometry.capacity / EVICT_SHARE, gone = 0;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t found = {0};
+    crti_seen_t *copies;
+    size_t least = store->geometry.capacity / EVICT_SHARE, gone = 0, count;
     crt_status_t status = has_room(store, size, room_out);
 
     if (status == CRT_OK && !*room_out && wait_for_cooling(store))
         status = has_room(store, size, room_out);
     if (status != CRT_OK || *room_out)
         return status;
-    crti_space_gather(store, is_evictable, NULL, &copies);
-    if (copies.count > 0)
-        qsort(copies.seen, copies.count, sizeof(*copies.seen), by_stamp);
-    for (size_t i = 0; status == CRT_OK && !*room_out && i < copies.count; i++) {
+    crti_space_gather(store, is_evictable, NULL, &found);
+    copies = (crti_seen_t *)(void *)found.data;
+    count = found.size / sizeof(*copies);
+    if (count > 0)
+        qsort(copies, count, sizeof(*copies), by_stamp);
+    for (size_t i = 0; status == CRT_OK && !*room_out && i < count; i++) {
         bool evicted;
 
-        status = evict(store, copies.seen[i].id, &evicted);
+        status = evict(store, copies[i].id, &evicted);
         if (!evicted)
             continue;
-        gone += copies.seen[i].size;
-        if (status == CRT_OK &&
-            (i + 1 == copies.count || (gone >= least && gone >= size)))
+        gone += copies[i].size;
+        if (status == CRT_OK && (i + 1 == count || (gone >= least && gone >= size)))
             status = has_room(store, size, room_out);
     }
-    free(copies.seen);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #ifndef CRTI_STORE_SPACE_H
 #define CRTI_STORE_SPACE_H
 
+#include "runtime/base/buffer.h"
 #include "runtime/store/table.h"
 
 /* What a walk saw of one object: a hint; a caller that acts on it checks again by id, locked. */
@@ -17,21 +18,15 @@ crt_status_t crti_space_walk(crti_store_t *store,
                              void (*look)(void *user, const crti_seen_t *seen),
                              void *user);
 
-typedef struct crti_seen_list {
-    crti_seen_t *seen;
-    size_t count, room;
-} crti_seen_list_t;
-
-/* All objects that `wanted` agrees to; the caller frees list_out->seen. Outside transactions. */
+/* All objects that `wanted` agrees to, as crti_seen_t. Outside transactions. */
 void crti_space_gather(crti_store_t *store,
                        bool (*wanted)(void *user, const crti_seen_t *seen), void *user,
-                       crti_seen_list_t *list_out);
+                       crti_buffer_t *list);
 
-/* The first pages of the slabs in a list; the caller frees *pages_out. Inside a transaction
- * that has the list's lock. */
+/* Appends the first pages of the slabs in a list, uint32_t each. Inside a transaction that has the
+ * list's lock. */
 crt_status_t crti_space_slabs(crti_store_t *store, const crti_arena_list_t *list,
-                              crti_arena_chain_t chain, uint32_t **pages_out,
-                              size_t *count_out);
+                              crti_arena_chain_t chain, crti_buffer_t *pages);
 
 /* Evicts unpinned copies, longest unused first, until an object of `size` bytes finds room or
  * nothing is left to evict. Outside transactions. *room_out says which. */
