@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-#define TABLE_COLUMNS 10
-
 typedef struct table_column {
     const char *name;
     int right; /* numbers are aligned right */

@@ -19,7 +19,6 @@
 #define REFUSED_NS   (500 * CRTI_MS) /* refusing so long, a member is gone */
 #define REPORT_NS    (800 * CRTI_MS) /* the runtime's time to say why it is gone */
 #define PORT_STEP    7919u
-#define ADDRESS_TEXT 80
 
 /*            dial                  greeting answered            broken
  *  NONE -----------> DIALING ----------------------------> UP ---------> LOST

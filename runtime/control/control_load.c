@@ -7,32 +7,30 @@
 
 /* ---------------------------------------------------------------- loading */
 
-static crt_status_t expect(const crti_message_t *m, crti_message_kind_t kind)
+static crt_status_t load_meta(crti_control_t *c, const crti_message_t *m)
 {
-    return m->kind == kind
-               ? CRT_OK
-               : crt_raise(CRT_ERR_CORRUPT, "a row holds %s instead of %s",
-                           crti_message_name(m->kind), crti_message_name(kind));
+    c->cluster = m->row_meta.cluster;
+    c->head_incarnation = m->row_meta.head_incarnation;
+    c->jobs.last_number = m->row_meta.jobs;
+    return CRT_OK;
+}
+
+static crt_status_t load_node(crti_control_t *c, const crti_message_t *m)
+{
+    return crti_node_table_load(&c->nodes, &m->row_node, c->now_ns);
 }
 
 static crt_status_t load_actor(crti_control_t *c, const crti_message_t *m)
 {
-    crt_status_t status = expect(m, CRTI_MSG_ACTOR_CREATE);
-
-    if (status == CRT_OK && crti_control_is_revoked(c, m->actor_create.actor))
-        return CRT_OK;
-    return status == CRT_OK ? crti_actor_table_load_new(&c->actors, &m->actor_create)
-                            : status;
+    return crti_control_is_revoked(c, m->actor_create.actor)
+               ? CRT_OK
+               : crti_actor_table_load_new(&c->actors, &m->actor_create);
 }
 
 static crt_status_t load_actor_state(crti_control_t *c, const crti_message_t *m)
 {
-    crt_status_t status = expect(m, CRTI_MSG_ROW_ACTOR);
-    crti_actor_entry_t *actor;
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->row_actor.actor);
 
-    if (status != CRT_OK)
-        return status;
-    actor = crti_actor_table_get(&c->actors, m->row_actor.actor);
     if (actor == NULL) { /* its first row could not be stored, or is deleted */
         crti_control_delete(c, CRTI_STORE_ACTOR_STATES, m->row_actor.actor);
         return CRT_OK;
@@ -42,13 +40,12 @@ static crt_status_t load_actor_state(crti_control_t *c, const crti_message_t *m)
 
 static crt_status_t load_job(crti_control_t *c, const crti_message_t *m)
 {
-    crt_status_t status = expect(m, CRTI_MSG_ROW_JOB);
     crti_job_entry_t *job = NULL;
+    crt_status_t status;
 
-    if (status == CRT_OK && crti_control_is_revoked(c, m->row_job.job))
+    if (crti_control_is_revoked(c, m->row_job.job))
         return CRT_OK;
-    if (status == CRT_OK)
-        status = crti_job_table_load(&c->jobs, &m->row_job, &job);
+    status = crti_job_table_load(&c->jobs, &m->row_job, &job);
     if (status == CRT_OK)
         job->unsaved = true; /* until its second row comes */
     return status;
@@ -56,12 +53,8 @@ static crt_status_t load_job(crti_control_t *c, const crti_message_t *m)
 
 static crt_status_t load_job_state(crti_control_t *c, const crti_message_t *m)
 {
-    crt_status_t status = expect(m, CRTI_MSG_ROW_JOB_STATE);
-    crti_job_entry_t *job;
+    crti_job_entry_t *job = crti_job_table_get(&c->jobs, m->row_job_state.job);
 
-    if (status != CRT_OK)
-        return status;
-    job = crti_job_table_get(&c->jobs, m->row_job_state.job);
     if (job == NULL) {
         crti_control_delete(c, CRTI_STORE_JOB_STATES, m->row_job_state.job);
         return CRT_OK;
@@ -70,30 +63,28 @@ static crt_status_t load_job_state(crti_control_t *c, const crti_message_t *m)
     return crti_job_table_load_state(&c->jobs, job, &m->row_job_state, c->now_ns);
 }
 
+/* Users' values stay where they are. */
+static const struct {
+    crti_message_kind_t kind;
+    crt_status_t (*load)(crti_control_t *c, const crti_message_t *m);
+} rows[CRTI_STORE_KV] = {
+    [CRTI_STORE_META] = {CRTI_MSG_ROW_META, load_meta},
+    [CRTI_STORE_NODES] = {CRTI_MSG_ROW_NODE, load_node},
+    [CRTI_STORE_ACTORS] = {CRTI_MSG_ACTOR_CREATE, load_actor},
+    [CRTI_STORE_ACTOR_STATES] = {CRTI_MSG_ROW_ACTOR, load_actor_state},
+    [CRTI_STORE_JOBS] = {CRTI_MSG_ROW_JOB, load_job},
+    [CRTI_STORE_JOB_STATES] = {CRTI_MSG_ROW_JOB_STATE, load_job_state},
+};
+
 static crt_status_t load_row(crti_control_t *c, crti_store_table_t table,
                              const crti_message_t *m)
 {
-    crt_status_t status;
-
-    switch (table) {
-    case CRTI_STORE_META:
-        status = expect(m, CRTI_MSG_ROW_META);
-        if (status == CRT_OK) {
-            c->cluster = m->row_meta.cluster;
-            c->head_incarnation = m->row_meta.head_incarnation;
-            c->jobs.last_number = m->row_meta.jobs;
-        }
-        return status;
-    case CRTI_STORE_NODES:
-        status = expect(m, CRTI_MSG_ROW_NODE);
-        return status == CRT_OK ? crti_node_table_load(&c->nodes, &m->row_node, c->now_ns)
-                                : status;
-    case CRTI_STORE_ACTORS: return load_actor(c, m);
-    case CRTI_STORE_ACTOR_STATES: return load_actor_state(c, m);
-    case CRTI_STORE_JOBS: return load_job(c, m);
-    case CRTI_STORE_JOB_STATES: return load_job_state(c, m);
-    default: return CRT_OK; /* users' values stay where they are */
-    }
+    if (table >= CRTI_STORE_KV)
+        return CRT_OK;
+    if (m->kind != rows[table].kind)
+        return crt_raise(CRT_ERR_CORRUPT, "a row holds %s instead of %s",
+                         crti_message_name(m->kind), crti_message_name(rows[table].kind));
+    return rows[table].load(c, m);
 }
 
 void crti_control_load(crti_control_t *c, crti_store_table_t table, crti_span_t key,
