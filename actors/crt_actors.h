@@ -164,7 +164,7 @@ CRT_API crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
 CRT_API const crt_tensor_t *crt_buckets_gradients(crt_buckets_t *buckets);
 
 /* All floats from `first` on are final. `buckets` is a crt_buckets_t: fits
- * crt_model_watch_gradients. A failure is told by crt_buckets_finish. */
+ * crt_model_watch_gradients. crt_buckets_finish reports a failure. */
 CRT_API void crt_buckets_seen(void *buckets, size_t first);
 
 /* All floats are final: waits until every bucket is averaged. On failure (that of the group, as

@@ -11,7 +11,7 @@ typedef struct crti_feed {
     crt_batches_t *batches;
 } crti_feed_t;
 
-/* What the actor was told; the refs are borrowed. */
+/* The arguments of the actor; the refs are borrowed. */
 typedef struct crti_feed_spec {
     crt_ref_t *features, *labels;
     int classes, shard, shards, batch;

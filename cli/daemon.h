@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting a daemon: executes it, waits until it serves or says why it can't
+/* Starting a daemon: executes it, waits until it serves or reports why it can't
  * (docs/design/processes.md), and undoes the start.
  *
  * Where it sits
@@ -34,7 +34,7 @@ void crti_daemon_option(daemon_t *daemon, const char *option, const char *value)
 void crti_daemon_flag(daemon_t *daemon, const char *option);
 
 /* Signals are read, not delivered: none may end this process in the middle of a start, or before what it
- * started has ended. Those that it was told to ignore stay ignored. Returns a descriptor that does not
+ * started has ended. Ignored signals stay ignored. Returns a descriptor that does not
  * block, or -1; `*before` (may be NULL) is the old mask. */
 int crti_daemon_watch_signals(const int *signals, size_t count, sigset_t *before);
 

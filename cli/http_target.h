@@ -5,9 +5,9 @@
  * Where it sits
  *     CRT_HTTP, RUN/head-PORT, RUN/node-HEX8 -> [ cli/http_target.c ] -> cli/http_client.c
  * Proofs
- *     On the head's host: a unix socket at which this user, or root, listens (the kernel says who does).
+ *     On the head's host: a unix socket at which this user, or root, listens (the kernel names the peer's user).
  *     Over a network: TLS with the certificate that follows from the cluster's key, where that is at
- *     hand, or with the one that the head told its nodes; else with one that the certificate
+ *     hand, or with the one that the head sent to its nodes; else with one that the certificate
  *     authorities vouch for. Never plain HTTP.
  */
 #ifndef CRTI_CLI_HTTP_TARGET_H
@@ -28,7 +28,7 @@ typedef struct http_target {
 /* CRT_HTTP with CRT_TOKEN or the key file, else the cluster that is meant. */
 crt_status_t crti_target_find(const char *address, http_target_t *target_out);
 
-/* Looks who listens at the other end of a connection to the unix socket, before anything is sent.
+/* Checks the listener of a connection to the unix socket, before anything is sent.
  * CRT_ERR_PERMISSION: another user. */
 crt_status_t crti_target_check_peer(const http_target_t *target, int fd);
 

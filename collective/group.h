@@ -73,7 +73,7 @@ crt_status_t crti_group_failed(crt_group_t *group);
 crt_status_t crti_group_check_process(void);
 
 /* A member's link or shared memory shows that its process is gone (end of file, pidfd): gives the
- * runtime a moment to tell why (until `deadline_ns`), then fails the group with that, or with
+ * runtime a moment to report why (until `deadline_ns`), then fails the group with that, or with
  * what was seen. */
 crt_status_t crti_group_lost(crt_group_t *group, int rank, uint64_t deadline_ns,
                              const char *seen);

@@ -7,12 +7,12 @@
  *     Used by the thread that runs the group's operation; it has a loop of its own, which turns
  *     only inside these calls. Bytes that arrive between operations wait in the kernel.
  * Who is let in
- *     The stream proves that the peer has the cluster's key. Its first message says which group,
+ *     The stream proves that the peer has the cluster's key. Its first message names the group,
  *     incarnation and rank it is, with the nonce that this rank has in the roster: anything else
  *     is refused, closed and counted. Two members that dial each other at once keep the
  *     connection that the lower rank made.
  * Failure
- *     A link that breaks is told by on_lost: whether that hurts is known to who waits for it. A
+ *     on_lost reports a broken link: its waiter knows whether it is needed. A
  *     dial that fails is tried again; a member that refuses connections for REFUSED_NS is lost.
  */
 #ifndef CRTI_COLLECTIVE_LINKS_H
@@ -30,12 +30,12 @@ typedef struct crti_links_handlers {
                        const crti_message_t *message);
     void (*on_payload)(void *user, int rank, void *buffer, size_t size);
     void (*on_up)(void *user, int rank);
-    /* Nothing comes from there any more. `text` says what was seen. */
+    /* Nothing comes from that member any more. `text` describes the event. */
     void (*on_lost)(void *user, int rank, const char *text);
 } crti_links_handlers_t;
 
 /* Listens on this node's address, on a free port (of the worker port range, if there is one).
- * `address` says where; "" when this process has no way to be reached from other nodes. Called
+ * `address` gets the address; "" when this process has no way to be reached from other nodes. Called
  * before the group is joined. Caller owns the result and frees it with crti_links_free. */
 crt_status_t crti_links_new(crti_links_t **links_out, char address[CRTI_STREAM_ADDRESS]);
 /* The same for a place that is not the runtime's. */
@@ -72,12 +72,12 @@ crt_status_t crti_links_turn(crti_links_t *links, uint64_t deadline_ns);
 /* Everything queued was taken by the system. */
 bool crti_links_is_flushed(crti_links_t *links);
 
-/* The group has failed: tells all linked members why, and gives up what is still queued. After it
+/* The group has failed: sends the reason to all linked members, and drops queued messages. After it
  * no handler is called and no memory of the caller is used. Takes CRTI_LINKS_ABORT_NS at most. */
 #define CRTI_LINKS_ABORT_NS (300 * CRTI_MS)
 void crti_links_abort(crti_links_t *links);
 
-/* Connections that were refused: strangers, old incarnations, wrong nonces, no greeting. */
+/* Connections that were refused: no members, old incarnations, wrong nonces, no greeting. */
 uint64_t crti_links_refused(const crti_links_t *links);
 
 #endif

@@ -18,7 +18,7 @@
  *     only), at most CRTI_GROUP_LOOK_NS; then it looks whether the others live.
  * Invariants
  *     Slot k % 2 of operation k is written after all have finished operation k - 2: a member's
- *     flag says that it has finished everything before. Staging buffers likewise.
+ *     flag shows that it has finished everything before. Staging buffers likewise.
  *     Nothing a peer wrote is used before it is copied and checked against our own operation.
  */
 #ifndef CRTI_COLLECTIVE_SHM_H

@@ -113,7 +113,7 @@ typedef struct crti_shm {
     const crti_step_t *step;
     const _Atomic uint32_t *word; /* what we wait for: until it has reached `value` */
     uint32_t value;
-    crti_shm_slot_t *slots; /* by rank: copies of what the others said */
+    crti_shm_slot_t *slots; /* by rank: copies of the others' slots */
     const void **sources;   /* by rank */
     void **targets;         /* by rank */
     struct pollfd *polls;
@@ -122,7 +122,7 @@ typedef struct crti_shm {
 
 /* ------------------------------------------------------------------ shm_team.c */
 
-/* Counts our flag up and wakes who sleeps on it. */
+/* Counts our flag up and wakes the sleepers on it. */
 void crti_shm_arrive(crti_shm_t *team);
 /* Waits until all have arrived as often as we have. */
 crt_status_t crti_shm_await(crti_shm_t *team);
@@ -140,7 +140,7 @@ crt_status_t crti_shm_mismatch(crti_shm_t *team, int who,
                                const crti_operation_signature_t *other);
 /* After a word of our own region has changed. */
 void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word);
-/* CRT_OK: all others live and have not failed, by what they told and by their processes. Between
+/* CRT_OK: all others live and have not failed, by their flags and their processes. Between
  * operations. */
 crt_status_t crti_shm_look_around(crti_shm_t *team);
 /* Tells the others of the group's failure; that we leave. */
@@ -161,7 +161,7 @@ crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_memory_handle_
 void crti_shm_offer(const crti_step_t *step, const void *memory, size_t bytes,
                     crti_memory_handle_t *handle);
 
-/* ------------------------------------------------------------------ who does what */
+/* ------------------------------------------------------------------ shares of the work */
 
 /* Whether this member gives an input to the operation, takes an output of it. */
 static inline bool crti_shm_gives(const crti_step_t *step, int rank)

@@ -194,7 +194,7 @@ typedef void crt_gradients_seen_t(void *context, size_t first);
 
 /* Calls `seen` (NULL: nothing) in every crt_model_compute_gradients of this model, in its thread,
  * whenever a layer's gradients are final: from the last layer to the first, so `first` falls, and
- * ends at 0. For those who send gradients while the rest is still computed. */
+ * ends at 0. For callers that send gradients while the rest is still computed. */
 CRT_API void crt_model_watch_gradients(crt_model_t *model, crt_gradients_seen_t *seen,
                                        void *context);
 

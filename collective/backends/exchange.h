@@ -4,15 +4,15 @@
  * Where it sits
  *     ring.c, ring_*.c (algorithms), two_level.c -> [ exchange ] -> collective/links.h
  * Matching
- *     Each message says which operation it belongs to and what its sender was asked for. Of the
- *     operation that runs here it is compared with what we were asked for: a difference fails
+ *     Each message carries the number and the signature of its operation. For the operation that
+ *     runs here the signature is compared with ours: a difference fails
  *     the group, naming both. Of a later one it waits, and all behind it on that link: its bytes
  *     stay in the kernel. Messages with bytes come from each member in the order in which they
  *     are received here; `round` says which it is, to be sure.
  * Threads
  *     That of links.
  * Failure
- *     The first failure of the group ends the operation; the other members are told, and no
+ *     The first failure of the group ends the operation; the other members get the reason, and no
  *     memory of the caller is used after that.
  */
 #ifndef CRTI_COLLECTIVE_EXCHANGE_H
@@ -54,7 +54,7 @@ crt_status_t crti_exchange_connect(crti_exchange_t *x, const int *ranks, int cou
 void crti_exchange_begin(crti_exchange_t *x, const crti_exchange_call_t *call);
 
 /* Ends it: waits until everything was sent and the check is over. `status` is how it went so far.
- * After a wait that failed no incoming is used any more, and the others were told. */
+ * After a wait that failed no incoming is used any more, and the others have the reason. */
 crt_status_t crti_exchange_end(crti_exchange_t *x, crt_status_t status);
 
 /* Every member compares its call with its neighbour's, in log2(n) rounds that run beside all
@@ -73,7 +73,7 @@ crt_status_t crti_exchange_wait(crti_exchange_t *x, const crti_incoming_t *incom
 crt_status_t crti_exchange_wait_sent(crti_exchange_t *x, const unsigned *unsent);
 crt_status_t crti_exchange_wait_sent_all(crti_exchange_t *x);
 
-/* The group has failed: tells the other members, unless they were told. */
+/* The group has failed: sends the reason to the other members, once. */
 void crti_exchange_report(crti_exchange_t *x);
 
 /* Operations of the whole group that have ended here, counted by their sequence. */

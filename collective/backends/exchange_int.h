@@ -83,7 +83,7 @@ void crti_exchange_nonsense(crti_exchange_t *x, int rank, const char *what);
 crti_peer_queue_t *crti_exchange_use(crti_exchange_t *x, int rank);
 void crti_exchange_look_again(crti_exchange_t *x);
 crt_status_t crti_exchange_turn(crti_exchange_t *x);
-/* The group has failed, with `status` if with nothing before: the others are told, and nothing
+/* The group has failed, with `status` unless it had failed before: the others get the reason, and nothing
  * of the caller's memory is used any more. Every failing wait has done it. */
 crt_status_t crti_exchange_give_up(crti_exchange_t *x, crt_status_t status);
 

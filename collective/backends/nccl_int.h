@@ -6,9 +6,9 @@
  *         waiting), nccl_launch.c (staging, which function) -> nccl_library.c -> libnccl, libcudart
  *     nccl.c -> `control`: the backend that the members would have without GPUs
  * How
- *     NCCL does not compare calls, does not know who died and waits for ever. So each operation is
+ *     NCCL does not compare calls, does not notice deaths and waits for ever. So each operation is
  *     given to NCCL first and then, while the GPU works, compared by a small exchange over
- *     `control`, which also tells who did not come, who left and who failed. What NCCL does after
+ *     `control`, which also reports members that did not join, left or failed. What NCCL does after
  *     that is polled; a failure of the group ends it: the communicator is revoked, or aborted where
  *     NCCL can't, and the next incarnation makes a new one from a new unique id.
  * Threads
@@ -16,7 +16,7 @@
  * Invariants
  *     Communicators are non-blocking: no call of NCCL waits for another member, but for the end of
  *     an abort, which waits for no member.
- *     While NCCL says "in progress" of a communicator only its state is asked, or it is ended.
+ *     While NCCL reports "in progress" of a communicator it is only polled, or ended.
  *     When run returns, no GPU touches the caller's memory any more.
  */
 #ifndef CRTI_COLLECTIVE_BACKENDS_NCCL_INT_H
@@ -26,7 +26,7 @@
 #include "collective/group.h"
 #include "collective/operation_signature.h"
 
-/* What a member does, as it tells the others. */
+/* The phase of a member, as the others see it. */
 /* Device memory for a tensor that lies on the host; grows. */
 typedef struct crti_nccl_stage {
     void *memory;
@@ -57,7 +57,7 @@ typedef struct crti_nccl {
 crt_status_t crti_nccl_cuda_failed(crti_nccl_t *n, const char *what, cudaError_t error);
 crt_status_t crti_nccl_failed(crti_nccl_t *n, const char *what, ncclResult_t result);
 
-/* Until NCCL has taken what was asked of it: `result` is what it said. */
+/* Waits until NCCL has taken the request that returned `result`. */
 crt_status_t crti_nccl_settle(crti_nccl_t *n, const char *what, ncclResult_t result);
 /* Until the stream has done all. */
 crt_status_t crti_nccl_await(crti_nccl_t *n, const char *what);

@@ -37,7 +37,7 @@ typedef struct crti_ring_job {
  * peer a rank of the group). Averages divide by `divisor`. */
 crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
                            const crti_exchange_call_t *from, int divisor);
-/* Without comparing: what the caller was asked for, of a step whose peer is a rank of `ranks`. */
+/* The operation of a step whose peer is a rank of `ranks`; nothing is compared. */
 crti_exchange_call_t crti_ring_call(const crti_step_t *step, const int *ranks);
 
 /* Room for temporary values (0 and 1 are different), aligned to 64 bytes; kept until the ring is

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrow: tells the simulation which step of a state machine was taken.
+/* Arrow: reports each step of a state machine to the simulation.
  *
  * Every machine has a table `states` with `name` and `next` per state, and one setter. The
- * setter says CRTI_ARROW("session", states, from, to). In the files that tests/sim compiles for
+ * setter calls CRTI_ARROW("session", states, from, to). In the files that tests/sim compiles for
  * itself (with CRT_SIM) that is a call; everywhere else it is nothing.
  */
 #ifndef CRTI_BASE_ARROW_H

@@ -13,7 +13,7 @@
  *         head  ------- H -------------------------------- placed anew >= H+5 s |
  *
  * Two heads
- *     A head with a redis-server of others may lose it, and another head may take its tables over,
+ *     A head with an external redis-server may lose it, and another head may take its tables over,
  *     10 s after it renewed its claim last (control/redis_prefix_lock.h). It acknowledges heartbeats for
  *     8 s, and then with the sequence 0, which is no promise: the last calls start 12 s after that
  *     renewal, the other head places the actor 5 s after its own start, at 15 s.

@@ -6,8 +6,8 @@
  * to. Threads: any.
  *
  * A process that has something to complain of without end must not fill the disk: of errors, warnings,
- * notices and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a line tells how many
- * are missing. Debug and trace lines, which the user enabled, all come.
+ * notices and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a line gives the number
+ * of missing ones. Debug and trace lines, which the user enabled, all come.
  *
  * A daemon's log is a file of bounded size (crti_log_to_file): at CRTI_LOG_FILE_MAX it is renamed to
  * FILE.1, in the place of the one before, and a new one begins.
@@ -41,7 +41,7 @@ void crti_log_select(const char *selection);
 void crti_log_set_sink(void (*sink)(void *user, int level, const char *line), void *user);
 
 /* Whatever this process writes to stdout and stderr is appended to the file `path` (mode 0600) from now on,
- * which is rotated. What does not fit on the disk is counted, and a line tells of it when there is room
+ * which is rotated. What does not fit on the disk is counted, and a line reports it when there is room
  * again. CRT_ERR_IO: it can't be opened; both are what they were. */
 crt_status_t crti_log_to_file(const char *path);
 

@@ -21,7 +21,7 @@
 #include "runtime/base/crt_base.h"
 
 /* ${CRT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}/crt-UID}; only the name, nothing is made. CRT_ERR_PERMISSION: it
- * is there, and is another user's, a link, or open to others, who may have put into it what they like. */
+ * is there, and is another user's, a link, or writable by others: its files are not trusted. */
 crt_status_t crti_run_dir(char *path, size_t size);
 
 /* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}; only the name. CRT_ERR_PERMISSION: it is
@@ -80,7 +80,7 @@ crt_status_t crti_info_read(const char *path, char **text_out);
 const char *crti_info_get(const char *text, const char *key, char *value, size_t size);
 int64_t crti_info_int(const char *text, const char *key);
 
-/* What a daemon tells who started it: one line "ready KEY VALUE KEY VALUE...", in which a blank, a percent
+/* What a daemon reports to its starter: one line "ready KEY VALUE KEY VALUE...", in which a blank, a percent
  * sign and a control character of a value are written as %HH. Adds one; what does not fit is left out. */
 void crti_ready_add(char *line, size_t size, const char *key, const char *value);
 

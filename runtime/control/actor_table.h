@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     requests, node reports -> control/control_actor.c -> [ control/actor_table.c ]
- *     changes -> on_change: row to the store, ACTOR_STATE to those who watch
+ *     changes -> on_change: row to the store, ACTOR_STATE to the watchers
  * Rules
  *     A name belongs to one actor that is not dead. Each placement has an incarnation of its
  *     own, counted up, so that reports about an earlier one are known as such. A death while
@@ -55,7 +55,7 @@ typedef struct crti_actor_entry {
     uint64_t serial; /* in the order they were made */
     bool detached;
     int64_t max_restarts;     /* -1: without limit */
-    int64_t max_task_retries; /* the callers'; here it is only told */
+    int64_t max_task_retries; /* of the callers; only passed on here */
     bool fenced;              /* never served by two processes at once (base/fence.h) */
     crti_buffer_t creation;
 

@@ -83,7 +83,7 @@ typedef struct crti_control_config {
     const char *address; /* host:port of the head, to show */
     uint64_t headless_timeout_ms;
     bool encrypt_streams;
-    const char *http, *http_pin; /* of the dashboard, told to nodes; NULL: none */
+    const char *http, *http_pin; /* of the dashboard, sent to nodes; NULL: none */
     int64_t wall_offset_ms;      /* wall clock = now_ns / 1e6 + this */
     uint64_t seed;               /* for the ids of jobs; random outside of tests */
     crti_control_actions_t actions;

@@ -101,7 +101,7 @@ struct crti_control {
     bool serving, joining; /* joining: nodes of before the restart are still expected */
     uint64_t random;
     uint64_t now_ns; /* of the event that is handled */
-    /* control.c's, for who ends a link below it. */
+    /* control.c's; for the files below it that end a link. */
     void (*on_link_ended)(crti_control_t *control, uint64_t link, const char *text,
                           uint64_t now_ns);
     uint64_t
@@ -191,8 +191,8 @@ crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number)
 /* All others hear of it within CRTI_VIEW_NS. */
 void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node);
 
-/* For control.c: an answer of the store to a row, and to who waits for it; what may leave now; one that does
- * not. */
+/* For control.c: the store's answer to a row; a failed row and its waiters; what may leave now; one that
+ * never leaves. */
 void crti_control_note_row(crti_control_t *c, const crti_inflight_t *operation,
                            crt_status_t status, const char *text);
 void crti_control_note_failure(crti_control_t *c, uint64_t ticket, crt_status_t status,
@@ -246,7 +246,7 @@ void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
 /* Dead for good; its process is ended. */
 void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
                             crt_status_t status, const char *text);
-/* What a node says it runs; false: it should not. */
+/* A node reports that it runs this actor; false: it should not. */
 bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node,
                                 const crti_msg_actor_running_t *m);
 /* The actor is about to be taken from a node that may still run it: base/fence.h says how long it,
@@ -295,9 +295,9 @@ void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
 void crti_control_jobs_of_node(crti_control_t *c, const crti_node_entry_t *node,
                                const char *text);
 void crti_control_start_jobs(crti_control_t *c);
-/* What a node says it runs; false: it should not. */
+/* A node reports that it runs this job; false: it should not. */
 bool crti_control_job_running(crti_control_t *c, const crti_msg_job_add_t *m);
-/* A job whose driver is elsewhere, or not there yet; false: its end was not heard of. */
+/* A job whose driver is elsewhere, or not there yet; false: its end was not reported. */
 bool crti_control_job_goes_on(const crti_control_t *c, crti_id_t id);
 /* Drivers of a node that is back and does not have them any more. */
 void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
@@ -334,7 +334,7 @@ void crti_control_requests_free(crti_control_t *c);
 uint64_t crti_control_requests_deadline(const crti_control_t *c);
 void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_log_read_t *m);
-/* It is PENDING no more: those who wait for its log are passed on. */
+/* It is PENDING no more: pending reads of its log are forwarded. */
 void crti_control_job_begun(crti_control_t *c, const crti_job_entry_t *job);
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
                         const crti_msg_state_query_t *m);
@@ -349,7 +349,7 @@ void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t
 /* ---------------------------------------------------------------- control_revoke.c */
 
 /* A creation with this id could not be stored: from now on it has failed, whatever the store has of
- * it. The raised detail, of CRT_ERR_IO, is what is to be told. */
+ * it. The raised detail, of CRT_ERR_IO, is the reason to report. */
 void crti_control_revoke(crti_control_t *c, crti_id_t id, const char *text);
 /* Its rows may still be there. */
 bool crti_control_is_revoked(const crti_control_t *c, crti_id_t id);

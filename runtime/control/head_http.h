@@ -33,7 +33,7 @@ void crti_head_http_free(crti_head_http_t *http);
 crt_status_t crti_head_http_start(crti_head_http_t *http);
 
 /* For nodes on other hosts: the URL of the dashboard, "" where they can't reach it; and the pin of a
- * certificate of the user's own, "" where the cluster's key tells it. */
+ * certificate of the user's own, "" where it follows from the cluster's key. */
 const char *crti_head_http_far_url(const crti_head_http_t *http);
 const char *crti_head_http_far_pin(const crti_head_http_t *http);
 

@@ -6,13 +6,13 @@
  * Rules
  *     A link that breaks makes its node SUSPECT; back within SUSPECT_NS it is ALIVE as if
  *     nothing had happened. (It has EXPECTED_NS when the head itself was away: stopped, or its
- *     host asleep.) A node that says nothing for SILENT_NS is DEAD. A node that the
+ *     host asleep.) A node that is silent for SILENT_NS is DEAD. A node that the
  *     store knows from before a restart of the head is EXPECTED for EXPECTED_NS.
  *     A dead node's incarnation never comes back: the same node may register again with a
  *     higher one.
  * Ownership
  *     The table owns its entries. Dead ones stay to be shown: at most DEAD_MAX, for
- *     DEAD_KEEP_NS; then the table's user is told by crti_node_table_expired.
+ *     DEAD_KEEP_NS; then crti_node_table_expired returns them to the table's user.
  */
 #ifndef CRTI_CONTROL_NODE_TABLE_H
 #define CRTI_CONTROL_NODE_TABLE_H
@@ -106,7 +106,7 @@ crt_status_t crti_node_table_register(crti_node_table_t *table,
 crt_status_t crti_node_table_load(crti_node_table_t *table,
                                   const crti_msg_row_node_t *row, uint64_t now_ns);
 
-/* A node that no row tells of, but others speak of it: EXPECTED. Fine when it is known, or zero. */
+/* A node without a row that other rows name: EXPECTED. Fine when it is known, or zero. */
 void crti_node_table_expect(crti_node_table_t *table, crti_id_t id, uint64_t now_ns);
 
 /* Something came from the node. */

@@ -7,7 +7,7 @@
  *     It listens on RUN/head-PORT/redis.sock only, with a random password, and gets its
  *     configuration on standard input, so that nothing shows in the process list. Its log comes
  *     through a pipe: the line that says it is ready is the event that is waited for, its
- *     last complaint is the reason that is told when it ends.
+ *     last line of error is the reason when it ends.
  */
 #ifndef CRTI_CONTROL_REDIS_SERVER_H
 #define CRTI_CONTROL_REDIS_SERVER_H

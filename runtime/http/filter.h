@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     http/request.c -> [ http/filter.c ] -> http/endpoints.c, http/views.c
- * What a request asks for and is not done is refused, with a sentence that names it: who asks for
+ * An unsupported request is refused, with a sentence that names it: a client that asks for
  * the actors of one job must not be shown those of all.
  * Threads: any; no state.
  */

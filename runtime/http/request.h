@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request: what crt-http takes from a client, who may send it, and what it asks for.
+/* Request: the parts of a client's request that crt-http reads, the access policy, and the routes.
  *
  * Where it sits
  *     http/server.c (libwebsockets) -> [ http/request.c ] -> http/endpoints.c

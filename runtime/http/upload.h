@@ -7,7 +7,7 @@
  * Invariants
  *     A name in the cache holds exactly the bytes of that SHA-256, mode 0700, on disk: it is
  *     written under another name, checked, synced and then renamed.
- * Failure: a full disk is told before the bytes are read, where the file system can say so. A
+ * Failure: a full disk is reported before the bytes are read, where the file system can say so. A
  *     killed process leaves ".upload-PID-N", which the next start removes.
  */
 #ifndef CRTI_HTTP_UPLOAD_H

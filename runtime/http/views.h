@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views: what the head says (docs/design/state.md) in the shapes of the jobs and state API.
+/* Views: the state of the head (docs/design/state.md) in the shapes of the jobs and state API.
  *
  * Where it sits
  *     STATE_ANSWER -> http/endpoints.c -> [ http/views.c, http/status_text.c ] -> JSON for the client

@@ -91,7 +91,7 @@ CRTI_DEFINE_AUTO(crti_store_t *, crti_store_detach)
 crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t size,
                                void **data_out);
 
-/* The same in steps, for who must not be busy for long: pages of large objects that were never used
+/* The same in steps, for a caller that must not block for long: pages of large objects that were never used
  * take the host seconds per GB. Before a part of the object is written (from `data` on, `size` bytes)
  * it is prepared. CRT_ERR_NO_MEMORY: the host has no memory for it. */
 crt_status_t crti_store_reserve(crti_store_t *store, crti_object_id_t id, size_t size,

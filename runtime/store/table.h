@@ -44,7 +44,7 @@ crt_status_t crti_table_unpin(crti_store_t *store, crti_found_t *found);
 crt_status_t crti_table_place(crti_store_t *store, const crti_entry_t *entry,
                               uint64_t *offset_out, uint64_t *size_out);
 
-/* The same for who reads: whatever the entry says, the span lies among the data. The descriptor,
+/* The same for readers: whatever the entry holds, the span lies among the data. The descriptor,
  * one more line that another processor wrote, is not looked at. */
 crt_status_t crti_table_span(crti_store_t *store, const crti_entry_t *entry,
                              uint64_t *offset_out, uint64_t *size_out);

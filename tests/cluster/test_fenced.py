@@ -136,7 +136,7 @@ def head_restarted(lab):
 
 
 def redis_lost(lab):
-    """The head is cut off from a redis-server of others, from which another head, with a node of its own, takes
+    """The head is cut off from an external redis-server, from which another head, with a node of its own, takes
     the tables. The nodes of the first head are fine, and so is their link to it."""
     a, d = lab.host("a"), lab.host("d")
     for host in (a, d):

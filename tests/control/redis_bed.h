@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A redis-server of others, for tests: it runs at a free port of this host, with TLS where a
+/* An external redis-server, for tests: it runs at a free port of this host, with TLS where a
  * certificate is given. */
 #ifndef TESTS_CONTROL_REDIS_BED_H
 #define TESTS_CONTROL_REDIS_BED_H

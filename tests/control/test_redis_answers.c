@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head's way to a redis-server of others (control/redis.c) against one that the test plays: it
+/* The head's connection to an external redis-server (control/redis.c) against one that the test plays: it
  * answers to what it was not asked, or too much. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

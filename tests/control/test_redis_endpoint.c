@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt-head with a redis-server of others: several clusters on one server, a server that is away,
+/* crt-head with an external redis-server: several clusters on one server, a server that is away,
  * and everything that may be wrong with it, one sentence each. */
 #include <fcntl.h>
 #include <setjmp.h>

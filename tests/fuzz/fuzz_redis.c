@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: all that a redis-server of others may answer to the head (control/redis*.c).
+/* Fuzz target: all that an external redis-server may answer to the head (control/redis*.c).
  *
  * The first byte chooses whether there is a password. The rest is a list of steps: what (see `step`),
  * a detail, two bytes of a length, and so many bytes. Answers go out step by step, so that each can
