@@ -153,6 +153,37 @@ static void a_worker_that_waits_in_a_get_is_nobodys_turn(void **state)
     assert_int_equal(yields(s), 2); /* not the oldest, 1 */
 }
 
+static void what_becomes_free_goes_to_the_job_that_holds_least(void **state)
+{
+    scene_t *s = *state;
+
+    for (uint64_t lease = 1; lease <= 8; lease++)
+        ask(s, lease, 1, 1); /* six of them wait */
+    ask(s, 9, 2, 1);
+    ask(s, 10, 2, 1);
+    assert_true(crti_lease_table_end(s->table, id(1), s->now));
+    assert_int_equal(crti_lease_table_get(s->table, id(9))->state, CRTI_LEASE_STARTING);
+    assert_true(crti_lease_table_end(s->table, id(2), s->now));
+    assert_int_equal(crti_lease_table_get(s->table, id(3))->state, CRTI_LEASE_STARTING);
+}
+
+static void who_yields_queues_behind_the_others_with_all_it_asks_for(void **state)
+{
+    scene_t *s = *state;
+
+    ask(s, 1, 1, 2);
+    ask(s, 2, 1, 2);
+    ask(s, 3, 1, 2);
+    ask(s, 4, 2, 2);
+    s->now += TURN;
+    assert_int_equal(yields(s), 1);
+    assert_true(
+        crti_lease_table_end(s->table, id(1), s->now)); /* now both hold nothing */
+    assert_int_equal(crti_lease_table_get(s->table, id(4))->state, CRTI_LEASE_STARTING);
+    assert_true(crti_lease_table_end(s->table, id(4), s->now));
+    assert_int_equal(crti_lease_table_get(s->table, id(2))->state, CRTI_LEASE_STARTING);
+}
+
 static void nobody_is_looked_at_while_nobody_waits(void **state)
 {
     scene_t *s = *state;
@@ -171,6 +202,8 @@ int main(void)
         TEST(three_jobs_on_two_cpus_take_turns),
         TEST(nobody_yields_to_a_task_of_its_own_job_or_for_what_it_does_not_hold),
         TEST(a_worker_that_waits_in_a_get_is_nobodys_turn),
+        TEST(what_becomes_free_goes_to_the_job_that_holds_least),
+        TEST(who_yields_queues_behind_the_others_with_all_it_asks_for),
         TEST(nobody_is_looked_at_while_nobody_waits),
     };
 

@@ -26,6 +26,50 @@ static int64_t share_of(const crti_lease_table_t *table, crti_id_t job)
     return sum;
 }
 
+static int find(const crti_fair_shares_t *shares, crti_id_t job)
+{
+    for (unsigned i = 0; i < shares->count; i++)
+        if (crti_id_equal(shares->job[i], job))
+            return (int)i;
+    return -1;
+}
+
+bool crti_fair_shares_collect(const crti_lease_table_t *table, crti_fair_shares_t *shares)
+{
+    const crti_lease_t *lease;
+    size_t cursor = 0;
+
+    shares->count = 0;
+    shares->least = INT64_MAX;
+    while ((lease = crti_lease_table_next(table, &cursor)) &&
+           shares->count < CRTI_FAIR_JOBS)
+        if (lease->state == CRTI_LEASE_WAITING && find(shares, lease->job) < 0)
+            shares->job[shares->count++] = lease->job;
+    if (shares->count < 2)
+        return false;
+    for (unsigned i = 0; i < shares->count; i++) {
+        shares->share[i] = share_of(table, shares->job[i]);
+        if (shares->share[i] < shares->least)
+            shares->least = shares->share[i];
+    }
+    return true;
+}
+
+bool crti_fair_shares_is_least(const crti_fair_shares_t *shares, crti_id_t job)
+{
+    int at = find(shares, job);
+
+    return at >= 0 && shares->share[at] <= shares->least;
+}
+
+void crti_fair_shares_add(crti_fair_shares_t *shares, const crti_lease_t *lease)
+{
+    int at = find(shares, lease->job);
+
+    if (at >= 0)
+        shares->share[at] += weight(lease);
+}
+
 /* Whether the end of `lease` brings the request nearer to what it needs. */
 static bool helps(const crti_lease_table_t *table, const crti_lease_t *lease,
                   const crti_lease_t *request)

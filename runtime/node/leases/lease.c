@@ -36,6 +36,8 @@ void crti_lease_act(crti_node_t *node)
     node->leases.is_acting = true;
     node->leases.carry_out(node);
     node->leases.is_acting = false;
+    if (crti_lease_table_waiting(node->leases.table)) /* others may have to yield */
+        crti_node_schedule_tick(node, crti_node_now(node) + CRTI_FAIR_TURN_NS);
 }
 
 /* ---------------------------------------------------------------- answers */
@@ -189,8 +191,6 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
         send_to(node, &who, CRTI_MSG_ERROR, request, &error);
     }
     crti_lease_act(node);
-    if (crti_lease_table_waiting(node->leases.table)) /* others may have to yield */
-        crti_node_schedule_tick(node, crti_node_now(node) + CRTI_FAIR_TURN_NS);
 }
 
 /* Ends a lease of this node; a worker that it had goes on to others, or ends. */

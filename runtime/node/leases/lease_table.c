@@ -12,6 +12,8 @@
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
+#include "runtime/node/leases/fair_share.h"
+#include "runtime/node/leases/lease_reason.h"
 
 #define TELL_AFTER (1 * CRTI_S)
 #define PATIENCE   (5 * CRTI_S)
@@ -24,6 +26,7 @@ typedef struct entry {
     crti_list_t link;      /* in `queue` while WAITING */
     uint64_t arrival;      /* order in the queue */
     uint64_t explained_ns; /* when was last found out why it waits; at first since_ns */
+    char told[160];        /* the reason that its owner heard last */
 } entry_t;
 
 typedef struct view {
@@ -246,8 +249,10 @@ static void dequeue(crti_lease_table_t *table, entry_t *e)
     table->waiting--;
 }
 
-static void start_here(crti_lease_table_t *table, entry_t *e)
+static void start_here(crti_lease_table_t *table, entry_t *e, crti_fair_shares_t *shares)
 {
+    if (shares)
+        crti_fair_shares_add(shares, &e->lease);
     dequeue(table, e);
     set_state(e, CRTI_LEASE_STARTING);
     table->running++;
@@ -328,9 +333,10 @@ static bool is_hopeless(const hopeless_t *h, const crti_resources_t *resources)
     return false;
 }
 
-/* Serves the queue from its head. A request that has waited for PATIENCE and can't be served
- * closes this node to those behind it (they may still go elsewhere). */
-static void serve(crti_lease_table_t *table, uint64_t now_ns)
+/* Serves the queue from its head; with `shares` those of the jobs that hold least. A request that has waited for
+ * PATIENCE and can't be served closes this node to those behind it (they may still go elsewhere). */
+static void serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
+                       uint64_t now_ns)
 {
     hopeless_t hopeless = {.count = 0};
     bool here = true;
@@ -340,7 +346,8 @@ static void serve(crti_lease_table_t *table, uint64_t now_ns)
         bool found;
         view_t *view;
 
-        if (is_hopeless(&hopeless, &e->lease.resources))
+        if (is_hopeless(&hopeless, &e->lease.resources) ||
+            (shares && !crti_fair_shares_is_least(shares, e->lease.job)))
             continue;
         view = choose(table, &e->lease, here, &found);
         if (!found && hopeless.count < SHAPES)
@@ -350,11 +357,21 @@ static void serve(crti_lease_table_t *table, uint64_t now_ns)
         else if (view)
             forward(table, e, view, now_ns);
         else if (found)
-            start_here(table, e);
+            start_here(table, e, shares);
         else if (now_ns - e->lease.since_ns > PATIENCE &&
                  crti_resources_fit(&table->resources, &e->lease.resources))
             here = false;
     }
+}
+
+/* Jobs that hold least come first; within a job, and among equals, who came first. */
+static void serve(crti_lease_table_t *table, uint64_t now_ns)
+{
+    crti_fair_shares_t shares;
+
+    if (table->waiting > 1 && crti_fair_shares_collect(table, &shares))
+        serve_jobs(table, &shares, now_ns);
+    serve_jobs(table, NULL, now_ns);
 }
 
 size_t crti_lease_table_waiting(const crti_lease_table_t *table)
@@ -380,7 +397,7 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     e->lease.worker = e->lease.node = (crti_id_t){0};
     e->lease.is_blocked = false;
     e->lease.since_ns = now_ns;
-    e->lease.told_why = 0;
+    e->told[0] = '\0';
     e->arrival = table->arrivals++;
     e->explained_ns = now_ns;
     status = crti_map_put(&table->leases, &lease->id, e);
@@ -396,12 +413,30 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     return CRT_OK;
 }
 
+/* What a job asked for goes behind what others wait for, in its order. */
+static void queue_anew(crti_lease_table_t *table, crti_id_t job)
+{
+    uint64_t from = table->arrivals;
+
+    CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
+        entry_t *e = CRTI_CONTAINER(item, entry_t, link);
+
+        if (e->arrival >= from || !crti_id_equal(e->lease.job, job))
+            continue;
+        crti_list_remove(&e->link);
+        e->arrival = table->arrivals++;
+        crti_list_append(&table->queue, &e->link);
+    }
+}
+
 void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id)
 {
     entry_t *e = find(table, id);
 
-    if (e && e->lease.state == CRTI_LEASE_GRANTED && !e->lease.is_yielding)
-        e->lease.is_yielding = act(table, CRTI_LEASE_YIELD, id) != NULL;
+    if (!e || e->lease.state != CRTI_LEASE_GRANTED || e->lease.is_yielding)
+        return;
+    e->lease.is_yielding = act(table, CRTI_LEASE_YIELD, id) != NULL;
+    queue_anew(table, e->lease.job);
 }
 
 bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker,
@@ -599,18 +634,8 @@ void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
 
 /* ---------------------------------------------------------------- why it waits */
 
-static uint64_t hash_text(const char *text)
-{
-    uint64_t h = 1469598103934665603ull;
-
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211ull;
-    return h;
-}
-
-/* The largest amount of `name` that one node has, and the sum over all nodes. */
-static void survey(const crti_lease_table_t *table, const char *name,
-                   int64_t *largest_out, int64_t *sum_out)
+void crti_lease_table_survey(const crti_lease_table_t *table, const char *name,
+                             int64_t *largest_out, int64_t *sum_out)
 {
     *largest_out = *sum_out = crti_resources_get(&table->resources, name);
     CRTI_MAP_FOREACH (const view_t, view, &table->views) {
@@ -620,36 +645,6 @@ static void survey(const crti_lease_table_t *table, const char *name,
             amount > CRTI_RESOURCE_MAX - *sum_out ? CRTI_RESOURCE_MAX : *sum_out + amount;
         *largest_out = amount > *largest_out ? amount : *largest_out;
     }
-}
-
-/* "needs 3 CPU, the cluster has 2 CPU" */
-static void explain(const crti_lease_table_t *table, const crti_lease_t *lease,
-                    char *text, size_t size)
-{
-    char need[64], have[64], all[120];
-
-    for (unsigned i = 0; i < lease->resources.count; i++) {
-        const struct crti_resource *item = &lease->resources.item[i];
-        int64_t largest, sum;
-
-        survey(table, item->name, &largest, &sum);
-        if (largest >= item->amount)
-            continue;
-        crti_resources_format_one(item->name, item->amount, need, sizeof(need));
-        if (sum < item->amount)
-            snprintf(text, size, "needs %s, the cluster has %s", need,
-                     crti_resources_format_one(item->name, sum, have, sizeof(have)));
-        else
-            snprintf(text, size, "needs %s on one node, the largest has %s", need,
-                     crti_resources_format_one(item->name, largest, have, sizeof(have)));
-        return;
-    }
-    if (crti_resources_fit(&table->available, &lease->resources))
-        snprintf(text, size, "needs a worker, all %zu that the node may have are in use",
-                 table->max_workers);
-    else
-        snprintf(text, size, "needs %s, all in use",
-                 crti_resources_format(&lease->resources, all, sizeof(all)));
 }
 
 uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
@@ -663,7 +658,7 @@ uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
         crti_lease_action_t *action;
         char text[160];
-        uint64_t why, due = e->explained_ns + TELL_AFTER;
+        uint64_t due = e->explained_ns + TELL_AFTER;
 
         if (now_ns < due) {
             next = due < next ? due : next;
@@ -671,15 +666,14 @@ uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
         }
         e->explained_ns = now_ns;
         next = now_ns + TELL_AFTER < next ? now_ns + TELL_AFTER : next;
-        explain(table, &e->lease, text, sizeof(text));
-        why = hash_text(text);
-        if (why == e->lease.told_why)
+        crti_lease_reason(table, &e->lease, table->max_workers, text, sizeof(text));
+        if (strcmp(text, e->told) == 0)
             continue;
         action = act(table, CRTI_LEASE_TELL, e->lease.id);
         if (action == NULL)
             continue;
         memcpy(action->text, text, sizeof(text));
-        e->lease.told_why = why;
+        memcpy(e->told, text, sizeof(text));
     }
     return next;
 }

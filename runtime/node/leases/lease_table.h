@@ -73,8 +73,7 @@ typedef struct crti_lease {
     bool is_blocked;  /* its CPUs are lent */
     uint64_t since_ns;
     uint64_t granted_ns;
-    bool is_yielding;  /* its owner was asked to give it back, for others */
-    uint64_t told_why; /* hash of the reason it heard */
+    bool is_yielding; /* its owner was asked to give it back, for others */
 } crti_lease_t;
 
 typedef enum crti_lease_verb {
@@ -115,6 +114,9 @@ const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *tab
 const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
                                           size_t *cursor);
 
+/* The largest amount of `name` that one node has, and the sum over all nodes. */
+void crti_lease_table_survey(const crti_lease_table_t *table, const char *name,
+                             int64_t *largest_out, int64_t *sum_out);
 /* How many are WAITING. */
 size_t crti_lease_table_waiting(const crti_lease_table_t *table);
 

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why a request waits, in words for its owner. Pure. */
+#ifndef CRTI_NODE_LEASE_REASON_H
+#define CRTI_NODE_LEASE_REASON_H
+
+#include "runtime/node/leases/lease_table.h"
+
+/* "needs 3 CPU, the cluster has 2 CPU". `max_workers`: that the node may have. */
+void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *lease,
+                       size_t max_workers, char *text, size_t size);
+
+#endif
