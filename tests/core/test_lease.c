@@ -134,6 +134,18 @@ static void a_worker_that_is_to_end_gets_nothing_more_and_a_moment_to_answer(voi
     assert_int_equal(crti_lease_due(&pool, now, &due, &next), CRTI_LEASE_DUE_KILL);
     assert_ptr_equal(due, &lease);
     crti_lease_end(&pool, &lease);
+    /* Another task runs there when the one that was to end has ended by itself. */
+    next = UINT64_MAX;
+    crti_lease_want(&pool, &lease);
+    crti_lease_granted(&pool, &lease, now);
+    crti_lease_sent(&pool, &lease, now);
+    crti_lease_sent(&pool, &lease, now);
+    crti_lease_close(&lease, true, now);
+    crti_lease_forced(&lease);
+    crti_lease_answered(&pool, &lease, false, now);
+    assert_int_equal(crti_lease_due(&pool, now + 10 * CRTI_LEASE_CLOSING_NS, &due, &next),
+                     CRTI_LEASE_DUE_NOTHING);
+    crti_lease_end(&pool, &lease);
     /* One that does not answer. */
     crti_lease_want(&pool, &lease);
     crti_lease_granted(&pool, &lease, now);

@@ -68,6 +68,7 @@ struct crti_pending {
     unsigned slot_count;
     uint64_t parent;      /* the call that made it, crti_running_serial; 0: none */
     bool is_cancelled;    /* and not ended yet */
+    bool is_forced;       /* the same: its worker is to end with it */
     bool may_have_run;    /* of one that is in doubt */
     bool on_unconfirmed;  /* SENT to a place that the head had not confirmed */
     crti_buffer_t values; /* bytes of slots */

@@ -158,10 +158,15 @@ void crti_lease_close(crti_lease_t *lease, bool kill, uint64_t now_ns)
 {
     if (lease->state != CRTI_LEASE_CLOSING)
         set_state(lease, CRTI_LEASE_CLOSING);
-    else if (lease->is_killed || !kill)
-        return;
-    lease->is_killed = kill;
+    lease->is_killed |= kill;
+    lease->forced += kill;
     lease->since_ns = now_ns;
+}
+
+void crti_lease_forced(crti_lease_t *lease)
+{
+    if (lease->forced)
+        lease->forced--;
 }
 
 /* ------------------------------------------------------------------ time */
@@ -179,7 +184,7 @@ static bool is_closed(const crti_lease_t *lease, uint64_t now_ns, uint64_t *next
 {
     uint64_t at = lease->since_ns + CRTI_LEASE_CLOSING_NS;
 
-    if (lease->in_flight == 0 || !lease->is_killed)
+    if (lease->in_flight == 0 || !lease->forced)
         return lease->in_flight == 0;
     if (at <= now_ns)
         return true;

@@ -54,6 +54,8 @@ typedef struct crti_lease {
     crti_lease_state_t state;
     bool was_asked; /* to give tasks back, since the last answer */
     bool is_killed; /* CLOSING: its worker ends with it */
+    unsigned
+        forced; /* tasks that are to end so and have not answered: they have CLOSING_NS */
     unsigned in_flight;
     uint64_t
         since_ns; /* of the last answer, or of the first task after idleness, or idle since */
@@ -91,6 +93,8 @@ void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool give
 
 /* Nothing more is sent to its worker: others wait for it, or with `kill` it has been told to end. */
 void crti_lease_close(crti_lease_t *lease, bool kill, uint64_t now_ns);
+/* A task that was to end with its worker has ended: what else runs there by now has the time it needs. */
+void crti_lease_forced(crti_lease_t *lease);
 
 /* What time asks for. Call again, with `*next_ns` for the moment to come back, until it says
  * NOTHING. */

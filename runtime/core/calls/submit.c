@@ -285,6 +285,8 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
     uint64_t now = crti_now_ns();
 
     p->lease = NULL;
+    if (lease && p->is_forced)
+        crti_lease_forced(&lease->lease);
     if (given_back) {
         crti_list_remove(&p->link);
         if (p->remote->peer)

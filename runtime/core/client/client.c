@@ -243,6 +243,7 @@ static void leave_node(crti_core_t *core, const int *exit_status)
 static void free_core(crti_core_t *core, const int *exit_status)
 {
     crti_net_free(core->net);
+    crti_core_timer_fini(&core->timer); /* no tick comes while the node is left */
     /* The store first: when the link closes the node gives its slot to the next process. */
     crti_store_detach(core->store);
     if (core->arena_fd >= 0)

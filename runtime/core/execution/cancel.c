@@ -53,11 +53,13 @@ static void cancel_sent(crti_pending_t *p, unsigned flags)
 
     if (p->actor)
         flags &= ~(unsigned)CRTI_CANCEL_FORCE;
-    if (p->is_cancelled && !(flags & CRTI_CANCEL_FORCE))
+    if (p->is_forced || (p->is_cancelled && !(flags & CRTI_CANCEL_FORCE)))
         return;
     p->is_cancelled = true;
-    if (flags & CRTI_CANCEL_FORCE)
+    if (flags & CRTI_CANCEL_FORCE) {
+        p->is_forced = true;
         crti_task_close_lease(p);
+    }
     if (crti_put_cancel(&record, p->number, flags) == CRT_OK)
         crti_remote_send(p->core, p->remote, &record);
 }

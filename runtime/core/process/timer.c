@@ -21,6 +21,7 @@ void crti_core_timer_fini(crti_core_timer_t *timer)
 {
     if (timer->fd >= 0)
         close(timer->fd);
+    timer->fd = -1;
 }
 
 void crti_core_timer_fired(crti_core_t *core, uint64_t now_ns)
