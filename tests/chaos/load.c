@@ -74,7 +74,8 @@ static bool is_fault(crt_status_t status, const char *text)
 void load_count(load_t *load, const char *op, crt_status_t status, const char *text)
 {
     load->ended++;
-    if (status == CRT_OK)
+    if (status == CRT_OK ||
+        (status == CRT_ERR_CANCELLED && is_fault(status, text))) /* as this load asked */
         return;
     if (-status > 0 && -status < LOAD_STATUS)
         load->failed[-status]++;
