@@ -62,6 +62,16 @@ typedef struct crt_method {
     const char *signature;
 } crt_method_t;
 
+/* Calls of an actor that run beside those of its other groups, so many at a time, each on a thread of its
+ * own (max_concurrency of crt_actor_options_t is the number for methods of no group). Declared by a class
+ * (.concurrency_groups); a call may name another group than its method's (crt_call_options_t). */
+typedef struct crt_concurrency_group {
+    const char *name;
+    int max_concurrency; /* 1 to 1000 */
+    const crt_method_t *const
+        *methods; /* CRT_METHODS; NULL: only calls that name the group */
+} crt_concurrency_group_t;
+
 /* An actor: a struct of `size` bytes, zeroed, then filled in by `create` (NULL: left zero).
  * `destroy` (may be NULL) runs when the actor ends in an orderly way. */
 typedef struct crt_actor_class {
@@ -72,6 +82,8 @@ typedef struct crt_actor_class {
     const char *signature; /* of create's arguments */
     void (*destroy)(void *self);
     const crt_method_t *const *methods; /* ended by NULL: CRT_METHODS */
+    /* At most 15, ended by NULL: CRT_CONCURRENCY_GROUPS. May be NULL. */
+    const crt_concurrency_group_t *const *concurrency_groups;
 } crt_actor_class_t;
 
 /* A task: a function that runs in any worker. */
@@ -88,6 +100,8 @@ typedef struct crt_task {
 #define CRT_METHODS(...) (crt_pointers_t<crt_method_t, __VA_ARGS__>::items)
 #define CRT_CLASSES(...) (crt_pointers_t<crt_actor_class_t, __VA_ARGS__>::items)
 #define CRT_TASKS(...)   (crt_pointers_t<crt_task_t, __VA_ARGS__>::items)
+#define CRT_CONCURRENCY_GROUPS(...)                                                      \
+    (crt_pointers_t<crt_concurrency_group_t, __VA_ARGS__>::items)
 #define CRT_ACTOR_CLASS(...)                                                             \
     CRT_MADE(, crt_actor_class_t, .struct_size = sizeof(crt_actor_class_t), __VA_ARGS__)
 #define CRT_TASK(...)                                                                    \
@@ -96,6 +110,8 @@ typedef struct crt_task {
 #define CRT_METHODS(...) (const crt_method_t *const[]) {__VA_ARGS__, NULL}
 #define CRT_CLASSES(...) (const crt_actor_class_t *const[]) {__VA_ARGS__, NULL}
 #define CRT_TASKS(...)   (const crt_task_t *const[]) {__VA_ARGS__, NULL}
+#define CRT_CONCURRENCY_GROUPS(...)                                                      \
+    (const crt_concurrency_group_t *const[]) {__VA_ARGS__, NULL}
 #define CRT_ACTOR_CLASS(...) {.struct_size = sizeof(crt_actor_class_t), __VA_ARGS__}
 #define CRT_TASK(...)        {.struct_size = sizeof(crt_task_t), __VA_ARGS__}
 #endif
@@ -358,6 +374,11 @@ typedef struct crt_actor_options {
      * for 4 s has the same effect. A call that began in time is not ended: what must not happen
      * twice should not take longer than a second. */
     bool fenced;
+    /* So many calls (of methods in no concurrency group) run at a time, each on a thread of its own;
+     * default 1, at most 1000. Those of one caller start in the order in which they were made, and
+     * end as they end. The class's functions must then be ready for it: `self` is shared, `create` and
+     * `destroy` run alone. A wait inside one blocks its thread only. */
+    int max_concurrency;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRT_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),        \
@@ -366,6 +387,7 @@ typedef struct crt_actor_options {
 typedef struct crt_call_options {
     size_t struct_size;
     bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too much is out */
+    const crt_concurrency_group_t *concurrency_group; /* instead of the method's */
 } crt_call_options_t;
 #define CRT_CALL_OPTIONS(...)                                                            \
     CRT_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),          \

@@ -87,7 +87,7 @@ struct crti_core {
     crti_core_timer_t timer;
     crti_printed_t printed;
     crti_remotes_t remotes;
-    crti_blocking_t blocking;
+    crti_blocked_t blocked;
     crti_frees_t frees;
     crti_refs_t refs;
     crti_calls_t calls;

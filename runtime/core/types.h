@@ -5,7 +5,8 @@
 
 #include "runtime/crt.h"
 
-typedef struct crti_core crti_core_t;       /* core.h */
-typedef struct crti_pending crti_pending_t; /* calls/calls.h */
+typedef struct crti_core crti_core_t;         /* core.h */
+typedef struct crti_executor crti_executor_t; /* execution/executor.h */
+typedef struct crti_pending crti_pending_t;   /* calls/calls.h */
 
 #endif

@@ -22,7 +22,7 @@
 #ifndef CRTI_NET_PROTOCOL_H
 #define CRTI_NET_PROTOCOL_H
 
-#define CRTI_PROTOCOL_VERSION 8
+#define CRTI_PROTOCOL_VERSION 9
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 

@@ -509,9 +509,10 @@ void alone_call(unsigned i, uint64_t number)
     check(crti_put_call(&record, &head) == CRT_OK);
     alone_from(i, &record);
     crti_net_lock(core->net);
-    check(!crti_list_is_empty(&core->execution.runnable));
-    call = CRTI_CONTAINER(crti_list_pop(&core->execution.runnable), crt_call_t, link);
-    crti_execute(core, call);
+    call = crti_executor_take(&core->execution.executors.main);
+    check(call != NULL);
+    crti_execute(&core->execution.executors.main, call);
+    crti_executor_idle(&core->execution.executors.main);
     crti_net_unlock(core->net);
 }
 

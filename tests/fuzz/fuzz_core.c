@@ -373,14 +373,13 @@ static void fill(bed_t *bed, unsigned which, crti_span_t data)
 /* The main thread of a worker takes the next call. */
 static void run(bed_t *bed)
 {
-    crti_core_t *core = bed->core;
-    crt_call_t *call;
+    crti_executor_t *executor = &bed->core->execution.executors.main;
+    crt_call_t *call = crti_executor_take(executor);
 
-    if (crti_list_is_empty(&core->execution.runnable))
+    if (!call)
         return;
-    call = CRTI_CONTAINER(core->execution.runnable.next, crt_call_t, link);
-    crti_list_remove(&call->link);
-    crti_execute(core, call);
+    crti_execute(executor, call);
+    crti_executor_idle(executor);
 }
 
 static crt_ref_t *put(bool is_large)
@@ -569,7 +568,7 @@ static bool is_empty(const crti_core_t *core)
     return core->refs.owned.count == 0 && core->refs.borrowed.count == 0 &&
            core->calls.retried.count == 0 && core->calls.actors.count == 0 &&
            crti_list_is_empty(&core->remotes.clients) &&
-           crti_list_is_empty(&core->execution.runnable) &&
+           crti_list_is_empty(&core->execution.executors.groups[0].runnable) &&
            crti_list_is_empty(&core->calls.checks);
 }
 
@@ -594,13 +593,13 @@ static void show_rest(const crti_core_t *core)
                 ref->borrow.covers, (unsigned long long)ref->borrow.tokens,
                 ref->forward ? ", forwarded" : "");
     }
-    fprintf(stderr,
-            "left: %zu owned, %zu borrowed, %zu tried again, %zu actors, %s%s%s\n",
-            (size_t)core->refs.owned.count, (size_t)core->refs.borrowed.count,
-            (size_t)core->calls.retried.count, (size_t)core->calls.actors.count,
-            crti_list_is_empty(&core->remotes.clients) ? "" : "clients ",
-            crti_list_is_empty(&core->execution.runnable) ? "" : "calls ",
-            crti_list_is_empty(&core->calls.checks) ? "" : "attention");
+    fprintf(
+        stderr, "left: %zu owned, %zu borrowed, %zu tried again, %zu actors, %s%s%s\n",
+        (size_t)core->refs.owned.count, (size_t)core->refs.borrowed.count,
+        (size_t)core->calls.retried.count, (size_t)core->calls.actors.count,
+        crti_list_is_empty(&core->remotes.clients) ? "" : "clients ",
+        crti_list_is_empty(&core->execution.executors.groups[0].runnable) ? "" : "calls ",
+        crti_list_is_empty(&core->calls.checks) ? "" : "attention");
     abort();
 }
 
@@ -641,7 +640,9 @@ static void end(bed_t *bed)
         crti_net_lock(core->net);
         lose_sessions(bed);
         tell_ends(bed);
-        for (int j = 0; j < STEPS_MAX && !crti_list_is_empty(&core->execution.runnable);
+        for (int j = 0;
+             j < STEPS_MAX &&
+             !crti_list_is_empty(&core->execution.executors.groups[0].runnable);
              j++)
             run(bed);
         tick(bed, 20 * CRTI_S);

@@ -11,6 +11,8 @@ typedef struct globals {
     int inside;
     bool forked;
     crt_call_t *running;
+    uint64_t running_serial;
+    crti_blocking_t *blocking;
     crt_status_t entry_status;
 } globals_t;
 
@@ -35,8 +37,11 @@ void sys_globals_switch(void *from, const void *to, bool is_main_thread)
         old->inside = atomic_load(&inside);
         old->forked = atomic_load(&forked);
         old->entry_status = entry_status;
-        if (keeps_running)
+        if (keeps_running) {
             old->running = running;
+            old->running_serial = running_serial;
+            old->blocking = blocking;
+        }
     }
     atomic_store(&current, g->current);
     atomic_store(&inside, g->inside);
@@ -44,6 +49,8 @@ void sys_globals_switch(void *from, const void *to, bool is_main_thread)
     entry_status = g->entry_status;
     /* A handler that runs while user code does is the progress thread's. */
     running = is_main_thread ? g->running : NULL;
+    running_serial = is_main_thread ? g->running_serial : 0;
+    blocking = is_main_thread ? g->blocking : NULL;
     keeps_running = is_main_thread;
 }
 

@@ -105,21 +105,25 @@ static crt_status_t check_options(const crt_actor_options_t *o)
         return crt_raise(CRT_ERR_INVALID,
                          "max_task_retries needs max_restarts: calls are "
                          "made again when the actor was restarted");
+    if (o->max_concurrency < 0 || o->max_concurrency > CRTI_CONCURRENCY_MAX)
+        return crt_raise(CRT_ERR_INVALID, "max_concurrency is %d, not 1 to %d",
+                         o->max_concurrency, CRTI_CONCURRENCY_MAX);
     if (o->name && strlen(o->name) > 255)
         return crt_raise(CRT_ERR_INVALID, "an actor's name has at most 255 bytes");
     return CRT_OK;
 }
 
 /* The creation record is a call record whose name is the class. */
-static crt_status_t build_creation(crt_actor_t *actor, const crti_given_t *given,
-                                   crti_buffer_t *record)
+static crt_status_t build_creation(crt_actor_t *actor, unsigned max_concurrency,
+                                   const crti_given_t *given, crti_buffer_t *record)
 {
     const crt_arg_t *args = given->copy ? given->copy : given->args;
     size_t count = given->count;
     const crti_function_t *create = &actor->class_->create;
     crti_pending_t scratch = {.core = actor->core, .function = create};
     bool is_pending;
-    crti_call_head_t head = {.name = crti_str(actor->class_name)};
+    crti_call_head_t head = {.index = max_concurrency,
+                             .name = crti_str(actor->class_name)};
     crt_ref_t *failed = NULL;
     crt_status_t status = crti_args_check(create, given->args, count);
 
@@ -167,7 +171,8 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     crt_status_t status = make_resources(o, &m.resources);
 
     if (status == CRT_OK)
-        status = build_creation(actor, given, &record);
+        status =
+            build_creation(actor, o ? (unsigned)o->max_concurrency : 0, given, &record);
     if (status != CRT_OK)
         return status;
     m.creation = crti_span(record.data, record.size);

@@ -63,6 +63,7 @@ struct crti_pending {
     uint64_t number;       /* of this try: its result's, or one in core->calls.retried */
     int64_t retries;       /* how often it was made again, */
     int64_t max_retries;   /* and may be, if it is a task; -1: without limit */
+    unsigned group;        /* of a method: its concurrency group, 0: none */
     unsigned missing;      /* slots whose refs are pending */
     crti_slot_t *slots;    /* NULL once the record is built */
     unsigned slot_count;
@@ -102,6 +103,7 @@ typedef struct crti_target {
     crti_task_pool_t *pool;
     const crti_function_t *function;
     int64_t max_retries; /* of a task */
+    unsigned group;      /* of a method: its concurrency group, 0: none */
     bool try_only, is_tell;
 } crti_target_t;
 

@@ -141,7 +141,7 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
     bool is_question = p->function == &ready_question;
     crti_call_head_t head = {.flags = p->pool       ? CRTI_CALL_TASK
                                       : is_question ? CRTI_CALL_READY
-                                                    : 0,
+                                                    : CRTI_CALL_IN_GROUP(p->group),
                              .index = p->function->index,
                              .arg_count = (unsigned)arg_count,
                              .call = p->number,

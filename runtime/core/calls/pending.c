@@ -52,6 +52,7 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     p->number = p->result->id.number;
     p->parent = crti_running_serial();
     p->max_retries = target->max_retries;
+    p->group = target->group;
     p->result->call = p;
     p->result->is_result = true;
     p->result->is_tell = target->is_tell;

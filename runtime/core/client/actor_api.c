@@ -30,6 +30,19 @@ static crt_status_t check_actor(crti_core_t *core, crt_actor_t *actor,
     return crti_class_method(actor->class_, method, function_out);
 }
 
+static crt_status_t check_options(const crt_actor_t *actor, const crt_call_options_t *o,
+                                  crti_target_t *target)
+{
+    target->group = target->function->group;
+    if (!o)
+        return CRT_OK;
+    if (o->struct_size < sizeof(*o))
+        return crt_raise(CRT_ERR_INVALID, "make call options with CRT_CALL_OPTIONS");
+    return o->concurrency_group
+               ? crti_class_group(actor->class_, o->concurrency_group, &target->group)
+               : CRT_OK;
+}
+
 static crt_ref_t *call(crt_actor_t *actor, const crt_method_t *method,
                        const crt_call_options_t *options, const crt_arg_t *args,
                        size_t count, bool is_tell)
@@ -47,6 +60,8 @@ static crt_ref_t *call(crt_actor_t *actor, const crt_method_t *method,
     crti_net_lock(core->net);
     if (status == CRT_OK)
         status = check_actor(core, actor, method, &target.function);
+    if (status == CRT_OK)
+        status = check_options(actor, options, &target);
     ref = status == CRT_OK ? crti_call_out(core, &target, &given)
                            : crti_ref_failed(core, status);
     ref->handles++;

@@ -31,7 +31,7 @@ void crti_core_init(crti_core_t *core)
     crti_remotes_init(&core->remotes);
     crti_refs_init(&core->refs, &ref_handlers);
     crti_calls_init(&core->calls);
-    crti_execution_init(&core->execution);
+    crti_execution_init(core);
     core->on_forwarded = crti_result_waits_for;
     core->on_remote_freed = crti_copy_query_remote_freed;
     core->on_long_wait = crti_chain_start;
@@ -60,7 +60,6 @@ void crti_core_free(crti_core_t *core)
     crti_buffer_fini(&core->frees.queue);
     crti_encoder_fini(&core->encoder);
     free(core->broken_text);
-    free(core->blocking.deadlock);
     crti_program_fini(&core->program);
     crti_key_wipe(&core->streams.key, sizeof(core->streams.key));
     free(core);

@@ -86,17 +86,18 @@ static void cancel_children(crt_call_t *call, unsigned flags)
 
 /* ------------------------------------------------------------------ calls that run here */
 
-void crti_cancel_running_changed(crti_core_t *core)
+void crti_cancel_running_changed(crti_executor_t *executor)
 {
-    const crt_call_t *running = core->execution.running;
+    const crt_call_t *running = executor->running;
 
-    crti_blocking_cancel(core, running && running->is_cancel_requested);
+    crti_blocking_cancel(executor->core, &executor->blocking,
+                         running && running->is_cancel_requested);
 }
 
 static void cancel_running(crt_call_t *call, unsigned flags)
 {
     __atomic_store_n(&call->is_cancel_requested, true, __ATOMIC_RELAXED);
-    crti_cancel_running_changed(call->core);
+    crti_cancel_running_changed(call->executor);
     if (flags & CRTI_CANCEL_RECURSIVE)
         cancel_children(call, flags);
 }
@@ -163,9 +164,10 @@ crt_status_t crti_cancel_arrived(crti_client_t *client, const void *data, size_t
 /* Our own task, which the thread that waits for it runs itself. */
 static void cancel_inline(const crti_pending_t *p, unsigned flags)
 {
-    for (crt_call_t *call = p->core->execution.running; call; call = call->outer)
-        if (call->pending == p)
-            cancel_running(call, flags);
+    crt_call_t *call = crti_executors_find(&p->core->execution.executors, p);
+
+    if (call)
+        cancel_running(call, flags);
 }
 
 static void cancel_pending(crti_pending_t *p, unsigned flags)

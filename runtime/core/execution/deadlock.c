@@ -20,10 +20,9 @@
 #include "runtime/core/core.h"
 #include "runtime/core/execution/deadlock.h"
 
-static const char *running_name(const crti_core_t *core)
+static const char *running_name(const crti_executor_t *executor)
 {
-    return core->execution.running ? core->execution.running->function->display
-                                   : "a driver";
+    return executor->running ? executor->running->function->display : "a driver";
 }
 
 /* The process that makes `ref`, and what it calls it there; NULL when nobody can be asked. */
@@ -59,12 +58,13 @@ static void send_chain(crti_core_t *core, crt_ref_t *ref, crti_chain_t *chain)
         crti_remote_send(core, to, &record);
 }
 
-static bool add_self(crti_core_t *core, crti_chain_t *chain)
+static bool add_self(const crti_executor_t *executor, crti_chain_t *chain)
 {
     if (chain->count == CRTI_CHAIN_MAX)
         return false; /* deeper cycles are not found */
-    chain->waiter[chain->count++] = (crti_waiter_t){core->process, core->blocking.count,
-                                                    crti_str(running_name(core))};
+    chain->waiter[chain->count++] =
+        (crti_waiter_t){executor->core->process, executor->blocking.wait,
+                        crti_str(running_name(executor))};
     return true;
 }
 
@@ -72,12 +72,13 @@ void crti_chain_start(crti_core_t *core, crt_ref_t *ref)
 {
     crti_chain_t chain = {.count = 0};
 
-    if (add_self(core, &chain))
+    if (add_self(crti_running()->executor, &chain))
         send_chain(core, ref, &chain);
 }
 
 /* "A.m -> B.n -> A.m wait for each other". */
-static void found_cycle(crti_core_t *core, const crti_chain_t *chain, unsigned first)
+static void found_cycle(crti_executor_t *executor, const crti_chain_t *chain,
+                        unsigned first)
 {
     char text[1024];
     size_t used = 0;
@@ -88,23 +89,49 @@ static void found_cycle(crti_core_t *core, const crti_chain_t *chain, unsigned f
                                  (const char *)chain->waiter[i].name.data);
     if (used < sizeof(text))
         snprintf(text + used, sizeof(text) - used, "%s: each waits for the next",
-                 running_name(core));
-    crti_blocking_deadlock(core, text);
+                 running_name(executor));
+    crti_blocking_deadlock(executor->core, &executor->blocking, text);
 }
 
-static bool has_call(const crti_client_t *client, uint64_t number)
+/* Who runs that call, or has to before anybody does: of several executors no one has to. NULL: nobody. */
+static crti_executor_t *executor_of(const crti_client_t *client, uint64_t number)
 {
-    CRTI_LIST_FOREACH (item, &client->calls)
-        if (CRTI_CONTAINER(item, crt_call_t, of_client)->number == number)
+    const crti_executors_t *executors = &client->core->execution.executors;
+
+    CRTI_LIST_FOREACH (item, &client->calls) {
+        const crt_call_t *call = CRTI_CONTAINER(item, crt_call_t, of_client);
+
+        if (call->number != number || call->ending.waits)
+            continue;
+        if (call->is_started)
+            return call->executor;
+        return executors->groups[call->group].limit == 1
+                   ? executors->groups[call->group].latest
+                   : NULL;
+    }
+    return NULL;
+}
+
+/* The chain has come back to the wait from which it, or a part of it, went out. */
+static bool passed_here(const crti_executor_t *executor, const crti_chain_t *chain,
+                        unsigned *first_out)
+{
+    for (unsigned i = 0; i < chain->count; i++) {
+        *first_out = i;
+        if (crti_id_equal(chain->waiter[i].process, executor->core->process) &&
+            chain->waiter[i].wait == executor->blocking.wait)
             return true;
+    }
     return false;
 }
 
 void crti_chain_arrived(crti_client_t *client, const void *data, size_t size)
 {
     crti_core_t *core = client->core;
+    crti_executor_t *executor;
     crti_chain_t chain;
     crt_ref_t *ref;
+    unsigned first;
 
     if (crti_get_chain(data, size, &chain) != CRT_OK)
         return;
@@ -114,27 +141,25 @@ void crti_chain_arrived(crti_client_t *client, const void *data, size_t size)
             send_chain(core, ref, &chain);
         return;
     }
-    if (!core->blocking.ref || !has_call(client, chain.number))
+    executor = executor_of(client, chain.number);
+    if (!executor || !executor->blocking.ref)
         return;
-    for (unsigned i = 0; i < chain.count; i++)
-        if (crti_id_equal(chain.waiter[i].process, core->process)) {
-            if (chain.waiter[i].wait == core->blocking.count)
-                found_cycle(core, &chain, i);
-            return;
-        }
-    if (add_self(core, &chain))
-        send_chain(core, core->blocking.ref, &chain);
+    if (passed_here(executor, &chain, &first))
+        found_cycle(executor, &chain, first);
+    else if (add_self(executor, &chain))
+        send_chain(core, executor->blocking.ref, &chain);
 }
 
 crt_status_t crti_check_self_wait(crti_core_t *core, crt_ref_t *ref)
 {
     const crti_pending_t *p = ref->is_owned ? ref->call : NULL;
+    const crti_executor_t *executor = crti_running()->executor;
 
     if (!p || !p->actor || !crti_id_equal(p->actor->id, core->actor_id) ||
-        crti_id_is_zero(core->actor_id))
+        crti_id_is_zero(core->actor_id) || !crti_executor_would_stall(executor, p->group))
         return CRT_OK;
     return crt_raise(CRT_ERR_DEADLOCK,
-                     "%s waits for %s of its own actor, which runs one call at "
-                     "a time",
-                     running_name(core), p->function->display);
+                     "%s waits for %s of its own actor, which runs %u call%s at a time",
+                     running_name(executor), p->function->display, executor->group->limit,
+                     executor->group->limit == 1 ? "" : "s");
 }

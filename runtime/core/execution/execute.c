@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Execution: a worker's main thread runs what was asked for, one call after the other.
+/* Execution: the executors of a worker run what was asked for, each one call after the other.
  *
  * Where it sits
- *     incoming.c (runnable calls) -> [ execute.c ] -> user code -> incoming.c (answers)
+ *     executor.c (runnable calls) -> [ execute.c ] -> user code -> incoming.c (answers)
  * Threads
- *     The main thread. It waits with the net's progress token, and runs user code without the lock.
+ *     Those of the executors. They wait with the net's progress token, and run user code without the lock.
+ *     `create` and `destroy` run in the main thread while there is no other.
  * Failure
  *     A create function that fails: the node daemon is told, callers get its error, the worker ends.
  */
@@ -69,17 +70,39 @@ static crt_status_t run(crti_core_t *core, crt_call_t *call)
     return f->create->create ? f->create->create(core->execution.self, call) : CRT_OK;
 }
 
-static void run_unlocked(crti_core_t *core, crt_call_t *call)
+/* The thread runs `call` from now on. */
+static void set_running(crti_executor_t *executor, crt_call_t *call)
 {
-    const crti_function_t *below = core->execution.shown;
+    crti_set_running(call, call ? call->serial : 0);
+    executor->running = call;
+    crti_cancel_running_changed(executor);
+}
+
+/* Something else may still run: in this thread, or in another one. */
+static void show_rest(crti_core_t *core)
+{
+    const crti_executor_t *busy;
+
+    if (!core->blackboard)
+        return;
+    crti_blackboard_leave(core->blackboard);
+    busy = crti_executor_busy(&core->execution.executors);
+    if (busy)
+        show(core, busy->running->function);
+}
+
+static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
+{
+    crti_core_t *core = executor->core;
     crt_status_t status;
 
-    call->outer = crti_running();
+    call->outer = executor->running;
+    call->executor = executor;
     call->is_started = true;
     call->serial = ++core->execution.next_serial;
-    crti_set_running(call, call->serial);
-    core->execution.running = call;
-    crti_cancel_running_changed(core);
+    if (!call->outer)
+        crti_blocking_begin(core, &executor->blocking);
+    set_running(executor, call);
     show(core, call->function);
     crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
@@ -88,13 +111,10 @@ static void run_unlocked(crti_core_t *core, crt_call_t *call)
         crti_call_set_error(call, status, crt_error_detail());
     crti_net_lock(core->net);
     crti_net_busy(core->net, false);
-    if (core->blackboard)
-        crti_blackboard_leave(core->blackboard);
-    if (call->outer)
-        show(core, below);
-    core->execution.running = call->outer;
-    crti_set_running(call->outer, call->outer ? call->outer->serial : 0);
-    crti_cancel_running_changed(core);
+    set_running(executor, call->outer);
+    if (!call->outer)
+        crti_blocking_end(core);
+    show_rest(core);
     if (call->is_cancel_requested)
         crti_call_set_error(call, CRT_ERR_CANCELLED, "it was cancelled while it ran");
 }
@@ -129,10 +149,12 @@ static bool is_let_in(const crti_core_t *core, crt_call_t *call)
     return false;
 }
 
-void crti_execute(crti_core_t *core, crt_call_t *call)
+void crti_execute(crti_executor_t *executor, crt_call_t *call)
 {
+    crti_core_t *core = executor->core;
+
     if (read_refs(call) && is_let_in(core, call)) {
-        run_unlocked(core, call);
+        run_unlocked(executor, call);
         crti_printed_flush(core);
     }
     crti_call_finish(call, true);
@@ -142,9 +164,9 @@ void crti_execute(crti_core_t *core, crt_call_t *call)
 
 static bool has_work(void *user)
 {
-    crti_core_t *core = user;
+    const crti_executor_t *executor = user;
 
-    return !crti_list_is_empty(&core->execution.runnable) || core->execution.is_ending;
+    return executor->group->queued || executor->core->execution.is_ending;
 }
 
 static bool is_complete(void *user)
@@ -178,7 +200,7 @@ static void answer_all(crti_list_t *calls, crt_status_t status, const char *text
     while (!crti_list_is_empty(calls)) {
         crt_call_t *call = CRTI_CONTAINER(calls->next, crt_call_t, link);
 
-        crti_list_remove(&call->link);
+        crti_executor_unqueue(call);
         if (status != CRT_OK)
             crti_call_set_error(call, status, text);
         crti_call_finish(call, true);
@@ -195,7 +217,8 @@ static void fail_creation(crti_core_t *core, crt_status_t status, const char *te
     crti_log(CRTI_LOG_WARN, "core", "create failed: %s", text);
     crti_node_notice(core, CRTI_MSG_ACTOR_FAILED, &body);
     answer_all(&core->execution.questions, status, text);
-    answer_all(&core->execution.runnable, status, text);
+    for (unsigned i = 0; i < core->execution.executors.group_count; i++)
+        answer_all(&core->execution.executors.groups[i].runnable, status, text);
     end_worker(core, 1);
 }
 
@@ -241,7 +264,7 @@ static void create_actor(crti_core_t *core, crti_span_t creation)
     if (status != CRT_OK)
         fail_creation(core, status, crt_error_detail());
     if (read_refs(call))
-        run_unlocked(core, call);
+        run_unlocked(&core->execution.executors.main, call);
     status = call->status;
     if (status < 0) {
         char why[1400];
@@ -267,24 +290,35 @@ static void destroy_actor(crti_core_t *core)
     crti_net_busy(core->net, false);
 }
 
-void crti_serve(crti_core_t *core, crti_span_t creation)
+/* Until the worker ends. */
+static void run_calls(crti_executor_t *executor)
 {
-    if (!crti_id_is_zero(core->actor_id))
-        create_actor(core, creation);
+    crti_core_t *core = executor->core;
+
     for (;;) {
         crt_call_t *call;
 
-        if (!has_work(core) && crti_net_wait(core->net, has_work, core,
-                                             CRTI_NET_NO_DEADLINE) == CRT_ERR_CLOSED)
-            break;
+        if (!has_work(executor) && crti_net_wait(core->net, has_work, executor,
+                                                 CRTI_NET_NO_DEADLINE) == CRT_ERR_CLOSED)
+            return;
         if (core->execution.is_ending)
-            break;
-        if (crti_list_is_empty(&core->execution.runnable))
+            return;
+        call = crti_executor_take(executor);
+        if (!call)
             continue; /* a signal interrupted the wait */
-        call = CRTI_CONTAINER(core->execution.runnable.next, crt_call_t, link);
-        crti_list_remove(&call->link);
-        crti_execute(core, call);
+        crti_execute(executor, call);
+        crti_executor_idle(executor);
     }
+}
+
+void crti_serve(crti_core_t *core, crti_span_t creation)
+{
+    if (!crti_id_is_zero(core->actor_id)) {
+        create_actor(core, creation);
+        crti_executors_open(core, run_calls);
+    }
+    run_calls(&core->execution.executors.main);
+    crti_executors_join(core);
     destroy_actor(core);
     end_worker(core, 0);
 }

@@ -20,6 +20,7 @@
 
 #include "runtime/base/list.h"
 #include "runtime/core/calls/calls.h"
+#include "runtime/core/execution/executor.h"
 #include "runtime/core/execution/result_wait.h"
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/refs.h"
@@ -39,7 +40,7 @@ typedef struct crti_incoming_arg {
 
 /* A call that this process was asked to run. */
 struct crt_call {
-    crti_list_t link;      /* runnable, or client->blocked */
+    crti_list_t link;      /* the queue of its group, or client->blocked */
     crti_list_t of_client; /* client->calls */
     crti_core_t *core;
     crti_client_t *client;   /* NULL: our own task, run inline; or an actor's creation */
@@ -47,10 +48,13 @@ struct crt_call {
     const crti_function_t *function;
     uint64_t number;
     unsigned flags;
+    unsigned group; /* of the actor that it is for; 0: none, or a task */
     unsigned arg_count;
     unsigned missing; /* arguments that are not here */
     uint64_t
         serial; /* of this process, once it runs: the calls that it makes are its children */
+    crti_executor_t *executor; /* once it has started */
+    bool is_runnable;          /* in its group's queue */
     bool is_started, is_blocked, has_returned, may_wait;
     bool is_cancelled;         /* its caller is gone */
     bool is_cancel_requested;  /* its caller wants it to end */
@@ -86,19 +90,17 @@ typedef struct crti_execution {
     crti_class_t const *class_; /* of the actor that lives here */
     void *self;
     bool is_created, is_ending;
-    crti_list_t runnable;         /* crt_call_t.link; */
-    crti_list_t questions;        /* of crt_actor_ready */
+    crti_executors_t executors;
+    crti_list_t questions;        /* crt_call_t.link, of crt_actor_ready */
     crti_pool_t pool;             /* of crt_call_t */
-    crt_call_t *running;          /* of the main thread */
     const crti_function_t *shown; /* whose name is on the blackboard */
     uint64_t next_serial;
-    unsigned inline_depth;
     crti_result_waits_t result_waits;
 } crti_execution_t;
 
 /* ------------------------------------------------------------------ incoming.c */
 
-void crti_execution_init(crti_execution_t *execution);
+void crti_execution_init(crti_core_t *core);
 /* The main thread ends after the method that runs, if any. */
 void crti_execution_end(crti_core_t *core);
 void crti_execution_fini(crti_execution_t *execution);
@@ -122,8 +124,9 @@ void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *tex
 
 /* ------------------------------------------------------------------ execute.c */
 
-/* Runs user code; lock held at entry and exit, not meanwhile. The call is gone afterwards. */
-void crti_execute(crti_core_t *core, crt_call_t *call);
+/* Runs user code in this thread, the executor's; lock held at entry and exit, not meanwhile. The call is
+ * gone afterwards. */
+void crti_execute(crti_executor_t *executor, crt_call_t *call);
 /* A worker's life; lock held. Does not come back. */
 void crti_serve(crti_core_t *core, crti_span_t creation) __attribute__((noreturn));
 
@@ -131,8 +134,8 @@ void crti_serve(crti_core_t *core, crti_span_t creation) __attribute__((noreturn
 
 /* CANCEL came. */
 crt_status_t crti_cancel_arrived(crti_client_t *client, const void *data, size_t size);
-/* Another call runs in the main thread, or none. */
-void crti_cancel_running_changed(crti_core_t *core);
+/* Another call runs in the thread, or none. */
+void crti_cancel_running_changed(crti_executor_t *executor);
 
 /* ------------------------------------------------------------------ run_inline.c */
 

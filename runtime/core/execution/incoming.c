@@ -47,7 +47,7 @@ static void free_call(crt_call_t *call)
 {
     crti_core_t *core = call->core;
 
-    crti_list_remove(&call->link);
+    crti_executor_unqueue(call);
     crti_list_remove(&call->of_client);
     for (unsigned i = 0; i < call->arg_count; i++)
         free(call->args[i].memory);
@@ -83,11 +83,17 @@ static crt_status_t keep_record(crt_call_t *call, const void *data, size_t size)
 
 static void make_runnable(crt_call_t *call)
 {
-    crti_core_t *core = call->core;
+    int error;
 
     call->is_blocked = false;
     crti_list_remove(&call->link);
-    crti_list_append(&core->execution.runnable, &call->link);
+    if (crti_executor_queue(call, &error))
+        return;
+    crti_executor_unqueue(call);
+    crt_raise(CRT_ERR_NO_MEMORY, "%s: no thread can be started for it: %s",
+              call->function->display, strerror(error));
+    crti_call_set_error(call, CRT_ERR_NO_MEMORY, crt_error_detail());
+    crti_call_finish(call, false);
 }
 
 /* Methods behind a blocked one go on with it, in order. */
@@ -114,7 +120,7 @@ static void arguments_here(crt_call_t *call)
     }
     if (call->is_blocked)
         unblock(call->client);
-    else if (call->flags & CRTI_CALL_TASK && core->blocking.is_blocked)
+    else if (call->flags & CRTI_CALL_TASK && core->blocked.is_told)
         give_back_call(call); /* the thread that would run it waits for something */
     else
         make_runnable(call);
@@ -220,8 +226,12 @@ static crt_status_t find_function(crti_core_t *core, crt_call_t *call,
         return crt_raise(CRT_ERR_INVALID, "no actor lives in this worker");
     call->function = crti_class_find_method(core->execution.class_, head->index, name,
                                             head->name.size);
-    if (call->function)
+    if (call->function && call->group < core->execution.executors.group_count)
         return CRT_OK;
+    if (call->function)
+        return crt_raise(CRT_ERR_INVALID,
+                         "class %s of this worker's program has no concurrency group %u",
+                         core->execution.class_->user->name, call->group);
     return crt_raise(CRT_ERR_INVALID,
                      "class %s of this worker's program has no method %.*s",
                      core->execution.class_->user->name, size, name);
@@ -270,6 +280,7 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
     }
     call->number = head.call;
     call->flags = head.flags;
+    call->group = head.flags & CRTI_CALL_TASK ? 0 : CRTI_CALL_GROUP(head.flags);
     call->missing = 1;
     link_call(client, call);
     if (call->flags & CRTI_CALL_READY) {
@@ -335,6 +346,7 @@ crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
         free_call(call);
         return status;
     }
+    crti_executors_set(&core->execution.executors, core->execution.class_, head.index);
     call->function = &core->execution.class_->create;
     call->missing = 1;
     *call_out = call;
@@ -544,7 +556,7 @@ void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *tex
 {
     crti_client_t *client = crti_client_ref(call->client);
 
-    crti_list_remove(&call->link);
+    crti_executor_unqueue(call);
     crti_call_set_error(call, status, text);
     crti_call_finish(call, false);
     unblock(client);
@@ -555,7 +567,7 @@ void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *tex
 
 static void give_back_call(crt_call_t *call)
 {
-    crti_list_remove(&call->link);
+    crti_executor_unqueue(call);
     call->form = CRTI_RESULT_NOT_STARTED;
     call->status = CRT_OK;
     crti_call_finish(call, false);
@@ -573,7 +585,7 @@ void crti_incoming_give_back(crti_client_t *client)
 
 void crti_incoming_give_back_all(crti_core_t *core)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->execution.runnable) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->execution.executors.groups[0].runnable) {
         crt_call_t *call = CRTI_CONTAINER(item, crt_call_t, link);
 
         if (call->client && call->flags & CRTI_CALL_TASK)
@@ -594,7 +606,7 @@ void crti_client_lost(crti_client_t *client)
 
         if (call->is_started || call->ending.waits)
             continue;
-        crti_list_remove(&call->link);
+        crti_executor_unqueue(call);
         crti_call_finish(call, false);
     }
     crti_client_unref(client); /* ours */
@@ -611,9 +623,11 @@ static void fini_call(void *item)
     crti_encoder_fini(&call->encoder);
 }
 
-void crti_execution_init(crti_execution_t *execution)
+void crti_execution_init(crti_core_t *core)
 {
-    crti_list_init(&execution->runnable);
+    crti_execution_t *execution = &core->execution;
+
+    crti_executors_init(&execution->executors, core);
     crti_list_init(&execution->questions);
     crti_pool_init(&execution->pool, sizeof(crt_call_t), CRTI_POOL_KEEPS / 4, fini_call);
     execution->pool.is_aligned = true;
@@ -631,4 +645,5 @@ void crti_execution_fini(crti_execution_t *execution)
 {
     crti_result_waits_fini(&execution->result_waits);
     crti_pool_fini(&execution->pool);
+    crti_executors_fini(&execution->executors);
 }

@@ -4,7 +4,7 @@
  * Where it sits
  *     client/wait.c -> [ run_inline.c ] -> calls/submit.c (takes the task back), execute.c
  * Threads
- *     The main thread of a worker; the core's lock.
+ *     An executor of a worker; the core's lock.
  */
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
@@ -21,11 +21,12 @@ static bool is_complete(void *user)
 
 bool crti_run_inline(crti_core_t *core, crt_ref_t *ref)
 {
+    crti_executor_t *executor = crti_running()->executor;
     crti_pending_t *p;
     crt_call_t *call = NULL;
     crt_status_t status;
 
-    if (core->execution.inline_depth >= INLINE_MAX)
+    if (executor->inline_depth >= INLINE_MAX)
         return false;
     p = crti_task_take(core, ref);
     if (!p)
@@ -37,13 +38,13 @@ bool crti_run_inline(crti_core_t *core, crt_ref_t *ref)
         crti_pending_fail(p, status, crt_error_detail(), false);
         return true;
     }
-    core->execution.inline_depth++;
+    executor->inline_depth++;
     if (status != CRT_OK) {
         crti_call_set_error(call, status, crt_error_detail());
         crti_call_finish(call, true);
     } else {
-        crti_execute(core, call);
+        crti_execute(executor, call);
     }
-    core->execution.inline_depth--;
+    executor->inline_depth--;
     return true;
 }

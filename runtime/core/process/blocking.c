@@ -3,9 +3,10 @@
  *
  * Where it sits
  *     wait.c, actor.c, submit.c, node_ask.c -> [ blocking.c ] -> crti_net_wait (who waits makes progress)
- * A worker's main thread that waits
- *     1 ms        tells the node (its CPUs may be lent), and core->on_blocked: tasks that were not
- *                 started are given back, since what it waits for may depend on them
+ * A thread that runs a call and waits
+ *     1 ms        when all such threads do, the node is told (their CPUs may be lent), and
+ *                 core->on_blocked: tasks that were not started are given back, since what it waits for
+ *                 may depend on them
  *     10 ms       core->on_long_wait, and later at growing intervals, since others may begin to wait
  *                 after us: cycles of waiting processes are looked for
  */
@@ -24,6 +25,7 @@ typedef struct waiting {
     crti_core_t *core;
     bool (*done)(void *user);
     void *user;
+    crti_blocking_t *mine; /* NULL: this thread runs no call */
 } waiting_t;
 
 static bool is_over(void *user)
@@ -31,8 +33,7 @@ static bool is_over(void *user)
     waiting_t *w = user;
 
     return w->done(w->user) || w->core->is_closing || w->core->broken != CRT_OK ||
-           ((w->core->blocking.deadlock || w->core->blocking.is_cancelled) &&
-            crti_running());
+           (w->mine && (w->mine->deadlock || w->mine->is_cancelled));
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -40,12 +41,32 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void set_blocked(crti_core_t *core, bool is_blocked)
+/* Threads began or ended to run, or to wait. */
+static void changed(crti_core_t *core)
 {
-    core->blocking.is_blocked = is_blocked;
-    crti_node_notice(core, is_blocked ? CRTI_MSG_BLOCKED : CRTI_MSG_UNBLOCKED, NULL);
-    if (is_blocked)
+    crti_blocked_t *b = &core->blocked;
+    bool all_wait = b->waiting && b->waiting == b->running;
+
+    if (all_wait == b->is_told)
+        return;
+    b->is_told = all_wait;
+    crti_node_notice(core, all_wait ? CRTI_MSG_BLOCKED : CRTI_MSG_UNBLOCKED, NULL);
+    if (all_wait)
         core->on_blocked(core);
+}
+
+void crti_blocking_begin(crti_core_t *core, crti_blocking_t *blocking)
+{
+    crti_thread_set_blocking(blocking);
+    core->blocked.running++;
+    changed(core);
+}
+
+void crti_blocking_end(crti_core_t *core)
+{
+    crti_thread_set_blocking(NULL);
+    core->blocked.running--;
+    changed(core);
 }
 
 /* The chain is sent at growing intervals for as long as it takes. */
@@ -66,34 +87,35 @@ static crt_status_t wait_with_chains(crti_core_t *core, waiting_t *w,
     }
 }
 
-/* The main thread of a worker; `deadline_ns` is the user's. */
-static crt_status_t wait_in_worker(crti_core_t *core, waiting_t *w, uint64_t deadline_ns,
-                                   crt_ref_t *ref)
+/* A thread that runs a call; `deadline_ns` is the user's. */
+static crt_status_t wait_in_call(crti_core_t *core, waiting_t *w, uint64_t deadline_ns,
+                                 crt_ref_t *ref)
 {
+    crti_blocking_t *mine = w->mine;
     uint64_t start = crti_now_ns();
-    bool was_blocked = core->blocking.is_blocked;
     crt_status_t status;
 
-    core->blocking.count++;
-    core->blocking.ref = ref;
+    mine->wait = ++core->blocked.waits;
+    mine->ref = ref;
     status =
         crti_net_wait(core->net, is_over, w, earlier(deadline_ns, start + BLOCKED_AFTER));
     if (status == CRT_ERR_TIMED_OUT && deadline_ns > start + BLOCKED_AFTER) {
-        if (!was_blocked)
-            set_blocked(core, true);
+        core->blocked.waiting++;
+        changed(core);
         status = wait_with_chains(core, w, deadline_ns, ref);
-        if (!was_blocked)
-            set_blocked(core, false);
+        core->blocked.waiting--;
+        changed(core);
     }
-    core->blocking.count++;
-    core->blocking.ref = NULL;
+    mine->wait = 0;
+    mine->ref = NULL;
     return status;
 }
 
 crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
                            int64_t timeout_ms, crt_ref_t *ref)
 {
-    waiting_t w = {core, done, user};
+    crti_blocking_t *mine = crti_thread_blocking();
+    waiting_t w = {core, done, user, mine};
     uint64_t deadline = CRTI_NET_NO_DEADLINE;
     crt_status_t status;
 
@@ -101,17 +123,17 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
         return CRT_OK;
     if (timeout_ms >= 0 && timeout_ms < LONGEST_MS)
         deadline = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
-    status = crti_running() ? wait_in_worker(core, &w, deadline, ref)
-                            : crti_net_wait(core->net, is_over, &w, deadline);
+    status = mine ? wait_in_call(core, &w, deadline, ref)
+                  : crti_net_wait(core->net, is_over, &w, deadline);
     if (done(user))
         return CRT_OK;
-    if (crti_running() && core->blocking.deadlock) {
-        status = crt_raise(CRT_ERR_DEADLOCK, "%s", core->blocking.deadlock);
-        free(core->blocking.deadlock);
-        core->blocking.deadlock = NULL;
+    if (mine && mine->deadlock) {
+        status = crt_raise(CRT_ERR_DEADLOCK, "%s", mine->deadlock);
+        free(mine->deadlock);
+        mine->deadlock = NULL;
         return status;
     }
-    if (crti_running() && core->blocking.is_cancelled)
+    if (mine && mine->is_cancelled)
         return crt_raise(CRT_ERR_CANCELLED, "the call that waits was cancelled");
     if (core->is_closing || core->broken != CRT_OK)
         return crti_core_check(core);
@@ -120,16 +142,17 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
     return status;
 }
 
-void crti_blocking_cancel(crti_core_t *core, bool is_cancelled)
+void crti_blocking_cancel(crti_core_t *core, crti_blocking_t *blocking, bool is_cancelled)
 {
-    core->blocking.is_cancelled = is_cancelled;
+    blocking->is_cancelled = is_cancelled;
     if (is_cancelled)
         crti_net_wake(core->net);
 }
 
-void crti_blocking_deadlock(crti_core_t *core, const char *text)
+void crti_blocking_deadlock(crti_core_t *core, crti_blocking_t *blocking,
+                            const char *text)
 {
-    free(core->blocking.deadlock);
-    core->blocking.deadlock = strdup(text);
+    free(blocking->deadlock);
+    blocking->deadlock = strdup(text);
     crti_net_wake(core->net);
 }

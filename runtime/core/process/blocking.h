@@ -8,21 +8,35 @@
 
 #include "runtime/core/types.h"
 
-/* The waits of a worker's main thread. */
+/* The waits of a thread that runs calls. */
 typedef struct crti_blocking {
-    bool is_blocked;   /* the node was told so */
-    uint64_t count;    /* of waits begun and ended: a chain is about one of them */
+    uint64_t
+        wait; /* a number of the process: a chain is about one wait; 0: none goes on */
     crt_ref_t *ref;    /* what it waits for; NULL: nothing, or several */
     bool is_cancelled; /* the call that runs: no wait inside it goes on */
     char *deadlock;    /* the cycle that the wait is part of, found by a chain */
 } crti_blocking_t;
 
-/* Waits until `done`; the worker's main thread reports that it is blocked. Lock held. */
+/* A part of crti_core_t. */
+typedef struct crti_blocked {
+    unsigned running; /* threads that run calls; */
+    unsigned waiting; /* of those, for longer than 1 ms */
+    bool is_told;     /* the node knows that all of them wait */
+    uint64_t waits;   /* so many have begun */
+} crti_blocked_t;
+
+/* This thread begins to run a call, or ends it. Lock held. */
+void crti_blocking_begin(crti_core_t *core, crti_blocking_t *blocking);
+void crti_blocking_end(crti_core_t *core);
+
+/* Waits until `done`; a thread that runs a call reports that it is blocked. Lock held. */
 crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
                            int64_t timeout_ms, crt_ref_t *ref);
-/* The call that the main thread runs was cancelled; or it runs another one. */
-void crti_blocking_cancel(crti_core_t *core, bool is_cancelled);
-/* The wait of the main thread is part of a cycle: it ends with CRT_ERR_DEADLOCK and this text. */
-void crti_blocking_deadlock(crti_core_t *core, const char *text);
+/* The call that the thread runs was cancelled; or it runs another one. */
+void crti_blocking_cancel(crti_core_t *core, crti_blocking_t *blocking,
+                          bool is_cancelled);
+/* The wait of that thread is part of a cycle: it ends with CRT_ERR_DEADLOCK and this text. */
+void crti_blocking_deadlock(crti_core_t *core, crti_blocking_t *blocking,
+                            const char *text);
 
 #endif

@@ -18,6 +18,7 @@ static atomic_int inside;  /* threads between enter and leave */
 static atomic_bool forked; /* this process is a child of one that had a runtime */
 static _Thread_local crt_call_t *running;
 static _Thread_local uint64_t running_serial;
+static _Thread_local crti_blocking_t *blocking;
 static _Thread_local crt_status_t entry_status;
 
 bool crti_is_forked(void)
@@ -158,6 +159,16 @@ void crti_set_running(crt_call_t *call, uint64_t serial)
 {
     running = call;
     running_serial = serial;
+}
+
+void crti_thread_set_blocking(crti_blocking_t *mine)
+{
+    blocking = mine;
+}
+
+crti_blocking_t *crti_thread_blocking(void)
+{
+    return blocking;
 }
 
 crt_status_t crti_core_check(crti_core_t *core)

@@ -11,6 +11,7 @@
 #ifndef CRTI_CORE_PROCESS_ENTRY_H
 #define CRTI_CORE_PROCESS_ENTRY_H
 
+#include "runtime/core/process/blocking.h"
 #include "runtime/core/types.h"
 #include "runtime/net/key.h"
 
@@ -53,6 +54,9 @@ crt_call_t *crti_running(void);
 /* `serial`: by which the calls that it makes know it; 0 with NULL. */
 void crti_set_running(crt_call_t *call, uint64_t serial);
 uint64_t crti_running_serial(void);
+/* Its waits; NULL in a thread that runs no call. */
+void crti_thread_set_blocking(crti_blocking_t *mine);
+crti_blocking_t *crti_thread_blocking(void);
 
 /* CRT_OK, or why nothing can be asked any more. */
 crt_status_t crti_core_check(crti_core_t *core);

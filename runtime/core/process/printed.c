@@ -41,8 +41,11 @@ void crti_printed_flush(crti_core_t *core)
 {
     static const crti_msg_log_flush_t body;
 
-    if (!has_printed(core) || core->printed.is_flushing || !core->link.channel)
+    if (!has_printed(core) || !core->link.channel)
         return;
+    if (core->printed
+            .is_flushing) /* another thread's: what this one has printed may be behind it */
+        crti_net_wait(core->net, is_flushed, core, crti_now_ns() + PATIENCE_MS * CRTI_MS);
     core->printed.is_flushing = true;
     if (crti_node_request(core, CRTI_MSG_LOG_FLUSH, &body, on_flushed, core) != CRT_OK)
         core->printed.is_flushing = false;

@@ -45,6 +45,60 @@ static crt_status_t check_new(const char *what, const crti_function_t *list,
     return CRT_OK;
 }
 
+static crt_status_t check_groups(crti_class_t *c)
+{
+    const crt_concurrency_group_t *const *groups = c->user->concurrency_groups;
+
+    for (; groups && groups[c->group_count]; c->group_count++) {
+        const crt_concurrency_group_t *g = groups[c->group_count];
+
+        if (c->group_count == CRTI_GROUP_MAX)
+            return crt_raise(CRT_ERR_INVALID,
+                             "class %s has more than %d concurrency groups",
+                             c->user->name, CRTI_GROUP_MAX);
+        if (!g->name || !*g->name)
+            return crt_raise(CRT_ERR_INVALID, "class %s: a concurrency group has no name",
+                             c->user->name);
+        if (g->max_concurrency < 1 || g->max_concurrency > CRTI_CONCURRENCY_MAX)
+            return crt_raise(
+                CRT_ERR_INVALID,
+                "class %s: max_concurrency of the concurrency group %s is %d, "
+                "not 1 to %d",
+                c->user->name, g->name, g->max_concurrency, CRTI_CONCURRENCY_MAX);
+        for (unsigned i = 0; i < c->group_count; i++)
+            if (strcmp(groups[i]->name, g->name) == 0)
+                return crt_raise(CRT_ERR_INVALID,
+                                 "class %s: the concurrency group %s is there twice",
+                                 c->user->name, g->name);
+    }
+    return CRT_OK;
+}
+
+/* Each method is of one group at most. */
+static crt_status_t place_methods(crti_class_t *c, unsigned group)
+{
+    const crt_concurrency_group_t *g = c->user->concurrency_groups[group];
+
+    for (const crt_method_t *const *m = g->methods; m && *m; m++) {
+        crti_function_t *f = NULL;
+
+        for (unsigned i = 0; i < c->method_count; i++)
+            if (c->methods[i].method == *m)
+                f = &c->methods[i];
+        if (!f)
+            return crt_raise(
+                CRT_ERR_INVALID,
+                "class %s has no method %s, which its concurrency group %s lists",
+                c->user->name, (*m)->name ? (*m)->name : "", g->name);
+        if (f->group)
+            return crt_raise(CRT_ERR_INVALID,
+                             "%s is in two concurrency groups, %s and %s", f->display,
+                             c->user->concurrency_groups[f->group - 1]->name, g->name);
+        f->group = group + 1;
+    }
+    return CRT_OK;
+}
+
 static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
 {
     unsigned count = 0;
@@ -62,6 +116,8 @@ static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
         return crt_raise(CRT_ERR_NO_MEMORY, "class %s", user->name);
     status = make_function(&c->create, user->name, "create", user->signature, 0);
     c->create.create = user;
+    if (status == CRT_OK)
+        status = check_groups(c);
     for (unsigned i = 0; i < count && status == CRT_OK; i++) {
         const crt_method_t *method = user->methods[i];
 
@@ -74,6 +130,8 @@ static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
         if (status == CRT_OK)
             status = check_new(user->name, c->methods, i);
     }
+    for (unsigned i = 0; i < c->group_count && status == CRT_OK; i++)
+        status = place_methods(c, i);
     return status;
 }
 
@@ -196,6 +254,24 @@ crt_status_t crti_class_method(const crti_class_t *c, const crt_method_t *method
         return CRT_OK;
     return crt_raise(CRT_ERR_INVALID, "class %s has no method %s", c->user->name,
                      method->name);
+}
+
+crt_status_t crti_class_group(const crti_class_t *c, const crt_concurrency_group_t *group,
+                              unsigned *group_out)
+{
+    for (unsigned i = 0; i < c->group_count; i++) {
+        const crt_concurrency_group_t *declared = c->user->concurrency_groups[i];
+
+        if (declared == group ||
+            strcmp(declared->name, group->name ? group->name : "") == 0) {
+            *group_out = i + 1;
+            return CRT_OK;
+        }
+    }
+    return crt_raise(CRT_ERR_INVALID,
+                     "class %s declares no concurrency group %s (CRT_ACTOR_CLASS "
+                     ".concurrency_groups)",
+                     c->user->name, group->name ? group->name : "without a name");
 }
 
 /* ------------------------------------------------------------------ at the worker */

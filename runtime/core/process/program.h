@@ -16,6 +16,8 @@ typedef struct crti_function {
     const char *name;
     size_t name_size;
     unsigned index;
+    unsigned
+        group; /* of a method: the place in its class's concurrency groups + 1; 0: none */
     char *display; /* "Counter.add" */
     crti_signature_t signature;
     const crt_method_t *method; /* one of these */
@@ -27,8 +29,11 @@ typedef struct crti_class {
     const crt_actor_class_t *user;
     crti_function_t create;
     crti_function_t *methods;
-    unsigned method_count;
+    unsigned method_count, group_count;
 } crti_class_t;
+
+#define CRTI_GROUP_MAX       15 /* concurrency groups that a class declares */
+#define CRTI_CONCURRENCY_MAX 1000
 
 typedef struct crti_program {
     crti_class_t *classes;
@@ -48,6 +53,10 @@ crt_status_t crti_program_class(const crti_program_t *program,
                                 const crti_class_t **class_out);
 crt_status_t crti_class_method(const crti_class_t *class_, const crt_method_t *method,
                                const crti_function_t **function_out);
+
+/* The place of a concurrency group in its class + 1. CRT_ERR_INVALID: the class does not declare it. */
+crt_status_t crti_class_group(const crti_class_t *class_,
+                              const crt_concurrency_group_t *group, unsigned *group_out);
 
 /* In a worker: what a caller asks for. NULL when it is not there. */
 const crti_class_t *crti_program_find_class(const crti_program_t *program,

@@ -70,7 +70,10 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
 
 #define CRTI_CALL_NO_REPLY 1
 #define CRTI_CALL_TASK     2 /* a task; else a method of the actor that lives there, or */
-#define CRTI_CALL_READY    4 /* no method: has create of that actor ended, and how? */
+#define CRTI_CALL_IN_GROUP(group)                                                        \
+    ((group) << 4) /* of a method: its concurrency group, 0 to 15 */
+#define CRTI_CALL_GROUP(flags) ((flags) >> 4)
+#define CRTI_CALL_READY        4 /* no method: has create of that actor ended, and how? */
 
 typedef enum crti_arg_form {
     CRTI_ARG_VALUE = 0,
@@ -81,7 +84,9 @@ typedef enum crti_arg_form {
 
 typedef struct crti_call_head {
     unsigned flags;
-    unsigned index; /* of the method in its class, of the task in its program */
+    unsigned
+        index; /* of the method in its class, of the task in its program; of the creation of an
+                     * actor: its max_concurrency */
     unsigned arg_count;
     uint64_t call;
     crti_span_t name; /* the function's, as a check of `index` */
