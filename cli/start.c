@@ -32,7 +32,7 @@ static struct {
     bool head, block, fresh;
     const char *address, *key_file, *port, *num_cpus, *resources, *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
-        *encrypt, *dashboard_cert, *dashboard_key;
+        *encrypt, *infeasible, *dashboard_cert, *dashboard_key;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
     bool redis_plaintext, redis_tls;
     uint64_t store_bytes;
@@ -68,6 +68,8 @@ static const option_spec_t options[] = {
      "nodes end when the head is gone that long; default 600"},
     {"encrypt-streams", 0, "on|off", OPTION_ON_OFF, &given.encrypt,
      "encrypt the bytes of objects between hosts; default on"},
+    {"fail-if-infeasible", 0, "on|off", OPTION_ON_OFF, &given.infeasible,
+     "what no node has the resources for fails; default off: it waits for one"},
     {"redis-address", 0, "HOST:PORT", OPTION_ADDRESS, &given.redis,
      "keep the tables on this redis-server; default: one of its own"},
     {"redis-password-file", 0, "FILE", OPTION_TEXT, &given.redis_password,
@@ -124,6 +126,7 @@ static const char *head_only(void)
            : given.dashboard_key    ? "--dashboard-key"
            : given.headless_timeout ? "--headless-timeout"
            : given.encrypt          ? "--encrypt-streams"
+           : given.infeasible       ? "--fail-if-infeasible"
            : given.redis            ? "--redis-address"
            : given.redis_password   ? "--redis-password-file"
            : given.redis_prefix     ? "--redis-prefix"
@@ -235,6 +238,7 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
     crti_daemon_option(d, "--dashboard-key", given.dashboard_key);
     crti_daemon_option(d, "--headless-timeout", given.headless_timeout);
     crti_daemon_option(d, "--encrypt-streams", given.encrypt);
+    crti_daemon_option(d, "--fail-if-infeasible", given.infeasible);
     crti_daemon_option(d, "--redis-address", given.redis);
     crti_daemon_option(d, "--redis-password-file", given.redis_password);
     crti_daemon_option(d, "--redis-prefix", given.redis_prefix);

@@ -343,6 +343,10 @@ typedef struct crt_task_options {
     /* How often it is run again when the process or node that ran it died; -1: without limit.
      * Default 0: at most once. An error that the task returns is never a reason. */
     int64_t max_retries;
+    /* When no node of the cluster has what it needs, however idle: 1, it fails with CRT_ERR_UNSCHEDULABLE,
+     * also later, when the last node that had it dies; -1, it waits for such a node; 0, as the cluster was
+     * started (crt start --fail-if-infeasible; it waits, as in Ray, unless that says "on"). */
+    int fail_if_infeasible;
 } crt_task_options_t;
 #define CRT_ZERO_CPUS (-1.0)
 #define CRT_TASK_OPTIONS(...)                                                            \
@@ -379,6 +383,7 @@ typedef struct crt_actor_options {
      * end as they end. The class's functions must then be ready for it: `self` is shared, `create` and
      * `destroy` run alone. A wait inside one blocks its thread only. */
     int max_concurrency;
+    int fail_if_infeasible; /* as of tasks; of one that restarts, too: it is dead then */
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRT_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),        \

@@ -140,6 +140,7 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
     actor->max_restarts = m->max_restarts;
     actor->max_task_retries = m->max_task_retries;
     actor->fenced = m->fenced;
+    actor->if_infeasible = m->if_infeasible;
     actor->class_name = crti_str_dup(m->class_name);
     actor->name = crti_str_dup(m->name);
     actor->ipc = crti_str_dup(crti_str(""));

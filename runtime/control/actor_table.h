@@ -56,6 +56,7 @@ typedef struct crti_actor_entry {
     bool detached;
     int64_t max_restarts;     /* -1: without limit */
     int64_t max_task_retries; /* of the callers; only passed on here */
+    int64_t if_infeasible;    /* CRTI_INFEASIBLE */
     bool fenced;              /* never served by two processes at once (base/fence.h) */
     crti_buffer_t creation;
 

@@ -83,6 +83,8 @@ typedef struct crti_control_config {
     const char *address; /* host:port of the head, to show */
     uint64_t headless_timeout_ms;
     bool encrypt_streams;
+    bool
+        fail_if_infeasible; /* what no node has the resources for, unless it says so itself */
     const char *http, *http_pin; /* of the dashboard, sent to nodes; NULL: none */
     int64_t wall_offset_ms;      /* wall clock = now_ns / 1e6 + this */
     uint64_t seed;               /* for the ids of jobs; random outside of tests */

@@ -209,6 +209,40 @@ void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node)
     }
 }
 
+static bool fails_if_infeasible(const crti_control_t *c, const crti_actor_entry_t *actor)
+{
+    return actor->if_infeasible == CRTI_INFEASIBLE_FAILS ||
+           (actor->if_infeasible != CRTI_INFEASIBLE_WAITS &&
+            c->config.fail_if_infeasible);
+}
+
+/* No node has what it needs, however idle, nor one that is expected back. */
+static bool is_infeasible(const crti_control_t *c, const crti_resources_t *need)
+{
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        const crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (node->is_guess || crti_resources_fit(&node->resources, need))
+            return false;
+    }
+    return true;
+}
+
+/* It waits for room, or fails when there will be none. */
+static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor,
+                         const crti_placement_node_t *nodes, size_t count)
+{
+    char text[256];
+
+    crti_placement_reason(nodes, count, &actor->resources, &c->resource_names, text,
+                          sizeof(text));
+    if (fails_if_infeasible(c, actor) && is_infeasible(c, &actor->resources))
+        crti_actor_entry_end(&c->actors, actor, CRT_ERR_UNSCHEDULABLE, text, c->now_ns,
+                             crti_control_wall(c));
+    else
+        crti_actor_entry_waits(&c->actors, actor, text);
+}
+
 /* True when it found a node. */
 static bool place(crti_control_t *c, crti_actor_entry_t *actor)
 {
@@ -217,12 +251,9 @@ static bool place(crti_control_t *c, crti_actor_entry_t *actor)
     size_t count = c->placement_nodes.size / sizeof(*nodes);
     int best = crti_placement_pick(nodes, count, &actor->resources, actor->owner_node);
     crti_node_entry_t *node;
-    char text[256];
 
     if (best < 0) {
-        crti_actor_entry_waits(
-            &c->actors, actor,
-            crti_placement_reason(nodes, count, &actor->resources, text, sizeof(text)));
+        find_no_room(c, actor, nodes, count);
         return false;
     }
     node = crti_node_table_get(&c->nodes, nodes[best].node);
@@ -251,7 +282,8 @@ static void place_pass(crti_control_t *c)
             crti_actor_entry_waits(&c->actors, actor, FENCE_TEXT);
         if (!may_place(c, actor))
             continue;
-        if (refused && actor->text[0] && crti_resources_fit(&actor->resources, refused))
+        if (refused && actor->text[0] && !fails_if_infeasible(c, actor) &&
+            crti_resources_fit(&actor->resources, refused))
             continue;
         if (place(c, actor))
             crti_control_placement_nodes(c, &c->placement_nodes);

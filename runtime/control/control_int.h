@@ -108,6 +108,7 @@ struct crti_control {
         grace_until_ns; /* the head itself was suspended: nodes may reconnect until then */
 
     crti_node_table_t nodes;
+    crti_resource_names_t resource_names; /* that any node has ever had */
     crti_actor_table_t actors;
     crti_job_table_t jobs;
     crti_map_t owners; /* process -> number of living actors that end with it */

@@ -17,6 +17,7 @@ static crt_status_t load_meta(crti_control_t *c, const crti_message_t *m)
 
 static crt_status_t load_node(crti_control_t *c, const crti_message_t *m)
 {
+    crti_resource_names_note(&c->resource_names, &m->row_node.resources);
     return crti_node_table_load(&c->nodes, &m->row_node, c->now_ns);
 }
 

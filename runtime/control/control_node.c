@@ -201,6 +201,7 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
         .head_incarnation = c->head_incarnation,
         .encrypt_streams = c->config.encrypt_streams,
         .headless_timeout_ms = c->config.headless_timeout_ms,
+        .fail_if_infeasible = c->config.fail_if_infeasible,
         .http = crti_str(c->config.http ? c->config.http : ""),
         .http_pin = crti_str(c->config.http_pin ? c->config.http_pin : ""),
     };
@@ -258,6 +259,7 @@ void crti_control_register(crti_control_t *c, crti_control_link_t *link,
         return;
     }
     link->node = node;
+    crti_resource_names_note(&c->resource_names, &node->resources);
     crti_log(CRTI_LOG_INFO, "control", "node %s (%s) %s", crti_id_hex(node->id, hex),
              node->hostname, join == CRTI_NODE_JOIN_BACK ? "is back" : "joined");
     welcome(c, node, m, request);

@@ -466,6 +466,7 @@ static crt_status_t make_control(head_t *h)
         .cluster = crti_id_random(),
         .address = h->address,
         .headless_timeout_ms = h->options.headless_timeout_ms,
+        .fail_if_infeasible = h->options.fail_if_infeasible,
         .encrypt_streams = h->options.encrypt_streams,
         .http = crti_head_http_far_url(h->http),
         .http_pin = crti_head_http_far_pin(h->http),
@@ -662,7 +663,8 @@ static void usage(void)
         "P|none\n"
         "    --dashboard-cert F  --dashboard-key F\n"
         "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
-        "    --headless-timeout S  --encrypt-streams on|off\n"
+        "    --headless-timeout S  --encrypt-streams on|off  --fail-if-infeasible "
+        "on|off\n"
         "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
         "    --redis-user NAME  --redis-tls  --redis-ca-file F  --redis-plaintext-ok\n");
 }

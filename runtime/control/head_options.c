@@ -79,6 +79,8 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
         o->headless_timeout_ms = value * 1000;
     } else if (strcmp(name, "encrypt-streams") == 0) {
         status = on_off(name, text, &o->encrypt_streams);
+    } else if (strcmp(name, "fail-if-infeasible") == 0) {
+        status = on_off(name, text, &o->fail_if_infeasible);
     } else if (strcmp(name, "redis-address") == 0) {
         o->redis.address = text;
     } else if (strcmp(name, "redis-password-file") == 0) {
@@ -115,6 +117,7 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
         {"lifeline-fd", required_argument, NULL, 0},
         {"private", required_argument, NULL, 0},
         {"headless-timeout", required_argument, NULL, 0},
+        {"fail-if-infeasible", required_argument, NULL, 0},
         {"encrypt-streams", required_argument, NULL, 0},
         {"redis-address", required_argument, NULL, 0},
         {"redis-password-file", required_argument, NULL, 0},

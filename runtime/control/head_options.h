@@ -18,7 +18,7 @@ typedef struct crti_head_options {
     int ready_fd, lifeline_fd; /* -1: none */
     uint64_t headless_timeout_ms;
     crti_redis_external_t redis;
-    bool encrypt_streams, fresh, help;
+    bool encrypt_streams, fail_if_infeasible, fresh, help;
 } crti_head_options_t;
 
 crt_status_t crti_head_options_parse(int argc, char **argv,

@@ -57,8 +57,10 @@ int crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
 
 /* "needs 3 CPU, the cluster has 2" for one name; false when that name is no obstacle. */
 static bool scarce(const crti_placement_node_t *nodes, size_t count,
-                   const struct crti_resource *need, char *text, size_t size)
+                   const struct crti_resource *need, const crti_resource_names_t *names,
+                   char *text, size_t size)
 {
+    char hint[120];
     int64_t sum = 0, largest = 0, free_most = 0;
     double unit = CRTI_RESOURCE_ONE;
 
@@ -74,8 +76,9 @@ static bool scarce(const crti_placement_node_t *nodes, size_t count,
     if (free_most >= need->amount)
         return false;
     if (sum < need->amount)
-        snprintf(text, size, "needs %.10g %s, the cluster has %.10g",
-                 (double)need->amount / unit, need->name, (double)sum / unit);
+        snprintf(text, size, "needs %.10g %s, the cluster has %.10g%s",
+                 (double)need->amount / unit, need->name, (double)sum / unit,
+                 crti_resource_names_hint(names, need->name, hint, sizeof(hint)));
     else if (largest < need->amount)
         snprintf(text, size, "needs %.10g %s on one node, the largest has %.10g",
                  (double)need->amount / unit, need->name, (double)largest / unit);
@@ -87,7 +90,9 @@ static bool scarce(const crti_placement_node_t *nodes, size_t count,
 }
 
 const char *crti_placement_reason(const crti_placement_node_t *nodes, size_t count,
-                                  const crti_resources_t *need, char *text, size_t size)
+                                  const crti_resources_t *need,
+                                  const crti_resource_names_t *names, char *text,
+                                  size_t size)
 {
     char what[200];
 
@@ -96,7 +101,7 @@ const char *crti_placement_reason(const crti_placement_node_t *nodes, size_t cou
         return text;
     }
     for (unsigned i = 0; i < need->count; i++)
-        if (scarce(nodes, count, &need->item[i], text, size))
+        if (scarce(nodes, count, &need->item[i], names, text, size))
             return text;
     snprintf(text, size, "needs %s, no node has all of it free",
              crti_resources_format(need, what, sizeof(what)));

@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 #include "runtime/base/id.h"
+#include "runtime/base/resource_names.h"
 #include "runtime/base/resources.h"
 
 typedef struct crti_placement_node {
@@ -27,8 +28,11 @@ typedef struct crti_placement_node {
 int crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
                         const crti_resources_t *need, crti_id_t prefer);
 
-/* Why no node has room: "needs 3 CPU, the cluster has 2". Returns `text`. */
+/* Why no node has room: "needs 3 CPU, the cluster has 2". `names`: that any node has ever had. Returns
+ * `text`. */
 const char *crti_placement_reason(const crti_placement_node_t *nodes, size_t count,
-                                  const crti_resources_t *need, char *text, size_t size);
+                                  const crti_resources_t *need,
+                                  const crti_resource_names_t *names, char *text,
+                                  size_t size);
 
 #endif

@@ -286,7 +286,7 @@ static void add_leases(const crti_control_t *c, json_t *list,
         add_demand(list, &m.lease_request.resources, "task",
                    crti_text(m.lease_request.function, name, sizeof(name)),
                    crti_placement_reason(places, count, &m.lease_request.resources,
-                                         reason, sizeof(reason)));
+                                         &c->resource_names, reason, sizeof(reason)));
     }
 }
 

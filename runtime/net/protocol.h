@@ -37,6 +37,11 @@
 #define CRTI_ACTOR_RESTARTING 3
 #define CRTI_ACTOR_DEAD       4 /* text says why; nothing follows */
 
+/* What becomes of what no node has the resources for (`if_infeasible`). */
+#define CRTI_INFEASIBLE_DEFAULT 0    /* as the head was started */
+#define CRTI_INFEASIBLE_FAILS   1    /* CRT_ERR_UNSCHEDULABLE */
+#define CRTI_INFEASIBLE_WAITS   (-1) /* for a node that has them */
+
 #define CRTI_MESSAGE_MAP(M)                                                              \
     /* answers */                                                                        \
     M(ERROR, error, 1)                                                                   \
@@ -179,14 +184,14 @@
 #define CRTI_FIELDS_SHUTDOWN(F) F(STR, text) F(BOOL, has_exit) F(I64, wait_status)
 
 /* The owner asks for a worker of a shape. Answer: LEASE_GRANTED (`process` is the worker), or
- * ERROR (CRT_ERR_UNSCHEDULABLE is never answered: what can't be placed waits and is told by
- * LEASE_WAITING; the owner may cancel). `spillbacks` is 1 when the owner's node sends it to another one, which
+ * ERROR. What no node has waits and is told by LEASE_WAITING; with `if_infeasible` (CRTI_INFEASIBLE) the
+ * answer is CRT_ERR_UNSCHEDULABLE. The owner may cancel. `spillbacks` is 1 when the owner's node sends it to another one, which
  * may answer CRT_ERR_BACKPRESSURE: another node has room, decide again. `prefer` is the
  * node that holds the largest arguments, or zero. The same `lease` again is the same lease. */
 #define CRTI_FIELDS_LEASE_REQUEST(F)                                                     \
     F(ID, lease)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(RES, resources) F(STR, function)         \
-        F(ID, prefer) F(U64, spillbacks)
+        F(ID, prefer) F(U64, spillbacks) F(I64, if_infeasible)
 #define CRTI_FIELDS_LEASE_GRANTED(F) F(ID, lease) CRTI_PEER(F)
 
 /* Notice to the owner, when it must wait longer than 1 s, and again when the reason changes:
@@ -247,7 +252,8 @@
     F(ID, actor)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
         F(RES, resources) F(BOOL, detached) F(I64, max_restarts)                         \
-            F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)
+            F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)                    \
+                F(I64, if_infeasible)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
@@ -315,11 +321,13 @@
 
 /* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed again);
  * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there is
- * none; `http_pin`: of its certificate, "" where that follows from the cluster's key. */
+ * none; `http_pin`: of its certificate, "" where that follows from the cluster's key.
+ * `fail_if_infeasible`: what CRTI_INFEASIBLE_DEFAULT means. */
 #define CRTI_FIELDS_NODE_REGISTERED(F)                                                   \
     F(ID, cluster)                                                                       \
     F(U64, head_incarnation) F(BIN, actors_to_end) F(BIN, jobs_to_end)                   \
-        F(BOOL, encrypt_streams) F(U64, headless_timeout_ms) F(STR, http) F(STR, http_pin)
+        F(BOOL, encrypt_streams) F(U64, headless_timeout_ms) F(STR, http) F(STR, http_pin)   \
+            F(BOOL, fail_if_infeasible)
 
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of

@@ -319,10 +319,11 @@ static void bad_arguments_are_named(void **state)
     const char *const cases[][3] = {{"--port", "x", NULL},
                                     {"--what", NULL},
                                     {"--encrypt-streams", "maybe", NULL},
+                                    {"--fail-if-infeasible", "maybe", NULL},
                                     {"--dashboard-port", "70000", NULL}};
     head_bed_t *bed = *state;
 
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_false(head_start(bed, "0", cases[i]));
         expect_error(bed, cases[i][0] + 2);
     }

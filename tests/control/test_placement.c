@@ -40,10 +40,13 @@ static int pick(const cluster_t *c, const char *need, uint64_t prefer)
 static const char *reason(const cluster_t *c, size_t count, const char *need)
 {
     static char text[200];
+    crti_resource_names_t names = {0};
     crti_resources_t r = {0};
 
+    for (size_t i = 0; i < count; i++)
+        crti_resource_names_note(&names, c->nodes[i].total);
     assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
-    return crti_placement_reason(c->nodes, count, &r, text, sizeof(text));
+    return crti_placement_reason(c->nodes, count, &r, &names, text, sizeof(text));
 }
 
 static const char *const eight[COUNT] = {"CPU=8", "CPU=8", "CPU=8"};
@@ -125,7 +128,9 @@ static void the_reason_names_what_is_missing(void **state)
                         "needs 3 CPU on one node, the largest has 2");
     assert_string_equal(reason(&c, COUNT, "CPU=1.5"),
                         "needs 1.5 CPU, at most 1 of 2 are free on a node");
-    assert_string_equal(reason(&c, COUNT, "tpu=1"), "needs 1 tpu, the cluster has 0");
+    assert_string_equal(reason(&c, COUNT, "tpu=1"),
+                        "needs 1 tpu, the cluster has 0, which no node has ever had; the "
+                        "nearest name is CPU");
     make(&c, total, total);
     assert_string_equal(reason(&c, COUNT, "CPU=2,gpu=1"),
                         "needs 2 CPU, 1 gpu, no node has all of it free");

@@ -62,6 +62,54 @@ static void room_that_comes_is_offered_to_all_that_wait(void **state)
     assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_ACTOR_START), 1); /* the smallest */
 }
 
+static void create_or_fail(bed_t *bed, uint64_t actor, double cpus)
+{
+    crti_msg_actor_create_t m = bed_actor(actor, 5, "");
+
+    m.if_infeasible = CRTI_INFEASIBLE_FAILS;
+    crti_resources_set(&m.resources, "CPU", (int64_t)(cpus * CRTI_RESOURCE_ONE));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_WATCH, actor,
+            &(crti_msg_actor_watch_t){.actor = m.actor});
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+}
+
+static const crti_msg_actor_state_t *last_state(bed_t *bed)
+{
+    const crti_message_t *m, *last = NULL;
+
+    while ((m = bed_next(bed, NODE_A, CRTI_MSG_ACTOR_STATE)))
+        last = m;
+    assert_non_null(last);
+    return &last->actor_state;
+}
+
+static void an_actor_that_no_node_can_hold_is_dead_when_it_asked_for_that(void **state)
+{
+    bed_t *bed = *state;
+    const crti_msg_actor_state_t *actor;
+
+    create_or_fail(bed, 50, 5);
+    actor = last_state(bed);
+    assert_int_equal(actor->state, CRTI_ACTOR_DEAD);
+    assert_int_equal(actor->status, CRT_ERR_UNSCHEDULABLE);
+    assert_true(crti_str_equal(actor->text, "needs 5 CPU, the cluster has 4"));
+}
+
+static void
+an_actor_whose_only_node_dies_before_it_had_room_is_dead_when_it_asked_for_that(
+    void **state)
+{
+    bed_t *bed = *state;
+
+    bed_join(bed, NODE_B, 2, 1, 8, NULL, NULL);
+    create(bed, 50, 8);
+    create_or_fail(bed, 51, 8); /* busy is not infeasible */
+    assert_int_equal(last_state(bed)->state, CRTI_ACTOR_PENDING);
+    bed_say(bed, NODE_B, CRTI_MSG_NODE_LEAVE, 0,
+            &(crti_msg_node_leave_t){.text = crti_str("stopped")});
+    assert_int_equal(last_state(bed)->status, CRT_ERR_UNSCHEDULABLE);
+}
+
 /* What the command shows of an actor that waits for more than there is. */
 static void room_is_counted(bed_t *bed, const char *reason)
 {
@@ -95,6 +143,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(a_new_actor_costs_one_look_however_many_wait),
         CONTROL_TEST(room_that_comes_is_offered_to_all_that_wait),
+        CONTROL_TEST(an_actor_that_no_node_can_hold_is_dead_when_it_asked_for_that),
+        CONTROL_TEST(
+            an_actor_whose_only_node_dies_before_it_had_room_is_dead_when_it_asked_for_that),
         CONTROL_TEST(the_only_node_with_room_is_found_among_hundreds),
     };
 

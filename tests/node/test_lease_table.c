@@ -270,7 +270,7 @@ static void what_waits_for_another_node_goes_back_as_room_comes_elsewhere(void *
     crti_resources_t all = *crti_lease_table_available(s->table);
 
     view(s, B, 2, 0);
-    assert_int_equal(crti_lease_table_take(s->table, id(90), &all), CRT_OK);
+    assert_int_equal(crti_lease_table_take(s->table, id(90), id(90), &all), CRT_OK);
     for (uint64_t n = 1; n <= 4; n++)
         ask(s, n, 1, (crti_id_t){0}, 1);
     expect_nothing(s);
@@ -308,7 +308,7 @@ static void a_node_that_nothing_new_is_said_of_has_what_it_had(void **state)
     crti_resources_t one = cpus(1), all = *crti_lease_table_available(s->table);
     crti_lease_action_t action;
 
-    assert_int_equal(crti_lease_table_take(s->table, id(98), &all), CRT_OK);
+    assert_int_equal(crti_lease_table_take(s->table, id(98), id(98), &all), CRT_OK);
     crti_lease_table_view(s->table, B, &one, &one, s->now);
     ask(s, 1, 1, (crti_id_t){0}, 0);
     assert_true(next(s, &action));
@@ -329,7 +329,7 @@ static void without_a_head_a_node_that_was_full_is_asked_all_the_same(void **sta
     scene_t *s = *state;
     crti_resources_t all = *crti_lease_table_available(s->table);
 
-    assert_int_equal(crti_lease_table_take(s->table, id(98), &all), CRT_OK);
+    assert_int_equal(crti_lease_table_take(s->table, id(98), id(98), &all), CRT_OK);
     view(s, B, 1, 0);
     ask(s, 1, 1, (crti_id_t){0}, 0);
     expect_nothing(s);
@@ -416,9 +416,11 @@ static void actors_hold_resources_until_they_give_them_back(void **state)
     scene_t *s = *state;
     crti_resources_t need = cpus(3);
 
-    assert_int_equal(crti_lease_table_take(s->table, id(1), &need), CRT_OK);
-    assert_int_equal(crti_lease_table_take(s->table, id(1), &need), CRT_ERR_EXISTS);
-    assert_int_equal(crti_lease_table_take(s->table, id(2), &need), CRT_ERR_BACKPRESSURE);
+    assert_int_equal(crti_lease_table_take(s->table, id(1), id(1), &need), CRT_OK);
+    assert_int_equal(crti_lease_table_take(s->table, id(1), id(1), &need),
+                     CRT_ERR_EXISTS);
+    assert_int_equal(crti_lease_table_take(s->table, id(2), id(2), &need),
+                     CRT_ERR_BACKPRESSURE);
     assert_string_equal(crt_error_detail(), "needs 3 CPU, the node has 1 CPU free");
     ask(s, 5, 2, SELF, 0);
     expect_nothing(s);
@@ -466,7 +468,10 @@ static void a_resource_that_no_node_has_is_named(void **state)
     crti_lease_table_request(s->table, &lease, s->now);
     crti_lease_table_tick(s->table, s->now + CRTI_S);
     assert_true(next(s, &action));
-    assert_string_equal(action.text, "needs 0.5 quantum, the cluster has 0 quantum");
+    assert_string_equal(
+        action.text,
+        "needs 0.5 quantum, the cluster has 0 quantum, which no node has ever "
+        "had");
 }
 
 static void a_lease_ends_cleanly_in_every_state(void **state)
@@ -570,7 +575,7 @@ static void less_than_nothing_is_not_given_out(void **state)
     crti_resources_t have = *crti_lease_table_available(s->table);
 
     assert_int_equal(crti_lease_table_request(s->table, &lease, s->now), CRT_ERR_INVALID);
-    assert_int_equal(crti_lease_table_take(s->table, id(2), &lease.resources),
+    assert_int_equal(crti_lease_table_take(s->table, id(2), id(2), &lease.resources),
                      CRT_ERR_INVALID);
     expect_nothing(s);
     assert_true(crti_resources_equal(crti_lease_table_available(s->table), &have));

@@ -40,6 +40,7 @@ static void requests_beyond_the_node_wait_and_hear_why(void **state)
 {
     scene_t *s = *state;
     const crti_msg_lease_waiting_t *waiting;
+    char hex[CRTI_ID_HEX], reason[160];
     crti_id_t first;
 
     scene_start_node(s, 0, (const char *[]){"--num-cpus", "2", NULL});
@@ -51,7 +52,9 @@ static void requests_beyond_the_node_wait_and_hear_why(void **state)
     assert_true(crti_str_equal(waiting->text, "needs 3 CPU, the cluster has 2 CPU"));
     scene_lease(s, 0, 1);
     waiting = &scene_wait(s, CRTI_MSG_LEASE_WAITING)->lease_waiting;
-    assert_true(crti_str_equal(waiting->text, "needs 1 CPU, all in use"));
+    snprintf(reason, sizeof(reason), "needs 1 CPU, held by job %.8s: 2 CPU",
+             crti_id_hex(s->drivers[0].job, hex));
+    assert_true(crti_str_equal(waiting->text, reason));
     node_test_return_lease(s, 0, first, (crti_id_t){0});
     scene_wait(s, CRTI_MSG_LEASE_GRANTED);
 }

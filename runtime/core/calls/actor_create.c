@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/scheduling.h"
 #include "runtime/core/core.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
@@ -72,22 +73,6 @@ static crt_actor_t *failed_actor(crti_core_t *core, const char *class_name,
     actor->is_final = actor->is_none = true;
     crti_actor_end(actor, status, text);
     return actor;
-}
-
-static crt_status_t make_resources(const crt_actor_options_t *o, crti_resources_t *r)
-{
-    crt_status_t status = CRT_OK;
-
-    *r = (crti_resources_t){.count = 0};
-    if (!o)
-        return CRT_OK;
-    if (o->resources)
-        status = crti_resources_parse(o->resources, r);
-    if (status == CRT_OK)
-        status = crti_resources_set_option(r, "CPU", o->num_cpus);
-    if (status == CRT_OK)
-        status = crti_resources_set_option(r, "GPU", o->num_gpus);
-    return status;
 }
 
 static crt_status_t check_options(const crt_actor_options_t *o)
@@ -168,8 +153,13 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
                                  .max_restarts = o ? o->max_restarts : 0,
                                  .max_task_retries = o ? o->max_task_retries : 0,
                                  .fenced = o && o->fenced};
-    crt_status_t status = make_resources(o, &m.resources);
+    crt_status_t status = CRT_OK;
 
+    if (o)
+        status = crti_scheduling_resources(o->num_cpus, 0, o->num_gpus, o->resources,
+                                           &m.resources);
+    if (status == CRT_OK && o)
+        status = crti_scheduling_infeasible(o->fail_if_infeasible, &m.if_infeasible);
     if (status == CRT_OK)
         status =
             build_creation(actor, o ? (unsigned)o->max_concurrency : 0, given, &record);

@@ -29,19 +29,21 @@ static crti_task_lease_t *task_lease(crti_lease_t *lease)
 
 /* ------------------------------------------------------------------ pools */
 
-static bool same_resources(const crti_resources_t *a, const crti_resources_t *b)
+static bool is_same(const crti_task_shape_t *a, const crti_task_shape_t *b)
 {
-    return crti_resources_fit(a, b) && crti_resources_fit(b, a);
+    return a->if_infeasible == b->if_infeasible &&
+           crti_resources_fit(&a->resources, &b->resources) &&
+           crti_resources_fit(&b->resources, &a->resources);
 }
 
-crt_status_t crti_task_pool(crti_core_t *core, const crti_resources_t *resources,
+crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
                             crti_task_pool_t **pool_out)
 {
     crti_task_pool_t *pool;
 
     CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
         pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
-        if (same_resources(&pool->resources, resources)) {
+        if (is_same(&pool->shape, shape)) {
             *pool_out = pool;
             return CRT_OK;
         }
@@ -50,7 +52,7 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_resources_t *resources
     if (!pool)
         return crt_raise(CRT_ERR_NO_MEMORY, "tasks of another shape");
     pool->core = core;
-    pool->resources = *resources;
+    pool->shape = *shape;
     crti_lease_pool_init(&pool->leases);
     crti_list_init(&pool->queue);
     crti_list_append(&core->calls.task_pools, &pool->link);
@@ -164,7 +166,8 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
     crti_msg_lease_request_t m = {.job = core->job,
                                   .owner = core->process,
                                   .owner_node = core->node,
-                                  .resources = pool->resources,
+                                  .resources = pool->shape.resources,
+                                  .if_infeasible = pool->shape.if_infeasible,
                                   .function = crti_str(function)};
     crt_status_t status;
 
@@ -469,7 +472,7 @@ crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
     if (!p || !p->pool || p->state != CRTI_CALL_QUEUED ||
         crti_resources_set(&mine, "CPU",
                            (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||
-        !crti_resources_fit(&mine, &p->pool->resources))
+        !crti_resources_fit(&mine, &p->pool->shape.resources))
         return NULL;
     crti_list_remove(&p->link);
     crti_task_unqueued(p);

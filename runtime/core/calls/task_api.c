@@ -4,26 +4,24 @@
  * Where it sits
  *     crt_submit -> [ task_api.c ] -> given.c (arguments), submit.c (the pool), outgoing.c (the call)
  */
+#include "runtime/core/calls/scheduling.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
 
-static crt_status_t make_resources(const crt_task_options_t *o, crti_resources_t *r)
+static crt_status_t make_shape(const crt_task_options_t *o, crti_task_shape_t *shape)
 {
-    double cpus = o ? o->num_cpus : 0;
-    crt_status_t status = CRT_OK;
+    const crt_task_options_t none = {.struct_size = sizeof(none)};
+    crt_status_t status;
 
-    *r = (crti_resources_t){.count = 0};
-    if (o && o->struct_size < sizeof(*o))
+    o = o ? o : &none;
+    *shape = (crti_task_shape_t){.if_infeasible = CRTI_INFEASIBLE_DEFAULT};
+    if (o->struct_size < sizeof(*o))
         return crt_raise(CRT_ERR_INVALID, "make task options with CRT_TASK_OPTIONS");
-    if (o && o->resources)
-        status = crti_resources_parse(o->resources, r);
-    if (cpus == 0 && crti_resources_get(r, "CPU") == 0)
-        cpus = 1;
-    if (status == CRT_OK)
-        status = crti_resources_set_option(r, "CPU", cpus);
-    if (status == CRT_OK && o)
-        status = crti_resources_set_option(r, "GPU", o->num_gpus);
-    return status;
+    status = crti_scheduling_resources(o->num_cpus, 1, o->num_gpus, o->resources,
+                                       &shape->resources);
+    return status == CRT_OK
+               ? crti_scheduling_infeasible(o->fail_if_infeasible, &shape->if_infeasible)
+               : status;
 }
 
 static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
@@ -32,16 +30,16 @@ static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
     crti_target_t target = {.actor = NULL,
                             .max_retries = options ? options->max_retries : 0,
                             .try_only = options && options->try_only};
-    crti_resources_t resources;
+    crti_task_shape_t shape;
     crt_status_t status = crti_program_task(&core->program, task, &target.function);
 
     if (status == CRT_OK)
-        status = make_resources(options, &resources);
+        status = make_shape(options, &shape);
     if (status == CRT_OK && options && options->max_retries < -1)
         status =
             crt_raise(CRT_ERR_INVALID, "max_retries is -1 (without limit), 0 or more");
     if (status == CRT_OK)
-        status = crti_task_pool(core, &resources, &target.pool);
+        status = crti_task_pool(core, &shape, &target.pool);
     return status == CRT_OK ? crti_call_out(core, &target, given)
                             : crti_ref_failed(core, status);
 }

@@ -12,11 +12,17 @@
 #include "runtime/core/calls/lease.h"
 #include "runtime/net/channel.h"
 
-/* Tasks of one shape of resources. */
+/* What a task needs of the node that runs it. */
+typedef struct crti_task_shape {
+    crti_resources_t resources;
+    int64_t if_infeasible; /* CRTI_INFEASIBLE */
+} crti_task_shape_t;
+
+/* Tasks of one shape. */
 struct crti_task_pool {
     crti_list_t link; /* core->calls.task_pools */
     crti_core_t *core;
-    crti_resources_t resources;
+    crti_task_shape_t shape;
     crti_lease_pool_t leases;
     crti_list_t queue; /* crti_pending_t.link: ready to be sent */
     size_t queue_bytes;
@@ -33,7 +39,7 @@ struct crti_task_lease {
 };
 
 /* The tasks of that shape; found or made. */
-crt_status_t crti_task_pool(crti_core_t *core, const crti_resources_t *resources,
+crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
                             crti_task_pool_t **pool_out);
 void crti_task_submit(crti_pending_t *pending);   /* its record is built */
 void crti_task_unqueued(crti_pending_t *pending); /* it leaves the queue unsent */

@@ -201,7 +201,8 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
 
     if (node->stopping)
         return crt_raise(CRT_ERR_CLOSED, "the node is stopping");
-    status = crti_lease_table_take(node->leases.table, start->actor, &start->resources);
+    status = crti_lease_table_take(node->leases.table, start->actor, start->job,
+                                   &start->resources);
     if (status != CRT_OK)
         return status;
     status = make_actor(start, &actor);

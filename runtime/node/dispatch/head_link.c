@@ -186,6 +186,7 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     node->registration.lost_ns = 0;
     node->registration.attempts = 0;
     node->registration.changed = false;
+    crti_lease_default(node, m->fail_if_infeasible);
     crti_lease_table_head(node->leases.table, false, crti_node_now(node));
     crti_lease_act(node);
     end_ids(node, m->actors_to_end, true);

@@ -41,6 +41,12 @@ static void tell(crti_node_t *node, const crti_lease_action_t *action)
     crti_head_changed(node);
 }
 
+static void refuse(crti_node_t *node, const crti_lease_action_t *action)
+{
+    crti_lease_answer_error(node, action->lease, CRT_ERR_UNSCHEDULABLE, action->text);
+    crti_head_changed(node);
+}
+
 static void act_on_lease(crti_node_t *node, const crti_lease_action_t *action)
 {
     switch (action->verb) {
@@ -48,6 +54,7 @@ static void act_on_lease(crti_node_t *node, const crti_lease_action_t *action)
     case CRTI_LEASE_FORWARD: crti_lease_forward(node, action->lease, action->node); break;
     case CRTI_LEASE_GIVE_BACK: give_back(node, action->lease); break;
     case CRTI_LEASE_TELL: tell(node, action); break;
+    case CRTI_LEASE_REFUSE: refuse(node, action); break;
     case CRTI_LEASE_YIELD: crti_lease_ask_to_yield(node, action->lease); break;
     case CRTI_LEASE_CHANGED: crti_head_changed(node); break;
     }

@@ -155,6 +155,14 @@ static void refuse_circle(crti_stream_t *stream, uint64_t request)
                            "the request is of this node");
 }
 
+static bool fails_if_infeasible(const crti_node_t *node,
+                                const crti_msg_lease_request_t *ask)
+{
+    return ask->if_infeasible == CRTI_INFEASIBLE_FAILS ||
+           (ask->if_infeasible != CRTI_INFEASIBLE_WAITS &&
+            node->leases.fails_if_infeasible);
+}
+
 void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                       uint64_t request, const crti_msg_lease_request_t *ask)
 {
@@ -166,7 +174,9 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                           .owner_node = ask->owner_node,
                           .prefer = ask->prefer,
                           .resources = ask->resources,
-                          .spillbacks = stream ? 1 : 0};
+                          .spillbacks = stream ? 1 : 0,
+                          .fails_if_infeasible =
+                              !stream && fails_if_infeasible(node, ask)};
     crt_status_t status;
 
     if (stream && known && known->state == CRTI_LEASE_SPILLBACK) {
@@ -420,6 +430,11 @@ const char *crti_lease_function(crti_node_t *node, const crti_worker_t *worker)
     const crti_lease_t *lease = crti_lease_table_get(node->leases.table, worker->purpose);
 
     return lease ? lease->function : "";
+}
+
+void crti_lease_default(crti_node_t *node, bool fails_if_infeasible)
+{
+    node->leases.fails_if_infeasible = fails_if_infeasible;
 }
 
 void crti_lease_free(crti_node_t *node)

@@ -19,11 +19,14 @@ typedef struct crti_leases {
     crti_worker_table_t *workers;
     void (*carry_out)(crti_node_t *node); /* lease_act.c */
     bool is_acting;
-    crti_map_t askers; /* lease id -> who asked */
+    bool fails_if_infeasible; /* requests that say nothing of it */
+    crti_map_t askers;        /* lease id -> who asked */
 } crti_leases_t;
 
 /* `carry_out`: what both tables decided. */
 crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *node));
+/* The head says what becomes of requests that no node has the resources for, unless they say so themselves. */
+void crti_lease_default(crti_node_t *node, bool fails_if_infeasible);
 /* The tables may have decided something; safe to call from anywhere. */
 void crti_lease_act(crti_node_t *node);
 /* A request of a process of this node (`local`), or of another node (`stream` of an inbound link). */

@@ -3,32 +3,159 @@
 #include "runtime/node/leases/lease_reason.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#define HOLDERS 32 /* jobs that are counted */
+#define SHOWN   3  /* of them */
+#define HELD_BY ", held by"
+
+typedef struct holders {
+    unsigned count;
+    struct {
+        crti_id_t job;
+        int64_t amount;
+    } item[HOLDERS];
+} holders_t;
+
+static void count(holders_t *h, crti_id_t job, int64_t amount)
+{
+    unsigned at = 0;
+
+    if (amount <= 0)
+        return;
+    while (at < h->count && !crti_id_equal(h->item[at].job, job))
+        at++;
+    if (at == HOLDERS)
+        return;
+    if (at == h->count) {
+        h->item[at].job = job;
+        h->item[at].amount = 0;
+        h->count++;
+    }
+    h->item[at].amount += amount;
+}
+
+/* What each job holds of this node: its leases, without the CPUs of those that wait, and its actors. */
+static void collect(const crti_lease_table_t *table, const char *name, holders_t *h)
+{
+    const crti_resources_t *resources;
+    const crti_lease_t *lease;
+    size_t cursor = 0;
+    crti_id_t job;
+
+    h->count = 0;
+    while ((lease = crti_lease_table_next(table, &cursor)))
+        if ((lease->state == CRTI_LEASE_STARTING || lease->state == CRTI_LEASE_GRANTED) &&
+            !(lease->is_blocked && strcmp(name, "CPU") == 0))
+            count(h, lease->job, crti_resources_get(&lease->resources, name));
+    for (cursor = 0; (resources = crti_lease_table_next_actor(table, &cursor, &job));)
+        count(h, job, crti_resources_get(resources, name));
+}
+
+static unsigned find_largest(const holders_t *h)
+{
+    unsigned largest = 0;
+
+    for (unsigned i = 1; i < h->count; i++)
+        if (h->item[i].amount > h->item[largest].amount ||
+            (h->item[i].amount == h->item[largest].amount &&
+             crti_id_less(h->item[i].job, h->item[largest].job)))
+            largest = i;
+    return largest;
+}
+
+/* "needs 2 CPU, held by job 0123abcd: 2 CPU". False: nobody holds any. */
+static bool tell_holders(const crti_lease_table_t *table,
+                         const struct crti_resource *need, char *text, size_t size)
+{
+    char amount[64], hex[CRTI_ID_HEX];
+    holders_t h;
+    int used;
+
+    collect(table, need->name, &h);
+    if (h.count == 0)
+        return false;
+    used = snprintf(
+        text, size, "needs %s" HELD_BY,
+        crti_resources_format_one(need->name, need->amount, amount, sizeof(amount)));
+    for (unsigned i = 0; i < SHOWN; i++) {
+        unsigned at = find_largest(&h);
+
+        if (h.item[at].amount == 0 || used < 0 || (size_t)used >= size)
+            break;
+        crti_resources_format_one(need->name, h.item[at].amount, amount, sizeof(amount));
+        used += snprintf(text + used, size - (size_t)used, "%s job %.8s: %s",
+                         i ? "," : "", crti_id_hex(h.item[at].job, hex), amount);
+        h.item[at].amount = 0;
+    }
+    return true;
+}
+
+/* This node could serve it, were it not for those that hold what it needs. */
+static bool tell_of_this_node(const crti_lease_table_t *table,
+                              const crti_resources_t *need, char *text, size_t size)
+{
+    const crti_resources_t *available = crti_lease_table_available(table);
+
+    if (!crti_resources_fit(crti_lease_table_resources(table), need))
+        return false;
+    for (unsigned i = 0; i < need->count; i++)
+        if (crti_resources_get(available, need->item[i].name) < need->item[i].amount)
+            return tell_holders(table, &need->item[i], text, size);
+    return false;
+}
+
+/* No node has that much of one name. */
+static bool tell_lack(const crti_lease_table_t *table, const struct crti_resource *item,
+                      char *text, size_t size)
+{
+    char need[64], have[64], hint[120];
+    int64_t largest, sum;
+
+    crti_lease_table_survey(table, item->name, &largest, &sum);
+    if (largest >= item->amount)
+        return false;
+    crti_resources_format_one(item->name, item->amount, need, sizeof(need));
+    if (sum < item->amount) {
+        crti_resource_names_hint(crti_lease_table_names(table), item->name, hint,
+                                 sizeof(hint));
+        snprintf(text, size, "needs %s, the cluster has %s%s", need,
+                 crti_resources_format_one(item->name, sum, have, sizeof(have)), hint);
+        return true;
+    }
+    snprintf(text, size, "needs %s on one node, the largest has %s", need,
+             crti_resources_format_one(item->name, largest, have, sizeof(have)));
+    return true;
+}
 
 void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *lease,
                        size_t max_workers, char *text, size_t size)
 {
-    char need[64], have[64], all[120];
+    const crti_resources_t *need = &lease->resources;
+    char all[120];
 
-    for (unsigned i = 0; i < lease->resources.count; i++) {
-        const struct crti_resource *item = &lease->resources.item[i];
-        int64_t largest, sum;
-
-        crti_lease_table_survey(table, item->name, &largest, &sum);
-        if (largest >= item->amount)
-            continue;
-        crti_resources_format_one(item->name, item->amount, need, sizeof(need));
-        if (sum < item->amount)
-            snprintf(text, size, "needs %s, the cluster has %s", need,
-                     crti_resources_format_one(item->name, sum, have, sizeof(have)));
-        else
-            snprintf(text, size, "needs %s on one node, the largest has %s", need,
-                     crti_resources_format_one(item->name, largest, have, sizeof(have)));
-        return;
-    }
-    if (crti_resources_fit(crti_lease_table_available(table), &lease->resources))
+    for (unsigned i = 0; i < need->count; i++)
+        if (tell_lack(table, &need->item[i], text, size))
+            return;
+    if (crti_resources_fit(crti_lease_table_available(table), need))
         snprintf(text, size, "needs a worker, all %zu that the node may have are in use",
                  max_workers);
-    else
+    else if (!tell_of_this_node(table, need, text, size))
         snprintf(text, size, "needs %s, all in use",
-                 crti_resources_format(&lease->resources, all, sizeof(all)));
+                 crti_resources_format(need, all, sizeof(all)));
+}
+
+/* Up to those who hold it: they change with every turn. */
+static size_t lasting(const char *text)
+{
+    const char *held_by = strstr(text, HELD_BY);
+
+    return held_by ? (size_t)(held_by - text) + strlen(HELD_BY) : strlen(text);
+}
+
+bool crti_lease_reason_is_new(const char *text, const char *told)
+{
+    size_t size = lasting(text);
+
+    return size != lasting(told) || memcmp(text, told, size) != 0;
 }

@@ -14,12 +14,11 @@
 #include "runtime/base/map.h"
 #include "runtime/node/leases/fair_share.h"
 #include "runtime/node/leases/lease_reason.h"
+#include "runtime/node/leases/node_views.h"
 
 #define TELL_AFTER (1 * CRTI_S)
 #define PATIENCE   (5 * CRTI_S)
-#define HALF       5000            /* of 10000: a node below it counts as empty */
-#define SHAPES     8               /* of requests that found no room, remembered */
-#define DOUBT      (500 * CRTI_MS) /* by then the head has told of what a node gave out */
+#define SHAPES     8 /* of requests that found no room, remembered */
 
 typedef struct entry {
     crti_lease_t lease;
@@ -29,15 +28,8 @@ typedef struct entry {
     char told[160];        /* the reason that its owner heard last */
 } entry_t;
 
-typedef struct view {
-    crti_id_t id;
-    crti_resources_t resources;
-    crti_resources_t said;      /* available, by the head's last word */
-    crti_resources_t available; /* less what was sent there since */
-    uint64_t suspect_ns;        /* until when it is less, 0: it is not */
-} view_t;
-
 typedef struct holding {
+    crti_id_t job;
     crti_resources_t resources;
 } holding_t;
 
@@ -48,8 +40,8 @@ struct crti_lease_table {
     crti_map_t leases;  /* id -> entry_t */
     crti_map_t workers; /* worker id -> entry_t, GRANTED */
     crti_map_t actors;  /* id -> holding_t */
-    crti_map_t views;   /* id -> view_t */
-    crti_list_t queue;  /* entry_t by arrival */
+    crti_node_views_t views;
+    crti_list_t queue; /* entry_t by arrival */
     size_t waiting;
     size_t running; /* STARTING and GRANTED */
     size_t max_workers;
@@ -57,7 +49,6 @@ struct crti_lease_table {
     crti_buffer_t actions; /* crti_lease_action_t */
     size_t action_done;
     bool told_changed; /* a CHANGED is in `actions` */
-    bool is_headless;
 };
 
 #define TO(state) (1u << CRTI_LEASE_##state)
@@ -97,7 +88,7 @@ crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resour
     crti_map_init(&table->leases, sizeof(crti_id_t));
     crti_map_init(&table->workers, sizeof(crti_id_t));
     crti_map_init(&table->actors, sizeof(crti_id_t));
-    crti_map_init(&table->views, sizeof(crti_id_t));
+    crti_node_views_init(&table->views, resources);
     crti_list_init(&table->queue);
     *table_out = table;
     return CRT_OK;
@@ -116,7 +107,7 @@ void crti_lease_table_free(crti_lease_table_t *table)
         return;
     free_values(&table->leases);
     free_values(&table->actors);
-    free_values(&table->views);
+    crti_node_views_fini(&table->views);
     crti_map_fini(&table->workers);
     crti_buffer_fini(&table->actions);
     free(table);
@@ -183,54 +174,37 @@ const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table, size_
                : NULL;
 }
 
-/* ---------------------------------------------------------------- where to */
-
-/* How full the node would be, in 1/10000 of its scarcest resource; a node below half counts as
- * empty. */
-static int64_t fullness(const crti_resources_t *resources,
-                        const crti_resources_t *available, const crti_resources_t *need)
+const crti_resources_t *crti_lease_table_next_actor(const crti_lease_table_t *table,
+                                                    size_t *cursor, crti_id_t *job_out)
 {
-    int64_t worst = 0;
+    const holding_t *holding;
+    void *value;
 
-    for (unsigned i = 0; i < need->count; i++) {
-        int64_t part = crti_resources_part_in_use(resources, available, need,
-                                                  need->item[i].name, 10000);
-
-        worst = part > worst ? part : worst;
-    }
-    return worst <= HALF ? 0 : worst;
+    if (!crti_map_next(&table->actors, cursor, NULL, &value))
+        return NULL;
+    holding = value;
+    *job_out = holding->job;
+    return &holding->resources;
 }
+
+/* ---------------------------------------------------------------- where to */
 
 /* The node with room that the policy prefers. `here` says whether this node may be chosen.
  * NULL: this node, or (with *found_out false) none. */
-static view_t *choose(const crti_lease_table_t *table, const crti_lease_t *lease,
-                      bool here, bool *found_out)
+static crti_node_view_t *choose(const crti_lease_table_t *table,
+                                const crti_lease_t *lease, bool here, bool *found_out)
 {
-    view_t *best = NULL;
-    int64_t best_score = INT64_MAX;
+    int64_t least = INT64_MAX;
 
     *found_out = here && table->running < table->max_workers &&
                  crti_resources_fit(&table->available, &lease->resources);
     if (*found_out)
-        best_score = fullness(&table->resources, &table->available, &lease->resources);
+        least =
+            crti_node_fullness(&table->resources, &table->available, &lease->resources);
     if (*found_out && (lease->spillbacks || crti_id_equal(lease->prefer, table->self)))
         return NULL;
-    CRTI_MAP_FOREACH (view_t, view, &table->views) {
-        int64_t score;
-
-        if (!crti_resources_fit(&view->available, &lease->resources))
-            continue;
-        *found_out = true;
-        if (crti_id_equal(lease->prefer, view->id))
-            return view;
-        score = fullness(&view->resources, &view->available, &lease->resources);
-        if (score < best_score ||
-            (best && score == best_score && crti_id_less(view->id, best->id))) {
-            best = view;
-            best_score = score;
-        }
-    }
-    return best;
+    return crti_node_views_choose(&table->views, &lease->resources, lease->prefer, least,
+                                  found_out);
 }
 
 static void enqueue(crti_lease_table_t *table, entry_t *e)
@@ -261,34 +235,8 @@ static void start_here(crti_lease_table_t *table, entry_t *e, crti_fair_shares_t
     changed(table);
 }
 
-/* Nobody says what becomes free while the head is away: then a node that was full may have room, and
- * a request that goes there in vain waits there. */
-static const crti_resources_t *believed(const crti_lease_table_t *table,
-                                        const view_t *view)
-{
-    return table->is_headless ? &view->resources : &view->said;
-}
-
-/* What a node gave out and got back at once the head never tells: it is as it was. */
-static void end_suspicions(crti_lease_table_t *table, uint64_t now_ns, uint64_t *next_ns)
-{
-    CRTI_MAP_FOREACH (view_t, view, &table->views) {
-        if (view->suspect_ns > now_ns) {
-            *next_ns = view->suspect_ns < *next_ns ? view->suspect_ns : *next_ns;
-        } else if (view->suspect_ns) {
-            view->available = *believed(table, view);
-            view->suspect_ns = 0;
-        }
-    }
-}
-
-static void expect_less(view_t *view, const entry_t *e, uint64_t now_ns)
-{
-    crti_resources_take(&view->available, &e->lease.resources);
-    view->suspect_ns = now_ns + DOUBT;
-}
-
-static void forward(crti_lease_table_t *table, entry_t *e, view_t *view, uint64_t now_ns)
+static void forward(crti_lease_table_t *table, entry_t *e, crti_node_view_t *view,
+                    uint64_t now_ns)
 {
     crti_lease_action_t *action = act(table, CRTI_LEASE_FORWARD, e->lease.id);
 
@@ -297,7 +245,7 @@ static void forward(crti_lease_table_t *table, entry_t *e, view_t *view, uint64_
     dequeue(table, e);
     set_state(e, CRTI_LEASE_SPILLBACK);
     e->lease.node = action->node = view->id;
-    expect_less(view, e, now_ns);
+    crti_node_view_expect_less(view, &e->lease.resources, now_ns);
 }
 
 static void forget(crti_lease_table_t *table, entry_t *e)
@@ -307,15 +255,47 @@ static void forget(crti_lease_table_t *table, entry_t *e)
     free(e);
 }
 
-static void give_back(crti_lease_table_t *table, entry_t *e, view_t *view,
+static void give_back(crti_lease_table_t *table, entry_t *e, crti_node_view_t *view,
                       uint64_t now_ns)
 {
     if (act(table, CRTI_LEASE_GIVE_BACK, e->lease.id) == NULL)
         return;
     dequeue(table, e);
-    expect_less(view, e, now_ns);
+    crti_node_view_expect_less(view, &e->lease.resources, now_ns);
     forget(table, e);
     changed(table);
+}
+
+/* No node has what it needs, however idle. Without the head nobody knows. */
+static bool is_infeasible(const crti_lease_table_t *table, const crti_lease_t *lease)
+{
+    return !table->views.is_headless &&
+           !crti_resources_fit(&table->resources, &lease->resources) &&
+           !crti_node_views_feasible(&table->views, &lease->resources);
+}
+
+static void refuse(crti_lease_table_t *table, entry_t *e)
+{
+    crti_lease_action_t *action = act(table, CRTI_LEASE_REFUSE, e->lease.id);
+
+    if (action == NULL)
+        return;
+    crti_lease_reason(table, &e->lease, table->max_workers, action->text,
+                      sizeof(action->text));
+    dequeue(table, e);
+    forget(table, e);
+    changed(table);
+}
+
+/* What nodes have in all has changed. */
+static void refuse_infeasible(crti_lease_table_t *table)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
+        entry_t *e = CRTI_CONTAINER(item, entry_t, link);
+
+        if (e->lease.fails_if_infeasible && is_infeasible(table, &e->lease))
+            refuse(table, e);
+    }
 }
 
 /* What found no room anywhere: while a queue is served nothing becomes free, so that another request for
@@ -344,7 +324,7 @@ static void serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
     CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
         bool found;
-        view_t *view;
+        crti_node_view_t *view;
 
         if (is_hopeless(&hopeless, &e->lease.resources) ||
             (shares && !crti_fair_shares_is_least(shares, e->lease.job)))
@@ -408,8 +388,11 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     enqueue(table, e);
     serve(table, now_ns);
     e = find(table, lease->id);
-    if (e && e->lease.state == CRTI_LEASE_WAITING)
+    if (e && e->lease.state == CRTI_LEASE_WAITING) {
         changed(table); /* the head shows what waits */
+        if (e->lease.fails_if_infeasible && is_infeasible(table, &e->lease))
+            refuse(table, e);
+    }
     return CRT_OK;
 }
 
@@ -501,16 +484,10 @@ static void wait_again(crti_lease_table_t *table, entry_t *e)
 void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns)
 {
     entry_t *e = find(table, id);
-    view_t *view;
 
     if (e == NULL || e->lease.state != CRTI_LEASE_SPILLBACK)
         return;
-    /* Not there again at once: what is known of it is not true. */
-    view = crti_map_get(&table->views, &e->lease.node);
-    if (view) {
-        view->available = (crti_resources_t){0};
-        view->suspect_ns = now_ns + DOUBT;
-    }
+    crti_node_views_refused(&table->views, e->lease.node, now_ns); /* not there at once */
     wait_again(table, e);
     serve(table, now_ns);
 }
@@ -536,7 +513,7 @@ void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool 
 /* ---------------------------------------------------------------- actors */
 
 crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
-                                   const crti_resources_t *resources)
+                                   crti_id_t job, const crti_resources_t *resources)
 {
     holding_t *holding;
     char need[200], have[200];
@@ -553,7 +530,7 @@ crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
     holding = malloc(sizeof(*holding));
     if (holding == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "actor's resources");
-    holding->resources = *resources;
+    *holding = (holding_t){.job = job, .resources = *resources};
     status = crti_map_put(&table->actors, &actor, holding);
     if (status != CRT_OK) {
         free(holding);
@@ -586,50 +563,35 @@ crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
                                    const crti_resources_t *resources,
                                    const crti_resources_t *available, uint64_t now_ns)
 {
-    view_t *view = crti_map_get(&table->views, &node);
     crt_status_t status;
 
     if (crti_id_equal(node, table->self))
         return CRT_OK;
-    if (view == NULL) {
-        view = calloc(1, sizeof(*view));
-        if (view == NULL)
-            return crt_raise(CRT_ERR_NO_MEMORY, "view of a node");
-        view->id = node;
-        status = crti_map_put(&table->views, &node, view);
-        if (status != CRT_OK) {
-            free(view);
-            return status;
-        }
-    }
-    view->resources = *resources;
-    view->said = view->available = *available;
-    view->suspect_ns = 0;
-    serve(table, now_ns);
-    return CRT_OK;
+    status = crti_node_views_note(&table->views, node, resources, available);
+    if (status == CRT_OK)
+        serve(table, now_ns);
+    return status;
 }
 
 void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now_ns)
 {
-    if (table->is_headless == is_away)
+    if (table->views.is_headless == is_away)
         return;
-    table->is_headless = is_away;
-    CRTI_MAP_FOREACH (view_t, view, &table->views) {
-        if (!view->suspect_ns)
-            view->available = *believed(table, view);
-    }
+    crti_node_views_head(&table->views, is_away);
     serve(table, now_ns);
+    refuse_infeasible(table);
 }
 
 void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
                                 uint64_t now_ns)
 {
-    free(crti_map_remove(&table->views, &node));
+    crti_node_views_forget(&table->views, node);
     CRTI_MAP_FOREACH (entry_t, e, &table->leases) {
         if (e->lease.state == CRTI_LEASE_SPILLBACK && crti_id_equal(e->lease.node, node))
             wait_again(table, e);
     }
     serve(table, now_ns);
+    refuse_infeasible(table);
 }
 
 /* ---------------------------------------------------------------- why it waits */
@@ -638,20 +600,19 @@ void crti_lease_table_survey(const crti_lease_table_t *table, const char *name,
                              int64_t *largest_out, int64_t *sum_out)
 {
     *largest_out = *sum_out = crti_resources_get(&table->resources, name);
-    CRTI_MAP_FOREACH (const view_t, view, &table->views) {
-        int64_t amount = crti_resources_get(&view->resources, name);
+    crti_node_views_survey(&table->views, name, largest_out, sum_out);
+}
 
-        *sum_out =
-            amount > CRTI_RESOURCE_MAX - *sum_out ? CRTI_RESOURCE_MAX : *sum_out + amount;
-        *largest_out = amount > *largest_out ? amount : *largest_out;
-    }
+const crti_resource_names_t *crti_lease_table_names(const crti_lease_table_t *table)
+{
+    return &table->views.names;
 }
 
 uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX, doubts = UINT64_MAX;
 
-    end_suspicions(table, now_ns, &doubts);
+    crti_node_views_tick(&table->views, now_ns, &doubts);
     serve(table, now_ns);
     next = table->waiting ? doubts : next;
     CRTI_LIST_FOREACH (item, &table->queue) {
@@ -667,7 +628,7 @@ uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
         e->explained_ns = now_ns;
         next = now_ns + TELL_AFTER < next ? now_ns + TELL_AFTER : next;
         crti_lease_reason(table, &e->lease, table->max_workers, text, sizeof(text));
-        if (strcmp(text, e->told) == 0)
+        if (!crti_lease_reason_is_new(text, e->told))
             continue;
         action = act(table, CRTI_LEASE_TELL, e->lease.id);
         if (action == NULL)

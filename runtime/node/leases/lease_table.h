@@ -14,11 +14,11 @@
  *     back when it has no room and somebody else has: its owner's node above all, to which it could not
  *     be sent, since that one waits for the answer. So a request is at one place, which alone decides,
  *     and none waits where room never comes.
+ *     A request that does not wait for what no node has fails when it comes, or when the last node
+ *     that had it dies; not while the head is away, which knows of others.
  * Views
- *     What the head last said of other nodes. A request sent there is taken off the view at
- *     once, so that a burst spreads, until the head says something new; if it does not, because what
- *     the node gave out came back at once, its last word holds again after half a second. While the
- *     head is away every node may have room: a request is sent there, and waits there if it has not.
+ *     What is known of other nodes: node_views.h. While the head is away every node may have room: a
+ *     request is sent there, and waits there if it has not.
  * Ownership
  *     The table copies what it is given. Actions are read with crti_lease_table_action until it
  *     returns false; their texts are valid until the next event.
@@ -32,6 +32,7 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
 #include "runtime/base/id.h"
+#include "runtime/base/resource_names.h"
 #include "runtime/base/resources.h"
 
 #define CRTI_LEASE_FUNCTION 64
@@ -64,7 +65,8 @@ typedef struct crti_lease {
     crti_id_t prefer;
     crti_resources_t resources;
     char function[CRTI_LEASE_FUNCTION];
-    uint64_t spillbacks; /* 0: of this node; else another one sent it here */
+    uint64_t spillbacks;      /* 0: of this node; else another one sent it here */
+    bool fails_if_infeasible; /* it does not wait for what no node has */
 
     /* Written by the table. */
     crti_lease_state_t state;
@@ -81,6 +83,7 @@ typedef enum crti_lease_verb {
     CRTI_LEASE_FORWARD,     /* send the request on to `node` */
     CRTI_LEASE_GIVE_BACK, /* the node that asked may send it elsewhere; the lease is gone */
     CRTI_LEASE_TELL,      /* tell the owner `text`: why it waits */
+    CRTI_LEASE_REFUSE, /* no node has what it needs, `text` says what; the lease is gone */
     CRTI_LEASE_YIELD,  /* ask the owner to give it back when what runs there has ended */
     CRTI_LEASE_CHANGED /* available resources changed: tell the head */
 } crti_lease_verb_t;
@@ -114,6 +117,12 @@ const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *tab
 const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
                                           size_t *cursor);
 
+/* The same for actors: what each holds here, and its job. */
+const crti_resources_t *crti_lease_table_next_actor(const crti_lease_table_t *table,
+                                                    size_t *cursor, crti_id_t *job_out);
+
+/* The names of resources that any node has ever had. */
+const crti_resource_names_t *crti_lease_table_names(const crti_lease_table_t *table);
 /* The largest amount of `name` that one node has, and the sum over all nodes. */
 void crti_lease_table_survey(const crti_lease_table_t *table, const char *name,
                              int64_t *largest_out, int64_t *sum_out);
@@ -122,7 +131,7 @@ size_t crti_lease_table_waiting(const crti_lease_table_t *table);
 
 /* ---------------------------------------------------------------- events */
 
-/* A request arrived; the first eight fields of `lease` are read. The same id again is the same
+/* A request arrived; the first nine fields of `lease` are read. The same id again is the same
  * lease and changes nothing. */
 crt_status_t crti_lease_table_request(crti_lease_table_t *table,
                                       const crti_lease_t *lease, uint64_t now_ns);
@@ -149,7 +158,7 @@ void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool 
 /* An actor's process needs resources here. CRT_ERR_BACKPRESSURE: not now. CRT_ERR_EXISTS: it
  * has them. */
 crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
-                                   const crti_resources_t *resources);
+                                   crti_id_t job, const crti_resources_t *resources);
 void crti_lease_table_give(crti_lease_table_t *table, crti_id_t actor, uint64_t now_ns);
 
 /* The head's view of a node (this one's own is ignored), and a node's end: what was sent there

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Node views: what this node knows of the resources of the others. Pure.
+ *
+ * Where it sits
+ *     lease_table.c (what the head says, what is sent there) -> [ node/leases/node_views.c ] -> which node has room
+ * What is known
+ *     The head's last word, less what was sent there since, so that a burst spreads; if the head says
+ *     nothing new, because what the node gave out came back at once, its last word holds again after
+ *     half a second. While the head is away every node may have room.
+ * Ownership
+ *     The views own their entries; a pointer is valid until its node is forgotten.
+ */
+#ifndef CRTI_NODE_NODE_VIEWS_H
+#define CRTI_NODE_NODE_VIEWS_H
+
+#include "runtime/base/crt_base.h"
+#include "runtime/base/id.h"
+#include "runtime/base/map.h"
+#include "runtime/base/resource_names.h"
+#include "runtime/base/resources.h"
+
+typedef struct crti_node_view {
+    crti_id_t id;
+    crti_resources_t resources;
+    crti_resources_t said;      /* available, by the head's last word */
+    crti_resources_t available; /* less what was sent there since */
+    uint64_t suspect_ns;        /* until when it is less, 0: it is not */
+} crti_node_view_t;
+
+typedef struct crti_node_views {
+    crti_map_t map; /* id -> crti_node_view_t */
+    bool is_headless;
+    crti_resource_names_t names; /* that any node has ever had, this one too */
+} crti_node_views_t;
+
+/* `own`: what this node has. */
+void crti_node_views_init(crti_node_views_t *views, const crti_resources_t *own);
+void crti_node_views_fini(crti_node_views_t *views);
+
+/* The head's word of a node. */
+crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
+                                  const crti_resources_t *resources,
+                                  const crti_resources_t *available);
+void crti_node_views_forget(crti_node_views_t *views, crti_id_t node);
+/* The head went away, or is back. */
+void crti_node_views_head(crti_node_views_t *views, bool is_away);
+
+/* A request was sent there, or (`is_refused`) what is known of it is not true: it has no room now. */
+void crti_node_view_expect_less(crti_node_view_t *view, const crti_resources_t *need,
+                                uint64_t now_ns);
+void crti_node_views_refused(crti_node_views_t *views, crti_id_t node, uint64_t now_ns);
+/* Time passed; `*next_ns` is brought down to the moment of the next doubt that ends. */
+void crti_node_views_tick(crti_node_views_t *views, uint64_t now_ns, uint64_t *next_ns);
+
+/* How full a node would be, in 1/10000 of its scarcest resource; below half counts as empty. */
+int64_t crti_node_fullness(const crti_resources_t *resources,
+                           const crti_resources_t *available,
+                           const crti_resources_t *need);
+/* The node with room that the policy prefers: `prefer`, else one that is less full than `least`, which is
+ * lowered to what it is; ties go to the smallest id. NULL: none. `*found_out` becomes true when any has room. */
+crti_node_view_t *crti_node_views_choose(const crti_node_views_t *views,
+                                         const crti_resources_t *need, crti_id_t prefer,
+                                         int64_t least, bool *found_out);
+/* Whether any node could serve it when it were idle. */
+bool crti_node_views_feasible(const crti_node_views_t *views,
+                              const crti_resources_t *need);
+/* The largest amount of `name` that one node has and the sum over all, from those of this node on. */
+void crti_node_views_survey(const crti_node_views_t *views, const char *name,
+                            int64_t *largest, int64_t *sum);
+
+#endif
