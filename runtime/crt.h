@@ -404,6 +404,14 @@ typedef struct crt_call_options {
 CRT_API crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *options,
                                 const crt_arg_t *args, size_t count);
 
+/* The same for a task that returns several results (crt_return_at): `refs` has room for so many refs, 1 to
+ * 65535, all set, each the caller's to drop. They become ready together; when the call fails, or returns
+ * fewer, each fails. */
+CRT_API void crt_submit_returns_v(crt_ref_t **refs, size_t returns,
+                                  const crt_task_t *task,
+                                  const crt_task_options_t *options,
+                                  const crt_arg_t *args, size_t count);
+
 typedef struct crt_cancel_options {
     size_t struct_size;
     bool
@@ -434,6 +442,12 @@ CRT_API crt_actor_t *crt_actor_new_v(const crt_actor_class_t *actor_class,
 CRT_API crt_ref_t *crt_call_v(crt_actor_t *actor, const crt_method_t *method,
                               const crt_call_options_t *options, const crt_arg_t *args,
                               size_t count);
+
+/* The same for a method that returns several results, see crt_submit_returns_v. */
+CRT_API void crt_call_returns_v(crt_ref_t **refs, size_t returns, crt_actor_t *actor,
+                                const crt_method_t *method,
+                                const crt_call_options_t *options, const crt_arg_t *args,
+                                size_t count);
 
 /* Calls a method whose result nobody wants: errors are logged and counted. */
 CRT_API crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
@@ -481,6 +495,12 @@ CRT_API crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t 
 /* Sets the result (at most once) and returns CRT_OK or why it can't be returned. A tensor is
  * copied into the store, an object written in place is moved, a ref's value is passed on. */
 CRT_API crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value);
+
+/* Sets result `index`, from 0 on, of a call of which its caller wants several; crt_return sets the first. All
+ * must be set, in any order. */
+CRT_API crt_status_t crt_return_at_v(crt_call_t *call, size_t index, crt_arg_t value);
+/* How many results the caller wants, at least 1. */
+CRT_API size_t crt_return_count(const crt_call_t *call);
 
 /* Fails the call: sets the detail and returns `status` (CRT_ERR_USER when it is not negative). */
 CRT_API crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format,

@@ -148,11 +148,18 @@
     crt_tell_v((actor), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
 #define crt_submit(task, ...)                                                            \
     crt_submit_v((task), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_call_returns(refs, count, actor, method, ...)                                \
+    crt_call_returns_v((refs), (count), (actor), (method), CRT_HEAD(__VA_ARGS__),        \
+                       CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_submit_returns(refs, count, task, ...)                                       \
+    crt_submit_returns_v((refs), (count), (task), CRT_HEAD(__VA_ARGS__),                 \
+                         CRT_ARGUMENTS(__VA_ARGS__))
 #define crt_actor_new(actor_class, ...)                                                  \
     crt_actor_new_v((actor_class), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
 #define crt_args(...)                    crt_args_v(CRT_HEAD(__VA_ARGS__), CRT_OUTS(__VA_ARGS__))
 #define crt_arg_at(call, index, p)       crt_arg_at_v((call), (index), CRT_OUT(p))
 #define crt_return(call, x)              crt_return_v((call), CRT_ARG(x))
+#define crt_return_at(call, index, x)    crt_return_at_v((call), (index), CRT_ARG(x))
 #define crt_put(x)                       crt_put_v(CRT_ARG(x))
 #define crt_get(ref, p)                  crt_get_v((ref), -1, CRT_OUT(p))
 #define crt_get_for(ref, timeout_ms, p)  crt_get_v((ref), (timeout_ms), CRT_OUT(p))
@@ -230,6 +237,20 @@ crt_ref_t *crt_submit(const crt_task_t *task, const crt_task_options_t *options,
     return crt_submit_v(task, options, list, sizeof...(args));
 }
 template <class... A>
+void crt_call_returns(crt_ref_t **refs, std::size_t returns, crt_actor_t *actor,
+                      const crt_method_t *method, const crt_call_options_t *options, A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    crt_call_returns_v(refs, returns, actor, method, options, list, sizeof...(args));
+}
+template <class... A>
+void crt_submit_returns(crt_ref_t **refs, std::size_t returns, const crt_task_t *task,
+                        const crt_task_options_t *options, A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    crt_submit_returns_v(refs, returns, task, options, list, sizeof...(args));
+}
+template <class... A>
 crt_actor_t *crt_actor_new(const crt_actor_class_t *actor_class, const crt_actor_options_t *options,
                            A... args)
 {
@@ -248,6 +269,11 @@ template <class P> crt_status_t crt_arg_at(crt_call_t *call, std::size_t index, 
 template <class T> crt_status_t crt_return(crt_call_t *call, T value)
 {
     return crt_return_v(call, CRT_ARG(value));
+}
+template <class T>
+crt_status_t crt_return_at(crt_call_t *call, std::size_t index, T value)
+{
+    return crt_return_at_v(call, index, CRT_ARG(value));
 }
 template <class T> crt_ref_t *crt_put(T value) { return crt_put_v(CRT_ARG(value)); }
 template <class P> crt_status_t crt_get(crt_ref_t *ref, P pointer)

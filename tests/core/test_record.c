@@ -25,7 +25,7 @@ static void a_call_with_every_form_of_argument_comes_back(void **state)
     unsigned char nodes[32] = {1, 2, 3};
     crti_location_t location = {{{9, 9}, 77}, 1000, nodes, 2};
     crti_ref_name_t ref = some_ref();
-    crti_call_head_t head = {CRTI_CALL_TASK, 7, 4, 99, {"add", 3}};
+    crti_call_head_t head = {CRTI_CALL_TASK | CRTI_CALL_RETURNS, 7, 4, 3, 99, {"add", 3}};
     crti_call_arg_t arg;
     crti_reader_t args;
     unsigned char *record;
@@ -45,6 +45,7 @@ static void a_call_with_every_form_of_argument_comes_back(void **state)
     assert_int_equal(crti_get_call(record, out.size, &head, &args), CRT_OK);
     assert_int_equal(head.index, 7);
     assert_int_equal(head.call, 99);
+    assert_int_equal(head.returns, 3);
     assert_memory_equal(head.name.data, "add", 3);
     assert_int_equal(crti_get_arg(&args, record, &arg), CRT_OK);
     assert_int_equal(arg.form, CRTI_ARG_VALUE);

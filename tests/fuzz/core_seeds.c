@@ -82,7 +82,11 @@ static void encode(crti_encoder_t *e, crt_arg_t arg)
 static crti_buffer_t begin_call(unsigned flags, uint64_t number, unsigned index,
                                 const char *name, unsigned count)
 {
-    crti_call_head_t head = {flags, index, count, number, crti_str(name)};
+    crti_call_head_t head = {.flags = flags,
+                             .index = index,
+                             .arg_count = count,
+                             .call = number,
+                             .name = crti_str(name)};
     crti_buffer_t record = {0};
 
     crti_put_call(&record, &head);

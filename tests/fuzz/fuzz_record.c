@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 static void seed_call(crti_buffer_t *out)
 {
-    crti_call_head_t head = {0, 1, 4, 9, {"add", 3}};
+    crti_call_head_t head = {.index = 1, .arg_count = 4, .call = 9, .name = {"add", 3}};
     crti_location_t location = {{{1, 2}, 3}, 4, "0123456789abcdef", 1};
     crti_ref_name_t ref = {{{1, 2}, 3}, 4, {5, 6}, {"tcp://x:1", 9}};
     float numbers[4] = {0};

@@ -53,7 +53,9 @@ struct crti_pending {
     crti_list_t link; /* in a queue, or in remote->in_flight */
     crti_core_t *core;
     crti_call_state_t state;
-    crt_ref_t *result; /* held */
+    crt_ref_t *result; /* held; */
+    crt_ref_t **more;  /* likewise: its other results, */
+    unsigned returns;  /* with the first one so many */
     const crti_function_t *function;
     crt_actor_t *actor;     /* held; NULL: a task */
     crti_task_pool_t *pool; /* of a task */
@@ -104,20 +106,30 @@ typedef struct crti_target {
     const crti_function_t *function;
     int64_t max_retries; /* of a task */
     unsigned group;      /* of a method: its concurrency group, 0: none */
+    size_t returns;      /* results */
     bool try_only, is_tell;
 } crti_target_t;
 
 /* ------------------------------------------------------------------ outgoing.c */
 
-/* Makes a pending call and sends or queues it. Gives its result, held for the caller; never NULL
- * while memory lasts. */
-crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
-                         const crti_given_t *given);
+/* Makes a pending call and sends or queues it. `refs` has room for its results, each held for the caller,
+ * and none NULL while memory lasts. */
+void crti_call_out(crti_core_t *core, const crti_target_t *target,
+                   const crti_given_t *given, crt_ref_t **refs);
+/* The results of a call that can't even be made, with this thread's detail. */
+void crti_call_refused(crti_core_t *core, crt_status_t status, crt_ref_t **refs,
+                       size_t returns);
+/* The same when there is no runtime: the objects among the arguments end. */
+void crti_call_without_core(const crt_arg_t *args, size_t count, crt_ref_t **refs,
+                            size_t returns);
 #define CRTI_READY_QUESTION "crt_actor_ready" /* as errors name it */
 /* The same, without waiting for room: has create of the actor ended? Its error, or no value. */
 crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor);
 /* Its answer has come. */
 void crti_pending_answer(crti_pending_t *pending, const crti_result_t *result);
+/* One of its results has come, but not the first, which ends it. */
+void crti_pending_part(crti_pending_t *pending, unsigned index,
+                       const crti_result_t *result);
 /* Its process is lost. */
 void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
 

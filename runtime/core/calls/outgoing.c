@@ -142,11 +142,14 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
     crti_call_head_t head = {.flags = p->pool       ? CRTI_CALL_TASK
                                       : is_question ? CRTI_CALL_READY
                                                     : CRTI_CALL_IN_GROUP(p->group),
+                             .returns = p->returns,
                              .index = p->function->index,
                              .arg_count = (unsigned)arg_count,
                              .call = p->number,
                              .name = {p->function->name, p->function->name_size}};
 
+    if (p->returns > 1)
+        head.flags |= CRTI_CALL_RETURNS;
     return crti_put_call(record, &head);
 }
 
@@ -202,40 +205,68 @@ static void start(crti_pending_t *p, const crt_arg_t *args, size_t count, size_t
     crti_scratch_give(core, &scratch);
 }
 
-crt_ref_t *crti_call_out(crti_core_t *core, const crti_target_t *target,
-                         const crti_given_t *given)
+static crt_status_t check_returns(size_t returns)
+{
+    return returns > 0 && returns <= CRTI_EVERY_PART >> CRTI_NUMBER_BITS
+               ? CRT_OK
+               : crt_raise(CRT_ERR_INVALID, "a call has 1 to 65535 results, not %zu",
+                           returns);
+}
+
+void crti_call_refused(crti_core_t *core, crt_status_t status, crt_ref_t **refs,
+                       size_t returns)
+{
+    for (size_t i = 0; i < returns; i++)
+        refs[i] = crti_ref_failed(core, status);
+}
+
+void crti_call_without_core(const crt_arg_t *args, size_t count, crt_ref_t **refs,
+                            size_t returns)
+{
+    if (returns == 0)
+        return;
+    refs[0] = crti_given_refused(args, count);
+    crti_call_refused(NULL, crti_entry_status(), refs + 1, returns - 1);
+}
+
+void crti_call_out(crti_core_t *core, const crti_target_t *target,
+                   const crti_given_t *given, crt_ref_t **refs)
 {
     crt_status_t status = crti_core_check(core);
     const crt_arg_t *args = given->copy ? given->copy : given->args;
     size_t count = given->count;
     crti_pending_t *p;
-    crt_ref_t *result;
     bool is_pending;
     size_t total;
 
+    if (status == CRT_OK)
+        status = check_returns(target->returns);
     if (status == CRT_OK)
         status = crti_args_check(target->function, given->args, count);
     if (status == CRT_OK && target->actor)
         status = crti_actor_room(target->actor, target->try_only);
     else if (status == CRT_OK)
         status = crti_task_room(target->pool, target->try_only);
-    if (status != CRT_OK)
-        return crti_ref_failed(core, status);
-    p = crti_pending_new(core, target);
-    if (!p)
-        return crti_ref_failed(core, crt_raise(CRT_ERR_NO_MEMORY, "a call"));
-    result = p->result;
+    p = status == CRT_OK ? crti_pending_new(core, target) : NULL;
+    if (!p) {
+        if (status == CRT_OK)
+            status = crt_raise(CRT_ERR_NO_MEMORY, "a call");
+        crti_call_refused(core, status, refs, target->returns);
+        return;
+    }
+    refs[0] = p->result;
+    if (p->returns > 1)
+        memcpy(refs + 1, p->more, (p->returns - 1) * sizeof(crt_ref_t *));
     total = crti_args_count(args, count, &is_pending);
     if (is_pending)
         start_waiting(p, args, count, total);
     else
         start(p, args, count, total);
-    return result;
 }
 
 crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor)
 {
-    crti_target_t target = {.actor = actor, .function = &ready_question};
+    crti_target_t target = {.actor = actor, .function = &ready_question, .returns = 1};
     crti_pending_t *p = crti_pending_new(core, &target);
     crt_ref_t *result;
 

@@ -27,6 +27,30 @@ void crti_pending_fini(void *item)
     crti_buffer_fini(&p->values);
 }
 
+/* Each held by the caller and by the call. */
+static bool make_more(crti_pending_t *p)
+{
+    p->more = calloc(p->returns - 1, sizeof(*p->more));
+    if (!p->more)
+        return false;
+    for (unsigned i = 0; i < p->returns - 1; i++) {
+        crt_ref_t *ref = crti_ref_new(p->core);
+
+        if (!ref) {
+            while (i--) {
+                crti_ref_release(p->more[i]);
+                crti_ref_release(p->more[i]);
+            }
+            free(p->more);
+            return false;
+        }
+        crti_ref_hold(ref);
+        ref->is_result = true;
+        p->more[i] = ref;
+    }
+    return true;
+}
+
 crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
 {
     crti_pending_t *p = crti_pool_get(&core->calls.pool);
@@ -45,7 +69,10 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     p->function = target->function;
     p->pool = target->pool;
     p->result = crti_ref_new(core);
-    if (!p->result) {
+    p->returns = (unsigned)target->returns;
+    if (!p->result || (p->returns > 1 && !make_more(p))) {
+        if (p->result)
+            crti_ref_release(p->result);
         crti_pool_put(&core->calls.pool, p);
         return NULL;
     }
@@ -54,6 +81,8 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     p->max_retries = target->max_retries;
     p->group = target->group;
     p->result->call = p;
+    for (unsigned i = 0; i < p->returns - 1; i++)
+        p->more[i]->call = p;
     p->result->is_result = true;
     p->result->is_tell = target->is_tell;
     crti_ref_hold(p->result);
@@ -62,6 +91,30 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
         crti_actor_hold(p->actor);
     }
     return p;
+}
+
+/* The other results are let go as the first one is; those without a value have none. */
+static void end_more(crti_pending_t *p, const crti_result_t *result)
+{
+    static const crti_result_t missing = {
+        .form = CRTI_RESULT_ERROR,
+        .failure = {.status = CRT_ERR_PROTOCOL,
+                    .may_have_run = true,
+                    .text = {"a call that ended without this one of its results", 49},
+                    .class_name = {"", 0},
+                    .method = {"", 0}}};
+
+    for (unsigned i = 0; i < p->returns - 1; i++) {
+        crt_ref_t *ref = p->more[i];
+
+        ref->call = NULL;
+        if (!ref->forward)
+            crti_ref_set_result(
+                ref, result->form == CRTI_RESULT_ERROR ? result : &missing, true);
+        crti_ref_release(ref);
+    }
+    free(p->more);
+    p->more = NULL;
 }
 
 static void free_pending(crti_pending_t *p)
@@ -133,7 +186,33 @@ static void end(crti_pending_t *p, const crti_result_t *result)
     if (ref->forward)
         p->core->on_forwarded(ref, p->function);
     log_tell(p, ref);
+    if (p->returns > 1)
+        end_more(p, result);
     free_pending(p);
+    crti_ref_release(ref);
+}
+
+/* What a worker says of its result must be about this process's own object. */
+static bool is_sound(const crti_pending_t *p, const crti_result_t *result)
+{
+    return result->form != CRTI_RESULT_STORED ||
+           (crti_id_equal(result->location.object.owner, p->core->process) &&
+            result->location.node_count == 1);
+}
+
+void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *result)
+{
+    crt_ref_t *ref = index < p->returns ? p->more[index - 1] : NULL;
+
+    if (!ref || ref->content != CRTI_CONTENT_NONE || ref->forward ||
+        !is_sound(p, result)) {
+        crti_result_late(p->core, result);
+        return;
+    }
+    crti_ref_hold(ref); /* who hears of it may end the call */
+    crti_ref_set_result(ref, result, true);
+    if (ref->forward)
+        p->core->on_forwarded(ref, p->function);
     crti_ref_release(ref);
 }
 
@@ -144,14 +223,6 @@ crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number)
     if (!ref)
         return crti_numbers_get(&core->calls.retried, number);
     return ref->call && ref->call->number == number ? ref->call : NULL;
-}
-
-/* What a worker says of its result must be about this process's own object. */
-static bool is_sound(const crti_pending_t *p, const crti_result_t *result)
-{
-    return result->form != CRTI_RESULT_STORED ||
-           (crti_id_equal(result->location.object.owner, p->core->process) &&
-            result->location.node_count == 1);
 }
 
 void crti_pending_finish(crti_pending_t *p, const crti_result_t *result)

@@ -24,10 +24,11 @@ static crt_status_t make_shape(const crt_task_options_t *o, crti_task_shape_t *s
                : status;
 }
 
-static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
-                         const crt_task_options_t *options, const crti_given_t *given)
+static void submit(crti_core_t *core, const crt_task_t *task,
+                   const crt_task_options_t *options, const crti_given_t *given,
+                   crt_ref_t **refs, size_t returns)
 {
-    crti_target_t target = {.actor = NULL,
+    crti_target_t target = {.returns = returns,
                             .max_retries = options ? options->max_retries : 0,
                             .try_only = options && options->try_only};
     crti_task_shape_t shape;
@@ -40,27 +41,42 @@ static crt_ref_t *submit(crti_core_t *core, const crt_task_t *task,
             crt_raise(CRT_ERR_INVALID, "max_retries is -1 (without limit), 0 or more");
     if (status == CRT_OK)
         status = crti_task_pool(core, &shape, &target.pool);
-    return status == CRT_OK ? crti_call_out(core, &target, given)
-                            : crti_ref_failed(core, status);
+    if (status == CRT_OK)
+        crti_call_out(core, &target, given, refs);
+    else
+        crti_call_refused(core, status, refs, returns);
+}
+
+void crt_submit_returns_v(crt_ref_t **refs, size_t returns, const crt_task_t *task,
+                          const crt_task_options_t *options, const crt_arg_t *args,
+                          size_t count)
+{
+    crti_core_t *core = crti_enter_unlocked();
+    crti_given_t given;
+    crt_status_t status;
+
+    if (!core) {
+        crti_call_without_core(args, count, refs, returns);
+        return;
+    }
+    status = crti_given_take(core, args, count, &given);
+    crti_net_lock(core->net);
+    if (status == CRT_OK)
+        submit(core, task, options, &given, refs, returns);
+    else
+        crti_call_refused(core, status, refs, returns);
+    for (size_t i = 0; i < returns; i++)
+        refs[i]->handles++;
+    crti_net_unlock(core->net);
+    crti_given_end(core, &given);
+    crti_leave_unlocked(core);
 }
 
 crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *options,
                         const crt_arg_t *args, size_t count)
 {
-    crti_core_t *core = crti_enter_unlocked();
-    crti_given_t given;
-    crt_status_t status;
     crt_ref_t *ref;
 
-    if (!core)
-        return crti_given_refused(args, count);
-    status = crti_given_take(core, args, count, &given);
-    crti_net_lock(core->net);
-    ref = status == CRT_OK ? submit(core, task, options, &given)
-                           : crti_ref_failed(core, status);
-    ref->handles++;
-    crti_net_unlock(core->net);
-    crti_given_end(core, &given);
-    crti_leave_unlocked(core);
+    crt_submit_returns_v(&ref, 1, task, options, args, count);
     return ref;
 }

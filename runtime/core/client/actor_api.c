@@ -43,48 +43,66 @@ static crt_status_t check_options(const crt_actor_t *actor, const crt_call_optio
                : CRT_OK;
 }
 
-static crt_ref_t *call(crt_actor_t *actor, const crt_method_t *method,
-                       const crt_call_options_t *options, const crt_arg_t *args,
-                       size_t count, bool is_tell)
+static void call(const crti_target_t *wanted, const crt_method_t *method,
+                 const crt_call_options_t *options, const crt_arg_t *args, size_t count,
+                 crt_ref_t **refs)
 {
     crti_core_t *core = crti_enter_unlocked();
-    crti_target_t target = {
-        .actor = actor, .try_only = options && options->try_only, .is_tell = is_tell};
+    crti_target_t target = *wanted;
+    crt_actor_t *actor = target.actor;
     crti_given_t given;
     crt_status_t status;
-    crt_ref_t *ref;
 
-    if (!core)
-        return crti_given_refused(args, count);
+    if (!core) {
+        crti_call_without_core(args, count, refs, target.returns);
+        return;
+    }
     status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
     if (status == CRT_OK)
         status = check_actor(core, actor, method, &target.function);
     if (status == CRT_OK)
         status = check_options(actor, options, &target);
-    ref = status == CRT_OK ? crti_call_out(core, &target, &given)
-                           : crti_ref_failed(core, status);
-    ref->handles++;
+    if (status == CRT_OK)
+        crti_call_out(core, &target, &given, refs);
+    else
+        crti_call_refused(core, status, refs, target.returns);
+    for (size_t i = 0; i < target.returns; i++)
+        refs[i]->handles++;
     crti_net_unlock(core->net);
     crti_given_end(core, &given);
     crti_leave_unlocked(core);
-    return ref;
+}
+
+void crt_call_returns_v(crt_ref_t **refs, size_t returns, crt_actor_t *actor,
+                        const crt_method_t *method, const crt_call_options_t *options,
+                        const crt_arg_t *args, size_t count)
+{
+    call(&(crti_target_t){.actor = actor, .returns = returns}, method, options, args,
+         count, refs);
 }
 
 crt_ref_t *crt_call_v(crt_actor_t *actor, const crt_method_t *method,
                       const crt_call_options_t *options, const crt_arg_t *args,
                       size_t count)
 {
-    return call(actor, method, options, args, count, false);
+    crt_ref_t *ref;
+
+    call(&(crti_target_t){.actor = actor, .returns = 1}, method, options, args, count,
+         &ref);
+    return ref;
 }
 
 crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
                         const crt_arg_t *args, size_t count)
 {
-    crt_ref_t *ref = call(actor, method, NULL, args, count, true);
-    const crt_error_t *error = crt_ref_error(ref);
+    crti_target_t target = {.actor = actor, .returns = 1, .is_tell = true};
     crt_status_t status = CRT_OK;
+    const crt_error_t *error;
+    crt_ref_t *ref;
 
+    call(&target, method, NULL, args, count, &ref);
+    error = crt_ref_error(ref);
     if (error)
         status = crt_raise(error->status, "%s", error->text);
     crt_ref_drop(&ref);

@@ -68,10 +68,15 @@ static crt_status_t on_reply(crti_core_t *core, crti_remote_t *remote, const voi
     crti_result_t result;
     uint64_t number;
     crt_status_t status = crti_get_result(data, size, &number, &result);
-    crti_pending_t *p = status == CRT_OK ? crti_pending_get(core, number) : NULL;
+    unsigned index = crti_reply_index(number);
+    crti_pending_t *p = NULL;
 
+    if (status == CRT_OK)
+        p = crti_pending_get(core, number & ~CRTI_EVERY_PART);
     crti_refs_taken_from(core, remote->address.process);
-    if (p && p->remote == remote)
+    if (p && p->remote == remote && index)
+        crti_pending_part(p, index, &result);
+    else if (p && p->remote == remote)
         crti_pending_answer(p, &result);
     else if (status == CRT_OK)
         crti_result_late(core, &result);

@@ -72,30 +72,41 @@ static crti_id_t recipient(const crt_call_t *call)
 }
 
 /* The refs inside the result are held until the answer has left. */
-static crt_status_t hold_refs(crt_call_t *call, crt_ref_t *const *refs, size_t count)
+static crt_status_t hold_refs(crt_call_t *call, crti_call_result_t *result,
+                              crt_ref_t *const *refs, size_t count)
 {
     crti_core_t *core = call->core;
 
     if (count == 0)
         return CRT_OK;
-    call->result_refs = malloc(count * sizeof(crt_ref_t *));
-    call->is_lent = calloc(count, sizeof(bool));
-    if (!call->result_refs || !call->is_lent)
+    result->refs = malloc(count * sizeof(crt_ref_t *));
+    result->is_lent = calloc(count, sizeof(bool));
+    if (!result->refs || !result->is_lent)
         return crt_raise(CRT_ERR_NO_MEMORY, "a result with %zu refs", count);
     crti_net_lock(core->net);
     for (size_t i = 0; i < count; i++) {
-        call->result_refs[i] = refs[i];
+        result->refs[i] = refs[i];
         crti_ref_hold(refs[i]);
     }
     crti_net_unlock(core->net);
-    call->result_ref_count = count;
+    result->ref_count = count;
     return CRT_OK;
 }
 
-static crt_status_t return_stored(crt_call_t *call)
+/* The first result bears the name of the call, the others that of a part of it. */
+static crti_object_id_t name_result(crt_call_t *call, const crti_call_result_t *result)
+{
+    crti_object_id_t id = {recipient(call), call->number};
+
+    if (result != &call->result)
+        id.number |= (uint64_t)++call->objects_made << CRTI_NUMBER_BITS;
+    return id;
+}
+
+static crt_status_t return_stored(crt_call_t *call, crti_call_result_t *result)
 {
     crti_core_t *core = call->core;
-    crti_object_id_t id = {recipient(call), call->number};
+    crti_object_id_t id = name_result(call, result);
     size_t size = crti_encoder_size(&call->encoder);
     crti_span_t table;
     void *data;
@@ -106,16 +117,16 @@ static crt_status_t return_stored(crt_call_t *call)
     crti_encoder_write(&call->encoder, data);
     status = crti_value_table(data, size, &table);
     if (status == CRT_OK)
-        status = crti_buffer_append(&call->value, table.data, table.size);
+        status = crti_buffer_append(&result->value, table.data, table.size);
     if (status == CRT_OK)
         status = crti_store_seal(core->store, id, !CRTI_FAULT(6));
     if (status != CRT_OK) {
         crti_store_abort(core->store, id);
         return status;
     }
-    call->form = CRTI_RESULT_STORED;
-    call->object = id;
-    call->object_size = size;
+    result->form = CRTI_RESULT_STORED;
+    result->object = id;
+    result->object_size = size;
     return CRT_OK;
 }
 
@@ -138,16 +149,17 @@ static crt_status_t encode(crt_call_t *call, const crt_arg_t *arg)
     return status;
 }
 
-static crt_status_t return_value(crt_call_t *call, const crt_arg_t *arg)
+static crt_status_t return_value(crt_call_t *call, crti_call_result_t *result,
+                                 const crt_arg_t *arg)
 {
     crti_encoder_t *e = &call->encoder;
     crt_ref_t *const *refs;
     crt_status_t status;
     size_t size, count;
 
-    call->scalar_size = (unsigned)crti_encode_scalar(arg, call->scalar);
-    if (call->scalar_size) {
-        call->form = CRTI_RESULT_VALUE;
+    result->scalar_size = (unsigned)crti_encode_scalar(arg, result->scalar);
+    if (result->scalar_size) {
+        result->form = CRTI_RESULT_VALUE;
         return CRT_OK;
     }
     status = encode(call, arg);
@@ -155,23 +167,24 @@ static crt_status_t return_value(crt_call_t *call, const crt_arg_t *arg)
         return status;
     refs = crti_encoder_refs(e, &count);
     size = crti_encoder_size(e);
-    status = hold_refs(call, refs, count);
+    status = hold_refs(call, result, refs, count);
     if (status != CRT_OK)
         return status;
     if (size > CRTI_INLINE_MAX)
-        return return_stored(call);
-    status = crti_buffer_reserve(&call->value, size);
+        return return_stored(call, result);
+    status = crti_buffer_reserve(&result->value, size);
     if (status != CRT_OK)
         return status;
-    crti_encoder_write(e, call->value.data);
-    call->value.size = size;
-    call->form = CRTI_RESULT_VALUE;
+    crti_encoder_write(e, result->value.data);
+    result->value.size = size;
+    result->form = CRTI_RESULT_VALUE;
     return CRT_OK;
 }
 
 /* An object that was made in this call bears the caller's name already; any other is copied
  * under it, so that it outlives this worker. */
-static crt_status_t return_object(crt_call_t *call, crt_object_t *object)
+static crt_status_t return_object(crt_call_t *call, crti_call_result_t *result,
+                                  crt_object_t *object)
 {
     crti_core_t *core = call->core;
     crti_object_id_t id = object->id;
@@ -179,7 +192,7 @@ static crt_status_t return_object(crt_call_t *call, crt_object_t *object)
     void *data;
 
     if (!crti_id_equal(id.owner, recipient(call))) {
-        id = (crti_object_id_t){recipient(call), call->number};
+        id = name_result(call, result);
         status = crti_object_room(core, id, object->size, &data);
         if (status != CRT_OK)
             return status;
@@ -191,51 +204,79 @@ static crt_status_t return_object(crt_call_t *call, crt_object_t *object)
     if (status != CRT_OK)
         return status;
     object->is_sealed = true;
-    call->form = CRTI_RESULT_STORED;
-    call->object = id;
-    call->object_size = object->size;
+    result->form = CRTI_RESULT_STORED;
+    result->object = id;
+    result->object_size = object->size;
     return CRT_OK;
 }
 
-static crt_status_t return_ref(crt_call_t *call, crt_ref_t *ref)
+static crt_status_t return_ref(crt_call_t *call, crti_call_result_t *result,
+                               crt_ref_t *ref)
 {
     crt_status_t status = crti_ref_check(ref);
 
     if (status != CRT_OK)
         return crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
-    status = hold_refs(call, &ref, 1);
+    status = hold_refs(call, result, &ref, 1);
     if (status == CRT_OK)
-        call->form = CRTI_RESULT_FORWARD;
+        result->form = CRTI_RESULT_FORWARD;
     return status;
 }
 
-static crt_status_t check_return(crt_call_t *call)
+/* Where result `index` goes. */
+static crt_status_t open_result(crt_call_t *call, size_t index,
+                                crti_call_result_t **result_out)
 {
-    if (call->has_returned)
-        return crt_raise(CRT_ERR_INVALID, "%s returns a second result",
-                         call->function->display);
     if (call->function->create && !call->pending && !call->client)
         return crt_raise(CRT_ERR_INVALID, "%s: create has no result",
                          call->function->display);
-    return CRT_OK;
+    if (index >= call->returns)
+        return crt_raise(CRT_ERR_INVALID, "%s has %u result%s, number %zu is returned",
+                         call->function->display, call->returns,
+                         call->returns == 1 ? "" : "s", index + 1);
+    if (index && !call->more)
+        call->more = calloc(call->returns - 1, sizeof(*call->more));
+    if (index && !call->more)
+        return crt_raise(CRT_ERR_NO_MEMORY, "%s: %u results", call->function->display,
+                         call->returns);
+    *result_out = crti_call_result(call, (unsigned)index);
+    if (!(*result_out)->is_set)
+        return CRT_OK;
+    if (call->returns == 1)
+        return crt_raise(CRT_ERR_INVALID, "%s returns a second result",
+                         call->function->display);
+    return crt_raise(CRT_ERR_INVALID, "%s returns result %zu twice",
+                     call->function->display, index + 1);
 }
 
-crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value)
+size_t crt_return_count(const crt_call_t *call)
 {
+    return call->returns;
+}
+
+crt_status_t crt_return_at_v(crt_call_t *call, size_t index, crt_arg_t value)
+{
+    crti_call_result_t *result = NULL;
     crt_object_t *objects;
     crt_status_t status = crti_objects_claim(call->core, &value, 1, &objects);
 
     if (status != CRT_OK)
         status = crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
     else
-        status = check_return(call);
+        status = open_result(call, index, &result);
     if (status == CRT_OK && value.kind == CRT_KIND_OBJECT)
-        status = return_object(call, value.as.object);
+        status = return_object(call, result, value.as.object);
     else if (status == CRT_OK && value.kind == CRT_KIND_REF)
-        status = return_ref(call, value.as.ref);
+        status = return_ref(call, result, value.as.ref);
     else if (status == CRT_OK)
-        status = return_value(call, &value);
-    call->has_returned |= status == CRT_OK;
+        status = return_value(call, result, &value);
+    if (status == CRT_OK)
+        result->is_set = true;
     crti_objects_end(call->core, &objects);
     return status;
+}
+
+crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value)
+{
+    return crt_return_at_v(call, 0, value);
 }

@@ -91,6 +91,22 @@ static void show_rest(crti_core_t *core)
         show(core, busy->running->function);
 }
 
+/* Of several results none may be missing. */
+static void check_results(crt_call_t *call)
+{
+    const crti_call_result_t *result;
+    unsigned count = 0;
+    char text[300];
+
+    for (unsigned i = 0; (result = crti_call_result(call, i)); i++)
+        count += result->is_set;
+    if (count == call->returns)
+        return;
+    snprintf(text, sizeof(text), "%s returned %u of the %u results that its caller wants",
+             call->function->display, count, call->returns);
+    crti_call_set_error(call, CRT_ERR_INVALID, text);
+}
+
 static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
 {
     crti_core_t *core = executor->core;
@@ -117,6 +133,8 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
     show_rest(core);
     if (call->is_cancel_requested)
         crti_call_set_error(call, CRT_ERR_CANCELLED, "it was cancelled while it ran");
+    else if (call->returns > 1 && call->status >= 0)
+        check_results(call);
 }
 
 /* True while another process may serve the actor; and how long ago the head heard of its node. */

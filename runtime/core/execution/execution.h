@@ -38,6 +38,21 @@ typedef struct crti_incoming_arg {
 #define CRTI_FEW_ARGS     4
 #define CRTI_SMALL_RECORD 192
 
+/* One of the results of a call. */
+typedef struct crti_call_result {
+    bool is_set; /* by user code */
+    crti_result_form_t form;
+    unsigned scalar_size;    /* VALUE that is in `scalar`; 0: it is in `value` */
+    crti_object_id_t object; /* STORED */
+    size_t object_size;
+    crt_ref_t **refs; /* inside the result, held until the reply */
+    size_t ref_count;
+    bool *is_lent; /* of each: who gets it is registered */
+    /* What an earlier call left in its first result: the buffer is kept for reuse. */
+    crti_buffer_t value; /* VALUE, DATA; or the table of STORED */
+    unsigned char scalar[CRTI_SCALAR_MAX];
+} crti_call_result_t;
+
 /* A call that this process was asked to run. */
 struct crt_call {
     crti_list_t link;      /* the queue of its group, or client->blocked */
@@ -55,7 +70,7 @@ struct crt_call {
         serial; /* of this process, once it runs: the calls that it makes are its children */
     crti_executor_t *executor; /* once it has started */
     bool is_runnable;          /* in its group's queue */
-    bool is_started, is_blocked, has_returned, may_wait;
+    bool is_started, is_blocked, may_wait;
     bool is_cancelled;         /* its caller is gone */
     bool is_cancel_requested;  /* its caller wants it to end */
     crti_incoming_arg_t *args; /* NULL: not opened yet */
@@ -63,24 +78,18 @@ struct crt_call {
     size_t record_size;
     crt_call_t *outer; /* the call that runs below this one in the same thread */
 
-    /* the result */
-    crti_result_form_t form;
-    unsigned scalar_size;    /* VALUE that is in `scalar`; 0: it is in `value` */
-    crti_object_id_t object; /* STORED */
-    size_t object_size;
+    unsigned returns;         /* results that the caller wants */
+    crti_call_result_t *more; /* all but the first; NULL: none was returned yet */
     unsigned objects_made;
-    crt_ref_t **result_refs; /* refs inside the result, held until the reply */
-    size_t result_ref_count;
-    bool *is_lent; /* of each: who gets it is registered */
     crt_status_t status;
     char *text;
     crti_error_t *origin;     /* of the argument that had failed */
     crti_completion_t ending; /* registrations to be answered before the reply */
 
-    /* From here on a new call finds what an earlier one left: thousands of calls may wait, and
-     * memory that is not touched costs nothing. Buffers are kept for reuse. */
-    crti_buffer_t value; /* VALUE, DATA; or the table of STORED */
-    unsigned char scalar[CRTI_SCALAR_MAX];
+    crti_call_result_t result; /* the first */
+
+    /* From the value of `result` on a new call finds what an earlier one left: thousands of calls may wait,
+     * and memory that is not touched costs nothing. Buffers are kept for reuse. */
     crti_incoming_arg_t few_args[CRTI_FEW_ARGS];
     crti_encoder_t encoder;
     _Alignas(64) unsigned char small_record[CRTI_SMALL_RECORD];
@@ -115,12 +124,22 @@ void crti_client_lost(crti_client_t *client);
 crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
                                     crt_call_t **call_out);
 crt_status_t crti_incoming_own(crti_pending_t *pending, crt_call_t **call_out);
+/* One that has not started leaves its queue, and ends with that error. */
+void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *text);
+
+/* One that has ended, and was answered. */
+void crti_call_free(crt_call_t *call);
+
+/* ------------------------------------------------------------------ answer.c */
+
 /* It has run, or failed: its arguments are let go, the answer leaves, the call is freed.
  * `may_wait`: the caller is a thread that may give the lock up. */
 void crti_call_finish(crt_call_t *call, bool may_wait);
 void crti_call_set_error(crt_call_t *call, crt_status_t status, const char *text);
-/* One that has not started leaves its queue, and ends with that error. */
-void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *text);
+/* The results that were returned: the first, then the others. */
+crti_call_result_t *crti_call_result(crt_call_t *call, unsigned index);
+/* Nothing is left that its answer waits for. */
+void crti_call_ended(crti_completion_t *ending);
 
 /* ------------------------------------------------------------------ execute.c */
 

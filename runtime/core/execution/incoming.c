@@ -27,23 +27,36 @@
 
 /* ------------------------------------------------------------------ life of a call */
 
-static void on_ended(crti_completion_t *ending);
-
 static crt_call_t *new_call(crti_core_t *core)
 {
     crt_call_t *call = crti_pool_get(&core->execution.pool);
 
     if (!call)
         return NULL;
-    memset(call, 0, offsetof(crt_call_t, value));
+    memset(call, 0, offsetof(crt_call_t, result.value));
     call->core = core;
-    call->ending.on_end = on_ended;
+    call->ending.on_end = crti_call_ended;
     crti_list_init(&call->link);
     crti_list_init(&call->of_client);
     return call;
 }
 
-static void free_call(crt_call_t *call)
+static void free_result(crti_call_result_t *result)
+{
+    free(result->refs);
+    free(result->is_lent);
+}
+
+static void free_more(crt_call_t *call)
+{
+    for (unsigned i = 0; call->more && i < call->returns - 1; i++) {
+        free_result(&call->more[i]);
+        crti_buffer_fini(&call->more[i].value);
+    }
+    free(call->more);
+}
+
+void crti_call_free(crt_call_t *call)
 {
     crti_core_t *core = call->core;
 
@@ -53,17 +66,17 @@ static void free_call(crt_call_t *call)
         free(call->args[i].memory);
     if (call->args != call->few_args)
         free(call->args);
-    call->value.size = 0;
+    call->result.value.size = 0;
+    free_result(&call->result);
+    free_more(call);
     if (call->record != call->small_record)
         free(call->record);
     free(call->text);
     free(call->origin);
-    free(call->result_refs);
-    free(call->is_lent);
     if (call->client)
         crti_client_unref(call->client);
-    if (call->value.capacity > 4096)
-        crti_buffer_fini(&call->value);
+    if (call->result.value.capacity > 4096)
+        crti_buffer_fini(&call->result.value);
     crti_pool_put(&core->execution.pool, call);
 }
 
@@ -275,10 +288,11 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
     if (status == CRT_OK)
         status = crti_get_call(call->record, size, &head, &args);
     if (status != CRT_OK) {
-        free_call(call);
+        crti_call_free(call);
         return status;
     }
     call->number = head.call;
+    call->returns = head.returns;
     call->flags = head.flags;
     call->group = head.flags & CRTI_CALL_TASK ? 0 : CRTI_CALL_GROUP(head.flags);
     call->missing = 1;
@@ -318,10 +332,11 @@ static crt_status_t make_call(crti_core_t *core, crti_span_t record,
     if (status == CRT_OK)
         status = crti_get_call(call->record, record.size, head, args);
     if (status != CRT_OK) {
-        free_call(call);
+        crti_call_free(call);
         return status;
     }
     call->number = head->call;
+    call->returns = head->returns;
     *call_out = call;
     return CRT_OK;
 }
@@ -343,7 +358,7 @@ crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
                            "the program of this worker was built without the "
                            "class %.*s",
                            (int)head.name.size, (const char *)head.name.data);
-        free_call(call);
+        crti_call_free(call);
         return status;
     }
     crti_executors_set(&core->execution.executors, core->execution.class_, head.index);
@@ -375,182 +390,7 @@ crt_status_t crti_incoming_own(crti_pending_t *p, crt_call_t **call_out)
     return status;
 }
 
-/* ------------------------------------------------------------------ the answer */
-
-void crti_call_set_error(crt_call_t *call, crt_status_t status, const char *text)
-{
-    call->status = status < 0 ? status : CRT_ERR_USER;
-    free(call->text);
-    call->text = strdup(text && *text ? text : crt_status_text(call->status));
-}
-
-/* An argument that failed elsewhere: its failure goes on to the caller. */
-static void keep_origin(crt_call_t *call)
-{
-    for (unsigned i = 0; i < call->arg_count; i++) {
-        const crt_ref_t *ref = call->args[i].ref;
-        crti_failure_t failure;
-
-        if (!ref || ref->content != CRTI_CONTENT_FAILED)
-            continue;
-        failure = crti_error_failure(ref->error);
-        call->origin = crti_error_new(&failure);
-        return;
-    }
-}
-
-static void describe_error(const crt_call_t *call, crti_failure_t *f)
-{
-    const crti_core_t *core = call->core;
-
-    if (call->origin) {
-        *f = crti_error_failure(call->origin);
-        f->may_have_run = false;
-        return;
-    }
-    *f = (crti_failure_t){.status = call->status,
-                          .may_have_run = call->is_started,
-                          .text = crti_str(call->text),
-                          .class_name =
-                              crti_str(call->function ? call->function->class_name : ""),
-                          .method = crti_str(call->function ? call->function->name : ""),
-                          .actor = core->actor_id,
-                          .node = core->node,
-                          .pid = getpid()};
-}
-
-static void describe_result(const crt_call_t *call, unsigned char node[16],
-                            crti_result_t *result)
-{
-    *result = (crti_result_t){.form = call->form};
-    if (call->status < 0) {
-        result->form = CRTI_RESULT_ERROR;
-        describe_error(call, &result->failure);
-    } else if (call->form == CRTI_RESULT_STORED) {
-        crti_put_id(node, call->core->node);
-        result->location = (crti_location_t){call->object, call->object_size, node, 1};
-        result->table = crti_span(call->value.data, call->value.size);
-    } else if (call->form == CRTI_RESULT_FORWARD) {
-        result->ref = crti_ref_name(call->result_refs[0]);
-    } else if (call->scalar_size) {
-        result->value = crti_span(call->scalar, call->scalar_size);
-    } else {
-        result->value = call->value.size
-                            ? crti_span(call->value.data, call->value.size)
-                            : crti_span("\0\xc0", 2); /* nothing was returned */
-    }
-}
-
-static void answer(crt_call_t *call, const crti_result_t *result)
-{
-    crti_core_t *core = call->core;
-    crti_buffer_t record = crti_scratch_take(core);
-
-    if (crti_put_result(&record, CRTI_RECORD_REPLY, call->number, result, NULL) == CRT_OK)
-        crti_peer_reply(core, call->client->peer, &record,
-                        call->may_wait ? 0 : CRTI_SEND_CONTROL);
-    crti_scratch_give(core, &record);
-}
-
-static crti_borrow_record_t recipient(const crt_call_t *call)
-{
-    const crti_core_t *core = call->core;
-    const crti_peer_t *peer = call->client ? call->client->peer : NULL;
-
-    return (crti_borrow_record_t){
-        .process = peer ? crti_peer_process(peer) : core->process,
-        .incarnation = peer ? crti_peer_incarnation(peer) : core->incarnation,
-        .node = peer ? crti_peer_node(peer) : core->node};
-}
-
-/* The refs in the result are registered for who gets it. */
-static void register_result(crt_call_t *call)
-{
-    crti_borrow_record_t to = recipient(call);
-
-    for (size_t i = 0; i < call->result_ref_count; i++) {
-        crt_ref_t *ref = call->result_refs[i];
-        crt_status_t status = ref->is_owned
-                                  ? crti_owner_add_borrower(call->core, ref, &to)
-                                  : crti_owner_request_lend(ref, &to, &call->ending);
-
-        /* Its owner is gone: whoever gets the ref will hear so. */
-        call->is_lent[i] = status == CRT_OK;
-    }
-}
-
-/* Nobody will get the result: what was registered for it would stay until that process ends. */
-static void take_back_result(crt_call_t *call)
-{
-    crti_borrow_record_t to = recipient(call);
-
-    for (size_t i = 0; i < call->result_ref_count; i++) {
-        crt_ref_t *ref = call->result_refs[i];
-
-        if (!call->is_lent[i])
-            continue;
-        call->is_lent[i] = false;
-        if (ref->is_owned)
-            crti_owned_bits(ref, crti_owned_release(&ref->owned, to.process, 1));
-        else
-            crti_owner_request_take_back(ref, &to);
-    }
-}
-
-/* Everything is registered, or can't be: the answer may leave. */
-static void on_ended(crti_completion_t *ending)
-{
-    crt_call_t *call = CRTI_CONTAINER(ending, crt_call_t, ending);
-    crti_core_t *core = call->core;
-    bool is_wanted = call->pending || (call->client && !call->is_cancelled &&
-                                       !crti_peer_is_lost(call->client->peer));
-    unsigned char node[16];
-    crti_result_t result;
-
-    if (ending->status < 0 && call->status >= 0) {
-        take_back_result(call);
-        crti_call_set_error(call, ending->status,
-                            "the owner of a ref in the result can't be reached");
-    }
-    describe_result(call, node, &result);
-    if (call->form == CRTI_RESULT_STORED && (call->status < 0 || !is_wanted))
-        crti_store_free(core->store, call->object); /* nobody is left who would */
-    if (call->pending)
-        crti_pending_answer(call->pending, &result);
-    else if (is_wanted)
-        answer(call, &result);
-    else
-        take_back_result(call);
-    for (size_t i = 0; i < call->result_ref_count; i++)
-        crti_ref_release(call->result_refs[i]);
-    if (call->client)
-        crti_net_release(core->net, call->client->peer, call->record_size);
-    free_call(call);
-}
-
-void crti_call_finish(crt_call_t *call, bool may_wait)
-{
-    call->may_wait = may_wait;
-    call->ending.waits = 1;
-    if (call->status >= 0 && !call->is_cancelled)
-        register_result(call);
-    if (call->status < 0 && !call->is_started)
-        keep_origin(call); /* the argument is let go below */
-    for (unsigned i = 0; i < call->arg_count; i++) {
-        crti_incoming_arg_t *arg = &call->args[i];
-        crt_ref_t *ref = arg->ref;
-
-        crti_contained_close(&arg->inner, &call->ending);
-        if (!ref)
-            continue;
-        crti_list_remove(&arg->waiting.link);
-        arg->ref = NULL;
-        crti_ref_uncover(ref, &call->ending);
-    }
-    if (call->ending.waits > 1)
-        call->may_wait = false; /* it ends in a handler */
-    crti_completion_done(&call->ending);
-}
+/* ------------------------------------------------------------------ given back, and lost */
 
 void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *text)
 {
@@ -563,12 +403,10 @@ void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *tex
     crti_client_unref(client);
 }
 
-/* ------------------------------------------------------------------ given back, and lost */
-
 static void give_back_call(crt_call_t *call)
 {
     crti_executor_unqueue(call);
-    call->form = CRTI_RESULT_NOT_STARTED;
+    call->result.form = CRTI_RESULT_NOT_STARTED;
     call->status = CRT_OK;
     crti_call_finish(call, false);
 }
@@ -619,7 +457,7 @@ static void fini_call(void *item)
 {
     crt_call_t *call = item;
 
-    crti_buffer_fini(&call->value);
+    crti_buffer_fini(&call->result.value);
     crti_encoder_fini(&call->encoder);
 }
 

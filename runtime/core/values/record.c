@@ -130,7 +130,7 @@ static crti_span_t read_value(crti_reader_t *r, const void *start, bool is_align
 
 crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
 {
-    crt_status_t status = crti_buffer_reserve(out, 16 + head->name.size);
+    crt_status_t status = crti_buffer_reserve(out, 18 + head->name.size);
     unsigned char *to;
 
     if (status != CRT_OK)
@@ -139,6 +139,8 @@ crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
     to = crti_put_u16(to, (uint16_t)head->index);
     to = crti_put_u16(to, (uint16_t)head->arg_count);
     to = crti_put_text(crti_put_u64(to, head->call), head->name);
+    if (head->flags & CRTI_CALL_RETURNS)
+        to = crti_put_u16(to, (uint16_t)head->returns);
     end_at(out, to);
     return CRT_OK;
 }
@@ -208,6 +210,7 @@ crt_status_t crti_get_call(const void *data, size_t size, crti_call_head_t *head
     head->arg_count = crti_read_u16(args);
     head->call = crti_read_u64(args);
     head->name = crti_read_text(args);
+    head->returns = head->flags & CRTI_CALL_RETURNS ? crti_read_u16(args) : 1;
     /* Every argument has at least its form and a byte. */
     if (args->bad || head->arg_count > crti_reader_left(args))
         return malformed("a call that is cut off");

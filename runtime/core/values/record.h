@@ -31,6 +31,7 @@
 
 #include "runtime/core/values/bytes.h"
 #include "runtime/core/values/value.h"
+#include "runtime/net/protocol.h"
 
 typedef enum crti_record_kind {
     CRTI_RECORD_CALL = 1,
@@ -73,6 +74,7 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
 #define CRTI_CALL_IN_GROUP(group)                                                        \
     ((group) << 4) /* of a method: its concurrency group, 0 to 15 */
 #define CRTI_CALL_GROUP(flags) ((flags) >> 4)
+#define CRTI_CALL_RETURNS      8 /* the number of its results follows; else one */
 #define CRTI_CALL_READY        4 /* no method: has create of that actor ended, and how? */
 
 typedef enum crti_arg_form {
@@ -88,6 +90,7 @@ typedef struct crti_call_head {
         index; /* of the method in its class, of the task in its program; of the creation of an
                      * actor: its max_concurrency */
     unsigned arg_count;
+    unsigned returns; /* results, with CRTI_CALL_RETURNS */
     uint64_t call;
     crti_span_t name; /* the function's, as a check of `index` */
 } crti_call_head_t;
@@ -144,7 +147,17 @@ typedef struct crti_result {
     crti_ref_name_t ref;
 } crti_result_t;
 
-/* REPLY (`number` is the call) and LOCATED (`number` is the request) have the same body. With
+/* Which result of a call a REPLY has: the others come before the first, which ends the call. */
+static inline uint64_t crti_reply_number(uint64_t call, unsigned index)
+{
+    return call | (uint64_t)index << CRTI_NUMBER_BITS;
+}
+static inline unsigned crti_reply_index(uint64_t number)
+{
+    return (unsigned)(number >> CRTI_NUMBER_BITS);
+}
+
+/* REPLY (`number` is the call and which of its results) and LOCATED (`number` is the request) have the same body. With
  * `encoded` not NULL it is the value, for forms VALUE and DATA. */
 crt_status_t crti_put_result(crti_buffer_t *out, crti_record_kind_t kind, uint64_t number,
                              const crti_result_t *result, const crti_encoder_t *encoded);
