@@ -232,7 +232,7 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
         break;
     case OPTION_RANGE: *expected = "two ports, for example 20000-20999"; break;
     case OPTION_ON_OFF: *expected = "on or off"; break;
-    case OPTION_RESOURCES: *expected = "a list such as gpu=1,disk=0.5"; break;
+    case OPTION_RESOURCES: *expected = "a list such as GPU=1,disk=0.5"; break;
     }
     if ((option->kind == OPTION_TEXT && !*value) ||
         (option->kind == OPTION_ADDRESS && !crti_cli_is_address(value)) ||

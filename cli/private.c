@@ -51,6 +51,7 @@ static crt_status_t start_node(private_cluster_t *c, const private_options_t *op
     crti_daemon_option(d, "--private", c->dir);
     crti_daemon_option(d, "--share", share);
     crti_daemon_option(d, "--num-cpus", options->num_cpus);
+    crti_daemon_option(d, "--num-gpus", options->num_gpus);
     crti_daemon_option(d, "--resources", options->resources);
     crti_daemon_option(d, "--object-store-memory", options->store_bytes);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);

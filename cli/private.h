@@ -19,7 +19,7 @@
 typedef struct private_options {
     unsigned nodes; /* 1 to PRIVATE_NODES_MAX */
     /* Of each node; NULL: its share of this host. */
-    const char *num_cpus, *resources, *store_bytes;
+    const char *num_cpus, *num_gpus, *resources, *store_bytes;
 } private_options_t;
 
 typedef struct private_cluster {

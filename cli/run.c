@@ -40,7 +40,7 @@
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 static struct {
-    const char *nodes, *num_cpus, *resources;
+    const char *nodes, *num_cpus, *num_gpus, *resources;
     uint64_t store_bytes;
 } given;
 
@@ -48,8 +48,10 @@ static const option_spec_t options[] = {
     {"nodes", 'n', "N", OPTION_COUNT, &given.nodes, "node daemons; default: 1"},
     {"num-cpus", 0, "N", OPTION_COUNT, &given.num_cpus,
      "CPUs of each node; default: those of the machine, divided"},
+    {"num-gpus", 0, "N", OPTION_COUNT, &given.num_gpus,
+     "GPUs of each node; default: those of the machine for one node, else none"},
     {"resources", 0, "K=V,...", OPTION_RESOURCES, &given.resources,
-     "more resources of each node, for example gpu=1,disk=2"},
+     "more resources of each node, for example tape=1,disk=2"},
     {"object-store-memory", 0, "BYTES", OPTION_BYTES, &given.store_bytes,
      "object store of each node; default: 30 % of memory, divided"}};
 
@@ -202,6 +204,7 @@ static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
     char bytes[24];
     private_options_t wanted = {.nodes = nodes,
                                 .num_cpus = given.num_cpus,
+                                .num_gpus = given.num_gpus,
                                 .resources = given.resources,
                                 .store_bytes = given.store_bytes ? bytes : NULL};
     sigset_t mask;

@@ -128,7 +128,7 @@ typedef struct crt_options {
      * that is set), else a private one is started. */
     const char *address;
     double num_cpus;              /* of a private cluster; default: all of the machine */
-    const char *resources;        /* of a private cluster: "gpu=1,disk=2" */
+    const char *resources;        /* of a private cluster: "GPU=1,disk=2" */
     uint64_t object_store_memory; /* bytes, likewise; default 30 % of memory */
     bool no_log_to_driver;        /* do not print the workers' output here */
 } crt_options_t;
@@ -336,8 +336,10 @@ CRT_API void crt_object_abort(crt_object_t **object_take);
 
 typedef struct crt_task_options {
     size_t struct_size;
-    double num_cpus;       /* default 1; CRT_ZERO_CPUS for none */
-    double num_gpus;       /* default 0 */
+    double num_cpus; /* default 1; CRT_ZERO_CPUS for none */
+    /* Default 0. Whole ones that no other process of the cluster has, or a part of one below 1, which
+     * others share; crt_gpu_ids says which. The same as GPU=N among the resources. */
+    double num_gpus;
     const char *resources; /* "name=amount,name=amount", each name once */
     bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too many tasks wait */
     /* How often it is run again when the process or node that ran it died; -1: without limit.
@@ -356,7 +358,7 @@ typedef struct crt_task_options {
 typedef struct crt_actor_options {
     size_t struct_size;
     double num_cpus; /* default 0 */
-    double num_gpus;
+    double num_gpus; /* as of tasks */
     const char *resources;
     const char *name; /* for crt_actor_find; unique among living actors of the cluster */
     bool detached;    /* outlives its driver; needs a name */
@@ -527,6 +529,10 @@ CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 /* Ids of this process's place, 32 hex digits, "" when not initialised. */
 CRT_API const char *crt_node_id(void);
 CRT_API const char *crt_job_id(void);
+/* The GPUs that this worker has by its option num_gpus, as in CUDA_VISIBLE_DEVICES, which it finds set so: "0,2",
+ * or UUIDs. "" in a driver and without GPUs; CUDA_VISIBLE_DEVICES is that of the driver then. Valid until
+ * crt_shutdown. */
+CRT_API const char *crt_gpu_ids(void);
 
 /* The version of the library that runs: "0.1.0". Static text. */
 CRT_API const char *crt_version(void);

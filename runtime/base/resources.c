@@ -106,13 +106,37 @@ static bool parse_amount(const char *text, size_t length, int64_t *amount_out)
     return digits > 0;
 }
 
+/* Names that mean the same however they are written. */
+static const char *canonical(const char *name)
+{
+    static const char *const known[] = {"CPU", "GPU", "memory"};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcasecmp(name, known[i]) == 0)
+            return known[i];
+    return name;
+}
+
+/* The name before "=amount", in the way of canonical; false: it is too long. */
+static bool read_name(const char *text, char name[CRTI_RESOURCE_NAME])
+{
+    size_t length = strcspn(text, "=,");
+
+    if (length >= CRTI_RESOURCE_NAME)
+        return false;
+    memcpy(name, text, length);
+    name[length] = '\0';
+    memmove(name, canonical(name), length + 1);
+    return true;
+}
+
 /* By an entry of "name=amount,..." before `end`. */
 static bool is_named(const char *text, const char *end, const char *name)
 {
-    size_t length = strlen(name);
+    char other[CRTI_RESOURCE_NAME];
 
     for (; text < end; text += strcspn(text, ",") + 1)
-        if (strncmp(text, name, length) == 0 && text[length] == '=')
+        if (read_name(text, other) && strcmp(other, name) == 0)
             return true;
     return false;
 }
@@ -127,14 +151,12 @@ crt_status_t crti_resources_parse(const char *text, crti_resources_t *r)
         crt_status_t status;
         int64_t amount;
 
-        if (name_length >= length || name_length >= sizeof(name) ||
+        if (name_length >= length || !read_name(text, name) ||
             !parse_amount(text + name_length + 1, length - name_length - 1, &amount))
             return crt_raise(
                 CRT_ERR_INVALID,
                 "\"%.*s\" is not name=amount (amounts: 0 or more, in steps of 0.0001)",
                 (int)length, text);
-        memcpy(name, text, name_length);
-        name[name_length] = '\0';
         if (find(r, name) || is_named(begin, text, name))
             return twice(name);
         status = crti_resources_set(r, name, amount);
@@ -171,7 +193,12 @@ crt_status_t crti_resources_check(const crti_resources_t *r)
             return crt_raise(CRT_ERR_INVALID, "%g %s is less than nothing",
                              (double)r->item[i].amount / CRTI_RESOURCE_ONE,
                              r->item[i].name);
-    return CRT_OK;
+    return crti_resources_get(r, "GPU") > CRTI_RESOURCE_ONE &&
+                   crti_resources_get(r, "GPU") % CRTI_RESOURCE_ONE
+               ? crt_raise(CRT_ERR_INVALID,
+                           "%.10g GPU: a part of a GPU, or whole ones, but not both",
+                           (double)crti_resources_get(r, "GPU") / CRTI_RESOURCE_ONE)
+               : CRT_OK;
 }
 
 static int64_t at_most_max(int64_t amount)

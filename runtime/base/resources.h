@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resources: named amounts in units of 1/10000, with the arithmetic that leases and placement
- * are made of. "CPU", "GPU" and "memory" are names like any other here.
+ * are made of. "CPU", "GPU" and "memory" are written so, whatever case a user writes them in.
  *
  * A vector holds at most CRTI_RESOURCES_MAX names; a name that is absent has amount 0.
  */
@@ -47,8 +47,8 @@ bool crti_resources_equal(const crti_resources_t *a, const crti_resources_t *b);
 /* True when `have` holds at least `need` of every name. */
 bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *need);
 
-/* CRT_ERR_INVALID when an amount is below zero, which no node has and no task needs. What is available may
- * be (see take). */
+/* CRT_ERR_INVALID when an amount is below zero, which no node has and no task needs (what is available may
+ * be, see take), and for more than one GPU that are not whole. */
 crt_status_t crti_resources_check(const crti_resources_t *r);
 
 /* have -= need, below zero too: a worker that blocks lends its CPU out. An amount never leaves
@@ -64,10 +64,10 @@ int64_t crti_resources_part_in_use(const crti_resources_t *all,
                                    const crti_resources_t *need, const char *name,
                                    int64_t scale);
 
-/* "2 CPU, 0.5 gpu", or "nothing"; returns `text`. */
+/* "2 CPU, 0.5 GPU", or "nothing"; returns `text`. */
 const char *crti_resources_format(const crti_resources_t *r, char *text, size_t size);
 
-/* The same of one name: "2 CPU", "0 gpu". */
+/* The same of one name: "2 CPU", "0 GPU". */
 const char *crti_resources_format_one(const char *name, int64_t amount, char *text,
                                       size_t size);
 

@@ -66,6 +66,7 @@ struct crti_core {
     crti_blackboard_t *board;      /* shared with the node */
     crti_blackboard_t *blackboard; /* the same, of a worker */
     double cpus;
+    char *gpus; /* of this worker, as in CUDA_VISIBLE_DEVICES; "" none */
     crti_private_cluster_t private_cluster;
     bool has_private_cluster;
     /* Handlers of modules above those that call them. */

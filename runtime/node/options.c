@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/net/protocol.h"
 #include "runtime/node/host/host.h"
 #include "runtime/node/host/log_quota.h"
 #include "runtime/node/process/memory_watch.h"
@@ -21,6 +22,7 @@ enum {
     LIFELINE_FD,
     NODE_IP,
     NUM_CPUS,
+    NUM_GPUS,
     RESOURCES,
     STORE,
     PORTS,
@@ -36,6 +38,7 @@ static const struct option list[] = {
     {"lifeline-fd", required_argument, NULL, LIFELINE_FD},
     {"node-ip-address", required_argument, NULL, NODE_IP},
     {"num-cpus", required_argument, NULL, NUM_CPUS},
+    {"num-gpus", required_argument, NULL, NUM_GPUS},
     {"resources", required_argument, NULL, RESOURCES},
     {"object-store-memory", required_argument, NULL, STORE},
     {"worker-port-range", required_argument, NULL, PORTS},
@@ -116,8 +119,34 @@ static crt_status_t cpus(const char *text, crti_options_t *o)
     return CRT_OK;
 }
 
+/* Those of this host that CUDA_VISIBLE_DEVICES leaves, unless options say how many there are. Nodes that
+ * share a host find none: nobody says which are whose. */
+static crt_status_t gpus(const char *num_gpus, crti_options_t *o)
+{
+    int64_t given = crti_resources_get(&o->resources, "GPU");
+    uint64_t count = (uint64_t)given / CRTI_RESOURCE_ONE;
+    crt_status_t status = CRT_OK;
+
+    if (given % CRTI_RESOURCE_ONE || count > CRTI_GPU_NAMES)
+        return crt_raise(CRT_ERR_INVALID, "GPU in --resources: 0 to %d are needed",
+                         CRTI_GPU_NAMES);
+    if (num_gpus && given)
+        return crt_raise(CRT_ERR_INVALID,
+                         "resource \"GPU\" is given twice: --num-gpus, --resources");
+    if (num_gpus)
+        status = number("num-gpus", num_gpus, CRTI_GPU_NAMES, &count);
+    if (status != CRT_OK)
+        return status;
+    crti_gpus_find(getenv(CRTI_VISIBLE_GPUS), crti_host_root(), &o->gpus);
+    if (num_gpus || given)
+        crti_gpus_set_count(&o->gpus, (unsigned)count);
+    else if (o->share > 1)
+        crti_gpus_set_count(&o->gpus, 0);
+    return crti_resources_set(&o->resources, "GPU", o->gpus.count * CRTI_RESOURCE_ONE);
+}
+
 static crt_status_t one(int option, const char *text, const char **num_cpus,
-                        const char **custom, crti_options_t *o)
+                        const char **num_gpus, const char **custom, crti_options_t *o)
 {
     switch (option) {
     case ADDRESS: o->address = text; return CRT_OK;
@@ -130,6 +159,7 @@ static crt_status_t one(int option, const char *text, const char **num_cpus,
     case LIFELINE_FD: return descriptor("lifeline-fd", text, &o->lifeline_fd);
     case SHARE: return share(text, o);
     case NUM_CPUS: *num_cpus = text; return CRT_OK;
+    case NUM_GPUS: *num_gpus = text; return CRT_OK;
     case STORE:
         return number("object-store-memory", text, (uint64_t)1 << 50, &o->store_bytes);
     case PORTS: return ports(text, o);
@@ -184,7 +214,7 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
                         .log_limit = CRTI_LOG_LIMIT,
                         .log_total = CRTI_LOG_TOTAL,
                         .memory_limit = CRTI_MEMORY_LIMIT};
-    const char *num_cpus = NULL, *custom = NULL;
+    const char *num_cpus = NULL, *num_gpus = NULL, *custom = NULL;
     crt_status_t status = CRT_OK;
     int option;
 
@@ -193,13 +223,15 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
     while (status == CRT_OK && (option = getopt_long(argc, argv, "", list, NULL)) != -1)
         status = option == '?' ? crt_raise(CRT_ERR_INVALID, "crt-node: bad option %s",
                                            argv[optind - 1])
-                               : one(option, optarg, &num_cpus, &custom, &o);
+                               : one(option, optarg, &num_cpus, &num_gpus, &custom, &o);
     if (status == CRT_OK && num_cpus)
         status = cpus(num_cpus, &o);
     if (status == CRT_OK && custom)
         status = crti_resources_parse(custom, &o.resources);
     if (!num_cpus && crti_resources_get(&o.resources, "CPU") == 0)
         crti_resources_set(&o.resources, "CPU", default_cpus(&o));
+    if (status == CRT_OK)
+        status = gpus(num_gpus, &o);
     if (status == CRT_OK && (optind < argc || !o.address || !o.key_file))
         status = crt_raise(CRT_ERR_INVALID,
                            "crt-node: --address H:P and --key-file F are needed, nothing "

@@ -5,6 +5,7 @@
 
 #include "runtime/base/crt_base.h"
 #include "runtime/base/resources.h"
+#include "runtime/node/host/gpus.h"
 
 typedef struct crti_options {
     const char *address; /* of the head, as given */
@@ -16,6 +17,7 @@ typedef struct crti_options {
     int lifeline_fd;         /* -1: none */
     unsigned share; /* this host's CPUs and memory are divided by so many nodes */
     crti_resources_t resources;
+    crti_gpus_t gpus;     /* as many as `resources` has */
     uint64_t store_bytes; /* 0: chosen by the host's memory */
     uint16_t port_low, port_high;
     uint64_t log_limit;    /* bytes of one log file (CRT_LOG_LIMIT) */

@@ -21,7 +21,7 @@ static void amounts_have_four_digits_behind_the_point(void **state)
     crti_resources_t r = parsed("CPU=2,gpu=0.5,disk=.25,net=0.0001,tape=7.");
 
     assert_int_equal(crti_resources_get(&r, "CPU"), 20000);
-    assert_int_equal(crti_resources_get(&r, "gpu"), 5000);
+    assert_int_equal(crti_resources_get(&r, "GPU"), 5000);
     assert_int_equal(crti_resources_get(&r, "disk"), 2500);
     assert_int_equal(crti_resources_get(&r, "net"), 1);
     assert_int_equal(crti_resources_get(&r, "tape"), 70000);
@@ -80,6 +80,32 @@ static void a_name_that_comes_twice_is_refused(void **state)
     assert_int_equal(crti_resources_get(&r, "CPU"), 20000);
 }
 
+static void cpu_gpu_and_memory_are_the_same_in_any_case(void **state)
+{
+    crti_resources_t r = parsed("cpu=2,Gpu=1,MEMORY=7,Disk=1,gpus=1");
+
+    assert_int_equal(crti_resources_get(&r, "CPU"), 20000);
+    assert_int_equal(crti_resources_get(&r, "GPU"), 10000);
+    assert_int_equal(crti_resources_get(&r, "memory"), 70000);
+    assert_int_equal(crti_resources_get(&r, "Disk"),
+                     10000); /* others are as they are written */
+    assert_int_equal(crti_resources_get(&r, "disk"), 0);
+    r = (crti_resources_t){0};
+    assert_int_equal(crti_resources_parse("gpu=0,GPU=1", &r), CRT_ERR_INVALID);
+    assert_string_equal(crt_error_detail(), "resource \"GPU\" is given twice");
+}
+
+static void gpus_are_a_part_of_one_or_whole(void **state)
+{
+    crti_resources_t r = parsed("gpu=0.3");
+
+    assert_int_equal(crti_resources_check(&r), CRT_OK);
+    r = parsed("gpu=3");
+    assert_int_equal(crti_resources_check(&r), CRT_OK);
+    r = parsed("gpu=1.0001");
+    assert_int_equal(crti_resources_check(&r), CRT_ERR_INVALID);
+}
+
 static void more_names_than_fit_are_refused(void **state)
 {
     char name[8];
@@ -115,10 +141,10 @@ static void give_undoes_take_below_zero_too(void **state)
 
     crti_resources_take(&have, &need);
     assert_int_equal(crti_resources_get(&have, "CPU"), -20000);
-    assert_int_equal(crti_resources_get(&have, "gpu"), -5000);
+    assert_int_equal(crti_resources_get(&have, "GPU"), -5000);
     crti_resources_give(&have, &need);
     assert_int_equal(crti_resources_get(&have, "CPU"), 10000);
-    assert_int_equal(crti_resources_get(&have, "gpu"), 0);
+    assert_int_equal(crti_resources_get(&have, "GPU"), 0);
 }
 
 static void format_reads_like_a_sentence_and_never_overruns(void **state)
@@ -126,7 +152,7 @@ static void format_reads_like_a_sentence_and_never_overruns(void **state)
     crti_resources_t r = parsed("CPU=2,gpu=0.5"), none = {0};
     char text[64];
 
-    assert_string_equal(crti_resources_format(&r, text, sizeof(text)), "2 CPU, 0.5 gpu");
+    assert_string_equal(crti_resources_format(&r, text, sizeof(text)), "2 CPU, 0.5 GPU");
     assert_string_equal(crti_resources_format(&none, text, sizeof(text)), "nothing");
     for (size_t size = 1; size < 16; size++) {
         memset(text, '#', sizeof(text));
@@ -180,6 +206,8 @@ int main(void)
         cmocka_unit_test(an_option_holds_nothing_or_an_amount_in_reason),
         cmocka_unit_test(what_is_not_name_and_amount_is_refused_with_its_text),
         cmocka_unit_test(a_name_that_comes_twice_is_refused),
+        cmocka_unit_test(cpu_gpu_and_memory_are_the_same_in_any_case),
+        cmocka_unit_test(gpus_are_a_part_of_one_or_whole),
         cmocka_unit_test(more_names_than_fit_are_refused),
         cmocka_unit_test(it_fits_when_there_is_enough_of_every_name),
         cmocka_unit_test(give_undoes_take_below_zero_too),

@@ -41,6 +41,7 @@ static void parse(int argc, char **argv)
         {"ready-fd", required_argument, NULL, 'r'},
         {"node-ip-address", required_argument, NULL, 'x'},
         {"num-cpus", required_argument, NULL, 'x'},
+        {"num-gpus", required_argument, NULL, 'x'},
         {"resources", required_argument, NULL, 'x'},
         {"object-store-memory", required_argument, NULL, 'x'},
         {"worker-port-range", required_argument, NULL, 'x'},

@@ -90,6 +90,7 @@ static void wrong_use_is_one_sentence_and_exit_status_2(void **state)
         {"start --head --port x", "--port takes a port"},
         {"start --head --num-cpus -1", "--num-cpus takes a number"},
         {"start --head --num-cpus 1.23456", "--num-cpus takes a number"},
+        {"start --head --num-gpus x", "--num-gpus takes a number"},
         {"start --head --resources gpu", "--resources takes a list"},
         {"start --head --resources gpu=1,", "--resources takes a list"},
         {"start --head --object-store-memory 1X", "--object-store-memory takes bytes"},

@@ -133,7 +133,7 @@ static void the_reason_names_what_is_missing(void **state)
                         "nearest name is CPU");
     make(&c, total, total);
     assert_string_equal(reason(&c, COUNT, "CPU=2,gpu=1"),
-                        "needs 2 CPU, 1 gpu, no node has all of it free");
+                        "needs 2 CPU, 1 GPU, no node has all of it free");
 }
 
 int main(void)

@@ -1,14 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Says where its tasks and actors run, and what becomes of those that can run nowhere
  * (test_scheduling.py).
- *     scheduling_program infeasible FAIL RESOURCES   a task and an actor with these options */
+ *     scheduling_program infeasible FAIL RESOURCES   a task and an actor with these options
+ *     scheduling_program gpus AMOUNT COUNT           COUNT tasks with so many GPUs each, and an actor with as
+ *                                                    many that lives meanwhile
+ *     scheduling_program threads CPUS                a task says how many threads its BLAS was told */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <crt.h>
 
 #define WAIT_MS 1500
+
+/* Stands for the function of a BLAS: the worker calls the one that the program has. */
+static int blas_threads = 1;
+
+__attribute__((visibility("default"))) void openblas_set_num_threads(int threads);
+void openblas_set_num_threads(int threads)
+{
+    blas_threads = threads;
+}
+
+static crt_status_t threads_run(crt_call_t *call)
+{
+    return crt_return(call, blas_threads);
+}
+static const crt_task_t threads_task = CRT_TASK(.name = "threads", .run = threads_run);
+
+/* "IDS VISIBLE BEGAN ENDED": what it has, and when, in ms */
+static void say_gpus(char *text, size_t size, int nap_ms)
+{
+    struct timespec began, ended;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    nanosleep(&(struct timespec){0, nap_ms * 1000000L}, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    snprintf(text, size, "%s %s %.1f %.1f", *crt_gpu_ids() ? crt_gpu_ids() : "none",
+             visible ? visible : "unset",
+             (double)began.tv_sec * 1e3 + (double)began.tv_nsec * 1e-6,
+             (double)ended.tv_sec * 1e3 + (double)ended.tv_nsec * 1e-6);
+}
+
+static crt_status_t gpus_run(crt_call_t *call)
+{
+    char text[200];
+
+    say_gpus(text, sizeof(text), 200);
+    return crt_return(call, (const char *)text);
+}
+static const crt_task_t gpus_task = CRT_TASK(.name = "gpus", .run = gpus_run);
 
 static crt_status_t nothing_run(crt_call_t *call)
 {
@@ -25,9 +68,18 @@ static crt_status_t idle_nothing_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 static const crt_method_t idle_nothing = {"nothing", idle_nothing_run, NULL};
+
+static crt_status_t idle_gpus_run(void *self, crt_call_t *call)
+{
+    char text[200];
+
+    say_gpus(text, sizeof(text), 0);
+    return crt_return(call, (const char *)text);
+}
+static const crt_method_t idle_gpus = {"gpus", idle_gpus_run, NULL};
 static const crt_actor_class_t idle_class =
     CRT_ACTOR_CLASS(.name = "Idle", .size = sizeof(idle_t),
-                    .methods = CRT_METHODS(&idle_nothing));
+                    .methods = CRT_METHODS(&idle_nothing, &idle_gpus));
 
 /* "task -21 what the error says" */
 static void tell(const char *what, crt_ref_t *ref)
@@ -52,18 +104,63 @@ static int infeasible(int fail, const char *resources)
     return 0;
 }
 
+static void tell_gpus(const char *what, crt_ref_t *ref)
+{
+    const char *text;
+
+    if (crt_get_for(ref, 10 * WAIT_MS, &text) == CRT_OK)
+        printf("%s %s\n", what, text);
+    else
+        printf("%s failed: %s\n", what, crt_error_detail());
+    crt_ref_drop(&ref);
+}
+
+static int gpus(double amount, int count)
+{
+    crt_actor_t *actor =
+        crt_actor_new(&idle_class, CRT_ACTOR_OPTIONS(.num_gpus = amount));
+    crt_ref_t *refs[16];
+
+    tell_gpus("actor-gpus", crt_call(actor, &idle_gpus));
+    for (int i = 0; i < count && i < 16; i++)
+        refs[i] = crt_submit(
+            &gpus_task, CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS, .num_gpus = amount));
+    for (int i = 0; i < count && i < 16; i++)
+        tell_gpus("task-gpus", refs[i]);
+    tell_gpus("actor-gpus", crt_call(actor, &idle_gpus));
+    crt_actor_drop(&actor);
+    tell_gpus("none-gpus", crt_submit(&gpus_task, NULL));
+    return 0;
+}
+
+static int threads(double cpus)
+{
+    crt_ref_t *ref = crt_submit(&threads_task, CRT_TASK_OPTIONS(.num_cpus = cpus));
+    int64_t count;
+
+    if (crt_get(ref, &count) != CRT_OK)
+        return 1;
+    printf("threads %lld\n", (long long)count);
+    crt_ref_drop(&ref);
+    return 0;
+}
+
 static int driver(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 4 && strcmp(argv[1], "infeasible") == 0)
         return infeasible(atoi(argv[2]), argv[3]);
+    if (argc == 4 && strcmp(argv[1], "gpus") == 0)
+        return gpus(atof(argv[2]), atoi(argv[3]));
+    if (argc == 3 && strcmp(argv[1], "threads") == 0)
+        return threads(atof(argv[2]));
     return 2;
 }
 
 int main(int argc, char **argv)
 {
-    return crt_main(
-        argc, argv,
-        CRT_OPTIONS(.tasks = CRT_TASKS(&nothing), .classes = CRT_CLASSES(&idle_class)),
-        driver);
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&nothing, &gpus_task, &threads_task),
+                                .classes = CRT_CLASSES(&idle_class)),
+                    driver);
 }

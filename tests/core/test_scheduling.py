@@ -73,5 +73,58 @@ class Infeasible(unittest.TestCase):
             self.assertEqual([status for status, _ in waits.values()], [TIMED_OUT, TIMED_OUT], said)
 
 
+class Gpus(unittest.TestCase):
+    def gpus(self, cluster, amount, count):
+        """What each task and the actor had: lists of (ids, began, ended)."""
+        _, said = cluster.program("gpus", amount, count)
+        found = {"actor": [], "task": [], "none": []}
+        for what, ids, visible, began, ended in re.findall(r"^(\w+)-gpus (\S+) (\S+) (\S+) (\S+)$", said, re.M):
+            self.assertEqual(visible, "unset" if ids == "none" else ids)
+            found[what].append((ids.split(","), float(began), float(ended)))
+        self.assertEqual((len(found["task"]), len(found["actor"]), len(found["none"])), (count, 2, 1), said)
+        self.assertEqual(found["none"][0][0], ["none"])
+        self.assertEqual(found["actor"][0][0], found["actor"][1][0])  # it keeps them
+        return found
+
+    def most_at_a_time(self, tasks):
+        """Of each GPU: how many tasks had it at a moment."""
+        names = {name for ids, _, _ in tasks for name in ids}
+        return {name: max(sum(name in ids and began <= at < ended for ids, began, ended in tasks)
+                          for _, at, _ in tasks) for name in names}
+
+    def test_whole_gpus_are_nobody_elses_and_cuda_is_told_which(self):
+        with Cluster("--num-cpus", "2", "--num-gpus", "4") as cluster:
+            found = self.gpus(cluster, 1, 8)
+            actor = found["actor"][0][0]
+            self.assertEqual(len(actor), 1)
+            most = self.most_at_a_time(found["task"])
+            self.assertEqual(set(most) | set(actor), set("0123"))
+            self.assertNotIn(actor[0], most)
+            self.assertEqual(set(most.values()), {1})
+            pairs = self.gpus(cluster, 2, 3)
+            self.assertTrue(all(len(ids) == 2 for ids, _, _ in pairs["task"] + pairs["actor"]))
+            self.assertEqual(set(self.most_at_a_time(pairs["task"]).values()), {1})
+            self.assertFalse({name for ids, _, _ in pairs["task"] for name in ids} & set(pairs["actor"][0][0]))
+
+    def test_parts_of_a_gpu_are_shared_and_never_more_than_one(self):
+        with Cluster("--num-cpus", "2", "--resources", "gpu=2") as cluster:
+            found = self.gpus(cluster, 0.5, 8)
+            most = self.most_at_a_time(found["task"])
+            self.assertLessEqual(most.pop(found["actor"][0][0][0], 0), 1)  # the actor has the other half
+            self.assertTrue(all(count <= 2 for count in most.values()), most)
+            _, said = cluster.program("gpus", 1.5, 1)
+            self.assertIn("1.5 GPU: a part of a GPU, or whole ones, but not both", said)
+            ended, _ = cluster.program("infeasible", 1, "GPU=3")
+            self.assertEqual([status for status, _ in ended.values()], [UNSCHEDULABLE] * 2)
+            for name in "gpu=2", "GPU=0.5", "Gpu=1":
+                done, _ = cluster.program("infeasible", 1, name)
+                self.assertEqual([status for status, _ in done.values()], [0, 0])
+
+    def test_a_worker_computes_with_as_many_threads_as_it_has_cpus(self):
+        with Cluster("--num-cpus", "3") as cluster:
+            for cpus, threads in (1, 1), (3, 3), (2.5, 2):
+                self.assertIn(f"threads {threads}\n", cluster.program("threads", cpus)[1])
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

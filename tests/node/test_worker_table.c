@@ -57,7 +57,7 @@ static void expect_nothing(scene_t *s)
 static crti_worker_t *want(scene_t *s, uint64_t n, bool actor)
 {
     assert_int_equal(
-        crti_worker_table_want(s->table, id(n), job, actor, id(100 + n), 1, s->now),
+        crti_worker_table_want(s->table, id(n), job, actor, id(100 + n), 1, 0, s->now),
         CRT_OK);
     return crti_worker_table_of(s->table, id(100 + n));
 }
@@ -95,7 +95,7 @@ static void a_worker_is_spawned_attached_ready_and_assigned(void **state)
     assert_false(s->action.is_actor);
     assert_ptr_equal(crti_worker_table_get(s->table, id(1)), w);
     assert_int_equal(
-        crti_worker_table_want(s->table, id(2), job, false, id(101), 1, s->now),
+        crti_worker_table_want(s->table, id(2), job, false, id(101), 1, 0, s->now),
         CRT_ERR_EXISTS);
 }
 
@@ -104,15 +104,38 @@ static void a_returned_worker_takes_the_next_lease_of_its_job_and_shape_only(voi
     scene_t *s = *state;
     crti_worker_t *w = bring_to(s, 1, CRTI_WORKER_IDLE);
 
-    crti_worker_table_want(s->table, id(2), (crti_id_t){6, 6}, false, id(102), 1, s->now);
+    crti_worker_table_want(s->table, id(2), (crti_id_t){6, 6}, false, id(102), 1, 0,
+                           s->now);
     assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w); /* another job */
-    crti_worker_table_want(s->table, id(3), job, false, id(103), 2, s->now);
+    crti_worker_table_want(s->table, id(3), job, false, id(103), 2, 0, s->now);
     assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w); /* more CPUs */
     want(s, 4, true);
     assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w); /* actors get their own */
     want(s, 5, false);
     assert_ptr_equal(expect(s, CRTI_WORKER_ASSIGN), w);
     assert_null(crti_worker_table_get(s->table, id(5)));
+}
+
+static void a_worker_with_gpus_serves_one_lease_and_ends(void **state)
+{
+    scene_t *s = *state;
+    crti_worker_t *w = bring_to(s, 1, CRTI_WORKER_IDLE);
+
+    crti_worker_table_want(s->table, id(2), job, false, id(102), 1, 5, s->now);
+    assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w); /* CUDA may see others there */
+    w = crti_worker_table_of(s->table, id(102));
+    assert_int_equal(w->gpus, 5);
+    crti_worker_table_forking(s->table, w, s->now);
+    assert_true(crti_worker_table_attached(s->table, w, s->now));
+    assert_true(crti_worker_table_ready(s->table, w, s->now));
+    expect(s, CRTI_WORKER_ASSIGN);
+    crti_worker_table_released(s->table, w, false, s->now);
+    assert_ptr_equal(expect(s, CRTI_WORKER_SHUTDOWN), w);
+    crti_worker_table_want(s->table, id(3), job, false, id(103), 1, 1, s->now);
+    w = expect(s, CRTI_WORKER_SPAWN);
+    crti_worker_table_forking(s->table, w, s->now);
+    crti_worker_table_unwanted(s->table, id(103), s->now); /* cancelled meanwhile */
+    assert_ptr_equal(expect(s, CRTI_WORKER_KILL), w);
 }
 
 static void a_broken_worker_is_not_used_again(void **state)
@@ -287,7 +310,8 @@ static void a_jobs_end_ends_its_workers_and_spares_actors_and_other_jobs(void **
     bring_to(s, 1, CRTI_WORKER_LEASED);
     bring_to(s, 2, CRTI_WORKER_ATTACHED);
     bring_to(s, 3, CRTI_WORKER_ACTOR);
-    crti_worker_table_want(s->table, id(4), (crti_id_t){6, 6}, false, id(104), 1, s->now);
+    crti_worker_table_want(s->table, id(4), (crti_id_t){6, 6}, false, id(104), 1, 0,
+                           s->now);
     other = expect(s, CRTI_WORKER_SPAWN);
     crti_worker_table_end_job(s->table, job, false, false, s->now);
     expect(s, CRTI_WORKER_SHUTDOWN);
@@ -320,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_worker_is_spawned_attached_ready_and_assigned),
         TEST(a_returned_worker_takes_the_next_lease_of_its_job_and_shape_only),
+        TEST(a_worker_with_gpus_serves_one_lease_and_ends),
         TEST(a_broken_worker_is_not_used_again),
         TEST(a_purpose_fails_once_when_its_worker_dies_before_it_was_assigned),
         TEST(a_purpose_that_was_assigned_does_not_fail_later),

@@ -16,7 +16,7 @@ crt_status_t crti_scheduling_resources(double num_cpus, double cpus, double num_
         status = crti_resources_set_option(out, "CPU", num_cpus);
     if (status == CRT_OK)
         status = crti_resources_set_option(out, "GPU", num_gpus);
-    return status;
+    return status == CRT_OK ? crti_resources_check(out) : status;
 }
 
 crt_status_t crti_scheduling_infeasible(int option, int64_t *if_infeasible_out)

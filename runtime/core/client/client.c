@@ -8,6 +8,7 @@
  * Failure
  *     Everything that was made is undone in reverse order; one clear sentence remains.
  */
+#include "runtime/core/client/worker_environment.h"
 #include "runtime/core/client/zygote.h"
 
 #include <errno.h>
@@ -133,6 +134,9 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     core->job = m->job;
     core->cluster = m->cluster;
     core->cpus = m->cpus;
+    core->gpus = crti_str_dup(m->gpus);
+    if (!core->gpus)
+        return crt_raise(CRT_ERR_NO_MEMORY, "the names of GPUs");
     core->actor_id = m->actor;
     core->actor_incarnation = m->actor_incarnation;
     core->is_fenced = m->fenced;
@@ -152,7 +156,8 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
         return crt_raise(CRT_ERR_IO, "blackboard: %s", strerror(errno));
     core->board = page;
     core->blackboard = core->is_worker ? page : NULL;
-    return core->is_worker ? CRT_OK : crti_core_join_store(core);
+    return core->is_worker ? crti_worker_environment(core->cpus, core->gpus)
+                           : crti_core_join_store(core);
 }
 
 static crt_status_t start_net(crti_core_t *core, const crti_msg_attached_t *m)
@@ -602,4 +607,14 @@ const char *crt_job_id(void)
     if (core)
         crti_leave(core);
     return id;
+}
+
+const char *crt_gpu_ids(void)
+{
+    crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();
+    const char *gpus = core && core->gpus ? core->gpus : "";
+
+    if (core)
+        crti_leave(core);
+    return gpus;
 }

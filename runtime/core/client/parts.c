@@ -60,6 +60,7 @@ void crti_core_free(crti_core_t *core)
     crti_buffer_fini(&core->frees.queue);
     crti_encoder_fini(&core->encoder);
     free(core->broken_text);
+    free(core->gpus);
     crti_program_fini(&core->program);
     crti_key_wipe(&core->streams.key, sizeof(core->streams.key));
     free(core);

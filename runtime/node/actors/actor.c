@@ -216,8 +216,9 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
         crti_lease_table_give(node->leases.table, start->actor, now);
         return status;
     }
-    status = crti_worker_table_want(node->leases.workers, crti_id_of_node(node->id),
-                                    start->job, true, start->actor, cpus, now);
+    status = crti_worker_table_want(
+        node->leases.workers, crti_id_of_node(node->id), start->job, true, start->actor,
+        cpus, crti_lease_table_gpus(node->leases.table, start->actor).gpus, now);
     if (status != CRT_OK)
         forget(node, actor);
     return status;

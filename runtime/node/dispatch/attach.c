@@ -53,10 +53,13 @@ static void send_attached(crti_local_t *local, uint64_t request)
                                     .port_high = node->options.port_high,
                                     .head = crti_str(node->head_address),
                                     .encrypt_streams = node->peers.encrypt};
+    char gpus[CRTI_GPU_TEXT];
     bool is_sent;
 
     if (p->worker) {
         attached.cpus = p->worker->cpus;
+        attached.gpus =
+            crti_str(crti_gpus_format(&node->options.gpus, p->worker->gpus, gpus));
         if (!crti_id_is_zero(p->actor))
             crti_actor_fill(node, p->actor, &attached);
         if (attached.fenced && !p->told_to_end)

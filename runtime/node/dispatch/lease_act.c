@@ -20,7 +20,8 @@ static void find_worker(crti_node_t *node, crti_id_t id)
         return; /* whoever asked from elsewhere sees the link break, and asks another node */
     cpus = (double)crti_resources_get(&lease->resources, "CPU") / CRTI_RESOURCE_ONE;
     status = crti_worker_table_want(node->leases.workers, crti_id_of_node(node->id),
-                                    lease->job, false, id, cpus, crti_node_now(node));
+                                    lease->job, false, id, cpus, lease->gpus.gpus,
+                                    crti_node_now(node));
     if (status != CRT_OK)
         crti_lease_fail(node, id, status, crt_error_detail());
 }

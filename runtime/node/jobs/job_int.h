@@ -109,8 +109,8 @@ void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text);
 /* zygote.c. */
 crt_status_t crti_zygote_start(crti_job_t *job);
 crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const int fds[2]);
-crt_status_t crti_zygote_execute(crti_job_t *job, crti_id_t process, const int fds[2],
-                                 pid_t *pid_out);
+crt_status_t crti_zygote_execute(crti_job_t *job, const crti_process_t *process,
+                                 const int fds[2], pid_t *pid_out);
 void crti_zygote_kill(crti_job_t *job);
 void crti_zygote_fini(crti_job_t *job);
 

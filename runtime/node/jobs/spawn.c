@@ -122,7 +122,7 @@ static crt_status_t start(crti_process_t *process, const int fds[2])
 
     if (job->state == CRTI_JOB_SERVING)
         return crti_zygote_fork(job, process, fds);
-    status = crti_zygote_execute(job, process->id, fds, &pid);
+    status = crti_zygote_execute(job, process, fds, &pid);
     if (status != CRT_OK)
         return status;
     process->is_child = true;

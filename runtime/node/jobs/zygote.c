@@ -22,6 +22,11 @@
 
 /* ---------------------------------------------------------------- argv and environment */
 
+static bool is_of(crti_span_t entry, const char *name)
+{
+    return entry.size >= strlen(name) && memcmp(entry.data, name, strlen(name)) == 0;
+}
+
 /* Variables that this node sets itself. */
 static bool is_ours(crti_span_t entry)
 {
@@ -30,33 +35,42 @@ static bool is_ours(crti_span_t entry)
         "CRT_NODE_DIR=",  "CRT_HEAD_DIR=",    "OPENBLAS_NUM_THREADS="};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (entry.size >= strlen(names[i]) &&
-            memcmp(entry.data, names[i], strlen(names[i])) == 0)
+        if (is_of(entry, names[i]))
             return true;
     return false;
 }
 
-static void unpack(crti_span_t list, bool is_environment, crti_arguments_t *out)
+static void unpack_argv(const crti_job_t *job, crti_arguments_t *out)
 {
-    crti_span_t entry;
+    crti_span_t list = crti_span(job->argv.data, job->argv.size), entry;
 
     while (crti_list_unpack(&list, &entry) == CRT_OK)
-        if (!is_environment || !is_ours(entry))
-            crti_arguments_add(out, entry);
+        crti_arguments_add(out, entry);
 }
 
-static void make_environment(const crti_job_t *job, const char *extra,
+/* A worker without GPUs sees what its driver sees. */
+static void make_environment(const crti_job_t *job, const char *extra, const char *gpus,
                              crti_arguments_t *out)
 {
-    unpack(crti_span(job->environment.data, job->environment.size), true, out);
+    crti_span_t list = crti_span(job->environment.data, job->environment.size), entry;
+    char visible[sizeof(CRTI_VISIBLE_GPUS) + 1 + CRTI_GPU_TEXT];
+
+    while (crti_list_unpack(&list, &entry) == CRT_OK)
+        if (!is_ours(entry) && !(*gpus && is_of(entry, CRTI_VISIBLE_GPUS "=")))
+            crti_arguments_add(out, entry);
     crti_arguments_add(out, crti_str(extra));
+    if (*gpus) {
+        snprintf(visible, sizeof(visible), CRTI_VISIBLE_GPUS "=%s", gpus);
+        crti_arguments_add(out, crti_str(visible));
+    }
     crti_arguments_add(out, crti_str("OPENBLAS_NUM_THREADS=1"));
     crti_arguments_format(out, "CRT_NODE_SOCKET=%s/node.sock", job->node->run_dir);
     crti_arguments_format(out, "CRT_NODE_DIR=%s", job->node->run_dir);
 }
 
-static crt_status_t execute(crti_job_t *job, const char *variable, const int fds[2],
-                            int keep_fd, pid_t *pid_out, int *report_out)
+static crt_status_t execute(crti_job_t *job, const char *variable, const char *gpus,
+                            const int fds[2], int keep_fd, pid_t *pid_out,
+                            int *report_out)
 {
     CRTI_AUTO(crti_arguments_fini) crti_arguments_t argv = {0};
     CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {0};
@@ -69,8 +83,8 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const int fds
                         .keep_fd = keep_fd,
                         .is_worker = true};
 
-    unpack(crti_span(job->argv.data, job->argv.size), false, &argv);
-    make_environment(job, variable, &environment);
+    unpack_argv(job, &argv);
+    make_environment(job, variable, gpus, &environment);
     if (argv.status != CRT_OK || environment.status != CRT_OK)
         return argv.status != CRT_OK ? argv.status : environment.status;
     exec.argv = argv.list;
@@ -332,7 +346,7 @@ crt_status_t crti_zygote_start(crti_job_t *job)
     status = open_pipes(job, fds);
     snprintf(variable, sizeof(variable), "CRT_ZYGOTE_FD=%d", fds[1]);
     if (status == CRT_OK)
-        status = execute(job, variable, fds + 2, fds[1], &job->zygote.pid,
+        status = execute(job, variable, "", fds + 2, fds[1], &job->zygote.pid,
                          &job->zygote.report);
     if (status == CRT_OK) {
         crti_job_set_state(job, CRTI_JOB_STARTING);
@@ -385,11 +399,12 @@ crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const in
     return status;
 }
 
-crt_status_t crti_zygote_execute(crti_job_t *job, crti_id_t process, const int fds[2],
-                                 pid_t *pid_out)
+crt_status_t crti_zygote_execute(crti_job_t *job, const crti_process_t *process,
+                                 const int fds[2], pid_t *pid_out)
 {
-    char variable[64] = "CRT_WORKER=", hex[CRTI_ID_HEX];
+    char variable[64] = "CRT_WORKER=", hex[CRTI_ID_HEX], gpus[CRTI_GPU_TEXT];
 
-    strcat(variable, crti_id_hex(process, hex));
-    return execute(job, variable, fds, -1, pid_out, NULL);
+    strcat(variable, crti_id_hex(process->id, hex));
+    crti_gpus_format(&job->node->options.gpus, process->worker->gpus, gpus);
+    return execute(job, variable, gpus, fds, -1, pid_out, NULL);
 }

@@ -422,6 +422,7 @@ void crti_lease_worker_died(crti_process_t *process, crt_status_t status,
                              : crti_lease_table_get(node->leases.table, worker->purpose);
     if (lease && lease->state == CRTI_LEASE_GRANTED)
         crti_lease_table_end(node->leases.table, lease->id, crti_node_now(node));
+    crti_lease_table_give(node->leases.table, worker->id, crti_node_now(node));
     crti_worker_table_died(node->leases.workers, worker, status, text);
 }
 

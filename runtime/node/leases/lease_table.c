@@ -31,6 +31,7 @@ typedef struct entry {
 typedef struct holding {
     crti_id_t job;
     crti_resources_t resources;
+    crti_gpu_share_t gpus;
 } holding_t;
 
 struct crti_lease_table {
@@ -39,7 +40,8 @@ struct crti_lease_table {
     crti_resources_t available;
     crti_map_t leases;  /* id -> entry_t */
     crti_map_t workers; /* worker id -> entry_t, GRANTED */
-    crti_map_t actors;  /* id -> holding_t */
+    crti_map_t actors;  /* id of an actor, or of a worker that ends -> holding_t */
+    crti_gpu_table_t gpus;
     crti_node_views_t views;
     crti_list_t queue; /* entry_t by arrival */
     size_t waiting;
@@ -89,6 +91,8 @@ crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resour
     crti_map_init(&table->workers, sizeof(crti_id_t));
     crti_map_init(&table->actors, sizeof(crti_id_t));
     crti_node_views_init(&table->views, resources);
+    crti_gpu_table_init(&table->gpus, (unsigned)(crti_resources_get(resources, "GPU") /
+                                                 CRTI_RESOURCE_ONE));
     crti_list_init(&table->queue);
     *table_out = table;
     return CRT_OK;
@@ -189,6 +193,13 @@ const crti_resources_t *crti_lease_table_next_actor(const crti_lease_table_t *ta
 
 /* ---------------------------------------------------------------- where to */
 
+/* Also when GPUs that are free in part add up to the amount they may be too small each. */
+static bool fits_here(const crti_lease_table_t *table, const crti_resources_t *need)
+{
+    return crti_resources_fit(&table->available, need) &&
+           crti_gpu_table_fits(&table->gpus, crti_resources_get(need, "GPU"));
+}
+
 /* The node with room that the policy prefers. `here` says whether this node may be chosen.
  * NULL: this node, or (with *found_out false) none. */
 static crti_node_view_t *choose(const crti_lease_table_t *table,
@@ -197,7 +208,7 @@ static crti_node_view_t *choose(const crti_lease_table_t *table,
     int64_t least = INT64_MAX;
 
     *found_out = here && table->running < table->max_workers &&
-                 crti_resources_fit(&table->available, &lease->resources);
+                 fits_here(table, &lease->resources);
     if (*found_out)
         least =
             crti_node_fullness(&table->resources, &table->available, &lease->resources);
@@ -231,6 +242,8 @@ static void start_here(crti_lease_table_t *table, entry_t *e, crti_fair_shares_t
     set_state(e, CRTI_LEASE_STARTING);
     table->running++;
     crti_resources_take(&table->available, &e->lease.resources);
+    crti_gpu_table_take(&table->gpus, crti_resources_get(&e->lease.resources, "GPU"),
+                        &e->lease.gpus);
     act(table, CRTI_LEASE_FIND_WORKER, e->lease.id);
     changed(table);
 }
@@ -375,6 +388,7 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     e->lease = *lease;
     e->lease.state = CRTI_LEASE_WAITING;
     e->lease.worker = e->lease.node = (crti_id_t){0};
+    e->lease.gpus = (crti_gpu_share_t){0};
     e->lease.is_blocked = false;
     e->lease.since_ns = now_ns;
     e->told[0] = '\0';
@@ -447,6 +461,25 @@ static crti_resources_t held(const crti_lease_t *lease)
     return held;
 }
 
+/* The worker of a lease that ends keeps its GPUs until its process is gone; the rest is free. */
+static void keep_gpus(crti_lease_table_t *table, entry_t *e, crti_resources_t *back)
+{
+    holding_t *holding = e->lease.gpus.gpus ? calloc(1, sizeof(*holding)) : NULL;
+
+    if (holding == NULL)
+        return;
+    holding->job = e->lease.job;
+    holding->gpus = e->lease.gpus;
+    crti_resources_set(&holding->resources, "GPU",
+                       crti_resources_get(&e->lease.resources, "GPU"));
+    if (crti_map_put(&table->actors, &e->lease.worker, holding) != CRT_OK) {
+        free(holding);
+        return;
+    }
+    e->lease.gpus = (crti_gpu_share_t){0};
+    crti_resources_set(back, "GPU", 0);
+}
+
 bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns)
 {
     entry_t *e = find(table, id);
@@ -457,11 +490,14 @@ bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_
     switch (e->lease.state) {
     case CRTI_LEASE_WAITING: dequeue(table, e); break;
     case CRTI_LEASE_GRANTED:
-        crti_map_remove(&table->workers, &e->lease.worker);
-        __attribute__((fallthrough));
     case CRTI_LEASE_STARTING:
         back = held(&e->lease);
+        if (e->lease.state == CRTI_LEASE_GRANTED) {
+            crti_map_remove(&table->workers, &e->lease.worker);
+            keep_gpus(table, e, &back);
+        }
         table->running--;
+        crti_gpu_table_give(&table->gpus, &e->lease.gpus);
         crti_resources_give(&table->available, &back);
         break;
     case CRTI_LEASE_SPILLBACK:
@@ -523,7 +559,7 @@ crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
         return status;
     if (crti_map_get(&table->actors, &actor))
         return crt_raise(CRT_ERR_EXISTS, "the actor holds its resources already");
-    if (!crti_resources_fit(&table->available, resources))
+    if (!fits_here(table, resources))
         return crt_raise(CRT_ERR_BACKPRESSURE, "needs %s, the node has %s free",
                          crti_resources_format(resources, need, sizeof(need)),
                          crti_resources_format(&table->available, have, sizeof(have)));
@@ -531,8 +567,11 @@ crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
     if (holding == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "actor's resources");
     *holding = (holding_t){.job = job, .resources = *resources};
+    crti_gpu_table_take(&table->gpus, crti_resources_get(resources, "GPU"),
+                        &holding->gpus);
     status = crti_map_put(&table->actors, &actor, holding);
     if (status != CRT_OK) {
+        crti_gpu_table_give(&table->gpus, &holding->gpus);
         free(holding);
         return status;
     }
@@ -543,12 +582,20 @@ crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
     return CRT_OK;
 }
 
-void crti_lease_table_give(crti_lease_table_t *table, crti_id_t actor, uint64_t now_ns)
+crti_gpu_share_t crti_lease_table_gpus(const crti_lease_table_t *table, crti_id_t actor)
 {
-    holding_t *holding = crti_map_remove(&table->actors, &actor);
+    const holding_t *holding = crti_map_get(&table->actors, &actor);
+
+    return holding ? holding->gpus : (crti_gpu_share_t){0};
+}
+
+void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t now_ns)
+{
+    holding_t *holding = crti_map_remove(&table->actors, &holder);
 
     if (holding == NULL)
         return;
+    crti_gpu_table_give(&table->gpus, &holding->gpus);
     if (holding->resources.count) {
         crti_resources_give(&table->available, &holding->resources);
         changed(table);

@@ -24,7 +24,8 @@
  *     returns false; their texts are valid until the next event.
  * Invariants
  *     available = resources - what granted and starting leases hold (CPUs of blocked ones
- *     excepted) - what actors hold. A lease is in one state; nothing follows its end.
+ *     excepted) - what actors hold - GPUs of workers that end. A GPU goes to another process only when the
+ *     one that had it is gone, as its memory is free only then. A lease is in one state; nothing follows its end.
  */
 #ifndef CRTI_NODE_LEASE_TABLE_H
 #define CRTI_NODE_LEASE_TABLE_H
@@ -34,6 +35,7 @@
 #include "runtime/base/id.h"
 #include "runtime/base/resource_names.h"
 #include "runtime/base/resources.h"
+#include "runtime/node/leases/gpu_table.h"
 
 #define CRTI_LEASE_FUNCTION 64
 
@@ -70,9 +72,10 @@ typedef struct crti_lease {
 
     /* Written by the table. */
     crti_lease_state_t state;
-    crti_id_t worker; /* GRANTED */
-    crti_id_t node;   /* SPILLBACK: where */
-    bool is_blocked;  /* its CPUs are lent */
+    crti_gpu_share_t gpus; /* STARTING, GRANTED: which it has */
+    crti_id_t worker;      /* GRANTED */
+    crti_id_t node;        /* SPILLBACK: where */
+    bool is_blocked;       /* its CPUs are lent */
     uint64_t since_ns;
     uint64_t granted_ns;
     bool is_yielding; /* its owner was asked to give it back, for others */
@@ -155,11 +158,15 @@ void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t 
 void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool blocked,
                               uint64_t now_ns);
 
+/* The GPUs that an actor has here. */
+crti_gpu_share_t crti_lease_table_gpus(const crti_lease_table_t *table, crti_id_t actor);
+
 /* An actor's process needs resources here. CRT_ERR_BACKPRESSURE: not now. CRT_ERR_EXISTS: it
  * has them. */
 crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
                                    crti_id_t job, const crti_resources_t *resources);
-void crti_lease_table_give(crti_lease_table_t *table, crti_id_t actor, uint64_t now_ns);
+/* Gives back what an actor has, or a worker whose lease ended and that had GPUs; its process is gone. */
+void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t now_ns);
 
 /* The head's view of a node (this one's own is ignored), and a node's end: what was sent there
  * waits here again. */

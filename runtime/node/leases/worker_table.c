@@ -190,9 +190,9 @@ static crt_status_t add_worker(crti_worker_table_t *table, crti_id_t id, crti_id
 
 crt_status_t crti_worker_table_want(crti_worker_table_t *table, crti_id_t id,
                                     crti_id_t job, bool is_actor, crti_id_t purpose,
-                                    double cpus, uint64_t now_ns)
+                                    double cpus, uint64_t gpus, uint64_t now_ns)
 {
-    crti_worker_t *w = is_actor ? NULL : find_idle(table, job, cpus);
+    crti_worker_t *w = is_actor || gpus ? NULL : find_idle(table, job, cpus);
     bool is_new = w == NULL;
     crt_status_t status = CRT_OK;
 
@@ -200,6 +200,8 @@ crt_status_t crti_worker_table_want(crti_worker_table_t *table, crti_id_t id,
         return crt_raise(CRT_ERR_EXISTS, "a worker serves it already");
     if (is_new)
         status = add_worker(table, id, job, cpus, &w);
+    if (is_new && status == CRT_OK)
+        w->gpus = gpus;
     if (status == CRT_OK)
         status = crti_map_put(&table->purposes, &purpose, w);
     if (status != CRT_OK) {
@@ -266,7 +268,7 @@ void crti_worker_table_released(crti_worker_table_t *table, crti_worker_t *worke
     if (worker->state != CRTI_WORKER_LEASED)
         return;
     drop_purpose(table, worker);
-    if (broken)
+    if (broken || worker->gpus)
         crti_worker_table_end(table, worker, false, now_ns);
     else
         idle(table, worker, now_ns);
@@ -283,7 +285,7 @@ void crti_worker_table_unwanted(crti_worker_table_t *table, crti_id_t purpose,
         crti_worker_table_released(table, w, false, now_ns);
         return;
     }
-    if (w->is_actor)
+    if (w->is_actor || w->gpus)
         crti_worker_table_end(table, w, false, now_ns);
     else
         drop_purpose(table, w);
