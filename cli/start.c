@@ -30,7 +30,8 @@
 
 static struct {
     bool head, block, fresh;
-    const char *address, *key_file, *port, *num_cpus, *num_gpus, *resources, *node_ip;
+    const char *address, *key_file, *port, *num_cpus, *num_gpus, *labels, *resources,
+        *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
         *encrypt, *infeasible, *dashboard_cert, *dashboard_key;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
@@ -50,6 +51,8 @@ static const option_spec_t options[] = {
      "CPUs of this node; default: those of the machine"},
     {"num-gpus", 0, "N", OPTION_COUNT, &given.num_gpus,
      "GPUs of this node; default: those of CUDA_VISIBLE_DEVICES, or all"},
+    {"labels", 0, "K=V,...", OPTION_TEXT, &given.labels,
+     "labels of this node, by which tasks and actors choose it"},
     {"resources", 0, "K=V,...", OPTION_RESOURCES, &given.resources,
      "more resources of this node, for example tape=1,disk=2"},
     {"object-store-memory", 0, "BYTES", OPTION_BYTES, &given.store_bytes,
@@ -282,6 +285,7 @@ static crt_status_t start_node(started_t *s, int cancel_fd)
     crti_daemon_option(d, "--node-ip-address", given.node_ip);
     crti_daemon_option(d, "--num-cpus", given.num_cpus);
     crti_daemon_option(d, "--num-gpus", given.num_gpus);
+    crti_daemon_option(d, "--labels", given.labels);
     crti_daemon_option(d, "--resources", given.resources);
     crti_daemon_option(d, "--object-store-memory", given.store_bytes ? bytes : NULL);
     crti_daemon_option(d, "--worker-port-range", given.worker_ports);

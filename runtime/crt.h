@@ -334,6 +334,17 @@ CRT_API void crt_object_abort(crt_object_t **object_take);
 
 /* ---------------------------------------------------------------- tasks and actors */
 
+/* On which node a task or an actor runs. */
+typedef enum crt_scheduling {
+    /* A task where its large arguments are; else nodes are filled until half full, the caller's first, then
+     * the emptiest is taken. */
+    CRT_SCHEDULING_DEFAULT,
+    CRT_SPREAD, /* one node after the other */
+    /* On the node `node_id`. When it is gone, or could never serve it, it fails with
+     * CRT_ERR_UNSCHEDULABLE, unless node_is_soft. */
+    CRT_NODE_AFFINITY
+} crt_scheduling_t;
+
 typedef struct crt_task_options {
     size_t struct_size;
     double num_cpus; /* default 1; CRT_ZERO_CPUS for none */
@@ -349,6 +360,15 @@ typedef struct crt_task_options {
      * also later, when the last node that had it dies; -1, it waits for such a node; 0, as the cluster was
      * started (crt start --fail-if-infeasible; it waits, as in Ray, unless that says "on"). */
     int fail_if_infeasible;
+    crt_scheduling_t scheduling; /* default CRT_SCHEDULING_DEFAULT */
+    const char
+        *node_id; /* of CRT_NODE_AFFINITY: 32 hex digits (crt_node_id, crt status) */
+    bool
+        node_is_soft; /* another node will do when that one is gone, or lacks what is needed */
+    /* Which labels the node must have (crt start --labels): "zone=eu,gpu=in(a100,h100),rack=!7,os=!in(a,b)", all of
+     * it; a node without a label differs from every value. When no such node has room the
+     * fallback_selectors are tried in order, separated by ';'; "*" is any node. At most 511 bytes together. */
+    const char *label_selector, *fallback_selectors;
 } crt_task_options_t;
 #define CRT_ZERO_CPUS (-1.0)
 #define CRT_TASK_OPTIONS(...)                                                            \
@@ -386,6 +406,10 @@ typedef struct crt_actor_options {
      * `destroy` run alone. A wait inside one blocks its thread only. */
     int max_concurrency;
     int fail_if_infeasible; /* as of tasks; of one that restarts, too: it is dead then */
+    crt_scheduling_t scheduling; /* this and the following as of tasks */
+    const char *node_id;
+    bool node_is_soft;
+    const char *label_selector, *fallback_selectors;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRT_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),        \

@@ -88,6 +88,8 @@ void crti_actor_table_init(crti_actor_table_t *table, crti_actor_changed_t *on_c
 
 static void free_actor(crti_actor_entry_t *actor)
 {
+    if (actor->how != &crti_scheduling_default)
+        free((void *)(uintptr_t)actor->how);
     free(actor->class_name);
     free(actor->name);
     free(actor->ipc);
@@ -123,6 +125,21 @@ crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
     return text && *text ? crti_map_get(&table->by_name, text) : NULL;
 }
 
+/* Few say where they run. Of a row that can't be read nothing holds. NULL: out of memory. */
+static const crti_scheduling_t *make_how(const crti_msg_actor_create_t *m)
+{
+    crti_scheduling_t how, *copy;
+
+    if (crti_scheduling_read(m->strategy, m->affinity, m->is_soft, m->selector.data,
+                             m->selector.size, &how) != CRT_OK ||
+        crti_scheduling_equal(&how, &crti_scheduling_default))
+        return &crti_scheduling_default;
+    copy = malloc(sizeof(*copy));
+    if (copy)
+        *copy = how;
+    return copy;
+}
+
 /* An entry of its own, in no map yet. */
 static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
 {
@@ -141,12 +158,14 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
     actor->max_task_retries = m->max_task_retries;
     actor->fenced = m->fenced;
     actor->if_infeasible = m->if_infeasible;
+    actor->how = make_how(m);
     actor->class_name = crti_str_dup(m->class_name);
     actor->name = crti_str_dup(m->name);
     actor->ipc = crti_str_dup(crti_str(""));
     actor->tcp = crti_str_dup(crti_str(""));
     actor->text = crti_str_dup(crti_str(""));
-    if (actor->class_name && actor->name && actor->ipc && actor->tcp && actor->text &&
+    if (actor->how && actor->class_name && actor->name && actor->ipc && actor->tcp &&
+        actor->text &&
         crti_buffer_append(&actor->creation, m->creation.data, m->creation.size) ==
             CRT_OK)
         return actor;

@@ -27,6 +27,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
+#include "runtime/base/scheduling.h"
 #include "runtime/net/message.h"
 
 #define CRTI_ACTOR_DEAD_MAX     1000
@@ -57,7 +58,9 @@ typedef struct crti_actor_entry {
     int64_t max_restarts;     /* -1: without limit */
     int64_t max_task_retries; /* of the callers; only passed on here */
     int64_t if_infeasible;    /* CRTI_INFEASIBLE */
-    bool fenced;              /* never served by two processes at once (base/fence.h) */
+    const crti_scheduling_t
+        *how;    /* where it may run; crti_scheduling_default is not its own */
+    bool fenced; /* never served by two processes at once (base/fence.h) */
     crti_buffer_t creation;
 
     unsigned state;

@@ -143,6 +143,7 @@ size_t crti_control_placement_nodes(const crti_control_t *c, crti_buffer_t *node
     CRTI_LIST_FOREACH (item, &c->nodes.living) {
         const crti_node_entry_t *node = CRTI_NODE_OF(item);
         crti_placement_node_t entry = {.node = node->id,
+                                       .labels = node->labels,
                                        .total = &node->resources,
                                        .available = &node->available,
                                        .idle_actors = node->idle_actors};
@@ -211,18 +212,27 @@ void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node)
 
 static bool fails_if_infeasible(const crti_control_t *c, const crti_actor_entry_t *actor)
 {
-    return actor->if_infeasible == CRTI_INFEASIBLE_FAILS ||
+    bool is_for_one =
+        actor->how->strategy == CRTI_STRATEGY_AFFINITY && !actor->how->is_soft;
+
+    return is_for_one || actor->if_infeasible == CRTI_INFEASIBLE_FAILS ||
            (actor->if_infeasible != CRTI_INFEASIBLE_WAITS &&
             c->config.fail_if_infeasible);
 }
 
 /* No node has what it needs, however idle, nor one that is expected back. */
-static bool is_infeasible(const crti_control_t *c, const crti_resources_t *need)
+static bool is_infeasible(const crti_control_t *c, const crti_actor_entry_t *actor)
 {
+    crti_scheduling_t how = *actor->how;
+
+    if (how.is_soft)
+        how.strategy = CRTI_STRATEGY_DEFAULT;
     CRTI_LIST_FOREACH (item, &c->nodes.living) {
         const crti_node_entry_t *node = CRTI_NODE_OF(item);
 
-        if (node->is_guess || crti_resources_fit(&node->resources, need))
+        if (node->is_guess ||
+            crti_scheduling_feasible(&node->resources, node->id, node->labels,
+                                     &actor->resources, &how))
             return false;
     }
     return true;
@@ -234,9 +244,9 @@ static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor,
 {
     char text[256];
 
-    crti_placement_reason(nodes, count, &actor->resources, &c->resource_names, text,
-                          sizeof(text));
-    if (fails_if_infeasible(c, actor) && is_infeasible(c, &actor->resources))
+    crti_placement_reason(nodes, count, &actor->resources, actor->how, &c->resource_names,
+                          text, sizeof(text));
+    if (fails_if_infeasible(c, actor) && is_infeasible(c, actor))
         crti_actor_entry_end(&c->actors, actor, CRT_ERR_UNSCHEDULABLE, text, c->now_ns,
                              crti_control_wall(c));
     else
@@ -249,7 +259,8 @@ static bool place(crti_control_t *c, crti_actor_entry_t *actor)
     const crti_placement_node_t *nodes =
         (const crti_placement_node_t *)(const void *)c->placement_nodes.data;
     size_t count = c->placement_nodes.size / sizeof(*nodes);
-    int best = crti_placement_pick(nodes, count, &actor->resources, actor->owner_node);
+    int best = crti_placement_pick(nodes, count, &actor->resources, actor->owner_node,
+                                   actor->how);
     crti_node_entry_t *node;
 
     if (best < 0) {
@@ -271,7 +282,7 @@ static bool may_place(const crti_control_t *c, const crti_actor_entry_t *actor)
 
 static void place_pass(crti_control_t *c)
 {
-    const crti_resources_t *refused =
+    const crti_actor_entry_t *refused =
         NULL; /* that shape found no room: others like it neither */
 
     crti_control_placement_nodes(c, &c->placement_nodes);
@@ -283,12 +294,13 @@ static void place_pass(crti_control_t *c)
         if (!may_place(c, actor))
             continue;
         if (refused && actor->text[0] && !fails_if_infeasible(c, actor) &&
-            crti_resources_fit(&actor->resources, refused))
+            crti_resources_fit(&actor->resources, &refused->resources) &&
+            crti_scheduling_equal(actor->how, refused->how))
             continue;
         if (place(c, actor))
             crti_control_placement_nodes(c, &c->placement_nodes);
         else
-            refused = &actor->resources;
+            refused = actor;
     }
 }
 
@@ -375,6 +387,7 @@ static crt_status_t check_creation(const crti_control_t *c,
                                    const crti_msg_actor_create_t *m)
 {
     const crti_job_entry_t *job = crti_job_table_get(&c->jobs, m->job);
+    crti_scheduling_t how;
     char hex[CRTI_ID_HEX];
 
     if (m->creation.size > CRTI_CREATION_MAX)
@@ -383,6 +396,9 @@ static crt_status_t check_creation(const crti_control_t *c,
                          m->creation.size, CRTI_CREATION_MAX);
     if (crti_id_is_zero(m->actor))
         return crt_raise(CRT_ERR_PROTOCOL, "the actor has no id");
+    if (crti_scheduling_read(m->strategy, m->affinity, m->is_soft, m->selector.data,
+                             m->selector.size, &how) != CRT_OK)
+        return CRT_ERR_INVALID;
     if (crti_control_is_revoked(c, m->actor))
         return crt_raise(CRT_ERR_IO,
                          "the actor's creation failed before, and the control "

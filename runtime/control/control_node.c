@@ -24,7 +24,8 @@ static crti_msg_node_view_t view_of(const crti_node_entry_t *node)
                                   .hostname = crti_str(node->hostname),
                                   .endpoint = crti_str(node->endpoint),
                                   .resources = node->resources,
-                                  .available = node->available};
+                                  .available = node->available,
+                                  .labels = crti_str(node->labels)};
 }
 
 void crti_control_send_views(crti_control_t *c)

@@ -47,6 +47,7 @@ static void free_entry(crti_node_entry_t *node)
     free(node->hostname);
     free(node->endpoint);
     free(node->text);
+    free(node->labels);
     crti_buffer_fini(&node->demand);
     free(node);
 }
@@ -134,7 +135,8 @@ crt_status_t crti_node_table_register(crti_node_table_t *table,
     if (!crti_str_replace(&node->ip, message->ip) ||
         !crti_str_replace(&node->hostname, message->hostname) ||
         !crti_str_replace(&node->endpoint, message->endpoint) ||
-        !crti_str_replace(&node->text, crti_str("")))
+        !crti_str_replace(&node->text, crti_str("")) ||
+        !crti_str_replace(&node->labels, message->labels))
         return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
     if (node->is_guess) {
         node->is_guess = false;
@@ -169,7 +171,8 @@ crt_status_t crti_node_table_load(crti_node_table_t *table,
     if (!crti_str_replace(&node->ip, row->ip) ||
         !crti_str_replace(&node->hostname, row->hostname) ||
         !crti_str_replace(&node->endpoint, row->endpoint) ||
-        !crti_str_replace(&node->text, row->text))
+        !crti_str_replace(&node->text, row->text) ||
+        !crti_str_replace(&node->labels, row->labels))
         return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
     node->pid = row->pid;
     node->is_head_host = row->is_head_host;
@@ -316,5 +319,6 @@ crti_msg_row_node_t crti_node_row(const crti_node_entry_t *node)
         .start_ms = node->start_ms,
         .end_ms = node->end_ms,
         .text = crti_str(node->text),
+        .labels = crti_str(node->labels),
     };
 }

@@ -55,7 +55,7 @@ typedef struct crti_node_entry {
     uint64_t heard_ns; /* when it was last heard of, or later */
     uint64_t
         deadline_ns; /* when it is dead, unless something comes; DEAD: when it expires */
-    char *ip, *hostname, *endpoint, *text;
+    char *ip, *hostname, *endpoint, *text, *labels;
     int64_t pid;
     bool is_head_host;
     crti_resources_t resources, available;

@@ -29,29 +29,70 @@ static int64_t fullness(const crti_placement_node_t *node, const crti_resources_
     return worst;
 }
 
-int crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
-                        const crti_resources_t *need, crti_id_t prefer)
+/* It wins among those that are as full. */
+static bool is_first(const crti_placement_node_t *node,
+                     const crti_placement_node_t *other, crti_id_t prefer)
 {
+    if (crti_id_equal(node->node, prefer) || crti_id_equal(other->node, prefer))
+        return crti_id_equal(node->node, prefer);
+    return crti_id_less(node->node, other->node);
+}
+
+static int pick_by(const crti_placement_node_t *nodes, size_t count,
+                   const crti_resources_t *need, crti_id_t prefer,
+                   const crti_scheduling_t *how, unsigned alternative)
+{
+    bool spreads = how->strategy == CRTI_STRATEGY_SPREAD;
     int64_t best_score = 0;
     int best = -1;
 
+    if (spreads)
+        prefer = (crti_id_t){0};
     for (size_t i = 0; i < count; i++) {
-        bool preferred = crti_id_equal(nodes[i].node, prefer);
         int64_t score;
 
-        if (!crti_resources_fit(nodes[i].available, need))
+        if (!crti_resources_fit(nodes[i].available, need) ||
+            !crti_scheduling_allows(how, alternative, nodes[i].node, nodes[i].labels))
             continue;
         score = fullness(&nodes[i], need);
-        score = score <= 500 ? 0 : score;
-        if (best >= 0 && score > best_score)
-            continue;
-        if (best >= 0 && score == best_score && !preferred &&
-            (crti_id_equal(nodes[best].node, prefer) ||
-             crti_id_less(nodes[best].node, nodes[i].node)))
+        score = score <= 500 && !spreads ? 0 : score;
+        if (best >= 0 &&
+            (score > best_score ||
+             (score == best_score && !is_first(&nodes[i], &nodes[best], prefer))))
             continue;
         best = (int)i;
         best_score = score;
     }
+    return best;
+}
+
+/* Its node is gone, or lacks what is needed. */
+static bool is_affinity_void(const crti_placement_node_t *nodes, size_t count,
+                             const crti_resources_t *need, const crti_scheduling_t *how)
+{
+    for (size_t i = 0; i < count; i++)
+        if (crti_id_equal(nodes[i].node, how->node) &&
+            crti_resources_fit(nodes[i].total, need))
+            return false;
+    return true;
+}
+
+int crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
+                        const crti_resources_t *need, crti_id_t prefer,
+                        const crti_scheduling_t *how)
+{
+    crti_scheduling_t any;
+    unsigned alternatives = crti_scheduling_alternatives(how);
+    int best = -1;
+
+    if (how->strategy == CRTI_STRATEGY_AFFINITY && how->is_soft &&
+        is_affinity_void(nodes, count, need, how)) {
+        any = *how;
+        any.strategy = CRTI_STRATEGY_DEFAULT;
+        how = &any;
+    }
+    for (unsigned i = 0; best < 0 && i < alternatives; i++)
+        best = pick_by(nodes, count, need, prefer, how, i);
     return best;
 }
 
@@ -91,10 +132,11 @@ static bool scarce(const crti_placement_node_t *nodes, size_t count,
 
 const char *crti_placement_reason(const crti_placement_node_t *nodes, size_t count,
                                   const crti_resources_t *need,
+                                  const crti_scheduling_t *how,
                                   const crti_resource_names_t *names, char *text,
                                   size_t size)
 {
-    char what[200];
+    char what[200], where[100];
 
     if (count == 0) {
         snprintf(text, size, "the cluster has no node");
@@ -103,7 +145,11 @@ const char *crti_placement_reason(const crti_placement_node_t *nodes, size_t cou
     for (unsigned i = 0; i < need->count; i++)
         if (scarce(nodes, count, &need->item[i], names, text, size))
             return text;
-    snprintf(text, size, "needs %s, no node has all of it free",
-             crti_resources_format(need, what, sizeof(what)));
+    crti_resources_format(need, what, sizeof(what));
+    if (crti_scheduling_is_any(how))
+        snprintf(text, size, "needs %s, no node has all of it free", what);
+    else
+        snprintf(text, size, "needs %s on %s, no such node has that free", what,
+                 crti_scheduling_format(how, where, sizeof(where)));
     return text;
 }

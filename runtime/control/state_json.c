@@ -92,6 +92,7 @@ static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node)
     json_object_set_new(json, "ip", text_json(node->ip));
     json_object_set_new(json, "hostname", text_json(node->hostname));
     json_object_set_new(json, "endpoint", text_json(node->endpoint));
+    json_object_set_new(json, "labels", text_json(node->labels));
     json_object_set_new(json, "pid", json_integer(node->pid));
     json_object_set_new(json, "is_head_node", json_boolean(node->is_head_host));
     json_object_set_new(json, "start_time", time_json(node->start_ms));
@@ -277,15 +278,19 @@ static void add_leases(const crti_control_t *c, json_t *list,
 {
     crti_span_t rest = crti_span(node->demand.data, node->demand.size), entry;
     char name[128], reason[256];
+    crti_scheduling_t how;
     crti_message_t m;
 
     while (crti_list_unpack(&rest, &entry) == CRT_OK) {
         if (crti_message_decode(entry.data, entry.size, &m) != CRT_OK ||
-            m.kind != CRTI_MSG_LEASE_REQUEST)
+            m.kind != CRTI_MSG_LEASE_REQUEST ||
+            crti_scheduling_read(m.lease_request.strategy, m.lease_request.affinity,
+                                 m.lease_request.is_soft, m.lease_request.selector.data,
+                                 m.lease_request.selector.size, &how) != CRT_OK)
             continue;
         add_demand(list, &m.lease_request.resources, "task",
                    crti_text(m.lease_request.function, name, sizeof(name)),
-                   crti_placement_reason(places, count, &m.lease_request.resources,
+                   crti_placement_reason(places, count, &m.lease_request.resources, &how,
                                          &c->resource_names, reason, sizeof(reason)));
     }
 }

@@ -141,6 +141,10 @@
 #define CRTI_PEER(F)                                                                     \
     F(ID, process) F(U64, incarnation) F(ID, node) F(STR, ipc) F(STR, tcp)
 
+/* On which nodes something may run: base/scheduling.h. */
+#define CRTI_SCHEDULING(F)                                                               \
+    F(U64, strategy) F(ID, affinity) F(BOOL, is_soft) F(STR, selector)
+
 /* ------------------------------------------------------------------ answers */
 
 /* The request failed; `status` is a crt_status_t, `text` the detail. */
@@ -195,7 +199,7 @@
 #define CRTI_FIELDS_LEASE_REQUEST(F)                                                     \
     F(ID, lease)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(RES, resources) F(STR, function)         \
-        F(ID, prefer) F(U64, spillbacks) F(I64, if_infeasible)
+        F(ID, prefer) F(U64, spillbacks) F(I64, if_infeasible) CRTI_SCHEDULING(F)
 #define CRTI_FIELDS_LEASE_GRANTED(F) F(ID, lease) CRTI_PEER(F)
 
 /* Notice to the owner, when it must wait longer than 1 s, and again when the reason changes:
@@ -257,7 +261,7 @@
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
         F(RES, resources) F(BOOL, detached) F(I64, max_restarts)                         \
             F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)                    \
-                F(I64, if_infeasible)
+                F(I64, if_infeasible) CRTI_SCHEDULING(F)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
@@ -321,7 +325,8 @@
     F(U64, protocol)                                                                     \
     F(STR, version) F(ID, node) F(U64, incarnation) F(STR, ip) F(STR, hostname)          \
         F(STR, endpoint) F(I64, pid) F(BOOL, is_head_host) F(RES, resources)             \
-            F(ROOM, available) F(U64, store_bytes) F(BIN, actors) F(BIN, jobs)
+            F(ROOM, available) F(U64, store_bytes) F(BIN, actors) F(BIN, jobs)           \
+                F(STR, labels)
 
 /* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed again);
  * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there is
@@ -348,7 +353,8 @@
  * change (gathered up to 50 ms). A node's death is NODE_DIED. */
 #define CRTI_FIELDS_NODE_VIEW(F)                                                         \
     F(ID, node)                                                                          \
-    F(STR, ip) F(STR, hostname) F(STR, endpoint) F(RES, resources) F(ROOM, available)
+    F(STR, ip) F(STR, hostname) F(STR, endpoint) F(RES, resources) F(ROOM, available)    \
+        F(STR, labels)
 
 /* Head to node: make this actor's process. The node answers ACTOR_STARTED when the worker is
  * READY, or ERROR. `program` is the SHA-256; the node asks JOB_GET for the rest. */
@@ -493,7 +499,7 @@
     F(ID, node)                                                                          \
     F(U64, incarnation) F(U64, state) F(STR, ip) F(STR, hostname) F(STR, endpoint)       \
         F(I64, pid) F(BOOL, is_head_host) F(RES, resources) F(U64, store_bytes)          \
-            F(I64, start_ms) F(I64, end_ms) F(STR, text)
+            F(I64, start_ms) F(I64, end_ms) F(STR, text) F(STR, labels)
 #define CRTI_FIELDS_ROW_ACTOR(F)                                                         \
     F(ID, actor)                                                                         \
     F(U64, serial)                                                                       \

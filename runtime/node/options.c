@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/scheduling.h"
 #include "runtime/net/protocol.h"
 #include "runtime/node/host/host.h"
 #include "runtime/node/host/log_quota.h"
@@ -23,6 +24,7 @@ enum {
     NODE_IP,
     NUM_CPUS,
     NUM_GPUS,
+    LABELS,
     RESOURCES,
     STORE,
     PORTS,
@@ -39,6 +41,7 @@ static const struct option list[] = {
     {"node-ip-address", required_argument, NULL, NODE_IP},
     {"num-cpus", required_argument, NULL, NUM_CPUS},
     {"num-gpus", required_argument, NULL, NUM_GPUS},
+    {"labels", required_argument, NULL, LABELS},
     {"resources", required_argument, NULL, RESOURCES},
     {"object-store-memory", required_argument, NULL, STORE},
     {"worker-port-range", required_argument, NULL, PORTS},
@@ -157,6 +160,7 @@ static crt_status_t one(int option, const char *text, const char **num_cpus,
     case RESOURCES: *custom = text; return CRT_OK;
     case READY_FD: return descriptor("ready-fd", text, &o->ready_fd);
     case LIFELINE_FD: return descriptor("lifeline-fd", text, &o->lifeline_fd);
+    case LABELS: o->labels = text; return crti_labels_check(text);
     case SHARE: return share(text, o);
     case NUM_CPUS: *num_cpus = text; return CRT_OK;
     case NUM_GPUS: *num_gpus = text; return CRT_OK;
@@ -208,6 +212,7 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
 {
     crti_options_t o = {.head_dir = "",
                         .private_dir = "",
+                        .labels = "",
                         .ready_fd = -1,
                         .lifeline_fd = -1,
                         .share = 1,

@@ -17,6 +17,7 @@ typedef struct crti_options {
     int lifeline_fd;         /* -1: none */
     unsigned share; /* this host's CPUs and memory are divided by so many nodes */
     crti_resources_t resources;
+    const char *labels;   /* checked, "" none */
     crti_gpus_t gpus;     /* as many as `resources` has */
     uint64_t store_bytes; /* 0: chosen by the host's memory */
     uint16_t port_low, port_high;

@@ -25,6 +25,7 @@ static void make(cluster_t *c, const char *const total[COUNT],
         assert_int_equal(crti_resources_parse(available[i], &c->available[i]), CRT_OK);
         c->nodes[i] = (crti_placement_node_t){.node = {0, (uint64_t)i + 1},
                                               .total = &c->total[i],
+                                              .labels = "",
                                               .available = &c->available[i]};
     }
 }
@@ -34,7 +35,8 @@ static int pick(const cluster_t *c, const char *need, uint64_t prefer)
     crti_resources_t r = {0};
 
     assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
-    return crti_placement_pick(c->nodes, COUNT, &r, (crti_id_t){0, prefer});
+    return crti_placement_pick(c->nodes, COUNT, &r, (crti_id_t){0, prefer},
+                               &crti_scheduling_default);
 }
 
 static const char *reason(const cluster_t *c, size_t count, const char *need)
@@ -46,7 +48,8 @@ static const char *reason(const cluster_t *c, size_t count, const char *need)
     for (size_t i = 0; i < count; i++)
         crti_resource_names_note(&names, c->nodes[i].total);
     assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
-    return crti_placement_reason(c->nodes, count, &r, &names, text, sizeof(text));
+    return crti_placement_reason(c->nodes, count, &r, &crti_scheduling_default, &names,
+                                 text, sizeof(text));
 }
 
 static const char *const eight[COUNT] = {"CPU=8", "CPU=8", "CPU=8"};
@@ -114,6 +117,62 @@ static void every_named_resource_counts(void **state)
     assert_int_equal(pick(&c, "tpu=0.0001", 0), -1);
 }
 
+static int pick_how(const cluster_t *c, const char *need, crti_scheduling_t how)
+{
+    crti_resources_t r = {0};
+
+    assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
+    return crti_placement_pick(c->nodes, COUNT, &r, (crti_id_t){0}, &how);
+}
+
+static void spread_takes_the_emptiest_node_at_once(void **state)
+{
+    crti_scheduling_t how = {.strategy = CRTI_STRATEGY_SPREAD};
+    cluster_t c;
+
+    make(&c, eight, eight);
+    for (int i = 0; i < 6; i++) {
+        int at = pick_how(&c, "CPU=1", how);
+
+        assert_int_equal(at, i % COUNT);
+        c.available[at].item[0].amount -= CRTI_RESOURCE_ONE;
+    }
+}
+
+static void affinity_takes_its_node_or_none_and_when_soft_another_that_could(void **state)
+{
+    const char *const two[COUNT] = {"CPU=8", "CPU=2", "CPU=8"};
+    const char *const busy[COUNT] = {"CPU=8", "CPU=0", "CPU=8"};
+    crti_scheduling_t how = {.strategy = CRTI_STRATEGY_AFFINITY, .node = {0, 2}};
+    cluster_t c;
+
+    make(&c, two, busy);
+    assert_int_equal(pick_how(&c, "CPU=1", how), -1);
+    how.is_soft = true;
+    assert_int_equal(pick_how(&c, "CPU=1", how), -1); /* busy is not gone */
+    assert_int_equal(pick_how(&c, "CPU=4", how), 0);  /* it could never serve that */
+    how.node.low = 9;
+    assert_int_equal(pick_how(&c, "CPU=1", how), 0);
+    how.is_soft = false;
+    assert_int_equal(pick_how(&c, "CPU=1", how), -1);
+}
+
+static void a_selector_takes_nodes_by_their_labels_and_falls_back(void **state)
+{
+    crti_scheduling_t how = {.selector = "zone=b;zone=c"};
+    cluster_t c;
+
+    make(&c, eight, eight);
+    c.nodes[0].labels = "zone=a";
+    c.nodes[1].labels = "zone=b";
+    c.nodes[2].labels = "zone=c";
+    assert_int_equal(pick_how(&c, "CPU=1", how), 1);
+    c.available[1].item[0].amount = 0;
+    assert_int_equal(pick_how(&c, "CPU=1", how), 2);
+    c.available[2].item[0].amount = 0;
+    assert_int_equal(pick_how(&c, "CPU=1", how), -1);
+}
+
 static void the_reason_names_what_is_missing(void **state)
 {
     const char *const total[COUNT] = {"CPU=2", "CPU=1,gpu=1", "CPU=1"};
@@ -143,6 +202,10 @@ int main(void)
         cmocka_unit_test(the_preferred_node_wins_while_it_is_at_most_half_full),
         cmocka_unit_test(actors_that_need_nothing_spread_too),
         cmocka_unit_test(every_named_resource_counts),
+        cmocka_unit_test(spread_takes_the_emptiest_node_at_once),
+        cmocka_unit_test(
+            affinity_takes_its_node_or_none_and_when_soft_another_that_could),
+        cmocka_unit_test(a_selector_takes_nodes_by_their_labels_and_falls_back),
         cmocka_unit_test(the_reason_names_what_is_missing),
     };
 

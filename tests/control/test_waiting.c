@@ -9,17 +9,20 @@
 #define WAITING 100
 
 int __real_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
-                               const crti_resources_t *need, crti_id_t prefer);
+                               const crti_resources_t *need, crti_id_t prefer,
+                               const crti_scheduling_t *how);
 int __wrap_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
-                               const crti_resources_t *need, crti_id_t prefer);
+                               const crti_resources_t *need, crti_id_t prefer,
+                               const crti_scheduling_t *how);
 
 static size_t looks;
 
 int __wrap_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
-                               const crti_resources_t *need, crti_id_t prefer)
+                               const crti_resources_t *need, crti_id_t prefer,
+                               const crti_scheduling_t *how)
 {
     looks++;
-    return __real_crti_placement_pick(nodes, count, need, prefer);
+    return __real_crti_placement_pick(nodes, count, need, prefer, how);
 }
 
 static void create(bed_t *bed, uint64_t actor, double cpus)
@@ -110,6 +113,30 @@ an_actor_whose_only_node_dies_before_it_had_room_is_dead_when_it_asked_for_that(
     assert_int_equal(last_state(bed)->status, CRT_ERR_UNSCHEDULABLE);
 }
 
+static void
+an_actor_for_a_node_that_is_none_is_dead_and_a_bad_selector_is_refused(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "");
+
+    m.strategy = CRTI_STRATEGY_AFFINITY;
+    m.affinity = bed_id(77);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_WATCH, 50,
+            &(crti_msg_actor_watch_t){.actor = m.actor});
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    assert_int_equal(last_state(bed)->status, CRT_ERR_UNSCHEDULABLE);
+    m = bed_actor(51, 5, "");
+    m.selector = crti_str("zone=in(");
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 2, &m);
+    assert_int_equal(bed_next(bed, NODE_A, CRTI_MSG_ERROR)->error.status,
+                     CRT_ERR_INVALID);
+    m.selector = crti_str("");
+    m.strategy = 17;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 3, &m);
+    assert_int_equal(bed_next(bed, NODE_A, CRTI_MSG_ERROR)->error.status,
+                     CRT_ERR_INVALID);
+}
+
 /* What the command shows of an actor that waits for more than there is. */
 static void room_is_counted(bed_t *bed, const char *reason)
 {
@@ -146,6 +173,8 @@ int main(void)
         CONTROL_TEST(an_actor_that_no_node_can_hold_is_dead_when_it_asked_for_that),
         CONTROL_TEST(
             an_actor_whose_only_node_dies_before_it_had_room_is_dead_when_it_asked_for_that),
+        CONTROL_TEST(
+            an_actor_for_a_node_that_is_none_is_dead_and_a_bad_selector_is_refused),
         CONTROL_TEST(the_only_node_with_room_is_found_among_hundreds),
     };
 

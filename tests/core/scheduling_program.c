@@ -4,6 +4,9 @@
  *     scheduling_program infeasible FAIL RESOURCES   a task and an actor with these options
  *     scheduling_program gpus AMOUNT COUNT           COUNT tasks with so many GPUs each, and an actor with as
  *                                                    many that lives meanwhile
+ *     scheduling_program where COUNT STRATEGY NODE SOFT SELECTOR FALLBACK   the node of each of COUNT tasks that run at a
+ *                                                    time, and of as many actors; "-" is none
+ *     scheduling_program locality NODE BYTES         where tasks run whose argument was made on NODE
  *     scheduling_program threads CPUS                a task says how many threads its BLAS was told */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +56,34 @@ static crt_status_t gpus_run(crt_call_t *call)
 }
 static const crt_task_t gpus_task = CRT_TASK(.name = "gpus", .run = gpus_run);
 
+static crt_status_t where_run(crt_call_t *call)
+{
+    nanosleep(&(struct timespec){1, 0},
+              NULL); /* so that none of them takes the place of another */
+    return crt_return(call, crt_node_id());
+}
+static const crt_task_t where_task = CRT_TASK(.name = "where", .run = where_run);
+
+static crt_status_t make_run(crt_call_t *call)
+{
+    crt_object_t *object;
+    crt_tensor_t view;
+    int64_t size;
+
+    CRT_TRY(crt_args(call, &size));
+    CRT_TRY(crt_object_create(CRT_UINT8, 1, &size, &object, &view));
+    return crt_return(call, object);
+}
+static const crt_task_t make_task =
+    CRT_TASK(.name = "make", .run = make_run, .signature = "int");
+
+static crt_status_t look_run(crt_call_t *call)
+{
+    return crt_return(call, crt_node_id());
+}
+static const crt_task_t look_task =
+    CRT_TASK(.name = "look", .run = look_run, .signature = "any");
+
 static crt_status_t nothing_run(crt_call_t *call)
 {
     return CRT_OK;
@@ -76,10 +107,16 @@ static crt_status_t idle_gpus_run(void *self, crt_call_t *call)
     say_gpus(text, sizeof(text), 0);
     return crt_return(call, (const char *)text);
 }
+static crt_status_t idle_where_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, crt_node_id());
+}
+static const crt_method_t idle_where = {"where", idle_where_run, NULL};
+
 static const crt_method_t idle_gpus = {"gpus", idle_gpus_run, NULL};
 static const crt_actor_class_t idle_class =
     CRT_ACTOR_CLASS(.name = "Idle", .size = sizeof(idle_t),
-                    .methods = CRT_METHODS(&idle_nothing, &idle_gpus));
+                    .methods = CRT_METHODS(&idle_nothing, &idle_gpus, &idle_where));
 
 /* "task -21 what the error says" */
 static void tell(const char *what, crt_ref_t *ref)
@@ -133,6 +170,65 @@ static int gpus(double amount, int count)
     return 0;
 }
 
+static void tell_where(const char *what, crt_ref_t *ref)
+{
+    const char *node;
+
+    if (crt_get_for(ref, 10 * WAIT_MS, &node) == CRT_OK)
+        printf("%s-at %s\n", what, node);
+    else
+        printf("%s-failed %s\n", what, crt_error_detail());
+    crt_ref_drop(&ref);
+}
+
+static const char *or_none(const char *word)
+{
+    return strcmp(word, "-") == 0 ? NULL : word;
+}
+
+static int where(char **words)
+{
+    int count = atoi(words[0]);
+    crt_scheduling_t scheduling = (crt_scheduling_t)atoi(words[1]);
+    const char *node = or_none(words[2]), *selector = or_none(words[4]),
+               *fallback = or_none(words[5]);
+    bool soft = atoi(words[3]);
+    crt_ref_t *refs[16];
+    crt_actor_t *actors[16];
+
+    for (int i = 0; i < count && i < 16; i++)
+        refs[i] =
+            crt_submit(&where_task,
+                       CRT_TASK_OPTIONS(.scheduling = scheduling, .node_id = node,
+                                        .node_is_soft = soft, .label_selector = selector,
+                                        .fallback_selectors = fallback));
+    for (int i = 0; i < count && i < 16; i++)
+        tell_where("task", refs[i]);
+    for (int i = 0; i < count && i < 16; i++)
+        actors[i] = crt_actor_new(&idle_class,
+                                  CRT_ACTOR_OPTIONS(.scheduling = scheduling,
+                                                    .node_id = node, .node_is_soft = soft,
+                                                    .label_selector = selector,
+                                                    .fallback_selectors = fallback));
+    for (int i = 0; i < count && i < 16; i++) {
+        tell_where("actor", crt_call(actors[i], &idle_where));
+        crt_actor_drop(&actors[i]);
+    }
+    return 0;
+}
+
+static int locality(const char *node, int64_t bytes)
+{
+    crt_ref_t *made = crt_submit(
+        &make_task, CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node),
+        bytes);
+
+    for (int i = 0; i < 4; i++)
+        tell_where("task", crt_submit(&look_task, NULL, made));
+    crt_ref_drop(&made);
+    return 0;
+}
+
 static int threads(double cpus)
 {
     crt_ref_t *ref = crt_submit(&threads_task, CRT_TASK_OPTIONS(.num_cpus = cpus));
@@ -152,6 +248,10 @@ static int driver(int argc, char **argv)
         return infeasible(atoi(argv[2]), argv[3]);
     if (argc == 4 && strcmp(argv[1], "gpus") == 0)
         return gpus(atof(argv[2]), atoi(argv[3]));
+    if (argc == 8 && strcmp(argv[1], "where") == 0)
+        return where(argv + 2);
+    if (argc == 4 && strcmp(argv[1], "locality") == 0)
+        return locality(argv[2], atoll(argv[3]));
     if (argc == 3 && strcmp(argv[1], "threads") == 0)
         return threads(atof(argv[2]));
     return 2;
@@ -160,7 +260,8 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.tasks = CRT_TASKS(&nothing, &gpus_task, &threads_task),
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&nothing, &gpus_task, &threads_task,
+                                                   &where_task, &make_task, &look_task),
                                 .classes = CRT_CLASSES(&idle_class)),
                     driver);
 }

@@ -126,5 +126,73 @@ class Gpus(unittest.TestCase):
                 self.assertIn(f"threads {threads}\n", cluster.program("threads", cpus)[1])
 
 
+class Nodes(unittest.TestCase):
+    """Three nodes of two CPUs, in the zones a (of the head), b and c."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("--num-cpus", "2", "--labels", "zone=a")
+        cls.cluster.join("--num-cpus", "2", "--labels", "zone=b,disk=ssd")
+        cls.cluster.join("--num-cpus", "2", "--labels", "zone=c")
+        cls.zone = {node["labels"][5]: node["node_id"] for node in cls.cluster.nodes()}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__()
+
+    def where(self, count, strategy, node="-", soft=0, selector="-", fallback="-"):
+        """The zones of the tasks and of the actors, or what the errors say."""
+        _, said = self.cluster.program("where", count, strategy, node, soft, selector, fallback)
+        zones = {node: zone for zone, node in self.zone.items()}
+        tasks, actors = [[zones[node] for node in re.findall(what + r"-at (\w+)", said)] for what in ("task", "actor")]
+        return "".join(sorted(tasks)), "".join(sorted(actors)), said
+
+    def test_labels_are_shown(self):
+        self.assertEqual(set(self.zone), set("abc"))
+
+    def test_spread_uses_all_nodes_alike(self):
+        tasks, actors, said = self.where(6, 1)
+        self.assertEqual((tasks, actors), ("aabbcc", "aabbcc"), said)
+
+    def test_affinity_is_to_one_node_and_fails_without_it_unless_soft(self):
+        self.assertEqual(self.where(4, 2, self.zone["c"])[:2], ("cccc", "cccc"))
+        tasks, actors, said = self.where(1, 2, "ab" * 16)
+        self.assertEqual((tasks, actors), ("", ""))
+        self.assertIn("task-failed", said)
+        self.assertEqual(said.count("on node abababab"), 2, said)
+        tasks, actors, said = self.where(1, 2, "ab" * 16, 1)
+        self.assertEqual((len(tasks), len(actors)), (1, 1), said)
+
+    def test_a_selector_chooses_by_labels_and_falls_back(self):
+        self.assertEqual(self.where(2, 0, selector="zone=b")[:2], ("bb", "bb"))
+        self.assertEqual(self.where(1, 0, selector="disk=ssd,zone=in(b,c)")[:2], ("b", "b"))
+        self.assertEqual(self.where(1, 0, selector="zone=!in(a,b)")[:2], ("c", "c"))
+        self.assertEqual(self.where(4, 0, selector="zone=b", fallback="zone=c")[0], "bbcc")
+        self.assertEqual(self.where(1, 0, selector="zone=x", fallback="zone=c")[:2], ("c", "c"))
+
+    def test_what_can_not_be_is_refused_in_one_sentence(self):
+        for strategy, node, selector, fallback, text in (
+                (7, "-", "-", "-", "there is no scheduling strategy 7"),
+                (2, "-", "-", "-", "CRT_NODE_AFFINITY needs a node_id of 32 hex digits"),
+                (2, "xyz", "-", "-", "CRT_NODE_AFFINITY needs a node_id of 32 hex digits"),
+                (1, "ab" * 16, "-", "-", "node_id and node_is_soft need .scheduling = CRT_NODE_AFFINITY"),
+                (0, "-", "zone=in(", "-", "is none of key=value"),
+                (0, "-", "-", "zone=a", "fallback_selectors need a label_selector"),
+                (0, "-", "a" * 600, "-", "at most")):
+            tasks, actors, said = self.where(1, strategy, node, 0, selector, fallback)
+            self.assertEqual((tasks, actors, said.count(text)), ("", "", 2), said)
+
+    def test_a_task_runs_where_its_large_argument_is(self):
+        _, said = self.cluster.program("locality", self.zone["c"], 8 << 20)
+        self.assertEqual(re.findall(r"task-at (\w+)", said), [self.zone["c"]] * 4, said)
+        _, said = self.cluster.program("locality", self.zone["c"], 200 << 10)
+        self.assertNotIn(self.zone["c"], re.findall(r"task-at (\w+)", said))  # what is small goes to the task
+
+    def test_labels_that_can_not_be_are_refused(self):
+        said = run(CRT, "start", "--address", self.cluster.address, "--key-file", self.cluster.key, "--labels",
+                   "zone=a,zone=b", status=1)
+        self.assertIn("label \"zone\" is given twice", said)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -142,6 +142,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
                                   const crti_given_t *given)
 {
     crti_core_t *core = actor->core;
+    crti_scheduling_t how = crti_scheduling_default;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
     crti_msg_actor_create_t m = {.actor = actor->id,
                                  .job = core->job,
@@ -160,6 +161,13 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
                                            &m.resources);
     if (status == CRT_OK && o)
         status = crti_scheduling_infeasible(o->fail_if_infeasible, &m.if_infeasible);
+    if (status == CRT_OK && o)
+        status = crti_scheduling_where(o->scheduling, o->node_id, o->node_is_soft,
+                                       o->label_selector, o->fallback_selectors, &how);
+    m.strategy = how.strategy;
+    m.affinity = how.node;
+    m.is_soft = how.is_soft;
+    m.selector = crti_str(how.selector);
     if (status == CRT_OK)
         status =
             build_creation(actor, o ? (unsigned)o->max_concurrency : 0, given, &record);

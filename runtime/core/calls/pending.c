@@ -347,5 +347,5 @@ void crti_pending_suspect(crti_pending_t *p)
 void crti_task_unqueued(crti_pending_t *p)
 {
     p->pool->leases.queued--;
-    p->pool->queue_bytes -= p->record.size;
+    p->pool->base->queue_bytes -= p->record.size;
 }

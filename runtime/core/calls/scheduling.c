@@ -2,6 +2,9 @@
 /* Scheduling options. See scheduling.h. */
 #include "runtime/core/calls/scheduling.h"
 
+#include <stdio.h>
+#include <string.h>
+
 crt_status_t crti_scheduling_resources(double num_cpus, double cpus, double num_gpus,
                                        const char *resources, crti_resources_t *out)
 {
@@ -28,4 +31,46 @@ crt_status_t crti_scheduling_infeasible(int option, int64_t *if_infeasible_out)
                          option);
     *if_infeasible_out = option;
     return CRT_OK;
+}
+
+static crt_status_t read_node(crt_scheduling_t strategy, const char *node_id,
+                              bool is_soft, crti_scheduling_t *how)
+{
+    if (strategy != CRT_NODE_AFFINITY)
+        return node_id || is_soft
+                   ? crt_raise(CRT_ERR_INVALID, "node_id and node_is_soft need "
+                                                ".scheduling = CRT_NODE_AFFINITY")
+                   : CRT_OK;
+    if (!node_id || !crti_id_parse(node_id, &how->node) || crti_id_is_zero(how->node))
+        return crt_raise(CRT_ERR_INVALID,
+                         "CRT_NODE_AFFINITY needs a node_id of 32 hex digits, not \"%s\"",
+                         node_id ? node_id : "");
+    how->is_soft = is_soft;
+    return CRT_OK;
+}
+
+crt_status_t crti_scheduling_where(crt_scheduling_t strategy, const char *node_id,
+                                   bool is_soft, const char *label_selector,
+                                   const char *fallback_selectors,
+                                   crti_scheduling_t *how_out)
+{
+    const char *first = label_selector ? label_selector : "",
+               *others = fallback_selectors ? fallback_selectors : "";
+    crt_status_t status;
+
+    *how_out = (crti_scheduling_t){.strategy = (uint64_t)strategy};
+    if (strategy < CRT_SCHEDULING_DEFAULT || strategy > CRT_NODE_AFFINITY)
+        return crt_raise(CRT_ERR_INVALID, "there is no scheduling strategy %d",
+                         (int)strategy);
+    status = read_node(strategy, node_id, is_soft, how_out);
+    if (status != CRT_OK)
+        return status;
+    if (*others && !*first)
+        return crt_raise(CRT_ERR_INVALID, "fallback_selectors need a label_selector");
+    if (strlen(first) + strlen(others) + 2 > sizeof(how_out->selector))
+        return crt_raise(CRT_ERR_INVALID, "label selectors of %zu bytes, at most %zu fit",
+                         strlen(first) + strlen(others), sizeof(how_out->selector) - 2);
+    snprintf(how_out->selector, sizeof(how_out->selector), "%s%s%s", first,
+             *others ? ";" : "", others);
+    return crti_selector_check(how_out->selector);
 }

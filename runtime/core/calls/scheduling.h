@@ -8,6 +8,7 @@
 #define CRTI_CORE_CALLS_SCHEDULING_H
 
 #include "runtime/base/resources.h"
+#include "runtime/base/scheduling.h"
 #include "runtime/crt.h"
 
 /* The options `num_cpus`, `num_gpus` and `resources`; `cpus` are the CPUs of one that names none. */
@@ -16,5 +17,11 @@ crt_status_t crti_scheduling_resources(double num_cpus, double cpus, double num_
 
 /* The option `fail_if_infeasible` as messages have it (CRTI_INFEASIBLE). */
 crt_status_t crti_scheduling_infeasible(int option, int64_t *if_infeasible_out);
+
+/* The options that say on which nodes it may run. */
+crt_status_t crti_scheduling_where(crt_scheduling_t strategy, const char *node_id,
+                                   bool is_soft, const char *label_selector,
+                                   const char *fallback_selectors,
+                                   crti_scheduling_t *how_out);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/core/calls/locality.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
 
@@ -31,7 +32,8 @@ static crti_task_lease_t *task_lease(crti_lease_t *lease)
 
 static bool is_same(const crti_task_shape_t *a, const crti_task_shape_t *b)
 {
-    return a->if_infeasible == b->if_infeasible &&
+    return a->if_infeasible == b->if_infeasible && crti_id_equal(a->prefer, b->prefer) &&
+           crti_scheduling_equal(a->how, b->how) &&
            crti_resources_fit(&a->resources, &b->resources) &&
            crti_resources_fit(&b->resources, &a->resources);
 }
@@ -53,6 +55,11 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
         return crt_raise(CRT_ERR_NO_MEMORY, "tasks of another shape");
     pool->core = core;
     pool->shape = *shape;
+    if (shape->how != &crti_scheduling_default) {
+        pool->how = *shape->how;
+        pool->shape.how = &pool->how;
+    }
+    pool->base = pool;
     crti_lease_pool_init(&pool->leases);
     crti_list_init(&pool->queue);
     crti_list_append(&core->calls.task_pools, &pool->link);
@@ -168,6 +175,11 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
                                   .owner_node = core->node,
                                   .resources = pool->shape.resources,
                                   .if_infeasible = pool->shape.if_infeasible,
+                                  .prefer = pool->shape.prefer,
+                                  .strategy = pool->shape.how->strategy,
+                                  .affinity = pool->shape.how->node,
+                                  .is_soft = pool->shape.how->is_soft,
+                                  .selector = crti_str(pool->shape.how->selector),
                                   .function = crti_str(function)};
     crt_status_t status;
 
@@ -203,7 +215,7 @@ static crt_status_t send_task(crti_pending_t *p, crti_task_lease_t *lease)
     if (status != CRT_OK)
         return status;
     crti_list_remove(&p->link);
-    p->pool->queue_bytes -= p->record.size;
+    p->pool->base->queue_bytes -= p->record.size;
     p->state = CRTI_CALL_SENT;
     p->lease = lease;
     p->remote = lease->remote;
@@ -246,12 +258,31 @@ void crti_task_pump(crti_task_pool_t *pool)
     }
 }
 
+/* Tasks whose arguments lie on another node ask for workers there. Without memory they run anywhere. */
+static void go_where_arguments_are(crti_pending_t *p)
+{
+    crti_task_pool_t *pool;
+    crti_task_shape_t shape;
+    crti_id_t node;
+
+    if (!p->pins || !crti_locality(p->core, p->pins, p->pin_count, &node) ||
+        crti_id_equal(node, p->pool->shape.prefer))
+        return;
+    shape = p->pool->shape;
+    shape.prefer = node;
+    if (crti_task_pool(p->core, &shape, &pool) == CRT_OK) {
+        pool->base = p->pool->base;
+        p->pool = pool;
+    }
+}
+
 void crti_task_submit(crti_pending_t *p)
 {
+    go_where_arguments_are(p);
     p->state = CRTI_CALL_QUEUED;
     p->lease = NULL;
     p->pool->leases.queued++;
-    p->pool->queue_bytes += p->record.size;
+    p->pool->base->queue_bytes += p->record.size;
     crti_list_append(&p->pool->queue, &p->link);
     crti_task_pump(p->pool);
 }
@@ -297,7 +328,7 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
         p->state = CRTI_CALL_QUEUED;
         p->remote = NULL;
         crti_list_append(pool->queue.next, &p->link); /* first again */
-        pool->queue_bytes += p->record.size;
+        pool->base->queue_bytes += p->record.size;
         if (!lease)
             pool->leases.queued++;
     }

@@ -8,20 +8,30 @@
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
 
-static crt_status_t make_shape(const crt_task_options_t *o, crti_task_shape_t *shape)
+/* `how` has room for what the options say of nodes. */
+static crt_status_t make_shape(const crt_task_options_t *o, crti_scheduling_t *how,
+                               crti_task_shape_t *shape)
 {
     const crt_task_options_t none = {.struct_size = sizeof(none)};
     crt_status_t status;
 
     o = o ? o : &none;
-    *shape = (crti_task_shape_t){.if_infeasible = CRTI_INFEASIBLE_DEFAULT};
+    shape->if_infeasible = CRTI_INFEASIBLE_DEFAULT;
+    shape->how = &crti_scheduling_default;
+    shape->prefer = (crti_id_t){0};
     if (o->struct_size < sizeof(*o))
         return crt_raise(CRT_ERR_INVALID, "make task options with CRT_TASK_OPTIONS");
     status = crti_scheduling_resources(o->num_cpus, 1, o->num_gpus, o->resources,
                                        &shape->resources);
-    return status == CRT_OK
-               ? crti_scheduling_infeasible(o->fail_if_infeasible, &shape->if_infeasible)
-               : status;
+    if (status == CRT_OK)
+        status = crti_scheduling_infeasible(o->fail_if_infeasible, &shape->if_infeasible);
+    if (status == CRT_OK && (o->scheduling || o->node_id || o->node_is_soft ||
+                             o->label_selector || o->fallback_selectors)) {
+        shape->how = how;
+        status = crti_scheduling_where(o->scheduling, o->node_id, o->node_is_soft,
+                                       o->label_selector, o->fallback_selectors, how);
+    }
+    return status;
 }
 
 static void submit(crti_core_t *core, const crt_task_t *task,
@@ -32,10 +42,11 @@ static void submit(crti_core_t *core, const crt_task_t *task,
                             .max_retries = options ? options->max_retries : 0,
                             .try_only = options && options->try_only};
     crti_task_shape_t shape;
+    crti_scheduling_t how;
     crt_status_t status = crti_program_task(&core->program, task, &target.function);
 
     if (status == CRT_OK)
-        status = make_shape(options, &shape);
+        status = make_shape(options, &how, &shape);
     if (status == CRT_OK && options && options->max_retries < -1)
         status =
             crt_raise(CRT_ERR_INVALID, "max_retries is -1 (without limit), 0 or more");

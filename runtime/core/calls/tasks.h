@@ -8,6 +8,7 @@
 
 #include "runtime/base/list.h"
 #include "runtime/base/resources.h"
+#include "runtime/base/scheduling.h"
 #include "runtime/core/calls/calls.h"
 #include "runtime/core/calls/lease.h"
 #include "runtime/net/channel.h"
@@ -15,7 +16,9 @@
 /* What a task needs of the node that runs it. */
 typedef struct crti_task_shape {
     crti_resources_t resources;
-    int64_t if_infeasible; /* CRTI_INFEASIBLE */
+    int64_t if_infeasible;        /* CRTI_INFEASIBLE */
+    const crti_scheduling_t *how; /* of a pool: its own, or crti_scheduling_default */
+    crti_id_t prefer; /* the node with most bytes of their arguments, zero: any */
 } crti_task_shape_t;
 
 /* Tasks of one shape. */
@@ -23,9 +26,12 @@ struct crti_task_pool {
     crti_list_t link; /* core->calls.task_pools */
     crti_core_t *core;
     crti_task_shape_t shape;
+    crti_scheduling_t how;
     crti_lease_pool_t leases;
-    crti_list_t queue; /* crti_pending_t.link: ready to be sent */
-    size_t queue_bytes;
+    crti_list_t queue;  /* crti_pending_t.link: ready to be sent */
+    size_t queue_bytes; /* of all pools that have this one as their base */
+    crti_task_pool_t
+        *base; /* of tasks of the same shape without `prefer`, itself for these */
     bool said_waiting;
     char told[160]; /* the last reason shown for waiting */
 };

@@ -196,6 +196,7 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
     double cpus =
         (double)crti_resources_get(&start->resources, "CPU") / CRTI_RESOURCE_ONE;
     uint64_t now = crti_node_now(node);
+    const crti_holding_t *holding;
     actor_t *actor;
     crt_status_t status;
 
@@ -216,9 +217,11 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
         crti_lease_table_give(node->leases.table, start->actor, now);
         return status;
     }
-    status = crti_worker_table_want(
-        node->leases.workers, crti_id_of_node(node->id), start->job, true, start->actor,
-        cpus, crti_lease_table_gpus(node->leases.table, start->actor).gpus, now);
+    holding =
+        crti_holdings_get(crti_lease_table_holdings(node->leases.table), start->actor);
+    status = crti_worker_table_want(node->leases.workers, crti_id_of_node(node->id),
+                                    start->job, true, start->actor, cpus,
+                                    holding->gpus.gpus, now);
     if (status != CRT_OK)
         forget(node, actor);
     return status;

@@ -71,7 +71,11 @@ static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
                                         .owner_node = lease->owner_node,
                                         .resources = lease->resources,
                                         .function = crti_str(lease->function),
-                                        .spillbacks = lease->spillbacks};
+                                        .spillbacks = lease->spillbacks,
+                                        .strategy = lease->how.strategy,
+                                        .affinity = lease->how.node,
+                                        .is_soft = lease->how.is_soft,
+                                        .selector = crti_str(lease->how.selector)};
 
         if (lease->state != CRTI_LEASE_WAITING)
             continue;
@@ -149,7 +153,8 @@ static void register_node(crti_node_t *node)
         .is_head_host = node->options.head_dir[0] != '\0',
         .resources = *crti_lease_table_resources(node->leases.table),
         .available = *crti_lease_table_available(node->leases.table),
-        .store_bytes = node->store_bytes};
+        .store_bytes = node->store_bytes,
+        .labels = crti_str(node->options.labels)};
 
     if (crti_actor_list(node, &actors) != CRT_OK || crti_job_list(node, &jobs) != CRT_OK)
         return;

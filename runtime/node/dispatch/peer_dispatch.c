@@ -91,10 +91,13 @@ static void on_silent(crti_node_t *node, crti_id_t id)
 
 void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
 {
+    char labels[CRTI_LABELS_SIZE];
+
     if (!crti_peer_view(node, view))
         return;
     crti_owner_node_lives(node, view->node);
-    crti_lease_table_view(node->leases.table, view->node, &view->resources,
+    crti_text(view->labels, labels, sizeof(labels));
+    crti_lease_table_view(node->leases.table, view->node, labels, &view->resources,
                           &view->available, crti_node_now(node));
     crti_lease_act(node);
 }

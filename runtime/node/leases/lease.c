@@ -23,6 +23,8 @@ crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *n
         crti_lease_table_new(node->id, resources, workers, &node->leases.table);
 
     node->leases.carry_out = carry_out;
+    if (status == CRT_OK)
+        crti_lease_table_labels(node->leases.table, node->options.labels);
     crti_map_init(&node->leases.askers, sizeof(crti_id_t));
     if (status == CRT_OK)
         status = crti_worker_table_new(cpus > 4 ? cpus * 2 : 8, &node->leases.workers);
@@ -186,6 +188,9 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
     status = crti_id_is_zero(ask->lease) /* it would name the workers that serve nobody */
                  ? crt_raise(CRT_ERR_PROTOCOL, "a lease without an id")
                  : note_asker(node, ask->lease, &who);
+    if (status == CRT_OK)
+        status = crti_scheduling_read(ask->strategy, ask->affinity, ask->is_soft,
+                                      ask->selector.data, ask->selector.size, &lease.how);
     crti_text(ask->function, lease.function, sizeof(lease.function));
     if (status == CRT_OK && known && known->state == CRTI_LEASE_GRANTED) {
         grant_again(node, known);
@@ -301,7 +306,11 @@ void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
                                       .resources = lease->resources,
                                       .function = crti_str(lease->function),
                                       .prefer = lease->prefer,
-                                      .spillbacks = lease->spillbacks + 1};
+                                      .spillbacks = lease->spillbacks + 1,
+                                      .strategy = lease->how.strategy,
+                                      .affinity = lease->how.node,
+                                      .is_soft = lease->how.is_soft,
+                                      .selector = crti_str(lease->how.selector)};
     if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &ask, &body) != CRT_OK)
         crti_lease_table_bounced(node->leases.table, id, crti_node_now(node));
 }

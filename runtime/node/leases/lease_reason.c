@@ -38,18 +38,18 @@ static void count(holders_t *h, crti_id_t job, int64_t amount)
 /* What each job holds of this node: its leases, without the CPUs of those that wait, and its actors. */
 static void collect(const crti_lease_table_t *table, const char *name, holders_t *h)
 {
-    const crti_resources_t *resources;
+    const crti_holding_t *holding;
     const crti_lease_t *lease;
     size_t cursor = 0;
-    crti_id_t job;
 
     h->count = 0;
     while ((lease = crti_lease_table_next(table, &cursor)))
         if ((lease->state == CRTI_LEASE_STARTING || lease->state == CRTI_LEASE_GRANTED) &&
             !(lease->is_blocked && strcmp(name, "CPU") == 0))
             count(h, lease->job, crti_resources_get(&lease->resources, name));
-    for (cursor = 0; (resources = crti_lease_table_next_actor(table, &cursor, &job));)
-        count(h, job, crti_resources_get(resources, name));
+    cursor = 0;
+    while ((holding = crti_holdings_next(crti_lease_table_holdings(table), &cursor)))
+        count(h, holding->job, crti_resources_get(&holding->resources, name));
 }
 
 static unsigned find_largest(const holders_t *h)
@@ -128,11 +128,27 @@ static bool tell_lack(const crti_lease_table_t *table, const struct crti_resourc
     return true;
 }
 
+/* "needs 2 CPU on a node with zone=eu, and there is none" */
+static void tell_no_such_node(const crti_lease_t *lease, char *text, size_t size)
+{
+    char need[64], where[80];
+
+    snprintf(text, size, "needs %s on %s, and there is none",
+             crti_resources_format(&lease->resources, need, sizeof(need)),
+             crti_scheduling_format(&lease->how, where, sizeof(where)));
+}
+
 void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *lease,
                        size_t max_workers, char *text, size_t size)
 {
     const crti_resources_t *need = &lease->resources;
     char all[120];
+
+    if (!crti_scheduling_is_any(&lease->how) &&
+        !crti_lease_table_feasible(table, lease)) {
+        tell_no_such_node(lease, text, size);
+        return;
+    }
 
     for (unsigned i = 0; i < need->count; i++)
         if (tell_lack(table, &need->item[i], text, size))

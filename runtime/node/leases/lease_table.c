@@ -28,19 +28,14 @@ typedef struct entry {
     char told[160];        /* the reason that its owner heard last */
 } entry_t;
 
-typedef struct holding {
-    crti_id_t job;
-    crti_resources_t resources;
-    crti_gpu_share_t gpus;
-} holding_t;
-
 struct crti_lease_table {
     crti_id_t self;
+    const char *labels;
     crti_resources_t resources;
     crti_resources_t available;
     crti_map_t leases;  /* id -> entry_t */
     crti_map_t workers; /* worker id -> entry_t, GRANTED */
-    crti_map_t actors;  /* id of an actor, or of a worker that ends -> holding_t */
+    crti_holdings_t holdings;
     crti_gpu_table_t gpus;
     crti_node_views_t views;
     crti_list_t queue; /* entry_t by arrival */
@@ -85,11 +80,12 @@ crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resour
     if (table == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "lease table");
     table->self = self;
+    table->labels = "";
     table->max_workers = max_workers;
     table->resources = table->available = *resources;
     crti_map_init(&table->leases, sizeof(crti_id_t));
     crti_map_init(&table->workers, sizeof(crti_id_t));
-    crti_map_init(&table->actors, sizeof(crti_id_t));
+    crti_holdings_init(&table->holdings);
     crti_node_views_init(&table->views, resources);
     crti_gpu_table_init(&table->gpus, (unsigned)(crti_resources_get(resources, "GPU") /
                                                  CRTI_RESOURCE_ONE));
@@ -98,19 +94,19 @@ crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resour
     return CRT_OK;
 }
 
-static void free_values(crti_map_t *map)
+void crti_lease_table_labels(crti_lease_table_t *table, const char *labels)
 {
-    CRTI_MAP_FOREACH (void, value, map)
-        free(value);
-    crti_map_fini(map);
+    table->labels = labels;
 }
 
 void crti_lease_table_free(crti_lease_table_t *table)
 {
     if (table == NULL)
         return;
-    free_values(&table->leases);
-    free_values(&table->actors);
+    CRTI_MAP_FOREACH (entry_t, e, &table->leases)
+        free(e);
+    crti_map_fini(&table->leases);
+    crti_holdings_fini(&table->holdings);
     crti_node_views_fini(&table->views);
     crti_map_fini(&table->workers);
     crti_buffer_fini(&table->actions);
@@ -178,17 +174,9 @@ const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table, size_
                : NULL;
 }
 
-const crti_resources_t *crti_lease_table_next_actor(const crti_lease_table_t *table,
-                                                    size_t *cursor, crti_id_t *job_out)
+const crti_holdings_t *crti_lease_table_holdings(const crti_lease_table_t *table)
 {
-    const holding_t *holding;
-    void *value;
-
-    if (!crti_map_next(&table->actors, cursor, NULL, &value))
-        return NULL;
-    holding = value;
-    *job_out = holding->job;
-    return &holding->resources;
+    return &table->holdings;
 }
 
 /* ---------------------------------------------------------------- where to */
@@ -200,22 +188,28 @@ static bool fits_here(const crti_lease_table_t *table, const crti_resources_t *n
            crti_gpu_table_fits(&table->gpus, crti_resources_get(need, "GPU"));
 }
 
+static crti_node_self_t self_of(const crti_lease_table_t *table)
+{
+    return (crti_node_self_t){.id = table->self,
+                              .labels = table->labels,
+                              .resources = &table->resources,
+                              .available = &table->available};
+}
+
 /* The node with room that the policy prefers. `here` says whether this node may be chosen.
  * NULL: this node, or (with *found_out false) none. */
 static crti_node_view_t *choose(const crti_lease_table_t *table,
                                 const crti_lease_t *lease, bool here, bool *found_out)
 {
-    int64_t least = INT64_MAX;
+    crti_node_self_t self = self_of(table);
+    crti_node_need_t need = {.resources = &lease->resources,
+                             .how = &lease->how,
+                             .prefer = lease->prefer,
+                             .stays = lease->spillbacks != 0};
 
-    *found_out = here && table->running < table->max_workers &&
-                 fits_here(table, &lease->resources);
-    if (*found_out)
-        least =
-            crti_node_fullness(&table->resources, &table->available, &lease->resources);
-    if (*found_out && (lease->spillbacks || crti_id_equal(lease->prefer, table->self)))
-        return NULL;
-    return crti_node_views_choose(&table->views, &lease->resources, lease->prefer, least,
-                                  found_out);
+    self.has_room = here && table->running < table->max_workers &&
+                    fits_here(table, &lease->resources);
+    return crti_node_views_choose(&table->views, &self, &need, found_out);
 }
 
 static void enqueue(crti_lease_table_t *table, entry_t *e)
@@ -279,12 +273,21 @@ static void give_back(crti_lease_table_t *table, entry_t *e, crti_node_view_t *v
     changed(table);
 }
 
-/* No node has what it needs, however idle. Without the head nobody knows. */
-static bool is_infeasible(const crti_lease_table_t *table, const crti_lease_t *lease)
+bool crti_lease_table_feasible(const crti_lease_table_t *table, const crti_lease_t *lease)
 {
-    return !table->views.is_headless &&
-           !crti_resources_fit(&table->resources, &lease->resources) &&
-           !crti_node_views_feasible(&table->views, &lease->resources);
+    crti_node_self_t self = self_of(table);
+
+    return crti_node_views_feasible(&table->views, &self, &lease->resources, &lease->how);
+}
+
+/* No node has what it needs, however idle, and it does not wait for one. Without the head nobody knows. */
+static bool is_hopeless(const crti_lease_table_t *table, const crti_lease_t *lease)
+{
+    bool is_for_one =
+        lease->how.strategy == CRTI_STRATEGY_AFFINITY && !lease->how.is_soft;
+
+    return (lease->fails_if_infeasible || is_for_one) && !table->views.is_headless &&
+           !crti_lease_table_feasible(table, lease);
 }
 
 static void refuse(crti_lease_table_t *table, entry_t *e)
@@ -306,22 +309,23 @@ static void refuse_infeasible(crti_lease_table_t *table)
     CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
 
-        if (e->lease.fails_if_infeasible && is_infeasible(table, &e->lease))
+        if (is_hopeless(table, &e->lease))
             refuse(table, e);
     }
 }
 
 /* What found no room anywhere: while a queue is served nothing becomes free, so that another request for
  * the same finds none either. Thousands may wait for the same, in a cluster of many nodes. */
-typedef struct hopeless {
-    const crti_resources_t *shapes[SHAPES]; /* of requests that go on waiting */
+typedef struct in_vain {
+    const crti_lease_t *shapes[SHAPES]; /* of requests that go on waiting */
     unsigned count;
-} hopeless_t;
+} in_vain_t;
 
-static bool is_hopeless(const hopeless_t *h, const crti_resources_t *resources)
+static bool is_in_vain(const in_vain_t *v, const crti_lease_t *lease)
 {
-    for (unsigned i = 0; i < h->count; i++)
-        if (crti_resources_equal(h->shapes[i], resources))
+    for (unsigned i = 0; i < v->count; i++)
+        if (crti_resources_equal(&v->shapes[i]->resources, &lease->resources) &&
+            crti_scheduling_equal(&v->shapes[i]->how, &lease->how))
             return true;
     return false;
 }
@@ -331,7 +335,7 @@ static bool is_hopeless(const hopeless_t *h, const crti_resources_t *resources)
 static void serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
                        uint64_t now_ns)
 {
-    hopeless_t hopeless = {.count = 0};
+    in_vain_t in_vain = {.count = 0};
     bool here = true;
 
     CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
@@ -339,12 +343,14 @@ static void serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
         bool found;
         crti_node_view_t *view;
 
-        if (is_hopeless(&hopeless, &e->lease.resources) ||
+        if (is_in_vain(&in_vain, &e->lease) ||
             (shares && !crti_fair_shares_is_least(shares, e->lease.job)))
             continue;
         view = choose(table, &e->lease, here, &found);
-        if (!found && hopeless.count < SHAPES)
-            hopeless.shapes[hopeless.count++] = &e->lease.resources;
+        if (!found && in_vain.count < SHAPES)
+            in_vain.shapes[in_vain.count++] = &e->lease;
+        if (found && e->lease.how.strategy == CRTI_STRATEGY_SPREAD)
+            table->views.spread_last = view ? view->id : table->self;
         if (view && e->lease.spillbacks)
             give_back(table, e, view, now_ns);
         else if (view)
@@ -352,7 +358,8 @@ static void serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
         else if (found)
             start_here(table, e, shares);
         else if (now_ns - e->lease.since_ns > PATIENCE &&
-                 crti_resources_fit(&table->resources, &e->lease.resources))
+                 crti_scheduling_feasible(&table->resources, table->self, table->labels,
+                                          &e->lease.resources, &e->lease.how))
             here = false;
     }
 }
@@ -404,7 +411,7 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     e = find(table, lease->id);
     if (e && e->lease.state == CRTI_LEASE_WAITING) {
         changed(table); /* the head shows what waits */
-        if (e->lease.fails_if_infeasible && is_infeasible(table, &e->lease))
+        if (is_hopeless(table, &e->lease))
             refuse(table, e);
     }
     return CRT_OK;
@@ -464,18 +471,13 @@ static crti_resources_t held(const crti_lease_t *lease)
 /* The worker of a lease that ends keeps its GPUs until its process is gone; the rest is free. */
 static void keep_gpus(crti_lease_table_t *table, entry_t *e, crti_resources_t *back)
 {
-    holding_t *holding = e->lease.gpus.gpus ? calloc(1, sizeof(*holding)) : NULL;
+    crti_holding_t holding = {.job = e->lease.job, .gpus = e->lease.gpus};
 
-    if (holding == NULL)
-        return;
-    holding->job = e->lease.job;
-    holding->gpus = e->lease.gpus;
-    crti_resources_set(&holding->resources, "GPU",
+    crti_resources_set(&holding.resources, "GPU",
                        crti_resources_get(&e->lease.resources, "GPU"));
-    if (crti_map_put(&table->actors, &e->lease.worker, holding) != CRT_OK) {
-        free(holding);
+    if (holding.gpus.gpus == 0 ||
+        crti_holdings_add(&table->holdings, e->lease.worker, &holding) != CRT_OK)
         return;
-    }
     e->lease.gpus = (crti_gpu_share_t){0};
     crti_resources_set(back, "GPU", 0);
 }
@@ -551,28 +553,23 @@ void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool 
 crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
                                    crti_id_t job, const crti_resources_t *resources)
 {
-    holding_t *holding;
+    crti_holding_t holding = {.job = job, .resources = *resources};
     char need[200], have[200];
     crt_status_t status = crti_resources_check(resources);
 
     if (status != CRT_OK)
         return status;
-    if (crti_map_get(&table->actors, &actor))
+    if (crti_holdings_get(&table->holdings, actor))
         return crt_raise(CRT_ERR_EXISTS, "the actor holds its resources already");
     if (!fits_here(table, resources))
         return crt_raise(CRT_ERR_BACKPRESSURE, "needs %s, the node has %s free",
                          crti_resources_format(resources, need, sizeof(need)),
                          crti_resources_format(&table->available, have, sizeof(have)));
-    holding = malloc(sizeof(*holding));
-    if (holding == NULL)
-        return crt_raise(CRT_ERR_NO_MEMORY, "actor's resources");
-    *holding = (holding_t){.job = job, .resources = *resources};
     crti_gpu_table_take(&table->gpus, crti_resources_get(resources, "GPU"),
-                        &holding->gpus);
-    status = crti_map_put(&table->actors, &actor, holding);
+                        &holding.gpus);
+    status = crti_holdings_add(&table->holdings, actor, &holding);
     if (status != CRT_OK) {
-        crti_gpu_table_give(&table->gpus, &holding->gpus);
-        free(holding);
+        crti_gpu_table_give(&table->gpus, &holding.gpus);
         return status;
     }
     if (resources->count) {
@@ -582,39 +579,31 @@ crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
     return CRT_OK;
 }
 
-crti_gpu_share_t crti_lease_table_gpus(const crti_lease_table_t *table, crti_id_t actor)
-{
-    const holding_t *holding = crti_map_get(&table->actors, &actor);
-
-    return holding ? holding->gpus : (crti_gpu_share_t){0};
-}
-
 void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t now_ns)
 {
-    holding_t *holding = crti_map_remove(&table->actors, &holder);
+    crti_holding_t holding;
 
-    if (holding == NULL)
+    if (!crti_holdings_remove(&table->holdings, holder, &holding))
         return;
-    crti_gpu_table_give(&table->gpus, &holding->gpus);
-    if (holding->resources.count) {
-        crti_resources_give(&table->available, &holding->resources);
+    crti_gpu_table_give(&table->gpus, &holding.gpus);
+    if (holding.resources.count) {
+        crti_resources_give(&table->available, &holding.resources);
         changed(table);
     }
-    free(holding);
     serve(table, now_ns);
 }
 
 /* ---------------------------------------------------------------- other nodes */
 
 crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
-                                   const crti_resources_t *resources,
+                                   const char *labels, const crti_resources_t *resources,
                                    const crti_resources_t *available, uint64_t now_ns)
 {
     crt_status_t status;
 
     if (crti_id_equal(node, table->self))
         return CRT_OK;
-    status = crti_node_views_note(&table->views, node, resources, available);
+    status = crti_node_views_note(&table->views, node, labels, resources, available);
     if (status == CRT_OK)
         serve(table, now_ns);
     return status;

@@ -14,7 +14,9 @@
  *     back when it has no room and somebody else has: its owner's node above all, to which it could not
  *     be sent, since that one waits for the answer. So a request is at one place, which alone decides,
  *     and none waits where room never comes.
- *     A request that does not wait for what no node has fails when it comes, or when the last node
+ *     Where a request may run (base/scheduling.h) comes before all that; SPREAD takes one node with room after
+ *     the other.
+ *     A request that does not wait for what no node has, and one for a single node, fails when it comes, or when the last node
  *     that had it dies; not while the head is away, which knows of others.
  * Views
  *     What is known of other nodes: node_views.h. While the head is away every node may have room: a
@@ -35,7 +37,9 @@
 #include "runtime/base/id.h"
 #include "runtime/base/resource_names.h"
 #include "runtime/base/resources.h"
+#include "runtime/base/scheduling.h"
 #include "runtime/node/leases/gpu_table.h"
+#include "runtime/node/leases/holdings.h"
 
 #define CRTI_LEASE_FUNCTION 64
 
@@ -66,6 +70,7 @@ typedef struct crti_lease {
     crti_id_t owner_node; /* of that process */
     crti_id_t prefer;
     crti_resources_t resources;
+    crti_scheduling_t how; /* where it may run */
     char function[CRTI_LEASE_FUNCTION];
     uint64_t spillbacks;      /* 0: of this node; else another one sent it here */
     bool fails_if_infeasible; /* it does not wait for what no node has */
@@ -106,6 +111,8 @@ typedef struct crti_lease_table crti_lease_table_t;
 crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resources,
                                   size_t max_workers, crti_lease_table_t **table_out);
 void crti_lease_table_free(crti_lease_table_t *table);
+/* The labels of this node; none at first. Borrowed. */
+void crti_lease_table_labels(crti_lease_table_t *table, const char *labels);
 CRTI_DEFINE_AUTO(crti_lease_table_t *, crti_lease_table_free)
 
 /* The next action, taken out. False: none. */
@@ -120,21 +127,23 @@ const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *tab
 const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
                                           size_t *cursor);
 
-/* The same for actors: what each holds here, and its job. */
-const crti_resources_t *crti_lease_table_next_actor(const crti_lease_table_t *table,
-                                                    size_t *cursor, crti_id_t *job_out);
+/* What actors hold here, and workers that end. */
+const crti_holdings_t *crti_lease_table_holdings(const crti_lease_table_t *table);
 
 /* The names of resources that any node has ever had. */
 const crti_resource_names_t *crti_lease_table_names(const crti_lease_table_t *table);
 /* The largest amount of `name` that one node has, and the sum over all nodes. */
 void crti_lease_table_survey(const crti_lease_table_t *table, const char *name,
                              int64_t *largest_out, int64_t *sum_out);
+/* Whether any node could serve it, were all idle. */
+bool crti_lease_table_feasible(const crti_lease_table_t *table,
+                               const crti_lease_t *lease);
 /* How many are WAITING. */
 size_t crti_lease_table_waiting(const crti_lease_table_t *table);
 
 /* ---------------------------------------------------------------- events */
 
-/* A request arrived; the first nine fields of `lease` are read. The same id again is the same
+/* A request arrived; the first ten fields of `lease` are read. The same id again is the same
  * lease and changes nothing. */
 crt_status_t crti_lease_table_request(crti_lease_table_t *table,
                                       const crti_lease_t *lease, uint64_t now_ns);
@@ -158,9 +167,6 @@ void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t 
 void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool blocked,
                               uint64_t now_ns);
 
-/* The GPUs that an actor has here. */
-crti_gpu_share_t crti_lease_table_gpus(const crti_lease_table_t *table, crti_id_t actor);
-
 /* An actor's process needs resources here. CRT_ERR_BACKPRESSURE: not now. CRT_ERR_EXISTS: it
  * has them. */
 crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
@@ -171,7 +177,7 @@ void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t
 /* The head's view of a node (this one's own is ignored), and a node's end: what was sent there
  * waits here again. */
 crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
-                                   const crti_resources_t *resources,
+                                   const char *labels, const crti_resources_t *resources,
                                    const crti_resources_t *available, uint64_t now_ns);
 void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
                                 uint64_t now_ns);

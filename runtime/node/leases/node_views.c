@@ -2,6 +2,7 @@
 /* Node views. See node_views.h. */
 #include "runtime/node/leases/node_views.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
@@ -26,7 +27,7 @@ void crti_node_views_fini(crti_node_views_t *views)
 /* ---------------------------------------------------------------- what the head says */
 
 crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
-                                  const crti_resources_t *resources,
+                                  const char *labels, const crti_resources_t *resources,
                                   const crti_resources_t *available)
 {
     crti_node_view_t *view = crti_map_get(&views->map, &node);
@@ -44,6 +45,7 @@ crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
         }
     }
     view->resources = *resources;
+    snprintf(view->labels, sizeof(view->labels), "%s", labels);
     view->said = view->available = *available;
     view->suspect_ns = 0;
     crti_resource_names_note(&views->names, resources);
@@ -106,9 +108,9 @@ void crti_node_views_tick(crti_node_views_t *views, uint64_t now_ns, uint64_t *n
 
 /* ---------------------------------------------------------------- which node */
 
-int64_t crti_node_fullness(const crti_resources_t *resources,
-                           const crti_resources_t *available,
-                           const crti_resources_t *need)
+/* How full a node would be, in 1/10000 of its scarcest resource; below half counts as empty. */
+static int64_t fullness(const crti_resources_t *resources,
+                        const crti_resources_t *available, const crti_resources_t *need)
 {
     int64_t worst = 0;
 
@@ -121,21 +123,31 @@ int64_t crti_node_fullness(const crti_resources_t *resources,
     return worst <= HALF ? 0 : worst;
 }
 
-crti_node_view_t *crti_node_views_choose(const crti_node_views_t *views,
-                                         const crti_resources_t *need, crti_id_t prefer,
-                                         int64_t least, bool *found_out)
+static bool has_room(const crti_node_view_t *view, const crti_node_need_t *need,
+                     unsigned alternative)
 {
+    return crti_resources_fit(&view->available, need->resources) &&
+           crti_scheduling_allows(need->how, alternative, view->id, view->labels);
+}
+
+/* `prefer`, else the one that is least full; ties go to this node, then to the smallest id. */
+static crti_node_view_t *pack(const crti_node_views_t *views,
+                              const crti_node_self_t *self, const crti_node_need_t *need,
+                              unsigned alternative, bool *found)
+{
+    int64_t least =
+        *found ? fullness(self->resources, self->available, need->resources) : INT64_MAX;
     crti_node_view_t *best = NULL;
 
     CRTI_MAP_FOREACH (crti_node_view_t, view, &views->map) {
         int64_t score;
 
-        if (!crti_resources_fit(&view->available, need))
+        if (!has_room(view, need, alternative))
             continue;
-        *found_out = true;
-        if (crti_id_equal(prefer, view->id))
+        *found = true;
+        if (crti_id_equal(need->prefer, view->id))
             return view;
-        score = crti_node_fullness(&view->resources, &view->available, need);
+        score = fullness(&view->resources, &view->available, need->resources);
         if (score < least ||
             (best && score == least && crti_id_less(view->id, best->id))) {
             best = view;
@@ -145,14 +157,97 @@ crti_node_view_t *crti_node_views_choose(const crti_node_views_t *views,
     return best;
 }
 
-bool crti_node_views_feasible(const crti_node_views_t *views,
-                              const crti_resources_t *need)
+/* `a` comes before `b` in the round that begins behind `last`. */
+static bool is_sooner(crti_id_t a, crti_id_t b, crti_id_t last)
 {
+    bool a_wraps = !crti_id_less(last, a), b_wraps = !crti_id_less(last, b);
+
+    return a_wraps == b_wraps ? crti_id_less(a, b) : b_wraps;
+}
+
+/* The node that follows the one that was taken last, in the order of ids, round and round. */
+static crti_node_view_t *spread(const crti_node_views_t *views,
+                                const crti_node_self_t *self,
+                                const crti_node_need_t *need, unsigned alternative,
+                                bool *found)
+{
+    crti_node_view_t *best = NULL;
+    crti_id_t best_id = self->id;
+
+    CRTI_MAP_FOREACH (crti_node_view_t, view, &views->map) {
+        if (!has_room(view, need, alternative) ||
+            (*found && !is_sooner(view->id, best_id, views->spread_last)))
+            continue;
+        *found = true;
+        best = view;
+        best_id = view->id;
+    }
+    return best;
+}
+
+static bool is_feasible(const crti_node_views_t *views, const crti_node_self_t *self,
+                        const crti_resources_t *resources, const crti_scheduling_t *how)
+{
+    if (crti_scheduling_feasible(self->resources, self->id, self->labels, resources, how))
+        return true;
     CRTI_MAP_FOREACH (const crti_node_view_t, view, &views->map) {
-        if (crti_resources_fit(&view->resources, need))
+        if (crti_scheduling_feasible(&view->resources, view->id, view->labels, resources,
+                                     how))
             return true;
     }
     return false;
+}
+
+/* Soft affinity is none when its node is gone, or lacks what is needed; `any` has room for what holds then. */
+static const crti_scheduling_t *resolve(const crti_node_views_t *views,
+                                        const crti_node_self_t *self,
+                                        const crti_resources_t *resources,
+                                        const crti_scheduling_t *how,
+                                        crti_scheduling_t *any)
+{
+    if (how->strategy != CRTI_STRATEGY_AFFINITY || !how->is_soft ||
+        is_feasible(views, self, resources, how))
+        return how;
+    *any = *how;
+    any->strategy = CRTI_STRATEGY_DEFAULT;
+    return any;
+}
+
+crti_node_view_t *crti_node_views_choose(const crti_node_views_t *views,
+                                         const crti_node_self_t *self,
+                                         const crti_node_need_t *asked, bool *found_out)
+{
+    crti_scheduling_t any;
+    crti_node_need_t need = *asked;
+    unsigned alternatives;
+
+    need.how = resolve(views, self, need.resources, need.how, &any);
+    alternatives = crti_scheduling_alternatives(need.how);
+    for (unsigned i = 0; i < alternatives; i++) {
+        crti_node_view_t *view;
+
+        *found_out =
+            self->has_room && crti_scheduling_allows(need.how, i, self->id, self->labels);
+        if (*found_out && (need.stays || crti_id_equal(need.prefer, self->id)))
+            return NULL;
+        view = need.how->strategy == CRTI_STRATEGY_SPREAD
+                   ? spread(views, self, &need, i, found_out)
+                   : pack(views, self, &need, i, found_out);
+        if (*found_out)
+            return view;
+    }
+    return NULL;
+}
+
+bool crti_node_views_feasible(const crti_node_views_t *views,
+                              const crti_node_self_t *self,
+                              const crti_resources_t *resources,
+                              const crti_scheduling_t *how)
+{
+    crti_scheduling_t any;
+
+    return is_feasible(views, self, resources,
+                       resolve(views, self, resources, how, &any));
 }
 
 void crti_node_views_survey(const crti_node_views_t *views, const char *name,

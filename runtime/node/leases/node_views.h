@@ -18,6 +18,7 @@
 #include "runtime/base/map.h"
 #include "runtime/base/resource_names.h"
 #include "runtime/base/resources.h"
+#include "runtime/base/scheduling.h"
 
 typedef struct crti_node_view {
     crti_id_t id;
@@ -25,11 +26,13 @@ typedef struct crti_node_view {
     crti_resources_t said;      /* available, by the head's last word */
     crti_resources_t available; /* less what was sent there since */
     uint64_t suspect_ns;        /* until when it is less, 0: it is not */
+    char labels[CRTI_LABELS_SIZE];
 } crti_node_view_t;
 
 typedef struct crti_node_views {
     crti_map_t map; /* id -> crti_node_view_t */
     bool is_headless;
+    crti_id_t spread_last;       /* where SPREAD was last */
     crti_resource_names_t names; /* that any node has ever had, this one too */
 } crti_node_views_t;
 
@@ -37,9 +40,25 @@ typedef struct crti_node_views {
 void crti_node_views_init(crti_node_views_t *views, const crti_resources_t *own);
 void crti_node_views_fini(crti_node_views_t *views);
 
+/* This node, which takes part in each choice. */
+typedef struct crti_node_self {
+    crti_id_t id;
+    const char *labels;
+    const crti_resources_t *resources, *available;
+    bool has_room; /* now, for what is needed */
+} crti_node_self_t;
+
+/* What a request needs of a node. */
+typedef struct crti_node_need {
+    const crti_resources_t *resources;
+    const crti_scheduling_t *how;
+    crti_id_t prefer;
+    bool stays; /* another node sent it here: it is served here if there is room */
+} crti_node_need_t;
+
 /* The head's word of a node. */
 crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
-                                  const crti_resources_t *resources,
+                                  const char *labels, const crti_resources_t *resources,
                                   const crti_resources_t *available);
 void crti_node_views_forget(crti_node_views_t *views, crti_id_t node);
 /* The head went away, or is back. */
@@ -52,18 +71,16 @@ void crti_node_views_refused(crti_node_views_t *views, crti_id_t node, uint64_t 
 /* Time passed; `*next_ns` is brought down to the moment of the next doubt that ends. */
 void crti_node_views_tick(crti_node_views_t *views, uint64_t now_ns, uint64_t *next_ns);
 
-/* How full a node would be, in 1/10000 of its scarcest resource; below half counts as empty. */
-int64_t crti_node_fullness(const crti_resources_t *resources,
-                           const crti_resources_t *available,
-                           const crti_resources_t *need);
-/* The node with room that the policy prefers: `prefer`, else one that is less full than `least`, which is
- * lowered to what it is; ties go to the smallest id. NULL: none. `*found_out` becomes true when any has room. */
+/* The node with room that the policy prefers (lease_table.h). NULL: this node, or (with *found_out false)
+ * none. */
 crti_node_view_t *crti_node_views_choose(const crti_node_views_t *views,
-                                         const crti_resources_t *need, crti_id_t prefer,
-                                         int64_t least, bool *found_out);
+                                         const crti_node_self_t *self,
+                                         const crti_node_need_t *need, bool *found_out);
 /* Whether any node could serve it when it were idle. */
 bool crti_node_views_feasible(const crti_node_views_t *views,
-                              const crti_resources_t *need);
+                              const crti_node_self_t *self,
+                              const crti_resources_t *resources,
+                              const crti_scheduling_t *how);
 /* The largest amount of `name` that one node has and the sum over all, from those of this node on. */
 void crti_node_views_survey(const crti_node_views_t *views, const char *name,
                             int64_t *largest, int64_t *sum);

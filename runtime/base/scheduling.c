@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scheduling. See scheduling.h. */
+#include "runtime/base/scheduling.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+const crti_scheduling_t crti_scheduling_default = {.strategy = CRTI_STRATEGY_DEFAULT};
+
+typedef struct part {
+    const char *text;
+    size_t size;
+} part_t;
+
+static bool is_word(part_t word)
+{
+    if (word.size == 0 || word.size > 63)
+        return false;
+    for (size_t i = 0; i < word.size; i++)
+        if (!isalnum((unsigned char)word.text[i]) &&
+            (word.text[i] == '\0' || strchr("._-/", word.text[i]) == NULL))
+            return false;
+    return true;
+}
+
+static part_t trim(part_t p)
+{
+    while (p.size && *p.text == ' ') {
+        p.text++;
+        p.size--;
+    }
+    while (p.size && p.text[p.size - 1] == ' ')
+        p.size--;
+    return p;
+}
+
+/* The part before the next `separator` that is in no parentheses; `rest` goes on behind it. False: no more. */
+static bool next(part_t *rest, char separator, part_t *out)
+{
+    size_t length = 0;
+    int depth = 0;
+
+    if (rest->text == NULL)
+        return false;
+    for (; length < rest->size; length++) {
+        depth += (rest->text[length] == '(') - (rest->text[length] == ')');
+        if (rest->text[length] == separator && depth <= 0)
+            break;
+    }
+    *out = trim((part_t){rest->text, length});
+    if (length < rest->size)
+        *rest = (part_t){rest->text + length + 1, rest->size - length - 1};
+    else
+        *rest = (part_t){0};
+    return true;
+}
+
+static part_t whole(const char *text)
+{
+    return (part_t){text, strlen(text)};
+}
+
+static bool is_same(part_t a, part_t b)
+{
+    return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
+}
+
+static bool is_any(part_t alternative)
+{
+    return alternative.size == 0 || is_same(alternative, whole("*"));
+}
+
+/* "key=rest" */
+static bool split(part_t entry, part_t *key, part_t *value)
+{
+    const char *equals = memchr(entry.text, '=', entry.size);
+
+    if (equals == NULL)
+        return false;
+    *key = trim((part_t){entry.text, (size_t)(equals - entry.text)});
+    *value = trim((part_t){equals + 1, entry.size - (size_t)(equals - entry.text) - 1});
+    return true;
+}
+
+/* ---------------------------------------------------------------- labels */
+
+/* The value of a key; false: the node has no such label. */
+static bool find_label(const char *labels, part_t key, part_t *value)
+{
+    part_t rest = whole(labels), entry, other;
+
+    while (next(&rest, ',', &entry))
+        if (split(entry, &other, value) && is_same(other, key))
+            return true;
+    return false;
+}
+
+crt_status_t crti_labels_check(const char *labels)
+{
+    part_t rest = whole(labels), entry, key, value, first;
+
+    if (rest.size >= CRTI_LABELS_SIZE)
+        return crt_raise(CRT_ERR_INVALID, "labels of %zu bytes, at most %d fit",
+                         rest.size, CRTI_LABELS_SIZE - 1);
+    while (*labels && next(&rest, ',', &entry)) {
+        if (!split(entry, &key, &value) || !is_word(key) || !is_word(value))
+            return crt_raise(
+                CRT_ERR_INVALID,
+                "label \"%.*s\" is not key=value (1 to 63 letters, digits or "
+                ". _ - / each)",
+                (int)entry.size, entry.text);
+        find_label(labels, key, &first);
+        if (first.text != value.text)
+            return crt_raise(CRT_ERR_INVALID, "label \"%.*s\" is given twice",
+                             (int)key.size, key.text);
+    }
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- selectors */
+
+/* "value", "!value", "in(a,b)" or "!in(a,b)": is it negated, and which values. */
+static part_t read_condition(part_t value, bool *is_not)
+{
+    *is_not = value.size && *value.text == '!';
+    if (*is_not)
+        value = (part_t){value.text + 1, value.size - 1};
+    if (value.size > 3 && memcmp(value.text, "in(", 3) == 0 &&
+        value.text[value.size - 1] == ')')
+        return (part_t){value.text + 3, value.size - 4};
+    return value;
+}
+
+static bool holds(part_t entry, const char *labels)
+{
+    part_t key, value, label, values, one;
+    bool is_not, is_in = false;
+
+    if (!split(entry, &key, &value))
+        return false;
+    values = read_condition(value, &is_not);
+    if (find_label(labels, key, &label))
+        while (next(&values, ',', &one))
+            is_in = is_in || is_same(one, label);
+    return is_in != is_not;
+}
+
+static bool is_condition(part_t entry)
+{
+    part_t key, value, values, one;
+    bool is_not;
+
+    if (!split(entry, &key, &value) || !is_word(key))
+        return false;
+    values = read_condition(value, &is_not);
+    while (next(&values, ',', &one))
+        if (!is_word(one))
+            return false;
+    return true;
+}
+
+crt_status_t crti_selector_check(const char *selector)
+{
+    part_t rest = whole(selector), alternative, entry;
+    unsigned count = 0;
+
+    if (rest.size >= CRTI_LABELS_SIZE)
+        return crt_raise(CRT_ERR_INVALID, "a label selector of %zu bytes, at most %d fit",
+                         rest.size, CRTI_LABELS_SIZE - 1);
+    while (next(&rest, ';', &alternative)) {
+        if (++count > CRTI_ALTERNATIVES)
+            return crt_raise(CRT_ERR_INVALID,
+                             "a label selector with more than %d alternatives",
+                             CRTI_ALTERNATIVES);
+        if (is_any(alternative))
+            continue;
+        while (next(&alternative, ',', &entry))
+            if (!is_condition(entry))
+                return crt_raise(CRT_ERR_INVALID,
+                                 "\"%.*s\" in a label selector is none of key=value, "
+                                 "key=!value, key=in(a,b), key=!in(a,b)",
+                                 (int)entry.size, entry.text);
+    }
+    return CRT_OK;
+}
+
+static bool matches(const char *selector, unsigned alternative, const char *labels)
+{
+    part_t rest = whole(selector), conditions = {0}, entry;
+
+    for (unsigned i = 0; i <= alternative; i++)
+        if (!next(&rest, ';', &conditions))
+            return false;
+    if (is_any(conditions))
+        return true;
+    while (next(&conditions, ',', &entry))
+        if (!holds(entry, labels))
+            return false;
+    return true;
+}
+
+/* ---------------------------------------------------------------- scheduling */
+
+crt_status_t crti_scheduling_check(const crti_scheduling_t *how)
+{
+    if (how->strategy >= CRTI_STRATEGIES)
+        return crt_raise(CRT_ERR_INVALID, "there is no scheduling strategy %llu",
+                         (unsigned long long)how->strategy);
+    return crti_selector_check(how->selector);
+}
+
+crt_status_t crti_scheduling_read(uint64_t strategy, crti_id_t node, bool is_soft,
+                                  const void *selector, size_t size,
+                                  crti_scheduling_t *how_out)
+{
+    *how_out =
+        (crti_scheduling_t){.strategy = strategy, .node = node, .is_soft = is_soft};
+    if (size >= CRTI_LABELS_SIZE)
+        return crt_raise(CRT_ERR_INVALID, "a label selector of %zu bytes, at most %d fit",
+                         size, CRTI_LABELS_SIZE - 1);
+    if (size)
+        memcpy(how_out->selector, selector, size);
+    return crti_scheduling_check(how_out);
+}
+
+bool crti_scheduling_equal(const crti_scheduling_t *a, const crti_scheduling_t *b)
+{
+    return a == b ||
+           (a->strategy == b->strategy && a->is_soft == b->is_soft &&
+            crti_id_equal(a->node, b->node) && strcmp(a->selector, b->selector) == 0);
+}
+
+bool crti_scheduling_is_any(const crti_scheduling_t *how)
+{
+    return how->strategy != CRTI_STRATEGY_AFFINITY && how->selector[0] == '\0';
+}
+
+unsigned crti_scheduling_alternatives(const crti_scheduling_t *how)
+{
+    unsigned count = 1;
+
+    for (const char *at = how->selector; *at; at++)
+        count += *at == ';';
+    return count;
+}
+
+bool crti_scheduling_allows(const crti_scheduling_t *how, unsigned alternative,
+                            crti_id_t node, const char *labels)
+{
+    if (how->strategy == CRTI_STRATEGY_AFFINITY && !crti_id_equal(how->node, node))
+        return false;
+    return how->selector[0] == '\0' || matches(how->selector, alternative, labels);
+}
+
+bool crti_scheduling_feasible(const crti_resources_t *has, crti_id_t node,
+                              const char *labels, const crti_resources_t *resources,
+                              const crti_scheduling_t *how)
+{
+    unsigned alternatives = crti_scheduling_alternatives(how);
+
+    if (!crti_resources_fit(has, resources))
+        return false;
+    for (unsigned i = 0; i < alternatives; i++)
+        if (crti_scheduling_allows(how, i, node, labels))
+            return true;
+    return false;
+}
+
+const char *crti_scheduling_format(const crti_scheduling_t *how, char *text, size_t size)
+{
+    char hex[CRTI_ID_HEX];
+
+    if (how->strategy == CRTI_STRATEGY_AFFINITY)
+        snprintf(text, size, "node %.8s%s%s", crti_id_hex(how->node, hex),
+                 how->selector[0] ? " with " : "", how->selector);
+    else
+        snprintf(text, size, "a node with %s", how->selector);
+    return text;
+}
