@@ -21,7 +21,8 @@
 
 #define NAME "crt job submit"
 
-static const char *address, *submission, *variables[OPTION_LIST_MAX];
+static const char *address, *submission, *priority, *max_share,
+    *variables[OPTION_LIST_MAX];
 static bool no_wait;
 
 /* What the kernel executes: an ELF file, or a script that names its interpreter. */
@@ -178,6 +179,10 @@ static char *job_body(int argc, char **argv, const char *sha)
             goto out;
     }
     add_library_path(environment);
+    if (priority)
+        json_object_set_new(environment, "CRT_JOB_PRIORITY", json_string(priority));
+    if (max_share)
+        json_object_set_new(environment, "CRT_JOB_MAX_SHARE", json_string(max_share));
     for (size_t i = 0; variables[i]; i++) {
         const char *equal = strchr(variables[i], '=');
         char *name = strndup(variables[i], (size_t)(equal - variables[i]));
@@ -253,6 +258,10 @@ int crti_cli_job_submit(int argc, char **argv)
         {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not follow the job's output"},
         {"submission-id", 0, "ID", OPTION_TEXT, &submission,
          "name of the job; default: a random one"},
+        {"priority", 0, "N", OPTION_COUNT, &priority,
+         "weight of the job where jobs wait for CPUs, 1 to 1000; default 1"},
+        {"max-share", 0, "PART", OPTION_COUNT, &max_share,
+         "part of each node's CPUs that it may hold, above 0 to 1; default 1"},
         {"env", 'e', "NAME=VALUE", OPTION_LIST, variables,
          "environment variable of the job; may be given several times"}};
     static const command_spec_t spec = {
@@ -265,7 +274,7 @@ int crti_cli_job_submit(int argc, char **argv)
             "output\nuntil it ends. The exit status is that of the program, 128 and "
             "the number of the\nsignal that killed it, or 1 when there is none.",
         .options = options,
-        .count = 4};
+        .count = sizeof(options) / sizeof(options[0])};
     http_client_t *client;
     int first, result;
 
@@ -280,6 +289,13 @@ int crti_cli_job_submit(int argc, char **argv)
         if (!strchr(variables[i], '=') || variables[i][0] == '=')
             return crti_cli_misused(NAME, "--env takes NAME=VALUE, not \"%s\"",
                                     variables[i]);
+    if (priority && (strspn(priority, "0123456789") != strlen(priority) ||
+                     atoi(priority) < 1 || atoi(priority) > 1000))
+        return crti_cli_misused(
+            NAME, "--priority takes a number of 1 to 1000, not \"%s\"", priority);
+    if (max_share && !(atof(max_share) > 0 && atof(max_share) <= 1))
+        return crti_cli_misused(NAME, "--max-share takes a part above 0 to 1, not \"%s\"",
+                                max_share);
     if (sodium_init() < 0)
         return crti_cli_fail(NAME, "libsodium does not start");
     client = crti_cli_job_client(NAME, address);

@@ -131,6 +131,12 @@ typedef struct crt_options {
     const char *resources;        /* of a private cluster: "GPU=1,disk=2" */
     uint64_t object_store_memory; /* bytes, likewise; default 30 % of memory */
     bool no_log_to_driver;        /* do not print the workers' output here */
+    /* Jobs that wait for CPUs get them in proportion to their priority: 1 to 1000, default 1. CRT_JOB_PRIORITY in
+     * the environment (crt job submit --priority) counts instead. */
+    int priority;
+    /* The part of each node's CPUs that its tasks may hold, above 0 to 1; default 1. One task on each node
+     * may always run. CRT_JOB_MAX_SHARE (crt job submit --max-share) counts instead. */
+    double max_share;
 } crt_options_t;
 #define CRT_OPTIONS(...)                                                                 \
     CRT_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)

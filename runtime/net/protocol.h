@@ -164,6 +164,10 @@
         F(STR, program) F(STR, sha) F(BIN, argv) F(BIN, environment) F(STR, directory)   \
             F(STR, entrypoint) F(BOOL, log_to_driver)
 
+/* Variables of a driver by which nodes hear of its job's weight and cap (node/leases/job_shares.h). */
+#define CRTI_JOB_PRIORITY  "CRT_JOB_PRIORITY"
+#define CRTI_JOB_MAX_SHARE "CRT_JOB_MAX_SHARE"
+
 /* The variable by which CUDA is told which GPUs there are. */
 #define CRTI_VISIBLE_GPUS "CUDA_VISIBLE_DEVICES"
 
@@ -195,11 +199,13 @@
  * ERROR. What no node has waits and is told by LEASE_WAITING; with `if_infeasible` (CRTI_INFEASIBLE) the
  * answer is CRT_ERR_UNSCHEDULABLE. The owner may cancel. `spillbacks` is 1 when the owner's node sends it to another one, which
  * may answer CRT_ERR_BACKPRESSURE: another node has room, decide again. `prefer` is the
- * node that holds the largest arguments, or zero. The same `lease` again is the same lease. */
+ * node that holds the largest arguments, or zero. The same `lease` again is the same lease. `weight` and
+ * `max_share` (node/leases/job_shares.h) are those of the job, set by the owner's node. */
 #define CRTI_FIELDS_LEASE_REQUEST(F)                                                     \
     F(ID, lease)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(RES, resources) F(STR, function)         \
-        F(ID, prefer) F(U64, spillbacks) F(I64, if_infeasible) CRTI_SCHEDULING(F)
+        F(ID, prefer) F(U64, spillbacks) F(I64, if_infeasible) CRTI_SCHEDULING(F)           \
+            F(U64, weight) F(U64, max_share)
 #define CRTI_FIELDS_LEASE_GRANTED(F) F(ID, lease) CRTI_PEER(F)
 
 /* Notice to the owner, when it must wait longer than 1 s, and again when the reason changes:

@@ -3,6 +3,8 @@
  *     fair_program greedy TASK_MS COUNT [ARGUMENT...]   keeps ten tasks in flight until COUNT have ended, or
  *                                                       the program with these arguments has, which begins
  *                                                       after the first one
+ *     fair_program between TASK_MS BEGIN END [PRIORITY [SHARE]]   the same, but says how many tasks ended between two
+ *                                                       moments of the monotonic clock, in ms
  *     fair_program short COUNT                          one task of 10 ms after the other */
 #include <spawn.h>
 #include <stdio.h>
@@ -85,6 +87,30 @@ static int greedy(int argc, char **argv)
     return status != 0;
 }
 
+static int between(int64_t task_ms, double begin, double end)
+{
+    crt_ref_t *refs[IN_FLIGHT];
+    int ended = 0;
+
+    for (int i = 0; i < IN_FLIGHT; i++)
+        refs[i] = crt_submit(&nap, NULL, task_ms);
+    while (ms_now() < end) {
+        size_t ready, found;
+
+        check(crt_wait(refs, IN_FLIGHT, 1, -1, &ready, &found));
+        check(crt_get(refs[ready], NULL));
+        crt_ref_drop(&refs[ready]);
+        refs[ready] = crt_submit(&nap, NULL, task_ms);
+        ended += ms_now() >= begin && ms_now() < end;
+    }
+    printf("between %d\n", ended);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        (void)crt_cancel(refs[i], NULL);
+        crt_ref_drop(&refs[i]);
+    }
+    return 0;
+}
+
 static int short_ones(int count)
 {
     for (int i = 0; i < count; i++) {
@@ -103,10 +129,19 @@ static int driver(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 3 && strcmp(argv[1], "greedy") == 0)
         return greedy(argc, argv);
+    if (argc > 4 && strcmp(argv[1], "between") == 0)
+        return between(atoll(argv[2]), atof(argv[3]), atof(argv[4]));
     return argc == 3 ? short_ones(atoi(argv[2])) : 2;
 }
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&nap)), driver);
+    bool is_between = argc > 4 && strcmp(argv[1], "between") == 0;
+    int priority = is_between && argc > 5 ? atoi(argv[5]) : 0;
+    double max_share = is_between && argc > 6 ? atof(argv[6]) : 0;
+
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&nap), .priority = priority,
+                                .max_share = max_share),
+                    driver);
 }

@@ -88,6 +88,18 @@ static bool for_the_head(crti_local_t *local, const crti_message_t *message)
     }
 }
 
+/* What its job may have is not for the process to say. */
+static void ask_for_lease(crti_local_t *local, uint64_t request,
+                          const crti_msg_lease_request_t *m)
+{
+    crti_job_rank_t rank = crti_job_rank(local->process->job);
+    crti_msg_lease_request_t ask = *m;
+
+    ask.weight = rank.weight;
+    ask.max_share = rank.max_share;
+    crti_lease_asked(local->node, local->number, NULL, request, &ask);
+}
+
 static bool for_the_node(crti_local_t *local, const crti_message_t *m)
 {
     crti_process_t *p = local->process;
@@ -96,7 +108,7 @@ static bool for_the_node(crti_local_t *local, const crti_message_t *m)
     switch (m->kind) {
     case CRTI_MSG_READY: on_ready(p, &m->ready); return true;
     case CRTI_MSG_LEASE_REQUEST:
-        crti_lease_asked(node, local->number, NULL, m->request, &m->lease_request);
+        ask_for_lease(local, m->request, &m->lease_request);
         return true;
     case CRTI_MSG_LEASE_RETURN: crti_lease_returned(node, &m->lease_return); return true;
     case CRTI_MSG_LEASE_CANCEL:

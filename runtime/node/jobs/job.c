@@ -145,19 +145,41 @@ static crt_status_t check_facts(const facts_t *facts)
     return CRT_OK;
 }
 
-static const char *submission_of(crti_span_t environment, char *text, size_t size)
+/* The value of a variable of the driver, "" when it has none. */
+static const char *variable(crti_span_t environment, const char *name, char *text,
+                            size_t size)
 {
-    static const char name[] = "CRT_SUBMISSION=";
+    size_t length = strlen(name);
     crti_span_t entry;
 
     text[0] = '\0';
-    while (crti_list_unpack(&environment, &entry) == CRT_OK)
-        if (entry.size >= sizeof(name) - 1 &&
-            memcmp(entry.data, name, sizeof(name) - 1) == 0)
-            crti_text(crti_span((const char *)entry.data + sizeof(name) - 1,
-                                entry.size - (sizeof(name) - 1)),
-                      text, size);
+    while (crti_list_unpack(&environment, &entry) == CRT_OK) {
+        const char *at = entry.data;
+
+        if (entry.size > length && memcmp(at, name, length) == 0 && at[length] == '=')
+            crti_text(crti_span(at + length + 1, entry.size - length - 1), text, size);
+    }
     return text;
+}
+
+/* The driver has checked them; what is none all the same is the default. */
+static crti_job_rank_t read_rank(crti_span_t environment)
+{
+    char text[64];
+    double weight =
+        strtod(variable(environment, CRTI_JOB_PRIORITY, text, sizeof(text)), NULL);
+    double share =
+        strtod(variable(environment, CRTI_JOB_MAX_SHARE, text, sizeof(text)), NULL);
+
+    return (crti_job_rank_t){
+        .weight = weight >= 1 && weight <= CRTI_JOB_WEIGHT_MAX ? (uint64_t)weight : 1,
+        .max_share =
+            share > 0 && share < 1 ? (uint64_t)(share * CRTI_JOB_SHARE_ONE + 0.5) : 0};
+}
+
+crti_job_rank_t crti_job_rank(const crti_job_t *job)
+{
+    return job ? job->rank : (crti_job_rank_t){.weight = 1};
 }
 
 static crt_status_t learn(crti_job_t *job, const facts_t *facts)
@@ -173,9 +195,9 @@ static crt_status_t learn(crti_job_t *job, const facts_t *facts)
     if (status == CRT_OK)
         status = keep_text(&job->entrypoint, facts->entrypoint);
     if (status == CRT_OK)
-        status = keep_text(
-            &job->submission,
-            crti_str(submission_of(facts->environment, submission, sizeof(submission))));
+        status = keep_text(&job->submission,
+                           crti_str(variable(facts->environment, "CRT_SUBMISSION",
+                                             submission, sizeof(submission))));
     if (status == CRT_OK)
         status = crti_buffer_append(&job->argv, facts->argv.data, facts->argv.size);
     if (status == CRT_OK)
@@ -187,6 +209,7 @@ static crt_status_t learn(crti_job_t *job, const facts_t *facts)
     job->driver = facts->driver;
     job->driver_node = facts->driver_node;
     job->log_to_driver = true;
+    job->rank = read_rank(facts->environment);
     job->known = true;
     return CRT_OK;
 }

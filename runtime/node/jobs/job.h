@@ -10,6 +10,7 @@
 #ifndef CRTI_NODE_JOB_H
 #define CRTI_NODE_JOB_H
 
+#include "runtime/node/leases/job_shares.h"
 #include "runtime/node/leases/worker_table.h"
 #include "runtime/node/links/head.h"
 #include "runtime/node/types.h"
@@ -34,6 +35,8 @@ crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list);
 void crti_job_join(crti_job_t *job, crti_process_t *process);
 crti_id_t crti_job_id(const crti_job_t *job);
 const char *crti_job_directory(const crti_job_t *job);
+/* Its weight and its cap; of a job of which nothing is known the default. */
+crti_job_rank_t crti_job_rank(const crti_job_t *job);
 /* True when its workers' lines go to the driver. */
 bool crti_job_logs(const crti_job_t *job);
 /* Lines of a worker, for the driver here. */

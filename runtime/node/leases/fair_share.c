@@ -8,22 +8,9 @@ static bool is_held(const crti_lease_t *lease)
            !lease->is_blocked && !lease->is_yielding;
 }
 
-/* What a lease counts: its CPUs; one that needs none counts a little, as it holds a worker. */
-static int64_t weight(const crti_lease_t *lease)
+static double used_by(const crti_lease_table_t *table, crti_id_t job, uint64_t now_ns)
 {
-    return crti_resources_get(&lease->resources, "CPU") + 1;
-}
-
-static int64_t share_of(const crti_lease_table_t *table, crti_id_t job)
-{
-    const crti_lease_t *lease;
-    size_t cursor = 0;
-    int64_t sum = 0;
-
-    while ((lease = crti_lease_table_next(table, &cursor)))
-        if (is_held(lease) && crti_id_equal(lease->job, job))
-            sum += weight(lease);
-    return sum;
+    return crti_job_shares_used(crti_lease_table_shares(table), job, now_ns);
 }
 
 static int find(const crti_fair_shares_t *shares, crti_id_t job)
@@ -34,13 +21,13 @@ static int find(const crti_fair_shares_t *shares, crti_id_t job)
     return -1;
 }
 
-bool crti_fair_shares_collect(const crti_lease_table_t *table, crti_fair_shares_t *shares)
+bool crti_fair_shares_collect(const crti_lease_table_t *table, crti_fair_shares_t *shares,
+                              uint64_t now_ns)
 {
     const crti_lease_t *lease;
     size_t cursor = 0;
 
     shares->count = 0;
-    shares->least = INT64_MAX;
     while ((lease = crti_lease_table_next(table, &cursor)) &&
            shares->count < CRTI_FAIR_JOBS)
         if (lease->state == CRTI_LEASE_WAITING && find(shares, lease->job) < 0)
@@ -48,26 +35,38 @@ bool crti_fair_shares_collect(const crti_lease_table_t *table, crti_fair_shares_
     if (shares->count < 2)
         return false;
     for (unsigned i = 0; i < shares->count; i++) {
-        shares->share[i] = share_of(table, shares->job[i]);
-        if (shares->share[i] < shares->least)
-            shares->least = shares->share[i];
+        shares->used[i] = used_by(table, shares->job[i], now_ns);
+        shares->is_done[i] = false;
     }
     return true;
 }
 
-bool crti_fair_shares_is_least(const crti_fair_shares_t *shares, crti_id_t job)
+bool crti_fair_shares_next(crti_fair_shares_t *shares)
 {
-    int at = find(shares, job);
+    bool found = false;
 
-    return at >= 0 && shares->share[at] <= shares->least;
+    for (unsigned i = 0; i < shares->count; i++)
+        if (!shares->is_done[i] &&
+            (!found || shares->used[i] < shares->used[shares->next])) {
+            shares->next = i;
+            found = true;
+        }
+    return found;
 }
 
-void crti_fair_shares_add(crti_fair_shares_t *shares, const crti_lease_t *lease)
+bool crti_fair_shares_is_next(const crti_fair_shares_t *shares, crti_id_t job)
 {
-    int at = find(shares, lease->job);
+    return crti_id_equal(shares->job[shares->next], job);
+}
 
-    if (at >= 0)
-        shares->share[at] += weight(lease);
+void crti_fair_shares_served(crti_fair_shares_t *shares, const crti_lease_table_t *table,
+                             bool is_served)
+{
+    if (is_served)
+        shares->used[shares->next] += crti_job_shares_turn(
+            crti_lease_table_shares(table), shares->job[shares->next], CRTI_RESOURCE_ONE);
+    else
+        shares->is_done[shares->next] = true;
 }
 
 /* Whether the end of `lease` brings the request nearer to what it needs. */
@@ -89,27 +88,32 @@ static bool helps(const crti_lease_table_t *table, const crti_lease_t *lease,
     return !lacks; /* it waits for a worker: there are as many as there may be */
 }
 
-/* The oldest turn of the job that holds most, of those whose end helps. */
+/* The oldest turn of the job that has used most, of those whose end helps. Jobs that are less than a quarter of a
+ * turn ahead leave each other alone: workers would change hands for nothing. */
 static const crti_lease_t *find_turn(const crti_lease_table_t *table,
                                      const crti_lease_t *request, uint64_t now_ns)
 {
+    const crti_job_shares_t *shares = crti_lease_table_shares(table);
     const crti_lease_t *lease, *best = NULL;
-    int64_t most = share_of(table, request->job);
+    double mine = used_by(table, request->job, now_ns), most = 0;
     size_t cursor = 0;
 
     while ((lease = crti_lease_table_next(table, &cursor))) {
-        int64_t share;
+        double used;
 
         if (lease->state != CRTI_LEASE_GRANTED || !is_held(lease) ||
             crti_id_equal(lease->job, request->job) ||
             now_ns - lease->granted_ns < CRTI_FAIR_TURN_NS ||
             !helps(table, lease, request))
             continue;
-        share = share_of(table, lease->job);
-        if (share < most + (best == NULL) ||
-            (best && share == most && lease->granted_ns >= best->granted_ns))
+        used = used_by(table, lease->job, now_ns);
+        if (used <=
+            mine + crti_job_shares_turn(shares, lease->job, crti_lease_weight(lease)) / 4)
             continue;
-        most = share;
+        if (best &&
+            (used < most || (used == most && lease->granted_ns >= best->granted_ns)))
+            continue;
+        most = used;
         best = lease;
     }
     return best;
@@ -125,6 +129,13 @@ static bool is_first_of_its_job(const crti_lease_table_t *table,
         if (lease->state == CRTI_LEASE_WAITING && crti_id_equal(lease->job, request->job))
             return false;
     return true;
+}
+
+static bool is_allowed(const crti_lease_table_t *table, const crti_lease_t *request)
+{
+    return crti_job_shares_allow(
+        crti_lease_table_shares(table), request->job, crti_lease_weight(request),
+        crti_resources_get(crti_lease_table_resources(table), "CPU"));
 }
 
 static size_t count_yielding(const crti_lease_table_t *table)
@@ -151,7 +162,8 @@ uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns)
             continue;
         is_any = true;
         if (now_ns - request->since_ns < CRTI_FAIR_TURN_NS ||
-            !is_first_of_its_job(table, request) || ++jobs <= yielding)
+            !is_allowed(table, request) || !is_first_of_its_job(table, request) ||
+            ++jobs <= yielding)
             continue;
         turn = find_turn(table, request, now_ns);
         if (turn)

@@ -5,11 +5,12 @@
  *     tick.c, lease_table.c (who is served next) -> [ leases/fair_share.c ] -> lease_table.h (LEASE_YIELD
  *     to the owner)
  * Policy
- *     Max-min fairness by CPUs, in turns: when a request has waited for CRTI_FAIR_TURN_NS, a lease of the
- *     job that holds most, and more than the waiting job does, ends its turn if that has lasted as
+ *     Weighted fair shares of CPUs, in turns: when a request has waited for CRTI_FAIR_TURN_NS, a lease of the
+ *     job that has used most for its weight, and more than the waiting job has, ends its turn if that has lasted as
  *     long. One lease for each job that waits is on its way back at a time. What runs is not
  *     interrupted: the owner gives the worker back when its task has ended. What becomes free goes to
- *     the job that holds least of those that wait. Within a job nobody yields: its tasks may wait for each other.
+ *     the job that has used least of those that wait. A job that is at its cap gets no more here, and nobody yields
+ *     to it. Within a job nobody yields: its tasks may wait for each other.
  *     Leases whose worker waits in a get, and the resources of actors, are nobody's turn.
  * Threads
  *     None; pure.
@@ -19,25 +20,27 @@
 
 #include "runtime/node/leases/lease_table.h"
 
-#define CRTI_FAIR_TURN_NS UINT64_C(100000000)
-
 #define CRTI_FAIR_JOBS                                                                   \
     64 /* looked at at a time; requests of others are served by arrival */
 
-/* What the jobs that wait hold here, by CPUs. */
+/* The jobs that wait, and what they have used (job_shares.h). */
 typedef struct crti_fair_shares {
     crti_id_t job[CRTI_FAIR_JOBS];
-    int64_t share[CRTI_FAIR_JOBS];
+    double used[CRTI_FAIR_JOBS];
+    bool is_done[CRTI_FAIR_JOBS]; /* nothing of it can be served now */
     unsigned count;
-    int64_t least;
+    unsigned next; /* index of the job whose turn it is */
 } crti_fair_shares_t;
 
 /* False: not more than one job waits. */
-bool crti_fair_shares_collect(const crti_lease_table_t *table,
-                              crti_fair_shares_t *shares);
-bool crti_fair_shares_is_least(const crti_fair_shares_t *shares, crti_id_t job);
-/* The lease begins. */
-void crti_fair_shares_add(crti_fair_shares_t *shares, const crti_lease_t *lease);
+bool crti_fair_shares_collect(const crti_lease_table_t *table, crti_fair_shares_t *shares,
+                              uint64_t now_ns);
+/* The job that has used least and is not done is next. False: all are done. */
+bool crti_fair_shares_next(crti_fair_shares_t *shares);
+bool crti_fair_shares_is_next(const crti_fair_shares_t *shares, crti_id_t job);
+/* A request of the next job was served, or none could be. */
+void crti_fair_shares_served(crti_fair_shares_t *shares, const crti_lease_table_t *table,
+                             bool is_served);
 
 /* Time passed, or a request waits. The moment of the next look that is needed, UINT64_MAX for none. */
 uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns);

@@ -109,16 +109,17 @@ static bool tell_of_this_node(const crti_lease_table_t *table,
 static bool tell_lack(const crti_lease_table_t *table, const struct crti_resource *item,
                       char *text, size_t size)
 {
+    const crti_node_views_t *views = crti_lease_table_views(table);
     char need[64], have[64], hint[120];
     int64_t largest, sum;
 
-    crti_lease_table_survey(table, item->name, &largest, &sum);
+    largest = sum = crti_resources_get(crti_lease_table_resources(table), item->name);
+    crti_node_views_survey(views, item->name, &largest, &sum);
     if (largest >= item->amount)
         return false;
     crti_resources_format_one(item->name, item->amount, need, sizeof(need));
     if (sum < item->amount) {
-        crti_resource_names_hint(crti_lease_table_names(table), item->name, hint,
-                                 sizeof(hint));
+        crti_resource_names_hint(&views->names, item->name, hint, sizeof(hint));
         snprintf(text, size, "needs %s, the cluster has %s%s", need,
                  crti_resources_format_one(item->name, sum, have, sizeof(have)), hint);
         return true;
@@ -153,7 +154,13 @@ void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *leas
     for (unsigned i = 0; i < need->count; i++)
         if (tell_lack(table, &need->item[i], text, size))
             return;
-    if (crti_resources_fit(crti_lease_table_available(table), need))
+    if (!crti_job_shares_allow(
+            crti_lease_table_shares(table), lease->job, crti_lease_weight(lease),
+            crti_resources_get(crti_lease_table_resources(table), "CPU")))
+        snprintf(text, size, "needs %s, the job has its %.10g %% of the node's CPUs",
+                 crti_resources_format(need, all, sizeof(all)),
+                 (double)lease->rank.max_share * 100 / CRTI_JOB_SHARE_ONE);
+    else if (crti_resources_fit(crti_lease_table_available(table), need))
         snprintf(text, size, "needs a worker, all %zu that the node may have are in use",
                  max_workers);
     else if (!tell_of_this_node(table, need, text, size))

@@ -36,6 +36,7 @@ struct crti_lease_table {
     crti_map_t leases;  /* id -> entry_t */
     crti_map_t workers; /* worker id -> entry_t, GRANTED */
     crti_holdings_t holdings;
+    crti_job_shares_t shares;
     crti_gpu_table_t gpus;
     crti_node_views_t views;
     crti_list_t queue; /* entry_t by arrival */
@@ -86,6 +87,7 @@ crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resour
     crti_map_init(&table->leases, sizeof(crti_id_t));
     crti_map_init(&table->workers, sizeof(crti_id_t));
     crti_holdings_init(&table->holdings);
+    crti_job_shares_init(&table->shares);
     crti_node_views_init(&table->views, resources);
     crti_gpu_table_init(&table->gpus, (unsigned)(crti_resources_get(resources, "GPU") /
                                                  CRTI_RESOURCE_ONE));
@@ -107,6 +109,7 @@ void crti_lease_table_free(crti_lease_table_t *table)
         free(e);
     crti_map_fini(&table->leases);
     crti_holdings_fini(&table->holdings);
+    crti_job_shares_fini(&table->shares);
     crti_node_views_fini(&table->views);
     crti_map_fini(&table->workers);
     crti_buffer_fini(&table->actions);
@@ -174,6 +177,16 @@ const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table, size_
                : NULL;
 }
 
+int64_t crti_lease_weight(const crti_lease_t *lease)
+{
+    return crti_resources_get(&lease->resources, "CPU") + 1;
+}
+
+const crti_job_shares_t *crti_lease_table_shares(const crti_lease_table_t *table)
+{
+    return &table->shares;
+}
+
 const crti_holdings_t *crti_lease_table_holdings(const crti_lease_table_t *table)
 {
     return &table->holdings;
@@ -212,7 +225,7 @@ static crti_node_view_t *choose(const crti_lease_table_t *table,
     return crti_node_views_choose(&table->views, &self, &need, found_out);
 }
 
-static void enqueue(crti_lease_table_t *table, entry_t *e)
+static void enqueue(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     crti_list_t *at = table->queue.prev;
 
@@ -220,19 +233,23 @@ static void enqueue(crti_lease_table_t *table, entry_t *e)
         at = at->prev;
     crti_list_append(at->next, &e->link); /* before the first later one */
     table->waiting++;
+    crti_job_shares_join(&table->shares, e->lease.job, &e->lease.rank, now_ns);
 }
 
-static void dequeue(crti_lease_table_t *table, entry_t *e)
+static void dequeue(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     crti_list_remove(&e->link);
     table->waiting--;
+    crti_job_shares_leave(&table->shares, e->lease.job, now_ns);
 }
 
-static void start_here(crti_lease_table_t *table, entry_t *e, crti_fair_shares_t *shares)
+static void start_here(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
-    if (shares)
-        crti_fair_shares_add(shares, &e->lease);
-    dequeue(table, e);
+    /* First, as a job that is not here for a moment has come back. */
+    crti_job_shares_join(&table->shares, e->lease.job, &e->lease.rank, now_ns);
+    crti_job_shares_hold(&table->shares, e->lease.job, crti_lease_weight(&e->lease),
+                         now_ns);
+    dequeue(table, e, now_ns);
     set_state(e, CRTI_LEASE_STARTING);
     table->running++;
     crti_resources_take(&table->available, &e->lease.resources);
@@ -249,7 +266,7 @@ static void forward(crti_lease_table_t *table, entry_t *e, crti_node_view_t *vie
 
     if (action == NULL)
         return;
-    dequeue(table, e);
+    dequeue(table, e, now_ns);
     set_state(e, CRTI_LEASE_SPILLBACK);
     e->lease.node = action->node = view->id;
     crti_node_view_expect_less(view, &e->lease.resources, now_ns);
@@ -267,7 +284,7 @@ static void give_back(crti_lease_table_t *table, entry_t *e, crti_node_view_t *v
 {
     if (act(table, CRTI_LEASE_GIVE_BACK, e->lease.id) == NULL)
         return;
-    dequeue(table, e);
+    dequeue(table, e, now_ns);
     crti_node_view_expect_less(view, &e->lease.resources, now_ns);
     forget(table, e);
     changed(table);
@@ -290,7 +307,7 @@ static bool is_hopeless(const crti_lease_table_t *table, const crti_lease_t *lea
            !crti_lease_table_feasible(table, lease);
 }
 
-static void refuse(crti_lease_table_t *table, entry_t *e)
+static void refuse(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     crti_lease_action_t *action = act(table, CRTI_LEASE_REFUSE, e->lease.id);
 
@@ -298,19 +315,19 @@ static void refuse(crti_lease_table_t *table, entry_t *e)
         return;
     crti_lease_reason(table, &e->lease, table->max_workers, action->text,
                       sizeof(action->text));
-    dequeue(table, e);
+    dequeue(table, e, now_ns);
     forget(table, e);
     changed(table);
 }
 
 /* What nodes have in all has changed. */
-static void refuse_infeasible(crti_lease_table_t *table)
+static void refuse_infeasible(crti_lease_table_t *table, uint64_t now_ns)
 {
     CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
 
         if (is_hopeless(table, &e->lease))
-            refuse(table, e);
+            refuse(table, e, now_ns);
     }
 }
 
@@ -330,9 +347,45 @@ static bool is_in_vain(const in_vain_t *v, const crti_lease_t *lease)
     return false;
 }
 
-/* Serves the queue from its head; with `shares` those of the jobs that hold least. A request that has waited for
- * PATIENCE and can't be served closes this node to those behind it (they may still go elsewhere). */
-static void serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
+static bool is_allowed(const crti_lease_table_t *table, const crti_lease_t *lease)
+{
+    return crti_job_shares_allow(&table->shares, lease->job, crti_lease_weight(lease),
+                                 crti_resources_get(&table->resources, "CPU"));
+}
+
+/* It has waited so long that room is kept for it: nobody behind it may take this node. */
+static bool keeps_room(const crti_lease_table_t *table, const crti_lease_t *lease,
+                       uint64_t now_ns)
+{
+    return now_ns - lease->since_ns > PATIENCE && is_allowed(table, lease) &&
+           crti_scheduling_feasible(&table->resources, table->self, table->labels,
+                                    &lease->resources, &lease->how);
+}
+
+/* True: it does not wait any more. */
+static bool serve_one(crti_lease_table_t *table, entry_t *e, bool here,
+                      in_vain_t *in_vain, uint64_t now_ns)
+{
+    bool is_in_its_share = is_allowed(table, &e->lease), found;
+    crti_node_view_t *view = choose(table, &e->lease, here && is_in_its_share, &found);
+
+    if (!found && is_in_its_share && in_vain->count < SHAPES)
+        in_vain->shapes[in_vain->count++] = &e->lease;
+    if (found && e->lease.how.strategy == CRTI_STRATEGY_SPREAD)
+        table->views.spread_last = view ? view->id : table->self;
+    if (view && e->lease.spillbacks)
+        give_back(table, e, view, now_ns);
+    else if (view)
+        forward(table, e, view, now_ns);
+    else if (found)
+        start_here(table, e, now_ns);
+    return found;
+}
+
+/* Serves the queue from its head; with `shares` one request of the job that is next, true: there was one. A
+ * request that has waited for PATIENCE and can't be served closes this node to those behind it (they may still
+ * go elsewhere). */
+static bool serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
                        uint64_t now_ns)
 {
     in_vain_t in_vain = {.count = 0};
@@ -340,38 +393,33 @@ static void serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
 
     CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
-        bool found;
-        crti_node_view_t *view;
 
-        if (is_in_vain(&in_vain, &e->lease) ||
-            (shares && !crti_fair_shares_is_least(shares, e->lease.job)))
+        if (shares && !crti_fair_shares_is_next(shares, e->lease.job)) {
+            here = here && (fits_here(table, &e->lease.resources) ||
+                            !keeps_room(table, &e->lease, now_ns));
             continue;
-        view = choose(table, &e->lease, here, &found);
-        if (!found && in_vain.count < SHAPES)
-            in_vain.shapes[in_vain.count++] = &e->lease;
-        if (found && e->lease.how.strategy == CRTI_STRATEGY_SPREAD)
-            table->views.spread_last = view ? view->id : table->self;
-        if (view && e->lease.spillbacks)
-            give_back(table, e, view, now_ns);
-        else if (view)
-            forward(table, e, view, now_ns);
-        else if (found)
-            start_here(table, e, shares);
-        else if (now_ns - e->lease.since_ns > PATIENCE &&
-                 crti_scheduling_feasible(&table->resources, table->self, table->labels,
-                                          &e->lease.resources, &e->lease.how))
+        }
+        if (is_in_vain(&in_vain, &e->lease))
+            continue;
+        if (serve_one(table, e, here, &in_vain, now_ns)) {
+            if (shares)
+                return true;
+        } else if (keeps_room(table, &e->lease, now_ns)) {
             here = false;
+        }
     }
+    return false;
 }
 
-/* Jobs that hold least come first; within a job, and among equals, who came first. */
+/* Jobs that have used least of their shares come first; within a job, who came first. */
 static void serve(crti_lease_table_t *table, uint64_t now_ns)
 {
     crti_fair_shares_t shares;
 
-    if (table->waiting > 1 && crti_fair_shares_collect(table, &shares))
-        serve_jobs(table, &shares, now_ns);
-    serve_jobs(table, NULL, now_ns);
+    if (table->waiting > 1 && crti_fair_shares_collect(table, &shares, now_ns))
+        while (crti_fair_shares_next(&shares))
+            crti_fair_shares_served(&shares, table, serve_jobs(table, &shares, now_ns));
+    (void)serve_jobs(table, NULL, now_ns);
 }
 
 size_t crti_lease_table_waiting(const crti_lease_table_t *table)
@@ -406,31 +454,15 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
         free(e);
         return status;
     }
-    enqueue(table, e);
+    enqueue(table, e, now_ns);
     serve(table, now_ns);
     e = find(table, lease->id);
     if (e && e->lease.state == CRTI_LEASE_WAITING) {
         changed(table); /* the head shows what waits */
         if (is_hopeless(table, &e->lease))
-            refuse(table, e);
+            refuse(table, e, now_ns);
     }
     return CRT_OK;
-}
-
-/* What a job asked for goes behind what others wait for, in its order. */
-static void queue_anew(crti_lease_table_t *table, crti_id_t job)
-{
-    uint64_t from = table->arrivals;
-
-    CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
-        entry_t *e = CRTI_CONTAINER(item, entry_t, link);
-
-        if (e->arrival >= from || !crti_id_equal(e->lease.job, job))
-            continue;
-        crti_list_remove(&e->link);
-        e->arrival = table->arrivals++;
-        crti_list_append(&table->queue, &e->link);
-    }
 }
 
 void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id)
@@ -440,7 +472,6 @@ void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id)
     if (!e || e->lease.state != CRTI_LEASE_GRANTED || e->lease.is_yielding)
         return;
     e->lease.is_yielding = act(table, CRTI_LEASE_YIELD, id) != NULL;
-    queue_anew(table, e->lease.job);
 }
 
 bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker,
@@ -456,16 +487,6 @@ bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t
     e->lease.worker = worker;
     e->lease.granted_ns = now_ns;
     return true;
-}
-
-/* What a lease in STARTING or GRANTED holds now: without the CPUs it lent. */
-static crti_resources_t held(const crti_lease_t *lease)
-{
-    crti_resources_t held = lease->resources;
-
-    if (lease->is_blocked)
-        crti_resources_set(&held, "CPU", 0);
-    return held;
 }
 
 /* The worker of a lease that ends keeps its GPUs until its process is gone; the rest is free. */
@@ -490,15 +511,21 @@ bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_
     if (e == NULL)
         return false;
     switch (e->lease.state) {
-    case CRTI_LEASE_WAITING: dequeue(table, e); break;
+    case CRTI_LEASE_WAITING: dequeue(table, e, now_ns); break;
     case CRTI_LEASE_GRANTED:
     case CRTI_LEASE_STARTING:
-        back = held(&e->lease);
+        back = e->lease.resources;
+        if (e->lease.is_blocked) /* it has lent them */
+            crti_resources_set(&back, "CPU", 0);
         if (e->lease.state == CRTI_LEASE_GRANTED) {
             crti_map_remove(&table->workers, &e->lease.worker);
             keep_gpus(table, e, &back);
         }
         table->running--;
+        if (!e->lease.is_blocked)
+            crti_job_shares_hold(&table->shares, e->lease.job,
+                                 -crti_lease_weight(&e->lease), now_ns);
+        crti_job_shares_leave(&table->shares, e->lease.job, now_ns);
         crti_gpu_table_give(&table->gpus, &e->lease.gpus);
         crti_resources_give(&table->available, &back);
         break;
@@ -512,11 +539,11 @@ bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_
     return true;
 }
 
-static void wait_again(crti_lease_table_t *table, entry_t *e)
+static void wait_again(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     set_state(e, CRTI_LEASE_WAITING);
     e->lease.node = (crti_id_t){0};
-    enqueue(table, e);
+    enqueue(table, e, now_ns);
 }
 
 void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns)
@@ -526,7 +553,7 @@ void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t 
     if (e == NULL || e->lease.state != CRTI_LEASE_SPILLBACK)
         return;
     crti_node_views_refused(&table->views, e->lease.node, now_ns); /* not there at once */
-    wait_again(table, e);
+    wait_again(table, e, now_ns);
     serve(table, now_ns);
 }
 
@@ -539,6 +566,9 @@ void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool 
     if (e == NULL || e->lease.is_blocked == blocked)
         return;
     e->lease.is_blocked = blocked;
+    crti_job_shares_hold(
+        &table->shares, e->lease.job,
+        blocked ? -crti_lease_weight(&e->lease) : crti_lease_weight(&e->lease), now_ns);
     crti_resources_set(&cpus, "CPU", crti_resources_get(&e->lease.resources, "CPU"));
     if (blocked)
         crti_resources_give(&table->available, &cpus);
@@ -615,7 +645,7 @@ void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now
         return;
     crti_node_views_head(&table->views, is_away);
     serve(table, now_ns);
-    refuse_infeasible(table);
+    refuse_infeasible(table, now_ns);
 }
 
 void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
@@ -624,24 +654,17 @@ void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
     crti_node_views_forget(&table->views, node);
     CRTI_MAP_FOREACH (entry_t, e, &table->leases) {
         if (e->lease.state == CRTI_LEASE_SPILLBACK && crti_id_equal(e->lease.node, node))
-            wait_again(table, e);
+            wait_again(table, e, now_ns);
     }
     serve(table, now_ns);
-    refuse_infeasible(table);
+    refuse_infeasible(table, now_ns);
 }
 
 /* ---------------------------------------------------------------- why it waits */
 
-void crti_lease_table_survey(const crti_lease_table_t *table, const char *name,
-                             int64_t *largest_out, int64_t *sum_out)
+const crti_node_views_t *crti_lease_table_views(const crti_lease_table_t *table)
 {
-    *largest_out = *sum_out = crti_resources_get(&table->resources, name);
-    crti_node_views_survey(&table->views, name, largest_out, sum_out);
-}
-
-const crti_resource_names_t *crti_lease_table_names(const crti_lease_table_t *table)
-{
-    return &table->views.names;
+    return &table->views;
 }
 
 uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)

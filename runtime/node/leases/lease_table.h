@@ -35,11 +35,12 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
 #include "runtime/base/id.h"
-#include "runtime/base/resource_names.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/scheduling.h"
 #include "runtime/node/leases/gpu_table.h"
 #include "runtime/node/leases/holdings.h"
+#include "runtime/node/leases/job_shares.h"
+#include "runtime/node/leases/node_views.h"
 
 #define CRTI_LEASE_FUNCTION 64
 
@@ -70,6 +71,7 @@ typedef struct crti_lease {
     crti_id_t owner_node; /* of that process */
     crti_id_t prefer;
     crti_resources_t resources;
+    crti_job_rank_t rank;  /* of its job */
     crti_scheduling_t how; /* where it may run */
     char function[CRTI_LEASE_FUNCTION];
     uint64_t spillbacks;      /* 0: of this node; else another one sent it here */
@@ -127,14 +129,15 @@ const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *tab
 const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
                                           size_t *cursor);
 
+/* What a lease counts among the shares of jobs: its CPUs; one that needs none counts a little, as it holds a
+ * worker. */
+int64_t crti_lease_weight(const crti_lease_t *lease);
+const crti_job_shares_t *crti_lease_table_shares(const crti_lease_table_t *table);
 /* What actors hold here, and workers that end. */
 const crti_holdings_t *crti_lease_table_holdings(const crti_lease_table_t *table);
 
-/* The names of resources that any node has ever had. */
-const crti_resource_names_t *crti_lease_table_names(const crti_lease_table_t *table);
-/* The largest amount of `name` that one node has, and the sum over all nodes. */
-void crti_lease_table_survey(const crti_lease_table_t *table, const char *name,
-                             int64_t *largest_out, int64_t *sum_out);
+/* What other nodes have. */
+const crti_node_views_t *crti_lease_table_views(const crti_lease_table_t *table);
 /* Whether any node could serve it, were all idle. */
 bool crti_lease_table_feasible(const crti_lease_table_t *table,
                                const crti_lease_t *lease);
@@ -143,7 +146,7 @@ size_t crti_lease_table_waiting(const crti_lease_table_t *table);
 
 /* ---------------------------------------------------------------- events */
 
-/* A request arrived; the first ten fields of `lease` are read. The same id again is the same
+/* A request arrived; the first eleven fields of `lease` are read. The same id again is the same
  * lease and changes nothing. */
 crt_status_t crti_lease_table_request(crti_lease_table_t *table,
                                       const crti_lease_t *lease, uint64_t now_ns);
