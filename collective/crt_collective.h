@@ -106,6 +106,19 @@ CRT_API crt_status_t crt_collective_create_group(crt_actor_t *const *actors,
  * CRT_ERR_ACTOR_DIED: also for a member that died before it came. */
 CRT_API crt_status_t crt_collective_find_group(const char *name, crt_group_t **group_out);
 
+/* Makes groups of the members of `group`, as MPI_Comm_split does: those that give the same `color`
+ * become a group. Their ranks follow `key`, and where keys are the same the rank in `group`. Who
+ * gives a negative color is a member of none: *group_out is NULL then. Every member of `group` calls it
+ * at the same place among its operations, and waits for those of its color. Backend, timeout, device and
+ * stream are those of `group`; the name is made from its name. Both groups are independent
+ * afterwards, and end by themselves. Caller owns the result and frees it with
+ * crt_collective_destroy_group.
+ * Fails as an operation of `group` does. A death, or another failure of `group`, before all of a color have
+ * come fails that color on all of its members; others may succeed. CRT_ERR_TIMED_OUT names the ranks that did
+ * not come. */
+CRT_API crt_status_t crt_collective_split(crt_group_t *group, int color, int key,
+                                          crt_group_t **group_out);
+
 /* After an operation failed: makes the group anew, with a new incarnation; what is still under
  * way in the old one is ignored. Every living member calls it. With `size` 0 the survivors go on
  * alone and keep their order; with another size that many members are waited for: survivors keep

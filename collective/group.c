@@ -153,6 +153,88 @@ crt_status_t crt_collective_find_group(const char *name, crt_group_t **group_out
     return status;
 }
 
+/* ---------------------------------------------------------------- splitting */
+
+/* What each member tells the others; `nonce` makes a name that no group has had. */
+typedef struct ticket {
+    int64_t color, key, nonce;
+} ticket_t;
+#define TICKET_NUMBERS 3
+
+/* Size of the group of this member's color, its rank there, and the name of that group. */
+static void take_place(const crt_group_t *group, const ticket_t *tickets, int *size,
+                       int *rank, char name[CRTI_GROUP_NAME])
+{
+    const ticket_t *mine = &tickets[group->rank];
+    int first = group->rank;
+
+    *size = *rank = 0;
+    for (int i = 0; i < group->size; i++) {
+        const ticket_t *t = &tickets[i], *f = &tickets[first];
+
+        if (t->color != mine->color)
+            continue;
+        ++*size;
+        *rank += t->key < mine->key || (t->key == mine->key && i < group->rank);
+        if (t->key < f->key || (t->key == f->key && i < first))
+            first = i;
+    }
+    snprintf(name, CRTI_GROUP_NAME, "%.40s.%016llx", group->name,
+             (unsigned long long)tickets[first].nonce);
+}
+
+/* Joins what take_place said. */
+static crt_status_t join_split(crt_group_t *parent, int size, int rank, const char *name,
+                               crt_group_t **group_out)
+{
+    struct crti_group_private *p = parent->private;
+    CRTI_AUTO(free_group) crt_group_t *group = NULL;
+    crt_status_t status = new_group(
+        CRT_GROUP_OPTIONS(.name = name, .backend = p->wanted_backend,
+                          .timeout_ms = p->timeout_ms, .device = parent->wanted_device,
+                          .stream = parent->gpu_stream),
+        size, rank, &group);
+
+    if (status == CRT_OK)
+        status = crti_rendezvous_init(group);
+    if (status == CRT_OK) {
+        group->private->parent = parent;
+        status = join(group);
+        group->private->parent = NULL;
+    }
+    if (status == CRT_OK)
+        *group_out = CRTI_TAKE(group);
+    return status;
+}
+
+crt_status_t crt_collective_split(crt_group_t *group, int color, int key,
+                                  crt_group_t **group_out)
+{
+    ticket_t mine = {color < 0 ? -1 : color, key, (int64_t)crti_id_random().low};
+    const int64_t mine_shape = TICKET_NUMBERS;
+    CRTI_AUTO(free) ticket_t *tickets = NULL;
+    char name[CRTI_GROUP_NAME];
+    crt_tensor_t input, output;
+    int64_t shape;
+    int size, rank;
+
+    if (!group || !group_out)
+        return crt_raise(CRT_ERR_INVALID, "%s",
+                         group ? "there is no place for the group" : "the group is NULL");
+    *group_out = NULL;
+    tickets = calloc((size_t)group->size, sizeof(*tickets));
+    if (!tickets)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a split of %d members", group->size);
+    shape = group->size * mine_shape;
+    input = crt_tensor_view(CRT_INT64, 1, &mine_shape, &mine);
+    output = crt_tensor_view(CRT_INT64, 1, &shape, tickets);
+    CRT_TRY(crt_collective_allgather(group, &input, &output));
+    if (color < 0)
+        return CRT_OK;
+    take_place(group, tickets, &size, &rank, name);
+    return join_split(group, size, rank, name, group_out);
+}
+
 /* ---------------------------------------------------------------- declaring */
 
 static crt_status_t take_actors(crt_actor_t *const *actors, const int *ranks, int size,

@@ -24,6 +24,7 @@ struct crti_group_private {
     uint64_t settled; /* of the roster's count, the settles that this member knows */
     crti_member_t me;
     crti_liveness_t *liveness; /* of the members, by rank */
+    crt_group_t *parent; /* its failure ends the joining; NULL: not joined by a split */
 
     /* group_state.c */
     pthread_mutex_t lock; /* covers `failure` */

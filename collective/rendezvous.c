@@ -234,6 +234,19 @@ static crt_status_t look_for_absent(gathering_t *g, crti_group_failure_t *failur
     return CRT_OK;
 }
 
+/* CRT_OK: the group that this one is split from has not failed; members that it failed on do not come. */
+static crt_status_t look_at_parent(const crt_group_t *group,
+                                   crti_group_failure_t *failure)
+{
+    crt_group_t *parent = group->private->parent;
+    crt_status_t status = parent ? crti_group_failed(parent) : CRT_OK;
+
+    if (status != CRT_OK)
+        set_failure(failure, status, -1, "split from a group that failed: %s",
+                    crt_error_detail());
+    return status;
+}
+
 static crt_status_t decide(gathering_t *g, crti_group_failure_t *failure, bool *won)
 {
     if (failure->status != CRT_OK)
@@ -257,7 +270,8 @@ static crt_status_t gather_all(gathering_t *g, uint64_t deadline_ns,
 
         status = look_for_arrivals(g);
         if (status != CRT_OK || !g->missing || look_for_deaths(g, failure) != CRT_OK ||
-            look_for_absent(g, failure) != CRT_OK)
+            look_for_absent(g, failure) != CRT_OK ||
+            look_at_parent(g->group, failure) != CRT_OK)
             break;
         status = crti_stored_read(p->key, &now);
         if (status == CRT_ERR_NOT_FOUND || now.roster.token != g->next.token ||
@@ -347,6 +361,7 @@ static crt_status_t await_decision(crt_group_t *group, uint64_t token,
     while (status == CRT_OK) {
         CRTI_AUTO(crti_stored_fini) crti_stored_t now = {0};
         const crti_roster_t *r = &now.roster;
+        crti_group_failure_t failure;
         bool won;
 
         status = crti_stored_read(p->key, &now);
@@ -370,6 +385,8 @@ static crt_status_t await_decision(crt_group_t *group, uint64_t token,
         if (status == CRT_OK &&
             crti_liveness_has_ended(leader, 0, &died, text, sizeof(text)))
             status = leader_died(group, &now, died, text);
+        else if (status == CRT_OK && look_at_parent(group, &failure) != CRT_OK)
+            status = crti_stored_fail(p->key, &now, 1, &failure, &won);
         else if (status == CRT_OK && !crti_backoff_wait(&backoff))
             status = time_out(group, &now, &won);
     }

@@ -72,6 +72,17 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
 }
 const crt_method_t member_leave = {"leave", leave_run, "int"};
 
+static crt_status_t split_run(void *self, crt_call_t *call)
+{
+    int slot, color, key, to;
+
+    CRT_TRY(crt_args(call, &slot, &color, &key, &to));
+    if (to < 0)
+        return crt_collective_split(*slot_of(self, slot), color, key, NULL);
+    return crt_collective_split(*slot_of(self, slot), color, key, slot_of(self, to));
+}
+const crt_method_t member_split = {"split", split_run, "int, int, int, int"};
+
 /* What a child of this process gets; it lets go of its copy, too. */
 static crt_status_t fork_run(void *self, crt_call_t *call)
 {
@@ -131,6 +142,8 @@ static crt_status_t state_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &slot));
     group = *slot_of(self, slot);
+    if (!group)
+        return crt_return(call, "none");
     snprintf(text, sizeof(text), "%d/%d %s %d", crt_collective_rank(group),
              crt_collective_size(group), crt_collective_backend(group),
              (int)crt_collective_incarnation(group));
@@ -395,11 +408,11 @@ const crt_actor_class_t member_class =
     CRT_ACTOR_CLASS(.name = "Member", .size = sizeof(struct member),
                     .destroy = member_destroy,
                     .methods = CRT_METHODS(
-                        &member_join, &member_find, &member_leave, &member_rebuild,
-                        &member_settle, &member_state, &member_error, &member_conform,
-                        &member_post, &member_two_groups, &member_sum, &member_operate,
-                        &member_any, &member_pid, &member_descriptors, &member_stream,
-                        &member_setenv, &member_fork));
+                        &member_join, &member_find, &member_leave, &member_split,
+                        &member_rebuild, &member_settle, &member_state, &member_error,
+                        &member_conform, &member_post, &member_two_groups, &member_sum,
+                        &member_operate, &member_any, &member_pid, &member_descriptors,
+                        &member_stream, &member_setenv, &member_fork));
 
 /* ------------------------------------------------------------------ in the driver */
 

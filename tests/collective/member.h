@@ -14,6 +14,7 @@ extern const crt_actor_class_t member_class;
 extern const crt_method_t member_join, /* (slot, name, backend, size, rank, timeout_ms) */
     member_find,                       /* (slot, name) */
     member_leave,                      /* (slot) */
+    member_split,                      /* (slot, color, key, slot of the new group) */
     member_rebuild,                    /* (slot, size) -> incarnation */
     member_settle,                     /* (slot) -> operations that are settled */
     member_state,      /* (slot) -> text "rank/size backend incarnation" */

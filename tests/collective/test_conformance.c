@@ -107,6 +107,63 @@ static void several_groups_in_one_process_are_independent(void **state)
     members_leave(members, 4, 1);
 }
 
+/* "RANK/SIZE", or "none". */
+static void expect_place(int member, int slot, const char *place)
+{
+    crt_ref_t *ref = crt_call(members[member], &member_state, slot);
+    const char *text;
+
+    assert_int_equal(crt_get(ref, &text), CRT_OK);
+    if (strncmp(text, place, strlen(place)) != 0)
+        fail_msg("member %d is \"%s\", not \"%s\"", member, text, place);
+    crt_ref_drop(&ref);
+}
+
+static void split(int slot, int to, const int *colors, const int *keys, int size)
+{
+    crt_ref_t *refs[MEMBERS];
+
+    for (int i = 0; i < size; i++)
+        refs[i] = crt_call(members[i], &member_split, slot, colors[i], keys[i], to);
+    expect_all_ok(refs, size);
+}
+
+static void a_split_orders_each_color_by_key_and_then_by_rank(void **state)
+{
+    static const int colors[] = {5, 0, 5, -1, 0, 5, 0, 7};
+    static const int keys[] = {3, -1, -8, 0, -1, 3, -2, 0};
+    static const char *const places[] = {"1/3", "1/3", "0/3", "none",
+                                         "2/3", "2/3", "0/3", "0/1"};
+
+    members_join(members, MEMBERS, 0, "split", backend);
+    split(0, 1, colors, keys, MEMBERS);
+    for (int i = 0; i < MEMBERS; i++)
+        expect_place(i, 1, places[i]);
+    members_leave(members, MEMBERS, 1);
+    members_leave(members, MEMBERS, 0);
+}
+
+/* Halves, and pairs of each half, which outlive what they came from. */
+static void groups_of_a_split_give_right_results_and_are_split_again(void **state)
+{
+    static const int halves[] = {0, 0, 0, 0, 1, 1, 1, 1}, none[MEMBERS];
+    static const int pairs[] = {0, 1, 0, 1, 0, 1, 0, 1};
+    crt_ref_t *refs[MEMBERS];
+
+    members_join(members, MEMBERS, 0, "halves", backend);
+    split(0, 1, halves, none, MEMBERS);
+    for (int i = 0; i < MEMBERS; i++)
+        refs[i] = crt_call(members[i], &member_two_groups, 0, 1);
+    expect_all_ok(refs, MEMBERS);
+    members_leave(members, MEMBERS, 0);
+    split(1, 2, pairs, none, MEMBERS);
+    members_leave(members, MEMBERS, 1);
+    for (int i = 0; i < MEMBERS; i++)
+        refs[i] = crt_call(members[i], &member_conform, 2, 0);
+    expect_all_ok(refs, MEMBERS);
+    members_leave(members, MEMBERS, 2);
+}
+
 static void a_declared_group_is_found_by_its_members(void **state)
 {
     crt_ref_t *refs[3];
@@ -138,6 +195,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(eight_members_give_right_results),
         cmocka_unit_test(posted_operations_run_in_their_order),
         cmocka_unit_test(several_groups_in_one_process_are_independent),
+        cmocka_unit_test(a_split_orders_each_color_by_key_and_then_by_rank),
+        cmocka_unit_test(groups_of_a_split_give_right_results_and_are_split_again),
         cmocka_unit_test(a_declared_group_is_found_by_its_members),
     };
 

@@ -281,6 +281,62 @@ static void who_has_settled_is_not_waited_for(void **state)
     members_leave(members, 3, 0);
 }
 
+static crt_ref_t *split(int member, int color)
+{
+    return crt_call(members[member], &member_split, 0, color, 0, 1);
+}
+
+/* The victim takes part in the exchange that a split begins with, and does not join. Its color is 0. */
+static crt_ref_t *exchange_only(int member)
+{
+    return operate(member, CRT_COLLECTIVE_ALLGATHER, CRT_INT64, 3, 0, 0);
+}
+
+static void a_death_ends_the_split_of_its_color(void **state)
+{
+    int keys = count_keys();
+    crt_ref_t *refs[4];
+    pid_t pid;
+
+    members_start(&members[4], 1);
+    members_join(members, 5, 0, "divided", backend);
+    pid = (pid_t)pid_of(4);
+    for (int i = 0; i < 4; i++)
+        refs[i] = split(i, i % 2);
+    expect_all_ok((crt_ref_t *[]){exchange_only(4)}, 1);
+    expect_all_ok((crt_ref_t *[]){refs[1], refs[3]}, 2);
+    kill(pid, SIGKILL);
+    for (int i = 0; i < 4; i += 2)
+        expect_failure(refs[i], CRT_ERR_ACTOR_DIED, "rank 4");
+    crt_actor_drop(&members[4]);
+    members_leave(members, 4, 1);
+    rebuild_all(4, 0);
+    for (int i = 0; i < 4; i++)
+        refs[i] = split(i, i < 2 ? 0 : -1);
+    expect_all_ok(refs, 4);
+    members_leave(members, 4, 1);
+    members_leave(members, 4, 0);
+    assert_int_equal(count_keys(), keys + 1); /* what was decided of color 0 */
+}
+
+static void a_split_in_a_failed_group_is_refused(void **state)
+{
+    crt_ref_t *refs[3];
+
+    members_start(&members[4], 1);
+    crt_actor_t *four[] = {members[0], members[1], members[2], members[4]};
+    members_join(four, 4, 0, "refused", backend);
+    for (int i = 0; i < 3; i++)
+        refs[i] = split(i, 0);
+    kill_one(4);
+    for (int i = 0; i < 3; i++)
+        expect_failure(refs[i], CRT_ERR_ACTOR_DIED, "rank 3");
+    for (int i = 0; i < 3; i++)
+        expect_failure(split(i, 0), CRT_ERR_CANCELLED, "not rebuilt");
+    crt_actor_drop(&members[4]);
+    members_leave(members, 3, 0);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +347,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_member_that_dies_while_others_join_is_named),
         cmocka_unit_test(killed_at_random_moments_the_right_one_is_named_and_replaced),
         cmocka_unit_test(who_has_settled_is_not_waited_for),
+        cmocka_unit_test(a_death_ends_the_split_of_its_color),
+        cmocka_unit_test(a_split_in_a_failed_group_is_refused),
     };
 
     return group_bed_run(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));

@@ -40,6 +40,32 @@ static void a_rank_that_never_comes_is_named(void **state)
     members_leave(members, 3, 0);
 }
 
+static void a_member_that_leaves_a_split_unfinished_is_named(void **state)
+{
+    crt_ref_t *refs[3];
+
+    for (int i = 0; i < 3; i++)
+        refs[i] = join(i, "halted", 3, i, 1500);
+    expect_all_ok(refs, 3);
+    for (int i = 0; i < 2; i++)
+        refs[i] = crt_call(members[i], &member_split, 0, 0, 0, 1);
+    refs[2] = operate(2, CRT_COLLECTIVE_ALLGATHER, CRT_INT64, 3, 0, 0);
+    expect_all_ok(&refs[2], 1);
+    for (int i = 0; i < 2; i++)
+        expect_failure(refs[i], CRT_ERR_TIMED_OUT, "rank 2 of 3 did not come");
+    members_leave(members, 3, 0);
+}
+
+static void a_split_needs_a_group_and_a_place(void **state)
+{
+    members_join(members, 1, 0, "placeless", backend);
+    expect_failure(crt_call(members[0], &member_split, 0, 0, 0, -1), CRT_ERR_INVALID,
+                   "there is no place");
+    expect_failure(crt_call(members[0], &member_split, 1, 0, 0, 2), CRT_ERR_INVALID,
+                   "the group is NULL");
+    members_leave(members, 1, 0);
+}
+
 static void different_sizes_fail_for_all_and_name_both(void **state)
 {
     crt_ref_t *a = join(0, "sizes", 2, 0, 60000), *b = join(1, "sizes", 3, 1, 60000);
@@ -263,6 +289,8 @@ static int driver(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_is_taken_twice_fails_for_all_and_names_both),
         cmocka_unit_test(a_rank_that_never_comes_is_named),
+        cmocka_unit_test(a_member_that_leaves_a_split_unfinished_is_named),
+        cmocka_unit_test(a_split_needs_a_group_and_a_place),
         cmocka_unit_test(different_sizes_fail_for_all_and_name_both),
         cmocka_unit_test(different_backends_fail_for_all),
         cmocka_unit_test(the_name_of_a_living_group_is_taken_until_it_ends),
