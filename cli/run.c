@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt run: a private cluster for one program on this host, gone when the program ends.
+/* crt run: a private cluster for one program on this host, gone when the program ends; and programs in
+ * several processes, on a private cluster or another one.
  *
  * Where it sits
  *     crt run -- PROG -> [ cli/run.c ] -> cli/private.c -> crt-head, crt-node ...
- *                                      -> PROG, with CRT_ADDRESS
+ *                                      -> PROG, with CRT_ADDRESS; CRT_RANKS (core/client/ranks.c)
  * Who ends whom
  *     PROG ends: its cluster is ended, and whatever PROG left behind: it has the first node's
  *     CRT_NODE_DIR in its environment, and so have its children.
@@ -11,6 +12,7 @@
  *     daemons, the node's watchdog ends what PROG left behind.
  *     Signals: those that are typed reach PROG by themselves, others are passed on to it. PROG
  *     decides what an interrupt means; after SIGTERM or SIGHUP it is killed when it does not end.
+ *     With --address this process becomes PROG, and the cluster ends what ran for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,13 +37,15 @@
 #define NOT_FOUND     127
 #define KILLED_BY     128
 #define INTERRUPTED   130
+#define RANKS_MAX     1024
 #define SIGNALS_COUNT (sizeof(passed_on) / sizeof(passed_on[0]))
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 static struct {
-    const char *nodes, *num_cpus, *num_gpus, *resources;
+    const char *nodes, *num_cpus, *num_gpus, *resources, *ranks, *address;
     uint64_t store_bytes;
+    bool tag_output;
 } given;
 
 static const option_spec_t options[] = {
@@ -53,19 +57,35 @@ static const option_spec_t options[] = {
     {"resources", 0, "K=V,...", OPTION_RESOURCES, &given.resources,
      "more resources of each node, for example tape=1,disk=2"},
     {"object-store-memory", 0, "BYTES", OPTION_BYTES, &given.store_bytes,
-     "object store of each node; default: 30 % of memory, divided"}};
+     "object store of each node; default: 30 % of memory, divided"},
+    {"ranks", 0, "N", OPTION_COUNT, &given.ranks,
+     "run the program's driver in N processes, a group; the first that fails ends all"},
+    {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &given.address,
+     "with --ranks: on the cluster whose head is there"},
+    {"tag-output", 0, NULL, OPTION_FLAG, &given.tag_output,
+     "with --ranks: [1,RANK]<stdout>: before each line"}};
 
 static const command_spec_t spec = {
     .name = NAME,
     .operands = "[--] PROGRAM [ARGUMENTS]",
     .stops_at_operand = true,
-    .summary = "Runs a program on a cluster of its own, on this host: a head and as many "
-               "node daemons\nas asked for, gone when the program ends. The exit status "
-               "is the program's.",
+    .summary =
+        "Runs a program on a cluster of its own, on this host: a head and as many "
+        "node daemons\nas asked for, gone when the program ends. The exit status "
+        "is the program's.\nWith --ranks the program runs in as many processes, as "
+        "by mpirun, also on a cluster of\nseveral hosts (--address).",
     .options = options,
     .count = sizeof(options) / sizeof(options[0])};
 
 /* ---------------------------------------------------------------- the program */
+
+static void set_ranks(void)
+{
+    if (given.ranks)
+        setenv("CRT_RANKS", given.ranks, 1);
+    if (given.tag_output)
+        setenv("CRT_TAG_OUTPUT", "1", 1);
+}
 
 /* What it must know of its cluster, and must not know of others. */
 static void set_environment(const private_cluster_t *cluster)
@@ -79,23 +99,28 @@ static void set_environment(const private_cluster_t *cluster)
     setenv("CRT_ADDRESS", cluster->address, 1);
     setenv("CRT_KEY_FILE", cluster->key_file, 1);
     setenv("CRT_NODE_DIR", cluster->run_dirs[0], 1);
+    set_ranks();
+}
+
+static int execute(char **argv)
+{
+    int error;
+
+    execvp(argv[0], argv);
+    error = errno;
+    crti_cli_fail(NAME, "can't execute %s: %s", argv[0], strerror(error));
+    return error == ENOENT ? NOT_FOUND : CANNOT_RUN;
 }
 
 /* In the child: with the signals that this process was started with. */
 static _Noreturn void become(char **argv, const private_cluster_t *cluster,
                              const sigset_t *mask, pid_t parent)
 {
-    int error;
-
     set_environment(cluster);
-
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(KILLED_BY + SIGKILL);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execvp(argv[0], argv);
-    error = errno;
-    crti_cli_fail(NAME, "can't execute %s: %s", argv[0], strerror(error));
-    _exit(error == ENOENT ? NOT_FOUND : CANNOT_RUN);
+    _exit(execute(argv));
 }
 
 /* ---------------------------------------------------------------- while it runs */
@@ -227,6 +252,34 @@ static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
     return result ? result : ended;
 }
 
+/* 0, or the exit status after one sentence. */
+static int check_ranks(void)
+{
+    unsigned long ranks =
+        given.ranks && !strchr(given.ranks, '.') ? strtoul(given.ranks, NULL, 10) : 0;
+
+    if (given.ranks && (ranks < 1 || ranks > RANKS_MAX))
+        return crti_cli_misused(NAME, "--ranks takes 1 to %d, not \"%s\"", RANKS_MAX,
+                                given.ranks);
+    if (!given.ranks && (given.address || given.tag_output))
+        return crti_cli_misused(NAME, "%s belongs to --ranks",
+                                given.address ? "--address" : "--tag-output");
+    if (given.address && (given.nodes || given.num_cpus || given.num_gpus ||
+                          given.resources || given.store_bytes))
+        return crti_cli_misused(NAME, "--address names a cluster that has its nodes: "
+                                      "--nodes, --num-cpus, --num-gpus, --resources and "
+                                      "--object-store-memory are for one of its own");
+    return 0;
+}
+
+/* The driver's end, however it comes, ends all ranks: nothing is to be done after it. */
+static int run_there(char **argv)
+{
+    set_ranks();
+    setenv("CRT_ADDRESS", given.address, 1);
+    return execute(argv);
+}
+
 int crti_cli_run(int argc, char **argv)
 {
     unsigned long nodes = 1;
@@ -243,8 +296,13 @@ int crti_cli_run(int argc, char **argv)
     if (nodes < 1 || nodes > PRIVATE_NODES_MAX)
         return crti_cli_misused(NAME, "--nodes takes 1 to %d, not \"%s\"",
                                 PRIVATE_NODES_MAX, given.nodes);
+    result = check_ranks();
+    if (result)
+        return result;
     if (first >= argc)
         return crti_cli_misused(NAME, "which program?");
+    if (given.address)
+        return run_there(argv + first);
     cluster = calloc(1, sizeof(*cluster));
     if (!cluster)
         return crti_cli_fail(NAME, "out of memory");

@@ -119,6 +119,12 @@ CRT_API crt_status_t crt_collective_find_group(const char *name, crt_group_t **g
 CRT_API crt_status_t crt_collective_split(crt_group_t *group, int color, int key,
                                           crt_group_t **group_out);
 
+/* In a process of crt run --ranks: the group of all ranks, crt_rank() of crt_size(), called "world". The
+ * first call joins it and waits for the others, later ones give the same. Any thread. Borrowed: valid as
+ * long as the process, not to be destroyed. CRT_ERR_INVALID: this process is no rank; else as
+ * crt_collective_init_group. */
+CRT_API crt_status_t crt_collective_world(crt_group_t **group_out);
+
 /* After an operation failed: makes the group anew, with a new incarnation; what is still under
  * way in the old one is ignored. Every living member calls it. With `size` 0 the survivors go on
  * alone and keep their order; with another size that many members are waited for: survivors keep

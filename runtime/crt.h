@@ -142,7 +142,9 @@ typedef struct crt_options {
     CRT_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)
 
 /* Initialises, runs `driver` and shuts down; returns what `driver` returned, or 1 after printing
- * why there is no cluster. In a worker it serves calls and exits the process. */
+ * why there is no cluster. In a worker it serves calls and exits the process. Executed by crt run --ranks N,
+ * it runs `driver` in N processes of the cluster, and returns 0 when all of them have returned 0, else
+ * the status of the first that failed, after printing why. */
 CRT_API int crt_main(int argc, char **argv, const crt_options_t *options,
                      int (*driver)(int argc, char **argv));
 
@@ -566,6 +568,14 @@ CRT_API const char *crt_gpu_ids(void);
 
 /* The version of the library that runs: "0.1.0". Static text. */
 CRT_API const char *crt_version(void);
+
+/* ---------------------------------------------------------------- ranks */
+
+/* Of a process in which crt run --ranks runs the driver: its number, 0 <= rank < size, and how many there
+ * are. crt_collective_world of crt_collective.h is the group of all of them. -1 and 0 in every other
+ * process, also in tasks and actors that a rank has made. */
+CRT_API int crt_rank(void);
+CRT_API int crt_size(void);
 
 /* ---------------------------------------------------------------- which cluster */
 

@@ -250,10 +250,10 @@
 #define CRTI_NUMBER_BITS    48
 #define CRTI_EVERY_PART     (UINT64_C(0xffff) << CRTI_NUMBER_BITS)
 
-/* Notice towards a driver: output lines of a worker; `prefix` is "(Counter pid=7, ip=1.2.3.4)",
+/* Notice towards a driver: output lines of a worker, which may host `actor`; `prefix` is "(Counter pid=7, ip=1.2.3.4)",
  * `lines` raw bytes ended by a newline. `driver_node` is where the driver is. */
 #define CRTI_FIELDS_LOG(F)                                                               \
-    F(ID, job) F(ID, driver_node) F(STR, prefix) F(BIN, lines) F(BOOL, is_stderr)
+    F(ID, job) F(ID, driver_node) F(ID, actor) F(STR, prefix) F(BIN, lines) F(BOOL, is_stderr)
 
 /* A worker has printed and is about to answer its call; its node asks the driver's node the same. Answer: DONE when all
  * lines, an unfinished last one too, are on their way to the driver, which counts them (blackboard.h). */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the examples whose output is not the same each time, on clusters of their own by crt run.
-Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER"""
+Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER RANKS"""
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER = sys.argv[1:6]
+CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS = sys.argv[1:7]
 
 
 def run(*words, on=()):
@@ -43,6 +43,11 @@ class Examples(unittest.TestCase):
         self.assertEqual(lines.count("    CPU      2 of 2 free"), 3)
         self.assertEqual(lines[-3:], ["the cluster", "    CPU      6 of 6 free",
                                       "    disk     1.5 of 1.5 free"])
+
+    def test_ranks_sum_what_each_has(self):
+        lines = run(RANKS, on=["--nodes", "2", "--ranks", "4"])
+        self.assertEqual(sorted(lines), [f"rank {r} of 4 has {sum(range(r, 1000, 4))}" for r in range(4)] +
+                         ["the sum of all is 499500"])
 
     def test_every_update_of_every_shard_arrives_exactly_once(self):
         for shards, on in ((1, []), (7, ["--nodes", "2"])):  # 7: not of equal size

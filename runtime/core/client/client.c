@@ -545,6 +545,9 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
         worker_main(new_worker(options), &birth);
     case CRTI_PROCESS_DRIVER: break;
     }
+    if (getenv("CRT_RANKS")) /* crt_main takes it */
+        return crt_raise(CRT_ERR_INVALID, "crt run --ranks runs programs whose main "
+                                          "calls crt_main, not crt_init");
     pthread_mutex_lock(&joining);
     status = start_driver(argc, argv, options);
     pthread_mutex_unlock(&joining);

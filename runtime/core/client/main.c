@@ -4,19 +4,26 @@
 
 #include "crt_config.h"
 #include "runtime/core/client/client.h"
+#include "runtime/core/client/ranks.h"
 #include "runtime/core/core.h"
 #include "runtime/crt.h"
 
 int crt_main(int argc, char **argv, const crt_options_t *options,
              int (*driver)(int argc, char **argv))
 {
-    int result;
+    crt_options_t given = {.struct_size = sizeof(given)};
+    int count, result;
 
-    if (crt_init(argc, argv, options) != CRT_OK) {
+    if (options && options->struct_size >= sizeof(given))
+        given = *options;
+    else if (options)
+        given.struct_size = 0; /* crt_init refuses it */
+    if (crti_ranks_prepare(argc, argv, &given, driver, &count) != CRT_OK ||
+        crt_init(argc, argv, &given) != CRT_OK) {
         fprintf(stderr, "crt: %s\n", crt_error_detail());
         return 1;
     }
-    result = driver(argc, argv);
+    result = count ? crti_ranks_run(count) : driver(argc, argv);
     crti_shutdown(&result);
     return result;
 }

@@ -17,11 +17,13 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
+#include "runtime/core/client/ranks.h"
 #include "runtime/core/core.h"
 
 static void on_log(crti_core_t *core, const crti_msg_log_t *m)
 {
     const char *line = m->lines.data, *end = line + m->lines.size;
+    int rank = crti_ranks_find(m->actor);
 
     crti_printed_came(&core->printed);
     if (core->no_log_to_driver)
@@ -31,8 +33,11 @@ static void on_log(crti_core_t *core, const crti_msg_log_t *m)
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         size_t size = stop ? (size_t)(stop - line) : (size_t)(end - line);
 
-        fprintf(m->is_stderr ? stderr : stdout, "%.*s %.*s\n", (int)m->prefix.size,
-                (const char *)m->prefix.data, (int)size, line);
+        if (rank >= 0)
+            crti_ranks_print(rank, m->is_stderr, line, size);
+        else
+            fprintf(m->is_stderr ? stderr : stdout, "%.*s %.*s\n", (int)m->prefix.size,
+                    (const char *)m->prefix.data, (int)size, line);
         line += size + 1;
     }
     fflush(m->is_stderr ? stderr : stdout);

@@ -41,6 +41,7 @@ static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
     char prefix[192];
     crti_msg_log_t log = {.job = p->job->id,
                           .driver_node = p->job->driver_node,
+                          .actor = p->actor,
                           .prefix = crti_str(prefix_of(p, prefix, sizeof(prefix))),
                           .lines = crti_span(lines, size),
                           .is_stderr = is_stderr};

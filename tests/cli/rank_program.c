@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of crt run --ranks run: rank_program MODE [RANK [STATUS]]
+ *
+ *     hello            prints its number and its arguments
+ *     world            sums in the world
+ *     lines            prints long lines, in parts
+ *     return|exit|crash|kill RANK [STATUS]
+ *                      that rank ends so, the others wait for it in a barrier
+ *     leave RANK       that rank calls exit(0), the others print and return
+ *     stay             says its pid, leaves a grandchild in a session of its own, and stays
+ *     task             runs a task, which is no rank
+ *     init             is a program that calls crt_init instead of crt_main */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <crt_collective.h>
+
+static crt_status_t ask_run(crt_call_t *call)
+{
+    return crt_return(call, crt_rank() * 10 + crt_size());
+}
+static const crt_task_t ask = CRT_TASK(.name = "ask", .run = ask_run, .signature = "");
+
+static int world(void)
+{
+    crt_group_t *group, *again;
+    float sum = (float)crt_rank();
+    crt_tensor_t view = crt_tensor_floats(&sum, 1);
+
+    CRT_CHECK(crt_collective_world(&group));
+    CRT_CHECK(crt_collective_world(&again));
+    CRT_CHECK(crt_collective_allreduce(group, &view, &view, CRT_SUM));
+    printf("%d of %d%s: %g\n", crt_collective_rank(group), crt_collective_size(group),
+           group == again ? "" : ", another", (double)sum);
+    return 0;
+}
+
+static int lines(void)
+{
+    for (int i = 0; i < 150; i++) {
+        printf("begin %d ", i);
+        for (int k = 0; k < 40; k++)
+            printf("%03d ", crt_rank());
+        printf("end\n");
+    }
+    printf("the last one has no end");
+    return 0;
+}
+
+static int end_by(const char *how, int status)
+{
+    if (strcmp(how, "exit") == 0)
+        exit(status);
+    if (strcmp(how, "crash") == 0) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer makes an exit status of it */
+        raise(SIGSEGV);
+    }
+    if (strcmp(how, "kill") == 0)
+        raise(SIGKILL);
+    return status;
+}
+
+static int end_one(const char *how, int rank, int status)
+{
+    crt_group_t *group;
+
+    CRT_CHECK(crt_collective_world(&group));
+    if (crt_rank() == rank)
+        return end_by(how, status);
+    return crt_collective_barrier(group) == CRT_OK ? 0 : 9;
+}
+
+static int leave(int rank)
+{
+    if (crt_rank() == rank)
+        exit(0);
+    printf("rank %d ends\n", crt_rank());
+    return 0;
+}
+
+static _Noreturn void stay(void)
+{
+    if (fork() == 0) {
+        setsid();
+        execl("/bin/sh", "sh", "-c", "trap '' TERM; while :; do sleep 1000; done",
+              (char *)NULL);
+        _exit(127);
+    }
+    printf("rank %d stays as %d\n", crt_rank(), (int)getpid());
+    for (;;)
+        pause();
+}
+
+static int task(void)
+{
+    crt_ref_t *ref = crt_submit(&ask, NULL);
+    int answer;
+
+    CRT_CHECK(crt_get(ref, &answer));
+    crt_ref_drop(&ref);
+    printf("a task says %d\n", answer);
+    return 0;
+}
+
+static int driver(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "hello";
+    int rank = argc > 2 ? atoi(argv[2]) : 0, status = argc > 3 ? atoi(argv[3]) : 0;
+
+    if (strcmp(mode, "world") == 0)
+        return world();
+    if (strcmp(mode, "lines") == 0)
+        return lines();
+    if (strcmp(mode, "leave") == 0)
+        return leave(rank);
+    if (strcmp(mode, "stay") == 0)
+        stay();
+    if (strcmp(mode, "task") == 0)
+        return task();
+    if (strcmp(mode, "hello") != 0)
+        return end_one(mode, rank, status);
+    printf("rank %d of %d:", crt_rank(), crt_size());
+    for (int i = 1; i < argc; i++)
+        printf(" [%s]", argv[i]);
+    printf("\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const crt_options_t *options = CRT_OPTIONS(.tasks = CRT_TASKS(&ask));
+
+    if (argc > 1 && strcmp(argv[1], "init") == 0) {
+        if (crt_init(argc, argv, options) == CRT_OK)
+            return 0;
+        fprintf(stderr, "%s\n", crt_error_detail());
+        return 4;
+    }
+    return crt_main(argc, argv, options, driver);
+}
