@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ready-made actors that train models: a parameter server, or several that share the weights, and
- * data workers; and trainers that sum their gradients among themselves.
+ * data workers; and trainers that sum their gradients among themselves. Below them, for programs of any
+ * kind: pools of actors, queues, and progress.
  *
  *     crt_ref_t *weights = crt_call(server, &crt_parameter_server_get_weights);
  *     crt_ref_t *grads[2];
@@ -278,6 +279,129 @@ CRT_API crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
                                      const crt_mlp_spec_t *model,
                                      const crt_data_spec_t *data,
                                      const crt_replica_options_t *replica);
+
+/* ---------------------------------------------------------------- ActorPool */
+
+/* Gives calls to whichever of its actors is free: each runs one at a time, the others wait in the pool.
+ *
+ *     static crt_ref_t *square(crt_actor_t *actor, void *user)
+ *     {
+ *         return crt_call(actor, &calculator_square, *(int *)user);
+ *     }
+ *     ...
+ *     for (int i = 0; i < 100; i++)
+ *         CRT_CHECK(crt_pool_submit(pool, square, &numbers[i]));
+ *     while (crt_pool_has_next(pool)) {
+ *         CRT_CHECK(crt_pool_next(pool, -1, &ref));
+ *         ...
+ *         crt_ref_drop(&ref);
+ *     }
+ *
+ * Calls begin when they are submitted, or while another one's result is waited for. An actor that has
+ * died for good leaves the pool: the call that it ran has the error, no other does. Used by one thread at
+ * a time. */
+typedef struct crt_pool crt_pool_t;
+
+/* Makes the call and returns its result, as crt_call gives it. */
+typedef crt_ref_t *(*crt_pool_call_t)(crt_actor_t *actor, void *user);
+
+/* A pool of `count` actors; 0 is fine, see crt_pool_push. It has a hold on each of its own. Caller owns the
+ * result and frees it with crt_pool_free. CRT_ERR_INVALID: an actor is no handle. */
+CRT_API crt_status_t crt_pool_new(crt_actor_t *const *actors, size_t count,
+                                  crt_pool_t **pool_out);
+
+/* Has `call` made with an actor that is free: now, or when one becomes free. `user` is valid until
+ * then, at the latest until the result was taken. */
+CRT_API crt_status_t crt_pool_submit(crt_pool_t *pool, crt_pool_call_t call, void *user);
+
+/* True when there are calls whose results were not taken. */
+CRT_API bool crt_pool_has_next(const crt_pool_t *pool);
+
+/* Waits for the result of the call that was submitted first, or for any one that is ready (then in the order in
+ * which they ended), and takes it; both may be used in turns. Caller owns the ref, which is ready, with a
+ * value or an error, and drops it with crt_ref_drop. `timeout_ms` as for crt_get_v. CRT_ERR_NOT_FOUND: all
+ * were taken; CRT_ERR_TIMED_OUT: it may be asked again; CRT_ERR_ACTOR_DIED: calls wait, and no actor is
+ * left. */
+CRT_API crt_status_t crt_pool_next(crt_pool_t *pool, int64_t timeout_ms,
+                                   crt_ref_t **result_out);
+CRT_API crt_status_t crt_pool_next_ready(crt_pool_t *pool, int64_t timeout_ms,
+                                         crt_ref_t **result_out);
+
+/* True when a call that is submitted begins at once, as far as was seen by the last wait. */
+CRT_API bool crt_pool_has_free(const crt_pool_t *pool);
+
+/* Adds an actor, of which the pool has a hold of its own. */
+CRT_API crt_status_t crt_pool_push(crt_pool_t *pool, crt_actor_t *actor);
+/* Takes an idle actor out. Caller owns the handle and drops it with crt_actor_drop. CRT_ERR_NOT_FOUND:
+ * none is idle. */
+CRT_API crt_status_t crt_pool_pop(crt_pool_t *pool, crt_actor_t **actor_out);
+
+/* Frees a pool, with the results that were not taken; its actors live on. NULL is fine. */
+CRT_API void crt_pool_free(crt_pool_t *pool);
+
+/* ---------------------------------------------------------------- Queue */
+
+/* A queue of refs that any process may put into and get from, by the actor's handle. Items are got in the
+ * order in which they were put, each by one. The values stay where they are: an item whose owner has ended
+ * before it was got has that error. A program that uses it lists it: CRT_CLASSES(&crt_queue).
+ * Who waits because the queue is full or empty asks it again, at most every 20 ms, so that waiting needs no
+ * thread of the actor; among several that wait the order is not kept.
+ * Timeouts are as for crt_get_v: 0 does not wait for the queue, < 0 has no limit. They end the wait for
+ * room or for items; the actor itself has 1 s more to answer, since the answer may hold an item. When the queue's actor ends, so do all waits, with
+ * CRT_ERR_ACTOR_DIED. Items got by a process that ends then are gone.
+ * Create argument: how many items it holds, 0 for no limit. */
+extern CRT_API const crt_actor_class_t crt_queue;
+
+/* Makes a queue. Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
+CRT_API crt_actor_t *crt_queue_new(const crt_actor_options_t *options, size_t capacity);
+
+/* Puts an item, or up to 10000 at once: all of them or none. They stay the caller's, too. CRT_ERR_TIMED_OUT:
+ * the queue was full; CRT_ERR_INVALID: more than it ever holds. */
+CRT_API crt_status_t crt_queue_put(crt_actor_t *queue, crt_ref_t *item,
+                                   int64_t timeout_ms);
+CRT_API crt_status_t crt_queue_put_batch(crt_actor_t *queue, crt_ref_t *const *items,
+                                         size_t count, int64_t timeout_ms);
+
+/* Gets the first item, or waits for one and gets up to `most`, at most 10000, of those that are there. Caller owns the
+ * refs and drops them with crt_ref_drop. CRT_ERR_TIMED_OUT: the queue was empty. */
+CRT_API crt_status_t crt_queue_get(crt_actor_t *queue, int64_t timeout_ms,
+                                   crt_ref_t **item_out);
+CRT_API crt_status_t crt_queue_get_batch(crt_actor_t *queue, size_t most,
+                                         int64_t timeout_ms, crt_ref_t **items_out,
+                                         size_t *count_out);
+
+/* How many items it held a moment ago. */
+CRT_API crt_status_t crt_queue_size(crt_actor_t *queue, size_t *size_out);
+
+/* ---------------------------------------------------------------- Progress */
+
+/* Counts the steps of many workers, and draws them as one bar at the driver:
+ *
+ *     progress = crt_progress_new(NULL, "images", 1000);
+ *     for (int i = 0; i < 10; i++)
+ *         refs[i] = crt_submit(&resize, NULL, progress, i);    each calls crt_progress_add
+ *     CRT_CHECK(crt_progress_wait(progress, refs, 10, -1));
+ *
+ * A program that uses it lists it: CRT_CLASSES(&crt_progress). Create arguments: a label of up to 80 bytes,
+ * and how many steps there will be, 0 where that is not known. */
+extern CRT_API const crt_actor_class_t crt_progress;
+
+/* Makes a progress. Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
+CRT_API crt_actor_t *crt_progress_new(const crt_actor_options_t *options,
+                                      const char *label, int64_t total);
+
+/* So many steps more were made. Any process; waits for nothing. */
+CRT_API crt_status_t crt_progress_add(crt_actor_t *progress, int64_t steps);
+
+/* How many steps were made, of how many. */
+CRT_API crt_status_t crt_progress_read(crt_actor_t *progress, int64_t *done_out,
+                                       int64_t *total_out);
+
+/* Waits until all refs are ready, values or errors, as crt_wait does, and draws meanwhile: a bar on stderr, ten
+ * times a second, when that is a terminal, else a line for every 10 % and one at the end. If the progress
+ * itself dies a line says so, and the wait goes on. CRT_ERR_TIMED_OUT. */
+CRT_API crt_status_t crt_progress_wait(crt_actor_t *progress, crt_ref_t *const *refs,
+                                       size_t count, int64_t timeout_ms);
 
 #ifdef __cplusplus
 }

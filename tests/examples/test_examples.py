@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the examples whose output is not the same each time, on clusters of their own by crt run.
-Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER RANKS"""
+Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER RANKS PROGRESS"""
+import contextlib
 import os
+import pty
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
-CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS = sys.argv[1:7]
+CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS, PROGRESS = sys.argv[1:8]
 
 
 def run(*words, on=()):
@@ -48,6 +50,22 @@ class Examples(unittest.TestCase):
         lines = run(RANKS, on=["--nodes", "2", "--ranks", "4"])
         self.assertEqual(sorted(lines), [f"rank {r} of 4 has {sum(range(r, 1000, 4))}" for r in range(4)] +
                          ["the sum of all is 499500"])
+
+    def test_one_bar_is_drawn_for_many_workers(self):
+        command = [CRT, "run", "--object-store-memory", "50M", "--", PROGRESS, "30"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        self.assertEqual((done.returncode, done.stdout), (0, "4 tasks are done\n"))
+        self.assertEqual(done.stderr.splitlines()[-1], "working: 120 of 120 (100 %)")
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as running:
+            os.close(theirs)
+            drawn = b""
+            with contextlib.suppress(OSError):  # it has closed the terminal
+                while piece := os.read(ours, 65536):
+                    drawn += piece
+        os.close(ours)
+        self.assertEqual(running.returncode, 0)
+        self.assertRegex(drawn.decode(), r"\rworking \[#+\] 100% 120/120 .*\n$")
 
     def test_every_update_of_every_shard_arrives_exactly_once(self):
         for shards, on in ((1, []), (7, ["--nodes", "2"])):  # 7: not of equal size
