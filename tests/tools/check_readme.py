@@ -1,25 +1,40 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails unless every C program in README.md is, word for word, part of a compiled example, and every
-file it links to exists. Usage: check_readme.py SOURCE_ROOT"""
+"""Fails unless every C program in README.md and in the guides is, word for word, part of a compiled example,
+in the guides of one that is a test, and every file they link to exists. Usage: check_readme.py SOURCE_ROOT"""
 import os
 import re
 import sys
 
 from sources import finish, project_files, read
 
+README = "README.md"
+GUIDES = ("docs/from-ray.md", "docs/from-mpi.md")
+RUN_BY_SCRIPT = ("examples/ranks.c", "examples/progress.c", "examples/wait_many.c")  # tests/examples
+
+
+def is_run(root, path):
+    return path in RUN_BY_SCRIPT or os.path.exists(os.path.join(root, path[:-2] + ".expected"))
+
+
+def check(root, page, examples):
+    text = read(root, page)
+    programs = re.findall(r"^```c\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    yield from (f"{page}: no example holds the program that begins with {p.splitlines()[0]}"
+                for p in programs if not any(p in e for e in examples))
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    yield from (f"{page} links to {link}, which does not exist"
+                for link in links if not os.path.exists(os.path.join(root, os.path.dirname(page), link)))
+    if not programs:
+        yield f"{page} shows no program"
+
 
 def main(root):
-    text = read(root, "README.md")
-    examples = [read(root, p) for p in project_files(root, (".c",)) if p.startswith("examples/")]
-    programs = re.findall(r"^```c\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    problems = [f"README.md: no example holds the program that begins with {p.splitlines()[0]}"
-                for p in programs if not any(p in e for e in examples)]
-    problems += [f"README.md links to {link}, which does not exist"
-                 for link in re.findall(r"\]\(([^)#:]+)\)", text)
-                 if not os.path.exists(os.path.join(root, link))]
-    if not programs:
-        problems.append("README.md shows no program")
+    paths = [p for p in project_files(root, (".c",)) if p.startswith("examples/")]
+    problems = list(check(root, README, [read(root, p) for p in paths]))
+    run = [read(root, p) for p in paths if is_run(root, p)]
+    for page in GUIDES:
+        problems += check(root, page, run)
     finish(problems, "README")
 
 
