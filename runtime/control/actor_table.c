@@ -173,6 +173,28 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
     return NULL;
 }
 
+crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor)
+{
+    return (crti_msg_actor_create_t){
+        .actor = actor->id,
+        .job = actor->job,
+        .owner = actor->owner,
+        .owner_node = actor->owner_node,
+        .class_name = crti_str(actor->class_name),
+        .name = crti_str(actor->name),
+        .resources = actor->resources,
+        .detached = actor->detached,
+        .max_restarts = actor->max_restarts,
+        .max_task_retries = actor->max_task_retries,
+        .fenced = actor->fenced,
+        .creation = crti_span(actor->creation.data, actor->creation.size),
+        .if_infeasible = actor->if_infeasible,
+        .strategy = actor->how->strategy,
+        .affinity = actor->how->node,
+        .is_soft = actor->how->is_soft,
+        .selector = crti_str(actor->how->selector)};
+}
+
 /* An unsaved entry in PENDING, under no name yet. */
 static crt_status_t insert(crti_actor_table_t *table,
                            const crti_msg_actor_create_t *message,

@@ -199,7 +199,8 @@ void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_entry_t *acto
 /* The earliest moment at which something is due; UINT64_MAX: none. */
 uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t now_ns);
 
-/* The row and the notice; they borrow from the entry. */
+/* What it was made with, the row of its state, and the notice; they borrow from the entry. */
+crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor);
 crti_msg_row_actor_t crti_actor_entry_row(const crti_actor_entry_t *actor);
 crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor);
 

@@ -261,19 +261,7 @@ static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t
         row = crti_actor_entry_row(actor);
         crti_control_put(c, table, id, CRTI_MSG_ROW_ACTOR, &row);
     } else {
-        crti_msg_actor_create_t create = {
-            .actor = actor->id,
-            .job = actor->job,
-            .owner = actor->owner,
-            .owner_node = actor->owner_node,
-            .class_name = crti_str(actor->class_name),
-            .name = crti_str(actor->name),
-            .resources = actor->resources,
-            .detached = actor->detached,
-            .max_restarts = actor->max_restarts,
-            .max_task_retries = actor->max_task_retries,
-            .fenced = actor->fenced,
-            .creation = crti_span(actor->creation.data, actor->creation.size)};
+        crti_msg_actor_create_t create = crti_actor_entry_create(actor);
 
         crti_control_put(c, table, id, CRTI_MSG_ACTOR_CREATE, &create);
     }

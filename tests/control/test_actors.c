@@ -380,6 +380,36 @@ static void dead_actors_are_capped_and_expire_with_their_rows(void **state)
     assert_false(bed_has_row(bed, CRTI_STORE_ACTORS, bed_id(11099)));
 }
 
+static void no_change(void *user, crti_actor_entry_t *actor, unsigned before, bool stored)
+{
+}
+
+static void an_actor_is_written_again_as_it_was_made(void **state)
+{
+    crti_msg_actor_create_t m = bed_actor(50, 5, "a"), again;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t first = {0}, second = {0};
+    crti_actor_entry_t *actor;
+    crti_actor_table_t table;
+
+    m.detached = m.fenced = m.is_soft = true;
+    m.max_restarts = 3;
+    m.max_task_retries = 4;
+    m.if_infeasible = CRTI_INFEASIBLE_FAILS;
+    m.strategy = CRTI_STRATEGY_AFFINITY;
+    m.affinity = bed_id(7);
+    m.selector = crti_str("zone=eu");
+    assert_int_equal(crti_resources_parse("GPU=1,disk=2", &m.resources), CRT_OK);
+    crti_actor_table_init(&table, no_change, NULL);
+    assert_int_equal(crti_actor_table_create(&table, &m, &actor), CRT_OK);
+    again = crti_actor_entry_create(actor);
+    assert_int_equal(crti_message_encode(CRTI_MSG_ACTOR_CREATE, 0, &m, &first), CRT_OK);
+    assert_int_equal(crti_message_encode(CRTI_MSG_ACTOR_CREATE, 0, &again, &second),
+                     CRT_OK);
+    assert_int_equal(first.size, second.size);
+    assert_memory_equal(first.data, second.data, first.size);
+    crti_actor_table_fini(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +430,7 @@ int main(void)
         CONTROL_TEST(actors_end_with_the_process_that_made_them),
         CONTROL_TEST(an_unknown_actor_is_waited_for_and_then_dead_to_those_who_watch),
         CONTROL_TEST(dead_actors_are_capped_and_expire_with_their_rows),
+        cmocka_unit_test(an_actor_is_written_again_as_it_was_made),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static crti_id_t id(uint64_t number)
 
 static void join(crti_job_shares_t *s, uint64_t job, uint64_t weight, uint64_t now)
 {
-    crti_job_shares_join(s, id(job), &(crti_job_rank_t){.weight = weight}, now);
+    crti_job_shares_join(s, id(job), &(crti_job_quota_t){.weight = weight}, now);
 }
 
 static void what_is_held_counts_by_time_and_weight(void **state)
@@ -70,7 +70,7 @@ static void a_cap_allows_one_lease_and_then_its_part(void **state)
     crti_job_shares_t s;
 
     crti_job_shares_init(&s);
-    crti_job_shares_join(&s, id(1), &(crti_job_rank_t){1, 5000}, 0);
+    crti_job_shares_join(&s, id(1), &(crti_job_quota_t){1, 5000}, 0);
     assert_true(crti_job_shares_allow(&s, id(1), 100 * ONE, 4 * ONE));
     crti_job_shares_hold(&s, id(1), ONE, 0);
     assert_true(crti_job_shares_allow(&s, id(1), ONE, 4 * ONE));
@@ -100,7 +100,7 @@ static void a_weight_that_can_not_be_is_one(void **state)
 typedef struct scene {
     crti_lease_table_t *table;
     uint64_t now, leases;
-    const crti_job_rank_t *ranks;
+    const crti_job_quota_t *quotas;
     uint64_t done[JOBS]; /* tasks */
     struct {
         uint64_t lease, job, ends_ns; /* lease 0: idle */
@@ -111,8 +111,10 @@ typedef struct scene {
 /* Each driver has ten requests in the queue. */
 static void ask(scene_t *s, uint64_t job)
 {
-    crti_lease_t request = {
-        .id = id(++s->leases), .job = id(job), .owner_node = SELF, .rank = s->ranks[job]};
+    crti_lease_t request = {.id = id(++s->leases),
+                            .job = id(job),
+                            .owner_node = SELF,
+                            .quota = s->quotas[job]};
 
     assert_int_equal(crti_resources_set(&request.resources, "CPU", ONE), CRT_OK);
     assert_int_equal(crti_lease_table_request(s->table, &request, s->now), CRT_OK);
@@ -160,10 +162,10 @@ static void end_tasks(scene_t *s)
 }
 
 /* Greedy drivers for 10 s: the parts of all tasks that they have done, in 1/1000. */
-static void run(const crti_job_rank_t ranks[JOBS], unsigned jobs, int64_t cpus,
+static void run(const crti_job_quota_t quotas[JOBS], unsigned jobs, int64_t cpus,
                 uint64_t parts[JOBS])
 {
-    scene_t s = {.now = 100 * CRTI_S, .ranks = ranks};
+    scene_t s = {.now = 100 * CRTI_S, .quotas = quotas};
     crti_resources_t have = {0};
     uint64_t sum = 0;
 
@@ -189,13 +191,13 @@ static void run(const crti_job_rank_t ranks[JOBS], unsigned jobs, int64_t cpus,
 
 static void jobs_of_one_weight_get_the_same_of_any_number_of_cpus(void **state)
 {
-    const crti_job_rank_t ranks[JOBS] = {{1, 0}, {1, 0}, {1, 0}};
+    const crti_job_quota_t quotas[JOBS] = {{1, 0}, {1, 0}, {1, 0}};
     uint64_t parts[JOBS];
 
     for (int64_t cpus = 1; cpus <= 8; cpus++) {
-        run(ranks, 2, cpus, parts);
+        run(quotas, 2, cpus, parts);
         assert_in_range(parts[0], 480, 520);
-        run(ranks, 3, cpus, parts);
+        run(quotas, 3, cpus, parts);
         for (int job = 0; job < JOBS; job++)
             assert_in_range(parts[job], 310, 355);
     }
@@ -203,11 +205,11 @@ static void jobs_of_one_weight_get_the_same_of_any_number_of_cpus(void **state)
 
 static void jobs_get_shares_by_their_weights(void **state)
 {
-    const crti_job_rank_t ranks[JOBS] = {{1, 0}, {2, 0}, {5, 0}};
+    const crti_job_quota_t quotas[JOBS] = {{1, 0}, {2, 0}, {5, 0}};
     uint64_t parts[JOBS];
 
     for (int64_t cpus = 1; cpus <= 8; cpus++) {
-        run(ranks, 3, cpus, parts);
+        run(quotas, 3, cpus, parts);
         assert_in_range(parts[0], 105, 145);
         assert_in_range(parts[1], 230, 270);
         assert_in_range(parts[2], 600, 650);
@@ -216,10 +218,10 @@ static void jobs_get_shares_by_their_weights(void **state)
 
 static void a_capped_job_leaves_the_rest_to_others(void **state)
 {
-    const crti_job_rank_t ranks[JOBS] = {{1000, 2500}, {1, 0}};
+    const crti_job_quota_t quotas[JOBS] = {{1000, 2500}, {1, 0}};
     uint64_t parts[JOBS];
 
-    run(ranks, 2, 8, parts);
+    run(quotas, 2, 8, parts);
     assert_in_range(parts[0], 240, 260);
 }
 

@@ -8,7 +8,7 @@
  * Failure
  *     Everything that was made is undone in reverse order; one clear sentence remains.
  */
-#include "runtime/core/client/job_rank.h"
+#include "runtime/core/client/job_quota.h"
 #include "runtime/core/client/worker_environment.h"
 #include "runtime/core/client/zygote.h"
 
@@ -462,7 +462,7 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
         id ? identify(argc, argv, id) : crt_raise(CRT_ERR_NO_MEMORY, "a driver");
 
     if (status == CRT_OK)
-        status = crti_job_rank_pack(options, &id->environment);
+        status = crti_job_quota_pack(options, &id->environment);
     if (status == CRT_OK && job && !crti_id_parse(job, &body.job))
         status = crt_raise(CRT_ERR_INVALID, "CRT_JOB=%s is no job id", job);
     if (status == CRT_OK)

@@ -92,11 +92,11 @@ static bool for_the_head(crti_local_t *local, const crti_message_t *message)
 static void ask_for_lease(crti_local_t *local, uint64_t request,
                           const crti_msg_lease_request_t *m)
 {
-    crti_job_rank_t rank = crti_job_rank(local->process->job);
+    crti_job_quota_t quota = crti_job_quota(local->process->job);
     crti_msg_lease_request_t ask = *m;
 
-    ask.weight = rank.weight;
-    ask.max_share = rank.max_share;
+    ask.weight = quota.weight;
+    ask.max_share = quota.max_share;
     crti_lease_asked(local->node, local->number, NULL, request, &ask);
 }
 

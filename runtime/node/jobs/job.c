@@ -163,7 +163,7 @@ static const char *variable(crti_span_t environment, const char *name, char *tex
 }
 
 /* The driver has checked them; what is none all the same is the default. */
-static crti_job_rank_t read_rank(crti_span_t environment)
+static crti_job_quota_t read_quota(crti_span_t environment)
 {
     char text[64];
     double weight =
@@ -171,15 +171,15 @@ static crti_job_rank_t read_rank(crti_span_t environment)
     double share =
         strtod(variable(environment, CRTI_JOB_MAX_SHARE, text, sizeof(text)), NULL);
 
-    return (crti_job_rank_t){
+    return (crti_job_quota_t){
         .weight = weight >= 1 && weight <= CRTI_JOB_WEIGHT_MAX ? (uint64_t)weight : 1,
         .max_share =
             share > 0 && share < 1 ? (uint64_t)(share * CRTI_JOB_SHARE_ONE + 0.5) : 0};
 }
 
-crti_job_rank_t crti_job_rank(const crti_job_t *job)
+crti_job_quota_t crti_job_quota(const crti_job_t *job)
 {
-    return job ? job->rank : (crti_job_rank_t){.weight = 1};
+    return job ? job->quota : (crti_job_quota_t){.weight = 1};
 }
 
 static crt_status_t learn(crti_job_t *job, const facts_t *facts)
@@ -209,7 +209,7 @@ static crt_status_t learn(crti_job_t *job, const facts_t *facts)
     job->driver = facts->driver;
     job->driver_node = facts->driver_node;
     job->log_to_driver = true;
-    job->rank = read_rank(facts->environment);
+    job->quota = read_quota(facts->environment);
     job->known = true;
     return CRT_OK;
 }

@@ -36,7 +36,7 @@ void crti_job_join(crti_job_t *job, crti_process_t *process);
 crti_id_t crti_job_id(const crti_job_t *job);
 const char *crti_job_directory(const crti_job_t *job);
 /* Its weight and its cap; of a job of which nothing is known the default. */
-crti_job_rank_t crti_job_rank(const crti_job_t *job);
+crti_job_quota_t crti_job_quota(const crti_job_t *job);
 /* True when its workers' lines go to the driver. */
 bool crti_job_logs(const crti_job_t *job);
 /* Lines of a worker, for the driver here. */

@@ -64,7 +64,7 @@ struct crti_job {
     crti_id_t driver_node;
     int64_t driver_pid; /* of a driver on this node that lives, else 0 */
     bool log_to_driver;
-    crti_job_rank_t rank;
+    crti_job_quota_t quota;
     char *program, *entrypoint, *directory, *submission;
     char sha[CRTI_SHA_TEXT];
     crti_buffer_t argv, environment; /* lists of text */

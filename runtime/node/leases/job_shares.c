@@ -90,10 +90,10 @@ static account_t *add(crti_job_shares_t *shares, crti_id_t job, uint64_t now_ns)
 }
 
 void crti_job_shares_join(crti_job_shares_t *shares, crti_id_t job,
-                          const crti_job_rank_t *rank, uint64_t now_ns)
+                          const crti_job_quota_t *quota, uint64_t now_ns)
 {
     account_t *a = find(shares, job);
-    bool is_known = rank->weight >= 1 && rank->weight <= CRTI_JOB_WEIGHT_MAX;
+    bool is_known = quota->weight >= 1 && quota->weight <= CRTI_JOB_WEIGHT_MAX;
     double least;
 
     if (a == NULL)
@@ -102,9 +102,9 @@ void crti_job_shares_join(crti_job_shares_t *shares, crti_id_t job,
         return;
     if (a->leases == 0) {
         least = least_used(shares, now_ns);
-        a->weight = is_known ? (double)rank->weight : 1;
+        a->weight = is_known ? (double)quota->weight : 1;
         a->max_share =
-            rank->max_share < CRTI_JOB_SHARE_ONE ? (int64_t)rank->max_share : 0;
+            quota->max_share < CRTI_JOB_SHARE_ONE ? (int64_t)quota->max_share : 0;
         a->used = a->used > least ? a->used : least;
         a->since_ns = now_ns;
     }

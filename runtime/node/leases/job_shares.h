@@ -23,10 +23,10 @@
 #define CRTI_JOB_SHARE_ONE  10000 /* all CPUs of a node */
 
 /* How a job takes part. */
-typedef struct crti_job_rank {
+typedef struct crti_job_quota {
     uint64_t weight;    /* 1 .. CRTI_JOB_WEIGHT_MAX; else it is 1 */
     uint64_t max_share; /* of the CPUs of a node, in 1/10000; 0: all */
-} crti_job_rank_t;
+} crti_job_quota_t;
 
 typedef struct crti_job_shares {
     crti_map_t by_job;
@@ -38,7 +38,7 @@ void crti_job_shares_fini(crti_job_shares_t *shares);
 /* A lease of the job begins to wait or to run here; each is ended by _leave. Without memory the job is not
  * counted, and comes first. */
 void crti_job_shares_join(crti_job_shares_t *shares, crti_id_t job,
-                          const crti_job_rank_t *rank, uint64_t now_ns);
+                          const crti_job_quota_t *quota, uint64_t now_ns);
 void crti_job_shares_leave(crti_job_shares_t *shares, crti_id_t job, uint64_t now_ns);
 /* It holds so much more, or less, from now on. */
 void crti_job_shares_hold(crti_job_shares_t *shares, crti_id_t job, int64_t change,

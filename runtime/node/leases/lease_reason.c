@@ -159,7 +159,7 @@ void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *leas
             crti_resources_get(crti_lease_table_resources(table), "CPU")))
         snprintf(text, size, "needs %s, the job has its %.10g %% of the node's CPUs",
                  crti_resources_format(need, all, sizeof(all)),
-                 (double)lease->rank.max_share * 100 / CRTI_JOB_SHARE_ONE);
+                 (double)lease->quota.max_share * 100 / CRTI_JOB_SHARE_ONE);
     else if (crti_resources_fit(crti_lease_table_available(table), need))
         snprintf(text, size, "needs a worker, all %zu that the node may have are in use",
                  max_workers);

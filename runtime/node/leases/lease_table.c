@@ -233,7 +233,7 @@ static void enqueue(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
         at = at->prev;
     crti_list_append(at->next, &e->link); /* before the first later one */
     table->waiting++;
-    crti_job_shares_join(&table->shares, e->lease.job, &e->lease.rank, now_ns);
+    crti_job_shares_join(&table->shares, e->lease.job, &e->lease.quota, now_ns);
 }
 
 static void dequeue(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
@@ -246,7 +246,7 @@ static void dequeue(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 static void start_here(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     /* First, as a job that is not here for a moment has come back. */
-    crti_job_shares_join(&table->shares, e->lease.job, &e->lease.rank, now_ns);
+    crti_job_shares_join(&table->shares, e->lease.job, &e->lease.quota, now_ns);
     crti_job_shares_hold(&table->shares, e->lease.job, crti_lease_weight(&e->lease),
                          now_ns);
     dequeue(table, e, now_ns);

@@ -71,8 +71,8 @@ typedef struct crti_lease {
     crti_id_t owner_node; /* of that process */
     crti_id_t prefer;
     crti_resources_t resources;
-    crti_job_rank_t rank;  /* of its job */
-    crti_scheduling_t how; /* where it may run */
+    crti_job_quota_t quota; /* of its job */
+    crti_scheduling_t how;  /* where it may run */
     char function[CRTI_LEASE_FUNCTION];
     uint64_t spillbacks;      /* 0: of this node; else another one sent it here */
     bool fails_if_infeasible; /* it does not wait for what no node has */

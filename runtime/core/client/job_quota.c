@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rank of a job. See job_rank.h. */
-#include "runtime/core/client/job_rank.h"
+/* The quota of a job. See job_quota.h. */
+#include "runtime/core/client/job_quota.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static crt_status_t pack(crti_buffer_t *environment, const char *name, double va
     return crti_list_pack(environment, entry, strlen(entry));
 }
 
-crt_status_t crti_job_rank_pack(const crt_options_t *options, crti_buffer_t *environment)
+crt_status_t crti_job_quota_pack(const crt_options_t *options, crti_buffer_t *environment)
 {
     crt_status_t status = pack(environment, CRTI_JOB_PRIORITY,
                                options ? options->priority : 0, 1, 1000, true);
