@@ -413,6 +413,12 @@ typedef struct crt_actor_options {
      * end as they end. The class's functions must then be ready for it: `self` is shared, `create` and
      * `destroy` run alone. A wait inside one blocks its thread only. */
     int max_concurrency;
+    /* How many calls each process may have made of it, by whatever handle, that were not answered: one more
+     * fails with CRT_ERR_BACKPRESSURE, and is not made. Default 0, or -1: without limit. */
+    int64_t max_pending_calls;
+    /* A living actor of this name is given, as crt_actor_find does, and only when there is none one is made. Of two
+     * that ask at once both get the same. crt_actor_new waits for the head then. */
+    bool get_if_exists;
     int fail_if_infeasible; /* as of tasks; of one that restarts, too: it is dead then */
     crt_scheduling_t scheduling; /* this and the following as of tasks */
     const char *node_id;
@@ -539,6 +545,12 @@ CRT_API size_t crt_return_count(const crt_call_t *call);
 /* Fails the call: sets the detail and returns `status` (CRT_ERR_USER when it is not negative). */
 CRT_API crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format,
                               ...) CRT_PRINTF(3, 4);
+
+/* Ends the actor whose method runs, from inside: no other call begins; when this one has returned, and was
+ * answered, the actor is dead for good (max_restarts does not count) and `destroy` runs. Calls that wait
+ * fail with CRT_ERR_ACTOR_DIED; of those that run beside it crt_cancelled becomes true then. CRT_ERR_INVALID: not in
+ * a method. */
+CRT_API crt_status_t crt_actor_exit(crt_call_t *call);
 
 /* True when the call was cancelled, or nobody waits for its result any more: the caller died or its job
  * ended. */

@@ -156,6 +156,7 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
     actor->detached = m->detached;
     actor->max_restarts = m->max_restarts;
     actor->max_task_retries = m->max_task_retries;
+    actor->max_pending_calls = m->max_pending_calls;
     actor->fenced = m->fenced;
     actor->if_infeasible = m->if_infeasible;
     actor->how = make_how(m);
@@ -186,6 +187,7 @@ crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor)
         .detached = actor->detached,
         .max_restarts = actor->max_restarts,
         .max_task_retries = actor->max_task_retries,
+        .max_pending_calls = actor->max_pending_calls,
         .fenced = actor->fenced,
         .creation = crti_span(actor->creation.data, actor->creation.size),
         .if_infeasible = actor->if_infeasible,
@@ -596,6 +598,7 @@ crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
         .name = crti_str(actor->name),
         .restarts = actor->restarts,
         .max_task_retries = actor->max_task_retries,
+        .max_pending_calls = actor->max_pending_calls,
         .status = status,
         .text = crti_str(actor->text),
         .process = actor->process,

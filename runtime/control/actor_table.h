@@ -55,9 +55,11 @@ typedef struct crti_actor_entry {
     crti_resources_t resources;
     uint64_t serial; /* in the order they were made */
     bool detached;
-    int64_t max_restarts;     /* -1: without limit */
-    int64_t max_task_retries; /* of the callers; only passed on here */
-    int64_t if_infeasible;    /* CRTI_INFEASIBLE */
+    int64_t max_restarts; /* -1: without limit */
+    int64_t
+        max_task_retries; /* of the callers; this and the next are only passed on here */
+    int64_t max_pending_calls;
+    int64_t if_infeasible; /* CRTI_INFEASIBLE */
     const crti_scheduling_t
         *how;    /* where it may run; crti_scheduling_default is not its own */
     bool fenced; /* never served by two processes at once (base/fence.h) */

@@ -267,7 +267,7 @@
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
         F(RES, resources) F(BOOL, detached) F(I64, max_restarts)                         \
             F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)                    \
-                F(I64, if_infeasible) CRTI_SCHEDULING(F)
+                F(I64, if_infeasible) F(I64, max_pending_calls) CRTI_SCHEDULING(F)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
@@ -275,7 +275,8 @@
 #define CRTI_FIELDS_ACTOR_STATE(F)                                                       \
     F(ID, actor)                                                                         \
     F(U64, actor_incarnation) F(U64, state) F(STR, class_name) F(STR, name)              \
-        F(U64, restarts) F(I64, max_task_retries) F(I64, status) F(STR, text) CRTI_PEER(F)
+        F(U64, restarts) F(I64, max_task_retries) F(I64, max_pending_calls)              \
+            F(I64, status) F(STR, text) CRTI_PEER(F)
 
 /* Ends an actor for good. Answer: DONE (also when it is dead already). */
 #define CRTI_FIELDS_ACTOR_KILL(F) F(ID, actor) F(BOOL, no_restart) F(STR, text)

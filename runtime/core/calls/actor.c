@@ -288,6 +288,11 @@ static bool has_room(void *user)
 
 crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
 {
+    if (actor->max_pending_calls > 0 && actor->pending_calls >= actor->max_pending_calls)
+        return crt_raise(CRT_ERR_BACKPRESSURE,
+                         "actor %s (%s) has %lld calls of this process that were not "
+                         "answered, which are its max_pending_calls",
+                         actor->hex, actor->class_name, (long long)actor->pending_calls);
     if (has_room(actor))
         return CRT_OK;
     if (try_only)
@@ -366,6 +371,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     char text[1024];
 
     actor->max_task_retries = m->max_task_retries;
+    actor->max_pending_calls = m->max_pending_calls;
     crti_text(m->text, text, sizeof(text));
     crti_actor_hold(actor);
     if (actor->phase == CRTI_ACTOR_GONE) {

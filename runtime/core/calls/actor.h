@@ -37,6 +37,8 @@ struct crt_actor {
     size_t queue_bytes;
     int64_t
         max_task_retries; /* how often each call may be made again; -1: without limit */
+    int64_t max_pending_calls; /* 0, -1: without limit */
+    int64_t pending_calls;     /* crti_pending_t of crti_call_out */
     bool is_watched, is_creating;
     bool
         is_unconfirmed; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
@@ -75,6 +77,12 @@ crt_status_t crti_actor_open(crti_core_t *core, const crti_actor_name_t *name,
                              crt_actor_t **actor_out);
 /* At shutdown: the user may still drop it. */
 void crti_actor_orphan(crt_actor_t *actor);
+
+/* ------------------------------------------------------------------ actor_find.c */
+
+/* A living actor of that name, held, as crt_actor_find gives it. Waits for the head. */
+crt_status_t crti_actor_find(crti_core_t *core, const char *name,
+                             const crt_actor_class_t *user, crt_actor_t **actor_out);
 
 /* ------------------------------------------------------------------ actor.c */
 

@@ -17,6 +17,9 @@
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
+#define ANSWER_MS  30000
+#define FIND_TRIES 100
+
 /* ------------------------------------------------------------------ what create needs */
 
 static void on_create_ended(crti_waiting_t *waiting, crt_ref_t *ref)
@@ -81,6 +84,8 @@ static crt_status_t check_options(const crt_actor_options_t *o)
         return CRT_OK;
     if (o->struct_size < sizeof(*o))
         return crt_raise(CRT_ERR_INVALID, "make actor options with CRT_ACTOR_OPTIONS");
+    if (o->get_if_exists && (!o->name || !*o->name))
+        return crt_raise(CRT_ERR_INVALID, "get_if_exists needs a name");
     if (o->detached && (!o->name || !*o->name))
         return crt_raise(CRT_ERR_INVALID, "a detached actor needs a name");
     if (o->max_restarts < -1 || o->max_task_retries < -1)
@@ -90,6 +95,9 @@ static crt_status_t check_options(const crt_actor_options_t *o)
         return crt_raise(CRT_ERR_INVALID,
                          "max_task_retries needs max_restarts: calls are "
                          "made again when the actor was restarted");
+    if (o->max_pending_calls < -1)
+        return crt_raise(CRT_ERR_INVALID, "max_pending_calls is -1 or 0 (without limit), "
+                                          "or more");
     if (o->max_concurrency < 0 || o->max_concurrency > CRTI_CONCURRENCY_MAX)
         return crt_raise(CRT_ERR_INVALID, "max_concurrency is %d, not 1 to %d",
                          o->max_concurrency, CRTI_CONCURRENCY_MAX);
@@ -153,6 +161,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
                                  .detached = o && o->detached,
                                  .max_restarts = o ? o->max_restarts : 0,
                                  .max_task_retries = o ? o->max_task_retries : 0,
+                                 .max_pending_calls = o ? o->max_pending_calls : 0,
                                  .fenced = o && o->fenced};
     crt_status_t status = CRT_OK;
 
@@ -177,6 +186,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     actor->is_creating = true;
     actor->may_restart = m.max_restarts != 0;
     actor->max_task_retries = m.max_task_retries;
+    actor->max_pending_calls = m.max_pending_calls;
     crti_actor_hold(actor);
     status = crti_node_request(core, CRTI_MSG_ACTOR_CREATE, &m, on_created, actor);
     if (status != CRT_OK) {
@@ -211,6 +221,40 @@ static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
     return actor;
 }
 
+static bool is_answered(void *user)
+{
+    return !((crt_actor_t *)user)->is_creating;
+}
+
+/* Somebody else may make one of the name between the question and the creation, and it may end after that. */
+static crt_actor_t *find_or_make(crti_core_t *core, const crt_actor_class_t *user,
+                                 const crt_actor_options_t *o, const crti_given_t *given)
+{
+    const char *class_name = user && user->name ? user->name : "";
+    crt_status_t status = check_options(o);
+    crt_actor_t *actor;
+
+    for (int i = 0; status == CRT_OK && i < FIND_TRIES; i++) {
+        status = crti_actor_find(core, o->name, user, &actor);
+        if (status == CRT_OK)
+            return actor;
+        if (status != CRT_ERR_NOT_FOUND)
+            break;
+        actor = make_actor(core, user, o, given);
+        if (!actor)
+            return NULL;
+        status = crti_wait_for(core, is_answered, actor, ANSWER_MS, NULL);
+        if (status != CRT_OK || actor->phase != CRTI_ACTOR_GONE ||
+            actor->status != CRT_ERR_EXISTS)
+            return actor;
+        crti_actor_release(actor);
+    }
+    if (status == CRT_OK)
+        status = crt_raise(CRT_ERR_EXISTS, "actors \"%s\" come and go: %d were missed",
+                           o->name, FIND_TRIES);
+    return failed_actor(core, class_name, status);
+}
+
 crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_options_t *o,
                              const crt_arg_t *args, size_t count)
 {
@@ -236,9 +280,12 @@ crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_opti
     }
     status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
-    actor = status == CRT_OK
-                ? make_actor(core, user, o, &given)
-                : failed_actor(core, user && user->name ? user->name : "", status);
+    if (status != CRT_OK)
+        actor = failed_actor(core, user && user->name ? user->name : "", status);
+    else if (o && o->struct_size >= sizeof(*o) && o->get_if_exists)
+        actor = find_or_make(core, user, o, &given);
+    else
+        actor = make_actor(core, user, o, &given);
     if (actor)
         actor->handles++;
     crti_net_unlock(core->net);

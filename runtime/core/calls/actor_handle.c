@@ -178,6 +178,7 @@ void crti_actor_export_location(const crt_actor_t *actor, crti_actor_name_t *nam
     at = &actor->remote->address;
     name->incarnation = actor->incarnation;
     name->max_task_retries = actor->max_task_retries;
+    name->max_pending_calls = actor->max_pending_calls;
     name->process = at->process;
     name->process_incarnation = at->incarnation;
     name->node = at->node;
@@ -202,6 +203,7 @@ static void import_location(crt_actor_t *actor, const crti_actor_name_t *name)
     crti_actor_set_remote(actor, remote);
     actor->incarnation = name->incarnation;
     actor->max_task_retries = name->max_task_retries;
+    actor->max_pending_calls = name->max_pending_calls;
     actor->is_unconfirmed = true;
     crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
     crti_actor_check_at(

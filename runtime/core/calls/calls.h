@@ -70,6 +70,7 @@ struct crti_pending {
     crti_slot_t *slots;    /* NULL once the record is built */
     unsigned slot_count;
     uint64_t parent;      /* the call that made it, crti_running_serial; 0: none */
+    bool is_counted;      /* in actor->pending_calls */
     bool is_cancelled;    /* and not ended yet */
     bool is_forced;       /* the same: its worker is to end with it */
     bool may_have_run;    /* of one that is in doubt */

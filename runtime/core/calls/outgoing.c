@@ -254,6 +254,10 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
         crti_call_refused(core, status, refs, target->returns);
         return;
     }
+    if (p->actor) {
+        p->is_counted = true;
+        p->actor->pending_calls++;
+    }
     refs[0] = p->result;
     if (p->returns > 1)
         memcpy(refs + 1, p->more, (p->returns - 1) * sizeof(crt_ref_t *));

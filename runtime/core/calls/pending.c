@@ -122,6 +122,8 @@ static void free_pending(crti_pending_t *p)
     crti_core_t *core = p->core;
     crt_actor_t *actor = p->actor;
 
+    if (p->is_counted)
+        actor->pending_calls--;
     crti_drop_slots(p);
     for (uint32_t i = 0; i < p->pin_count; i++)
         crti_ref_unpin(p->pins[i]);

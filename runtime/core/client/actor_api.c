@@ -38,6 +38,7 @@ static crt_status_t check_options(const crt_actor_t *actor, const crt_call_optio
         return CRT_OK;
     if (o->struct_size < sizeof(*o))
         return crt_raise(CRT_ERR_INVALID, "make call options with CRT_CALL_OPTIONS");
+    target->try_only = o->try_only;
     return o->concurrency_group
                ? crti_class_group(actor->class_, o->concurrency_group, &target->group)
                : CRT_OK;
@@ -111,50 +112,20 @@ crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
 
 /* ------------------------------------------------------------------ finding and ending */
 
-static crt_status_t take_found(crti_core_t *core, const crti_msg_actor_state_t *m,
-                               const char *name, const crt_actor_class_t *user,
-                               crt_actor_t **actor_out)
-{
-    const crti_class_t *class_;
-    crt_status_t status =
-        user ? crti_program_class(&core->program, user, &class_) : CRT_OK;
-    char found[256];
-
-    if (status != CRT_OK)
-        return status;
-    crti_text(m->class_name, found, sizeof(found));
-    if (user && strcmp(found, user->name) != 0)
-        return crt_raise(CRT_ERR_INVALID, "actor \"%s\" is of class %s, not %s", name,
-                         found, user->name);
-    status = crti_actor_get(core, m->actor, m->class_name, actor_out);
-    if (status == CRT_OK)
-        (*actor_out)->handles++;
-    return status;
-}
-
 crt_status_t crt_actor_find(const char *name, const crt_actor_class_t *user,
                             crt_actor_t **actor_out)
 {
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
-    crti_msg_actor_find_t body = {.name = crti_str(name)};
     crti_core_t *core = crti_enter();
-    crti_message_t answer;
     crt_status_t status;
 
     if (!core)
         return crti_entry_status();
-    if (!name || !*name || !actor_out)
-        status = crt_raise(CRT_ERR_INVALID,
-                           "the name is empty, or there is no place for the actor");
+    if (!actor_out)
+        status = crt_raise(CRT_ERR_INVALID, "there is no place for the actor");
     else
-        status =
-            crti_node_ask(core, CRTI_MSG_ACTOR_FIND, &body, 30000, &answer, &storage);
-    if (status == CRT_OK && answer.kind != CRTI_MSG_ACTOR_STATE)
-        status = crt_raise(CRT_ERR_PROTOCOL,
-                           "the head answered a question for an actor with %s",
-                           crti_message_name(answer.kind));
+        status = crti_actor_find(core, name, user, actor_out);
     if (status == CRT_OK)
-        status = take_found(core, &answer.actor_state, name, user, actor_out);
+        (*actor_out)->handles++;
     crti_leave(core);
     return status;
 }

@@ -167,15 +167,63 @@ static bool is_let_in(const crti_core_t *core, crt_call_t *call)
     return false;
 }
 
+/* ------------------------------------------------------------------ an actor ends itself */
+
+/* The head has ended the actor, and SHUTDOWN follows; or it can't be asked, and may start it again. */
+static void on_exit_answered(void *user, const crti_message_t *answer)
+{
+    crti_core_t *core = user;
+
+    if (answer && answer->kind == CRTI_MSG_DONE)
+        return;
+    crti_log(CRTI_LOG_WARN, "core", "crt_actor_exit: the head could not be told");
+    crti_execution_end(core);
+}
+
+/* What has been answered leaves before the head tells callers that the actor is dead. */
+static void exit_actor(crti_core_t *core)
+{
+    const crti_msg_actor_kill_t body = {
+        .actor = core->actor_id,
+        .no_restart = true,
+        .text = crti_str("it ended itself by crt_actor_exit")};
+
+    crti_net_flush(core->net);
+    if (crti_node_request(core, CRTI_MSG_ACTOR_KILL, &body, on_exit_answered, core) !=
+        CRT_OK)
+        on_exit_answered(core, NULL);
+}
+
+crt_status_t crt_actor_exit(crt_call_t *call)
+{
+    crti_core_t *core = call->core;
+
+    if (!call->function->method)
+        return crt_raise(CRT_ERR_INVALID, "%s is no method: crt_actor_exit ends an actor",
+                         call->function->display);
+    crti_net_lock(core->net);
+    if (!core->execution.is_exiting)
+        call->is_last = true;
+    core->execution.is_exiting = true;
+    crti_net_unlock(core->net);
+    return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ one call, as a whole */
+
 void crti_execute(crti_executor_t *executor, crt_call_t *call)
 {
     crti_core_t *core = executor->core;
+    bool is_last;
 
     if (read_refs(call) && is_let_in(core, call)) {
         run_unlocked(executor, call);
         crti_printed_flush(core);
     }
+    is_last = call->is_last;
     crti_call_finish(call, true);
+    if (is_last)
+        exit_actor(core);
 }
 
 /* ------------------------------------------------------------------ a worker's life */
@@ -183,8 +231,9 @@ void crti_execute(crti_executor_t *executor, crt_call_t *call)
 static bool has_work(void *user)
 {
     const crti_executor_t *executor = user;
+    const crti_execution_t *execution = &executor->core->execution;
 
-    return executor->group->queued || executor->core->execution.is_ending;
+    return execution->is_ending || (executor->group->queued && !execution->is_exiting);
 }
 
 static bool is_complete(void *user)
@@ -321,7 +370,7 @@ static void run_calls(crti_executor_t *executor)
             return;
         if (core->execution.is_ending)
             return;
-        call = crti_executor_take(executor);
+        call = core->execution.is_exiting ? NULL : crti_executor_take(executor);
         if (!call)
             continue; /* a signal interrupted the wait */
         crti_execute(executor, call);

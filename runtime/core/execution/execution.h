@@ -71,6 +71,7 @@ struct crt_call {
     crti_executor_t *executor; /* once it has started */
     bool is_runnable;          /* in its group's queue */
     bool is_started, is_blocked, may_wait;
+    bool is_last;              /* the actor ends itself after it */
     bool is_cancelled;         /* its caller is gone */
     bool is_cancel_requested;  /* its caller wants it to end */
     crti_incoming_arg_t *args; /* NULL: not opened yet */
@@ -99,6 +100,7 @@ typedef struct crti_execution {
     crti_class_t const *class_; /* of the actor that lives here */
     void *self;
     bool is_created, is_ending;
+    bool is_exiting; /* it ends itself: no more calls begin */
     crti_executors_t executors;
     crti_list_t questions;        /* crt_call_t.link, of crt_actor_ready */
     crti_pool_t pool;             /* of crt_call_t */

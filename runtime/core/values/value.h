@@ -17,8 +17,8 @@
  *         5 string   the same, the final zero counted
  *     The table names everything that the value refers to: u32 owners, u32 refs, u32 actors;
  *     owner: id, u64 incarnation, node id, text tcp; ref: u32 owner, u64 number; actor: id,
- *     text class, and where it lives: u64 incarnation (0: not known), u64 max_task_retries, process
- *     id, u64 its incarnation, node id, text tcp. It can be read without the value, so that whoever holds an object knows what
+ *     text class, and where it lives: u64 incarnation (0: not known), u64 max_task_retries, u64
+ *     max_pending_calls, process id, u64 its incarnation, node id, text tcp. It can be read without the value, so that whoever holds an object knows what
  *     the object holds.
  * Trust
  *     Decoders take any bytes, also such that others change meanwhile; counts and lengths are checked
@@ -57,7 +57,7 @@ typedef struct crti_actor_name {
     crti_span_t class_name;
     /* Where the sender knows it to live, so that the receiver can call it without asking. */
     uint64_t incarnation; /* of the actor; 0: not known */
-    int64_t max_task_retries;
+    int64_t max_task_retries, max_pending_calls;
     crti_id_t process, node;
     uint64_t process_incarnation;
     crti_span_t tcp;

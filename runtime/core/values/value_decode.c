@@ -88,6 +88,7 @@ static crti_actor_name_t read_actor(crti_reader_t *r)
     name.class_name = crti_read_text(r);
     name.incarnation = crti_read_u64(r);
     name.max_task_retries = (int64_t)crti_read_u64(r);
+    name.max_pending_calls = (int64_t)crti_read_u64(r);
     name.process = crti_read_id(r);
     name.process_incarnation = crti_read_u64(r);
     name.node = crti_read_id(r);
