@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A driver that keeps tasks queued leaves others their share of the workers.
-Usage: test_fair.py CRT FAIR_PROGRAM"""
+Usage: test_fair.py CRT FAIR_PROGRAM [SECONDS that shares are measured]"""
 import os
 import re
 import subprocess
@@ -10,6 +10,7 @@ import time
 import unittest
 
 CRT, PROGRAM = sys.argv[1:3]
+SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else 5
 NAP = 200  # ms: a task that runs is not interrupted
 
 
@@ -25,17 +26,17 @@ class Cluster:
     def __exit__(self, *_):
         subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL, check=False)
 
-    def shares(self, ranks, seconds, task_ms=20):
-        """Greedy drivers side by side: the part of all tasks that each had done, in so many seconds. A rank is
+    def shares(self, quotas, seconds, task_ms=20):
+        """Greedy drivers side by side: the part of all tasks that each had done, in so many seconds. A quota is
         (priority, share) by option, or variables of the environment."""
         begin = time.monotonic() * 1000 + 2000  # by then all have begun
         drivers = []
-        for rank in ranks:
-            is_option = isinstance(rank, tuple)
+        for quota in quotas:
+            is_option = isinstance(quota, tuple)
             drivers.append(subprocess.Popen(
                 [PROGRAM, "between", str(task_ms), str(begin), str(begin + seconds * 1000),
-                 *(map(str, rank) if is_option else ())], stdout=subprocess.PIPE, text=True,
-                env=dict(os.environ, **({} if is_option else rank))))
+                 *(map(str, quota) if is_option else ())], stdout=subprocess.PIPE, text=True,
+                env=dict(os.environ, **({} if is_option else quota))))
         counts = [int(re.search(r"between (\d+)", driver.communicate(timeout=100)[0])[1]) for driver in drivers]
         return [count / sum(counts) for count in counts]
 
@@ -49,18 +50,18 @@ class Weights(unittest.TestCase):
 
     def test_two_greedy_drivers_of_one_weight_get_half_each(self):
         with Cluster(2) as cluster:
-            self.assert_shares(cluster.shares([(1,), (1,)], 10), [1 / 2, 1 / 2])
+            self.assert_shares(cluster.shares([(1,), (1,)], SECONDS), [1 / 2, 1 / 2])
 
     def test_drivers_get_their_shares_by_weight(self):
         with Cluster(2) as cluster:
-            self.assert_shares(cluster.shares([(1,), (2,), (5,)], 10), [1 / 8, 2 / 8, 5 / 8])
+            self.assert_shares(cluster.shares([(1,), (2,), (5,)], SECONDS), [1 / 8, 2 / 8, 5 / 8])
 
     def test_what_the_submission_says_counts_and_a_share_is_capped(self):
         with Cluster(4) as cluster:
-            found = cluster.shares([{"CRT_JOB_PRIORITY": "1000", "CRT_JOB_MAX_SHARE": "0.25"}, (1,)], 5)
+            found = cluster.shares([{"CRT_JOB_PRIORITY": "1000", "CRT_JOB_MAX_SHARE": "0.25"}, (1,)], SECONDS)
             self.assert_shares(found, [1 / 4, 3 / 4])
 
-    def test_ranks_that_can_not_be_are_refused(self):
+    def test_quotas_that_can_not_be_are_refused(self):
         for variables, text in (({"CRT_JOB_PRIORITY": "0"}, "CRT_JOB_PRIORITY=0: a whole number of 1 to 1000"),
                                 ({"CRT_JOB_PRIORITY": "1.5"}, "CRT_JOB_PRIORITY=1.5"),
                                 ({"CRT_JOB_PRIORITY": "nan"}, "CRT_JOB_PRIORITY=nan"),
@@ -72,8 +73,8 @@ class Weights(unittest.TestCase):
                                   env=dict(os.environ, **variables), timeout=60, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn(text, done.stdout)
-        for rank in (-1,), (2000,), (1, -0.5), (1, 2):
-            done = subprocess.run([PROGRAM, "between", "1", "0", "0", *map(str, rank)], stdout=subprocess.PIPE,
+        for quota in (-1,), (2000,), (1, -0.5), (1, 2):
+            done = subprocess.run([PROGRAM, "between", "1", "0", "0", *map(str, quota)], stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
             self.assertEqual(done.returncode, 1, done.stdout)
 

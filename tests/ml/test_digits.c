@@ -147,7 +147,7 @@ static double train_linear(double learn_rate)
     assert_int_equal(crt_mlp_new(widths, 0, 0, &model), CRT_OK);
     assert_int_equal(crt_adam_new(model, learn_rate, &adam), CRT_OK);
     assert_int_equal(crt_batches_new(train, BATCH, 0, &batches), CRT_OK);
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 6; i++) {
         for (int k = 0; k < 60000 / BATCH; k++) {
             assert_int_equal(crt_model_compute_gradients(
                                  model, NULL, crt_batches_next(batches), NULL, NULL),
