@@ -548,7 +548,7 @@ void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_entry_t *acto
     drop(table, actor);
 }
 
-uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t now_ns)
+uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t done_ns)
 {
     uint64_t earliest = UINT64_MAX;
 
@@ -557,7 +557,7 @@ uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t now
     CRTI_LIST_FOREACH (item, &table->waiting) {
         const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
-        if (actor->retry_ns > now_ns && actor->retry_ns < earliest)
+        if (actor->retry_ns > done_ns && actor->retry_ns < earliest)
             earliest = actor->retry_ns;
     }
     return earliest;

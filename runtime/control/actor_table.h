@@ -198,8 +198,9 @@ crti_actor_entry_t *crti_actor_table_expired(const crti_actor_table_t *table,
                                              uint64_t now_ns);
 void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_entry_t *actor);
 
-/* The earliest moment at which something is due; UINT64_MAX: none. */
-uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t now_ns);
+/* The earliest moment after `done_ns` at which something is due, also one that is over; UINT64_MAX: none. What
+ * was due until `done_ns` was looked at. */
+uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t done_ns);
 
 /* What it was made with, the row of its state, and the notice; they borrow from the entry. */
 crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor);

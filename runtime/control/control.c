@@ -89,7 +89,7 @@ static bool was_away(const crti_control_t *c, uint64_t now_ns)
 
     if (!c->serving || now_ns - c->now_ns < AWAY_NS)
         return false;
-    due = crti_control_deadline(c, c->now_ns);
+    due = crti_control_deadline(c);
     return now_ns > due && now_ns - due > LATE_NS;
 }
 
@@ -376,6 +376,7 @@ void crti_control_tick(crti_control_t *c, uint64_t now_ns)
     }
     if (!crti_list_is_empty(&c->actors.waiting))
         crti_control_place_all(c);
+    c->ticked_ns = now_ns;
     crti_control_release(c);
 }
 
@@ -384,12 +385,12 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-uint64_t crti_control_deadline(const crti_control_t *c, uint64_t now_ns)
+uint64_t crti_control_deadline(const crti_control_t *c)
 {
     uint64_t next = earlier(c->view_ns, c->dirty_retry_ns);
 
     next = earlier(next, crti_node_table_deadline(&c->nodes));
-    next = earlier(next, crti_actor_table_deadline(&c->actors, now_ns));
+    next = earlier(next, crti_actor_table_deadline(&c->actors, c->ticked_ns));
     next = earlier(next, crti_job_table_deadline(&c->jobs));
     next = earlier(next, crti_control_watches_deadline(c));
     return earlier(next, crti_control_requests_deadline(c));

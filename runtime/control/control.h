@@ -134,8 +134,8 @@ void crti_control_tick(crti_control_t *control, uint64_t now_ns);
 
 bool crti_control_has_job(const crti_control_t *control, crti_id_t job);
 
-/* The next moment at which crti_control_tick has something to do; UINT64_MAX: none. */
-uint64_t crti_control_deadline(const crti_control_t *control, uint64_t now_ns);
+/* The next moment at which crti_control_tick has something to do, or one that is over; UINT64_MAX: none. */
+uint64_t crti_control_deadline(const crti_control_t *control);
 
 /* ---------------------------------------------------------------- for tests and metrics */
 

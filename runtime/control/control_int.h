@@ -100,7 +100,8 @@ struct crti_control {
     int64_t start_ms;
     bool serving, joining; /* joining: nodes of before the restart are still expected */
     uint64_t random;
-    uint64_t now_ns; /* of the event that is handled */
+    uint64_t now_ns;    /* of the event that is handled */
+    uint64_t ticked_ns; /* of the last tick: what came due since then was not looked at */
     /* control.c's; for the files below it that end a link. */
     void (*on_link_ended)(crti_control_t *control, uint64_t link, const char *text,
                           uint64_t now_ns);

@@ -125,7 +125,7 @@ static void write_info(head_t *h)
 static void on_settle(void *user)
 {
     head_t *h = user;
-    uint64_t now = crti_now_ns(), deadline = crti_control_deadline(h->control, now);
+    uint64_t deadline = crti_control_deadline(h->control);
 
     if (deadline == UINT64_MAX)
         crti_loop_cancel(h->loop, &h->tick);

@@ -225,7 +225,7 @@ void bed_pass(bed_t *bed, uint64_t ns)
     uint64_t end = bed->now + ns;
 
     for (;;) {
-        uint64_t next = crti_control_deadline(bed->control, bed->now);
+        uint64_t next = crti_control_deadline(bed->control);
 
         if (next > end)
             break;

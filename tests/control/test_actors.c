@@ -89,6 +89,32 @@ static void a_node_that_refuses_costs_no_restart(void **state)
     assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_ALIVE);
 }
 
+/* A head that is kept from running looks at its clock after the moment at which it had to try again. */
+static void a_retry_that_came_due_while_the_head_was_busy_is_made(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_error_t full = {.status = CRT_ERR_BACKPRESSURE,
+                             .text = crti_str("needs 0.5 CPU")};
+    const crti_message_t *start;
+    uint64_t due;
+
+    control_create(bed, 50, "");
+    start = bed_next(bed, NODE_A, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    bed_say(bed, NODE_A, CRTI_MSG_ERROR, start->request, &full);
+    due = bed->now + CRTI_ACTOR_RETRY_NS;
+    bed_pass(bed, CRTI_ACTOR_RETRY_NS - 1); /* all else is done */
+    assert_int_equal(crti_control_deadline(bed->control), due);
+    bed_forget(bed);
+    bed->now = due + 5 * CRTI_MS; /* nothing ran meanwhile */
+    assert_true(crti_control_deadline(bed->control) <= bed->now);
+    bed_pass(bed, 0);
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, NODE_A, 100));
+    /* One that was looked at is due no more. */
+    assert_true(crti_control_deadline(bed->control) > bed->now);
+}
+
 /* ---------------------------------------------------------------- processes that die young */
 
 /* Time goes by; the node is heard. */
@@ -418,6 +444,7 @@ int main(void)
         CONTROL_TEST(an_actor_is_started_again_while_it_has_restarts),
         CONTROL_TEST(a_failed_creation_is_not_started_again),
         CONTROL_TEST(a_node_that_refuses_costs_no_restart),
+        CONTROL_TEST(a_retry_that_came_due_while_the_head_was_busy_is_made),
         CONTROL_TEST(an_actor_that_cannot_start_is_tried_less_and_less_often),
         CONTROL_TEST(an_actor_that_waits_for_its_next_process_says_why),
         CONTROL_TEST(an_actor_that_dies_soon_after_its_start_waits_as_well),

@@ -126,7 +126,7 @@ static void pass(bed_t *bed, uint64_t ns)
     uint64_t end = bed->now + ns;
 
     for (int i = 0; i < 10000; i++) {
-        uint64_t next = crti_control_deadline(bed->control, bed->now);
+        uint64_t next = crti_control_deadline(bed->control);
 
         if (next > end) {
             bed->now = end;

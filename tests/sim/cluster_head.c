@@ -70,7 +70,7 @@ static void tick(void *user, uint64_t life)
 
 void head_settle(scene_t *s)
 {
-    uint64_t now = s->world->now, next = crti_control_deadline(s->control, now);
+    uint64_t now = s->world->now, next = crti_control_deadline(s->control);
 
     if (next == UINT64_MAX || next >= s->tick_at)
         return; /* one that comes too early looks again */

@@ -226,7 +226,7 @@ size_t sys_redis_count(crti_store_table_t table)
 
 static void on_settle(void *user)
 {
-    uint64_t now = sys->world->now, at = crti_control_deadline(head()->control, now);
+    uint64_t at = crti_control_deadline(head()->control);
 
     if (at == UINT64_MAX)
         crti_loop_cancel(head()->process->loop, &head()->tick);

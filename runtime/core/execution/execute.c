@@ -20,6 +20,8 @@
 #include "runtime/core/core.h"
 #include "runtime/core/refs/value_of.h"
 
+#define EXIT_PATIENCE_NS CRTI_S
+#define EXIT_LOOK_NS     (5 * CRTI_MS) /* an acknowledgement alone ends no wait */
 #define FENCE_LOOK_NS                                                                    \
     (50 * CRTI_MS) /* the node's word is a word in memory: nobody rings */
 
@@ -180,7 +182,32 @@ static void on_exit_answered(void *user, const crti_message_t *answer)
     crti_execution_end(core);
 }
 
-/* What has been answered leaves before the head tells callers that the actor is dead. */
+static bool all_have_answers(void *user)
+{
+    const crti_core_t *core = user;
+
+    CRTI_LIST_FOREACH (item, &core->remotes.clients) {
+        const crti_client_t *client = CRTI_CONTAINER(item, crti_client_t, link);
+
+        if (!client->is_lost && crti_peer_unacknowledged(client->peer))
+            return false;
+    }
+    return true;
+}
+
+/* What has been answered has arrived before the head tells callers that the actor is dead. A caller that does
+ * not listen is not waited for. */
+static void wait_for_answers(crti_core_t *core)
+{
+    uint64_t now = crti_now_ns(), end = now + EXIT_PATIENCE_NS;
+    crt_status_t status = CRT_OK;
+
+    crti_net_flush(core->net);
+    for (; now < end && status != CRT_ERR_CLOSED && !all_have_answers(core);
+         now = crti_now_ns())
+        status = crti_net_wait(core->net, all_have_answers, core, now + EXIT_LOOK_NS);
+}
+
 static void exit_actor(crti_core_t *core)
 {
     const crti_msg_actor_kill_t body = {
@@ -188,7 +215,7 @@ static void exit_actor(crti_core_t *core)
         .no_restart = true,
         .text = crti_str("it ended itself by crt_actor_exit")};
 
-    crti_net_flush(core->net);
+    wait_for_answers(core);
     if (crti_node_request(core, CRTI_MSG_ACTOR_KILL, &body, on_exit_answered, core) !=
         CRT_OK)
         on_exit_answered(core, NULL);
