@@ -6,16 +6,17 @@ set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: ./setup.sh [--with-cuda] [--with-browser] [--with-plots] [--with-mpi] [--with-iperf3] [--help]
+usage: ./setup.sh [--with-cuda] [--with-browser] [--with-plots] [--with-mpi] [--with-iperf3] [--with-prometheus] [--help]
 
 Installs the Debian packages that crt is built from and tested with (as root, or by sudo).
   --with-cuda      headers and libraries of CUDA and NCCL, from the Python registry's nvidia
                    wheels, into build-cuda/ of this folder, unless a toolkit is in
                    CUDA_HOME (default /usr/local/cuda). Build with: meson setup ... -Dgpu_root=$PWD/build-cuda
-  --with-browser   chromium, for the test that reads the dashboard
+  --with-browser   chromium, and what drives it, for the test of the dashboard
   --with-iperf3    iperf3, which build/tests/bench/transfer runs beside crt
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
   --with-plots     gnuplot, for the plots of build/tests/bench/scaling
+  --with-prometheus  prometheus, whose promtool tests/http/test_metrics.py asks
   --help           this text
 TEXT
 }
@@ -24,8 +25,8 @@ TEXT
 base_packages=(
     gcc g++ libc6-dev pkg-config python3 'meson' ninja-build git ca-certificates   # build
     libzmq3-dev libmsgpack-dev libsodium-dev libssl-dev zlib1g-dev                 # libcrt
-    libopenblas-dev                                                                # libcrt_ml
-    libhiredis-dev redis-server libwebsockets-dev libjansson-dev libsmartcols-dev
+    libopenblas-dev liblz4-dev libdnnl-dev                                                    # libcrt_ml
+    libhiredis-dev redis-server libwebsockets-dev libjansson-dev libsmartcols-dev libarchive-dev
     'libcurl4-openssl-dev|libcurl4-gnutls-dev'                                     # daemons, command
     libcmocka-dev clang libclang-rt-14-dev\|libclang-rt-dev 'clang-format-14|clang-format'
     iproute2 nftables util-linux iputils-ping procps openssl groff-base scdoc      # tests, manual
@@ -116,9 +117,10 @@ wanted=("${base_packages[@]}")
 for argument; do
     case "$argument" in
     --with-cuda) with_cuda=1 ;;
-    --with-browser) wanted+=('chromium|chromium-browser|google-chrome-stable') ;;
+    --with-browser) wanted+=(chromium chromium-driver python3-selenium) ;;
     --with-plots) wanted+=(gnuplot-nox) ;;
     --with-iperf3) wanted+=(iperf3) ;;
+    --with-prometheus) wanted+=(prometheus) ;;
     --with-mpi) wanted+=(libopenmpi-dev openmpi-bin) ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; die "no such option: $argument" ;;

@@ -22,7 +22,10 @@
 #define CRT_ACTORS_H
 
 #include "crt.h"
+#include "crt_checkpoint.h"
 #include "crt_collective.h"
+#include "crt_compression.h"
+#include "crt_images.h"
 #include "crt_ml.h"
 
 #ifdef __cplusplus
@@ -53,6 +56,17 @@ extern CRT_API const crt_method_t crt_parameter_server_set_weights;
  * one, and makes one update of the sum. A gradient of the wrong size or with numbers that
  * are not finite fails the call and changes nothing. */
 extern CRT_API const crt_method_t crt_parameter_server_apply_gradients;
+
+/* (step, encoded gradient, ...) -> new weights. One update with the average of what arrived: tensors of bytes as
+ * crt_compressor_encode makes them. `step` is how many updates the caller knows of. Nothing changes when there were
+ * more (CRT_ERR_INVALID) or, after a restart of the server, fewer (CRT_ERR_OBJECT_LOST). */
+extern CRT_API const crt_method_t crt_parameter_server_apply_step;
+
+/* (folder, network, step, seed, is last, keep): writes a checkpoint, see crt_checkpoint_write; `step` as above. */
+extern CRT_API const crt_method_t crt_parameter_server_save;
+
+/* (path, network) -> step. Goes on from a checkpoint: weights, optimizer and steps are those of the file. */
+extern CRT_API const crt_method_t crt_parameter_server_restore;
 
 /* Makes a ParameterServer. Caller owns the handle and drops it with crt_actor_drop. Never
  * NULL. */
@@ -128,6 +142,36 @@ extern CRT_API const crt_method_t crt_data_worker_compute_slices;
 CRT_API crt_actor_t *crt_data_worker_new(const crt_actor_options_t *options,
                                          const crt_mlp_spec_t *spec,
                                          const crt_data_spec_t *data);
+
+/* ---------------------------------------------------------------- ImageWorker */
+
+/* What one worker computes gradients of: refs of tensors as crt_dataset_new takes them, mapped as long as it
+ * lives, and how it sends them. */
+typedef struct crt_image_worker_spec {
+    crt_ref_t *features, *labels;
+    int classes;
+    const char *format;      /* of crt_image_format */
+    int shard, shards;       /* its part of the samples; 0 of 1: all of them */
+    int batch, ahead;        /* as in crt_image_batches_options_t */
+    const char *compression; /* of crt_compression_find */
+    double keep;             /* of top_k; 0: its default */
+    double
+        slowdown; /* 1; 10: takes ten times as long, to try out what a straggler does */
+} crt_image_worker_spec_t;
+
+/* Computes gradients of numbered batches, so that a step that is made again gives the same. Create arguments: list of
+ * widths, dropout, seed, ref of the features, ref of the labels, classes, a map with the rest of the spec by its names. */
+extern CRT_API const crt_actor_class_t crt_image_worker;
+
+/* (step, weights) -> two results (crt_call_returns): a list of loss, seconds for the batch, for the passes and for encoding,
+ * bytes, and samples; and the encoded gradient of the mean loss of batch `step`, a tensor of bytes. A call that is cancelled
+ * before it encodes ends there. */
+extern CRT_API const crt_method_t crt_image_worker_compute_step;
+
+/* Makes an ImageWorker. Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
+CRT_API crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
+                                          const crt_mlp_spec_t *spec,
+                                          const crt_image_worker_spec_t *data);
 
 /* ---------------------------------------------------------------- buckets */
 

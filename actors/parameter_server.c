@@ -10,7 +10,9 @@
  *     One call is one update. A call that fails leaves weights and optimizer as they
  *     were.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "actors/spec.h"
 #include "crt_actors.h"
@@ -18,6 +20,7 @@
 typedef struct server {
     crt_model_t *model;
     crt_optimizer_t *optimizer;
+    float *sum, *decoded; /* of apply_step; NULL before the first */
 } server_t;
 
 static crt_status_t create(void *self, crt_call_t *call)
@@ -45,6 +48,8 @@ static void destroy(void *self)
 
     crt_optimizer_free(s->optimizer);
     crt_model_free(s->model);
+    free(s->sum);
+    free(s->decoded);
 }
 
 static crt_status_t get_weights(void *self, crt_call_t *call)
@@ -105,6 +110,116 @@ static crt_status_t apply_gradients(void *self, crt_call_t *call)
     return status;
 }
 
+/* ---------------------------------------------------------------- steps */
+
+static crt_status_t check_step(const server_t *s, uint64_t step)
+{
+    uint64_t made = crt_optimizer_steps(s->optimizer);
+
+    if (step > made)
+        return crt_raise(CRT_ERR_OBJECT_LOST,
+                         "step %llu comes after updates that are lost; the server, "
+                         "started again, has made %llu",
+                         (unsigned long long)step, (unsigned long long)made);
+    if (step < made)
+        return crt_raise(CRT_ERR_INVALID, "step %llu is over; the server has made %llu",
+                         (unsigned long long)step, (unsigned long long)made);
+    return CRT_OK;
+}
+
+/* The average of the call's encoded gradients, which begin at argument 1. */
+static crt_status_t average(server_t *s, crt_call_t *call)
+{
+    size_t floats = crt_model_parameters(s->model), count = crt_arg_count(call) - 1;
+    float share = 1 / (float)count;
+
+    if (!s->sum)
+        s->sum = malloc(floats * sizeof(float));
+    if (!s->decoded)
+        s->decoded = malloc(floats * sizeof(float));
+    if (!s->sum || !s->decoded)
+        return crt_raise(CRT_ERR_NO_MEMORY, "the sum of gradients");
+    memset(s->sum, 0, floats * sizeof(float));
+    for (size_t k = 1; k <= count; k++) {
+        const crt_tensor_t *bytes;
+        crt_status_t status = crt_arg_at(call, k, &bytes);
+
+        if (status == CRT_OK)
+            status = crt_compression_decode(
+                bytes->data, crt_tensor_count(bytes) * crt_dtype_size(bytes->dtype),
+                s->decoded, floats);
+        if (status != CRT_OK)
+            return status;
+        for (size_t i = 0; i < floats; i++)
+            s->sum[i] += s->decoded[i];
+    }
+    for (size_t i = 0; i < floats; i++)
+        s->sum[i] *= share;
+    return CRT_OK;
+}
+
+static crt_status_t apply_step(void *self, crt_call_t *call)
+{
+    server_t *s = self;
+    int64_t shape = (int64_t)crt_model_parameters(s->model);
+    crt_tensor_t sum, weights;
+    const crt_tensor_t *gradients = &sum;
+    crt_object_t *object;
+    uint64_t step;
+    crt_status_t status = crt_arg_at(call, 0, &step);
+
+    if (status == CRT_OK)
+        status = check_step(s, step);
+    if (status == CRT_OK && crt_arg_count(call) < 2)
+        status = crt_raise(CRT_ERR_INVALID, "no gradient");
+    if (status == CRT_OK)
+        status = average(s, call);
+    if (status == CRT_OK)
+        status = crti_spec_object(s->model, &object, &weights);
+    if (status != CRT_OK)
+        return status;
+    sum = crt_tensor_view(CRT_FLOAT32, 1, &shape, s->sum);
+    status = crt_optimizer_apply(s->optimizer, s->model, &gradients, 1, &weights);
+    if (status == CRT_OK)
+        return crt_return(call, object);
+    crt_object_abort(&object);
+    return status;
+}
+
+static crt_status_t save(void *self, crt_call_t *call)
+{
+    server_t *s = self;
+    const char *folder, *network;
+    crt_checkpoint_t checkpoint = {.step = 0};
+    int keep;
+    crt_status_t status = crt_args(call, &folder, &network, &checkpoint.step,
+                                   &checkpoint.seed, &checkpoint.is_last, &keep);
+
+    if (status == CRT_OK)
+        status = check_step(s, checkpoint.step);
+    if (status != CRT_OK)
+        return status;
+    snprintf(checkpoint.network, sizeof(checkpoint.network), "%s", network);
+    return crt_checkpoint_write(folder, &checkpoint, s->model, s->optimizer, keep);
+}
+
+static crt_status_t restore(void *self, crt_call_t *call)
+{
+    server_t *s = self;
+    const char *path, *network;
+    crt_checkpoint_t checkpoint;
+    crt_status_t status = crt_args(call, &path, &network);
+
+    if (status == CRT_OK)
+        status = crt_checkpoint_read(path, network, s->model, s->optimizer, &checkpoint);
+    return status == CRT_OK ? crt_return(call, checkpoint.step) : status;
+}
+
+const crt_method_t crt_parameter_server_apply_step = {"apply_step", apply_step,
+                                                      "int, tensor..."};
+const crt_method_t crt_parameter_server_save = {"save", save,
+                                                "string, string, int, int, bool, int"};
+const crt_method_t crt_parameter_server_restore = {"restore", restore, "string, string"};
 const crt_method_t crt_parameter_server_get_weights = {"get_weights", get_weights, ""};
 const crt_method_t crt_parameter_server_set_weights = {"set_weights", set_weights,
                                                        "tensor"};
@@ -116,7 +231,10 @@ const crt_actor_class_t crt_parameter_server =
                     .signature = "list, float, int, map", .destroy = destroy,
                     .methods = CRT_METHODS(&crt_parameter_server_get_weights,
                                            &crt_parameter_server_set_weights,
-                                           &crt_parameter_server_apply_gradients));
+                                           &crt_parameter_server_apply_gradients,
+                                           &crt_parameter_server_apply_step,
+                                           &crt_parameter_server_save,
+                                           &crt_parameter_server_restore));
 
 crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options,
                                       const crt_mlp_spec_t *spec,

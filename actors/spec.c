@@ -42,13 +42,36 @@ crt_status_t crti_spec_object(const crt_model_t *model, crt_object_t **object_ou
     return crt_object_create(CRT_FLOAT32, 1, &shape, object_out, view_out);
 }
 
+static crt_optimizer_options_t plain_sgd(double learn_rate)
+{
+    return crt_sgd_options(learn_rate, 0);
+}
+
+static const struct {
+    const char *name;
+    crt_optimizer_kind_t kind;
+    crt_optimizer_options_t (*options)(double learn_rate);
+} optimizers[] = {{"adam", CRT_ADAM, crt_adam_options},
+                  {"sgd", CRT_SGD, plain_sgd},
+                  {"adamw", CRT_ADAMW, crt_adamw_options},
+                  {"radam", CRT_RADAM, crt_radam_options}};
+
+#define OPTIMIZERS (sizeof(optimizers) / sizeof(optimizers[0]))
+
+static const char *name_of(crt_optimizer_kind_t kind)
+{
+    for (size_t i = 0; i < OPTIMIZERS; i++)
+        if (optimizers[i].kind == kind)
+            return optimizers[i].name;
+    return "?";
+}
+
 void crti_spec_optimizer_items(const crt_optimizer_options_t *o,
                                crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS])
 {
-    const char *name = o->kind == CRT_ADAM ? "adam" : o->kind == CRT_SGD ? "sgd" : "?";
     const crt_arg_t all[CRTI_SPEC_OPTIMIZER_ITEMS] = {
         crt_arg_string("optimizer"),
-        crt_arg_string(name),
+        crt_arg_string(name_of(o->kind)),
         crt_arg_string("learn_rate"),
         crt_arg_float(o->learn_rate),
         crt_arg_string("grad_clip"),
@@ -64,7 +87,19 @@ void crti_spec_optimizer_items(const crt_optimizer_options_t *o,
         crt_arg_string("epsilon"),
         crt_arg_float(o->epsilon),
         crt_arg_string("momentum"),
-        crt_arg_float(o->momentum)};
+        crt_arg_float(o->momentum),
+        crt_arg_string("nesterov"),
+        crt_arg_bool(o->nesterov),
+        crt_arg_string("global_clip"),
+        crt_arg_float(o->global_clip),
+        crt_arg_string("norm_limit"),
+        crt_arg_float(o->norm_limit),
+        crt_arg_string("lookahead_steps"),
+        crt_arg_int(o->lookahead_steps),
+        crt_arg_string("lookahead_rate"),
+        crt_arg_float(o->lookahead_rate),
+        crt_arg_string("use_averages"),
+        crt_arg_bool(o->use_averages)};
 
     memcpy(items, all, sizeof(all));
 }
@@ -79,14 +114,13 @@ static crt_status_t named_optimizer(const crt_value_t *map, crt_optimizer_option
         status = CRTI_SPEC_READ(map, "learn_rate", &rate);
     if (status != CRT_OK)
         return status;
-    if (strcmp(name, "adam") == 0)
-        *o = crt_adam_options(rate);
-    else if (strcmp(name, "sgd") == 0)
-        *o = crt_sgd_options(rate, 0);
-    else
-        return crt_raise(CRT_ERR_INVALID, "no optimizer is called '%s' (adam, sgd)",
-                         name);
-    return CRT_OK;
+    for (size_t i = 0; i < OPTIMIZERS; i++)
+        if (strcmp(name, optimizers[i].name) == 0) {
+            *o = optimizers[i].options(rate);
+            return CRT_OK;
+        }
+    return crt_raise(CRT_ERR_INVALID,
+                     "no optimizer is called '%s' (adam, sgd, adamw, radam)", name);
 }
 
 crt_status_t crti_spec_optimizer(const crt_value_t *map,
@@ -97,13 +131,26 @@ crt_status_t crti_spec_optimizer(const crt_value_t *map,
     const struct {
         const char *key;
         double *to;
-    } numbers[] = {{"grad_clip", &o->grad_clip}, {"l2", &o->l2},
-                   {"beta1", &o->beta1},         {"beta2", &o->beta2},
-                   {"epsilon", &o->epsilon},     {"momentum", &o->momentum}};
+    } numbers[] = {{"grad_clip", &o->grad_clip},
+                   {"l2", &o->l2},
+                   {"beta1", &o->beta1},
+                   {"beta2", &o->beta2},
+                   {"epsilon", &o->epsilon},
+                   {"momentum", &o->momentum},
+                   {"global_clip", &o->global_clip},
+                   {"norm_limit", &o->norm_limit},
+                   {"lookahead_rate", &o->lookahead_rate}};
+    const struct {
+        const char *key;
+        bool *to;
+    } flags[] = {{"l2_is_weight_decay", &o->l2_is_weight_decay},
+                 {"nesterov", &o->nesterov},
+                 {"use_averages", &o->use_averages}};
 
     for (size_t i = 0; status == CRT_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
         status = CRTI_SPEC_READ(map, numbers[i].key, numbers[i].to);
-    return status == CRT_OK
-               ? CRTI_SPEC_READ(map, "l2_is_weight_decay", &o->l2_is_weight_decay)
-               : status;
+    for (size_t i = 0; status == CRT_OK && i < sizeof(flags) / sizeof(flags[0]); i++)
+        status = CRTI_SPEC_READ(map, flags[i].key, flags[i].to);
+    return status == CRT_OK ? CRTI_SPEC_READ(map, "lookahead_steps", &o->lookahead_steps)
+                            : status;
 }

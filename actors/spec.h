@@ -20,10 +20,9 @@ crt_status_t crti_spec_model(const crt_value_t *widths, double dropout, uint64_t
 #define CRTI_SPEC_READ(map, key, to)                                                     \
     (crt_value_find(map, key) ? crt_value_read(crt_value_find(map, key), to) : CRT_OK)
 
-/* An optimizer as entries of a map, keys and values in turn: "optimizer" ("adam" or "sgd"), and its
- * options by their names. And back: what is missing is as crt_adam_options(0.001) has it, or
- * crt_sgd_options. */
-#define CRTI_SPEC_OPTIMIZER_ITEMS 18
+/* An optimizer as entries of a map, keys and values in turn: "optimizer" ("adam", "sgd", "adamw" or "radam"), and its
+ * options by their names. And back: what is missing is as crt_adam_options(0.001) and the like have it. */
+#define CRTI_SPEC_OPTIMIZER_ITEMS 30
 void crti_spec_optimizer_items(const crt_optimizer_options_t *options,
                                crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS]);
 crt_status_t crti_spec_optimizer(const crt_value_t *map,

@@ -15,8 +15,13 @@ int crti_cli_run(int argc, char **argv);
 int crti_cli_stop(int argc, char **argv);
 int crti_cli_status(int argc, char **argv);
 int crti_cli_logs(int argc, char **argv);
+int crti_cli_list(int argc, char **argv);
+int crti_cli_get(int argc, char **argv);
+int crti_cli_summary(int argc, char **argv);
+int crti_cli_timeline(int argc, char **argv);
 int crti_cli_job(int argc, char **argv);
 int crti_cli_job_submit(int argc, char **argv);
+int crti_cli_drain(int argc, char **argv);
 int crti_cli_token(int argc, char **argv);
 int crti_cli_version(int argc, char **argv);
 

@@ -304,6 +304,18 @@ crt_status_t crti_client_upload(http_client_t *client, const char *path, FILE *f
     return send_it(client, &request, reply_out);
 }
 
+/* What the server says of a request that it did not carry out: a sentence, which the state API wraps. */
+static void raise_refusal(const http_reply_t *reply)
+{
+    json_t *json = json_loadb(reply->text, reply->size, 0, NULL);
+    const char *text = json_string_value(json_object_get(json, "msg"));
+
+    if (!text)
+        text = reply->size ? reply->text : "the server gave no reason";
+    crt_raise(CRT_ERR_IO, "%s", text);
+    json_decref(json);
+}
+
 json_t *crti_client_json(http_client_t *client, const char *method, const char *path,
                          const char *body, long *code_out)
 {
@@ -316,8 +328,7 @@ json_t *crti_client_json(http_client_t *client, const char *method, const char *
     if (status == CRT_OK && reply.code == 200)
         json = json_loadb(reply.text, reply.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (status == CRT_OK && reply.code != 200)
-        crt_raise(CRT_ERR_IO, "%s",
-                  reply.size ? reply.text : "the server gave no reason");
+        raise_refusal(&reply);
     else if (status == CRT_OK && !json)
         crt_raise(CRT_ERR_PROTOCOL, "%s%s did not answer with JSON", client->target.url,
                   path);

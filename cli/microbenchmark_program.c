@@ -2,7 +2,10 @@
 /* Tasks and actors of the benchmark; the bodies are those of Ray's ray_perf.py. */
 #include "cli/microbenchmark_program.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -119,6 +122,82 @@ static crt_status_t call_servers_run(crt_call_t *call)
     return call_all(servers, count, (size_t)total, true, NULL);
 }
 
+/* ---------------------------------------------------------------- lists of ints */
+
+static int64_t ints[LIST_INTS];
+
+crt_tensor_t list_of_ints(int64_t last)
+{
+    static const int64_t count = LIST_INTS;
+
+    for (int i = 0; i < LIST_INTS; i++)
+        ints[i] = i;
+    ints[LIST_INTS - 1] = last;
+    return crt_tensor_view(CRT_INT64, 1, &count, ints);
+}
+
+int64_t sum_of_ints(const crt_tensor_t *list)
+{
+    const int64_t *items = list->data;
+    int64_t sum = 0;
+
+    for (int i = 0; i < LIST_INTS; i++)
+        sum += items[i];
+    return sum;
+}
+
+int64_t sum_of_lists(int64_t count)
+{
+    return count * ((int64_t)(LIST_INTS - 1) * (LIST_INTS - 2) / 2) +
+           count * (count - 1) / 2;
+}
+
+static crt_status_t sum_lists_run(crt_call_t *call)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < crt_arg_count(call); i++) {
+        const crt_tensor_t *list;
+
+        CRT_TRY(crt_arg_at(call, i, &list));
+        sum += sum_of_ints(list);
+    }
+    return crt_return(call, sum);
+}
+
+static crt_status_t return_lists_run(crt_call_t *call)
+{
+    int64_t count;
+
+    CRT_TRY(crt_args(call, &count));
+    for (int64_t i = 0; i < count; i++) {
+        crt_tensor_t list = list_of_ints(i);
+
+        CRT_TRY(crt_return_at(call, (size_t)i, &list));
+    }
+    return CRT_OK;
+}
+
+/* Waits until the pipe has a writer. */
+static crt_status_t hold_run(crt_call_t *call)
+{
+    const char *path;
+    int fd;
+
+    CRT_TRY(crt_args(call, &path));
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return crt_fail(call, CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    close(fd);
+    return CRT_OK;
+}
+
+const crt_task_t sum_lists_task =
+    CRT_TASK(.name = "sum_lists", .run = sum_lists_run, .signature = "tensor...");
+const crt_task_t return_lists_task =
+    CRT_TASK(.name = "return_lists", .run = return_lists_run, .signature = "int");
+const crt_task_t hold_task =
+    CRT_TASK(.name = "hold", .run = hold_run, .signature = "string");
 const crt_task_t small_value_task =
     CRT_TASK(.name = "small_value", .run = small_value_run, .signature = "");
 const crt_task_t put_small_task =
@@ -233,3 +312,50 @@ const crt_actor_class_t client_class =
                     .destroy = client_destroy,
                     .methods =
                         CRT_METHODS(&client_calls, &client_arg_calls, &client_tasks));
+
+/* ---------------------------------------------------------------- keeper */
+
+struct keeper {
+    crt_ref_t *list;
+};
+
+static crt_status_t keeper_create(void *self, crt_call_t *call)
+{
+    struct keeper *keeper = self;
+    crt_arg_t *items;
+    int64_t count;
+
+    CRT_TRY(crt_args(call, &count));
+    items = calloc((size_t)count, sizeof(*items));
+    if (items == NULL)
+        return crt_fail(call, CRT_ERR_NO_MEMORY, "%lld refs", (long long)count);
+    for (int64_t i = 0; i < count; i++)
+        items[i] = crt_arg_ref(crt_put(1));
+    keeper->list = crt_put_v(crt_list(items, (size_t)count));
+    for (int64_t i = 0; i < count; i++)
+        crt_ref_drop(&items[i].as.ref);
+    free(items);
+    return CRT_OK;
+}
+
+static void keeper_destroy(void *self)
+{
+    struct keeper *keeper = self;
+
+    crt_ref_drop(&keeper->list);
+}
+
+/* The ref in a list, so that it is not read for who asks. */
+static crt_status_t keeper_list_run(void *self, crt_call_t *call)
+{
+    const struct keeper *keeper = self;
+    crt_arg_t items[] = {crt_arg_ref(keeper->list)};
+
+    return crt_return(call, crt_list(items, 1));
+}
+
+const crt_method_t keeper_list = {"list", keeper_list_run, ""};
+const crt_actor_class_t keeper_class =
+    CRT_ACTOR_CLASS(.name = "Keeper", .size = sizeof(struct keeper),
+                    .create = keeper_create, .signature = "int",
+                    .destroy = keeper_destroy, .methods = CRT_METHODS(&keeper_list));

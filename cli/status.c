@@ -59,6 +59,12 @@ static void format_amount(const char *name, double amount, char *text, size_t si
 
 /* ---------------------------------------------------------------- parts */
 
+/* Each node is a resource of its own, which only who looks for it wants to see. */
+static bool is_node(const char *name)
+{
+    return strncmp(name, "node:", 5) == 0;
+}
+
 static void format_use(const json_t *node, const char *used_key, const char *total_key,
                        char *text, size_t size)
 {
@@ -86,6 +92,9 @@ static void remark(const json_t *node, double now_ms, char *text, size_t size)
     if (heard_ms > 0 && now_ms - heard_ms > LATE_MS)
         snprintf(text + strlen(text), size - strlen(text), "; nothing heard for %.1f s",
                  (now_ms - heard_ms) / 1000);
+    if (json_is_integer(json_object_get(node, "drain_ms")))
+        snprintf(text + strlen(text), size - strlen(text),
+                 "; drained, ends within %.0f s", number_of(node, "drain_ms") / 1000);
     if (ended > 0)
         snprintf(text + strlen(text), size - strlen(text),
                  "; out of memory: %.0f worker%s ended", ended, ended > 1 ? "s" : "");
@@ -146,6 +155,8 @@ static void print_resources(const json_t *nodes)
             const json_t *sum = json_object_get(totals, name);
             double all = json_number_value(amount);
 
+            if (is_node(name))
+                continue;
             json_object_set_new(
                 totals, name,
                 json_pack("{s:f, s:f}", "used",

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective/figures.h"
 #include "collective/group_int.h"
 #include "collective/operation_signature.h"
 
@@ -265,6 +266,7 @@ crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what
         step.sequence = next_number(p, &step);
         step.deadline_ns = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
         status = p->backend->run(p->state, &step);
+        crti_figures_count(&step, status);
     }
     if (status != CRT_OK && atomic_load(&group->has_failed))
         p->was_reported = true;

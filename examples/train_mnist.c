@@ -30,6 +30,7 @@ typedef struct training {
     crt_model_t *model; /* evaluates */
     crt_dataset_t *test;
     crt_ref_t *features, *labels;
+    crt_placement_group_t *group; /* a CPU for each worker */
     crt_actor_t *server, *workers[WORKERS_MAX];
     crt_ref_t *weights;              /* the newest */
     crt_actor_t *shards[SHARDS_MAX]; /* sharded: instead of `server`, */
@@ -289,6 +290,21 @@ static void start_shards(training_t *t, const crt_mlp_spec_t *spec,
     gather_weights(t);
 }
 
+/* ---------------------------------------------------------------- where workers run */
+
+/* All of them or none: half a gang would wait for ever, and keep its CPUs from others. */
+static void reserve_cpus(training_t *t)
+{
+    crt_bundle_t bundles[WORKERS_MAX];
+
+    for (int i = 0; i < options.workers; i++)
+        bundles[i] = (crt_bundle_t){.num_cpus = 1};
+    t->group =
+        crt_placement_group_new(bundles, (size_t)options.workers,
+                                CRT_PLACEMENT_GROUP_OPTIONS(.fail_if_infeasible = 1));
+    check(crt_placement_group_wait(t->group, -1), "a CPU for each worker");
+}
+
 /* ---------------------------------------------------------------- allreduce */
 
 #define GROUP "train_mnist"
@@ -308,7 +324,9 @@ static crt_actor_t *new_trainer(training_t *t, int number)
                             .shards = options.workers,
                             .batch = options.batch};
     crt_actor_t *trainer = crt_trainer_new(
-        CRT_ACTOR_OPTIONS(.num_cpus = 1), &spec, &data,
+        CRT_ACTOR_OPTIONS(.num_cpus = 1, .placement_group = t->group,
+                          .bundle = CRT_BUNDLE(number)),
+        &spec, &data,
         CRT_REPLICA_OPTIONS(.optimizer = &adam, .sharded = options.sharded,
                             .bfloat16 = options.bfloat16,
                             .bucket_bytes = (size_t)options.bucket));
@@ -531,8 +549,10 @@ static void start_actors(training_t *t)
     for (int i = 0; i < options.workers; i++) {
         spec.seed = options.seed * 1000 + (uint64_t)i + 1;
         data.shard = i;
-        t->workers[i] =
-            crt_data_worker_new(CRT_ACTOR_OPTIONS(.num_cpus = 1), &spec, &data);
+        t->workers[i] = crt_data_worker_new(CRT_ACTOR_OPTIONS(.num_cpus = 1,
+                                                              .placement_group = t->group,
+                                                              .bundle = CRT_BUNDLE(i)),
+                                            &spec, &data);
     }
     for (int i = 0; i < options.workers; i++)
         check(crt_actor_ready(t->workers[i], -1), "data worker");
@@ -546,6 +566,7 @@ static void start(training_t *t)
     check(crt_mlp_new(widths, options.dropout, options.seed, &t->model), "model");
     if (options.load)
         check(crt_model_load(t->model, options.load), "--load");
+    reserve_cpus(t);
     if (options.mode == ALLREDUCE)
         start_trainers(t);
     else
@@ -582,6 +603,7 @@ static void finish(training_t *t)
         crt_ref_drop(&t->slices[s]);
         crt_actor_drop(&t->shards[s]);
     }
+    crt_placement_group_drop(&t->group);
     crt_model_free(t->model);
     crt_dataset_free(t->test);
 }

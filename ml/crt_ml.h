@@ -108,22 +108,63 @@ CRT_API void crt_batches_free(crt_batches_t *batches);
 /* ---------------------------------------------------------------- models */
 
 typedef enum crt_layer_kind {
-    CRT_LAYER_DENSE = 1,  /* y = x W' + b; W is (outputs, inputs) */
-    CRT_LAYER_RELU = 2,   /* y = max(x, 0) */
-    CRT_LAYER_DROPOUT = 3 /* while training: y = x * (u >= rate) / (1 - rate) */
+    CRT_LAYER_DENSE = 1,   /* y = x W' + b; W is (outputs, inputs) */
+    CRT_LAYER_RELU = 2,    /* y = max(x, 0) */
+    CRT_LAYER_DROPOUT = 3, /* while training: y = x * (u >= rate) / (1 - rate) */
+    CRT_LAYER_HASH_EMBED =
+        4, /* y = sum of four rows of a table, named by the hash of a key */
+    CRT_LAYER_MAXOUT = 5, /* y[o] = max over p of x W[o,p]' + b[o,p] */
+    CRT_LAYER_EXPAND_WINDOW =
+        6, /* y(i) = [x(i-w), ..., x(i+w)], zeros beyond a sequence */
+    CRT_LAYER_LAYER_NORM =
+        7,             /* y = (x - mean) / sqrt(variance + epsilon) * gain + bias */
+    CRT_LAYER_ADD = 8, /* y = x + z: the end of a residual block */
+    CRT_LAYER_CONCATENATE = 9,   /* the outputs of several layers side by side */
+    CRT_LAYER_PARAMETERS = 10,   /* y = x; holds an array that the caller computes with */
+    CRT_LAYER_CONVOLUTION = 11,  /* W is (outputs, inputs, kernel, kernel) */
+    CRT_LAYER_MAX_POOL = 12,     /* the largest number of each window and channel */
+    CRT_LAYER_AVERAGE_POOL = 13, /* their mean */
+    CRT_LAYER_BATCH_NORM =
+        14, /* layer norm over the batch: each channel its mean and variance */
+    CRT_LAYER_FLATTEN = 15, /* all places of a sample as one */
+    CRT_LAYER_SUBSAMPLE =
+        16 /* every `stride`th place of rows and columns; channels of zeros up to `width` */
 } crt_layer_kind_t;
 
 typedef enum crt_layer_init {
     CRT_LAYER_GLOROT = 0, /* W uniform in +-sqrt(6 / (outputs + inputs)), b zero */
-    CRT_LAYER_ZERO = 1    /* W and b zero: for the layer in front of the softmax */
+    CRT_LAYER_ZERO = 1,   /* W and b zero: for the layer in front of the softmax */
+    CRT_LAYER_FAN_IN = 2, /* W and b uniform in +-1 / sqrt(inputs), as PyTorch has it */
+    CRT_LAYER_HE = 3      /* W normal with deviation sqrt(2 / outputs), b zero */
 } crt_layer_init_t;
 
-/* One layer of a model; make it with the macros below. */
+/* One layer of a model; make it with the macros below. Members that its kind does not name are 0.
+ *
+ * A layer reads the output of the layer before it. So that models may branch, `from` and `with`
+ * name others by how many layers back they are, counted from this layer: 1 is the layer before it,
+ * and one more than there are layers before it is the model's input. A row of layers means the same
+ * wherever it stands, so blocks can be copied. */
 typedef struct crt_layer {
     crt_layer_kind_t kind;
-    crt_layer_init_t init; /* dense */
-    int width;             /* dense: outputs */
-    double rate; /* dropout: part of the inputs that is left out, 0 <= rate < 1 */
+    crt_layer_init_t init; /* dense, maxout */
+    int width;             /* dense, maxout, hash embed: outputs; parameters: columns */
+    double
+        rate; /* dropout, hash embed: part of the inputs that is left out, 0 <= rate < 1 */
+    int from;       /* what it reads; 0: the layer before it */
+    int with;       /* add: the second input */
+    int count;      /* concatenate: the last so many layers, in their order (at most 8) */
+    int pieces;     /* maxout: of which the largest is taken */
+    int window;     /* expand window: rows on each side */
+    int rows;       /* hash embed, parameters: of the table */
+    int column;     /* hash embed: which of a sample's keys */
+    uint32_t seed;  /* hash embed: of the hash */
+    double epsilon; /* layer norm, batch norm */
+    int kernel; /* convolution, pools: rows and columns of a window; pools: 0 is all of a sample */
+    int stride; /* convolution, pools: from a window to the next; 0 is 1, of pools the kernel */
+    int padding;  /* convolution, max pool: rows and columns added on each side */
+    bool no_bias; /* convolution: without b */
+    double
+        momentum; /* batch norm: how far the running statistics move to those of a batch */
 } crt_layer_t;
 
 #ifndef __cplusplus
@@ -134,10 +175,77 @@ typedef struct crt_layer {
 #    define CRT_RELU() ((crt_layer_t){CRT_LAYER_RELU, CRT_LAYER_GLOROT, 0, 0})
 #    define CRT_DROPOUT(rate)                                                            \
         ((crt_layer_t){CRT_LAYER_DROPOUT, CRT_LAYER_GLOROT, 0, (rate)})
+/* Reads key `column_` of the model's input, which is `back` layers back: see crt_layer_t. */
+#    define CRT_HASH_EMBED(outputs, rows_, seed_, column_, back)                         \
+        ((crt_layer_t){.kind = CRT_LAYER_HASH_EMBED,                                     \
+                       .width = (outputs),                                               \
+                       .rows = (rows_),                                                  \
+                       .seed = (seed_),                                                  \
+                       .column = (column_),                                              \
+                       .from = (back)})
+#    define CRT_MAXOUT(outputs, pieces_)                                                 \
+        ((crt_layer_t){.kind = CRT_LAYER_MAXOUT, .width = (outputs), .pieces = (pieces_)})
+#    define CRT_EXPAND_WINDOW(rows_each_side)                                            \
+        ((crt_layer_t){.kind = CRT_LAYER_EXPAND_WINDOW, .window = (rows_each_side)})
+#    define CRT_LAYER_NORM()                                                             \
+        ((crt_layer_t){.kind = CRT_LAYER_LAYER_NORM, .epsilon = 1e-8})
+/* The output of the layer before it and that of the layer `back` layers back. */
+#    define CRT_ADD(back) ((crt_layer_t){.kind = CRT_LAYER_ADD, .with = (back)})
+#    define CRT_CONCATENATE(layers)                                                      \
+        ((crt_layer_t){.kind = CRT_LAYER_CONCATENATE, .count = (layers)})
+/* A convolution with square windows; CRT_CONVOLUTION_PLAIN has no b, for the layer before a batch norm. */
+#    define CRT_CONVOLUTION(outputs, kernel_, stride_, padding_)                         \
+        ((crt_layer_t){.kind = CRT_LAYER_CONVOLUTION,                                    \
+                       .width = (outputs),                                               \
+                       .kernel = (kernel_),                                              \
+                       .stride = (stride_),                                              \
+                       .padding = (padding_)})
+#    define CRT_CONVOLUTION_PLAIN(outputs, kernel_, stride_, padding_)                   \
+        ((crt_layer_t){.kind = CRT_LAYER_CONVOLUTION,                                    \
+                       .width = (outputs),                                               \
+                       .kernel = (kernel_),                                              \
+                       .stride = (stride_),                                              \
+                       .padding = (padding_),                                            \
+                       .no_bias = true})
+#    define CRT_MAX_POOL(kernel_, stride_)                                               \
+        ((crt_layer_t){                                                                  \
+            .kind = CRT_LAYER_MAX_POOL, .kernel = (kernel_), .stride = (stride_)})
+#    define CRT_AVERAGE_POOL(kernel_, stride_)                                           \
+        ((crt_layer_t){                                                                  \
+            .kind = CRT_LAYER_AVERAGE_POOL, .kernel = (kernel_), .stride = (stride_)})
+/* The mean of all places of a sample. */
+#    define CRT_GLOBAL_POOL() ((crt_layer_t){.kind = CRT_LAYER_AVERAGE_POOL})
+#    define CRT_BATCH_NORM()                                                             \
+        ((crt_layer_t){.kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1})
+#    define CRT_FLATTEN() ((crt_layer_t){.kind = CRT_LAYER_FLATTEN})
+#    define CRT_PARAMETERS(rows_, cols)                                                  \
+        ((crt_layer_t){.kind = CRT_LAYER_PARAMETERS, .rows = (rows_), .width = (cols)})
 #endif
 
-/* A stack of layers that ends in a softmax, trained with cross-entropy. */
+/* The id of a string as spaCy's string store has it; 0 for the empty one. */
+CRT_API uint64_t crt_hash_string(const char *text, size_t size);
+
+/* The four rows of a key before the table's size is taken off, as Thinc's HashEmbed has them. */
+CRT_API void crt_hash_key(uint64_t key, uint32_t seed, uint32_t rows_out[4]);
+
+/* Layers over one flat buffer of parameters and one of gradients. What ends in a dense layer can be
+ * trained as a classifier, with a softmax and cross-entropy (crt_model_compute_gradients); everything
+ * with a loss of the caller's (crt_model_forward and crt_model_backward). */
 typedef struct crt_model crt_model_t;
+
+/* One sample as a model reads it: float32 of (height, width, channels), channels last and without
+ * places 1 x 1; or keys of 64 bits (CRT_INT64, 1 x 1) that only CRT_HASH_EMBED reads. */
+typedef struct crt_input {
+    crt_dtype_t dtype;
+    int height, width, channels;
+} crt_input_t;
+
+/* `count` layers, of which each may read what any before it puts out. The last one's output is the
+ * model's. `seed` draws the first weights and starts the dropout. CRT_ERR_INVALID names a layer that
+ * can't be. Caller owns the result and frees it with crt_model_free. */
+CRT_API crt_status_t crt_network_new(const crt_input_t *input, const crt_layer_t *layers,
+                                     size_t count, uint64_t seed,
+                                     crt_model_t **model_out);
 
 /* `count` layers from the input on, the last one dense: its outputs are the classes.
  * `seed` draws the first weights and starts the dropout. CRT_ERR_INVALID names a layer
@@ -155,8 +263,20 @@ CRT_API crt_status_t crt_mlp_new(const int *widths, double dropout, uint64_t see
 CRT_API int crt_model_inputs(const crt_model_t *model);
 CRT_API int crt_model_outputs(const crt_model_t *model);
 CRT_API size_t crt_model_parameters(const crt_model_t *model);
-/* Weights and biases of each dense layer: the arrays that the flat buffers consist of. */
+/* Weights and biases of each layer: the arrays that the flat buffers consist of. */
 CRT_API size_t crt_model_arrays(const crt_model_t *model);
+
+/* An array of a model: floats [first, first + count) of its flat buffers. */
+typedef struct crt_model_array {
+    size_t first, count;
+    int rows, cols;   /* biases: one row */
+    size_t layer;     /* index of its layer */
+    const char *kind; /* of the layer, such as "dense"; never freed */
+} crt_model_array_t;
+
+/* Array `index` of crt_model_arrays. CRT_ERR_INVALID when there is none. */
+CRT_API crt_status_t crt_model_array(const crt_model_t *model, size_t index,
+                                     crt_model_array_t *array_out);
 
 /* All weights, one dimension. Borrowed: valid until the model is freed; the numbers
  * change with the next optimizer step. */
@@ -164,6 +284,11 @@ CRT_API const crt_tensor_t *crt_model_weights(crt_model_t *model);
 
 /* All gradients summed since the last step. Borrowed: valid until the model is freed. */
 CRT_API const crt_tensor_t *crt_model_gradients(crt_model_t *model);
+
+/* The running means and variances of all batch norms: what they compute with when not training. A pass
+ * of training changes them, in this model only; they are no weights, but crt_model_save writes them, too. One
+ * dimension, 0 numbers without a batch norm. Borrowed: valid until the model is freed; may be written to. */
+CRT_API const crt_tensor_t *crt_model_statistics(crt_model_t *model);
 
 /* Copies `weights` (flat) into the model. */
 CRT_API crt_status_t crt_model_set_weights(crt_model_t *model,
@@ -198,6 +323,24 @@ typedef void crt_gradients_seen_t(void *context, size_t first);
 CRT_API void crt_model_watch_gradients(crt_model_t *model, crt_gradients_seen_t *seen,
                                        void *context);
 
+/* A forward pass for a loss of the caller's. `inputs` is (rows, inputs) of the model's dtype and must
+ * stay until crt_model_backward. `lengths` (int32, NULL: one sequence) says how many rows each
+ * sequence has, for CRT_EXPAND_WINDOW; their sum is the number of rows. `weights` as above. While `training`
+ * dropout is on, and crt_model_backward may follow. `*outputs_out` is (rows, outputs); borrowed,
+ * valid until the model's next pass. */
+CRT_API crt_status_t crt_model_forward(crt_model_t *model, const crt_tensor_t *weights,
+                                       const crt_tensor_t *inputs,
+                                       const crt_tensor_t *lengths, bool training,
+                                       crt_tensor_t *outputs_out);
+
+/* The backward pass of the last crt_model_forward, with the same weights: `d_outputs` (rows,
+ * outputs) is the gradient of the loss. Overwrites `gradients` (flat; NULL: the model's own), but for the arrays
+ * of CRT_PARAMETERS, which are the caller's, and `d_inputs` (rows, inputs; may be NULL).
+ * CRT_ERR_INVALID when no forward pass with training came before. */
+CRT_API crt_status_t crt_model_backward(crt_model_t *model, const crt_tensor_t *weights,
+                                        const crt_tensor_t *d_outputs,
+                                        crt_tensor_t *gradients, crt_tensor_t *d_inputs);
+
 /* Probabilities (rows, outputs) of `inputs` (rows, inputs), float32, without dropout.
  * `weights` as above. */
 CRT_API crt_status_t crt_model_predict(crt_model_t *model, const crt_tensor_t *weights,
@@ -208,7 +351,7 @@ CRT_API crt_status_t crt_model_predict(crt_model_t *model, const crt_tensor_t *w
 CRT_API crt_status_t crt_model_accuracy(crt_model_t *model, const crt_tensor_t *weights,
                                         const crt_dataset_t *set, double *accuracy_out);
 
-/* Writes the weights with shapes and a checksum: to a file beside `path`, synced, then
+/* Writes weights and statistics with shapes and a checksum: to a file beside `path`, synced, then
  * renamed over it, so that `path` always holds one whole version. */
 CRT_API crt_status_t crt_model_save(crt_model_t *model, const char *path);
 
@@ -225,27 +368,50 @@ CRT_API void crt_model_free(crt_model_t *model);
 /* Turns gradients into new weights. Belongs to one model. */
 typedef struct crt_optimizer crt_optimizer_t;
 
-typedef enum crt_optimizer_kind { CRT_ADAM = 1, CRT_SGD = 2 } crt_optimizer_kind_t;
+typedef enum crt_optimizer_kind {
+    CRT_ADAM = 1,  /* as Thinc has it: epsilon is not corrected, decay after the step */
+    CRT_SGD = 2,   /* as PyTorch has it */
+    CRT_ADAMW = 3, /* as PyTorch has it: epsilon corrected, decay before the step */
+    CRT_RADAM = 4  /* rectified Adam, as Thinc has it */
+} crt_optimizer_kind_t;
 
-/* Start from crt_adam_options or crt_sgd_options. */
+/* Start from crt_adam_options, crt_adamw_options, crt_radam_options or crt_sgd_options. */
 typedef struct crt_optimizer_options {
     size_t size; /* of this struct */
     crt_optimizer_kind_t kind;
     double learn_rate;
     /* Each parameter array's gradient is scaled to at most this L2 norm; 0: never. */
     double grad_clip;
-    /* A penalty on the weights: w -= rate * l2 * w after the step, or, when it is not
+    /* A penalty on the weights: w -= rate * l2 * w beside the step, or, when it is not
      * weight decay, g += l2 * w before. */
     double l2;
     bool l2_is_weight_decay;
-    double beta1, beta2, epsilon; /* Adam */
+    double beta1, beta2, epsilon; /* Adam, AdamW, RAdam */
     double momentum;              /* SGD: v = momentum * v + g; w -= rate * v */
+    bool nesterov;                /* SGD: w -= rate * (g + momentum * v) */
+    /* The whole gradient is scaled to at most this L2 norm, before grad_clip; 0: never. */
+    double global_clip;
+    /* A whole gradient beyond this L2 norm ends the step with an error; 0: there is no limit. */
+    double norm_limit;
+    /* Look-ahead: every so many steps the weights go back to a second, slow copy of them that
+     * has come `lookahead_rate` of the way; 0: never. */
+    int lookahead_steps;
+    double lookahead_rate;
+    bool use_averages; /* crt_optimizer_averages */
 } crt_optimizer_options_t;
 
 /* The options of Adam: beta 0.9 and 0.999, epsilon 1e-8, clip 1.0 per array, no L2. */
 CRT_API crt_optimizer_options_t crt_adam_options(double learn_rate);
 
-/* The options of SGD: no clip, no L2. */
+/* The options of torch.optim.AdamW: beta 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, no clip. Without
+ * decay (l2 = 0) it is torch.optim.Adam. */
+CRT_API crt_optimizer_options_t crt_adamw_options(double learn_rate);
+
+/* The options of Thinc's RAdam: those of Adam, with averages; look-ahead is off (6 steps and a
+ * rate of 0.5 are what its authors advise). */
+CRT_API crt_optimizer_options_t crt_radam_options(double learn_rate);
+
+/* The options of SGD: no clip, no L2. With l2_is_weight_decay = false its L2 is PyTorch's weight_decay. */
 CRT_API crt_optimizer_options_t crt_sgd_options(double learn_rate, double momentum);
 
 /* An optimizer of `model`, which must outlive it.
@@ -262,8 +428,8 @@ CRT_API crt_status_t crt_adam_new(crt_model_t *model, double learn_rate,
 CRT_API crt_status_t crt_sgd_new(crt_model_t *model, double learn_rate, double momentum,
                                  crt_optimizer_t **optimizer_out);
 
-/* One update with the gradients added to the model, which are zero afterwards.
- * CRT_ERR_INVALID when there are none, or when one is not finite (the weights stay). */
+/* One update with the gradients added to the model, which are zero afterwards. CRT_ERR_INVALID
+ * when there are none, or when one is not finite or beyond the limit: the text names step and layer, the weights stay. */
 CRT_API crt_status_t crt_optimizer_step(crt_optimizer_t *optimizer, crt_model_t *model);
 
 /* An update in one pass over memory: sums `count` flat gradients (and what was added to
@@ -292,14 +458,23 @@ CRT_API crt_status_t crt_optimizer_measure(const crt_optimizer_t *optimizer,
                                            const crt_part_t *parts, size_t count,
                                            double *squares);
 
-/* An update with the `squares` of whole arrays. Scales the gradient to at most the norm `clip` as a whole (0: never),
- * then each array as the optimizer's options say, and updates the parts; `gradients` are zero in
- * them afterwards. Counts as one step. CRT_ERR_INVALID when a square is not finite: then nothing
+/* An update with the `squares` of whole arrays. Scales the gradient to at most the norm `clip` as a whole (0:
+ * global_clip of the options), then each array as the optimizer's options say, and updates the parts; `gradients` are zero in
+ * them afterwards. Counts as one step. CRT_ERR_INVALID when a square is not finite or beyond the limit: then nothing
  * was changed. */
 CRT_API crt_status_t crt_optimizer_update(crt_optimizer_t *optimizer, crt_model_t *model,
                                           const crt_tensor_t *gradients,
                                           const crt_part_t *parts, size_t count,
                                           const double *squares, double clip);
+
+/* From the next step on: what a schedule says. CRT_ERR_INVALID when it is negative or not finite. */
+CRT_API crt_status_t crt_optimizer_set_learn_rate(crt_optimizer_t *optimizer,
+                                                  double learn_rate);
+
+/* The moving average of the weights after each step, flat, to be used as `weights`: it moves by 1 - min((1 + t) / (10 + t),
+ * 0.9999) of the way at step t, from zero. NULL without use_averages, and before the first step. Borrowed:
+ * valid until the optimizer is freed; the numbers change with the next step. */
+CRT_API const crt_tensor_t *crt_optimizer_averages(const crt_optimizer_t *optimizer);
 
 /* Updates made so far. */
 CRT_API uint64_t crt_optimizer_steps(const crt_optimizer_t *optimizer);
@@ -313,6 +488,43 @@ CRT_API void crt_optimizer_set_steps(crt_optimizer_t *optimizer, uint64_t steps)
 
 /* Frees an optimizer; NULL is fine. */
 CRT_API void crt_optimizer_free(crt_optimizer_t *optimizer);
+
+/* ---------------------------------------------------------------- schedules */
+
+typedef enum crt_schedule_kind {
+    CRT_SCHEDULE_CONSTANT = 1,
+    CRT_SCHEDULE_COMPOUNDING = 2,
+    CRT_SCHEDULE_WARMUP_LINEAR = 3,
+    CRT_SCHEDULE_COSINE = 4,
+    CRT_SCHEDULE_STEP = 5
+} crt_schedule_kind_t;
+
+/* A number for each step, such as the learn rate or the size of a batch; make it with the functions
+ * below. It has no state: a program that goes on asks for the step where it is. */
+typedef struct crt_schedule {
+    crt_schedule_kind_t kind;
+    double start, stop, factor;
+    uint64_t warmup_steps, steps;
+} crt_schedule_t;
+
+/* `value` at every step. */
+CRT_API crt_schedule_t crt_schedule_constant(double value);
+
+/* start * factor ^ step, never beyond `stop`. */
+CRT_API crt_schedule_t crt_schedule_compounding(double start, double stop, double factor);
+
+/* From 0 to `value` in `warmup_steps`, then back to 0 at `total_steps`, both in straight lines. */
+CRT_API crt_schedule_t crt_schedule_warmup_linear(double value, uint64_t warmup_steps,
+                                                  uint64_t total_steps);
+
+/* From `start` to `stop` at `steps`, along half a wave; `stop` from then on. */
+CRT_API crt_schedule_t crt_schedule_cosine(double start, double stop, uint64_t steps);
+
+/* start * factor ^ (step / every), whole numbers. */
+CRT_API crt_schedule_t crt_schedule_step(double start, double factor, uint64_t every);
+
+/* The number of a step; the first one is step 0. */
+CRT_API double crt_schedule_at(const crt_schedule_t *schedule, uint64_t step);
 
 #ifdef __cplusplus
 }

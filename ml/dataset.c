@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ml/dataset.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "ml/file.h"
 #include "ml/matrix.h"
 #include "ml/model.h"
 
@@ -121,24 +119,12 @@ void crti_dataset_gather(const crt_dataset_t *set, size_t first, size_t rows, fl
         out[i] = (float)bytes[i] * (1.0f / 255.0f);
 }
 
-/* The path of DIR/NAME or DIR/NAME.gz, whichever is there. */
-static crt_status_t find(const char *dir, const char *name, char path[static PATH_MAX])
+void crti_dataset_shorten(crt_dataset_t *set, size_t count)
 {
-    static const char *const endings[] = {"", ".gz"};
-    int reason = ENOENT;
-
-    for (size_t i = 0; i < 2; i++) {
-        int length = snprintf(path, PATH_MAX, "%s/%s%s", dir, name, endings[i]);
-
-        if (length < 0 || length >= PATH_MAX)
-            return crt_raise(CRT_ERR_INVALID, "the name of a data folder has %zu bytes",
-                             strlen(dir));
-        if (access(path, R_OK) == 0)
-            return CRT_OK;
-        reason = errno == ENOENT ? reason : errno;
-    }
-    return crt_raise(reason == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_NOT_FOUND,
-                     "%s/%s, plain or .gz: %s", dir, name, strerror(reason));
+    if (count >= set->count)
+        return;
+    set->count = count;
+    set->features.shape[0] = set->labels.shape[0] = (int64_t)count;
 }
 
 crt_status_t crt_dataset_open(const char *source, crt_split_t split,
@@ -150,11 +136,11 @@ crt_status_t crt_dataset_open(const char *source, crt_split_t split,
 
     if (strcmp(source, "builtin") == 0)
         return crt_dataset_new_digits(test ? DIGITS_TEST : DIGITS_TRAIN, split, set_out);
-    status =
-        find(source, test ? "t10k-images-idx3-ubyte" : "train-images-idx3-ubyte", images);
+    status = crti_file_find(
+        source, test ? "t10k-images-idx3-ubyte" : "train-images-idx3-ubyte", images);
     if (status == CRT_OK)
-        status = find(source, test ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte",
-                      labels);
+        status = crti_file_find(
+            source, test ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte", labels);
     return status == CRT_OK ? crt_dataset_read_idx(images, labels, 10, set_out) : status;
 }
 

@@ -2,7 +2,7 @@
 /* Data set: samples and labels that lie somewhere in memory.
  *
  * Where it sits
- *     idx.c, digits.c, the object store -> [ ml/dataset.c ] -> batches.c, pass.c
+ *     idx.c, digits.c, the object store -> [ ml/dataset.c ] -> batches.c, classify.c
  * Ownership
  *     `memory` (two blocks at most) is the set's own; a set over foreign memory or a
  *     shard has none.
@@ -25,6 +25,9 @@ struct crt_dataset {
  * width) and their labels. */
 crt_status_t crti_dataset_adopt(const crt_tensor_t *features, const crt_tensor_t *labels,
                                 int classes, crt_dataset_t **set_out);
+
+/* Keeps the first `count` samples (at least one), if there are more. */
+void crti_dataset_shorten(crt_dataset_t *set, size_t count);
 
 /* Copies `rows` samples from `first` on to `out` as the numbers a model reads. */
 void crti_dataset_gather(const crt_dataset_t *set, size_t first, size_t rows, float *out);

@@ -94,6 +94,26 @@ static crt_status_t write_all(int fd, const char *path, const unsigned char *dat
     return fsync(fd) == 0 ? CRT_OK : raise_errno(path, "fsync");
 }
 
+crt_status_t crti_file_find(const char *folder, const char *name,
+                            char path_out[static PATH_MAX])
+{
+    static const char *const endings[] = {"", ".gz"};
+    int reason = ENOENT;
+
+    for (size_t i = 0; i < 2; i++) {
+        int length = snprintf(path_out, PATH_MAX, "%s/%s%s", folder, name, endings[i]);
+
+        if (length < 0 || length >= PATH_MAX)
+            return crt_raise(CRT_ERR_INVALID, "the name of a data folder has %zu bytes",
+                             strlen(folder));
+        if (access(path_out, R_OK) == 0)
+            return CRT_OK;
+        reason = errno == ENOENT ? reason : errno;
+    }
+    return crt_raise(reason == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_NOT_FOUND,
+                     "%s/%s, plain or .gz: %s", folder, name, strerror(reason));
+}
+
 /* Makes the rename itself durable. */
 static crt_status_t sync_folder(const char *path)
 {

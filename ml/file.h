@@ -3,12 +3,19 @@
 #ifndef CRTI_ML_FILE_H
 #define CRTI_ML_FILE_H
 
+#include <limits.h>
+
 #include "crt_base.h"
 
 /* Reads a regular file of at most `limit` bytes. CRT_ERR_NOT_FOUND, CRT_ERR_PERMISSION,
  * CRT_ERR_TOO_LARGE or CRT_ERR_IO name the path. Caller frees the result with free. */
 crt_status_t crti_file_read(const char *path, size_t limit, unsigned char **data_out,
                             size_t *size_out);
+
+/* The path of FOLDER/NAME or FOLDER/NAME.gz, whichever can be read. CRT_ERR_NOT_FOUND or
+ * CRT_ERR_PERMISSION when neither can be. */
+crt_status_t crti_file_find(const char *folder, const char *name,
+                            char path_out[static PATH_MAX]);
 
 /* Replaces `path` by these bytes or leaves it as it was: writes a file of a random name
  * beside it, syncs it, renames it and syncs the folder. */

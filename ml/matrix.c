@@ -13,6 +13,11 @@ void crt_ml_set_threads(int threads)
     openblas_set_num_threads(threads < 1 ? 1 : threads);
 }
 
+int crti_matrix_threads(void)
+{
+    return openblas_get_num_threads();
+}
+
 void crti_matrix_affine(int rows, int outs, int ins, const float *x, const float *w,
                         const float *b, float *y)
 {

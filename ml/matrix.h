@@ -22,6 +22,9 @@ void crti_matrix_affine_gradients(int rows, int outs, int ins, const float *x,
 void crti_matrix_affine_inputs(int rows, int outs, int ins, const float *dy,
                                const float *w, float *dx);
 
+/* What crt_ml_set_threads, or the runtime, has said. */
+int crti_matrix_threads(void);
+
 /* CRT_ERR_INVALID, naming `what`, unless `tensor` is dense float32 in host memory with
  * `count` elements. */
 crt_status_t crti_matrix_check_flat(const crt_tensor_t *tensor, size_t count,

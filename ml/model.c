@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building a model, and its flat buffers. See ml/model.h. */
+/* A model's flat buffers. See ml/model.h. */
 #include "ml/model.h"
 
 #include <stdlib.h>
@@ -7,138 +7,23 @@
 
 #include "ml/matrix.h"
 
-static const crti_layer_ops_t *ops_of(crt_layer_kind_t kind)
-{
-    switch (kind) {
-    case CRT_LAYER_DENSE: return &crti_layer_dense;
-    case CRT_LAYER_RELU: return &crti_layer_relu;
-    case CRT_LAYER_DROPOUT: return &crti_layer_dropout;
-    }
-    return NULL;
-}
-
-static crt_status_t check_layer(const crt_layer_t *spec, size_t index)
-{
-    if (!ops_of(spec->kind))
-        return crt_raise(CRT_ERR_INVALID, "layer %zu: no kind has the number %d", index,
-                         (int)spec->kind);
-    if (spec->kind == CRT_LAYER_DENSE &&
-        (spec->width < 1 || spec->width > CRTI_MODEL_WIDTH_MAX))
-        return crt_raise(CRT_ERR_INVALID, "layer %zu: %d outputs are not in 1..%d", index,
-                         spec->width, CRTI_MODEL_WIDTH_MAX);
-    if (spec->kind == CRT_LAYER_DROPOUT && !(spec->rate >= 0 && spec->rate < 1))
-        return crt_raise(CRT_ERR_INVALID, "layer %zu: dropout rate %g is not in [0, 1)",
-                         index, spec->rate);
-    return CRT_OK;
-}
-
-static crt_status_t check_layers(int inputs, const crt_layer_t *layers, size_t count)
-{
-    crt_status_t status = CRT_OK;
-
-    if (inputs < 1 || inputs > CRTI_MODEL_WIDTH_MAX)
-        return crt_raise(CRT_ERR_INVALID, "a model with %d inputs", inputs);
-    if (count < 1 || count > CRTI_MODEL_LAYERS_MAX)
-        return crt_raise(CRT_ERR_INVALID, "a model of %zu layers, not 1..%d", count,
-                         CRTI_MODEL_LAYERS_MAX);
-    for (size_t i = 0; i < count && status == CRT_OK; i++)
-        status = check_layer(&layers[i], i);
-    if (status != CRT_OK)
-        return status;
-    if (layers[count - 1].kind != CRT_LAYER_DENSE || layers[count - 1].width > 256)
-        return crt_raise(CRT_ERR_INVALID, "the last layer is not dense with at most 256 "
-                                          "outputs");
-    return CRT_OK;
-}
-
-static void add_array(crt_model_t *model, int rows, int cols)
-{
-    size_t count = (size_t)rows * (size_t)cols;
-
-    model->arrays[model->array_count++] = (crti_array_t){
-        .at = model->parameter_count, .count = count, .rows = rows, .cols = cols};
-    model->parameter_count += count;
-}
-
-/* Widths and places of all layers; the buffers do not exist yet. */
-static crt_status_t lay_out(crt_model_t *model, const crt_layer_t *specs, size_t count)
-{
-    int width = model->inputs;
-
-    for (size_t i = 0; i < count; i++) {
-        crti_layer_t *layer = &model->layers[i];
-
-        layer->ops = ops_of(specs[i].kind);
-        layer->spec = specs[i];
-        layer->inputs = width;
-        layer->outputs = specs[i].kind == CRT_LAYER_DENSE ? specs[i].width : width;
-        layer->params_at = model->parameter_count;
-        if (layer->ops->has_weights) {
-            add_array(model, layer->outputs, layer->inputs);
-            add_array(model, 1, layer->outputs);
-        }
-        if (model->parameter_count > CRTI_MODEL_PARAMETERS_MAX)
-            return crt_raise(CRT_ERR_TOO_LARGE, "more than %zu parameters at layer %zu",
-                             CRTI_MODEL_PARAMETERS_MAX, i);
-        width = layer->outputs;
-    }
-    model->layer_count = count;
-    model->outputs = width;
-    return CRT_OK;
-}
-
-static crt_status_t make_buffers(crt_model_t *model)
-{
-    size_t count = model->parameter_count;
-
-    model->weights = calloc(count, sizeof(float));
-    model->gradients = calloc(count, sizeof(float));
-    if (!model->weights || !model->gradients)
-        return crt_raise(CRT_ERR_NO_MEMORY, "model of %zu parameters", count);
-    model->weights_view = crt_tensor_floats(model->weights, count);
-    model->gradients_view = crt_tensor_floats(model->gradients, count);
-    return CRT_OK;
-}
-
-static void draw_weights(crt_model_t *model, uint64_t seed)
-{
-    crti_random_t random = crti_random(seed, CRTI_STREAM_INIT);
-
-    for (size_t i = 0; i < model->layer_count; i++) {
-        const crti_layer_t *layer = &model->layers[i];
-
-        if (layer->ops->init)
-            layer->ops->init(layer, model->weights + layer->params_at, &random);
-    }
-}
-
 crt_status_t crt_model_new(int inputs, const crt_layer_t *layers, size_t count,
                            uint64_t seed, crt_model_t **model_out)
 {
-    crt_status_t status = check_layers(inputs, layers, count);
-    crt_model_t *model = NULL;
+    crt_input_t input = {CRT_FLOAT32, 1, 1, inputs};
+    crt_model_t *model;
+    crt_status_t status;
 
+    if (inputs < 1 || inputs > CRTI_MODEL_WIDTH_MAX)
+        return crt_raise(CRT_ERR_INVALID, "a model with %d inputs", inputs);
+    status = crt_network_new(&input, layers, count, seed, &model);
     if (status != CRT_OK)
         return status;
-    model = calloc(1, sizeof(*model));
-    if (!model)
-        return crt_raise(CRT_ERR_NO_MEMORY, "model");
-    model->inputs = inputs;
-    model->layers = calloc(count, sizeof(*model->layers));
-    model->outputs_of = calloc(count, sizeof(*model->outputs_of));
-    model->arrays = calloc(2 * count, sizeof(*model->arrays));
-    if (!model->layers || !model->outputs_of || !model->arrays)
-        status = crt_raise(CRT_ERR_NO_MEMORY, "model of %zu layers", count);
-    if (status == CRT_OK)
-        status = lay_out(model, layers, count);
-    if (status == CRT_OK)
-        status = make_buffers(model);
-    if (status != CRT_OK) {
+    if (layers[count - 1].kind != CRT_LAYER_DENSE || layers[count - 1].width > 256) {
         crt_model_free(model);
-        return status;
+        return crt_raise(CRT_ERR_INVALID, "the last layer is not dense with at most 256 "
+                                          "outputs");
     }
-    draw_weights(model, seed);
-    crt_model_set_seed(model, seed);
     *model_out = model;
     return CRT_OK;
 }
@@ -192,6 +77,24 @@ size_t crt_model_arrays(const crt_model_t *model)
     return model->array_count;
 }
 
+crt_status_t crt_model_array(const crt_model_t *model, size_t index,
+                             crt_model_array_t *array_out)
+{
+    const crti_array_t *array;
+
+    if (index >= model->array_count)
+        return crt_raise(CRT_ERR_INVALID, "array %zu of a model of %zu", index,
+                         model->array_count);
+    array = &model->arrays[index];
+    *array_out = (crt_model_array_t){.first = array->at,
+                                     .count = array->count,
+                                     .rows = array->rows,
+                                     .cols = array->cols,
+                                     .layer = array->layer,
+                                     .kind = model->layers[array->layer].ops->name};
+    return CRT_OK;
+}
+
 void crt_model_watch_gradients(crt_model_t *model, crt_gradients_seen_t *seen,
                                void *context)
 {
@@ -207,6 +110,11 @@ const crt_tensor_t *crt_model_weights(crt_model_t *model)
 const crt_tensor_t *crt_model_gradients(crt_model_t *model)
 {
     return &model->gradients_view;
+}
+
+const crt_tensor_t *crt_model_statistics(crt_model_t *model)
+{
+    return &model->statistics_view;
 }
 
 crt_status_t crti_model_weights(const crt_model_t *model, const crt_tensor_t *weights,
@@ -263,7 +171,17 @@ void crt_model_free(crt_model_t *model)
 {
     if (!model)
         return;
+    for (size_t i = 0; i < model->delta_count; i++)
+        if (model->deltas[i].capacity > 0)
+            free(model->deltas[i].data);
+    for (size_t i = 0; i < model->layer_count; i++)
+        if (model->layers[i].own)
+            model->layers[i].ops->release(&model->layers[i]);
+    free(model->deltas);
+    free(model->delta_of);
+    free(model->workspace);
     free(model->scratch);
+    free(model->statistics);
     free(model->gradients);
     free(model->weights);
     free(model->arrays);

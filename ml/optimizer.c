@@ -32,29 +32,99 @@ crt_optimizer_options_t crt_sgd_options(double learn_rate, double momentum)
                                      .momentum = momentum};
 }
 
+crt_optimizer_options_t crt_adamw_options(double learn_rate)
+{
+    crt_optimizer_options_t o = crt_adam_options(learn_rate);
+
+    o.kind = CRT_ADAMW;
+    o.grad_clip = 0;
+    o.l2 = 0.01;
+    return o;
+}
+
+crt_optimizer_options_t crt_radam_options(double learn_rate)
+{
+    crt_optimizer_options_t o = crt_adam_options(learn_rate);
+
+    o.kind = CRT_RADAM;
+    o.use_averages = true;
+    return o;
+}
+
+static const crti_optimizer_ops_t *ops_of(crt_optimizer_kind_t kind)
+{
+    switch (kind) {
+    case CRT_ADAM: return &crti_optimizer_adam;
+    case CRT_SGD: return &crti_optimizer_sgd;
+    case CRT_ADAMW: return &crti_optimizer_adamw;
+    case CRT_RADAM: return &crti_optimizer_radam;
+    }
+    return NULL;
+}
+
 static bool in(double value, double low, double high)
 {
     return value >= low && value < high; /* false for NaN */
 }
 
-static crt_status_t check(const crt_optimizer_options_t *o)
+static crt_status_t check_rule(const crt_optimizer_options_t *o)
 {
-    if (o->size != sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "optimizer options of %zu bytes, not %zu",
-                         o->size, sizeof(*o));
-    if (o->kind != CRT_ADAM && o->kind != CRT_SGD)
-        return crt_raise(CRT_ERR_INVALID, "no optimizer has the number %d", (int)o->kind);
-    if (!in(o->learn_rate, 0, INFINITY))
-        return crt_raise(CRT_ERR_INVALID, "learn rate %g", o->learn_rate);
-    if (!in(o->grad_clip, 0, INFINITY) || !in(o->l2, 0, INFINITY))
-        return crt_raise(CRT_ERR_INVALID, "clip %g, L2 %g", o->grad_clip, o->l2);
-    if (o->kind == CRT_ADAM &&
+    if (o->kind != CRT_SGD &&
         (!in(o->beta1, 0, 1) || !in(o->beta2, 0, 1) || !in(o->epsilon, 1e-30, INFINITY)))
         return crt_raise(CRT_ERR_INVALID, "Adam with betas %g and %g, epsilon %g",
                          o->beta1, o->beta2, o->epsilon);
     if (o->kind == CRT_SGD && !in(o->momentum, 0, 1))
         return crt_raise(CRT_ERR_INVALID, "momentum %g is not in [0, 1)", o->momentum);
+    if (o->lookahead_steps < 0 ||
+        (o->lookahead_steps > 0 && !(o->lookahead_rate > 0 && o->lookahead_rate <= 1)))
+        return crt_raise(CRT_ERR_INVALID, "look-ahead of %d steps with rate %g",
+                         o->lookahead_steps, o->lookahead_rate);
     return CRT_OK;
+}
+
+static crt_status_t check_rate(double learn_rate)
+{
+    return in(learn_rate, 0, INFINITY)
+               ? CRT_OK
+               : crt_raise(CRT_ERR_INVALID, "learn rate %g", learn_rate);
+}
+
+static crt_status_t check(const crt_optimizer_options_t *o)
+{
+    crt_status_t status = CRT_OK;
+
+    if (o->size != sizeof(*o))
+        return crt_raise(CRT_ERR_INVALID, "optimizer options of %zu bytes, not %zu",
+                         o->size, sizeof(*o));
+    if (!ops_of(o->kind))
+        return crt_raise(CRT_ERR_INVALID, "no optimizer has the number %d", (int)o->kind);
+    status = check_rate(o->learn_rate);
+    if (status != CRT_OK)
+        return status;
+    if (!in(o->grad_clip, 0, INFINITY) || !in(o->l2, 0, INFINITY))
+        return crt_raise(CRT_ERR_INVALID, "clip %g, L2 %g", o->grad_clip, o->l2);
+    if (!in(o->global_clip, 0, INFINITY) || !in(o->norm_limit, 0, INFINITY))
+        return crt_raise(CRT_ERR_INVALID, "global clip %g, limit of the norm %g",
+                         o->global_clip, o->norm_limit);
+    return check_rule(o);
+}
+
+/* What the optimizer remembers: crti_optimizer_t says in which order. */
+static crt_status_t make_states(crt_optimizer_t *o, size_t count)
+{
+    bool ok = true;
+    int slow = o->options.lookahead_steps > 0 ? o->ops->states : -1;
+
+    o->states = o->ops->states + (slow >= 0);
+    o->averages = o->options.use_averages ? o->states++ : -1;
+    for (int i = 0; i < o->states; i++) {
+        o->state[i] = calloc(count ? count : 1, sizeof(float));
+        o->state_views[i] = crt_tensor_floats(o->state[i], count);
+        ok = ok && o->state[i];
+    }
+    o->slow = slow >= 0 ? o->state[slow] : NULL;
+    return ok ? CRT_OK
+              : crt_raise(CRT_ERR_NO_MEMORY, "optimizer of %zu parameters", count);
 }
 
 crt_status_t crt_optimizer_new(crt_model_t *model, const crt_optimizer_options_t *options,
@@ -62,27 +132,21 @@ crt_status_t crt_optimizer_new(crt_model_t *model, const crt_optimizer_options_t
 {
     crt_status_t status = check(options);
     crt_optimizer_t *o;
-    bool ok;
 
     if (status != CRT_OK)
         return status;
     o = calloc(1, sizeof(*o));
     if (!o)
         return crt_raise(CRT_ERR_NO_MEMORY, "optimizer");
-    o->ops = options->kind == CRT_ADAM ? &crti_optimizer_adam : &crti_optimizer_sgd;
+    o->ops = ops_of(options->kind);
     o->options = *options;
     o->model = model;
-    o->norms = calloc(model->array_count, sizeof(*o->norms));
-    ok = o->norms != NULL;
-    for (int i = 0; i < o->ops->states; i++) {
-        o->state[i] = calloc(model->parameter_count, sizeof(float));
-        o->state_views[i] = crt_tensor_floats(o->state[i], model->parameter_count);
-        ok = ok && o->state[i];
-    }
-    if (!ok) {
+    o->squares = calloc(model->array_count + 1, sizeof(*o->squares));
+    status = o->squares ? make_states(o, model->parameter_count)
+                        : crt_raise(CRT_ERR_NO_MEMORY, "optimizer");
+    if (status != CRT_OK) {
         crt_optimizer_free(o);
-        return crt_raise(CRT_ERR_NO_MEMORY, "optimizer of %zu parameters",
-                         model->parameter_count);
+        return status;
     }
     *optimizer_out = o;
     return CRT_OK;
@@ -137,7 +201,7 @@ static void add_piece(float *restrict sum, const crt_tensor_t *const *gradients,
     }
 }
 
-/* The norm of one array's summed gradient, L2 penalty included. */
+/* The square of the norm of one array's summed gradient, L2 penalty included. */
 static double sum_array(const crt_optimizer_t *o, crt_model_t *model,
                         const crt_tensor_t *const *gradients, size_t count,
                         const crti_array_t *array)
@@ -156,44 +220,20 @@ static double sum_array(const crt_optimizer_t *o, crt_model_t *model,
                 sum[i] += penalty * model->weights[at + i];
         square += crti_optimizer_square(sum, size);
     }
-    return sqrt(square);
-}
-
-static crt_status_t sum_all(crt_optimizer_t *o, crt_model_t *model,
-                            const crt_tensor_t *const *gradients, size_t count)
-{
-    for (size_t i = 0; i < model->array_count; i++) {
-        o->norms[i] = sum_array(o, model, gradients, count, &model->arrays[i]);
-        if (isfinite(o->norms[i]))
-            continue;
-        crt_model_zero_gradients(model);
-        return crt_raise(CRT_ERR_INVALID,
-                         "the gradient of array %zu (%d x %d) is not finite", i,
-                         model->arrays[i].rows, model->arrays[i].cols);
-    }
-    return CRT_OK;
+    return square;
 }
 
 /* Piece by piece, so that the copy reads what the update left in the cache. */
 static void update_array(const crt_optimizer_t *o, crt_model_t *model,
-                         const crti_array_t *array, double norm, float *copy)
+                         const crti_array_t *array, float scale, float *copy)
 {
-    double clip = o->options.grad_clip;
-    float scale = clip > 0 && norm >= clip ? (float)(clip / norm) : 1.0f;
-
     for (size_t done = 0; done < array->count; done += PIECE) {
         size_t at = array->at + done;
-        crti_update_t update = {
-            .count = array->count - done < PIECE ? array->count - done : PIECE,
-            .scale = scale,
-            .weights = model->weights + at,
-            .gradients = model->gradients + at,
-            .state = {o->state[0] + at, o->state[1] ? o->state[1] + at : NULL},
-        };
+        size_t size = array->count - done < PIECE ? array->count - done : PIECE;
 
-        o->ops->update(&o->options, o->steps, &update);
+        crti_optimizer_update(o, model, at, size, scale, model->gradients);
         if (copy)
-            memcpy(copy + at, update.weights, update.count * sizeof(float));
+            memcpy(copy + at, model->weights + at, size * sizeof(float));
     }
 }
 
@@ -220,14 +260,21 @@ crt_status_t crt_optimizer_apply(crt_optimizer_t *o, crt_model_t *model,
                                  crt_tensor_t *weights_out)
 {
     crt_status_t status = check_apply(o, model, gradients, count, weights_out);
+    double whole;
 
-    if (status == CRT_OK)
-        status = sum_all(o, model, gradients, count);
     if (status != CRT_OK)
         return status;
+    for (size_t i = 0; i < model->array_count; i++)
+        o->squares[i] = sum_array(o, model, gradients, count, &model->arrays[i]);
+    status = crti_optimizer_scale(o, o->squares, 0, &whole);
+    if (status != CRT_OK) {
+        crt_model_zero_gradients(model);
+        return status;
+    }
     o->steps++;
     for (size_t i = 0; i < model->array_count; i++)
-        update_array(o, model, &model->arrays[i], o->norms[i],
+        update_array(o, model, &model->arrays[i],
+                     crti_optimizer_array_scale(o, o->squares[i], whole),
                      weights_out ? weights_out->data : NULL);
     model->has_gradients = false;
     return CRT_OK;
@@ -238,6 +285,20 @@ crt_status_t crt_optimizer_step(crt_optimizer_t *o, crt_model_t *model)
     return crt_optimizer_apply(o, model, NULL, 0, NULL);
 }
 
+crt_status_t crt_optimizer_set_learn_rate(crt_optimizer_t *o, double learn_rate)
+{
+    crt_status_t status = check_rate(learn_rate);
+
+    if (status == CRT_OK)
+        o->options.learn_rate = learn_rate;
+    return status;
+}
+
+const crt_tensor_t *crt_optimizer_averages(const crt_optimizer_t *o)
+{
+    return o->averages >= 0 && o->steps > 0 ? &o->state_views[o->averages] : NULL;
+}
+
 uint64_t crt_optimizer_steps(const crt_optimizer_t *o)
 {
     return o->steps;
@@ -245,7 +306,7 @@ uint64_t crt_optimizer_steps(const crt_optimizer_t *o)
 
 int crt_optimizer_states(const crt_optimizer_t *o)
 {
-    return o->ops->states;
+    return o->states;
 }
 
 const crt_tensor_t *crt_optimizer_state(crt_optimizer_t *o, int index)
@@ -262,8 +323,8 @@ void crt_optimizer_free(crt_optimizer_t *o)
 {
     if (!o)
         return;
-    free(o->state[0]);
-    free(o->state[1]);
-    free(o->norms);
+    for (int i = 0; i < o->states; i++)
+        free(o->state[i]);
+    free(o->squares);
     free(o);
 }

@@ -2,7 +2,8 @@
 /* Optimizer: from summed gradients to new weights.
  *
  * Where it sits
- *     gradients -> [ optimizer.c: sum, L2, norms, clip -> adam.c or sgd.c ] -> weights
+ *     gradients -> [ optimizer.c: sum, L2, norms -> update.c: clip -> adam.c, radam.c or sgd.c
+ *                    -> update.c: look-ahead, averages ] -> weights
  * Invariants
  *     All norms are known, and finite, before the first weight changes: a bad gradient
  *     leaves model and optimizer as they were.
@@ -14,14 +15,16 @@
 
 #include "ml/model.h"
 
-/* One array's part of an update. `gradients` is zero afterwards; `copy` (may be NULL)
- * gets the new weights. */
+/* One array's part of an update. `gradients` is zero afterwards. */
 typedef struct crti_update {
     size_t count;
     float scale; /* of the gradient: the clip */
-    float *weights, *gradients, *copy;
-    float *state[2]; /* the optimizer's own numbers, zero at the start */
+    float *weights, *gradients;
+    float *state[2]; /* the rule's own numbers, zero at the start */
 } crti_update_t;
+
+/* Of the rule, then the slow weights, then the averages: whichever there are. */
+#define CRTI_OPTIMIZER_STATES_MAX 4
 
 typedef struct crti_optimizer_ops {
     const char *name;
@@ -37,13 +40,29 @@ struct crt_optimizer {
     crt_optimizer_options_t options;
     const crt_model_t *model;
     uint64_t steps;
-    float *state[2];
-    crt_tensor_t state_views[2];
-    double *norms; /* of each array's gradient, in this step */
+    int states;
+    float *state[CRTI_OPTIMIZER_STATES_MAX];
+    crt_tensor_t state_views[CRTI_OPTIMIZER_STATES_MAX];
+    float *slow;     /* one of the states, or NULL */
+    int averages;    /* number of that state; -1: there are none */
+    double *squares; /* of each array's gradient, in this step: their sum */
 };
 
-extern const crti_optimizer_ops_t crti_optimizer_adam;
-extern const crti_optimizer_ops_t crti_optimizer_sgd;
+extern const crti_optimizer_ops_t crti_optimizer_adam, crti_optimizer_adamw,
+    crti_optimizer_radam, crti_optimizer_sgd;
+
+/* How much the gradient is scaled as a whole, so that its norm is at most `clip` (0: as the options
+ * say). CRT_ERR_INVALID, naming step and layer, when it is not finite or beyond the limit. */
+crt_status_t crti_optimizer_scale(const crt_optimizer_t *optimizer, const double *squares,
+                                  double clip, double *scale_out);
+
+/* How much one array's gradient is scaled, of which the whole is scaled by `whole`. */
+float crti_optimizer_array_scale(const crt_optimizer_t *optimizer, double square,
+                                 double whole);
+
+/* Step number `optimizer->steps` of `count` weights from `first` on. */
+void crti_optimizer_update(const crt_optimizer_t *optimizer, crt_model_t *model,
+                           size_t first, size_t count, float scale, float *gradients);
 
 /* Square of the L2 norm. */
 double crti_optimizer_square(const float *x, size_t count);

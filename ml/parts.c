@@ -8,8 +8,6 @@
  *     of all parts have been summed. With one part that is everything, the step is that of
  *     crt_optimizer_step.
  */
-#include <math.h>
-
 #include "ml/matrix.h"
 #include "ml/optimizer.h"
 
@@ -78,59 +76,28 @@ crt_status_t crt_optimizer_measure(const crt_optimizer_t *o, const crt_model_t *
     return CRT_OK;
 }
 
-/* How much the gradient is scaled as a whole. */
-static crt_status_t whole_scale(const crt_model_t *model, const double *squares,
-                                double clip, double *scale_out)
-{
-    double sum = 0, norm;
-
-    for (size_t i = 0; i < model->array_count; i++) {
-        if (!isfinite(squares[i]))
-            return crt_raise(CRT_ERR_INVALID,
-                             "the gradient of array %zu (%d x %d) is not finite", i,
-                             model->arrays[i].rows, model->arrays[i].cols);
-        sum += squares[i];
-    }
-    norm = sqrt(sum);
-    *scale_out = clip > 0 && norm >= clip ? clip / norm : 1;
-    return CRT_OK;
-}
-
-static void update(const crt_optimizer_t *o, crt_model_t *model, float *gradients,
-                   crt_part_t part, float scale)
-{
-    crti_update_t update = {
-        .count = part.count,
-        .scale = scale,
-        .weights = model->weights + part.first,
-        .gradients = gradients + part.first,
-        .state = {o->state[0] + part.first,
-                  o->state[1] ? o->state[1] + part.first : NULL},
-    };
-
-    if (part.count > 0)
-        o->ops->update(&o->options, o->steps, &update);
-}
-
 crt_status_t crt_optimizer_update(crt_optimizer_t *o, crt_model_t *model,
                                   const crt_tensor_t *gradients, const crt_part_t *parts,
                                   size_t count, const double *squares, double clip)
 {
     crt_status_t status = check(o, model, gradients, parts, count);
-    double whole, limit = o->options.grad_clip;
+    double whole;
 
     if (status == CRT_OK)
-        status = whole_scale(model, squares, clip, &whole);
+        status = crti_optimizer_scale(o, squares, clip, &whole);
     if (status != CRT_OK)
         return status;
     o->steps++;
     for (size_t i = 0; i < model->array_count; i++) {
-        double norm = sqrt(squares[i]) * whole;
-        double scale = limit > 0 && norm >= limit ? whole * limit / norm : whole;
+        float scale = crti_optimizer_array_scale(o, squares[i], whole);
 
-        for (size_t k = 0; k < count; k++)
-            update(o, model, gradients->data, meet(&model->arrays[i], &parts[k]),
-                   (float)scale);
+        for (size_t k = 0; k < count; k++) {
+            crt_part_t part = meet(&model->arrays[i], &parts[k]);
+
+            if (part.count > 0)
+                crti_optimizer_update(o, model, part.first, part.count, scale,
+                                      gradients->data);
+        }
     }
     return CRT_OK;
 }

@@ -7,6 +7,7 @@
 #ifndef CRTI_ML_RANDOM_H
 #define CRTI_ML_RANDOM_H
 
+#include <math.h>
 #include <stdint.h>
 
 typedef struct crti_random {
@@ -68,6 +69,14 @@ static inline float crti_random_between(crti_random_t *r, float low, float high)
 static inline uint32_t crti_random_below(crti_random_t *r, uint32_t n)
 {
     return (uint32_t)(((crti_random_next(r) >> 32) * n) >> 32);
+}
+
+/* Normal with mean 0 and deviation 1 (Box and Muller). */
+static inline float crti_random_normal(crti_random_t *r)
+{
+    double u = 1 - crti_random_uniform(r), v = crti_random_uniform(r);
+
+    return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }
 
 /* Mean 0, deviation 1, by the sum of four 16-bit numbers: never beyond 3.47 deviations,

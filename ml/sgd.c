@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stochastic gradient descent with momentum: v = momentum v + g, w -= rate v. */
+/* Stochastic gradient descent with momentum, as PyTorch computes it:
+ *
+ *     v = momentum v + g        w -= rate v        Nesterov: w -= rate (g + momentum v)
+ */
 #include "ml/optimizer.h"
 
 static void update(const crt_optimizer_options_t *o, uint64_t step,
@@ -11,10 +14,10 @@ static void update(const crt_optimizer_options_t *o, uint64_t step,
 
     (void)step;
     for (size_t i = 0; i < u->count; i++) {
-        float wi = w[i];
+        float wi = w[i], gi = scale * g[i];
 
-        v[i] = keep * v[i] + scale * g[i];
-        wi -= rate * v[i];
+        v[i] = keep * v[i] + gi;
+        wi -= rate * (o->nesterov ? gi + keep * v[i] : v[i]);
         w[i] = wi - decay * wi;
         g[i] = 0;
     }

@@ -15,6 +15,10 @@
 #define PER_ARRAY 8
 #define CHECKSUM  4
 
+/* With statistics. */
+#define ARRAYS_MAX (CRTI_LAYER_ARRAYS_MAX * CRTI_MODEL_LAYERS_MAX + 1)
+#define FLOATS_MAX (2 * CRTI_MODEL_PARAMETERS_MAX)
+
 /* The floats are copied as they lie. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "weights files are little endian");
@@ -38,6 +42,27 @@ static uint32_t checksum(const unsigned char *data, size_t size)
     return (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, size);
 }
 
+/* Arrays of a model's file, and the floats in them. */
+static size_t arrays_of(const crt_model_t *model)
+{
+    return model->array_count + (model->statistics_count > 0);
+}
+
+static size_t floats_of(const crt_model_t *model)
+{
+    return model->parameter_count + model->statistics_count;
+}
+
+static void shape_of(const crt_model_t *model, size_t index, uint32_t *rows_out,
+                     uint32_t *cols_out)
+{
+    bool is_array = index < model->array_count;
+
+    *rows_out = is_array ? (uint32_t)model->arrays[index].rows : 1;
+    *cols_out = is_array ? (uint32_t)model->arrays[index].cols
+                         : (uint32_t)model->statistics_count;
+}
+
 static size_t file_size(size_t arrays, size_t floats)
 {
     return HEADER + arrays * PER_ARRAY + floats * sizeof(float) + CHECKSUM;
@@ -46,21 +71,26 @@ static size_t file_size(size_t arrays, size_t floats)
 crt_status_t crti_weights_encode(const crt_model_t *model, unsigned char **data_out,
                                  size_t *size_out)
 {
-    uint64_t floats = model->parameter_count;
-    size_t size = file_size(model->array_count, model->parameter_count);
+    uint64_t floats = floats_of(model);
+    size_t arrays = arrays_of(model), size = file_size(arrays, floats);
+    size_t weights = model->parameter_count * sizeof(float);
     unsigned char *data = malloc(size), *at = data + HEADER;
 
     if (!data)
         return crt_raise(CRT_ERR_NO_MEMORY, "weights file of %zu bytes", size);
     memcpy(data, MAGIC, 8);
     put32(data + 8, VERSION);
-    put32(data + 12, (uint32_t)model->array_count);
+    put32(data + 12, (uint32_t)arrays);
     memcpy(data + 16, &floats, sizeof(floats));
-    for (size_t i = 0; i < model->array_count; i++, at += PER_ARRAY) {
-        put32(at, (uint32_t)model->arrays[i].rows);
-        put32(at + 4, (uint32_t)model->arrays[i].cols);
+    for (size_t i = 0; i < arrays; i++, at += PER_ARRAY) {
+        uint32_t rows, cols;
+
+        shape_of(model, i, &rows, &cols);
+        put32(at, rows);
+        put32(at + 4, cols);
     }
-    memcpy(at, model->weights, model->parameter_count * sizeof(float));
+    memcpy(at, model->weights, weights);
+    memcpy(at + weights, model->statistics, model->statistics_count * sizeof(float));
     put32(data + size - CHECKSUM, checksum(data, size - CHECKSUM));
     *data_out = data;
     *size_out = size;
@@ -83,7 +113,7 @@ static crt_status_t check_file(const char *name, const unsigned char *data, size
                          get32(data + 8), VERSION);
     arrays = get32(data + 12);
     memcpy(&floats, data + 16, sizeof(floats));
-    if (arrays > 2 * CRTI_MODEL_LAYERS_MAX || floats > CRTI_MODEL_PARAMETERS_MAX)
+    if (arrays > ARRAYS_MAX || floats > FLOATS_MAX)
         return crt_raise(CRT_ERR_CORRUPT, "%s: damaged: %u arrays of %llu numbers", name,
                          arrays, (unsigned long long)floats);
     expected = file_size(arrays, floats);
@@ -101,22 +131,23 @@ static crt_status_t check_shapes(const crt_model_t *model, const char *name,
     uint32_t arrays = get32(data + 12);
     uint64_t floats;
 
-    if (arrays != model->array_count)
+    if (arrays != arrays_of(model))
         return crt_raise(CRT_ERR_INVALID, "%s: %u arrays, the model has %zu", name,
-                         arrays, model->array_count);
+                         arrays, arrays_of(model));
     for (size_t i = 0; i < arrays; i++) {
         const unsigned char *at = data + HEADER + i * PER_ARRAY;
-        const crti_array_t *array = &model->arrays[i];
+        uint32_t rows, cols;
 
-        if (get32(at) != (uint32_t)array->rows || get32(at + 4) != (uint32_t)array->cols)
+        shape_of(model, i, &rows, &cols);
+        if (get32(at) != rows || get32(at + 4) != cols)
             return crt_raise(CRT_ERR_INVALID,
-                             "%s: array %zu is %u x %u, the model's %d x %d", name, i,
-                             get32(at), get32(at + 4), array->rows, array->cols);
+                             "%s: array %zu is %u x %u, the model's %u x %u", name, i,
+                             get32(at), get32(at + 4), rows, cols);
     }
     memcpy(&floats, data + 16, sizeof(floats));
-    if (floats != model->parameter_count)
+    if (floats != floats_of(model))
         return crt_raise(CRT_ERR_CORRUPT, "%s: damaged: %llu numbers in arrays of %zu",
-                         name, (unsigned long long)floats, model->parameter_count);
+                         name, (unsigned long long)floats, floats_of(model));
     return CRT_OK;
 }
 
@@ -124,13 +155,17 @@ crt_status_t crti_weights_decode(crt_model_t *model, const char *name,
                                  const unsigned char *data, size_t size)
 {
     crt_status_t status = check_file(name, data, size);
+    const unsigned char *from;
+    size_t weights = model->parameter_count * sizeof(float);
 
     if (status == CRT_OK)
         status = check_shapes(model, name, data);
-    if (status == CRT_OK)
-        memcpy(model->weights, data + HEADER + model->array_count * PER_ARRAY,
-               model->parameter_count * sizeof(float));
-    return status;
+    if (status != CRT_OK)
+        return status;
+    from = data + HEADER + arrays_of(model) * PER_ARRAY;
+    memcpy(model->weights, from, weights);
+    memcpy(model->statistics, from + weights, model->statistics_count * sizeof(float));
+    return CRT_OK;
 }
 
 crt_status_t crt_model_save(crt_model_t *model, const char *path)
@@ -148,7 +183,7 @@ crt_status_t crt_model_save(crt_model_t *model, const char *path)
 
 crt_status_t crt_model_load(crt_model_t *model, const char *path)
 {
-    size_t size, limit = file_size(2 * CRTI_MODEL_LAYERS_MAX, CRTI_MODEL_PARAMETERS_MAX);
+    size_t size, limit = file_size(ARRAYS_MAX, FLOATS_MAX);
     unsigned char *data;
     crt_status_t status = crti_file_read(path, limit, &data, &size);
 

@@ -45,6 +45,8 @@ typedef struct crt_call crt_call_t;   /* one running call: its arguments and its
 typedef struct crt_ref crt_ref_t;     /* a future: a value, here, elsewhere or not yet */
 typedef struct crt_actor crt_actor_t; /* a handle of an actor */
 typedef struct crt_object crt_object_t; /* an object of the store that is being written */
+typedef struct crt_placement_group crt_placement_group_t; /* crt_placement_group.h */
+typedef struct crt_stream crt_stream_t;                   /* crt_stream.h */
 
 /* ---------------------------------------------------------------- what a program defines */
 
@@ -84,6 +86,9 @@ typedef struct crt_actor_class {
     const crt_method_t *const *methods; /* ended by NULL: CRT_METHODS */
     /* At most 15, ended by NULL: CRT_CONCURRENCY_GROUPS. May be NULL. */
     const crt_concurrency_group_t *const *concurrency_groups;
+    /* After `create` in a process that follows another one of the actor, with what crt_actor_save kept last; not
+     * called when nothing was. An error ends the actor, as one of `create` does. */
+    crt_status_t (*restore)(void *self, const void *state, size_t size);
 } crt_actor_class_t;
 
 /* A task: a function that runs in any worker. */
@@ -92,6 +97,10 @@ typedef struct crt_task {
     const char *name;
     crt_status_t (*run)(crt_call_t *call);
     const char *signature;
+    /* A worker ends when it has begun this task so often, and another one takes its place: for tasks that leave
+     * memory or descriptors behind. Default 0: it goes on. What waited there runs elsewhere; objects that it owns
+     * are kept until nobody has them any more, for 30 s at most. */
+    int max_calls;
 } crt_task_t;
 
 /* Constants of a program, members by their names; in C++ (C++17 and later) in any order. */
@@ -102,6 +111,7 @@ typedef struct crt_task {
 #define CRT_TASKS(...)   (crt_pointers_t<crt_task_t, __VA_ARGS__>::items)
 #define CRT_CONCURRENCY_GROUPS(...)                                                      \
     (crt_pointers_t<crt_concurrency_group_t, __VA_ARGS__>::items)
+#define CRT_STATUSES(...) (crt_statuses_t<__VA_ARGS__>::items)
 #define CRT_ACTOR_CLASS(...)                                                             \
     CRT_MADE(, crt_actor_class_t, .struct_size = sizeof(crt_actor_class_t), __VA_ARGS__)
 #define CRT_TASK(...)                                                                    \
@@ -112,6 +122,7 @@ typedef struct crt_task {
 #define CRT_TASKS(...)   (const crt_task_t *const[]) {__VA_ARGS__, NULL}
 #define CRT_CONCURRENCY_GROUPS(...)                                                      \
     (const crt_concurrency_group_t *const[]) {__VA_ARGS__, NULL}
+#define CRT_STATUSES(...) (const crt_status_t[]) {__VA_ARGS__, CRT_OK}
 #define CRT_ACTOR_CLASS(...) {.struct_size = sizeof(crt_actor_class_t), __VA_ARGS__}
 #define CRT_TASK(...)        {.struct_size = sizeof(crt_task_t), __VA_ARGS__}
 #endif
@@ -137,6 +148,10 @@ typedef struct crt_options {
     /* The part of each node's CPUs that its tasks may hold, above 0 to 1; default 1. One task on each node
      * may always run. CRT_JOB_MAX_SHARE (crt job submit --max-share) counts instead. */
     double max_share;
+    /* In which the job's processes name and find actors: 1 to 127 bytes, without '/'. Default, as in Ray: one that
+     * no other job has. Jobs of one namespace find each other's actors. CRT_JOB_NAMESPACE (crt job submit --namespace)
+     * counts instead. (`namespace` is a keyword of C++.) */
+    const char *name_space;
 } crt_options_t;
 #define CRT_OPTIONS(...)                                                                 \
     CRT_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)
@@ -361,8 +376,9 @@ typedef struct crt_task_options {
     double num_gpus;
     const char *resources; /* "name=amount,name=amount", each name once */
     bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too many tasks wait */
-    /* How often it is run again when the process or node that ran it died; -1: without limit.
-     * Default 0: at most once. An error that the task returns is never a reason. */
+    /* How often it is run again when the process or node that ran it died, or it failed with one of
+     * retry_exceptions: default 3, as in Ray; -1: without limit; CRT_NO_RETRIES: it runs at most once. What must
+     * not happen twice needs that. */
     int64_t max_retries;
     /* When no node of the cluster has what it needs, however idle: 1, it fails with CRT_ERR_UNSCHEDULABLE,
      * also later, when the last node that had it dies; -1, it waits for such a node; 0, as the cluster was
@@ -377,8 +393,23 @@ typedef struct crt_task_options {
      * it; a node without a label differs from every value. When no such node has room the
      * fallback_selectors are tried in order, separated by ';'; "*" is any node. At most 511 bytes together. */
     const char *label_selector, *fallback_selectors;
+    crt_placement_group_t *placement_group; /* it runs on what that has reserved, */
+    int bundle;               /* in CRT_BUNDLE(index); default: any that has room */
+    bool capture_child_tasks; /* what it makes itself is in the group, too */
+    const char *
+        name; /* of this call in the state, errors and logs, up to 200 bytes; default its task's */
+    /* So long after it was made the call fails with CRT_ERR_TIMED_OUT, whatever it waits for, and is cancelled as by
+     * crt_cancel. Default 0: without limit. */
+    int64_t timeout_ms;
+    /* CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO): errors that the task returns for which it is run again, at most
+     * max_retries times together with other reasons. Default: none. */
+    const crt_status_t *retry_exceptions;
+    /* Of a stream: a call that has yielded so many results which its caller has not taken waits: 1 to 100000, -1 for
+     * the most; default 1000. */
+    int64_t generator_backpressure_num_objects;
 } crt_task_options_t;
-#define CRT_ZERO_CPUS (-1.0)
+#define CRT_ZERO_CPUS  (-1.0)
+#define CRT_NO_RETRIES (-2)
 #define CRT_TASK_OPTIONS(...)                                                            \
     CRT_CONSTANT(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),          \
                  __VA_ARGS__)
@@ -388,8 +419,9 @@ typedef struct crt_actor_options {
     double num_cpus; /* default 0 */
     double num_gpus; /* as of tasks */
     const char *resources;
-    const char *name; /* for crt_actor_find; unique among living actors of the cluster */
-    bool detached;    /* outlives its driver; needs a name */
+    const char
+        *name;     /* for crt_actor_find; unique among living actors of its namespace */
+    bool detached; /* outlives its driver, and its handles; needs a name */
     /* How often its process is replaced when it died; default 0, -1: without limit. At once, but while
      * processes die within 1 s of their start, or don't get that far, each waits twice as long as the
      * one before: 0.1 s to 12.8 s. Meanwhile calls wait; the state API says why and how long. */
@@ -424,6 +456,10 @@ typedef struct crt_actor_options {
     const char *node_id;
     bool node_is_soft;
     const char *label_selector, *fallback_selectors;
+    crt_placement_group_t *placement_group;
+    int bundle;
+    bool capture_child_tasks;
+    const char *name_space; /* of the name; default: that of the job */
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRT_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),        \
@@ -433,6 +469,14 @@ typedef struct crt_call_options {
     size_t struct_size;
     bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too much is out */
     const crt_concurrency_group_t *concurrency_group; /* instead of the method's */
+    const char *name;                                 /* as of tasks, likewise */
+    int64_t timeout_ms;
+    /* How often this call may be made again, when the actor's process died (it needs max_restarts) or for
+     * retry_exceptions: -1 without limit, CRT_NO_RETRIES; default: the actor's max_task_retries. One that is made
+     * again for an error runs after what was called meanwhile. */
+    int64_t max_task_retries;
+    const crt_status_t *retry_exceptions;
+    int64_t generator_backpressure_num_objects; /* as of tasks */
 } crt_call_options_t;
 #define CRT_CALL_OPTIONS(...)                                                            \
     CRT_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),          \
@@ -440,7 +484,8 @@ typedef struct crt_call_options {
 
 /* Runs a task somewhere in the cluster. When the tasks of one shape of resources that wait for
  * workers hold more than 128 MiB (millions of small ones) the caller waits, or it fails with
- * try_only. Caller owns the ref. */
+ * try_only. A task whose result nobody can ask for any more, as its refs were dropped, does not run if it
+ * has not been sent to a worker. Caller owns the ref. */
 CRT_API crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *options,
                                 const crt_arg_t *args, size_t count);
 
@@ -471,7 +516,11 @@ typedef struct crt_cancel_options {
 CRT_API crt_status_t crt_cancel(crt_ref_t *ref, const crt_cancel_options_t *options);
 
 /* Makes an actor; returns at once. Errors of its placement or `create` reach the calls made to
- * it. It lives until crt_actor_kill or the end of its driver's job (detached: until killed).
+ * it. It lives until nobody in the cluster has a handle of it or waits for a call of it, as in Ray: handles that
+ * were passed on count while they are kept, in arguments, results and objects too, and so do those of
+ * crt_actor_find; a process that dies has none any more. Then it ends in an orderly way: calls that it has are
+ * answered first (for 30 s at most), `destroy` runs, it is not restarted. It also ends by crt_actor_kill, and
+ * with the process that made it, at the latest with that one's job. A detached actor lives until it is killed.
  * Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
 CRT_API crt_actor_t *crt_actor_new_v(const crt_actor_class_t *actor_class,
                                      const crt_actor_options_t *options,
@@ -493,17 +542,6 @@ CRT_API void crt_call_returns_v(crt_ref_t **refs, size_t returns, crt_actor_t *a
 CRT_API crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
                                 const crt_arg_t *args, size_t count);
 
-/* Finds a living actor by name; `actor_class` is checked (NULL: any, then only crt_actor_kill is
- * possible). Caller owns the handle. CRT_ERR_NOT_FOUND. */
-CRT_API crt_status_t crt_actor_find(const char *name,
-                                    const crt_actor_class_t *actor_class,
-                                    crt_actor_t **actor_out);
-
-/* Ends the actor; its pending calls fail with CRT_ERR_ACTOR_DIED. Waits until the head knows. CRT_OK
- * also when it has ended already. An actor that could not be made can't be ended: the status is
- * that of its calls. CRT_ERR_INVALID: NULL, or no handle (it was dropped, or never was one). */
-CRT_API crt_status_t crt_actor_kill(crt_actor_t *actor);
-
 /* Waits until `create` has ended: CRT_OK, its error, or that of an actor which is dead or could not
  * be made. It does not wait behind calls. CRT_ERR_TIMED_OUT: it may be asked again; -1 waits
  * without a limit. */
@@ -512,7 +550,8 @@ CRT_API crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms);
 /* A second hold on the same handle, e.g. to keep an argument beyond the call; dropped like it. NULL
  * for what is no handle. */
 CRT_API crt_actor_t *crt_actor_keep(crt_actor_t *actor);
-/* Gives up a handle and sets it to NULL; NULL is fine. The actor lives on. */
+/* Gives up a handle and sets it to NULL; NULL is fine. With the last one that anybody has the actor ends, see
+ * crt_actor_new_v; calls that were made are answered. */
 CRT_API void crt_actor_drop(crt_actor_t **actor);
 
 /* 32 hex digits, "" for what is no handle. Borrowed: valid as long as the handle. */
@@ -566,13 +605,15 @@ CRT_API crt_status_t crt_kv_put(const char *key, const void *value, size_t size,
 CRT_API crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_out);
 CRT_API crt_status_t crt_kv_delete(const char *key);
 
-/* The state of the cluster as JSON text: what = "cluster", "nodes", "actors", "jobs", "workers".
- * Caller frees it with free(). */
+/* The state of the cluster as JSON text: what = "cluster", "nodes", "actors", "jobs", "workers",
+ * "placement_groups", "tasks" (docs/design/state.md). Caller frees it with free(). */
 CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 
 /* Ids of this process's place, 32 hex digits, "" when not initialised. */
 CRT_API const char *crt_node_id(void);
 CRT_API const char *crt_job_id(void);
+/* The namespace of this job; "" when not initialised. Valid until crt_shutdown. */
+CRT_API const char *crt_namespace(void);
 /* The GPUs that this worker has by its option num_gpus, as in CUDA_VISIBLE_DEVICES, which it finds set so: "0,2",
  * or UUIDs. "" in a driver and without GPUs; CUDA_VISIBLE_DEVICES is that of the driver then. Valid until
  * crt_shutdown. */
@@ -589,83 +630,15 @@ CRT_API const char *crt_version(void);
 CRT_API int crt_rank(void);
 CRT_API int crt_size(void);
 
-/* ---------------------------------------------------------------- which cluster */
-
-/* What one running node of this user says of itself (its run directory's node.info). A head that
- * has no node on this host is listed too: then run_dir and node are "". */
-typedef struct crt_cluster_info {
-    char address[72];  /* of the head, host:port */
-    char run_dir[96];  /* of the node */
-    char head_dir[96]; /* run directory of the head, "" when it is on another host */
-    char node[33];     /* node id */
-    char node_ip[64];
-    char http
-        [288]; /* URL of the dashboard, "" while nobody serves it, or none can be reached */
-    char http_pin[56];  /* of a certificate of the user's own; "": see crt_cluster_pin */
-    char key_file[256]; /* the cluster key */
-    char state_dir[256];
-    int64_t pid;     /* of the node daemon, else of the head */
-    bool is_private; /* belongs to one driver */
-} crt_cluster_info_t;
-
-/* Running nodes of this user on this host, private ones included. Fills up to `room` entries and
- * sets `*count_out` to how many there are. */
-CRT_API crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room,
-                                      size_t *count_out);
-
-/* The cluster that is meant: `address`, else CRT_ADDRESS, else the only one that is not private and,
- * with CRT_STATE_DIR set, of that state directory. CRT_ERR_NOT_FOUND: none; CRT_ERR_EXISTS: several,
- * the detail lists them; CRT_ERR_PERMISSION: CRT_KEY_FILE holds the key of another cluster;
- * CRT_ERR_INVALID: it holds none. */
-CRT_API crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out);
-
-/* The bearer token of the cluster whose key `key_file` holds; `token` has room for 65 bytes. It is good
- * until tokens are rotated: of the generation in KEY_FILE.generation, 0 where there is none. */
-CRT_API crt_status_t crt_cluster_token(const char *key_file, char *token);
-
-/* A token of that generation that is good until `end`, in seconds since 1970; 0: no end. */
-CRT_API crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
-                                             uint32_t end, char *token);
-
-/* The number in KEY_FILE.generation, 0 where there is none. CRT_ERR_CORRUPT: something else. */
-CRT_API crt_status_t crt_cluster_token_generation(const char *key_file,
-                                                  uint32_t *generation_out);
-
-/* Every token and sign-in of that cluster from before is refused from now on. `key_file` is the
- * head's own, not a copy. */
-CRT_API crt_status_t crt_cluster_rotate_tokens(const char *key_file);
-
-/* What the dashboard's certificate must show over HTTPS, unless it has one of the user's own: the hash
- * "sha256//BASE64" of its public key, as curl --pinnedpubkey takes it. `pin` has room for 53 bytes. */
-CRT_API crt_status_t crt_cluster_pin(const char *key_file, char *pin);
-
-/* Asks a running cluster of this host without joining it. `what` and the JSON text are those of
- * crt_cluster_state; `filter` is an id or NULL. Caller frees it with free(). */
-CRT_API crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster,
-                                       const char *what, const char *filter,
-                                       char **json_out);
-
-/* A part of the log of a worker, of an actor (id or name) or of "job:SUBMISSION". */
-typedef struct crt_cluster_log {
-    char *data; /* caller frees it with free() */
-    size_t size;
-    uint64_t next; /* offset to go on from */
-    bool ended;    /* the process is gone and all was read */
-} crt_cluster_log_t;
-
-/* Reads from `offset`; waits up to `wait_ms` for more. CRT_ERR_NOT_FOUND: no such log. */
-CRT_API crt_status_t crt_cluster_log(const crt_cluster_info_t *cluster, const char *name,
-                                     uint64_t offset, uint64_t wait_ms,
-                                     crt_cluster_log_t *log_out);
-
-/* Where this installation or build tree has a daemon ("crt-head", "crt-node", "crt-http"): in
- * CRT_LIBEXEC if that is set, else beside libcrt or the program, else where it was installed. */
-CRT_API crt_status_t crt_daemon_path(const char *name, char *path, size_t size);
-
 #ifdef __cplusplus
 }
 #endif
 
+#include "crt_actor.h"
 #include "crt_arguments.h"
+#include "crt_cluster.h"
+#include "crt_metrics.h"
+#include "crt_placement_group.h"
+#include "crt_stream.h"
 
 #endif

@@ -4,7 +4,8 @@
  *     crt_call(actor, &method, 1, 2.5, "text", &tensor, ref)
  *     crt_tell(actor, &method, ...)        crt_submit(&task, options, ...)
  *     crt_actor_new(&class, options, ...)  crt_args(call, &a, &b)
- *     crt_arg_at(call, index, &x)          crt_return(call, x)
+ *     crt_arg_at(call, index, &x)          crt_return(call, x)         crt_yield(call, x)
+ *     crt_submit_stream(&task, options, ...)    crt_call_stream(actor, &method, options, ...)
  *     crt_put(x)   crt_get(ref, &x)        crt_get_for(ref, timeout_ms, &x)
  *
  * What crt_get and crt_args give by a pointer is borrowed and read-only; crt_get_v says how to copy.
@@ -17,6 +18,7 @@
 #define CRT_ARGUMENTS_H
 
 #include "crt.h"
+#include "crt_stream.h"
 
 /* clang-format off */
 
@@ -154,12 +156,18 @@
 #define crt_submit_returns(refs, count, task, ...)                                       \
     crt_submit_returns_v((refs), (count), (task), CRT_HEAD(__VA_ARGS__),                 \
                          CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_submit_stream(task, ...)                                                     \
+    crt_submit_stream_v((task), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+#define crt_call_stream(actor, method, ...)                                              \
+    crt_call_stream_v((actor), (method), CRT_HEAD(__VA_ARGS__),                          \
+                      CRT_ARGUMENTS(__VA_ARGS__))
 #define crt_actor_new(actor_class, ...)                                                  \
     crt_actor_new_v((actor_class), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
 #define crt_args(...)                    crt_args_v(CRT_HEAD(__VA_ARGS__), CRT_OUTS(__VA_ARGS__))
 #define crt_arg_at(call, index, p)       crt_arg_at_v((call), (index), CRT_OUT(p))
 #define crt_return(call, x)              crt_return_v((call), CRT_ARG(x))
 #define crt_return_at(call, index, x)    crt_return_at_v((call), (index), CRT_ARG(x))
+#define crt_yield(call, x)               crt_yield_v((call), CRT_ARG(x))
 #define crt_put(x)                       crt_put_v(CRT_ARG(x))
 #define crt_get(ref, p)                  crt_get_v((ref), -1, CRT_OUT(p))
 #define crt_get_for(ref, timeout_ms, p)  crt_get_v((ref), (timeout_ms), CRT_OUT(p))
@@ -172,6 +180,11 @@
 /* What CRT_METHODS, CRT_CLASSES and CRT_TASKS name: the addresses, and NULL behind them. */
 template <class T, const T *...pointers> struct crt_pointers_t {
     static constexpr const T *items[] = {pointers..., nullptr};
+};
+
+/* What CRT_STATUSES names. */
+template <crt_status_t... statuses> struct crt_statuses_t {
+    static constexpr crt_status_t items[] = {statuses..., CRT_OK};
 };
 
 inline crt_arg_t CRT_ARG(bool x) { return crt_arg_bool(x); }
@@ -251,6 +264,20 @@ void crt_submit_returns(crt_ref_t **refs, std::size_t returns, const crt_task_t 
     crt_submit_returns_v(refs, returns, task, options, list, sizeof...(args));
 }
 template <class... A>
+crt_stream_t *crt_submit_stream(const crt_task_t *task, const crt_task_options_t *options,
+                                A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    return crt_submit_stream_v(task, options, list, sizeof...(args));
+}
+template <class... A>
+crt_stream_t *crt_call_stream(crt_actor_t *actor, const crt_method_t *method,
+                              const crt_call_options_t *options, A... args)
+{
+    const crt_arg_t list[] = {CRT_ARG(args)..., crt_arg_none(nullptr)};
+    return crt_call_stream_v(actor, method, options, list, sizeof...(args));
+}
+template <class... A>
 crt_actor_t *crt_actor_new(const crt_actor_class_t *actor_class, const crt_actor_options_t *options,
                            A... args)
 {
@@ -274,6 +301,10 @@ template <class T>
 crt_status_t crt_return_at(crt_call_t *call, std::size_t index, T value)
 {
     return crt_return_at_v(call, index, CRT_ARG(value));
+}
+template <class T> crt_status_t crt_yield(crt_call_t *call, T value)
+{
+    return crt_yield_v(call, CRT_ARG(value));
 }
 template <class T> crt_ref_t *crt_put(T value) { return crt_put_v(CRT_ARG(value)); }
 template <class P> crt_status_t crt_get(crt_ref_t *ref, P pointer)

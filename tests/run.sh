@@ -11,10 +11,11 @@ usage: tests/run.sh [--quick | --matrix] [--suite NAME]... [--help]
   (no option)    one build with the address and undefined-behaviour sanitizers, all tests
   --quick        of these the unit tests and the checks of the sources
   --matrix       also: release builds of gcc and clang, the thread sanitizer for the folders
-                 that have threads, a build with all optional parts off, the browser test
+                 that have threads, a build with all optional parts off
   --suite NAME   only the tests of this suite (a folder, or unit, lint, cluster, ...)
 
-Build folders are build-* in the source folder. Only tests that need a GPU may be skipped.
+Build folders are build-* in the source folder. Only tests that need a GPU may be skipped; the dashboard is
+tested where a browser and what drives it are installed (setup.sh --with-browser; --matrix installs them).
 TEXT
 }
 
@@ -33,11 +34,17 @@ while [ $# -gt 0 ]; do
     shift
 done
 jobs=$(nproc)
+tests=$((jobs + 1)) # most of them wait for something
 under=() # what the tests are run under
 # Folders whose code runs in more than one thread.
 threaded=(--suite base --suite net --suite store --suite core --suite collective --suite actors)
 logs=()
 failed_builds=()
+
+# What is left out where there is no browser.
+without_browser() {
+    command -v chromedriver >/dev/null && /usr/bin/python3 -c 'import selenium' 2>/dev/null || printf -- '--no-suite browser'
+}
 
 # build FOLDER [meson setup options]: configures (again) and compiles; CC is taken from outside.
 build() {
@@ -63,14 +70,14 @@ run_tests() {
     shift
     printf '== %s: tests\n' "$dir"
     rm -f "$dir"/meson-logs/testlog*.json
-    "${under[@]}" meson test -C "$dir" --no-rebuild --num-processes "$jobs" "$@"
+    "${under[@]}" meson test -C "$dir" --no-rebuild --num-processes "$tests" "$@"
     logs+=("$dir/meson-logs/testlog.json")
 }
 
 ./setup.sh || exit 1
 
 sanitized=(-Dbuildtype=debugoptimized -Db_sanitize=address,undefined)
-build build-asan "${sanitized[@]}" && run_tests build-asan --no-suite browser "${suites[@]}"
+build build-asan "${sanitized[@]}" && run_tests build-asan $(without_browser) "${suites[@]}"
 
 if [ $matrix = 1 ]; then
     ./setup.sh --with-browser || exit 1

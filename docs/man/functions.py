@@ -12,8 +12,19 @@ import sys
 PLACES = {
     "crt_base.h": ("crt.h", "crt"),
     "crt.h": ("crt.h", "crt"),
+    "crt_actor.h": ("crt.h", "crt"),
+    "crt_cluster.h": ("crt.h", "crt"),
+    "crt_metrics.h": ("crt.h", "crt"),
+    "crt_placement_group.h": ("crt.h", "crt"),
+    "crt_stream.h": ("crt.h", "crt"),
     "crt_collective.h": ("crt_collective.h", "crt"),
     "crt_ml.h": ("crt_ml.h", "crt_ml"),
+    "crt_checkpoint.h": ("crt_checkpoint.h", "crt_ml"),
+    "crt_images.h": ("crt_images.h", "crt_ml"),
+    "crt_configuration.h": ("crt_configuration.h", "crt_ml"),
+    "crt_networks.h": ("crt_networks.h", "crt_ml"),
+    "crt_ner.h": ("crt_ner.h", "crt_ml"),
+    "crt_compression.h": ("crt_compression.h", "crt_ml"),
     "crt_actors.h": ("crt_actors.h", "crt_ml"),
 }
 SEE_ALSO = {"crt_collective.h": "crt-collective"}

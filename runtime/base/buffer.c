@@ -37,6 +37,23 @@ crt_status_t crti_buffer_append(crti_buffer_t *buffer, const void *data, size_t 
     return CRT_OK;
 }
 
+crt_status_t crti_buffer_assign(crti_buffer_t *buffer, const void *data, size_t size)
+{
+    if (buffer->capacity < size) {
+        unsigned char *room = malloc(size);
+
+        if (!room)
+            return crt_raise(CRT_ERR_NO_MEMORY, "buffer of %zu bytes", size);
+        free(buffer->data);
+        buffer->data = room;
+        buffer->capacity = size;
+    }
+    if (size)
+        memcpy(buffer->data, data, size);
+    buffer->size = size;
+    return CRT_OK;
+}
+
 void crti_buffer_consume(crti_buffer_t *buffer, size_t count)
 {
     assert(count <= buffer->size);

@@ -28,6 +28,9 @@ crt_status_t crti_buffer_reserve(crti_buffer_t *buffer, size_t extra);
 
 crt_status_t crti_buffer_append(crti_buffer_t *buffer, const void *data, size_t size);
 
+/* Replaces what is in it; takes no more memory than that needs. */
+crt_status_t crti_buffer_assign(crti_buffer_t *buffer, const void *data, size_t size);
+
 /* Takes `count` bytes off the front. */
 void crti_buffer_consume(crti_buffer_t *buffer, size_t count);
 

@@ -68,6 +68,7 @@ extern "C" {
 #define CRT_STATUS_MAP(X)                                                                \
     X(OK, 0, "success")                                                                  \
     X(IN_PROGRESS, 1, "accepted, not finished yet")                                      \
+    X(END_OF_STREAM, 2, "the stream has no more results")                                \
     X(ERR_NO_MEMORY, -1, "out of memory")                                                \
     X(ERR_INVALID, -2, "invalid argument")                                               \
     X(ERR_TIMED_OUT, -3, "timed out")                                                    \

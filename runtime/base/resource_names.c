@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* There are as many as nodes. */
+static bool is_node(const char *name)
+{
+    return strncmp(name, CRTI_RESOURCE_NODE, strlen(CRTI_RESOURCE_NODE)) == 0;
+}
+
 static bool has(const crti_resource_names_t *names, const char *name)
 {
     for (unsigned i = 0; i < names->count; i++)
@@ -18,7 +24,8 @@ void crti_resource_names_note(crti_resource_names_t *names,
                               const crti_resources_t *resources)
 {
     for (unsigned i = 0; i < resources->count; i++)
-        if (names->count < CRTI_RESOURCE_NAMES && !has(names, resources->item[i].name))
+        if (names->count < CRTI_RESOURCE_NAMES && !is_node(resources->item[i].name) &&
+            !has(names, resources->item[i].name))
             memcpy(names->name[names->count++], resources->item[i].name,
                    CRTI_RESOURCE_NAME);
 }
@@ -81,7 +88,7 @@ const char *crti_resource_names_hint(const crti_resource_names_t *names, const c
     const char *nearest;
 
     *text = '\0';
-    if (has(names, name) || names->count == CRTI_RESOURCE_NAMES)
+    if (is_node(name) || has(names, name) || names->count == CRTI_RESOURCE_NAMES)
         return text;
     nearest = crti_resource_names_nearest(names, name);
     snprintf(text, size, ", which no node has ever had%s%s",

@@ -2,7 +2,8 @@
 /* Resource names: those that were ever seen, so that one that nobody has had can be told together with the
  * nearest one that exists. Pure.
  *
- * At most CRTI_RESOURCE_NAMES are kept; behind them nothing is said of unknown ones.
+ * At most CRTI_RESOURCE_NAMES are kept; behind them nothing is said of unknown ones, nor is it of those that
+ * name a node.
  */
 #ifndef CRTI_BASE_RESOURCE_NAMES_H
 #define CRTI_BASE_RESOURCE_NAMES_H

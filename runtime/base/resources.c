@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MIB 1048576.0
+
 static struct crti_resource *find(const crti_resources_t *r, const char *name)
 {
     for (unsigned i = 0; i < r->count; i++)
@@ -109,7 +111,7 @@ static bool parse_amount(const char *text, size_t length, int64_t *amount_out)
 /* Names that mean the same however they are written. */
 static const char *canonical(const char *name)
 {
-    static const char *const known[] = {"CPU", "GPU", "memory"};
+    static const char *const known[] = {"CPU", "GPU", CRTI_RESOURCE_MEMORY};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcasecmp(name, known[i]) == 0)
@@ -253,10 +255,15 @@ const char *crti_resources_format(const crti_resources_t *r, char *text, size_t 
     size_t used = 0;
 
     snprintf(text, size, "nothing");
-    for (unsigned i = 0; i < r->count && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%.10g %s", used ? ", " : "",
-                                 (double)r->item[i].amount / CRTI_RESOURCE_ONE,
-                                 r->item[i].name);
+    for (unsigned i = 0; i < r->count && used < size; i++) {
+        const char *name = r->item[i].name;
+        double amount = (double)r->item[i].amount / CRTI_RESOURCE_ONE;
+        bool is_large = strcmp(name, CRTI_RESOURCE_MEMORY) == 0 && amount >= MIB;
+
+        used += (size_t)snprintf(
+            text + used, size - used, "%s%.*g%s %s", used ? ", " : "", is_large ? 6 : 10,
+            is_large ? amount / MIB : amount, is_large ? " MiB" : "", name);
+    }
     return text;
 }
 

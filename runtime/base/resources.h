@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resources: named amounts in units of 1/10000, with the arithmetic that leases and placement
- * are made of. "CPU", "GPU" and "memory" are written so, whatever case a user writes them in.
+ * are made of. "CPU", "GPU" and "memory" (in bytes) are written so, whatever case a user writes them in.
+ * "node:10.0.0.1" is one unit of the node with that address.
  *
  * A vector holds at most CRTI_RESOURCES_MAX names; a name that is absent has amount 0.
  */
@@ -9,12 +10,16 @@
 
 #include "runtime/base/crt_base.h"
 
-#define CRTI_RESOURCES_MAX 12
-#define CRTI_RESOURCE_NAME 32    /* bytes of a name with its final zero */
+#define CRTI_RESOURCES_MAX 16
+#define CRTI_RESOURCE_NAME 48    /* bytes of a name with its final zero */
 #define CRTI_RESOURCE_ONE  10000 /* amount of one whole unit */
 /* The largest amount there is: 1e12 units, so that bytes of memory may be counted too. A sum over a
  * thousand nodes fits into 64 bits, and sums that would not stay at the edge. */
 #define CRTI_RESOURCE_MAX (INT64_C(1000000000000) * CRTI_RESOURCE_ONE)
+
+/* What a node has without being told: its memory, and itself. */
+#define CRTI_RESOURCE_MEMORY "memory"
+#define CRTI_RESOURCE_NODE   "node:" /* and its address */
 
 typedef struct crti_resources {
     unsigned count;
@@ -27,7 +32,7 @@ typedef struct crti_resources {
 int64_t crti_resources_get(const crti_resources_t *r, const char *name);
 
 /* Sets a name's amount; 0 removes it. CRT_ERR_INVALID: too many names, a bad name
- * (letters, digits and . _ : - only, at most 31 bytes), or an amount beyond CRTI_RESOURCE_MAX
+ * (letters, digits and . _ : - only, at most 47 bytes), or an amount beyond CRTI_RESOURCE_MAX
  * either way. */
 crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t amount);
 
@@ -64,7 +69,7 @@ int64_t crti_resources_part_in_use(const crti_resources_t *all,
                                    const crti_resources_t *need, const char *name,
                                    int64_t scale);
 
-/* "2 CPU, 0.5 GPU", or "nothing"; returns `text`. */
+/* "2 CPU, 0.5 GPU, 512 MiB memory", or "nothing"; returns `text`. */
 const char *crti_resources_format(const crti_resources_t *r, char *text, size_t size);
 
 /* The same of one name: "2 CPU", "0 GPU". */

@@ -207,15 +207,16 @@ crt_status_t crti_scheduling_check(const crti_scheduling_t *how)
     if (how->strategy >= CRTI_STRATEGIES)
         return crt_raise(CRT_ERR_INVALID, "there is no scheduling strategy %llu",
                          (unsigned long long)how->strategy);
+    if (how->bundle < -1)
+        return crt_raise(CRT_ERR_INVALID, "there is no bundle %lld",
+                         (long long)how->bundle);
     return crti_selector_check(how->selector);
 }
 
-crt_status_t crti_scheduling_read(uint64_t strategy, crti_id_t node, bool is_soft,
-                                  const void *selector, size_t size,
-                                  crti_scheduling_t *how_out)
+crt_status_t crti_scheduling_read(const crti_scheduling_t *said, const void *selector,
+                                  size_t size, crti_scheduling_t *how_out)
 {
-    *how_out =
-        (crti_scheduling_t){.strategy = strategy, .node = node, .is_soft = is_soft};
+    *how_out = *said;
     if (size >= CRTI_LABELS_SIZE)
         return crt_raise(CRT_ERR_INVALID, "a label selector of %zu bytes, at most %d fit",
                          size, CRTI_LABELS_SIZE - 1);
@@ -228,12 +229,14 @@ bool crti_scheduling_equal(const crti_scheduling_t *a, const crti_scheduling_t *
 {
     return a == b ||
            (a->strategy == b->strategy && a->is_soft == b->is_soft &&
-            crti_id_equal(a->node, b->node) && strcmp(a->selector, b->selector) == 0);
+            crti_id_equal(a->node, b->node) && crti_id_equal(a->group, b->group) &&
+            a->bundle == b->bundle && strcmp(a->selector, b->selector) == 0);
 }
 
 bool crti_scheduling_is_any(const crti_scheduling_t *how)
 {
-    return how->strategy != CRTI_STRATEGY_AFFINITY && how->selector[0] == '\0';
+    return how->strategy != CRTI_STRATEGY_AFFINITY && how->selector[0] == '\0' &&
+           crti_id_is_zero(how->group);
 }
 
 unsigned crti_scheduling_alternatives(const crti_scheduling_t *how)
@@ -271,7 +274,12 @@ const char *crti_scheduling_format(const crti_scheduling_t *how, char *text, siz
 {
     char hex[CRTI_ID_HEX];
 
-    if (how->strategy == CRTI_STRATEGY_AFFINITY)
+    if (!crti_id_is_zero(how->group) && how->bundle >= 0)
+        snprintf(text, size, "bundle %lld of placement group %.8s",
+                 (long long)how->bundle, crti_id_hex(how->group, hex));
+    else if (!crti_id_is_zero(how->group))
+        snprintf(text, size, "placement group %.8s", crti_id_hex(how->group, hex));
+    else if (how->strategy == CRTI_STRATEGY_AFFINITY)
         snprintf(text, size, "node %.8s%s%s", crti_id_hex(how->node, hex),
                  how->selector[0] ? " with " : "", how->selector);
     else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scheduling: on which nodes a task or an actor may run, by the node's id and its labels. Pure.
+/* Scheduling: on which nodes a task or an actor may run, by the node's id and its labels, or in which bundle of a
+ * placement group. Pure.
  *
  * Labels
  *     "key=value,key=value": letters, digits and . _ - / in both, each key once.
@@ -28,8 +29,22 @@ typedef struct crti_scheduling {
     crti_id_t node;
     bool
         is_soft; /* AFFINITY: anywhere when the node is gone, or has not what is needed */
+    crti_id_t group; /* placement group; zero: none */
+    int64_t bundle;  /* of it, -1: any */
     char selector[CRTI_LABELS_SIZE];
 } crti_scheduling_t;
+
+/* The fields of a message, CRTI_SCHEDULING, and what they say but for the selector. */
+#define CRTI_SCHEDULING_FIELDS(how)                                                      \
+    .strategy = (how)->strategy, .affinity = (how)->node, .is_soft = (how)->is_soft,     \
+    .group = (how)->group, .bundle = (how)->bundle,                                      \
+    .selector = crti_str((how)->selector)
+#define CRTI_SCHEDULING_SAID(m)                                                          \
+    (&(crti_scheduling_t){.strategy = (m)->strategy,                                     \
+                          .node = (m)->affinity,                                         \
+                          .is_soft = (m)->is_soft,                                       \
+                          .group = (m)->group,                                           \
+                          .bundle = (m)->bundle})
 
 extern const crti_scheduling_t crti_scheduling_default;
 
@@ -38,12 +53,11 @@ crt_status_t crti_labels_check(const char *labels);
 crt_status_t crti_selector_check(const char *selector);
 crt_status_t crti_scheduling_check(const crti_scheduling_t *how);
 /* From the fields of a message, CRTI_SCHEDULING, which may be any. */
-crt_status_t crti_scheduling_read(uint64_t strategy, crti_id_t node, bool is_soft,
-                                  const void *selector, size_t size,
-                                  crti_scheduling_t *how_out);
+crt_status_t crti_scheduling_read(const crti_scheduling_t *said, const void *selector,
+                                  size_t size, crti_scheduling_t *how_out);
 
 bool crti_scheduling_equal(const crti_scheduling_t *a, const crti_scheduling_t *b);
-/* Whether it says anything: else every node will do. */
+/* Whether it says nothing: every node will do. */
 bool crti_scheduling_is_any(const crti_scheduling_t *how);
 /* How many alternatives there are, at least 1. */
 unsigned crti_scheduling_alternatives(const crti_scheduling_t *how);
@@ -56,7 +70,8 @@ bool crti_scheduling_feasible(const crti_resources_t *has, crti_id_t node,
                               const char *labels, const crti_resources_t *resources,
                               const crti_scheduling_t *how);
 
-/* What it asks for: "node 0123abcd", "a node with zone=a". Returns `text`. */
+/* What it asks for: "node 0123abcd", "a node with zone=a", "bundle 1 of placement group 0123abcd". Returns
+ * `text`. */
 const char *crti_scheduling_format(const crti_scheduling_t *how, char *text, size_t size);
 
 #endif

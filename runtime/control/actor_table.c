@@ -90,13 +90,17 @@ static void free_actor(crti_actor_entry_t *actor)
 {
     if (actor->how != &crti_scheduling_default)
         free((void *)(uintptr_t)actor->how);
+    free(actor->owner_tcp);
     free(actor->class_name);
     free(actor->name);
+    free(actor->name_space);
+    free(actor->full_name);
     free(actor->ipc);
     free(actor->tcp);
     free(actor->text);
     free(actor->watchers);
     crti_buffer_fini(&actor->creation);
+    crti_buffer_fini(&actor->saved);
     free(actor);
 }
 
@@ -117,12 +121,41 @@ crti_actor_entry_t *crti_actor_table_get(const crti_actor_table_t *table, crti_i
     return crti_map_get(&table->by_id, &id);
 }
 
-crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
-                                          crti_span_t name)
+/* A namespace has no '/'. NULL: out of memory. */
+static char *full_name(crti_span_t name_space, crti_span_t name)
 {
-    CRTI_AUTO(free) char *text = crti_str_dup(name);
+    char *text = malloc(name_space.size + name.size + 2);
+
+    if (text && name.size)
+        snprintf(text, name_space.size + name.size + 2, "%.*s/%.*s", (int)name_space.size,
+                 name_space.size ? (const char *)name_space.data : "", (int)name.size,
+                 (const char *)name.data);
+    else if (text)
+        *text = '\0';
+    return text;
+}
+
+crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
+                                          crti_span_t name_space, crti_span_t name)
+{
+    CRTI_AUTO(free) char *text = full_name(name_space, name);
 
     return text && *text ? crti_map_get(&table->by_name, text) : NULL;
+}
+
+crti_actor_entry_t *crti_actor_table_find_any(const crti_actor_table_t *table,
+                                              const char *name)
+{
+    CRTI_MAP_FOREACH (crti_actor_entry_t, actor, &table->by_name)
+        if (strcmp(actor->name, name) == 0)
+            return actor;
+    return NULL;
+}
+
+static crti_actor_entry_t *holder_of(const crti_actor_table_t *table,
+                                     const crti_actor_entry_t *actor)
+{
+    return *actor->full_name ? crti_map_get(&table->by_name, actor->full_name) : NULL;
 }
 
 /* Few say where they run. Of a row that can't be read nothing holds. NULL: out of memory. */
@@ -130,8 +163,8 @@ static const crti_scheduling_t *make_how(const crti_msg_actor_create_t *m)
 {
     crti_scheduling_t how, *copy;
 
-    if (crti_scheduling_read(m->strategy, m->affinity, m->is_soft, m->selector.data,
-                             m->selector.size, &how) != CRT_OK ||
+    if (crti_scheduling_read(CRTI_SCHEDULING_SAID(m), m->selector.data, m->selector.size,
+                             &how) != CRT_OK ||
         crti_scheduling_equal(&how, &crti_scheduling_default))
         return &crti_scheduling_default;
     copy = malloc(sizeof(*copy));
@@ -152,6 +185,9 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
     actor->job = m->job;
     actor->owner = m->owner;
     actor->owner_node = m->owner_node;
+    actor->owner_incarnation = m->owner_incarnation;
+    actor->lifetime = m->lifetime;
+    actor->owner_tcp = crti_str_dup(m->owner_tcp);
     actor->resources = m->resources;
     actor->detached = m->detached;
     actor->max_restarts = m->max_restarts;
@@ -162,10 +198,13 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
     actor->how = make_how(m);
     actor->class_name = crti_str_dup(m->class_name);
     actor->name = crti_str_dup(m->name);
+    actor->name_space = crti_str_dup(m->name_space);
+    actor->full_name = full_name(m->name_space, m->name);
     actor->ipc = crti_str_dup(crti_str(""));
     actor->tcp = crti_str_dup(crti_str(""));
     actor->text = crti_str_dup(crti_str(""));
-    if (actor->how && actor->class_name && actor->name && actor->ipc && actor->tcp &&
+    if (actor->how && actor->owner_tcp && actor->class_name && actor->name &&
+        actor->name_space && actor->full_name && actor->ipc && actor->tcp &&
         actor->text &&
         crti_buffer_append(&actor->creation, m->creation.data, m->creation.size) ==
             CRT_OK)
@@ -183,6 +222,7 @@ crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor)
         .owner_node = actor->owner_node,
         .class_name = crti_str(actor->class_name),
         .name = crti_str(actor->name),
+        .name_space = crti_str(actor->name_space),
         .resources = actor->resources,
         .detached = actor->detached,
         .max_restarts = actor->max_restarts,
@@ -191,10 +231,10 @@ crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor)
         .fenced = actor->fenced,
         .creation = crti_span(actor->creation.data, actor->creation.size),
         .if_infeasible = actor->if_infeasible,
-        .strategy = actor->how->strategy,
-        .affinity = actor->how->node,
-        .is_soft = actor->how->is_soft,
-        .selector = crti_str(actor->how->selector)};
+        .owner_incarnation = actor->owner_incarnation,
+        .owner_tcp = crti_str(actor->owner_tcp),
+        .lifetime = actor->lifetime,
+        CRTI_SCHEDULING_FIELDS(actor->how)};
 }
 
 /* An unsaved entry in PENDING, under no name yet. */
@@ -219,15 +259,14 @@ static crt_status_t insert(crti_actor_table_t *table,
 
 static crt_status_t claim_name(crti_actor_table_t *table, crti_actor_entry_t *actor)
 {
-    const crti_actor_entry_t *holder =
-        crti_actor_table_find(table, crti_str(actor->name));
+    const crti_actor_entry_t *holder = holder_of(table, actor);
     char hex[CRTI_ID_HEX];
 
     if (holder)
         return crt_raise(CRT_ERR_EXISTS, "the name \"%s\" belongs to actor %s (%s, %s)",
                          holder->name, crti_id_hex(holder->id, hex), holder->class_name,
                          states[holder->state].name);
-    return *actor->name ? crti_map_put(&table->by_name, actor->name, actor) : CRT_OK;
+    return *actor->name ? crti_map_put(&table->by_name, actor->full_name, actor) : CRT_OK;
 }
 
 static void drop(crti_actor_table_t *table, crti_actor_entry_t *actor);
@@ -259,8 +298,8 @@ crt_status_t crti_actor_table_load_new(crti_actor_table_t *table,
 
 static void free_name(crti_actor_table_t *table, const crti_actor_entry_t *actor)
 {
-    if (*actor->name && crti_map_get(&table->by_name, actor->name) == actor)
-        crti_map_remove(&table->by_name, actor->name);
+    if (holder_of(table, actor) == actor)
+        crti_map_remove(&table->by_name, actor->full_name);
 }
 
 static void drop(crti_actor_table_t *table, crti_actor_entry_t *actor)
@@ -279,7 +318,7 @@ void crti_actor_table_undo(crti_actor_table_t *table, crti_actor_entry_t *actor)
 
 static crt_status_t claim_loaded(crti_actor_table_t *table, crti_actor_entry_t *actor)
 {
-    crti_actor_entry_t *holder = crti_actor_table_find(table, crti_str(actor->name));
+    crti_actor_entry_t *holder = holder_of(table, actor);
 
     if (holder == NULL)
         return claim_name(table, actor);
@@ -290,7 +329,7 @@ static crt_status_t claim_loaded(crti_actor_table_t *table, crti_actor_entry_t *
         return CRT_OK;
     }
     holder->superseded = true;
-    return crti_map_put(&table->by_name, actor->name, actor);
+    return crti_map_put(&table->by_name, actor->full_name, actor);
 }
 
 crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_entry_t *actor,
@@ -345,7 +384,7 @@ void crti_actor_entry_placed(crti_actor_table_t *table, crti_actor_entry_t *acto
     actor->start_written = false;
     actor->fence_ns = 0;
     actor->alive_ns = 0;
-    actor->is_killed = false;
+    actor->is_killed = actor->is_moved = false;
     crti_str_replace(&actor->ipc, crti_str(""));
     crti_str_replace(&actor->tcp, crti_str(""));
     crti_str_replace(&actor->text, crti_str(""));
@@ -413,12 +452,12 @@ void crti_actor_entry_died(crti_actor_table_t *table, crti_actor_entry_t *actor,
 {
     if (!crti_actor_entry_is_placed(actor))
         return;
-    if (!may_restart ||
-        (actor->max_restarts >= 0 && actor->restarts >= (uint64_t)actor->max_restarts)) {
+    if (!may_restart || (actor->max_restarts >= 0 && !actor->is_moved &&
+                         actor->restarts >= (uint64_t)actor->max_restarts)) {
         crti_actor_entry_end(table, actor, status, text, now_ns, wall_ms);
         return;
     }
-    actor->restarts++;
+    actor->restarts += !actor->is_moved;
     actor->retry_ns = actor->fence_ns;
     actor->status = status;
     crti_str_replace(&actor->text, crti_str(text));
@@ -465,7 +504,7 @@ void crti_actor_entry_unfence(crti_actor_table_t *table, crti_actor_entry_t *act
         crti_actor_entry_t *other = CRTI_ACTOR_OF(item);
 
         if (other->retry_ns == fence && *other->name &&
-            strcmp(other->name, actor->name) == 0)
+            strcmp(other->full_name, actor->full_name) == 0)
             other->retry_ns = 0;
     }
 }
@@ -479,7 +518,7 @@ void crti_actor_entry_wait_for_name(const crti_actor_table_t *table,
         const crti_actor_entry_t *dead = CRTI_ACTOR_OF(item);
 
         if (dead->fence_ns > now_ns && dead->fence_ns > actor->retry_ns &&
-            strcmp(dead->name, actor->name) == 0) {
+            strcmp(dead->full_name, actor->full_name) == 0) {
             actor->retry_ns = dead->fence_ns;
             crti_str_replace(
                 &actor->text,
@@ -606,5 +645,10 @@ crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
         .node = actor->node,
         .ipc = crti_str(actor->ipc),
         .tcp = crti_str(actor->tcp),
+        .owner = actor->owner,
+        .owner_node = actor->owner_node,
+        .owner_incarnation = actor->owner_incarnation,
+        .owner_tcp = crti_str(actor->owner_tcp),
+        .lifetime = actor->lifetime,
     };
 }

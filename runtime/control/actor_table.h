@@ -5,7 +5,7 @@
  *     requests, node reports -> control/control_actor.c -> [ control/actor_table.c ]
  *     changes -> on_change: row to the store, ACTOR_STATE to the watchers
  * Rules
- *     A name belongs to one actor that is not dead. Each placement has an incarnation of its
+ *     A name belongs to one actor of its namespace that is not dead. Each placement has an incarnation of its
  *     own, counted up, so that reports about an earlier one are known as such. A death while
  *     STARTING or ALIVE costs a restart; a node that refuses (no room, before anything of the
  *     user ran) does not. An actor whose create function failed is not restarted.
@@ -51,7 +51,10 @@
  */
 typedef struct crti_actor_entry {
     crti_id_t id, job, owner, owner_node;
-    char *class_name, *name;
+    uint64_t owner_incarnation, lifetime; /* the ref that says when it ends (0: none), */
+    char *owner_tcp;                      /* and where to ask for it */
+    char *class_name, *name, *name_space;
+    char *full_name; /* "namespace/name", by which it is found; "" without a name */
     crti_resources_t resources;
     uint64_t serial; /* in the order they were made */
     bool detached;
@@ -61,9 +64,11 @@ typedef struct crti_actor_entry {
     int64_t max_pending_calls;
     int64_t if_infeasible; /* CRTI_INFEASIBLE */
     const crti_scheduling_t
-        *how;    /* where it may run; crti_scheduling_default is not its own */
-    bool fenced; /* never served by two processes at once (base/fence.h) */
+        *how;       /* where it may run; crti_scheduling_default is not its own */
+    int64_t bundle; /* of its placement group, in which it is; -1: not known */
+    bool fenced;    /* never served by two processes at once (base/fence.h) */
     crti_buffer_t creation;
+    crti_buffer_t saved; /* what its next process begins with */
 
     unsigned state;
     uint64_t incarnation; /* of the latest placement; 0: never placed */
@@ -89,7 +94,8 @@ typedef struct crti_actor_entry {
     unsigned refusals;   /* since it lived last, at most CRTI_ACTOR_BACKOFF */
     unsigned deaths;     /* young ones in a row */
     uint64_t alive_ns;   /* when its process began to serve, 0: not yet */
-    bool is_killed;      /* its user had it killed, to be restarted */
+    bool is_moved;       /* its process ends so that another node serves it */
+    bool is_killed;      /* its user has its process killed, to be restarted */
     uint64_t expires_ns; /* DEAD */
     uint64_t *watchers;  /* links */
     size_t watcher_count;
@@ -124,7 +130,10 @@ bool crti_actor_entry_has_ended_well(const crti_actor_entry_t *actor);
 
 /* The living actor of that name, NULL: none. */
 crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
-                                          crti_span_t name);
+                                          crti_span_t name_space, crti_span_t name);
+/* Any of that name, whatever its namespace. */
+crti_actor_entry_t *crti_actor_table_find_any(const crti_actor_table_t *table,
+                                              const char *name);
 const char *crti_actor_state_name(unsigned state);
 
 /* A new actor, PENDING and unsaved. CRT_ERR_EXISTS: the name is taken (the detail says by

@@ -29,6 +29,7 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     c->address = strdup(config->address);
     crti_node_table_init(&c->nodes);
     crti_actor_table_init(&c->actors, crti_control_on_actor, c);
+    crti_placement_group_table_init(&c->placement_groups);
     crti_job_table_init(&c->jobs, crti_control_on_job, c);
     crti_map_init(&c->owners, sizeof(crti_id_t));
     crti_map_init(&c->links, sizeof(uint64_t));
@@ -71,6 +72,7 @@ void crti_control_free(crti_control_t *c)
         free(CRTI_CONTAINER(item, crti_control_link_t, in_links));
     crti_node_table_fini(&c->nodes);
     crti_actor_table_fini(&c->actors);
+    crti_placement_group_table_fini(&c->placement_groups);
     crti_job_table_fini(&c->jobs);
     crti_map_fini(&c->owners);
     crti_map_fini(&c->links);
@@ -197,6 +199,7 @@ void crti_control_closed(crti_control_t *c, uint64_t number, const char *text,
     free(link);
     forget_watches(c, number);
     crti_control_watches_closed(c, number);
+    crti_placement_group_link_ended(&c->placement_groups, number);
     crti_control_requests_of(c, number);
     crti_control_requests_lost(c, number, text);
     if (node && node->link == number)
@@ -242,6 +245,9 @@ static bool node_message(crti_control_t *c, crti_control_link_t *link,
     case CRTI_MSG_ACTOR_DIED:
         crti_control_actor_died(c, link, m->request, &m->actor_died);
         return true;
+    case CRTI_MSG_ACTOR_SAVE:
+        crti_control_actor_save(c, link, m->request, &m->actor_save);
+        return true;
     case CRTI_MSG_JOB_ADD:
         crti_control_job_add(c, link->number, m->request, &m->job_add);
         return true;
@@ -286,16 +292,30 @@ static bool request_message(crti_control_t *c, uint64_t link, const crti_message
         crti_control_actor_unwatch(c, link, m->actor_unwatch.actor);
         return true;
     case CRTI_MSG_ACTOR_FIND:
-        crti_control_actor_find(c, link, m->request, m->actor_find.name);
+        crti_control_actor_find(c, link, m->request, &m->actor_find);
         return true;
     case CRTI_MSG_ACTOR_KILL:
         crti_control_actor_kill(c, link, m->request, &m->actor_kill);
+        return true;
+    case CRTI_MSG_PLACEMENT_GROUP_CREATE:
+        crti_control_placement_group_create(c, link, m->request,
+                                            &m->placement_group_create);
+        return true;
+    case CRTI_MSG_PLACEMENT_GROUP_GET:
+        crti_control_placement_group_get(c, link, m->request, &m->placement_group_get);
+        return true;
+    case CRTI_MSG_PLACEMENT_GROUP_REMOVE:
+        crti_control_placement_group_remove(c, link, m->request,
+                                            m->placement_group_remove.group);
         return true;
     case CRTI_MSG_KV_PUT:
     case CRTI_MSG_KV_GET:
     case CRTI_MSG_KV_DELETE:
     case CRTI_MSG_KV_SWAP:
     case CRTI_MSG_KV_KEYS: crti_control_kv(c, link, m); return true;
+    case CRTI_MSG_NODE_DRAIN:
+        crti_control_drain(c, link, m->request, &m->node_drain);
+        return true;
     case CRTI_MSG_STATE_QUERY:
         crti_control_query(c, link, m->request, &m->state_query);
         return true;
@@ -367,6 +387,7 @@ void crti_control_tick(crti_control_t *c, uint64_t now_ns)
         crti_control_node_died(c, node, text);
     crti_control_requests_overdue(c);
     crti_control_watches_overdue(c);
+    crti_control_placement_groups_overdue(c);
     expire(c);
     if (c->view_ns <= now_ns)
         crti_control_send_views(c);
@@ -374,7 +395,7 @@ void crti_control_tick(crti_control_t *c, uint64_t now_ns)
         retry_dirty(c);
         crti_control_start_jobs(c); /* what waited for the store too */
     }
-    if (!crti_list_is_empty(&c->actors.waiting))
+    if (crti_control_has_waiting(c))
         crti_control_place_all(c);
     c->ticked_ns = now_ns;
     crti_control_release(c);
@@ -392,6 +413,8 @@ uint64_t crti_control_deadline(const crti_control_t *c)
     next = earlier(next, crti_node_table_deadline(&c->nodes));
     next = earlier(next, crti_actor_table_deadline(&c->actors, c->ticked_ns));
     next = earlier(next, crti_job_table_deadline(&c->jobs));
+    next = earlier(
+        next, crti_placement_group_table_deadline(&c->placement_groups, c->ticked_ns));
     next = earlier(next, crti_control_watches_deadline(c));
     return earlier(next, crti_control_requests_deadline(c));
 }

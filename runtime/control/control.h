@@ -13,7 +13,7 @@
  *     What did not come from a request, but is so (NODE_DIED, PEER_DIED, JOB_END), does not wait:
  *     a head that forgets it learns it again from the nodes.
  * Files
- *     control.c dispatch and outbox, control_node.c, control_actor.c, control_watch.c,
+ *     control.c dispatch and outbox, control_node.c, control_actor.c, control_save.c (what actors keep), control_watch.c,
  *     control_job.c, control_forward.c (requests passed on to nodes), control_load.c (recovery),
  *     control_revoke.c (creations that failed), kv.c, state_json.c
  * Ownership
@@ -30,13 +30,15 @@ typedef struct crti_control crti_control_t;
 
 /* Tables of the store. */
 typedef enum crti_store_table {
-    CRTI_STORE_META,         /* ROW_META, one row */
-    CRTI_STORE_NODES,        /* ROW_NODE by node id */
-    CRTI_STORE_ACTORS,       /* ACTOR_CREATE by actor id */
-    CRTI_STORE_ACTOR_STATES, /* ROW_ACTOR by actor id */
-    CRTI_STORE_JOBS,         /* ROW_JOB by job id */
-    CRTI_STORE_JOB_STATES,   /* ROW_JOB_STATE by job id */
-    CRTI_STORE_KV,           /* the users' values by key */
+    CRTI_STORE_META,             /* ROW_META, one row */
+    CRTI_STORE_NODES,            /* ROW_NODE by node id */
+    CRTI_STORE_ACTORS,           /* ACTOR_CREATE by actor id */
+    CRTI_STORE_ACTOR_STATES,     /* ROW_ACTOR by actor id */
+    CRTI_STORE_JOBS,             /* ROW_JOB by job id */
+    CRTI_STORE_JOB_STATES,       /* ROW_JOB_STATE by job id */
+    CRTI_STORE_PLACEMENT_GROUPS, /* ROW_PLACEMENT_GROUP by group id */
+    CRTI_STORE_ACTOR_SAVES,      /* ACTOR_SAVE by actor id */
+    CRTI_STORE_KV,               /* the users' values by key */
     CRTI_STORE_TABLES
 } crti_store_table_t;
 
@@ -141,6 +143,7 @@ uint64_t crti_control_deadline(const crti_control_t *control);
 
 typedef struct crti_control_figures {
     size_t nodes_alive, actors_living, actors_dead, jobs_running;
+    size_t placement_groups;               /* that are not removed */
     size_t links, outbox, requests, dirty; /* nothing of this may stay at rest */
     uint64_t rows_unreadable, messages_refused;
 } crti_control_figures_t;

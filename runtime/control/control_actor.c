@@ -49,14 +49,33 @@ static void count_idle(crti_control_t *c, const crti_actor_entry_t *actor, int c
         node->idle_actors += (unsigned)change;
 }
 
+static crti_placement_group_entry_t *group_of(const crti_control_t *c,
+                                              const crti_actor_entry_t *actor)
+{
+    return crti_id_is_zero(actor->how->group)
+               ? NULL
+               : crti_placement_group_table_get(&c->placement_groups, actor->how->group);
+}
+
+/* What it has of its node or bundle counts, or not any more. */
+static void count_placed(crti_control_t *c, const crti_actor_entry_t *actor, int change)
+{
+    crti_placement_group_entry_t *group = group_of(c, actor);
+
+    count_idle(c, actor, change);
+    if (group)
+        crti_placement_group_count(group, actor->bundle, &actor->resources, change > 0);
+}
+
 void crti_control_actor_loaded(crti_control_t *c, crti_actor_entry_t *actor)
 {
     if (actor->state == CRTI_ACTOR_DEAD)
         return;
     count_owner(c, actor, 1);
     count_job(c, actor, 1);
+    actor->bundle = actor->how->bundle;
     if (crti_actor_entry_is_placed(actor))
-        count_idle(c, actor, 1);
+        count_placed(c, actor, 1);
 }
 
 /* ---------------------------------------------------------------- changes */
@@ -84,10 +103,11 @@ void crti_control_on_actor(void *user, crti_actor_entry_t *actor, unsigned befor
         actor->start_request = 0;
     }
     if (stored && is_placed(before) != crti_actor_entry_is_placed(actor))
-        count_idle(c, actor, is_placed(before) ? -1 : 1);
+        count_placed(c, actor, is_placed(before) ? -1 : 1);
     if (stored && actor->state == CRTI_ACTOR_DEAD) {
         count_owner(c, actor, -1);
         count_job(c, actor, -1);
+        crti_control_forget_save(c, actor);
     }
     if (stored && !actor->unsaved)
         put_actor(c, actor);
@@ -99,9 +119,8 @@ void crti_control_on_actor(void *user, crti_actor_entry_t *actor, unsigned befor
                                 false);
 }
 
-/* Its process is gone: a fact, of which those who wait for it hear before a disk that is slow. */
-static void process_died(crti_control_t *c, crti_actor_entry_t *actor,
-                         crt_status_t status, const char *text, bool created)
+void crti_control_actor_process_died(crti_control_t *c, crti_actor_entry_t *actor,
+                                     crt_status_t status, const char *text, bool created)
 {
     c->tells_facts = true;
     crti_actor_entry_died(&c->actors, actor, status, text, created, c->now_ns,
@@ -148,7 +167,7 @@ size_t crti_control_placement_nodes(const crti_control_t *c, crti_buffer_t *node
                                        .available = &node->available,
                                        .idle_actors = node->idle_actors};
 
-        if (node->state == CRTI_NODE_ALIVE &&
+        if (node->state == CRTI_NODE_ALIVE && node->drain_ns == 0 &&
             crti_buffer_append(nodes, &entry, sizeof(entry)) != CRT_OK)
             break; /* without memory those will do */
     }
@@ -169,6 +188,9 @@ static void send_start(crti_control_t *c, crti_actor_entry_t *actor,
         .resources = actor->resources,
         .fenced = actor->fenced,
         .creation = crti_span(actor->creation.data, actor->creation.size),
+        .saved = crti_span(actor->saved.data, actor->saved.size),
+        .group = actor->how->group,
+        .bundle = actor->bundle,
     };
 
     if (request == NULL)
@@ -253,6 +275,34 @@ static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor,
         crti_actor_entry_waits(&c->actors, actor, text);
 }
 
+/* True when it has a node in its placement group. */
+static bool place_in_group(crti_control_t *c, crti_actor_entry_t *actor)
+{
+    const crti_placement_group_entry_t *group = group_of(c, actor);
+    crt_status_t status =
+        group ? crti_placement_group_could_serve(group, &actor->resources,
+                                                 actor->how->bundle)
+              : crt_raise(CRT_ERR_UNSCHEDULABLE, "its placement group was removed");
+
+    if (status != CRT_OK) {
+        crti_actor_entry_end(&c->actors, actor, status, crt_error_detail(), c->now_ns,
+                             crti_control_wall(c));
+        return false;
+    }
+    actor->bundle =
+        crti_placement_group_pick(group, &actor->resources, actor->how->bundle);
+    if (actor->bundle < 0) {
+        crti_actor_entry_waits(&c->actors, actor,
+                               group->state == CRTI_PLACEMENT_GROUP_CREATED
+                                   ? "its bundles of the placement group are in use"
+                                   : "its placement group waits for room");
+        return false;
+    }
+    crti_actor_entry_placed(&c->actors, actor, group->bundles[actor->bundle].node);
+    crti_control_after(c, after_placed, actor->id, actor->incarnation);
+    return true;
+}
+
 /* True when it found a node. */
 static bool place(crti_control_t *c, crti_actor_entry_t *actor)
 {
@@ -263,6 +313,8 @@ static bool place(crti_control_t *c, crti_actor_entry_t *actor)
                                    actor->how);
     crti_node_entry_t *node;
 
+    if (!crti_id_is_zero(actor->how->group))
+        return place_in_group(c, actor);
     if (best < 0) {
         find_no_room(c, actor, nodes, count);
         return false;
@@ -312,6 +364,7 @@ void crti_control_place_all(crti_control_t *c)
     c->placing = true;
     while (c->place_again) {
         c->place_again = false;
+        crti_control_place_groups(c);
         place_pass(c);
     }
     c->placing = false;
@@ -350,7 +403,7 @@ static void take_back(crti_control_t *c, crti_actor_entry_t *actor,
         count_owner(c, actor, -1);
         count_job(c, actor, -1);
     }
-    crti_control_delete_actor(c, out->id);
+    crti_control_delete_revoked_rows(c, out->id);
     crti_actor_table_undo(&c->actors, actor);
 }
 
@@ -396,8 +449,11 @@ static crt_status_t check_creation(const crti_control_t *c,
                          m->creation.size, CRTI_CREATION_MAX);
     if (crti_id_is_zero(m->actor))
         return crt_raise(CRT_ERR_PROTOCOL, "the actor has no id");
-    if (crti_scheduling_read(m->strategy, m->affinity, m->is_soft, m->selector.data,
-                             m->selector.size, &how) != CRT_OK)
+    if (m->name_space.size >= CRTI_NAMESPACE_SIZE ||
+        (m->name_space.size && memchr(m->name_space.data, '/', m->name_space.size)))
+        return crt_raise(CRT_ERR_INVALID, CRTI_NAMESPACE_RULE);
+    if (crti_scheduling_read(CRTI_SCHEDULING_SAID(m), m->selector.data, m->selector.size,
+                             &how) != CRT_OK)
         return CRT_ERR_INVALID;
     if (crti_control_is_revoked(c, m->actor))
         return crt_raise(CRT_ERR_IO,
@@ -442,11 +498,13 @@ void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t reques
 
 /* Tells the node to end that incarnation. */
 static void stop_process(crti_control_t *c, crti_id_t node_id, crti_id_t id,
-                         uint64_t incarnation, const char *text)
+                         uint64_t incarnation, bool graceful, const char *text)
 {
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, node_id);
-    crti_msg_actor_stop_t body = {
-        .actor = id, .actor_incarnation = incarnation, .text = crti_str(text)};
+    crti_msg_actor_stop_t body = {.actor = id,
+                                  .actor_incarnation = incarnation,
+                                  .text = crti_str(text),
+                                  .graceful = graceful};
     crti_request_t *request;
 
     if (node == NULL || node->link == 0)
@@ -458,8 +516,8 @@ static void stop_process(crti_control_t *c, crti_id_t node_id, crti_id_t id,
     crti_control_send(c, node->link, CRTI_MSG_ACTOR_STOP, request->number, &body);
 }
 
-void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
-                            crt_status_t status, const char *text)
+static void end_actor(crti_control_t *c, crti_actor_entry_t *actor, crt_status_t status,
+                      bool graceful, const char *text)
 {
     bool was_placed = crti_actor_entry_is_placed(actor);
 
@@ -467,7 +525,20 @@ void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
     crti_actor_entry_end(&c->actors, actor, status, text, c->now_ns,
                          crti_control_wall(c));
     if (was_placed)
-        stop_process(c, actor->node, actor->id, actor->incarnation, text);
+        stop_process(c, actor->node, actor->id, actor->incarnation, graceful, text);
+}
+
+void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
+                            crt_status_t status, const char *text)
+{
+    end_actor(c, actor, status, false, text);
+}
+
+void crti_control_actor_move(crti_control_t *c, crti_actor_entry_t *actor,
+                             const char *text)
+{
+    actor->is_killed = actor->is_moved = true;
+    stop_process(c, actor->node, actor->id, actor->incarnation, true, text);
 }
 
 void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
@@ -480,13 +551,15 @@ void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
     if (actor && actor->state == CRTI_ACTOR_DEAD)
         put_actor(c, actor); /* the row of the first time may still fail, or has */
     else if (actor && m->no_restart)
-        crti_control_actor_end(c, actor, CRT_OK, *text ? text : "it was killed");
-    else if (actor && crti_actor_entry_is_placed(actor)) {
-        actor->is_killed = true;
-        stop_process(c, actor->node, actor->id, actor->incarnation, text);
+        end_actor(c, actor, CRT_OK, m->graceful, *text ? text : "it was killed");
+    else if (actor && crti_actor_entry_is_placed(actor) &&
+             (m->actor_incarnation == 0 || m->actor_incarnation == actor->incarnation)) {
+        actor->is_killed = true; /* a node that is not there hears it when it is back */
+        stop_process(c, actor->node, actor->id, actor->incarnation, false, text);
     }
     if (crti_control_is_revoked(c, m->actor))
-        crti_control_delete_actor(c, m->actor); /* the answer says whether that is so */
+        crti_control_delete_revoked_rows(
+            c, m->actor); /* the answer says whether that is so */
     if (request)
         crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
     crti_control_place_all(c);
@@ -500,83 +573,14 @@ void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
 
     if (actor && actor->incarnation == m->actor_incarnation &&
         crti_id_equal(actor->node, link->node->id))
-        process_died(c, actor, m->status ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED,
-                     crti_text(m->text, text, sizeof(text)), m->created);
+        crti_control_actor_process_died(
+            c, actor, m->status ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED,
+            crti_text(m->text, text, sizeof(text)), m->created);
     if (actor && crti_id_equal(actor->node, link->node->id))
         unfence(c, m->actor, m->actor_incarnation);
     if (request)
         crti_control_answer(c, link->number, CRTI_MSG_DONE, request, NULL, true);
     crti_control_place_all(c);
-}
-
-/* Ends every living actor for which `is_meant` holds; detached ones live on. */
-static void end_where(crti_control_t *c,
-                      bool (*is_meant)(const crti_actor_entry_t *, const void *),
-                      const void *subject, crt_status_t status, const char *text)
-{
-    crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
-
-    for (size_t i = 0; i < 2; i++)
-        CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
-            crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
-
-            if (!actor->detached && is_meant(actor, subject))
-                crti_control_actor_end(c, actor, status, text);
-        }
-}
-
-static bool is_of_job(const crti_actor_entry_t *actor, const void *job)
-{
-    return crti_id_equal(actor->job, *(const crti_id_t *)job);
-}
-
-static bool is_of_owner(const crti_actor_entry_t *actor, const void *owner)
-{
-    return crti_id_equal(actor->owner, *(const crti_id_t *)owner);
-}
-
-static bool is_of_owner_node(const crti_actor_entry_t *actor, const void *node)
-{
-    return crti_id_equal(actor->owner_node, *(const crti_id_t *)node);
-}
-
-void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *text)
-{
-    char whole[600];
-
-    snprintf(whole, sizeof(whole), "its job ended%s%s", *text ? ": " : "", text);
-    end_where(c, is_of_job, &job, *text ? CRT_ERR_ACTOR_DIED : CRT_OK, whole);
-}
-
-void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
-                                  crt_status_t status, const char *text)
-{
-    char whole[600];
-
-    if (crti_map_get(&c->owners, &process) == NULL)
-        return;
-    snprintf(whole, sizeof(whole), "the process that made it %s: %s",
-             status == CRT_OK ? "ended" : "died", text);
-    end_where(c, is_of_owner, &process, status == CRT_OK ? CRT_OK : CRT_ERR_ACTOR_DIED,
-              whole);
-}
-
-void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *node,
-                                 const char *text)
-{
-    char whole[600];
-
-    CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
-        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
-
-        if (!crti_id_equal(actor->node, node->id) ||
-            (!actor->detached && is_of_owner_node(actor, &node->id)))
-            continue;
-        crti_control_fence(c, actor);
-        process_died(c, actor, CRT_ERR_NODE_LOST, text, true);
-    }
-    snprintf(whole, sizeof(whole), "the process that made it died: %s", text);
-    end_where(c, is_of_owner_node, &node->id, CRT_ERR_ACTOR_DIED, whole);
 }
 
 /* ---------------------------------------------------------------- what nodes say */
@@ -589,7 +593,7 @@ void crti_control_actor_started(crti_control_t *c, const crti_node_entry_t *node
     if (actor == NULL || !crti_id_equal(actor->node, node->id) ||
         !crti_actor_entry_started(&c->actors, actor, m->actor_incarnation, m->process,
                                   m->incarnation, m->ipc, m->tcp, c->now_ns))
-        stop_process(c, node->id, m->actor, m->actor_incarnation,
+        stop_process(c, node->id, m->actor, m->actor_incarnation, false,
                      "the head does not expect it any more");
     else
         actor->pid = m->pid;
@@ -632,6 +636,7 @@ bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node
     crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->actor);
 
     if (!actor || !crti_id_equal(actor->node, node->id) ||
+        (actor->is_killed && actor->incarnation == m->actor_incarnation) ||
         !crti_actor_entry_started(&c->actors, actor, m->actor_incarnation, m->process,
                                   m->incarnation, m->ipc, m->tcp, c->now_ns))
         return false;

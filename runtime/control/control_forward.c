@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the head passes on to nodes, and their answers. See control.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,7 +94,7 @@ static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node
         return true;
     }
     actor = crti_id_parse(name, &id) ? crti_actor_table_get(&c->actors, id)
-                                     : crti_actor_table_find(&c->actors, crti_str(name));
+                                     : crti_actor_table_find_any(&c->actors, name);
     if (actor == NULL)
         return false;
     *node_out = actor->node;
@@ -183,9 +184,17 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
 
 static void finish_gather(crti_control_t *c, crti_gather_t *gather)
 {
+    crti_span_t rows = crti_span(gather->rows.data, gather->rows.size);
+    const char *filter = gather->filter ? gather->filter : "";
     CRTI_AUTO(free)
-    char *json = crti_state_join(crti_span(gather->rows.data, gather->rows.size),
-                                 gather->filter ? gather->filter : "");
+    char *json = strcmp(gather->what, "tasks") == 0
+                     ? crti_task_rows_join(rows, filter, gather->silent)
+                 : strcmp(gather->what, "metrics") == 0
+                     ? crti_state_metrics(c, rows, gather->silent)
+                     : crti_state_join(rows,
+                                       strcmp(gather->what, "objects") == 0 ? "object_id"
+                                                                            : "worker_id",
+                                       filter);
     crti_msg_state_answer_t answer = {.json = crti_str(json ? json : "[]")};
 
     crti_control_answer(c, gather->from_link, CRTI_MSG_STATE_ANSWER, gather->from_request,
@@ -197,17 +206,35 @@ static void gather_one(crti_control_t *c, crti_gather_t *gather, crti_span_t jso
 {
     if (json.size)
         crti_list_pack(&gather->rows, json.data, json.size);
+    else
+        gather->silent++;
     if (--gather->open == 0)
         finish_gather(c, gather);
+}
+
+/* Of calls each node tells its part of what is told in all. */
+static crti_span_t rows_of_each(const crti_control_t *c, char *text, size_t size)
+{
+    size_t nodes = 0;
+
+    CRTI_LIST_FOREACH (item, &c->nodes.living)
+        nodes += CRTI_NODE_OF(item)->state == CRTI_NODE_ALIVE;
+    snprintf(text, size, "%zu", CRTI_TASK_ROWS / (nodes ? nodes : 1) + 1);
+    return crti_str(text);
 }
 
 static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
                     const crti_msg_state_query_t *m)
 {
     crti_gather_t *gather = calloc(1, sizeof(*gather));
+    crti_msg_state_query_t to_node = *m;
+    char limit[24];
 
     if (gather == NULL)
         return;
+    crti_text(m->what, gather->what, sizeof(gather->what));
+    if (strcmp(gather->what, "tasks") == 0 || strcmp(gather->what, "objects") == 0)
+        to_node.filter = rows_of_each(c, limit, sizeof(limit));
     gather->from_link = link;
     gather->from_request = request;
     gather->filter = crti_str_dup(m->filter);
@@ -225,9 +252,18 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
         question->gather = gather;
         crti_request_set_deadline(c, question, c->now_ns + 2 * CRTI_S);
         gather->open++;
-        crti_control_send(c, node->link, CRTI_MSG_STATE_QUERY, question->number, m);
+        crti_control_send(c, node->link, CRTI_MSG_STATE_QUERY, question->number,
+                          &to_node);
     }
+    gather->silent--; /* that is not a node */
     gather_one(c, gather, crti_span(NULL, 0));
+}
+
+/* What the head does not know itself. */
+static bool is_for_nodes(crti_span_t what)
+{
+    return crti_str_equal(what, "workers") || crti_str_equal(what, "tasks") ||
+           crti_str_equal(what, "objects") || crti_str_equal(what, "metrics");
 }
 
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
@@ -236,7 +272,7 @@ void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
     CRTI_AUTO(free) char *json = NULL;
     crti_msg_state_answer_t answer;
 
-    if (crti_str_equal(m->what, "workers")) {
+    if (is_for_nodes(m->what)) {
         ask_all(c, link, request, m);
         return;
     }
@@ -258,6 +294,8 @@ static void fail(crti_control_t *c, crti_request_t *request, crt_status_t status
     crti_request_unlink(c, request);
     if (request->gather)
         gather_one(c, request->gather, crti_span(NULL, 0));
+    if (request->kind == CRTI_MSG_BUNDLE_RESERVE)
+        crti_control_bundle_answered(c, request, false, text);
     if (request->from_link) {
         crt_raise(status, "%s", text);
         crti_control_refuse(c, request->from_link, request->from_request, status);
@@ -281,6 +319,16 @@ static void forwarded(crti_control_t *c, crti_request_t *request, const crti_mes
                         false);
 }
 
+static void bundle_answer(crti_control_t *c, const crti_request_t *request,
+                          const crti_message_t *m)
+{
+    char text[512];
+
+    crti_text(m->kind == CRTI_MSG_ERROR ? m->error.text : crti_str(""), text,
+              sizeof(text));
+    crti_control_bundle_answered(c, request, m->kind == CRTI_MSG_DONE, text);
+}
+
 bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
                            const crti_message_t *m)
 {
@@ -301,6 +349,7 @@ bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
             crti_control_actor_stopped(c, request);
         break;
     case CRTI_MSG_JOB_START: crti_control_job_answer(c, request, m); break;
+    case CRTI_MSG_BUNDLE_RESERVE: bundle_answer(c, request, m); break;
     case CRTI_MSG_STATE_QUERY:
         gather_one(c, request->gather,
                    m->kind == CRTI_MSG_STATE_ANSWER ? m->state_answer.json

@@ -9,6 +9,7 @@
 #include "runtime/control/job_table.h"
 #include "runtime/control/node_table.h"
 #include "runtime/control/placement.h"
+#include "runtime/control/placement_group_table.h"
 
 #define CRTI_VIEW_NS        (50 * CRTI_MS) /* changes of resources are gathered this long */
 #define CRTI_DIRTY_RETRY_NS CRTI_S /* rows that could not be stored are tried again */
@@ -72,6 +73,8 @@ typedef struct crti_gather {
     uint64_t from_link, from_request;
     crti_buffer_t rows; /* JSON text of each answer, one list entry each */
     char *filter;
+    unsigned silent; /* nodes that did not answer */
+    char what[16];   /* "workers", "tasks", "metrics" */
 } crti_gather_t;
 
 typedef struct crti_death {
@@ -111,6 +114,7 @@ struct crti_control {
     crti_node_table_t nodes;
     crti_resource_names_t resource_names; /* that any node has ever had */
     crti_actor_table_t actors;
+    crti_placement_group_table_t placement_groups;
     crti_job_table_t jobs;
     crti_map_t owners; /* process -> number of living actors that end with it */
 
@@ -229,6 +233,20 @@ void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t reques
                                const crti_msg_actor_create_t *m);
 void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_actor_kill_t *m);
+/* Its process ends in an orderly way, and another one follows, which costs no restart. */
+void crti_control_actor_move(crti_control_t *c, crti_actor_entry_t *actor,
+                             const char *text);
+/* control_drain.c: NODE_DRAIN, and what a node that registers says of itself. */
+void crti_control_drain(crti_control_t *c, uint64_t link, uint64_t request,
+                        const crti_msg_node_drain_t *m);
+void crti_control_drain_told(crti_control_t *c, crti_node_entry_t *node,
+                             uint64_t told_ms);
+/* control_save.c: what an actor keeps for its next process. */
+void crti_control_actor_save(crti_control_t *c, crti_control_link_t *link,
+                             uint64_t request, const crti_msg_actor_save_t *m);
+crt_status_t crti_control_load_save(crti_control_t *c, const crti_msg_actor_save_t *row);
+/* It is dead. */
+void crti_control_forget_save(crti_control_t *c, crti_actor_entry_t *actor);
 void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
                              uint64_t request, const crti_msg_actor_died_t *m);
 /* A process of an actor is there; it ends unless it is the one that is wanted. */
@@ -237,14 +255,26 @@ void crti_control_actor_started(crti_control_t *c, const crti_node_entry_t *node
 /* The answer to ACTOR_START. */
 void crti_control_actor_answer(crti_control_t *c, const crti_request_t *request,
                                const crti_message_t *answer);
+/* Actors or placement groups wait for room. */
+static inline bool crti_control_has_waiting(const crti_control_t *c)
+{
+    return !crti_list_is_empty(&c->actors.waiting) ||
+           !crti_list_is_empty(&c->placement_groups.waiting);
+}
 void crti_control_place_all(crti_control_t *c);
 /* Sends every ACTOR_START again that a node which is back has not answered. */
 void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node);
 void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *node,
                                  const char *text);
 void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *text);
+/* Detached ones, too. */
+void crti_control_actors_of_placement_group(crti_control_t *c, crti_id_t group,
+                                            const char *text);
 void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
                                   crt_status_t status, const char *text);
+/* Its process is gone: a fact, of which those who wait for it hear before a disk that is slow. */
+void crti_control_actor_process_died(crti_control_t *c, crti_actor_entry_t *actor,
+                                     crt_status_t status, const char *text, bool created);
 /* Dead for good; its process is ended. */
 void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
                             crt_status_t status, const char *text);
@@ -259,13 +289,41 @@ void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request
 /* Counts an entry that was loaded. */
 void crti_control_actor_loaded(crti_control_t *c, crti_actor_entry_t *actor);
 
+/* ---------------------------------------------------------------- control_placement_group.c */
+
+void crti_control_placement_group_create(crti_control_t *c, uint64_t link,
+                                         uint64_t request,
+                                         const crti_msg_placement_group_create_t *m);
+void crti_control_placement_group_get(crti_control_t *c, uint64_t link, uint64_t request,
+                                      const crti_msg_placement_group_get_t *m);
+void crti_control_placement_group_remove(crti_control_t *c, uint64_t link,
+                                         uint64_t request, crti_id_t id);
+/* Looks for room for those that wait. */
+void crti_control_place_groups(crti_control_t *c);
+/* The answer to BUNDLE_RESERVE, or its end without one. */
+void crti_control_bundle_answered(crti_control_t *c, const crti_request_t *request,
+                                  bool is_reserved, const char *text);
+/* What a node reports to hold: what is not wanted is returned, what is missing is placed again. */
+void crti_control_join_bundles(crti_control_t *c, const crti_node_entry_t *node,
+                               crti_span_t reported);
+void crti_control_placement_groups_of_node(crti_control_t *c,
+                                           const crti_node_entry_t *node,
+                                           const char *text);
+void crti_control_placement_groups_of_job(crti_control_t *c, crti_id_t job);
+/* After a restart: those whose job has ended; with `unknown` also those whose job nobody knows. */
+void crti_control_placement_group_orphans(crti_control_t *c, bool unknown);
+/* Who has waited for long is answered. */
+void crti_control_placement_groups_overdue(crti_control_t *c);
+void crti_control_put_placement_group(crti_control_t *c,
+                                      const crti_placement_group_entry_t *group);
+
 /* ---------------------------------------------------------------- control_watch.c */
 
 void crti_control_actor_watch(crti_control_t *c, uint64_t link, uint64_t request,
                               crti_id_t id);
 void crti_control_actor_unwatch(crti_control_t *c, uint64_t link, crti_id_t id);
 void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
-                             crti_span_t name);
+                             const crti_msg_actor_find_t *m);
 /* The actor was created: pending watches of it become watches. */
 void crti_control_watches_created(crti_control_t *c, crti_actor_entry_t *actor);
 void crti_control_watches_closed(crti_control_t *c, uint64_t link);
@@ -355,6 +413,8 @@ void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t
 void crti_control_revoke(crti_control_t *c, crti_id_t id, const char *text);
 /* Its rows may still be there. */
 bool crti_control_is_revoked(const crti_control_t *c, crti_id_t id);
+/* All rows that it may have are deleted. */
+void crti_control_delete_revoked_rows(crti_control_t *c, crti_id_t id);
 /* That row is deleted, durably. */
 void crti_control_row_deleted(crti_control_t *c, crti_store_table_t table, crti_id_t id);
 /* What an earlier head could not delete. */
@@ -380,6 +440,17 @@ void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
 /* JSON text (docs/design/state.md); NULL with the detail raised. Caller frees it. */
 char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
 /* Joins the lists that nodes answered. */
-char *crti_state_join(crti_span_t answers, const char *filter);
+char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
+
+/* control/state_events.c: what has happened, the newest first. */
+struct json_t *crti_state_events(const crti_control_t *c);
+/* The same of "metrics", with what the head knows of the cluster; `silent` nodes have not answered. */
+char *crti_state_metrics(const crti_control_t *c, crti_span_t answers, unsigned silent);
+
+/* ---------------------------------------------------------------- task_rows.c */
+
+#define CRTI_TASK_ROWS 10000 /* most that are told at once */
+/* The same of "tasks"; `silent` nodes have not answered. */
+char *crti_task_rows_join(crti_span_t answers, const char *filter, unsigned silent);
 
 #endif

@@ -93,7 +93,7 @@ static void take_back(crti_control_t *c, crti_job_entry_t *job,
     error.text = crti_str(crt_error_detail());
     if (out->request)
         crti_control_send(c, out->link, CRTI_MSG_ERROR, out->request, &error);
-    crti_control_delete_job(c, out->id);
+    crti_control_delete_revoked_rows(c, out->id);
     crti_job_table_undo(&c->jobs, job);
 }
 
@@ -192,6 +192,7 @@ static void relay_end(crti_control_t *c, const crti_job_entry_t *job, const char
 
     crti_control_broadcast(c, CRTI_MSG_JOB_END, &notice, 0);
     crti_control_actors_of_job(c, job->id, text);
+    crti_control_placement_groups_of_job(c, job->id);
 }
 
 /* `end` NULL: nobody saw how. */
@@ -467,10 +468,13 @@ void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
     crti_job_entry_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
     if (!crti_job_entry_is_ended(job))
         put_state(c, job); /* that it was asked for outlives the head */
-    if (job->state == CRTI_JOB_RUNNING)
+    if (job->state == CRTI_JOB_RUNNING) {
         stop_process(c, job, link, request);
-    else
-        crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+        return;
+    }
+    if (job->state == CRTI_JOB_PENDING) /* a node makes its folder: that ends now */
+        stop_process(c, job, 0, 0);
+    crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
 }
 
 void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
@@ -515,6 +519,7 @@ void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
 {
     crti_job_entry_t *job = crti_job_table_get(&c->jobs, request->subject);
     char text[2048];
+    bool is_setup;
 
     if (job == NULL || job->state != CRTI_JOB_PENDING)
         return;
@@ -525,10 +530,16 @@ void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
             stop_process(c, job, 0, 0);
         return;
     }
-    if (answer->kind == CRTI_MSG_ERROR)
-        crti_job_entry_end(&c->jobs, job,
-                           job->stopping ? CRTI_JOB_STOPPED : CRTI_JOB_FAILED,
-                           "JOB_ENTRYPOINT_COMMAND_START_ERROR",
-                           crti_text(answer->error.text, text, sizeof(text)), c->now_ns,
+    if (answer->kind != CRTI_MSG_ERROR)
+        return;
+    crti_text(answer->error.text, text, sizeof(text));
+    is_setup = strncmp(text, CRTI_JOB_SETUP_FAILED, strlen(CRTI_JOB_SETUP_FAILED)) == 0;
+    if (job->stopping)
+        crti_job_entry_end(&c->jobs, job, CRTI_JOB_STOPPED, "", "", c->now_ns,
                            crti_control_wall(c));
+    else
+        crti_job_entry_end(&c->jobs, job, CRTI_JOB_FAILED,
+                           is_setup ? "RUNTIME_ENV_SETUP_FAILURE"
+                                    : "JOB_ENTRYPOINT_COMMAND_START_ERROR",
+                           text, c->now_ns, crti_control_wall(c));
 }

@@ -64,6 +64,19 @@ static crt_status_t load_job_state(crti_control_t *c, const crti_message_t *m)
     return crti_job_table_load_state(&c->jobs, job, &m->row_job_state, c->now_ns);
 }
 
+static crt_status_t load_placement_group(crti_control_t *c, const crti_message_t *m)
+{
+    return crti_control_is_revoked(c, m->row_placement_group.group)
+               ? CRT_OK
+               : crti_placement_group_table_load(&c->placement_groups,
+                                                 &m->row_placement_group);
+}
+
+static crt_status_t load_actor_save(crti_control_t *c, const crti_message_t *m)
+{
+    return crti_control_load_save(c, &m->actor_save);
+}
+
 /* Users' values stay where they are. */
 static const struct {
     crti_message_kind_t kind;
@@ -73,8 +86,10 @@ static const struct {
     [CRTI_STORE_NODES] = {CRTI_MSG_ROW_NODE, load_node},
     [CRTI_STORE_ACTORS] = {CRTI_MSG_ACTOR_CREATE, load_actor},
     [CRTI_STORE_ACTOR_STATES] = {CRTI_MSG_ROW_ACTOR, load_actor_state},
+    [CRTI_STORE_ACTOR_SAVES] = {CRTI_MSG_ACTOR_SAVE, load_actor_save},
     [CRTI_STORE_JOBS] = {CRTI_MSG_ROW_JOB, load_job},
     [CRTI_STORE_JOB_STATES] = {CRTI_MSG_ROW_JOB_STATE, load_job_state},
+    [CRTI_STORE_PLACEMENT_GROUPS] = {CRTI_MSG_ROW_PLACEMENT_GROUP, load_placement_group},
 };
 
 static crt_status_t load_row(crti_control_t *c, crti_store_table_t table,
@@ -146,6 +161,12 @@ static void expect_nodes(crti_control_t *c)
         crti_node_table_expect(&c->nodes, CRTI_ACTOR_OF(item)->node, c->now_ns);
     CRTI_LIST_FOREACH (item, &c->jobs.running)
         crti_node_table_expect(&c->nodes, CRTI_JOB_OF(item)->node, c->now_ns);
+    CRTI_LIST_FOREACH (item, &c->placement_groups.created) {
+        const crti_placement_group_entry_t *group = CRTI_PLACEMENT_GROUP_OF(item);
+
+        for (size_t i = 0; i < group->bundle_count; i++)
+            crti_node_table_expect(&c->nodes, group->bundles[i].node, c->now_ns);
+    }
 }
 
 /* What is said to be on a node that is dead is not there. */
@@ -162,6 +183,9 @@ static void end_homeless(crti_control_t *c)
                               "its node died while the head was away", true, c->now_ns,
                               crti_control_wall(c));
     }
+    CRTI_LIST_FOREACH (item, &c->nodes.dead)
+        crti_control_placement_groups_of_node(c, CRTI_NODE_OF(item),
+                                              "its node died while the head was away");
     CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
         crti_job_entry_t *job = CRTI_JOB_OF(item);
         const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
@@ -223,6 +247,7 @@ void crti_control_joined(crti_control_t *c)
     /* Every node that may come back has said which drivers it has. */
     c->joining = false;
     end_orphans(c, true);
+    crti_control_placement_group_orphans(c, true);
 }
 
 void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
@@ -239,6 +264,7 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
     expect_nodes(c);
     end_homeless(c);
     end_orphans(c, false);
+    crti_control_placement_group_orphans(c, false);
     wait_for_names(c);
     CRTI_LIST_FOREACH (item, &c->jobs.ended) /* what the head before had begun */
         crti_control_clear_groups(c, CRTI_JOB_OF(item));
@@ -284,6 +310,17 @@ static void rewrite_job(crti_control_t *c, crti_store_table_t table, crti_id_t i
     }
 }
 
+static void rewrite_placement_group(crti_control_t *c, crti_id_t id)
+{
+    const crti_placement_group_entry_t *group =
+        crti_placement_group_table_get(&c->placement_groups, id);
+
+    if (group && !group->unsaved && group->state != CRTI_PLACEMENT_GROUP_REMOVED)
+        crti_control_put_placement_group(c, group);
+    else
+        crti_control_delete(c, CRTI_STORE_PLACEMENT_GROUPS, id);
+}
+
 void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t id)
 {
     const crti_node_entry_t *node;
@@ -304,6 +341,7 @@ void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t
     case CRTI_STORE_ACTOR_STATES: rewrite_actor(c, table, id); break;
     case CRTI_STORE_JOBS:
     case CRTI_STORE_JOB_STATES: rewrite_job(c, table, id); break;
+    case CRTI_STORE_PLACEMENT_GROUPS: rewrite_placement_group(c, id); break;
     case CRTI_STORE_KV: crti_control_clear_groups_of(c, id); break;
     default: break;
     }

@@ -19,13 +19,18 @@ static void put_node(crti_control_t *c, const crti_node_entry_t *node)
 
 static crti_msg_node_view_t view_of(const crti_node_entry_t *node)
 {
-    return (crti_msg_node_view_t){.node = node->id,
-                                  .ip = crti_str(node->ip),
-                                  .hostname = crti_str(node->hostname),
-                                  .endpoint = crti_str(node->endpoint),
-                                  .resources = node->resources,
-                                  .available = node->available,
-                                  .labels = crti_str(node->labels)};
+    crti_msg_node_view_t view = {.node = node->id,
+                                 .ip = crti_str(node->ip),
+                                 .hostname = crti_str(node->hostname),
+                                 .endpoint = crti_str(node->endpoint),
+                                 .labels = crti_str(node->labels),
+                                 .is_drained = node->drain_ns != 0};
+
+    if (view.is_drained) /* it has nothing to offer */
+        return view;
+    view.resources = node->resources;
+    view.available = node->available;
+    return view;
 }
 
 void crti_control_send_views(crti_control_t *c)
@@ -218,11 +223,13 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
     answer.jobs_to_end = crti_span(jobs.data, jobs.size);
     /* At once: that the node is here is a fact, and what comes next on the link follows. */
     crti_control_send(c, node->link, CRTI_MSG_NODE_REGISTERED, request, &answer);
+    crti_control_join_bundles(c, node, m->bundles);
     send_all_deaths(c, node);
     send_all_views(c, node);
     tell_of(c, node);
     crti_control_joined(c);
     crti_control_start_again(c, node);
+    crti_control_drain_told(c, node, m->drain_ms);
     crti_control_start_jobs(c);
     crti_control_place_all(c);
 }
@@ -315,7 +322,7 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
     node->demand.size = 0;
     if (m->demand.size <= DEMAND_MAX)
         crti_buffer_append(&node->demand, m->demand.data, m->demand.size);
-    if (has_room && !crti_list_is_empty(&c->actors.waiting))
+    if (has_room && crti_control_has_waiting(c))
         crti_control_place_all(c);
     return true;
 }
@@ -351,6 +358,7 @@ void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const ch
     crti_control_broadcast(c, CRTI_MSG_NODE_DIED, &notice, 0);
     crti_control_jobs_of_node(c, node, whole);
     crti_control_actors_of_node(c, node, whole);
+    crti_control_placement_groups_of_node(c, node, whole);
     crti_control_joined(c);
     crti_control_place_all(c);
 }

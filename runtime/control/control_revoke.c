@@ -2,12 +2,12 @@
 /* Creations that failed because their rows could not be stored, and stay failed.
  *
  * Where it sits
- *     control_actor.c, control_job.c -> [ control_revoke.c ] -> the action `revoke`: control/revoked.c
+ *     control_actor.c, control_job.c, control_placement_group.c -> [ control_revoke.c ] -> the action `revoke`: control/revoked.c
  * Invariants
  *     A row that could not be stored may be there all the same, and can't be deleted while nothing can
  *     be written. So before anybody hears that a creation failed, its id is noted outside of the
- *     store; a head that loads the rows leaves those of noted ids out. The note goes when both rows
- *     are deleted for certain; until then nothing new gets that id.
+ *     store; a head that loads the rows leaves those of noted ids out. The note does not say of what the id is, and goes
+ *     when the rows of all tables are deleted for certain; until then nothing new gets that id.
  * Failure
  *     Where it can't be noted, the error says that the outcome is not known. A kill reaches it.
  */
@@ -17,10 +17,12 @@
 #include "runtime/control/control_int.h"
 
 /* Values of the map: the tables whose row is deleted, and a bit that makes them no NULL. */
-#define NOTED      ((uintptr_t)1 << 31)
-#define TABLE(t)   ((uintptr_t)1 << (t))
-#define ACTOR_ROWS (TABLE(CRTI_STORE_ACTORS) | TABLE(CRTI_STORE_ACTOR_STATES))
-#define JOB_ROWS   (TABLE(CRTI_STORE_JOBS) | TABLE(CRTI_STORE_JOB_STATES))
+#define NOTED    ((uintptr_t)1 << 31)
+#define TABLE(t) ((uintptr_t)1 << (t))
+#define ALL_ROWS                                                                         \
+    (TABLE(CRTI_STORE_ACTORS) | TABLE(CRTI_STORE_ACTOR_STATES) |                         \
+     TABLE(CRTI_STORE_JOBS) | TABLE(CRTI_STORE_JOB_STATES) |                             \
+     TABLE(CRTI_STORE_PLACEMENT_GROUPS))
 
 static bool note(crti_control_t *c, crti_id_t id, bool is_revoked)
 {
@@ -53,7 +55,7 @@ void crti_control_row_deleted(crti_control_t *c, crti_store_table_t table, crti_
     if (!is)
         return;
     is |= TABLE(table);
-    if ((is & ACTOR_ROWS) == ACTOR_ROWS || (is & JOB_ROWS) == JOB_ROWS) {
+    if ((is & ALL_ROWS) == ALL_ROWS) {
         crti_map_remove(&c->revoked, &id);
         note(c, id, false);
     } else {
@@ -67,6 +69,13 @@ void crti_control_load_revoked(crti_control_t *c, crti_id_t id)
         crti_log(CRTI_LOG_ERROR, "control", "out of memory: a creation is not revoked");
 }
 
+void crti_control_delete_revoked_rows(crti_control_t *c, crti_id_t id)
+{
+    crti_control_delete_actor(c, id);
+    crti_control_delete_job(c, id);
+    crti_control_delete(c, CRTI_STORE_PLACEMENT_GROUPS, id);
+}
+
 void crti_control_delete_revoked(crti_control_t *c)
 {
     size_t cursor = 0;
@@ -74,7 +83,6 @@ void crti_control_delete_revoked(crti_control_t *c)
     void *value;
 
     while (crti_map_next(&c->revoked, &cursor, &key, &value)) {
-        crti_control_delete_actor(c, *(const crti_id_t *)key);
-        crti_control_delete_job(c, *(const crti_id_t *)key);
+        crti_control_delete_revoked_rows(c, *(const crti_id_t *)key);
     }
 }

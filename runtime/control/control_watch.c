@@ -74,16 +74,19 @@ void crti_control_actor_unwatch(crti_control_t *c, uint64_t link, crti_id_t id)
 }
 
 void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
-                             crti_span_t name)
+                             const crti_msg_actor_find_t *m)
 {
-    const crti_actor_entry_t *actor = crti_actor_table_find(&c->actors, name);
+    const crti_actor_entry_t *actor =
+        crti_actor_table_find(&c->actors, m->name_space, m->name);
+    char name[300], name_space[CRTI_NAMESPACE_SIZE];
 
     if (actor) {
         answer_state(c, link, request, actor);
         return;
     }
-    crt_raise(CRT_ERR_NOT_FOUND, "no actor is named \"%.*s\"", (int)name.size,
-              name.size ? (const char *)name.data : "");
+    crt_raise(CRT_ERR_NOT_FOUND, "no actor is named \"%s\" in the namespace \"%s\"",
+              crti_text(m->name, name, sizeof(name)),
+              crti_text(m->name_space, name_space, sizeof(name_space)));
     crti_control_refuse(c, link, request, CRT_ERR_NOT_FOUND);
 }
 

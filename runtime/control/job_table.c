@@ -81,6 +81,7 @@ static void free_job(crti_job_entry_t *job)
     free(job->sha);
     free(job->directory);
     free(job->metadata);
+    free(job->runtime_env);
     free(job->error_type);
     free(job->text);
     crti_buffer_fini(&job->argv);
@@ -122,10 +123,12 @@ static bool fill(crti_job_entry_t *job, const crti_msg_row_job_t *from)
     job->sha = crti_str_dup(from->sha);
     job->directory = crti_str_dup(from->directory);
     job->metadata = crti_str_dup(from->metadata);
+    job->runtime_env = crti_str_dup(from->runtime_env);
     job->error_type = crti_str_dup(crti_str(""));
     job->text = crti_str_dup(crti_str(""));
     return job->submission && job->entrypoint && job->program && job->sha &&
-           job->directory && job->metadata && job->error_type && job->text &&
+           job->directory && job->metadata && job->runtime_env && job->error_type &&
+           job->text &&
            crti_buffer_append(&job->argv, from->argv.data, from->argv.size) == CRT_OK &&
            crti_buffer_append(&job->environment, from->environment.data,
                               from->environment.size) == CRT_OK;
@@ -232,7 +235,8 @@ crt_status_t crti_job_table_submit(crti_job_table_t *table,
                               .sha = message->sha,
                               .argv = message->argv,
                               .environment = message->environment,
-                              .metadata = message->metadata};
+                              .metadata = message->metadata,
+                              .runtime_env = message->runtime_env};
     crt_status_t status;
 
     if (message->submission.size == 0)
@@ -468,6 +472,7 @@ crti_msg_row_job_t crti_job_entry_row(const crti_job_entry_t *job)
         .environment = crti_span(job->environment.data, job->environment.size),
         .directory = crti_str(job->directory),
         .metadata = crti_str(job->metadata),
+        .runtime_env = crti_str(job->runtime_env),
     };
 }
 

@@ -44,7 +44,7 @@ typedef struct crti_job_entry {
     crti_id_t id;
     uint64_t number;  /* 1, 2, 3, ... in this cluster */
     char *submission; /* "" for a driver that attached */
-    char *entrypoint, *program, *sha, *directory, *metadata;
+    char *entrypoint, *program, *sha, *directory, *metadata, *runtime_env;
     crti_buffer_t argv, environment;
 
     crti_job_entry_state_t state;

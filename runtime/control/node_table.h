@@ -65,6 +65,8 @@ typedef struct crti_node_entry {
     crti_buffer_t demand;  /* list of encoded LEASE_REQUEST that wait there */
     unsigned idle_actors;  /* actors on it that hold nothing (control_actor.c counts) */
     int64_t start_ms, end_ms;
+    uint64_t
+        drain_ns; /* it is drained, and ends by itself at that moment at the latest; 0: it is not */
     bool was_heard;    /* by this head; else `heard_ns` is only "or later" */
     bool is_guess;     /* EXPECTED without a row: any incarnation is welcome */
     bool view_changed; /* the other nodes have not heard of it yet */

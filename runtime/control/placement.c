@@ -142,6 +142,12 @@ const char *crti_placement_reason(const crti_placement_node_t *nodes, size_t cou
         snprintf(text, size, "the cluster has no node");
         return text;
     }
+    if (!crti_id_is_zero(how->group)) {
+        crti_resources_format(need, what, sizeof(what));
+        snprintf(text, size, "needs %s of %s, in which that is not free", what,
+                 crti_scheduling_format(how, where, sizeof(where)));
+        return text;
+    }
     for (unsigned i = 0; i < need->count; i++)
         if (scarce(nodes, count, &need->item[i], names, text, size))
             return text;

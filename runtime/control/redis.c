@@ -17,9 +17,14 @@
 #define LOAD_NS         (20 * CRTI_S) /* and have read its file when the head starts */
 
 static const char *const tables[CRTI_STORE_TABLES] = {
-    [CRTI_STORE_META] = "meta",     [CRTI_STORE_NODES] = "nodes",
-    [CRTI_STORE_ACTORS] = "actors", [CRTI_STORE_ACTOR_STATES] = "actor-states",
-    [CRTI_STORE_JOBS] = "jobs",     [CRTI_STORE_JOB_STATES] = "job-states",
+    [CRTI_STORE_META] = "meta",
+    [CRTI_STORE_NODES] = "nodes",
+    [CRTI_STORE_PLACEMENT_GROUPS] = "placement-groups",
+    [CRTI_STORE_ACTORS] = "actors",
+    [CRTI_STORE_ACTOR_STATES] = "actor-states",
+    [CRTI_STORE_ACTOR_SAVES] = "actor-saves",
+    [CRTI_STORE_JOBS] = "jobs",
+    [CRTI_STORE_JOB_STATES] = "job-states",
     [CRTI_STORE_KV] = "kv",
 };
 

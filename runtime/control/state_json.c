@@ -6,6 +6,7 @@
 
 #include "crt_config.h"
 #include "runtime/base/fence.h"
+#include "runtime/control/bundle_placement.h"
 #include "runtime/control/control_int.h"
 
 #define FENCE_TEXT 96
@@ -85,6 +86,13 @@ static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node)
 
     json_object_set_new(json, "node_id", id_json(node->id));
     json_object_set_new(json, "state", json_string(node_state(node)));
+    json_object_set_new(
+        json, "drain_ms",
+        node->drain_ns && !is_dead
+            ? json_integer((json_int_t)(node->drain_ns > c->now_ns
+                                            ? (node->drain_ns - c->now_ns) / CRTI_MS
+                                            : 0))
+            : json_null());
     json_object_set_new(json, "state_message",
                         text_json(node->state == CRTI_NODE_EXPECTED
                                       ? "not back yet since the head was started again"
@@ -148,6 +156,7 @@ static json_t *actor_json(const crti_control_t *c, const crti_actor_entry_t *act
     json_object_set_new(json, "actor_id", id_json(actor->id));
     json_object_set_new(json, "class_name", text_json(actor->class_name));
     json_object_set_new(json, "name", text_json(actor->name));
+    json_object_set_new(json, "namespace", text_json(actor->name_space));
     json_object_set_new(json, "state", json_string(crti_actor_state_name(actor->state)));
     json_object_set_new(json, "job_id", id_json(actor->job));
     json_object_set_new(json, "node_id", id_json(actor->node));
@@ -181,9 +190,9 @@ static json_t *actors_json(const crti_control_t *c, const char *filter)
 
 /* ---------------------------------------------------------------- jobs */
 
-static json_t *metadata_json(const char *metadata)
+static json_t *object_json(const char *text)
 {
-    json_t *json = *metadata ? json_loads(metadata, 0, NULL) : NULL;
+    json_t *json = *text ? json_loads(text, 0, NULL) : NULL;
 
     return json && json_is_object(json) ? json : (json_decref(json), json_object());
 }
@@ -207,7 +216,8 @@ static json_t *job_json(const crti_control_t *c, const crti_job_entry_t *job)
     json_object_set_new(json, "error_type", text_json(job->error_type));
     json_object_set_new(json, "start_time", time_json(job->start_ms));
     json_object_set_new(json, "end_time", time_json(job->end_ms));
-    json_object_set_new(json, "metadata", metadata_json(job->metadata));
+    json_object_set_new(json, "metadata", object_json(job->metadata));
+    json_object_set_new(json, "runtime_env", object_json(job->runtime_env));
     json_object_set_new(json, "driver_node_id", id_json(job->node));
     json_object_set_new(json, "driver_node_ip", text_json(node ? node->ip : ""));
     json_object_set_new(json, "driver_pid",
@@ -284,8 +294,8 @@ static void add_leases(const crti_control_t *c, json_t *list,
     while (crti_list_unpack(&rest, &entry) == CRT_OK) {
         if (crti_message_decode(entry.data, entry.size, &m) != CRT_OK ||
             m.kind != CRTI_MSG_LEASE_REQUEST ||
-            crti_scheduling_read(m.lease_request.strategy, m.lease_request.affinity,
-                                 m.lease_request.is_soft, m.lease_request.selector.data,
+            crti_scheduling_read(CRTI_SCHEDULING_SAID(&m.lease_request),
+                                 m.lease_request.selector.data,
                                  m.lease_request.selector.size, &how) != CRT_OK)
             continue;
         add_demand(list, &m.lease_request.resources, "task",
@@ -305,6 +315,14 @@ static json_t *demand_json(const crti_control_t *c)
         const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         add_demand(list, &actor->resources, "actor", actor->class_name, actor->text);
+    }
+    CRTI_LIST_FOREACH (item, &c->placement_groups.waiting) {
+        const crti_placement_group_entry_t *group = CRTI_PLACEMENT_GROUP_OF(item);
+
+        for (size_t i = 0; i < group->bundle_count; i++)
+            if (group->bundles[i].state == CRTI_BUNDLE_UNPLACED)
+                add_demand(list, &group->bundles[i].resources, "bundle", group->name,
+                           group->text);
     }
     CRTI_LIST_FOREACH (item, &c->nodes.living)
         add_leases(c, list, CRTI_NODE_OF(item),
@@ -329,6 +347,61 @@ static const char *job_state_name(unsigned state)
 {
     return crti_job_state_name((crti_job_entry_state_t)state);
 }
+
+/* ---------------------------------------------------------------- placement groups */
+
+static json_t *bundles_json(const crti_placement_group_entry_t *group)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < group->bundle_count; i++) {
+        const crti_bundle_entry_t *bundle = &group->bundles[i];
+        json_t *json = json_object();
+
+        json_object_set_new(json, "bundle_index", json_integer((json_int_t)i));
+        json_object_set_new(json, "resources", resources_json(&bundle->resources));
+        json_object_set_new(json, "label_selector", text_json(bundle->how.selector));
+        json_object_set_new(json, "node_id",
+                            bundle->state == CRTI_BUNDLE_RESERVED ? id_json(bundle->node)
+                                                                  : json_null());
+        json_array_append_new(list, json);
+    }
+    return list;
+}
+
+static json_t *placement_group_json(const crti_placement_group_entry_t *group)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "placement_group_id", id_json(group->id));
+    json_object_set_new(json, "name", text_json(group->name));
+    json_object_set_new(json, "state",
+                        json_string(crti_placement_group_state_name(group->state)));
+    json_object_set_new(json, "strategy",
+                        json_string(crti_placement_strategy_name(group->strategy)));
+    json_object_set_new(json, "creator_job_id", id_json(group->job));
+    json_object_set_new(json, "is_detached", json_boolean(group->detached));
+    json_object_set_new(json, "bundles", bundles_json(group));
+    json_object_set_new(json, "reason", text_json(group->text));
+    return json;
+}
+
+static json_t *placement_groups_json(const crti_control_t *c, const char *filter)
+{
+    const crti_list_t *lists[] = {&c->placement_groups.waiting,
+                                  &c->placement_groups.created,
+                                  &c->placement_groups.removed};
+    json_t *json = json_array();
+
+    for (size_t i = 0; i < 3; i++)
+        CRTI_LIST_FOREACH (item, lists[i])
+            if (is_meant(filter, CRTI_PLACEMENT_GROUP_OF(item)->id))
+                json_array_append_new(
+                    json, placement_group_json(CRTI_PLACEMENT_GROUP_OF(item)));
+    return json;
+}
+
+/* ---------------------------------------------------------------- the cluster */
 
 /* Those that ended as they were meant to are counted apart: DEAD are the ones to look at. */
 static json_t *actor_counts_json(const crti_control_t *c)
@@ -358,6 +431,10 @@ static json_t *cluster_json(const crti_control_t *c)
     json_object_set_new(json, "nodes", nodes_json(c, ""));
     json_object_set_new(json, "demand", demand_json(c));
     json_object_set_new(json, "actors", actor_counts_json(c));
+    json_object_set_new(json, "placement_groups",
+                        counts_json(c->placement_groups.counts,
+                                    CRTI_PLACEMENT_GROUP_STATES,
+                                    crti_placement_group_state_name));
     json_object_set_new(json, "jobs",
                         counts_json(c->jobs.counts, CRTI_JOB_STATES, job_state_name));
     return json;
@@ -377,9 +454,15 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter)
         json = actors_json(c, filter_text);
     else if (crti_str_equal(what, "jobs"))
         json = jobs_json(c, filter_text);
+    else if (crti_str_equal(what, "events"))
+        json = crti_state_events(c);
+    else if (crti_str_equal(what, "placement_groups"))
+        json = placement_groups_json(c, filter_text);
     else {
         crt_raise(CRT_ERR_INVALID,
-                  "nothing is known of \"%.*s\" (cluster, nodes, actors, jobs, workers)",
+                  "nothing is known of \"%.*s\" (cluster, nodes, actors, jobs, "
+                  "placement_groups, "
+                  "events, tasks, objects, workers, metrics)",
                   (int)what.size, what.size ? (const char *)what.data : "");
         return NULL;
     }
@@ -390,7 +473,7 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter)
     return text;
 }
 
-char *crti_state_join(crti_span_t answers, const char *filter)
+char *crti_state_join(crti_span_t answers, const char *key, const char *filter)
 {
     json_t *all = json_array(), *one, *row;
     crti_span_t entry;
@@ -401,7 +484,7 @@ char *crti_state_join(crti_span_t answers, const char *filter)
         one = json_loadb(entry.data, entry.size, 0, NULL);
         json_array_foreach(one, i, row)
         {
-            const char *id = json_string_value(json_object_get(row, "worker_id"));
+            const char *id = json_string_value(json_object_get(row, key));
 
             if (*filter == '\0' || (id && strcmp(id, filter) == 0))
                 json_array_append(all, row);
@@ -409,6 +492,26 @@ char *crti_state_join(crti_span_t answers, const char *filter)
         json_decref(one);
     }
     text = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    return text;
+}
+
+char *crti_state_metrics(const crti_control_t *c, crti_span_t answers, unsigned silent)
+{
+    json_t *nodes = json_array(), *all = json_object(), *one;
+    crti_span_t entry;
+    char *text;
+
+    while (crti_list_unpack(&answers, &entry) == CRT_OK) {
+        one = json_loadb(entry.data, entry.size, 0, NULL);
+        if (json_is_object(one))
+            json_array_append(nodes, one);
+        json_decref(one);
+    }
+    json_object_set_new(all, "cluster", cluster_json(c));
+    json_object_set_new(all, "nodes", nodes);
+    json_object_set_new(all, "silent_nodes", json_integer(silent));
+    text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(all);
     return text;
 }
@@ -429,6 +532,8 @@ crti_control_figures_t crti_control_figures(const crti_control_t *c)
         f.nodes_alive += CRTI_NODE_OF(item)->state == CRTI_NODE_ALIVE;
     for (unsigned i = 0; i < CRTI_ACTOR_DEAD; i++)
         f.actors_living += c->actors.counts[i];
+    for (unsigned i = 0; i < CRTI_PLACEMENT_GROUP_REMOVED; i++)
+        f.placement_groups += c->placement_groups.counts[i];
     f.jobs_running = c->jobs.counts[CRTI_JOB_PENDING] + c->jobs.counts[CRTI_JOB_RUNNING];
     return f;
 }

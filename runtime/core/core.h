@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "runtime/base/blackboard.h"
+#include "runtime/base/board.h"
 #include "runtime/core/calls/calls.h"
 #include "runtime/core/client/private_cluster.h"
 #include "runtime/core/execution/execution.h"
@@ -55,6 +55,7 @@ struct crti_core {
     bool is_worker, no_log_to_driver;
     crti_id_t process, node, job, cluster, actor_id;
     char node_hex[CRTI_ID_HEX], job_hex[CRTI_ID_HEX];
+    char name_space[CRTI_NAMESPACE_SIZE]; /* of names of actors */
     uint64_t incarnation, actor_incarnation;
     bool is_fenced; /* the actor takes no calls while its node has no word of the head */
     char run_dir[96];
@@ -65,6 +66,8 @@ struct crti_core {
     unsigned slot;
     crti_blackboard_t *board;      /* shared with the node */
     crti_blackboard_t *blackboard; /* the same, of a worker */
+    size_t board_bytes;            /* base/board.h */
+    bool has_metrics; /* handles of the program point into it: it stays mapped */
     double cpus;
     char *gpus; /* of this worker, as in CUDA_VISIBLE_DEVICES; "" none */
     crti_private_cluster_t private_cluster;
@@ -76,6 +79,8 @@ struct crti_core {
     void (*on_forwarded)(crt_ref_t *ref,
                          const crti_function_t *function);   /* its result */
     void (*on_long_wait)(crti_core_t *core, crt_ref_t *ref); /* ... for that ref */
+    /* The call that runs in this thread, as its owner names it. */
+    void (*name_running)(crti_core_t *core, crti_id_t *owner_out, uint64_t *number_out);
 
     /* under the lock */
     bool is_closing;
@@ -84,6 +89,7 @@ struct crti_core {
     char *broken_text;
     crti_buffer_t scratch; /* of records; taken while in use */
     crti_encoder_t encoder;
+    crti_task_writer_t task_events;
     crti_node_link_t link;
     crti_core_timer_t timer;
     crti_printed_t printed;

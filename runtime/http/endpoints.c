@@ -13,13 +13,15 @@
 #include <string.h>
 
 #include "crt_config.h"
-#include "runtime/http/filter.h"
+#include "runtime/base/clock.h"
+#include "runtime/http/metrics_text.h"
 #include "runtime/http/page.h"
+#include "runtime/http/state.h"
+#include "runtime/http/state_views.h"
 #include "runtime/http/submission.h"
 #include "runtime/http/views.h"
 
-#define ROWS_MAX    10000
-#define TIMEOUT_MAX 3600 /* seconds */
+#define TAIL_NS (1 * CRTI_S) /* that the loop waits for the head */
 
 static void json_decref_auto(json_t **json)
 {
@@ -41,7 +43,7 @@ json_t *crti_endpoint_state(crti_http_exchange_t *x, crt_status_t status,
     if (status == CRT_OK)
         status =
             crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not the JSON expected");
-    if (x->route == CRTI_ROUTE_STATE) /* its clients take a text for a lost connection */
+    if (crti_http_is_state(x->route)) /* its clients take a text for a lost connection */
         crti_http_exchange_json(x, 500, crti_view_state_error(crt_error_detail()));
     else
         crti_http_exchange_fail(x, status);
@@ -65,14 +67,19 @@ static void on_cluster(crti_http_exchange_t *x, crt_status_t status,
         crti_http_exchange_json(x, 200, crti_view_cluster(cluster, x->as_text));
 }
 
-static void on_state(crti_http_exchange_t *x, crt_status_t status,
-                     const crti_message_t *message)
+static void on_metrics(crti_http_exchange_t *x, crt_status_t status,
+                       const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *rows = crti_endpoint_state(x, status, message);
+    CRTI_AUTO(json_decref) json_t *metrics = crti_endpoint_state(x, status, message);
 
-    if (rows)
-        crti_http_exchange_json(
-            x, 200, crti_view_state(x->id, rows, x->filters, x->limit, x->level));
+    if (!metrics)
+        return;
+    x->reply.size = 0;
+    status = crti_metrics_text(metrics, &x->reply);
+    if (status != CRT_OK)
+        crti_http_exchange_fail(x, status);
+    else
+        crti_http_exchange_reply(x, CRTI_METRICS_TYPE);
 }
 
 static void on_job_list(crti_http_exchange_t *x, crt_status_t status,
@@ -121,16 +128,33 @@ static void on_submitted(crti_http_exchange_t *x, crt_status_t status,
         crti_http_exchange_fail(x, status);
 }
 
+/* What was uploaded for it is there, and stays in the cache for a while. */
+static crt_status_t find_uploads(const crti_http_exchange_t *x, crti_http_submission_t *s)
+{
+    char sha[65];
+
+    if (s->sha[0] && !crti_program_exists(x->http->programs, s->sha))
+        return crt_raise(CRT_ERR_INVALID,
+                         "the program %s was not uploaded; PUT it to "
+                         "/api/packages/crt/%s first",
+                         s->sha, s->sha);
+    if (!s->package[0])
+        return CRT_OK;
+    if (!crti_package_exists(x->http->programs, s->package, sha))
+        return crt_raise(CRT_ERR_INVALID,
+                         "the package gcs://%s was not uploaded; PUT it to "
+                         "/api/packages/gcs/%s first",
+                         s->package, s->package);
+    return crti_submission_variable(s, CRTI_JOB_PACKAGE, sha);
+}
+
 static void submit(crti_http_exchange_t *x)
 {
     CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
     crt_status_t status = crti_submission_parse(x->body.data, x->body.size, &s);
 
-    if (status == CRT_OK && s.sha[0] && !crti_program_exists(x->http->programs, s.sha))
-        status = crt_raise(CRT_ERR_INVALID,
-                           "the program %s was not uploaded; PUT it to "
-                           "/api/packages/crt/%s first",
-                           s.sha, s.sha);
+    if (status == CRT_OK)
+        status = find_uploads(x, &s);
     if (status != CRT_OK) {
         crti_http_exchange_fail(x, status);
         return;
@@ -144,7 +168,8 @@ static void submit(crti_http_exchange_t *x)
                                  .sha = crti_str(s.sha),
                                  .environment =
                                      crti_span(s.environment.data, s.environment.size),
-                                 .metadata = crti_str(s.metadata)},
+                                 .metadata = crti_str(s.metadata),
+                                 .runtime_env = crti_str(s.runtime_env)},
         0, on_submitted);
 }
 
@@ -208,7 +233,20 @@ static void on_job_to_delete(crti_http_exchange_t *x, crt_status_t status,
     }
 }
 
-/* ---------------------------------------------------------------- programs */
+/* ---------------------------------------------------------------- programs, packages */
+
+static void find_package(crti_http_exchange_t *x)
+{
+    bool is_program = x->route == CRTI_ROUTE_PROGRAM_GET;
+    char sha[65];
+
+    if (is_program ? crti_program_exists(x->http->programs, x->id)
+                   : crti_package_exists(x->http->programs, x->id, sha))
+        crti_http_exchange_text(x, 200, "%s", "");
+    else
+        crti_http_exchange_text(x, 404, "Package %s://%s does not exist",
+                                is_program ? "crt" : "gcs", x->id);
+}
 
 static void begin_upload(crti_http_exchange_t *x)
 {
@@ -267,49 +305,6 @@ static void login(crti_http_exchange_t *x, const crti_http_request_t *request)
     }
 }
 
-/* "crt" has all columns. */
-static crt_status_t read_detail(crti_http_exchange_t *x, const char *detail)
-{
-    bool yes = false;
-
-    if (detail && strcmp(detail, "crt") == 0) {
-        x->level = CRTI_VIEW_ALL;
-        return CRT_OK;
-    }
-    if (detail && !crti_http_is_yes(detail, &yes))
-        return crt_raise(CRT_ERR_INVALID, "detail must be True, False or crt");
-    x->level = yes ? CRTI_VIEW_DETAIL : CRTI_VIEW_BASE;
-    return CRT_OK;
-}
-
-/* exclude_driver is about tasks, of which there is no list, and server_timeout_multiplier about
- * Ray's own servers. */
-static crt_status_t read_state_args(crti_http_exchange_t *x,
-                                    const crti_http_request_t *request)
-{
-    crt_status_t status = read_detail(x, crti_http_arg(request, "detail"));
-
-    if (status == CRT_OK &&
-        !crti_http_arg_number(request, "limit", ROWS_MAX, 100, &x->limit))
-        status = crt_raise(CRT_ERR_INVALID, "limit must be a number up to %d", ROWS_MAX);
-    if (status == CRT_OK && (!crti_http_arg_number(request, "timeout", TIMEOUT_MAX,
-                                                   x->patience_s, &x->patience_s) ||
-                             x->patience_s == 0))
-        status =
-            crt_raise(CRT_ERR_INVALID, "timeout must be seconds, 1 to %d", TIMEOUT_MAX);
-    if (status == CRT_OK)
-        status = crti_http_filters(request, &x->filters);
-    return status == CRT_OK ? crti_view_check_filters(x->id, x->filters) : status;
-}
-
-static void begin_state(crti_http_exchange_t *x, const crti_http_request_t *request)
-{
-    if (read_state_args(x, request) == CRT_OK)
-        crti_endpoint_ask_state(x, x->id, "", on_state);
-    else
-        crti_http_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
-}
-
 static void begin_cluster_status(crti_http_exchange_t *x,
                                  const crti_http_request_t *request)
 {
@@ -333,6 +328,26 @@ static void reply_page(crti_http_exchange_t *x)
         crti_http_exchange_text(x, 404, "404: Not Found");
 }
 
+/* The handshake can't wait for the loop. Without a refusal the exchange stays as it is, and its id becomes
+ * that of the submission. */
+static void begin_tail(crti_http_exchange_t *x)
+{
+    crti_msg_state_query_t query = {.what = crti_str("jobs"), .filter = crti_str(x->id)};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    CRTI_AUTO(json_decref) json_t *jobs = NULL;
+    crti_message_t message;
+    const json_t *job;
+    crt_status_t status = crti_head_link_ask_now(x->http->link, CRTI_MSG_STATE_QUERY,
+                                                 &query, TAIL_NS, &message, &storage);
+
+    jobs = crti_endpoint_state(x, status, &message);
+    job = jobs ? crti_endpoint_job(x, jobs) : NULL;
+    if (job && !crti_view_is_submission(job))
+        crti_http_exchange_text(x, 400, "Can only get logs of submission type jobs");
+    else if (job)
+        snprintf(x->id, sizeof(x->id), "%s", crti_view_text(job, "submission_id"));
+}
+
 void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     switch (x->route) {
@@ -347,13 +362,14 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
         break;
     case CRTI_ROUTE_LOGIN: login(x, request); break;
     case CRTI_ROUTE_CLUSTER_STATUS: begin_cluster_status(x, request); break;
-    case CRTI_ROUTE_STATE: begin_state(x, request); break;
-    case CRTI_ROUTE_PACKAGE_GET:
-        if (crti_program_exists(x->http->programs, x->id))
-            crti_http_exchange_text(x, 200, "%s", "");
-        else
-            crti_http_exchange_text(x, 404, "Package crt://%s does not exist", x->id);
-        break;
+    case CRTI_ROUTE_METRICS: crti_endpoint_ask_state(x, "metrics", "", on_metrics); break;
+    case CRTI_ROUTE_STATE: crti_state_begin_list(x, request); break;
+    case CRTI_ROUTE_STATE_SUMMARY: crti_state_begin_summary(x, request); break;
+    case CRTI_ROUTE_TIMELINE: crti_state_begin_timeline(x, request); break;
+    case CRTI_ROUTE_LOG_LIST: crti_state_begin_logs(x, request); break;
+    case CRTI_ROUTE_PROGRAM_GET:
+    case CRTI_ROUTE_PACKAGE_GET: find_package(x); break;
+    case CRTI_ROUTE_PROGRAM_PUT:
     case CRTI_ROUTE_PACKAGE_PUT: begin_upload(x); break;
     case CRTI_ROUTE_JOB_SUBMIT:
         if (x->body_size > CRTI_JOB_JSON_MAX)
@@ -368,12 +384,14 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
     /* Their bodies, if any, are passed over. */
     case CRTI_ROUTE_JOB_STOP:
     case CRTI_ROUTE_JOB_DELETE: break;
+    case CRTI_ROUTE_JOB_TAIL: begin_tail(x); break;
     }
 }
 
 void crti_endpoint_body(crti_http_exchange_t *x)
 {
     switch (x->route) {
+    case CRTI_ROUTE_PROGRAM_PUT:
     case CRTI_ROUTE_PACKAGE_PUT: finish_upload(x); break;
     case CRTI_ROUTE_JOB_SUBMIT: submit(x); break;
     case CRTI_ROUTE_JOB_STOP:

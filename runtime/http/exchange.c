@@ -9,6 +9,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/http/filter.h"
+#include "runtime/http/state_views.h"
 
 #define CHUNK            ((size_t)16 << 10) /* of a reply's body */
 #define DRAIN_MAX        (1u << 20) /* of a refused body that is read; a larger one breaks off */
@@ -104,6 +105,13 @@ void crti_http_exchange_json(crti_http_exchange_t *x, unsigned code, json_t *jso
     reply_is_made(x);
 }
 
+void crti_http_exchange_reply(crti_http_exchange_t *x, const char *type)
+{
+    x->code = 200;
+    x->type = type;
+    reply_is_made(x);
+}
+
 void crti_http_exchange_bytes(crti_http_exchange_t *x, const char *type,
                               crti_span_t constant)
 {
@@ -196,7 +204,7 @@ static void begin_again(crti_http_exchange_t *x)
 
 static void refuse_args(crti_http_exchange_t *x)
 {
-    if (x->route == CRTI_ROUTE_STATE) /* its clients want JSON */
+    if (crti_http_is_state(x->route)) /* its clients want JSON */
         crti_http_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
     else
         crti_http_exchange_text(x, 400, "%s", crt_error_detail());
@@ -223,14 +231,14 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
         x->closes = !x->has_token || request->is_upgrade;
         crti_http_exchange_text(x, refusal.code, "%s", refusal.text);
     } else {
-        crti_endpoint_begin(x, request);
+        x->http->begin(x, request);
         if (x->state == CRTI_HTTP_EXCHANGE_IDLE)
             set_state(x, CRTI_HTTP_EXCHANGE_READING);
     }
     if (x->state == CRTI_HTTP_EXCHANGE_READING || x->state == CRTI_HTTP_EXCHANGE_DRAINING)
         set_deadline(x, BODY_SECONDS + body_size / BODY_RATE);
     if (x->state == CRTI_HTTP_EXCHANGE_READING && body_size == 0)
-        crti_endpoint_body(x);
+        x->http->body(x);
 }
 
 void crti_http_exchange_body(crti_http_exchange_t *x, const void *data, size_t size)
@@ -252,7 +260,7 @@ void crti_http_exchange_body_complete(crti_http_exchange_t *x)
     if (x->state == CRTI_HTTP_EXCHANGE_DRAINING)
         reply_is_made(x);
     else if (x->state == CRTI_HTTP_EXCHANGE_READING)
-        crti_endpoint_body(x);
+        x->http->body(x);
     else if (x->state == CRTI_HTTP_EXCHANGE_LINGERING)
         lws_set_timeout(x->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
 }

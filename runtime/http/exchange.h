@@ -47,14 +47,18 @@ typedef enum crti_http_exchange_state {
     CRTI_HTTP_EXCHANGE_STATES
 } crti_http_exchange_state_t;
 
+typedef struct crti_http_exchange crti_http_exchange_t;
+
 /* What all exchanges share. */
 typedef struct crti_http {
+    /* Of endpoints.c: the headers of a request that may be served (starts its work, or wants its body); its body
+     * is complete. */
+    void (*begin)(crti_http_exchange_t *x, const crti_http_request_t *request);
+    void (*body)(crti_http_exchange_t *x);
     crti_http_policy_t policy;
     crti_head_link_t *link;
     const char *programs; /* directory of the content cache */
 } crti_http_t;
-
-typedef struct crti_http_exchange crti_http_exchange_t;
 
 typedef void crti_http_exchange_answer_t(crti_http_exchange_t *x, crt_status_t status,
                                          const crti_message_t *message);
@@ -68,16 +72,18 @@ struct crti_http_exchange {
     bool is_head; /* no body in the reply */
     bool has_token;
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
-    char log_name[160];        /* of a log that is read */
-    uint64_t offset, wait_ms;  /* of a log */
-    uint64_t log_end;          /* where it ended when the reply began */
-    uint64_t limit;            /* rows or lines wanted */
-    bool wants_part;           /* of a log: the reply says where to go on */
-    bool has_ended;            /* the job whose log is read */
-    crti_view_level_t level;   /* of state */
-    json_t *filters;           /* of state; NULL: none */
-    uint64_t patience_s;       /* for the head's answer */
-    bool as_text;              /* of status */
+    char log_name
+        [160]; /* of a log that is read; of a list of logs the pattern; of a timeline the job */
+    char node[72];            /* of a list of logs: its id or address; "": all */
+    uint64_t offset, wait_ms; /* of a log */
+    uint64_t log_end;         /* where it ended when the reply began */
+    uint64_t limit;           /* rows or lines wanted */
+    bool wants_part;          /* of a log: the reply says where to go on */
+    bool has_ended;           /* the job whose log is read */
+    crti_view_level_t level;  /* of state */
+    json_t *filters;          /* of state; NULL: none */
+    uint64_t patience_s;      /* for the head's answer */
+    bool as_text;             /* of status */
 
     uint64_t body_size; /* announced */
     crti_buffer_t body;
@@ -106,6 +112,8 @@ struct crti_http_exchange {
 void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char *format,
                              ...) CRT_PRINTF(3, 4);
 void crti_http_exchange_json(crti_http_exchange_t *x, unsigned code, json_t *json_take);
+/* What was appended to x->reply. */
+void crti_http_exchange_reply(crti_http_exchange_t *x, const char *type);
 void crti_http_exchange_bytes(crti_http_exchange_t *x, const char *type,
                               crti_span_t constant);
 

@@ -16,6 +16,11 @@ static const struct {
 } arguments[] = {
     {CRTI_ROUTE_STATE, "limit, timeout, detail, exclude_driver, filter_keys, "
                        "filter_predicates, filter_values, server_timeout_multiplier"},
+    {CRTI_ROUTE_STATE_SUMMARY, "limit, timeout, detail, exclude_driver, filter_keys, "
+                               "filter_predicates, filter_values, "
+                               "server_timeout_multiplier, summary_by"},
+    {CRTI_ROUTE_TIMELINE, "job_id, download"},
+    {CRTI_ROUTE_LOG_LIST, "node_id, node_ip, glob, timeout, server_timeout_multiplier"},
     {CRTI_ROUTE_CLUSTER_STATUS, "format"},
     {CRTI_ROUTE_JOB_LOGS, "offset, wait_ms"},
     {CRTI_ROUTE_LOG_FILE, "actor_id, worker_id, submission_id, filename, lines"},

@@ -220,6 +220,18 @@ crt_status_t crti_head_link_ask(crti_head_link_t *link, crti_message_kind_t kind
     return CRT_OK;
 }
 
+crt_status_t crti_head_link_ask_now(crti_head_link_t *link, crti_message_kind_t kind,
+                                    const void *body, uint64_t timeout_ns,
+                                    crti_message_t *message_out, crti_buffer_t *storage)
+{
+    if (!link->channel)
+        return crt_raise(CRT_ERR_HEAD_LOST, "the head can't be reached: %s",
+                         link->reason);
+    /* Where the link breaks meanwhile the loop hears it, too. */
+    return crti_channel_request(link->channel, kind, body, crti_now_ns() + timeout_ns,
+                                message_out, storage, NULL, NULL);
+}
+
 void crti_head_link_forget(crti_head_link_t *link, uint64_t request)
 {
     free(crti_map_remove(&link->questions, &request));

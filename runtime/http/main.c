@@ -22,6 +22,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 #include "runtime/http/certificate.h"
+#include "runtime/http/scrape_target.h"
 #include "runtime/http/server.h"
 #include "runtime/net/key.h"
 
@@ -138,8 +139,13 @@ static crt_status_t serve(arguments_t *a)
     if (status != CRT_OK)
         return status;
     crti_log(CRTI_LOG_INFO, "http", "serves %s", crti_http_server_url(server));
+    if (crti_scrape_target_write(a->key_file, crti_http_server_url(server)) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "http", "Prometheus finds no target: %s",
+                 crt_error_detail());
     report(&a->ready_fd, "ready http", crti_http_server_url(server));
-    return crti_http_server_run(server);
+    status = crti_http_server_run(server);
+    crti_scrape_target_remove(a->key_file);
+    return status;
 }
 
 int main(int argc, char **argv)

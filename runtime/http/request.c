@@ -9,6 +9,8 @@
 
 #include <sodium.h>
 
+#include "runtime/http/upload.h"
+
 #define HOST_MAX 256
 
 static const crti_http_refusal_t welcome = {0};
@@ -263,15 +265,24 @@ bool crti_http_is_job_id(const char *text)
            text[0] != '.';
 }
 
+/* Of a part of the page. */
+static bool is_file_name(const char *text)
+{
+    return *text && *text != '.' &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyz_.") == strlen(text);
+}
+
 bool crti_http_is_sha(const char *text)
 {
     return strspn(text, "0123456789abcdef") == 64 && text[64] == '\0';
 }
 
 static const crti_http_refusal_t no_upgrade = {
-    400,
-    "400: only HTTP/1.1 is spoken here, no WebSocket and no other protocol; what a job "
-    "prints is read with GET /api/jobs/ID/logs?offset=N&wait_ms=M"};
+    400, "400: only HTTP/1.1 is spoken here; the only WebSocket is that of "
+         "/api/jobs/ID/logs/tail"};
+static const crti_http_refusal_t needs_upgrade = {
+    400, "No WebSocket UPGRADE hdr: what a job prints is read with a WebSocket here, or "
+         "with GET /api/jobs/ID/logs?offset=N&wait_ms=M"};
 static const crti_http_refusal_t no_path = {404, "404: Not Found"};
 static const crti_http_refusal_t no_method = {405, "405: Method Not Allowed"};
 
@@ -284,8 +295,6 @@ static const struct {
 } fixed[] = {
     {"/", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, ""},
     {"/favicon.ico", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, "favicon.svg"},
-    {"/static/page.js", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, "page.js"},
-    {"/static/page.css", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, "page.css"},
     {"/api/healthz", CRTI_HTTP_GET, CRTI_ROUTE_HEALTH, ""},
     {"/api/gcs_healthz", CRTI_HTTP_GET, CRTI_ROUTE_HEALTH, ""},
     {"/api/local_raylet_healthz", CRTI_HTTP_GET, CRTI_ROUTE_HEALTH, ""},
@@ -294,12 +303,25 @@ static const struct {
     {"/api/authentication_mode", CRTI_HTTP_GET, CRTI_ROUTE_AUTH_MODE, ""},
     {"/api/authenticate", CRTI_HTTP_POST, CRTI_ROUTE_LOGIN, ""},
     {"/api/cluster_status", CRTI_HTTP_GET, CRTI_ROUTE_CLUSTER_STATUS, ""},
+    {"/metrics", CRTI_HTTP_GET, CRTI_ROUTE_METRICS, ""},
     {"/api/jobs", CRTI_HTTP_GET, CRTI_ROUTE_JOB_LIST, ""},
     {"/api/jobs/", CRTI_HTTP_GET, CRTI_ROUTE_JOB_LIST, ""},
     {"/api/jobs", CRTI_HTTP_POST, CRTI_ROUTE_JOB_SUBMIT, ""},
     {"/api/jobs/", CRTI_HTTP_POST, CRTI_ROUTE_JOB_SUBMIT, ""},
     {"/api/v0/actors", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "actors"},
     {"/api/v0/nodes", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "nodes"},
+    {"/api/v0/jobs", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "jobs"},
+    {"/api/v0/workers", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "workers"},
+    {"/api/v0/tasks", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "tasks"},
+    {"/api/v0/objects", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "objects"},
+    {"/api/v0/placement_groups", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "placement_groups"},
+    {"/api/v0/runtime_envs", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "runtime_envs"},
+    {"/api/v0/cluster_events", CRTI_HTTP_GET, CRTI_ROUTE_STATE, "cluster_events"},
+    {"/api/v0/tasks/summarize", CRTI_HTTP_GET, CRTI_ROUTE_STATE_SUMMARY, "tasks"},
+    {"/api/v0/actors/summarize", CRTI_HTTP_GET, CRTI_ROUTE_STATE_SUMMARY, "actors"},
+    {"/api/v0/objects/summarize", CRTI_HTTP_GET, CRTI_ROUTE_STATE_SUMMARY, "objects"},
+    {"/api/v0/tasks/timeline", CRTI_HTTP_GET, CRTI_ROUTE_TIMELINE, ""},
+    {"/api/v0/logs", CRTI_HTTP_GET, CRTI_ROUTE_LOG_LIST, ""},
     {"/api/v0/logs/file", CRTI_HTTP_GET, CRTI_ROUTE_LOG_FILE, ""},
 };
 
@@ -311,6 +333,7 @@ static const struct {
     bool (*is_id)(const char *text);
     const char *refusal;
 } variable[] = {
+    {"/static/", "", CRTI_HTTP_GET, CRTI_ROUTE_PAGE, is_file_name, "not a file's name"},
     {"/api/jobs/", "", CRTI_HTTP_GET, CRTI_ROUTE_JOB_GET, crti_http_is_job_id,
      "not a job id"},
     {"/api/jobs/", "", CRTI_HTTP_DELETE, CRTI_ROUTE_JOB_DELETE, crti_http_is_job_id,
@@ -319,10 +342,16 @@ static const struct {
      "not a job id"},
     {"/api/jobs/", "/logs", CRTI_HTTP_GET, CRTI_ROUTE_JOB_LOGS, crti_http_is_job_id,
      "not a job id"},
-    {"/api/packages/crt/", "", CRTI_HTTP_GET, CRTI_ROUTE_PACKAGE_GET, crti_http_is_sha,
+    {"/api/jobs/", "/logs/tail", CRTI_HTTP_GET, CRTI_ROUTE_JOB_TAIL, crti_http_is_job_id,
+     "not a job id"},
+    {"/api/packages/crt/", "", CRTI_HTTP_GET, CRTI_ROUTE_PROGRAM_GET, crti_http_is_sha,
      "the name of a program is its SHA-256, 64 lower-case hex digits"},
-    {"/api/packages/crt/", "", CRTI_HTTP_PUT, CRTI_ROUTE_PACKAGE_PUT, crti_http_is_sha,
+    {"/api/packages/crt/", "", CRTI_HTTP_PUT, CRTI_ROUTE_PROGRAM_PUT, crti_http_is_sha,
      "the name of a program is its SHA-256, 64 lower-case hex digits"},
+    {"/api/packages/gcs/", "", CRTI_HTTP_GET, CRTI_ROUTE_PACKAGE_GET,
+     crti_package_is_name, "the name of a package is _ray_pkg_HEX.zip"},
+    {"/api/packages/gcs/", "", CRTI_HTTP_PUT, CRTI_ROUTE_PACKAGE_PUT,
+     crti_package_is_name, "the name of a package is _ray_pkg_HEX.zip"},
 };
 
 /* The part of `path` between `before` and `after`, without a '/'; false when it does not match. */
@@ -345,15 +374,13 @@ static bool match(const char *path, const char *before, const char *after, char 
     return true;
 }
 
-crti_http_refusal_t crti_http_find_route(const crti_http_request_t *request,
-                                         crti_http_route_t *route_out, char *id)
+static crti_http_refusal_t find_route(const crti_http_request_t *request,
+                                      crti_http_route_t *route_out, char *id)
 {
     crti_http_method_t method =
         request->method == CRTI_HTTP_HEAD ? CRTI_HTTP_GET : request->method;
     bool path_exists = false;
 
-    if (request->is_upgrade)
-        return no_upgrade;
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
         if (strcmp(request->path, fixed[i].path) != 0)
             continue;
@@ -376,4 +403,15 @@ crti_http_refusal_t crti_http_find_route(const crti_http_request_t *request,
         return welcome;
     }
     return path_exists ? no_method : no_path;
+}
+
+crti_http_refusal_t crti_http_find_route(const crti_http_request_t *request,
+                                         crti_http_route_t *route_out, char *id)
+{
+    crti_http_refusal_t refusal = find_route(request, route_out, id);
+    bool is_tail = refusal.code == 0 && *route_out == CRTI_ROUTE_JOB_TAIL;
+
+    if (request->is_upgrade && !is_tail)
+        return no_upgrade;
+    return is_tail && !request->is_upgrade ? needs_upgrade : refusal;
 }

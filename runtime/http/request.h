@@ -95,7 +95,10 @@ typedef enum crti_http_route {
     CRTI_ROUTE_AUTH_MODE,
     CRTI_ROUTE_LOGIN,
     CRTI_ROUTE_CLUSTER_STATUS,
-    CRTI_ROUTE_PACKAGE_GET, /* id: SHA-256 */
+    CRTI_ROUTE_METRICS,
+    CRTI_ROUTE_PROGRAM_GET, /* id: SHA-256 */
+    CRTI_ROUTE_PROGRAM_PUT,
+    CRTI_ROUTE_PACKAGE_GET, /* id: its name */
     CRTI_ROUTE_PACKAGE_PUT,
     CRTI_ROUTE_JOB_LIST,
     CRTI_ROUTE_JOB_SUBMIT,
@@ -103,9 +106,20 @@ typedef enum crti_http_route {
     CRTI_ROUTE_JOB_STOP,
     CRTI_ROUTE_JOB_DELETE,
     CRTI_ROUTE_JOB_LOGS,
-    CRTI_ROUTE_STATE, /* id: "actors" or "nodes" */
+    CRTI_ROUTE_JOB_TAIL,      /* a WebSocket */
+    CRTI_ROUTE_STATE,         /* id: a resource, state_views.h */
+    CRTI_ROUTE_STATE_SUMMARY, /* the same */
+    CRTI_ROUTE_TIMELINE,
+    CRTI_ROUTE_LOG_LIST,
     CRTI_ROUTE_LOG_FILE
 } crti_http_route_t;
+
+/* Replies are JSON, refusals too. */
+static inline bool crti_http_is_state(crti_http_route_t route)
+{
+    return route == CRTI_ROUTE_STATE || route == CRTI_ROUTE_STATE_SUMMARY ||
+           route == CRTI_ROUTE_TIMELINE || route == CRTI_ROUTE_LOG_LIST;
+}
 
 /* What the request asks for. `id` has CRTI_HTTP_ID_MAX bytes. 404: no such path, 405: not with
  * this method, 400: an id that can't be one. */

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #include "runtime/base/log.h"
 #include "runtime/http/exchange.h"
 #include "runtime/http/lws_file.h"
+#include "runtime/http/tail.h"
 
 #define KNOWN_MAX       200 /* connections whose last request had the token */
 #define STRANGERS_MAX   128 /* all others */
@@ -58,6 +60,7 @@ struct crti_http_server {
 /* What lives in a connection's memory at libwebsockets. */
 typedef struct connection {
     crti_http_exchange_t *exchange;
+    crti_tail_t *tail; /* of a WebSocket */
 } connection_t;
 
 static crti_http_server_t *server_of(struct lws *wsi)
@@ -104,8 +107,9 @@ static bool is_asking(const struct lws *wsi)
 {
     const connection_t *connection = lws_wsi_user((struct lws *)wsi);
 
-    return connection && connection->exchange &&
-           connection->exchange->state != CRTI_HTTP_EXCHANGE_IDLE;
+    return connection &&
+           (connection->tail || (connection->exchange &&
+                                 connection->exchange->state != CRTI_HTTP_EXCHANGE_IDLE));
 }
 
 /* The oldest of `source` (NULL: of all) without the token, or with it and asking nothing. */
@@ -358,6 +362,8 @@ static int begin_request(struct lws *wsi, connection_t *connection, const char *
 
 static int end_connection(connection_t *connection)
 {
+    if (connection)
+        crti_tail_free(CRTI_TAKE(connection->tail));
     if (connection && connection->exchange) {
         crti_http_exchange_fini(connection->exchange);
         free(CRTI_TAKE(connection->exchange));
@@ -365,22 +371,48 @@ static int end_connection(connection_t *connection)
     return 0;
 }
 
-/* A WebSocket, or HTTP/2: libwebsockets would go over to it, or close without an answer. The
- * connection has no memory of its own yet: all of the answer is written here. */
-static int refuse_upgrade(struct lws *wsi)
+/* A WebSocket that is served goes on to its handshake. For another one, or HTTP/2, libwebsockets would go over
+ * to it, or close without an answer: the connection has no memory of its own yet, and all of the answer is
+ * written here. */
+static int confirm_upgrade(struct lws *wsi, const char *to)
 {
     connection_t connection = {0};
+    const crti_http_exchange_t *x;
+    bool is_served = false;
     char *path;
     int length;
 
     if (lws_http_get_uri_and_method(wsi, &path, &length) < 0)
         return -1;
-    if (begin_request(wsi, &connection, path) == 0)
-        while (crti_http_exchange_write(connection.exchange))
-            if (connection.exchange->state != CRTI_HTTP_EXCHANGE_REPLYING)
+    if (begin_request(wsi, &connection, path) == 0) {
+        x = connection.exchange;
+        is_served = x->state == CRTI_HTTP_EXCHANGE_READING &&
+                    x->route == CRTI_ROUTE_JOB_TAIL && strcasecmp(to, "websocket") == 0;
+        while (!is_served && crti_http_exchange_write(connection.exchange))
+            if (x->state != CRTI_HTTP_EXCHANGE_REPLYING)
                 break;
+    }
     end_connection(&connection);
-    return -1;
+    return is_served ? 0 : -1;
+}
+
+/* The handshake is done; that the request may be served was found out before it. */
+static int begin_tail(struct lws *wsi, connection_t *connection)
+{
+    static const char front[] = "/api/jobs/";
+    char path[256] = "", id[CRTI_HTTP_ID_MAX];
+    size_t length;
+
+    if (lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) < 0 ||
+        strncmp(path, front, strlen(front)) != 0)
+        return -1;
+    length = strcspn(path + strlen(front), "/");
+    if (length >= sizeof(id))
+        return -1;
+    memcpy(id, path + strlen(front), length);
+    id[length] = '\0';
+    connection->tail = crti_tail_new(&server_of(wsi)->http, wsi, id);
+    return connection->tail ? 0 : -1;
 }
 
 static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void *user,
@@ -400,7 +432,12 @@ static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void
             crti_http_exchange_body_complete(x);
         return 0;
     case LWS_CALLBACK_HTTP_WRITEABLE: return x && !crti_http_exchange_write(x) ? -1 : 0;
-    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return refuse_upgrade(wsi);
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return confirm_upgrade(wsi, in);
+    case LWS_CALLBACK_ESTABLISHED: return begin_tail(wsi, connection);
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+        return connection->tail && !crti_tail_write(connection->tail) ? -1 : 0;
+    case LWS_CALLBACK_RECEIVE: return 0; /* the client has nothing to say */
+    case LWS_CALLBACK_CLOSED:
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return end_connection(connection);
     case LWS_CALLBACK_WSI_DESTROY: forget(server_of(wsi), wsi); return 0;
@@ -574,6 +611,8 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
                                              .is_secure = options->certificate != NULL};
     crti_key_token(options->key, self->http.policy.token_key);
     crti_key_cookie(options->key, self->http.policy.cookie_key);
+    self->http.begin = crti_endpoint_begin;
+    self->http.body = crti_endpoint_body;
     self->http.programs = options->programs;
     self->key_file = options->key_file;
     status = name_it(self, options);

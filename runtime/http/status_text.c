@@ -130,7 +130,10 @@ static void say_resources(crti_buffer_t *out, const json_t *nodes)
         used += json_number_value(json_object_get(node, "store_used"));
         total += json_number_value(json_object_get(node, "store_bytes"));
         json_object_foreach(json_object_get(node, "resources_total"), name, amount)
-            say_resource(out, nodes, i, name);
+        {
+            if (strncmp(name, "node:", 5) != 0) /* as many as there are nodes */
+                say_resource(out, nodes, i, name);
+        }
     }
     if (total > 0)
         say_usage(out, "object_store_memory", used, total);

@@ -9,9 +9,11 @@
 #include <jansson.h>
 #include <sodium.h>
 
+#include "runtime/http/upload.h"
 #include "runtime/net/message.h"
 
-#define ARGV_MAX 4096
+#define ARGV_MAX  4096
+#define SETUP_MAX 4096 /* bytes, with the final zero */
 
 static void json_decref_auto(json_t **json)
 {
@@ -78,6 +80,17 @@ static crt_status_t read_entrypoint(const json_t *body, crti_http_submission_t *
     return s->entrypoint ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
 }
 
+crt_status_t crti_submission_variable(crti_http_submission_t *submission,
+                                      const char *name, const char *value)
+{
+    CRTI_AUTO(free) char *entry = NULL;
+    int length = asprintf(&entry, "%s=%s", name, value);
+
+    if (length < 0)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    return put_text(&submission->environment, entry, (size_t)length, "env_vars");
+}
+
 static crt_status_t read_environment(const json_t *runtime_env, crti_http_submission_t *s)
 {
     const json_t *variables = member(runtime_env, "env_vars"), *value;
@@ -91,35 +104,25 @@ static crt_status_t read_environment(const json_t *runtime_env, crti_http_submis
         return wrong_type("runtime_env.env_vars", "an object of strings");
     for (at = json_object_iter((json_t *)variables); at;
          at = json_object_iter_next((json_t *)variables, at)) {
-        char *entry;
-        int length;
-
         name = json_object_iter_key(at);
         value = json_object_iter_value(at);
         if (!json_is_string(value) || !*name || strchr(name, '='))
             return wrong_type("runtime_env.env_vars", "an object of strings");
-        length = asprintf(&entry, "%s=%s", name, json_string_value(value));
-        if (length < 0)
-            return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
         status = strlen(json_string_value(value)) == json_string_length(value)
-                     ? put_text(&s->environment, entry, (size_t)length, "env_vars")
+                     ? crti_submission_variable(s, name, json_string_value(value))
                      : crt_raise(CRT_ERR_INVALID, "\"%s\" holds a zero character", name);
-        free(entry);
         if (status != CRT_OK)
             return status;
     }
     return CRT_OK;
 }
 
-static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t *s)
+/* Keys of others are refused: a job must not run without what it asked for. */
+static crt_status_t check_keys(const json_t *runtime_env)
 {
-    static const char *const known[] = {"env_vars", "program", "excludes", "config"};
-    const json_t *runtime_env = member(body, "runtime_env"), *program;
+    static const char *const known[] = {"working_dir", "excludes", "env_vars",
+                                        "setup",       "program",  "config"};
 
-    if (!runtime_env)
-        return CRT_OK;
-    if (!json_is_object(runtime_env))
-        return wrong_type("runtime_env", "an object");
     for (void *at = json_object_iter((json_t *)runtime_env); at;
          at = json_object_iter_next((json_t *)runtime_env, at)) {
         const char *key = json_object_iter_key(at);
@@ -129,11 +132,42 @@ static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t 
             is_known = is_known || strcmp(key, known[i]) == 0;
         if (!is_known)
             return crt_raise(CRT_ERR_INVALID,
-                             "runtime_env.%s is not supported; give \"program\" (an "
-                             "uploaded executable) and \"env_vars\"",
+                             "runtime_env.%s is not supported; there are working_dir, "
+                             "excludes, env_vars, setup and program (an uploaded "
+                             "executable)",
                              key);
     }
-    program = member(runtime_env, "program");
+    return CRT_OK;
+}
+
+static crt_status_t read_folder(const json_t *runtime_env, crti_http_submission_t *s)
+{
+    const json_t *folder = member(runtime_env, "working_dir");
+    const json_t *setup = member(runtime_env, "setup");
+    const char *uri = json_string_value(folder), *command = json_string_value(setup);
+
+    if (folder &&
+        (!uri || strncmp(uri, "gcs://", 6) != 0 || !crti_package_is_name(uri + 6)))
+        return wrong_type("runtime_env.working_dir",
+                          "gcs://_ray_pkg_HEX.zip, the name of an uploaded zip");
+    if (folder)
+        snprintf(s->package, sizeof(s->package), "%s", uri + 6);
+    if (!setup)
+        return CRT_OK;
+    if (!command || !*command || json_string_length(setup) >= SETUP_MAX ||
+        strlen(command) != json_string_length(setup))
+        return wrong_type("runtime_env.setup", "a command of less than 4096 bytes");
+    if (!folder)
+        return crt_raise(CRT_ERR_INVALID,
+                         "runtime_env.setup is run in working_dir, which "
+                         "is not given");
+    return crti_submission_variable(s, CRTI_JOB_SETUP, command);
+}
+
+static crt_status_t read_program(const json_t *runtime_env, crti_http_submission_t *s)
+{
+    const json_t *program = member(runtime_env, "program");
+
     if (program &&
         (!json_is_string(program) || !crti_http_is_sha(json_string_value(program))))
         return wrong_type(
@@ -141,7 +175,27 @@ static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t 
             "the SHA-256 of an uploaded executable, 64 lower-case hex digits");
     if (program)
         snprintf(s->sha, sizeof(s->sha), "%s", json_string_value(program));
-    return read_environment(runtime_env, s);
+    return CRT_OK;
+}
+
+static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t *s)
+{
+    const json_t *runtime_env = member(body, "runtime_env");
+    crt_status_t status = CRT_OK;
+
+    if (runtime_env && !json_is_object(runtime_env))
+        return wrong_type("runtime_env", "an object");
+    s->runtime_env = runtime_env ? json_dumps(runtime_env, JSON_COMPACT) : strdup("{}");
+    if (!s->runtime_env)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    if (!runtime_env)
+        return CRT_OK;
+    status = check_keys(runtime_env);
+    if (status == CRT_OK)
+        status = read_program(runtime_env, s);
+    if (status == CRT_OK)
+        status = read_folder(runtime_env, s);
+    return status == CRT_OK ? read_environment(runtime_env, s) : status;
 }
 
 /* The list as it is; without one, the shell runs the entrypoint, as in Ray. */
@@ -255,6 +309,7 @@ void crti_submission_fini(crti_http_submission_t *submission)
 {
     free(submission->entrypoint);
     free(submission->metadata);
+    free(submission->runtime_env);
     crti_buffer_fini(&submission->argv);
     crti_buffer_fini(&submission->environment);
     *submission = (crti_http_submission_t){0};

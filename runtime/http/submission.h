@@ -21,14 +21,19 @@ typedef struct crti_http_submission {
     char id[CRTI_HTTP_ID_MAX]; /* chosen here when the client gave none */
     char sha[65];              /* "" when the entrypoint is a shell command */
     char *entrypoint;
-    char *metadata;            /* JSON object */
-    crti_buffer_t argv;        /* lists of text, as in net/message.h */
-    crti_buffer_t environment; /* "NAME=value" */
+    char package[CRTI_HTTP_ID_MAX]; /* the name of its folder's zip; "": none */
+    char *metadata, *runtime_env;   /* JSON objects, as they were given */
+    crti_buffer_t argv;             /* lists of text, as in net/message.h */
+    crti_buffer_t environment;      /* "NAME=value" */
 } crti_http_submission_t;
 
 /* CRT_ERR_INVALID with the reason for the client; CRT_ERR_NO_MEMORY. */
 crt_status_t crti_submission_parse(const void *json, size_t size,
                                    crti_http_submission_t *submission);
+
+/* One more variable of its environment. */
+crt_status_t crti_submission_variable(crti_http_submission_t *submission,
+                                      const char *name, const char *value);
 
 void crti_submission_fini(crti_http_submission_t *submission);
 static inline void crti_submission_fini_auto(crti_http_submission_t *submission)

@@ -14,11 +14,12 @@
 
 #include "runtime/base/programs.h"
 #include "runtime/base/rundir.h"
+#include "runtime/http/request.h"
 
 struct crti_upload {
     char directory[4096];
     char temporary[4160];
-    char sha[65];
+    char name[CRTI_HTTP_ID_MAX];
     int fd;
     uint64_t size, written;
     crypto_hash_sha256_state hash;
@@ -35,7 +36,7 @@ static crt_status_t disk_failed(const crti_upload_t *upload, const char *what)
     return crt_raise(CRT_ERR_IO, "%s: %s: %s", what, upload->temporary, strerror(errno));
 }
 
-crt_status_t crti_upload_new(const char *directory, const char *sha, uint64_t size,
+crt_status_t crti_upload_new(const char *directory, const char *name, uint64_t size,
                              crti_upload_t **upload_out)
 {
     static unsigned count;
@@ -52,7 +53,7 @@ crt_status_t crti_upload_new(const char *directory, const char *sha, uint64_t si
     if (!self)
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
     self->size = size;
-    snprintf(self->sha, sizeof(self->sha), "%s", sha);
+    snprintf(self->name, sizeof(self->name), "%s", name);
     snprintf(self->directory, sizeof(self->directory), "%s", directory);
     snprintf(self->temporary, sizeof(self->temporary), "%s/.upload-%d-%u",
              self->directory, (int)getpid(), ++count);
@@ -92,32 +93,45 @@ crt_status_t crti_upload_write(crti_upload_t *upload, const void *data, size_t s
     return CRT_OK;
 }
 
-static crt_status_t check_hash(crti_upload_t *upload)
+static crt_status_t check_hash(crti_upload_t *upload, char sha[65])
 {
     unsigned char digest[crypto_hash_sha256_BYTES];
-    char text[65];
 
     if (upload->written != upload->size)
         return crt_raise(CRT_ERR_CORRUPT, "%llu of %llu bytes arrived",
                          (unsigned long long)upload->written,
                          (unsigned long long)upload->size);
     crypto_hash_sha256_final(&upload->hash, digest);
-    sodium_bin2hex(text, sizeof(text), digest, sizeof(digest));
-    if (strcmp(text, upload->sha) != 0)
-        return crt_raise(CRT_ERR_CORRUPT, "the bytes have SHA-256 %s, not %s", text,
-                         upload->sha);
+    sodium_bin2hex(sha, 65, digest, sizeof(digest));
+    if (!crti_package_is_name(upload->name) && strcmp(sha, upload->name) != 0)
+        return crt_raise(CRT_ERR_CORRUPT, "the bytes have SHA-256 %s, not %s", sha,
+                         upload->name);
+    return CRT_OK;
+}
+
+/* The package's name, which may have been that of other bytes, becomes that of these. */
+static crt_status_t link_name(crti_upload_t *upload, const char *sha)
+{
+    char path[4300];
+
+    if (symlink(sha, upload->temporary) != 0)
+        return disk_failed(upload, "symlink");
+    snprintf(path, sizeof(path), "%s/%s", upload->directory, upload->name);
+    if (rename(upload->temporary, path) != 0)
+        return disk_failed(upload, "rename");
+    upload->temporary[0] = '\0';
     return CRT_OK;
 }
 
 crt_status_t crti_upload_finish(crti_upload_t *upload)
 {
-    crt_status_t status = check_hash(upload);
+    char path[4200], sha[65];
+    crt_status_t status = check_hash(upload, sha);
     CRTI_AUTO(crti_close) int directory = -1;
-    char path[4200];
 
     if (status != CRT_OK)
         return status;
-    snprintf(path, sizeof(path), "%s/%s", upload->directory, upload->sha);
+    snprintf(path, sizeof(path), "%s/%s", upload->directory, sha);
     directory = open(upload->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fchmod(upload->fd, 0700) != 0 || fsync(upload->fd) != 0 || directory < 0)
         return disk_failed(upload, "fsync");
@@ -125,7 +139,11 @@ crt_status_t crti_upload_finish(crti_upload_t *upload)
     close(crti_take_fd(&upload->fd));
     if (rename(upload->temporary, path) != 0)
         return disk_failed(upload, "rename");
+    if (crti_package_is_name(upload->name))
+        status = link_name(upload, sha);
     upload->temporary[0] = '\0';
+    if (status != CRT_OK)
+        return status;
     if (fsync(directory) != 0)
         return disk_failed(upload, "fsync");
     crti_programs_trim(upload->directory, CRTI_PROGRAMS_BYTES);
@@ -153,6 +171,34 @@ bool crti_program_exists(const char *directory, const char *sha)
         return false;
     crti_programs_used(path); /* who asks submits a job with it next */
     return true;
+}
+
+bool crti_package_is_name(const char *text)
+{
+    static const char front[] = "_ray_pkg_";
+    size_t digits = strlen(front);
+
+    if (strncmp(text, front, digits) != 0)
+        return false;
+    digits = strspn(text + strlen(front), "0123456789abcdef");
+    return digits >= 1 && digits <= 64 &&
+           strcmp(text + strlen(front) + digits, ".zip") == 0;
+}
+
+bool crti_package_exists(const char *directory, const char *name, char sha_out[65])
+{
+    char path[4200];
+    ssize_t length;
+
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    length = readlink(path, sha_out, 65);
+    if (length != 64)
+        return false;
+    sha_out[64] = '\0';
+    if (crti_http_is_sha(sha_out) && crti_program_exists(directory, sha_out))
+        return true;
+    unlink(path); /* the cache has given up what it was the name of */
+    return false;
 }
 
 void crti_upload_clean(const char *directory)

@@ -10,8 +10,8 @@
 #ifndef CRTI_HTTP_VIEWS_H
 #define CRTI_HTTP_VIEWS_H
 
-#include "runtime/base/buffer.h"
 #include "runtime/base/crt_base.h"
+#include "runtime/base/json_escape.h"
 
 #include <jansson.h>
 
@@ -31,14 +31,6 @@ typedef enum crti_view_level {
     CRTI_VIEW_ALL
 } crti_view_level_t;
 
-/* Reply of GET /api/v0/actors and /api/v0/nodes: at most `limit` of the rows that match all of
- * `filters` (http/filter.h; NULL: all rows do). */
-json_t *crti_view_state(const char *what, const json_t *rows, const json_t *filters,
-                        size_t limit, crti_view_level_t level);
-/* CRT_ERR_INVALID: a filter of a column that is not there. */
-crt_status_t crti_view_check_filters(const char *what, const json_t *filters);
-json_t *crti_view_state_error(const char *text);
-
 /* Appends a text like that of `ray status`. */
 crt_status_t crti_status_text(const json_t *cluster, crti_buffer_t *out);
 
@@ -49,8 +41,5 @@ const char *crti_view_text(const json_t *object, const char *key);
  * all of it if `final`, else a character that is cut at the end stays behind. */
 crt_status_t crti_utf8_clean(crti_span_t bytes, bool final, crti_buffer_t *out,
                              size_t *used_out);
-
-/* Appends valid UTF-8 as it stands inside a text of JSON. */
-crt_status_t crti_json_escape(crti_span_t text, crti_buffer_t *out);
 
 #endif

@@ -9,17 +9,14 @@
  * A handler may close or free the channel: `calling` counts the handlers on the stack, and the
  * memory goes when the last has returned.
  */
-#include "runtime/net/channel.h"
+#include "runtime/net/channel_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "runtime/base/buffer.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 
 #define HEADER      4u
@@ -27,7 +24,6 @@
 #define LENGTH_MASK ((1u << LENGTH_BITS) - 1)
 #define READ_BYTES  ((size_t)64 << 10) /* of one recvmsg */
 #define READS_MAX   16                 /* of one crti_channel_process */
-#define FDS_WAITING 32                 /* received, their frames not complete yet */
 
 typedef struct fd_mark {
     size_t offset; /* in `out`, of the frame's first byte */
@@ -35,38 +31,9 @@ typedef struct fd_mark {
     int fds[CRTI_CHANNEL_FDS];
 } fd_mark_t;
 
-struct crti_channel {
-    int fd;
-    crti_channel_handlers_t handlers;
-    crti_loop_t *loop; /* NULL: another epoll */
-    crti_watch_t watch;
-    uint32_t events;
-
-    crti_buffer_t in;
-    size_t in_done; /* bytes at the front of `in` that were delivered */
-    int in_fds[FDS_WAITING];
-    int in_fd_count;
-
-    crti_buffer_t out;
-    size_t out_done;
-    size_t out_limit;
-    crti_buffer_t marks; /* of fd_mark_t */
-
-    uint64_t requests;
-    unsigned calling;
-    bool freed;
-    /* The answer that crti_channel_request waits for. */
-    uint64_t awaited;
-    crti_buffer_t *answer;
-    int *answer_fds;
-    int answer_fd_count;
-    bool answered;
-    crti_channel_late_t late;
-};
-
 /* ---------------------------------------------------------------- life */
 
-static void close_fds(int *fds, int count)
+void crti_channel_close_fds(int *fds, int count)
 {
     for (int i = 0; i < count; i++)
         if (fds[i] >= 0)
@@ -98,10 +65,10 @@ void crti_channel_close(crti_channel_t *channel)
         crti_loop_remove(channel->loop, &channel->watch);
     close(channel->fd);
     channel->fd = -1;
-    close_fds(channel->in_fds, channel->in_fd_count);
+    crti_channel_close_fds(channel->in_fds, channel->in_fd_count);
     channel->in_fd_count = 0;
     for (size_t i = 0; i < count; i++)
-        close_fds(marks[i].fds, marks[i].count);
+        crti_channel_close_fds(marks[i].fds, marks[i].count);
     channel->marks.size = 0;
     channel->out.size = channel->out_done = 0;
 }
@@ -173,7 +140,7 @@ crt_status_t crti_channel_new(int *fd_take, const crti_channel_handlers_t *handl
 /* ---------------------------------------------------------------- closing for a reason */
 
 /* The channel is alive while `calling` is above 0; returns false when it was freed meanwhile. */
-static bool leave(crti_channel_t *channel)
+bool crti_channel_leave(crti_channel_t *channel)
 {
     if (--channel->calling == 0 && channel->freed) {
         release(channel);
@@ -260,7 +227,7 @@ static ssize_t write_some(crti_channel_t *channel)
     }
     sent = sendmsg(channel->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0 && with_fds) {
-        close_fds(marks[0].fds, marks[0].count);
+        crti_channel_close_fds(marks[0].fds, marks[0].count);
         crti_buffer_consume(&channel->marks, sizeof(fd_mark_t));
     }
     return sent;
@@ -268,7 +235,7 @@ static ssize_t write_some(crti_channel_t *channel)
 
 /* Writes what fits. A failure is left to the next read, which tells why, and comes at once
  * because the socket reports an error or hang-up; so sending never calls a handler. */
-static void flush(crti_channel_t *channel)
+void crti_channel_flush(crti_channel_t *channel)
 {
     while (channel->fd >= 0 && channel->out_done < channel->out.size) {
         ssize_t sent = write_some(channel);
@@ -292,12 +259,12 @@ static crt_status_t duplicate(crti_channel_t *channel, const int *fds, int count
         if (mark.fds[mark.count] < 0) {
             crt_raise(CRT_ERR_IO, "channel: descriptor %d: %s", fds[mark.count],
                       strerror(errno));
-            close_fds(mark.fds, mark.count);
+            crti_channel_close_fds(mark.fds, mark.count);
             return CRT_ERR_IO;
         }
     }
     if (count && crti_buffer_append(&channel->marks, &mark, sizeof(mark)) != CRT_OK) {
-        close_fds(mark.fds, mark.count);
+        crti_channel_close_fds(mark.fds, mark.count);
         return CRT_ERR_NO_MEMORY;
     }
     return CRT_OK;
@@ -323,7 +290,7 @@ static crt_status_t finish_frame(crti_channel_t *channel, size_t start, const in
     channel->out.size = start + HEADER + length;
     for (unsigned i = 0; i < HEADER; i++)
         header[i] = (unsigned char)(word >> 8 * i);
-    flush(channel);
+    crti_channel_flush(channel);
     return CRT_OK;
 }
 
@@ -398,7 +365,7 @@ static void take_fds(crti_channel_t *channel, struct msghdr *message)
             int fd;
 
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-            if (channel->in_fd_count < FDS_WAITING)
+            if (channel->in_fd_count < CRTI_CHANNEL_FDS_WAITING)
                 channel->in_fds[channel->in_fd_count++] = fd;
             else
                 close(fd); /* its frame will lack it, which closes the channel */
@@ -410,7 +377,7 @@ static void take_fds(crti_channel_t *channel, struct msghdr *message)
 static crt_status_t read_some(crti_channel_t *channel)
 {
     union {
-        char bytes[CMSG_SPACE(sizeof(int) * FDS_WAITING)];
+        char bytes[CMSG_SPACE(sizeof(int) * CRTI_CHANNEL_FDS_WAITING)];
         struct cmsghdr align;
     } control;
     struct iovec part;
@@ -511,7 +478,7 @@ static crt_status_t dispatch(crti_channel_t *channel)
         memmove(channel->in_fds, channel->in_fds + fd_count,
                 sizeof(int) * (size_t)channel->in_fd_count);
         deliver(channel, &message, frame, fds, fd_count);
-        close_fds(fds, fd_count);
+        crti_channel_close_fds(fds, fd_count);
     }
     return CRT_OK;
 }
@@ -525,7 +492,7 @@ static void compact_in(crti_channel_t *channel)
 }
 
 /* Reads and delivers. What arrived before the end of the stream is delivered before it. */
-static crt_status_t receive(crti_channel_t *channel)
+crt_status_t crti_channel_receive(crti_channel_t *channel)
 {
     crt_status_t status = CRT_OK;
 
@@ -549,11 +516,11 @@ void crti_channel_process(crti_channel_t *channel, uint32_t events)
         return;
     channel->calling++;
     if (events & EPOLLOUT)
-        flush(channel);
-    status = receive(channel);
+        crti_channel_flush(channel);
+    status = crti_channel_receive(channel);
     if (status != CRT_OK)
         fail(channel, status);
-    leave(channel);
+    crti_channel_leave(channel);
 }
 
 uint32_t crti_channel_events(const crti_channel_t *channel)
@@ -576,122 +543,5 @@ crt_status_t crti_channel_attach(crti_channel_t *channel, crti_loop_t *loop)
     status = crti_loop_add(loop, &channel->watch, channel->fd, channel->events);
     if (status == CRT_OK)
         channel->loop = loop;
-    return status;
-}
-
-/* ---------------------------------------------------------------- blocking */
-
-static crt_status_t wait_for(int fd, short events, uint64_t deadline_ns)
-{
-    for (;;) {
-        struct pollfd poll_fd = {.fd = fd, .events = events};
-        uint64_t now = crti_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
-        int ms = deadline_ns == UINT64_MAX  ? -1
-                 : left / CRTI_MS > 1 << 30 ? 1 << 30
-                                            : (int)((left + CRTI_MS - 1) / CRTI_MS);
-        int ready = poll(&poll_fd, 1, ms);
-
-        if (ready > 0)
-            return CRT_OK;
-        if (ready < 0 && errno != EINTR)
-            return crt_raise(CRT_ERR_IO, "channel: poll: %s", strerror(errno));
-        if (ready == 0 && left == 0)
-            return crt_raise(CRT_ERR_TIMED_OUT, "the peer did not answer in time");
-    }
-}
-
-crt_status_t crti_channel_drain(crti_channel_t *channel, uint64_t deadline_ns)
-{
-    while (crti_channel_queued(channel)) {
-        size_t before = crti_channel_queued(channel);
-        crt_status_t status = wait_for(channel->fd, POLLOUT, deadline_ns);
-
-        if (status != CRT_OK)
-            return status;
-        flush(channel);
-        if (crti_channel_queued(channel) == before)
-            return crt_raise(CRT_ERR_CLOSED, "channel: the peer closed");
-    }
-    return channel->fd >= 0 ? CRT_OK : crt_raise(CRT_ERR_CLOSED, "the channel is closed");
-}
-
-void crti_channel_tell_late(crti_channel_t *channel, const crti_channel_late_t *late)
-{
-    channel->late = *late;
-}
-
-static crt_status_t wait_for_answer(crti_channel_t *channel, uint64_t deadline_ns)
-{
-    crti_channel_late_t late = channel->late;
-    bool is_told = late.at_ns == 0 || late.at_ns >= deadline_ns;
-    crt_status_t status =
-        wait_for(channel->fd, (short)channel->events, is_told ? deadline_ns : late.at_ns);
-
-    if (is_told || status != CRT_ERR_TIMED_OUT)
-        return status;
-    channel->late.at_ns = 0;
-    late.on_late(late.user);
-    return CRT_OK;
-}
-
-static crt_status_t await(crti_channel_t *channel, uint64_t deadline_ns)
-{
-    crt_status_t status = CRT_OK;
-
-    while (status == CRT_OK && !channel->answered) {
-        if (channel->fd < 0)
-            return crt_raise(CRT_ERR_CLOSED, "the channel is closed");
-        status = wait_for_answer(channel, deadline_ns);
-        if (status == CRT_OK)
-            flush(channel);
-        if (status == CRT_OK)
-            status = receive(channel);
-    }
-    return channel->answered ? CRT_OK : status; /* the peer's end may follow its answer */
-}
-
-crt_status_t crti_channel_raise(const crti_msg_error_t *error)
-{
-    crt_status_t status = error->status < 0 && error->status > -1000
-                              ? (crt_status_t)error->status
-                              : CRT_ERR_PROTOCOL;
-
-    return crt_raise(status, "%.*s", (int)error->text.size,
-                     error->text.size ? (const char *)error->text.data : "");
-}
-
-crt_status_t crti_channel_request(crti_channel_t *channel, crti_message_kind_t kind,
-                                  const void *body, uint64_t deadline_ns,
-                                  crti_message_t *answer_out, crti_buffer_t *storage,
-                                  int *fds, int *fd_count_out)
-{
-    uint64_t request = crti_channel_next_request(channel);
-    crt_status_t status;
-
-    storage->size = 0;
-    channel->answered = false;
-    channel->answer_fd_count = 0;
-    channel->answer = storage;
-    channel->answer_fds = fds;
-    channel->awaited = request;
-    channel->calling++;
-    status = crti_channel_send(channel, kind, request, body);
-    if (status == CRT_OK)
-        status = await(channel, deadline_ns);
-    if (status == CRT_OK)
-        status = crti_message_decode(storage->data, storage->size, answer_out);
-    if (status == CRT_OK && answer_out->kind == CRTI_MSG_ERROR)
-        status = crti_channel_raise(&answer_out->error);
-    channel->answered = false;
-    channel->awaited = 0;
-    channel->late.at_ns = 0;
-    if (fd_count_out)
-        *fd_count_out = channel->answer_fd_count;
-    if (status != CRT_OK && fds) {
-        close_fds(fds, channel->answer_fd_count);
-        if (fd_count_out)
-            *fd_count_out = 0;
-    }
-    leave(channel);
     return status;
 }

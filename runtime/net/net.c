@@ -13,6 +13,7 @@
 
 #include "runtime/net/net_int.h"
 
+#define LAST_ROUNDS 256 /* rounds of CRTI_NET_RECEIVE_MAX frames */
 #define HEAP_ROOM                                                                        \
     ((size_t)100 << 10) /* less than what malloc maps by itself, or gives back */
 
@@ -403,6 +404,19 @@ static void add_failing(crti_list_t *failing, crti_peer_t *peer)
         crti_list_append(failing, &crti_peer_ref(peer)->in_failing);
 }
 
+/* What a process had written into its lane before it died counts: a notice of the death that comes by
+ * another way may not overtake it. Bounded, since the notice may be wrong. */
+static void receive_the_rest(crti_list_t *failing)
+{
+    CRTI_LIST_FOREACH (item, failing) {
+        crti_peer_t *peer = CRTI_CONTAINER(item, crti_peer_t, in_failing);
+
+        for (int i = 0; i < LAST_ROUNDS && peer->port && peer->port->peer == peer; i++)
+            if (!peer->transport->drain(peer->port))
+                break;
+    }
+}
+
 void crti_net_peer_died(crti_net_t *net, crti_id_t process, uint64_t incarnation,
                         crt_status_t status, const char *detail)
 {
@@ -416,6 +430,7 @@ void crti_net_peer_died(crti_net_t *net, crti_id_t process, uint64_t incarnation
             crti_peer_incarnation(peer) == incarnation)
             add_failing(&failing, peer);
     }
+    receive_the_rest(&failing);
     fail_all(&failing, status, detail);
 }
 

@@ -22,9 +22,12 @@
 #ifndef CRTI_NET_PROTOCOL_H
 #define CRTI_NET_PROTOCOL_H
 
-#define CRTI_PROTOCOL_VERSION 9
+/* Raised in each release in which a peer of the last one would misread a message or a record: a field that is added, taken
+ * out or means something else. A new kind that only who knows it is sent does not raise it. */
+#define CRTI_PROTOCOL_VERSION 12
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
+#define CRTI_SAVED_MAX        (1u << 20)  /* largest state that an actor saves */
 
 /* Role in ATTACH. */
 #define CRTI_ROLE_DRIVER 1
@@ -36,6 +39,12 @@
 #define CRTI_ACTOR_ALIVE      2 /* address is valid */
 #define CRTI_ACTOR_RESTARTING 3
 #define CRTI_ACTOR_DEAD       4 /* text says why; nothing follows */
+
+/* State in PLACEMENT_GROUP_STATE; control/placement_group_table.c holds the machine. */
+#define CRTI_PLACEMENT_GROUP_PENDING      0 /* waits for room; text says for what */
+#define CRTI_PLACEMENT_GROUP_CREATED      1 /* every bundle is reserved on its node */
+#define CRTI_PLACEMENT_GROUP_RESCHEDULING 2 /* a node died: its bundles wait for room */
+#define CRTI_PLACEMENT_GROUP_REMOVED      3 /* status and text say why; nothing follows */
 
 /* What becomes of what no node has the resources for (`if_infeasible`). */
 #define CRTI_INFEASIBLE_DEFAULT 0    /* as the head was started */
@@ -83,6 +92,11 @@
     M(KV_SWAP, kv_swap, 43)                                                              \
     M(LOG_FLUSH, log_flush, 44)                                                          \
     M(LEASE_YIELD, lease_yield, 45)                                                      \
+    M(PLACEMENT_GROUP_CREATE, placement_group_create, 46)                                \
+    M(PLACEMENT_GROUP_GET, placement_group_get, 47)                                      \
+    M(PLACEMENT_GROUP_REMOVE, placement_group_remove, 48)                                \
+    M(PLACEMENT_GROUP_STATE, placement_group_state, 49)                                  \
+    M(ACTOR_SAVE, actor_save, 54)                                                        \
     /* zygote link */                                                                    \
     M(ZYGOTE_READY, zygote_ready, 50)                                                    \
     M(FORK, fork, 51)                                                                    \
@@ -110,6 +124,10 @@
     M(LOG_DATA, log_data, 78)                                                            \
     M(NODE_LEAVE, node_leave, 79)                                                        \
     M(NODE_FIND, node_find, 80)                                                          \
+    M(BUNDLE_RESERVE, bundle_reserve, 81)                                                \
+    M(BUNDLE_RETURN, bundle_return, 82)                                                  \
+    M(BUNDLE_HELD, bundle_held, 83)                                                      \
+    M(NODE_DRAIN, node_drain, 84)                                                        \
     /* node link */                                                                      \
     M(NODE_HELLO, node_hello, 90)                                                        \
     M(OBJECT_GET, object_get, 91)                                                        \
@@ -134,16 +152,19 @@
     M(ROW_NODE, row_node, 201)                                                           \
     M(ROW_ACTOR, row_actor, 202)                                                         \
     M(ROW_JOB, row_job, 203)                                                             \
-    M(ROW_JOB_STATE, row_job_state, 204)
+    M(ROW_JOB_STATE, row_job_state, 204)                                                 \
+    M(ROW_PLACEMENT_GROUP, row_placement_group, 205)                                     \
+    M(BUNDLE, bundle, 206)
 
 /* clang-format off */
 /* Where a process can be called. `ipc` is a path on its node, `tcp` host:port. */
 #define CRTI_PEER(F)                                                                     \
     F(ID, process) F(U64, incarnation) F(ID, node) F(STR, ipc) F(STR, tcp)
 
-/* On which nodes something may run: base/scheduling.h. */
+/* On which nodes, or in which bundle of a placement group, something may run: base/scheduling.h. */
 #define CRTI_SCHEDULING(F)                                                               \
-    F(U64, strategy) F(ID, affinity) F(BOOL, is_soft) F(STR, selector)
+    F(U64, strategy) F(ID, affinity) F(BOOL, is_soft) F(ID, group) F(I64, bundle)        \
+        F(STR, selector)
 
 /* ------------------------------------------------------------------ answers */
 
@@ -167,6 +188,18 @@
 /* Variables of a driver by which nodes hear of its job's weight and cap (node/leases/job_shares.h). */
 #define CRTI_JOB_PRIORITY  "CRT_JOB_PRIORITY"
 #define CRTI_JOB_MAX_SHARE "CRT_JOB_MAX_SHARE"
+/* Of a job that was submitted with a folder: the SHA-256 of its zip, the command that is run once in each
+ * unpacked folder, and where the folder lies on the driver's node. */
+#define CRTI_JOB_PACKAGE   "CRT_JOB_PACKAGE"
+#define CRTI_JOB_SETUP     "CRT_JOB_SETUP"
+#define CRTI_JOB_DIRECTORY "CRT_JOB_DIRECTORY"
+/* How the answer to JOB_START begins when the folder can't be made. */
+#define CRTI_JOB_SETUP_FAILED "runtime_env setup failed: "
+
+/* And of its namespace, in which its processes name and find actors. */
+#define CRTI_JOB_NAMESPACE  "CRT_JOB_NAMESPACE"
+#define CRTI_NAMESPACE_SIZE 128 /* bytes of a namespace with its final zero */
+#define CRTI_NAMESPACE_RULE "a namespace has 1 to 127 bytes, none of them /"
 
 /* The variable by which CUDA is told which GPUs there are. */
 #define CRTI_VISIBLE_GPUS "CUDA_VISIBLE_DEVICES"
@@ -178,22 +211,24 @@
  * `ip` and a port of low..high (0..0: any). `key` is the cluster key. `head` is host:port to show.
  * `encrypt_streams` is the cluster's option, for streams that others make to this process. `fenced`:
  * the actor takes no calls while the blackboard says that the head has not heard of the node. `gpus`: those
- * of the worker, as in CUDA_VISIBLE_DEVICES, "" for none. */
+ * of the worker, as in CUDA_VISIBLE_DEVICES, "" for none. `saved`: the last ACTOR_SAVE. */
 #define CRTI_FIELDS_ATTACHED(F)                                                          \
     F(ID, node)                                                                          \
     F(ID, cluster) F(ID, job) F(U64, slot) F(BIN, key) F(STR, run_dir) F(STR, ip)        \
         F(U64, port_low) F(U64, port_high) F(STR, head) F(F64, cpus) F(ID, actor)        \
             F(U64, actor_incarnation) F(STR, class_name) F(BIN, creation)                \
-                F(BOOL, encrypt_streams) F(BOOL, fenced) F(STR, gpus)
+                F(BOOL, encrypt_streams) F(BOOL, fenced) F(STR, gpus) F(BIN, saved)
 
 /* Notice: the process has bound its endpoints and can be called. A worker sends it at once; an
  * actor's calls queue behind its creation. */
 #define CRTI_FIELDS_READY(F) F(STR, ipc) F(STR, tcp)
 
-/* Notice, node to process: end now; `text` says why (job ended, actor killed, node stops).
+/* Notice, node to process: end now, `graceful` when the calls that it has are answered; `text` says why (job
+ * ended, actor killed, node stops).
  * Driver to node: it leaves the cluster on purpose; without it the end of its link is a death. With
  * `has_exit` it leaves as its last act, and `wait_status` (as of waitpid) is how its program ends. */
-#define CRTI_FIELDS_SHUTDOWN(F) F(STR, text) F(BOOL, has_exit) F(I64, wait_status)
+#define CRTI_FIELDS_SHUTDOWN(F)                                                          \
+    F(STR, text) F(BOOL, has_exit) F(I64, wait_status) F(BOOL, graceful)
 
 /* The owner asks for a worker of a shape. Answer: LEASE_GRANTED (`process` is the worker), or
  * ERROR. What no node has waits and is told by LEASE_WAITING; with `if_infeasible` (CRTI_INFEASIBLE) the
@@ -212,11 +247,15 @@
  * "needs 3 CPU, the cluster has 2". */
 #define CRTI_FIELDS_LEASE_WAITING(F) F(ID, lease) F(STR, text)
 
-/* Notice: the owner needs the worker no more. `broken`: end it. Unknown leases are ignored. */
-#define CRTI_FIELDS_LEASE_RETURN(F) F(ID, lease) F(ID, node) F(BOOL, broken)
+/* Notice: the owner needs the worker no more. `broken`: end it; `retires`: when it has answered and nobody has an
+ * object of it. Unknown leases are ignored. */
+#define CRTI_FIELDS_LEASE_RETURN(F)                                                      \
+    F(ID, lease) F(ID, node) F(BOOL, broken) F(BOOL, retires)
 /* Notice to the owner, by way of its node: others wait. It sends nothing more to the worker, and gives it
- * back when what runs there has ended. Unknown leases are ignored. */
-#define CRTI_FIELDS_LEASE_YIELD(F) F(ID, lease) F(ID, owner) F(ID, owner_node)
+ * back when what runs there has ended; with `when_idle` as soon as it has nothing to run. Unknown leases are
+ * ignored. */
+#define CRTI_FIELDS_LEASE_YIELD(F)                                                       \
+    F(ID, lease) F(ID, owner) F(ID, owner_node) F(BOOL, when_idle)
 /* Notice: the owner no longer wants the lease it asked for; a grant that crosses is returned. */
 #define CRTI_FIELDS_LEASE_CANCEL(F) F(ID, lease)
 
@@ -261,13 +300,16 @@
 
 /* Makes an actor. Answer: DONE when it is durable; its life follows by ACTOR_STATE to those who
  * watch. CRT_ERR_EXISTS when the name is taken by another living actor. `creation` is a record
- * of core (class and arguments), opaque here. */
+ * of core (class and arguments), opaque here. The name is one of `name_space`, which has no '/'. `lifetime` is the number of the ref at the owner that says
+ * when it ends; 0: detached. */
 #define CRTI_FIELDS_ACTOR_CREATE(F)                                                      \
     F(ID, actor)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
         F(RES, resources) F(BOOL, detached) F(I64, max_restarts)                         \
             F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)                    \
-                F(I64, if_infeasible) F(I64, max_pending_calls) CRTI_SCHEDULING(F)
+                F(I64, if_infeasible) F(I64, max_pending_calls) CRTI_SCHEDULING(F)       \
+                    F(U64, owner_incarnation) F(STR, owner_tcp) F(U64, lifetime)         \
+                        F(STR, name_space)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
@@ -276,13 +318,44 @@
     F(ID, actor)                                                                         \
     F(U64, actor_incarnation) F(U64, state) F(STR, class_name) F(STR, name)              \
         F(U64, restarts) F(I64, max_task_retries) F(I64, max_pending_calls)              \
-            F(I64, status) F(STR, text) CRTI_PEER(F)
+            F(I64, status) F(STR, text) CRTI_PEER(F)                                     \
+                F(ID, owner) F(ID, owner_node) F(U64, owner_incarnation)                 \
+                    F(STR, owner_tcp) F(U64, lifetime)
 
-/* Ends an actor for good. Answer: DONE (also when it is dead already). */
-#define CRTI_FIELDS_ACTOR_KILL(F) F(ID, actor) F(BOOL, no_restart) F(STR, text)
+/* Ends an actor for good, or, without no_restart, its process: it is started again as if that had died. `graceful`:
+ * when its process has answered the calls that it has, within 30 s. `actor_incarnation`: nothing is done when that
+ * process has been followed by another one; 0: whichever there is. Answer: DONE (also when it is dead already). */
+#define CRTI_FIELDS_ACTOR_KILL(F)                                                        \
+    F(ID, actor) F(BOOL, no_restart) F(STR, text) F(BOOL, graceful) F(U64, actor_incarnation)
+
+/* The state that the next process of the actor begins with; empty: none. Answer: DONE when it is durable, or ERROR: this is
+ * not the process of the actor any more. Also a row of the control store. */
+#define CRTI_FIELDS_ACTOR_SAVE(F) F(ID, actor) F(U64, actor_incarnation) F(BIN, state)
 
 /* Answer: ACTOR_STATE, or ERROR CRT_ERR_NOT_FOUND. */
-#define CRTI_FIELDS_ACTOR_FIND(F) F(STR, name)
+#define CRTI_FIELDS_ACTOR_FIND(F) F(STR, name) F(STR, name_space)
+
+/* Makes a placement group. Answer: PLACEMENT_GROUP_STATE, when all bundles are reserved, or it is known that they have to
+ * wait; the group is durable then. `strategy`: control/bundle_placement.h. `bundles` is a list of encoded BUNDLE. The same
+ * `group` again is the same group. */
+#define CRTI_FIELDS_PLACEMENT_GROUP_CREATE(F)                                            \
+    F(ID, group)                                                                         \
+    F(ID, job) F(STR, name) F(U64, strategy) F(BOOL, detached) F(I64, if_infeasible)     \
+        F(BIN, bundles)
+
+/* A bundle in a list: what it reserves, the labels that its node must have, and, when it is reserved, where. */
+#define CRTI_FIELDS_BUNDLE(F)                                                            \
+    F(RES, resources) F(STR, selector) F(ID, node) F(U64, incarnation)
+
+/* By id, or when that is zero by name. Answer: PLACEMENT_GROUP_STATE as soon as its version is another one than `version`,
+ * or after 30 s; ERROR CRT_ERR_NOT_FOUND. */
+#define CRTI_FIELDS_PLACEMENT_GROUP_GET(F) F(ID, group) F(STR, name) F(U64, version)
+#define CRTI_FIELDS_PLACEMENT_GROUP_STATE(F)                                             \
+    F(ID, group)                                                                         \
+    F(U64, version) F(U64, state) F(STR, name) F(I64, status) F(STR, text) F(BIN, bundles)
+
+/* Ends it and what runs in it. Answer: DONE, also when it has ended already. */
+#define CRTI_FIELDS_PLACEMENT_GROUP_REMOVE(F) F(ID, group)
 
 /* Notice, worker to node: the create function failed; the worker ends after it. */
 #define CRTI_FIELDS_ACTOR_FAILED(F) F(ID, actor) F(I64, status) F(STR, text)
@@ -299,8 +372,8 @@
 #define CRTI_FIELDS_KV_VALUE(F)  F(BOOL, found) F(BIN, value)
 
 /* What the cluster looks like, as JSON text. `what`: "cluster" (nodes, resources, actors by
- * state, pending demand), "nodes", "actors", "jobs", "workers"; `filter` an id or "". The shapes
- * are in docs/design/state.md. A node daemon takes this and LOG_READ on its local link also
+ * state, pending demand), "nodes", "actors", "jobs", "workers", "tasks", "objects", "metrics"; `filter` an id or "", of
+ * "tasks" and "objects" from the head to a node how many rows at most. The shapes are in docs/design/state.md. A node daemon takes this and LOG_READ on its local link also
  * from a process that did not ATTACH: the command asks so where the head is elsewhere. */
 #define CRTI_FIELDS_STATE_QUERY(F)  F(STR, what) F(STR, filter)
 #define CRTI_FIELDS_STATE_ANSWER(F) F(BIN, json)
@@ -323,9 +396,10 @@
 
 /* ------------------------------------------------------------------ head link */
 
-/* First message of a node daemon, and after every reconnect. `actors` and `jobs` are lists of
- * encoded ACTOR_RUNNING and JOB_ADD messages: what runs here now. A JOB_ADD without driver is a
- * job whose driver is not on this node; only `job` is set. Answer: NODE_REGISTERED, or ERROR:
+/* First message of a node daemon, and after every reconnect. `actors`, `jobs` and `bundles` are lists of
+ * encoded ACTOR_RUNNING, JOB_ADD and BUNDLE_HELD messages: what runs and is reserved here now. A JOB_ADD without driver is a
+ * job whose driver is not on this node; only `job` is set. `drain_ms`: it is drained, and ends after that time at the
+ * latest; 0: it is not. Answer: NODE_REGISTERED, or ERROR:
  * CRT_ERR_NODE_LOST, this incarnation was taken for dead; CRT_ERR_EXISTS, the node's processes could
  * not be told from another node's, so that it has to draw another id. */
 #define CRTI_FIELDS_NODE_REGISTER(F)                                                     \
@@ -333,7 +407,7 @@
     F(STR, version) F(ID, node) F(U64, incarnation) F(STR, ip) F(STR, hostname)          \
         F(STR, endpoint) F(I64, pid) F(BOOL, is_head_host) F(RES, resources)             \
             F(ROOM, available) F(U64, store_bytes) F(BIN, actors) F(BIN, jobs)           \
-                F(STR, labels)
+                F(STR, labels) F(BIN, bundles) F(U64, drain_ms)
 
 /* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed again);
  * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there is
@@ -356,24 +430,42 @@
         F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended)
 #define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence)
 
-/* Notice: how the head sees a node; sent to all nodes when a node joins, and when its resources
+/* Notice: how the head sees a node (one that `is_drained` has nothing to offer); sent to all nodes when a node joins, and when its resources
  * change (gathered up to 50 ms). A node's death is NODE_DIED. */
 #define CRTI_FIELDS_NODE_VIEW(F)                                                         \
     F(ID, node)                                                                          \
     F(STR, ip) F(STR, hostname) F(STR, endpoint) F(RES, resources) F(ROOM, available)    \
-        F(STR, labels)
+        F(STR, labels) F(BOOL, is_drained)
+
+/* Admin, or node, to head: the node takes no new work; what may move moves, what runs ends, copies of what it stores are
+ * made elsewhere; then it ends, after `left_ms` at the latest. Answer: DONE when that has begun, or ERROR. The same again
+ * sets the time anew. Notices: head to that node; other nodes to their processes (left_ms 0), whose objects may be there. */
+#define CRTI_FIELDS_NODE_DRAIN(F) F(ID, node) F(U64, left_ms)
+#define CRTI_DRAIN_MAX_MS         (UINT64_C(30) * 86400 * 1000)
 
 /* Head to node: make this actor's process. The node answers ACTOR_STARTED when the worker is
  * READY, or ERROR. `program` is the SHA-256; the node asks JOB_GET for the rest. */
 #define CRTI_FIELDS_ACTOR_START(F)                                                       \
     F(ID, actor)                                                                         \
     F(U64, actor_incarnation) F(ID, job) F(STR, class_name) F(STR, name)                 \
-        F(RES, resources) F(BOOL, fenced) F(BIN, creation)
+        F(RES, resources) F(BOOL, fenced) F(BIN, creation) F(ID, group) F(I64, bundle)   \
+            F(BIN, saved)
 #define CRTI_FIELDS_ACTOR_STARTED(F)                                                     \
     F(ID, actor) F(U64, actor_incarnation) F(I64, pid) CRTI_PEER(F)
 
-/* Head to node: end it. Answer: DONE when the process is gone. */
-#define CRTI_FIELDS_ACTOR_STOP(F) F(ID, actor) F(U64, actor_incarnation) F(STR, text)
+/* Head to node: end it; `graceful` as in ACTOR_KILL. Answer: DONE when the process is gone. */
+#define CRTI_FIELDS_ACTOR_STOP(F)                                                        \
+    F(ID, actor) F(U64, actor_incarnation) F(STR, text) F(BOOL, graceful)
+
+/* Head to node: reserve what a bundle needs. Answer: DONE, or ERROR CRT_ERR_BACKPRESSURE: there is no room. The same
+ * incarnation again is the same reservation; a later one takes its place. */
+#define CRTI_FIELDS_BUNDLE_RESERVE(F)                                                    \
+    F(ID, group) F(U64, bundle) F(U64, incarnation) F(ID, job) F(RES, resources)
+/* Notice, head to node: that reservation, and what runs in it, ends. Unknown ones are ignored. */
+#define CRTI_FIELDS_BUNDLE_RETURN(F)                                                     \
+    F(ID, group) F(U64, bundle) F(U64, incarnation) F(STR, text)
+/* In NODE_REGISTER: a bundle that is reserved on the node. */
+#define CRTI_FIELDS_BUNDLE_HELD(F) F(ID, group) F(U64, bundle) F(U64, incarnation)
 
 /* Node to head: who is this node, that another process told of? Answer: NODE_VIEW, or ERROR
  * CRT_ERR_NODE_LOST when it died or never was. None for one that is expected back after a restart
@@ -458,10 +550,12 @@
 /* ------------------------------------------------------------------ admin link */
 
 /* Answer: DONE when it is durable and accepted (PENDING), ERROR CRT_ERR_EXISTS and so on.
- * `argv` has the program first; `sha` names the uploaded executable. `metadata` is JSON. */
+ * `argv` has the program first; `sha` names the uploaded executable. `metadata` and `runtime_env`, which
+ * is shown as it was given, are JSON. */
 #define CRTI_FIELDS_JOB_SUBMIT(F)                                                        \
     F(STR, submission)                                                                   \
-    F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment) F(STR, metadata)
+    F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment) F(STR, metadata)     \
+        F(STR, runtime_env)
 #define CRTI_FIELDS_JOB_DELETE(F) F(STR, submission)
 
 /* ------------------------------------------------------------------ group link */
@@ -515,13 +609,18 @@
 #define CRTI_FIELDS_ROW_JOB(F)                                                           \
     F(ID, job)                                                                           \
     F(U64, number) F(STR, submission) F(STR, entrypoint) F(STR, program) F(STR, sha)     \
-        F(BIN, argv) F(BIN, environment) F(STR, directory) F(STR, metadata)
+        F(BIN, argv) F(BIN, environment) F(STR, directory) F(STR, metadata)              \
+            F(STR, runtime_env)
 #define CRTI_FIELDS_ROW_JOB_STATE(F)                                                     \
     F(ID, job)                                                                           \
     F(U64, state) F(ID, driver) F(ID, node) F(I64, pid) F(BOOL, stopping)                \
         F(BOOL, has_exit) F(I64, exit_code) F(STR, error_type) F(STR, text)              \
             F(I64, start_ms) F(I64, end_ms) F(BOOL, has_groups)                              \
                 F(U64, node_incarnation)
+#define CRTI_FIELDS_ROW_PLACEMENT_GROUP(F)                                               \
+    F(ID, group)                                                                         \
+    F(ID, job) F(STR, name) F(U64, strategy) F(BOOL, detached) F(I64, if_infeasible)     \
+        F(U64, serial) F(U64, state) F(U64, incarnation) F(BIN, bundles)
 
 /* clang-format on */
 #endif

@@ -149,6 +149,7 @@ static crt_status_t make_store(crti_node_t *node)
         if (node->store_bytes > available / 2)
             node->store_bytes = available / 2;
     }
+    node->memory_bytes = total > node->store_bytes ? total - node->store_bytes : 0;
     return crti_store_new(node->store_bytes, CRTI_NODE_SLOTS, &node->store);
 }
 
@@ -284,6 +285,7 @@ static void free_parts(crti_node_t *node)
     crti_owner_free(node);
     crti_actor_watch_free(node);
     crti_lease_free(node);
+    crti_drain_fini(node);
     crti_pull_free(node);
     crti_log_quota_fini(&node->log_quota);
 }

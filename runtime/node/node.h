@@ -37,7 +37,9 @@
 #include "runtime/node/host/old_logs.h"
 #include "runtime/node/host/watchdog.h"
 #include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/bundle.h"
 #include "runtime/node/leases/lease.h"
+#include "runtime/node/lifecycle/drain.h"
 #include "runtime/node/lifecycle/lifecycle.h"
 #include "runtime/node/links/head.h"
 #include "runtime/node/links/local.h"
@@ -70,7 +72,9 @@ struct crti_node {
     crti_key_t key;
     crti_stream_context_t *context;
     crti_store_t *store;
+    crti_drain_t drain;
     size_t store_bytes;
+    uint64_t memory_bytes; /* of the host, for this node, without its store */
     crti_watch_t lifeline_watch;
 
     crti_processes_t processes;

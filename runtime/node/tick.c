@@ -34,6 +34,8 @@ static void on_tick(void *user)
     next = due < next ? due : next;
     due = crti_worker_table_tick(node->leases.workers, now);
     next = due < next ? due : next;
+    due = crti_drain_tick(node, now);
+    next = due < next ? due : next;
     due = crti_pull_table_tick(node->pulls.table, now);
     next = due < next ? due : next;
     due = node->orphans_ns + ORPHANS_NS;

@@ -84,7 +84,7 @@ CRTI_DEFINE_AUTO(crti_store_t *, crti_store_detach)
 /* ---------------------------------------------------------------- objects */
 
 /* Room for an object of `size` bytes (0 is fine), to be written through *data_out and then
- * sealed or aborted by this process. Evicts unpinned copies when needed, oldest first.
+ * sealed or aborted by this process. Evicts unpinned copies when needed, the longest unused first.
  *   CRT_ERR_EXISTS      this node has the object, or a process is writing it
  *   CRT_ERR_STORE_FULL  no room now: crti_store_wait_space, then again
  *   CRT_ERR_TOO_LARGE   there never will be */

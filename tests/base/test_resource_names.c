@@ -45,6 +45,7 @@ static void only_a_name_that_was_never_seen_gets_a_hint(void **state)
     assert_string_equal(crti_resource_names_hint(&names, "quantum", text, sizeof(text)),
                         ", which no node has ever had");
     assert_string_equal(crti_resource_names_hint(&names, "GUP", text, 10), ", which n");
+    assert_string_equal(crti_resource_names_hint(&names, "node:1.2.3.4", text, 10), "");
 }
 
 static void when_there_are_too_many_names_nothing_is_said_of_others(void **state)

@@ -46,11 +46,21 @@ static void an_option_holds_nothing_or_an_amount_in_reason(void **state)
 static void what_is_not_name_and_amount_is_refused_with_its_text(void **state)
 {
     const char *const wrong[] = {
-        "CPU",     "CPU=",        "=1",
-        "CPU=-1",  "CPU=1.00001", "CPU=1e3",
-        "CPU=nan", "CPU=1 ",      "C PU=1",
-        "CPU=.",   "CPU=1.2.3",   "CPU=99999999999999999999",
-        "a,b=1",   "CPU==1",      "a-name-that-is-much-too-long-for-a-resource=1",
+        "CPU",
+        "CPU=",
+        "=1",
+        "CPU=-1",
+        "CPU=1.00001",
+        "CPU=1e3",
+        "CPU=nan",
+        "CPU=1 ",
+        "C PU=1",
+        "CPU=.",
+        "CPU=1.2.3",
+        "CPU=99999999999999999999",
+        "a,b=1",
+        "CPU==1",
+        "a-name-that-is-much-too-long-for-the-name-of-a-resource=1",
     };
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -154,6 +164,10 @@ static void format_reads_like_a_sentence_and_never_overruns(void **state)
 
     assert_string_equal(crti_resources_format(&r, text, sizeof(text)), "2 CPU, 0.5 GPU");
     assert_string_equal(crti_resources_format(&none, text, sizeof(text)), "nothing");
+    assert_string_equal(
+        crti_resources_format_one("memory", INT64_C(1536) * 1048576 * CRTI_RESOURCE_ONE,
+                                  text, sizeof(text)),
+        "1536 MiB memory");
     for (size_t size = 1; size < 16; size++) {
         memset(text, '#', sizeof(text));
         crti_resources_format(&r, text, size);

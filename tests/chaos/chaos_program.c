@@ -129,8 +129,8 @@ static crt_status_t run_task(load_t *load, int64_t value)
         crt_ref_t *ref;
 
         ledger_write(record);
-        ref = crt_submit(&task_triple, NULL, (int64_t)record.origin,
-                         (int64_t)record.number, value);
+        ref = crt_submit(&task_triple, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES),
+                         (int64_t)record.origin, (int64_t)record.number, value);
         status = account_get(ref, CRT_OUT(&result));
         error = crt_ref_error(ref);
         record.kind = LEDGER_END;
@@ -176,9 +176,10 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv,
-                    CRT_OPTIONS(.classes = CRT_CLASSES(&account_class),
-                                .tasks = CRT_TASKS(&task_triple, &task_fill, &task_total,
-                                                   &task_nest)),
-                    driver);
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.name_space = "chaos", .classes = CRT_CLASSES(&account_class),
+                    .tasks =
+                        CRT_TASKS(&task_triple, &task_fill, &task_total, &task_nest)),
+        driver);
 }

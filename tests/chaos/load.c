@@ -10,6 +10,8 @@
 #include "account.h"
 #include "ledger.h"
 
+/* The ledger counts on tasks that run at most once. */
+#define ONCE         CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES)
 #define WAIT_MS      20
 #define SMALL        (12 << 10) /* elements: above what travels in a reply */
 #define LARGE        (256 << 10)
@@ -192,7 +194,7 @@ static void start_triple(load_t *load)
     slot->expected = 3 * slot->value + 1;
     slot->is_known = true;
     note_ask(load, slot);
-    slot->ref = crt_submit(&task_triple, NULL, (int64_t)load->origin,
+    slot->ref = crt_submit(&task_triple, ONCE, (int64_t)load->origin,
                            (int64_t)slot->number, slot->value);
 }
 
@@ -203,7 +205,7 @@ static void start_nest(load_t *load)
     slot->value = slot->expected = 1 + (int64_t)load_random(load, 3);
     slot->is_known = true;
     note_ask(load, slot);
-    slot->ref = crt_submit(&task_nest, NULL, (int64_t)load->origin, (int64_t)slot->number,
+    slot->ref = crt_submit(&task_nest, ONCE, (int64_t)load->origin, (int64_t)slot->number,
                            slot->value);
 }
 
@@ -215,7 +217,7 @@ static void start_total(load_t *load, int actor, crt_ref_t *what, int64_t expect
     slot->expected = expected;
     slot->is_known = true;
     note_ask(load, slot);
-    slot->ref = actor < 0 ? crt_submit(&task_total, NULL, (int64_t)load->origin,
+    slot->ref = actor < 0 ? crt_submit(&task_total, ONCE, (int64_t)load->origin,
                                        (int64_t)slot->number, what)
                           : crt_call(load->actors[actor].handle, &account_total,
                                      (int64_t)load->origin, (int64_t)slot->number, what);
@@ -233,7 +235,7 @@ static void start_fill(load_t *load, int maker, int reader)
     slot->expected = sum = account_sum_of(slot->number, slot->value);
     note_ask(load, slot);
     slot->ref = maker < 0
-                    ? crt_submit(&task_fill, NULL, (int64_t)load->origin,
+                    ? crt_submit(&task_fill, ONCE, (int64_t)load->origin,
                                  (int64_t)slot->number, slot->value)
                     : crt_call(load->actors[maker].handle, &account_fill,
                                (int64_t)load->origin, (int64_t)slot->number, slot->value);

@@ -91,6 +91,18 @@ void cli_end(void)
     assert_true(clean);
 }
 
+int cli_setup(void **state)
+{
+    cli_begin(false);
+    return 0;
+}
+
+int cli_teardown(void **state)
+{
+    cli_end();
+    return 0;
+}
+
 /* ---------------------------------------------------------------- running it */
 
 /* In the child: words are separated by one blank, ~ in a word stands for a blank. What the test's own

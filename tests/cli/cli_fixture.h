@@ -13,6 +13,10 @@ void cli_begin(bool fakes);
 /* Checks that nothing of it runs, and removes the directories. */
 void cli_end(void);
 
+/* The same for each test of a group, with the real daemons. */
+int cli_setup(void **state);
+int cli_teardown(void **state);
+
 /* Paths below the fixture's directory. */
 const char *cli_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that tests submit as a job: job_program
- * hello|fail|crash|quit|forget|stay|leave.
+ * hello|fail|crash|quit|forget|stay|leave|look.
  *
  * "stay" makes an actor whose process leaves a grandchild in a session of its own, as user code
- * may, says so, and stays. "crash", "quit" and "forget" end without crt_shutdown. "leave" leaves the cluster while its actor lives, and looks at it then. */
+ * may, says so, and stays. "crash", "quit" and "forget" end without crt_shutdown. "leave" leaves the cluster while its actor lives, and looks at it then.
+ * "look" tells what a task sees on the node that has the resource "far". */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,36 @@ static int leave(void)
     return 0;
 }
 
+/* The program, its directory, and the file "data" in it. */
+static crt_status_t look_run(crt_call_t *call)
+{
+    char exe[512] = "", data[64] = "", text[1200], cwd[512];
+    FILE *file = fopen("data", "r");
+
+    if (file) {
+        data[fread(data, 1, sizeof(data) - 1, file)] = '\0';
+        fclose(file);
+    }
+    if (readlink("/proc/self/exe", exe, sizeof(exe) - 1) < 0 || !getcwd(cwd, sizeof(cwd)))
+        return crt_raise(CRT_ERR_IO, "no directory");
+    snprintf(text, sizeof(text), "runs %s in %s and reads %s", exe, cwd, data);
+    return crt_return(call, (const char *)text);
+}
+static const crt_task_t look_task =
+    CRT_TASK(.name = "look", .run = look_run, .signature = "");
+
+static int look(void)
+{
+    crt_ref_t *ref =
+        crt_submit(&look_task, CRT_TASK_OPTIONS(.num_cpus = 1, .resources = "far=1"));
+    const char *text;
+
+    CRT_CHECK(crt_get(ref, &text));
+    printf("a worker %s\n", text);
+    crt_ref_drop(&ref);
+    return 0;
+}
+
 static int driver(int argc, char **argv)
 {
     printf("hello");
@@ -75,6 +106,8 @@ static int driver(int argc, char **argv)
         stay();
     if (argc > 1 && strcmp(argv[1], "leave") == 0)
         return leave();
+    if (argc > 1 && strcmp(argv[1], "look") == 0)
+        return look();
     if (argc > 1 && strcmp(argv[1], "crash") == 0) {
         signal(SIGSEGV, SIG_DFL); /* a sanitizer makes an exit status of it */
         raise(SIGSEGV);
@@ -88,5 +121,8 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&holder)), driver);
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.classes = CRT_CLASSES(&holder), .tasks = CRT_TASKS(&look_task)),
+        driver);
 }

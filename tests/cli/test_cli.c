@@ -28,12 +28,6 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
-{
-    cli_end();
-    return 0;
-}
-
 /* The port that the system chose for the head. */
 static long head_port(void)
 {
@@ -785,7 +779,7 @@ static void another_hosts_server_is_reached_by_crt_http(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, cli_teardown)
         TEST(every_command_has_a_help_that_lists_options_and_environment),
         TEST(wrong_use_is_one_sentence_and_exit_status_2),
         TEST(an_address_of_the_environment_that_is_none_is_named),

@@ -17,18 +17,6 @@
 #define PROGRAM getenv("CRT_TEST_RANKS")
 #define RANKS   3
 
-static int begin(void **state)
-{
-    cli_begin(false);
-    return 0;
-}
-
-static int end(void **state)
-{
-    cli_end();
-    return 0;
-}
-
 /* How often the last command printed `text`. */
 static int count_of(const char *text)
 {
@@ -246,7 +234,7 @@ static void on_a_joined_cluster_the_end_of_crt_run_ends_all_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cli_setup, cli_teardown)
         TEST(each_rank_runs_the_driver_with_its_number_and_the_arguments),
         TEST(without_ranks_the_driver_runs_once_and_is_none),
         TEST(the_world_is_a_group_of_all_ranks),

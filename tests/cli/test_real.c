@@ -26,18 +26,6 @@
 #define START                                                                            \
     "start --head --port 0 --dashboard-port 0 --num-cpus 2 --object-store-memory 100M"
 
-static int begin(void **state)
-{
-    cli_begin(false);
-    return 0;
-}
-
-static int end(void **state)
-{
-    cli_end();
-    return 0;
-}
-
 static void put_script(const char *name, const char *text)
 {
     FILE *file = fopen(cli_path("%s", name), "we");
@@ -750,7 +738,7 @@ static void daemons_keep_no_file_open_that_the_starter_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cli_setup, cli_teardown)
         TEST(a_cluster_starts_runs_jobs_and_stops),
         TEST(how_a_driver_ended_is_told_whoever_started_it),
         TEST(a_failed_start_leaves_the_tables_of_a_killed_head),

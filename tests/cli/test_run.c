@@ -22,18 +22,6 @@
 #define CRT   getenv("CRT_TEST_CRT")
 #define JOB   getenv("CRT_TEST_JOB")
 
-static int begin(void **state)
-{
-    cli_begin(false);
-    return 0;
-}
-
-static int end(void **state)
-{
-    cli_end();
-    return 0;
-}
-
 /* The pid in the only info file that matches; 0: there is none. */
 static pid_t recorded_pid(const char *pattern)
 {
@@ -439,6 +427,13 @@ static void kill_9_of_crt_microbenchmark_leaves_nothing(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
+static void beside_ray_there_must_be_a_ray(void **state)
+{
+    cli_expect(1, "--compare-ray needs the command ray in PATH",
+               "microbenchmark --compare-ray --filter single_client_get_calls");
+    cli_await_clean();
+}
+
 static void simulated_nodes_show_what_a_head_bears_and_leave_nothing(void **state)
 {
     json_t *rows;
@@ -468,7 +463,7 @@ static void wrong_numbers_of_simulated_nodes_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cli_setup, cli_teardown)
         TEST(a_program_runs_on_a_cluster_that_is_gone_afterwards),
         TEST(the_exit_status_is_the_programs),
         TEST(a_program_without_standard_streams_gets_its_cluster),
@@ -488,6 +483,7 @@ int main(void)
         TEST(kill_9_of_its_head_is_said_and_the_program_goes_on),
         TEST(the_directory_of_a_run_that_was_killed_with_all_its_daemons_goes),
         TEST(kill_9_of_crt_microbenchmark_leaves_nothing),
+        TEST(beside_ray_there_must_be_a_ray),
         TEST(simulated_nodes_show_what_a_head_bears_and_leave_nothing),
         TEST(wrong_numbers_of_simulated_nodes_are_refused),
     };

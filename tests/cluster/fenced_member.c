@@ -90,6 +90,8 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&ledger_class)),
-                    driver);
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.name_space = "ledgers", .classes = CRT_CLASSES(&ledger_class)),
+        driver);
 }

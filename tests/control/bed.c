@@ -343,7 +343,8 @@ crti_msg_actor_create_t bed_actor(uint64_t actor, uint64_t job, const char *name
                                      .owner_node = bed_id(1),
                                      .class_name = crti_str("Counter"),
                                      .name = crti_str(name),
-                                     .creation = crti_str("arguments")};
+                                     .creation = crti_str("arguments"),
+                                     .lifetime = actor};
 }
 
 bool bed_start_actor(bed_t *bed, uint64_t link, uint64_t process)

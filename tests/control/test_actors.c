@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lives of actors as the head decides them. */
 
+#include <string.h>
+
 #include "runtime/base/clock.h"
 #include "runtime/control/actor_table.h"
 #include "tests/control/control_test.h"
@@ -19,6 +21,32 @@ static void a_name_belongs_to_one_living_actor(void **state)
     bed_forget(bed);
     control_create(bed, 52, "a");
     assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+}
+
+static void names_of_several_namespaces_are_several(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "a");
+    crti_msg_actor_find_t find = {.name = crti_str("a"), .name_space = crti_str("two")};
+
+    m.name_space = crti_str("one");
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_FIND, 2, &find);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_NOT_FOUND);
+    m.actor = bed_id(51);
+    m.name_space = find.name_space;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 3, &m);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_FIND, 4, &find);
+    assert_true(crti_id_equal(control_state_of(bed, NODE_A).actor, bed_id(51)));
+    m.actor = bed_id(52);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 5, &m);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_EXISTS);
+    m.name_space = crti_str("a/b");
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 6, &m);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_INVALID);
 }
 
 static void an_actor_is_started_again_while_it_has_restarts(void **state)
@@ -251,6 +279,82 @@ static void an_actor_that_its_user_kills_is_restarted_at_once(void **state)
     }
 }
 
+static const crti_message_t *save(bed_t *bed, uint64_t incarnation, const char *state)
+{
+    crti_msg_actor_save_t m = {
+        .actor = bed_id(50), .actor_incarnation = incarnation, .state = crti_str(state)};
+
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_SAVE, 9, &m);
+    return bed->sent_count ? &bed->sent[0].message : NULL;
+}
+
+static void what_an_actor_saved_goes_to_its_next_process_and_with_it(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+    crti_msg_actor_create_t m = bed_actor(50, 5, "saver");
+    const crti_message_t *start;
+
+    m.max_restarts = -1;
+    m.detached = true;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    assert_true(bed_start_actor(bed, NODE_A, 101));
+    assert_int_equal(save(bed, 1, "first")->kind, CRTI_MSG_DONE);
+    assert_int_equal(save(bed, 1, "second")->kind, CRTI_MSG_DONE);
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0,
+            &(crti_msg_actor_died_t){
+                .actor = bed_id(50), .actor_incarnation = 1, .created = true});
+    start = bed_next(bed, NODE_A, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    assert_true(crti_str_equal(start->actor_start.saved, "second"));
+    /* Its process of before says so too late. */
+    assert_int_equal(control_error_of(save(bed, 1, "late")), CRT_ERR_ACTOR_DIED);
+    bed_restart(bed, true);
+    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
+    start = bed_next(bed, NODE_B, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    assert_true(crti_str_equal(start->actor_start.saved, "second"));
+    assert_true(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
+    bed_say(bed, NODE_B, CRTI_MSG_ACTOR_KILL, 3, &kill);
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
+}
+
+static void what_is_saved_has_a_limit_and_a_living_actor(void **state)
+{
+    static char large[CRTI_SAVED_MAX + 2];
+    bed_t *bed = *state;
+
+    create_restartable(bed);
+    assert_true(bed_start_actor(bed, NODE_A, 101));
+    memset(large, 'x', sizeof(large) - 1);
+    assert_int_equal(control_error_of(save(bed, 1, large)), CRT_ERR_TOO_LARGE);
+    assert_int_equal(control_error_of(save(bed, 2, "early")), CRT_ERR_ACTOR_DIED);
+    assert_int_equal(save(bed, 1, "")->kind, CRTI_MSG_DONE);
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
+    bed->failing = CRT_ERR_IO;
+    assert_int_equal(control_error_of(save(bed, 1, "x")), CRT_ERR_IO);
+}
+
+static void a_kill_of_a_process_that_was_followed_by_another_does_nothing(void **state)
+{
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .actor_incarnation = 1};
+    bed_t *bed = *state;
+
+    create_restartable(bed);
+    dies_after(bed, 1, CRTI_S);
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, NODE_A, 102));
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 9, &kill);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_ACTOR_STOP), 0);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_DONE), 1);
+    kill.actor_incarnation = 2;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 9, &kill);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_ACTOR_STOP), 1);
+}
+
 static void an_actor_that_waits_for_its_next_process_can_be_ended(void **state)
 {
     crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
@@ -263,6 +367,39 @@ static void an_actor_that_waits_for_its_next_process_can_be_ended(void **state)
     assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_DEAD);
     bed_forget(bed);
     assert_int_equal(time_to_start(bed, 20 * CRTI_S), 20 * CRTI_S);
+}
+
+static void an_actor_without_handles_ends_in_order_and_for_good(void **state)
+{
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50),
+                                  .no_restart = true,
+                                  .graceful = true,
+                                  .text = crti_str("nobody has it")};
+    crti_msg_actor_died_t died = {
+        .actor = bed_id(50), .actor_incarnation = 1, .created = true};
+    crti_msg_actor_find_t find = {.name = crti_str("a")};
+    bed_t *bed = *state;
+    const crti_message_t *stop;
+
+    control_make_alive(bed, 50, "a");
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_FIND, 7, &find);
+    assert_int_equal(bed_next(bed, NODE_A, CRTI_MSG_ACTOR_STATE)->actor_state.lifetime,
+                     50); /* who finds it can ask its owner */
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 9, &kill);
+    stop = bed_next(bed, NODE_A, CRTI_MSG_ACTOR_STOP);
+    assert_non_null(stop);
+    assert_true(stop->actor_stop.graceful);
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 10, &kill); /* told twice */
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+    bed->seen = 0;
+    assert_null(bed_next(bed, NODE_A, CRTI_MSG_ACTOR_STOP));
+    bed->seen = 0;
+    assert_null(bed_next(bed, NODE_A, CRTI_MSG_ACTOR_START));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_FIND, 11, &find);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_NOT_FOUND);
 }
 
 /* ---------------------------------------------------------------- places and reports */
@@ -441,6 +578,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(a_name_belongs_to_one_living_actor),
+        CONTROL_TEST(names_of_several_namespaces_are_several),
         CONTROL_TEST(an_actor_is_started_again_while_it_has_restarts),
         CONTROL_TEST(a_failed_creation_is_not_started_again),
         CONTROL_TEST(a_node_that_refuses_costs_no_restart),
@@ -450,7 +588,11 @@ int main(void)
         CONTROL_TEST(an_actor_that_dies_soon_after_its_start_waits_as_well),
         CONTROL_TEST(an_actor_that_lived_for_a_while_is_restarted_at_once),
         CONTROL_TEST(an_actor_that_its_user_kills_is_restarted_at_once),
+        CONTROL_TEST(what_an_actor_saved_goes_to_its_next_process_and_with_it),
+        CONTROL_TEST(what_is_saved_has_a_limit_and_a_living_actor),
+        CONTROL_TEST(a_kill_of_a_process_that_was_followed_by_another_does_nothing),
         CONTROL_TEST(an_actor_that_waits_for_its_next_process_can_be_ended),
+        CONTROL_TEST(an_actor_without_handles_ends_in_order_and_for_good),
         CONTROL_TEST(an_actor_without_a_place_says_what_it_waits_for),
         CONTROL_TEST(a_late_report_of_an_earlier_incarnation_ends_that_process),
         CONTROL_TEST(actors_end_with_their_job_but_detached_ones_live_on),

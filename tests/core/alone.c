@@ -410,6 +410,14 @@ void alone_locate(unsigned i, uint64_t number)
     alone_from(i, &record);
 }
 
+void alone_peek(unsigned i, const uint64_t *numbers, unsigned count)
+{
+    crti_buffer_t record = {0};
+
+    check(crti_put_peek(&record, numbers, count) == CRT_OK);
+    alone_from(i, &record);
+}
+
 void alone_copy(unsigned i, uint64_t number, uint64_t object, crti_id_t node)
 {
     crti_buffer_t record = {0};

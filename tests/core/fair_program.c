@@ -68,12 +68,12 @@ static int greedy(int argc, char **argv)
     for (int i = 0; i < IN_FLIGHT; i++)
         refs[i] = crt_submit(&nap, NULL, task_ms);
     while (count ? ended < count : !other || waitpid(other, &status, WNOHANG) == 0) {
-        size_t ready, found;
+        size_t ready[IN_FLIGHT], found;
 
-        check(crt_wait(refs, IN_FLIGHT, 1, -1, &ready, &found));
-        check(crt_get(refs[ready], NULL));
-        crt_ref_drop(&refs[ready]);
-        refs[ready] = crt_submit(&nap, NULL, task_ms);
+        check(crt_wait(refs, IN_FLIGHT, 1, -1, ready, &found));
+        check(crt_get(refs[ready[0]], NULL));
+        crt_ref_drop(&refs[ready[0]]);
+        refs[ready[0]] = crt_submit(&nap, NULL, task_ms);
         if (ended++ == 0 && argc > 4)
             other = start(argv + 3);
     }
@@ -95,12 +95,12 @@ static int between(int64_t task_ms, double begin, double end)
     for (int i = 0; i < IN_FLIGHT; i++)
         refs[i] = crt_submit(&nap, NULL, task_ms);
     while (ms_now() < end) {
-        size_t ready, found;
+        size_t ready[IN_FLIGHT], found;
 
-        check(crt_wait(refs, IN_FLIGHT, 1, -1, &ready, &found));
-        check(crt_get(refs[ready], NULL));
-        crt_ref_drop(&refs[ready]);
-        refs[ready] = crt_submit(&nap, NULL, task_ms);
+        check(crt_wait(refs, IN_FLIGHT, 1, -1, ready, &found));
+        check(crt_get(refs[ready[0]], NULL));
+        crt_ref_drop(&refs[ready[0]]);
+        refs[ready[0]] = crt_submit(&nap, NULL, task_ms);
         ended += ms_now() >= begin && ms_now() < end;
     }
     printf("between %d\n", ended);

@@ -6,7 +6,9 @@
  *                                                    many that lives meanwhile
  *     scheduling_program where COUNT STRATEGY NODE SOFT SELECTOR FALLBACK   the node of each of COUNT tasks that run at a
  *                                                    time, and of as many actors; "-" is none
- *     scheduling_program locality NODE BYTES         where tasks run whose argument was made on NODE
+ *     scheduling_program on RESOURCES                the node of a task, and of an actor, that need these
+ *     scheduling_program locality NODE OTHER BYTES   where tasks run whose argument was made on NODE, or on
+ *                                                    the other one, if the driver is on NODE
  *     scheduling_program threads CPUS                a task says how many threads its BLAS was told */
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,12 +219,28 @@ static int where(char **words)
     return 0;
 }
 
-static int locality(const char *node, int64_t bytes)
+static int on(const char *resources)
 {
-    crt_ref_t *made = crt_submit(
-        &make_task, CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node),
-        bytes);
+    crt_actor_t *actor =
+        crt_actor_new(&idle_class, CRT_ACTOR_OPTIONS(.resources = resources));
 
+    tell_where("task",
+               crt_submit(&look_task, CRT_TASK_OPTIONS(.resources = resources), 0));
+    tell_where("actor", crt_call(actor, &idle_where));
+    crt_actor_drop(&actor);
+    return 0;
+}
+
+static int locality(const char *node, const char *other, int64_t bytes)
+{
+    crt_ref_t *made;
+
+    if (strcmp(node, crt_node_id()) == 0)
+        node = other;
+    printf("made-at %s\n", node);
+    made = crt_submit(&make_task,
+                      CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node),
+                      bytes);
     for (int i = 0; i < 4; i++)
         tell_where("task", crt_submit(&look_task, NULL, made));
     crt_ref_drop(&made);
@@ -246,12 +264,14 @@ static int driver(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 4 && strcmp(argv[1], "infeasible") == 0)
         return infeasible(atoi(argv[2]), argv[3]);
+    if (argc == 3 && strcmp(argv[1], "on") == 0)
+        return on(argv[2]);
     if (argc == 4 && strcmp(argv[1], "gpus") == 0)
         return gpus(atof(argv[2]), atoi(argv[3]));
     if (argc == 8 && strcmp(argv[1], "where") == 0)
         return where(argv + 2);
-    if (argc == 4 && strcmp(argv[1], "locality") == 0)
-        return locality(argv[2], atoll(argv[3]));
+    if (argc == 5 && strcmp(argv[1], "locality") == 0)
+        return locality(argv[2], argv[3], atoll(argv[4]));
     if (argc == 3 && strcmp(argv[1], "threads") == 0)
         return threads(atof(argv[2]));
     return 2;

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "notes.h"
 #include "ok.h"
 
 #define PATIENCE_MS 60000
@@ -23,22 +24,6 @@
 static char directory[] = "/tmp/crt-cancel-XXXXXX";
 
 /* ---------------------------------------------------------------- in the workers */
-
-static int64_t size_of(const char *path)
-{
-    struct stat info;
-
-    return stat(path, &info) == 0 ? info.st_size : 0;
-}
-
-static void note(const char *path, char byte)
-{
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-
-    if (fd < 0 || write(fd, &byte, 1) != 1)
-        abort();
-    close(fd);
-}
 
 /* Computes until it is told to end. */
 static crt_status_t spin_run(crt_call_t *call)
@@ -74,10 +59,29 @@ static crt_status_t note_run(crt_call_t *call)
 
     CRT_TRY(crt_args(call, &path));
     note(path, 'n');
-    return crt_return(call, size_of(path));
+    return crt_return(call, notes_in(path));
 }
 static const crt_task_t note_task =
     CRT_TASK(.name = "note", .run = note_run, .signature = "string");
+
+static crt_status_t count_run(crt_call_t *call)
+{
+    int64_t count;
+
+    CRT_TRY(crt_args(call, &count));
+    return crt_return(call, count);
+}
+static const crt_task_t count_task =
+    CRT_TASK(.name = "count", .run = count_run, .signature = "int");
+
+/* Two results. */
+static crt_status_t note_two_run(crt_call_t *call)
+{
+    CRT_TRY(note_run(call));
+    return crt_return_at(call, 1, 2);
+}
+static const crt_task_t note_two =
+    CRT_TASK(.name = "note_two", .run = note_two_run, .signature = "string");
 
 /* Waits for a task that does not end; says what the wait came to. */
 static crt_status_t parent_run(crt_call_t *call)
@@ -124,14 +128,6 @@ static const char *path_of(const char *name)
     return path;
 }
 
-static void wait_for_size(const char *path, int64_t size)
-{
-    for (int i = 0; size_of(path) < size; i++) {
-        assert_true(i < PATIENCE_MS);
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-    }
-}
-
 static double ms_now(void)
 {
     struct timespec now;
@@ -155,7 +151,7 @@ static void all_is_well(void)
 {
     crt_ref_t *refs[2];
     const char *path = path_of("well");
-    int64_t before = size_of(path), count;
+    int64_t before = notes_in(path), count;
 
     for (int i = 0; i < 2; i++)
         refs[i] = crt_submit(&note_task, NULL, path);
@@ -163,7 +159,7 @@ static void all_is_well(void)
         OK(crt_get_for(refs[i], PATIENCE_MS, &count));
         crt_ref_drop(&refs[i]);
     }
-    assert_int_equal(size_of(path), before + 2);
+    assert_int_equal(notes_in(path), before + 2);
 }
 
 static void a_running_task_is_told_and_its_result_is_cancelled(void **state)
@@ -171,11 +167,11 @@ static void a_running_task_is_told_and_its_result_is_cancelled(void **state)
     const char *path = path_of("told");
     crt_ref_t *ref = crt_submit(&spin, NULL, path);
 
-    wait_for_size(path, 1);
+    wait_for_notes(path, 1);
     OK(crt_cancel(ref, NULL));
     OK(crt_cancel(ref, NULL)); /* again */
     gets_cancelled(&ref);
-    assert_int_equal(size_of(path), 2); /* it came to its end */
+    assert_int_equal(notes_in(path), 2); /* it came to its end */
     all_is_well();
 }
 
@@ -187,7 +183,7 @@ static void a_queued_task_never_runs(void **state)
 
     for (int i = 0; i < 2; i++)
         blockers[i] = crt_submit(&spin, NULL, blocked);
-    wait_for_size(blocked, 2);
+    wait_for_notes(blocked, 2);
     for (int i = 0; i < QUEUED; i++)
         refs[i] = crt_submit(&note_task, NULL, path);
     start = ms_now();
@@ -201,7 +197,7 @@ static void a_queued_task_never_runs(void **state)
         gets_cancelled(&blockers[i]);
     }
     all_is_well();
-    assert_int_equal(size_of(path), 0);
+    assert_int_equal(notes_in(path), 0);
     free(refs);
 }
 
@@ -211,14 +207,74 @@ static void a_task_that_waits_for_its_arguments_never_runs(void **state)
     crt_ref_t *first = crt_submit(&spin, NULL, path);
     crt_ref_t *second = crt_submit(&note_task, NULL, first);
 
-    wait_for_size(path, 1);
+    wait_for_notes(path, 1);
     OK(crt_cancel(second, NULL));
     gets_cancelled(&second);
     second = crt_submit(&note_task, NULL, first); /* its argument's failure is its own */
     OK(crt_cancel(first, NULL));
     gets_cancelled(&first);
     gets_cancelled(&second);
-    assert_int_equal(size_of(other), 0);
+    assert_int_equal(notes_in(other), 0);
+}
+
+/* Two CPUs that are taken until end_blockers. */
+static void start_blockers(crt_ref_t **blockers, const char *path)
+{
+    for (int i = 0; i < 2; i++)
+        blockers[i] = crt_submit(&spin, NULL, path);
+    wait_for_notes(path, 2);
+}
+
+static void end_blockers(crt_ref_t **blockers)
+{
+    for (int i = 0; i < 2; i++) {
+        OK(crt_cancel(blockers[i], NULL));
+        gets_cancelled(&blockers[i]);
+    }
+}
+
+static void a_queued_task_whose_only_ref_is_dropped_never_runs(void **state)
+{
+    const char *path = path_of("dropped");
+    crt_ref_t *blockers[2], **refs = calloc(QUEUED, sizeof(crt_ref_t *)), *waiting;
+
+    start_blockers(blockers, path_of("dropped-behind"));
+    for (int i = 0; i < QUEUED; i++)
+        refs[i] = crt_submit(&note_task, NULL, path);
+    waiting = crt_submit(&note_task, NULL, blockers[0]); /* ... for its argument */
+    crt_ref_drop(&waiting);
+    crt_refs_drop(refs, QUEUED);
+    end_blockers(blockers);
+    all_is_well();
+    assert_int_equal(notes_in(path), 0);
+    free(refs);
+}
+
+static void a_queued_task_runs_while_anything_needs_one_of_its_results(void **state)
+{
+    const char *kept = path_of("kept"), *passed = path_of("passed"),
+               *one = path_of("one");
+    crt_ref_t *blockers[2], *ref, *again, *next, *both[2];
+    int64_t count;
+
+    start_blockers(blockers, path_of("needed-behind"));
+    ref = crt_submit(&note_task, NULL, kept);
+    again = crt_ref_keep(ref);
+    crt_ref_drop(&ref); /* there is another handle */
+    ref = crt_submit(&note_task, NULL, passed);
+    next = crt_submit(&count_task, NULL, ref);
+    crt_ref_drop(&ref); /* it is an argument */
+    crt_submit_returns(both, 2, &note_two, NULL, one);
+    crt_ref_drop(&both[0]); /* there is another result */
+    end_blockers(blockers);
+    OK(crt_get_for(again, PATIENCE_MS, &count));
+    OK(crt_get_for(next, PATIENCE_MS, &count));
+    assert_int_equal(count, 1);
+    OK(crt_get_for(both[1], PATIENCE_MS, &count));
+    crt_ref_drop(&again);
+    crt_ref_drop(&next);
+    crt_ref_drop(&both[1]);
+    assert_int_equal(notes_in(kept) + notes_in(passed) + notes_in(one), 3);
 }
 
 static void by_force_a_worker_ends_and_nothing_else_with_it(void **state)
@@ -229,11 +285,11 @@ static void by_force_a_worker_ends_and_nothing_else_with_it(void **state)
     double start;
     int64_t count;
 
-    wait_for_size(path, 1);
+    wait_for_notes(path, 1);
     other = crt_submit(&deaf, NULL, path); /* the second CPU */
     for (int i = 0; i < BEHIND; i++)
         refs[i] = crt_submit(&note_task, NULL, behind);
-    wait_for_size(path, 2);
+    wait_for_notes(path, 2);
     start = ms_now();
     OK(crt_cancel(ref, CRT_CANCEL_OPTIONS(.force = true)));
     gets_cancelled(&ref);
@@ -242,8 +298,8 @@ static void by_force_a_worker_ends_and_nothing_else_with_it(void **state)
         OK(crt_get_for(refs[i], PATIENCE_MS, &count));
         crt_ref_drop(&refs[i]);
     }
-    assert_int_equal(size_of(behind), BEHIND); /* each ran once */
-    OK(crt_cancel(other, NULL));               /* in vain: it does not listen */
+    assert_int_equal(notes_in(behind), BEHIND); /* each ran once */
+    OK(crt_cancel(other, NULL));                /* in vain: it does not listen */
     OK(crt_cancel(other, CRT_CANCEL_OPTIONS(.force = true)));
     gets_cancelled(&other);
     all_is_well();
@@ -254,11 +310,11 @@ static void children_end_with_their_parent_and_waits_inside_return(void **state)
     const char *path = path_of("family"), *said = path_of("family-said");
     crt_ref_t *ref = crt_submit(&parent, CRT_TASK_OPTIONS(.num_cpus = 0.1), path, said);
 
-    wait_for_size(path, 2); /* parent and child have begun */
+    wait_for_notes(path, 2); /* parent and child have begun */
     OK(crt_cancel(ref, NULL));
     gets_cancelled(&ref);
-    wait_for_size(path, 3); /* the child ended */
-    wait_for_size(said, 1);
+    wait_for_notes(path, 3); /* the child ended */
+    wait_for_notes(said, 1);
     all_is_well();
 }
 
@@ -271,7 +327,7 @@ static void calls_of_actors_are_cancelled_like_tasks_but_not_by_force(void **sta
     crt_ref_t *last = crt_call(actor, &quick, after);
     int64_t count = 0;
 
-    wait_for_size(path, 1);
+    wait_for_notes(path, 1);
     assert_int_equal(crt_cancel(running, CRT_CANCEL_OPTIONS(.force = true)),
                      CRT_ERR_INVALID);
     OK(crt_cancel(waiting, NULL));
@@ -319,6 +375,8 @@ static int driver(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_running_task_is_told_and_its_result_is_cancelled),
         cmocka_unit_test(a_queued_task_never_runs),
+        cmocka_unit_test(a_queued_task_whose_only_ref_is_dropped_never_runs),
+        cmocka_unit_test(a_queued_task_runs_while_anything_needs_one_of_its_results),
         cmocka_unit_test(a_task_that_waits_for_its_arguments_never_runs),
         cmocka_unit_test(by_force_a_worker_ends_and_nothing_else_with_it),
         cmocka_unit_test(children_end_with_their_parent_and_waits_inside_return),
@@ -339,7 +397,8 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.tasks = CRT_TASKS(&spin, &deaf, &note_task, &parent),
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&spin, &deaf, &note_task, &parent,
+                                                   &count_task, &note_two),
                                 .classes = CRT_CLASSES(&patient), .num_cpus = 2),
                     driver);
 }

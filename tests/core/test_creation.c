@@ -75,8 +75,8 @@ static void a_create_finds_what_its_creator_has_dropped(void **state)
                     *found;
 
         crt_ref_drop(&ones);
-        crt_actor_drop(&made);
         OK(crt_actor_find("the holder", &holder_class, &found));
+        crt_actor_drop(&made);
         check_sum(found);
         OK(crt_actor_kill(found));
         crt_actor_drop(&found);

@@ -109,6 +109,7 @@ static void a_crash_is_reported_with_signal_and_method(void **state)
 {
     crt_actor_t *counter = new_counter();
     crt_ref_t *ref = crt_call(counter, &counter_crash);
+    const crt_task_options_t *once = CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES);
 
     assert_int_equal(crt_get_for(ref, 20000, NULL), CRT_ERR_ACTOR_DIED);
     assert_non_null(strstr(crt_error_detail(), "signal 11"));
@@ -117,13 +118,14 @@ static void a_crash_is_reported_with_signal_and_method(void **state)
     crt_ref_drop(&ref);
     check_failed(crt_call(counter, &counter_get), CRT_ERR_ACTOR_DIED, "signal 11");
     crt_actor_drop(&counter);
-    check_failed(crt_submit(&t_segv, NULL), CRT_ERR_WORKER_DIED, "signal 11");
+    check_failed(crt_submit(&t_segv, once), CRT_ERR_WORKER_DIED, "signal 11");
 }
 
 static void an_exit_is_reported_with_its_status(void **state)
 {
     crt_actor_t *counter = new_counter();
-    crt_ref_t *task = crt_submit(&t_exit, NULL);
+    crt_ref_t *task =
+        crt_submit(&t_exit, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES));
     char pid[32];
 
     check_failed(crt_call(counter, &counter_exit), CRT_ERR_ACTOR_DIED,
@@ -162,14 +164,20 @@ static void a_worker_that_closes_all_files_fails_its_calls(void **state)
     for (int i = 0; i < 3; i++) {
         crt_actor_t *counter = new_counter();
         crt_ref_t *ref = crt_call(counter, &counter_close_files, after_ms[i], pipes[i]);
-        crt_ref_t *next = crt_call(counter, &counter_get);
+        crt_status_t status;
 
         crt_get_for(ref, 20000, NULL);
         assert_true(crt_ref_is_ready(ref));
-        assert_int_equal(crt_get_for(next, 20000, NULL), CRT_ERR_ACTOR_DIED);
+        crt_ref_drop(&ref);
+        do { /* calls that it had received may be answered before it notices */
+            crt_ref_t *next = crt_call(counter, &counter_get);
+
+            status = crt_get_for(next, 20000, NULL);
+            crt_ref_drop(&next);
+        } while (status == CRT_OK);
+        assert_int_equal(status, CRT_ERR_ACTOR_DIED);
         assert_non_null(
             strstr(crt_error_detail(), "closed the descriptors of the runtime"));
-        crt_refs_drop((crt_ref_t *[]){ref, next}, 2);
         crt_actor_drop(&counter);
     }
 }

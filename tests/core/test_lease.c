@@ -189,6 +189,22 @@ static void an_idle_worker_is_given_back_after_a_while(void **state)
     assert_int_equal(pool.held, 0);
 }
 
+static void an_idle_worker_that_others_wait_for_is_given_back_soon(void **state)
+{
+    crti_lease_pool_t pool;
+    crti_lease_t lease, *due = NULL;
+    uint64_t now = MS, next = UINT64_MAX;
+
+    crti_lease_pool_init(&pool);
+    crti_lease_want(&pool, &lease);
+    crti_lease_granted(&pool, &lease, now);
+    crti_lease_wanted_by_others(&lease);
+    assert_int_equal(crti_lease_due(&pool, now, &due, &next), CRTI_LEASE_DUE_NOTHING);
+    assert_true(next == now + CRTI_LEASE_WANTED_IDLE_NS);
+    assert_int_equal(crti_lease_due(&pool, next, &due, &next), CRTI_LEASE_DUE_RETURN);
+    assert_ptr_equal(due, &lease);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +218,7 @@ int main(void)
             a_worker_that_is_to_end_gets_nothing_more_and_a_moment_to_answer),
         cmocka_unit_test(all_given_back_leaves_an_idle_worker),
         cmocka_unit_test(an_idle_worker_is_given_back_after_a_while),
+        cmocka_unit_test(an_idle_worker_that_others_wait_for_is_given_back_soon),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

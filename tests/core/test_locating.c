@@ -132,6 +132,46 @@ static void an_object_that_is_missing_before_there_is_room_is_waited_for(void **
     alone_drop(ref);
 }
 
+/* The numbers in the last answer to a peek of process `i`, as bits. */
+static unsigned peeked(unsigned i)
+{
+    crti_span_t record = alone_sent(i, CRTI_RECORD_PEEKED);
+    crti_reader_t reader = crti_read_peeked(record.data, record.size);
+    crti_result_t result;
+    unsigned bits = 0;
+    uint64_t number;
+    bool is_there;
+
+    for (;;) {
+        assert_int_equal(crti_next_peeked(&reader, &is_there, &number, &result), CRT_OK);
+        if (!is_there)
+            return bits;
+        bits |= 1u << number;
+    }
+}
+
+static void a_peek_is_answered_with_what_is_known_now_and_fits(void **state)
+{
+    crt_ref_t *pending = alone_waiting(NULL), *one = crt_put(1), *two = alone_stored(3);
+    uint64_t numbers[] = {pending->id.number, one->id.number, UNKNOWN, two->id.number};
+    unsigned known;
+
+    assert_true(two->id.number < 32);
+    known = 1u << one->id.number | 1u << two->id.number;
+    alone_peek(1, numbers, 4);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_PEEKED), 1);
+    assert_int_equal(peeked(1), known);
+    alone_fill(1);
+    alone_peek(1, numbers, 4); /* nobody waits for it */
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_PEEKED), 1);
+    alone_make_room(1);
+    alone_peek(1, numbers, 1);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_PEEKED), 1);
+    crt_ref_drop(&pending);
+    crt_ref_drop(&one);
+    alone_drop(two);
+}
+
 static void questions_end_with_the_session_that_they_came_by(void **state)
 {
     crti_core_t *core = *state;
@@ -194,6 +234,7 @@ int main(void)
         LOCATING_TEST(a_value_that_comes_while_the_window_is_full_is_told_later),
         LOCATING_TEST(an_object_that_is_freed_before_there_is_room_is_said_to_be),
         LOCATING_TEST(an_object_that_is_missing_before_there_is_room_is_waited_for),
+        LOCATING_TEST(a_peek_is_answered_with_what_is_known_now_and_fits),
         LOCATING_TEST(questions_end_with_the_session_that_they_came_by),
         LOCATING_TEST(who_asks_for_more_objects_than_there_are_is_sent_away),
         LOCATING_TEST(who_acknowledges_no_answer_of_a_million_is_sent_away),

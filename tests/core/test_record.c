@@ -25,7 +25,14 @@ static void a_call_with_every_form_of_argument_comes_back(void **state)
     unsigned char nodes[32] = {1, 2, 3};
     crti_location_t location = {{{9, 9}, 77}, 1000, nodes, 2};
     crti_ref_name_t ref = some_ref();
-    crti_call_head_t head = {CRTI_CALL_TASK | CRTI_CALL_RETURNS, 7, 4, 3, 99, {"add", 3}};
+    crti_call_head_t head = {.flags =
+                                 CRTI_CALL_TASK | CRTI_CALL_RETURNS | CRTI_CALL_NAMED,
+                             .index = 7,
+                             .arg_count = 4,
+                             .returns = 3,
+                             .call = 99,
+                             .name = {"add", 3},
+                             .given_name = {"epoch 7", 7}};
     crti_call_arg_t arg;
     crti_reader_t args;
     unsigned char *record;
@@ -47,6 +54,8 @@ static void a_call_with_every_form_of_argument_comes_back(void **state)
     assert_int_equal(head.call, 99);
     assert_int_equal(head.returns, 3);
     assert_memory_equal(head.name.data, "add", 3);
+    assert_int_equal(head.given_name.size, 7);
+    assert_memory_equal(head.given_name.data, "epoch 7", 7);
     assert_int_equal(crti_get_arg(&args, record, &arg), CRT_OK);
     assert_int_equal(arg.form, CRTI_ARG_VALUE);
     assert_int_equal(crti_get_arg(&args, record, &arg), CRT_OK);
@@ -61,6 +70,66 @@ static void a_call_with_every_form_of_argument_comes_back(void **state)
     free(record);
     crti_buffer_fini(&out);
     crti_encoder_fini(&e);
+}
+
+static void a_stream_starts_again_where_it_was(void **state)
+{
+    crti_buffer_t out = {0};
+    crti_call_head_t head = {.flags = CRTI_CALL_RETURNS | CRTI_CALL_NAMED,
+                             .call = 99,
+                             .is_stream = true,
+                             .name = {"items", 5},
+                             .given_name = {"epoch 7", 7},
+                             .stream = {0, 1000, 17}},
+                     got;
+    crti_stream_start_t later = {70, 1050, 5000},
+                        bad[] = {{2, 1, 5}, {0, 1, 0}, {0, 1u << 30, 5}};
+    crti_reader_t args;
+
+    assert_int_equal(crti_put_call(&out, &head), CRT_OK);
+    assert_int_equal(crti_get_call(out.data, out.size, &got, &args), CRT_OK);
+    assert_true(got.is_stream);
+    assert_int_equal(got.returns, 1);
+    assert_memory_equal(&got.stream, &head.stream, sizeof(later));
+    crti_restart_stream(&out, &later);
+    assert_int_equal(crti_get_call(out.data, out.size, &got, &args), CRT_OK);
+    assert_memory_equal(&got.stream, &later, sizeof(later));
+    assert_int_equal(got.given_name.size, 7);
+    for (int i = 0; i < 3; i++) {
+        crti_restart_stream(&out, &bad[i]);
+        assert_int_equal(crti_get_call(out.data, out.size, &got, &args),
+                         CRT_ERR_PROTOCOL);
+    }
+    crti_buffer_fini(&out);
+}
+
+static void items_and_what_was_consumed_come_back(void **state)
+{
+    crti_buffer_t out = {0};
+    crti_result_t value = {.form = CRTI_RESULT_VALUE, .value = {"\0\1", 2}}, got,
+                  none = {.form = CRTI_RESULT_NOT_STARTED};
+    crti_consumed_t more = {5, 2000, 77}, read;
+    uint64_t call, index;
+
+    assert_int_equal(crti_put_item(&out, 5, 1234, &value), CRT_OK);
+    assert_int_equal(crti_record_kind(out.data, out.size), CRTI_RECORD_ITEM);
+    assert_int_equal(crti_get_item(out.data, out.size, &call, &index, &got), CRT_OK);
+    assert_int_equal(call, 5);
+    assert_int_equal(index, 1234);
+    assert_int_equal(got.value.size, 2);
+    for (size_t size = 0; size < out.size; size++)
+        assert_int_equal(crti_get_item(out.data, size, &call, &index, &got),
+                         CRT_ERR_PROTOCOL);
+    out.size = 0;
+    assert_int_equal(crti_put_item(&out, 5, 1, &none), CRT_OK);
+    assert_int_equal(crti_get_item(out.data, out.size, &call, &index, &got),
+                     CRT_ERR_PROTOCOL);
+    out.size = 0;
+    assert_int_equal(crti_put_consumed(&out, &more), CRT_OK);
+    assert_int_equal(crti_get_consumed(out.data, out.size, &read), CRT_OK);
+    assert_memory_equal(&read, &more, sizeof(more));
+    assert_int_equal(crti_get_consumed(out.data, out.size - 1, &read), CRT_ERR_PROTOCOL);
+    crti_buffer_fini(&out);
 }
 
 static void an_error_keeps_everything_that_is_known(void **state)
@@ -109,6 +178,34 @@ static void a_stored_result_names_what_it_refers_to(void **state)
     assert_int_equal(result.location.size, 1 << 20);
     assert_int_equal(crti_location_node(&result.location, 0).high, 1);
     assert_memory_equal(result.table.data, "table", 5);
+    crti_buffer_fini(&out);
+}
+
+static void a_peek_and_its_answers_come_back_and_parts_of_them_do_not(void **state)
+{
+    crti_buffer_t out = {0};
+    crti_result_t value = {.form = CRTI_RESULT_VALUE, .value = {"\0\5", 2}};
+    uint64_t numbers[] = {7, 1234567890123}, number;
+    const void *read;
+    uint32_t count;
+    crti_reader_t peeked;
+    bool is_there;
+
+    assert_int_equal(crti_put_peek(&out, numbers, 2), CRT_OK);
+    assert_int_equal(crti_get_peek(out.data, out.size, &read, &count), CRT_OK);
+    assert_int_equal(count, 2);
+    assert_true(crti_number_at(read, 1) == 1234567890123);
+    assert_int_equal(crti_get_peek(out.data, out.size - 1, &read, &count),
+                     CRT_ERR_PROTOCOL);
+    out.size = 0;
+    assert_int_equal(crti_begin_peeked(&out), CRT_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(crti_put_peeked(&out, numbers[i], &value), CRT_OK);
+    peeked = crti_read_peeked(out.data, out.size - 1);
+    assert_int_equal(crti_next_peeked(&peeked, &is_there, &number, &value), CRT_OK);
+    assert_true(is_there && number == 7 && value.form == CRTI_RESULT_VALUE);
+    assert_int_equal(crti_next_peeked(&peeked, &is_there, &number, &value),
+                     CRT_ERR_PROTOCOL);
     crti_buffer_fini(&out);
 }
 
@@ -196,8 +293,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_with_every_form_of_argument_comes_back),
+        cmocka_unit_test(a_stream_starts_again_where_it_was),
+        cmocka_unit_test(items_and_what_was_consumed_come_back),
         cmocka_unit_test(an_error_keeps_everything_that_is_known),
         cmocka_unit_test(a_stored_result_names_what_it_refers_to),
+        cmocka_unit_test(a_peek_and_its_answers_come_back_and_parts_of_them_do_not),
         cmocka_unit_test(a_cancellation_comes_back_and_no_flags_that_nobody_knows),
         cmocka_unit_test(references_and_chains_come_back),
         cmocka_unit_test(a_probe_comes_back_and_none_that_makes_no_sense),

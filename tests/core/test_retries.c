@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "notes.h"
 #include "ok.h"
 
 #define STORE_BYTES (32 << 20)
@@ -23,17 +24,6 @@
 static const int64_t BIG = 4 << 20;
 
 /* ---------------------------------------------------------------- in the workers */
-
-static int64_t note(const char *path, char byte)
-{
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    struct stat info;
-
-    if (fd < 0 || write(fd, &byte, 1) != 1 || fstat(fd, &info) != 0)
-        abort();
-    close(fd);
-    return info.st_size;
-}
 
 /* Dies in its first `deaths` runs; gives the number of the run. */
 static crt_status_t try_run(crt_call_t *call)
@@ -148,26 +138,10 @@ static const crt_task_t call_try_task =
 
 /* ---------------------------------------------------------------- in the driver */
 
-static char path[64];
-
-static int begin(void **state)
-{
-    int fd;
-
-    snprintf(path, sizeof(path), "/tmp/crt-retries-XXXXXX");
-    fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int end(void **state)
-{
-    return unlink(path);
-}
-
 static const char *noted(void)
 {
     static char text[256];
-    FILE *file = fopen(path, "re");
+    FILE *file = fopen(notes, "re");
     size_t size = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
 
     text[size] = '\0';
@@ -194,28 +168,30 @@ static void expect_death(crt_ref_t *ref, crt_status_t status, const char *words)
     crt_ref_drop(&ref);
 }
 
-static void a_task_runs_at_most_once_unless_asked(void **state)
+static void without_retries_a_task_runs_at_most_once(void **state)
 {
-    expect_death(crt_submit(&try_task, NULL, path, 1), CRT_ERR_WORKER_DIED, "signal 9");
+    expect_death(
+        crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES), notes, 1),
+        CRT_ERR_WORKER_DIED, "signal 9");
     assert_string_equal(noted(), "+");
 }
 
 static void a_task_whose_worker_dies_runs_again(void **state)
 {
-    expect_int(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = 3), path, 3), 4);
+    expect_int(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = 3), notes, 3), 4);
     assert_string_equal(noted(), "++++");
 }
 
 static void a_task_runs_no_more_often_than_asked(void **state)
 {
-    expect_death(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = 2), path, 100),
+    expect_death(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = 2), notes, 100),
                  CRT_ERR_WORKER_DIED, "the last of 3 tries");
     assert_string_equal(noted(), "+++");
 }
 
 static void an_error_that_a_task_returns_is_no_reason_to_run_it_again(void **state)
 {
-    crt_ref_t *ref = crt_submit(&refuse_task, CRT_TASK_OPTIONS(.max_retries = -1), path);
+    crt_ref_t *ref = crt_submit(&refuse_task, CRT_TASK_OPTIONS(.max_retries = -1), notes);
 
     assert_int_equal(crt_get_for(ref, PATIENCE_MS, NULL), CRT_ERR_INVALID);
     crt_ref_drop(&ref);
@@ -230,7 +206,7 @@ static void calls_of_an_actor_are_made_again_in_their_order(void **state)
 
     OK(crt_actor_ready(fragile, PATIENCE_MS));
     for (int i = 0; i < 5; i++)
-        refs[i] = crt_call(fragile, &fragile_note, path, 'a' + i);
+        refs[i] = crt_call(fragile, &fragile_note, notes, 'a' + i);
     for (int i = 0; i < 5; i++)
         expect_int(refs[i], 'a' + i);
     crt_actor_drop(&fragile);
@@ -243,7 +219,7 @@ static void a_handle_that_was_passed_makes_calls_again_too(void **state)
     crt_actor_t *fragile = crt_actor_new(
         &fragile_class, CRT_ACTOR_OPTIONS(.max_restarts = -1, .max_task_retries = -1));
 
-    expect_int(crt_submit(&call_try_task, NULL, fragile, path, 5), 6);
+    expect_int(crt_submit(&call_try_task, NULL, fragile, notes, 5), 6);
     crt_actor_drop(&fragile);
 }
 
@@ -252,7 +228,7 @@ static void a_call_ends_with_its_actor_when_restarts_are_used_up(void **state)
     crt_actor_t *fragile = crt_actor_new(
         &fragile_class, CRT_ACTOR_OPTIONS(.max_restarts = 2, .max_task_retries = -1));
 
-    expect_death(crt_call(fragile, &fragile_try, path, 100), CRT_ERR_ACTOR_DIED,
+    expect_death(crt_call(fragile, &fragile_try, notes, 100), CRT_ERR_ACTOR_DIED,
                  "the last of 3 tries");
     crt_actor_drop(&fragile);
     assert_string_equal(noted(), "+++");
@@ -263,7 +239,7 @@ static void a_call_of_a_restarted_actor_is_made_once_unless_asked(void **state)
     crt_actor_t *fragile =
         crt_actor_new(&fragile_class, CRT_ACTOR_OPTIONS(.max_restarts = -1));
 
-    expect_death(crt_call(fragile, &fragile_try, path, 1), CRT_ERR_ACTOR_DIED,
+    expect_death(crt_call(fragile, &fragile_try, notes, 1), CRT_ERR_ACTOR_DIED,
                  "signal 9");
     crt_actor_drop(&fragile);
     assert_string_equal(noted(), "+");
@@ -271,7 +247,7 @@ static void a_call_of_a_restarted_actor_is_made_once_unless_asked(void **state)
 
 static void options_of_retries_are_checked(void **state)
 {
-    crt_ref_t *ref = crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = -2), path, 0);
+    crt_ref_t *ref = crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = -3), notes, 0);
     crt_actor_t *actor =
         crt_actor_new(&fragile_class, CRT_ACTOR_OPTIONS(.max_task_retries = 1));
 
@@ -287,16 +263,16 @@ static void options_of_retries_are_checked(void **state)
 
 static crt_ref_t *leave(int64_t retries, int64_t deaths, bool in_place)
 {
-    assert_int_equal(truncate(path, 0), 0);
-    return crt_submit(&leave_task, CRT_TASK_OPTIONS(.max_retries = retries), path, deaths,
-                      in_place);
+    assert_int_equal(truncate(notes, 0), 0);
+    return crt_submit(&leave_task, CRT_TASK_OPTIONS(.max_retries = retries), notes,
+                      deaths, in_place);
 }
 
 /* More of them than the store holds: each would fail if those before were still there. */
 static void what_a_worker_stored_before_it_died_is_freed(void **state)
 {
     for (int i = 0; i < 20; i++)
-        expect_death(leave(0, 1, i % 2), CRT_ERR_WORKER_DIED, "signal 9");
+        expect_death(leave(CRT_NO_RETRIES, 1, i % 2), CRT_ERR_WORKER_DIED, "signal 9");
     for (int i = 0; i < 20; i++) {
         crt_ref_t *ref = leave(1, 1, i % 2);
         const crt_tensor_t *bytes;
@@ -321,9 +297,9 @@ static void what_a_task_returned_before_it_failed_is_freed(void **state)
 
 static int driver(int argc, char **argv)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, notes_begin, notes_end)
     const struct CMUnitTest tests[] = {
-        TEST(a_task_runs_at_most_once_unless_asked),
+        TEST(without_retries_a_task_runs_at_most_once),
         TEST(a_task_whose_worker_dies_runs_again),
         TEST(a_task_runs_no_more_often_than_asked),
         TEST(an_error_that_a_task_returns_is_no_reason_to_run_it_again),

@@ -2,34 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where work runs, and what becomes of work that can run nowhere.
 Usage: test_scheduling.py CRT SCHEDULING_PROGRAM"""
-import json
 import re
-import subprocess
 import sys
 import unittest
 
+import real_cluster
+from real_cluster import run
+
 CRT, PROGRAM = sys.argv[1:3]
 TIMED_OUT, UNSCHEDULABLE = -3, -21
-STORE = ("--object-store-memory", "50M")
 
 
-def run(*words, status=0):
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=100, check=False)
-    if done.returncode != status:
-        raise AssertionError(f"{words} exits with {done.returncode}:\n{done.stdout}")
-    return done.stdout
-
-
-class Cluster:
-    """A head with a node of its own; more nodes join on this host."""
-
+class Cluster(real_cluster.Cluster):
     def __init__(self, *options):
-        said = run(CRT, "start", "--head", "--port", 0, "--dashboard-port", "0", *STORE, *options)
-        self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
-
-    def join(self, *options):
-        run(CRT, "start", "--address", self.address, "--key-file", self.key, *STORE, *options)
+        super().__init__(CRT, *options)
 
     def program(self, *words):
         """The lines of a driver, each as (what it did, status, text)."""
@@ -37,14 +23,9 @@ class Cluster:
         found = [line.split(" ", 2) for line in said.splitlines() if re.match(r"(task|actor) -?\d+ ", line)]
         return {what: (int(status), text) for what, status, text in found}, said
 
-    def nodes(self):
-        return json.loads(run(CRT, "status", "--json"))["cluster"]["nodes"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        run(CRT, "stop", "--address", self.address)
+    def wait_until_idle(self):
+        """What the last program had may be given back a moment after its end."""
+        self.wait_for(lambda: all(node["resources_available"] == node["resources_total"] for node in self.nodes()))
 
 
 class Infeasible(unittest.TestCase):
@@ -71,6 +52,37 @@ class Infeasible(unittest.TestCase):
             self.assertIn("needs 2 CPU, the cluster has 1", ended["task"][1])
             waits, said = cluster.program("infeasible", -1, "CPU=2")
             self.assertEqual([status for status, _ in waits.values()], [TIMED_OUT, TIMED_OUT], said)
+
+
+class Implicit(unittest.TestCase):
+    """What a node has without being told."""
+
+    def test_memory_is_there_and_counted_and_may_be_said(self):
+        with Cluster("--num-cpus", "2") as cluster:
+            node = cluster.nodes()[0]
+            memory = node["resources_total"]["memory"]
+            self.assertLess(0, memory)
+            self.assertLessEqual(memory, node["memory_bytes"] - node["store_bytes"])
+            self.assertIn("memory", run(CRT, "status"))
+            done, _ = cluster.program("infeasible", 1, "memory=1048576")
+            self.assertEqual([status for status, _ in done.values()], [0, 0])
+            ended, _ = cluster.program("infeasible", 1, f"Memory={int(memory) + 1}")
+            self.assertEqual([status for status, _ in ended.values()], [UNSCHEDULABLE] * 2)
+            self.assertRegex(ended["task"][1], r"needs [\d.e+]+ MiB memory, the cluster has [\d.e+]+ MiB memory")
+        with Cluster("--resources", "memory=2000000") as cluster:
+            self.assertEqual(cluster.nodes()[0]["resources_total"]["memory"], 2000000)
+
+    def test_each_node_is_a_resource_by_its_address(self):
+        with Cluster("--num-cpus", "2", "--node-ip-address", "127.0.0.2") as cluster:
+            cluster.join("--num-cpus", "2", "--node-ip-address", "127.0.0.3")
+            for node in cluster.nodes():
+                self.assertEqual(node["resources_total"]["node:" + node["ip"]], 1)
+                _, said = cluster.program("on", f"node:{node['ip']}=0.01")
+                self.assertEqual(re.findall(r"(task|actor)-at (\w+)", said),
+                                 [("task", node["node_id"]), ("actor", node["node_id"])], said)
+            self.assertNotRegex(run(CRT, "status"), r"Resources[^W]*node:")
+            ended, _ = cluster.program("infeasible", 1, "node:127.0.0.4=0.01")
+            self.assertEqual(ended["task"], (UNSCHEDULABLE, "needs 0.01 node:127.0.0.4, the cluster has 0 node:127.0.0.4"))
 
 
 class Gpus(unittest.TestCase):
@@ -183,10 +195,13 @@ class Nodes(unittest.TestCase):
             self.assertEqual((tasks, actors, said.count(text)), ("", "", 2), said)
 
     def test_a_task_runs_where_its_large_argument_is(self):
-        _, said = self.cluster.program("locality", self.zone["c"], 8 << 20)
-        self.assertEqual(re.findall(r"task-at (\w+)", said), [self.zone["c"]] * 4, said)
-        _, said = self.cluster.program("locality", self.zone["c"], 200 << 10)
-        self.assertNotIn(self.zone["c"], re.findall(r"task-at (\w+)", said))  # what is small goes to the task
+        self.cluster.wait_until_idle()
+        _, said = self.cluster.program("locality", self.zone["c"], self.zone["b"], 8 << 20)
+        made = re.search(r"made-at (\w+)", said)[1]
+        self.assertEqual(re.findall(r"task-at (\w+)", said), [made] * 4, said)
+        _, said = self.cluster.program("locality", self.zone["c"], self.zone["b"], 200 << 10)
+        made = re.search(r"made-at (\w+)", said)[1]
+        self.assertNotIn(made, re.findall(r"task-at (\w+)", said))  # what is small goes to the task
 
     def test_labels_that_can_not_be_are_refused(self):
         said = run(CRT, "start", "--address", self.cluster.address, "--key-file", self.cluster.key, "--labels",

@@ -270,6 +270,52 @@ static void refs_and_actors_go_through_the_table(void **state)
     end(&t);
 }
 
+static crt_status_t name_held_actor(void *user, crt_actor_t *actor,
+                                    crti_actor_name_t *name)
+{
+    name_actor(user, actor, name);
+    name->lifetime = (crt_ref_t *)(uintptr_t)101;
+    return CRT_OK;
+}
+
+static crt_status_t see_lifetime(void *user, uint32_t index,
+                                 const crti_actor_name_t *name)
+{
+    *(unsigned *)user += 1000 * name->lifetime_index;
+    return CRT_OK;
+}
+
+/* The value says nothing of that ref, its table does. */
+static void an_actor_brings_along_what_keeps_it_alive(void **state)
+{
+    crti_naming_t held = {name_ref, name_held_actor, NULL};
+    crt_arg_t items[] = {crt_arg_ref((crt_ref_t *)(uintptr_t)100),
+                         crt_arg_actor((crt_actor_t *)(uintptr_t)9)},
+              list = crt_list(items, 2);
+    unsigned seen = 0;
+    crti_table_visitor_t visitor = {&seen, see_ref, see_lifetime};
+    crti_encoder_t e = {0};
+    unsigned char *bytes;
+    crti_span_t table_bytes;
+    crti_table_t table;
+    size_t count;
+
+    assert_int_equal(crti_encode(&e, &held, &list), CRT_OK);
+    assert_ptr_equal(crti_encoder_refs(&e, &count)[1], (crt_ref_t *)(uintptr_t)101);
+    assert_int_equal(count, 2);
+    bytes = malloc(crti_encoder_size(&e));
+    crti_encoder_write(&e, bytes);
+    assert_int_equal(crti_value_table(bytes, crti_encoder_size(&e), &table_bytes),
+                     CRT_OK);
+    assert_int_equal(crti_table_open(table_bytes, &table), CRT_OK);
+    assert_int_equal(crti_table_visit(&table, &visitor), CRT_OK);
+    assert_int_equal(seen, 2 + 1000 * 2);
+    table.ref_count = 1; /* a table that has no such ref */
+    assert_int_equal(crti_table_visit(&table, &visitor), CRT_ERR_PROTOCOL);
+    crti_encoder_fini(&e);
+    free(bytes);
+}
+
 static crt_status_t encode(crt_arg_t arg)
 {
     crti_encoder_t e = {0};
@@ -456,6 +502,7 @@ int main(void)
         cmocka_unit_test(an_object_written_in_place_reads_like_an_encoded_tensor),
         cmocka_unit_test(lists_and_maps_nest_and_are_looked_into),
         cmocka_unit_test(refs_and_actors_go_through_the_table),
+        cmocka_unit_test(an_actor_brings_along_what_keeps_it_alive),
         cmocka_unit_test(what_can_not_be_passed_is_refused_with_the_reason),
         cmocka_unit_test(numbers_convert_only_when_nothing_is_lost),
         cmocka_unit_test(an_error_names_method_argument_and_both_kinds),

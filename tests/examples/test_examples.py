@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the examples whose output is not the same each time, on clusters of their own by crt run.
-Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER RANKS PROGRESS"""
+Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER RANKS PROGRESS TRAIN_MNIST"""
 import contextlib
 import os
 import pty
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS, PROGRESS = sys.argv[1:8]
+CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS, PROGRESS, TRAIN_MNIST = sys.argv[1:9]
 
 
 def run(*words, on=()):
@@ -43,8 +43,8 @@ class Examples(unittest.TestCase):
         self.assertEqual(len(nodes), 3)
         self.assertEqual(sum("driver runs" in node for node in nodes), 1)
         self.assertEqual(lines.count("    CPU      2 of 2 free"), 3)
-        self.assertEqual(lines[-3:], ["the cluster", "    CPU      6 of 6 free",
-                                      "    disk     1.5 of 1.5 free"])
+        self.assertEqual(lines[lines.index("the cluster"):][1:3], ["    CPU      6 of 6 free",
+                                                                   "    disk     1.5 of 1.5 free"])
 
     def test_ranks_sum_what_each_has(self):
         lines = run(RANKS, on=["--nodes", "2", "--ranks", "4"])
@@ -66,6 +66,18 @@ class Examples(unittest.TestCase):
         os.close(ours)
         self.assertEqual(running.returncode, 0)
         self.assertRegex(drawn.decode(), r"\rworking \[#+\] 100% 120/120 .*\n$")
+
+    def test_trainers_that_can_never_run_together_are_told_at_once(self):
+        words = ("--data", "builtin", "--iterations", "5", "--workers")
+        for mode in "sync", "allreduce":
+            command = [CRT, "run", "--object-store-memory", "50M", "--nodes", "2", "--num-cpus", "1", "--",
+                       TRAIN_MNIST, "--mode", mode, *words, "3"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("a CPU for each worker", done.stderr)
+            self.assertIn("its 3 bundles need 3 CPU, the cluster has 2 CPU", done.stderr)
+        lines = run(TRAIN_MNIST, "--mode", "allreduce", *words, "2", on=["--nodes", "2", "--num-cpus", "1"])
+        self.assertIn("final accuracy", "\n".join(lines))
 
     def test_every_update_of_every_shard_arrives_exactly_once(self):
         for shards, on in ((1, []), (7, ["--nodes", "2"])):  # 7: not of equal size

@@ -70,7 +70,8 @@ static crti_actor_name_t actor_at(unsigned process)
                                .process = other(process),
                                .node = node_of(process),
                                .process_incarnation = INCARNATION,
-                               .tcp = crti_str("10.0.0.1:5")};
+                               .tcp = crti_str("10.0.0.1:5"),
+                               .lifetime = (crt_ref_t *)(void *)&actor_name};
 }
 
 static void encode(crti_encoder_t *e, crt_arg_t arg)
@@ -227,6 +228,29 @@ static void seed_cancelled(text_t *t)
 }
 
 /* Methods: keep 0, give 1, look 2, ask 3; tasks: add 0, nest 1, tensor 2, list 3. */
+/* A call that yields: its items, room for more, and its end. */
+static void say_yields(text_t *t, bool is_lost)
+{
+    crti_buffer_t record = {0};
+    crti_call_head_t head = {.flags = CRTI_CALL_TASK | CRTI_CALL_RETURNS,
+                             .index = 4,
+                             .call = 8,
+                             .is_stream = true,
+                             .name = crti_str("items"),
+                             .stream = {1, 40, 100}};
+
+    if (crti_put_call(&record, &head) != CRT_OK)
+        abort();
+    say_record(t, CALLER, 1, &record);
+    record = (crti_buffer_t){0};
+    if (crti_put_consumed(&record, &(crti_consumed_t){8, 60, 300}) != CRT_OK)
+        abort();
+    say_record(t, CALLER, 1, &record);
+    if (is_lost)
+        fuzz_step_put(t, LOSE, 1, "\2\1", 2);
+    say_run(t);
+}
+
 static void seed_worker(text_t *t, unsigned index)
 {
     crti_location_t location = {{other(0), 3}, 4, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\12", 1};
@@ -291,6 +315,8 @@ static void seed_worker(text_t *t, unsigned index)
         say_borrow(t, CALLED, 0, CRTI_RECORD_COPY_QUERY, 6, 3);
         break;
     case 8: seed_cancelled(t); break;
+    case 9:
+    case 10: say_yields(t, index == 10); break;
     default: /* the owner of what is kept dies */
         say_call(t, 1, 8, 0, "keep", a_ref());
         say_run(t);
@@ -300,7 +326,7 @@ static void seed_worker(text_t *t, unsigned index)
         break;
     }
 }
-#define WORKER_SEEDS 9
+#define WORKER_SEEDS 11
 
 static void say_alive(text_t *t, unsigned actor, unsigned process, int64_t retries)
 {
@@ -331,6 +357,15 @@ static void say_locate(text_t *t, uint8_t which, uint64_t number)
     crti_buffer_t record = {0};
 
     crti_put_locate(&record, 0, number);
+    say_record(t, CALLER, which, &record);
+}
+
+static void say_peek(text_t *t, uint8_t which)
+{
+    const uint64_t numbers[] = {1, 2, 77};
+    crti_buffer_t record = {0};
+
+    crti_put_peek(&record, numbers, 3);
     say_record(t, CALLER, which, &record);
 }
 
@@ -403,10 +438,62 @@ static void say_questions(text_t *t)
         say_locate(t, 1, 1);
         say_locate(t, 1, 2);
         say_locate(t, 1, 77);
+        say_peek(t, 1);
     }
     fuzz_step_put(t, FILL, 1, "\0", 1);
     say_value(t, 1, CRTI_RECORD_REPLY, 2, crt_arg_int(5));
     fuzz_step_put(t, FILL, 1, "\1", 1);
+}
+
+static void say_item(text_t *t, uint64_t call, uint64_t index, const crti_result_t *item)
+{
+    crti_buffer_t record = {0};
+
+    if (crti_put_item(&record, call, index, item) != CRT_OK)
+        abort();
+    say_record(t, CALLED, 1, &record);
+}
+
+/* A stream of at most two items ahead: a number, bytes in the store, and a third one out of turn; it is made again
+ * after its worker's death, or dropped. */
+static void say_stream(text_t *t, bool is_dropped)
+{
+    uint8_t node[16];
+    crti_result_t number = {.form = CRTI_RESULT_VALUE, .value = {"\0\5", 2}},
+                  stored = {.form = CRTI_RESULT_STORED,
+                            .location = {{us, 3}, LARGE, node, 1}};
+
+    crti_put_id(node, node_of(1));
+    say_use(t, 14, 0, 0);
+    say_granted(t, 0, 1);
+    say_item(t, 1, 0, &number);
+    say_use(t, 15, 1, 0);
+    say_item(t, 1, 1, &stored);
+    say_use(t, 15, 2, 0);
+    if (is_dropped)
+        say_use(t, 16, 0, 0);
+    else
+        say_died(t, 1);
+    say_granted(t, 0, 2);
+    say_item(t, 1, 7, &number);
+    fuzz_step_put(t, TICK, 1, NULL, 0);
+}
+
+/* A worker takes no more tasks: what it was sent comes back. */
+static void say_retiring(text_t *t)
+{
+    crti_result_t back = {.form = CRTI_RESULT_NOT_STARTED};
+    crti_buffer_t record = {0};
+
+    say_use(t, 3, 0, 0);
+    say_use(t, 3, 1, 0);
+    say_granted(t, 0, 1);
+    if (crti_put_retiring(&record) != CRT_OK)
+        abort();
+    say_record(t, CALLED, 1, &record);
+    say_result(t, 1, CRTI_RECORD_REPLY, 2, &back);
+    say_value(t, 1, CRTI_RECORD_REPLY, 1, crt_arg_int(5));
+    fuzz_step_put(t, TICK, 1, NULL, 0);
 }
 
 static void say_probe(text_t *t, uint8_t which, const crti_probe_t *probe)
@@ -489,6 +576,16 @@ static void say_lent_to_us(text_t *t)
     say_record(t, CALLER, 0, &record);
 }
 
+static void say_peeked(text_t *t, uint8_t which, uint64_t number)
+{
+    crti_result_t value = {.form = CRTI_RESULT_VALUE, .value = {"\0\5", 2}};
+    crti_buffer_t record = {0};
+
+    if (crti_begin_peeked(&record) == CRT_OK)
+        crti_put_peeked(&record, number, &value);
+    say_record(t, CALLED, which, &record);
+}
+
 static void seed_calls(text_t *t, unsigned index)
 {
     crti_result_t forward = {.form = CRTI_RESULT_FORWARD};
@@ -501,6 +598,7 @@ static void seed_calls(text_t *t, unsigned index)
         say_use(t, 5, 0, 0);
         say_value(t, 0, CRTI_RECORD_REPLY, 1, crt_list(items, 2));
         say_use(t, 10, 1, 0);
+        say_peeked(t, 2, 3);
         say_use(t, 9, 0, 0);
         say_use(t, 5, 2, 1);
         break;
@@ -576,10 +674,14 @@ static void seed_driver(text_t *t, unsigned index)
     actor_name = actor_at(1);
     if (index == 1 || index == 2 || index == 5)
         seed_tasks(t, index);
+    else if (index == 17)
+        say_retiring(t);
+    else if (index >= 18)
+        say_stream(t, index == 19);
     else
         seed_calls(t, index);
 }
-#define DRIVER_SEEDS 17
+#define DRIVER_SEEDS 20
 
 /* As it was found: an actor is said to live at one place after the other while a call of the first is in
  * doubt, and the process at the first ends before that is decided. */

@@ -9,6 +9,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/store/reclaim.h"
+#include "store_objects.h"
 #include "tests/store/check.h"
 
 #define STORE_BYTES ((size_t)8 << 20)
@@ -17,21 +18,6 @@
 
 static crti_store_t *daemon_store, *client;
 static uint8_t *good;
-
-static crti_object_id_t object(uint64_t number)
-{
-    return (crti_object_id_t){{1 + number % 2, 5}, number};
-}
-
-static void put(crti_store_t *store, uint64_t number, size_t size)
-{
-    void *data;
-
-    if (crti_store_create(store, object(number), size, &data) == CRT_OK) {
-        memset(data, (int)number, size);
-        crti_store_seal(store, object(number), number % 2);
-    }
-}
 
 /* Made once: each input damages a copy of it. */
 static void make(void)

@@ -14,6 +14,7 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/clock.h"
 #include "runtime/store/reclaim.h"
+#include "store_objects.h"
 
 #define STORE_BYTES ((size_t)8 << 20)
 #define SLOTS       64
@@ -26,21 +27,6 @@ static uint8_t *good;
 static size_t file_bytes, tables_bytes;
 static int file; /* a copy of it each time */
 static uint8_t *map;
-
-static crti_object_id_t object(uint64_t number)
-{
-    return (crti_object_id_t){{1 + number % 2, 5}, number};
-}
-
-static void put(crti_store_t *store, uint64_t number, size_t size)
-{
-    void *data;
-
-    if (crti_store_create(store, object(number), size, &data) == CRT_OK) {
-        memset(data, (int)number, size);
-        crti_store_seal(store, object(number), number % 2);
-    }
-}
 
 /* Made once: each input damages a copy of it. */
 static void make(void)

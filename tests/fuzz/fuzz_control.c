@@ -274,35 +274,8 @@ static void set_BIN(crti_span_t *bytes)
 {
     *bytes = crti_span(NULL, 0);
 }
-static void set_RES(crti_resources_t *resources)
-{
-    crti_resources_set(resources, "CPU", CRTI_RESOURCE_ONE);
-}
-static void set_ROOM(crti_resources_t *resources)
-{
-    crti_resources_set(resources, "CPU", CRTI_RESOURCE_ONE);
-}
 
-#define SET(type, field) set_##type(&m->field);
-#define FILL(NAME, name, number)                                                         \
-    static void fill_##name(void *body)                                                  \
-    {                                                                                    \
-        crti_msg_##name##_t *m = body;                                                   \
-                                                                                         \
-        m->unused = 0;                                                                   \
-        CRTI_FIELDS_##NAME(SET)                                                          \
-    }
-CRTI_MESSAGE_MAP(FILL)
-
-static const struct {
-    crti_message_kind_t kind;
-    void (*fill)(void *body);
-} kinds[] = {
-#define ENTRY(NAME, name, number) {CRTI_MSG_##NAME, fill_##name},
-    CRTI_MESSAGE_MAP(ENTRY)
-#undef ENTRY
-};
-#define KINDS   (sizeof(kinds) / sizeof(kinds[0]))
+#include "message_kinds.h"
 #define QUERIES 5
 
 static void put_body(text_t *t, uint8_t what, uint8_t whom, crti_message_kind_t kind,
@@ -347,9 +320,14 @@ static void put_query(text_t *t, unsigned index)
  * the last request there, or as the admin's; or, on a head that knows all by its rows. */
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
-    static const crti_message_kind_t rows[] = {
-        CRTI_MSG_ROW_META,  CRTI_MSG_ROW_NODE, CRTI_MSG_ACTOR_CREATE,
-        CRTI_MSG_ROW_ACTOR, CRTI_MSG_ROW_JOB,  CRTI_MSG_ROW_JOB_STATE};
+    static const crti_message_kind_t rows[] = {CRTI_MSG_ROW_META,
+                                               CRTI_MSG_ROW_NODE,
+                                               CRTI_MSG_ACTOR_CREATE,
+                                               CRTI_MSG_ROW_ACTOR,
+                                               CRTI_MSG_ROW_JOB,
+                                               CRTI_MSG_ROW_JOB_STATE,
+                                               CRTI_MSG_ROW_PLACEMENT_GROUP,
+                                               CRTI_MSG_ACTOR_SAVE};
     text_t t = {.out = out, .room = room};
 
     if (index >= KINDS + QUERIES)

@@ -43,6 +43,7 @@ typedef struct bed {
     unsigned asked_count;
     crt_ref_t *refs[HANDLES];
     crt_actor_t *actors[HANDLES];
+    crt_stream_t *streams[HANDLES];
 } bed_t;
 
 static const crti_id_t our_actor = {6, 6};
@@ -63,6 +64,27 @@ static crt_status_t add_run(crt_call_t *call)
     return crt_return(call, a + b);
 }
 static const crt_task_t add = CRT_TASK(.name = "add", .run = add_run);
+
+/* Yields numbers, a large tensor, and whatever it was given. */
+static crt_status_t items_run(crt_call_t *call)
+{
+    static float numbers[LARGE / 4];
+    const crt_tensor_t floats = crt_tensor_floats(numbers, LARGE / 4);
+    crt_ref_t *given = NULL;
+
+    for (int i = 0; i < 6; i++) {
+        CRT_TRY(crt_yield(call, i));
+        CRT_TRY(crt_yield(call, &floats));
+        if (crt_arg_count(call) && crt_arg_at(call, 0, &given) == CRT_OK) {
+            const crt_arg_t list[] = {CRT_ARG(given)};
+
+            CRT_TRY(crt_yield(call, crt_list(list, 1)));
+            CRT_TRY(crt_yield(call, given));
+        }
+    }
+    return CRT_OK;
+}
+static const crt_task_t yields = CRT_TASK(.name = "items", .run = items_run);
 
 /* Runs another one and waits a little for it. */
 static crt_status_t nest_run(crt_call_t *call)
@@ -166,9 +188,10 @@ static const crt_actor_class_t thing_class =
     CRT_ACTOR_CLASS(.name = "Thing", .size = sizeof(thing_t),
                     .methods = CRT_METHODS(&keep, &give, &look, &ask));
 
-static const crt_options_t options = {.struct_size = sizeof(crt_options_t),
-                                      .classes = CRT_CLASSES(&thing_class),
-                                      .tasks = CRT_TASKS(&add, &nest, &tensor, &list)};
+static const crt_options_t options = {
+    .struct_size = sizeof(crt_options_t),
+    .classes = CRT_CLASSES(&thing_class),
+    .tasks = CRT_TASKS(&add, &nest, &tensor, &list, &yields)};
 
 /* ---------------------------------------------------------------- around the library */
 
@@ -185,8 +208,12 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     crti_borrow_record_t borrow;
     crti_chain_t chain;
     crti_probe_t probe;
+    crti_consumed_t more;
     uint64_t a, b, c;
     unsigned flags;
+    const void *numbers;
+    uint32_t count;
+    bool is_there;
     crti_id_t node;
     crt_status_t status = CRT_ERR_PROTOCOL;
 
@@ -198,6 +225,12 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
         break;
     case CRTI_RECORD_REPLY:
     case CRTI_RECORD_LOCATED: status = crti_get_result(data, size, &a, &result); break;
+    case CRTI_RECORD_PEEK: status = crti_get_peek(data, size, &numbers, &count); break;
+    case CRTI_RECORD_PEEKED:
+        for (args = crti_read_peeked(data, size), is_there = true, status = CRT_OK;
+             status == CRT_OK && is_there;)
+            status = crti_next_peeked(&args, &is_there, &a, &result);
+        break;
     case CRTI_RECORD_LOCATE: status = crti_get_locate(data, size, &a, &b); break;
     case CRTI_RECORD_BORROW:
     case CRTI_RECORD_TAKE_BACK:
@@ -212,7 +245,10 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
         last_nonce = probe.nonce;
         break;
     case CRTI_RECORD_CANCEL: status = crti_get_cancel(data, size, &a, &flags); break;
-    case CRTI_RECORD_GIVE_BACK: status = CRT_OK; break;
+    case CRTI_RECORD_ITEM: status = crti_get_item(data, size, &a, &b, &result); break;
+    case CRTI_RECORD_CONSUMED: status = crti_get_consumed(data, size, &more); break;
+    case CRTI_RECORD_GIVE_BACK:
+    case CRTI_RECORD_RETIRING: status = CRT_OK; break;
     }
     if (status != CRT_OK)
         abort();
@@ -428,8 +464,11 @@ static void use(bed_t *bed, unsigned what, unsigned a, unsigned b)
     crt_ref_t **to = &bed->refs[a % HANDLES], *from = bed->refs[b % HANDLES],
               *made = NULL;
     crt_actor_t **actor = &bed->actors[b % HANDLES];
+    crt_stream_t **stream = &bed->streams[b % HANDLES];
+    const crt_task_options_t *few =
+        CRT_TASK_OPTIONS(.generator_backpressure_num_objects = 2);
 
-    switch (what % 14) {
+    switch (what % 17) {
     case 0: made = put(false); break;
     case 1: made = put(true); break;
     case 2: made = put_list(from); break;
@@ -450,6 +489,15 @@ static void use(bed_t *bed, unsigned what, unsigned a, unsigned b)
         return;
     case 12: (void)crt_cancel(from, NULL); return;
     case 13: (void)crt_cancel(from, CRT_CANCEL_OPTIONS(.force = true)); return;
+    case 14:
+        crt_stream_drop(stream);
+        *stream = crt_submit_stream(&add, few, 1, 2);
+        return;
+    case 15:
+        if (crt_stream_next(*stream, 0, &made) != CRT_OK)
+            return;
+        break;
+    case 16: crt_stream_drop(stream); return;
     }
     if (made) {
         crt_ref_drop(to);
@@ -495,6 +543,7 @@ static void drop_handles(bed_t *bed)
     thing_t *thing = bed->core->execution.self;
 
     for (int i = 0; i < HANDLES; i++) {
+        crt_stream_drop(&bed->streams[i]);
         crt_ref_drop(&bed->refs[i]);
         crt_actor_drop(&bed->actors[i]);
     }

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "runtime/http/filter.h"
+#include "runtime/http/metrics_text.h"
 #include "runtime/http/request.h"
+#include "runtime/http/state_views.h"
 #include "runtime/http/submission.h"
-#include "runtime/http/views.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -58,8 +59,9 @@ static void read_request(char *text)
         abort();
     if (crti_http_check_args(&request, CRTI_ROUTE_STATE) == CRT_OK &&
         crti_http_filters(&request, &filters) == CRT_OK) {
-        if (crti_view_check_filters("actors", filters) == CRT_OK)
-            json_decref(crti_view_state("actors", rows, filters, 10, CRTI_VIEW_BASE));
+        if (crti_view_check_filters(crti_listing_find("actors"), filters) == CRT_OK)
+            json_decref(crti_view_state(crti_listing_find("actors"), rows, filters, 10,
+                                        CRTI_VIEW_BASE));
         json_decref(filters);
     }
     json_decref(rows);
@@ -80,13 +82,25 @@ static void read_submission(const uint8_t *data, size_t size)
 
 static void read_state(const uint8_t *data, size_t size)
 {
+    static const char *const names[] = {
+        "actors",           "nodes",        "jobs",
+        "workers",          "tasks",        "objects",
+        "placement_groups", "runtime_envs", "cluster_events"};
     json_t *json = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
 
     json_decref(crti_view_jobs(json));
     json_decref(crti_view_cluster(json, false));
     json_decref(crti_view_cluster(json, true));
-    json_decref(crti_view_state("actors", json, NULL, 10, CRTI_VIEW_ALL));
-    json_decref(crti_view_state("nodes", json, NULL, 10, CRTI_VIEW_ALL));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const crti_listing_t *resource = crti_listing_find(names[i]);
+
+        json_decref(crti_view_state(resource, json, NULL, 10, CRTI_VIEW_ALL));
+        json_decref(crti_view_summary(resource, json, NULL));
+    }
+    json_decref(crti_view_timeline(json, ""));
+    if (crti_metrics_text(json, &text) != CRT_OK)
+        abort();
     json_decref(json);
 }
 

@@ -52,7 +52,8 @@ crt_status_t crti_exec_result(int *report_take, const char *path)
     return CRT_OK;
 }
 
-void crti_program_find(crti_job_t *job, crti_program_found_t *on_found)
+void crti_program_find(crti_job_t *job, const crti_program_wish_t *wish,
+                       crti_program_found_t *on_found)
 {
     on_found(job, CRT_OK, "");
 }
@@ -461,6 +462,7 @@ static void end(bed_t *bed)
         settle(bed, 4 * CRTI_S);
         close_zygote_link();
     }
+    crti_bundle_return_all(bed->node, "the end");
     check_rest(bed->node);
     crti_node_free(bed->node);
     world_end();

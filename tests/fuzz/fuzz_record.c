@@ -41,13 +41,32 @@ static uint64_t result(const void *data, size_t size)
     return sum + r.table.size + r.ref.tcp.size;
 }
 
+static uint64_t peeked(const uint8_t *data, size_t size)
+{
+    crti_reader_t reader = crti_read_peeked(data, size);
+    crti_result_t one;
+    bool is_there = true;
+    uint64_t number, sum = 0;
+
+    while (crti_next_peeked(&reader, &is_there, &number, &one) == CRT_OK && is_there)
+        sum += number + one.value.size;
+    return sum;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     crti_borrow_record_t borrow;
     crti_chain_t chain;
+    crti_consumed_t more;
+    crti_result_t item;
     crti_id_t node;
     unsigned flags;
-    uint64_t a, b, sum = call(data, size) + result(data, size);
+    const void *numbers;
+    uint32_t count;
+    uint64_t a, b, sum = call(data, size) + result(data, size) + peeked(data, size);
+
+    if (crti_get_peek(data, size, &numbers, &count) == CRT_OK && count)
+        sum += crti_number_at(numbers, count - 1);
 
     if (crti_get_borrow(data, size, &borrow) == CRT_OK)
         for (uint32_t i = 0; i < borrow.count; i++)
@@ -58,13 +77,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     crti_get_copy(data, size, &a, &b, &node);
     crti_get_locate(data, size, &a, &b);
     crti_get_cancel(data, size, &a, &flags);
+    crti_get_consumed(data, size, &more);
+    if (crti_get_item(data, size, &a, &b, &item) == CRT_OK)
+        sum += item.table.size + item.value.size;
     crti_get_release(data, size, &a, &b, &b);
     return sum == UINT64_MAX;
 }
 
 static void seed_call(crti_buffer_t *out)
 {
-    crti_call_head_t head = {.index = 1, .arg_count = 4, .call = 9, .name = {"add", 3}};
+    crti_call_head_t head = {.flags = CRTI_CALL_NAMED | CRTI_CALL_RETURNS,
+                             .is_stream = true,
+                             .stream = {5, 1005, 77},
+                             .index = 1,
+                             .arg_count = 4,
+                             .call = 9,
+                             .name = {"add", 3},
+                             .given_name = {"epoch", 5}};
     crti_location_t location = {{{1, 2}, 3}, 4, "0123456789abcdef", 1};
     crti_ref_name_t ref = {{{1, 2}, 3}, 4, {5, 6}, {"tcp://x:1", 9}};
     float numbers[4] = {0};
@@ -104,6 +133,15 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         crti_put_borrow(&record, CRTI_RECORD_BORROW, &borrow);
     else if (index == 5)
         crti_put_chain(&record, &chain);
+    else if (index == 6)
+        crti_put_peek(&record, numbers, 3);
+    else if (index == 7 && crti_begin_peeked(&record) == CRT_OK)
+        for (int i = 0; i < 3; i++)
+            crti_put_peeked(&record, numbers[i], &results[i]);
+    else if (index <= 9)
+        crti_put_item(&record, 7, 5, &results[index - 8]);
+    else if (index == 10)
+        crti_put_consumed(&record, &(crti_consumed_t){7, 1500, 99});
     size = record.size <= room ? record.size : 0;
     if (size)
         memcpy(out, record.data, size);

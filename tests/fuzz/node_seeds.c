@@ -45,35 +45,8 @@ static void set_BIN(crti_span_t *bytes)
 
     *bytes = crti_span(ids, sizeof(ids));
 }
-static void set_RES(crti_resources_t *resources)
-{
-    crti_resources_set(resources, "CPU", CRTI_RESOURCE_ONE);
-}
-static void set_ROOM(crti_resources_t *resources)
-{
-    crti_resources_set(resources, "CPU", CRTI_RESOURCE_ONE);
-}
 
-#define SET(type, field) set_##type(&m->field);
-#define FILL(NAME, name, number)                                                         \
-    static void fill_##name(void *body)                                                  \
-    {                                                                                    \
-        crti_msg_##name##_t *m = body;                                                   \
-                                                                                         \
-        m->unused = 0;                                                                   \
-        CRTI_FIELDS_##NAME(SET)                                                          \
-    }
-CRTI_MESSAGE_MAP(FILL)
-
-static const struct {
-    crti_message_kind_t kind;
-    void (*fill)(void *body);
-} kinds[] = {
-#define ENTRY(NAME, name, number) {CRTI_MSG_##NAME, fill_##name},
-    CRTI_MESSAGE_MAP(ENTRY)
-#undef ENTRY
-};
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#include "message_kinds.h"
 
 static void put_body(text_t *t, uint8_t what, uint8_t whose, crti_message_kind_t kind,
                      uint64_t request, const void *body)

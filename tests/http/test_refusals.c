@@ -112,10 +112,10 @@ static void headers_that_are_too_large_are_431(void **state)
 
 static void a_websocket_is_refused_with_a_status_and_a_reason(void **state)
 {
-    static const char *const paths[] = {"/", "/api/jobs/x/logs/tail", "/api/version"};
+    static const char *const paths[] = {"/", "/api/jobs/x/logs", "/api/version"};
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-        assert_answer(paths[i], WEBSOCKET, true, 400, "/logs?offset=N");
+        assert_answer(paths[i], WEBSOCKET, true, 400, "/api/jobs/ID/logs/tail");
     /* Nothing more is said to who has no token, or comes from another site's page. */
     assert_answer("/api/jobs/x/logs/tail", WEBSOCKET, false, 401, "Missing");
     assert_answer("/api/jobs/x/logs/tail", WEBSOCKET "Origin: http://evil.example\r\n",

@@ -79,6 +79,8 @@ static void the_page_is_served_without_a_token_and_with_its_safety_headers(void 
     http_answer_fini(&answer);
     assert_int_equal(http_code(&shared, "GET", "/static/page.js", "", false), 200);
     assert_int_equal(http_code(&shared, "GET", "/static/page.css", "", false), 200);
+    assert_int_equal(http_code(&shared, "GET", "/static/table.js", "", false), 200);
+    assert_int_equal(http_code(&shared, "GET", "/static/other.js", "", false), 404);
     assert_int_equal(http_code(&shared, "GET", "/favicon.ico", "", false), 200);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of http/views.c and http/status_text.c: shapes that clients rely on. */
-#include "runtime/http/views.h"
+#include "runtime/http/state_views.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,9 +138,11 @@ static void rows_of_the_state_api_have_the_columns_of_their_level(void **state)
         load("[{\"actor_id\":\"a\",\"state\":\"STARTING\"},{\"actor_id\":\"b\","
              "\"state\":\"DEAD\",\"message\":\"why\"}]");
     CRTI_AUTO(json_decref)
-    json_t *brief = crti_view_state("actors", rows, NULL, 1, CRTI_VIEW_BASE);
+    json_t *brief =
+        crti_view_state(crti_listing_find("actors"), rows, NULL, 1, CRTI_VIEW_BASE);
     CRTI_AUTO(json_decref)
-    json_t *full = crti_view_state("actors", rows, NULL, 100, CRTI_VIEW_DETAIL);
+    json_t *full =
+        crti_view_state(crti_listing_find("actors"), rows, NULL, 100, CRTI_VIEW_DETAIL);
     const json_t *result = json_object_get(json_object_get(brief, "data"), "result");
     const json_t *row = json_array_get(json_object_get(result, "result"), 0);
 
@@ -163,7 +165,7 @@ static const json_t *row_of(json_t **reply_out, const char *what, const char *en
     CRTI_AUTO(json_decref) json_t *rows = load(entry);
     const json_t *data;
 
-    *reply_out = crti_view_state(what, rows, NULL, 10, level);
+    *reply_out = crti_view_state(crti_listing_find(what), rows, NULL, 10, level);
     data = json_object_get(json_object_get(*reply_out, "data"), "result");
     return json_array_get(json_object_get(data, "result"), 0);
 }
@@ -200,8 +202,10 @@ static void answers_of_a_wrong_shape_do_no_harm(void **state)
         json_decref(crti_view_jobs(json));
         json_decref(crti_view_cluster(json, false));
         json_decref(crti_view_cluster(json, true));
-        json_decref(crti_view_state("nodes", json, NULL, 10, CRTI_VIEW_ALL));
-        json_decref(crti_view_state("actors", json, NULL, 10, CRTI_VIEW_ALL));
+        json_decref(
+            crti_view_state(crti_listing_find("nodes"), json, NULL, 10, CRTI_VIEW_ALL));
+        json_decref(
+            crti_view_state(crti_listing_find("actors"), json, NULL, 10, CRTI_VIEW_ALL));
     }
 }
 

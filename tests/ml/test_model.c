@@ -209,7 +209,7 @@ static void added_gradients_sum_up(void **state)
 static void layers_that_can_not_be_are_named(void **state)
 {
     static const int narrow[] = {5, 0}, negative[] = {5, -3, 2, 0}, wide[] = {5, 300, 0};
-    crt_layer_t layers[2] = {{.kind = (crt_layer_kind_t)9}, {.kind = CRT_LAYER_RELU}};
+    crt_layer_t layers[2] = {{.kind = (crt_layer_kind_t)99}, {.kind = CRT_LAYER_RELU}};
     crt_model_t *model = NULL;
 
     assert_fails(crt_mlp_new(narrow, 0, 0, &model), CRT_ERR_INVALID,
@@ -227,8 +227,6 @@ static void layers_that_can_not_be_are_named(void **state)
     assert_fails(crt_model_new(0, layers, 1, 0, &model), CRT_ERR_INVALID, "0 inputs");
     assert_fails(crt_model_new(5, layers, 0, 0, &model), CRT_ERR_INVALID, "0 layers");
     layers[0] = CRT_DENSE(1 << 24);
-    assert_fails(crt_model_new(1 << 24, layers, 2, 0, &model), CRT_ERR_INVALID,
-                 "last layer");
     layers[1] = CRT_DENSE(2);
     assert_fails(crt_model_new(1 << 24, layers, 2, 0, &model), CRT_ERR_TOO_LARGE,
                  "parameters at layer 0");

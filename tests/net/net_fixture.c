@@ -299,8 +299,11 @@ void child_stop(child_t *child)
 {
     int status = 0;
 
+    if (child->pid == 0)
+        return;
     close(child->lifeline);
     assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+    child->pid = 0;
     assert_true(WIFEXITED(status) ? WEXITSTATUS(status) == 0
                                   : WTERMSIG(status) == SIGKILL);
 }
@@ -418,6 +421,22 @@ crti_peer_t *party_connect(party_t *party, const crti_address_t *to)
 
     assert_int_equal(crti_net_connect(party->net, to, &peer), CRT_OK);
     return peer;
+}
+
+void pair_open(pair_t *s, bool tcp, size_t window)
+{
+    fixture_init(&s->f);
+    child_start(&s->f, tcp, &s->child);
+    party_start(&s->f, tcp, window, &s->party);
+    s->peer = party_connect(&s->party, &s->child.address);
+}
+
+void pair_close(pair_t *s)
+{
+    crti_peer_unref(s->peer);
+    party_stop(&s->party);
+    child_stop(&s->child);
+    fixture_fini(&s->f);
 }
 
 void party_send(party_t *party, crti_peer_t *peer, char what, const void *data,

@@ -78,7 +78,7 @@ void child_start(fixture_t *f, bool tcp, child_t *child);
 void child_start_as(fixture_t *f, bool tcp, crti_id_t process, uint64_t incarnation,
                     child_t *child);
 
-/* Ends it and reaps it; checks that it left cleanly unless it was killed. */
+/* Ends it and reaps it, once; checks that it left cleanly unless it was killed. */
 void child_stop(child_t *child);
 void child_kill(child_t *child);
 
@@ -96,6 +96,18 @@ void party_send(party_t *party, crti_peer_t *peer, char what, const void *data,
 void party_wait_count(party_t *party, size_t count);
 void party_wait_lost(party_t *party, int lost);
 crti_peer_t *party_connect(party_t *party, const crti_address_t *to);
+
+/* A party that is connected to a child. */
+typedef struct pair {
+    fixture_t f;
+    child_t child;
+    party_t party;
+    crti_peer_t *peer;
+} pair_t;
+
+void pair_open(pair_t *s, bool tcp, size_t window);
+/* The child is stopped, unless it was. */
+void pair_close(pair_t *s);
 
 /* Echoes `count` numbered records with `extra` more bytes each and checks their order. */
 void party_stream(party_t *party, crti_peer_t *peer, size_t count, size_t extra);

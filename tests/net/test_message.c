@@ -194,10 +194,10 @@ static void an_amount_that_is_none_is_refused_in_every_message(void **state)
                                     CRTI_RESOURCE_MAX + 1, INT64_MAX};
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-        assert_int_equal(kinds_with(false, wrong[i], CRT_ERR_PROTOCOL), 7);
-    assert_non_null(strstr(crt_error_detail(), "ROW_NODE"));
+        assert_true(kinds_with(false, wrong[i], CRT_ERR_PROTOCOL) >= 9);
+    assert_non_null(strstr(crt_error_detail(), "BUNDLE")); /* the last of the list */
     assert_non_null(strstr(crt_error_detail(), "amount"));
-    assert_int_equal(kinds_with(false, CRTI_RESOURCE_MAX, CRT_OK), 7);
+    assert_true(kinds_with(false, CRTI_RESOURCE_MAX, CRT_OK) >= 9);
 }
 
 static void what_is_available_may_be_below_zero_but_not_beyond_the_largest(void **state)

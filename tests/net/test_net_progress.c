@@ -49,41 +49,32 @@ static void receive_outside(party_t *party, crti_peer_t *peer)
 static void
 who_leaves_after_a_single_call_hands_the_token_back_without_a_word(void **state)
 {
-    fixture_t f;
-    child_t child;
-    party_t party;
-    crti_peer_t *peer;
+    pair_t s;
     int handed_back = 0;
 
-    fixture_init(&f);
-    child_start(&f, false, &child);
-    party_start(&f, false, 0, &party);
-    peer = party_connect(&party, &child.address);
+    pair_open(&s, false, 0);
     for (int round = 0; round < 20; round++) {
-        const crti_progress_t *p = &party.net->progress;
+        const crti_progress_t *p = &s.party.net->progress;
         uint64_t turnover;
 
-        wait_for_state(&party, CRTI_PROGRESS_POLLING);
-        crti_net_unlock(party.net);
+        wait_for_state(&s.party, CRTI_PROGRESS_POLLING);
+        crti_net_unlock(s.party.net);
         usleep(10000);
-        crti_net_lock(party.net);
+        crti_net_lock(s.party.net);
         turnover = p->turnover;
-        party_send(&party, peer, 'e', "x", 1);
-        party_wait_count(&party, party.count + 1);
+        party_send(&s.party, s.peer, 'e', "x", 1);
+        party_wait_count(&s.party, s.party.count + 1);
         /* Once for taking it and once for leaving: else the thread was awake, and took part. */
         if (p->state == CRTI_PROGRESS_POLLING && p->turnover == turnover + 2 &&
             p->token == &p->self) {
             assert_ptr_equal(p->sleeping, &p->self);
-            assert_true(crti_list_is_empty(&party.net->active));
+            assert_true(crti_list_is_empty(&s.party.net->active));
             handed_back++;
         }
-        receive_outside(&party, peer);
+        receive_outside(&s.party, s.peer);
     }
     assert_true(handed_back > 0);
-    crti_peer_unref(peer);
-    party_stop(&party);
-    child_stop(&child);
-    fixture_fini(&f);
+    pair_close(&s);
 }
 
 /* A worker that is called now and then: a timer set by each call would cost it more than all else

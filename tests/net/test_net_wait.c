@@ -420,36 +420,27 @@ static uint64_t cpu_of(const child_t *child)
  * sleep: lanes are awake, and only that thread is left to look at them. */
 static void an_answer_arrives_while_nobody_waits(void **state)
 {
-    fixture_t f;
-    child_t child;
-    party_t party;
-    crti_peer_t *peer;
+    pair_t s;
     uint32_t ms = 5;
     uint64_t deadline;
 
-    fixture_init(&f);
-    child_start(&f, false, &child);
-    party_start(&f, false, 0, &party);
-    peer = party_connect(&party, &child.address);
+    pair_open(&s, false, 0);
     for (size_t round = 0; round < 50; round++) {
         for (size_t i = 1; i <= 9; i++) {
-            party_send(&party, peer, 'e', "x", 1);
-            party_wait_count(&party, round * 10 + i);
+            party_send(&s.party, s.peer, 'e', "x", 1);
+            party_wait_count(&s.party, round * 10 + i);
         }
-        party_send(&party, peer, 'b', &ms, sizeof(ms));
-        crti_net_flush(party.net);
+        party_send(&s.party, s.peer, 'b', &ms, sizeof(ms));
+        crti_net_flush(s.party.net);
         deadline = DEADLINE;
-        while (party.count < (round + 1) * 10 && crti_now_ns() < deadline) {
-            crti_net_unlock(party.net);
+        while (s.party.count < (round + 1) * 10 && crti_now_ns() < deadline) {
+            crti_net_unlock(s.party.net);
             usleep(1000);
-            crti_net_lock(party.net);
+            crti_net_lock(s.party.net);
         }
-        assert_int_equal(party.count, (round + 1) * 10);
+        assert_int_equal(s.party.count, (round + 1) * 10);
     }
-    crti_peer_unref(peer);
-    party_stop(&party);
-    child_stop(&child);
-    fixture_fini(&f);
+    pair_close(&s);
 }
 
 /* The other one may be bound to another core. */
@@ -492,26 +483,17 @@ static void a_process_that_is_bound_to_one_core_of_several_spins(void **state)
 static void an_idle_process_with_sessions_uses_no_processor_time(void **state)
 {
     uint64_t deadline = DEADLINE, before, used;
-    fixture_t f;
-    child_t child;
-    party_t party;
-    crti_peer_t *peer;
+    pair_t s;
 
-    fixture_init(&f);
-    child_start(&f, false, &child);
-    party_start(&f, false, 0, &party);
-    peer = party_connect(&party, &child.address);
-    party_stream(&party, peer, 100, 0);
+    pair_open(&s, false, 0);
+    party_stream(&s.party, s.peer, 100, 0);
     do {
-        before = cpu_of(&child);
-        crti_net_wait(party.net, never, NULL, crti_now_ns() + 500 * CRTI_MS);
-        used = cpu_of(&child) - before;
+        before = cpu_of(&s.child);
+        crti_net_wait(s.party.net, never, NULL, crti_now_ns() + 500 * CRTI_MS);
+        used = cpu_of(&s.child) - before;
     } while (used > IDLE_NS && crti_now_ns() < deadline);
     assert_true(used <= IDLE_NS);
-    crti_peer_unref(peer);
-    party_stop(&party);
-    child_stop(&child);
-    fixture_fini(&f);
+    pair_close(&s);
 }
 
 /* ---------------------------------------------------------------- start and end */
@@ -620,31 +602,22 @@ static void a_hundred_starts_leave_nothing_behind(void **state)
 
 static void a_forked_child_s_end_costs_the_parent_nothing(void **state)
 {
-    fixture_t f;
-    child_t child;
-    party_t party;
-    crti_peer_t *peer;
+    pair_t s;
     pid_t pid;
 
-    fixture_init(&f);
-    child_start(&f, false, &child);
-    party_start(&f, false, 0, &party);
-    peer = party_connect(&party, &child.address);
-    party_send(&party, peer, 'e', "x", 1);
-    party_wait_count(&party, 1);
+    pair_open(&s, false, 0);
+    party_send(&s.party, s.peer, 'e', "x", 1);
+    party_wait_count(&s.party, 1);
     fflush(NULL);
     pid = fork();
     if (pid == 0) {
-        crti_net_free(party.net);
+        crti_net_free(s.party.net);
         _exit(0);
     }
     child_stop(&(child_t){.pid = pid, .lifeline = dup(0)});
-    party_send(&party, peer, 'e', "x", 1);
-    party_wait_count(&party, 2);
-    crti_peer_unref(peer);
-    party_stop(&party);
-    child_stop(&child);
-    fixture_fini(&f);
+    party_send(&s.party, s.peer, 'e', "x", 1);
+    party_wait_count(&s.party, 2);
+    pair_close(&s);
 }
 
 int main(int argc, char **argv)

@@ -1,53 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/node/leases/fair_share.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
+#include "lease_scene.h"
 
-#include "runtime/base/clock.h"
-
-#include <cmocka.h>
-
-#define SELF ((crti_id_t){0, 1})
 #define TURN CRTI_FAIR_TURN_NS
-
-typedef struct scene {
-    crti_lease_table_t *table;
-    uint64_t now;
-} scene_t;
 
 static crti_id_t id(uint64_t number)
 {
     return (crti_id_t){7, number};
 }
 
-static crti_resources_t cpus(double count)
-{
-    crti_resources_t r = {0};
-
-    assert_int_equal(crti_resources_set(&r, "CPU", (int64_t)(count * 10000)), CRT_OK);
-    return r;
-}
-
 static int setup(void **state)
 {
-    scene_t *s = calloc(1, sizeof(*s));
-    crti_resources_t have = cpus(2);
-
-    s->now = 100 * CRTI_S;
-    assert_int_equal(crti_lease_table_new(SELF, &have, 8, &s->table), CRT_OK);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    scene_t *s = *state;
-
-    crti_lease_table_free(s->table);
-    free(s);
-    return 0;
+    return scene_setup(state, "CPU=2");
 }
 
 static void ask(scene_t *s, uint64_t lease, uint64_t job, double count)
@@ -74,6 +39,19 @@ static uint64_t yields(scene_t *s)
     (void)crti_fair_share_tick(s->table, s->now);
     while (crti_lease_table_action(s->table, &action))
         if (action.verb == CRTI_LEASE_YIELD)
+            sum += action.lease.low;
+    return sum;
+}
+
+/* The leases that are to come back when they are idle: their sum. */
+static uint64_t wanted_back(scene_t *s)
+{
+    crti_lease_action_t action;
+    uint64_t sum = 0;
+
+    crti_fair_share_want_back(s->table);
+    while (crti_lease_table_action(s->table, &action))
+        if (action.verb == CRTI_LEASE_WHEN_IDLE)
             sum += action.lease.low;
     return sum;
 }
@@ -184,6 +162,28 @@ static void who_yields_queues_behind_the_others_with_all_it_asks_for(void **stat
     assert_int_equal(crti_lease_table_get(s->table, id(2))->state, CRTI_LEASE_STARTING);
 }
 
+static void another_process_of_the_job_that_waits_gets_what_is_idle_at_once(void **state)
+{
+    scene_t *s = *state;
+    crti_lease_t request = {.id = id(4),
+                            .job = id(1),
+                            .owner = id(2),
+                            .owner_node = SELF,
+                            .resources = cpus(1)};
+
+    ask(s, 1, 1, 1);
+    ask(s, 2, 1, 1);
+    ask(s, 3, 1, 1); /* it waits, but they are its own */
+    assert_int_equal(wanted_back(s), 0);
+    assert_int_equal(crti_lease_table_request(s->table, &request, s->now), CRT_OK);
+    assert_int_equal(wanted_back(s), 1 + 2);
+    assert_int_equal(wanted_back(s), 0); /* said once */
+    assert_true(crti_lease_table_end(s->table, id(1), s->now));
+    assert_int_equal(crti_lease_table_get(s->table, id(3))->state, CRTI_LEASE_STARTING);
+    assert_true(crti_lease_table_granted(s->table, id(3), id(103), s->now));
+    assert_int_equal(wanted_back(s), 3); /* the other one still waits */
+}
+
 static void nobody_is_looked_at_while_nobody_waits(void **state)
 {
     scene_t *s = *state;
@@ -195,7 +195,7 @@ static void nobody_is_looked_at_while_nobody_waits(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, scene_teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_job_that_holds_all_yields_one_worker_to_one_that_has_waited_a_turn),
         TEST(two_jobs_with_the_same_share_leave_each_other_alone),
@@ -204,6 +204,7 @@ int main(void)
         TEST(a_worker_that_waits_in_a_get_is_nobodys_turn),
         TEST(what_becomes_free_goes_to_the_job_that_holds_least),
         TEST(who_yields_queues_behind_the_others_with_all_it_asks_for),
+        TEST(another_process_of_the_job_that_waits_gets_what_is_idle_at_once),
         TEST(nobody_is_looked_at_while_nobody_waits),
     };
 

@@ -113,7 +113,7 @@ static void a_lease_waits_for_a_whole_gpu_while_two_are_half_free(void **state)
     assert_int_equal(crti_lease_table_take(table, id(21), id(9), &one),
                      CRT_ERR_BACKPRESSURE);
     assert_int_equal(
-        crti_holdings_get(crti_lease_table_holdings(table), id(20))->gpus.gpus, 2);
+        crti_holdings_get(&crti_lease_table_room(table)->holdings, id(20))->gpus.gpus, 2);
     crti_lease_table_give(table, id(20), CRTI_S);
     assert_int_equal(crti_lease_table_get(table, id(2))->gpus.gpus, 2);
 }

@@ -2,53 +2,18 @@
 /* What is said of requests that wait, and which of them do not wait. */
 #include "runtime/node/leases/lease_reason.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
+#include "lease_scene.h"
 
-#include "runtime/base/clock.h"
-
-#include <cmocka.h>
-
-#define SELF ((crti_id_t){0, 1})
-#define B    ((crti_id_t){0, 2})
-
-typedef struct scene {
-    crti_lease_table_t *table;
-    uint64_t now;
-} scene_t;
+#define B ((crti_id_t){0, 2})
 
 static crti_id_t id(uint64_t number)
 {
     return (crti_id_t){number << 32, number}; /* its first digits are shown */
 }
 
-static crti_resources_t parse(const char *text)
-{
-    crti_resources_t r = {0};
-
-    assert_int_equal(crti_resources_parse(text, &r), CRT_OK);
-    return r;
-}
-
 static int setup(void **state)
 {
-    scene_t *s = calloc(1, sizeof(*s));
-    crti_resources_t have = parse("CPU=4,disk=2");
-
-    s->now = 100 * CRTI_S;
-    assert_int_equal(crti_lease_table_new(SELF, &have, 8, &s->table), CRT_OK);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    scene_t *s = *state;
-
-    crti_lease_table_free(s->table);
-    free(s);
-    return 0;
+    return scene_setup(state, "CPU=4,disk=2");
 }
 
 static void ask(scene_t *s, uint64_t lease, uint64_t job, const char *need, bool fails)
@@ -57,7 +22,7 @@ static void ask(scene_t *s, uint64_t lease, uint64_t job, const char *need, bool
                             .job = id(job),
                             .owner = id(job),
                             .owner_node = SELF,
-                            .resources = parse(need),
+                            .resources = resources_of(need),
                             .fails_if_infeasible = fails};
 
     assert_int_equal(crti_lease_table_request(s->table, &request, s->now), CRT_OK);
@@ -66,7 +31,7 @@ static void ask(scene_t *s, uint64_t lease, uint64_t job, const char *need, bool
 
 static void view(scene_t *s, const char *resources)
 {
-    crti_resources_t r = parse(resources), none = {0};
+    crti_resources_t r = resources_of(resources), none = {0};
 
     assert_int_equal(crti_lease_table_view(s->table, B, "", &r, &none, s->now), CRT_OK);
 }
@@ -97,7 +62,7 @@ static const char *refusal(scene_t *s, uint64_t lease)
 static void who_holds_what_is_told_the_largest_holder_first(void **state)
 {
     scene_t *s = *state;
-    crti_resources_t disk = parse("disk=2");
+    crti_resources_t disk = resources_of("disk=2");
 
     ask(s, 1, 0xaa, "CPU=1", false);
     ask(s, 2, 0xbb, "CPU=2", false);
@@ -200,7 +165,7 @@ static void nothing_is_infeasible_while_the_head_is_away(void **state)
     assert_non_null(refusal(s, 1));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, scene_teardown)
 
 int main(void)
 {

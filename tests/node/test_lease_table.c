@@ -1,32 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/node/leases/lease_table.h"
+#include "lease_scene.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "runtime/base/clock.h"
-
-#include <cmocka.h>
-
-#define SELF ((crti_id_t){0, 1})
-#define B    ((crti_id_t){0, 2})
-#define C    ((crti_id_t){0, 3})
-
-typedef struct scene {
-    crti_lease_table_t *table;
-    uint64_t now;
-} scene_t;
-
-static crti_resources_t cpus(double count)
-{
-    crti_resources_t r = {0};
-
-    assert_int_equal(crti_resources_set(&r, "CPU", (int64_t)(count * 10000)), CRT_OK);
-    return r;
-}
+#define B ((crti_id_t){0, 2})
+#define C ((crti_id_t){0, 3})
 
 static size_t waiting(const scene_t *s)
 {
@@ -40,22 +19,7 @@ static size_t waiting(const scene_t *s)
 
 static int setup(void **state)
 {
-    scene_t *s = calloc(1, sizeof(*s));
-    crti_resources_t have = cpus(4);
-
-    s->now = 100 * CRTI_S;
-    assert_int_equal(crti_lease_table_new(SELF, &have, 8, &s->table), CRT_OK);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    scene_t *s = *state;
-
-    crti_lease_table_free(s->table);
-    free(s);
-    return 0;
+    return scene_setup(state, "CPU=4");
 }
 
 static crti_id_t id(uint64_t n)
@@ -536,7 +500,7 @@ static void whatever_happens_the_resources_add_up(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, scene_teardown)
 
 static double cpu_seconds(void)
 {

@@ -149,6 +149,19 @@ static void a_broken_worker_is_not_used_again(void **state)
     expect(s, CRTI_WORKER_SPAWN);
 }
 
+static void a_worker_of_tasks_retires_when_it_has_answered(void **state)
+{
+    scene_t *s = *state;
+    crti_worker_t *w = bring_to(s, 1, CRTI_WORKER_LEASED);
+
+    crti_worker_table_retire(s->table, w, s->now);
+    assert_ptr_equal(expect(s, CRTI_WORKER_RETIRE), w);
+    assert_int_equal(w->state, CRTI_WORKER_RETIRING);
+    assert_null(crti_worker_table_of(s->table, id(101)));
+    want(s, 2, false);
+    expect(s, CRTI_WORKER_SPAWN);
+}
+
 static void a_purpose_fails_once_when_its_worker_dies_before_it_was_assigned(void **state)
 {
     static const crti_worker_state_t before[] = {CRTI_WORKER_WANTED, CRTI_WORKER_FORKING,
@@ -198,6 +211,41 @@ static void a_worker_that_nobody_wants_any_more_idles_and_an_actors_ends(void **
     expect(s, CRTI_WORKER_KILL);
     assert_false(crti_worker_table_attached(s->table, w, s->now));
     crti_worker_table_unwanted(s->table, id(999), s->now);
+}
+
+static void a_worker_that_is_being_made_for_nobody_serves_the_next_lease(void **state)
+{
+    static const crti_worker_state_t before[] = {CRTI_WORKER_FORKING,
+                                                 CRTI_WORKER_ATTACHED};
+    scene_t *s = *state;
+
+    for (uint64_t i = 0; i < 2; i++) {
+        crti_worker_t *w = bring_to(s, 10 * i, before[i]);
+
+        crti_worker_table_unwanted(s->table, id(100 + 10 * i), s->now);
+        want(s, 10 * i + 1, false);
+        expect_nothing(s);
+        if (w->state == CRTI_WORKER_FORKING)
+            assert_true(crti_worker_table_attached(s->table, w, s->now));
+        assert_true(crti_worker_table_ready(s->table, w, s->now));
+        assert_ptr_equal(expect(s, CRTI_WORKER_ASSIGN), w);
+        assert_true(crti_id_equal(s->action.purpose, id(100 + 10 * i + 1)));
+        assert_int_equal(w->state, CRTI_WORKER_LEASED);
+    }
+    assert_int_equal(crti_worker_table_count(s->table), 2);
+}
+
+static void a_worker_that_is_not_made_yet_is_not_made_when_nobody_wants_it(void **state)
+{
+    scene_t *s = *state;
+    crti_worker_t *w = want(s, 1, false);
+
+    expect(s, CRTI_WORKER_SPAWN);
+    w->io = s;
+    crti_worker_table_unwanted(s->table, id(101), s->now);
+    assert_ptr_equal(expect(s, CRTI_WORKER_DISCARD), w);
+    want(s, 2, false);
+    assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w);
 }
 
 static void every_state_can_be_ended_and_then_dies(void **state)
@@ -322,6 +370,31 @@ static void a_jobs_end_ends_its_workers_and_spares_actors_and_other_jobs(void **
     assert_int_equal(other->state, CRTI_WORKER_WANTED);
 }
 
+static void an_actor_that_nobody_needs_has_30_s_to_answer_its_calls(void **state)
+{
+    scene_t *s = *state;
+    crti_worker_t *w = bring_to(s, 1, CRTI_WORKER_ACTOR),
+                  *young = bring_to(s, 2, CRTI_WORKER_ATTACHED);
+
+    crti_worker_table_retire(s->table, young, s->now); /* it has no calls */
+    assert_ptr_equal(expect(s, CRTI_WORKER_SHUTDOWN), young);
+    crti_worker_table_died(s->table, young, CRT_ERR_CANCELLED, "");
+    expect(s, CRTI_WORKER_FAIL);
+    crti_worker_table_retire(s->table, w, s->now);
+    assert_ptr_equal(expect(s, CRTI_WORKER_RETIRE), w);
+    crti_worker_table_retire(s->table, w, s->now); /* told twice */
+    expect_nothing(s);
+    s->now += 29 * CRTI_S;
+    crti_worker_table_tick(s->table, s->now);
+    expect_nothing(s);
+    s->now += 1 * CRTI_S;
+    crti_worker_table_tick(s->table, s->now);
+    assert_ptr_equal(expect(s, CRTI_WORKER_SHUTDOWN), w);
+    s->now += 2 * CRTI_S;
+    crti_worker_table_tick(s->table, s->now);
+    assert_ptr_equal(expect(s, CRTI_WORKER_KILL), w);
+}
+
 static void messages_out_of_order_are_refused(void **state)
 {
     scene_t *s = *state;
@@ -346,9 +419,12 @@ int main(void)
         TEST(a_returned_worker_takes_the_next_lease_of_its_job_and_shape_only),
         TEST(a_worker_with_gpus_serves_one_lease_and_ends),
         TEST(a_broken_worker_is_not_used_again),
+        TEST(a_worker_of_tasks_retires_when_it_has_answered),
         TEST(a_purpose_fails_once_when_its_worker_dies_before_it_was_assigned),
         TEST(a_purpose_that_was_assigned_does_not_fail_later),
         TEST(a_worker_that_nobody_wants_any_more_idles_and_an_actors_ends),
+        TEST(a_worker_that_is_being_made_for_nobody_serves_the_next_lease),
+        TEST(a_worker_that_is_not_made_yet_is_not_made_when_nobody_wants_it),
         TEST(every_state_can_be_ended_and_then_dies),
         TEST(a_worker_that_was_not_begun_is_ended_without_a_process),
         TEST(a_worker_that_waits_for_its_program_is_discarded),
@@ -356,6 +432,7 @@ int main(void)
         TEST(a_worker_that_does_not_attach_or_end_in_time_is_killed),
         TEST(ending_at_once_after_a_request_kills_at_the_next_tick),
         TEST(a_jobs_end_ends_its_workers_and_spares_actors_and_other_jobs),
+        TEST(an_actor_that_nobody_needs_has_30_s_to_answer_its_calls),
         TEST(messages_out_of_order_are_refused),
     };
 

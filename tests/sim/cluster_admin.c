@@ -127,6 +127,13 @@ void admin_start(scene_t *s, unsigned place, const crti_message_t *m)
         sim_fail(s->world, "JOB_START of an unknown submission, or at place %u", place);
         return;
     }
+    if (!known && sim_below(s->world, 40) == 0) { /* its program does not run here */
+        crti_msg_error_t error = {.status = CRT_ERR_NOT_FOUND, .text = crti_str("no")};
+
+        crti_message_encode(CRTI_MSG_ERROR, m->request, &error, &bytes);
+        links_send(s, (unsigned)s->place[0].link, TO_HEAD, bytes.data, bytes.size);
+        return;
+    }
     if (!known) {
         if (job->executions++)
             sim_fail(s->world, "submission %s runs twice", job->submission);

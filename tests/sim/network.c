@@ -25,6 +25,18 @@ sim_blob_t *sim_blob_new(size_t size)
     return blob;
 }
 
+sim_blob_t *sim_blob_of(const struct iovec *parts, int count, size_t size)
+{
+    sim_blob_t *blob = sim_blob_new(size);
+    size_t at = 0;
+
+    for (int i = 0; i < count; i++) {
+        memcpy(blob->data + at, parts[i].iov_base, parts[i].iov_len);
+        at += parts[i].iov_len;
+    }
+    return blob;
+}
+
 void sim_blob_unref(sim_blob_t *blob)
 {
     if (blob && --blob->refs == 0)

@@ -14,6 +14,8 @@
 #ifndef TESTS_SIM_NETWORK_H
 #define TESTS_SIM_NETWORK_H
 
+#include <sys/uio.h>
+
 #include "tests/sim/world.h"
 
 typedef struct sim_blob {
@@ -23,6 +25,8 @@ typedef struct sim_blob {
 } sim_blob_t;
 
 sim_blob_t *sim_blob_new(size_t size);
+/* One with the bytes of `count` parts, `size` in all. */
+sim_blob_t *sim_blob_of(const struct iovec *parts, int count, size_t size);
 void sim_blob_unref(sim_blob_t *blob);
 
 typedef struct sim_packet {

@@ -25,7 +25,9 @@ unsigned truth_call_retried(int64_t retries)
 {
     unsigned serial = truth_call_new();
 
-    truth->call[serial].tries = retries < 0 ? 0 : (unsigned)retries + 1;
+    truth->call[serial].tries = retries == CRT_NO_RETRIES ? 1
+                                : retries < 0             ? 0
+                                                          : (unsigned)retries + 1;
     return serial;
 }
 

@@ -182,7 +182,11 @@ crt_status_t crti_exec_result(int *report_take, const char *path)
 
 /* ---------------------------------------------------------------- what is not simulated */
 
-void crti_program_find(crti_job_t *job, crti_program_found_t *on_found)
+void crti_package_close(crti_package_t *package)
+{
+}
+
+void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found)
 {
     job->exec_fd = SYS_FD; /* it is everywhere */
     on_found(job, CRT_OK, "");
@@ -342,11 +346,42 @@ void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 {
 }
 
+bool crti_submission_any(crti_node_t *node)
+{
+    return false;
+}
+
 void crti_submission_stop_all(crti_node_t *node)
 {
 }
 
 void crti_submission_head_lost(crti_node_t *node)
+{
+}
+
+/* No worker here has a ring of task events. */
+size_t crti_task_slots(const crti_process_t *process)
+{
+    return 0;
+}
+
+void crti_task_archive_take(crti_process_t *process)
+{
+}
+
+void crti_task_archive_fini(crti_task_archive_t *archive)
+{
+}
+
+void crti_metric_totals_init(crti_metric_totals_t *totals)
+{
+}
+
+void crti_metric_totals_take(crti_process_t *process)
+{
+}
+
+void crti_metric_totals_fini(crti_metric_totals_t *totals)
 {
 }
 

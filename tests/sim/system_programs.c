@@ -11,7 +11,9 @@
 #include "tests/sim/system_truth.h"
 
 #define PENDING 24
+#define ONCE    CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES)
 #define HANDLES 5
+#define ITEM    70000 /* bytes of every fourth item of a stream */
 
 static void take_time(void)
 {
@@ -149,8 +151,8 @@ static const crt_task_t add =
     CRT_TASK(.name = "add", .run = add_run, .signature = "int,int");
 static const crt_task_t make =
     CRT_TASK(.name = "make", .run = make_run, .signature = "int,int");
-static const crt_task_t measure =
-    CRT_TASK(.name = "measure", .run = measure_run, .signature = "int,bytes");
+static const crt_task_t measure = CRT_TASK(.name = "measure", .run = measure_run,
+                                           .signature = "int,bytes", .max_calls = 2);
 static const crt_task_t tree =
     CRT_TASK(.name = "tree", .run = tree_run, .signature = "int,int");
 
@@ -167,7 +169,7 @@ static crt_status_t tree_run(crt_call_t *call)
         return crt_return(call, (int64_t)1);
     for (int i = 0; i < 2; i++) {
         serials[i] = truth_call_new();
-        refs[i] = crt_submit(&tree, NULL, (int64_t)serials[i], depth - 1);
+        refs[i] = crt_submit(&tree, ONCE, (int64_t)serials[i], depth - 1);
     }
     for (int i = 0; i < 2; i++) {
         int64_t part = 0;
@@ -184,6 +186,27 @@ static crt_status_t tree_run(crt_call_t *call)
         return crt_fail(call, status, "a branch failed");
     return crt_return(call, sum);
 }
+
+static crt_status_t items_run(crt_call_t *call)
+{
+    int64_t serial, count;
+    crt_status_t status = CRT_OK;
+
+    CRT_TRY(crt_args(call, &serial, &count));
+    truth_call_runs((unsigned)serial);
+    for (int64_t i = 0; i < count && status == CRT_OK; i++) {
+        unsigned char *buffer = NULL;
+
+        if (sim_chance(sys->world, 1000))
+            take_time();
+        status =
+            i % 4 == 3 ? crt_yield(call, make_bytes(ITEM, &buffer)) : crt_yield(call, i);
+        free(buffer);
+    }
+    return status;
+}
+static const crt_task_t items =
+    CRT_TASK(.name = "items", .run = items_run, .signature = "int,int");
 
 /* ---------------------------------------------------------------- an actor */
 
@@ -298,9 +321,9 @@ static const crt_actor_class_t counter =
                     .methods = CRT_METHODS(&counter_add, &counter_keep, &counter_fetch));
 
 #define PROGRAM                                                                          \
-    CRT_OPTIONS(.classes = CRT_CLASSES(&counter),                                        \
-                .tasks = CRT_TASKS(&add, &make, &measure, &tree), .address = "sim",      \
-                .no_log_to_driver = true)
+    CRT_OPTIONS(.name_space = "all", .classes = CRT_CLASSES(&counter),                   \
+                .tasks = CRT_TASKS(&add, &make, &measure, &tree, &items),                \
+                .address = "sim", .no_log_to_driver = true)
 
 void sys_program_worker(sys_process_t *self)
 {
@@ -337,7 +360,8 @@ static int64_t pick_retries(void)
 {
     static const int64_t retries[] = {1, 3, -1};
 
-    return sim_chance(sys->world, 7000) ? 0 : retries[sim_below(sys->world, 3)];
+    return sim_chance(sys->world, 7000) ? CRT_NO_RETRIES
+                                        : retries[sim_below(sys->world, 3)];
 }
 
 /* A task whose argument may be the result of another one that is not there yet. */
@@ -392,7 +416,7 @@ static void submit_measure(driver_t *d)
         if (d->calls.list[i].sort == BYTES) {
             p.serial = truth_call_new();
             p.expected = d->calls.list[i].expected;
-            p.ref = crt_submit(&measure, NULL, (int64_t)p.serial, d->calls.list[i].ref);
+            p.ref = crt_submit(&measure, ONCE, (int64_t)p.serial, d->calls.list[i].ref);
             add_call(&d->calls, p);
             return;
         }
@@ -400,7 +424,7 @@ static void submit_measure(driver_t *d)
         return;
     p.serial = truth_call_new();
     p.expected = d->big_size;
-    p.ref = crt_submit(&measure, NULL, (int64_t)p.serial, d->big);
+    p.ref = crt_submit(&measure, ONCE, (int64_t)p.serial, d->big);
     add_call(&d->calls, p);
 }
 
@@ -409,8 +433,58 @@ static void submit_tree(driver_t *d)
     int64_t depth = (int64_t)sim_below(sys->world, 4);
     pending_t p = {.serial = truth_call_new(), .expected = 1ll << depth, .what = "tree"};
 
-    p.ref = crt_submit(&tree, NULL, (int64_t)p.serial, depth);
+    p.ref = crt_submit(&tree, ONCE, (int64_t)p.serial, depth);
     add_call(&d->calls, p);
+}
+
+static crt_status_t take_item(crt_stream_t *stream, unsigned serial, int64_t i)
+{
+    pending_t p = {.serial = serial, .expected = i % 4 == 3 ? ITEM : i, .what = "item"};
+    crt_status_t status = crt_stream_next(stream, -1, &p.ref), got;
+    crt_bytes_t bytes;
+    int64_t value = 0;
+
+    if (status != CRT_OK)
+        return status;
+    got = i % 4 == 3 ? crt_get(p.ref, &bytes) : crt_get(p.ref, &value);
+    if (got != CRT_OK)
+        truth_failed("an item", got, crt_error_detail());
+    else if (i % 4 == 3)
+        check_bytes(&p, bytes);
+    else if (value != i)
+        sim_fail(sys->world, "item %" PRId64 " of stream %u is %" PRId64, i, serial,
+                 value);
+    crt_ref_drop(&p.ref);
+    return CRT_OK;
+}
+
+/* A stream, to its end or not: each item comes once, in order. */
+static void use_stream(void)
+{
+    int64_t retries = pick_retries(), count = (int64_t)sim_below(sys->world, 40), i = 0;
+    int64_t most = sim_chance(sys->world, 3000) ? count / 2 : INT64_MAX;
+    unsigned serial = truth_call_retried(retries);
+    crt_stream_t *stream =
+        crt_submit_stream(&items,
+                          CRT_TASK_OPTIONS(.max_retries = retries,
+                                           .generator_backpressure_num_objects =
+                                               (int64_t)sim_between(sys->world, 1, 9)),
+                          (int64_t)serial, count);
+    crt_ref_t *completed = crt_stream_completed(stream);
+    crt_status_t status = CRT_OK;
+
+    doing("stream", serial);
+    while (i < most && (status = take_item(stream, serial, i)) == CRT_OK)
+        i++;
+    if (status == CRT_END_OF_STREAM && i != count)
+        sim_fail(sys->world, "stream %u of %" PRId64 " items has %" PRId64, serial, count,
+                 i);
+    truth->cancels += i == most;
+    crt_stream_drop(&stream);
+    status = crt_get(completed, NULL);
+    truth_call_ended(serial, "stream", status, crt_ref_error(completed));
+    crt_ref_drop(&completed);
+    doing("-", 0);
 }
 
 /* Whatever has become of it: it ends. */
@@ -467,6 +541,8 @@ static void make_actor(driver_t *d)
     a->maker = sys->self->index;
     a->max_restarts = restarts[sim_below(w, 5)];
     a->max_task_retries = a->max_restarts ? pick_retries() : 0;
+    if (a->max_task_retries == CRT_NO_RETRIES)
+        a->max_task_retries = 0;
     a->is_fenced = sim_chance(w, 3000);
     a->is_detached = sim_chance(w, 1500);
     if (a->is_detached || sim_chance(w, 3000))
@@ -602,6 +678,8 @@ static void act(driver_t *d)
         use_actor(d);
     else if (kind < 85)
         cancel_one(d);
+    else if (kind < 88)
+        use_stream();
     else if (d->calls.count)
         finish_first(&d->calls);
 }

@@ -68,14 +68,7 @@ unsigned sys_find_process(crti_id_t id)
 static bool make(void *user, const struct iovec *parts, int count, size_t size,
                  void *message)
 {
-    sim_blob_t *blob = sim_blob_new(size);
-    size_t at = 0;
-
-    for (int i = 0; i < count; i++) {
-        memcpy(blob->data + at, parts[i].iov_base, parts[i].iov_len);
-        at += parts[i].iov_len;
-    }
-    *(sim_blob_t **)message = blob;
+    *(sim_blob_t **)message = sim_blob_of(parts, count, size);
     return true;
 }
 

@@ -13,8 +13,12 @@ import tempfile
 from sources import finish
 
 EXPECTED = [
-    "include/crt/crt.h", "include/crt/crt_base.h", "include/crt/crt_arguments.h",
-    "include/crt/crt_ml.h", "include/crt/crt_actors.h",
+    "include/crt/crt.h", "include/crt/crt_base.h", "include/crt/crt_arguments.h", "include/crt/crt_actor.h",
+    "include/crt/crt_cluster.h",
+    "include/crt/crt_metrics.h",
+    "include/crt/crt_placement_group.h",
+    "include/crt/crt_stream.h",
+    "include/crt/crt_ml.h", "include/crt/crt_images.h", "include/crt/crt_actors.h",
     "bin/crt", "libexec/crt/crt-head", "libexec/crt/crt-node",
     "lib/libcrt.so", "lib/libcrt_ml.so", "lib/pkgconfig/crt.pc", "lib/pkgconfig/crt_ml.pc",
 ]

@@ -14,12 +14,26 @@ from sources import finish, line_of, project_files, read
 PUBLIC = {
     "crt_base.h": "runtime/base",
     "crt.h": "runtime/core",
+    "crt_actor.h": "runtime/core",
     "crt_arguments.h": "runtime/core",
+    "crt_cluster.h": "runtime/core",
+    "crt_metrics.h": "runtime/core",
+    "crt_placement_group.h": "runtime/core",
+    "crt_stream.h": "runtime/core",
     "crt_collective.h": "collective",
     "crt_ml.h": "ml",
+    "crt_networks.h": "ml",
+    "crt_configuration.h": "ml",
+    "crt_ner.h": "ml",
+    "crt_images.h": "ml",
+    "crt_checkpoint.h": "ml",
     "crt_actors.h": "actors",
+    "crt_compression.h": "actors",
 }
-PUBLIC_PATHS = {"runtime/crt.h": "runtime/core", "runtime/crt_arguments.h": "runtime/core"}
+PUBLIC_PATHS = {"runtime/crt.h": "runtime/core", "runtime/crt_arguments.h": "runtime/core", "runtime/crt_actor.h": "runtime/core",
+                "runtime/crt_cluster.h": "runtime/core",
+                "runtime/crt_metrics.h": "runtime/core", "runtime/crt_placement_group.h": "runtime/core",
+                "runtime/crt_stream.h": "runtime/core"}
 
 LIBRARY = ["runtime/base", "runtime/net", "runtime/store", "runtime/core"]
 # folder -> folders whose private headers it may include (its own is always allowed)
@@ -60,7 +74,8 @@ STATE = {
 # folder -> public headers it may include, where that is more than the folders above tell
 PUBLIC_OF = {
     "ml": ["crt_base.h"],
-    "actors": ["crt_base.h", "crt.h", "crt_arguments.h", "crt_collective.h", "crt_ml.h"],
+    "actors": ["crt_base.h", "crt.h", "crt_actor.h", "crt_arguments.h", "crt_cluster.h", "crt_metrics.h", "crt_placement_group.h", "crt_stream.h", "crt_collective.h", "crt_ml.h",
+               "crt_configuration.h", "crt_checkpoint.h", "crt_images.h", "crt_networks.h", "crt_ner.h"],
     "cli": list(PUBLIC),
     "examples": list(PUBLIC),
 }
@@ -68,7 +83,9 @@ PUBLIC_OF = {
 FOREIGN = {
     "hiredis/": ["runtime/control"],
     "libwebsockets.h": ["runtime/http"],
+    "archive.h": ["runtime/node", "cli"],
     "cblas.h": ["ml", "actors"],
+    "lz4.h": ["actors"],
     "msgpack.h": LIBRARY + ["runtime/node", "runtime/control"],
 }
 GENERATED = {"crt_config.h"}

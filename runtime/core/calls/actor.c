@@ -22,6 +22,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/call_events.h"
 #include "runtime/core/core.h"
 
 #define DRAIN_AGAIN_NS (10 * CRTI_MS)
@@ -49,7 +50,7 @@ static void make_again(crt_actor_t *actor, const char *text)
     CRTI_LIST_FOREACH_SAFE (item, &actor->doubtful) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
-        if (p->is_cancelled ||
+        if (p->is_cancelled || crti_pending_most(p) == 0 ||
             p->record.size == 0 || /* it was sent when retries were not known of */
             (p->may_have_run && !crti_pending_again(p, text)))
             continue;
@@ -73,8 +74,7 @@ static void end_suspicion(crt_actor_t *actor, crt_status_t status, const char *t
 
     if (!text)
         text = report ? report : "its process has ended";
-    if (status == CRT_ERR_ACTOR_DIED && actor->max_task_retries &&
-        actor->phase != CRTI_ACTOR_GONE)
+    if (status == CRT_ERR_ACTOR_DIED && actor->phase != CRTI_ACTOR_GONE)
         make_again(actor, text);
     fail_all(&actor->doubtful, status, text, true);
     free(report);
@@ -97,6 +97,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
     }
     crti_actor_set_remote(actor, NULL);
     crti_actor_drop_creation(actor);
+    crti_actor_lifetime_spent(actor);
     crti_actor_release(actor);
 }
 
@@ -163,6 +164,7 @@ static crt_status_t send_call(crt_actor_t *actor, crti_pending_t *p,
     p->remote = remote;
     crti_list_append(&remote->in_flight, &p->link);
     crti_net_watch(core->net, remote->peer, 1);
+    crti_call_event_sent(p);
     return CRT_OK;
 }
 
@@ -201,6 +203,7 @@ static void queue_call(crti_pending_t *p, const crti_buffer_t *record)
     crt_status_t status = keep_record(p, &record);
 
     p->state = CRTI_CALL_QUEUED;
+    crti_call_event_queued(p);
     actor->queue_bytes += p->record.size;
     crti_list_append(&actor->queue, &p->link);
     if (status != CRT_OK)
@@ -220,7 +223,7 @@ void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
     else if (record->size > CRTI_NET_RECORD_BYTES)
         crti_pending_fail(p, CRT_ERR_TOO_LARGE, "the arguments of one call exceed 64 MiB",
                           false);
-    else if ((actor->max_task_retries || actor->is_unconfirmed) &&
+    else if ((crti_pending_most(p) || actor->is_unconfirmed) &&
              keep_record(p, &record) != CRT_OK)
         crti_pending_fail(p, CRT_ERR_NO_MEMORY, crt_error_detail(), false);
     else if (!crti_list_is_empty(&actor->queue) || actor->phase != CRTI_ACTOR_CALLABLE ||
@@ -241,6 +244,7 @@ void crti_actor_take_back(crti_pending_t *p)
         break;
     }
     p->state = CRTI_CALL_QUEUED;
+    crti_call_event_queued(p);
     p->remote = NULL;
     actor->queue_bytes += p->record.size;
     crti_list_append(place, &p->link);
@@ -318,6 +322,8 @@ static void suspect_in_flight(crt_actor_t *actor)
     CRTI_LIST_FOREACH_SAFE (item, &actor->remote->in_flight) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
+        if (crti_pending_most(p) == 0)
+            continue;
         p->may_have_run = true;
         crti_pending_suspect(p);
     }
@@ -336,7 +342,7 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         return;
     if (actor->phase == CRTI_ACTOR_SUSPECT && is_same_place(actor, m))
         return; /* said before its process was lost */
-    if (actor->remote && actor->max_task_retries)
+    if (actor->remote)
         suspect_in_flight(actor);
     end_suspicion(actor, CRT_ERR_ACTOR_DIED, NULL);
     if (crti_remote_use(core, &address, &remote) != CRT_OK) {
@@ -412,7 +418,7 @@ static void on_watched(void *user, const crti_message_t *message)
         crti_channel_raise(&message->error);
         crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
     }
-    crti_actor_release(actor);
+    crti_actor_release_weakly(actor);
 }
 
 void crti_actor_observe(crt_actor_t *actor)
@@ -422,12 +428,12 @@ void crti_actor_observe(crt_actor_t *actor)
     if (actor->is_watched || actor->phase == CRTI_ACTOR_GONE)
         return;
     actor->is_watched = true;
-    crti_actor_hold(actor);
+    crti_actor_hold_weakly(actor);
     if (crti_node_request(actor->core, CRTI_MSG_ACTOR_WATCH, &body, on_watched, actor) ==
         CRT_OK)
         return;
     crti_actor_end(actor, CRT_ERR_NODE_LOST, crt_error_detail());
-    crti_actor_release(actor);
+    crti_actor_release_weakly(actor);
 }
 
 /* The head is silent: what the node said is all there is. Without that, it may be alive. */
@@ -497,5 +503,5 @@ void crti_actor_drop_creation(crt_actor_t *actor)
     for (size_t i = 0; i < count; i++)
         crti_ref_unpin(refs[i]);
     free(refs);
-    crti_actor_release(actor);
+    crti_actor_release_weakly(actor);
 }

@@ -25,7 +25,9 @@ struct crt_actor {
     char *class_name;
     const crti_class_t *class_; /* NULL: not in this program */
     uint32_t handles;           /* the user's */
-    uint32_t holds;             /* handles, values and calls */
+    uint32_t holds;             /* handles, values and calls; and */
+    uint32_t weak_holds;        /* questions, and what it was made with: it may end */
+    crt_ref_t *lifetime; /* actor_lifetime.c: held while `holds` are not only weak ones */
     crti_actor_phase_t phase;
     uint64_t incarnation;
     uint64_t suspect_deadline;
@@ -71,17 +73,32 @@ crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
                crt_actor_t **actor_out); /* found or made; held; class "": not known */
 void crti_actor_hold(crt_actor_t *actor);
 void crti_actor_release(crt_actor_t *actor);
+/* By who does not need the actor itself. */
+void crti_actor_hold_weakly(crt_actor_t *actor);
+void crti_actor_release_weakly(crt_actor_t *actor);
 /* Where the actor lives, for a name that is given to another process, and as such a name says. */
 void crti_actor_export_location(const crt_actor_t *actor, crti_actor_name_t *name);
 crt_status_t crti_actor_open(crti_core_t *core, const crti_actor_name_t *name,
-                             crt_actor_t **actor_out);
+                             crt_ref_t *lifetime, crt_actor_t **actor_out);
 /* At shutdown: the user may still drop it. */
 void crti_actor_orphan(crt_actor_t *actor);
+
+/* ------------------------------------------------------------------ actor_lifetime.c */
+
+/* Of an actor that this process makes. */
+crt_status_t crti_actor_lifetime_new(crt_actor_t *actor);
+/* Nobody holds it any more: a handler of refs.c. */
+void crti_actor_lifetime_ended(crt_ref_t *lifetime);
+void crti_actor_lifetime_hold(crt_actor_t *actor, crt_ref_t *lifetime); /* may be NULL */
+void crti_actor_lifetime_drop(crt_actor_t *actor);
+/* The actor is gone: nobody has to be told. */
+void crti_actor_lifetime_spent(crt_actor_t *actor);
 
 /* ------------------------------------------------------------------ actor_find.c */
 
 /* A living actor of that name, held, as crt_actor_find gives it. Waits for the head. */
-crt_status_t crti_actor_find(crti_core_t *core, const char *name,
+/* `name_space` NULL: that of the job. */
+crt_status_t crti_actor_find(crti_core_t *core, const char *name_space, const char *name,
                              const crt_actor_class_t *user, crt_actor_t **actor_out);
 
 /* ------------------------------------------------------------------ actor.c */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
 #include "runtime/core/core.h"
 #include "runtime/core/refs/value_of.h"
@@ -59,7 +60,7 @@ static void on_created(void *user, const crti_message_t *message)
         actor->is_none = actor->is_final;
         crti_actor_end(actor, (crt_status_t)message->error.status, crt_error_detail());
     }
-    crti_actor_release(actor);
+    crti_actor_release_weakly(actor);
 }
 
 /* What an actor that can't even be asked for is: a handle whose calls fail. */
@@ -103,11 +104,12 @@ static crt_status_t check_options(const crt_actor_options_t *o)
                          o->max_concurrency, CRTI_CONCURRENCY_MAX);
     if (o->name && strlen(o->name) > 255)
         return crt_raise(CRT_ERR_INVALID, "an actor's name has at most 255 bytes");
-    return CRT_OK;
+    return CRT_OK; /* the head checks its namespace */
 }
 
 /* The creation record is a call record whose name is the class. */
 static crt_status_t build_creation(crt_actor_t *actor, unsigned max_concurrency,
+                                   const crti_placement_t *placement,
                                    const crti_given_t *given, crti_buffer_t *record)
 {
     const crt_arg_t *args = given->copy ? given->copy : given->args;
@@ -115,8 +117,12 @@ static crt_status_t build_creation(crt_actor_t *actor, unsigned max_concurrency,
     const crti_function_t *create = &actor->class_->create;
     crti_pending_t scratch = {.core = actor->core, .function = create};
     bool is_pending;
-    crti_call_head_t head = {.index = max_concurrency,
-                             .name = crti_str(actor->class_name)};
+    crti_call_head_t head = {.flags = crti_id_is_zero(placement->group)
+                                          ? 0
+                                          : CRTI_CALL_TASK | CRTI_CALL_PLACED,
+                             .index = max_concurrency,
+                             .name = crti_str(actor->class_name),
+                             .placement = *placement};
     crt_ref_t *failed = NULL;
     crt_status_t status = crti_args_check(create, given->args, count);
 
@@ -142,7 +148,7 @@ static crt_status_t build_creation(crt_actor_t *actor, unsigned max_concurrency,
     actor->creation_count = scratch.pin_count;
     actor->on_callable = watch_create;
     if (actor->creation_count)
-        crti_actor_hold(actor);
+        crti_actor_hold_weakly(actor);
     return status;
 }
 
@@ -151,18 +157,23 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
 {
     crti_core_t *core = actor->core;
     crti_scheduling_t how = crti_scheduling_default;
+    crti_placement_t placement;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
-    crti_msg_actor_create_t m = {.actor = actor->id,
-                                 .job = core->job,
-                                 .owner = core->process,
-                                 .owner_node = core->node,
-                                 .class_name = crti_str(actor->class_name),
-                                 .name = crti_str(o ? o->name : NULL),
-                                 .detached = o && o->detached,
-                                 .max_restarts = o ? o->max_restarts : 0,
-                                 .max_task_retries = o ? o->max_task_retries : 0,
-                                 .max_pending_calls = o ? o->max_pending_calls : 0,
-                                 .fenced = o && o->fenced};
+    crti_msg_actor_create_t m = {
+        .actor = actor->id,
+        .job = core->job,
+        .owner = core->process,
+        .owner_node = core->node,
+        .owner_incarnation = core->incarnation,
+        .owner_tcp = crti_str(crti_net_address(core->net)->tcp),
+        .class_name = crti_str(actor->class_name),
+        .name = crti_str(o ? o->name : NULL),
+        .name_space = crti_str(o && o->name_space ? o->name_space : core->name_space),
+        .detached = o && o->detached,
+        .max_restarts = o ? o->max_restarts : 0,
+        .max_task_retries = o ? o->max_task_retries : 0,
+        .max_pending_calls = o ? o->max_pending_calls : 0,
+        .fenced = o && o->fenced};
     crt_status_t status = CRT_OK;
 
     if (o)
@@ -173,24 +184,38 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     if (status == CRT_OK && o)
         status = crti_scheduling_where(o->scheduling, o->node_id, o->node_is_soft,
                                        o->label_selector, o->fallback_selectors, &how);
+    if (status == CRT_OK)
+        status = crti_placement_group_option(
+            core, o ? o->placement_group : NULL, o ? o->bundle : 0,
+            o && o->capture_child_tasks, &how,
+            o && (o->scheduling || o->node_id || o->label_selector),
+            &placement.captures_children);
+    placement.group = how.group;
+    placement.bundle = how.bundle;
     m.strategy = how.strategy;
     m.affinity = how.node;
     m.is_soft = how.is_soft;
+    m.group = how.group;
+    m.bundle = how.bundle;
     m.selector = crti_str(how.selector);
     if (status == CRT_OK)
-        status =
-            build_creation(actor, o ? (unsigned)o->max_concurrency : 0, given, &record);
+        status = build_creation(actor, o ? (unsigned)o->max_concurrency : 0, &placement,
+                                given, &record);
+    if (status == CRT_OK && !m.detached)
+        status = crti_actor_lifetime_new(actor);
     if (status != CRT_OK)
         return status;
+    if (actor->lifetime)
+        m.lifetime = actor->lifetime->id.number;
     m.creation = crti_span(record.data, record.size);
     actor->is_creating = true;
     actor->may_restart = m.max_restarts != 0;
     actor->max_task_retries = m.max_task_retries;
     actor->max_pending_calls = m.max_pending_calls;
-    crti_actor_hold(actor);
+    crti_actor_hold_weakly(actor);
     status = crti_node_request(core, CRTI_MSG_ACTOR_CREATE, &m, on_created, actor);
     if (status != CRT_OK) {
-        crti_actor_release(actor);
+        crti_actor_release_weakly(actor);
         return status;
     }
     crti_actor_observe(actor);
@@ -235,7 +260,7 @@ static crt_actor_t *find_or_make(crti_core_t *core, const crt_actor_class_t *use
     crt_actor_t *actor;
 
     for (int i = 0; status == CRT_OK && i < FIND_TRIES; i++) {
-        status = crti_actor_find(core, o->name, user, &actor);
+        status = crti_actor_find(core, o->name_space, o->name, user, &actor);
         if (status == CRT_OK)
             return actor;
         if (status != CRT_ERR_NOT_FOUND)

@@ -13,10 +13,63 @@
 
 #define ANSWER_MS 30000
 
+static bool is_registered(void *user)
+{
+    const crt_ref_t *ref = user;
+
+    return ref->is_owned ||
+           (ref->borrow.state != CRTI_BORROW_REGISTERING &&
+            ref->borrow.state != CRTI_BORROW_COVERED) ||
+           ref->borrow.covers;
+}
+
+static bool is_gone(void *user)
+{
+    return ((crt_actor_t *)user)->phase == CRTI_ACTOR_GONE;
+}
+
+/* Its owner has let it go: the head is about to hear so, or has. */
+static crt_status_t await_end(crt_actor_t *actor)
+{
+    crt_status_t status;
+
+    crti_actor_observe(actor);
+    status = crti_wait_for(actor->core, is_gone, actor, ANSWER_MS, NULL);
+    return status == CRT_OK
+               ? crt_raise(CRT_ERR_NOT_FOUND, "the actor has just ended: %s",
+                           actor->text ? actor->text
+                                       : "nobody has a handle of it any more")
+               : status;
+}
+
+/* Held here from now on, and registered at its owner. */
+static crt_status_t keep_alive(crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    const crti_ref_name_t name = {.id = {m->owner, m->lifetime},
+                                  .incarnation = m->owner_incarnation,
+                                  .node = m->owner_node,
+                                  .tcp = m->owner_tcp};
+    crt_ref_t *ref;
+    crt_status_t status;
+
+    if (m->lifetime == 0 || actor->lifetime)
+        return CRT_OK; /* it is detached; or held here already */
+    if (crti_ref_arrive(actor->core, &name, &ref) != CRT_OK)
+        return await_end(actor);
+    crti_ref_cover(ref);
+    crti_actor_lifetime_hold(actor, ref);
+    crti_ref_uncover(ref, NULL); /* nobody else's hold: it has to be registered */
+    status = crti_wait_for(actor->core, is_registered, ref, ANSWER_MS, NULL);
+    if (status == CRT_OK && !ref->is_owned && ref->borrow.state == CRTI_BORROW_ORPHANED)
+        status = await_end(actor);
+    return status;
+}
+
 static crt_status_t take_found(crti_core_t *core, const crti_msg_actor_state_t *m,
                                const char *name, const crt_actor_class_t *user,
                                crt_actor_t **actor_out)
 {
+    crt_actor_t *actor;
     const crti_class_t *class_;
     crt_status_t status =
         user ? crti_program_class(&core->program, user, &class_) : CRT_OK;
@@ -28,14 +81,24 @@ static crt_status_t take_found(crti_core_t *core, const crti_msg_actor_state_t *
     if (user && strcmp(found, user->name) != 0)
         return crt_raise(CRT_ERR_INVALID, "actor \"%s\" is of class %s, not %s", name,
                          found, user->name);
-    return crti_actor_get(core, m->actor, m->class_name, actor_out);
+    status = crti_actor_get(core, m->actor, m->class_name, &actor);
+    if (status != CRT_OK)
+        return status;
+    status = keep_alive(actor, m);
+    if (status == CRT_OK)
+        *actor_out = actor;
+    else
+        crti_actor_release(actor);
+    return status;
 }
 
-crt_status_t crti_actor_find(crti_core_t *core, const char *name,
+crt_status_t crti_actor_find(crti_core_t *core, const char *name_space, const char *name,
                              const crt_actor_class_t *user, crt_actor_t **actor_out)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
-    crti_msg_actor_find_t body = {.name = crti_str(name)};
+    crti_msg_actor_find_t body = {
+        .name = crti_str(name),
+        .name_space = crti_str(name_space ? name_space : core->name_space)};
     crti_message_t answer;
     crt_status_t status;
 

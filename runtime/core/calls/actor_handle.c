@@ -116,7 +116,9 @@ void crti_actor_release(crt_actor_t *actor)
 {
     crti_core_t *core = actor->core;
 
-    if (--actor->holds)
+    if (--actor->holds == actor->weak_holds)
+        crti_actor_lifetime_drop(actor);
+    if (actor->holds)
         return;
     if (actor->is_watched && actor->phase != CRTI_ACTOR_GONE && core->link.channel)
         crti_node_notice(core, CRTI_MSG_ACTOR_UNWATCH,
@@ -131,8 +133,21 @@ void crti_actor_release(crt_actor_t *actor)
     free(actor);
 }
 
+void crti_actor_hold_weakly(crt_actor_t *actor)
+{
+    actor->holds++;
+    actor->weak_holds++;
+}
+
+void crti_actor_release_weakly(crt_actor_t *actor)
+{
+    actor->weak_holds--;
+    crti_actor_release(actor);
+}
+
 void crti_actor_orphan(crt_actor_t *actor)
 {
+    actor->lifetime = NULL;
     free(actor->creation_refs);
     actor->creation_refs = NULL;
     actor->creation_count = 0;
@@ -211,11 +226,13 @@ static void import_location(crt_actor_t *actor, const crti_actor_name_t *name)
 }
 
 crt_status_t crti_actor_open(crti_core_t *core, const crti_actor_name_t *name,
-                             crt_actor_t **actor_out)
+                             crt_ref_t *lifetime, crt_actor_t **actor_out)
 {
     crt_status_t status = crti_actor_get(core, name->id, name->class_name, actor_out);
 
-    if (status == CRT_OK)
-        import_location(*actor_out, name);
-    return status;
+    if (status != CRT_OK)
+        return status;
+    crti_actor_lifetime_hold(*actor_out, lifetime);
+    import_location(*actor_out, name);
+    return CRT_OK;
 }

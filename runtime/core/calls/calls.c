@@ -3,6 +3,8 @@
 #include "runtime/core/core.h"
 
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/placement_group.h"
+#include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 
 void crti_calls_init(crti_calls_t *calls)
@@ -12,6 +14,8 @@ void crti_calls_init(crti_calls_t *calls)
     crti_map_init(&calls->actors, sizeof(crti_id_t));
     crti_list_init(&calls->checks);
     crti_list_init(&calls->task_pools);
+    crti_map_init(&calls->placement_groups, sizeof(crti_id_t));
+    calls->on_placement_group = crti_tasks_of_placement_group;
 }
 
 void crti_calls_orphan(crti_core_t *core)
@@ -21,15 +25,20 @@ void crti_calls_orphan(crti_core_t *core)
 
     while (crti_map_next(&core->calls.actors, &cursor, NULL, &value))
         crti_actor_orphan(value);
+    crti_placement_groups_orphan(core);
     crti_objects_orphan(core);
+    crti_call_streams_orphan(core);
     crti_tasks_fini(core);
 }
 
 void crti_calls_fini(crti_calls_t *calls)
 {
     crti_map_fini(&calls->actors);
+    crti_map_fini(&calls->placement_groups);
     crti_numbers_fini(&calls->retried);
     crti_numbers_fini(&calls->objects);
+    crti_numbers_fini(&calls->streams);
     crti_numbers_fini(&calls->handles);
+    crti_deadlines_fini(&calls->deadlines);
     crti_pool_fini(&calls->pool);
 }

@@ -29,9 +29,11 @@
 #include "runtime/core/values/numbers.h"
 #include "runtime/core/values/pool.h"
 #include "runtime/core/values/signature.h"
+#include "runtime/net/deadlines.h"
 
 typedef struct crti_task_pool crti_task_pool_t; /* tasks.h */
 typedef struct crti_task_lease crti_task_lease_t;
+typedef struct crti_call_options crti_call_options_t; /* call_options.h */
 
 typedef enum crti_call_state {
     CRTI_CALL_ARGUMENTS, /* waits for refs that we own */
@@ -64,15 +66,20 @@ struct crti_pending {
     uint64_t sequence;     /* of its record in the session */
     uint64_t number;       /* of this try: its result's, or one in core->calls.retried */
     int64_t retries;       /* how often it was made again, */
-    int64_t max_retries;   /* and may be, if it is a task; -1: without limit */
+    int64_t max_retries;   /* and may be, -1: without limit; or CRTI_RETRIES_OF_ACTOR */
     unsigned group;        /* of a method: its concurrency group, 0: none */
     unsigned missing;      /* slots whose refs are pending */
     crti_slot_t *slots;    /* NULL once the record is built */
     unsigned slot_count;
-    uint64_t parent;      /* the call that made it, crti_running_serial; 0: none */
-    bool is_counted;      /* in actor->pending_calls */
-    bool is_cancelled;    /* and not ended yet */
-    bool is_forced;       /* the same: its worker is to end with it */
+    uint64_t parent; /* the call that made it, crti_running_serial; 0: none */
+    uint64_t event;  /* call_events.h; 0: it is not recorded */
+    crti_call_options_t *options; /* NULL: nothing unusual */
+    crt_stream_t *stream;         /* held: what it yields; NULL: no stream */
+    bool is_counted;              /* in actor->pending_calls */
+    bool is_cancelled;            /* and not ended yet */
+    bool is_forced;               /* the same: its worker is to end with it */
+    bool
+        is_expired; /* its time is over, and its results have failed: it has not ended yet */
     bool may_have_run;    /* of one that is in doubt */
     bool on_unconfirmed;  /* SENT to a place that the head had not confirmed */
     crti_buffer_t values; /* bytes of slots */
@@ -88,9 +95,14 @@ typedef struct crti_calls {
     crti_numbers_t retried; /* number -> crti_pending_t, of calls that were made again */
     crti_map_t actors;      /* id -> crt_actor_t */
     crti_numbers_t handles; /* handles.h: of actors; */
-    crti_numbers_t objects; /* of objects that are being written */
+    crti_numbers_t objects; /* of objects that are being written; */
+    crti_numbers_t streams; /* of streams */
     crti_list_t checks;     /* crt_actor_t.attention: the tick looks at them */
     crti_list_t task_pools;
+    crti_deadlines_t deadlines;  /* of calls with a timeout */
+    crti_map_t placement_groups; /* id -> crt_placement_group_t */
+    /* That one is another one now; set once. */
+    void (*on_placement_group)(crti_core_t *core, crti_id_t group);
     uint64_t warned_ns; /* when it was told last that an actor waits */
     uint64_t tell_failures;
 } crti_calls_t;
@@ -100,14 +112,20 @@ void crti_calls_init(crti_calls_t *calls);
 void crti_calls_orphan(crti_core_t *core);
 void crti_calls_fini(crti_calls_t *calls);
 
+#define CRTI_RETRIES_OF_ACTOR INT64_MIN /* as its max_task_retries says */
+
 /* What is called, and how. */
 typedef struct crti_target {
     crt_actor_t *actor; /* or */
     crti_task_pool_t *pool;
     const crti_function_t *function;
-    int64_t max_retries; /* of a task */
+    int64_t max_retries; /* -1: without limit, or CRTI_RETRIES_OF_ACTOR */
     unsigned group;      /* of a method: its concurrency group, 0: none */
     size_t returns;      /* results */
+    const char *name;    /* the program's; NULL: none */
+    int64_t timeout_ms;  /* 0: none */
+    const crt_status_t *retry_exceptions; /* the program's; NULL: none */
+    crt_stream_t *stream;                 /* whose items it yields; NULL: none */
     bool try_only, is_tell;
 } crti_target_t;
 
@@ -149,6 +167,11 @@ void crti_pending_fail(crti_pending_t *pending, crt_status_t status, const char 
 /* Its process has died, and it may have run: may it be made again? If so it is as it was before it
  * was sent, in no list and under another number; else nothing has changed. */
 bool crti_pending_again(crti_pending_t *pending, const char *text);
+/* How often a call may be made again; -1: without limit. */
+int64_t crti_pending_most(const crti_pending_t *pending);
+/* Its time is over while it runs elsewhere: its results fail now. It ends as any other, and what it returns
+ * then is given up. */
+void crti_pending_expire(crti_pending_t *pending, const char *text);
 /* What the answer `number` is about; NULL: nothing (any more). */
 crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number);
 /* It was sent, and its actor's process is gone: what that means is told later. */

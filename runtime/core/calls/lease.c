@@ -203,7 +203,7 @@ crti_lease_due_t crti_lease_due(crti_lease_pool_t *pool, uint64_t now_ns,
         crti_lease_t *lease = lease_of(item);
         bool is_idle = lease->in_flight == 0;
         uint64_t at =
-            lease->since_ns + (is_idle ? CRTI_LEASE_IDLE_NS : CRTI_LEASE_STUCK_NS);
+            lease->since_ns + (is_idle ? crti_lease_idle_ns(lease) : CRTI_LEASE_STUCK_NS);
 
         if (lease->state == CRTI_LEASE_CLOSING && is_closed(lease, now_ns, next_ns)) {
             *lease_out = lease;

@@ -25,7 +25,9 @@
 
 #define CRTI_LEASE_DEPTH   1000               /* most tasks in flight on one worker */
 #define CRTI_LEASE_WORK_NS UINT64_C(2000000)  /* work that may wait in a worker */
-#define CRTI_LEASE_IDLE_NS UINT64_C(20000000) /* an idle worker is given back after it */
+#define CRTI_LEASE_IDLE_NS UINT64_C(20000000) /* an idle worker is given back after it, */
+#define CRTI_LEASE_WANTED_IDLE_NS                                                        \
+    UINT64_C(200000) /* or, when others wait for one, after it */
 #define CRTI_LEASE_STUCK_NS                                                              \
     UINT64_C(20000000) /* tasks behind one that runs as long come back */
 #define CRTI_LEASE_CLOSING_NS                                                            \
@@ -54,6 +56,7 @@ typedef struct crti_lease {
     crti_lease_state_t state;
     bool was_asked; /* to give tasks back, since the last answer */
     bool is_killed; /* CLOSING: its worker ends with it */
+    bool is_wanted; /* others wait for its worker */
     unsigned
         forced; /* tasks that are to end so and have not answered: they have CLOSING_NS */
     unsigned in_flight;
@@ -93,6 +96,15 @@ void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool give
 
 /* Nothing more is sent to its worker: others wait for it, or with `kill` it has been told to end. */
 void crti_lease_close(crti_lease_t *lease, bool kill, uint64_t now_ns);
+/* Others wait for its worker: it is idle for a moment only. */
+static inline void crti_lease_wanted_by_others(crti_lease_t *lease)
+{
+    lease->is_wanted = true;
+}
+static inline uint64_t crti_lease_idle_ns(const crti_lease_t *lease)
+{
+    return lease->is_wanted ? CRTI_LEASE_WANTED_IDLE_NS : CRTI_LEASE_IDLE_NS;
+}
 /* A task that was to end with its worker has ended: what else runs there by now has the time it needs. */
 void crti_lease_forced(crti_lease_t *lease);
 

@@ -23,8 +23,9 @@ static crt_status_t name_actor(void *core, crt_actor_t *actor,
 
     if (status != CRT_OK)
         return status;
-    *name_out =
-        (crti_actor_name_t){.id = actor->id, .class_name = crti_str(actor->class_name)};
+    *name_out = (crti_actor_name_t){.id = actor->id,
+                                    .class_name = crti_str(actor->class_name),
+                                    .lifetime = actor->lifetime};
     crti_actor_export_location(actor, name_out);
     return CRT_OK;
 }

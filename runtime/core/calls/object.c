@@ -128,13 +128,13 @@ crt_ref_t *crt_put_v(crt_arg_t value)
 /* ------------------------------------------------------------------ written in place */
 
 /* Inside a call the object is made under the caller's name, so that it can be returned and then
- * outlives this worker; else, and when a call makes very many, under our own. */
+ * outlives this worker; else, when a call makes very many, and in one that yields, under our own. */
 static crti_object_id_t name_object(crti_core_t *core)
 {
     crt_call_t *call = crti_running();
     crti_object_id_t id = {core->process, 0};
 
-    if (call && call->client && !call->is_cancelled &&
+    if (call && call->client && !call->is_cancelled && !call->yields &&
         call->objects_made < CRTI_EVERY_PART >> CRTI_NUMBER_BITS >> 1) {
         id.owner = crti_peer_process(call->client->peer);
         id.number = call->number | (uint64_t)++call->objects_made << CRTI_NUMBER_BITS;

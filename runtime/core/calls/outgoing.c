@@ -17,6 +17,10 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/call_events.h"
+#include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/placement_group.h"
+#include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
 #include "runtime/core/refs/missing.h"
@@ -25,6 +29,26 @@
 
 /* ------------------------------------------------------------------ the end of one */
 
+/* It failed, in no list any more: for an error for which it is to be made once more? */
+static bool is_made_again(crti_pending_t *p, const crti_result_t *result)
+{
+    char text[200];
+
+    if (result->form != CRTI_RESULT_ERROR || p->record.size == 0 ||
+        !crti_call_is_retried_for(p, &result->failure))
+        return false;
+    crti_text(result->failure.text, text, sizeof(text));
+    if (!crti_pending_again(p, text))
+        return false;
+    p->state = CRTI_CALL_ARGUMENTS; /* in no list */
+    p->remote = NULL;
+    if (p->actor)
+        crti_actor_submit(p, &p->record);
+    else
+        crti_task_submit(p);
+    return true;
+}
+
 void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
 {
     const crti_result_t cancelled = {
@@ -32,7 +56,7 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
         .failure = {.status = CRT_ERR_CANCELLED,
                     .text = crti_str("it was cancelled before it began"),
                     .class_name = crti_str(p->function->class_name),
-                    .method = crti_str(p->function->name)}};
+                    .method = crti_str(crti_call_method(p))}};
     crt_actor_t *actor = p->actor;
 
     if (result->form == CRTI_RESULT_NOT_STARTED && p->is_cancelled)
@@ -47,7 +71,8 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
     crti_pending_unlink(p);
     if (p->pool && p->lease)
         crti_task_answered(p, false);
-    crti_pending_finish(p, result);
+    if (!is_made_again(p, result))
+        crti_pending_finish(p, result);
     if (!actor)
         return;
     if (!crti_list_is_empty(&actor->queue))
@@ -122,6 +147,7 @@ static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
         if (actor) {
             actor->queue_bytes += p->record.size;
             p->state = CRTI_CALL_QUEUED;
+            crti_call_event_queued(p);
         } else {
             crti_task_submit(p);
         }
@@ -148,8 +174,22 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
                              .call = p->number,
                              .name = {p->function->name, p->function->name_size}};
 
-    if (p->returns > 1)
+    if (p->returns > 1 || p->stream)
         head.flags |= CRTI_CALL_RETURNS;
+    if (p->stream) {
+        head.is_stream = true;
+        head.stream = crti_call_stream_start(p->stream);
+    }
+    if (p->options && p->options->name) {
+        head.flags |= CRTI_CALL_NAMED;
+        head.given_name = crti_str(p->options->name);
+    }
+    if (p->pool && p->pool->group) {
+        head.flags |= CRTI_CALL_PLACED;
+        head.placement =
+            (crti_placement_t){p->pool->group->id, p->pool->shape.how->bundle,
+                               p->pool->shape.captures_children};
+    }
     return crti_put_call(record, &head);
 }
 
@@ -185,21 +225,22 @@ static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count
 static void start(crti_pending_t *p, const crt_arg_t *args, size_t count, size_t total)
 {
     crti_core_t *core = p->core;
-    crti_buffer_t scratch = crti_scratch_take(core),
-                  *record = p->actor ? &scratch : &p->record;
+    crti_buffer_t scratch = crti_scratch_take(core);
     crt_ref_t *failed = NULL;
     crt_status_t status;
 
     p->state = CRTI_CALL_ARGUMENTS;
-    status = put_head(p, record, total);
+    status = put_head(p, &scratch, total);
     if (status == CRT_OK)
-        status = crti_put_args(p, record, args, count, &failed);
+        status = crti_put_args(p, &scratch, args, count, &failed);
+    if (status == CRT_OK && !failed && p->pool) /* a million may wait */
+        status = crti_buffer_assign(&p->record, scratch.data, scratch.size);
     if (failed)
         crti_pending_fail_by(p, failed);
     else if (status != CRT_OK)
         crti_pending_fail(p, status, crt_error_detail(), false);
     else if (p->actor)
-        crti_actor_submit(p, record);
+        crti_actor_submit(p, &scratch);
     else
         crti_task_submit(p);
     crti_scratch_give(core, &scratch);
@@ -243,6 +284,8 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
         status = check_returns(target->returns);
     if (status == CRT_OK)
         status = crti_args_check(target->function, given->args, count);
+    if (status == CRT_OK)
+        status = crti_call_options_check(target);
     if (status == CRT_OK && target->actor)
         status = crti_actor_room(target->actor, target->try_only);
     else if (status == CRT_OK)
@@ -262,7 +305,10 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
     if (p->returns > 1)
         memcpy(refs + 1, p->more, (p->returns - 1) * sizeof(crt_ref_t *));
     total = crti_args_count(args, count, &is_pending);
-    if (is_pending)
+    status = crti_call_options_keep(p, target);
+    if (status != CRT_OK)
+        crti_pending_fail(p, status, crt_error_detail(), false);
+    else if (is_pending)
         start_waiting(p, args, count, total);
     else
         start(p, args, count, total);
@@ -270,7 +316,10 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
 
 crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor)
 {
-    crti_target_t target = {.actor = actor, .function = &ready_question, .returns = 1};
+    crti_target_t target = {.actor = actor,
+                            .function = &ready_question,
+                            .max_retries = CRTI_RETRIES_OF_ACTOR,
+                            .returns = 1};
     crti_pending_t *p = crti_pending_new(core, &target);
     crt_ref_t *result;
 

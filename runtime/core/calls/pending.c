@@ -17,6 +17,9 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/call_events.h"
+#include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 
 void crti_pending_fini(void *item)
@@ -76,6 +79,8 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
         crti_pool_put(&core->calls.pool, p);
         return NULL;
     }
+    if (p->pool)
+        p->pool->users++;
     p->number = p->result->id.number;
     p->parent = crti_running_serial();
     p->max_retries = target->max_retries;
@@ -90,6 +95,9 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
         p->actor = target->actor;
         crti_actor_hold(p->actor);
     }
+    if (target->stream)
+        crti_call_stream_begin(target->stream, p);
+    crti_call_event_made(p);
     return p;
 }
 
@@ -124,7 +132,12 @@ static void free_pending(crti_pending_t *p)
 
     if (p->is_counted)
         actor->pending_calls--;
+    if (p->pool)
+        p->pool->users--;
     crti_drop_slots(p);
+    crti_call_options_free(p);
+    if (p->stream)
+        crti_call_stream_ended(p->stream);
     for (uint32_t i = 0; i < p->pin_count; i++)
         crti_ref_unpin(p->pins[i]);
     if (p->pins != p->few_pins)
@@ -173,7 +186,7 @@ static void log_tell(const crti_pending_t *p, const crt_ref_t *result)
         return;
     p->core->calls.tell_failures++;
     crti_log(CRTI_LOG_WARN, "core", "crt_tell of %s failed: %s (%llu so far)",
-             p->function->display, result->error->user.text,
+             crti_call_name(p), result->error->user.text,
              (unsigned long long)p->core->calls.tell_failures);
 }
 
@@ -184,7 +197,11 @@ static void end(crti_pending_t *p, const crti_result_t *result)
     if (p->number != ref->id.number)
         crti_numbers_remove(&p->core->calls.retried, p->number);
     ref->call = NULL;
-    crti_ref_set_result(ref, result, true);
+    crti_call_event_ended(p, result);
+    if (p->is_expired)
+        crti_result_late(p->core, result);
+    else
+        crti_ref_set_result(ref, result, true);
     if (ref->forward)
         p->core->on_forwarded(ref, p->function);
     log_tell(p, ref);
@@ -254,7 +271,7 @@ static void describe_failure(const crti_pending_t *p, crt_status_t status,
                                 .may_have_run = may_have_run,
                                 .text = crti_str(text),
                                 .class_name = crti_str(p->function->class_name),
-                                .method = crti_str(p->function->name)};
+                                .method = crti_str(crti_call_method(p))};
     if (p->actor)
         failure->actor = p->actor->id;
     if (p->remote) {
@@ -266,8 +283,11 @@ static void describe_failure(const crti_pending_t *p, crt_status_t status,
 /* The process that ran it has died, or was lost, perhaps between storing a result and telling of it. */
 static void abandon_results(const crti_pending_t *p)
 {
-    if (p->remote)
-        crti_object_abandon(p->core, p->number, p->remote->address.node);
+    if (!p->remote)
+        return;
+    crti_object_abandon(p->core, p->number, p->remote->address.node);
+    if (p->stream)
+        crti_call_stream_abandon(p);
 }
 
 void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
@@ -289,6 +309,19 @@ void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
         abandon_results(p);
     crti_pending_unlink(p);
     end(p, &result);
+}
+
+void crti_pending_expire(crti_pending_t *p, const char *text)
+{
+    crti_result_t result = {.form = CRTI_RESULT_ERROR};
+
+    describe_failure(p, CRT_ERR_TIMED_OUT, text, true, &result.failure);
+    p->is_expired = true;
+    if (p->stream)
+        p->stream->is_ended = true;
+    for (unsigned i = 0; i < p->returns - 1; i++)
+        crti_ref_set_result(p->more[i], &result, true);
+    crti_ref_set_result(p->result, &result, true);
 }
 
 /* An argument had failed: its failure becomes the call's. */
@@ -317,12 +350,20 @@ static crt_status_t renumber(crti_pending_t *p)
         crti_numbers_remove(retried, p->number);
     p->number = number;
     crti_renumber_call(&p->record, number);
+    if (p->stream)
+        crti_call_stream_restart(p);
     return CRT_OK;
+}
+
+int64_t crti_pending_most(const crti_pending_t *p)
+{
+    return p->max_retries == CRTI_RETRIES_OF_ACTOR ? p->actor->max_task_retries
+                                                   : p->max_retries;
 }
 
 bool crti_pending_again(crti_pending_t *p, const char *text)
 {
-    int64_t most = p->actor ? p->actor->max_task_retries : p->max_retries;
+    int64_t most = crti_pending_most(p);
 
     if (p->is_cancelled || (most >= 0 && p->retries >= most))
         return false;
@@ -331,7 +372,8 @@ bool crti_pending_again(crti_pending_t *p, const char *text)
         return false;
     p->retries++;
     p->may_have_run = false;
-    crti_log(CRTI_LOG_WARN, "core", "%s is made again (%lld): %s", p->function->display,
+    crti_call_event_again(p, text);
+    crti_log(CRTI_LOG_WARN, "core", "%s is made again (%lld): %s", crti_call_name(p),
              (long long)p->retries, text);
     return true;
 }

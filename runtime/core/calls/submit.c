@@ -17,11 +17,16 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/core/calls/call_events.h"
+#include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/locality.h"
+#include "runtime/core/calls/placement_group.h"
+#include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
 
-#define TAKE_DEPTH 100 /* of a chain of tasks, looked at for one that can begin */
+#define FIRST_PAUSE_NS (50 * CRTI_MS) /* after a bundle was not there, doubled, */
+#define LAST_PAUSE_NS  (1600 * CRTI_MS)
 
 static crti_task_lease_t *task_lease(crti_lease_t *lease)
 {
@@ -32,8 +37,9 @@ static crti_task_lease_t *task_lease(crti_lease_t *lease)
 
 static bool is_same(const crti_task_shape_t *a, const crti_task_shape_t *b)
 {
-    return a->if_infeasible == b->if_infeasible && crti_id_equal(a->prefer, b->prefer) &&
-           crti_scheduling_equal(a->how, b->how) &&
+    return a->if_infeasible == b->if_infeasible &&
+           a->captures_children == b->captures_children &&
+           crti_id_equal(a->prefer, b->prefer) && crti_scheduling_equal(a->how, b->how) &&
            crti_resources_fit(&a->resources, &b->resources) &&
            crti_resources_fit(&b->resources, &a->resources);
 }
@@ -58,6 +64,14 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
     if (shape->how != &crti_scheduling_default) {
         pool->how = *shape->how;
         pool->shape.how = &pool->how;
+    }
+    if (!crti_id_is_zero(pool->shape.how->group)) {
+        pool->group = crti_placement_group_open(core, pool->shape.how->group);
+        if (!pool->group) {
+            free(pool);
+            return crt_raise(CRT_ERR_NO_MEMORY, "tasks of a placement group");
+        }
+        crti_placement_group_follow(pool->group);
     }
     pool->base = pool;
     crti_lease_pool_init(&pool->leases);
@@ -84,8 +98,10 @@ static void free_lease(crti_task_lease_t *lease)
 static void give_back(crti_task_lease_t *lease, bool broken)
 {
     crti_node_notice(lease->pool->core, CRTI_MSG_LEASE_RETURN,
-                     &(crti_msg_lease_return_t){
-                         .lease = lease->id, .node = lease->node, .broken = broken});
+                     &(crti_msg_lease_return_t){.lease = lease->id,
+                                                .node = lease->node,
+                                                .broken = broken,
+                                                .retires = lease->retires});
     free_lease(lease);
 }
 
@@ -127,9 +143,21 @@ static void take_grant(crti_task_lease_t *lease, const crti_msg_lease_granted_t 
         return;
     }
     crti_lease_granted(&lease->pool->leases, &lease->lease, crti_now_ns());
+    lease->pool->pause_ns = 0;
     lease->pool->told[0] = '\0';
     if (crti_list_is_empty(&lease->pool->queue)) /* tasks may come back for it */
         crti_core_wake_at(core, crti_now_ns());
+}
+
+/* The bundle is not where it was: the head says where it is, and by then the node may know, too. */
+static void ask_later(crti_task_pool_t *pool)
+{
+    pool->pause_ns = pool->pause_ns ? pool->pause_ns * 2 : FIRST_PAUSE_NS;
+    if (pool->pause_ns > LAST_PAUSE_NS)
+        pool->pause_ns = LAST_PAUSE_NS;
+    pool->retry_ns = crti_now_ns() + pool->pause_ns;
+    crti_core_wake_at(pool->core, pool->retry_ns);
+    crti_placement_group_refresh(pool->group);
 }
 
 static void on_leased(void *user, const crti_message_t *message)
@@ -149,7 +177,10 @@ static void on_leased(void *user, const crti_message_t *message)
                                            .node = message->lease_granted.node});
     } else if (lease) {
         free_lease(lease);
-        if (message && message->kind == CRTI_MSG_ERROR) {
+        if (pool->group && message && message->kind == CRTI_MSG_ERROR &&
+            message->error.status == CRT_ERR_BACKPRESSURE) {
+            ask_later(pool);
+        } else if (message && message->kind == CRTI_MSG_ERROR) {
             /* Not asked again: CRT_ERR_CANCELLED, say, is the answer at once and for ever when the job has
              * ended, of which this process may hear late. Who cancels itself has no lease here. */
             pool->leases.wants_one_more = false;
@@ -167,7 +198,7 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
     const char *function =
         crti_list_is_empty(&pool->queue)
             ? "" /* for tasks that are in flight already */
-            : CRTI_CONTAINER(pool->queue.next, crti_pending_t, link)->function->display;
+            : crti_call_name(CRTI_CONTAINER(pool->queue.next, crti_pending_t, link));
     crti_task_lease_t *lease = calloc(1, sizeof(*lease));
     asked_t *asked = calloc(1, sizeof(*asked));
     crti_msg_lease_request_t m = {.job = core->job,
@@ -176,10 +207,7 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
                                   .resources = pool->shape.resources,
                                   .if_infeasible = pool->shape.if_infeasible,
                                   .prefer = pool->shape.prefer,
-                                  .strategy = pool->shape.how->strategy,
-                                  .affinity = pool->shape.how->node,
-                                  .is_soft = pool->shape.how->is_soft,
-                                  .selector = crti_str(pool->shape.how->selector),
+                                  CRTI_SCHEDULING_FIELDS(pool->shape.how),
                                   .function = crti_str(function)};
     crt_status_t status;
 
@@ -191,6 +219,10 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
     *lease = (crti_task_lease_t){.pool = pool, .id = crti_id_random()};
     *asked = (asked_t){core, lease->id, pool};
     m.lease = lease->id;
+    if (pool->group) {
+        m.strategy = CRTI_STRATEGY_AFFINITY;
+        m.affinity = pool->bundle_node;
+    }
     status = crti_node_request(core, CRTI_MSG_LEASE_REQUEST, &m, on_leased, asked);
     if (status != CRT_OK) {
         free(lease);
@@ -199,6 +231,73 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
     }
     crti_lease_want(&pool->leases, &lease->lease);
     return CRT_OK;
+}
+
+/* Whether a lease in the placement group can be asked for, and on which node. A queue that can never have one
+ * fails. */
+static bool find_bundle(crti_task_pool_t *pool, uint64_t now_ns)
+{
+    crt_status_t status;
+
+    if (pool->retry_ns > now_ns)
+        return false;
+    status = crti_placement_group_node(pool->group, pool->shape.how->bundle,
+                                       &pool->shape.resources, pool->turn++,
+                                       &pool->bundle_node);
+    if (status == CRT_ERR_BACKPRESSURE)
+        crti_placement_group_follow(pool->group);
+    else if (status != CRT_OK)
+        fail_queue(pool, status, crt_error_detail());
+    return status == CRT_OK;
+}
+
+/* Any bundle will do, and the one that was asked for first is not free: the next one is asked for, too. */
+static bool should_ask_another(const crti_task_pool_t *pool, uint64_t now_ns)
+{
+    size_t bundles;
+
+    if (!pool->group || pool->shape.how->bundle >= 0 || !pool->leases.queued ||
+        pool->leases.held)
+        return false;
+    bundles = crti_placement_group_fitting(pool->group, &pool->shape.resources);
+    return pool->leases.wanted < CRTI_LEASE_WANTED && pool->leases.wanted < bundles &&
+           now_ns >= pool->asked_ns + CRTI_LEASE_STUCK_NS;
+}
+
+static void ask_for_leases(crti_task_pool_t *pool, uint64_t now_ns)
+{
+    while (crti_lease_should_want(&pool->leases) || should_ask_another(pool, now_ns)) {
+        if (pool->group && !find_bundle(pool, now_ns))
+            return;
+        if (ask_for_lease(pool) == CRT_OK) {
+            pool->asked_ns = now_ns;
+            if (pool->group)
+                crti_core_wake_at(pool->core, now_ns + CRTI_LEASE_STUCK_NS);
+            continue;
+        }
+        pool->leases.wants_one_more = false;
+        fail_queue(pool, CRT_ERR_NODE_LOST, crt_error_detail());
+    }
+}
+
+/* More than there are tasks; of several bundles those that were asked for wait until the last task is gone. */
+static crti_lease_t *find_unwanted(const crti_task_pool_t *pool)
+{
+    bool is_any = pool->group && pool->shape.how->bundle < 0;
+
+    return is_any && pool->leases.queued ? NULL : crti_lease_unwanted(&pool->leases);
+}
+
+void crti_tasks_of_placement_group(crti_core_t *core, crti_id_t group)
+{
+    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+        crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
+
+        if (!pool->group || !crti_id_equal(pool->group->id, group))
+            continue;
+        pool->retry_ns = 0;
+        crti_task_pump(pool);
+    }
 }
 
 /* ------------------------------------------------------------------ sending */
@@ -221,7 +320,16 @@ static crt_status_t send_task(crti_pending_t *p, crti_task_lease_t *lease)
     p->remote = lease->remote;
     crti_list_append(&lease->remote->in_flight, &p->link);
     crti_net_watch(core->net, lease->remote->peer, 1);
+    crti_call_event_sent(p);
     return CRT_OK;
+}
+
+/* The worker ends before it would come to that task. */
+static bool would_come_back(const crti_pending_t *p, const crti_lease_t *lease)
+{
+    int most = p->function->task->max_calls;
+
+    return most > 0 && lease->in_flight >= (unsigned)most;
 }
 
 /* Sends what can be sent; asks for what lacks; cancels what is too much. */
@@ -233,8 +341,11 @@ void crti_task_pump(crti_task_pool_t *pool)
     while (!crti_list_is_empty(&pool->queue) &&
            (lease = crti_lease_pick(&pool->leases))) {
         crti_pending_t *p = CRTI_CONTAINER(pool->queue.next, crti_pending_t, link);
-        crt_status_t status = send_task(p, task_lease(lease));
+        crt_status_t status;
 
+        if (would_come_back(p, lease))
+            break;
+        status = send_task(p, task_lease(lease));
         if (status == CRT_ERR_TOO_LARGE) {
             crti_pending_fail(p, status, crt_error_detail(), false);
             continue;
@@ -245,13 +356,8 @@ void crti_task_pump(crti_task_pool_t *pool)
         if (lease->in_flight == 2)
             crti_core_wake_at(pool->core, now + CRTI_LEASE_STUCK_NS);
     }
-    while (crti_lease_should_want(&pool->leases)) {
-        if (ask_for_lease(pool) == CRT_OK)
-            continue;
-        pool->leases.wants_one_more = false;
-        fail_queue(pool, CRT_ERR_NODE_LOST, crt_error_detail());
-    }
-    while ((lease = crti_lease_unwanted(&pool->leases))) {
+    ask_for_leases(pool, now);
+    while ((lease = find_unwanted(pool))) {
         crti_node_notice(pool->core, CRTI_MSG_LEASE_CANCEL,
                          &(crti_msg_lease_cancel_t){task_lease(lease)->id, 0});
         free_lease(task_lease(lease));
@@ -265,14 +371,17 @@ static void go_where_arguments_are(crti_pending_t *p)
     crti_task_shape_t shape;
     crti_id_t node;
 
-    if (!p->pins || !crti_locality(p->core, p->pins, p->pin_count, &node) ||
+    if (!p->pins || p->pool->group ||
+        !crti_locality(p->core, p->pins, p->pin_count, &node) ||
         crti_id_equal(node, p->pool->shape.prefer))
         return;
     shape = p->pool->shape;
     shape.prefer = node;
     if (crti_task_pool(p->core, &shape, &pool) == CRT_OK) {
         pool->base = p->pool->base;
+        p->pool->users--;
         p->pool = pool;
+        pool->users++;
     }
 }
 
@@ -280,6 +389,7 @@ void crti_task_submit(crti_pending_t *p)
 {
     go_where_arguments_are(p);
     p->state = CRTI_CALL_QUEUED;
+    crti_call_event_queued(p);
     p->lease = NULL;
     p->pool->leases.queued++;
     p->pool->base->queue_bytes += p->record.size;
@@ -326,9 +436,12 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
         if (p->remote->peer)
             crti_net_watch(p->core->net, p->remote->peer, -1);
         p->state = CRTI_CALL_QUEUED;
+        crti_call_event_queued(p);
         p->remote = NULL;
         crti_list_append(pool->queue.next, &p->link); /* first again */
         pool->base->queue_bytes += p->record.size;
+        if (p->stream)
+            crti_call_stream_restart(p);
         if (!lease)
             pool->leases.queued++;
     }
@@ -337,7 +450,7 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
         if (lease->lease.in_flight == 0)
             crti_core_wake_at(pool->core, lease->lease.state == CRTI_LEASE_CLOSING
                                               ? now
-                                              : now + CRTI_LEASE_IDLE_NS);
+                                              : now + crti_lease_idle_ns(&lease->lease));
     }
     crti_task_pump(pool);
 }
@@ -381,15 +494,46 @@ static void yield(crti_task_lease_t *lease)
     crti_task_pump(pool); /* asks for another one, behind those that wait */
 }
 
-void crti_task_yield_lease(crti_core_t *core, crti_id_t id)
+/* It goes back when it has been idle for a moment. */
+static void want_back(crti_task_lease_t *lease)
+{
+    crti_lease_wanted_by_others(&lease->lease);
+    if (lease->lease.in_flight == 0)
+        crti_core_wake_at(lease->pool->core,
+                          crti_now_ns() + crti_lease_idle_ns(&lease->lease));
+}
+
+void crti_task_yield_lease(crti_core_t *core, const crti_msg_lease_yield_t *message)
 {
     CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
         crti_task_lease_t *lease =
-            find_lease(CRTI_CONTAINER(item, crti_task_pool_t, link), id);
+            find_lease(CRTI_CONTAINER(item, crti_task_pool_t, link), message->lease);
 
-        if (lease) {
+        if (lease && message->when_idle)
+            want_back(lease);
+        else if (lease)
             yield(lease);
+        if (lease)
             return;
+    }
+}
+
+void crti_tasks_worker_retires(crti_core_t *core, const crti_remote_t *remote)
+{
+    uint64_t now = crti_now_ns();
+
+    CRTI_LIST_FOREACH (pool_item, &core->calls.task_pools) {
+        crti_task_pool_t *pool = CRTI_CONTAINER(pool_item, crti_task_pool_t, link);
+
+        CRTI_LIST_FOREACH (item, &pool->leases.leases) {
+            crti_task_lease_t *lease =
+                task_lease(CRTI_CONTAINER(item, crti_lease_t, link));
+
+            if (lease->remote != remote)
+                continue;
+            lease->retires = true;
+            crti_lease_close(&lease->lease, false, now);
+            crti_core_wake_at(core, now);
         }
     }
 }
@@ -448,10 +592,30 @@ static void tick_pool(crti_task_pool_t *pool, uint64_t now_ns)
     crti_core_wake_at(pool->core, next);
 }
 
+static void free_pool(crti_task_pool_t *pool)
+{
+    crti_list_remove(&pool->link);
+    if (pool->group)
+        crti_placement_group_release(pool->group);
+    free(pool);
+}
+
+/* Of a placement group that is no more: others are few, and come again. */
+static bool is_over(const crti_task_pool_t *pool)
+{
+    return pool->group && pool->group->state == CRTI_PLACEMENT_GROUP_REMOVED &&
+           pool->users == 0 && crti_list_is_empty(&pool->leases.leases);
+}
+
 void crti_tasks_tick(crti_core_t *core, uint64_t now_ns)
 {
-    CRTI_LIST_FOREACH (item, &core->calls.task_pools)
-        tick_pool(CRTI_CONTAINER(item, crti_task_pool_t, link), now_ns);
+    CRTI_LIST_FOREACH_SAFE (item, &core->calls.task_pools) {
+        crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
+
+        tick_pool(pool, now_ns);
+        if (is_over(pool))
+            free_pool(pool);
+    }
 }
 
 void crti_tasks_end(crti_core_t *core)
@@ -474,42 +638,6 @@ void crti_tasks_fini(crti_core_t *core)
         while (!crti_list_is_empty(&pool->leases.leases))
             free_lease(
                 task_lease(CRTI_CONTAINER(pool->leases.leases.next, crti_lease_t, link)));
-        free(pool);
+        free(pool); /* its group is an orphan by now */
     }
 }
-
-/* ------------------------------------------------------------------ run by the waiting worker */
-
-/* The call behind the first ref that `p` waits for. */
-static crti_pending_t *first_missing(const crti_pending_t *p)
-{
-    for (unsigned i = 0; i < p->slot_count; i++) {
-        const crt_ref_t *ref = p->slots[i].ref;
-
-        if (ref && ref->content == CRTI_CONTENT_NONE)
-            return ref->is_owned ? ref->call : NULL;
-    }
-    return NULL;
-}
-
-crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
-{
-    crti_pending_t *p = ref->is_owned ? ref->call : NULL;
-    crti_resources_t mine = {.count = 0};
-
-    /* What it waits for may be one. */
-    for (int i = 0; i < TAKE_DEPTH && p && p->state == CRTI_CALL_ARGUMENTS; i++)
-        p = first_missing(p);
-    if (!p || !p->pool || p->state != CRTI_CALL_QUEUED ||
-        crti_resources_set(&mine, "CPU",
-                           (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||
-        !crti_resources_fit(&mine, &p->pool->shape.resources))
-        return NULL;
-    crti_list_remove(&p->link);
-    crti_task_unqueued(p);
-    p->state = CRTI_CALL_INLINE;
-    crti_task_pump(p->pool); /* a request for a worker may be too much now */
-    return p;
-}
-
-/* ------------------------------------------------------------------ crt.h */

@@ -4,16 +4,20 @@
  * Where it sits
  *     crt_submit -> [ task_api.c ] -> given.c (arguments), submit.c (the pool), outgoing.c (the call)
  */
+#include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
+#include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
 
 /* `how` has room for what the options say of nodes. */
-static crt_status_t make_shape(const crt_task_options_t *o, crti_scheduling_t *how,
-                               crti_task_shape_t *shape)
+static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
+                               crti_scheduling_t *how, crti_task_shape_t *shape)
 {
     const crt_task_options_t none = {.struct_size = sizeof(none)};
     crt_status_t status;
+    bool said;
 
     o = o ? o : &none;
     shape->if_infeasible = CRTI_INFEASIBLE_DEFAULT;
@@ -25,31 +29,52 @@ static crt_status_t make_shape(const crt_task_options_t *o, crti_scheduling_t *h
                                        &shape->resources);
     if (status == CRT_OK)
         status = crti_scheduling_infeasible(o->fail_if_infeasible, &shape->if_infeasible);
-    if (status == CRT_OK && (o->scheduling || o->node_id || o->node_is_soft ||
-                             o->label_selector || o->fallback_selectors)) {
-        shape->how = how;
+    said = o->scheduling || o->node_id || o->node_is_soft || o->label_selector ||
+           o->fallback_selectors;
+    *how = crti_scheduling_default;
+    if (status == CRT_OK && said)
         status = crti_scheduling_where(o->scheduling, o->node_id, o->node_is_soft,
                                        o->label_selector, o->fallback_selectors, how);
-    }
+    if (status == CRT_OK)
+        status = crti_placement_group_option(core, o->placement_group, o->bundle,
+                                             o->capture_child_tasks, how, said,
+                                             &shape->captures_children);
+    if (said || !crti_id_is_zero(how->group))
+        shape->how = how;
     return status;
+}
+
+static crt_status_t take_options(const crt_task_options_t *o, crti_target_t *target)
+{
+    target->try_only = o->try_only;
+    target->name = o->name;
+    target->timeout_ms = o->timeout_ms;
+    target->retry_exceptions = o->retry_exceptions;
+    if (target->stream) {
+        crt_status_t status = crti_call_stream_window(
+            o->generator_backpressure_num_objects, &target->stream->window);
+
+        if (status != CRT_OK)
+            return status;
+    }
+    return crti_retries(o->max_retries, CRTI_TASK_RETRIES, "max_retries",
+                        &target->max_retries);
 }
 
 static void submit(crti_core_t *core, const crt_task_t *task,
                    const crt_task_options_t *options, const crti_given_t *given,
-                   crt_ref_t **refs, size_t returns)
+                   crt_ref_t **refs, size_t returns, crt_stream_t *stream)
 {
-    crti_target_t target = {.returns = returns,
-                            .max_retries = options ? options->max_retries : 0,
-                            .try_only = options && options->try_only};
+    crti_target_t target = {
+        .returns = returns, .max_retries = CRTI_TASK_RETRIES, .stream = stream};
     crti_task_shape_t shape;
     crti_scheduling_t how;
     crt_status_t status = crti_program_task(&core->program, task, &target.function);
 
     if (status == CRT_OK)
-        status = make_shape(options, &how, &shape);
-    if (status == CRT_OK && options && options->max_retries < -1)
-        status =
-            crt_raise(CRT_ERR_INVALID, "max_retries is -1 (without limit), 0 or more");
+        status = make_shape(core, options, &how, &shape);
+    if (status == CRT_OK && options)
+        status = take_options(options, &target);
     if (status == CRT_OK)
         status = crti_task_pool(core, &shape, &target.pool);
     if (status == CRT_OK)
@@ -73,7 +98,7 @@ void crt_submit_returns_v(crt_ref_t **refs, size_t returns, const crt_task_t *ta
     status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
     if (status == CRT_OK)
-        submit(core, task, options, &given, refs, returns);
+        submit(core, task, options, &given, refs, returns, NULL);
     else
         crti_call_refused(core, status, refs, returns);
     for (size_t i = 0; i < returns; i++)
@@ -90,4 +115,28 @@ crt_ref_t *crt_submit_v(const crt_task_t *task, const crt_task_options_t *option
 
     crt_submit_returns_v(&ref, 1, task, options, args, count);
     return ref;
+}
+
+crt_stream_t *crt_submit_stream_v(const crt_task_t *task,
+                                  const crt_task_options_t *options,
+                                  const crt_arg_t *args, size_t count)
+{
+    crti_core_t *core = crti_enter_unlocked();
+    crt_stream_t *stream;
+    crti_given_t given;
+    crt_status_t status;
+
+    if (!core)
+        return crti_call_stream_refused(args, count);
+    status = crti_given_take(core, args, count, &given);
+    crti_net_lock(core->net);
+    stream = crti_call_stream_new(core);
+    if (stream && status == CRT_OK)
+        submit(core, task, options, &given, &stream->completed, 1, stream);
+    else if (stream)
+        crti_call_refused(core, status, &stream->completed, 1);
+    crti_net_unlock(core->net);
+    crti_given_end(core, &given);
+    crti_leave_unlocked(core);
+    return stream;
 }

@@ -18,6 +18,7 @@ typedef struct crti_task_shape {
     crti_resources_t resources;
     int64_t if_infeasible;        /* CRTI_INFEASIBLE */
     const crti_scheduling_t *how; /* of a pool: its own, or crti_scheduling_default */
+    bool captures_children;       /* what it makes is in its placement group, too */
     crti_id_t prefer; /* the node with most bytes of their arguments, zero: any */
 } crti_task_shape_t;
 
@@ -31,7 +32,12 @@ struct crti_task_pool {
     crti_list_t queue;  /* crti_pending_t.link: ready to be sent */
     size_t queue_bytes; /* of all pools that have this one as their base */
     crti_task_pool_t
-        *base; /* of tasks of the same shape without `prefer`, itself for these */
+        *base;      /* of tasks of the same shape without `prefer`, itself for these */
+    unsigned users; /* pending calls that have this pool */
+    crt_placement_group_t *group; /* held; NULL: none */
+    crti_id_t bundle_node;        /* where its next lease is asked for */
+    unsigned turn;                /* of its bundles */
+    uint64_t asked_ns, retry_ns, pause_ns;
     bool said_waiting;
     char told[160]; /* the last reason shown for waiting */
 };
@@ -42,6 +48,7 @@ struct crti_task_lease {
     crti_id_t id;
     crti_id_t node;
     crti_remote_t *remote; /* HELD, STUCK */
+    bool retires;          /* its worker takes no more tasks, and ends */
 };
 
 /* The tasks of that shape; found or made. */
@@ -51,14 +58,21 @@ void crti_task_submit(crti_pending_t *pending);   /* its record is built */
 void crti_task_unqueued(crti_pending_t *pending); /* it leaves the queue unsent */
 crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only); /* as for actors */
 void crti_task_pump(crti_task_pool_t *pool);
+/* A handle of one of its results was dropped: if nobody is left who could ask for one, and it has not been
+ * sent, it never runs, and is gone. */
+void crti_task_forsaken(crti_pending_t *pending);
 /* The worker that runs it is to end with it: nothing more is sent there. */
 void crti_task_close_lease(const crti_pending_t *pending);
 /* An answer came: `given_back` means run it elsewhere. */
 void crti_task_answered(crti_pending_t *pending, bool given_back);
-/* Others wait: what runs there ends, all else of it is sent elsewhere. */
-void crti_task_yield_lease(crti_core_t *core, crti_id_t lease);
+/* Others wait: what runs there ends, all else of it is sent elsewhere; or what is to run there, too. */
+void crti_task_yield_lease(crti_core_t *core, const crti_msg_lease_yield_t *message);
 void crti_lease_message(crti_core_t *core, const crti_message_t *message);
+/* It takes no more tasks: its lease goes back when what it has begun was answered. */
+void crti_tasks_worker_retires(crti_core_t *core, const crti_remote_t *remote);
 void crti_leases_lost(crti_core_t *core, crti_remote_t *remote);
+/* Something of that placement group has changed. */
+void crti_tasks_of_placement_group(crti_core_t *core, crti_id_t group);
 void crti_tasks_tick(crti_core_t *core, uint64_t now_ns);
 void crti_tasks_end(crti_core_t *core);
 void crti_tasks_fini(crti_core_t *core);

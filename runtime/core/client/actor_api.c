@@ -7,6 +7,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/stream.h"
 #include "runtime/core/core.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
@@ -33,15 +35,38 @@ static crt_status_t check_actor(crti_core_t *core, crt_actor_t *actor,
 static crt_status_t check_options(const crt_actor_t *actor, const crt_call_options_t *o,
                                   crti_target_t *target)
 {
+    crt_status_t status;
+
     target->group = target->function->group;
+    target->max_retries = CRTI_RETRIES_OF_ACTOR;
     if (!o)
         return CRT_OK;
     if (o->struct_size < sizeof(*o))
         return crt_raise(CRT_ERR_INVALID, "make call options with CRT_CALL_OPTIONS");
     target->try_only = o->try_only;
-    return o->concurrency_group
+    target->name = o->name;
+    target->timeout_ms = o->timeout_ms;
+    target->retry_exceptions = o->retry_exceptions;
+    if (target->stream) {
+        status = crti_call_stream_window(o->generator_backpressure_num_objects,
+                                         &target->stream->window);
+        if (status != CRT_OK)
+            return status;
+    }
+    status = crti_retries(o->max_task_retries, CRTI_RETRIES_OF_ACTOR, "max_task_retries",
+                          &target->max_retries);
+    return status == CRT_OK && o->concurrency_group
                ? crti_class_group(actor->class_, o->concurrency_group, &target->group)
-               : CRT_OK;
+               : status;
+}
+
+/* What is called, of an actor that is there. */
+static crt_status_t resolve(crti_core_t *core, const crt_method_t *method,
+                            const crt_call_options_t *options, crti_target_t *target)
+{
+    crt_status_t status = check_actor(core, target->actor, method, &target->function);
+
+    return status == CRT_OK ? check_options(target->actor, options, target) : status;
 }
 
 static void call(const crti_target_t *wanted, const crt_method_t *method,
@@ -50,7 +75,6 @@ static void call(const crti_target_t *wanted, const crt_method_t *method,
 {
     crti_core_t *core = crti_enter_unlocked();
     crti_target_t target = *wanted;
-    crt_actor_t *actor = target.actor;
     crti_given_t given;
     crt_status_t status;
 
@@ -61,9 +85,7 @@ static void call(const crti_target_t *wanted, const crt_method_t *method,
     status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
     if (status == CRT_OK)
-        status = check_actor(core, actor, method, &target.function);
-    if (status == CRT_OK)
-        status = check_options(actor, options, &target);
+        status = resolve(core, method, options, &target);
     if (status == CRT_OK)
         crti_call_out(core, &target, &given, refs);
     else
@@ -94,6 +116,32 @@ crt_ref_t *crt_call_v(crt_actor_t *actor, const crt_method_t *method,
     return ref;
 }
 
+crt_stream_t *crt_call_stream_v(crt_actor_t *actor, const crt_method_t *method,
+                                const crt_call_options_t *options, const crt_arg_t *args,
+                                size_t count)
+{
+    crti_target_t target = {.actor = actor, .returns = 1};
+    crti_core_t *core = crti_enter_unlocked();
+    crti_given_t given;
+    crt_status_t status;
+
+    if (!core)
+        return crti_call_stream_refused(args, count);
+    status = crti_given_take(core, args, count, &given);
+    crti_net_lock(core->net);
+    target.stream = crti_call_stream_new(core);
+    if (status == CRT_OK && target.stream)
+        status = resolve(core, method, options, &target);
+    if (status == CRT_OK && target.stream)
+        crti_call_out(core, &target, &given, &target.stream->completed);
+    else if (target.stream)
+        crti_call_refused(core, status, &target.stream->completed, 1);
+    crti_net_unlock(core->net);
+    crti_given_end(core, &given);
+    crti_leave_unlocked(core);
+    return target.stream;
+}
+
 crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
                         const crt_arg_t *args, size_t count)
 {
@@ -112,8 +160,8 @@ crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
 
 /* ------------------------------------------------------------------ finding and ending */
 
-crt_status_t crt_actor_find(const char *name, const crt_actor_class_t *user,
-                            crt_actor_t **actor_out)
+crt_status_t crt_actor_find_in(const char *name_space, const char *name,
+                               const crt_actor_class_t *user, crt_actor_t **actor_out)
 {
     crti_core_t *core = crti_enter();
     crt_status_t status;
@@ -123,46 +171,112 @@ crt_status_t crt_actor_find(const char *name, const crt_actor_class_t *user,
     if (!actor_out)
         status = crt_raise(CRT_ERR_INVALID, "there is no place for the actor");
     else
-        status = crti_actor_find(core, name, user, actor_out);
+        status = crti_actor_find(core, name_space, name, user, actor_out);
     if (status == CRT_OK)
         (*actor_out)->handles++;
     crti_leave(core);
     return status;
 }
 
-crt_status_t crt_actor_kill(crt_actor_t *actor)
+crt_status_t crt_actor_find(const char *name, const crt_actor_class_t *user,
+                            crt_actor_t **actor_out)
+{
+    return crt_actor_find_in(NULL, name, user, actor_out);
+}
+
+static crt_status_t check_kill(crti_core_t *core, const crt_actor_t *actor,
+                               const crt_kill_options_t *o)
+{
+    crt_status_t status = crti_actor_check(core, actor);
+
+    if (status == CRT_OK && o && o->struct_size < sizeof(*o))
+        status = crt_raise(CRT_ERR_INVALID, "use CRT_KILL_OPTIONS");
+    if (status == CRT_OK)
+        status =
+            crti_core_check(core); /* with the node its handle is gone; it may live */
+    if (status == CRT_OK && actor->is_none)
+        status = crt_raise(actor->status, "there is no actor to kill: %s",
+                           actor->text ? actor->text : "");
+    return status;
+}
+
+static crt_status_t kill_actor(crti_core_t *core, crt_actor_t *actor, bool restart)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
-    crti_msg_actor_kill_t body = {.no_restart = true,
-                                  .text = crti_str("killed by crt_actor_kill")};
-    crti_core_t *core = crti_enter();
+    crti_msg_actor_kill_t body = {.actor = actor->id,
+                                  .no_restart = !restart,
+                                  .text = crti_str("killed by crt_actor_kill"),
+                                  .actor_incarnation = restart ? actor->incarnation : 0};
     crti_message_t answer;
+    crt_status_t status;
+
+    crti_actor_hold(actor);
+    status = crti_node_ask(core, CRTI_MSG_ACTOR_KILL, &body, 30000, &answer, &storage);
+    if (status == CRT_OK && !restart) {
+        actor->is_final = true;
+        crti_actor_end(actor, CRT_ERR_ACTOR_DIED,
+                       "the actor was killed by crt_actor_kill");
+    }
+    crti_actor_release(actor);
+    return status;
+}
+
+crt_status_t crt_actor_kill_with(crt_actor_t *actor, const crt_kill_options_t *options)
+{
+    crti_core_t *core = crti_enter();
     crt_status_t status;
 
     if (!core)
         return crti_entry_status();
-    status = crti_actor_check(core, actor);
-    if (status == CRT_OK)
-        status = crti_core_check(core);
-    if (status != CRT_OK) {
-        /* With the node its handle is gone; the actor may live. */
-    } else if (actor->is_none) {
-        status = crt_raise(actor->status, "there is no actor to kill: %s",
-                           actor->text ? actor->text : "");
-    } else if (actor->is_final) {
-        status = CRT_OK;
-    } else {
-        crti_actor_hold(actor);
-        body.actor = actor->id;
-        status =
-            crti_node_ask(core, CRTI_MSG_ACTOR_KILL, &body, 30000, &answer, &storage);
-        if (status == CRT_OK) {
-            actor->is_final = true;
-            crti_actor_end(actor, CRT_ERR_ACTOR_DIED,
-                           "the actor was killed by crt_actor_kill");
-        }
-        crti_actor_release(actor);
-    }
+    status = check_kill(core, actor, options);
+    if (status == CRT_OK && !actor->is_final)
+        status = kill_actor(core, actor, options && options->restart);
+    crti_leave(core);
+    return status;
+}
+
+crt_status_t crt_actor_kill(crt_actor_t *actor)
+{
+    return crt_actor_kill_with(actor, NULL);
+}
+
+/* Of a call that is a method, or create. */
+static crt_status_t check_save(const crt_call_t *call, size_t size)
+{
+    const crt_actor_class_t *class_ =
+        call->core->execution.class_ ? call->core->execution.class_->user : NULL;
+
+    if (!class_ || call->function->task)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s is no method: crt_actor_save keeps the "
+                         "state of an actor",
+                         call->function->display);
+    if (!class_->restore)
+        return crt_raise(CRT_ERR_INVALID,
+                         "the class %s has no .restore: nothing would "
+                         "use what is saved",
+                         class_->name);
+    if (size > CRTI_SAVED_MAX)
+        return crt_raise(CRT_ERR_TOO_LARGE, "a state of %zu bytes, at most %u are saved",
+                         size, CRTI_SAVED_MAX);
+    return CRT_OK;
+}
+
+crt_status_t crt_actor_save(crt_call_t *call, const void *state, size_t size)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_msg_actor_save_t body = {.state = crti_span(state, size)};
+    crt_status_t status = check_save(call, size);
+    crti_core_t *core = status == CRT_OK ? crti_enter() : NULL;
+    crti_message_t answer;
+
+    if (status != CRT_OK)
+        return status;
+    if (!core)
+        return crti_entry_status();
+    body.actor = core->actor_id;
+    body.actor_incarnation = core->actor_incarnation;
+    status = crti_node_ask(core, CRTI_MSG_ACTOR_SAVE, &body, 30000, &answer, &storage);
     crti_leave(core);
     return status;
 }

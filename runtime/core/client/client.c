@@ -9,6 +9,7 @@
  *     Everything that was made is undone in reverse order; one clear sentence remains.
  */
 #include "runtime/core/client/job_quota.h"
+#include "runtime/core/client/name_space.h"
 #include "runtime/core/client/worker_environment.h"
 #include "runtime/core/client/zygote.h"
 
@@ -125,6 +126,7 @@ static void forget_identity(identity_t *id)
 static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *m,
                                   int *fds, int fd_count)
 {
+    struct stat board;
     void *page;
 
     if (fd_count != 2 || m->key.size != 32)
@@ -143,6 +145,7 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     core->is_fenced = m->fenced;
     crti_id_hex(core->node, core->node_hex);
     crti_id_hex(core->job, core->job_hex);
+    crti_name_space_settle(core);
     crti_text(m->run_dir, core->run_dir, sizeof(core->run_dir));
     memcpy(core->streams.key.bytes, m->key.data, CRTI_KEY_SIZE);
     core->streams.encrypt = m->encrypt_streams;
@@ -151,11 +154,16 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     crti_text(m->ip, core->streams.ip, sizeof(core->streams.ip));
     core->slot = (unsigned)m->slot;
     core->arena_fd = crti_take_fd(&fds[0]);
-    page =
-        mmap(NULL, CRTI_BLACKBOARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    if (fstat(fds[1], &board) != 0 || board.st_size < CRTI_BLACKBOARD_BYTES)
+        return crt_raise(CRT_ERR_PROTOCOL, "a blackboard of less than a page");
+    core->board_bytes = (size_t)board.st_size;
+    page = mmap(NULL, core->board_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     if (page == MAP_FAILED)
         return crt_raise(CRT_ERR_IO, "blackboard: %s", strerror(errno));
     core->board = page;
+    if (core->board_bytes > CRTI_BOARD_EVENTS)
+        crti_task_writer_init(&core->task_events, crti_board_events(core->board),
+                              core->board_bytes - CRTI_BOARD_EVENTS);
     core->blackboard = core->is_worker ? page : NULL;
     return core->is_worker ? crti_worker_environment(core->cpus, core->gpus)
                            : crti_core_join_store(core);
@@ -257,8 +265,9 @@ static void free_core(crti_core_t *core, const int *exit_status)
     if (core->link.channel && !core->is_worker)
         leave_node(core, exit_status);
     crti_channel_free(core->link.channel);
-    if (core->board)
-        munmap(core->board, CRTI_BLACKBOARD_BYTES);
+    core->task_events.ring = NULL;
+    if (core->board && !core->has_metrics)
+        munmap(core->board, core->board_bytes);
     if (core->has_private_cluster)
         crti_private_cluster_stop(&core->private_cluster);
     crti_core_free(core);
@@ -279,6 +288,8 @@ static crt_status_t new_core(const crt_options_t *options, crti_core_t **core_ou
         return crt_raise(CRT_ERR_NO_MEMORY, "the runtime");
     crti_core_init(core);
     core->no_log_to_driver = options && options->no_log_to_driver;
+    if (options && options->name_space)
+        snprintf(core->name_space, sizeof(core->name_space), "%s", options->name_space);
     core->incarnation = draw_incarnation();
     status = crti_program_init(&core->program, options);
     if (status != CRT_OK) {
@@ -330,7 +341,7 @@ static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
     /* One hold of the lock: no call may come in before the actor's class is known. */
     crti_net_lock(core->net);
     say_ready(core);
-    crti_serve(core, answer.attached.creation);
+    crti_serve(core, answer.attached.creation, answer.attached.saved);
 }
 
 /* ------------------------------------------------------------------ driver */
@@ -463,6 +474,9 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
 
     if (status == CRT_OK)
         status = crti_job_quota_pack(options, &id->environment);
+    if (status == CRT_OK)
+        status =
+            crti_name_space_pack(options ? options->name_space : NULL, &id->environment);
     if (status == CRT_OK && job && !crti_id_parse(job, &body.job))
         status = crt_raise(CRT_ERR_INVALID, "CRT_JOB=%s is no job id", job);
     if (status == CRT_OK)

@@ -89,6 +89,20 @@ crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster, const char *wh
     return *json_out ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
 }
 
+crt_status_t crt_cluster_drain(const crt_cluster_info_t *cluster, const char *node,
+                               uint64_t deadline_ms)
+{
+    crti_msg_node_drain_t order = {.left_ms = deadline_ms};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crti_message_t answer;
+
+    if (!node || !crti_id_parse(node, &order.node))
+        return crt_raise(CRT_ERR_INVALID, "\"%s\" is no node id of 32 hex digits",
+                         node ? node : "");
+    return ask(cluster, CRTI_MSG_NODE_DRAIN, &order, ANSWER_TIMEOUT, CRTI_MSG_DONE,
+               &answer, &storage);
+}
+
 crt_status_t crt_cluster_log(const crt_cluster_info_t *cluster, const char *name,
                              uint64_t offset, uint64_t wait_ms,
                              crt_cluster_log_t *log_out)

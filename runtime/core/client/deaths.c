@@ -20,6 +20,7 @@
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/owner_requests.h"
+#include "runtime/core/refs/rescue.h"
 #include "runtime/core/refs/value_of.h"
 
 /* ------------------------------------------------------------------ which refs */
@@ -184,6 +185,7 @@ void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *m)
     while ((remote = living_remote_of(core, m->node)))
         remote_died(core, remote, CRT_ERR_NODE_LOST, text);
     lose_copies(core, m->node);
+    crti_rescue_end(core, m->node);
 }
 
 /* ------------------------------------------------------------------ the node daemon */

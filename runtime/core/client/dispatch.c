@@ -14,15 +14,19 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/core.h"
 #include "runtime/core/execution/deadlock.h"
+#include "runtime/core/execution/yield.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/locating.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/owner_requests.h"
+#include "runtime/core/refs/peek.h"
+#include "runtime/core/refs/rescue.h"
 #include "runtime/core/refs/value_of.h"
 
 /* Answers to one process outside of its window that it has not acknowledged. Of those that live, and
@@ -46,6 +50,7 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
                          (unsigned long long)crti_peer_unacknowledged(peer));
     switch (crti_record_kind(data, size)) {
     case CRTI_RECORD_LOCATE: return crti_locating_asked(client, data, size);
+    case CRTI_RECORD_PEEK: return crti_peek_asked(client, data, size);
     case CRTI_RECORD_BORROW: return crti_borrowers_borrow(core, peer, data, size);
     case CRTI_RECORD_RELEASE: return crti_borrowers_release(core, peer, data, size);
     case CRTI_RECORD_TAKE_BACK: return crti_borrowers_take_back(core, peer, data, size);
@@ -55,6 +60,7 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
     case CRTI_RECORD_WAITING: crti_chain_arrived(client, data, size); return CRT_OK;
     case CRTI_RECORD_PROBE: return crti_probe_arrived(client, data, size);
     case CRTI_RECORD_CANCEL: return crti_cancel_arrived(client, data, size);
+    case CRTI_RECORD_CONSUMED: return crti_consumed_arrived(client, data, size);
     case CRTI_RECORD_GIVE_BACK: crti_incoming_give_back(client); return CRT_OK;
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
     }
@@ -84,6 +90,28 @@ static crt_status_t on_reply(crti_core_t *core, crti_remote_t *remote, const voi
     return status;
 }
 
+static crt_status_t on_item(crti_core_t *core, crti_remote_t *remote, const void *data,
+                            size_t size)
+{
+    crti_result_t result;
+    uint64_t call, index;
+    crt_status_t status = crti_get_item(data, size, &call, &index, &result);
+    crti_pending_t *p;
+
+    if (status != CRT_OK)
+        return status;
+    p = crti_pending_get(core, call);
+    crti_refs_taken_from(core, remote->address.process);
+    if (p && p->remote == remote && p->stream)
+        status = crti_call_stream_arrived(p, index, &result);
+    else
+        crti_result_late(core, &result);
+    crti_refs_taken_from(core, (crti_id_t){0, 0});
+    if (status != CRT_OK && status != CRT_ERR_PROTOCOL)
+        crti_pending_fail(p, status, crt_error_detail(), true);
+    return status;
+}
+
 static crt_status_t on_located(crti_core_t *core, crti_remote_t *remote, const void *data,
                                size_t size)
 {
@@ -108,11 +136,14 @@ static crt_status_t from_called(crti_core_t *core, crti_peer_t *peer, const void
         return CRT_OK; /* we are closing it */
     switch (crti_record_kind(data, size)) {
     case CRTI_RECORD_REPLY: return on_reply(core, remote, data, size);
+    case CRTI_RECORD_ITEM: return on_item(core, remote, data, size);
     case CRTI_RECORD_LOCATED: return on_located(core, remote, data, size);
+    case CRTI_RECORD_PEEKED: return crti_peek_answered(core, remote, data, size);
     case CRTI_RECORD_BORROWED:
         return crti_owner_requests_answered(core, remote, data, size);
     case CRTI_RECORD_COPY_QUERY: return crti_copy_query_arrived(core, peer, data, size);
     case CRTI_RECORD_COPY_REPLY: return crti_copy_query_answered(core, peer, data, size);
+    case CRTI_RECORD_RETIRING: crti_tasks_worker_retires(core, remote); return CRT_OK;
     default: return crt_raise(CRT_ERR_PROTOCOL, "a record of no kind");
     }
 }
@@ -186,6 +217,9 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
     crti_actor_tick(core, now_ns);
     crti_owner_requests_tick(core, now_ns);
     crti_missing_tick(core, now_ns);
+    crti_rescue_tick(core, now_ns);
     crti_value_retry_tick(core, now_ns);
     crti_result_waits_tick(core, now_ns);
+    crti_cancel_expired(core, now_ns);
+    crti_execution_tick(core, now_ns);
 }

@@ -19,6 +19,7 @@
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/ranks.h"
 #include "runtime/core/core.h"
+#include "runtime/core/refs/rescue.h"
 
 static void on_log(crti_core_t *core, const crti_msg_log_t *m)
 {
@@ -53,7 +54,10 @@ static void on_shutdown(crti_core_t *core, const crti_msg_shutdown_t *m)
         return;
     }
     crti_log(CRTI_LOG_INFO, "core", "ends: %s", text);
-    crti_execution_end(core);
+    if (m->graceful)
+        crti_execution_retire(core);
+    else
+        crti_execution_end(core);
 }
 
 static void on_message(void *user, crti_channel_t *channel, const crti_message_t *m,
@@ -72,7 +76,7 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
         return;
     }
     switch (m->kind) {
-    case CRTI_MSG_LEASE_YIELD: crti_task_yield_lease(core, m->lease_yield.lease); break;
+    case CRTI_MSG_LEASE_YIELD: crti_task_yield_lease(core, &m->lease_yield); break;
     case CRTI_MSG_ACTOR_STATE: crti_actor_state(core, &m->actor_state); break;
     case CRTI_MSG_PEER_DIED:
         if (core->net) /* who attaches knows nobody yet */
@@ -81,6 +85,10 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
     case CRTI_MSG_NODE_DIED:
         if (core->net)
             crti_node_died(core, &m->node_died);
+        break;
+    case CRTI_MSG_NODE_DRAIN:
+        if (core->net)
+            crti_rescue_begin(core, m->node_drain.node);
         break;
     case CRTI_MSG_LOG: on_log(core, &m->log); break;
     case CRTI_MSG_SHUTDOWN: on_shutdown(core, &m->shutdown); break;

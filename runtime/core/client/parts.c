@@ -7,6 +7,7 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/execution/deadlock.h"
+#include "runtime/core/execution/run_events.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/forward.h"
 #include "runtime/core/refs/locating.h"
@@ -20,6 +21,8 @@ static const crti_ref_handlers_t ref_handlers = {.locate = crti_ref_locate,
                                                  .found = crti_missing_found,
                                                  .open_actor = crti_actor_open,
                                                  .release_actor = crti_actor_release,
+                                                 .lifetime_ended =
+                                                     crti_actor_lifetime_ended,
                                                  .check_forward = crti_check_result_wait};
 
 void crti_core_init(crti_core_t *core)
@@ -36,6 +39,7 @@ void crti_core_init(crti_core_t *core)
     core->on_remote_freed = crti_copy_query_remote_freed;
     core->on_long_wait = crti_chain_start;
     core->on_tick = crti_core_tick;
+    core->name_running = crti_run_event_name;
     core->on_blocked = crti_incoming_give_back_all;
 }
 

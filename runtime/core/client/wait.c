@@ -219,6 +219,16 @@ crt_ref_t *crt_ref_keep(crt_ref_t *ref)
     return ref;
 }
 
+/* While its call has not ended, that holds it, too. */
+static void let_go(crt_ref_t *ref)
+{
+    crti_pending_t *call = ref->call;
+
+    crti_ref_release(ref);
+    if (call)
+        crti_task_forsaken(call);
+}
+
 /* False: the caller has no hold to give up. */
 static bool drop(crti_core_t *core, crt_ref_t *ref)
 {
@@ -228,7 +238,7 @@ static bool drop(crti_core_t *core, crt_ref_t *ref)
         count_orphan(ref, -1);
     } else if (core) {
         ref->handles--;
-        crti_ref_release(ref);
+        let_go(ref);
     }
     return true;
 }

@@ -10,11 +10,13 @@
  *     before, too. Every call that is not a lost caller's is answered once.
  * Tier: message path.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "runtime/core/core.h"
+#include "runtime/core/execution/yield.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/owner_requests.h"
 
@@ -42,6 +44,13 @@ static void keep_origin(crt_call_t *call)
     }
 }
 
+static const char *name_of(const crt_call_t *call)
+{
+    if (call->given_name)
+        return call->given_name;
+    return call->function ? call->function->name : "";
+}
+
 static void describe_error(const crt_call_t *call, crti_failure_t *f)
 {
     const crti_core_t *core = call->core;
@@ -56,14 +65,14 @@ static void describe_error(const crt_call_t *call, crti_failure_t *f)
                           .text = crti_str(call->text),
                           .class_name =
                               crti_str(call->function ? call->function->class_name : ""),
-                          .method = crti_str(call->function ? call->function->name : ""),
+                          .method = crti_str(name_of(call)),
                           .actor = core->actor_id,
                           .node = core->node,
                           .pid = getpid()};
 }
 
-static void describe_result(const crt_call_t *call, const crti_call_result_t *r,
-                            unsigned char node[16], crti_result_t *result)
+void crti_result_describe(const crt_call_t *call, const crti_call_result_t *r,
+                          unsigned char node[16], crti_result_t *result)
 {
     *result = (crti_result_t){.form = r->form};
     if (call->status < 0) {
@@ -113,7 +122,8 @@ crti_call_result_t *crti_call_result(crt_call_t *call, unsigned index)
     return call->more && index < call->returns ? &call->more[index - 1] : NULL;
 }
 
-static void register_refs(crt_call_t *call, crti_call_result_t *result)
+void crti_result_register(crt_call_t *call, crti_call_result_t *result,
+                          crti_completion_t *ending)
 {
     crti_borrow_record_t to = recipient(call);
 
@@ -121,14 +131,14 @@ static void register_refs(crt_call_t *call, crti_call_result_t *result)
         crt_ref_t *ref = result->refs[i];
         crt_status_t status = ref->is_owned
                                   ? crti_owner_add_borrower(call->core, ref, &to)
-                                  : crti_owner_request_lend(ref, &to, &call->ending);
+                                  : crti_owner_request_lend(ref, &to, ending);
 
         /* Its owner is gone: whoever gets the ref will hear so. */
         result->is_lent[i] = status == CRT_OK;
     }
 }
 
-static void take_back_refs(crt_call_t *call, crti_call_result_t *result)
+void crti_result_take_back(crt_call_t *call, crti_call_result_t *result)
 {
     crti_borrow_record_t to = recipient(call);
 
@@ -151,7 +161,7 @@ static void register_results(crt_call_t *call)
     crti_call_result_t *result;
 
     for (unsigned i = 0; (result = crti_call_result(call, i)); i++)
-        register_refs(call, result);
+        crti_result_register(call, result, &call->ending);
 }
 
 /* Nobody will get the results: what was registered for them would stay until that process ends. */
@@ -160,7 +170,7 @@ static void take_back_results(crt_call_t *call)
     crti_call_result_t *result;
 
     for (unsigned i = 0; (result = crti_call_result(call, i)); i++)
-        take_back_refs(call, result);
+        crti_result_take_back(call, result);
 }
 
 /* One result leaves; the first, which ends the call for its caller, is the last. */
@@ -169,7 +179,7 @@ static void deliver(crt_call_t *call, unsigned index)
     unsigned char node[16];
     crti_result_t result;
 
-    describe_result(call, crti_call_result(call, index), node, &result);
+    crti_result_describe(call, crti_call_result(call, index), node, &result);
     if (!call->pending)
         answer(call, index, &result);
     else if (index)
@@ -196,13 +206,35 @@ static void free_stored(crt_call_t *call)
             crti_store_free(call->core->store, result->object);
 }
 
+void crti_result_let_go(crti_call_result_t *result)
+{
+    for (size_t i = 0; i < result->ref_count; i++)
+        crti_ref_release(result->refs[i]);
+    result->ref_count = 0;
+    free(result->refs);
+    free(result->is_lent);
+    result->refs = NULL;
+    result->is_lent = NULL;
+}
+
+void crti_result_end(crt_call_t *call, crti_call_result_t *item, bool is_sent)
+{
+    if (!is_sent) {
+        crti_result_take_back(call, item);
+        if (item->is_set && item->form == CRTI_RESULT_STORED)
+            crti_store_free(call->core->store, item->object);
+    }
+    crti_result_let_go(item);
+    item->value.size = 0;
+    memset(item, 0, offsetof(crti_call_result_t, value));
+}
+
 static void let_refs_go(crt_call_t *call)
 {
     crti_call_result_t *result;
 
     for (unsigned i = 0; (result = crti_call_result(call, i)); i++)
-        for (size_t j = 0; j < result->ref_count; j++)
-            crti_ref_release(result->refs[j]);
+        crti_result_let_go(result);
 }
 
 /* Everything is registered, or can't be: the answer may leave. */
@@ -230,10 +262,32 @@ void crti_call_ended(crti_completion_t *ending)
     crti_call_free(call);
 }
 
+static void broken_item_ended(crti_completion_t *ending)
+{
+    crt_call_t *call = CRTI_CONTAINER(ending, crti_yields_t, ending)->call;
+
+    crti_result_end(call, &call->yields->item, false);
+    crti_completion_done(&call->ending);
+}
+
+/* The answer waits for an item that could not be sent. */
+static void finish_yields(crt_call_t *call)
+{
+    crti_yields_t *y = call->yields;
+
+    if (!y || !y->is_broken)
+        return;
+    call->ending.waits++;
+    y->ending.on_end = broken_item_ended;
+    if (y->ending.waits == 0) /* it has ended meanwhile */
+        broken_item_ended(&y->ending);
+}
+
 void crti_call_finish(crt_call_t *call, bool may_wait)
 {
     call->may_wait = may_wait;
     call->ending.waits = 1;
+    finish_yields(call);
     if (call->status >= 0 && !call->is_cancelled)
         register_results(call);
     if (call->status < 0 && !call->is_started)

@@ -13,6 +13,7 @@
 
 #include "runtime/base/fault.h"
 #include "runtime/core/core.h"
+#include "runtime/core/execution/yield.h"
 
 /* ------------------------------------------------------------------ arguments */
 
@@ -93,11 +94,16 @@ static crt_status_t hold_refs(crt_call_t *call, crti_call_result_t *result,
     return CRT_OK;
 }
 
-/* The first result bears the name of the call, the others that of a part of it. */
+/* The first result bears the name of the call, the others that of a part of it; items of a stream those that came
+ * with it, since what bears the call's goes when its process dies. */
 static crti_object_id_t name_result(crt_call_t *call, const crti_call_result_t *result)
 {
     crti_object_id_t id = {recipient(call), call->number};
 
+    if (call->yields && result == &call->yields->item) {
+        id.number = call->yields->number;
+        return id;
+    }
     if (result != &call->result)
         id.number |= (uint64_t)++call->objects_made << CRTI_NUMBER_BITS;
     return id;
@@ -254,6 +260,16 @@ size_t crt_return_count(const crt_call_t *call)
     return call->returns;
 }
 
+crt_status_t crti_result_fill(crt_call_t *call, crti_call_result_t *result,
+                              const crt_arg_t *value)
+{
+    if (value->kind == CRT_KIND_OBJECT)
+        return return_object(call, result, value->as.object);
+    if (value->kind == CRT_KIND_REF)
+        return return_ref(call, result, value->as.ref);
+    return return_value(call, result, value);
+}
+
 crt_status_t crt_return_at_v(crt_call_t *call, size_t index, crt_arg_t value)
 {
     crti_call_result_t *result = NULL;
@@ -264,12 +280,8 @@ crt_status_t crt_return_at_v(crt_call_t *call, size_t index, crt_arg_t value)
         status = crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
     else
         status = open_result(call, index, &result);
-    if (status == CRT_OK && value.kind == CRT_KIND_OBJECT)
-        status = return_object(call, result, value.as.object);
-    else if (status == CRT_OK && value.kind == CRT_KIND_REF)
-        status = return_ref(call, result, value.as.ref);
-    else if (status == CRT_OK)
-        status = return_value(call, result, &value);
+    if (status == CRT_OK)
+        status = crti_result_fill(call, result, &value);
     if (status == CRT_OK)
         result->is_set = true;
     crti_objects_end(call->core, &objects);

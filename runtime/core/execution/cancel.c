@@ -2,8 +2,8 @@
 /* Cancelling calls: our own, and those that this process was asked to run.
  *
  * Where it sits
- *     crt_cancel -> [ cancel.c ] -> pending.c (not sent yet), or CANCEL -> [ cancel.c ] -> incoming.c (not
- *     begun yet), or the call that runs and its children
+ *     crt_cancel, the timer -> [ cancel.c ] -> pending.c (not sent yet), or CANCEL -> [ cancel.c ] -> incoming.c
+ *     (not begun yet), or the call that runs and its children
  * Threads
  *     The core's lock. While user code runs, CANCEL is handled by the progress thread.
  * How one that runs ends
@@ -16,11 +16,13 @@
  *     An answer that crosses CANCEL counts. A call whose process dies after it was cancelled is not made
  *     again: it ends as cancelled (pending.c).
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
 
@@ -31,14 +33,14 @@
 static void cancel_pending(crti_pending_t *p, unsigned flags);
 
 /* Not sent, or sent to a process that is gone. */
-static void cancel_waiting(crti_pending_t *p)
+static void end_waiting(crti_pending_t *p, crt_status_t status, const char *text)
 {
     crti_task_pool_t *pool = p->pool;
     crt_actor_t *actor = p->actor;
 
     if (actor)
         crti_actor_hold(actor);
-    crti_pending_fail(p, CRT_ERR_CANCELLED, BEFORE, p->may_have_run);
+    crti_pending_fail(p, status, text, p->may_have_run);
     if (pool)
         crti_task_pump(pool); /* a worker that was asked for may be too many now */
     if (actor) {
@@ -114,7 +116,8 @@ static void answer_by_force(crt_call_t *call)
                     .may_have_run = true,
                     .text = crti_str("it was cancelled, and its worker ends with it"),
                     .class_name = crti_str(call->function->class_name),
-                    .method = crti_str(call->function->name),
+                    .method = crti_str(call->given_name ? call->given_name
+                                                        : call->function->name),
                     .node = core->node,
                     .pid = getpid()}};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
@@ -174,10 +177,38 @@ static void cancel_pending(crti_pending_t *p, unsigned flags)
 {
     switch (p->state) {
     case CRTI_CALL_ARGUMENTS:
-    case CRTI_CALL_QUEUED: cancel_waiting(p); break;
+    case CRTI_CALL_QUEUED: end_waiting(p, CRT_ERR_CANCELLED, BEFORE); break;
     case CRTI_CALL_SENT: cancel_sent(p, flags); break;
     case CRTI_CALL_INLINE: cancel_inline(p, flags); break;
     }
+}
+
+void crti_cancel_call(crti_pending_t *p)
+{
+    cancel_pending(p, CRTI_CANCEL_RECURSIVE);
+}
+
+/* Its caller hears of it at once; whoever runs it may take a while to notice. */
+static void expire(crti_pending_t *p)
+{
+    char text[300];
+
+    snprintf(text, sizeof(text), "%s had not ended after its timeout of %lld ms",
+             crti_call_name(p), (long long)p->options->timeout_ms);
+    if (p->state == CRTI_CALL_ARGUMENTS || p->state == CRTI_CALL_QUEUED) {
+        end_waiting(p, CRT_ERR_TIMED_OUT, text);
+        return;
+    }
+    crti_pending_expire(p, text);
+    cancel_pending(p, CRTI_CANCEL_RECURSIVE);
+}
+
+void crti_cancel_expired(crti_core_t *core, uint64_t now_ns)
+{
+    crti_pending_t *p;
+
+    while ((p = crti_call_expired(core, now_ns)))
+        expire(p);
 }
 
 static crt_status_t cancel(crt_ref_t *ref, unsigned flags)

@@ -18,6 +18,7 @@
 #include "runtime/base/fence.h"
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
+#include "runtime/core/execution/run_events.h"
 #include "runtime/core/refs/value_of.h"
 
 #define EXIT_PATIENCE_NS CRTI_S
@@ -47,14 +48,16 @@ static bool read_refs(crt_call_t *call)
     return true;
 }
 
-static void show(crti_core_t *core, const crti_function_t *function)
+static void show(crti_core_t *core, const crt_call_t *call)
 {
+    const crti_function_t *function = call->given_name ? NULL : call->function;
+
     if (!core->blackboard)
         return;
-    if (core->execution.shown != function) {
-        crti_blackboard_name(core->blackboard, function->display);
-        core->execution.shown = function;
-    }
+    if (call->given_name || core->execution.shown != function)
+        crti_blackboard_name(core->blackboard,
+                             function ? function->display : call->given_name);
+    core->execution.shown = function;
     crti_blackboard_enter(core->blackboard);
 }
 
@@ -90,7 +93,7 @@ static void show_rest(crti_core_t *core)
     crti_blackboard_leave(core->blackboard);
     busy = crti_executor_busy(&core->execution.executors);
     if (busy)
-        show(core, busy->running->function);
+        show(core, busy->running);
 }
 
 /* Of several results none may be missing. */
@@ -113,6 +116,7 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
 {
     crti_core_t *core = executor->core;
     crt_status_t status;
+    uint64_t event;
 
     call->outer = executor->running;
     call->executor = executor;
@@ -121,7 +125,8 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
     if (!call->outer)
         crti_blocking_begin(core, &executor->blocking);
     set_running(executor, call);
-    show(core, call->function);
+    show(core, call);
+    event = crti_run_event_begun(call);
     crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
     status = run(core, call);
@@ -137,6 +142,7 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
         crti_call_set_error(call, CRT_ERR_CANCELLED, "it was cancelled while it ran");
     else if (call->returns > 1 && call->status >= 0)
         check_results(call);
+    crti_run_event_ended(call, event);
 }
 
 /* True while another process may serve the actor; and how long ago the head heard of its node. */
@@ -244,6 +250,7 @@ void crti_execute(crti_executor_t *executor, crt_call_t *call)
     bool is_last;
 
     if (read_refs(call) && is_let_in(core, call)) {
+        crti_max_calls_begin(call);
         run_unlocked(executor, call);
         crti_printed_flush(core);
     }
@@ -336,7 +343,28 @@ static crt_status_t wait_for_head(crti_core_t *core)
     return status == CRT_ERR_CLOSED ? status : CRT_OK;
 }
 
-static void create_actor(crti_core_t *core, crti_span_t creation)
+/* What an earlier process of the actor has saved. */
+static void restore(crti_core_t *core, crti_span_t saved)
+{
+    const crt_actor_class_t *user = core->execution.class_->user;
+    crt_status_t status;
+    char why[1400];
+
+    if (!saved.size || !user->restore)
+        return;
+    crti_net_busy(core->net, true);
+    crti_net_unlock(core->net);
+    crt_error_set_detail("%s", "");
+    status = user->restore(core->execution.self, saved.data, saved.size);
+    snprintf(why, sizeof(why), "%s.restore of %zu bytes: %s", user->name, saved.size,
+             *crt_error_detail() ? crt_error_detail() : crt_status_name(status));
+    crti_net_lock(core->net);
+    crti_net_busy(core->net, false);
+    if (status < 0)
+        fail_creation(core, status, why);
+}
+
+static void create_actor(crti_core_t *core, crti_span_t creation, crti_span_t saved)
 {
     crt_call_t *call = NULL;
     crt_status_t status = crti_incoming_creation(core, creation, &call);
@@ -369,6 +397,7 @@ static void create_actor(crti_core_t *core, crti_span_t creation)
     }
     crti_printed_flush(core);
     crti_call_finish(call, true);
+    restore(core, saved);
     core->execution.is_created = true;
     answer_all(&core->execution.questions, CRT_OK, NULL);
 }
@@ -405,10 +434,10 @@ static void run_calls(crti_executor_t *executor)
     }
 }
 
-void crti_serve(crti_core_t *core, crti_span_t creation)
+void crti_serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)
 {
     if (!crti_id_is_zero(core->actor_id)) {
-        create_actor(core, creation);
+        create_actor(core, creation, saved);
         crti_executors_open(core, run_calls);
     }
     run_calls(&core->execution.executors.main);

@@ -61,6 +61,7 @@ struct crt_call {
     crti_client_t *client;   /* NULL: our own task, run inline; or an actor's creation */
     crti_pending_t *pending; /* of our own task */
     const crti_function_t *function;
+    char *given_name; /* what its caller calls it; NULL: nothing else than its function */
     uint64_t number;
     unsigned flags;
     unsigned group; /* of the actor that it is for; 0: none, or a task */
@@ -71,16 +72,18 @@ struct crt_call {
     crti_executor_t *executor; /* once it has started */
     bool is_runnable;          /* in its group's queue */
     bool is_started, is_blocked, may_wait;
-    bool is_last;              /* the actor ends itself after it */
-    bool is_cancelled;         /* its caller is gone */
-    bool is_cancel_requested;  /* its caller wants it to end */
-    crti_incoming_arg_t *args; /* NULL: not opened yet */
-    void *record;              /* 64-aligned */
+    bool is_last;               /* the actor ends itself after it */
+    bool is_cancelled;          /* its caller is gone */
+    bool is_cancel_requested;   /* its caller wants it to end */
+    struct crti_yields *yields; /* yield.h: of a stream; else NULL */
+    crti_incoming_arg_t *args;  /* NULL: not opened yet */
+    void *record;               /* 64-aligned */
     size_t record_size;
     crt_call_t *outer; /* the call that runs below this one in the same thread */
 
-    unsigned returns;         /* results that the caller wants */
-    crti_call_result_t *more; /* all but the first; NULL: none was returned yet */
+    crti_placement_t placement; /* of a task */
+    unsigned returns;           /* results that the caller wants */
+    crti_call_result_t *more;   /* all but the first; NULL: none was returned yet */
     unsigned objects_made;
     crt_status_t status;
     char *text;
@@ -99,8 +102,12 @@ struct crt_call {
 typedef struct crti_execution {
     crti_class_t const *class_; /* of the actor that lives here */
     void *self;
+    crti_placement_t placement; /* of that actor */
     bool is_created, is_ending;
-    bool is_exiting; /* it ends itself: no more calls begin */
+    bool is_retiring; /* it ends when every call that it has was answered */
+    bool is_exiting;  /* it ends itself: no more calls begin */
+    bool is_spent;    /* no more tasks begin: max_calls */
+    unsigned *runs;   /* of each task of the program; NULL: none has max_calls */
     crti_executors_t executors;
     crti_list_t questions;        /* crt_call_t.link, of crt_actor_ready */
     crti_pool_t pool;             /* of crt_call_t */
@@ -114,6 +121,10 @@ typedef struct crti_execution {
 void crti_execution_init(crti_core_t *core);
 /* The main thread ends after the method that runs, if any. */
 void crti_execution_end(crti_core_t *core);
+/* The same when every call that came was answered; without an actor, also only when nobody has an object of
+ * this process and its own calls have ended. */
+void crti_execution_retire(crti_core_t *core);
+void crti_execution_tick(crti_core_t *core, uint64_t now_ns);
 void crti_execution_fini(crti_execution_t *execution);
 
 crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t size);
@@ -140,8 +151,24 @@ void crti_call_finish(crt_call_t *call, bool may_wait);
 void crti_call_set_error(crt_call_t *call, crt_status_t status, const char *text);
 /* The results that were returned: the first, then the others. */
 crti_call_result_t *crti_call_result(crt_call_t *call, unsigned index);
+/* Who gets it is registered for the refs in a result, or they are taken back from it, or let go. */
+void crti_result_register(crt_call_t *call, crti_call_result_t *result,
+                          crti_completion_t *ending);
+void crti_result_take_back(crt_call_t *call, crti_call_result_t *result);
+void crti_result_let_go(crti_call_result_t *result);
+/* It is who gets it's (`is_sent`), or nobody's; there is room for another one. */
+void crti_result_end(crt_call_t *call, crti_call_result_t *result, bool is_sent);
+/* As it is sent; borrowed, also from `node`. */
+void crti_result_describe(const crt_call_t *call, const crti_call_result_t *result,
+                          unsigned char node[16], crti_result_t *described_out);
 /* Nothing is left that its answer waits for. */
 void crti_call_ended(crti_completion_t *ending);
+
+/* ------------------------------------------------------------------ call.c */
+
+/* What the program gives becomes a result: encoded, or stored under its name. Without the lock. */
+crt_status_t crti_result_fill(crt_call_t *call, crti_call_result_t *result,
+                              const crt_arg_t *value);
 
 /* ------------------------------------------------------------------ execute.c */
 
@@ -149,12 +176,24 @@ void crti_call_ended(crti_completion_t *ending);
  * gone afterwards. */
 void crti_execute(crti_executor_t *executor, crt_call_t *call);
 /* A worker's life; lock held. Does not come back. */
-void crti_serve(crti_core_t *core, crti_span_t creation) __attribute__((noreturn));
+void crti_serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)
+    __attribute__((noreturn));
+
+/* ------------------------------------------------------------------ max_calls.c */
+
+/* A task begins: after its last one here the worker takes no more. */
+void crti_max_calls_begin(crt_call_t *call);
+/* A task came to a worker that takes no more: its caller is told. */
+void crti_max_calls_refuse(crti_client_t *client);
 
 /* ------------------------------------------------------------------ cancel.c */
 
 /* CANCEL came. */
 crt_status_t crti_cancel_arrived(crti_client_t *client, const void *data, size_t size);
+/* A call of ours ends as by crt_cancel. */
+void crti_cancel_call(crti_pending_t *pending);
+/* Calls of ours whose time is over end. */
+void crti_cancel_expired(crti_core_t *core, uint64_t now_ns);
 /* Another call runs in the thread, or none. */
 void crti_cancel_running_changed(crti_executor_t *executor);
 

@@ -18,12 +18,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/core/core.h"
+#include "runtime/core/execution/yield.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/locating.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/value_of.h"
+
+#define RETIRE_LOOK_NS (20 * CRTI_MS)
 
 /* ------------------------------------------------------------------ life of a call */
 
@@ -56,6 +60,58 @@ static void free_more(crt_call_t *call)
     free(call->more);
 }
 
+/* Somebody would miss this process: has an object of it, or waits for what it has called. */
+static bool is_needed(const crt_ref_t *ref, const void *nothing)
+{
+    return ref->call || ref->owned.borrower_count > 0;
+}
+
+static bool serves_as_owner(crti_core_t *core)
+{
+    size_t count;
+    crt_ref_t **refs;
+
+    if (!crti_id_is_zero(core->actor_id))
+        return false;
+    refs = crti_refs_gather(core, false, is_needed, NULL, &count);
+    for (size_t i = 0; i < count; i++)
+        crti_ref_release(refs[i]);
+    free(refs);
+    return count > 0;
+}
+
+static void retire_if_idle(crti_core_t *core)
+{
+    CRTI_LIST_FOREACH (item, &core->remotes.clients)
+        if (!crti_list_is_empty(&CRTI_CONTAINER(item, crti_client_t, link)->calls))
+            return;
+    if (serves_as_owner(core))
+        crti_core_wake_at(core, crti_now_ns() + RETIRE_LOOK_NS);
+    else
+        crti_execution_end(core);
+}
+
+void crti_execution_tick(crti_core_t *core, uint64_t now_ns)
+{
+    if (core->execution.is_retiring && !core->execution.is_ending)
+        retire_if_idle(core);
+}
+
+void crti_execution_retire(crti_core_t *core)
+{
+    core->execution.is_retiring = true;
+    retire_if_idle(core);
+}
+
+static void end_stream(crt_call_t *call)
+{
+    if (!call->yields)
+        return;
+    crti_buffer_fini(&call->yields->item.value);
+    free(call->yields);
+    call->yields = NULL;
+}
+
 void crti_call_free(crt_call_t *call)
 {
     crti_core_t *core = call->core;
@@ -71,6 +127,8 @@ void crti_call_free(crt_call_t *call)
     free_more(call);
     if (call->record != call->small_record)
         free(call->record);
+    end_stream(call);
+    free(call->given_name);
     free(call->text);
     free(call->origin);
     if (call->client)
@@ -78,6 +136,8 @@ void crti_call_free(crt_call_t *call)
     if (call->result.value.capacity > 4096)
         crti_buffer_fini(&call->result.value);
     crti_pool_put(&core->execution.pool, call);
+    if (core->execution.is_retiring)
+        retire_if_idle(core);
 }
 
 static crt_status_t keep_record(crt_call_t *call, const void *data, size_t size)
@@ -133,7 +193,8 @@ static void arguments_here(crt_call_t *call)
     }
     if (call->is_blocked)
         unblock(call->client);
-    else if (call->flags & CRTI_CALL_TASK && core->blocked.is_told)
+    else if (call->flags & CRTI_CALL_TASK &&
+             (core->blocked.is_told || core->execution.is_spent))
         give_back_call(call); /* the thread that would run it waits for something */
     else
         make_runnable(call);
@@ -267,6 +328,36 @@ static void take_ready_question(crti_core_t *core, crt_call_t *call)
     crti_call_finish(call, false);
 }
 
+/* Its caller takes its results one by one. */
+static crt_status_t begin_stream(crt_call_t *call, const crti_stream_start_t *start)
+{
+    crti_yields_t *y = calloc(1, sizeof(*y));
+
+    if (!y)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a stream");
+    y->skip = start->skip;
+    y->limit = start->limit;
+    crti_item_numbers_add(&y->numbers, start->first, start->limit - start->skip);
+    call->yields = y;
+    return CRT_OK;
+}
+
+/* What a record says of the call itself. */
+static crt_status_t take_head(crt_call_t *call, const crti_call_head_t *head)
+{
+    call->number = head->call;
+    call->returns = head->returns;
+    call->placement = head->placement;
+    call->flags = head->flags;
+    call->group = head->flags & CRTI_CALL_TASK ? 0 : CRTI_CALL_GROUP(head->flags);
+    if (head->is_stream && begin_stream(call, &head->stream) != CRT_OK)
+        return CRT_ERR_NO_MEMORY;
+    if (head->given_name.size == 0)
+        return CRT_OK;
+    call->given_name = strndup(head->given_name.data, head->given_name.size);
+    return call->given_name ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "the name of a call");
+}
+
 static void link_call(crti_client_t *client, crt_call_t *call)
 {
     call->client = crti_client_ref(client);
@@ -287,14 +378,14 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
     status = keep_record(call, data, size);
     if (status == CRT_OK)
         status = crti_get_call(call->record, size, &head, &args);
+    if (status == CRT_OK)
+        status = take_head(call, &head);
     if (status != CRT_OK) {
         crti_call_free(call);
         return status;
     }
-    call->number = head.call;
-    call->returns = head.returns;
-    call->flags = head.flags;
-    call->group = head.flags & CRTI_CALL_TASK ? 0 : CRTI_CALL_GROUP(head.flags);
+    if (core->execution.is_spent)
+        crti_max_calls_refuse(client);
     call->missing = 1;
     link_call(client, call);
     if (call->flags & CRTI_CALL_READY) {
@@ -331,12 +422,12 @@ static crt_status_t make_call(crti_core_t *core, crti_span_t record,
     status = keep_record(call, record.data, record.size);
     if (status == CRT_OK)
         status = crti_get_call(call->record, record.size, head, args);
+    if (status == CRT_OK)
+        status = take_head(call, head);
     if (status != CRT_OK) {
         crti_call_free(call);
         return status;
     }
-    call->number = head->call;
-    call->returns = head->returns;
     *call_out = call;
     return CRT_OK;
 }
@@ -361,6 +452,7 @@ crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
         crti_call_free(call);
         return status;
     }
+    core->execution.placement = head.placement;
     crti_executors_set(&core->execution.executors, core->execution.class_, head.index);
     call->function = &core->execution.class_->create;
     call->missing = 1;
@@ -382,7 +474,6 @@ crt_status_t crti_incoming_own(crti_pending_t *p, crt_call_t **call_out)
         return status;
     call->function = p->function;
     call->pending = p;
-    call->flags = head.flags;
     call->missing = 1;
     *call_out = call;
     status = open_args(call, args, head.arg_count);
@@ -481,6 +572,7 @@ void crti_execution_end(crti_core_t *core)
 
 void crti_execution_fini(crti_execution_t *execution)
 {
+    free(execution->runs);
     crti_result_waits_fini(&execution->result_waits);
     crti_pool_fini(&execution->pool);
     crti_executors_fini(&execution->executors);

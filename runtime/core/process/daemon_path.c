@@ -35,6 +35,7 @@ static const char *folder_of(const char *name)
     } daemons[] = {{"crt-head", "control"},
                    {"crt-node", "node"},
                    {"crt-http", "http"},
+                   {"crt-unpack", "node"},
                    {"crt-scale", "control"}};
 
     for (size_t i = 0; i < sizeof(daemons) / sizeof(daemons[0]); i++)

@@ -173,6 +173,12 @@ static crt_status_t make_tasks(crti_program_t *p, const crt_task_t *const *tasks
         p->task_count = i + 1;
         if (status == CRT_OK && !tasks[i]->run)
             return crt_raise(CRT_ERR_INVALID, "task %s: run is NULL", tasks[i]->name);
+        if (status == CRT_OK &&
+            (tasks[i]->struct_size < sizeof(**tasks) || tasks[i]->max_calls < 0))
+            return crt_raise(
+                CRT_ERR_INVALID,
+                "task %s was not made with CRT_TASK, or has max_calls below 0",
+                tasks[i]->name);
         if (status == CRT_OK)
             status = check_new("task ", p->tasks, i);
     }

@@ -30,6 +30,8 @@ typedef struct crti_remote {
     crti_list_t
         owner_requests;   /* crti_owner_request_t: what it has to hear, and answer */
     crti_list_t watchers; /* crti_process_watch_t.link */
+    crti_list_t
+        unasked; /* crt_ref_t.turn: of its objects, in the order in which they came */
     uint32_t uses;
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, borrowers.c */
@@ -59,6 +61,7 @@ typedef struct crti_client {
     uint64_t copy_query; /* as of a remote */
     uint32_t refs;
     bool is_lost;
+    bool knows_spent; /* was told that no more tasks begin here */
 } crti_client_t;
 
 typedef struct crti_remotes {

@@ -37,8 +37,10 @@ static crt_status_t open_ref(void *user, uint32_t index, const crti_ref_name_t *
 static crt_status_t open_actor(void *user, uint32_t index, const crti_actor_name_t *name)
 {
     opening_t *o = user;
-    crt_status_t status =
-        o->core->refs.handlers.open_actor(o->core, name, &o->inner->actors[index]);
+    bool has_lifetime = name->lifetime_index && o->lost == CRT_OK;
+    crt_status_t status = o->core->refs.handlers.open_actor(
+        o->core, name, has_lifetime ? o->inner->refs[name->lifetime_index - 1] : NULL,
+        &o->inner->actors[index]);
 
     if (status == CRT_OK)
         o->inner->actor_count = index + 1;
@@ -94,8 +96,10 @@ static void release_actors(crti_contained_t *inner)
     free(inner->actors);
 }
 
+/* Actors first: a lifetime that nothing else holds need not be registered when its cover ends. */
 static void close_now(crti_contained_t *inner, crti_completion_t *ending)
 {
+    release_actors(inner);
     for (uint32_t i = 0; i < inner->ref_count; i++) {
         if (inner->mode == CRTI_CONTAINED_HELD)
             crti_ref_release(inner->refs[i]);
@@ -103,7 +107,6 @@ static void close_now(crti_contained_t *inner, crti_completion_t *ending)
             crti_ref_uncover(inner->refs[i], ending);
     }
     free(inner->refs);
-    release_actors(inner);
 }
 
 /* A close that was asked for inside another one. */

@@ -39,6 +39,7 @@ void crti_refs_fini(crti_refs_t *refs)
     crti_map_fini(&refs->borrowed);
     crti_numbers_fini(&refs->owned);
     crti_pool_fini(&refs->pool);
+    crti_buffer_fini(&refs->drained);
 }
 
 crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t *wants,

@@ -14,6 +14,7 @@
 
 #include "runtime/core/core.h"
 #include "runtime/core/refs/owner_requests.h"
+#include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/value_of.h"
 
 /* ------------------------------------------------------------------ making */
@@ -35,24 +36,32 @@ static crt_ref_t *new_ref(crti_core_t *core)
     return ref;
 }
 
-uint64_t crti_new_number(crti_core_t *core)
-{
-    return core->refs.next_number++;
-}
-
 void crti_refs_taken_from(crti_core_t *core, crti_id_t process)
 {
     core->refs.sender = process;
 }
 
+uint64_t crti_new_numbers(crti_core_t *core, uint64_t count)
+{
+    uint64_t first = core->refs.next_number;
+
+    core->refs.next_number += count;
+    return first;
+}
+
 crt_ref_t *crti_ref_new(crti_core_t *core)
+{
+    return crti_ref_new_numbered(core, crti_new_number(core));
+}
+
+crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number)
 {
     crt_ref_t *ref = new_ref(core);
 
     if (!ref)
         return NULL;
     ref->is_owned = true;
-    ref->id = (crti_object_id_t){core->process, core->refs.next_number++};
+    ref->id = (crti_object_id_t){core->process, number};
     crti_owned_init(&ref->owned);
     if (crti_numbers_add(&core->refs.owned, ref->id.number, ref) != CRT_OK) {
         crti_pool_put(&core->refs.pool, ref);
@@ -79,6 +88,7 @@ static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
         status = crti_map_put(&core->refs.borrowed, &ref->id, ref);
         if (status == CRT_OK) {
             crti_remote_watch(core, ref->owner);
+            crti_peek_may(ref);
             *ref_out = ref;
             return CRT_OK;
         }
@@ -147,6 +157,7 @@ static void free_ref(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
 
+    crti_peek_may_not(ref);
     free_content(ref);
     if (ref->is_owned)
         crti_owned_fini(&ref->owned);
@@ -215,6 +226,8 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
     if (!(bits & CRTI_OWNED_FREE))
         return;
     crti_numbers_remove(&core->refs.owned, ref->id.number);
+    if (ref->is_lifetime)
+        core->refs.handlers.lifetime_ended(ref);
     if (ref->object.number && !ref->forward)
         crti_object_unstore(core, ref->object, ref->owned.nodes, ref->owned.node_count);
     end_forward(ref);
@@ -433,6 +446,7 @@ void crti_ref_tell(crt_ref_t *ref)
 static void content_came(crt_ref_t *ref, crti_owned_state_t state, crti_id_t node)
 {
     ref->is_locating = false;
+    crti_peek_may_not(ref);
     if (ref->is_owned) {
         ref->owned.local++; /* the machine must not end it before it was told */
         crti_owned_resolve(&ref->owned, state, node);
@@ -592,6 +606,7 @@ void crti_ref_orphan(crt_ref_t *ref)
     /* The store is about to be unmapped: nothing in it may be looked at any more. */
     if (ref->view.data)
         crti_store_release(ref->core->store, &ref->view);
+    crti_peek_may_not(ref);
     if (ref->is_owned)
         crti_owned_fini(&ref->owned);
     free(ref->inner.refs);
@@ -645,6 +660,7 @@ crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
         return status;
     ref->is_locating = true;
     ref->is_unconfirmed = false;
+    crti_peek_may_not(ref);
     crti_remote_send(core, ref->owner, &out);
     return CRT_OK;
 }
@@ -656,15 +672,6 @@ void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
     ref->nodes = NULL;
     ref->node_count = 0;
     crti_ref_fail(ref, status);
-}
-
-crt_status_t crti_ref_raise(const crt_ref_t *ref)
-{
-    const crt_error_t *error = ref->error ? &ref->error->user : NULL;
-
-    if (!error)
-        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
-    return crt_raise(error->status, "%s", error->text);
 }
 
 void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)

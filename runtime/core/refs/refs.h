@@ -58,8 +58,10 @@ typedef struct crti_ref_handlers {
     void (*found)(crt_ref_t *ref);
     /* The handle of an actor that a value names; held. */
     crt_status_t (*open_actor)(crti_core_t *core, const crti_actor_name_t *name,
-                               crt_actor_t **actor_out);
+                               crt_ref_t *lifetime, crt_actor_t **actor_out);
     void (*release_actor)(crt_actor_t *actor);
+    /* Owned, is_lifetime: nobody holds it any more; it is freed next. */
+    void (*lifetime_ended)(crt_ref_t *ref);
     /* CRT_ERR_DEADLOCK when the result `ref` would be the value of `target` that waits for it. */
     crt_status_t (*check_forward)(const crt_ref_t *ref, crt_ref_t *target);
 } crti_ref_handlers_t;
@@ -84,8 +86,10 @@ struct crt_ref {
     uint32_t handles; /* the user's */
     bool is_free;     /* nobody has held it any more */
     bool is_owned;
-    bool is_tell;   /* nobody will ask: errors are logged */
-    bool is_result; /* of a call */
+    bool is_tell;     /* nobody will ask: errors are logged */
+    bool is_result;   /* of a call */
+    bool is_lifetime; /* of an actor, which ends with it */
+    bool may_peek;    /* borrowed: in its owner's `unasked` by `turn` */
     union {
         crti_owned_t owned;
         crti_borrow_t borrow;
@@ -98,7 +102,7 @@ struct crt_ref {
     crti_list_t waiters;            /* crti_waiting_t: for content */
     crti_list_t local_waiters;      /* crti_waiting_t: for bytes that can be read here */
     crti_list_t uncovering; /* crti_end_wait_t: covers that end when we are registered */
-    crti_list_t turn;       /* core->refs.to_tell */
+    crti_list_t turn;       /* core->refs.to_tell, or owner->unasked */
 
     crti_content_t content;
     bool is_locating, is_pulling, is_decoded;
@@ -135,6 +139,8 @@ typedef struct crti_refs {
     uint64_t copy_query_round; /* copy_query.c: the last one, */
     size_t copy_query_open;    /* of whose questions so many were not answered */
     crti_list_t copy_queries;  /* copy_reply.c: of others, not answered */
+    crti_buffer_t drained;     /* rescue.c: ids of nodes */
+    uint64_t rescue_ns;        /* when their objects are looked for next */
     crti_list_t retries;       /* value_retry.c: refs whose pull is repeated */
     crti_ref_handlers_t handlers;
 } crti_refs_t;
@@ -153,12 +159,18 @@ crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t 
                              const void *what, size_t *count_out);
 
 /* Of an object of ours, or of another try of a call. */
-uint64_t crti_new_number(crti_core_t *core);
+uint64_t crti_new_numbers(crti_core_t *core, uint64_t count); /* the first of so many */
+static inline uint64_t crti_new_number(crti_core_t *core)
+{
+    return crti_new_numbers(core, 1);
+}
 /* Whose result is being taken; zero: nobody's. */
 void crti_refs_taken_from(crti_core_t *core, crti_id_t process);
 
 /* A new object of this process, pending, held once by the caller. NULL: out of memory. */
 crt_ref_t *crti_ref_new(crti_core_t *core);
+/* The same under a number that was drawn before, and is no other object's. */
+crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number);
 /* The ref that a name stands for; found or made. It is not held: cover, hold or give it a token
  * at once. */
 crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,

@@ -14,6 +14,10 @@ void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_t
 {
     if (ref->content != CRTI_CONTENT_NONE)
         return;
+    if (result->form == CRTI_RESULT_FORWARD && ref->is_owned) {
+        crti_forward_begin(ref, &result->ref, has_tokens);
+        return;
+    }
     switch (result->form) {
     case CRTI_RESULT_VALUE:
     case CRTI_RESULT_DATA: crti_ref_set_value(ref, result->value, has_tokens); break;
@@ -21,12 +25,6 @@ void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_t
         crti_ref_set_stored(ref, &result->location, result->table, has_tokens);
         break;
     case CRTI_RESULT_ERROR: crti_ref_set_failed(ref, &result->failure); break;
-    case CRTI_RESULT_FORWARD:
-        if (ref->is_owned) {
-            crti_forward_begin(ref, &result->ref, has_tokens);
-            break;
-        }
-        /* fall through */
     default:
         crti_ref_fail(ref, crt_raise(CRT_ERR_PROTOCOL, "a result of unexpected form"));
         break;

@@ -16,6 +16,7 @@
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/forward.h"
 #include "runtime/core/refs/missing.h"
+#include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/value_of.h"
 
 #define EVICTIONS_MAX 20
@@ -28,6 +29,7 @@ void crti_ref_locate(crt_ref_t *ref)
         crti_missing_wanted(ref);
     if (ref->is_owned || ref->is_locating || ref->content != CRTI_CONTENT_NONE)
         return;
+    crti_peek_ahead(ref);
     status = crti_ref_ask_owner(ref);
     if (status != CRT_OK)
         crti_ref_fail(ref, status);
@@ -171,6 +173,15 @@ bool crti_ref_fetch(crt_ref_t *ref)
 }
 
 /* ------------------------------------------------------------------ decoding */
+
+crt_status_t crti_ref_raise(const crt_ref_t *ref)
+{
+    const crt_error_t *error = ref->error ? &ref->error->user : NULL;
+
+    if (!error)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    return crt_raise(error->status, "%s", error->text);
+}
 
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
 {

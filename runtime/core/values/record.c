@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records between processes. See record.h. */
-#include "runtime/core/values/record.h"
+#include "runtime/core/values/record_int.h"
 
-#define CALL_NUMBER_AT 6 /* in a CALL: behind kind, flags, index and count */
-
-static crt_status_t malformed(const char *what)
-{
-    return crt_raise(CRT_ERR_PROTOCOL, "malformed record: %s", what);
-}
+#define CALL_NUMBER_AT 6  /* in a CALL: behind kind, flags, index and count */
+#define CALL_NAME_AT   14 /* and behind that number */
 
 /* ------------------------------------------------------------------ shared parts */
 
@@ -76,17 +72,6 @@ static crti_ref_name_t read_ref(crti_reader_t *r)
     return ref;
 }
 
-/* Where the next writes go; the room is made by the caller's one reserve. */
-static unsigned char *tail(crti_buffer_t *out)
-{
-    return out->data + out->size;
-}
-
-static void end_at(crti_buffer_t *out, const unsigned char *end)
-{
-    out->size = (size_t)(end - out->data);
-}
-
 /* Zeros up to the next multiple of 64 from the start of the record. */
 static size_t padding(size_t offset)
 {
@@ -128,9 +113,36 @@ static crti_span_t read_value(crti_reader_t *r, const void *start, bool is_align
 
 /* ------------------------------------------------------------------ calls */
 
+static unsigned char *put_start(unsigned char *to, const crti_stream_start_t *start)
+{
+    to = crti_put_u64(crti_put_u64(to, start->skip), start->limit);
+    return crti_put_u64(to, start->first);
+}
+
+/* Names are numbers of 48 bits. */
+static void check_names(crti_reader_t *r, uint64_t count, uint64_t first)
+{
+    if (first == 0 || first >> CRTI_NUMBER_BITS || count > CRTI_STREAM_OUT_MAX ||
+        (first + count) >> CRTI_NUMBER_BITS)
+        r->bad = true;
+}
+
+static crti_stream_start_t read_start(crti_reader_t *r)
+{
+    crti_stream_start_t start = {.skip = crti_read_u64(r)};
+
+    start.limit = crti_read_u64(r);
+    start.first = crti_read_u64(r);
+    if (start.skip > start.limit)
+        r->bad = true;
+    check_names(r, start.limit - start.skip, start.first);
+    return start;
+}
+
 crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
 {
-    crt_status_t status = crti_buffer_reserve(out, 18 + head->name.size);
+    crt_status_t status =
+        crti_buffer_reserve(out, 20 + 24 + 21 + head->name.size + head->given_name.size);
     unsigned char *to;
 
     if (status != CRT_OK)
@@ -140,7 +152,16 @@ crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
     to = crti_put_u16(to, (uint16_t)head->arg_count);
     to = crti_put_text(crti_put_u64(to, head->call), head->name);
     if (head->flags & CRTI_CALL_RETURNS)
-        to = crti_put_u16(to, (uint16_t)head->returns);
+        to = crti_put_u16(to, head->is_stream ? 0 : (uint16_t)head->returns);
+    if (head->is_stream)
+        to = put_start(to, &head->stream);
+    if (CRTI_CALL_IS_PLACED(head->flags)) {
+        to = crti_put_id(to, head->placement.group);
+        to = crti_put_u32(to, (uint32_t)head->placement.bundle);
+        to = crti_put_u8(to, head->placement.captures_children);
+    }
+    if (head->flags & CRTI_CALL_NAMED)
+        to = crti_put_text(to, head->given_name);
     end_at(out, to);
     return CRT_OK;
 }
@@ -148,6 +169,16 @@ crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
 void crti_renumber_call(crti_buffer_t *record, uint64_t call)
 {
     crti_put_u64(record->data + CALL_NUMBER_AT, call);
+}
+
+void crti_restart_stream(crti_buffer_t *record, const crti_stream_start_t *start)
+{
+    crti_reader_t r =
+        crti_reader(record->data + CALL_NAME_AT, record->size - CALL_NAME_AT);
+
+    crti_read_text(&r);
+    crti_read_u16(&r); /* the number of results */
+    put_start(record->data + (r.at - record->data), start);
 }
 
 crt_status_t crti_put_arg_value(crti_buffer_t *out, size_t start,
@@ -211,6 +242,20 @@ crt_status_t crti_get_call(const void *data, size_t size, crti_call_head_t *head
     head->call = crti_read_u64(args);
     head->name = crti_read_text(args);
     head->returns = head->flags & CRTI_CALL_RETURNS ? crti_read_u16(args) : 1;
+    head->is_stream = head->returns == 0;
+    if (head->is_stream) {
+        head->stream = read_start(args);
+        head->returns = 1;
+        args->bad |= head->call >> CRTI_NUMBER_BITS != 0;
+    }
+    head->placement = (crti_placement_t){.bundle = -1};
+    if (CRTI_CALL_IS_PLACED(head->flags)) {
+        head->placement.group = crti_read_id(args);
+        head->placement.bundle = (int32_t)crti_read_u32(args);
+        head->placement.captures_children = crti_read_u8(args) != 0;
+    }
+    head->given_name =
+        head->flags & CRTI_CALL_NAMED ? crti_read_text(args) : crti_span("", 0);
     /* Every argument has at least its form and a byte. */
     if (args->bad || head->arg_count > crti_reader_left(args))
         return malformed("a call that is cut off");
@@ -299,16 +344,10 @@ static size_t result_size(const crti_result_t *result)
     }
 }
 
-crt_status_t crti_put_result(crti_buffer_t *out, crti_record_kind_t kind, uint64_t number,
-                             const crti_result_t *result, const crti_encoder_t *encoded)
+/* What a result is, behind the head of a record that began at `start`. The room for all but a value is there. */
+static crt_status_t put_result(crti_buffer_t *out, size_t start, unsigned char *to,
+                               const crti_result_t *result, const crti_encoder_t *encoded)
 {
-    size_t start = out->size;
-    crt_status_t status = crti_buffer_reserve(out, 9 + result_size(result));
-    unsigned char *to;
-
-    if (status != CRT_OK)
-        return status;
-    to = crti_put_u64(crti_put_u8(tail(out), (uint8_t)kind), number);
     if (result->form <= CRTI_RESULT_DATA) {
         end_at(out, to);
         return put_value(out, start, result, encoded);
@@ -324,6 +363,42 @@ crt_status_t crti_put_result(crti_buffer_t *out, crti_record_kind_t kind, uint64
     return CRT_OK;
 }
 
+crt_status_t crti_put_result(crti_buffer_t *out, crti_record_kind_t kind, uint64_t number,
+                             const crti_result_t *result, const crti_encoder_t *encoded)
+{
+    size_t start = out->size;
+    crt_status_t status = crti_buffer_reserve(out, 9 + result_size(result));
+
+    if (status != CRT_OK)
+        return status;
+    return put_result(out, start,
+                      crti_put_u64(crti_put_u8(tail(out), (uint8_t)kind), number), result,
+                      encoded);
+}
+
+static crt_status_t read_result(crti_reader_t *r, const void *start,
+                                crti_result_t *result)
+{
+    *result = (crti_result_t){.form = (crti_result_form_t)crti_read_u8(r)};
+    switch (result->form) {
+    case CRTI_RESULT_VALUE:
+    case CRTI_RESULT_DATA:
+        result->value = read_value(r, start, result->form == CRTI_RESULT_DATA);
+        break;
+    case CRTI_RESULT_STORED:
+        result->location = read_location(r);
+        result->table = crti_read_blob(r);
+        break;
+    case CRTI_RESULT_ERROR: result->failure = read_failure(r); break;
+    case CRTI_RESULT_FORWARD: result->ref = read_ref(r); break;
+    case CRTI_RESULT_NOT_STARTED: break;
+    default: return malformed("a result of no form");
+    }
+    if (r->bad || r->at != r->end)
+        return malformed("a result whose parts do not fit");
+    return CRT_OK;
+}
+
 crt_status_t crti_get_result(const void *data, size_t size, uint64_t *number_out,
                              crti_result_t *result)
 {
@@ -331,24 +406,64 @@ crt_status_t crti_get_result(const void *data, size_t size, uint64_t *number_out
 
     crti_read_u8(&r);
     *number_out = crti_read_u64(&r);
-    *result = (crti_result_t){.form = (crti_result_form_t)crti_read_u8(&r)};
-    switch (result->form) {
-    case CRTI_RESULT_VALUE:
-    case CRTI_RESULT_DATA:
-        result->value = read_value(&r, data, result->form == CRTI_RESULT_DATA);
-        break;
-    case CRTI_RESULT_STORED:
-        result->location = read_location(&r);
-        result->table = crti_read_blob(&r);
-        break;
-    case CRTI_RESULT_ERROR: result->failure = read_failure(&r); break;
-    case CRTI_RESULT_FORWARD: result->ref = read_ref(&r); break;
-    case CRTI_RESULT_NOT_STARTED: break;
-    default: return malformed("a result of no form");
-    }
-    if (r.bad || r.at != r.end)
-        return malformed("a result whose parts do not fit");
+    return read_result(&r, data, result);
+}
+
+/* ------------------------------------------------------------------ streams */
+
+crt_status_t crti_put_item(crti_buffer_t *out, uint64_t call, uint64_t index,
+                           const crti_result_t *result)
+{
+    size_t start = out->size;
+    crt_status_t status = crti_buffer_reserve(out, 17 + result_size(result));
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_ITEM), call);
+    return put_result(out, start, crti_put_u64(to, index), result, NULL);
+}
+
+crt_status_t crti_get_item(const void *data, size_t size, uint64_t *call_out,
+                           uint64_t *index_out, crti_result_t *result)
+{
+    crti_reader_t r = crti_reader(data, size);
+    crt_status_t status;
+
+    crti_read_u8(&r);
+    *call_out = crti_read_u64(&r);
+    *index_out = crti_read_u64(&r);
+    status = read_result(&r, data, result);
+    if (status != CRT_OK)
+        return status;
+    return result->form == CRTI_RESULT_ERROR || result->form == CRTI_RESULT_NOT_STARTED ||
+                   *call_out >> CRTI_NUMBER_BITS
+               ? malformed("an item of a stream")
+               : CRT_OK;
+}
+
+crt_status_t crti_put_consumed(crti_buffer_t *out, const crti_consumed_t *consumed)
+{
+    crt_status_t status = crti_buffer_reserve(out, 25);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_CONSUMED), consumed->call);
+    end_at(out, crti_put_u64(crti_put_u64(to, consumed->limit), consumed->first));
     return CRT_OK;
+}
+
+crt_status_t crti_get_consumed(const void *data, size_t size, crti_consumed_t *consumed)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    consumed->call = crti_read_u64(&r);
+    consumed->limit = crti_read_u64(&r);
+    consumed->first = crti_read_u64(&r);
+    check_names(&r, 0, consumed->first);
+    return r.bad || r.at != r.end ? malformed("items that were taken") : CRT_OK;
 }
 
 /* ------------------------------------------------------------------ references */
@@ -374,6 +489,75 @@ crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *request_ou
     *request_out = crti_read_u64(&r);
     *number_out = crti_read_u64(&r);
     return r.bad || r.at != r.end ? malformed("a question for an object") : CRT_OK;
+}
+
+crt_status_t crti_put_peek(crti_buffer_t *out, const uint64_t *numbers, uint32_t count)
+{
+    crt_status_t status = crti_buffer_reserve(out, 5 + (size_t)count * 8);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u32(crti_put_u8(tail(out), CRTI_RECORD_PEEK), count);
+    end_at(out, crti_put_bytes(to, numbers, (size_t)count * 8));
+    return CRT_OK;
+}
+
+crt_status_t crti_get_peek(const void *data, size_t size, const void **numbers_out,
+                           uint32_t *count_out)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    *count_out = crti_read_u32(&r);
+    *numbers_out = crti_read_bytes(&r, (size_t)*count_out * 8);
+    return r.bad || r.at != r.end ? malformed("a question for objects") : CRT_OK;
+}
+
+crt_status_t crti_begin_peeked(crti_buffer_t *out)
+{
+    return crti_buffer_append(out, &(uint8_t){CRTI_RECORD_PEEKED}, 1);
+}
+
+/* Behind its size. */
+crt_status_t crti_put_peeked(crti_buffer_t *out, uint64_t number,
+                             const crti_result_t *result)
+{
+    size_t at = out->size;
+    uint32_t size = 0;
+    crt_status_t status = crti_buffer_append(out, &size, sizeof(size));
+
+    if (status == CRT_OK)
+        status = crti_put_result(out, CRTI_RECORD_LOCATED, number, result, NULL);
+    if (status != CRT_OK) {
+        out->size = at;
+        return status;
+    }
+    size = (uint32_t)(out->size - at - sizeof(size));
+    memcpy(out->data + at, &size, sizeof(size));
+    return CRT_OK;
+}
+
+crti_reader_t crti_read_peeked(const void *data, size_t size)
+{
+    crti_reader_t r = crti_reader(data, size);
+
+    crti_read_u8(&r);
+    return r;
+}
+
+crt_status_t crti_next_peeked(crti_reader_t *peeked, bool *is_there_out,
+                              uint64_t *number_out, crti_result_t *result_out)
+{
+    crti_span_t located;
+
+    *is_there_out = crti_reader_left(peeked) > 0;
+    if (!*is_there_out)
+        return CRT_OK;
+    located = crti_read_blob(peeked);
+    return peeked->bad
+               ? malformed("an answer about objects that is cut off")
+               : crti_get_result(located.data, located.size, number_out, result_out);
 }
 
 crt_status_t crti_put_borrow(crti_buffer_t *out, crti_record_kind_t kind,
@@ -460,6 +644,11 @@ crt_status_t crti_put_give_back(crti_buffer_t *out)
     return crti_buffer_append(out, &(unsigned char){CRTI_RECORD_GIVE_BACK}, 1);
 }
 
+crt_status_t crti_put_retiring(crti_buffer_t *out)
+{
+    return crti_buffer_append(out, &(unsigned char){CRTI_RECORD_RETIRING}, 1);
+}
+
 crt_status_t crti_put_cancel(crti_buffer_t *out, uint64_t call, unsigned flags)
 {
     crt_status_t status = crti_buffer_reserve(out, 10);
@@ -484,104 +673,4 @@ crt_status_t crti_get_cancel(const void *data, size_t size, uint64_t *call_out,
                    *flags_out > (CRTI_CANCEL_FORCE | CRTI_CANCEL_RECURSIVE)
                ? malformed("a cancellation")
                : CRT_OK;
-}
-
-/* ------------------------------------------------------------------ waiting */
-
-crt_status_t crti_put_chain(crti_buffer_t *out, const crti_chain_t *chain)
-{
-    size_t size = 11;
-    crt_status_t status;
-    unsigned char *to;
-
-    for (unsigned i = 0; i < chain->count; i++)
-        size += 26 + chain->waiter[i].name.size;
-    status = crti_buffer_reserve(out, size);
-    if (status != CRT_OK)
-        return status;
-    to = crti_put_u8(crti_put_u8(tail(out), CRTI_RECORD_WAITING), chain->is_object);
-    to = crti_put_u8(crti_put_u64(to, chain->number), (uint8_t)chain->count);
-    for (unsigned i = 0; i < chain->count; i++) {
-        to = crti_put_u64(crti_put_id(to, chain->waiter[i].process),
-                          chain->waiter[i].wait);
-        to = crti_put_text(to, chain->waiter[i].name);
-    }
-    end_at(out, to);
-    return CRT_OK;
-}
-
-crt_status_t crti_get_chain(const void *data, size_t size, crti_chain_t *chain)
-{
-    crti_reader_t r = crti_reader(data, size);
-
-    crti_read_u8(&r);
-    chain->is_object = crti_read_u8(&r) != 0;
-    chain->number = crti_read_u64(&r);
-    chain->count = crti_read_u8(&r);
-    if (r.bad || chain->count > CRTI_CHAIN_MAX)
-        return malformed("a chain of waiters");
-    for (unsigned i = 0; i < chain->count; i++) {
-        chain->waiter[i].process = crti_read_id(&r);
-        chain->waiter[i].wait = crti_read_u64(&r);
-        chain->waiter[i].name = crti_read_text(&r);
-    }
-    return r.bad || r.at != r.end ? malformed("a chain of waiters") : CRT_OK;
-}
-
-static crti_span_t cut_name(crti_span_t name)
-{
-    return crti_span(name.data,
-                     name.size < CRTI_PROBE_NAME ? name.size : CRTI_PROBE_NAME);
-}
-
-crt_status_t crti_put_probe(crti_buffer_t *out, const crti_probe_t *probe)
-{
-    crt_status_t status =
-        crti_buffer_reserve(out, 12 + probe->count * (size_t)(27 + CRTI_PROBE_NAME));
-    unsigned char *to;
-
-    if (status != CRT_OK)
-        return status;
-    to = crti_put_u8(crti_put_u8(tail(out), CRTI_RECORD_PROBE), probe->is_confirming);
-    to = crti_put_u64(to, probe->nonce);
-    to = crti_put_u8(crti_put_u8(to, (uint8_t)probe->at), (uint8_t)probe->count);
-    for (unsigned i = 0; i < probe->count; i++) {
-        const crti_probe_step_t *step = &probe->step[i];
-
-        to = crti_put_u8(crti_put_id(to, step->process), step->is_object);
-        to = crti_put_text(crti_put_u64(to, step->number), cut_name(step->name));
-    }
-    end_at(out, to);
-    return CRT_OK;
-}
-
-static bool is_in_turn(const crti_probe_t *probe)
-{
-    return probe->count >= 2 && probe->count <= CRTI_CHAIN_MAX && probe->at >= 1 &&
-           probe->at < probe->count &&
-           (probe->is_confirming || probe->at == probe->count - 1);
-}
-
-crt_status_t crti_get_probe(const void *data, size_t size, crti_probe_t *probe)
-{
-    crti_reader_t r = crti_reader(data, size);
-
-    crti_read_u8(&r);
-    probe->is_confirming = crti_read_u8(&r) != 0;
-    probe->nonce = crti_read_u64(&r);
-    probe->at = crti_read_u8(&r);
-    probe->count = crti_read_u8(&r);
-    if (r.bad || !is_in_turn(probe))
-        return malformed("a probe");
-    for (unsigned i = 0; i < probe->count; i++) {
-        crti_probe_step_t *step = &probe->step[i];
-
-        step->process = crti_read_id(&r);
-        step->is_object = crti_read_u8(&r) != 0;
-        step->number = crti_read_u64(&r);
-        step->name = crti_read_text(&r);
-        r.bad |= step->name.size > CRTI_PROBE_NAME;
-    }
-    return r.bad || r.at != r.end || !probe->step[0].is_object ? malformed("a probe")
-                                                               : CRT_OK;
 }

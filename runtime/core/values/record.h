@@ -5,9 +5,10 @@
  *     submit, actor, execute, refs -> [ record ] -> net (sessions) -> [ record ] -> dispatch
  * Kinds
  *     CALL      run this function with these arguments; `call` is the number of the caller's
- *               ref for the result (0 in `number`'s place with NO_REPLY)
+ *               ref for the result
  *     REPLY     what became of a call
  *     LOCATE    where is the value of your object?        LOCATED  there
+ *     PEEK      and of these, as far as it is known now?  PEEKED   there, perhaps not of all
  *     BORROW    somebody keeps refs to your objects       BORROWED known; these are gone
  *     RELEASE   and keeps them no longer                  BORROWED known
  *     TAKE_BACK a BORROW on behalf was in vain            BORROWED known
@@ -18,6 +19,9 @@
  *     PROBE     a result waits for what is behind this object or call: for itself? (result_wait.c)
  *     GIVE_BACK answer RETURNED for tasks of mine that you have not started
  *     CANCEL    end this call of mine
+ *     ITEM      the next result of a call whose caller takes them one by one (a stream)
+ *     CONSUMED  so many items may be made by now; their names
+ *     RETIRING  no task begins here any more: give this worker back (max_calls)
  * Format
  *     Little endian, packed, u8 kind first; texts behind a u16 length. An encoded value that has
  *     data begins at a multiple of 64 from the start of the record.
@@ -29,6 +33,7 @@
 #ifndef CRTI_CORE_RECORD_H
 #define CRTI_CORE_RECORD_H
 
+#include "runtime/core/types.h"
 #include "runtime/core/values/bytes.h"
 #include "runtime/core/values/value.h"
 #include "runtime/net/protocol.h"
@@ -48,7 +53,12 @@ typedef enum crti_record_kind {
     CRTI_RECORD_COPY_QUERY = 12,
     CRTI_RECORD_COPY_REPLY = 13,
     CRTI_RECORD_PROBE = 14,
-    CRTI_RECORD_CANCEL = 15
+    CRTI_RECORD_CANCEL = 15,
+    CRTI_RECORD_RETIRING = 16,
+    CRTI_RECORD_ITEM = 17,
+    CRTI_RECORD_CONSUMED = 18,
+    CRTI_RECORD_PEEK = 19,
+    CRTI_RECORD_PEEKED = 20
 } crti_record_kind_t;
 
 /* The kind of a record, 0 for none. */
@@ -69,13 +79,21 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
 
 /* ---------------------------------------------------------------- calls */
 
-#define CRTI_CALL_NO_REPLY 1
-#define CRTI_CALL_TASK     2 /* a task; else a method of the actor that lives there, or */
+#define CRTI_CALL_NAMED 1 /* what its caller calls it follows */
+#define CRTI_CALL_TASK  2 /* a task; else a method of the actor that lives there, or */
 #define CRTI_CALL_IN_GROUP(group)                                                        \
     ((group) << 4) /* of a method: its concurrency group, 0 to 15 */
 #define CRTI_CALL_GROUP(flags) ((flags) >> 4)
-#define CRTI_CALL_RETURNS      8 /* the number of its results follows; else one */
-#define CRTI_CALL_READY        4 /* no method: has create of that actor ended, and how? */
+/* The number of its results follows; else one. None: a stream, whose start follows. */
+#define CRTI_CALL_RETURNS 8
+/* Of a task, or (both bits) of a creation: it runs in a placement group, which follows. */
+#define CRTI_CALL_PLACED 16
+#define CRTI_CALL_IS_PLACED(flags)                                                       \
+    (((flags) & (CRTI_CALL_TASK | CRTI_CALL_PLACED)) ==                                  \
+     (CRTI_CALL_TASK | CRTI_CALL_PLACED))
+#define CRTI_CALL_READY 4 /* no method: has create of that actor ended, and how? */
+
+#define CRTI_STREAM_OUT_MAX 100000 /* items of a stream that were made and not taken */
 
 typedef enum crti_arg_form {
     CRTI_ARG_VALUE = 0,
@@ -84,15 +102,29 @@ typedef enum crti_arg_form {
     CRTI_ARG_REF = 3     /* ask its owner */
 } crti_arg_form_t;
 
+/* Items from `skip` to `limit` (not included) may be made; they are called `first`, first + 1, ... */
+typedef struct crti_stream_start {
+    uint64_t skip, limit, first;
+} crti_stream_start_t;
+
+/* More of them, from the last limit on. */
+typedef struct crti_consumed {
+    uint64_t call, limit, first;
+} crti_consumed_t;
+
 typedef struct crti_call_head {
     unsigned flags;
     unsigned
         index; /* of the method in its class, of the task in its program; of the creation of an
                      * actor: its max_concurrency */
     unsigned arg_count;
-    unsigned returns; /* results, with CRTI_CALL_RETURNS */
+    unsigned returns; /* results, with CRTI_CALL_RETURNS; */
+    bool is_stream;   /* none: one, which comes last, and */
     uint64_t call;
-    crti_span_t name; /* the function's, as a check of `index` */
+    crti_span_t name;           /* the function's, as a check of `index` */
+    crti_placement_t placement; /* with CRTI_CALL_IS_PLACED */
+    crti_span_t given_name;     /* with CRTI_CALL_NAMED; else empty */
+    crti_stream_start_t stream; /* with is_stream */
 } crti_call_head_t;
 
 typedef struct crti_call_arg {
@@ -105,6 +137,8 @@ typedef struct crti_call_arg {
 crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head);
 /* The same call under another number. */
 void crti_renumber_call(crti_buffer_t *record, uint64_t call);
+/* The same stream from another item on. */
+void crti_restart_stream(crti_buffer_t *record, const crti_stream_start_t *start);
 crt_status_t crti_put_arg_value(crti_buffer_t *out, size_t start,
                                 const crti_encoder_t *value);
 crt_status_t crti_put_arg_bytes(crti_buffer_t *out, size_t start, crti_span_t value);
@@ -164,11 +198,33 @@ crt_status_t crti_put_result(crti_buffer_t *out, crti_record_kind_t kind, uint64
 crt_status_t crti_get_result(const void *data, size_t size, uint64_t *number_out,
                              crti_result_t *result_out);
 
+/* ITEM: what a result is that is neither an error nor a call that has not begun. */
+crt_status_t crti_put_item(crti_buffer_t *out, uint64_t call, uint64_t index,
+                           const crti_result_t *result);
+crt_status_t crti_get_item(const void *data, size_t size, uint64_t *call_out,
+                           uint64_t *index_out, crti_result_t *result_out);
+crt_status_t crti_put_consumed(crti_buffer_t *out, const crti_consumed_t *consumed);
+crt_status_t crti_get_consumed(const void *data, size_t size,
+                               crti_consumed_t *consumed_out);
+
 /* ---------------------------------------------------------------- references */
 
 crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t request, uint64_t number);
 crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *request_out,
                              uint64_t *number_out);
+
+/* PEEK: numbers of the receiver's objects. PEEKED has a LOCATED for each that is answered, one behind the other. Begin
+ * it, then put each. */
+crt_status_t crti_put_peek(crti_buffer_t *out, const uint64_t *numbers, uint32_t count);
+crt_status_t crti_get_peek(const void *data, size_t size, const void **numbers_out,
+                           uint32_t *count_out);
+crt_status_t crti_begin_peeked(crti_buffer_t *out);
+crt_status_t crti_put_peeked(crti_buffer_t *out, uint64_t number,
+                             const crti_result_t *result);
+crti_reader_t crti_read_peeked(const void *data, size_t size);
+/* The next one; false at the end. */
+crt_status_t crti_next_peeked(crti_reader_t *peeked, bool *is_there_out,
+                              uint64_t *number_out, crti_result_t *result_out);
 
 /* BORROW: `process` keeps them (zero: the sender). TAKE_BACK: one registration of it for each ends.
  * BORROWED: `numbers` are gone. Numbers are u64,
@@ -208,8 +264,9 @@ crt_status_t crti_put_cancel(crti_buffer_t *out, uint64_t call, unsigned flags);
 crt_status_t crti_get_cancel(const void *data, size_t size, uint64_t *call_out,
                              unsigned *flags_out);
 
-/* GIVE_BACK has nothing but its kind. */
+/* GIVE_BACK and RETIRING have nothing but their kind. */
 crt_status_t crti_put_give_back(crti_buffer_t *out);
+crt_status_t crti_put_retiring(crti_buffer_t *out);
 
 /* ---------------------------------------------------------------- waiting */
 

@@ -18,8 +18,9 @@
  *     The table names everything that the value refers to: u32 owners, u32 refs, u32 actors;
  *     owner: id, u64 incarnation, node id, text tcp; ref: u32 owner, u64 number; actor: id,
  *     text class, and where it lives: u64 incarnation (0: not known), u64 max_task_retries, u64
- *     max_pending_calls, process id, u64 its incarnation, node id, text tcp. It can be read without the value, so that whoever holds an object knows what
- *     the object holds.
+ *     max_pending_calls, process id, u64 its incarnation, node id, text tcp; u32 what keeps it alive: 1 + the
+ *     index of a ref, which nothing else in the value need name, or 0. It can be read without the value, so
+ *     that whoever holds an object knows what the object holds.
  * Trust
  *     Decoders take any bytes, also such that others change meanwhile; counts and lengths are checked
  *     against what is there. Memory is at most 48 bytes for each byte of msgpack.
@@ -61,6 +62,10 @@ typedef struct crti_actor_name {
     crti_id_t process, node;
     uint64_t process_incarnation;
     crti_span_t tcp;
+    /* What keeps it alive for as long as anybody has it (core/calls/actor_lifetime.c): to encode, the
+     * ref, or NULL; decoded, 1 + its index among the table's refs, or 0. */
+    crt_ref_t *lifetime;
+    uint32_t lifetime_index;
 } crti_actor_name_t;
 
 /* ---------------------------------------------------------------- encoding */

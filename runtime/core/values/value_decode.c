@@ -82,9 +82,8 @@ static void skip_owners(crti_reader_t *r, uint32_t count)
 
 static crti_actor_name_t read_actor(crti_reader_t *r)
 {
-    crti_actor_name_t name;
+    crti_actor_name_t name = {.id = crti_read_id(r)};
 
-    name.id = crti_read_id(r);
     name.class_name = crti_read_text(r);
     name.incarnation = crti_read_u64(r);
     name.max_task_retries = (int64_t)crti_read_u64(r);
@@ -93,6 +92,7 @@ static crti_actor_name_t read_actor(crti_reader_t *r)
     name.process_incarnation = crti_read_u64(r);
     name.node = crti_read_id(r);
     name.tcp = crti_read_text(r);
+    name.lifetime_index = crti_read_u32(r);
     return name;
 }
 
@@ -169,6 +169,8 @@ crt_status_t crti_table_visit(const crti_table_t *t, const crti_table_visitor_t 
     for (uint32_t i = 0; i < t->actor_count && status == CRT_OK && v->actor; i++) {
         crti_actor_name_t name = read_actor(&r);
 
+        if (name.lifetime_index > t->ref_count)
+            return damaged("an actor that a ref keeps alive which is not in its table");
         status = v->actor(v->user, i, &name);
     }
     return status;

@@ -253,10 +253,11 @@ static crt_status_t add_owner(crti_encoder_t *e, const crti_ref_name_t *name,
     return CRT_OK;
 }
 
-static crt_status_t encode_ref(crti_encoder_t *e, crt_ref_t *ref)
+/* An entry in the table. */
+static crt_status_t add_ref(crti_encoder_t *e, crt_ref_t *ref)
 {
     crti_ref_name_t name;
-    unsigned char entry[12], payload[4];
+    unsigned char entry[12];
     uint32_t owner = 0;
     crt_status_t status;
 
@@ -269,9 +270,19 @@ static crt_status_t encode_ref(crti_encoder_t *e, crt_ref_t *ref)
     crti_put_u64(crti_put_u32(entry, owner), name.id.number);
     if (status == CRT_OK)
         status = crti_buffer_append(&e->ref_entries, entry, sizeof(entry));
+    if (status == CRT_OK)
+        e->ref_count++;
+    return status;
+}
+
+static crt_status_t encode_ref(crti_encoder_t *e, crt_ref_t *ref)
+{
+    unsigned char payload[4];
+    crt_status_t status = add_ref(e, ref);
+
     if (status != CRT_OK)
         return status;
-    crti_put_u32(payload, e->ref_count++);
+    crti_put_u32(payload, e->ref_count - 1);
     return pack_ext(&e->head, 2, payload, sizeof(payload));
 }
 
@@ -282,18 +293,24 @@ static unsigned char *put_actor(unsigned char *to, const crti_actor_name_t *name
     to = crti_put_u64(to, (uint64_t)name->max_task_retries);
     to = crti_put_u64(to, (uint64_t)name->max_pending_calls);
     to = crti_put_u64(crti_put_id(to, name->process), name->process_incarnation);
-    return crti_put_text(crti_put_id(to, name->node), name->tcp);
+    to = crti_put_text(crti_put_id(to, name->node), name->tcp);
+    return crti_put_u32(to, name->lifetime_index);
 }
 
 static crt_status_t encode_actor(crti_encoder_t *e, crt_actor_t *actor)
 {
-    crti_actor_name_t name;
+    crti_actor_name_t name = {.lifetime = NULL};
     unsigned char payload[4], *to;
     crt_status_t status;
 
     status = e->naming->name_actor(e->user, actor, &name);
     if (status != CRT_OK)
         return refuse(e, status, crt_error_detail());
+    if (name.lifetime)
+        status = add_ref(e, name.lifetime);
+    if (status != CRT_OK)
+        return status;
+    name.lifetime_index = name.lifetime ? e->ref_count : 0;
     status = crti_buffer_reserve(&e->actor_entries,
                                  ACTOR_BYTES + name.class_name.size + name.tcp.size);
     if (status != CRT_OK)

@@ -22,7 +22,7 @@ typedef struct actor {
     char *class_name, *name;
     crti_resources_t resources;
     bool fenced;
-    crti_buffer_t creation;
+    crti_buffer_t creation, saved;
     uint64_t start_request; /* of the head, 0: answered */
     uint64_t stop_request;  /* of the head, 0: none */
     crti_id_t process;      /* RUNNING */
@@ -51,6 +51,7 @@ static void free_actor(actor_t *actor)
     free(actor->class_name);
     free(actor->name);
     crti_buffer_fini(&actor->creation);
+    crti_buffer_fini(&actor->saved);
     free(actor);
 }
 
@@ -181,10 +182,12 @@ static crt_status_t make_actor(const crti_msg_actor_start_t *start, actor_t **ac
     actor->name = crti_str_dup(start->name);
     if (!actor->class_name || !actor->name ||
         crti_buffer_append(&actor->creation, start->creation.data,
-                           start->creation.size) != CRT_OK) {
+                           start->creation.size) != CRT_OK ||
+        crti_buffer_append(&actor->saved, start->saved.data, start->saved.size) !=
+            CRT_OK) {
         free_actor(actor);
-        return crt_raise(CRT_ERR_NO_MEMORY, "actor with %zu bytes of arguments",
-                         start->creation.size);
+        return crt_raise(CRT_ERR_NO_MEMORY, "actor with %zu bytes of arguments and state",
+                         start->creation.size + start->saved.size);
     }
     *actor_out = actor;
     return CRT_OK;
@@ -202,8 +205,12 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
 
     if (node->stopping)
         return crt_raise(CRT_ERR_CLOSED, "the node is stopping");
-    status = crti_lease_table_take(node->leases.table, start->actor, start->job,
-                                   &start->resources);
+    status = crti_id_is_zero(start->group)
+                 ? crti_lease_table_take(node->leases.table, start->actor, start->job,
+                                         &start->resources)
+                 : crti_lease_table_take_of_bundle(node->leases.table, start->actor,
+                                                   start->job, start->group,
+                                                   start->bundle, &start->resources);
     if (status != CRT_OK)
         return status;
     status = make_actor(start, &actor);
@@ -217,8 +224,8 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
         crti_lease_table_give(node->leases.table, start->actor, now);
         return status;
     }
-    holding =
-        crti_holdings_get(crti_lease_table_holdings(node->leases.table), start->actor);
+    holding = crti_holdings_get(&crti_lease_table_room(node->leases.table)->holdings,
+                                start->actor);
     status = crti_worker_table_want(node->leases.workers, crti_id_of_node(node->id),
                                     start->job, true, start->actor, cpus,
                                     holding->gpus.gpus, now);
@@ -256,6 +263,7 @@ void crti_actor_fill(crti_node_t *node, crti_id_t id, crti_msg_attached_t *attac
     attached->fenced = actor->fenced;
     attached->class_name = crti_str(actor->class_name);
     attached->creation = crti_span(actor->creation.data, actor->creation.size);
+    attached->saved = crti_span(actor->saved.data, actor->saved.size);
 }
 
 bool crti_actor_assigned(crti_node_t *node, crti_worker_t *worker)
@@ -269,7 +277,8 @@ bool crti_actor_assigned(crti_node_t *node, crti_worker_t *worker)
     actor->process = worker->id;
     set_state(actor, ACTOR_RUNNING);
     answer_started(node, actor);
-    crti_buffer_fini(&actor->creation); /* the worker has it; the head keeps it */
+    crti_buffer_fini(&actor->creation); /* the worker has them; the head keeps them */
+    crti_buffer_fini(&actor->saved);
     return true;
 }
 
@@ -343,7 +352,7 @@ void crti_actor_process_died(crti_process_t *process, crt_status_t status,
     forget(node, actor);
 }
 
-static void end_actor(crti_node_t *node, actor_t *actor, const char *text)
+static void end_actor(crti_node_t *node, actor_t *actor, bool graceful, const char *text)
 {
     crti_worker_t *worker = crti_worker_table_of(node->leases.workers, actor->id);
     crti_process_t *process = worker ? worker->io : NULL;
@@ -356,7 +365,9 @@ static void end_actor(crti_node_t *node, actor_t *actor, const char *text)
         crti_process_expect_end(process);
         crti_fence_shut(process);
     }
-    if (worker) /* told first, so that its destroy runs; killed soon after */
+    if (worker && graceful)
+        crti_worker_table_retire(node->leases.workers, worker, crti_node_now(node));
+    else if (worker) /* told first, so that its destroy runs; killed soon after */
         crti_worker_table_end(node->leases.workers, worker, false, crti_node_now(node));
     crti_lease_act(node);
 }
@@ -366,7 +377,7 @@ void crti_actor_end_id(crti_node_t *node, crti_id_t id, const char *text)
     actor_t *actor = find(node, id);
 
     if (actor)
-        end_actor(node, actor, text);
+        end_actor(node, actor, false, text);
 }
 
 void crti_actor_stop(crti_node_t *node, uint64_t request,
@@ -380,7 +391,7 @@ void crti_actor_stop(crti_node_t *node, uint64_t request,
         return;
     }
     actor->stop_request = request;
-    end_actor(node, actor, crti_text(stop->text, text, sizeof(text)));
+    end_actor(node, actor, stop->graceful, crti_text(stop->text, text, sizeof(text)));
 }
 
 /* ---------------------------------------------------------------- what others ask */

@@ -71,8 +71,10 @@ static void send_attached(crti_local_t *local, uint64_t request)
     crti_process_close_board(p); /* thousands of workers need their files */
     if (!is_sent)
         crti_process_cut(p, crt_error_detail());
-    else
+    else {
         tell_of_head(p);
+        crti_drain_tell(p);
+    }
 }
 
 /* The head recorded the driver's job, or why not. */

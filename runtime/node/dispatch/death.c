@@ -363,6 +363,7 @@ void crti_node_died(crti_node_t *node, const crti_msg_node_died_t *died)
     crti_local_broadcast(node, CRTI_MSG_NODE_DIED, died);
     crti_watch_node_died(node, died->node);
     crti_owner_node_died(node, died->node);
+    crti_drain_other(node, died->node, false);
     crti_lease_owner_died(node, (crti_id_t){0}, died->node);
     crti_lease_table_node_died(node->leases.table, died->node, crti_node_now(node));
     crti_pull_retry_node_died(node, died->node);

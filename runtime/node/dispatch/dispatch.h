@@ -52,9 +52,15 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view);
 /* lease_act.c: carries out what the tables of leases and workers decided. */
 void crti_lease_carry_out(crti_node_t *node);
 
-/* state.c: STATE_QUERY "workers" of the head. */
+/* state.c: STATE_QUERY "workers", "tasks", "objects" and "metrics" of the head. */
 void crti_state_asked(crti_node_t *node, uint64_t request,
                       const crti_msg_state_query_t *query);
+/* task_rows.c: appends what is known of the newest `limit` calls. */
+crt_status_t crti_task_rows(const crti_node_t *node, size_t limit, crti_buffer_t *json);
+/* object_rows.c: appends the largest `limit` objects of the store. */
+crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *json);
+/* metric_rows.c: appends the figures of this node and what its programs count. */
+crt_status_t crti_metric_rows(crti_node_t *node, crti_buffer_t *json);
 
 /* death.c. A driver said that it leaves; with a request it hears when what ran for it here has ended. */
 void crti_death_driver_leaves(crti_process_t *process, uint64_t request,

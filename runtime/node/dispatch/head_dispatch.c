@@ -2,7 +2,7 @@
 /* The head's orders and news: each kind goes to the module that serves it.
  *
  * Where it sits
- *     head_link.c -> [ node/dispatch/head_dispatch.c ] -> actor.c, submission.c, death.c, peer.c, job_end.c, logs.c
+ *     head_link.c -> [ node/dispatch/head_dispatch.c ] -> actor.c, bundle.c, submission.c, death.c, peer.c, job_end.c, logs.c
  */
 #include "runtime/node/node.h"
 
@@ -20,6 +20,9 @@ bool crti_head_dispatch_order(crti_node_t *node, const crti_message_t *m)
         return true;
     case CRTI_MSG_JOB_STOP:
         crti_submission_stop(node, m->request, m->job_stop.job);
+        return true;
+    case CRTI_MSG_BUNDLE_RESERVE:
+        crti_bundle_reserve(node, m->request, &m->bundle_reserve);
         return true;
     case CRTI_MSG_LOG_READ:
         crti_logs_read(node, 0, m->request, &m->log_read);
@@ -39,6 +42,10 @@ bool crti_head_dispatch_news(crti_node_t *node, const crti_message_t *m)
     case CRTI_MSG_HEARTBEAT_ACK:
         crti_fence_acknowledged(node, m->heartbeat_ack.sequence);
         return true;
+    case CRTI_MSG_NODE_DRAIN:
+        if (m->node_drain.left_ms && m->node_drain.left_ms <= CRTI_DRAIN_MAX_MS)
+            crti_drain_begin(node, m->node_drain.left_ms);
+        return true;
     case CRTI_MSG_NODE_VIEW: crti_node_view(node, &m->node_view); return true;
     case CRTI_MSG_NODE_DIED: crti_node_died(node, &m->node_died); return true;
     case CRTI_MSG_PEER_DIED:
@@ -50,6 +57,7 @@ bool crti_head_dispatch_news(crti_node_t *node, const crti_message_t *m)
         crti_job_end(node, m->job_end.job,
                      crti_text(m->job_end.text, text, sizeof(text)));
         return true;
+    case CRTI_MSG_BUNDLE_RETURN: crti_bundle_return(node, &m->bundle_return); return true;
     case CRTI_MSG_LOG: crti_job_log(node, &m->log); return true;
     case CRTI_MSG_SHUTDOWN:
         crti_node_stop(node, crti_text(m->shutdown.text, text, sizeof(text)));

@@ -72,10 +72,7 @@ static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
                                         .resources = lease->resources,
                                         .function = crti_str(lease->function),
                                         .spillbacks = lease->spillbacks,
-                                        .strategy = lease->how.strategy,
-                                        .affinity = lease->how.node,
-                                        .is_soft = lease->how.is_soft,
-                                        .selector = crti_str(lease->how.selector)};
+                                        CRTI_SCHEDULING_FIELDS(&lease->how)};
 
         if (lease->state != CRTI_LEASE_WAITING)
             continue;
@@ -141,6 +138,7 @@ static void register_node(crti_node_t *node)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t actors = {0};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t jobs = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bundles = {0};
     crti_msg_node_register_t message = {
         .protocol = CRTI_PROTOCOL_VERSION,
         .version = crti_str(CRT_VERSION),
@@ -154,12 +152,16 @@ static void register_node(crti_node_t *node)
         .resources = *crti_lease_table_resources(node->leases.table),
         .available = *crti_lease_table_available(node->leases.table),
         .store_bytes = node->store_bytes,
-        .labels = crti_str(node->options.labels)};
+        .labels = crti_str(node->options.labels),
+        .drain_ms = crti_drain_left(node)};
 
-    if (crti_actor_list(node, &actors) != CRT_OK || crti_job_list(node, &jobs) != CRT_OK)
+    if (crti_actor_list(node, &actors) != CRT_OK ||
+        crti_job_list(node, &jobs) != CRT_OK ||
+        crti_bundle_list(node, &bundles) != CRT_OK)
         return;
     message.actors = crti_span(actors.data, actors.size);
     message.jobs = crti_span(jobs.data, jobs.size);
+    message.bundles = crti_span(bundles.data, bundles.size);
     crti_head_register(node, &message);
 }
 
@@ -224,6 +226,7 @@ static void rejoin(crti_node_t *node)
             crti_process_kill(p);
         }
     crti_submission_stop_all(node);
+    crti_bundle_return_all(node, "the node was cut off from the head and taken for dead");
     lose(node, "the head took this node for dead");
 }
 
@@ -283,6 +286,7 @@ static void on_open(void *user, crti_stream_t *stream)
     node->registration.heard_ns = crti_node_now(node);
     if (node->ip[0] == '\0')
         status = crti_stream_local_ip(stream, node->ip, sizeof(node->ip));
+    crti_lease_add_own(node);
     if (status == CRT_OK && node->peers.listener == NULL)
         status = crti_peer_listen(node);
     if (status != CRT_OK)

@@ -27,10 +27,10 @@ static void find_worker(crti_node_t *node, crti_id_t id)
 }
 
 /* Not when it was asked for once more meanwhile. */
-static void give_back(crti_node_t *node, crti_id_t id)
+static void give_back(crti_node_t *node, const crti_lease_action_t *action)
 {
-    if (crti_lease_table_get(node->leases.table, id) == NULL)
-        crti_lease_answer_error(node, id, CRT_ERR_BACKPRESSURE, "another node has room");
+    if (crti_lease_table_get(node->leases.table, action->lease) == NULL)
+        crti_lease_answer_error(node, action->lease, CRT_ERR_BACKPRESSURE, action->text);
 }
 
 static void tell(crti_node_t *node, const crti_lease_action_t *action)
@@ -53,10 +53,11 @@ static void act_on_lease(crti_node_t *node, const crti_lease_action_t *action)
     switch (action->verb) {
     case CRTI_LEASE_FIND_WORKER: find_worker(node, action->lease); break;
     case CRTI_LEASE_FORWARD: crti_lease_forward(node, action->lease, action->node); break;
-    case CRTI_LEASE_GIVE_BACK: give_back(node, action->lease); break;
+    case CRTI_LEASE_GIVE_BACK: give_back(node, action); break;
     case CRTI_LEASE_TELL: tell(node, action); break;
     case CRTI_LEASE_REFUSE: refuse(node, action); break;
-    case CRTI_LEASE_YIELD: crti_lease_ask_to_yield(node, action->lease); break;
+    case CRTI_LEASE_YIELD: crti_lease_ask_to_yield(node, action->lease, false); break;
+    case CRTI_LEASE_WHEN_IDLE: crti_lease_ask_to_yield(node, action->lease, true); break;
     case CRTI_LEASE_CHANGED: crti_head_changed(node); break;
     }
 }
@@ -81,9 +82,10 @@ static void assign(crti_node_t *node, crti_worker_t *worker, crti_id_t id)
     crti_lease_grant(node, id, process);
 }
 
-static void shut_down(crti_process_t *process)
+static void shut_down(crti_process_t *process, bool graceful)
 {
-    crti_msg_shutdown_t shutdown = {.text = crti_str(process->end_text)};
+    crti_msg_shutdown_t shutdown = {.text = crti_str(process->end_text),
+                                    .graceful = graceful};
 
     crti_process_expect_end(process);
     crti_local_send(process, CRTI_MSG_SHUTDOWN, 0, &shutdown);
@@ -110,9 +112,10 @@ static void act_on_worker(crti_node_t *node, const crti_worker_action_t *action)
             break;
         crti_lease_fail(node, action->purpose, action->status, action->text);
         break;
+    case CRTI_WORKER_RETIRE:
     case CRTI_WORKER_SHUTDOWN:
         if (process)
-            shut_down(process);
+            shut_down(process, action->verb == CRTI_WORKER_RETIRE);
         break;
     case CRTI_WORKER_KILL:
         if (process) {

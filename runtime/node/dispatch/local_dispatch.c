@@ -74,7 +74,11 @@ static bool for_the_head(crti_local_t *local, const crti_message_t *message)
     switch (message->kind) {
     case CRTI_MSG_ACTOR_CREATE:
     case CRTI_MSG_ACTOR_KILL:
+    case CRTI_MSG_ACTOR_SAVE:
     case CRTI_MSG_ACTOR_FIND:
+    case CRTI_MSG_PLACEMENT_GROUP_CREATE:
+    case CRTI_MSG_PLACEMENT_GROUP_GET:
+    case CRTI_MSG_PLACEMENT_GROUP_REMOVE:
     case CRTI_MSG_KV_PUT:
     case CRTI_MSG_KV_GET:
     case CRTI_MSG_KV_DELETE:
@@ -136,7 +140,8 @@ static bool for_the_node(crti_local_t *local, const crti_message_t *m)
 static void on_message(crti_local_t *local, const crti_message_t *message)
 {
     switch (message->kind) {
-    case CRTI_MSG_STATE_QUERY: forward(local, message); return;
+    case CRTI_MSG_STATE_QUERY:
+    case CRTI_MSG_NODE_DRAIN: forward(local, message); return;
     case CRTI_MSG_LOG_READ:
         if (crti_logs_are_here(local->node, message->log_read.name))
             crti_logs_read(local->node, local->number, message->request,

@@ -96,6 +96,7 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
     if (!crti_peer_view(node, view))
         return;
     crti_owner_node_lives(node, view->node);
+    crti_drain_other(node, view->node, view->is_drained);
     crti_text(view->labels, labels, sizeof(labels));
     crti_lease_table_view(node->leases.table, view->node, labels, &view->resources,
                           &view->available, crti_node_now(node));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this node tells the head of its processes: the rows of STATE_QUERY "workers"
+/* What this node tells the head of its processes: the rows of STATE_QUERY "workers" (of "tasks": task_rows.c, "metrics": metric_rows.c)
  * (docs/design/state.md), which the head joins with those of other nodes.
  *
  * Where it sits
@@ -8,6 +8,7 @@
  * Threads: the loop.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/node/node.h"
@@ -16,18 +17,20 @@ static crt_status_t add_row(const crti_process_t *p, crti_buffer_t *json)
 {
     char id[CRTI_ID_HEX], node[CRTI_ID_HEX], job[CRTI_ID_HEX] = "",
                                              actor[CRTI_ID_HEX] = "";
-    char row[400];
+    char row[480];
 
     if (p->job)
         crti_id_hex(crti_job_id(p->job), job);
     if (!crti_id_is_zero(p->actor))
         crti_id_hex(p->actor, actor);
     snprintf(row, sizeof(row),
-             "%s{\"worker_id\":\"%s\",\"node_id\":\"%s\",\"pid\":%d,\"is_alive\":%s,"
+             "%s{\"worker_id\":\"%s\",\"node_id\":\"%s\",\"ip\":\"%s\",\"pid\":%d,\"is_"
+             "alive\":%s,"
              "\"worker_type\":\"%s\",\"job_id\":\"%s\",\"actor_id\":\"%s\","
              "\"exit_detail\":\"\"}",
              json->size > 1 ? "," : "", crti_id_hex(p->id, id),
-             crti_id_hex(p->node->id, node), (int)p->pid, p->dying ? "false" : "true",
+             crti_id_hex(p->node->id, node), p->node->ip, (int)p->pid,
+             p->dying ? "false" : "true",
              p->role == CRTI_ROLE_DRIVER ? "DRIVER" : "WORKER", job, actor);
     return crti_buffer_append(json, row, strlen(row));
 }
@@ -43,15 +46,34 @@ static crt_status_t list_processes(const crti_node_t *node, crti_buffer_t *json)
     return status == CRT_OK ? crti_buffer_append(json, "]", 1) : status;
 }
 
+/* How many calls or objects the head wants to hear of. */
+static size_t row_limit(crti_span_t filter)
+{
+    char text[24];
+    unsigned long limit = strtoul(crti_text(filter, text, sizeof(text)), NULL, 10);
+
+    return limit > 0 && limit < CRTI_TASK_ARCHIVE ? limit : CRTI_TASK_ARCHIVE;
+}
+
 void crti_state_asked(crti_node_t *node, uint64_t request,
                       const crti_msg_state_query_t *query)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t json = {0};
     crti_msg_state_answer_t answer;
-    crt_status_t status =
-        crti_str_equal(query->what, "workers")
-            ? list_processes(node, &json)
-            : crt_raise(CRT_ERR_INVALID, "a node knows of its workers only");
+    crt_status_t status;
+
+    if (crti_str_equal(query->what, "workers"))
+        status = list_processes(node, &json);
+    else if (crti_str_equal(query->what, "tasks"))
+        status = crti_task_rows(node, row_limit(query->filter), &json);
+    else if (crti_str_equal(query->what, "objects"))
+        status = crti_object_rows(node, row_limit(query->filter), &json);
+    else if (crti_str_equal(query->what, "metrics"))
+        status = crti_metric_rows(node, &json);
+    else
+        status =
+            crt_raise(CRT_ERR_INVALID,
+                      "a node knows of its workers, tasks, objects and metrics only");
 
     if (status != CRT_OK) {
         crti_head_send_error(node, request, status, crt_error_detail());

@@ -2,6 +2,7 @@
 /* Arguments and variables of programs that are executed. See job_int.h. */
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/node/jobs/job_int.h"
 
@@ -34,6 +35,17 @@ void crti_arguments_add(crti_arguments_t *a, crti_span_t text)
 {
     if (a->status == CRT_OK)
         a->status = add(a, text);
+}
+
+void crti_arguments_add_list(crti_arguments_t *a, crti_span_t list)
+{
+    crti_span_t entry;
+
+    while (a->status == CRT_OK && crti_list_unpack(&list, &entry) == CRT_OK)
+        if (memchr(entry.data, 0, entry.size))
+            a->status = crt_raise(CRT_ERR_PROTOCOL, "a zero byte in a job's arguments");
+        else
+            crti_arguments_add(a, entry);
 }
 
 void crti_arguments_format(crti_arguments_t *a, const char *format, ...)

@@ -47,7 +47,7 @@ crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id)
     }
     job->node = node;
     job->id = id;
-    job->exec_fd = job->zygote.pidfd = job->zygote.report = -1;
+    job->exec_fd = job->zip_fd = job->zygote.pidfd = job->zygote.report = -1;
     job->zygote.output[0].fd = job->zygote.output[1].fd = -1;
     crti_log_file_init(&job->zygote.log, node->options.log_limit);
     crti_list_init(&job->wanted);
@@ -145,9 +145,8 @@ static crt_status_t check_facts(const facts_t *facts)
     return CRT_OK;
 }
 
-/* The value of a variable of the driver, "" when it has none. */
-static const char *variable(crti_span_t environment, const char *name, char *text,
-                            size_t size)
+const char *crti_job_variable(crti_span_t environment, const char *name, char *text,
+                              size_t size)
 {
     size_t length = strlen(name);
     crti_span_t entry;
@@ -166,10 +165,10 @@ static const char *variable(crti_span_t environment, const char *name, char *tex
 static crti_job_quota_t read_quota(crti_span_t environment)
 {
     char text[64];
-    double weight =
-        strtod(variable(environment, CRTI_JOB_PRIORITY, text, sizeof(text)), NULL);
-    double share =
-        strtod(variable(environment, CRTI_JOB_MAX_SHARE, text, sizeof(text)), NULL);
+    double weight = strtod(
+        crti_job_variable(environment, CRTI_JOB_PRIORITY, text, sizeof(text)), NULL);
+    double share = strtod(
+        crti_job_variable(environment, CRTI_JOB_MAX_SHARE, text, sizeof(text)), NULL);
 
     return (crti_job_quota_t){
         .weight = weight >= 1 && weight <= CRTI_JOB_WEIGHT_MAX ? (uint64_t)weight : 1,
@@ -195,9 +194,10 @@ static crt_status_t learn(crti_job_t *job, const facts_t *facts)
     if (status == CRT_OK)
         status = keep_text(&job->entrypoint, facts->entrypoint);
     if (status == CRT_OK)
-        status = keep_text(&job->submission,
-                           crti_str(variable(facts->environment, "CRT_SUBMISSION",
-                                             submission, sizeof(submission))));
+        status =
+            keep_text(&job->submission,
+                      crti_str(crti_job_variable(facts->environment, "CRT_SUBMISSION",
+                                                 submission, sizeof(submission))));
     if (status == CRT_OK)
         status = crti_buffer_append(&job->argv, facts->argv.data, facts->argv.size);
     if (status == CRT_OK)
@@ -307,6 +307,7 @@ int crti_job_program_fd(crti_node_t *node, crti_span_t sha)
 void crti_job_join(crti_job_t *job, crti_process_t *process)
 {
     process->job = job;
+    process->job_id = job->id;
     job->processes++;
 }
 

@@ -17,7 +17,8 @@
 
 typedef struct crti_jobs {
     crti_map_t by_id;
-    crti_list_t looks; /* of program.c */
+    crti_list_t looks;    /* of program.c */
+    crti_list_t packages; /* of package.c */
 } crti_jobs_t;
 
 /* The job's record, made when it is not known. NULL: out of memory. */
@@ -75,6 +76,9 @@ void crti_spawn_refused(crti_node_t *node, const crti_msg_attach_t *attach,
 /* LOG_FLUSH of a worker. */
 void crti_spawn_flush(crti_process_t *process, uint64_t request);
 void crti_process_free(crti_process_t *process);
+
+/* package.c */
+bool crti_package_has(crti_node_t *node, pid_t pid);
 
 /* program.c */
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,

@@ -13,8 +13,9 @@ static void free_job(crti_job_t *job)
 {
     crti_program_cancel(job);
     crti_zygote_fini(job);
-    if (job->exec_fd >= 0)
-        close(job->exec_fd);
+    crti_package_close(job->package);
+    crti_close_auto(&job->zip_fd);
+    crti_close_auto(&job->exec_fd);
     free(job->program);
     free(job->entrypoint);
     free(job->directory);

@@ -6,7 +6,8 @@
 
 #include "runtime/node/node.h"
 
-#define CRTI_SHA_TEXT 65
+#define CRTI_SHA_TEXT      65
+#define CRTI_JOB_SETUP_MAX 4096
 
 /* Arguments, or variables, of a program; zero it first. What can't be added is said by `status`, and
  * nothing is added after it. */
@@ -18,6 +19,7 @@ typedef struct crti_arguments {
 } crti_arguments_t;
 
 void crti_arguments_add(crti_arguments_t *a, crti_span_t text);
+void crti_arguments_add_list(crti_arguments_t *a, crti_span_t list);
 void crti_arguments_format(crti_arguments_t *a, const char *format, ...) CRT_PRINTF(2, 3);
 void crti_arguments_fini_auto(crti_arguments_t *a);
 
@@ -69,7 +71,10 @@ struct crti_job {
     char sha[CRTI_SHA_TEXT];
     crti_buffer_t argv, environment; /* lists of text */
 
-    int exec_fd;    /* the executable, -1: not here yet */
+    int exec_fd;                  /* the executable, -1: not here yet */
+    int zip_fd;                   /* its folder's, while that is made; -1: none */
+    struct crti_package *package; /* its folder; NULL: none, or not here yet */
+    void (*on_found)(crti_job_t *job, crt_status_t status, const char *text);
     bool is_silent; /* the file server of its path did not answer */
     struct crti_fetch *fetch;
     crti_zygote_t zygote;
@@ -94,13 +99,52 @@ void crti_job_release(crti_job_t *job);
 /* The executable is there, and exec_fd is set; or why not. */
 typedef void crti_program_found_t(crti_job_t *job, crt_status_t status, const char *text);
 
-/* program.c: looks for the executable here, else fetches it. */
-void crti_program_find(crti_job_t *job, crti_program_found_t *on_found);
+/* What is looked for: by its SHA-256 at `path`, then in the cache; NULL: there only. `fd_out` is the
+ * job's. */
+typedef struct crti_program_wish {
+    const char *sha, *path;
+    int *fd_out;
+} crti_program_wish_t;
+
+/* program.c: looks for it here, else fetches it from the driver's node. */
+void crti_program_find(crti_job_t *job, const crti_program_wish_t *wish,
+                       crti_program_found_t *on_found);
 void crti_program_cancel(crti_job_t *job);
 /* When the loop has ended, and every job was freed. */
 void crti_program_free_all(crti_node_t *node);
 /* The driver's node is dead. True: the fetch waited for it, and has failed. */
 bool crti_program_driver_died(crti_job_t *job);
+
+/* job_package.c: all that its workers need: the folder, if it was submitted with one, and the
+ * executable. */
+void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found);
+
+/* The value of a variable in a list of them, "" when it is not there; cut to `size`. */
+const char *crti_job_variable(crti_span_t environment, const char *name, char *text,
+                              size_t size);
+
+/* ---------------------------------------------------------------- package.c */
+
+typedef struct crti_package crti_package_t;
+typedef void crti_package_ready_t(void *user, crt_status_t status, const char *text);
+
+typedef struct crti_package_wish {
+    const char *sha, *setup;  /* setup "": none */
+    char *const *environment; /* of the setup command */
+    const char *log_path;     /* where its output goes */
+    crti_package_ready_t *on_ready;
+    void *user;
+} crti_package_wish_t;
+
+/* The folder, when it is on this host already; else NULL. Caller closes it. */
+crti_package_t *crti_package_find(crti_node_t *node, const char *sha, const char *setup);
+/* Makes it from the zip, which the cache has. `on_ready` is called once, unless it is closed before, with
+ * texts that begin with CRTI_JOB_SETUP_FAILED. Caller closes it in any case. */
+crt_status_t crti_package_make(crti_node_t *node, const crti_package_wish_t *wish,
+                               crti_package_t **package_out);
+/* NULL is fine. */
+void crti_package_close(crti_package_t *package);
+const char *crti_package_directory(const crti_package_t *package);
 
 /* spawn.c: the zygote forks, or the program is to be executed: who waits is served. */
 void crti_job_serve(crti_job_t *job);

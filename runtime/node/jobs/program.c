@@ -51,6 +51,8 @@ typedef struct crti_fetch {
     crti_node_t *node;
     crti_id_t job;
     crti_program_found_t *on_found;
+    int *fd_out;   /* the job's */
+    char *program; /* its path on the driver's node, as errors name it */
     look_t *look;
     uint64_t looked; /* bytes that it had hashed a while ago */
     crti_timer_t look_timer;
@@ -133,6 +135,7 @@ static void free_fetch(fetch_t *f)
     if (f->part)
         crti_node_discard(f->node, f->part, PART);
     free(f->part);
+    free(f->program);
     free(f);
 }
 
@@ -251,22 +254,28 @@ static crt_status_t look_next(fetch_t *f, const char *program)
     return start_look(f, f->in_cache ? cache : program);
 }
 
-void crti_program_find(crti_job_t *job, crti_program_found_t *on_found)
+void crti_program_find(crti_job_t *job, const crti_program_wish_t *wish,
+                       crti_program_found_t *on_found)
 {
     fetch_t *f = calloc(1, sizeof(*f));
+    char *program = strdup(wish->path ? wish->path : "(the job's folder)");
     crt_status_t status;
 
-    if (f == NULL) {
+    if (f == NULL || program == NULL) {
+        free(f);
+        free(program);
         on_found(job, CRT_ERR_NO_MEMORY, "out of memory");
         return;
     }
+    f->program = program;
+    f->fd_out = wish->fd_out;
     f->on_found = on_found;
     f->node = job->node;
     f->job = job->id;
     f->found_fd = f->file = -1;
-    memcpy(f->sha, job->sha, sizeof(f->sha));
+    snprintf(f->sha, sizeof(f->sha), "%s", wish->sha);
     job->fetch = f;
-    status = look_next(f, job->program);
+    status = look_next(f, wish->path);
     if (status == CRT_OK)
         return;
     crti_program_cancel(job);
@@ -295,7 +304,7 @@ static void end_fetch(crti_job_t *job, crt_status_t status, const char *text)
     job->fetch = NULL;
     job->is_silent = f->is_silent;
     if (status == CRT_OK)
-        job->exec_fd = crti_take_fd(&f->found_fd);
+        *f->fd_out = crti_take_fd(&f->found_fd);
     free_fetch(f);
     on_found(job, status, text);
 }
@@ -326,7 +335,7 @@ static void ask_part(crti_job_t *job)
         .on_answer = on_part, .place = place_of, .on_unreachable = on_unreachable};
     fetch_t *f = job->fetch;
     crti_msg_program_get_t get = {.sha = crti_str(f->sha),
-                                  .program = crti_str(job->program),
+                                  .program = crti_str(f->program),
                                   .offset = f->offset,
                                   .length = PART};
     crti_peer_ask_t ask = {.kind = CRTI_MSG_PROGRAM_GET,
@@ -383,10 +392,10 @@ static crt_status_t begin_fetch(crti_job_t *job)
     if (f->is_silent && crti_id_equal(job->driver_node, job->node->id))
         return crt_raise(CRT_ERR_TIMED_OUT,
                          "the program %s can't be read: its file system does not answer",
-                         job->program);
+                         f->program);
     if (crti_id_equal(job->driver_node, job->node->id))
         return crt_raise(CRT_ERR_NOT_FOUND,
-                         "the program %s is gone from the driver's host", job->program);
+                         "the program %s is gone from the driver's host", f->program);
     snprintf(dir, sizeof(dir), "%s/programs", job->node->state_dir);
     status = crti_dir_make(dir);
     if (status != CRT_OK)

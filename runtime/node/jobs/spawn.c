@@ -271,7 +271,7 @@ static void on_job_info(crti_node_t *node, crti_id_t id, uint64_t number,
         return;
     }
     crti_job_set_state(job, CRTI_JOB_FETCHING);
-    crti_program_find(job, on_found);
+    crti_job_find_program(job, on_found);
 }
 
 static void begin(crti_job_t *job)
@@ -281,10 +281,7 @@ static void begin(crti_job_t *job)
 
     if (job->known) {
         crti_job_set_state(job, CRTI_JOB_FETCHING);
-        if (job->exec_fd >= 0)
-            start_zygote(job);
-        else
-            crti_program_find(job, on_found);
+        crti_job_find_program(job, on_found);
         return;
     }
     crti_job_set_state(job, CRTI_JOB_ASKING);
@@ -336,4 +333,5 @@ void crti_job_init(crti_node_t *node)
 {
     crti_map_init(&node->jobs.by_id, sizeof(crti_id_t));
     crti_list_init(&node->jobs.looks);
+    crti_list_init(&node->jobs.packages);
 }

@@ -16,12 +16,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "runtime/base/programs.h"
 #include "runtime/node/host/exec.h"
-#include "runtime/node/jobs/job_int.h"
+#include "runtime/node/jobs/submission_int.h"
 
-#define NAME_MAX_     128
-#define STRINGS       2048 /* most arguments, and variables */
 #define STOP_NS       (3 * CRTI_S)
 #define START_NS      (10 * CRTI_S) /* until its program is executed */
 #define ENDED_MAX     100           /* ends that are remembered */
@@ -29,37 +26,7 @@
 #define LAST_BYTES    20000
 #define LAST_LINES    10
 
-/*              JOB_STOP             process gone
- *   RUNNING -------------> STOPPING -------------> ENDED
- *      |                                             ^
- *      +---------------- process gone ---------------+
- */
-typedef enum submission_state { RUNNING, STOPPING, ENDED } submission_state_t;
-
-typedef struct submission {
-    crti_node_t *node;
-    char name[NAME_MAX_];
-    submission_state_t state;
-    crti_id_t job;
-    pid_t pid;
-    int pidfd;
-    int program_fd; /* keeps the program in the cache; -1: it is not from there */
-    crti_watch_t pidfd_watch;
-    crti_output_t output[2];
-    crti_log_file_t log;
-    crti_timer_t stop_timer; /* RUNNING, STOPPING: SIGKILL; ENDED: told again */
-    int report;              /* of its start (crti_exec_result); -1: it was answered */
-    uint64_t start_request;  /* 0: of a link that is lost */
-    char *program;           /* what the user calls it */
-    crti_watch_t report_watch;
-    crti_timer_t start_timer;
-    uint64_t stop_request;
-    int wait_status;
-    uint64_t ended_order;
-    bool heard; /* the head has its end on disk */
-} submission_t;
-
-static void set_state(submission_t *s, submission_state_t state)
+static void set_state(crti_submission_t *s, crti_submission_state_t state)
 {
     assert(state > s->state);
     s->state = state;
@@ -69,59 +36,48 @@ static bool good_name(const char *name)
 {
     size_t length = strlen(name);
 
-    return length > 0 && length < NAME_MAX_ && name[0] != '.' &&
+    return length > 0 && length < CRTI_SUBMISSION_NAME && name[0] != '.' &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                         "._-") == length;
 }
 
-static submission_t *find(crti_node_t *node, crti_id_t job)
+static crti_submission_t *find(crti_node_t *node, crti_id_t job)
 {
     return crti_map_get(&node->submissions.by_job, &job);
 }
 
-static void free_submission(submission_t *s)
+static void free_submission(crti_submission_t *s)
 {
+    crti_package_close(s->package);
+    free(s->entrypoint);
+    crti_buffer_fini(&s->argv);
+    crti_buffer_fini(&s->environment);
     free(s->program);
     free(s);
 }
 
-/* The directory of a job, below the head's state directory. */
-static crt_status_t directory_of(crti_node_t *node, crti_id_t job, char *path,
-                                 size_t size)
+static void kill_group(const crti_submission_t *s, int signal)
 {
-    char file[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH], hex[CRTI_ID_HEX];
-    CRTI_AUTO(free) char *text = NULL;
-    crt_status_t status;
-
-    if (node->options.head_dir[0] == '\0')
-        return crt_raise(CRT_ERR_UNSUPPORTED, "jobs run on the node of the head's host");
-    snprintf(file, sizeof(file), "%s/head.info", node->options.head_dir);
-    status = crti_info_read(file, &text);
-    if (status != CRT_OK)
-        return status;
-    crti_info_get(text, "state_dir", state, sizeof(state));
-    if (state[0] == '\0')
-        return crt_raise(CRT_ERR_CORRUPT, "%s names no state_dir", file);
-    snprintf(path, size, "%s/jobs/%s", state, crti_id_hex(job, hex));
-    return CRT_OK;
+    if (s->pid) /* 0 would be this daemon's own */
+        kill(-s->pid, signal);
 }
 
 crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,
                                  size_t size, bool *ended_out)
 {
     char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
-    const submission_t *s;
+    const crti_submission_t *s;
     crt_status_t status;
     crti_id_t job;
 
     if (!crti_id_parse(name, &job))
         return crt_raise(CRT_ERR_NOT_FOUND, "\"%s\" is not the id of a job", name);
     s = find(node, job);
-    status = directory_of(node, job, dir, sizeof(dir));
+    status = crti_submission_directory(node, job, dir, sizeof(dir));
     if (status != CRT_OK)
         return status;
     snprintf(path, size, "%s/driver.log", dir);
-    *ended_out = s == NULL || s->state == ENDED;
+    *ended_out = s == NULL || s->state == CRTI_SUBMISSION_ENDED;
     if (s == NULL && access(path, F_OK) < 0)
         return crt_raise(CRT_ERR_NOT_FOUND, "job %s has no log", name);
     return CRT_OK;
@@ -130,11 +86,11 @@ crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path
 /* Only so many ends that the head knows are remembered: the oldest goes. */
 static void trim(crti_node_t *node)
 {
-    submission_t *oldest = NULL;
+    crti_submission_t *oldest = NULL;
     size_t ended = 0;
 
-    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job) {
-        if (s->state != ENDED || !s->heard)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+        if (s->state != CRTI_SUBMISSION_ENDED || !s->heard)
             continue;
         ended++;
         if (oldest == NULL || s->ended_order < oldest->ended_order)
@@ -148,16 +104,16 @@ static void trim(crti_node_t *node)
 
 bool crti_submission_has(crti_node_t *node, pid_t pid)
 {
-    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job)
-        if (s->state != ENDED && s->pid == pid)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED && s->pid && s->pid == pid)
             return true;
     return false;
 }
 
 bool crti_submission_any(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job)
-        if (s->state != ENDED)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED)
             return true;
     return false;
 }
@@ -181,14 +137,14 @@ static void read_last_lines(const char *path, char *text)
         }
 }
 
-static void tell_exited(submission_t *s);
+static void tell_exited(crti_submission_t *s);
 
 static void on_tell_again(void *user)
 {
     tell_exited(user);
 }
 
-static void tell_later(submission_t *s)
+static void tell_later(crti_submission_t *s)
 {
     s->stop_timer = (crti_timer_t){.on_expired = on_tell_again, .user = s};
     if (crti_loop_start(s->node->loop, &s->stop_timer,
@@ -203,10 +159,10 @@ static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
 {
     if (answer == NULL)
         return;
-    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job) {
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
         char text[256];
 
-        if (s->state != ENDED || s->ended_order != number)
+        if (s->state != CRTI_SUBMISSION_ENDED || s->ended_order != number)
             continue;
         s->heard = answer->kind != CRTI_MSG_ERROR;
         if (s->heard)
@@ -221,7 +177,7 @@ static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
 }
 
 /* Asked, not merely told: it is said again until the head has it on disk. */
-static void tell_exited(submission_t *s)
+static void tell_exited(crti_submission_t *s)
 {
     char *text = malloc(LAST_BYTES + 1);
     crti_msg_job_exited_t exited = {.job = s->job, .wait_status = s->wait_status};
@@ -236,7 +192,7 @@ static void tell_exited(submission_t *s)
     free(text);
 }
 
-static void close_report(submission_t *s)
+static void close_report(crti_submission_t *s)
 {
     crti_loop_cancel(s->node->loop, &s->start_timer);
     if (s->report < 0)
@@ -246,7 +202,7 @@ static void close_report(submission_t *s)
     s->report = -1;
 }
 
-static void close_process(submission_t *s)
+static void close_process(crti_submission_t *s)
 {
     for (int i = 0; i < 2; i++)
         crti_output_close(&s->output[i]);
@@ -264,17 +220,17 @@ static void close_process(submission_t *s)
 
 void crti_submission_head_lost(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
         s->start_request = 0;
 }
 
 /* It runs nothing of the user's, and is forgotten; whoever reaps orphans reaps it, when its kernel call
  * returns. */
-static void start_failed(submission_t *s, crt_status_t status)
+static void start_failed(crti_submission_t *s, crt_status_t status)
 {
     crti_node_t *node = s->node;
 
-    kill(-s->pid, SIGKILL);
+    kill_group(s, SIGKILL);
     if (s->start_request)
         crti_head_send_error(node, s->start_request, status, crt_error_detail());
     crti_map_remove(&node->submissions.by_job, &s->job);
@@ -284,7 +240,7 @@ static void start_failed(submission_t *s, crt_status_t status)
 }
 
 /* True when its program was executed, and nothing stands between it and its end. */
-static bool settle_start(submission_t *s)
+static bool settle_start(crti_submission_t *s)
 {
     int report = s->report;
     crt_status_t status;
@@ -311,7 +267,7 @@ static void on_report(void *user, uint32_t events)
 
 static void on_start_late(void *user)
 {
-    submission_t *s = user;
+    crti_submission_t *s = user;
 
     start_failed(s, crt_raise(CRT_ERR_TIMED_OUT,
                               "%s could not be executed within %d s: its file server "
@@ -321,7 +277,7 @@ static void on_start_late(void *user)
 
 static void on_gone(void *user, uint32_t events)
 {
-    submission_t *s = user;
+    crti_submission_t *s = user;
     crti_node_t *node = s->node;
     siginfo_t info = {0};
 
@@ -332,7 +288,8 @@ static void on_gone(void *user, uint32_t events)
         s->wait_status =
             info.si_code == CLD_EXITED ? (info.si_status & 255) << 8 : info.si_status;
     close_process(s);
-    set_state(s, ENDED);
+    crti_package_close(CRTI_TAKE(s->package));
+    set_state(s, CRTI_SUBMISSION_ENDED);
     s->ended_order = ++node->submissions.ended_count;
     tell_exited(s);
     if (s->stop_request)
@@ -343,23 +300,29 @@ static void on_gone(void *user, uint32_t events)
 
 static void on_stop_late(void *user)
 {
-    submission_t *s = user;
+    crti_submission_t *s = user;
 
     kill(-s->pid, SIGKILL);
 }
 
-static void stop(submission_t *s)
+static void terminate(crti_submission_t *s)
 {
-    if (s->state != RUNNING)
-        return;
-    set_state(s, STOPPING);
+    set_state(s, CRTI_SUBMISSION_STOPPING);
     kill(-s->pid, SIGTERM);
     crti_loop_start(s->node->loop, &s->stop_timer, crti_node_now(s->node) + STOP_NS);
 }
 
+static void stop(crti_submission_t *s)
+{
+    if (s->state == CRTI_SUBMISSION_PREPARING)
+        start_failed(s, crt_raise(CRT_ERR_CANCELLED, "stopped before it began"));
+    else if (s->state == CRTI_SUBMISSION_RUNNING)
+        terminate(s);
+}
+
 void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 {
-    submission_t *s = find(node, job);
+    crti_submission_t *s = find(node, job);
 
     if (s == NULL) {
         crti_head_send_error(node, request, CRT_ERR_NOT_FOUND,
@@ -372,21 +335,30 @@ void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 
 void crti_submission_stop_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (void, value, &node->submissions.by_job)
-        stop(value);
+    bool is_changed;
+
+    do { /* one that is PREPARING leaves the map */
+        is_changed = false;
+        CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+            is_changed = s->state == CRTI_SUBMISSION_PREPARING;
+            stop(s);
+            if (is_changed)
+                break;
+        }
+    } while (is_changed);
 }
 
 void crti_submission_kill_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job)
-        if (s->state != ENDED)
-            kill(-s->pid, SIGKILL);
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+        if (s->state != CRTI_SUBMISSION_ENDED)
+            kill_group(s, SIGKILL);
 }
 
 void crti_submission_free_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (submission_t, s, &node->submissions.by_job) {
-        if (s->state != ENDED) {
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+        if (s->state != CRTI_SUBMISSION_ENDED && s->pid) {
             kill(-s->pid, SIGKILL);
             if (s->report < 0) /* else it may hang in the kernel */
                 waitpid(s->pid, NULL, 0);
@@ -399,12 +371,12 @@ void crti_submission_free_all(crti_node_t *node)
 
 static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
 {
-    const submission_t *s = user;
+    const crti_submission_t *s = user;
 
     crti_logs_grown(s->node, s->log.path);
 }
 
-static crt_status_t watch(submission_t *s)
+static crt_status_t watch(crti_submission_t *s)
 {
     crt_status_t status;
 
@@ -426,192 +398,155 @@ static crt_status_t watch(submission_t *s)
     return status;
 }
 
-/* ---------------------------------------------------------------- what is executed */
-
-static void add_list(crti_arguments_t *v, crti_span_t list)
-{
-    crti_span_t entry;
-
-    while (v->status == CRT_OK && crti_list_unpack(&list, &entry) == CRT_OK)
-        if (memchr(entry.data, 0, entry.size))
-            v->status = crt_raise(CRT_ERR_PROTOCOL, "a zero byte in a job's arguments");
-        else
-            crti_arguments_add(v, entry);
-}
-
-static bool has_variable(const crti_arguments_t *v, const char *name, size_t length)
-{
-    for (size_t i = 0; i < v->count; i++)
-        if (strncmp(v->list[i], name, length) == 0 && v->list[i][length] == '=')
-            return true;
-    return false;
-}
-
-/* Ours, then the job's, then what this daemon has and neither names. */
-static void make_environment(const crti_node_t *node, const crti_msg_job_start_t *start,
-                             crti_arguments_t *v)
-{
-    char hex[CRTI_ID_HEX];
-
-    crti_arguments_format(v, "CRT_ADDRESS=%s", node->head_address);
-    crti_arguments_format(v, "CRT_JOB=%s", crti_id_hex(start->job, hex));
-    crti_arguments_format(v, "CRT_SUBMISSION=%.*s", (int)start->submission.size,
-                          (const char *)start->submission.data);
-    crti_arguments_format(v, "CRT_NODE_DIR=%s", node->run_dir);
-    add_list(v, start->environment);
-    for (char **e = environ; *e && v->status == CRT_OK; e++) {
-        size_t length = strcspn(*e, "=");
-
-        if (!has_variable(v, *e, length) && strncmp(*e, "CRT_HEAD_DIR=", 13) != 0)
-            crti_arguments_add(v, crti_str(*e));
-    }
-}
-
-static crt_status_t make_places(submission_t *s, char *cwd, size_t size)
-{
-    char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
-    crt_status_t status = directory_of(s->node, s->job, dir, sizeof(dir));
-
-    if (status != CRT_OK)
-        return status;
-    snprintf(cwd, size, "%s/cwd", dir);
-    snprintf(s->log.path, sizeof(s->log.path), "%s/driver.log", dir);
-    return crti_dir_make(cwd);
-}
-
-/* What is executed: the uploaded program, or, where none was (a shell command), a program of this
- * host by its whole path. */
-static crt_status_t path_of(const crti_node_t *node, const char *sha, const char *program,
-                            char *path, size_t size)
-{
-    int length;
-
-    if (!*sha && program[0] != '/')
-        return crt_raise(CRT_ERR_INVALID, "the program \"%s\" is not a whole path",
-                         program);
-    if (*sha && (strspn(sha, "0123456789abcdef") != 64 || sha[64]))
-        return crt_raise(CRT_ERR_PROTOCOL, "the program's SHA-256 is not one");
-    length = *sha ? snprintf(path, size, "%s/programs/%s", node->state_dir, sha)
-                  : snprintf(path, size, "%s", program);
-    if (length < 0 || (size_t)length >= size)
-        return crt_raise(CRT_ERR_TOO_LARGE, "the path of the program is too long");
-    return CRT_OK;
-}
-
-static crt_status_t hold_program(submission_t *s, const char *path)
-{
-    s->program_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (s->program_fd < 0 || !crti_programs_hold(s->program_fd))
-        return crt_raise(CRT_ERR_NOT_FOUND,
-                         "%s: the uploaded program is gone (%s); submit the job again",
-                         path, strerror(errno));
-    return CRT_OK;
-}
-
-static crt_status_t execute(submission_t *s, const crti_msg_job_start_t *start,
-                            const int fds[2])
-{
-    CRTI_AUTO(crti_arguments_fini) crti_arguments_t argv = {.most = STRINGS};
-    CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {.most = STRINGS};
-    char path[2 * CRTI_NODE_PATH], sha[65], cwd[CRTI_NODE_PATH + CRTI_ID_HEX + 16];
-    crti_exec_t exec = {.exec_fd = -1,
-                        .path = path,
-                        .directory = cwd,
-                        .stdout_fd = fds[0],
-                        .stderr_fd = fds[1],
-                        .keep_fd = -1};
-    char line[700];
-    crt_status_t status = make_places(s, cwd, sizeof(cwd));
-
-    if (status != CRT_OK)
-        return status;
-    add_list(&argv, start->argv);
-    status = argv.status;
-    if (status == CRT_OK && argv.count == 0)
-        status = crt_raise(CRT_ERR_PROTOCOL, "a job without a program");
-    if (status == CRT_OK)
-        status = path_of(s->node, crti_text(start->sha, sha, sizeof(sha)), argv.list[0],
-                         path, sizeof(path));
-    if (status == CRT_OK && *sha)
-        status = hold_program(s, path);
-    if (status == CRT_OK) {
-        make_environment(s->node, start, &environment);
-        status = environment.status;
-    }
-    if (status != CRT_OK)
-        return status;
-    exec.argv = argv.list;
-    exec.environment = environment.list;
-    snprintf(line, sizeof(line), "Running entrypoint for job %s: %.*s\n", s->name,
-             (int)(start->entrypoint.size > 400 ? 400 : start->entrypoint.size),
-             start->entrypoint.size ? (const char *)start->entrypoint.data : "");
-    crti_log_file_write(&s->log, line, strlen(line));
-    /* By the name that the user knows, not by that of the cache. */
-    s->program = strdup(argv.list[0]);
-    if (s->program == NULL)
-        return crt_raise(CRT_ERR_NO_MEMORY, "job");
-    return crti_exec_start(&exec, &s->pid, &s->report);
-}
-
 /* ---------------------------------------------------------------- the start */
 
-static crt_status_t begin(submission_t *s, const crti_msg_job_start_t *start)
+static void write_first_line(crti_submission_t *s)
 {
+    char line[700];
+
+    snprintf(line, sizeof(line), "Running entrypoint for job %s: %.400s\n", s->name,
+             s->entrypoint);
+    crti_log_file_write(&s->log, line, strlen(line));
+}
+
+/* Its folder is there, if it has one. */
+static crt_status_t begin(crti_submission_t *s)
+{
+    CRTI_AUTO(crti_arguments_fini)
+    crti_arguments_t argv = {.most = CRTI_SUBMISSION_STRINGS};
     int fds[2] = {-1, -1};
     crt_status_t status;
 
-    status = crti_output_open(&s->output[0], false, &s->log, on_lines, s, &fds[0]);
+    crti_arguments_add_list(&argv, crti_span(s->argv.data, s->argv.size));
+    status = argv.status;
+    if (status == CRT_OK && argv.count == 0)
+        return crt_raise(CRT_ERR_PROTOCOL, "a job without a program");
+    if (status == CRT_OK && (s->program = strdup(argv.list[0])) == NULL)
+        status = crt_raise(CRT_ERR_NO_MEMORY, "job");
+    for (int i = 0; i < 2 && status == CRT_OK; i++)
+        status = crti_output_open(&s->output[i], i == 1, &s->log, on_lines, s, &fds[i]);
     if (status == CRT_OK)
-        status = crti_output_open(&s->output[1], true, &s->log, on_lines, s, &fds[1]);
-    if (status == CRT_OK)
-        status = execute(s, start, fds);
+        status = crti_submission_execute(s, &argv, fds);
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    if (status == CRT_OK)
-        status = watch(s);
-    if (status == CRT_OK)
-        status = crti_map_put(&s->node->submissions.by_job, &s->job, s);
-    if (status != CRT_OK && s->pid)
-        kill(-s->pid, SIGKILL); /* whoever reaps orphans reaps it */
     if (status != CRT_OK)
-        close_process(s);
-    return status;
+        return status;
+    write_first_line(s);
+    set_state(s, CRTI_SUBMISSION_RUNNING);
+    return watch(s);
+}
+
+static void on_package(void *user, crt_status_t status, const char *text)
+{
+    crti_submission_t *s = user;
+
+    if (status == CRT_OK)
+        status = begin(s);
+    if (status != CRT_OK)
+        start_failed(s, status);
+}
+
+/* Makes its folder, or takes one that is on this host already. */
+static crt_status_t prepare(crti_submission_t *s)
+{
+    CRTI_AUTO(crti_arguments_fini)
+    crti_arguments_t environment = {.most = CRTI_SUBMISSION_STRINGS};
+    char sha[CRTI_SHA_TEXT + 1], setup[CRTI_JOB_SETUP_MAX];
+    char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
+    crti_span_t list = crti_span(s->environment.data, s->environment.size);
+    crti_package_wish_t wish = {
+        .sha = sha,
+        .setup = crti_job_variable(list, CRTI_JOB_SETUP, setup, sizeof(setup)),
+        .log_path = s->log.path,
+        .on_ready = on_package,
+        .user = s};
+    crt_status_t status;
+
+    crti_job_variable(list, CRTI_JOB_PACKAGE, sha, sizeof(sha));
+    if (sha[0] == '\0')
+        return begin(s);
+    if (strspn(sha, "0123456789abcdef") != CRTI_SHA_TEXT - 1 || sha[CRTI_SHA_TEXT - 1])
+        return crt_raise(CRT_ERR_PROTOCOL, "the folder's SHA-256 is not one");
+    s->package = crti_package_find(s->node, sha, wish.setup);
+    if (s->package)
+        return begin(s);
+    status = crti_submission_places(s, dir, sizeof(dir));
+    if (status != CRT_OK)
+        return status;
+    crti_submission_environment(s, &environment);
+    wish.environment = environment.list;
+    return environment.status == CRT_OK ? crti_package_make(s->node, &wish, &s->package)
+                                        : environment.status;
+}
+
+static crt_status_t keep(crti_submission_t *s, const crti_msg_job_start_t *start)
+{
+    crt_status_t status =
+        crti_buffer_append(&s->argv, start->argv.data, start->argv.size);
+
+    if (status == CRT_OK)
+        status = crti_buffer_append(&s->environment, start->environment.data,
+                                    start->environment.size);
+    s->entrypoint = crti_str_dup(start->entrypoint);
+    if (s->entrypoint == NULL && status == CRT_OK)
+        status = crt_raise(CRT_ERR_NO_MEMORY, "job");
+    crti_text(start->sha, s->sha, sizeof(s->sha));
+    if (status == CRT_OK && start->sha.size >= sizeof(s->sha))
+        status = crt_raise(CRT_ERR_PROTOCOL, "the program's SHA-256 is not one");
+    return status == CRT_OK ? crti_map_put(&s->node->submissions.by_job, &s->job, s)
+                            : status;
+}
+
+static crt_status_t new_submission(crti_node_t *node, const crti_msg_job_start_t *start,
+                                   crti_submission_t **s_out)
+{
+    char name[CRTI_SUBMISSION_NAME + 1];
+    crti_submission_t *s;
+    crt_status_t status;
+
+    crti_text(start->submission, name, sizeof(name));
+    if (!good_name(name))
+        return crt_raise(CRT_ERR_INVALID, "\"%s\" is no submission id", name);
+    s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "job");
+    s->node = node;
+    s->job = start->job;
+    s->pidfd = s->program_fd = s->report = -1;
+    s->output[0].fd = s->output[1].fd = -1;
+    memcpy(s->name, name, sizeof(s->name));
+    crti_log_file_init(&s->log, node->options.log_limit);
+    status = keep(s, start);
+    if (status != CRT_OK) {
+        free_submission(s);
+        return status;
+    }
+    *s_out = s;
+    return CRT_OK;
 }
 
 void crti_submission_start(crti_node_t *node, uint64_t request,
                            const crti_msg_job_start_t *start)
 {
-    char name[NAME_MAX_ + 1];
-    submission_t *s = find(node, start->job);
-    crt_status_t status = CRT_OK;
+    crti_submission_t *s = find(node, start->job);
+    crt_status_t status;
 
-    crti_text(start->submission, name, sizeof(name));
-    if (s == NULL && !good_name(name))
-        status = crt_raise(CRT_ERR_INVALID, "\"%s\" is no submission id", name);
-    if (s == NULL && status == CRT_OK) {
-        s = calloc(1, sizeof(*s));
-        if (s == NULL) {
-            status = crt_raise(CRT_ERR_NO_MEMORY, "job");
-        } else {
-            s->node = node;
-            s->job = start->job;
-            s->pidfd = s->program_fd = s->report = -1;
-            s->output[0].fd = s->output[1].fd = -1;
-            memcpy(s->name, name, sizeof(s->name));
-            crti_log_file_init(&s->log, node->options.log_limit);
-            status = begin(s, start);
-            if (status != CRT_OK)
-                free_submission(s);
-        }
+    if (s) {
+        s->start_request = request; /* of the link that is the newest */
+        if (s->state != CRTI_SUBMISSION_PREPARING && s->report < 0)
+            crti_head_send(node, CRTI_MSG_DONE, request, NULL);
+        return;
     }
+    status = new_submission(node, start, &s);
     if (status != CRT_OK) {
         crti_head_send_error(node, request, status, crt_error_detail());
-    } else {
-        s->start_request = request; /* of the link that is the newest */
-        if (s->report < 0)
-            crti_head_send(node, CRTI_MSG_DONE, request, NULL);
+        return;
     }
+    s->start_request = request;
+    status = prepare(s);
+    if (status != CRT_OK)
+        start_failed(s, status);
 }
 
 void crti_submission_init(crti_node_t *node)

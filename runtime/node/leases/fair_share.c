@@ -2,6 +2,12 @@
 /* Fair share. See fair_share.h. */
 #include "runtime/node/leases/fair_share.h"
 
+/* What runs in a bundle of a placement group is reserved, and nobody's share. */
+static bool is_shared(const crti_lease_t *lease)
+{
+    return crti_id_is_zero(lease->how.group);
+}
+
 static bool is_held(const crti_lease_t *lease)
 {
     return (lease->state == CRTI_LEASE_STARTING || lease->state == CRTI_LEASE_GRANTED) &&
@@ -30,7 +36,8 @@ bool crti_fair_shares_collect(const crti_lease_table_t *table, crti_fair_shares_
     shares->count = 0;
     while ((lease = crti_lease_table_next(table, &cursor)) &&
            shares->count < CRTI_FAIR_JOBS)
-        if (lease->state == CRTI_LEASE_WAITING && find(shares, lease->job) < 0)
+        if (lease->state == CRTI_LEASE_WAITING && is_shared(lease) &&
+            find(shares, lease->job) < 0)
             shares->job[shares->count++] = lease->job;
     if (shares->count < 2)
         return false;
@@ -101,7 +108,7 @@ static const crti_lease_t *find_turn(const crti_lease_table_t *table,
     while ((lease = crti_lease_table_next(table, &cursor))) {
         double used;
 
-        if (lease->state != CRTI_LEASE_GRANTED || !is_held(lease) ||
+        if (lease->state != CRTI_LEASE_GRANTED || !is_held(lease) || !is_shared(lease) ||
             crti_id_equal(lease->job, request->job) ||
             now_ns - lease->granted_ns < CRTI_FAIR_TURN_NS ||
             !helps(table, lease, request))
@@ -119,6 +126,32 @@ static const crti_lease_t *find_turn(const crti_lease_table_t *table,
     return best;
 }
 
+static bool is_wanted_by_another(const crti_lease_table_t *table,
+                                 const crti_lease_t *lease)
+{
+    const crti_lease_t *request;
+    size_t cursor = 0;
+
+    while ((request = crti_lease_table_next(table, &cursor)))
+        if (request->state == CRTI_LEASE_WAITING && is_shared(request) &&
+            !crti_id_equal(request->owner, lease->owner) && helps(table, lease, request))
+            return true;
+    return false;
+}
+
+void crti_fair_share_want_back(crti_lease_table_t *table)
+{
+    const crti_lease_t *lease;
+    size_t cursor = 0;
+
+    if (crti_lease_table_waiting(table) == 0)
+        return;
+    while ((lease = crti_lease_table_next(table, &cursor)))
+        if (lease->state == CRTI_LEASE_GRANTED && !lease->is_wanted && is_shared(lease) &&
+            is_wanted_by_another(table, lease))
+            crti_lease_table_yield(table, lease->id, true);
+}
+
 static bool is_first_of_its_job(const crti_lease_table_t *table,
                                 const crti_lease_t *request)
 {
@@ -126,7 +159,8 @@ static bool is_first_of_its_job(const crti_lease_table_t *table,
     size_t cursor = 0;
 
     while ((lease = crti_lease_table_next(table, &cursor)) && lease != request)
-        if (lease->state == CRTI_LEASE_WAITING && crti_id_equal(lease->job, request->job))
+        if (lease->state == CRTI_LEASE_WAITING && is_shared(lease) &&
+            crti_id_equal(lease->job, request->job))
             return false;
     return true;
 }
@@ -158,7 +192,7 @@ uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns)
         return UINT64_MAX;
     yielding = count_yielding(table);
     while ((request = crti_lease_table_next(table, &cursor))) {
-        if (request->state != CRTI_LEASE_WAITING)
+        if (request->state != CRTI_LEASE_WAITING || !is_shared(request))
             continue;
         is_any = true;
         if (now_ns - request->since_ns < CRTI_FAIR_TURN_NS ||
@@ -167,7 +201,7 @@ uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns)
             continue;
         turn = find_turn(table, request, now_ns);
         if (turn)
-            crti_lease_table_yield(table, turn->id);
+            crti_lease_table_yield(table, turn->id, false);
     }
     return is_any ? now_ns + CRTI_FAIR_TURN_NS / 4 : UINT64_MAX;
 }

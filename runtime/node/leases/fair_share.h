@@ -11,6 +11,8 @@
  *     interrupted: the owner gives the worker back when its task has ended. What becomes free goes to
  *     the job that has used least of those that wait. A job that is at its cap gets no more here, and nobody yields
  *     to it. Within a job nobody yields: its tasks may wait for each other.
+ *     Whoever holds a lease while another process waits for what it has hears so at once, and keeps the worker for
+ *     a moment only when it has nothing to run.
  *     Leases whose worker waits in a get, and the resources of actors, are nobody's turn.
  * Threads
  *     None; pure.
@@ -41,6 +43,9 @@ bool crti_fair_shares_is_next(const crti_fair_shares_t *shares, crti_id_t job);
 /* A request of the next job was served, or none could be. */
 void crti_fair_shares_served(crti_fair_shares_t *shares, const crti_lease_table_t *table,
                              bool is_served);
+
+/* A request waits, or a lease was granted while one does. */
+void crti_fair_share_want_back(crti_lease_table_t *table);
 
 /* Time passed, or a request waits. The moment of the next look that is needed, UINT64_MAX for none. */
 uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns);

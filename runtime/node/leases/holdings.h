@@ -18,6 +18,7 @@ typedef struct crti_holding {
     crti_id_t job;
     crti_resources_t resources;
     crti_gpu_share_t gpus;
+    struct crti_bundle *bundle; /* whose they are; NULL: the node's */
 } crti_holding_t;
 
 typedef struct crti_holdings {

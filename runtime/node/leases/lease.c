@@ -37,6 +37,8 @@ void crti_lease_act(crti_node_t *node)
         return;
     node->leases.is_acting = true;
     node->leases.carry_out(node);
+    crti_fair_share_want_back(node->leases.table);
+    node->leases.carry_out(node);
     node->leases.is_acting = false;
     if (crti_lease_table_waiting(node->leases.table)) /* others may have to yield */
         crti_node_schedule_tick(node, crti_node_now(node) + CRTI_FAIR_TURN_NS);
@@ -190,8 +192,8 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                  ? crt_raise(CRT_ERR_PROTOCOL, "a lease without an id")
                  : note_asker(node, ask->lease, &who);
     if (status == CRT_OK)
-        status = crti_scheduling_read(ask->strategy, ask->affinity, ask->is_soft,
-                                      ask->selector.data, ask->selector.size, &lease.how);
+        status = crti_scheduling_read(CRTI_SCHEDULING_SAID(ask), ask->selector.data,
+                                      ask->selector.size, &lease.how);
     crti_text(ask->function, lease.function, sizeof(lease.function));
     if (status == CRT_OK && known && known->state == CRTI_LEASE_GRANTED) {
         grant_again(node, known);
@@ -209,8 +211,16 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
     crti_lease_act(node);
 }
 
-/* Ends a lease of this node; a worker that it had goes on to others, or ends. */
-static void end_lease(crti_node_t *node, crti_id_t id, bool broken, bool at_once)
+/* What becomes of the worker of a lease that ends. */
+typedef enum worker_end {
+    WORKER_GOES_ON, /* for others */
+    WORKER_ENDS,
+    WORKER_ENDS_AT_ONCE,
+    WORKER_RETIRES
+} worker_end_t;
+
+/* Ends a lease of this node. */
+static void end_lease(crti_node_t *node, crti_id_t id, worker_end_t end)
 {
     const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
     crti_worker_t *worker;
@@ -226,10 +236,12 @@ static void end_lease(crti_node_t *node, crti_id_t id, bool broken, bool at_once
     worker = crti_worker_table_of(node->leases.workers, id);
     crti_lease_table_end(node->leases.table, id, now);
     free(crti_map_remove(&node->leases.askers, &id));
-    if (worker && at_once)
+    if (worker && end == WORKER_ENDS_AT_ONCE)
         crti_worker_table_end(node->leases.workers, worker, true, now);
+    else if (worker && end == WORKER_RETIRES)
+        crti_worker_table_retire(node->leases.workers, worker, now);
     else if (worker && worker->state == CRTI_WORKER_LEASED)
-        crti_worker_table_released(node->leases.workers, worker, broken, now);
+        crti_worker_table_released(node->leases.workers, worker, end == WORKER_ENDS, now);
     else
         crti_worker_table_unwanted(node->leases.workers, id, now);
 }
@@ -240,7 +252,10 @@ void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back)
         crti_node_send_reliable(node, back->node, CRTI_MSG_LEASE_RETURN, back);
         return;
     }
-    end_lease(node, back->lease, back->broken, back->broken);
+    end_lease(node, back->lease,
+              back->broken    ? WORKER_ENDS_AT_ONCE
+              : back->retires ? WORKER_RETIRES
+                              : WORKER_GOES_ON);
     crti_lease_act(node);
 }
 
@@ -248,7 +263,7 @@ void crti_lease_cancelled(crti_node_t *node, crti_id_t lease)
 {
     crti_lease_answer_error(node, lease, CRT_ERR_CANCELLED,
                             "the lease was cancelled by its owner");
-    end_lease(node, lease, false, false);
+    end_lease(node, lease, WORKER_GOES_ON);
     crti_lease_act(node);
 }
 
@@ -310,10 +325,7 @@ void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
                                       .spillbacks = lease->spillbacks + 1,
                                       .weight = lease->quota.weight,
                                       .max_share = lease->quota.max_share,
-                                      .strategy = lease->how.strategy,
-                                      .affinity = lease->how.node,
-                                      .is_soft = lease->how.is_soft,
-                                      .selector = crti_str(lease->how.selector)};
+                                      CRTI_SCHEDULING_FIELDS(&lease->how)};
     if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &ask, &body) != CRT_OK)
         crti_lease_table_bounced(node->leases.table, id, crti_node_now(node));
 }
@@ -334,15 +346,17 @@ void crti_lease_yield_here(crti_node_t *node, const crti_msg_lease_yield_t *yiel
         crti_local_send(owner, CRTI_MSG_LEASE_YIELD, 0, yield);
 }
 
-void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t id)
+void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t id, bool when_idle)
 {
     const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
     crti_msg_lease_yield_t yield;
 
     if (lease == NULL)
         return;
-    yield = (crti_msg_lease_yield_t){
-        .lease = id, .owner = lease->owner, .owner_node = lease->owner_node};
+    yield = (crti_msg_lease_yield_t){.lease = id,
+                                     .owner = lease->owner,
+                                     .owner_node = lease->owner_node,
+                                     .when_idle = when_idle};
     if (crti_id_equal(lease->owner_node, node->id))
         crti_lease_yield_here(node, &yield);
     else
@@ -351,11 +365,31 @@ void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t id)
 
 /* ---------------------------------------------------------------- ends of others */
 
+/* What becomes of leases, and what whoever asked for one hears; `text` NULL: nothing, and workers end when they
+ * are idle. */
+typedef struct end {
+    crt_status_t status;
+    const char *text;
+} end_t;
+
+static void end_one(crti_node_t *node, crti_id_t id, const end_t *end)
+{
+    crti_worker_t *worker = crti_worker_table_of(node->leases.workers, id);
+
+    if (end->text)
+        crti_lease_answer_error(node, id, end->status, end->text);
+    if (end->text && worker && worker->io)
+        crti_process_explain(worker->io, "%s", end->text);
+    end_lease(node, id, end->text ? WORKER_ENDS_AT_ONCE : WORKER_ENDS);
+}
+
+static const end_t unwanted = {.text = NULL};
+
 /* Ends all leases that match; the ids are gathered first, because ending changes the table. */
 static void end_matching(crti_node_t *node,
                          bool (*match)(crti_node_t *node, const crti_lease_t *lease,
                                        const void *what),
-                         const void *what, bool at_once)
+                         const void *what, const end_t *end)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t ids = {0};
     const crti_lease_t *lease;
@@ -368,10 +402,7 @@ static void end_matching(crti_node_t *node,
         crti_id_t id;
 
         memcpy(&id, ids.data + i, sizeof(id));
-        if (at_once) /* another node may have asked for its owner: its question must end */
-            crti_lease_answer_error(node, id, CRT_ERR_CANCELLED,
-                                    "the owner of the lease died");
-        end_lease(node, id, true, at_once);
+        end_one(node, id, end);
     }
     if (ids.size)
         crti_lease_act(node);
@@ -404,21 +435,34 @@ static bool of_owner_node(crti_node_t *node, const crti_lease_t *lease, const vo
 
 void crti_lease_stream_closed(crti_node_t *node, crti_stream_t *stream)
 {
-    end_matching(node, of_stream, stream, false);
+    end_matching(node, of_stream, stream, &unwanted);
 }
 
 void crti_lease_local_closed(crti_node_t *node, uint64_t local)
 {
-    end_matching(node, of_local, &local, false);
+    end_matching(node, of_local, &local, &unwanted);
 }
 
 void crti_lease_owner_died(crti_node_t *node, crti_id_t owner, crti_id_t owner_node)
 {
-    /* What a worker does for a dead owner is of no use to anybody. */
+    /* What a worker does for a dead owner is of no use to anybody. Another node may have asked for its owner: its
+     * question must end. */
+    static const end_t end = {CRT_ERR_CANCELLED, "the owner of the lease died"};
+
     if (crti_id_is_zero(owner))
-        end_matching(node, of_owner_node, &owner_node, true);
+        end_matching(node, of_owner_node, &owner_node, &end);
     else
-        end_matching(node, of_owner, &owner, true);
+        end_matching(node, of_owner, &owner, &end);
+}
+
+static bool of_returned(crti_node_t *node, const crti_lease_t *lease, const void *what)
+{
+    return lease->bundle && lease->bundle->is_returned;
+}
+
+void crti_lease_end_returned(crti_node_t *node, const char *text)
+{
+    end_matching(node, of_returned, NULL, &(end_t){CRT_ERR_BACKPRESSURE, text});
 }
 
 void crti_lease_worker_died(crti_process_t *process, crt_status_t status,
@@ -448,6 +492,50 @@ const char *crti_lease_function(crti_node_t *node, const crti_worker_t *worker)
 void crti_lease_default(crti_node_t *node, bool fails_if_infeasible)
 {
     node->leases.fails_if_infeasible = fails_if_infeasible;
+}
+
+static bool of_other_node(crti_node_t *node, const crti_lease_t *lease, const void *what)
+{
+    return lease->state == CRTI_LEASE_WAITING && lease->spillbacks &&
+           crti_id_is_zero(lease->how.group);
+}
+
+void crti_lease_drain(crti_node_t *node)
+{
+    const crti_lease_t *lease;
+    size_t cursor = 0;
+
+    crti_lease_table_drain(node->leases.table, crti_node_now(node));
+    end_matching(node, of_other_node, NULL,
+                 &(end_t){CRT_ERR_BACKPRESSURE, "the node is drained"});
+    while ((lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL)
+        if (lease->state == CRTI_LEASE_GRANTED && crti_id_is_zero(lease->how.group))
+            crti_lease_table_yield(node->leases.table, lease->id, false);
+    crti_lease_act(node);
+}
+
+size_t crti_lease_count(const crti_node_t *node)
+{
+    const crti_lease_t *lease;
+    size_t cursor = 0, count = 0;
+
+    while ((lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL)
+        count +=
+            lease->state == CRTI_LEASE_GRANTED || lease->state == CRTI_LEASE_STARTING;
+    return count;
+}
+
+void crti_lease_add_own(crti_node_t *node)
+{
+    crti_room_t *room = crti_lease_table_change_room(node->leases.table);
+    uint64_t most = CRTI_RESOURCE_MAX / CRTI_RESOURCE_ONE;
+    uint64_t memory = node->memory_bytes < most ? node->memory_bytes : most;
+    char name[CRTI_RESOURCE_NAME];
+
+    crti_room_add(room, CRTI_RESOURCE_MEMORY, (int64_t)memory * CRTI_RESOURCE_ONE);
+    snprintf(name, sizeof(name), CRTI_RESOURCE_NODE "%.*s",
+             (int)(sizeof(name) - sizeof(CRTI_RESOURCE_NODE)), node->ip);
+    crti_room_add(room, name, CRTI_RESOURCE_ONE);
 }
 
 void crti_lease_free(crti_node_t *node)

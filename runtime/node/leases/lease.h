@@ -27,6 +27,14 @@ typedef struct crti_leases {
 crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *node));
 /* The head says what becomes of requests that no node has the resources for, unless they say so themselves. */
 void crti_lease_default(crti_node_t *node, bool fails_if_infeasible);
+/* The node is drained: leases begin elsewhere, what other nodes asked for goes back to them, those that run end their turns.
+ * Also when it is so already, for those that began meanwhile. */
+void crti_lease_drain(crti_node_t *node);
+/* Leases that run or are about to. */
+size_t crti_lease_count(const crti_node_t *node);
+/* What the node has without being told: its memory but that of its store, and `node:` with its address, which
+ * is known when this is called. */
+void crti_lease_add_own(crti_node_t *node);
 /* The tables may have decided something; safe to call from anywhere. */
 void crti_lease_act(crti_node_t *node);
 /* A request of a process of this node (`local`), or of another node (`stream` of an inbound link). */
@@ -34,8 +42,9 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                       uint64_t request, const crti_msg_lease_request_t *ask);
 void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back);
 void crti_lease_cancelled(crti_node_t *node, crti_id_t lease);
-/* The turn of a lease is over: its owner hears so, by way of its node; LEASE_YIELD came from there. */
-void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t lease);
+/* The turn of a lease is over, or is to be when nothing runs: its owner hears so, by way of its node;
+ * LEASE_YIELD came from there. */
+void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t lease, bool when_idle);
 void crti_lease_yield_here(crti_node_t *node, const crti_msg_lease_yield_t *yield);
 void crti_lease_waiting(crti_node_t *node, const crti_msg_lease_waiting_t *waiting);
 /* What becomes of a request here: a worker, an error, another node's. */
@@ -50,6 +59,8 @@ void crti_lease_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_lease_local_closed(crti_node_t *node, uint64_t local);
 /* Its owner is dead: leases end, their workers too. */
 void crti_lease_owner_died(crti_node_t *node, crti_id_t owner, crti_id_t owner_node);
+/* Leases in bundles that are returned end, their workers too: `text` says why. */
+void crti_lease_end_returned(crti_node_t *node, const char *text);
 /* A worker's process is gone: its lease ends and its owner hears of it. */
 void crti_lease_worker_died(crti_process_t *process, crt_status_t status,
                             const char *text);

@@ -35,21 +35,31 @@ static void count(holders_t *h, crti_id_t job, int64_t amount)
     h->item[at].amount += amount;
 }
 
-/* What each job holds of this node: its leases, without the CPUs of those that wait, and its actors. */
+/* What each job holds of this node: its leases, without the CPUs of those that wait, its actors, and the bundles of its
+ * placement groups. */
 static void collect(const crti_lease_table_t *table, const char *name, holders_t *h)
 {
+    const crti_bundle_table_t *bundles = &crti_lease_table_room(table)->bundles;
     const crti_holding_t *holding;
+    const crti_bundle_t *bundle;
     const crti_lease_t *lease;
+    crti_list_t *at = NULL;
     size_t cursor = 0;
 
     h->count = 0;
     while ((lease = crti_lease_table_next(table, &cursor)))
-        if ((lease->state == CRTI_LEASE_STARTING || lease->state == CRTI_LEASE_GRANTED) &&
+        if (crti_id_is_zero(lease->how.group) &&
+            (lease->state == CRTI_LEASE_STARTING || lease->state == CRTI_LEASE_GRANTED) &&
             !(lease->is_blocked && strcmp(name, "CPU") == 0))
             count(h, lease->job, crti_resources_get(&lease->resources, name));
     cursor = 0;
-    while ((holding = crti_holdings_next(crti_lease_table_holdings(table), &cursor)))
-        count(h, holding->job, crti_resources_get(&holding->resources, name));
+    while (
+        (holding = crti_holdings_next(&crti_lease_table_room(table)->holdings, &cursor)))
+        if (holding->bundle == NULL)
+            count(h, holding->job, crti_resources_get(&holding->resources, name));
+    cursor = 0;
+    while ((bundle = crti_bundle_table_next(bundles, &cursor, &at)))
+        count(h, bundle->job, crti_resources_get(&bundle->resources, name));
 }
 
 static unsigned find_largest(const holders_t *h)
@@ -110,7 +120,7 @@ static bool tell_lack(const crti_lease_table_t *table, const struct crti_resourc
                       char *text, size_t size)
 {
     const crti_node_views_t *views = crti_lease_table_views(table);
-    char need[64], have[64], hint[120];
+    char need[64], have[64], hint[120] = "";
     int64_t largest, sum;
 
     largest = sum = crti_resources_get(crti_lease_table_resources(table), item->name);
@@ -119,7 +129,8 @@ static bool tell_lack(const crti_lease_table_t *table, const struct crti_resourc
         return false;
     crti_resources_format_one(item->name, item->amount, need, sizeof(need));
     if (sum < item->amount) {
-        crti_resource_names_hint(&views->names, item->name, hint, sizeof(hint));
+        if (sum == 0)
+            crti_resource_names_hint(&views->names, item->name, hint, sizeof(hint));
         snprintf(text, size, "needs %s, the cluster has %s%s", need,
                  crti_resources_format_one(item->name, sum, have, sizeof(have)), hint);
         return true;
@@ -139,12 +150,34 @@ static void tell_no_such_node(const crti_lease_t *lease, char *text, size_t size
              crti_scheduling_format(&lease->how, where, sizeof(where)));
 }
 
+/* "needs 1 CPU of bundle 0 of placement group 0123abcd, nothing is free" */
+static void tell_bundle(const crti_lease_table_t *table, const crti_lease_t *lease,
+                        char *text, size_t size)
+{
+    const crti_bundle_t *bundle =
+        crti_bundle_table_get(&crti_lease_table_room(table)->bundles, lease->how.group,
+                              lease->how.bundle, NULL);
+    char need[64], where[80], has[64];
+
+    crti_resources_format(&lease->resources, need, sizeof(need));
+    crti_scheduling_format(&lease->how, where, sizeof(where));
+    if (bundle)
+        snprintf(text, size, "needs %s of %s, %s is free", need, where,
+                 crti_resources_format(&bundle->available, has, sizeof(has)));
+    else
+        snprintf(text, size, "needs %s of %s", need, where);
+}
+
 void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *lease,
                        size_t max_workers, char *text, size_t size)
 {
     const crti_resources_t *need = &lease->resources;
     char all[120];
 
+    if (!crti_id_is_zero(lease->how.group)) {
+        tell_bundle(table, lease, text, size);
+        return;
+    }
     if (!crti_scheduling_is_any(&lease->how) &&
         !crti_lease_table_feasible(table, lease)) {
         tell_no_such_node(lease, text, size);

@@ -13,12 +13,13 @@
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 #include "runtime/node/leases/fair_share.h"
+#include "runtime/node/leases/in_vain.h"
 #include "runtime/node/leases/lease_reason.h"
 #include "runtime/node/leases/node_views.h"
+#include "runtime/node/leases/room.h"
 
 #define TELL_AFTER (1 * CRTI_S)
 #define PATIENCE   (5 * CRTI_S)
-#define SHAPES     8 /* of requests that found no room, remembered */
 
 typedef struct entry {
     crti_lease_t lease;
@@ -31,13 +32,10 @@ typedef struct entry {
 struct crti_lease_table {
     crti_id_t self;
     const char *labels;
-    crti_resources_t resources;
-    crti_resources_t available;
+    crti_room_t room;
     crti_map_t leases;  /* id -> entry_t */
     crti_map_t workers; /* worker id -> entry_t, GRANTED */
-    crti_holdings_t holdings;
     crti_job_shares_t shares;
-    crti_gpu_table_t gpus;
     crti_node_views_t views;
     crti_list_t queue; /* entry_t by arrival */
     size_t waiting;
@@ -47,6 +45,7 @@ struct crti_lease_table {
     crti_buffer_t actions; /* crti_lease_action_t */
     size_t action_done;
     bool told_changed; /* a CHANGED is in `actions` */
+    bool is_drained;
 };
 
 #define TO(state) (1u << CRTI_LEASE_##state)
@@ -83,14 +82,11 @@ crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resour
     table->self = self;
     table->labels = "";
     table->max_workers = max_workers;
-    table->resources = table->available = *resources;
     crti_map_init(&table->leases, sizeof(crti_id_t));
     crti_map_init(&table->workers, sizeof(crti_id_t));
-    crti_holdings_init(&table->holdings);
+    crti_room_init(&table->room, resources);
     crti_job_shares_init(&table->shares);
     crti_node_views_init(&table->views, resources);
-    crti_gpu_table_init(&table->gpus, (unsigned)(crti_resources_get(resources, "GPU") /
-                                                 CRTI_RESOURCE_ONE));
     crti_list_init(&table->queue);
     *table_out = table;
     return CRT_OK;
@@ -108,7 +104,7 @@ void crti_lease_table_free(crti_lease_table_t *table)
     CRTI_MAP_FOREACH (entry_t, e, &table->leases)
         free(e);
     crti_map_fini(&table->leases);
-    crti_holdings_fini(&table->holdings);
+    crti_room_fini(&table->room);
     crti_job_shares_fini(&table->shares);
     crti_node_views_fini(&table->views);
     crti_map_fini(&table->workers);
@@ -160,12 +156,12 @@ const crti_lease_t *crti_lease_table_get(const crti_lease_table_t *table, crti_i
 
 const crti_resources_t *crti_lease_table_resources(const crti_lease_table_t *table)
 {
-    return &table->resources;
+    return &table->room.resources;
 }
 
 const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *table)
 {
-    return &table->available;
+    return &table->room.available;
 }
 
 const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table, size_t *cursor)
@@ -177,9 +173,9 @@ const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table, size_
                : NULL;
 }
 
-int64_t crti_lease_weight(const crti_lease_t *lease)
+const crti_room_t *crti_lease_table_room(const crti_lease_table_t *table)
 {
-    return crti_resources_get(&lease->resources, "CPU") + 1;
+    return &table->room;
 }
 
 const crti_job_shares_t *crti_lease_table_shares(const crti_lease_table_t *table)
@@ -187,26 +183,17 @@ const crti_job_shares_t *crti_lease_table_shares(const crti_lease_table_t *table
     return &table->shares;
 }
 
-const crti_holdings_t *crti_lease_table_holdings(const crti_lease_table_t *table)
-{
-    return &table->holdings;
-}
-
 /* ---------------------------------------------------------------- where to */
-
-/* Also when GPUs that are free in part add up to the amount they may be too small each. */
-static bool fits_here(const crti_lease_table_t *table, const crti_resources_t *need)
-{
-    return crti_resources_fit(&table->available, need) &&
-           crti_gpu_table_fits(&table->gpus, crti_resources_get(need, "GPU"));
-}
 
 static crti_node_self_t self_of(const crti_lease_table_t *table)
 {
+    static const crti_resources_t none;
+    bool is_none = table->is_drained;
+
     return (crti_node_self_t){.id = table->self,
                               .labels = table->labels,
-                              .resources = &table->resources,
-                              .available = &table->available};
+                              .resources = is_none ? &none : &table->room.resources,
+                              .available = is_none ? &none : &table->room.available};
 }
 
 /* The node with room that the policy prefers. `here` says whether this node may be chosen.
@@ -220,9 +207,35 @@ static crti_node_view_t *choose(const crti_lease_table_t *table,
                              .prefer = lease->prefer,
                              .stays = lease->spillbacks != 0};
 
-    self.has_room = here && table->running < table->max_workers &&
-                    fits_here(table, &lease->resources);
+    self.has_room = here && !table->is_drained && table->running < table->max_workers &&
+                    crti_room_fits(&table->room, NULL, &lease->resources);
     return crti_node_views_choose(&table->views, &self, &need, found_out);
+}
+
+/* What runs in a bundle is reserved already: the shares of jobs are about the rest of the node. */
+static bool is_shared(const entry_t *e)
+{
+    return crti_id_is_zero(e->lease.how.group);
+}
+
+static void join_shares(crti_lease_table_t *table, const entry_t *e, uint64_t now_ns)
+{
+    if (is_shared(e))
+        crti_job_shares_join(&table->shares, e->lease.job, &e->lease.quota, now_ns);
+}
+
+static void leave_shares(crti_lease_table_t *table, const entry_t *e, uint64_t now_ns)
+{
+    if (is_shared(e))
+        crti_job_shares_leave(&table->shares, e->lease.job, now_ns);
+}
+
+static void hold_share(crti_lease_table_t *table, const entry_t *e, int change,
+                       uint64_t now_ns)
+{
+    if (is_shared(e))
+        crti_job_shares_hold(&table->shares, e->lease.job,
+                             change * crti_lease_weight(&e->lease), now_ns);
 }
 
 static void enqueue(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
@@ -233,28 +246,25 @@ static void enqueue(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
         at = at->prev;
     crti_list_append(at->next, &e->link); /* before the first later one */
     table->waiting++;
-    crti_job_shares_join(&table->shares, e->lease.job, &e->lease.quota, now_ns);
+    join_shares(table, e, now_ns);
 }
 
 static void dequeue(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     crti_list_remove(&e->link);
     table->waiting--;
-    crti_job_shares_leave(&table->shares, e->lease.job, now_ns);
+    leave_shares(table, e, now_ns);
 }
 
 static void start_here(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     /* First, as a job that is not here for a moment has come back. */
-    crti_job_shares_join(&table->shares, e->lease.job, &e->lease.quota, now_ns);
-    crti_job_shares_hold(&table->shares, e->lease.job, crti_lease_weight(&e->lease),
-                         now_ns);
+    join_shares(table, e, now_ns);
+    hold_share(table, e, 1, now_ns);
     dequeue(table, e, now_ns);
     set_state(e, CRTI_LEASE_STARTING);
     table->running++;
-    crti_resources_take(&table->available, &e->lease.resources);
-    crti_gpu_table_take(&table->gpus, crti_resources_get(&e->lease.resources, "GPU"),
-                        &e->lease.gpus);
+    crti_room_take(&table->room, e->lease.bundle, &e->lease.resources, &e->lease.gpus);
     act(table, CRTI_LEASE_FIND_WORKER, e->lease.id);
     changed(table);
 }
@@ -269,7 +279,8 @@ static void forward(crti_lease_table_t *table, entry_t *e, crti_node_view_t *vie
     dequeue(table, e, now_ns);
     set_state(e, CRTI_LEASE_SPILLBACK);
     e->lease.node = action->node = view->id;
-    crti_node_view_expect_less(view, &e->lease.resources, now_ns);
+    if (is_shared(e))
+        crti_node_view_expect_less(view, &e->lease.resources, now_ns);
 }
 
 static void forget(crti_lease_table_t *table, entry_t *e)
@@ -279,15 +290,22 @@ static void forget(crti_lease_table_t *table, entry_t *e)
     free(e);
 }
 
-static void give_back(crti_lease_table_t *table, entry_t *e, crti_node_view_t *view,
+/* Because `view` has room, or, NULL, as its bundle is not here. False: out of memory, it waits. */
+static bool give_back(crti_lease_table_t *table, entry_t *e, crti_node_view_t *view,
                       uint64_t now_ns)
 {
-    if (act(table, CRTI_LEASE_GIVE_BACK, e->lease.id) == NULL)
-        return;
+    crti_lease_action_t *action = act(table, CRTI_LEASE_GIVE_BACK, e->lease.id);
+
+    if (action == NULL)
+        return false;
+    snprintf(action->text, sizeof(action->text), "%s",
+             view ? "another node has room" : CRTI_NO_BUNDLE);
     dequeue(table, e, now_ns);
-    crti_node_view_expect_less(view, &e->lease.resources, now_ns);
+    if (view)
+        crti_node_view_expect_less(view, &e->lease.resources, now_ns);
     forget(table, e);
     changed(table);
+    return true;
 }
 
 bool crti_lease_table_feasible(const crti_lease_table_t *table, const crti_lease_t *lease)
@@ -303,7 +321,8 @@ static bool is_hopeless(const crti_lease_table_t *table, const crti_lease_t *lea
     bool is_for_one =
         lease->how.strategy == CRTI_STRATEGY_AFFINITY && !lease->how.is_soft;
 
-    return (lease->fails_if_infeasible || is_for_one) && !table->views.is_headless &&
+    return crti_id_is_zero(lease->how.group) &&
+           (lease->fails_if_infeasible || is_for_one) && !table->views.is_headless &&
            !crti_lease_table_feasible(table, lease);
 }
 
@@ -331,45 +350,57 @@ static void refuse_infeasible(crti_lease_table_t *table, uint64_t now_ns)
     }
 }
 
-/* What found no room anywhere: while a queue is served nothing becomes free, so that another request for
- * the same finds none either. Thousands may wait for the same, in a cluster of many nodes. */
-typedef struct in_vain {
-    const crti_lease_t *shapes[SHAPES]; /* of requests that go on waiting */
-    unsigned count;
-} in_vain_t;
-
-static bool is_in_vain(const in_vain_t *v, const crti_lease_t *lease)
-{
-    for (unsigned i = 0; i < v->count; i++)
-        if (crti_resources_equal(&v->shapes[i]->resources, &lease->resources) &&
-            crti_scheduling_equal(&v->shapes[i]->how, &lease->how))
-            return true;
-    return false;
-}
-
 static bool is_allowed(const crti_lease_table_t *table, const crti_lease_t *lease)
 {
     return crti_job_shares_allow(&table->shares, lease->job, crti_lease_weight(lease),
-                                 crti_resources_get(&table->resources, "CPU"));
+                                 crti_resources_get(&table->room.resources, "CPU"));
 }
 
 /* It has waited so long that room is kept for it: nobody behind it may take this node. */
 static bool keeps_room(const crti_lease_table_t *table, const crti_lease_t *lease,
                        uint64_t now_ns)
 {
-    return now_ns - lease->since_ns > PATIENCE && is_allowed(table, lease) &&
-           crti_scheduling_feasible(&table->resources, table->self, table->labels,
+    return !table->is_drained && now_ns - lease->since_ns > PATIENCE &&
+           is_allowed(table, lease) &&
+           crti_scheduling_feasible(&table->room.resources, table->self, table->labels,
                                     &lease->resources, &lease->how);
+}
+
+/* A request for a bundle goes to the bundle's node, and waits there. Whoever asked is told when the bundle is not there:
+ * the head knows where it is. True: it does not wait any more. */
+static bool serve_bundle(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
+{
+    const crti_lease_t *lease = &e->lease;
+    crti_bundle_t *bundle = NULL;
+    crti_node_view_t *view = NULL;
+
+    if (crti_id_equal(lease->how.node, table->self))
+        bundle = crti_bundle_table_get(&table->room.bundles, lease->how.group,
+                                       lease->how.bundle, &lease->resources);
+    else if (!lease->spillbacks)
+        view = crti_node_views_get(&table->views, lease->how.node);
+    if (!bundle && !view)
+        return give_back(table, e, NULL, now_ns);
+    if (view) {
+        forward(table, e, view, now_ns);
+        return true;
+    }
+    if (table->running >= table->max_workers ||
+        !crti_room_fits(&table->room, bundle, &lease->resources))
+        return false;
+    e->lease.bundle = bundle;
+    start_here(table, e, now_ns);
+    return true;
 }
 
 /* True: it does not wait any more. */
 static bool serve_one(crti_lease_table_t *table, entry_t *e, bool here,
-                      in_vain_t *in_vain, uint64_t now_ns)
+                      crti_in_vain_t *in_vain, uint64_t now_ns)
 {
     bool is_in_its_share = is_allowed(table, &e->lease), found;
     crti_node_view_t *view = choose(table, &e->lease, here && is_in_its_share, &found);
 
-    if (!found && is_in_its_share && in_vain->count < SHAPES)
+    if (!found && is_in_its_share && in_vain->count < CRTI_IN_VAIN)
         in_vain->shapes[in_vain->count++] = &e->lease;
     if (found && e->lease.how.strategy == CRTI_STRATEGY_SPREAD)
         table->views.spread_last = view ? view->id : table->self;
@@ -388,18 +419,22 @@ static bool serve_one(crti_lease_table_t *table, entry_t *e, bool here,
 static bool serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
                        uint64_t now_ns)
 {
-    in_vain_t in_vain = {.count = 0};
+    crti_in_vain_t in_vain = {.count = 0};
     bool here = true;
 
     CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
         entry_t *e = CRTI_CONTAINER(item, entry_t, link);
 
+        if (!is_shared(e)) {
+            serve_bundle(table, e, now_ns);
+            continue;
+        }
         if (shares && !crti_fair_shares_is_next(shares, e->lease.job)) {
-            here = here && (fits_here(table, &e->lease.resources) ||
+            here = here && (crti_room_fits(&table->room, NULL, &e->lease.resources) ||
                             !keeps_room(table, &e->lease, now_ns));
             continue;
         }
-        if (is_in_vain(&in_vain, &e->lease))
+        if (crti_is_in_vain(&in_vain, &e->lease))
             continue;
         if (serve_one(table, e, here, &in_vain, now_ns)) {
             if (shares)
@@ -444,6 +479,7 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     e->lease.state = CRTI_LEASE_WAITING;
     e->lease.worker = e->lease.node = (crti_id_t){0};
     e->lease.gpus = (crti_gpu_share_t){0};
+    e->lease.bundle = NULL;
     e->lease.is_blocked = false;
     e->lease.since_ns = now_ns;
     e->told[0] = '\0';
@@ -465,13 +501,21 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
     return CRT_OK;
 }
 
-void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id)
+void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id, bool when_idle)
 {
     entry_t *e = find(table, id);
+    bool *was_asked = !e ? NULL : when_idle ? &e->lease.is_wanted : &e->lease.is_yielding;
 
-    if (!e || e->lease.state != CRTI_LEASE_GRANTED || e->lease.is_yielding)
-        return;
-    e->lease.is_yielding = act(table, CRTI_LEASE_YIELD, id) != NULL;
+    if (was_asked && !*was_asked && e->lease.state == CRTI_LEASE_GRANTED)
+        *was_asked =
+            act(table, when_idle ? CRTI_LEASE_WHEN_IDLE : CRTI_LEASE_YIELD, id) != NULL;
+}
+
+void crti_lease_table_drain(crti_lease_table_t *table, uint64_t now_ns)
+{
+    table->is_drained = true;
+    serve(table, now_ns);
+    refuse_infeasible(table, now_ns);
 }
 
 bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker,
@@ -489,46 +533,35 @@ bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t
     return true;
 }
 
-/* The worker of a lease that ends keeps its GPUs until its process is gone; the rest is free. */
-static void keep_gpus(crti_lease_table_t *table, entry_t *e, crti_resources_t *back)
+/* A lease that runs or is to run gives back what it has. */
+static void stop_here(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
-    crti_holding_t holding = {.job = e->lease.job, .gpus = e->lease.gpus};
+    crti_resources_t back = e->lease.resources;
 
-    crti_resources_set(&holding.resources, "GPU",
-                       crti_resources_get(&e->lease.resources, "GPU"));
-    if (holding.gpus.gpus == 0 ||
-        crti_holdings_add(&table->holdings, e->lease.worker, &holding) != CRT_OK)
-        return;
-    e->lease.gpus = (crti_gpu_share_t){0};
-    crti_resources_set(back, "GPU", 0);
+    if (e->lease.is_blocked) /* it has lent them */
+        crti_resources_set(&back, "CPU", 0);
+    if (e->lease.state == CRTI_LEASE_GRANTED) {
+        crti_map_remove(&table->workers, &e->lease.worker);
+        crti_room_keep_gpus(&table->room, e->lease.worker, e->lease.job, e->lease.bundle,
+                            &back, &e->lease.gpus);
+    }
+    table->running--;
+    if (!e->lease.is_blocked)
+        hold_share(table, e, -1, now_ns);
+    leave_shares(table, e, now_ns);
+    crti_room_give(&table->room, e->lease.bundle, &back, &e->lease.gpus);
 }
 
 bool crti_lease_table_end(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns)
 {
     entry_t *e = find(table, id);
-    crti_resources_t back;
 
     if (e == NULL)
         return false;
     switch (e->lease.state) {
     case CRTI_LEASE_WAITING: dequeue(table, e, now_ns); break;
     case CRTI_LEASE_GRANTED:
-    case CRTI_LEASE_STARTING:
-        back = e->lease.resources;
-        if (e->lease.is_blocked) /* it has lent them */
-            crti_resources_set(&back, "CPU", 0);
-        if (e->lease.state == CRTI_LEASE_GRANTED) {
-            crti_map_remove(&table->workers, &e->lease.worker);
-            keep_gpus(table, e, &back);
-        }
-        table->running--;
-        if (!e->lease.is_blocked)
-            crti_job_shares_hold(&table->shares, e->lease.job,
-                                 -crti_lease_weight(&e->lease), now_ns);
-        crti_job_shares_leave(&table->shares, e->lease.job, now_ns);
-        crti_gpu_table_give(&table->gpus, &e->lease.gpus);
-        crti_resources_give(&table->available, &back);
-        break;
+    case CRTI_LEASE_STARTING: stop_here(table, e, now_ns); break;
     case CRTI_LEASE_SPILLBACK:
     case CRTI_LEASE_GONE:
     case CRTI_LEASE_STATES: break;
@@ -554,7 +587,8 @@ void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t 
         return;
     crti_node_views_refused(&table->views, e->lease.node, now_ns); /* not there at once */
     wait_again(table, e, now_ns);
-    serve(table, now_ns);
+    if (is_shared(e) || !give_back(table, e, NULL, now_ns))
+        serve(table, now_ns);
 }
 
 void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool blocked,
@@ -566,60 +600,23 @@ void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool 
     if (e == NULL || e->lease.is_blocked == blocked)
         return;
     e->lease.is_blocked = blocked;
-    crti_job_shares_hold(
-        &table->shares, e->lease.job,
-        blocked ? -crti_lease_weight(&e->lease) : crti_lease_weight(&e->lease), now_ns);
+    hold_share(table, e, blocked ? -1 : 1, now_ns);
     crti_resources_set(&cpus, "CPU", crti_resources_get(&e->lease.resources, "CPU"));
-    if (blocked)
-        crti_resources_give(&table->available, &cpus);
-    else
-        crti_resources_take(&table->available, &cpus);
+    crti_room_lend(&table->room, e->lease.bundle, &cpus, blocked);
     changed(table);
     serve(table, now_ns);
 }
 
-/* ---------------------------------------------------------------- actors */
+/* ---------------------------------------------------------------- actors and bundles */
 
-crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
-                                   crti_id_t job, const crti_resources_t *resources)
+crti_room_t *crti_lease_table_change_room(crti_lease_table_t *table)
 {
-    crti_holding_t holding = {.job = job, .resources = *resources};
-    char need[200], have[200];
-    crt_status_t status = crti_resources_check(resources);
-
-    if (status != CRT_OK)
-        return status;
-    if (crti_holdings_get(&table->holdings, actor))
-        return crt_raise(CRT_ERR_EXISTS, "the actor holds its resources already");
-    if (!fits_here(table, resources))
-        return crt_raise(CRT_ERR_BACKPRESSURE, "needs %s, the node has %s free",
-                         crti_resources_format(resources, need, sizeof(need)),
-                         crti_resources_format(&table->available, have, sizeof(have)));
-    crti_gpu_table_take(&table->gpus, crti_resources_get(resources, "GPU"),
-                        &holding.gpus);
-    status = crti_holdings_add(&table->holdings, actor, &holding);
-    if (status != CRT_OK) {
-        crti_gpu_table_give(&table->gpus, &holding.gpus);
-        return status;
-    }
-    if (resources->count) {
-        crti_resources_take(&table->available, resources);
-        changed(table);
-    }
-    return CRT_OK;
+    changed(table);
+    return &table->room;
 }
 
-void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t now_ns)
+void crti_lease_table_serve(crti_lease_table_t *table, uint64_t now_ns)
 {
-    crti_holding_t holding;
-
-    if (!crti_holdings_remove(&table->holdings, holder, &holding))
-        return;
-    crti_gpu_table_give(&table->gpus, &holding.gpus);
-    if (holding.resources.count) {
-        crti_resources_give(&table->available, &holding.resources);
-        changed(table);
-    }
     serve(table, now_ns);
 }
 

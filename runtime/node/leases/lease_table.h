@@ -16,6 +16,8 @@
  *     and none waits where room never comes.
  *     Where a request may run (base/scheduling.h) comes before all that; SPREAD takes one node with room after
  *     the other.
+ *     A request for a bundle of a placement group is for the node that the owner says it is on. It waits there for what
+ *     the bundle has, apart from the shares of jobs; a node without the bundle gives it back.
  *     A request that does not wait for what no node has, and one for a single node, fails when it comes, or when the last node
  *     that had it dies; not while the head is away, which knows of others.
  * Views
@@ -25,8 +27,7 @@
  *     The table copies what it is given. Actions are read with crti_lease_table_action until it
  *     returns false; their texts are valid until the next event.
  * Invariants
- *     available = resources - what granted and starting leases hold (CPUs of blocked ones
- *     excepted) - what actors hold - GPUs of workers that end. A GPU goes to another process only when the
+ *     What is free, and of whom it is taken: room.h. A GPU goes to another process only when the
  *     one that had it is gone, as its memory is free only then. A lease is in one state; nothing follows its end.
  */
 #ifndef CRTI_NODE_LEASE_TABLE_H
@@ -37,12 +38,15 @@
 #include "runtime/base/id.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/scheduling.h"
+#include "runtime/node/leases/bundle_table.h"
 #include "runtime/node/leases/gpu_table.h"
 #include "runtime/node/leases/holdings.h"
 #include "runtime/node/leases/job_shares.h"
 #include "runtime/node/leases/node_views.h"
+#include "runtime/node/leases/room.h"
 
 #define CRTI_LEASE_FUNCTION 64
+#define CRTI_NO_BUNDLE      "its bundle of the placement group is not there"
 
 /*                 room here                worker there
  *   WAITING ------------------> STARTING ----------------> GRANTED
@@ -80,22 +84,25 @@ typedef struct crti_lease {
     /* Written by the table. */
     crti_lease_state_t state;
     crti_gpu_share_t gpus; /* STARTING, GRANTED: which it has */
+    crti_bundle_t *bundle; /* the same: whose resources they are; NULL: the node's */
     crti_id_t worker;      /* GRANTED */
     crti_id_t node;        /* SPILLBACK: where */
     bool is_blocked;       /* its CPUs are lent */
     uint64_t since_ns;
     uint64_t granted_ns;
-    bool is_yielding; /* its owner was asked to give it back, for others */
+    bool is_yielding; /* its owner was asked to give it back, for others; */
+    bool is_wanted;   /* the same: as soon as it has nothing to run */
 } crti_lease_t;
 
 typedef enum crti_lease_verb {
     CRTI_LEASE_FIND_WORKER, /* resources are reserved: find or make one, then _granted */
     CRTI_LEASE_FORWARD,     /* send the request on to `node` */
-    CRTI_LEASE_GIVE_BACK, /* the node that asked may send it elsewhere; the lease is gone */
+    CRTI_LEASE_GIVE_BACK, /* who asked may ask elsewhere, `text` says why; the lease is gone */
     CRTI_LEASE_TELL,      /* tell the owner `text`: why it waits */
     CRTI_LEASE_REFUSE, /* no node has what it needs, `text` says what; the lease is gone */
-    CRTI_LEASE_YIELD,  /* ask the owner to give it back when what runs there has ended */
-    CRTI_LEASE_CHANGED /* available resources changed: tell the head */
+    CRTI_LEASE_YIELD,  /* ask the owner to give it back when what runs there has ended, */
+    CRTI_LEASE_WHEN_IDLE, /* or as soon as it has nothing to run */
+    CRTI_LEASE_CHANGED    /* available resources changed: tell the head */
 } crti_lease_verb_t;
 
 typedef struct crti_lease_action {
@@ -113,6 +120,8 @@ typedef struct crti_lease_table crti_lease_table_t;
 crt_status_t crti_lease_table_new(crti_id_t self, const crti_resources_t *resources,
                                   size_t max_workers, crti_lease_table_t **table_out);
 void crti_lease_table_free(crti_lease_table_t *table);
+/* From now on leases begin elsewhere, but those of bundles that are here. */
+void crti_lease_table_drain(crti_lease_table_t *table, uint64_t now_ns);
 /* The labels of this node; none at first. Borrowed. */
 void crti_lease_table_labels(crti_lease_table_t *table, const char *labels);
 CRTI_DEFINE_AUTO(crti_lease_table_t *, crti_lease_table_free)
@@ -131,10 +140,16 @@ const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
 
 /* What a lease counts among the shares of jobs: its CPUs; one that needs none counts a little, as it holds a
  * worker. */
-int64_t crti_lease_weight(const crti_lease_t *lease);
+static inline int64_t crti_lease_weight(const crti_lease_t *lease)
+{
+    return crti_resources_get(&lease->resources, "CPU") + 1;
+}
 const crti_job_shares_t *crti_lease_table_shares(const crti_lease_table_t *table);
-/* What actors hold here, and workers that end. */
-const crti_holdings_t *crti_lease_table_holdings(const crti_lease_table_t *table);
+/* What there is here, and who holds what of it. */
+const crti_room_t *crti_lease_table_room(const crti_lease_table_t *table);
+/* For lease_holders.c: the same, about to change; and when there is more, who waits is served. */
+crti_room_t *crti_lease_table_change_room(crti_lease_table_t *table);
+void crti_lease_table_serve(crti_lease_table_t *table, uint64_t now_ns);
 
 /* What other nodes have. */
 const crti_node_views_t *crti_lease_table_views(const crti_lease_table_t *table);
@@ -155,8 +170,8 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
 bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker,
                               uint64_t now_ns);
 
-/* Its turn is over (fair_share.h). Nothing when it is not GRANTED, or was asked before. */
-void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id);
+/* Its turn is over (fair_share.h), at once or when it is idle. Nothing when it is not GRANTED, or was asked before. */
+void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id, bool when_idle);
 
 /* Ends a lease in any state and gives its resources back: returned, cancelled, its worker can't
  * be made, or it was answered by another node. False: there was none. */
@@ -171,11 +186,24 @@ void crti_lease_table_blocked(crti_lease_table_t *table, crti_id_t worker, bool 
                               uint64_t now_ns);
 
 /* An actor's process needs resources here. CRT_ERR_BACKPRESSURE: not now. CRT_ERR_EXISTS: it
- * has them. */
+ * has them. The second: of bundle `index`, or of CRTI_ANY_BUNDLE, of a placement group. */
 crt_status_t crti_lease_table_take(crti_lease_table_t *table, crti_id_t actor,
                                    crti_id_t job, const crti_resources_t *resources);
+crt_status_t crti_lease_table_take_of_bundle(crti_lease_table_t *table, crti_id_t actor,
+                                             crti_id_t job, crti_id_t group,
+                                             int64_t index,
+                                             const crti_resources_t *resources);
 /* Gives back what an actor has, or a worker whose lease ended and that had GPUs; its process is gone. */
 void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t now_ns);
+
+/* A placement group reserves a bundle; the first five fields of `bundle` are read. CRT_ERR_BACKPRESSURE: there is no
+ * room. The same incarnation again changes nothing; an older one is returned first. */
+crt_status_t crti_lease_table_reserve(crti_lease_table_t *table,
+                                      const crti_bundle_t *bundle, uint64_t now_ns);
+/* It is given up, unless a later incarnation is there: who waits for it hears that it is gone; what holds some of it
+ * is to be ended, and with that its resources come back. False: there is none. */
+bool crti_lease_table_return(crti_lease_table_t *table, crti_id_t group, uint64_t index,
+                             uint64_t incarnation, uint64_t now_ns);
 
 /* The head's view of a node (this one's own is ignored), and a node's end: what was sent there
  * waits here again. */

@@ -52,6 +52,11 @@ crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
     return CRT_OK;
 }
 
+crti_node_view_t *crti_node_views_get(const crti_node_views_t *views, crti_id_t node)
+{
+    return crti_map_get(&views->map, &node);
+}
+
 void crti_node_views_forget(crti_node_views_t *views, crti_id_t node)
 {
     free(crti_map_remove(&views->map, &node));

@@ -61,6 +61,8 @@ crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
                                   const char *labels, const crti_resources_t *resources,
                                   const crti_resources_t *available);
 void crti_node_views_forget(crti_node_views_t *views, crti_id_t node);
+/* NULL: no such node, or this one. */
+crti_node_view_t *crti_node_views_get(const crti_node_views_t *views, crti_id_t node);
 /* The head went away, or is back. */
 void crti_node_views_head(crti_node_views_t *views, bool is_away);
 

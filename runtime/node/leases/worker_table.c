@@ -16,9 +16,10 @@
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 
-#define START_NS (30 * CRTI_S)
-#define END_NS   (1 * CRTI_S)  /* for a method that runs, and for destroy */
-#define IDLE_NS  (30 * CRTI_S) /* an idle worker may own objects that others use */
+#define START_NS  (30 * CRTI_S)
+#define END_NS    (1 * CRTI_S) /* for a method that runs, and for destroy */
+#define RETIRE_NS (30 * CRTI_S)
+#define IDLE_NS   (30 * CRTI_S) /* an idle worker may own objects that others use */
 
 struct crti_worker_table {
     size_t keep;
@@ -40,8 +41,9 @@ static const struct {
     [CRTI_WORKER_FORKING] = {"forking", TO(ATTACHED) | END_OR_DIE},
     [CRTI_WORKER_ATTACHED] = {"attached", TO(IDLE) | TO(ACTOR) | END_OR_DIE},
     [CRTI_WORKER_IDLE] = {"idle", TO(LEASED) | END_OR_DIE},
-    [CRTI_WORKER_LEASED] = {"leased", TO(IDLE) | END_OR_DIE},
-    [CRTI_WORKER_ACTOR] = {"actor", END_OR_DIE},
+    [CRTI_WORKER_LEASED] = {"leased", TO(IDLE) | TO(RETIRING) | END_OR_DIE},
+    [CRTI_WORKER_ACTOR] = {"actor", TO(RETIRING) | END_OR_DIE},
+    [CRTI_WORKER_RETIRING] = {"retiring", END_OR_DIE},
     [CRTI_WORKER_ENDING] = {"ending", TO(DEAD)},
     [CRTI_WORKER_DEAD] = {"dead", 0},
 };
@@ -154,16 +156,21 @@ static void assign(crti_worker_table_t *table, crti_worker_t *w)
     act(table, CRTI_WORKER_ASSIGN, w, w->purpose, w->is_actor);
 }
 
-static crti_worker_t *find_idle(const crti_worker_table_t *table, crti_id_t job,
+/* One that serves nobody: the one that idled last, as its memory is warm, or one that is being made for a lease
+ * that was cancelled. */
+static crti_worker_t *find_free(const crti_worker_table_t *table, crti_id_t job,
                                 double cpus)
 {
-    /* The one that idled last: its memory is warm. */
-    for (crti_list_t *item = table->lists[CRTI_WORKER_IDLE].prev;
-         item != &table->lists[CRTI_WORKER_IDLE]; item = item->prev) {
-        crti_worker_t *w = CRTI_CONTAINER(item, crti_worker_t, link);
+    for (int state = CRTI_WORKER_IDLE; state > CRTI_WORKER_WANTED; state--) {
+        const crti_list_t *list = &table->lists[state];
 
-        if (crti_id_equal(w->job, job) && w->cpus == cpus)
-            return w;
+        for (crti_list_t *item = list->prev; item != list; item = item->prev) {
+            crti_worker_t *w = CRTI_CONTAINER(item, crti_worker_t, link);
+
+            if (crti_id_is_zero(w->purpose) && crti_id_equal(w->job, job) &&
+                w->cpus == cpus)
+                return w;
+        }
     }
     return NULL;
 }
@@ -192,7 +199,7 @@ crt_status_t crti_worker_table_want(crti_worker_table_t *table, crti_id_t id,
                                     crti_id_t job, bool is_actor, crti_id_t purpose,
                                     double cpus, uint64_t gpus, uint64_t now_ns)
 {
-    crti_worker_t *w = is_actor || gpus ? NULL : find_idle(table, job, cpus);
+    crti_worker_t *w = is_actor || gpus ? NULL : find_free(table, job, cpus);
     bool is_new = w == NULL;
     crt_status_t status = CRT_OK;
 
@@ -214,7 +221,7 @@ crt_status_t crti_worker_table_want(crti_worker_table_t *table, crti_id_t id,
     w->answered = false;
     if (is_new) {
         act(table, CRTI_WORKER_SPAWN, w, purpose, is_actor);
-    } else {
+    } else if (w->state == CRTI_WORKER_IDLE) {
         set_state(table, w, CRTI_WORKER_LEASED);
         assign(table, w);
     }
@@ -285,7 +292,7 @@ void crti_worker_table_unwanted(crti_worker_table_t *table, crti_id_t purpose,
         crti_worker_table_released(table, w, false, now_ns);
         return;
     }
-    if (w->is_actor || w->gpus)
+    if (w->is_actor || w->gpus || w->state == CRTI_WORKER_WANTED)
         crti_worker_table_end(table, w, false, now_ns);
     else
         drop_purpose(table, w);
@@ -321,6 +328,22 @@ void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
         worker->is_actor);
     set_state(table, worker, CRTI_WORKER_ENDING);
     worker->deadline_ns = now_ns + END_NS;
+}
+
+void crti_worker_table_retire(crti_worker_table_t *table, crti_worker_t *worker,
+                              uint64_t now_ns)
+{
+    if (worker->state == CRTI_WORKER_RETIRING)
+        return;
+    if (worker->state != CRTI_WORKER_ACTOR && worker->state != CRTI_WORKER_LEASED) {
+        crti_worker_table_end(table, worker, false, now_ns);
+        return;
+    }
+    act(table, CRTI_WORKER_RETIRE, worker, worker->purpose, worker->is_actor);
+    if (!worker->is_actor)
+        drop_purpose(table, worker); /* its lease has ended */
+    set_state(table, worker, CRTI_WORKER_RETIRING);
+    worker->deadline_ns = now_ns + RETIRE_NS;
 }
 
 void crti_worker_table_end_job(crti_worker_table_t *table, crti_id_t job, bool actors,
@@ -377,7 +400,7 @@ static uint64_t check_deadlines(crti_worker_table_t *table, crti_worker_state_t 
         if (w->deadline_ns > now_ns)
             return w->deadline_ns;
         if (state != CRTI_WORKER_ENDING) {
-            crti_worker_table_end(table, w, true, now_ns);
+            crti_worker_table_end(table, w, state != CRTI_WORKER_RETIRING, now_ns);
             continue;
         }
         act(table, CRTI_WORKER_KILL, w, w->purpose, w->is_actor);
@@ -391,7 +414,7 @@ static uint64_t check_deadlines(crti_worker_table_t *table, crti_worker_state_t 
 uint64_t crti_worker_table_tick(crti_worker_table_t *table, uint64_t now_ns)
 {
     static const crti_worker_state_t timed[] = {CRTI_WORKER_FORKING, CRTI_WORKER_ATTACHED,
-                                                CRTI_WORKER_ENDING};
+                                                CRTI_WORKER_RETIRING, CRTI_WORKER_ENDING};
     uint64_t next = UINT64_MAX;
 
     while (table->idle > table->keep) {

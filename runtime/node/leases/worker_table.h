@@ -7,7 +7,9 @@
  *         -> [ node/leases/worker_table.c ] -> actions (spawn, assign, shut down, kill, report)
  * Rules
  *     A worker is made for one task lease or one actor. After a lease it idles and takes the
- *     next lease of its job with the same number of CPUs (BLAS threads are fixed at its start). One with GPUs
+ *     next lease of its job with the same number of CPUs (BLAS threads are fixed at its start); so does one
+ *     whose lease is cancelled while it is being made: programs whose tasks wait for their own tasks cancel
+ *     thousands. One with GPUs
  *     ends with its lease: CUDA keeps memory of a GPU, and can't be told of another one.
  *     At most `keep` idle workers stay; more end after IDLE_NS, the oldest first. A worker that
  *     does not attach within START_NS, or does not end within END_NS, is killed.
@@ -30,7 +32,11 @@
  *   WANTED ----------> FORKING --------> ATTACHED -----> IDLE <----------> LEASED
  *      |                  |                  |   |         |                  |
  *      |                  |                  |   +---------+-- actor --> ACTOR|
- *      |                  v                  v             v             v    v
+ *      |                  |                  |   |         |             |    |
+ *      |                  |                  |   |         |   nobody needs its actor, or LEASED: max_calls
+ *      |                  |                  |   |         |             v    |
+ *      |                  |                  |   |         |         RETIRING |
+ *      |                  v                  v   v         v             v    v
  *      |               ENDING <------- told to end: unused, job over, broken, killed
  *      v                  v
  *    DEAD <---------- process gone (from every state)
@@ -41,8 +47,9 @@ typedef enum crti_worker_state {
     CRTI_WORKER_ATTACHED, /* the local link is open, endpoints are not bound yet */
     CRTI_WORKER_IDLE,
     CRTI_WORKER_LEASED,
-    CRTI_WORKER_ACTOR,  /* hosts its actor until it ends */
-    CRTI_WORKER_ENDING, /* was told to end, or killed */
+    CRTI_WORKER_ACTOR,    /* hosts its actor until it ends */
+    CRTI_WORKER_RETIRING, /* was told to end when it has answered its calls */
+    CRTI_WORKER_ENDING,   /* was told to end, or killed */
     CRTI_WORKER_DEAD,
     CRTI_WORKER_STATES
 } crti_worker_state_t;
@@ -55,7 +62,7 @@ struct crti_worker {
     bool is_actor;
     crti_id_t purpose; /* lease or actor id; zero when idle */
     crti_worker_state_t state;
-    uint64_t deadline_ns; /* of FORKING, ATTACHED, ENDING; IDLE: since when */
+    uint64_t deadline_ns; /* of FORKING, ATTACHED, RETIRING, ENDING; IDLE: since when */
     bool answered;        /* its purpose got ASSIGN or FAIL */
     crti_list_t link;     /* by state */
     void *io;             /* the loop's; set when SPAWN was carried out */
@@ -65,6 +72,7 @@ typedef enum crti_worker_verb {
     CRTI_WORKER_SPAWN,    /* make a process for `worker` */
     CRTI_WORKER_ASSIGN,   /* `worker` serves `purpose` from now on */
     CRTI_WORKER_FAIL,     /* no worker for `purpose`: status, text */
+    CRTI_WORKER_RETIRE,   /* tell it to end when it has answered its calls */
     CRTI_WORKER_SHUTDOWN, /* tell it to end */
     CRTI_WORKER_KILL,     /* SIGKILL to its process group */
     CRTI_WORKER_DISCARD,  /* it waits for its program: it need not, it is _died */
@@ -119,14 +127,19 @@ bool crti_worker_table_ready(crti_worker_table_t *table, crti_worker_t *worker,
 void crti_worker_table_released(crti_worker_table_t *table, crti_worker_t *worker,
                                 bool broken, uint64_t now_ns);
 
-/* Its purpose is gone before it was assigned: it becomes an idle worker when it is there, an
- * actor's ends. */
+/* Its purpose is gone before it was assigned: it serves the next one when it is there, and is not made when that has
+ * not begun; an actor's ends. */
 void crti_worker_table_unwanted(crti_worker_table_t *table, crti_id_t purpose,
                                 uint64_t now_ns);
 
 /* End it: by SHUTDOWN (then KILL after END_NS), or at once. */
 void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
                            bool at_once, uint64_t now_ns);
+
+/* End it when it has answered the calls that it has, RETIRE_NS later whatever it does; one that does not host an actor yet
+ * at once, by SHUTDOWN. */
+void crti_worker_table_retire(crti_worker_table_t *table, crti_worker_t *worker,
+                              uint64_t now_ns);
 
 /* All workers of a job that serve tasks or idle (`actors`: those of actors too). */
 void crti_worker_table_end_job(crti_worker_table_t *table, crti_id_t job, bool actors,

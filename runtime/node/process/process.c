@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes of this node: their records. See process.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -48,6 +49,7 @@ crti_process_t *crti_process_get(crti_node_t *node, crti_id_t id)
 void crti_process_init(crti_node_t *node, const crti_process_handlers_t *handlers)
 {
     node->processes.handlers = handlers;
+    crti_metric_totals_init(&node->processes.metrics);
     crti_map_init(&node->processes.by_id, sizeof(crti_id_t));
     crti_map_init(&node->processes.by_pid, sizeof(pid_t));
 }
@@ -67,8 +69,10 @@ void crti_process_release(crti_process_t *process)
         close(process->pidfd);
     }
     crti_list_remove(&process->in_fenced);
+    crti_task_archive_take(process);
+    crti_metric_totals_take(process);
     if (process->board)
-        munmap(process->board, CRTI_BLACKBOARD_BYTES);
+        munmap(process->board, process->board_bytes);
     crti_process_close_board(process);
     crti_slot_give(process);
     crti_list_remove(&process->link);
@@ -81,6 +85,8 @@ void crti_process_release(crti_process_t *process)
 void crti_process_fini(crti_node_t *node)
 {
     crti_offload_free(node->processes.offload);
+    crti_task_archive_fini(&node->processes.tasks);
+    crti_metric_totals_fini(&node->processes.metrics);
     crti_map_fini(&node->processes.by_id);
     crti_map_fini(&node->processes.by_pid);
 }
@@ -183,12 +189,14 @@ void crti_slot_give(crti_process_t *process)
 
 crt_status_t crti_process_make_board(crti_process_t *process)
 {
-    int fd = memfd_create("crt-blackboard", MFD_CLOEXEC);
+    size_t bytes = crti_board_bytes(crti_task_slots(process));
+    int fd = memfd_create("crt-blackboard", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *page = MAP_FAILED;
 
-    if (fd >= 0 && ftruncate(fd, CRTI_BLACKBOARD_BYTES) == 0)
-        page =
-            mmap(NULL, CRTI_BLACKBOARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    /* Who cut it would end the node. */
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         crt_raise(CRT_ERR_IO, "blackboard: %s", strerror(errno));
         if (fd >= 0)
@@ -196,6 +204,7 @@ crt_status_t crti_process_make_board(crti_process_t *process)
         return CRT_ERR_IO;
     }
     process->board = page;
+    process->board_bytes = bytes;
     process->board_fd = fd;
     return CRT_OK;
 }

@@ -12,10 +12,12 @@
 
 #include <sys/types.h>
 
-#include "runtime/base/blackboard.h"
+#include "runtime/base/board.h"
 #include "runtime/node/host/offload.h"
 #include "runtime/node/host/output.h"
 #include "runtime/node/process/memory_watch.h"
+#include "runtime/node/process/metric_totals.h"
+#include "runtime/node/process/task_archive.h"
 #include "runtime/node/types.h"
 
 #define CRTI_NODE_SLOTS 16384 /* processes that the store serves at once */
@@ -37,9 +39,10 @@ struct crti_process {
     crti_offloaded_t offloaded; /* they are there */
     unsigned slot;              /* of the store, 0 none */
     char ipc[108], tcp[64];
-    crti_worker_t *worker; /* NULL for drivers, and when it is to end */
-    crti_id_t actor;       /* zero: tasks */
-    crti_blackboard_t *board;
+    crti_worker_t *worker;    /* NULL for drivers, and when it is to end */
+    crti_id_t actor;          /* zero: tasks */
+    crti_blackboard_t *board; /* base/board.h */
+    size_t board_bytes;
     int board_fd;
     bool told_to_end;   /* its end is expected */
     char end_text[448]; /* why it was told to end */
@@ -54,6 +57,7 @@ struct crti_process {
 
     /* jobs */
     crti_job_t *job;
+    crti_id_t job_id;        /* also when it has left the job; zero: never had one */
     crti_list_t link;        /* in job->wanted or job->forking */
     uint64_t fork_request;   /* while FORK is not answered */
     bool is_child;           /* executed by the node itself */
@@ -88,6 +92,8 @@ typedef struct crti_processes {
     unsigned slots_full; /* 1 ... this one are taken, or were not free when looked at */
     crti_offload_t *offload; /* NULL: nothing was offloaded yet */
     bool cannot_offload;     /* was told */
+    crti_task_archive_t tasks;
+    crti_metric_totals_t metrics;
     size_t offloaded_count;
     crti_timer_t stall_timer;
     uint64_t host_fresh_ns; /* until when the host is known to have room for workers */

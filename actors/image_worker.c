@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ImageWorker: computes gradients of numbered batches of images, and sends them in fewer bytes.
+ *
+ * Where it sits
+ *     shared data, weights -> [ actors/image_worker.c ] -> encoded gradient -> ParameterServer
+ * Invariants
+ *     Batch and dropout of a step depend on the step and the worker's seed alone: a step that is made again, by
+ *     this process or by one that took its place, gives the same gradient. (A compression that keeps an
+ *     error remembers more.)
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "actors/spec.h"
+#include "crt_actors.h"
+
+#define SLOW_SLICE_S                                                                     \
+    0.002 /* how soon a slowed worker notices that its call was cancelled */
+
+typedef struct worker {
+    crt_model_t *model;
+    uint64_t seed;
+    crt_ref_t *features, *labels; /* keep what `all` points into */
+    crt_dataset_t *all, *shard;
+    crt_image_batches_t *batches;
+    crt_compressor_t *compressor;
+    unsigned char *bytes;
+    double
+        slowdown; /* how often the time of a gradient it takes: to try out what stragglers do */
+} worker_t;
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---------------------------------------------------------------- create */
+
+static crt_status_t open_data(worker_t *w, crt_ref_t *features, crt_ref_t *labels,
+                              int classes)
+{
+    const crt_tensor_t *x, *y;
+    crt_status_t status;
+
+    w->features = crt_ref_keep(features);
+    w->labels = crt_ref_keep(labels);
+    status = crt_get(w->features, &x);
+    if (status == CRT_OK)
+        status = crt_get(w->labels, &y);
+    return status == CRT_OK ? crt_dataset_new(x, y, classes, &w->all) : status;
+}
+
+static crt_status_t open_batches(worker_t *w, const crt_value_t *map)
+{
+    crt_image_batches_options_t o = {.struct_size = sizeof(o), .training = true};
+    const char *name = "mnist";
+    const crt_image_format_t *format;
+    int shard = 0, shards = 1;
+    crt_status_t status = CRTI_SPEC_READ(map, "format", &name);
+
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "shard", &shard);
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "shards", &shards);
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "batch", &o.batch);
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "ahead", &o.ahead);
+    if (status != CRT_OK)
+        return status;
+    o.seed = w->seed;
+    format = crt_image_format(name);
+    if (!format)
+        return crt_raise(CRT_ERR_INVALID, "no format of images is called '%s'", name);
+    status = crt_dataset_new_shard(w->all, shard, shards, &w->shard);
+    return status == CRT_OK ? crt_image_batches_new(format, w->shard, &o, &w->batches)
+                            : status;
+}
+
+static crt_status_t open_compressor(worker_t *w, const crt_value_t *map)
+{
+    const char *name = "none";
+    double keep = 0;
+    crt_compression_t method;
+    crt_status_t status = CRTI_SPEC_READ(map, "compression", &name);
+
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "keep", &keep);
+    if (status == CRT_OK)
+        status = crt_compression_find(name, &method);
+    if (status == CRT_OK)
+        status = crt_compressor_new(method, crt_model_parameters(w->model), keep,
+                                    &w->compressor);
+    if (status != CRT_OK)
+        return status;
+    w->bytes = malloc(crt_compressor_bound(w->compressor));
+    return w->bytes ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "encoded gradient");
+}
+
+static crt_status_t create(void *self, crt_call_t *call)
+{
+    worker_t *w = self;
+    const crt_value_t *widths, *map;
+    crt_ref_t *features, *labels;
+    double dropout;
+    int classes;
+    crt_status_t status =
+        crt_args(call, &widths, &dropout, &w->seed, &features, &labels, &classes, &map);
+
+    w->slowdown = 1;
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "slowdown", &w->slowdown);
+    if (status == CRT_OK)
+        status = crti_spec_model(widths, dropout, w->seed, &w->model);
+    if (status == CRT_OK)
+        status = open_data(w, features, labels, classes);
+    if (status == CRT_OK && (crt_dataset_width(w->all) != crt_model_inputs(w->model) ||
+                             classes > crt_model_outputs(w->model)))
+        return crt_raise(CRT_ERR_INVALID,
+                         "samples of %d features and %d classes; the model has %d inputs "
+                         "and %d outputs",
+                         crt_dataset_width(w->all), classes, crt_model_inputs(w->model),
+                         crt_model_outputs(w->model));
+    if (status == CRT_OK)
+        status = open_batches(w, map);
+    return status == CRT_OK ? open_compressor(w, map) : status;
+}
+
+static void destroy(void *self)
+{
+    worker_t *w = self;
+
+    crt_image_batches_free(w->batches);
+    crt_dataset_free(w->shard);
+    crt_dataset_free(w->all);
+    crt_ref_drop(&w->features);
+    crt_ref_drop(&w->labels);
+    crt_compressor_free(w->compressor);
+    free(w->bytes);
+    crt_model_free(w->model);
+}
+
+/* ---------------------------------------------------------------- a step */
+
+/* Takes so many seconds, or until the call is cancelled. */
+static void dawdle(const crt_call_t *call, double seconds)
+{
+    double end = now_s() + seconds;
+
+    while (now_s() < end && !crt_cancelled(call)) {
+        double left = end - now_s();
+        struct timespec slice = {.tv_nsec = (long)(1e9 * SLOW_SLICE_S)};
+
+        if (left < SLOW_SLICE_S)
+            slice.tv_nsec = left > 0 ? (long)(1e9 * left) : 0;
+        nanosleep(&slice, NULL);
+    }
+}
+
+/* The encoded gradient becomes result 1, a tensor of bytes. */
+static crt_status_t return_bytes(worker_t *w, crt_call_t *call, size_t size)
+{
+    int64_t shape = (int64_t)size;
+    crt_object_t *object;
+    crt_tensor_t view;
+    crt_status_t status = crt_object_create(CRT_UINT8, 1, &shape, &object, &view);
+
+    if (status != CRT_OK)
+        return status;
+    memcpy(view.data, w->bytes, size);
+    return crt_return_at(call, 1, object);
+}
+
+static crt_status_t compute_step(void *self, crt_call_t *call)
+{
+    worker_t *w = self;
+    uint64_t step;
+    const crt_tensor_t *weights, *gradients = crt_model_gradients(w->model);
+    const crt_batch_t *batch;
+    double loss, began = now_s(), batched, computed;
+    size_t size;
+    crt_status_t status = crt_args(call, &step, &weights);
+
+    if (status != CRT_OK)
+        return status;
+    if (crt_return_count(call) != 2)
+        return crt_raise(CRT_ERR_INVALID, "compute_step has two results, not %zu",
+                         crt_return_count(call));
+    crt_image_batches_seek(w->batches, step);
+    batch = crt_image_batches_next(w->batches);
+    batched = now_s();
+    crt_model_set_seed(w->model, w->seed + step * 0x9e3779b97f4a7c15u);
+    status = crt_model_compute_gradients(w->model, weights, batch, NULL, &loss);
+    if (status != CRT_OK)
+        return status;
+    dawdle(call, (w->slowdown - 1) * (now_s() - began));
+    if (crt_cancelled(call))
+        return crt_raise(CRT_ERR_CANCELLED, "step %llu is no longer wanted",
+                         (unsigned long long)step);
+    computed = now_s();
+    size = crt_compressor_encode(w->compressor, gradients->data, w->bytes);
+    status = return_bytes(w, call, size);
+    if (status != CRT_OK)
+        return status;
+    return crt_return(
+        call, crt_list((crt_arg_t[]){crt_arg_float(loss), crt_arg_float(batched - began),
+                                     crt_arg_float(computed - batched),
+                                     crt_arg_float(now_s() - computed),
+                                     crt_arg_int((int64_t)size),
+                                     crt_arg_int(batch->labels.shape[0])},
+                       6));
+}
+
+const crt_method_t crt_image_worker_compute_step = {"compute_step", compute_step,
+                                                    "int, tensor"};
+
+const crt_actor_class_t crt_image_worker =
+    CRT_ACTOR_CLASS(.name = "ImageWorker", .size = sizeof(worker_t), .create = create,
+                    .signature = "list, float, int, ref, ref, int, map",
+                    .destroy = destroy,
+                    .methods = CRT_METHODS(&crt_image_worker_compute_step));
+
+crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
+                                  const crt_mlp_spec_t *spec,
+                                  const crt_image_worker_spec_t *data)
+{
+    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1];
+    const crt_arg_t items[] = {
+        crt_arg_string("format"),      crt_arg_string(data->format),
+        crt_arg_string("shard"),       crt_arg_int(data->shard),
+        crt_arg_string("shards"),      crt_arg_int(data->shards),
+        crt_arg_string("batch"),       crt_arg_int(data->batch),
+        crt_arg_string("ahead"),       crt_arg_int(data->ahead),
+        crt_arg_string("compression"), crt_arg_string(data->compression),
+        crt_arg_string("keep"),        crt_arg_float(data->keep),
+        crt_arg_string("slowdown"),    crt_arg_float(data->slowdown)};
+
+    return crt_actor_new(&crt_image_worker, options, crti_spec_widths(spec->widths, room),
+                         spec->dropout, spec->seed, data->features, data->labels,
+                         data->classes, crt_map(items, sizeof(items) / sizeof(items[0])));
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt drain: a node ends when what it has is done or moved; waits until it is gone. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+
+#include "cli/options.h"
+
+#define NAME      "crt drain"
+#define LOOK_MS   100
+#define MAX_S     (30 * 86400.0)
+#define DEFAULT_S "3600"
+
+static const char *address, *deadline;
+static bool no_wait;
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+/* The node whose id begins so, or NULL after saying why: it owns its members. */
+static json_t *find(const crt_cluster_info_t *cluster, const char *prefix, bool must_live)
+{
+    char *text = NULL;
+    json_t *nodes, *found = NULL;
+    size_t count = 0;
+
+    if (crt_cluster_query(cluster, "nodes", NULL, &text) != CRT_OK) {
+        crti_cli_fail_detail(NAME);
+        return NULL;
+    }
+    nodes = json_loads(text, 0, NULL);
+    free(text);
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        json_t *node = json_array_get(nodes, i);
+
+        if (strncmp(text_of(node, "node_id"), prefix, strlen(prefix)) != 0 ||
+            (must_live && strcmp(text_of(node, "state"), "DEAD") == 0))
+            continue;
+        found = node;
+        count++;
+    }
+    json_incref(found);
+    json_decref(nodes);
+    if (count == 1)
+        return found;
+    json_decref(found);
+    if (count)
+        crti_cli_fail(NAME, "%zu nodes have an id that begins with %s", count, prefix);
+    else
+        crti_cli_fail(NAME, "no node has an id that begins with %s", prefix);
+    return NULL;
+}
+
+/* Until it is gone. */
+static int await_end(const crt_cluster_info_t *cluster, const char *id)
+{
+    for (;;) {
+        json_t *node = find(cluster, id, false);
+        bool is_over = node && strcmp(text_of(node, "state"), "DEAD") == 0;
+
+        if (is_over)
+            printf("node %.8s has ended: %s\n", id, text_of(node, "state_message"));
+        json_decref(node);
+        if (!node)
+            return 1;
+        if (is_over)
+            return 0;
+        nanosleep(&(struct timespec){0, LOOK_MS * 1000000L}, NULL);
+    }
+}
+
+static int drain(const char *prefix, double seconds)
+{
+    static crt_cluster_info_t cluster;
+    char id[40];
+    json_t *node;
+
+    if (crt_cluster_find(address, &cluster) != CRT_OK)
+        return crti_cli_fail_detail(NAME);
+    node = find(&cluster, prefix, true);
+    if (!node)
+        return 1;
+    snprintf(id, sizeof(id), "%s", text_of(node, "node_id"));
+    json_decref(node);
+    if (crt_cluster_drain(&cluster, id, (uint64_t)(seconds * 1000)) != CRT_OK)
+        return crti_cli_fail_detail(NAME);
+    printf("node %.8s is drained; it ends in %g s at the latest\n", id, seconds);
+    fflush(stdout);
+    return no_wait ? 0 : await_end(&cluster, id);
+}
+
+int crti_cli_drain(int argc, char **argv)
+{
+    static const option_spec_t options[] = {
+        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
+         "the cluster's head; default: the only cluster here"},
+        {"deadline", 0, "SECONDS", OPTION_TEXT, &deadline,
+         "by then it ends, whatever it still has; default: " DEFAULT_S},
+        {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not wait until it has ended"}};
+    static const command_spec_t spec = {
+        .name = NAME,
+        .operands = "NODE",
+        .summary =
+            "Ends a node, whose id begins with NODE, without loss: it takes no new "
+            "work, actors that\nmay restart move to other nodes, what else runs "
+            "ends, objects are copied away.",
+        .options = options,
+        .count = sizeof(options) / sizeof(options[0])};
+    double seconds;
+    char *end;
+    int first;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    if (first + 1 != argc || !*argv[first])
+        return crti_cli_misused(NAME, "which node? (crt status shows their ids)");
+    seconds = strtod(deadline ? deadline : DEFAULT_S, &end);
+    if (*end || !(seconds >= 0.001 && seconds <= MAX_S))
+        return crti_cli_misused(NAME, "--deadline takes 0.001 to %g seconds, not \"%s\"",
+                                MAX_S, deadline);
+    return drain(argv[first], seconds);
+}

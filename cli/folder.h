@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The folder of a job as a zip: the same bytes for the same files, whatever host, clock and order.
+ *
+ * Where it sits
+ *     cli/job_upload.c -> [ cli/folder.c ] -> cli/ignore.c, libarchive
+ * Rules
+ *     Sorted names, no times, no owners, modes 0644 or 0755. .gitignore files and `excludes` are obeyed, .git
+ *     is left out. Links that stay inside are kept, one that leads out is refused; sockets, pipes and
+ *     devices are left out.
+ * Threads: any.
+ */
+#ifndef CRTI_CLI_FOLDER_H
+#define CRTI_CLI_FOLDER_H
+
+#include <stdio.h>
+
+#include "crt_base.h"
+
+#define FOLDER_BYTES ((uint64_t)500 << 20) /* of all files together */
+
+/* A file without a name, at its beginning, which the caller closes. `excludes` ends with NULL.
+ * CRT_ERR_TOO_LARGE names the largest files. */
+crt_status_t crti_folder_pack(const char *directory, const char *const *excludes,
+                              FILE **zip_out);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What train_images was asked to do. */
+#ifndef TRAIN_IMAGES_H
+#define TRAIN_IMAGES_H
+
+#include <crt_actors.h>
+#include <crt_configuration.h>
+
+#include "curve.h"
+
+#define WORKERS_MAX   256
+#define LAYERS_MAX    16
+#define STALENESS_MAX 64
+
+struct settings {
+    crt_configuration_t *configuration; /* where all of this comes from */
+    /* [data] */
+    const crt_image_format_t *format;
+    const char *source;
+    int64_t limit, test_limit, batch, ahead;
+    /* [network] */
+    const char *network;
+    int64_t hidden, depth;
+    double dropout;
+    /* [training] */
+    int64_t workers, needed, staleness, steps, seed, slow_worker;
+    double slowdown;
+    bool cancel;
+    /* [optimizer] */
+    crt_optimizer_options_t optimizer;
+    /* [compression] */
+    const char *compression;
+    double keep_part;
+    /* [checkpoints] */
+    const char *folder;
+    int64_t every, keep;
+    bool resume;
+    /* [output] */
+    const char *csv, *svg;
+    int64_t log_every;
+    /* [evaluation] */
+    const char *evaluation_csv, *evaluation_svg;
+    int64_t patience_s;
+};
+
+extern struct settings settings;
+
+/* Reads `file` (NULL: nothing but defaults) and the command line into `settings`; ends the program with 2 and one
+ * sentence when something is wrong. The configuration is the caller's: texts of `settings` lie in it. */
+crt_configuration_t *read_settings(int argc, char **argv);
+
+/* Inputs, hidden widths, classes, 0. */
+void fill_widths(int widths[LAYERS_MAX + 3]);
+
+/* Evaluates each checkpoint that comes into the folder, until the last one of a training. */
+int evaluate_checkpoints(void);
+
+/* Writes a curve, unless `path` is NULL; ends the program with 1 when that fails. */
+void save_curve(curve_t *curve, const char *path);
+
+/* Ends the program with 1 when `status` is an error. */
+void check(crt_status_t status, const char *what);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The evaluator of train_images: a process of its own that watches a folder of checkpoints.
+ *
+ * It needs no cluster, and the training does not know of it: a file appears whole, under a name that sorts.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "train_images.h"
+
+#define BATCH   500
+#define TOP     5
+#define POLL_MS 100
+
+typedef struct scores {
+    double loss, top1, top5; /* sums, then means */
+    size_t count;
+} scores_t;
+
+/* How many classes are more probable than that of the label. */
+static int rank_of(const float *p, int classes, int label)
+{
+    int rank = 0;
+
+    for (int i = 0; i < classes; i++)
+        rank += p[i] > p[label] || (p[i] == p[label] && i < label);
+    return rank;
+}
+
+static void add_batch(scores_t *s, const crt_tensor_t *probabilities,
+                      const uint8_t *labels)
+{
+    int classes = (int)probabilities->shape[1];
+    const float *p = probabilities->data;
+
+    for (int64_t i = 0; i < probabilities->shape[0]; i++, p += classes) {
+        int rank = rank_of(p, classes, labels[i]);
+
+        s->loss -= log(fmax((double)p[labels[i]], 1e-30));
+        s->top1 += rank == 0;
+        s->top5 += rank < TOP;
+        s->count++;
+    }
+}
+
+static scores_t evaluate(crt_model_t *model, crt_image_batches_t *batches)
+{
+    static float memory[BATCH * 256];
+    scores_t s = {.count = 0};
+
+    crt_image_batches_seek(batches, 0);
+    for (uint64_t i = 0; i < crt_image_batches_per_pass(batches); i++) {
+        const crt_batch_t *batch = crt_image_batches_next(batches);
+        int64_t shape[2] = {batch->inputs.shape[0], crt_model_outputs(model)};
+        crt_tensor_t out = crt_tensor_view(CRT_FLOAT32, 2, shape, memory);
+
+        check(crt_model_predict(model, NULL, &batch->inputs, &out), "evaluation");
+        add_batch(&s, &out, batch->labels.data);
+    }
+    s.loss /= (double)s.count;
+    s.top1 /= (double)s.count;
+    s.top5 /= (double)s.count;
+    return s;
+}
+
+/* Waits for a checkpoint after `step`; false when none came for too long. */
+static bool wait_for(int64_t step, char *path, size_t room)
+{
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+
+    for (int64_t waited = 0; waited < settings.patience_s * 1000; waited += POLL_MS) {
+        crt_status_t status =
+            step < 0 ? crt_checkpoint_after(settings.folder, 0, path, room)
+                     : crt_checkpoint_after(settings.folder, (uint64_t)step, path, room);
+
+        if (status == CRT_OK)
+            return true;
+        if (status != CRT_ERR_NOT_FOUND)
+            check(status, "checkpoints.folder");
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+static FILE *open_csv(void)
+{
+    FILE *csv = settings.evaluation_csv ? fopen(settings.evaluation_csv, "we") : NULL;
+
+    if (settings.evaluation_csv && !csv) {
+        perror(settings.evaluation_csv);
+        exit(1);
+    }
+    if (csv)
+        fprintf(csv, "step,loss,top1,top5\n");
+    return csv;
+}
+
+/* One checkpoint after the other; returns the program's exit status. */
+static int follow(crt_model_t *model, crt_image_batches_t *batches, FILE *csv)
+{
+    curve_t curve = {.title = "accuracy of the test images (%) by step"};
+    crt_checkpoint_t c = {.step = 0};
+    char path[4096];
+
+    while (!c.is_last) {
+        crt_status_t status;
+        scores_t s;
+
+        if (!wait_for((int64_t)c.step, path, sizeof(path))) {
+            fprintf(stderr, "train_images: no new checkpoint in %s for %lld s\n",
+                    settings.folder, (long long)settings.patience_s);
+            return 1;
+        }
+        status = crt_checkpoint_read(path, settings.network, model, NULL, &c);
+        if (status == CRT_ERR_NOT_FOUND)
+            continue; /* it was replaced by newer ones meanwhile */
+        check(status, "checkpoint");
+        s = evaluate(model, batches);
+        printf("step %llu: loss %.4f, Prec@1: %.2f, Prec@5: %.2f\n",
+               (unsigned long long)c.step, s.loss, 100 * s.top1, 100 * s.top5);
+        fflush(stdout);
+        if (!curve_add(&curve, (double)c.step, 100 * s.top1))
+            check(CRT_ERR_NO_MEMORY, "curve");
+        if (csv && (fprintf(csv, "%llu,%.6f,%.6f,%.6f\n", (unsigned long long)c.step,
+                            s.loss, s.top1, s.top5) < 0 ||
+                    fflush(csv) != 0)) {
+            perror(settings.evaluation_csv);
+            return 1;
+        }
+    }
+    save_curve(&curve, settings.evaluation_svg);
+    return 0;
+}
+
+int evaluate_checkpoints(void)
+{
+    int widths[LAYERS_MAX + 3], result;
+    crt_dataset_t *test;
+    crt_image_batches_t *batches;
+    crt_model_t *model;
+    FILE *csv;
+
+    if (!settings.folder) {
+        fprintf(stderr, "train_images: evaluate needs --checkpoints.folder\n");
+        return 2;
+    }
+    fill_widths(widths);
+    check(crt_images_open(settings.format, settings.source, CRT_SPLIT_TEST,
+                          (size_t)settings.test_limit, &test),
+          "test data");
+    check(crt_image_batches_new(settings.format, test,
+                                CRT_IMAGE_BATCHES_OPTIONS(.batch = BATCH), &batches),
+          "test data");
+    check(crt_mlp_new(widths, settings.dropout, 0, &model), "network");
+    csv = open_csv();
+    result = follow(model, batches, csv);
+    if (csv && fclose(csv) != 0) {
+        perror(settings.evaluation_csv);
+        result = 1;
+    }
+    crt_model_free(model);
+    crt_image_batches_free(batches);
+    crt_dataset_free(test);
+    return result;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The settings of train_images: a configuration file, and what the command line changes of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train_images.h"
+
+#define COUNT_MAX 1000000000
+
+static const char usage[] =
+    "usage: train_images [train|evaluate] [CONFIG.cfg] [--section.key=value ...]\n"
+    "Trains a network on images with a parameter server and workers, or evaluates the "
+    "checkpoints of\n"
+    "such a training while they come. Keys, with their defaults:\n"
+    "  [data]         format = mnist        mnist, cifar10, cifar100 or svhn\n"
+    "                 source = builtin      a folder with its files; builtin: drawn\n"
+    "                 limit = 0             training images; 0: all      test_limit = 0\n"
+    "                 batch = 64            images for each gradient\n"
+    "                 ahead = 2             batches that a thread prepares ahead\n"
+    "  [network]      name = mlp            hidden = 128    depth = 2    dropout = 0.2\n"
+    "  [training]     workers = 2           steps = 200     seed = 0\n"
+    "                 needed = 0            gradients that a step waits for; 0: those of "
+    "all "
+    "workers\n"
+    "                 cancel = true         ends the others' work when those have come; "
+    "else it is "
+    "dropped\n"
+    "                 staleness = 0         steps that a gradient may be late by; with "
+    "needed = 1 this is\n"
+    "                                       asynchronous training\n"
+    "                 slow_worker = -1      this worker takes `slowdown` times as long\n"
+    "                 slowdown = 10\n"
+    "  [optimizer]    name = sgd            sgd, adam       learn_rate = 0.01    "
+    "momentum = 0.9\n"
+    "                 norm_limit = 0        ends a training whose gradient is larger\n"
+    "  [compression]  method = none         lz4, float16, bfloat16, top_k, one_bit\n"
+    "                 keep = 0.01           the part that top_k sends\n"
+    "  [checkpoints]  folder =              where checkpoints are written\n"
+    "                 every = 50            steps         keep = 3    the newest; 0: "
+    "all\n"
+    "                 resume = false        goes on from the newest\n"
+    "  [output]       csv =                 a line for each step     svg =         the "
+    "loss as a curve\n"
+    "                 log_every = 10\n"
+    "  [evaluation]   csv =                 a line for each checkpoint     svg =   top-1 "
+    "as a curve\n"
+    "                 patience = 600        seconds without a new one\n";
+
+struct settings settings;
+
+static void bad(crt_configuration_t *c)
+{
+    fprintf(stderr, "train_images: %s\n", crt_error_detail());
+    crt_configuration_free(c);
+    exit(2);
+}
+
+static void use(crt_configuration_t *c, crt_status_t status)
+{
+    if (status != CRT_OK)
+        bad(c);
+}
+
+static void read_data(crt_configuration_t *c)
+{
+    struct settings *s = &settings;
+    const char *format = "mnist";
+
+    s->source = "builtin";
+    s->batch = 64;
+    s->ahead = 2;
+    use(c, crt_configuration_string(c, "data.format", &format));
+    use(c, crt_configuration_string(c, "data.source", &s->source));
+    use(c, crt_configuration_int(c, "data.limit", 0, COUNT_MAX, &s->limit));
+    use(c, crt_configuration_int(c, "data.test_limit", 0, COUNT_MAX, &s->test_limit));
+    use(c, crt_configuration_int(c, "data.batch", 1, 1000000, &s->batch));
+    use(c, crt_configuration_int(c, "data.ahead", 0, 64, &s->ahead));
+    s->format = crt_image_format(format);
+    if (!s->format)
+        use(c, crt_configuration_raise(c, "data.format", CRT_ERR_INVALID,
+                                       "no format of images is called '%s' (mnist, "
+                                       "cifar10, cifar100, svhn)",
+                                       format));
+}
+
+static void read_network(crt_configuration_t *c)
+{
+    struct settings *s = &settings;
+
+    s->network = "mlp";
+    s->hidden = 128;
+    s->depth = 2;
+    s->dropout = 0.2;
+    use(c, crt_configuration_string(c, "network.name", &s->network));
+    use(c, crt_configuration_int(c, "network.hidden", 1, 65536, &s->hidden));
+    use(c, crt_configuration_int(c, "network.depth", 0, LAYERS_MAX, &s->depth));
+    use(c, crt_configuration_float(c, "network.dropout", 0, 0.999, &s->dropout));
+    if (strcmp(s->network, "mlp") != 0)
+        use(c, crt_configuration_raise(c, "network.name", CRT_ERR_INVALID,
+                                       "no network is called '%s' (mlp)", s->network));
+}
+
+static void read_training(crt_configuration_t *c)
+{
+    struct settings *s = &settings;
+
+    s->workers = 2;
+    s->steps = 200;
+    s->cancel = true;
+    s->slow_worker = -1;
+    s->slowdown = 10;
+    use(c, crt_configuration_int(c, "training.workers", 1, WORKERS_MAX, &s->workers));
+    use(c, crt_configuration_int(c, "training.needed", 0, WORKERS_MAX, &s->needed));
+    use(c,
+        crt_configuration_int(c, "training.staleness", 0, STALENESS_MAX, &s->staleness));
+    use(c, crt_configuration_int(c, "training.steps", 1, COUNT_MAX, &s->steps));
+    use(c, crt_configuration_int(c, "training.seed", 0, COUNT_MAX, &s->seed));
+    use(c, crt_configuration_bool(c, "training.cancel", &s->cancel));
+    use(c, crt_configuration_int(c, "training.slow_worker", -1, WORKERS_MAX - 1,
+                                 &s->slow_worker));
+    use(c, crt_configuration_float(c, "training.slowdown", 1, 1000, &s->slowdown));
+    if (s->needed > s->workers)
+        use(c, crt_configuration_raise(
+                   c, "training.needed", CRT_ERR_INVALID,
+                   "a step can't wait for %lld gradients of %lld workers",
+                   (long long)s->needed, (long long)s->workers));
+    if (s->needed == 0)
+        s->needed = s->workers;
+}
+
+static void read_optimizer(crt_configuration_t *c)
+{
+    struct settings *s = &settings;
+    const char *name = "sgd";
+    double rate, momentum = 0.9, limit = 0;
+
+    use(c, crt_configuration_string(c, "optimizer.name", &name));
+    if (strcmp(name, "sgd") != 0 && strcmp(name, "adam") != 0)
+        use(c, crt_configuration_raise(c, "optimizer.name", CRT_ERR_INVALID,
+                                       "no optimizer is called '%s' (sgd, adam)", name));
+    rate = *name == 's' ? 0.01 : 0.001;
+    use(c, crt_configuration_float(c, "optimizer.learn_rate", 0, 1e6, &rate));
+    use(c, crt_configuration_float(c, "optimizer.momentum", 0, 0.9999, &momentum));
+    use(c, crt_configuration_float(c, "optimizer.norm_limit", 0, 1e30, &limit));
+    s->optimizer =
+        *name == 's' ? crt_sgd_options(rate, momentum) : crt_adam_options(rate);
+    s->optimizer.norm_limit = limit;
+}
+
+static void read_rest(crt_configuration_t *c)
+{
+    struct settings *s = &settings;
+    crt_compression_t method;
+
+    s->compression = "none";
+    s->keep_part = 0.01;
+    s->every = 50;
+    s->keep = 3;
+    s->log_every = 10;
+    s->patience_s = 600;
+    use(c, crt_configuration_string(c, "compression.method", &s->compression));
+    use(c, crt_configuration_float(c, "compression.keep", 1e-9, 1, &s->keep_part));
+    use(c, crt_configuration_string(c, "checkpoints.folder", &s->folder));
+    use(c, crt_configuration_int(c, "checkpoints.every", 1, COUNT_MAX, &s->every));
+    use(c, crt_configuration_int(c, "checkpoints.keep", 0, COUNT_MAX, &s->keep));
+    use(c, crt_configuration_bool(c, "checkpoints.resume", &s->resume));
+    use(c, crt_configuration_string(c, "output.csv", &s->csv));
+    use(c, crt_configuration_string(c, "output.svg", &s->svg));
+    use(c, crt_configuration_string(c, "evaluation.svg", &s->evaluation_svg));
+    use(c, crt_configuration_int(c, "output.log_every", 0, COUNT_MAX, &s->log_every));
+    use(c, crt_configuration_string(c, "evaluation.csv", &s->evaluation_csv));
+    use(c, crt_configuration_int(c, "evaluation.patience", 1, COUNT_MAX, &s->patience_s));
+    use(c, crt_compression_find(s->compression, &method));
+    if (s->resume && !s->folder)
+        use(c, crt_configuration_raise(c, "checkpoints.resume", CRT_ERR_INVALID,
+                                       "resume needs checkpoints.folder"));
+}
+
+static crt_configuration_t *open_configuration(int *argc, char ***argv)
+{
+    crt_configuration_t *c = NULL;
+
+    if (*argc > 0 && strncmp((*argv)[0], "--", 2) != 0) {
+        use(NULL, crt_configuration_read((*argv)[0], &c));
+        (*argc)--;
+        (*argv)++;
+    } else {
+        use(NULL, crt_configuration_parse("train_images", "", 0, &c));
+    }
+    return c;
+}
+
+crt_configuration_t *read_settings(int argc, char **argv)
+{
+    crt_configuration_t *c;
+
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0) {
+            fputs(usage, stdout);
+            exit(0);
+        }
+    c = open_configuration(&argc, &argv);
+    for (int i = 0; i < argc; i++)
+        use(c, crt_configuration_override(c, argv[i]));
+    use(c, crt_configuration_resolve(c));
+    read_data(c);
+    read_network(c);
+    read_training(c);
+    read_optimizer(c);
+    read_rest(c);
+    use(c, crt_configuration_finish(c));
+    settings.configuration = c;
+    return c;
+}
+
+void fill_widths(int widths[LAYERS_MAX + 3])
+{
+    const struct settings *s = &settings;
+    int at = 0;
+
+    widths[at++] = s->format->height * s->format->width * s->format->channels;
+    for (int64_t i = 0; i < s->depth; i++)
+        widths[at++] = (int)s->hidden;
+    widths[at++] = s->format->classes;
+    widths[at] = 0;
+}

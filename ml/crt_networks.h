@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Networks by name, for images and what looks like them.
+ *
+ *     mlp, mlp-4096x4                        dense layers of 128, 128 or of 4096, four times
+ *     convnet, cnn, fcnn                     small convolutional networks for MNIST
+ *     lenet                                  20 and 50 windows of 5 x 5, then 500
+ *     resnet18, 34, 50, 101, 152             of He et al., with the stem for 32 x 32 places
+ *     resnet20, 32, 44, 56, 110              their networks of 6n + 2 layers for CIFAR-10, shortcuts
+ *                                            without parameters; with 1 x 1 convolutions: resnet32-projection
+ *     vgg11, vgg13, vgg16, vgg19             plain, or with batch norm: vgg11-bn
+ *
+ * Weights start as in PyTorch.
+ */
+#ifndef CRT_NETWORKS_H
+#define CRT_NETWORKS_H
+
+#include "crt_ml.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A network for images of `input` (NULL: 28 x 28 x 1, of resnet and vgg 32 x 32 x 3) with so many `classes`
+ * (2..256). `seed` draws the weights and starts the dropout. CRT_ERR_NOT_FOUND when there is no such network:
+ * then the nearest name is told; CRT_ERR_INVALID when the images are too small for it. Caller owns the
+ * result and frees it with crt_model_free. */
+CRT_API crt_status_t crt_network_by_name(const char *name, const crt_input_t *input,
+                                         int classes, uint64_t seed,
+                                         crt_model_t **model_out);
+
+/* Name number `index`; NULL beyond the last. Never freed. */
+CRT_API const char *crt_network_name(size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The forward pass: through the layers in their order.
+ *
+ * Where it sits
+ *     inputs -> [ ml/forward.c ] -> outputs, and what backward.c needs
+ * The weights may lie in a read-only mapping: they are read where they are.
+ */
+#include <stdlib.h>
+
+#include "ml/matrix.h"
+#include "ml/model.h"
+
+#define EVALUATION_ROWS  512 /* samples of one forward pass while evaluating ... */
+#define EVALUATION_BYTES ((size_t)64 << 20) /* ... as long as that needs no more memory */
+
+/* Floats of scratch: for each sample, and for a pass. */
+static size_t scratch_per_row(const crt_model_t *model, size_t *fixed_out)
+{
+    size_t sum = (size_t)model->outputs, fixed = 0;
+
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const crti_layer_t *layer = &model->layers[i];
+
+        sum += layer->kept_per_row;
+        sum += model->outputs_of[i].is_alias ? 0 : crti_shape_size(layer->out);
+        fixed += layer->kept_fixed;
+    }
+    *fixed_out = fixed;
+    return sum;
+}
+
+int crti_model_evaluation_rows(const crt_model_t *model)
+{
+    size_t fixed,
+        rows = EVALUATION_BYTES / sizeof(float) / scratch_per_row(model, &fixed);
+
+    return rows < 1 ? 1 : rows > EVALUATION_ROWS ? EVALUATION_ROWS : (int)rows;
+}
+
+static crt_status_t make_room(crt_model_t *model, int rows)
+{
+    size_t fixed, per_row = scratch_per_row(model, &fixed), n = (size_t)rows;
+    float *at;
+
+    if (rows <= model->rows)
+        return CRT_OK;
+    free(model->scratch);
+    model->rows = 0;
+    model->scratch = at = calloc(n * per_row + fixed, sizeof(float));
+    if (!at)
+        return crt_raise(CRT_ERR_NO_MEMORY, "scratch of a model for %d samples", rows);
+    model->probabilities = at;
+    at += n * (size_t)model->outputs;
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const crti_layer_t *layer = &model->layers[i];
+        crti_activation_t *out = &model->outputs_of[i];
+
+        out->kept = at;
+        at += n * layer->kept_per_row + layer->kept_fixed;
+        if (out->is_alias)
+            continue;
+        out->y = at;
+        at += n * crti_shape_size(layer->out);
+    }
+    model->rows = rows;
+    return CRT_OK;
+}
+
+static crt_status_t prepare(crt_model_t *model, int rows, bool training)
+{
+    crt_status_t status = CRT_OK;
+    size_t most = 0;
+
+    if (model->prepared_rows == rows && model->prepared_training == training)
+        return CRT_OK;
+    model->prepared_rows = 0;
+    for (size_t i = 0; i < model->layer_count && status == CRT_OK; i++) {
+        crti_layer_t *layer = &model->layers[i];
+
+        if (layer->ops->prepare)
+            status = layer->ops->prepare(layer, rows, training);
+        most = layer->workspace > most ? layer->workspace : most;
+    }
+    if (status != CRT_OK)
+        return status;
+    free(model->workspace);
+    most = (most + 15) / 16 * 16;
+    model->workspace = most ? aligned_alloc(64, most * sizeof(float)) : NULL;
+    if (most && !model->workspace)
+        return crt_raise(CRT_ERR_NO_MEMORY, "workspace of %zu floats", most);
+    model->prepared_rows = rows;
+    model->prepared_training = training;
+    return CRT_OK;
+}
+
+static void run_layer(crt_model_t *model, const float *weights,
+                      const crti_layer_pass_t *pass, size_t index)
+{
+    const crti_layer_t *layer = &model->layers[index];
+    crti_activation_t *out = &model->outputs_of[index];
+    crti_layer_pass_t step = *pass;
+
+    for (int k = 0; k < layer->input_count; k++)
+        if (layer->sources[k] >= 0)
+            step.x[k] = model->outputs_of[layer->sources[k]].y;
+        else
+            step.x[k] = pass->x[0];
+    step.params = weights + layer->params_at;
+    step.kept = out->kept;
+    step.statistics = model->statistics + layer->statistics_at;
+    if (out->is_alias)
+        out->y =
+            (float *)(uintptr_t)step.x[0]; /* a view of the model's input is only read */
+    step.y = out->y;
+    if (!layer->ops->is_view)
+        layer->ops->forward(layer, &step);
+}
+
+crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void *inputs,
+                            int rows, const int32_t *lengths, size_t sequences,
+                            bool training, const float **outputs_out)
+{
+    crt_status_t status = make_room(model, rows);
+    crti_layer_pass_t pass = {.rows = rows,
+                              .failed = &model->failed,
+                              .random = training ? &model->random : NULL,
+                              .lengths = lengths ? lengths : &model->whole,
+                              .sequences = lengths ? sequences : 1,
+                              .x = {inputs},
+                              .keys = inputs};
+
+    model->pass = (crti_layer_pass_t){0};
+    model->failed = CRT_OK;
+    if (status == CRT_OK)
+        status = prepare(model, rows, training);
+    if (status != CRT_OK)
+        return status;
+    pass.workspace = model->workspace;
+    model->whole = rows;
+    for (size_t i = 0; i < model->layer_count; i++)
+        run_layer(model, weights, &pass, i);
+    if (model->failed != CRT_OK)
+        return model->failed;
+    if (training)
+        model->pass = pass;
+    *outputs_out = model->outputs_of[model->layer_count - 1].y;
+    return CRT_OK;
+}
+
+static crt_status_t check_lengths(const crt_tensor_t *lengths, int rows)
+{
+    crt_status_t status = crti_matrix_check_rows(lengths, CRT_INT32, 1, "lengths");
+    const int32_t *length = lengths->data;
+    int64_t sum = 0;
+
+    if (status != CRT_OK)
+        return status;
+    for (int64_t i = 0; i < lengths->shape[0]; i++) {
+        if (length[i] < 0)
+            return crt_raise(CRT_ERR_INVALID, "sequence %lld has the length %d",
+                             (long long)i, (int)length[i]);
+        sum += length[i];
+    }
+    if (sum != rows)
+        return crt_raise(CRT_ERR_INVALID, "sequences of %lld rows, there are %d",
+                         (long long)sum, rows);
+    return CRT_OK;
+}
+
+crt_status_t crt_model_forward(crt_model_t *model, const crt_tensor_t *weights,
+                               const crt_tensor_t *inputs, const crt_tensor_t *lengths,
+                               bool training, crt_tensor_t *outputs_out)
+{
+    crt_status_t status = crti_matrix_check_rows(inputs, model->input_type,
+                                                 (size_t)model->inputs, "inputs");
+    const float *w, *outputs;
+    int64_t shape[2];
+
+    if (status == CRT_OK && lengths)
+        status = check_lengths(lengths, (int)inputs->shape[0]);
+    if (status == CRT_OK)
+        status = crti_model_weights(model, weights, &w);
+    if (status == CRT_OK)
+        status = crti_model_run(
+            model, w, inputs->data, (int)inputs->shape[0], lengths ? lengths->data : NULL,
+            lengths ? (size_t)lengths->shape[0] : 0, training, &outputs);
+    if (status != CRT_OK)
+        return status;
+    shape[0] = inputs->shape[0];
+    shape[1] = model->outputs;
+    *outputs_out = crt_tensor_view(CRT_FLOAT32, 2, shape,
+                                   model->outputs_of[model->layer_count - 1].y);
+    return CRT_OK;
+}

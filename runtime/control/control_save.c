@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What actors keep for their next process (crt_actor_save). See control.h.
+ *
+ * Where it sits
+ *     ACTOR_SAVE -> [ control_save.c ] -> a row of its own; ACTOR_START takes it to the next process
+ * Rules
+ *     Only the process that is the actor's now may save: an earlier one, cut off with its node, says so too late.
+ *     It is durable before it is answered, and goes when the actor is dead.
+ */
+#include "runtime/base/log.h"
+#include "runtime/control/control_int.h"
+
+static crt_status_t check(const crti_actor_entry_t *actor,
+                          const crti_control_link_t *link, const crti_msg_actor_save_t *m)
+{
+    if (!actor || !crti_actor_entry_is_placed(actor) ||
+        actor->incarnation != m->actor_incarnation || !link->node ||
+        !crti_id_equal(actor->node, link->node->id))
+        return crt_raise(CRT_ERR_ACTOR_DIED,
+                         "nothing was saved: the process is not the actor's any more");
+    if (m->state.size > CRTI_SAVED_MAX)
+        return crt_raise(CRT_ERR_TOO_LARGE, "a state of %zu bytes, at most %u are saved",
+                         m->state.size, CRTI_SAVED_MAX);
+    return CRT_OK;
+}
+
+static crt_status_t keep(crti_actor_entry_t *actor, crti_span_t state)
+{
+    crti_buffer_t saved = {0};
+    crt_status_t status = crti_buffer_append(&saved, state.data, state.size);
+
+    if (status != CRT_OK)
+        return crt_raise(status, "a state of %zu bytes", state.size);
+    crti_buffer_fini(&actor->saved);
+    actor->saved = saved;
+    return CRT_OK;
+}
+
+void crti_control_actor_save(crti_control_t *c, crti_control_link_t *link,
+                             uint64_t request, const crti_msg_actor_save_t *m)
+{
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->actor);
+    crt_status_t status = check(actor, link, m);
+
+    if (status == CRT_OK)
+        status = keep(actor, m->state);
+    if (status != CRT_OK) {
+        crti_control_refuse(c, link->number, request, status);
+        return;
+    }
+    if (m->state.size)
+        crti_control_put(c, CRTI_STORE_ACTOR_SAVES, m->actor, CRTI_MSG_ACTOR_SAVE, m);
+    else
+        crti_control_delete(c, CRTI_STORE_ACTOR_SAVES, m->actor);
+    crti_control_answer(c, link->number, CRTI_MSG_DONE, request, NULL, true);
+}
+
+crt_status_t crti_control_load_save(crti_control_t *c, const crti_msg_actor_save_t *row)
+{
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, row->actor);
+
+    if (actor && actor->state != CRTI_ACTOR_DEAD)
+        return keep(actor, row->state);
+    crti_control_delete(c, CRTI_STORE_ACTOR_SAVES, row->actor);
+    return CRT_OK;
+}
+
+void crti_control_forget_save(crti_control_t *c, crti_actor_entry_t *actor)
+{
+    if (!actor->saved.size)
+        return;
+    crti_buffer_fini(&actor->saved);
+    crti_control_delete(c, CRTI_STORE_ACTOR_SAVES, actor->id);
+}

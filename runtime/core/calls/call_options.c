@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of one call. See call_options.h. */
+#include "runtime/core/calls/call_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/core/core.h"
+
+#define NAME_MAX_BYTES 200
+#define STATUS_LEAST   (-127)
+#define TIMEOUT_MAX_MS                                                                   \
+    (INT64_C(1) << 40) /* 34 years: nanoseconds of it can be added up */
+
+crt_status_t crti_retries(int64_t wanted, int64_t otherwise, const char *option,
+                          int64_t *retries_out)
+{
+    if (wanted < -1 && wanted != CRT_NO_RETRIES)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s is %lld: at least 1, -1 (without limit), CRT_NO_RETRIES, or "
+                         "0 for the default",
+                         option, (long long)wanted);
+    *retries_out = wanted == 0 ? otherwise : wanted == CRT_NO_RETRIES ? 0 : wanted;
+    return CRT_OK;
+}
+
+static crt_status_t check_statuses(const crt_status_t *statuses)
+{
+    for (; statuses && *statuses != CRT_OK; statuses++)
+        if (*statuses > 0 || *statuses < STATUS_LEAST)
+            return crt_raise(CRT_ERR_INVALID,
+                             "retry_exceptions has %d, which is no status of an error",
+                             (int)*statuses);
+    return CRT_OK;
+}
+
+crt_status_t crti_call_options_check(const crti_target_t *target)
+{
+    if (target->name && (!*target->name || strlen(target->name) > NAME_MAX_BYTES))
+        return crt_raise(CRT_ERR_INVALID, "the name of a call has 1 to %d bytes",
+                         NAME_MAX_BYTES);
+    if (target->timeout_ms < 0 || target->timeout_ms > TIMEOUT_MAX_MS)
+        return crt_raise(CRT_ERR_INVALID,
+                         "timeout_ms of a call is %lld: more than 0, or 0 for no limit",
+                         (long long)target->timeout_ms);
+    return check_statuses(target->retry_exceptions);
+}
+
+/* The deadline of a call that has one. */
+static crt_status_t set_deadline(crti_pending_t *p, int64_t timeout_ms)
+{
+    crti_deadlines_t *deadlines = &p->core->calls.deadlines;
+    crti_deadline_t *deadline = &p->options->deadline;
+    crt_status_t status = crti_deadlines_set(
+        deadlines, deadline, crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS);
+
+    p->options->timeout_ms = timeout_ms;
+    if (status == CRT_OK)
+        crti_core_wake_at(p->core, deadline->at);
+    return status;
+}
+
+crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *target)
+{
+    if (!target->name && !target->timeout_ms && !target->retry_exceptions)
+        return CRT_OK;
+    p->options = calloc(1, sizeof(*p->options));
+    if (!p->options)
+        return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
+    p->options->pending = p;
+    if (target->name) {
+        p->options->name = strdup(target->name);
+        if (!p->options->name)
+            return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
+    }
+    for (const crt_status_t *s = target->retry_exceptions; s && *s != CRT_OK; s++)
+        p->options->retried[-*s / 64] |= UINT64_C(1) << (-*s % 64);
+    return target->timeout_ms ? set_deadline(p, target->timeout_ms) : CRT_OK;
+}
+
+void crti_call_options_free(crti_pending_t *p)
+{
+    if (!p->options)
+        return;
+    crti_deadlines_remove(&p->core->calls.deadlines, &p->options->deadline);
+    free(p->options->name);
+    free(p->options);
+    p->options = NULL;
+}
+
+const char *crti_call_name(const crti_pending_t *p)
+{
+    return p->options && p->options->name ? p->options->name : p->function->display;
+}
+
+const char *crti_call_method(const crti_pending_t *p)
+{
+    return p->options && p->options->name ? p->options->name : p->function->name;
+}
+
+bool crti_call_is_retried_for(const crti_pending_t *p, const crti_failure_t *f)
+{
+    return p->options && f->may_have_run && f->status >= STATUS_LEAST &&
+           p->options->retried[-f->status / 64] >> (-f->status % 64) & 1;
+}
+
+crti_pending_t *crti_call_expired(crti_core_t *core, uint64_t now_ns)
+{
+    crti_deadlines_t *deadlines = &core->calls.deadlines;
+    crti_deadline_t *first;
+
+    if (crti_deadlines_first(deadlines) > now_ns) {
+        if (deadlines->count)
+            crti_core_wake_at(core, crti_deadlines_first(deadlines));
+        return NULL;
+    }
+    first = deadlines->items[0];
+    crti_deadlines_remove(deadlines, first);
+    return CRTI_CONTAINER(first, crti_call_options_t, deadline)->pending;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of one call that few have: a name of its own, a deadline, errors for which it is made again. What
+ * a program asks for is checked and kept with the pending call.
+ *
+ * Where it sits
+ *     outgoing.c -> [ call_options.c ] -> pending.c (names), execution/cancel.c (deadlines)
+ * Threads
+ *     The core's lock.
+ * Ownership
+ *     A pending call owns its options.
+ */
+#ifndef CRTI_CORE_CALLS_CALL_OPTIONS_H
+#define CRTI_CORE_CALLS_CALL_OPTIONS_H
+
+#include "runtime/core/calls/calls.h"
+
+#define CRTI_TASK_RETRIES 3 /* when its options do not say otherwise */
+
+struct crti_call_options {
+    crti_pending_t *pending;
+    char *name; /* NULL: its function's */
+    int64_t timeout_ms;
+    crti_deadline_t deadline; /* in core->calls.deadlines, with a timeout */
+    uint64_t retried[2];      /* bit -status: errors for which it is made again */
+};
+
+/* What an option such as max_retries means: as many, -1 without limit. CRT_ERR_INVALID names the option. */
+crt_status_t crti_retries(int64_t wanted, int64_t otherwise, const char *option,
+                          int64_t *retries_out);
+/* CRT_ERR_INVALID: a name, timeout or status that is none. */
+crt_status_t crti_call_options_check(const crti_target_t *target);
+/* Kept with a pending call that was just made; nothing when nothing was asked for. */
+crt_status_t crti_call_options_keep(crti_pending_t *pending, const crti_target_t *target);
+void crti_call_options_free(crti_pending_t *pending);
+
+/* As logs and the state show the call: "Counter.add", or its own name; and as errors tell the function. */
+const char *crti_call_name(const crti_pending_t *pending);
+const char *crti_call_method(const crti_pending_t *pending);
+/* Is it made again for that failure, if it may be made again at all? */
+bool crti_call_is_retried_for(const crti_pending_t *pending, const crti_failure_t *f);
+/* A call whose time is over, without its deadline from then on; NULL: none, and the timer is set for the next. */
+crti_pending_t *crti_call_expired(crti_core_t *core, uint64_t now_ns);
+
+#endif

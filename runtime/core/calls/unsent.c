@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks that leave their queue unsent: the worker that waits for one runs it itself, and what nobody can ask for
+ * any more never runs.
+ *
+ * Where it sits
+ *     execution/run_inline.c (a wait), wait.c (a handle is dropped) -> [ unsent.c ] -> submit.c, pending.c
+ * Threads
+ *     The core's lock.
+ */
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/core.h"
+
+#define TAKE_DEPTH 100 /* of a chain of tasks, looked at for one that can begin */
+
+/* The call behind the first ref that `p` waits for. */
+static crti_pending_t *first_missing(const crti_pending_t *p)
+{
+    for (unsigned i = 0; i < p->slot_count; i++) {
+        const crt_ref_t *ref = p->slots[i].ref;
+
+        if (ref && ref->content == CRTI_CONTENT_NONE)
+            return ref->is_owned ? ref->call : NULL;
+    }
+    return NULL;
+}
+
+crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
+{
+    crti_pending_t *p = ref->is_owned ? ref->call : NULL;
+    crti_resources_t mine = {.count = 0};
+
+    /* What it waits for may be one. */
+    for (int i = 0; i < TAKE_DEPTH && p && p->state == CRTI_CALL_ARGUMENTS; i++)
+        p = first_missing(p);
+    if (!p || !p->pool || p->state != CRTI_CALL_QUEUED || p->function->task->max_calls ||
+        p->stream || /* whoever takes its items is this thread, too */
+        !crti_scheduling_is_any(p->pool->shape.how) ||
+        crti_resources_set(&mine, "CPU",
+                           (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||
+        !crti_resources_fit(&mine, &p->pool->shape.resources))
+        return NULL;
+    crti_list_remove(&p->link);
+    crti_task_unqueued(p);
+    p->state = CRTI_CALL_INLINE;
+    crti_task_pump(p->pool); /* a request for a worker may be too much now */
+    return p;
+}
+
+/* Whether the call is all that holds one of its results. */
+static bool is_forsaken(const crt_ref_t *ref)
+{
+    return ref->owned.local == 1 && ref->owned.pins == 0 &&
+           ref->owned.borrower_count == 0;
+}
+
+/* The last one first: of many that are dropped in their order it is held longest. */
+static bool is_unwanted(const crti_pending_t *p)
+{
+    if (!is_forsaken(p->result))
+        return false;
+    for (unsigned i = p->returns - 1; i > 0; i--)
+        if (!is_forsaken(p->more[i - 1]))
+            return false;
+    return true;
+}
+
+void crti_task_forsaken(crti_pending_t *p)
+{
+    crti_task_pool_t *pool = p->pool;
+
+    if (!pool || p->stream ||
+        (p->state != CRTI_CALL_QUEUED && p->state != CRTI_CALL_ARGUMENTS) ||
+        !is_unwanted(p))
+        return;
+    crti_pending_fail(p, CRT_ERR_CANCELLED, "its result was dropped before it began",
+                      p->may_have_run);
+    crti_task_pump(pool); /* a worker that was asked for may be too many now */
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Run events: calls that run here, for people (base/task_events.h).
+ *
+ * Where it sits
+ *     execute.c -> [ execution/run_events.c ] -> the ring of this process -> its node
+ * Threads
+ *     The core's lock.
+ */
+#ifndef CRTI_CORE_EXECUTION_RUN_EVENTS_H
+#define CRTI_CORE_EXECUTION_RUN_EVENTS_H
+
+#include "runtime/core/execution/execution.h"
+
+/* User code begins to run for it. Returns what ends the entry, 0: it is not recorded. */
+uint64_t crti_run_event_begun(crt_call_t *call);
+/* User code has come back, and call->status says how. */
+void crti_run_event_ended(crt_call_t *call, uint64_t ticket);
+/* Handler of core: the call that runs in this thread, as its owner names it. */
+void crti_run_event_name(crti_core_t *core, crti_id_t *owner_out, uint64_t *number_out);
+
+#endif

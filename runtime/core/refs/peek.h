@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Peek: many borrowed refs of one owner are asked for at once, when the first of them is.
+ *
+ * Where it sits
+ *     value_of.c (a ref is wanted) -> [ peek.c ] -> PEEK;  PEEKED -> [ peek.c ] -> results.c
+ *     dispatch.c (PEEK, at the owner) -> [ peek.c ] -> PEEKED
+ * Threads
+ *     The core's lock.
+ * Idea
+ *     Refs that arrived together, in a list say, are read one after the other, and a question for each costs
+ *     the round trip to its owner. So whoever asks for one (LOCATE) lets a PEEK go ahead for those that arrived
+ *     after it and were not asked for yet. It binds nobody: the owner answers what it knows now, as far as it fits
+ *     into one message and into the window, and nobody waits for it. What it did not say is asked when it is wanted.
+ * Failure
+ *     A PEEK or its answer that is lost with its session is not missed.
+ */
+#ifndef CRTI_CORE_PEEK_H
+#define CRTI_CORE_PEEK_H
+
+#include "runtime/core/core.h"
+
+#define CRTI_PEEK_MAX   1024              /* refs of a question */
+#define CRTI_PEEK_BYTES (256u << 10)      /* of an answer, about */
+#define CRTI_PEEK_VALUE ((size_t)4 << 10) /* longest value in it */
+
+/* It arrived, and may be asked for; it is asked for, has content, or ends. */
+static inline void crti_peek_may(crt_ref_t *ref)
+{
+    ref->may_peek = true;
+    crti_list_append(&ref->owner->unasked, &ref->turn);
+}
+static inline void crti_peek_may_not(crt_ref_t *ref)
+{
+    if (!ref->may_peek)
+        return;
+    ref->may_peek = false;
+    crti_list_remove(&ref->turn);
+}
+/* The refs of the same owner behind this one, which is about to be asked for. */
+void crti_peek_ahead(crt_ref_t *ref);
+
+crt_status_t crti_peek_asked(crti_client_t *client, const void *data, size_t size);
+crt_status_t crti_peek_answered(crti_core_t *core, const crti_remote_t *owner,
+                                const void *data, size_t size);
+
+#endif

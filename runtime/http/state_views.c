@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of the state API. See state_views.h. */
+#include "runtime/http/state_views.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/http/filter.h"
+#include "runtime/http/view_parts.h"
+
+/* ---------------------------------------------------------------- rows */
+
+static const char *actor_state(const json_t *actor)
+{
+    const char *state = crti_view_text(actor, "state");
+
+    /* Ray has a fixed list of states. */
+    if (strcmp(state, "PENDING") == 0 || strcmp(state, "STARTING") == 0)
+        return "PENDING_CREATION";
+    return state;
+}
+
+static json_t *actor_row(const json_t *actor, crti_view_level_t level)
+{
+    const char *state = actor_state(actor);
+    json_t *cause = json_null();
+    json_t *row = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "actor_id",
+        crti_view_text(actor, "actor_id"), "class_name",
+        crti_view_text(actor, "class_name"), "state", state, "job_id",
+        crti_view_text(actor, "job_id"), "name", crti_view_text(actor, "name"), "node_id",
+        crti_part_text(actor, "node_id"), "pid", crti_part(actor, "pid"), "ray_namespace",
+        crti_view_text(actor, "namespace"));
+
+    if (!row || level == CRTI_VIEW_BASE)
+        return row;
+    if (strcmp(state, "DEAD") == 0)
+        cause = json_pack("{s:s}", "error_message", crti_view_text(actor, "message"));
+    json_object_set_new(row, "serialized_runtime_env", json_null());
+    json_object_set_new(row, "required_resources",
+                        crti_part_object(actor, "required_resources"));
+    json_object_set_new(row, "death_cause", cause);
+    json_object_set_new(row, "is_detached", crti_part_bool(actor, "is_detached"));
+    json_object_set_new(row, "placement_group_id", json_null());
+    json_object_set_new(row, "repr_name", json_null());
+    json_object_set_new(row, "num_restarts", crti_part_number(actor, "num_restarts"));
+    json_object_set_new(row, "num_restarts_due_to_lineage_reconstruction",
+                        json_integer(0));
+    if (level < CRTI_VIEW_ALL)
+        return row;
+    json_object_set_new(row, "is_fenced", crti_part_bool(actor, "is_fenced"));
+    json_object_set_new(row, "has_failed", crti_part_bool(actor, "has_failed"));
+    json_object_set_new(row, "message", crti_part_text(actor, "message"));
+    return row;
+}
+
+static json_t *node_row(const json_t *node, crti_view_level_t level)
+{
+    json_t *row =
+        json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:{}}", "node_id",
+                  crti_view_text(node, "node_id"), "node_ip", crti_view_text(node, "ip"),
+                  "is_head_node", json_is_true(json_object_get(node, "is_head_node")),
+                  "state", crti_view_text(node, "state"), "state_message",
+                  crti_part_text(node, "state_message"), "node_name",
+                  crti_view_text(node, "hostname"), "resources_total",
+                  crti_part_object(node, "resources_total"), "labels");
+
+    if (row && level >= CRTI_VIEW_DETAIL) {
+        json_object_set_new(row, "start_time_ms", crti_part(node, "start_time"));
+        json_object_set_new(row, "end_time_ms", crti_part(node, "end_time"));
+    }
+    if (row && level == CRTI_VIEW_ALL)
+        json_object_set_new(row, "heard_time_ms", crti_part(node, "heard_time"));
+    return row;
+}
+
+static json_t *job_row(const json_t *job, crti_view_level_t level)
+{
+    return crti_view_job(job);
+}
+
+static json_t *placement_group_row(const json_t *group, crti_view_level_t level)
+{
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "placement_group_id",
+                            crti_view_text(group, "placement_group_id"), "name",
+                            crti_view_text(group, "name"), "creator_job_id",
+                            crti_view_text(group, "creator_job_id"), "state",
+                            crti_view_text(group, "state"));
+    json_t *bundles = json_object_get(group, "bundles");
+
+    if (!row || level == CRTI_VIEW_BASE)
+        return row;
+    json_object_set_new(row, "bundles",
+                        json_is_array(bundles) ? json_incref(bundles) : json_array());
+    json_object_set_new(row, "is_detached", crti_part_bool(group, "is_detached"));
+    json_object_set_new(row, "stats",
+                        json_pack("{s:s, s:s}", "strategy",
+                                  crti_view_text(group, "strategy"), "reason",
+                                  crti_view_text(group, "reason")));
+    if (level == CRTI_VIEW_ALL)
+        json_object_set_new(row, "strategy", crti_part_text(group, "strategy"));
+    return row;
+}
+
+static json_t *worker_row(const json_t *worker, crti_view_level_t level)
+{
+    static const char *const unknown[] = {
+        "worker_launch_time_ms", "worker_launched_time_ms", "start_time_ms",
+        "end_time_ms",           "debugger_port",           "num_paused_threads"};
+    json_t *row =
+        json_pack("{s:s, s:o, s:s, s:n, s:s, s:s, s:o}", "worker_id",
+                  crti_view_text(worker, "worker_id"), "is_alive",
+                  crti_part_bool(worker, "is_alive"), "worker_type",
+                  crti_view_text(worker, "worker_type"), "exit_type", "node_id",
+                  crti_view_text(worker, "node_id"), "ip", crti_view_text(worker, "ip"),
+                  "pid", crti_part_number(worker, "pid"));
+
+    if (!row || level == CRTI_VIEW_BASE)
+        return row;
+    json_object_set_new(row, "exit_detail", crti_part_text(worker, "exit_detail"));
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+        json_object_set_new(row, unknown[i], json_null());
+    if (level < CRTI_VIEW_ALL)
+        return row;
+    json_object_set_new(row, "job_id", crti_part_text(worker, "job_id"));
+    json_object_set_new(row, "actor_id", crti_part_text(worker, "actor_id"));
+    return row;
+}
+
+/* [{"state": "RUNNING", "created_ms": 1763700000000}, ...] in the order of time. */
+static json_t *task_events(const json_t *task)
+{
+    static const char *const order[] = {"PENDING_ARGS_AVAIL",
+                                        "PENDING_NODE_ASSIGNMENT",
+                                        "SUBMITTED_TO_WORKER",
+                                        "RUNNING",
+                                        "FINISHED",
+                                        "FAILED"};
+    const json_t *events = json_object_get(task, "events");
+    json_t *list = json_array();
+
+    for (size_t i = 0; list && i < sizeof(order) / sizeof(order[0]); i++)
+        if (json_object_get(events, order[i]))
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:o}", "state", order[i], "created_ms",
+                                            crti_part_time(events, order[i])));
+    return list;
+}
+
+static void add_task_detail(json_t *row, const json_t *task)
+{
+    static const char *const unknown[] = {"required_resources", "runtime_env_info",
+                                          "placement_group_id", "profiling_data",
+                                          "task_log_info",      "call_site",
+                                          "label_selector",     "fallback_strategy"};
+
+    json_object_set_new(row, "language", json_string("C"));
+    json_object_set_new(row, "events", task_events(task));
+    json_object_set_new(row, "creation_time_ms", crti_part_time(task, "creation_time"));
+    json_object_set_new(row, "start_time_ms", crti_part_time(task, "start_time"));
+    json_object_set_new(row, "end_time_ms", crti_part_time(task, "end_time"));
+    json_object_set_new(row, "error_message", crti_part_text(task, "error_message"));
+    json_object_set_new(row, "is_debugger_paused", json_null());
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+        json_object_set_new(row, unknown[i], json_null());
+}
+
+static json_t *task_row(const json_t *task, crti_view_level_t level)
+{
+    const char *name = crti_view_text(task, "name");
+    json_t *row = json_pack(
+        "{s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "task_id",
+        crti_view_text(task, "task_id"), "attempt_number",
+        crti_part_number(task, "attempt_number"), "name", name, "state",
+        crti_view_text(task, "state"), "job_id", crti_view_text(task, "job_id"),
+        "actor_id", crti_part_text(task, "actor_id"), "type",
+        crti_view_text(task, "type"), "func_or_class_name", name, "parent_task_id",
+        crti_view_text(task, "parent_task_id"), "node_id",
+        crti_part_text(task, "node_id"), "worker_id", crti_part_text(task, "worker_id"),
+        "worker_pid", crti_part(task, "worker_pid"), "error_type",
+        crti_part_text(task, "error_type"));
+
+    if (row && level >= CRTI_VIEW_DETAIL)
+        add_task_detail(row, task);
+    return row;
+}
+
+static json_t *object_row(const json_t *object, crti_view_level_t level)
+{
+    bool is_pinned = json_integer_value(json_object_get(object, "pins")) > 0;
+    bool is_sealed = json_is_true(json_object_get(object, "is_sealed"));
+    const char *type = crti_view_text(object, "owner_type");
+    json_t *row = json_pack(
+        "{s:s, s:o, s:s, s:i, s:s, s:s, s:s, s:o, s:s}", "object_id",
+        crti_view_text(object, "object_id"), "object_size",
+        crti_part_number(object, "size"), "task_status",
+        is_sealed ? "FINISHED" : "RUNNING", "attempt_number", 1, "reference_type",
+        is_pinned ? "PINNED_IN_MEMORY" : "LOCAL_REFERENCE", "call_site", "disabled",
+        "type", *type ? type : "WORKER", "pid", crti_part_number(object, "owner_pid"),
+        "ip", crti_view_text(object, "ip"));
+
+    if (!row || level < CRTI_VIEW_ALL)
+        return row;
+    json_object_set_new(row, "node_id", crti_part_text(object, "node_id"));
+    json_object_set_new(row, "owner_id", crti_part_text(object, "owner_id"));
+    json_object_set_new(row, "pins", crti_part_number(object, "pins"));
+    json_object_set_new(row, "is_copy", crti_part_bool(object, "is_copy"));
+    return row;
+}
+
+static json_t *runtime_env_row(const json_t *job, crti_view_level_t level)
+{
+    json_t *row = json_pack("{s:o, s:b, s:o, s:s}", "runtime_env",
+                            crti_part_object(job, "runtime_env"), "success", 1,
+                            "creation_time_ms", crti_part(job, "start_time"), "node_id",
+                            crti_view_text(job, "driver_node_id"));
+
+    if (row && level >= CRTI_VIEW_DETAIL) {
+        json_object_set_new(row, "ref_cnt", json_integer(1));
+        json_object_set_new(row, "error", json_null());
+    }
+    return row;
+}
+
+static bool has_runtime_env(const json_t *job)
+{
+    return json_object_size(json_object_get(job, "runtime_env")) > 0;
+}
+
+static json_t *event_row(const json_t *event, crti_view_level_t level)
+{
+    json_t *row = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s}", "severity", crti_view_text(event, "severity"),
+        "time", crti_view_text(event, "time"), "source_type",
+        crti_view_text(event, "source_type"), "message", crti_view_text(event, "message"),
+        "event_id", crti_view_text(event, "event_id"));
+
+    if (row && level >= CRTI_VIEW_DETAIL)
+        json_object_set_new(row, "custom_fields", json_null());
+    return row;
+}
+
+/* ---------------------------------------------------------------- which there are */
+
+static const crti_listing_t resources[] = {
+    {"actors", "actors", NULL, actor_row, NULL},
+    {"nodes", "nodes", NULL, node_row, NULL},
+    {"jobs", "jobs", NULL, job_row, NULL},
+    {"placement_groups", "placement_groups", NULL, placement_group_row, NULL},
+    {"workers", "workers", NULL, worker_row, NULL},
+    {"tasks", "tasks", "tasks", task_row, NULL},
+    {"objects", "objects", NULL, object_row, NULL},
+    {"runtime_envs", "jobs", NULL, runtime_env_row, has_runtime_env},
+    {"cluster_events", "events", NULL, event_row, NULL},
+};
+
+const crti_listing_t *crti_listing_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++)
+        if (strcmp(resources[i].name, name) == 0)
+            return &resources[i];
+    return NULL;
+}
+
+const json_t *crti_listing_entries(const crti_listing_t *resource, const json_t *answer)
+{
+    return resource->list ? json_object_get(answer, resource->list) : answer;
+}
+
+crt_status_t crti_view_check_filters(const crti_listing_t *resource,
+                                     const json_t *filters)
+{
+    /* A dead one has all columns. */
+    json_t *dead = json_pack("{s:s}", "state", "DEAD");
+    json_t *row = resource->row(dead, CRTI_VIEW_ALL);
+    crt_status_t status = crti_filters_check(filters, row, resource->name);
+
+    json_decref(row);
+    json_decref(dead);
+    return status;
+}
+
+/* Filters look at all columns, also at those that are not shown. */
+bool crti_listing_is_wanted(const crti_listing_t *resource, const json_t *entry,
+                            const json_t *filters)
+{
+    json_t *whole;
+    bool wanted;
+
+    if (!json_is_object(entry) || (resource->is_shown && !resource->is_shown(entry)))
+        return false;
+    if (!filters)
+        return true;
+    whole = resource->row(entry, CRTI_VIEW_ALL);
+    wanted = crti_filters_match(filters, whole);
+    json_decref(whole);
+    return wanted;
+}
+
+/* Why the list is not whole; "" when it is. */
+static void describe_gaps(const json_t *answer, char *text, size_t size)
+{
+    json_int_t silent = json_integer_value(json_object_get(answer, "silent_nodes"));
+
+    text[0] = '\0';
+    if (silent > 0)
+        snprintf(text, size, "%lld nodes did not answer in time", (long long)silent);
+}
+
+json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
+                        const json_t *filters, size_t limit, crti_view_level_t level)
+{
+    const json_t *entries = crti_listing_entries(resource, answer);
+    size_t total = 0, wanted = 0;
+    json_t *list = json_array();
+    char gaps[96];
+
+    for (size_t i = 0; list && i < json_array_size(entries); i++) {
+        const json_t *entry = json_array_get(entries, i);
+
+        total += !resource->is_shown || resource->is_shown(entry);
+        if (!crti_listing_is_wanted(resource, entry, filters) || wanted++ >= limit)
+            continue;
+        if (json_array_append_new(list, resource->row(entry, level)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    describe_gaps(answer, gaps, sizeof(gaps));
+    /* Ray's clients take fewer after truncation for an answer that is not complete: only the limit
+     * makes it so. */
+    return json_pack(
+        "{s:b, s:s, s:{s:{s:I, s:I, s:I, s:o, s:s, s:n}}}", "result", 1, "msg", "",
+        "data", "result", "total", (json_int_t)total, "num_after_truncation",
+        (json_int_t)(total - (wanted - json_array_size(list))), "num_filtered",
+        (json_int_t)wanted, "result", list, "partial_failure_warning", gaps, "warnings");
+}
+
+json_t *crti_view_state_error(const char *text)
+{
+    return json_pack("{s:b, s:s, s:{s:n}}", "result", 0, "msg", text, "data", "result");
+}

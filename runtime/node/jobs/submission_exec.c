@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a submitted job executes. See submission_int.h.
+ *
+ * Where it sits
+ *     submission.c -> [ node/jobs/submission_exec.c ] -> exec.c
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "runtime/base/programs.h"
+#include "runtime/node/host/exec.h"
+#include "runtime/node/jobs/submission_int.h"
+
+crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *path,
+                                       size_t size)
+{
+    char file[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH], hex[CRTI_ID_HEX];
+    CRTI_AUTO(free) char *text = NULL;
+    crt_status_t status;
+
+    if (node->options.head_dir[0] == '\0')
+        return crt_raise(CRT_ERR_UNSUPPORTED, "jobs run on the node of the head's host");
+    snprintf(file, sizeof(file), "%s/head.info", node->options.head_dir);
+    status = crti_info_read(file, &text);
+    if (status != CRT_OK)
+        return status;
+    crti_info_get(text, "state_dir", state, sizeof(state));
+    if (state[0] == '\0')
+        return crt_raise(CRT_ERR_CORRUPT, "%s names no state_dir", file);
+    snprintf(path, size, "%s/jobs/%s", state, crti_id_hex(job, hex));
+    return CRT_OK;
+}
+
+static bool has_variable(const crti_arguments_t *v, const char *name, size_t length)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (strncmp(v->list[i], name, length) == 0 && v->list[i][length] == '=')
+            return true;
+    return false;
+}
+
+void crti_submission_environment(const crti_submission_t *s, crti_arguments_t *v)
+{
+    const crti_node_t *node = s->node;
+    char hex[CRTI_ID_HEX];
+
+    crti_arguments_format(v, "CRT_ADDRESS=%s", node->head_address);
+    crti_arguments_format(v, "CRT_JOB=%s", crti_id_hex(s->job, hex));
+    crti_arguments_format(v, "CRT_SUBMISSION=%s", s->name);
+    crti_arguments_format(v, "CRT_NODE_DIR=%s", node->run_dir);
+    if (s->package)
+        crti_arguments_format(v, CRTI_JOB_DIRECTORY "=%s",
+                              crti_package_directory(s->package));
+    crti_arguments_add_list(v, crti_span(s->environment.data, s->environment.size));
+    for (char **e = environ; *e && v->status == CRT_OK; e++) {
+        size_t length = strcspn(*e, "=");
+
+        if (!has_variable(v, *e, length) && strncmp(*e, "CRT_HEAD_DIR=", 13) != 0)
+            crti_arguments_add(v, crti_str(*e));
+    }
+}
+
+crt_status_t crti_submission_places(crti_submission_t *s, char *dir, size_t size)
+{
+    crt_status_t status = crti_submission_directory(s->node, s->job, dir, size);
+
+    if (status != CRT_OK)
+        return status;
+    snprintf(s->log.path, sizeof(s->log.path), "%s/driver.log", dir);
+    return crti_dir_make(dir);
+}
+
+static crt_status_t hold_program(crti_submission_t *s, const char *path)
+{
+    s->program_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (s->program_fd < 0 || !crti_programs_hold(s->program_fd))
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "%s: the uploaded program is gone (%s); submit the job again",
+                         path, strerror(errno));
+    return CRT_OK;
+}
+
+/* An uploaded program lies in the cache by its hash: it is executed under the name that the user knows, so
+ * that a script's $0 and ps show that. */
+static crt_status_t link_program(crti_submission_t *s, const char *dir, char *path,
+                                 size_t size)
+{
+    char cached[CRTI_NODE_PATH + 80];
+    const char *slash = strrchr(s->program, '/'), *name = slash ? slash + 1 : s->program;
+    crt_status_t status;
+    int length;
+
+    snprintf(cached, sizeof(cached), "%s/programs/%s", s->node->state_dir, s->sha);
+    status = hold_program(s, cached);
+    if (*name == '\0' || *name == '.' || strlen(name) > 200)
+        name = "program";
+    length = snprintf(path, size, "%s/program", dir);
+    if (length < 0 || (size_t)length + strlen(name) + 2 > size)
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path of the program is too long");
+    if (status == CRT_OK)
+        status = crti_dir_make(path);
+    snprintf(path + length, size - (size_t)length, "/%s", name);
+    if (status == CRT_OK && symlink(cached, path) != 0 && errno != EEXIST)
+        status = crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    return status;
+}
+
+/* A program without a slash in its name, as the shell of this host would find it. */
+static crt_status_t search_path(const char *name, char *path, size_t size)
+{
+    const char *search = getenv("PATH");
+
+    while (search && *search) {
+        size_t length = strcspn(search, ":");
+
+        if (snprintf(path, size, "%.*s/%s", (int)length, search, name) < (int)size &&
+            access(path, X_OK) == 0)
+            return CRT_OK;
+        search += length + (search[length] == ':');
+    }
+    return crt_raise(CRT_ERR_NOT_FOUND, "%s is not found in the PATH of the node", name);
+}
+
+/* What is executed: the uploaded program, one of the job's folder, or, where there is neither (a shell
+ * command), one of this host by its whole path. */
+static crt_status_t path_of(crti_submission_t *s, const char *dir, char *path,
+                            size_t size)
+{
+    if (*s->sha && (strspn(s->sha, "0123456789abcdef") != 64 || s->sha[64]))
+        return crt_raise(CRT_ERR_PROTOCOL, "the program's SHA-256 is not one");
+    if (*s->sha)
+        return link_program(s, dir, path, size);
+    if (s->package && !strchr(s->program, '/'))
+        return search_path(s->program, path, size);
+    if (!s->package && s->program[0] != '/')
+        return crt_raise(CRT_ERR_INVALID, "the program \"%s\" is not a whole path",
+                         s->program);
+    if (snprintf(path, size, "%s", s->program) >= (int)size)
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path of the program is too long");
+    return CRT_OK;
+}
+
+crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_t *argv,
+                                     const int fds[2])
+{
+    CRTI_AUTO(crti_arguments_fini)
+    crti_arguments_t environment = {.most = CRTI_SUBMISSION_STRINGS};
+    char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8], path[2 * CRTI_NODE_PATH];
+    char cwd[sizeof(dir) + 128];
+    crti_exec_t exec = {.exec_fd = -1,
+                        .path = path,
+                        .argv = argv->list,
+                        .directory = cwd,
+                        .stdout_fd = fds[0],
+                        .stderr_fd = fds[1],
+                        .keep_fd = -1};
+    crt_status_t status = crti_submission_places(s, dir, sizeof(dir));
+
+    if (status == CRT_OK)
+        status = path_of(s, dir, path, sizeof(path));
+    if (s->package)
+        snprintf(cwd, sizeof(cwd), "%s", crti_package_directory(s->package));
+    else
+        snprintf(cwd, sizeof(cwd), "%s/cwd", dir);
+    if (status == CRT_OK && !s->package)
+        status = crti_dir_make(cwd);
+    if (status == CRT_OK) {
+        crti_submission_environment(s, &environment);
+        status = environment.status;
+    }
+    exec.environment = environment.list;
+    return status == CRT_OK ? crti_exec_start(&exec, &s->pid, &s->report) : status;
+}

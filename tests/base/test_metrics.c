@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page of metrics: what is counted can be read and summed, and any bytes may be there. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/metrics.h"
+
+static crti_metrics_t page;
+
+static int clear(void **state)
+{
+    memset(&page, 0, sizeof(page));
+    return 0;
+}
+
+static crti_metric_t *make(const char *name, const char *labels, crti_metric_kind_t kind)
+{
+    crti_metric_t like = {0}, *metric;
+
+    strcpy(like.id.name, name);
+    strcpy(like.help, "what it is");
+    assert_int_equal(crti_metric_labels(labels, like.id.labels), CRT_OK);
+    if (kind == CRTI_METRIC_HISTOGRAM) {
+        like.bounds[0] = 1;
+        like.bounds[1] = 10;
+        like.bucket_count = 2;
+    }
+    assert_int_equal(crti_metric_make(&page, &like, kind, &metric), CRT_OK);
+    return metric;
+}
+
+static crti_metric_view_t read_one(void)
+{
+    crti_metric_view_t view;
+    size_t cursor = 0;
+
+    assert_true(crti_metric_read(&page, &cursor, &view));
+    return view;
+}
+
+static void the_same_name_and_labels_are_the_same_metric(void **state)
+{
+    crti_metric_t like = {0}, *other;
+    crti_metric_t *metric = make("steps", "a=1,b=x y", CRTI_METRIC_COUNTER);
+
+    assert_ptr_equal(make("steps", "a=1,b=x y", CRTI_METRIC_COUNTER), metric);
+    assert_ptr_not_equal(make("steps", "a=2", CRTI_METRIC_COUNTER), metric);
+    assert_string_equal(metric->id.labels, "a=\"1\",b=\"x y\"");
+    like.id = metric->id;
+    assert_int_equal(crti_metric_make(&page, &like, CRTI_METRIC_GAUGE, &other),
+                     CRT_ERR_INVALID);
+}
+
+static void values_are_read_as_they_were_counted(void **state)
+{
+    crti_metric_t *metric = make("steps", NULL, CRTI_METRIC_COUNTER);
+    crti_metric_view_t view;
+
+    for (int i = 0; i < 10; i++)
+        crti_metric_add(metric, 0.5);
+    view = read_one();
+    assert_true(view.value == 5);
+    assert_string_equal(view.id.name, "steps");
+    assert_string_equal(view.help, "what it is");
+}
+
+static void a_histogram_counts_by_bound_and_sums(void **state)
+{
+    crti_metric_t *metric = make("seconds", NULL, CRTI_METRIC_HISTOGRAM);
+    crti_metric_view_t view, more;
+
+    crti_metric_observe(metric, 1); /* at the bound: below it */
+    crti_metric_observe(metric, 1.5);
+    crti_metric_observe(metric, 100);
+    view = more = read_one();
+    assert_int_equal(view.counts[0], 1);
+    assert_int_equal(view.counts[1], 1);
+    assert_int_equal(view.counts[2], 1);
+    assert_true(view.value == 102.5);
+    assert_true(crti_metric_merge(&view, &more));
+    assert_int_equal(view.counts[2], 2);
+    assert_true(view.value == 205);
+    more.bounds[1] = 11;
+    assert_false(crti_metric_merge(&view, &more));
+}
+
+static void of_gauges_the_newest_is_taken(void **state)
+{
+    crti_metric_t *metric = make("loss", NULL, CRTI_METRIC_GAUGE);
+    crti_metric_view_t old, new;
+
+    crti_metric_set(metric, 3, 100);
+    old = read_one();
+    crti_metric_set(metric, 2, 200);
+    new = read_one();
+    assert_true(crti_metric_merge(&old, &new));
+    assert_true(old.value == 2);
+    crti_metric_set(metric, 9, 50);
+    new = read_one();
+    assert_true(crti_metric_merge(&old, &new));
+    assert_true(old.value == 2);
+}
+
+static void names_that_prometheus_does_not_take_are_refused(void **state)
+{
+    static const char *const names[] = {"",      "1a",  "a-b",     "a b",
+                                        "crt_a", "a:b", "\xc3\xa4"};
+    static const char *const labels[] = {"a",     "a=1,,b=2", "1=2", "le=3",
+                                         "__a=1", "job_id=2", "=1"};
+    char out[CRTI_METRIC_LABELS];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_int_equal(crti_metric_check_name(names[i]), CRT_ERR_INVALID);
+    assert_int_equal(crti_metric_check_name(NULL), CRT_ERR_INVALID);
+    assert_int_equal(crti_metric_check_name("a_1"), CRT_OK);
+    for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
+        assert_int_equal(crti_metric_labels(labels[i], out), CRT_ERR_INVALID);
+    assert_int_equal(crti_metric_labels("a=\"q\\\"", out), CRT_OK);
+    assert_string_equal(out, "a=\"\\\"q\\\\\\\"\"");
+}
+
+static void a_page_has_so_many_and_no_more(void **state)
+{
+    crti_metric_t like = {0}, *metric;
+    char name[32];
+
+    for (int i = 0; i < CRTI_METRICS; i++) {
+        snprintf(name, sizeof(name), "m%d", i);
+        make(name, NULL, CRTI_METRIC_COUNTER);
+    }
+    strcpy(like.id.name, "more");
+    assert_int_equal(crti_metric_make(&page, &like, CRTI_METRIC_COUNTER, &metric),
+                     CRT_ERR_NO_MEMORY);
+}
+
+static void bytes_of_a_stranger_are_left_out(void **state)
+{
+    crti_metric_view_t view;
+    size_t cursor = 0;
+
+    make("good", "a=1", CRTI_METRIC_COUNTER);
+    memset(page.metric[0].id.labels, 'x', CRTI_METRIC_LABELS);
+    assert_false(crti_metric_read(&page, &cursor, &view));
+    strcpy(page.metric[0].id.labels, "a=\"1\"} 7\nevil{b=\"");
+    cursor = 0;
+    assert_false(crti_metric_read(&page, &cursor, &view));
+    memset(page.metric[0].id.labels, 0, CRTI_METRIC_LABELS);
+    page.metric[0].bucket_count = 1000;
+    cursor = 0;
+    assert_false(crti_metric_read(&page, &cursor, &view));
+    atomic_store(&page.count, UINT32_MAX);
+    cursor = 0;
+    assert_false(crti_metric_read(&page, &cursor, &view));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_same_name_and_labels_are_the_same_metric, clear),
+        cmocka_unit_test_setup(values_are_read_as_they_were_counted, clear),
+        cmocka_unit_test_setup(a_histogram_counts_by_bound_and_sums, clear),
+        cmocka_unit_test_setup(of_gauges_the_newest_is_taken, clear),
+        cmocka_unit_test_setup(names_that_prometheus_does_not_take_are_refused, clear),
+        cmocka_unit_test_setup(a_page_has_so_many_and_no_more, clear),
+        cmocka_unit_test_setup(bytes_of_a_stranger_are_left_out, clear),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ResNet-18 on CIFAR-10 images, by PyTorch and by build/tests/bench/network_steps: the same first weights and the same
+batches. Prints the largest difference of the losses, the median time of a step and the most memory of each.
+
+    pip install torch && python3 tests/bench/compare_torch.py --program build/tests/bench/network_steps --data DIR
+
+DIR holds train.bin or train.bin.gz: records of a label and 3072 bytes, a colour after the other.
+"""
+import argparse
+import gzip
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--learn-rate", type=float, default=0.01)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def network():
+    from torch import nn
+    from torch.nn import functional
+
+    class Block(nn.Module):
+        def __init__(self, inputs, outputs, stride):
+            super().__init__()
+            self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+            self.bn1 = nn.BatchNorm2d(outputs)
+            self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+            self.bn2 = nn.BatchNorm2d(outputs)
+            self.shortcut = nn.Sequential()
+            if stride != 1 or inputs != outputs:
+                self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False),
+                                              nn.BatchNorm2d(outputs))
+
+        def forward(self, x):
+            y = functional.relu(self.bn1(self.conv1(x)))
+            return functional.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
+
+    widths, blocks, inputs = (64, 128, 256, 512), [], 64
+    for i, width in enumerate(widths):
+        blocks += [Block(inputs, width, 1 if i == 0 else 2), Block(width, width, 1)]
+        inputs = width
+    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
+                         nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10))
+
+
+def batches(options):
+    """(inputs channels last, labels), float32 and uint8."""
+    import numpy as np
+    path = os.path.join(options.data, "train.bin")
+    with (open(path, "rb") if os.path.exists(path) else gzip.open(path + ".gz", "rb")) as file:
+        records = np.frombuffer(file.read(), dtype=np.uint8).reshape(-1, 3073)
+    mean = np.array([125.3, 123.0, 113.9], dtype=np.float32)
+    deviation = np.array([63.0, 62.1, 66.7], dtype=np.float32)
+    for i in range(options.steps):
+        rows = records[np.arange(i * options.rows, (i + 1) * options.rows) % len(records)]
+        images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        yield (np.ascontiguousarray((images.astype(np.float32) - mean) / deviation), rows[:, 0].copy())
+
+
+def run_torch(options):
+    """In a process of its own: writes weights and batches, then trains."""
+    import numpy as np
+    import torch
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    model = network()
+    flat = np.concatenate([p.detach().numpy().ravel() for p in model.parameters()])
+    flat.tofile(os.path.join(options.folder, "weights"))
+    optimizer = torch.optim.SGD(model.parameters(), lr=options.learn_rate, momentum=0.9)
+    loss_of = torch.nn.CrossEntropyLoss()
+    with open(os.path.join(options.folder, "batches"), "wb") as file:
+        for inputs, labels in batches(options):
+            file.write(inputs.tobytes() + labels.tobytes())
+    del flat
+    for i, (inputs, labels) in enumerate(batches(options)):
+        x = torch.from_numpy(inputs.transpose(0, 3, 1, 2).copy())
+        y = torch.from_numpy(labels.astype("int64"))
+        begin = time.monotonic()
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+        print(f"step {i} loss {loss.item():.6f} ms {(time.monotonic() - begin) * 1e3:.2f}")
+    print(f"memory kB {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}")
+
+
+def read(text):
+    lines = [line.split() for line in text.splitlines()]
+    steps = [line for line in lines if line[0] == "step"]
+    memory = [int(line[2]) for line in lines if line[0] == "memory"]
+    return [float(s[3]) for s in steps], statistics.median(float(s[5]) for s in steps), memory[0]
+
+
+def main():
+    options = arguments()
+    if options.folder:
+        return run_torch(options)
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = read(subprocess.run([sys.executable] + sys.argv + ["--folder", folder], check=True, text=True,
+                                     stdout=subprocess.PIPE).stdout)
+        ours = read(subprocess.run(
+            [options.program, "--network", "resnet18", "--weights", f"{folder}/weights", "--batches",
+             f"{folder}/batches", "--rows", str(options.rows), "--steps", str(options.steps), "--threads",
+             str(options.threads), "--learn-rate", str(options.learn_rate)], check=True, text=True,
+            stdout=subprocess.PIPE).stdout)
+    for i in range(0, options.steps, 10):
+        print(f"step {i}: loss {ours[0][i]:.4f}, PyTorch {theirs[0][i]:.4f}")
+    worst = max(abs(a / b - 1) for a, b in zip(ours[0], theirs[0]))
+    print(f"largest difference of a loss: {worst * 100:.2f} %")
+    print(f"mean of the losses: {statistics.mean(ours[0]):.4f}, PyTorch {statistics.mean(theirs[0]):.4f}")
+    print(f"median step: {ours[1]:.1f} ms, PyTorch {theirs[1]:.1f} ms: {ours[1] / theirs[1]:.2f} of its time")
+    print(f"most memory: {ours[2] / 1024:.0f} MiB, PyTorch {theirs[2] / 1024:.0f} MiB: {ours[2] / theirs[2]:.2f} of it")
+
+
+main()

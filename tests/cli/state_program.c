@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program that has one of everything that can be listed, for test_state.py; it waits for the end of its input. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <crt.h>
+
+static crt_status_t add_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, 1);
+}
+static const crt_method_t counter_add = {"add", add_run, ""};
+static const crt_actor_class_t counter =
+    CRT_ACTOR_CLASS(.name = "Counter", .size = 8, .methods = CRT_METHODS(&counter_add));
+
+static crt_status_t fails_run(crt_call_t *call)
+{
+    return crt_fail(call, CRT_ERR_USER, "as it should");
+}
+static const crt_task_t fails =
+    CRT_TASK(.name = "fails", .run = fails_run, .signature = "");
+
+static crt_status_t waits_run(crt_call_t *call)
+{
+    struct timespec nap = {0, 1000000};
+
+    while (!crt_cancelled(call))
+        nanosleep(&nap, NULL);
+    return CRT_OK;
+}
+static const crt_task_t waits =
+    CRT_TASK(.name = "waits", .run = waits_run, .signature = "");
+
+static int driver(int argc, char **argv)
+{
+    crt_bundle_t bundle = {.num_cpus = 1};
+    crt_placement_group_t *group = crt_placement_group_new(&bundle, 1, NULL);
+    crt_actor_t *actors[] = {crt_actor_new(&counter, NULL),
+                             crt_actor_new(&counter, NULL)};
+    unsigned char *bytes = calloc(1, 1 << 20);
+    crt_ref_t *object = crt_put(((crt_bytes_t){bytes, 1 << 20}));
+    crt_ref_t *refs[6], *failed = crt_submit(&fails, NULL), *waiting;
+
+    CRT_CHECK(crt_placement_group_wait(group, -1));
+    for (int i = 0; i < 6; i++)
+        refs[i] = crt_call(actors[i % 2], &counter_add);
+    for (int i = 0; i < 6; i++)
+        CRT_CHECK(crt_get(refs[i], NULL));
+    if (crt_get(failed, NULL) != CRT_ERR_USER)
+        return 1;
+    waiting = crt_submit(&waits, NULL);
+    while (crt_get_for(waiting, 300, NULL) != CRT_ERR_TIMED_OUT)
+        continue;
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    CRT_CHECK(crt_cancel(waiting, NULL));
+    crt_refs_drop(refs, 6);
+    crt_ref_drop(&failed);
+    crt_ref_drop(&waiting);
+    crt_ref_drop(&object);
+    for (int i = 0; i < 2; i++)
+        crt_actor_drop(&actors[i]);
+    crt_placement_group_drop(&group);
+    free(bytes);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.classes = CRT_CLASSES(&counter), .tasks = CRT_TASKS(&fails, &waits)),
+        driver);
+}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests with real daemons of one host share: a cluster, and a driver that does what it is told."""
+import json
+import re
+import subprocess
+import time
+
+
+def run(*words, status=0):
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=100, check=False)
+    if done.returncode != status:
+        raise AssertionError(f"{words} exits with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+class Cluster:
+    """A head with a node of its own; more nodes join on this host. `soon`: seconds that something may take."""
+
+    def __init__(self, crt, *options, store="50M", soon=20):
+        self.crt, self.soon = crt, soon
+        self.store = ("--object-store-memory", store)
+        said = run(crt, "start", "--head", "--port", 0, "--dashboard-port", 0, *self.store, *options)
+        self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
+
+    def join(self, *options):
+        run(self.crt, "start", "--address", self.address, "--key-file", self.key, *self.store, *options)
+
+    def status(self):
+        return json.loads(run(self.crt, "status", "--json"))
+
+    def state(self):
+        return self.status()["cluster"]
+
+    def nodes(self):
+        return self.state()["nodes"]
+
+    def free(self, name="CPU"):
+        return sum(node["resources_available"].get(name, 0) for node in self.nodes() if node["state"] == "ALIVE")
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + self.soon
+        while not condition():
+            assert time.monotonic() < deadline, self.status()
+
+    def stop(self):
+        run(self.crt, "stop", "--address", self.address)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Driver:
+    """A program that does what it is told, a line each."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+
+    def ask(self, *words):
+        """(status, text)"""
+        self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
+        self.process.stdin.flush()
+        return tuple(self.process.stdout.readline().rstrip("\n").split(" ", 1))
+
+    def ok(self, *words):
+        status, text = self.ask(*words)
+        if status != "CRT_OK":
+            raise AssertionError(f"{words}: {status} {text}")
+        return text
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+        self.process.stdout.close()
+        assert self.process.returncode == 0, self.process.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind:
+            self.process.kill()
+            self.process.communicate()
+        else:
+            self.end()

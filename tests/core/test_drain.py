@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""crt drain: a node ends without loss, or at its deadline.
+Usage: test_drain.py CRT DRAIN_PROGRAM"""
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from real_cluster import Cluster, Driver, run
+
+CRT, PROGRAM = sys.argv[1:3]
+
+
+class Drain(unittest.TestCase):
+    """Two nodes of 2 CPUs; `self.node` is the one where the driver is not."""
+
+    def setUp(self):
+        self.cluster = Cluster(CRT, "--num-cpus", "2", store="100M", soon=30)
+        self.cluster.join("--num-cpus", "2")
+        self.driver = Driver(PROGRAM)
+        self.here = self.driver.ok("node")
+        self.node = next(node["node_id"] for node in self.cluster.nodes() if node["node_id"] != self.here)
+
+    def tearDown(self):
+        self.driver.end()
+        self.cluster.stop()
+
+    def entry(self, node):
+        return next(entry for entry in self.cluster.nodes() if entry["node_id"] == node)
+
+    def begin(self, *options):
+        drain = subprocess.Popen([CRT, "drain", self.node[:12], *map(str, options)], stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True)
+        self.assertIn("is drained; it ends in", drain.stdout.readline())
+        return drain
+
+    def end(self, drain):
+        said, _ = drain.communicate(timeout=60)
+        self.assertEqual(drain.returncode, 0, said)
+        self.assertEqual(self.entry(self.node)["state"], "DEAD")
+        return said
+
+    def test_a_node_ends_when_its_tasks_are_done_and_actors_and_objects_are_elsewhere(self):
+        driver = self.driver
+        driver.ok("put", self.node, 20 << 20)
+        driver.ok("actor", self.node, 1)
+        self.assertEqual(driver.ok("where"), self.node)
+        driver.ok("slow", self.node, 2000, 0)
+        self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
+        drain = self.begin("--deadline", 60)
+        self.assertRegex(run(CRT, "status"), self.node[:8] + r" +ALIVE .*drained, ends within")
+        for _ in range(4):
+            self.assertEqual(driver.ok("task"), self.here)
+        self.cluster.wait_for(lambda: driver.ok("where") == self.here)
+        self.assertIsNone(drain.poll())  # the task goes on
+        self.assertEqual(driver.ok("result"), self.node)
+        self.assertIn("it was drained", self.end(drain))
+        self.assertEqual(driver.ok("check"), "whole")
+        self.assertEqual(driver.ok("where"), self.here)
+        actors = [(actor["state"], actor["num_restarts"]) for actor in self.cluster.status()["actors"]]
+        self.assertEqual(actors, [("ALIVE", 0)])
+
+    def test_its_deadline_ends_it_whatever_it_still_has(self):
+        driver = self.driver
+        driver.ok("actor", self.node, 0)
+        driver.ok("slow", self.node, 60000, 0)
+        self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
+        began = time.monotonic()
+        said = self.end(self.begin("--deadline", 1.5))
+        self.assertIn("its time was over: it still had 1 tasks, 1 actors and 0 drivers", said)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertIn(driver.ask("where")[0], ("CRT_ERR_ACTOR_DIED", "CRT_ERR_NODE_LOST"))
+        self.assertNotEqual(driver.ask("result")[0], "CRT_OK")
+
+    def test_a_node_that_is_killed_while_it_is_drained_is_a_node_that_died(self):
+        driver = self.driver
+        driver.ok("actor", self.node, 0)
+        driver.ok("slow", self.node, 1000, 3)
+        self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
+        drain = self.begin("--deadline", 60)
+        os.kill(self.entry(self.node)["pid"], signal.SIGKILL)
+        self.assertIn("has ended", self.end(drain))
+        self.assertEqual(driver.ok("result"), self.here)  # made again
+        self.assertNotEqual(driver.ask("where")[0], "CRT_OK")
+
+    def test_an_idle_node_ends_at_once_and_a_deadline_may_be_set_anew(self):
+        self.driver.ok("actor", self.node, 0)
+        run(CRT, "drain", self.node[:8], "--no-wait", "--deadline", 1000)
+        self.assertGreater(self.entry(self.node)["drain_ms"], 900000)
+        run(CRT, "drain", self.node[:8], "--no-wait", "--deadline", 500)
+        self.assertLess(self.entry(self.node)["drain_ms"], 500001)
+        self.driver.ok("actor", self.here, 0)  # the other one ends
+        began = time.monotonic()
+        self.cluster.wait_for(lambda: self.entry(self.node)["state"] == "DEAD")
+        self.assertLess(time.monotonic() - began, 10)
+
+    def test_what_can_not_be_drained_is_told(self):
+        self.assertIn("no node has an id that begins with zz", run(CRT, "drain", "zz", status=1))
+        run(CRT, "drain", status=2)
+        for deadline in "0", "-1", "nan", "x", "1e12":
+            self.assertIn("--deadline takes", run(CRT, "drain", self.node, "--deadline", deadline, status=2))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks that wait for tasks that they have made, deep and wide, take few processes: a worker that waits runs
+ * its own tasks, and a worker that was asked for in vain serves the next one. Workers that idle stay for
+ * longer than a test takes, so that those that are there at its end are all that were made. */
+#include <ctype.h>
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <crt.h>
+
+#include <cmocka.h>
+
+#include "ok.h"
+
+#define MAX_PROCESSES 64 /* driver and zygote, too */
+
+static crt_status_t depth_run(crt_call_t *call);
+static const crt_task_t depth =
+    CRT_TASK(.name = "depth", .run = depth_run, .signature = "int");
+static crt_status_t fib_run(crt_call_t *call);
+static const crt_task_t fib = CRT_TASK(.name = "fib", .run = fib_run, .signature = "int");
+
+static crt_status_t depth_run(crt_call_t *call)
+{
+    int64_t left, below = 0;
+    crt_ref_t *ref;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &left));
+    if (left == 0)
+        return crt_return(call, 0);
+    ref = crt_submit(&depth, NULL, left - 1);
+    status = crt_get(ref, &below);
+    crt_ref_drop(&ref);
+    return status == CRT_OK ? crt_return(call, below + 1) : status;
+}
+
+static crt_status_t fib_run(crt_call_t *call)
+{
+    crt_ref_t *refs[2];
+    int64_t n, a = 0, b = 0;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &n));
+    if (n < 2)
+        return crt_return(call, n);
+    refs[0] = crt_submit(&fib, NULL, n - 1);
+    refs[1] = crt_submit(&fib, NULL, n - 2);
+    status = crt_get(refs[0], &a);
+    if (status == CRT_OK)
+        status = crt_get(refs[1], &b);
+    crt_refs_drop(refs, 2);
+    return status == CRT_OK ? crt_return(call, a + b) : status;
+}
+
+/* ---------------------------------------------------------------- in the driver */
+
+/* Processes of this program: the driver, zygotes, workers. */
+static int count_processes(void)
+{
+    struct stat own, other;
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+    char path[300];
+    int count = 0;
+
+    assert_non_null(proc);
+    assert_int_equal(stat("/proc/self/exe", &own), 0);
+    while ((entry = readdir(proc))) {
+        snprintf(path, sizeof(path), "/proc/%s/exe", entry->d_name);
+        count += isdigit((unsigned char)entry->d_name[0]) && stat(path, &other) == 0 &&
+                 other.st_ino == own.st_ino && other.st_dev == own.st_dev;
+    }
+    closedir(proc);
+    return count;
+}
+
+static int64_t run(const crt_task_t *task, int64_t argument)
+{
+    struct timespec begin, end;
+    crt_ref_t *ref;
+    int64_t result;
+    int processes;
+
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    ref = crt_submit(task, NULL, argument);
+    OK(crt_get(ref, &result));
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    crt_ref_drop(&ref);
+    processes = count_processes();
+    print_message("%s(%lld): %.3f s, %d processes\n", task->name, (long long)argument,
+                  (double)(end.tv_sec - begin.tv_sec) +
+                      (double)(end.tv_nsec - begin.tv_nsec) * 1e-9,
+                  processes);
+    assert_in_range(processes, 2, MAX_PROCESSES);
+    return result;
+}
+
+static void a_thousand_tasks_within_each_other_take_few_processes(void **state)
+{
+    assert_int_equal(run(&depth, 1000), 1000);
+}
+
+static void a_tree_of_tasks_takes_few_processes(void **state)
+{
+    assert_int_equal(run(&fib, 10), 55);
+    assert_int_equal(run(&fib, 20), 6765);
+}
+
+static int driver(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thousand_tasks_within_each_other_take_few_processes),
+        cmocka_unit_test(a_tree_of_tasks_takes_few_processes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&depth, &fib), .num_cpus = 2), driver);
+}

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_train_images.py TRAIN_IMAGES [--kills N]
+
+Runs the image training with small settings on clusters of its own: the same weights after kill -9 of server, workers
+or driver, stragglers, every compression, the evaluator, and what it says to wrong input. With --kills N only the kills,
+N of them.
+"""
+import contextlib
+import csv
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+PROGRAM = sys.argv[1]
+KILLS = int(sys.argv[3]) if sys.argv[2:3] == ["--kills"] else 0
+SMALL = ["--data.limit=600", "--data.test_limit=200", "--data.batch=16", "--network.hidden=24", "--output.log_every=1",
+         "--training.steps=40", "--training.seed=3"]
+END = re.compile(r"(\d+) steps in ([\d.]+) s .*gradients: (\d+), late: (\d+), cancelled: (\d+), bytes: (\d+), "
+                 r"deaths: (\d+), restores: (\d+), weights: ([0-9a-f]{16})")
+
+
+def command(*args, mode="train"):
+    return [PROGRAM, mode, *SMALL, *args]
+
+
+def run(*args, mode="train", expect=0):
+    done = subprocess.run(command(*args, mode=mode), capture_output=True, text=True, timeout=120)
+    assert done.returncode == expect, (args, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def end_of(text):
+    match = END.search(text)
+    assert match, text
+    names = "steps", "seconds", "gradients", "late", "cancelled", "bytes", "deaths", "restores"
+    return {**{n: float(v) for n, v in zip(names, match.groups())}, "weights": match[9]}
+
+
+def wrong_settings_are_named(folder):
+    for args, part in [
+        (["--training.needed=3"], "a step can't wait for 3 gradients of 2 workers"),
+        (["--training.wokers=3"], "workers"),
+        (["--data.batch=0"], "data.batch"),
+        (["--data.format=imagenet"], "no format of images is called 'imagenet'"),
+        (["--compression.method=zip"], "no compression is called 'zip'"),
+        (["--network.name=transformer"], "no network is called 'transformer'"),
+        (["--checkpoints.resume"], "resume needs checkpoints.folder"),
+        ([f"{folder}/none.cfg"], "none.cfg"),
+    ]:
+        done = run(*args, expect=2)
+        assert part in done.stderr and not done.stdout, (args, done)
+    done = run("--data.limit=3", "--training.workers=4", expect=1)
+    assert "3 images for 4 workers" in done.stderr, done
+    done = run(f"--data.source={folder}", expect=1)
+    assert "train-images-idx3-ubyte" in done.stderr, done
+    assert "[checkpoints]" in run("--help").stdout
+
+
+def checkpoints_that_do_not_fit_are_refused(folder):
+    out = f"--checkpoints.folder={folder}/a"
+    run(out, "--training.steps=5")
+    newest = f"{folder}/a/step-000000000005.checkpoint"
+    done = run(out, expect=1)
+    assert "has checkpoints" in done.stderr, done
+    with open(f"{folder}/a/config.cfg", encoding="utf-8") as file:
+        assert re.search(r"^hidden = 24$", file.read(), re.M)
+    done = run(out, "--checkpoints.resume", "--network.hidden=25", expect=1)
+    assert "parameters, the model has" in done.stderr, done
+    done = run(out, "--checkpoints.resume", "--optimizer.name=adam", expect=1)
+    assert "another optimizer" in done.stderr, done
+    os.truncate(newest, 1000)
+    done = run(out, "--checkpoints.resume", expect=1)
+    assert "cut short" in done.stderr, done
+
+
+def exploding_gradient_names_step_and_layer():
+    done = run("--optimizer.learn_rate=1000000", expect=1)
+    assert re.search(r"step \d+", done.stderr) and "layer" in done.stderr, done
+
+
+def evaluator_follows_and_ends(folder):
+    out = [f"--checkpoints.folder={folder}/e", "--checkpoints.every=10", "--checkpoints.keep=0"]
+    table = f"{folder}/accuracy.csv"
+    evaluator = subprocess.Popen(command(*out, f"--evaluation.csv={table}", mode="evaluate"),
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run(*out, "--optimizer.learn_rate=0.05", f"--output.csv={folder}/loss.csv")
+    text, errors = evaluator.communicate(timeout=60)
+    assert evaluator.returncode == 0, (text, errors)
+    with open(table, encoding="ascii") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == ["10", "20", "30", "40"], rows
+    assert float(rows[3]["top1"]) > 0.3 and float(rows[3]["top5"]) > float(rows[3]["top1"]), rows
+    assert text.count("Prec@5") == 4, text
+    with open(f"{folder}/loss.csv", encoding="ascii") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == list(range(1, 41)), rows
+    assert float(rows[39]["loss"]) < float(rows[0]["loss"]), rows
+
+
+def straggler_is_not_waited_for():
+    slow = ["--training.workers=3", "--training.slow_worker=1", "--training.slowdown=50", "--training.steps=60"]
+    both = [end_of(run(*slow, "--training.needed=2", f"--training.cancel={cancel}").stdout)
+            for cancel in ("true", "false")]
+    for end in both:
+        assert end["gradients"] == 120, end
+        assert end["late"] + end["cancelled"] > 0, end
+    assert both[0]["cancelled"] > 0 and both[1]["cancelled"] == 0, both
+
+
+def asynchronous_training_counts_how_late_gradients_are(folder):
+    text = run("--training.workers=3", "--training.needed=1", "--training.staleness=5", "--training.steps=60",
+               f"--output.svg={folder}/loss.svg").stdout
+    late = {int(steps): int(count) for steps, count in re.findall(r"^ +(\d+): (\d+)$", text, re.M)}
+    assert sum(late.values()) == 60 and max(late) <= 5 and sum(late[i] for i in late if i > 0) > 20, text
+    with open(f"{folder}/loss.svg", encoding="ascii") as file:
+        picture = xml.etree.ElementTree.parse(file).getroot()
+    assert picture.tag.endswith("svg") and len(picture.findall("{*}polyline")) == 2, picture
+
+
+def every_compression_learns():
+    bytes_of, losses = {}, {}
+    for method in "none", "lz4", "float16", "bfloat16", "top_k", "one_bit":
+        text = run(f"--compression.method={method}", "--compression.keep=0.05",
+                   "--optimizer.learn_rate=0.02", "--training.steps=60").stdout
+        bytes_of[method] = end_of(text)["bytes"]
+        losses[method] = [float(x) for x in re.findall(r"Loss: ([\d.]+)", text)]
+        assert sum(losses[method][-5:]) < sum(losses[method][:5]), (method, losses[method])
+        if method == "lz4":
+            assert losses["lz4"] == losses["none"], losses
+    whole = bytes_of["none"]
+    assert bytes_of["lz4"] < whole, bytes_of
+    assert bytes_of["float16"] == bytes_of["bfloat16"] < 0.51 * whole, bytes_of
+    assert bytes_of["top_k"] < 0.11 * whole and bytes_of["one_bit"] < 0.04 * whole, bytes_of
+
+
+def actors_of(driver):
+    """Driver, node daemon, zygote, actor: the server was made first, then the workers."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError):
+            with open(f"/proc/{name}/stat", encoding="latin1") as file:
+                parents[int(name)] = int(file.read().rsplit(")", 1)[1].split()[1])
+
+    def depth(pid):
+        return 0 if pid == driver else 1 + depth(parents[pid]) if pid in parents else 99
+
+    return sorted(pid for pid in parents if depth(pid) == 3)
+
+
+def run_and_kill(folder, who, step):
+    """Trains, kills once when that step was printed, goes on if need be; what the training ended with."""
+    args = [f"--checkpoints.folder={folder}", "--checkpoints.every=7"]
+    program = subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    text = ""
+    for line in program.stdout:
+        text += line
+        if line.startswith(f"Step: {step},"):
+            break
+    if who == "driver":
+        program.kill()
+    else:
+        server, *workers = actors_of(program.pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(server if who == "server" else random.choice(workers), signal.SIGKILL)
+    rest, errors = program.communicate(timeout=120)
+    if who != "driver":
+        assert program.returncode == 0, (text, rest, errors)
+        return end_of(rest)
+    return end_of(run(*args, "--checkpoints.resume").stdout)
+
+
+def killed_training_ends_with_the_same_weights(folder, kills):
+    expected = end_of(run().stdout)["weights"]
+    deaths = 0
+    for i in range(kills):
+        who = ("server", "worker", "driver")[i % 3]
+        step = random.randint(1, 34)
+        end = run_and_kill(f"{folder}/k{i}", who, step)
+        assert end["weights"] == expected, (who, step, end, expected)
+        deaths += end["deaths"]
+        if kills > 3:
+            print(f"kill {i + 1}: {who} at step {step}: the same weights", flush=True)
+    assert deaths > 0 or kills < 2
+
+
+def main():
+    seed = int(time.time())
+    print(f"seed {seed}")
+    random.seed(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        if KILLS:
+            killed_training_ends_with_the_same_weights(folder, KILLS)
+            return
+        wrong_settings_are_named(folder)
+        checkpoints_that_do_not_fit_are_refused(folder)
+        exploding_gradient_names_step_and_layer()
+        evaluator_follows_and_ends(folder)
+        straggler_is_not_waited_for()
+        asynchronous_training_counts_how_late_gradients_are(folder)
+        every_compression_learns()
+        killed_training_ends_with_the_same_weights(folder, 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs train_ner with a small model: its commands, its modes, resume, and the death of members.
+Usage: test_train_ner.py TRAIN_NER DEFAULT_CFG"""
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, CONFIGURATION = sys.argv[1:3]
+SMALL = ["--paths.train=builtin:400", "--paths.dev=builtin:60:1", "--components.tok2vec.model.encode.width=16",
+         "--components.tok2vec.model.embed.rows=200", "--components.tok2vec.model.encode.depth=1",
+         "--training.optimizer.learn_rate=0.01", "--training.batcher.size.start=200", "--training.eval_frequency=15"]
+
+
+def run(*words, expect=0):
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=200)
+    if done.returncode != expect:
+        raise AssertionError(f"{words} ended with {done.returncode}: {done.stdout} {done.stderr}")
+    return done
+
+
+def read(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def processes(mark, other_than):
+    """Processes whose command line has `mark`, those that computed most first."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if int(pid) != other_than and mark.encode() in read("/proc", pid, "cmdline"):
+                fields = read("/proc", pid, "stat").rsplit(b")", 1)[1].split()
+                found.append((int(fields[11]), int(pid)))
+        except OSError:
+            pass  # it has ended
+    return [pid for _, pid in sorted(found, reverse=True)]
+
+
+class TrainNer(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def train(self, name, *words, steps=45, expect=0):
+        return run("train", CONFIGURATION, "-o", os.path.join(self.folder, name), *SMALL,
+                   f"--training.max_steps={steps}", *words, expect=expect)
+
+    def rows(self, name):
+        with open(os.path.join(self.folder, name, "log.csv"), encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def test_files_are_converted_and_broken_tags_have_a_line(self):
+        source, target = (os.path.join(self.folder, name) for name in ("in.iob", "out.conll"))
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("Anna|NNP|B-PER Ahn|NNP|I-PER sings|VBZ|O\nin|IN|O Ulm|NNP|I-LOC\n")
+        run("convert", source, target)
+        self.assertEqual(read(target).decode(), "Anna\tB-PER\nAhn\tL-PER\nsings\tO\n\nin\tO\nUlm\tU-LOC\n")
+        run("convert", source, target, "--part", "0:0.5", "--seed", "1")
+        self.assertIn(read(target).decode().count("\n"), (2, 3))
+        with open(source, "a", encoding="utf-8") as file:
+            file.write("Anna|NNP|X-PER\n")
+        done = run("convert", source, target, expect=1)
+        self.assertIn("in.iob:3: no tag: \"X-PER\"", done.stderr)
+        self.assertIn("builtin:COUNT", run("convert", "builtin:x", target, expect=1).stderr)
+
+    def test_what_was_trained_is_evaluated(self):
+        done = self.train("a", "-w", "2", steps=90)
+        lines = done.stdout.splitlines()
+        self.assertRegex(lines[0], r"^ +T +E +# +W +LOSS NER +ENTS_F +ENTS_P +ENTS_R +SCORE$")
+        self.assertRegex(lines[1], r"^-{8}  -{3}  -{6}  -{6}  -{8}  -{6}  -{6}  -{6}  -{6}$")
+        self.assertEqual([int(row["step"]) for row in self.rows("a")], [0, 15, 30, 45, 60, 75, 90])
+        self.assertGreater(float(self.rows("a")[-1]["f"]), 0.15)
+        best = max(float(row["f"]) for row in self.rows("a"))
+        metrics = os.path.join(self.folder, "metrics.json")
+        told = run("evaluate", os.path.join(self.folder, "a", "model-best"), "builtin:60:1", "--output", metrics)
+        self.assertAlmostEqual(json.loads(read(metrics))["ents_f"], best, places=5)
+        self.assertRegex(told.stdout, r"(?m)^PER +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d +\d+$")
+        self.assertIn(b"[distributed]", read(self.folder, "a", "config.cfg"))
+        self.assertIn("No such file", run("evaluate", "/nowhere", "builtin:1", expect=1).stderr)
+
+    def test_the_columns_of_spacy_are_there_on_demand(self):
+        done = self.train("a", "--training.logger.@loggers=spacy.ConsoleLogger.v1", steps=1)
+        self.assertRegex(done.stdout.splitlines()[0], r"^ +E +# +LOSS NER +ENTS_F +ENTS_P +ENTS_R +SCORE$")
+
+    def test_members_exchange_parameters_in_every_mode(self):
+        for mode in "peer", "shared_optimizer", "head_child":
+            with self.subTest(mode):
+                done = self.train(mode, "-w", "2", "--mode", mode, "--distributed.quorum=1",
+                                  "--distributed.staleness=3", "--training.optimizer.learn_rate=0.004", steps=75)
+                used, dropped = map(int, re.search(r"gradients used: (\d+), dropped since they were stale: (\d+)",
+                                                   done.stdout).groups())
+                owners = 2 if mode == "peer" else 1
+                self.assertEqual(used + dropped, 2 * owners * 76)
+                self.assertGreater(used, owners * 76 / 2)
+                losses = [float(row["loss"]) for row in self.rows(mode)]
+                self.assertLess(min(losses[2:]), losses[1])
+                self.assertGreater(max(float(row["f"]) for row in self.rows(mode)), 0.03)
+
+    def test_a_training_that_is_resumed_ends_with_the_same_bits(self):
+        self.train("whole", "-w", "2")
+        self.train("parts", "-w", "2", steps=15)
+        self.train("parts", "-w", "2", "--resume")
+        self.assertEqual(read(self.folder, "whole", "model-last"), read(self.folder, "parts", "model-last"))
+        self.assertEqual(read(self.folder, "whole", "model-best"), read(self.folder, "parts", "model-best"))
+        self.assertIn("nothing is left to do", self.train("parts", "-w", "2", "--resume").stdout)
+        done = self.train("new", "--resume", expect=1)
+        self.assertIn("there is none to go on from", done.stderr)
+        done = self.train("parts", "--resume", "--components.ner.model.hidden_width=8", expect=1)
+        self.assertIn("a model of other options", done.stderr)
+
+    def test_a_member_that_dies_costs_a_stretch_and_changes_nothing(self):
+        self.train("calm", "-w", "2", steps=150)
+        output = os.path.join(self.folder, "storm")
+        command = [PROGRAM, "train", CONFIGURATION, "-o", output, *SMALL, "--training.max_steps=150", "-w", "2"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as driver:
+            for line in driver.stdout:
+                if re.match(r" +\d:\d\d:\d\d +\d+ +15 ", line):
+                    break
+            os.kill(processes(output, driver.pid)[0], signal.SIGKILL)
+            rest, errors = driver.communicate(timeout=200)
+        self.assertEqual(driver.returncode, 0, errors)
+        self.assertIn(" 150 ", rest)
+        self.assertEqual(read(output, "model-last"), read(self.folder, "calm", "model-last"))
+
+    def test_wrong_configurations_are_refused_before_anything_starts(self):
+        for word, part in (("--training.max_stepz=5", "the nearest name is training.max_steps"),
+                           ("--mode=both", "neither --section.key=value"),
+                           ("--distributed.mode=both", "mode both, not allreduce"),
+                           ("--training.batcher.@batchers=spacy.batch_by_word.v1", "batch_by_words.v1"),
+                           ("--paths.dev=/nowhere", "/nowhere"),
+                           ("--paths.train=", "training.train_corpus.path"),
+                           ("--components.ner.model.nr_feature_tokens=4", "not 3 or 6"),
+                           ("--training.optimizer.beta1=2", "training.optimizer.beta1"),
+                           ("--training.batcher.size.start=0", "batches of 0 words")):
+            with self.subTest(word):
+                done = self.train("wrong", word, expect=1)
+                self.assertIn(part, done.stderr)
+        self.assertIn("convert, train and evaluate", run("trian", expect=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,213 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard of a real cluster in a real browser, headless, as a user clicks through it.
+Usage: test_dashboard.py CRT DASHBOARD_PROGRAM [SCREENSHOT_FOLDER]
+Exit status 77 where no browser, or no way to drive it, is installed (setup.sh --with-browser)."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.chrome.service import Service
+except ImportError:
+    print('selenium is not installed; setup.sh --with-browser installs it')
+    sys.exit(77)
+
+CRT, PROGRAM = map(os.path.abspath, sys.argv[1:3])
+SHOTS = sys.argv[3] if len(sys.argv) > 3 else None
+SOON = 30
+BROWSER = next((path for path in map(shutil.which, ('chromium', 'google-chrome-stable')) if path), None)
+DRIVER = shutil.which('chromedriver')
+VIEWS = ('overview', 'nodes', 'jobs', 'actors', 'tasks', 'objects', 'placement-groups', 'workers', 'metrics')
+
+
+def crt(*words):
+    return subprocess.run([CRT, *map(str, words)], stdout=subprocess.PIPE, text=True, check=True, timeout=100).stdout
+
+
+class Dashboard(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix='crt-browser-')
+        said = crt('start', '--head', '--port', 0, '--dashboard-port', 0, '--num-cpus', 2, '--object-store-memory', '50M')
+        cls.address = re.search(r'--address (\S+)', said).group(1)
+        cls.addClassCleanup(crt, 'stop', '--address', cls.address, '--force')
+        cls.link = re.search(r'http://\S+/#token=\w+', said).group(0)
+        cls.url, cls.token = cls.link.split('#token=')
+        options = webdriver.ChromeOptions()
+        options.binary_location = BROWSER
+        for option in ('--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
+                       '--disable-background-networking', '--disable-component-update', '--window-size=1200,1000',
+                       f'--user-data-dir={cls.folder.name}/profile'):
+            options.add_argument(option)
+        options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
+        cls.page = webdriver.Chrome(options=options, service=Service(DRIVER))
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.addClassCleanup(cls.page.quit)
+
+    def setUp(self):
+        self.page.delete_all_cookies()
+        self.page.get('about:blank')
+        self.page.get(self.link)
+        self.until(lambda: self.text('#live') == 'live')
+
+    def tearDown(self):
+        if SHOTS:
+            self.page.save_screenshot(os.path.join(SHOTS, f'{self._testMethodName}.png'))
+
+    def until(self, condition):
+        deadline = time.monotonic() + SOON
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, self.page.find_element(By.TAG_NAME, 'body').text)
+            time.sleep(0.05)
+
+    def all(self, selector):
+        return self.page.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector):
+        return self.page.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector):
+        return self.page.execute_script(
+            'const e = document.querySelector(arguments[0]); return e && e.checkVisibility() ? e.innerText : ""', selector)
+
+    def view(self, name):
+        self.one(f'nav a[href="#/{name}"]').click()
+        self.until(lambda: self.one('nav a[aria-current]').get_attribute('href').endswith('#/' + name))
+
+    def submit(self, command):
+        """By the form; the page of the job is shown then."""
+        self.view('jobs')
+        self.one('details summary').click()
+        self.one('#entrypoint').send_keys(command)
+        self.one('#metadata').send_keys('owner=me')
+        self.one('#submit-form button').click()
+        self.until(lambda: self.text('#job'))
+
+    def test_a_job_is_submitted_followed_stopped_and_deleted(self):
+        self.submit(PROGRAM)
+        self.until(lambda: 'RUNNING' in self.text('#job'))
+        self.assertIn('owner=me', self.text('#job'))
+        self.until(lambda: 'everything <i>stands</i>' in self.text('#log'))  # users' markup is text
+        self.view('overview')
+        self.until(lambda: 'needs 64 CPU, the cluster has 2' in self.text('#demand'))
+        self.assertEqual(self.text('#count-nodes'), '1')
+        self.until(lambda: self.text('#count-actors') == '1')
+        self.view('nodes')
+        self.until(lambda: 'ALIVE' in self.text('#nodes'))
+        self.view('actors')
+        self.until(lambda: '<b>Tally</b>' in self.text('#actors'))
+        self.check_filters()
+        self.view('jobs')
+        self.until(lambda: self.all('#jobs a'))
+        self.all('#jobs a')[0].click()
+        self.until(lambda: 'Stop' in self.text('main'))
+        self.end('Stop')
+        self.until(lambda: 'STOPPED' in self.text('#job'))
+        self.end('Delete')
+        self.until(lambda: self.all('#search-jobs') and PROGRAM not in self.text('main'))
+        self.one('#search-jobs').send_keys('no such job')
+        self.until(lambda: 'crt job submit' in self.text('#jobs-empty'))
+
+    def end(self, action):
+        """Asked first: the one who says no has changed nothing."""
+        def press():
+            next(b for b in self.all('main button.danger') if b.is_displayed() and b.text == action).click()
+        press()
+        self.one('dialog button[value=no]').click()
+        self.until(lambda: not self.all('dialog'))
+        press()
+        self.one('dialog button[value=yes]').click()
+
+    def check_filters(self):
+        field = self.one('#filter-actors')
+        for words, shown in (('class_name=Other', '#actors-empty'), ('name=tally state!=DEAD', '#actors')):
+            field.clear()
+            field.send_keys(words + Keys.ENTER)
+            self.until(lambda: self.text(shown))
+        for words, problem in (('tally', 'is no filter'), ('colour=red', 'colour')):
+            field.clear()
+            field.send_keys(words + Keys.ENTER)
+            self.until(lambda: problem in self.text('main .problem:not([hidden])'))
+
+    def test_a_command_that_fails_says_why(self):
+        self.submit('echo last words; exit 3')
+        self.until(lambda: 'FAILED' in self.text('#job'))
+        self.assertIn('exit code 3', self.text('#job'))
+        self.until(lambda: 'last words' in self.text('#log'))
+        self.view('jobs')
+        self.one('details summary').click()
+        self.one('#entrypoint').send_keys('true')
+        self.one('#environment').send_keys('nonsense')
+        self.one('#submit-form button').click()
+        self.until(lambda: 'is not NAME=VALUE' in self.text('#submit-form'))
+
+    def test_only_who_has_the_token_sees_anything(self):
+        self.page.delete_all_cookies()
+        self.page.get('about:blank')
+        self.page.get(self.url)
+        self.until(lambda: self.text('#login'))
+        self.assertFalse(self.one('#cluster').is_displayed())
+        self.one('#token').send_keys('0' * 64 + Keys.ENTER)
+        self.until(lambda: "not the cluster's token" in self.text('#login-problem'))
+        self.one('#token').send_keys(self.token + Keys.ENTER)
+        self.until(lambda: self.text('#live') == 'live')
+        self.assertNotIn(self.token, self.page.page_source)
+
+    def test_it_says_when_the_connection_is_lost_and_takes_it_up_again(self):
+        server = self.http_process()
+        os.kill(server, signal.SIGSTOP)  # it answers nobody
+        try:
+            self.until(lambda: self.text('#live') == 'not connected')
+            self.assertIn('What is shown is old', self.text('#problem'))
+        finally:
+            os.kill(server, signal.SIGCONT)
+        self.until(lambda: self.text('#live') == 'live')
+        self.assertEqual(self.text('#problem'), '')
+        self.page.get_log('browser')  # the browser's own words about that
+
+    def http_process(self):
+        listing = subprocess.run(['pgrep', '-x', 'crt-http'], stdout=subprocess.PIPE, text=True, check=True).stdout
+        for pid in map(int, listing.split()):
+            with open(f'/proc/{pid}/environ', 'rb') as environ:
+                if b'CRT_RUN_DIR=' + os.environb[b'CRT_RUN_DIR'] in environ.read().split(b'\0'):
+                    return pid
+        return self.fail('there is no crt-http')
+
+    def test_every_page_works_by_keyboard_without_an_error_or_an_outside_request(self):
+        self.page.get_log('browser')
+        self.one('body').send_keys(Keys.TAB)
+        self.assertEqual(self.page.switch_to.active_element.text, 'Skip to content')
+        for name in VIEWS:
+            self.one(f'nav a[href="#/{name}"]').send_keys(Keys.ENTER)
+            self.until(lambda: self.text('#cluster table:not([hidden])') or self.text('#cluster .empty:not([hidden])'))
+        names = self.page.execute_script('return performance.getEntriesByType("resource").map((entry) => entry.name)')
+        self.assertEqual([name for name in names if not name.startswith(self.url)], [])
+        self.assertEqual([line['message'] for line in self.page.get_log('browser') if line['level'] == 'SEVERE'], [])
+
+    def test_nothing_is_wider_than_a_phone(self):
+        self.page.execute_cdp_cmd('Emulation.setDeviceMetricsOverride',
+                                  {'width': 390, 'height': 844, 'deviceScaleFactor': 1, 'mobile': True})
+        try:
+            for name in VIEWS:
+                self.page.get(f'{self.url}#/{name}')
+                self.until(lambda: self.text('#cluster h2'))
+                self.assertLessEqual(self.page.execute_script('return document.documentElement.scrollWidth'), 390, name)
+        finally:
+            self.page.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+
+
+if __name__ == '__main__':
+    if not BROWSER or not DRIVER:
+        print('no browser is installed; setup.sh --with-browser installs one')
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1])

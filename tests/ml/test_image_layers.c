@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers over images: their gradients against finite differences, and the numbers of PyTorch
+ * (tests/ml/record_torch.py). */
+#include "layer_test.h"
+#include "recorded_torch.h"
+
+static bench_t b;
+
+static crt_input_t image(int height, int width, int channels)
+{
+    return (crt_input_t){CRT_FLOAT32, height, width, channels};
+}
+
+/* ---------------------------------------------------------------- finite differences */
+
+static void gradients_of_convolutions_match_finite_differences(void **state)
+{
+    const crt_layer_t strided[] = {CRT_CONVOLUTION(4, 3, 2, 1)};
+    const crt_layer_t two[] = {CRT_CONVOLUTION_PLAIN(3, 3, 1, 1),
+                               CRT_CONVOLUTION(2, 2, 1, 0)};
+
+    check_layers(image(6, 5, 2), strided, COUNT_OF(strided), 3, 2e-3);
+    check_layers(image(4, 4, 1), two, COUNT_OF(two), 2, 2e-3);
+}
+
+static void gradients_of_pools_match_finite_differences(void **state)
+{
+    const crt_layer_t largest[] = {CRT_MAX_POOL(2, 2)};
+    const crt_layer_t overlapping[] = {
+        {.kind = CRT_LAYER_MAX_POOL, .kernel = 3, .stride = 1, .padding = 1},
+        CRT_CONVOLUTION(2, 1, 1, 0)};
+    const crt_layer_t mean[] = {CRT_AVERAGE_POOL(2, 1)};
+    const crt_layer_t all[] = {CRT_GLOBAL_POOL(), CRT_DENSE(3)};
+
+    check_layers(image(4, 6, 2), largest, COUNT_OF(largest), 2, 1e-3);
+    check_layers(image(4, 4, 2), overlapping, COUNT_OF(overlapping), 2, 1e-3);
+    check_layers(image(4, 4, 3), mean, COUNT_OF(mean), 2, 1e-3);
+    check_layers(image(3, 4, 3), all, COUNT_OF(all), 2, 1e-3);
+}
+
+static void gradients_of_batch_norm_match_finite_differences(void **state)
+{
+    const crt_layer_t one[] = {CRT_BATCH_NORM()};
+    const crt_layer_t block[] = {CRT_CONVOLUTION_PLAIN(3, 3, 1, 1),
+                                 CRT_BATCH_NORM(),
+                                 CRT_CONVOLUTION_PLAIN(3, 3, 1, 1),
+                                 CRT_BATCH_NORM(),
+                                 CRT_ADD(3),
+                                 CRT_RELU()};
+
+    check_layers(image(3, 3, 3), one, COUNT_OF(one), 4, 3e-3);
+    check_layers(image(4, 4, 2), block, COUNT_OF(block), 3, 1e-2);
+}
+
+static void gradients_of_subsamples_match_finite_differences(void **state)
+{
+    const crt_layer_t layer = {.kind = CRT_LAYER_SUBSAMPLE, .stride = 2, .width = 5};
+
+    check_layers(image(5, 4, 3), &layer, 1, 2, 1e-3);
+}
+
+static void gradients_of_flattened_images_match_finite_differences(void **state)
+{
+    const crt_layer_t layers[] = {CRT_CONVOLUTION(2, 3, 1, 0), CRT_MAX_POOL(2, 2),
+                                  CRT_RELU(), CRT_FLATTEN(), CRT_DENSE(3)};
+
+    check_layers(image(6, 6, 1), layers, COUNT_OF(layers), 2, 2e-3);
+}
+
+/* ---------------------------------------------------------------- PyTorch */
+
+static void run(crt_input_t input, crt_layer_t layer)
+{
+    bench_begin(&b, input, &layer, 1, 2);
+    bench_forward(&b, true);
+    bench_backward(&b);
+}
+
+#define CHECK(name)                                                                      \
+    do {                                                                                 \
+        assert_int_equal(COUNT_OF(torch_##name##_outputs), b.rows *b.outputs);           \
+        assert_close("outputs", b.y, torch_##name##_outputs,                             \
+                     (size_t)(b.rows * b.outputs), 1e-5);                                \
+        assert_close("inputs", b.dx, torch_##name##_d_inputs, b.inputs, 1e-5);           \
+    } while (0)
+
+#define CHECK_GRADIENTS(name)                                                            \
+    do {                                                                                 \
+        assert_int_equal(COUNT_OF(torch_##name##_gradients), b.parameters);              \
+        assert_close("gradients", b.gradients, torch_##name##_gradients, b.parameters,   \
+                     1e-5);                                                              \
+    } while (0)
+
+static void convolutions_are_those_of_pytorch(void **state)
+{
+    run(image(5, 6, 2), CRT_CONVOLUTION(3, 3, 2, 1));
+    CHECK(convolution);
+    CHECK_GRADIENTS(convolution);
+    bench_end(&b);
+    run(image(4, 4, 3), CRT_CONVOLUTION_PLAIN(2, 2, 1, 0));
+    CHECK(plain);
+    CHECK_GRADIENTS(plain);
+    bench_end(&b);
+}
+
+static void pools_are_those_of_pytorch(void **state)
+{
+    run(image(5, 5, 2),
+        (crt_layer_t){
+            .kind = CRT_LAYER_MAX_POOL, .kernel = 3, .stride = 2, .padding = 1});
+    CHECK(max_pool);
+    bench_end(&b);
+    run(image(4, 5, 2), CRT_AVERAGE_POOL(2, 2));
+    CHECK(average_pool);
+    bench_end(&b);
+}
+
+static void batch_norm_is_that_of_pytorch(void **state)
+{
+    run(image(3, 4, 3), CRT_BATCH_NORM());
+    CHECK(batch_norm);
+    CHECK_GRADIENTS(batch_norm);
+    assert_close("statistics", crt_model_statistics(b.model)->data,
+                 torch_batch_norm_statistics, COUNT_OF(torch_batch_norm_statistics),
+                 1e-6);
+    bench_forward(&b, false);
+    assert_close("evaluated", b.y, torch_batch_norm_evaluated,
+                 (size_t)(b.rows * b.outputs), 1e-5);
+    bench_end(&b);
+}
+
+/* ---------------------------------------------------------------- behaviour */
+
+static void passes_of_other_sizes_follow_each_other(void **state)
+{
+    const crt_layer_t layers[] = {CRT_CONVOLUTION(4, 3, 1, 1), CRT_BATCH_NORM(),
+                                  CRT_RELU(), CRT_GLOBAL_POOL(), CRT_DENSE(2)};
+    float y[2 * 2];
+
+    bench_begin(&b, image(4, 4, 2), layers, COUNT_OF(layers), 2);
+    bench_forward(&b, true);
+    bench_forward(&b, false);
+    memcpy(y, b.y, sizeof(y));
+    b.rows = 1; /* the first sample alone gives the same */
+    b.inputs /= 2;
+    bench_forward(&b, false);
+    assert_true(fabsf(b.y[0] - y[0]) < 1e-6f && fabsf(b.y[1] - y[1]) < 1e-6f);
+    b.rows = 2;
+    b.inputs *= 2;
+    bench_check(&b, 5e-3);
+    bench_end(&b);
+}
+
+static void statistics_are_saved_with_the_weights(void **state)
+{
+    const crt_layer_t layers[] = {CRT_BATCH_NORM(), CRT_FLATTEN(), CRT_DENSE(2)};
+    const crt_layer_t plain[] = {CRT_FLATTEN(), CRT_DENSE(2)};
+    const crt_input_t input = image(3, 3, 2);
+    char *folder = new_folder();
+    const char *path = path_in(folder, "model");
+    crt_model_t *model, *other;
+
+    bench_begin(&b, input, layers, COUNT_OF(layers), 4);
+    assert_int_equal(crt_tensor_count(crt_model_statistics(b.model)), 4);
+    bench_forward(&b, true);
+    assert_ok(crt_model_save(b.model, path));
+    assert_ok(crt_network_new(&input, layers, COUNT_OF(layers), 9, &model));
+    assert_ok(crt_model_load(model, path));
+    assert_memory_equal(crt_model_statistics(model)->data,
+                        crt_model_statistics(b.model)->data, 4 * sizeof(float));
+    assert_memory_equal(crt_model_weights(model)->data, crt_model_weights(b.model)->data,
+                        b.parameters * sizeof(float));
+    assert_ok(crt_network_new(&input, plain, COUNT_OF(plain), 9, &other));
+    assert_int_equal(crt_tensor_count(crt_model_statistics(other)), 0);
+    assert_fails(crt_model_load(other, path), CRT_ERR_INVALID,
+                 "5 arrays, the model has 2");
+    crt_model_free(model);
+    crt_model_free(other);
+    bench_end(&b);
+    unlink(path);
+    rmdir(folder);
+    free(folder);
+}
+
+static void a_pass_without_training_leaves_statistics_alone(void **state)
+{
+    const crt_layer_t layers[] = {CRT_BATCH_NORM()};
+    const float first[4] = {0, 0, 1, 1};
+
+    bench_begin(&b, image(3, 3, 2), layers, 1, 2);
+    bench_forward(&b, false);
+    assert_memory_equal(crt_model_statistics(b.model)->data, first, sizeof(first));
+    for (size_t i = 0; i < b.inputs; i++) /* gain and bias are the bench's */
+        assert_true(isfinite(b.y[i]));
+    bench_end(&b);
+}
+
+static void layers_that_cannot_be_are_named(void **state)
+{
+    static const struct {
+        crt_layer_t layer;
+        const char *text;
+    } cases[] = {
+        {CRT_CONVOLUTION(0, 3, 1, 1), "layer 0: a convolution to 0 channels"},
+        {CRT_CONVOLUTION(4, 7, 1, 0), "layer 0: a kernel of 7 over 4 x 5 places"},
+        {CRT_CONVOLUTION(4, 3, 1, 3), "padding 3"},
+        {CRT_CONVOLUTION(4, 3, -1, 1), "stride -1"},
+        {CRT_MAX_POOL(5, 1), "layer 0: windows of 5"},
+        {CRT_MAX_POOL(-1, 1), "layer 0: windows of -1"},
+        {{.kind = CRT_LAYER_AVERAGE_POOL, .kernel = 2, .padding = 1}, "with padding"},
+        {{.kind = CRT_LAYER_SUBSAMPLE, .width = 2, .stride = 2}, "3 channels become 2"},
+        {{.kind = CRT_LAYER_BATCH_NORM, .epsilon = 0}, "layer 0: a batch norm"},
+    };
+    const crt_input_t input = image(4, 5, 3);
+    crt_model_t *model = NULL;
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        assert_fails(crt_network_new(&input, &cases[i].layer, 1, 0, &model),
+                     CRT_ERR_INVALID, cases[i].text);
+    assert_null(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_convolutions_match_finite_differences),
+        cmocka_unit_test(gradients_of_pools_match_finite_differences),
+        cmocka_unit_test(gradients_of_batch_norm_match_finite_differences),
+        cmocka_unit_test(gradients_of_subsamples_match_finite_differences),
+        cmocka_unit_test(gradients_of_flattened_images_match_finite_differences),
+        cmocka_unit_test(convolutions_are_those_of_pytorch),
+        cmocka_unit_test(pools_are_those_of_pytorch),
+        cmocka_unit_test(batch_norm_is_that_of_pytorch),
+        cmocka_unit_test(passes_of_other_sizes_follow_each_other),
+        cmocka_unit_test(statistics_are_saved_with_the_weights),
+        cmocka_unit_test(a_pass_without_training_leaves_statistics_alone),
+        cmocka_unit_test(layers_that_cannot_be_are_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
