@@ -56,7 +56,7 @@ static void set_headers(http_client_t *client)
 
     curl_slist_free_all(client->headers);
     snprintf(header, sizeof(header), "Authorization: Bearer %s", client->target.token);
-    client->headers = curl_slist_append(NULL, header);
+    client->headers = client->target.token[0] ? curl_slist_append(NULL, header) : NULL;
     /* No "100 Continue": a refusal comes before the body anyway. */
     client->headers = curl_slist_append(client->headers, "Expect:");
     client->headers =
@@ -124,6 +124,10 @@ static crt_status_t choose_proof(http_client_t *client)
 {
     const char *authorities = getenv("SSL_CERT_FILE");
 
+    if (!client->target.token[0]) { /* nothing that anybody could take */
+        curl_easy_setopt(client->curl, CURLOPT_PROTOCOLS_STR, "http");
+        return CRT_OK;
+    }
     curl_easy_setopt(client->curl, CURLOPT_PROTOCOLS_STR, "https");
     if (!client->target.pin[0]) {
         if (authorities && *authorities)
@@ -305,14 +309,21 @@ crt_status_t crti_client_upload(http_client_t *client, const char *path, FILE *f
 }
 
 /* What the server says of a request that it did not carry out: a sentence, which the state API wraps. */
-static void raise_refusal(const http_reply_t *reply)
+static void raise_refusal(const http_client_t *client, const http_reply_t *reply)
 {
     json_t *json = json_loadb(reply->text, reply->size, 0, NULL);
     const char *text = json_string_value(json_object_get(json, "msg"));
 
     if (!text)
         text = reply->size ? reply->text : "the server gave no reason";
-    crt_raise(CRT_ERR_IO, "%s", text);
+    if (reply->code == 401 && !client->target.token[0])
+        crt_raise(
+            CRT_ERR_PERMISSION,
+            "%s wants a token, which goes over https only: give the head's HOST:PORT, "
+            "or https://HOST:PORT with CRT_TOKEN or CRT_KEY_FILE",
+            client->target.url);
+    else
+        crt_raise(CRT_ERR_IO, "%s", text);
     json_decref(json);
 }
 
@@ -328,7 +339,7 @@ json_t *crti_client_json(http_client_t *client, const char *method, const char *
     if (status == CRT_OK && reply.code == 200)
         json = json_loadb(reply.text, reply.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (status == CRT_OK && reply.code != 200)
-        raise_refusal(&reply);
+        raise_refusal(client, &reply);
     else if (status == CRT_OK && !json)
         crt_raise(CRT_ERR_PROTOCOL, "%s%s did not answer with JSON", client->target.url,
                   path);

@@ -96,6 +96,58 @@ static crt_status_t find_far(const crt_cluster_info_t *cluster, http_target_t *t
     return status == CRT_OK ? make_token(target, cluster->key_file) : status;
 }
 
+/* Without the slashes behind it, and with one name for this host. */
+static void name_url(const char *given, char *url, size_t size)
+{
+    static const char local[] = "://localhost:";
+    const char *at = strstr(given, local);
+    size_t length;
+
+    if (at)
+        snprintf(url, size, "%.*s://127.0.0.1:%s", (int)(at - given), given,
+                 at + strlen(local));
+    else
+        snprintf(url, size, "%s", given);
+    length = strlen(url);
+    while (length && url[length - 1] == '/')
+        url[--length] = '\0';
+}
+
+#define CLUSTERS_MAX 64
+
+/* False: no head of this host serves there. */
+static bool find_here(const char *url, crt_cluster_info_t *cluster_out)
+{
+    crt_cluster_info_t *all = calloc(CLUSTERS_MAX, sizeof(*all));
+    size_t count = 0;
+    bool is_found = false;
+
+    if (all && crt_cluster_list(all, CLUSTERS_MAX, &count) != CRT_OK)
+        count = 0;
+    for (size_t i = 0; i < count && i < CLUSTERS_MAX && !is_found; i++) {
+        is_found = all[i].head_dir[0] && strcmp(all[i].http, url) == 0;
+        if (is_found)
+            *cluster_out = all[i];
+    }
+    free(all);
+    return is_found;
+}
+
+/* The dashboard of a cluster, named by its URL. */
+static crt_status_t find_url(const char *given, http_target_t *target)
+{
+    crt_cluster_info_t cluster;
+    char url[sizeof(target->url)];
+
+    name_url(given, url, sizeof(url));
+    if (find_here(url, &cluster))
+        return find_local(&cluster, target);
+    if (strncmp(url, "https://", 8) == 0)
+        return find_named(url, target);
+    snprintf(target->url, sizeof(target->url), "%s", url);
+    return CRT_OK;
+}
+
 crt_status_t crti_target_find(const char *address, http_target_t *target_out)
 {
     const char *http = environment("CRT_HTTP");
@@ -105,6 +157,8 @@ crt_status_t crti_target_find(const char *address, http_target_t *target_out)
     *target_out = (http_target_t){0};
     if (http && !address)
         return find_named(http, target_out);
+    if (address && strstr(address, "://"))
+        return find_url(address, target_out);
     status = crt_cluster_find(address, &cluster);
     if (status != CRT_OK)
         return status;

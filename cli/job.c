@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt job: list, status, logs and stop. Submit is in job_submit.c.
+/* crt job: list, status, logs, stop and delete. Submit is in job_submit.c.
  *
  * Where it sits
  *     user -> [ cli/job.c ] -> job_submit.c -> job_view.c -> http_client.c -> crt-http (/api/jobs/)
@@ -12,18 +12,43 @@
 
 #include "cli/options.h"
 #include "cli/table.h"
+#include "cli/yaml.h"
 
 #define LIST_SHOWN 20
 
 static const char *address; /* of --address, one command per process */
-static const char *limit;
+static const char *limit, *tail, *format;
 static bool follows, no_wait, as_json, all;
 
 #define ADDRESS_OPTION                                                                   \
     {                                                                                    \
-        "address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,                           \
-            "the cluster's head; default: the only cluster here"                         \
+        "address", 'a', "HOST:PORT", OPTION_SERVER, &address,                            \
+            "the cluster's head, or URL of its dashboard; default: the only cluster "    \
+            "here"                                                                       \
     }
+#define FORMAT_OPTION                                                                    \
+    {                                                                                    \
+        "format", 0, "FORMAT", OPTION_TEXT, &format, "table (default), json or yaml"     \
+    }
+
+static bool format_is(const char *name)
+{
+    return format && strcmp(format, name) == 0;
+}
+
+/* False: it is for people to read. */
+static bool print_for_programs(const json_t *json)
+{
+    if (as_json || format_is("json")) {
+        json_dumpf(json, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else if (format_is("yaml")) {
+        crti_yaml_print(json, stdout);
+    } else {
+        return false;
+    }
+    return true;
+}
 
 /* ---------------------------------------------------------------- list */
 
@@ -95,19 +120,16 @@ static void print_list(const json_t *jobs, size_t older)
 static int run_list(http_client_t *client, const char *name, const char *id)
 {
     json_t *jobs = crti_client_json(client, "GET", "/api/jobs/", NULL, NULL), *shown;
-    size_t count = all || as_json ? SIZE_MAX : LIST_SHOWN;
+    size_t count =
+        all || as_json || (format && !format_is("table")) ? SIZE_MAX : LIST_SHOWN;
 
     if (limit)
         count = strtoul(limit, NULL, 10);
     if (!jobs)
         return crti_cli_fail_detail(name);
     shown = newest(jobs, count);
-    if (as_json) {
-        json_dumpf(shown, stdout, JSON_INDENT(2));
-        putchar('\n');
-    } else {
+    if (!print_for_programs(shown))
         print_list(shown, json_array_size(jobs) - json_array_size(shown));
-    }
     json_decref(shown);
     json_decref(jobs);
     return 0;
@@ -122,10 +144,7 @@ static int run_status(http_client_t *client, const char *name, const char *id)
 
     if (!job)
         return CLI_FAILED;
-    if (as_json) {
-        json_dumpf(job, stdout, JSON_INDENT(2));
-        putchar('\n');
-    } else {
+    if (!print_for_programs(job)) {
         printf("Status for job '%s': %s\nStatus message: %s\n", id,
                crti_cli_job_text(job, "status"), crti_cli_job_text(job, "message"));
         if (*crti_cli_job_exit_text(job, how, sizeof(how)))
@@ -155,13 +174,40 @@ static void tell_failure(http_client_t *client, const char *id)
     json_decref(job);
 }
 
+/* Its last lines. */
+static int print_tail(http_client_t *client, const char *name, const char *id)
+{
+    char path[512];
+    char *escaped = crti_client_escape(id);
+    http_reply_t reply = {0};
+    crt_status_t status;
+
+    snprintf(path, sizeof(path), "/api/v0/logs/file?submission_id=%s&lines=%s",
+             escaped ? escaped : "", tail);
+    crti_client_escape_free(escaped);
+    status = crti_client_send(client, "GET", path, NULL, &reply);
+    if (status == CRT_OK && reply.code != 200)
+        status = crt_raise(CRT_ERR_NOT_FOUND, "%s", reply.text);
+    if (status == CRT_OK)
+        fwrite(reply.text, 1, reply.size, stdout);
+    crti_reply_fini(&reply);
+    if (status != CRT_OK)
+        return crti_cli_fail_detail(name);
+    tell_failure(client, id);
+    return 0;
+}
+
 static int run_logs(http_client_t *client, const char *name, const char *id)
 {
     char path[512];
     json_t *reply, *logs;
 
     if (follows)
-        return crti_cli_follow_job(client, name, id);
+        return crti_cli_follow_job(client, name, id, tail);
+    if (tail && strcmp(tail, "0") != 0)
+        return print_tail(client, name, id);
+    if (tail)
+        return 0;
     crti_cli_job_path(path, sizeof(path), id, "/logs");
     reply = crti_client_json(client, "GET", path, NULL, NULL);
     if (!reply)
@@ -214,21 +260,41 @@ static int run_stop(http_client_t *client, const char *name, const char *id)
     return 0;
 }
 
+/* ---------------------------------------------------------------- delete */
+
+static int run_delete(http_client_t *client, const char *name, const char *id)
+{
+    char path[512];
+    json_t *reply;
+
+    crti_cli_job_path(path, sizeof(path), id, "");
+    reply = crti_client_json(client, "DELETE", path, NULL, NULL);
+    if (!reply)
+        return crti_cli_fail_detail(name);
+    json_decref(reply);
+    printf("Job '%s' deleted successfully\n", id);
+    return 0;
+}
+
 /* ---------------------------------------------------------------- which of them */
 
 static const option_spec_t list_options[] = {
     ADDRESS_OPTION,
     {"limit", 'n', "N", OPTION_COUNT, &limit,
-     "the newest N; default 20, with --json all"},
+     "the newest N; default 20, with --json or --format json|yaml all"},
     {"all", 0, NULL, OPTION_FLAG, &all, "all of them"},
+    FORMAT_OPTION,
     {"json", 'j', NULL, OPTION_FLAG, &as_json, "as JSON, as the REST API gives it"}};
 static const option_spec_t status_options[] = {
     ADDRESS_OPTION,
+    FORMAT_OPTION,
     {"json", 'j', NULL, OPTION_FLAG, &as_json, "as JSON, as the REST API gives it"}};
 static const option_spec_t logs_options[] = {
     ADDRESS_OPTION,
+    {"tail", 'n', "N", OPTION_COUNT, &tail, "only the last N lines, and what follows"},
     {"follow", 'f', NULL, OPTION_FLAG, &follows,
      "go on until the job ends; the exit status is then that of its driver"}};
+static const option_spec_t delete_options[] = {ADDRESS_OPTION};
 static const option_spec_t stop_options[] = {
     ADDRESS_OPTION,
     {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not wait until it has ended"}};
@@ -240,19 +306,19 @@ static const struct {
     {{.name = "crt job list",
       .summary = "Lists submitted jobs and other drivers, the newest first.",
       .options = list_options,
-      .count = 4},
+      .count = 5},
      run_list},
     {{.name = "crt job status",
       .operands = "JOB",
       .summary = "Shows the state of a job.",
       .options = status_options,
-      .count = 2},
+      .count = 3},
      run_status},
     {{.name = "crt job logs",
       .operands = "JOB",
       .summary = "Prints the output of a job.",
       .options = logs_options,
-      .count = 2},
+      .count = 3},
      run_logs},
     {{.name = "crt job stop",
       .operands = "JOB",
@@ -260,6 +326,12 @@ static const struct {
       .options = stop_options,
       .count = 2},
      run_stop},
+    {{.name = "crt job delete",
+      .operands = "JOB",
+      .summary = "Forgets a job that has ended, and removes its folder and log.",
+      .options = delete_options,
+      .count = 1},
+     run_delete},
 };
 
 static int run_one(size_t which, int argc, char **argv)
@@ -277,6 +349,10 @@ static int run_one(size_t which, int argc, char **argv)
         return crti_cli_misused(spec->name, "give one JOB, as crt job list shows it");
     if (all && limit)
         return crti_cli_misused(spec->name, "give --all or --limit");
+    if (format && !format_is("table") && !format_is("json") && !format_is("yaml"))
+        return crti_cli_misused(spec->name, "--format is table, json or yaml");
+    if (tail && (strlen(tail) > 6 || strchr(tail, '.')))
+        return crti_cli_misused(spec->name, "--tail is a whole number up to 999999");
     client = crti_cli_job_client(spec->name, address);
     if (!client)
         return CLI_FAILED;
@@ -293,7 +369,8 @@ static void print_help(void)
         "jobs.\n\nCommands:\n  submit   upload a program and run it: crt job submit -- "
         "./program ARGUMENTS\n  list     list jobs\n  status   show the state of a job\n "
         " "
-        "logs     print the output of a job\n  stop     stop a job\n\ncrt job COMMAND "
+        "logs     print the output of a job\n  stop     stop a job\n  delete   forget a "
+        "job that has ended\n\ncrt job COMMAND "
         "--help "
         "shows the options of a command.\n");
     crti_cli_print_environment();
@@ -305,7 +382,7 @@ int crti_cli_job(int argc, char **argv)
 
     if (argc < 2)
         return crti_cli_misused("crt job",
-                                "which of submit, list, status, logs and stop?");
+                                "which of submit, list, status, logs, stop and delete?");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_help();
         return 0;

@@ -76,7 +76,7 @@ static int submit(http_client_t *client, int argc, char **argv)
     if (!id)
         return result ? result : CLI_FAILED;
     say_submitted(id);
-    result = no_wait ? 0 : crti_cli_follow_job(client, JOB_SUBMIT, id);
+    result = no_wait ? 0 : crti_cli_follow_job(client, JOB_SUBMIT, id, NULL);
     free(id);
     return result;
 }
@@ -109,8 +109,8 @@ static int check_options(void)
 int crti_cli_job_submit(int argc, char **argv)
 {
     static const option_spec_t specs[] = {
-        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
-         "the cluster's head; default: the only cluster here"},
+        {"address", 'a', "HOST:PORT", OPTION_SERVER, &address,
+         "the cluster's head, or URL of its dashboard; default: the only cluster here"},
         {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not follow the job's output"},
         {"working-dir", 0, "DIR", OPTION_TEXT, &options.working_dir,
          "folder, or zip of one, that the program runs in, on every node"},

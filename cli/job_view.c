@@ -150,7 +150,8 @@ static bool may_come_back(const char *name, long code, int failures)
     return true;
 }
 
-int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
+int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
+                        const char *tail)
 {
     json_int_t offset = 0;
     int failures = 0;
@@ -162,8 +163,11 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
         size_t size;
         long code;
 
-        snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d", (long long)offset,
-                 WAIT_MS);
+        if (tail)
+            snprintf(rest, sizeof(rest), "/logs?tail=%s", tail);
+        else
+            snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d",
+                     (long long)offset, WAIT_MS);
         crti_cli_job_path(path, sizeof(path), id, rest);
         part = crti_client_json(client, "GET", path, NULL, &code);
         if (!part && may_come_back(name, code, ++failures))
@@ -171,6 +175,7 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id)
         if (!part)
             return crti_cli_fail_detail(name);
         failures = 0;
+        tail = NULL; /* found */
         logs = json_object_get(part, "logs");
         size = json_string_length(logs);
         if (size)

@@ -104,6 +104,20 @@ bool crti_cli_is_address(const char *text)
            is_port(colon + 1) && atol(colon + 1) > 0;
 }
 
+bool crti_cli_is_url(const char *text)
+{
+    const char *at = strstr(text, "://");
+    char host[300];
+
+    if (!at || (strncmp(text, "http://", 7) != 0 && strncmp(text, "https://", 8) != 0) ||
+        strlen(at + 3) >= sizeof(host))
+        return false;
+    strcpy(host, at + 3);
+    host[strcspn(host, "/")] = '\0';
+    return at[3 + strlen(host) + (at[3 + strlen(host)] == '/')] == '\0' &&
+           crti_cli_is_address(host);
+}
+
 static bool is_count(const char *text)
 {
     size_t digits = strspn(text, "0123456789"), behind;
@@ -226,6 +240,9 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
         return add_to_list(option->to, value);
     case OPTION_TEXT: *expected = "a text that is not empty"; break;
     case OPTION_ADDRESS: *expected = "HOST:PORT, for example 10.0.0.1:6380"; break;
+    case OPTION_SERVER:
+        *expected = "HOST:PORT of the head, or http://HOST:PORT of its dashboard";
+        break;
     case OPTION_PORT: *expected = "a port from 0 to 65535"; break;
     case OPTION_COUNT:
         *expected = "a number, at most four digits behind the point";
@@ -236,6 +253,8 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
     }
     if ((option->kind == OPTION_TEXT && !*value) ||
         (option->kind == OPTION_ADDRESS && !crti_cli_is_address(value)) ||
+        (option->kind == OPTION_SERVER && !crti_cli_is_address(value) &&
+         !crti_cli_is_url(value)) ||
         (option->kind == OPTION_PORT && !is_port(value)) ||
         (option->kind == OPTION_COUNT && !is_count(value)) ||
         (option->kind == OPTION_RANGE && !is_range(value)) ||

@@ -14,6 +14,7 @@ typedef enum option_kind {
     OPTION_FLAG,    /* bool */
     OPTION_TEXT,    /* const char *, not empty */
     OPTION_ADDRESS, /* const char *: HOST:PORT */
+    OPTION_SERVER, /* const char *: HOST:PORT of a head, or http(s)://HOST:PORT of a dashboard */
     OPTION_PORT,    /* const char *: 0 to 65535 */
     OPTION_COUNT,   /* const char *: a decimal number >= 0 */
     OPTION_BYTES,   /* uint64_t: a number with an optional K, M, G, T (powers of 1024) */
@@ -55,6 +56,8 @@ parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *comma
 
 /* HOST:PORT. */
 bool crti_cli_is_address(const char *text);
+/* http://HOST:PORT or https://HOST:PORT, perhaps with a slash behind it. */
+bool crti_cli_is_url(const char *text);
 
 /* Prints the environment variables that the command and the daemons read. */
 void crti_cli_print_environment(void);

@@ -35,7 +35,7 @@ static struct {
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
         *encrypt, *infeasible, *dashboard_cert, *dashboard_key;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
-    bool redis_plaintext, redis_tls;
+    bool redis_plaintext, redis_tls, no_auth;
     uint64_t store_bytes;
 } given;
 
@@ -67,6 +67,8 @@ static const option_spec_t options[] = {
      "its certificate, PEM; default: one that follows from the cluster's key"},
     {"dashboard-key", 0, "FILE", OPTION_TEXT, &given.dashboard_key,
      "the key of --dashboard-cert, PEM"},
+    {"no-auth", 0, NULL, OPTION_FLAG, &given.no_auth,
+     "the dashboard wants no token: every user of this host can run programs as you"},
     {"worker-port-range", 0, "LOW-HIGH", OPTION_RANGE, &given.worker_ports,
      "ports of workers; default: any free ones"},
     {"headless-timeout", 0, "SECONDS", OPTION_COUNT, &given.headless_timeout,
@@ -129,6 +131,7 @@ static const char *head_only(void)
            : given.dashboard_port   ? "--dashboard-port"
            : given.dashboard_cert   ? "--dashboard-cert"
            : given.dashboard_key    ? "--dashboard-key"
+           : given.no_auth          ? "--no-auth"
            : given.headless_timeout ? "--headless-timeout"
            : given.encrypt          ? "--encrypt-streams"
            : given.infeasible       ? "--fail-if-infeasible"
@@ -241,6 +244,8 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
                        given.dashboard_port ? given.dashboard_port : "8265");
     crti_daemon_option(d, "--dashboard-cert", given.dashboard_cert);
     crti_daemon_option(d, "--dashboard-key", given.dashboard_key);
+    if (given.no_auth)
+        crti_daemon_flag(d, "--no-auth");
     crti_daemon_option(d, "--headless-timeout", given.headless_timeout);
     crti_daemon_option(d, "--encrypt-streams", given.encrypt);
     crti_daemon_option(d, "--fail-if-infeasible", given.infeasible);
@@ -406,8 +411,11 @@ static void say_next(const started_t *s)
     printf("Run a program on it with\n  crt job submit%s%s -- ./program ARGUMENTS\n",
            option, value);
     printf("See what happens with\n  crt status%s%s\n", option, value);
-    if (s->http[0] && strcmp(s->http, "none") != 0 &&
-        crt_cluster_token(s->key_file, token) == CRT_OK)
+    if (!s->http[0] || strcmp(s->http, "none") == 0)
+        ;
+    else if (given.no_auth)
+        printf("or in a browser at\n  %s\n", s->http);
+    else if (crt_cluster_token(s->key_file, token) == CRT_OK)
         printf("or in a browser at\n  %s/#token=%s\n", s->http, token);
     printf("End it with\n  crt stop%s%s\n", option, value);
 }

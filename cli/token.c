@@ -12,7 +12,7 @@
 
 static const char *address, *key_file;
 static uint64_t lifetime; /* seconds, 0 without end */
-static bool rotates;
+static bool rotates, read_only;
 
 /* Only the head's own file counts for its server: that of a copy says nothing to it. */
 static crt_status_t find_heads_key(const char *cluster, char *path, size_t size)
@@ -53,7 +53,8 @@ static crt_status_t print_token(void)
     crt_status_t status = crt_cluster_token_generation(key_file, &generation);
 
     if (status == CRT_OK)
-        status = crt_cluster_token_until(key_file, generation, end, token);
+        status = read_only ? crt_cluster_reader_token(key_file, generation, end, token)
+                           : crt_cluster_token_until(key_file, generation, end, token);
     if (status == CRT_OK)
         printf("%s\n", token);
     return status;
@@ -88,13 +89,16 @@ int crti_cli_token(int argc, char **argv)
          "make it from this file (CRT_KEY_FILE), wherever the cluster runs"},
         {"expires", 0, "TIME", OPTION_SECONDS, &lifetime,
          "it is good for so long: 90s, 30m, 12h, 7d; default: until --rotate"},
+        {"read-only", 0, NULL, OPTION_FLAG, &read_only,
+         "it is good for looking only: nothing is changed with it"},
         {"rotate", 0, NULL, OPTION_FLAG, &rotates,
          "first make all tokens and sign-ins from before worthless"}};
     static const command_spec_t spec = {
         .name = NAME,
         .summary =
             "Prints a token that the dashboard and the REST API of a cluster take.\n"
-            "Whoever has it can run programs on the cluster.",
+            "Whoever has it can run programs on the cluster, or with --read-only see "
+            "everything.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
     int first;

@@ -49,6 +49,10 @@ CRT_API crt_status_t crt_cluster_token(const char *key_file, char *token);
 CRT_API crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
                                              uint32_t end, char *token);
 
+/* The same for those who may only read: its requests change nothing. */
+CRT_API crt_status_t crt_cluster_reader_token(const char *key_file, uint32_t generation,
+                                              uint32_t end, char *token);
+
 /* The number in KEY_FILE.generation, 0 where there is none. CRT_ERR_CORRUPT: something else. */
 CRT_API crt_status_t crt_cluster_token_generation(const char *key_file,
                                                   uint32_t *generation_out);

@@ -530,6 +530,7 @@ static crt_status_t make_http(head_t *h)
                                     .port = h->options.dashboard_port,
                                     .certificate = h->options.dashboard_certificate,
                                     .certificate_key = h->options.dashboard_key,
+                                    .is_open = h->options.no_auth,
                                     .head_dir = h->paths.head_dir,
                                     .key_file = h->paths.key,
                                     .log = h->paths.http_log,
@@ -661,7 +662,7 @@ static void usage(void)
         "crt-head is started by: crt start --head\n"
         "    --port P  --node-ip-address IP  --dashboard-host H  --dashboard-port "
         "P|none\n"
-        "    --dashboard-cert F  --dashboard-key F\n"
+        "    --dashboard-cert F  --dashboard-key F  --no-auth\n"
         "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
         "    --headless-timeout S  --encrypt-streams on|off  --fail-if-infeasible "
         "on|off\n"

@@ -124,6 +124,8 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
     const char *const argv[] = {"crt-http",
                                 "--head-dir",
                                 http->config.head_dir,
+                                "--auth",
+                                http->config.is_open ? "none" : "token",
                                 "--host",
                                 http->config.host,
                                 "--key-file",
@@ -266,6 +268,11 @@ crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
     if (has_dashboard(http))
         status = crti_http_sockets_open(config->host, config->port, config->socket,
                                         &http->sockets);
+    if (status == CRT_OK && config->is_open && !http->sockets.is_loopback)
+        status = crt_raise(CRT_ERR_PERMISSION,
+                           "--no-auth needs a dashboard that listens on loopback only: "
+                           "whoever reached %s could run programs as you",
+                           config->host);
     if (status == CRT_OK && has_dashboard(http))
         status = name_for_others(http);
     if (status == CRT_OK)

@@ -17,13 +17,14 @@ typedef struct crti_head_http_config {
     uint16_t port;
     const char *certificate,
         *certificate_key; /* files; NULL: crt-http makes one at need */
+    bool is_open;         /* it wants no token: on loopback only */
     const char *head_dir, *key_file, *log, *socket; /* kept by the caller */
     void *user;
     /* It serves, or there is none (problem NULL); or it can't, for this reason. */
     void (*on_change)(void *user, const char *problem);
 } crti_head_http_config_t;
 
-/* Listens. CRT_ERR_EXISTS: the port is taken. */
+/* Listens. CRT_ERR_EXISTS: the port is taken; CRT_ERR_PERMISSION: others could reach one that is open. */
 crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
                                 crti_head_http_t **http_out);
 /* SIGTERM, and after a second SIGKILL. NULL is fine. */

@@ -97,6 +97,8 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
         o->redis.plaintext_ok = true;
     } else if (strcmp(name, "fresh") == 0) {
         o->fresh = true;
+    } else if (strcmp(name, "no-auth") == 0) {
+        o->no_auth = true;
     } else {
         o->help = true;
     }
@@ -127,6 +129,7 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
         {"redis-ca-file", required_argument, NULL, 0},
         {"redis-plaintext-ok", no_argument, NULL, 0},
         {"fresh", no_argument, NULL, 0},
+        {"no-auth", no_argument, NULL, 0},
         {"help", no_argument, NULL, 0},
         {NULL, 0, NULL, 0},
     };

@@ -19,6 +19,7 @@ typedef struct crti_head_options {
     uint64_t headless_timeout_ms;
     crti_redis_external_t redis;
     bool encrypt_streams, fail_if_infeasible, fresh, help;
+    bool no_auth; /* HTTP without a token */
 } crti_head_options_t;
 
 crt_status_t crti_head_options_parse(int argc, char **argv,

@@ -292,15 +292,17 @@ static void login(crti_http_exchange_t *x, const crti_http_request_t *request)
     const char *header =
         request->authorization[0] ? request->authorization : request->ray_authorization;
 
+    crti_http_access_t access = CRTI_HTTP_STRANGER;
     crti_token_t token;
 
+    if (strncasecmp(header, "Bearer ", 7) == 0)
+        access = crti_http_token_access(&x->http->policy, header + 7, &token);
     if (!header[0]) {
         crti_http_exchange_text(x, 401, "Unauthorized: Missing authentication token");
-    } else if (strncasecmp(header, "Bearer ", 7) != 0 ||
-               !crti_http_token_is(&x->http->policy, header + 7, &token)) {
+    } else if (access == CRTI_HTTP_STRANGER) {
         crti_http_exchange_text(x, 403, "Forbidden: Invalid authentication token");
     } else {
-        x->cookie_seconds = crti_http_cookie(&x->http->policy, &token, x->cookie);
+        x->cookie_seconds = crti_http_cookie(&x->http->policy, &token, access, x->cookie);
         crti_http_exchange_json(x, 200, json_pack("{s:s}", "status", "authenticated"));
     }
 }
@@ -356,7 +358,8 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
     case CRTI_ROUTE_VERSION: reply_version(x); break;
     case CRTI_ROUTE_AUTH_MODE:
         crti_http_exchange_json(x, 200,
-                                json_pack("{s:s, s:I}", "authentication_mode", "token",
+                                json_pack("{s:s, s:I}", "authentication_mode",
+                                          x->http->policy.is_open ? "disabled" : "token",
                                           "token_generation",
                                           (json_int_t)x->http->policy.generation));
         break;

@@ -202,6 +202,15 @@ static void begin_again(crti_http_exchange_t *x)
     *x = (crti_http_exchange_t){.http = http, .wsi = wsi};
 }
 
+static const char *access_name(const crti_http_policy_t *policy,
+                               const crti_http_request_t *request)
+{
+    if (policy->is_open)
+        return "open";
+    return crti_http_access_of(policy, request) == CRTI_HTTP_OWNER ? "owner"
+                                                                   : "read-only";
+}
+
 static void refuse_args(crti_http_exchange_t *x)
 {
     if (crti_http_is_state(x->route)) /* its clients want JSON */
@@ -217,7 +226,10 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
 
     begin_again(x);
     x->is_old = request->is_old;
-    x->has_token = crti_http_has_token(&x->http->policy, request);
+    x->has_token = crti_http_access_of(&x->http->policy, request) != CRTI_HTTP_STRANGER;
+    if (crti_http_changes_something(request) && x->has_token)
+        x->audit = crti_audit_begin(request, access_name(&x->http->policy, request),
+                                    lws_get_socket_fd(x->wsi));
     x->body_size = body_size;
     x->patience_s = PATIENCE_SECONDS;
     x->is_head = request->method == CRTI_HTTP_HEAD;
@@ -434,6 +446,9 @@ bool crti_http_exchange_write(crti_http_exchange_t *x)
 
 void crti_http_exchange_fini(crti_http_exchange_t *x)
 {
+    if (x->audit)
+        crti_audit_end(x->http->audit, CRTI_TAKE(x->audit), x->headers_sent ? x->code : 0,
+                       x->id);
     if (x->question)
         crti_head_link_forget(x->http->link, x->question);
     x->question = 0;

@@ -15,6 +15,7 @@
 #define CRTI_HTTP_EXCHANGE_H
 
 #include "runtime/base/buffer.h"
+#include "runtime/http/audit.h"
 #include "runtime/http/head_link.h"
 #include "runtime/http/request.h"
 #include "runtime/http/upload.h"
@@ -58,6 +59,7 @@ typedef struct crti_http {
     crti_http_policy_t policy;
     crti_head_link_t *link;
     const char *programs; /* directory of the content cache */
+    crti_audit_t *audit;
 } crti_http_t;
 
 typedef void crti_http_exchange_answer_t(crti_http_exchange_t *x, crt_status_t status,
@@ -71,6 +73,8 @@ struct crti_http_exchange {
     crti_http_route_t route;
     bool is_head; /* no body in the reply */
     bool has_token;
+    char *
+        audit; /* begins the line of a request that changes something; NULL: it does not */
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
     char log_name
         [160]; /* of a log that is read; of a list of logs the pattern; of a timeline the job */
@@ -79,6 +83,7 @@ struct crti_http_exchange {
     uint64_t log_end;         /* where it ended when the reply began */
     uint64_t limit;           /* rows or lines wanted */
     bool wants_part;          /* of a log: the reply says where to go on */
+    bool wants_tail;          /* and begins `limit` lines before its end */
     bool has_ended;           /* the job whose log is read */
     crti_view_level_t level;  /* of state */
     json_t *filters;          /* of state; NULL: none */

@@ -156,6 +156,15 @@ static void on_more(crti_http_exchange_t *x, crt_status_t status,
 static void on_earlier(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message);
 
+/* Where the last lines begin is known. */
+static void begin_there(crti_http_exchange_t *x)
+{
+    if (x->wants_part)
+        ask(x, x->offset, PART, on_part);
+    else
+        ask_more(x);
+}
+
 /* x->offset goes back from the end, part by part, until `limit` lines are behind it. */
 static void ask_earlier(crti_http_exchange_t *x)
 {
@@ -178,7 +187,7 @@ static void on_earlier(crti_http_exchange_t *x, crt_status_t status,
     from = message->log_data.next -
            size; /* later than asked: the quota took what was there */
     if (from >= to || size == 0) {
-        ask_more(x);
+        begin_there(x);
         return;
     }
     size = size < to - from ? size : (size_t)(to - from);
@@ -192,7 +201,7 @@ static void on_earlier(crti_http_exchange_t *x, crt_status_t status,
     if (x->limit > 0 && from == asked && from > 0)
         ask_earlier(x);
     else
-        ask_more(x);
+        begin_there(x);
 }
 
 static void on_end(crti_http_exchange_t *x, crt_status_t status,
@@ -201,8 +210,11 @@ static void on_end(crti_http_exchange_t *x, crt_status_t status,
     if (has_failed(x, status, message))
         return;
     x->log_end = message->log_data.next;
-    if (x->limit == 0 || x->log_end == 0) {
-        ask_more(x);
+    if (x->wants_tail && x->limit == 0) {
+        x->offset = x->log_end;
+        begin_there(x);
+    } else if (x->limit == 0 || x->log_end == 0) {
+        begin_there(x);
     } else {
         x->offset = x->log_end;
         ask_earlier(x);
@@ -223,7 +235,7 @@ static void on_job(crti_http_exchange_t *x, crt_status_t status,
         x->has_ended = crti_view_has_ended(job);
         snprintf(x->log_name, sizeof(x->log_name), "job:%s",
                  crti_view_text(job, "submission_id"));
-        if (x->wants_part)
+        if (x->wants_part && !x->wants_tail)
             ask(x, x->offset, PART, on_part);
         else
             ask(x, 0, 0, on_end);
@@ -233,14 +245,22 @@ static void on_job(crti_http_exchange_t *x, crt_status_t status,
 
 void crti_logs_begin_job(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
-    x->wants_part = crti_http_arg(request, "offset") != NULL;
+    x->wants_tail = crti_http_arg(request, "tail") != NULL;
+    x->wants_part = x->wants_tail || crti_http_arg(request, "offset") != NULL;
+    if (x->wants_tail &&
+        (crti_http_arg(request, "offset") ||
+         !crti_http_arg_number(request, "tail", LINES_MAX, 0, &x->limit))) {
+        crti_http_exchange_text(
+            x, 400, "tail must be a number up to %d, and goes without offset", LINES_MAX);
+        return;
+    }
     if (!crti_http_arg_number(request, "offset", INT64_MAX, 0, &x->offset) ||
         !crti_http_arg_number(request, "wait_ms", WAIT_MAX_MS, 0, &x->wait_ms)) {
         crti_http_exchange_text(x, 400, "offset must be a number, wait_ms one up to %d",
                                 WAIT_MAX_MS);
         return;
     }
-    if (!x->wants_part)
+    if (!x->wants_part || x->wants_tail)
         x->wait_ms = 0;
     crti_endpoint_ask_state(x, "jobs", x->id, on_job);
 }

@@ -29,7 +29,7 @@
 typedef struct arguments {
     const char *head_dir, *host, *key_file, *log, *certificate, *certificate_key;
     int listen_fd, local_fd, ready_fd;
-    bool has_tls;
+    bool has_tls, is_open;
 } arguments_t;
 
 static crt_status_t parse(int argc, char **argv, arguments_t *a)
@@ -44,6 +44,7 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
                                             {"tls", no_argument, NULL, 'e'},
                                             {"cert-key", required_argument, NULL, 's'},
                                             {"log", required_argument, NULL, 'l'},
+                                            {"auth", required_argument, NULL, 'a'},
                                             {0}};
     int option;
 
@@ -59,6 +60,7 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
         case 'u': a->local_fd = atoi(optarg); break;
         case 'c': a->certificate = optarg; break;
         case 'e': a->has_tls = true; break;
+        case 'a': a->is_open = strcmp(optarg, "none") == 0; break;
         case 's': a->certificate_key = optarg; break;
         case 'r': a->ready_fd = atoi(optarg); break;
         default: return crt_raise(CRT_ERR_INVALID, "unknown option");
@@ -70,6 +72,15 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
                          "usage: crt-http --head-dir DIR --host H --key-file F "
                          "--listen-fd N --local-fd N --ready-fd N");
     return CRT_OK;
+}
+
+/* The directory of the key, which is the head's. */
+static void state_file(const arguments_t *a, const char *name, char path[PATH_MAX])
+{
+    const char *slash = strrchr(a->key_file, '/');
+
+    snprintf(path, PATH_MAX, "%.*s%s", slash ? (int)(slash + 1 - a->key_file) : 0,
+             a->key_file, name);
 }
 
 static crt_status_t choose_certificate(const arguments_t *a, const crti_key_t *key,
@@ -109,7 +120,7 @@ static void report(int *ready_fd, const char *what, const char *text)
 static crt_status_t serve(arguments_t *a)
 {
     CRTI_AUTO(crti_http_server_free) crti_http_server_t *server = NULL;
-    char socket_path[4096], programs[4096];
+    char socket_path[4096], programs[4096], audit_log[PATH_MAX];
     crti_certificate_t certificate = {0};
     crti_key_t key;
     crti_http_options_t options = {.host = a->host,
@@ -117,13 +128,16 @@ static crt_status_t serve(arguments_t *a)
                                    .local_fd = a->local_fd,
                                    .key_file = a->key_file,
                                    .head_socket = socket_path,
-                                   .programs = programs};
+                                   .programs = programs,
+                                   .audit_log = audit_log,
+                                   .is_open = a->is_open};
     crt_status_t status = crti_state_dir(programs, sizeof(programs) - 16);
 
     if (status != CRT_OK)
         return status;
     strcat(programs, "/programs");
     snprintf(socket_path, sizeof(socket_path), "%s/head.sock", a->head_dir);
+    state_file(a, "audit.log", audit_log);
     status = crti_key_load(a->key_file, &key);
     if (status != CRT_OK)
         return status;

@@ -64,10 +64,9 @@ static bool host_is_known(const crti_http_policy_t *policy, const char *host)
 
 /* ---------------------------------------------------------------- origin */
 
-static bool changes_something(const crti_http_request_t *request)
+bool crti_http_changes_something(const crti_http_request_t *request)
 {
-    return (request->method != CRTI_HTTP_GET && request->method != CRTI_HTTP_HEAD) ||
-           request->is_upgrade;
+    return request->method != CRTI_HTTP_GET && request->method != CRTI_HTTP_HEAD;
 }
 
 /* Our own page's origin is the scheme and the host it was asked for. */
@@ -86,7 +85,7 @@ static bool is_own_origin(const crti_http_request_t *request)
 
 static bool is_cross_site(const crti_http_request_t *request)
 {
-    if (!changes_something(request))
+    if (!crti_http_changes_something(request) && !request->is_upgrade)
         return false;
     if (request->origin[0] && !is_own_origin(request))
         return true;
@@ -104,21 +103,35 @@ static bool is_good(const crti_http_policy_t *policy, const unsigned char *subke
            (token_out->end == 0 || policy->now < token_out->end);
 }
 
-bool crti_http_token_is(const crti_http_policy_t *policy, const char *given,
-                        crti_token_t *token_out)
+/* By the subkeys of those who may everything, and of those who may read. */
+static crti_http_access_t access_by(const crti_http_policy_t *policy,
+                                    const unsigned char *owner,
+                                    const unsigned char *reader, const char *given,
+                                    crti_token_t *token_out)
 {
-    return is_good(policy, policy->token_key, given, token_out);
+    if (is_good(policy, owner, given, token_out))
+        return CRTI_HTTP_OWNER;
+    return is_good(policy, reader, given, token_out) ? CRTI_HTTP_READER
+                                                     : CRTI_HTTP_STRANGER;
+}
+
+crti_http_access_t crti_http_token_access(const crti_http_policy_t *policy,
+                                          const char *given, crti_token_t *token_out)
+{
+    return access_by(policy, policy->token_key, policy->reader_key, given, token_out);
 }
 
 uint32_t crti_http_cookie(const crti_http_policy_t *policy, const crti_token_t *token,
-                          char text[CRTI_TOKEN_TEXT])
+                          crti_http_access_t access, char text[CRTI_TOKEN_TEXT])
 {
     crti_token_t cookie = {.generation = policy->generation,
                            .end = policy->now + CRTI_HTTP_COOKIE_SECONDS};
 
     if (token->end != 0 && token->end < cookie.end)
         cookie.end = token->end;
-    crti_token_make(policy->cookie_key, &cookie, text);
+    crti_token_make(access == CRTI_HTTP_OWNER ? policy->cookie_key
+                                              : policy->reader_cookie_key,
+                    &cookie, text);
     return cookie.end - policy->now;
 }
 
@@ -132,10 +145,11 @@ static const char *bearer(const char *header)
 }
 
 /* Looks through "a=b; c=d". `*seen` is set when a cookie of that name is there. */
-static bool has_cookie(const crti_http_policy_t *policy, const char *cookie,
-                       const char *name, bool *seen)
+static crti_http_access_t cookie_access(const crti_http_policy_t *policy,
+                                        const char *cookie, const char *name, bool *seen)
 {
     size_t name_length = strlen(name);
+    crti_http_access_t access;
     crti_token_t token;
     char value[128];
 
@@ -152,39 +166,61 @@ static bool has_cookie(const crti_http_policy_t *policy, const char *cookie,
             if (rest < sizeof(value)) {
                 memcpy(value, cookie + name_length + 1, rest);
                 value[rest] = '\0';
-                if (is_good(policy, policy->cookie_key, value, &token))
-                    return true;
+                access = access_by(policy, policy->cookie_key, policy->reader_cookie_key,
+                                   value, &token);
+                if (access != CRTI_HTTP_STRANGER)
+                    return access;
             }
         }
         cookie += length;
     }
-    return false;
+    return CRTI_HTTP_STRANGER;
 }
 
-static crti_http_refusal_t check_token(const crti_http_policy_t *policy,
-                                       const crti_http_request_t *request)
+/* `*seen`: a token or a cookie was sent. */
+static crti_http_access_t find_access(const crti_http_policy_t *policy,
+                                      const crti_http_request_t *request, bool *seen)
 {
     const char *header =
         request->authorization[0] ? request->authorization : request->ray_authorization;
     crti_token_t token;
     char own[48];
-    bool seen = header[0] != '\0';
 
-    if (seen && crti_http_token_is(policy, bearer(header), &token))
-        return welcome;
+    *seen = header[0] != '\0';
+    if (policy->is_open)
+        return CRTI_HTTP_OWNER;
+    if (*seen)
+        return crti_http_token_access(policy, bearer(header), &token);
     /* Cookies are shared by all ports of a host: each cluster has one of its own name. */
     snprintf(own, sizeof(own), CRTI_HTTP_COOKIE_NAME, policy->port);
-    if (!seen && has_cookie(policy, request->cookie, own, &seen))
-        return welcome;
-    if (!seen)
-        return (crti_http_refusal_t){401, "Unauthorized: Missing authentication token"};
-    return (crti_http_refusal_t){403, "Forbidden: Invalid authentication token"};
+    return cookie_access(policy, request->cookie, own, seen);
 }
 
-bool crti_http_has_token(const crti_http_policy_t *policy,
-                         const crti_http_request_t *request)
+static crti_http_refusal_t check_token(const crti_http_policy_t *policy,
+                                       const crti_http_request_t *request)
 {
-    return check_token(policy, request).code == 0;
+    bool seen;
+
+    switch (find_access(policy, request, &seen)) {
+    case CRTI_HTTP_OWNER: return welcome;
+    case CRTI_HTTP_READER:
+        return crti_http_changes_something(request)
+                   ? (crti_http_refusal_t){403, "Forbidden: this token is read-only"}
+                   : welcome;
+    default:
+        return seen
+                   ? (crti_http_refusal_t){403, "Forbidden: Invalid authentication token"}
+                   : (crti_http_refusal_t){401,
+                                           "Unauthorized: Missing authentication token"};
+    }
+}
+
+crti_http_access_t crti_http_access_of(const crti_http_policy_t *policy,
+                                       const crti_http_request_t *request)
+{
+    bool seen;
+
+    return find_access(policy, request, &seen);
 }
 
 static bool is_public(const char *path)

@@ -13,7 +13,8 @@
  *     Origin, Sec-Fetch-Site: a request that changes something, and an upgrade, must come from
  *     our own page or from no page at all.
  *     Token: Authorization or X-Ray-Authorization; or the cookie that was given for it. Neither is
- *     taken for the other. Public paths need none.
+ *     taken for the other. Public paths need none, and none does where the cluster has `is_open`. One that
+ *     is read-only is good for requests that change nothing.
  */
 #ifndef CRTI_HTTP_REQUEST_H
 #define CRTI_HTTP_REQUEST_H
@@ -55,6 +56,8 @@ typedef struct crti_http_request {
 
 typedef struct crti_http_policy {
     unsigned char token_key[CRTI_KEY_SIZE], cookie_key[CRTI_KEY_SIZE];
+    unsigned char reader_key[CRTI_KEY_SIZE], reader_cookie_key[CRTI_KEY_SIZE];
+    bool is_open;          /* who reaches the server may do everything */
     uint32_t generation;   /* of the tokens that are good */
     bool has_generation;   /* false: none is */
     uint32_t now;          /* seconds since 1970 */
@@ -73,20 +76,29 @@ typedef struct crti_http_refusal {
 crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
                                     const crti_http_request_t *request);
 
-/* True when the request itself has the token, whether its path needs it or not. */
-bool crti_http_has_token(const crti_http_policy_t *policy,
-                         const crti_http_request_t *request);
+typedef enum crti_http_access {
+    CRTI_HTTP_STRANGER,
+    CRTI_HTTP_READER, /* has a token that is read-only */
+    CRTI_HTTP_OWNER
+} crti_http_access_t;
 
-/* True when `given` is a token that is good, in a time that does not depend on where it is wrong. */
-bool crti_http_token_is(const crti_http_policy_t *policy, const char *given,
-                        crti_token_t *token_out);
+/* What the request itself may, whether its path needs it or not. */
+crti_http_access_t crti_http_access_of(const crti_http_policy_t *policy,
+                                       const crti_http_request_t *request);
+
+/* Other than GET and HEAD, and upgrades. */
+bool crti_http_changes_something(const crti_http_request_t *request);
+
+/* What `given` is good for as a token, in a time that does not depend on where it is wrong. */
+crti_http_access_t crti_http_token_access(const crti_http_policy_t *policy,
+                                          const char *given, crti_token_t *token_out);
 
 /* What a browser keeps instead of the token: good for this cluster's HTTP alone, no longer than the
  * token and at most CRTI_HTTP_COOKIE_SECONDS. Returns how long that is. */
 #define CRTI_HTTP_COOKIE_NAME    "crt-authentication-%u" /* with the port */
 #define CRTI_HTTP_COOKIE_SECONDS (30u * 24 * 60 * 60)
 uint32_t crti_http_cookie(const crti_http_policy_t *policy, const crti_token_t *token,
-                          char text[CRTI_TOKEN_TEXT]);
+                          crti_http_access_t access, char text[CRTI_TOKEN_TEXT]);
 
 typedef enum crti_http_route {
     CRTI_ROUTE_PAGE, /* id: "" or the name below /static/ */

@@ -313,7 +313,8 @@ static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char 
     crti_http_server_t *server = server_of(wsi);
     crti_http_request_t request = {0};
     crti_http_refusal_t refusal = read_fields(wsi, path, fields, &request);
-    bool has_token = !refusal.code && crti_http_has_token(&server->http.policy, &request);
+    bool has_token = !refusal.code && crti_http_access_of(&server->http.policy,
+                                                          &request) != CRTI_HTTP_STRANGER;
     uint64_t body_size;
 
     if (!take_place(server, wsi, has_token))
@@ -611,11 +612,16 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
                                              .is_secure = options->certificate != NULL};
     crti_key_token(options->key, self->http.policy.token_key);
     crti_key_cookie(options->key, self->http.policy.cookie_key);
+    crti_key_reader_token(options->key, self->http.policy.reader_key);
+    crti_key_reader_cookie(options->key, self->http.policy.reader_cookie_key);
+    self->http.policy.is_open = options->is_open;
     self->http.begin = crti_endpoint_begin;
     self->http.body = crti_endpoint_body;
     self->http.programs = options->programs;
     self->key_file = options->key_file;
-    status = name_it(self, options);
+    status = crti_audit_new(options->audit_log, &self->http.audit);
+    if (status == CRT_OK)
+        status = name_it(self, options);
     if (status == CRT_OK)
         status = make_context(self, options);
     if (status == CRT_OK)
@@ -661,6 +667,7 @@ void crti_http_server_free(crti_http_server_t *server)
         lws_context_destroy(server->context);
     }
     crti_head_link_free(server->http.link);
+    crti_audit_free(server->http.audit);
     crti_key_wipe(&server->http.policy, sizeof(server->http.policy));
     if (server->signal_fd >= 0)
         close(server->signal_fd);

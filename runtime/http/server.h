@@ -27,7 +27,9 @@ typedef struct crti_http_options {
     const crti_key_t *key; /* for the call */
     const char *key_file;  /* beside it lies the generation of tokens */
     const char *head_socket;
-    const char *programs; /* directory of the content cache */
+    const char *programs;  /* directory of the content cache */
+    const char *audit_log; /* audit.h */
+    bool is_open;          /* no token is wanted (--no-auth) */
 } crti_http_options_t;
 
 /* Serves at the sockets and connects to the head. Texts and descriptors of `options` are borrowed

@@ -199,6 +199,16 @@ void crti_key_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE])
     derive(key, "crttoken", subkey);
 }
 
+void crti_key_reader_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE])
+{
+    derive(key, "crtrtokn", subkey);
+}
+
+void crti_key_reader_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE])
+{
+    derive(key, "crtrcook", subkey);
+}
+
 void crti_key_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE])
 {
     derive(key, "crtcooki", subkey);

@@ -50,6 +50,9 @@ void crti_key_https(const crti_key_t *key, unsigned char seed[CRTI_KEY_HTTPS_SEE
 /* Subkeys of net/token.h. */
 void crti_key_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
 void crti_key_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
+/* The same of those who may only read. */
+void crti_key_reader_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
+void crti_key_reader_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
 
 /* Overwrites a secret that is no longer needed. */
 void crti_key_wipe(void *secret, size_t size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that has one of everything that can be listed, for test_state.py; it waits for the end of its input. */
+/* A program that has one of everything that can be listed, for test_state.py and ray_client.py; it waits for the
+ * end of its input. With SAYS in the environment its actors print a line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,10 @@
 
 static crt_status_t add_run(void *self, crt_call_t *call)
 {
+    if (getenv("SAYS")) {
+        puts("an actor says so");
+        fflush(stdout);
+    }
     return crt_return(call, 1);
 }
 static const crt_method_t counter_add = {"add", add_run, ""};

@@ -126,7 +126,7 @@ static void wrong_use_is_one_sentence_and_exit_status_2(void **state)
         {"run --nodes 65 -- true", "--nodes takes 1 to 64"},
         {"start --address a:1 --redis-address b:1",
          "--redis-address belongs to the head"},
-        {"job", "which of submit, list, status, logs and stop?"},
+        {"job", "which of submit, list, status, logs, stop and delete?"},
         {"job fly", "unknown command \"fly\""},
         {"job submit", "which program?"},
         {"job submit --env x -- y", "--env takes NAME=VALUE"},

@@ -15,6 +15,8 @@
 
 static crti_http_policy_t policy = {.token_key = {1},
                                     .cookie_key = {2},
+                                    .reader_key = {3},
+                                    .reader_cookie_key = {4},
                                     .has_generation = true,
                                     .generation = 5,
                                     .now = NOW,
@@ -242,13 +244,64 @@ static void a_cookie_lives_no_longer_than_its_token(void **state)
     crti_token_t token = {.generation = 5, .end = NOW + 60}, cookie;
     char text[CRTI_TOKEN_TEXT];
 
-    assert_int_equal(crti_http_cookie(&policy, &token, text), 60);
+    assert_int_equal(crti_http_cookie(&policy, &token, CRTI_HTTP_OWNER, text), 60);
     assert_true(crti_token_read(policy.cookie_key, text, &cookie));
     assert_int_equal(cookie.end, NOW + 60);
     token.end = 0;
-    assert_int_equal(crti_http_cookie(&policy, &token, text), CRTI_HTTP_COOKIE_SECONDS);
+    assert_int_equal(crti_http_cookie(&policy, &token, CRTI_HTTP_OWNER, text),
+                     CRTI_HTTP_COOKIE_SECONDS);
     assert_true(crti_token_read(policy.cookie_key, text, &cookie));
     assert_int_equal(cookie.end, NOW + CRTI_HTTP_COOKIE_SECONDS);
+}
+
+static void a_read_only_token_and_its_cookie_change_nothing(void **state)
+{
+    crti_http_request_t r = good();
+    crti_token_t token = {.generation = 5, .end = 0}, cookie;
+    char text[120], digits[CRTI_TOKEN_TEXT];
+
+    r.authorization = made(text, sizeof(text), "Bearer ", policy.reader_key, 5, 0);
+    assert_int_equal(crti_http_access_of(&policy, &r), CRTI_HTTP_READER);
+    for (int i = 0; i < 2; i++) {
+        r.method = CRTI_HTTP_GET;
+        assert_int_equal(guard(&r), 0);
+        r.is_upgrade = true; /* it follows a log */
+        assert_int_equal(guard(&r), 0);
+        r.is_upgrade = false;
+        r.method = CRTI_HTTP_DELETE;
+        assert_int_equal(guard(&r), 403);
+        r.method = CRTI_HTTP_POST;
+        assert_int_equal(guard(&r), 403);
+        assert_string_equal(crti_http_guard(&policy, &r).text,
+                            "Forbidden: this token is read-only");
+        crti_http_cookie(&policy, &token, CRTI_HTTP_READER, digits);
+        assert_false(crti_token_read(policy.cookie_key, digits, &cookie));
+        snprintf(text, sizeof(text), "crt-authentication-8265=%s", digits);
+        r.authorization = "";
+        r.cookie = text;
+    }
+    r.cookie =
+        made(text, sizeof(text), "crt-authentication-8265=", policy.reader_key, 5, 0);
+    assert_int_equal(guard(&r), 403);
+}
+
+static void where_no_token_is_wanted_hosts_and_origins_count_all_the_same(void **state)
+{
+    crti_http_request_t r = good();
+
+    policy.is_open = true;
+    r.authorization = "";
+    r.method = CRTI_HTTP_POST;
+    assert_int_equal(guard(&r), 0);
+    assert_int_equal(crti_http_access_of(&policy, &r), CRTI_HTTP_OWNER);
+    r.authorization = "Bearer wrong";
+    assert_int_equal(guard(&r), 0);
+    r.origin = "http://evil.example";
+    assert_int_equal(guard(&r), 405);
+    r.origin = "";
+    r.host = "evil.example";
+    assert_int_equal(guard(&r), 403);
+    policy.is_open = false;
 }
 
 static void a_bad_header_is_not_made_good_by_a_cookie(void **state)
@@ -411,6 +464,8 @@ int main(void)
         cmocka_unit_test(a_cookie_is_no_token_and_a_token_no_cookie),
         cmocka_unit_test(of_another_generation_or_past_its_end_nothing_is_good),
         cmocka_unit_test(a_cookie_lives_no_longer_than_its_token),
+        cmocka_unit_test(a_read_only_token_and_its_cookie_change_nothing),
+        cmocka_unit_test(where_no_token_is_wanted_hosts_and_origins_count_all_the_same),
         cmocka_unit_test(a_bad_header_is_not_made_good_by_a_cookie),
         cmocka_unit_test(only_the_public_paths_need_no_token),
         cmocka_unit_test(routes_are_found_with_their_ids),

@@ -362,21 +362,38 @@ crt_status_t crt_cluster_token(const char *key_file, char *token)
                             : status;
 }
 
-crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
-                                     uint32_t end, char *token)
+static crt_status_t make_token(const char *key_file, const crti_token_t *made,
+                               void (*derive)(const crti_key_t *key,
+                                              unsigned char subkey[CRTI_KEY_SIZE]),
+                               char *token)
 {
-    const crti_token_t made = {.generation = generation, .end = end};
     unsigned char subkey[CRTI_KEY_SIZE];
     crti_key_t key;
     crt_status_t status = crti_key_load(key_file, &key);
 
     if (status != CRT_OK)
         return status;
-    crti_key_token(&key, subkey);
-    crti_token_make(subkey, &made, token);
+    derive(&key, subkey);
+    crti_token_make(subkey, made, token);
     crti_key_wipe(subkey, sizeof(subkey));
     crti_key_wipe(&key, sizeof(key));
     return status;
+}
+
+crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
+                                     uint32_t end, char *token)
+{
+    const crti_token_t made = {.generation = generation, .end = end};
+
+    return make_token(key_file, &made, crti_key_token, token);
+}
+
+crt_status_t crt_cluster_reader_token(const char *key_file, uint32_t generation,
+                                      uint32_t end, char *token)
+{
+    const crti_token_t made = {.generation = generation, .end = end};
+
+    return make_token(key_file, &made, crti_key_reader_token, token);
 }
 
 crt_status_t crt_cluster_token_generation(const char *key_file, uint32_t *generation_out)
