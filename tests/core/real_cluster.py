@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests with real daemons of one host share: a cluster, and a driver that does what it is told."""
 import json
+import os
 import re
+import select
+import signal
 import subprocess
 import time
 
@@ -42,6 +45,19 @@ class Cluster:
         deadline = time.monotonic() + self.soon
         while not condition():
             assert time.monotonic() < deadline, self.status()
+
+    def kill_head(self):
+        """With its tables in redis as they are."""
+        port = self.address.rsplit(":", 1)[1]
+        with open(os.path.join(os.environ["CRT_RUN_DIR"], f"head-{port}", "head.info"), encoding="utf-8") as info:
+            head = int(re.search(r"^pid[ =:]+(\d+)$", info.read(), re.M)[1])
+        ended = os.pidfd_open(head)
+        os.kill(head, signal.SIGKILL)
+        select.select([ended], [], [], self.soon)
+        os.close(ended)
+
+    def restart_head(self):
+        run(self.crt, "start", "--head", "--port", self.address.rsplit(":", 1)[1], "--dashboard-port", 0)
 
     def stop(self):
         run(self.crt, "stop", "--address", self.address)

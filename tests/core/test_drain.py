@@ -86,6 +86,25 @@ class Drain(unittest.TestCase):
         self.assertEqual(driver.ok("result"), self.here)  # made again
         self.assertNotEqual(driver.ask("where")[0], "CRT_OK")
 
+    def test_a_head_that_is_killed_and_started_again_goes_on_with_it(self):
+        driver = self.driver
+        driver.ok("put", self.node, 20 << 20)
+        driver.ok("actor", self.node, 1)
+        driver.ok("slow", self.node, 4000, 0)
+        self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
+        run(CRT, "drain", self.node[:12], "--no-wait", "--deadline", 60)
+        self.cluster.kill_head()
+        self.cluster.restart_head()
+        self.cluster.wait_for(lambda: self.entry(self.node)["state"] == "ALIVE")
+        self.assertGreater(self.entry(self.node)["drain_ms"], 30000)
+        for _ in range(4):
+            self.assertEqual(driver.ok("task"), self.here)
+        self.assertEqual(driver.ok("result"), self.node)
+        self.cluster.wait_for(lambda: self.entry(self.node)["state"] == "DEAD")
+        self.assertIn("it was drained", self.entry(self.node)["state_message"])
+        self.assertEqual(driver.ok("check"), "whole")
+        self.assertEqual(driver.ok("where"), self.here)
+
     def test_an_idle_node_ends_at_once_and_a_deadline_may_be_set_anew(self):
         self.driver.ok("actor", self.node, 0)
         run(CRT, "drain", self.node[:8], "--no-wait", "--deadline", 1000)
