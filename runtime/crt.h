@@ -401,8 +401,8 @@ typedef struct crt_task_options {
     /* So long after it was made the call fails with CRT_ERR_TIMED_OUT, whatever it waits for, and is cancelled as by
      * crt_cancel. Default 0: without limit. */
     int64_t timeout_ms;
-    /* CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO): errors that the task returns for which it is run again, at most
-     * max_retries times together with other reasons. Default: none. */
+    /* CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO), or CRT_RETRY_ALL: errors that the task returns for which it is run again,
+     * at most max_retries times together with other reasons. Default: none. */
     const crt_status_t *retry_exceptions;
     /* Of a stream: a call that has yielded so many results which its caller has not taken waits: 1 to 100000, -1 for
      * the most; default 1000. */
@@ -410,6 +410,8 @@ typedef struct crt_task_options {
 } crt_task_options_t;
 #define CRT_ZERO_CPUS  (-1.0)
 #define CRT_NO_RETRIES (-2)
+#define CRT_ANY_ERROR  ((crt_status_t)3) /* among CRT_STATUSES: whatever it returns */
+#define CRT_RETRY_ALL  CRT_STATUSES(CRT_ANY_ERROR)
 #define CRT_TASK_OPTIONS(...)                                                            \
     CRT_CONSTANT(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),          \
                  __VA_ARGS__)
@@ -460,6 +462,9 @@ typedef struct crt_actor_options {
     int bundle;
     bool capture_child_tasks;
     const char *name_space; /* of the name; default: that of the job */
+    /* Calls begin as soon as their arguments are there: one whose argument is still being computed does not hold up those
+     * that were made after it, of the same caller too. */
+    bool allow_out_of_order_execution;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRT_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),        \
@@ -526,8 +531,8 @@ CRT_API crt_actor_t *crt_actor_new_v(const crt_actor_class_t *actor_class,
                                      const crt_actor_options_t *options,
                                      const crt_arg_t *args, size_t count);
 
-/* Calls a method. Calls of one caller to one actor run in the order they were made. A full
- * window makes the caller wait, or fails with try_only. Caller owns the ref. */
+/* Calls a method. Calls of one caller to one actor run in the order they were made, unless it was made with
+ * allow_out_of_order_execution. A full window makes the caller wait, or fails with try_only. Caller owns the ref. */
 CRT_API crt_ref_t *crt_call_v(crt_actor_t *actor, const crt_method_t *method,
                               const crt_call_options_t *options, const crt_arg_t *args,
                               size_t count);

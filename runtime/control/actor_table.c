@@ -193,6 +193,7 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
     actor->max_restarts = m->max_restarts;
     actor->max_task_retries = m->max_task_retries;
     actor->max_pending_calls = m->max_pending_calls;
+    actor->is_unordered = m->is_unordered;
     actor->fenced = m->fenced;
     actor->if_infeasible = m->if_infeasible;
     actor->how = make_how(m);
@@ -228,6 +229,7 @@ crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor)
         .max_restarts = actor->max_restarts,
         .max_task_retries = actor->max_task_retries,
         .max_pending_calls = actor->max_pending_calls,
+        .is_unordered = actor->is_unordered,
         .fenced = actor->fenced,
         .creation = crti_span(actor->creation.data, actor->creation.size),
         .if_infeasible = actor->if_infeasible,
@@ -638,6 +640,7 @@ crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
         .restarts = actor->restarts,
         .max_task_retries = actor->max_task_retries,
         .max_pending_calls = actor->max_pending_calls,
+        .is_unordered = actor->is_unordered,
         .status = status,
         .text = crti_str(actor->text),
         .process = actor->process,

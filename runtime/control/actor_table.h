@@ -60,8 +60,9 @@ typedef struct crti_actor_entry {
     bool detached;
     int64_t max_restarts; /* -1: without limit */
     int64_t
-        max_task_retries; /* of the callers; this and the next are only passed on here */
+        max_task_retries; /* of the callers; this and the next two are only passed on here */
     int64_t max_pending_calls;
+    bool is_unordered;
     int64_t if_infeasible; /* CRTI_INFEASIBLE */
     const crti_scheduling_t
         *how;       /* where it may run; crti_scheduling_default is not its own */

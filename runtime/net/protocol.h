@@ -301,7 +301,7 @@
 /* Makes an actor. Answer: DONE when it is durable; its life follows by ACTOR_STATE to those who
  * watch. CRT_ERR_EXISTS when the name is taken by another living actor. `creation` is a record
  * of core (class and arguments), opaque here. The name is one of `name_space`, which has no '/'. `lifetime` is the number of the ref at the owner that says
- * when it ends; 0: detached. */
+ * when it ends; 0: detached. `is_unordered`: its callers do not keep their calls in order. */
 #define CRTI_FIELDS_ACTOR_CREATE(F)                                                      \
     F(ID, actor)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
@@ -309,7 +309,7 @@
             F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)                    \
                 F(I64, if_infeasible) F(I64, max_pending_calls) CRTI_SCHEDULING(F)       \
                     F(U64, owner_incarnation) F(STR, owner_tcp) F(U64, lifetime)         \
-                        F(STR, name_space)
+                        F(STR, name_space) F(BOOL, is_unordered)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
@@ -320,7 +320,7 @@
         F(U64, restarts) F(I64, max_task_retries) F(I64, max_pending_calls)              \
             F(I64, status) F(STR, text) CRTI_PEER(F)                                     \
                 F(ID, owner) F(ID, owner_node) F(U64, owner_incarnation)                 \
-                    F(STR, owner_tcp) F(U64, lifetime)
+                    F(STR, owner_tcp) F(U64, lifetime) F(BOOL, is_unordered)
 
 /* Ends an actor for good, or, without no_restart, its process: it is started again as if that had died. `graceful`:
  * when its process has answered the calls that it has, within 30 s. `actor_incarnation`: nothing is done when that

@@ -558,6 +558,7 @@ static void an_actor_is_written_again_as_it_was_made(void **state)
     m.max_restarts = 3;
     m.max_task_retries = 4;
     m.max_pending_calls = 5;
+    m.is_unordered = true;
     m.if_infeasible = CRTI_INFEASIBLE_FAILS;
     m.strategy = CRTI_STRATEGY_AFFINITY;
     m.affinity = bed_id(7);

@@ -184,6 +184,29 @@ static void any_other_error_does_not(void **state)
     assert_int_equal(notes_in(notes), 1);
 }
 
+static void all_errors_do_when_that_is_asked_for(void **state)
+{
+    const crt_task_options_t *options =
+        CRT_TASK_OPTIONS(.max_retries = -1, .retry_exceptions = CRT_RETRY_ALL);
+    crt_actor_t *actor = crt_actor_new(&fragile, NULL);
+    crt_ref_t *ref;
+
+    gives(crt_submit(&fail_task, options, notes, 2, CRT_ERR_IO), 3);
+    gives(crt_submit(&fail_task, options, notes, 5, CRT_ERR_USER), 6);
+    ref = crt_call_with(
+        actor, &method_fail,
+        CRT_CALL_OPTIONS(.max_task_retries = 2, .retry_exceptions = CRT_RETRY_ALL), notes,
+        8, CRT_ERR_INVALID);
+    gives(ref, 9);
+    /* One that is cancelled has ended. */
+    ref = crt_submit(&spin, options, notes);
+    wait_for_notes(notes, 10);
+    OK(crt_cancel(ref, NULL));
+    fails(ref, CRT_ERR_CANCELLED, "");
+    assert_int_equal(notes_in(notes), 11); /* its end is noted, too */
+    crt_actor_drop(&actor);
+}
+
 static void an_argument_that_failed_with_it_is_no_reason(void **state)
 {
     const crt_task_options_t *options =
@@ -389,6 +412,7 @@ static int driver(int argc, char **argv)
         TEST(without_retries_it_runs_once),
         TEST(an_error_that_was_named_makes_a_task_run_again),
         TEST(any_other_error_does_not),
+        TEST(all_errors_do_when_that_is_asked_for),
         TEST(an_argument_that_failed_with_it_is_no_reason),
         TEST(a_method_is_made_again_for_errors_that_its_call_names),
         TEST(a_call_may_be_made_again_more_often_than_its_actor_says),

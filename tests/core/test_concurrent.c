@@ -91,7 +91,7 @@ static crt_status_t keep_run(void *self, crt_call_t *call)
     return crt_return(call, 1);
 }
 
-static const crt_method_t nest;
+static const crt_method_t nest, compute;
 
 /* Calls its own actor `depth` times within each other. */
 static crt_status_t nest_run(void *self, crt_call_t *call)
@@ -129,6 +129,22 @@ static crt_status_t ask_run(void *self, crt_call_t *call)
     return status == CRT_OK ? crt_return(call, got) : status;
 }
 
+/* A list with a ref of this process's, whose call of another actor has not ended. */
+static crt_status_t computing_run(void *self, crt_call_t *call)
+{
+    crt_actor_t *other;
+    crt_arg_t item;
+    crt_ref_t *ref;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &other));
+    ref = crt_call(other, &compute);
+    item = crt_arg_ref(ref);
+    status = crt_return(call, crt_list(&item, 1));
+    crt_ref_drop(&ref);
+    return status;
+}
+
 static crt_status_t die_run(void *self, crt_call_t *call)
 {
     _exit(3);
@@ -151,6 +167,7 @@ static const crt_method_t compute = {"compute", compute_run, ""},
                           keep = {"keep", keep_run, "actor"},
                           nest = {"nest", nest_run, "int"},
                           ask = {"ask", ask_run, "actor, int"},
+                          computing = {"computing", computing_run, "actor"},
                           die = {"die", die_run, ""},
                           io_compute = {"io_compute", compute_run, ""};
 static const crt_concurrency_group_t io = {"io", 2, CRT_METHODS(&io_compute)},
@@ -158,9 +175,9 @@ static const crt_concurrency_group_t io = {"io", 2, CRT_METHODS(&io_compute)},
                                      stranger = {"stranger", 1}, far = {"io", 9};
 static const crt_actor_class_t worker_class =
     CRT_ACTOR_CLASS(.name = "Worker", .size = sizeof(worker_t), .destroy = destroy,
-                    .methods =
-                        CRT_METHODS(&compute, &open_gate, &most, &inside_method, &started,
-                                    &nothing, &keep, &nest, &ask, &die, &io_compute),
+                    .methods = CRT_METHODS(&compute, &open_gate, &most, &inside_method,
+                                           &started, &nothing, &keep, &nest, &ask,
+                                           &computing, &die, &io_compute),
                     .concurrency_groups = CRT_CONCURRENCY_GROUPS(&io, &aside));
 
 static crt_status_t slowly_run(crt_call_t *call)
@@ -279,6 +296,51 @@ static void calls_of_one_caller_start_in_their_order(void **state)
     for (int i = 0; i < MANY; i++)
         assert_int_equal(result(refs[i]), i);
     crt_ref_drop(&late);
+    end(actor);
+}
+
+/* Of one caller: `late` is not ready until `computes` was told to end. */
+static void call_past(crt_actor_t *actor, crt_actor_t *computes, crt_ref_t *late)
+{
+    crt_ref_t *first = crt_call(actor, &started, late), *cancelled;
+
+    cancelled = crt_call(actor, &started, late);
+    for (int i = 1; i < MANY; i++)
+        result(crt_call(actor, &most));
+    assert_false(crt_ref_is_ready(first));
+    OK(crt_cancel(cancelled, NULL));
+    assert_int_equal(crt_get_for(cancelled, PATIENCE_MS, NULL), CRT_ERR_CANCELLED);
+    crt_ref_drop(&cancelled);
+    result(crt_call(computes, &open_gate));
+    assert_int_equal(result(first), 0);
+    end(computes);
+}
+
+static void out_of_order_a_call_does_not_wait_for_the_arguments_of_another(void **state)
+{
+    crt_actor_t *actor = crt_actor_new(
+        &worker_class, CRT_ACTOR_OPTIONS(.allow_out_of_order_execution = true));
+    crt_actor_t *computes = new_worker(2);
+    crt_ref_t *late = crt_call(computes, &compute);
+
+    call_past(actor, computes, late);
+    crt_ref_drop(&late);
+    end(actor);
+}
+
+static void so_it_is_when_its_process_waits_for_them(void **state)
+{
+    crt_actor_t *actor = crt_actor_new(
+        &worker_class, CRT_ACTOR_OPTIONS(.allow_out_of_order_execution = true));
+    crt_actor_t *computes = new_worker(2), *asks = new_worker(1);
+    crt_ref_t *list = crt_call(asks, &computing, computes), *late;
+    const crt_value_t *value;
+
+    OK(crt_get_for(list, PATIENCE_MS, &value));
+    OK(crt_value_read(crt_value_at(value, 0), &late));
+    call_past(actor, computes, late);
+    crt_ref_drop(&list);
+    end(asks);
     end(actor);
 }
 
@@ -429,6 +491,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(so_many_run_at_a_time_and_no_more),
         cmocka_unit_test(groups_run_beside_each_other_each_with_its_number),
         cmocka_unit_test(calls_of_one_caller_start_in_their_order),
+        cmocka_unit_test(out_of_order_a_call_does_not_wait_for_the_arguments_of_another),
+        cmocka_unit_test(so_it_is_when_its_process_waits_for_them),
         cmocka_unit_test(a_wait_inside_blocks_its_thread_only),
         cmocka_unit_test(an_actor_whose_calls_all_wait_for_its_own_says_so),
         cmocka_unit_test(two_actors_may_ask_each_other_as_often_as_they_have_threads),

@@ -11,7 +11,7 @@
  *     the calls; those that certainly did not run wait for what the head says.
  * Invariants
  *     Calls leave in the order they were made: whatever can't be sent now waits in the queue, and
- *     then everything behind it does.
+ *     then everything behind it does. Of an actor that is unordered those whose arguments are not there wait in no list.
  * Failure
  *     Calls in flight to a process that died wait until the head has said why, at most 0.5 s;
  *     without a report of the death, 10 s. Calls that wait in the queue outlive restarts.
@@ -253,8 +253,20 @@ void crti_actor_take_back(crti_pending_t *p)
 
 void crti_actor_reserve(crti_pending_t *p)
 {
-    crti_list_append(&p->actor->queue, &p->link);
+    if (!p->actor->is_unordered)
+        crti_list_append(&p->actor->queue, &p->link);
     crti_actor_observe(p->actor);
+}
+
+void crti_actor_complete(crti_pending_t *p)
+{
+    if (crti_list_is_empty(&p->link)) {
+        crti_actor_submit(p, &p->record);
+        return;
+    }
+    p->actor->queue_bytes += p->record.size;
+    p->state = CRTI_CALL_QUEUED;
+    crti_call_event_queued(p);
 }
 
 void crti_actor_drain(crt_actor_t *actor)
@@ -378,6 +390,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
 
     actor->max_task_retries = m->max_task_retries;
     actor->max_pending_calls = m->max_pending_calls;
+    actor->is_unordered = m->is_unordered;
     crti_text(m->text, text, sizeof(text));
     crti_actor_hold(actor);
     if (actor->phase == CRTI_ACTOR_GONE) {

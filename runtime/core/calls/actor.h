@@ -41,6 +41,7 @@ struct crt_actor {
         max_task_retries; /* how often each call may be made again; -1: without limit */
     int64_t max_pending_calls; /* 0, -1: without limit */
     int64_t pending_calls;     /* crti_pending_t of crti_call_out */
+    bool is_unordered; /* calls that wait for arguments keep no place in the queue */
     bool is_watched, is_creating;
     bool
         is_unconfirmed; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
@@ -109,8 +110,10 @@ void crti_actor_drop_creation(crt_actor_t *actor);
 void crti_actor_take_back(crti_pending_t *pending);
 /* Sends the record at once when nothing is before it, else queues. */
 void crti_actor_submit(crti_pending_t *pending, const crti_buffer_t *record);
-/* Its arguments are being waited for: keeps its place. */
+/* Its arguments are being waited for: keeps its place, where calls have one. When they are there it waits
+ * for those before it, or is submitted. */
 void crti_actor_reserve(crti_pending_t *pending);
+void crti_actor_complete(crti_pending_t *pending);
 void crti_actor_drain(crt_actor_t *actor);
 /* Waits until the queue has room; with try_only CRT_ERR_BACKPRESSURE. */
 crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only);

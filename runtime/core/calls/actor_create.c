@@ -107,8 +107,17 @@ static crt_status_t check_options(const crt_actor_options_t *o)
     return CRT_OK; /* the head checks its namespace */
 }
 
+/* max_concurrency, and whether calls are unordered: what only the worker has to know of the options. */
+static unsigned concurrency_of(const crt_actor_options_t *o)
+{
+    if (!o)
+        return 0;
+    return (unsigned)o->max_concurrency |
+           (o->allow_out_of_order_execution ? CRTI_CREATION_UNORDERED : 0);
+}
+
 /* The creation record is a call record whose name is the class. */
-static crt_status_t build_creation(crt_actor_t *actor, unsigned max_concurrency,
+static crt_status_t build_creation(crt_actor_t *actor, unsigned concurrency,
                                    const crti_placement_t *placement,
                                    const crti_given_t *given, crti_buffer_t *record)
 {
@@ -120,7 +129,7 @@ static crt_status_t build_creation(crt_actor_t *actor, unsigned max_concurrency,
     crti_call_head_t head = {.flags = crti_id_is_zero(placement->group)
                                           ? 0
                                           : CRTI_CALL_TASK | CRTI_CALL_PLACED,
-                             .index = max_concurrency,
+                             .index = concurrency,
                              .name = crti_str(actor->class_name),
                              .placement = *placement};
     crt_ref_t *failed = NULL;
@@ -173,6 +182,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
         .max_restarts = o ? o->max_restarts : 0,
         .max_task_retries = o ? o->max_task_retries : 0,
         .max_pending_calls = o ? o->max_pending_calls : 0,
+        .is_unordered = o && o->allow_out_of_order_execution,
         .fenced = o && o->fenced};
     crt_status_t status = CRT_OK;
 
@@ -199,8 +209,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     m.bundle = how.bundle;
     m.selector = crti_str(how.selector);
     if (status == CRT_OK)
-        status = build_creation(actor, o ? (unsigned)o->max_concurrency : 0, &placement,
-                                given, &record);
+        status = build_creation(actor, concurrency_of(o), &placement, given, &record);
     if (status == CRT_OK && !m.detached)
         status = crti_actor_lifetime_new(actor);
     if (status != CRT_OK)
@@ -212,6 +221,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     actor->may_restart = m.max_restarts != 0;
     actor->max_task_retries = m.max_task_retries;
     actor->max_pending_calls = m.max_pending_calls;
+    actor->is_unordered = m.is_unordered;
     crti_actor_hold_weakly(actor);
     status = crti_node_request(core, CRTI_MSG_ACTOR_CREATE, &m, on_created, actor);
     if (status != CRT_OK) {

@@ -232,6 +232,7 @@ crt_status_t crti_actor_open(crti_core_t *core, const crti_actor_name_t *name,
 
     if (status != CRT_OK)
         return status;
+    (*actor_out)->is_unordered |= name->is_unordered;
     crti_actor_lifetime_hold(*actor_out, lifetime);
     import_location(*actor_out, name);
     return CRT_OK;

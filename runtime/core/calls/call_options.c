@@ -28,7 +28,7 @@ crt_status_t crti_retries(int64_t wanted, int64_t otherwise, const char *option,
 static crt_status_t check_statuses(const crt_status_t *statuses)
 {
     for (; statuses && *statuses != CRT_OK; statuses++)
-        if (*statuses > 0 || *statuses < STATUS_LEAST)
+        if ((*statuses > 0 && *statuses != CRT_ANY_ERROR) || *statuses < STATUS_LEAST)
             return crt_raise(CRT_ERR_INVALID,
                              "retry_exceptions has %d, which is no status of an error",
                              (int)*statuses);
@@ -61,6 +61,14 @@ static crt_status_t set_deadline(crti_pending_t *p, int64_t timeout_ms)
     return status;
 }
 
+static void retry_for(crti_call_options_t *options, crt_status_t status)
+{
+    if (status == CRT_ANY_ERROR)
+        memset(options->retried, 0xff, sizeof(options->retried));
+    else
+        options->retried[-status / 64] |= UINT64_C(1) << (-status % 64);
+}
+
 crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *target)
 {
     if (!target->name && !target->timeout_ms && !target->retry_exceptions)
@@ -75,7 +83,7 @@ crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *targ
             return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
     }
     for (const crt_status_t *s = target->retry_exceptions; s && *s != CRT_OK; s++)
-        p->options->retried[-*s / 64] |= UINT64_C(1) << (-*s % 64);
+        retry_for(p->options, *s);
     return target->timeout_ms ? set_deadline(p, target->timeout_ms) : CRT_OK;
 }
 

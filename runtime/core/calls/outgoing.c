@@ -144,13 +144,10 @@ static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
         crti_pending_fail(p, status, crt_error_detail(), false);
     } else {
         crti_drop_slots(p);
-        if (actor) {
-            actor->queue_bytes += p->record.size;
-            p->state = CRTI_CALL_QUEUED;
-            crti_call_event_queued(p);
-        } else {
+        if (actor)
+            crti_actor_complete(p);
+        else
             crti_task_submit(p);
-        }
     }
     if (actor) {
         crti_actor_drain(actor); /* it may have held up those behind it */
@@ -193,7 +190,7 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
     return crti_put_call(record, &head);
 }
 
-/* Waits with its place in the order kept until the refs among its arguments are ready. */
+/* Waits, with its place in the order kept where there is one, until the refs among its arguments are ready. */
 static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count,
                           size_t total)
 {

@@ -103,6 +103,7 @@ typedef struct crti_execution {
     crti_class_t const *class_; /* of the actor that lives here */
     void *self;
     crti_placement_t placement; /* of that actor */
+    bool is_unordered; /* its calls begin when their arguments are here, in any order */
     bool is_created, is_ending;
     bool is_retiring; /* it ends when every call that it has was answered */
     bool is_exiting;  /* it ends itself: no more calls begin */

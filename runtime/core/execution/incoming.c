@@ -11,7 +11,7 @@
  *     came with it are covered by it: the caller holds them until the answer.
  * Invariants
  *     Methods of one caller start in the order they were called, also when an argument of an
- *     earlier one is not here yet. Every call that is not a lost caller's is answered once.
+ *     earlier one is not here yet, unless the actor is unordered. Every call that is not a lost caller's is answered once.
  * Tier: message path.
  */
 #include <stdlib.h>
@@ -400,7 +400,7 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
         crti_call_finish(call, false);
         return status == CRT_ERR_PROTOCOL ? status : CRT_OK;
     }
-    if (!(call->flags & CRTI_CALL_TASK) &&
+    if (!(call->flags & CRTI_CALL_TASK) && !core->execution.is_unordered &&
         (call->missing > 1 || !crti_list_is_empty(&client->blocked))) {
         call->is_blocked = true;
         crti_list_append(&client->blocked, &call->link);
@@ -453,7 +453,9 @@ crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
         return status;
     }
     core->execution.placement = head.placement;
-    crti_executors_set(&core->execution.executors, core->execution.class_, head.index);
+    core->execution.is_unordered = head.index & CRTI_CREATION_UNORDERED;
+    crti_executors_set(&core->execution.executors, core->execution.class_,
+                       head.index & ~CRTI_CREATION_UNORDERED);
     call->function = &core->execution.class_->create;
     call->missing = 1;
     *call_out = call;

@@ -84,6 +84,8 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
 #define CRTI_CALL_IN_GROUP(group)                                                        \
     ((group) << 4) /* of a method: its concurrency group, 0 to 15 */
 #define CRTI_CALL_GROUP(flags) ((flags) >> 4)
+/* In `index` of the creation of an actor: its calls begin in any order. */
+#define CRTI_CREATION_UNORDERED 0x8000u
 /* The number of its results follows; else one. None: a stream, whose start follows. */
 #define CRTI_CALL_RETURNS 8
 /* Of a task, or (both bits) of a creation: it runs in a placement group, which follows. */
@@ -116,7 +118,7 @@ typedef struct crti_call_head {
     unsigned flags;
     unsigned
         index; /* of the method in its class, of the task in its program; of the creation of an
-                     * actor: its max_concurrency */
+                     * actor: its max_concurrency, and perhaps CRTI_CREATION_UNORDERED */
     unsigned arg_count;
     unsigned returns; /* results, with CRTI_CALL_RETURNS; */
     bool is_stream;   /* none: one, which comes last, and */

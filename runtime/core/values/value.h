@@ -19,7 +19,7 @@
  *     owner: id, u64 incarnation, node id, text tcp; ref: u32 owner, u64 number; actor: id,
  *     text class, and where it lives: u64 incarnation (0: not known), u64 max_task_retries, u64
  *     max_pending_calls, process id, u64 its incarnation, node id, text tcp; u32 what keeps it alive: 1 + the
- *     index of a ref, which nothing else in the value need name, or 0. It can be read without the value, so
+ *     index of a ref, which nothing else in the value need name, or 0; u8 whether calls of it are unordered. It can be read without the value, so
  *     that whoever holds an object knows what the object holds.
  * Trust
  *     Decoders take any bytes, also such that others change meanwhile; counts and lengths are checked
@@ -56,6 +56,7 @@ typedef struct crti_ref_name {
 typedef struct crti_actor_name {
     crti_id_t id;
     crti_span_t class_name;
+    bool is_unordered; /* its callers do not keep their calls in order */
     /* Where the sender knows it to live, so that the receiver can call it without asking. */
     uint64_t incarnation; /* of the actor; 0: not known */
     int64_t max_task_retries, max_pending_calls;

@@ -93,6 +93,7 @@ static crti_actor_name_t read_actor(crti_reader_t *r)
     name.node = crti_read_id(r);
     name.tcp = crti_read_text(r);
     name.lifetime_index = crti_read_u32(r);
+    name.is_unordered = crti_read_u8(r) != 0;
     return name;
 }
 

@@ -8,7 +8,7 @@
 #include "runtime/store/store.h"
 
 #define HEADER      24
-#define ACTOR_BYTES 92                  /* of a table entry, without its texts */
+#define ACTOR_BYTES 93                  /* of a table entry, without its texts */
 #define LARGE       ((size_t)256 << 10) /* from here on the caches are left to others */
 
 static size_t aligned(size_t size)
@@ -294,7 +294,7 @@ static unsigned char *put_actor(unsigned char *to, const crti_actor_name_t *name
     to = crti_put_u64(to, (uint64_t)name->max_pending_calls);
     to = crti_put_u64(crti_put_id(to, name->process), name->process_incarnation);
     to = crti_put_text(crti_put_id(to, name->node), name->tcp);
-    return crti_put_u32(to, name->lifetime_index);
+    return crti_put_u8(crti_put_u32(to, name->lifetime_index), name->is_unordered);
 }
 
 static crt_status_t encode_actor(crti_encoder_t *e, crt_actor_t *actor)
