@@ -295,15 +295,21 @@ static void sleep_s(double s)
         continue;
 }
 
-/* Creates and calls all; they live on when their handles are dropped. */
+/* The handles of a part: its actors live as long as these. */
+static crt_actor_t **actors;
+static int actor_count;
+
+/* Creates and calls all. */
 static double make_actors(int count)
 {
-    crt_actor_t **actors = calloc((size_t)count, sizeof(*actors));
     crt_ref_t **refs = calloc((size_t)count, sizeof(*refs));
-    double begin = now_s(), seconds;
+    double begin, seconds;
 
+    actors = calloc((size_t)count, sizeof(*actors));
+    actor_count = count;
     if (actors == NULL || refs == NULL)
         exit(1);
+    begin = now_s();
     for (int i = 0; i < count; i++) {
         actors[i] = crt_actor_new(&echo_class, NULL);
         refs[i] = crt_call(actors[i], &answer);
@@ -315,11 +321,15 @@ static double make_actors(int count)
     }
     seconds = now_s() - begin;
     crt_refs_drop(refs, (size_t)count);
-    for (int i = 0; i < count; i++)
-        crt_actor_drop(&actors[i]);
-    free(actors);
     free(refs);
     return seconds;
+}
+
+static void drop_actors(void)
+{
+    for (int i = 0; i < actor_count; i++)
+        crt_actor_drop(&actors[i]);
+    free(actors);
 }
 
 static int by_size(const void *a, const void *b)
@@ -429,10 +439,10 @@ static void measure_many(void)
     print_others();
 }
 
-static void raise_limits(int actors)
+static void raise_limits(int most)
 {
     struct rlimit files;
-    rlim_t wanted = (rlim_t)(actors * FILES_PER) + FILES_BESIDES;
+    rlim_t wanted = (rlim_t)(most * FILES_PER) + FILES_BESIDES;
 
     getrlimit(RLIMIT_NOFILE, &files);
     if (files.rlim_max < wanted) {
@@ -442,7 +452,7 @@ static void raise_limits(int actors)
             return;
         printf(
             "only %llu open files are allowed here (ulimit -Hn), %d actors need %llu\n",
-            (unsigned long long)files.rlim_max, actors, (unsigned long long)wanted);
+            (unsigned long long)files.rlim_max, most, (unsigned long long)wanted);
     }
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
@@ -538,6 +548,7 @@ static void run(int argc, char **argv, void (*part)(void))
     CRT_CHECK(crt_shutdown());
     printf("  ended in %.1f s, %d processes left\n", now_s() - begin, count_left());
     fflush(stdout);
+    drop_actors();
 }
 
 int main(int argc, char **argv)

@@ -220,6 +220,7 @@ class Nodes(unittest.TestCase):
         driver.ok("hold", 0, 0)
         for _ in range(3):  # whichever bundle is asked first
             driver.ok("task", 0, -1, 1)
+        driver.ok("task_beside", 0, -1, 0.5)  # what it asks for is new: bundle 0 is asked first
 
     def test_bundles_of_a_node_that_dies_are_reserved_elsewhere(self):
         driver = self.driver

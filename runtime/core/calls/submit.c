@@ -252,7 +252,7 @@ static bool find_bundle(crti_task_pool_t *pool, uint64_t now_ns)
 }
 
 /* Any bundle will do, and the one that was asked for first is not free: the next one is asked for, too. */
-static bool should_ask_another(const crti_task_pool_t *pool, uint64_t now_ns)
+static bool wants_another(const crti_task_pool_t *pool)
 {
     size_t bundles;
 
@@ -260,8 +260,22 @@ static bool should_ask_another(const crti_task_pool_t *pool, uint64_t now_ns)
         pool->leases.held)
         return false;
     bundles = crti_placement_group_fitting(pool->group, &pool->shape.resources);
-    return pool->leases.wanted < CRTI_LEASE_WANTED && pool->leases.wanted < bundles &&
-           now_ns >= pool->asked_ns + CRTI_LEASE_STUCK_NS;
+    return pool->leases.wanted < CRTI_LEASE_WANTED && pool->leases.wanted < bundles;
+}
+
+static bool should_ask_another(const crti_task_pool_t *pool, uint64_t now_ns)
+{
+    return now_ns >= pool->asked_ns + CRTI_LEASE_STUCK_NS && wants_another(pool);
+}
+
+/* When time alone makes it ask again. What is due and was not asked waits for news of the group. */
+static uint64_t next_ask_ns(const crti_task_pool_t *pool, uint64_t now_ns)
+{
+    uint64_t at = pool->asked_ns + CRTI_LEASE_STUCK_NS;
+
+    if (pool->retry_ns > now_ns)
+        return pool->retry_ns;
+    return at > now_ns && wants_another(pool) ? at : UINT64_MAX;
 }
 
 static void ask_for_leases(crti_task_pool_t *pool, uint64_t now_ns)
@@ -590,6 +604,7 @@ static void tick_pool(crti_task_pool_t *pool, uint64_t now_ns)
     }
     crti_task_pump(pool);
     crti_core_wake_at(pool->core, next);
+    crti_core_wake_at(pool->core, next_ask_ns(pool, now_ns));
 }
 
 static void free_pool(crti_task_pool_t *pool)
