@@ -37,6 +37,9 @@ typedef struct crt_mlp_spec {
     const int *widths; /* inputs, hidden widths, classes, 0 */
     double dropout;
     uint64_t seed; /* below 2^63 */
+    /* NULL, or a name of crt_networks.h: `widths` are then height, width, channels, classes, 0, and the network has
+     * a dropout of its own. Where an actor is created with a "list of widths", the name stands before them. */
+    const char *network;
 } crt_mlp_spec_t;
 
 /* ---------------------------------------------------------------- ParameterServer */
@@ -46,10 +49,11 @@ typedef struct crt_mlp_spec {
  * ("adam", the default, or "sgd") and the options of crt_optimizer_options_t by their names. */
 extern CRT_API const crt_actor_class_t crt_parameter_server;
 
-/* () -> weights: a flat float32 tensor in the store. */
+/* () -> weights: a flat float32 tensor in the store, and behind them, if the network has batch norms, their
+ * statistics, as in every answer with new weights below. Workers take both. */
 extern CRT_API const crt_method_t crt_parameter_server_get_weights;
 
-/* (weights): replaces the weights; the optimizer's state stays. */
+/* (weights): replaces the weights, and the statistics if they stand behind them; the optimizer's state stays. */
 extern CRT_API const crt_method_t crt_parameter_server_set_weights;
 
 /* (gradient, gradient, ...) -> new weights. Sums any number of flat gradients, at least
@@ -58,7 +62,7 @@ extern CRT_API const crt_method_t crt_parameter_server_set_weights;
 extern CRT_API const crt_method_t crt_parameter_server_apply_gradients;
 
 /* (step, encoded gradient, ...) -> new weights. One update with the average of what arrived: tensors of bytes as
- * crt_compressor_encode makes them. `step` is how many updates the caller knows of. Nothing changes when there were
+ * crt_compressor_encode makes them, with the float32 statistics of batch norms, which are averaged, too, behind them. `step` is how many updates the caller knows of. Nothing changes when there were
  * more (CRT_ERR_INVALID) or, after a restart of the server, fewer (CRT_ERR_OBJECT_LOST). */
 extern CRT_API const crt_method_t crt_parameter_server_apply_step;
 
@@ -164,7 +168,8 @@ typedef struct crt_image_worker_spec {
 extern CRT_API const crt_actor_class_t crt_image_worker;
 
 /* (step, weights) -> two results (crt_call_returns): a list of loss, seconds for the batch, for the passes and for encoding,
- * bytes, and samples; and the encoded gradient of the mean loss of batch `step`, a tensor of bytes. A call that is cancelled
+ * bytes, and samples; and the encoded gradient of the mean loss of batch `step`, a tensor of bytes, the statistics that
+ * batch norms have after it as float32 at its end. A call that is cancelled
  * before it encodes ends there. */
 extern CRT_API const crt_method_t crt_image_worker_compute_step;
 

@@ -53,15 +53,17 @@ static crt_status_t compute_gradients(void *self, crt_call_t *call)
     worker_t *w = self;
     const crt_tensor_t *weights;
     crt_object_t *object;
-    crt_tensor_t gradients;
+    crt_tensor_t gradients, view;
     crt_status_t status = crt_args(call, &weights);
 
+    if (status == CRT_OK)
+        status = crti_spec_weights(w->model, weights, &view);
     if (status == CRT_OK)
         status = crti_spec_object(w->model, &object, &gradients);
     if (status != CRT_OK)
         return status;
     status = crt_model_compute_gradients(
-        w->model, weights, crt_batches_next(w->feed.batches), &gradients, NULL);
+        w->model, &view, crt_batches_next(w->feed.batches), &gradients, NULL);
     if (status == CRT_OK)
         return crt_return(call, object);
     crt_object_abort(&object);
@@ -162,9 +164,9 @@ const crt_actor_class_t crt_data_worker =
 crt_actor_t *crt_data_worker_new(const crt_actor_options_t *options,
                                  const crt_mlp_spec_t *spec, const crt_data_spec_t *data)
 {
-    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1];
+    crt_arg_t room[CRTI_SPEC_ITEMS_MAX];
 
-    return crt_actor_new(&crt_data_worker, options, crti_spec_widths(spec->widths, room),
+    return crt_actor_new(&crt_data_worker, options, crti_spec_widths(spec, room),
                          spec->dropout, spec->seed, data->features, data->labels,
                          data->classes, data->shard, data->shards, data->batch);
 }

@@ -98,7 +98,8 @@ static crt_status_t open_compressor(worker_t *w, const crt_value_t *map)
                                     &w->compressor);
     if (status != CRT_OK)
         return status;
-    w->bytes = malloc(crt_compressor_bound(w->compressor));
+    w->bytes = malloc(crt_compressor_bound(w->compressor) +
+                      crt_tensor_count(crt_model_statistics(w->model)) * sizeof(float));
     return w->bytes ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "encoded gradient");
 }
 
@@ -162,6 +163,18 @@ static void dawdle(const crt_call_t *call, double seconds)
     }
 }
 
+/* The gradient, encoded, and the statistics after it; returns the bytes of both. */
+static size_t encode(worker_t *w)
+{
+    const crt_tensor_t *statistics = crt_model_statistics(w->model);
+    size_t more = crt_tensor_count(statistics) * sizeof(float);
+    size_t size = crt_compressor_encode(w->compressor,
+                                        crt_model_gradients(w->model)->data, w->bytes);
+
+    memcpy(w->bytes + size, statistics->data, more);
+    return size + more;
+}
+
 /* The encoded gradient becomes result 1, a tensor of bytes. */
 static crt_status_t return_bytes(worker_t *w, crt_call_t *call, size_t size)
 {
@@ -180,12 +193,15 @@ static crt_status_t compute_step(void *self, crt_call_t *call)
 {
     worker_t *w = self;
     uint64_t step;
-    const crt_tensor_t *weights, *gradients = crt_model_gradients(w->model);
+    const crt_tensor_t *weights;
+    crt_tensor_t view;
     const crt_batch_t *batch;
     double loss, began = now_s(), batched, computed;
     size_t size;
     crt_status_t status = crt_args(call, &step, &weights);
 
+    if (status == CRT_OK)
+        status = crti_spec_weights(w->model, weights, &view);
     if (status != CRT_OK)
         return status;
     if (crt_return_count(call) != 2)
@@ -195,7 +211,7 @@ static crt_status_t compute_step(void *self, crt_call_t *call)
     batch = crt_image_batches_next(w->batches);
     batched = now_s();
     crt_model_set_seed(w->model, w->seed + step * 0x9e3779b97f4a7c15u);
-    status = crt_model_compute_gradients(w->model, weights, batch, NULL, &loss);
+    status = crt_model_compute_gradients(w->model, &view, batch, NULL, &loss);
     if (status != CRT_OK)
         return status;
     dawdle(call, (w->slowdown - 1) * (now_s() - began));
@@ -203,7 +219,7 @@ static crt_status_t compute_step(void *self, crt_call_t *call)
         return crt_raise(CRT_ERR_CANCELLED, "step %llu is no longer wanted",
                          (unsigned long long)step);
     computed = now_s();
-    size = crt_compressor_encode(w->compressor, gradients->data, w->bytes);
+    size = encode(w);
     status = return_bytes(w, call, size);
     if (status != CRT_OK)
         return status;
@@ -229,7 +245,7 @@ crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
                                   const crt_mlp_spec_t *spec,
                                   const crt_image_worker_spec_t *data)
 {
-    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1];
+    crt_arg_t room[CRTI_SPEC_ITEMS_MAX];
     const crt_arg_t items[] = {
         crt_arg_string("format"),      crt_arg_string(data->format),
         crt_arg_string("shard"),       crt_arg_int(data->shard),
@@ -240,7 +256,7 @@ crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
         crt_arg_string("keep"),        crt_arg_float(data->keep),
         crt_arg_string("slowdown"),    crt_arg_float(data->slowdown)};
 
-    return crt_actor_new(&crt_image_worker, options, crti_spec_widths(spec->widths, room),
+    return crt_actor_new(&crt_image_worker, options, crti_spec_widths(spec, room),
                          spec->dropout, spec->seed, data->features, data->labels,
                          data->classes, crt_map(items, sizeof(items) / sizeof(items[0])));
 }

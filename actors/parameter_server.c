@@ -20,7 +20,8 @@
 typedef struct server {
     crt_model_t *model;
     crt_optimizer_t *optimizer;
-    float *sum, *decoded; /* of apply_step; NULL before the first */
+    float *sum,
+        *decoded; /* of apply_step: gradient, then statistics; NULL before the first */
 } server_t;
 
 static crt_status_t create(void *self, crt_call_t *call)
@@ -55,17 +56,27 @@ static void destroy(void *self)
 static crt_status_t get_weights(void *self, crt_call_t *call)
 {
     server_t *s = self;
+    crt_object_t *object;
+    crt_tensor_t weights;
+    crt_status_t status = crti_spec_answer(s->model, &object, &weights);
 
-    return crt_return(call, crt_model_weights(s->model));
+    if (status != CRT_OK)
+        return status;
+    memcpy(weights.data, crt_model_weights(s->model)->data,
+           crt_model_parameters(s->model) * sizeof(float));
+    return crt_return(call, object);
 }
 
 static crt_status_t set_weights(void *self, crt_call_t *call)
 {
     server_t *s = self;
     const crt_tensor_t *weights;
+    crt_tensor_t view;
     crt_status_t status = crt_args(call, &weights);
 
-    return status == CRT_OK ? crt_model_set_weights(s->model, weights) : status;
+    if (status == CRT_OK)
+        status = crti_spec_weights(s->model, weights, &view);
+    return status == CRT_OK ? crt_model_set_weights(s->model, &view) : status;
 }
 
 /* All gradients of the call; the caller frees the list. */
@@ -97,7 +108,7 @@ static crt_status_t apply_gradients(void *self, crt_call_t *call)
 
     if (status != CRT_OK)
         return status;
-    status = crti_spec_object(s->model, &object, &weights);
+    status = crti_spec_answer(s->model, &object, &weights);
     if (status == CRT_OK) {
         status = crt_optimizer_apply(s->optimizer, s->model, gradients,
                                      crt_arg_count(call), &weights);
@@ -127,10 +138,26 @@ static crt_status_t check_step(const server_t *s, uint64_t step)
     return CRT_OK;
 }
 
+/* An encoded gradient and the statistics behind it. */
+static crt_status_t decode(server_t *s, const crt_tensor_t *bytes)
+{
+    size_t size = crt_tensor_count(bytes) * crt_dtype_size(bytes->dtype);
+    size_t floats = crt_model_parameters(s->model);
+    size_t more = crt_tensor_count(crt_model_statistics(s->model)) * sizeof(float);
+
+    if (size < more)
+        return crt_raise(CRT_ERR_INVALID, "a gradient of %zu bytes, %zu of statistics",
+                         size, more);
+    memcpy(s->decoded + floats, (const char *)bytes->data + size - more, more);
+    return crt_compression_decode(bytes->data, size - more, s->decoded, floats);
+}
+
 /* The average of the call's encoded gradients, which begin at argument 1. */
 static crt_status_t average(server_t *s, crt_call_t *call)
 {
-    size_t floats = crt_model_parameters(s->model), count = crt_arg_count(call) - 1;
+    size_t count = crt_arg_count(call) - 1;
+    size_t floats =
+        crt_model_parameters(s->model) + crt_tensor_count(crt_model_statistics(s->model));
     float share = 1 / (float)count;
 
     if (!s->sum)
@@ -145,9 +172,7 @@ static crt_status_t average(server_t *s, crt_call_t *call)
         crt_status_t status = crt_arg_at(call, k, &bytes);
 
         if (status == CRT_OK)
-            status = crt_compression_decode(
-                bytes->data, crt_tensor_count(bytes) * crt_dtype_size(bytes->dtype),
-                s->decoded, floats);
+            status = decode(s, bytes);
         if (status != CRT_OK)
             return status;
         for (size_t i = 0; i < floats; i++)
@@ -156,6 +181,17 @@ static crt_status_t average(server_t *s, crt_call_t *call)
     for (size_t i = 0; i < floats; i++)
         s->sum[i] *= share;
     return CRT_OK;
+}
+
+/* The averaged statistics become the model's, and stand in the answer. */
+static void take_statistics(server_t *s, float *out)
+{
+    const crt_tensor_t *statistics = crt_model_statistics(s->model);
+    const float *averaged = s->sum + crt_model_parameters(s->model);
+    size_t size = crt_tensor_count(statistics) * sizeof(float);
+
+    memcpy(statistics->data, averaged, size);
+    memcpy(out, averaged, size);
 }
 
 static crt_status_t apply_step(void *self, crt_call_t *call)
@@ -175,15 +211,17 @@ static crt_status_t apply_step(void *self, crt_call_t *call)
     if (status == CRT_OK)
         status = average(s, call);
     if (status == CRT_OK)
-        status = crti_spec_object(s->model, &object, &weights);
+        status = crti_spec_answer(s->model, &object, &weights);
     if (status != CRT_OK)
         return status;
     sum = crt_tensor_view(CRT_FLOAT32, 1, &shape, s->sum);
     status = crt_optimizer_apply(s->optimizer, s->model, &gradients, 1, &weights);
-    if (status == CRT_OK)
-        return crt_return(call, object);
-    crt_object_abort(&object);
-    return status;
+    if (status != CRT_OK) {
+        crt_object_abort(&object);
+        return status;
+    }
+    take_statistics(s, (float *)weights.data + shape);
+    return crt_return(call, object);
 }
 
 static crt_status_t save(void *self, crt_call_t *call)
@@ -240,10 +278,10 @@ crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options,
                                       const crt_mlp_spec_t *spec,
                                       const crt_optimizer_options_t *optimizer)
 {
-    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1], items[CRTI_SPEC_OPTIMIZER_ITEMS];
+    crt_arg_t room[CRTI_SPEC_ITEMS_MAX], items[CRTI_SPEC_OPTIMIZER_ITEMS];
 
     crti_spec_optimizer_items(optimizer, items);
-    return crt_actor_new(&crt_parameter_server, options,
-                         crti_spec_widths(spec->widths, room), spec->dropout, spec->seed,
+    return crt_actor_new(&crt_parameter_server, options, crti_spec_widths(spec, room),
+                         spec->dropout, spec->seed,
                          crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS));
 }

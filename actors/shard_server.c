@@ -200,11 +200,11 @@ crt_actor_t *crt_shard_server_new(const crt_actor_options_t *options,
                                   const crt_optimizer_options_t *optimizer,
                                   crt_part_t part)
 {
-    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1], items[CRTI_SPEC_OPTIMIZER_ITEMS];
+    crt_arg_t room[CRTI_SPEC_ITEMS_MAX], items[CRTI_SPEC_OPTIMIZER_ITEMS];
 
     crti_spec_optimizer_items(optimizer, items);
     return crt_actor_new(
-        &crt_shard_server, options, crti_spec_widths(spec->widths, room), spec->dropout,
+        &crt_shard_server, options, crti_spec_widths(spec, room), spec->dropout,
         spec->seed, crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS), part.first, part.count);
 }
 

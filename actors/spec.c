@@ -1,17 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "actors/spec.h"
 
+#include <crt_networks.h>
 #include <string.h>
 
-crt_arg_t crti_spec_widths(const int *widths, crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1])
+crt_arg_t crti_spec_widths(const crt_mlp_spec_t *spec,
+                           crt_arg_t room[CRTI_SPEC_ITEMS_MAX])
 {
     size_t count = 0;
 
-    while (count <= CRTI_SPEC_WIDTHS_MAX && widths[count] != 0) {
-        room[count] = crt_arg_int(widths[count]);
-        count++;
-    }
+    if (spec->network)
+        room[count++] = crt_arg_string(spec->network);
+    for (size_t i = 0; i <= CRTI_SPEC_WIDTHS_MAX && spec->widths[i] != 0; i++)
+        room[count++] = crt_arg_int(spec->widths[i]);
     return crt_list(room, count);
+}
+
+/* Name, height, width, channels, classes. */
+static crt_status_t named_model(const crt_value_t *list, uint64_t seed,
+                                crt_model_t **model_out)
+{
+    const char *name;
+    int numbers[4];
+    crt_input_t input;
+    crt_status_t status = crt_value_read(crt_value_at(list, 0), &name);
+
+    if (status == CRT_OK && crt_value_count(list) != 5)
+        status = crt_raise(CRT_ERR_INVALID,
+                           "a network by name with %zu numbers, not height, width, "
+                           "channels and classes",
+                           crt_value_count(list) - 1);
+    for (size_t i = 0; i < 4 && status == CRT_OK; i++)
+        status = crt_value_read(crt_value_at(list, i + 1), &numbers[i]);
+    if (status != CRT_OK)
+        return status;
+    input = (crt_input_t){CRT_FLOAT32, numbers[0], numbers[1], numbers[2]};
+    return crt_network_by_name(name, &input, numbers[3], seed, model_out);
 }
 
 crt_status_t crti_spec_model(const crt_value_t *widths, double dropout, uint64_t seed,
@@ -20,6 +44,8 @@ crt_status_t crti_spec_model(const crt_value_t *widths, double dropout, uint64_t
     size_t count = crt_value_count(widths);
     int list[CRTI_SPEC_WIDTHS_MAX + 1] = {0};
 
+    if (count > 0 && crt_value_kind(crt_value_at(widths, 0)) == CRT_KIND_STRING)
+        return named_model(widths, seed, model_out);
     if (count > CRTI_SPEC_WIDTHS_MAX)
         return crt_raise(CRT_ERR_INVALID, "a model of more than %d widths",
                          CRTI_SPEC_WIDTHS_MAX);
@@ -40,6 +66,41 @@ crt_status_t crti_spec_object(const crt_model_t *model, crt_object_t **object_ou
     int64_t shape = (int64_t)crt_model_parameters(model);
 
     return crt_object_create(CRT_FLOAT32, 1, &shape, object_out, view_out);
+}
+
+crt_status_t crti_spec_weights(crt_model_t *model, const crt_tensor_t *weights,
+                               crt_tensor_t *view_out)
+{
+    const crt_tensor_t *statistics = crt_model_statistics(model);
+    size_t count = crt_model_parameters(model), more = crt_tensor_count(statistics);
+    size_t got = crt_tensor_count(weights);
+
+    *view_out = *weights;
+    if (more == 0 || got == count)
+        return CRT_OK; /* whoever computes checks them */
+    if (weights->dtype != CRT_FLOAT32 || got != count + more)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%zu weights of %s; the model has %zu of float32 and %zu "
+                         "statistics",
+                         got, crt_dtype_name(weights->dtype), count, more);
+    memcpy(statistics->data, (const float *)weights->data + count, more * sizeof(float));
+    *view_out = crt_tensor_floats(weights->data, count);
+    return CRT_OK;
+}
+
+crt_status_t crti_spec_answer(crt_model_t *model, crt_object_t **object_out,
+                              crt_tensor_t *view_out)
+{
+    const crt_tensor_t *statistics = crt_model_statistics(model);
+    size_t count = crt_model_parameters(model), more = crt_tensor_count(statistics);
+    int64_t shape = (int64_t)(count + more);
+    crt_status_t status = crt_object_create(CRT_FLOAT32, 1, &shape, object_out, view_out);
+
+    if (status != CRT_OK)
+        return status;
+    memcpy((float *)view_out->data + count, statistics->data, more * sizeof(float));
+    *view_out = crt_tensor_floats(view_out->data, count);
+    return CRT_OK;
 }
 
 static crt_optimizer_options_t plain_sgd(double learn_rate)

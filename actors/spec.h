@@ -7,14 +7,26 @@
 
 #define CRTI_SPEC_WIDTHS_MAX 64
 
-/* Widths as arguments; `room` holds what the result points at. A list that is too long
- * travels with its first CRTI_SPEC_WIDTHS_MAX + 1 entries and is refused where it is
+/* A spec's widths as arguments, after the name of its network if it has one; `room` holds what the result points
+ * at. A list that is too long travels with its first CRTI_SPEC_WIDTHS_MAX + 1 widths and is refused where it is
  * read. */
-crt_arg_t crti_spec_widths(const int *widths, crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1]);
+#define CRTI_SPEC_ITEMS_MAX (CRTI_SPEC_WIDTHS_MAX + 2)
+crt_arg_t crti_spec_widths(const crt_mlp_spec_t *spec,
+                           crt_arg_t room[CRTI_SPEC_ITEMS_MAX]);
 
-/* A model of a list of widths; the list is checked. */
+/* A model of such a list; the list is checked. */
 crt_status_t crti_spec_model(const crt_value_t *widths, double dropout, uint64_t seed,
                              crt_model_t **model_out);
+
+/* The weights of `model` in a tensor that a server made: `*view_out` are the weights; statistics that stand behind
+ * them become the model's. */
+crt_status_t crti_spec_weights(crt_model_t *model, const crt_tensor_t *weights,
+                               crt_tensor_t *view_out);
+
+/* An object for a server's answer: the statistics of `model` stand in it already; `*view_out` is the room before them,
+ * for the weights. */
+crt_status_t crti_spec_answer(crt_model_t *model, crt_object_t **object_out,
+                              crt_tensor_t *view_out);
 
 /* Entry `key` of a map into `to` (as crt_value_read takes it); one that is missing stays. */
 #define CRTI_SPEC_READ(map, key, to)                                                     \
@@ -28,7 +40,7 @@ void crti_spec_optimizer_items(const crt_optimizer_options_t *options,
 crt_status_t crti_spec_optimizer(const crt_value_t *map,
                                  crt_optimizer_options_t *options_out);
 
-/* Room in the store for the flat weights or gradients of `model`. */
+/* Room in the store for a flat gradient of `model`. */
 crt_status_t crti_spec_object(const crt_model_t *model, crt_object_t **object_out,
                               crt_tensor_t *view_out);
 

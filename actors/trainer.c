@@ -283,7 +283,7 @@ crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
                              const crt_mlp_spec_t *model, const crt_data_spec_t *data,
                              const crt_replica_options_t *replica)
 {
-    crt_arg_t room[CRTI_SPEC_WIDTHS_MAX + 1];
+    crt_arg_t room[CRTI_SPEC_ITEMS_MAX];
     crt_optimizer_options_t adam = crt_adam_options(0.001);
     crt_replica_options_t none = {.struct_size = sizeof(none)};
     const crt_replica_options_t *r = replica ? replica : &none;
@@ -298,7 +298,7 @@ crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
 
     crti_spec_optimizer_items(optimizer, items);
     memcpy(items + CRTI_SPEC_OPTIMIZER_ITEMS, own, sizeof(own));
-    return crt_actor_new(&crt_trainer, options, crti_spec_widths(model->widths, room),
+    return crt_actor_new(&crt_trainer, options, crti_spec_widths(model, room),
                          model->dropout, model->seed, data->features, data->labels,
                          data->classes, data->shard, data->shards, data->batch,
                          crt_map(items, sizeof(items) / sizeof(items[0])));

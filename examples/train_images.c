@@ -186,11 +186,10 @@ static void save(training_t *t)
 static void start_server(training_t *t)
 {
     int widths[LAYERS_MAX + 3];
-    crt_mlp_spec_t spec = {
-        .widths = widths, .dropout = settings.dropout, .seed = (uint64_t)settings.seed};
+    crt_mlp_spec_t spec;
     char path[4096];
 
-    fill_widths(widths);
+    fill_spec(&spec, widths);
     t->server = crt_parameter_server_new(CRT_ACTOR_OPTIONS(.max_restarts = -1), &spec,
                                          &settings.optimizer);
     fetch_weights(t);
@@ -214,7 +213,7 @@ static void start_server(training_t *t)
 static void start_workers(training_t *t)
 {
     int widths[LAYERS_MAX + 3];
-    crt_mlp_spec_t spec = {.widths = widths, .dropout = settings.dropout};
+    crt_mlp_spec_t spec;
     crt_image_worker_spec_t data = {.features = t->features,
                                     .labels = t->labels,
                                     .classes = settings.format->classes,
@@ -225,7 +224,7 @@ static void start_workers(training_t *t)
                                     .compression = settings.compression,
                                     .keep = settings.keep_part};
 
-    fill_widths(widths);
+    fill_spec(&spec, widths);
     for (int i = 0; i < settings.workers; i++) {
         spec.seed = (uint64_t)settings.seed * 1000 + (uint64_t)i + 1;
         data.shard = i;
@@ -531,9 +530,12 @@ static void print_staleness(const counts_t *all)
 static int driver(int argc, char **argv)
 {
     static training_t t;
+    crt_model_t *model;
     double seconds;
 
     crt_ml_set_threads(1);
+    model = make_model(); /* says what does not fit before anything is started */
+    crt_model_free(model);
     open_data(&t);
     open_output(&t);
     start_server(&t);

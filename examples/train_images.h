@@ -20,7 +20,7 @@ struct settings {
     int64_t limit, test_limit, batch, ahead;
     /* [network] */
     const char *network;
-    int64_t hidden, depth;
+    int64_t hidden, depth; /* of "mlp", as dropout is */
     double dropout;
     /* [training] */
     int64_t workers, needed, staleness, steps, seed, slow_worker;
@@ -49,8 +49,11 @@ extern struct settings settings;
  * sentence when something is wrong. The configuration is the caller's: texts of `settings` lie in it. */
 crt_configuration_t *read_settings(int argc, char **argv);
 
-/* Inputs, hidden widths, classes, 0. */
-void fill_widths(int widths[LAYERS_MAX + 3]);
+/* The network as actors are told of it; widths hold what `spec` points at. */
+void fill_spec(crt_mlp_spec_t *spec, int widths[LAYERS_MAX + 3]);
+
+/* The network itself, with its first weights; ends the program with 1 when these images do not fit in. */
+crt_model_t *make_model(void);
 
 /* Evaluates each checkpoint that comes into the folder, until the last one of a training. */
 int evaluate_checkpoints(void);

@@ -137,7 +137,7 @@ static int follow(crt_model_t *model, crt_image_batches_t *batches, FILE *csv)
 
 int evaluate_checkpoints(void)
 {
-    int widths[LAYERS_MAX + 3], result;
+    int result;
     crt_dataset_t *test;
     crt_image_batches_t *batches;
     crt_model_t *model;
@@ -147,14 +147,13 @@ int evaluate_checkpoints(void)
         fprintf(stderr, "train_images: evaluate needs --checkpoints.folder\n");
         return 2;
     }
-    fill_widths(widths);
     check(crt_images_open(settings.format, settings.source, CRT_SPLIT_TEST,
                           (size_t)settings.test_limit, &test),
           "test data");
     check(crt_image_batches_new(settings.format, test,
                                 CRT_IMAGE_BATCHES_OPTIONS(.batch = BATCH), &batches),
           "test data");
-    check(crt_mlp_new(widths, settings.dropout, 0, &model), "network");
+    model = make_model();
     csv = open_csv();
     result = follow(model, batches, csv);
     if (csv && fclose(csv) != 0) {

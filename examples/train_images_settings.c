@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <crt_networks.h>
+
 #include "train_images.h"
 
-#define COUNT_MAX 1000000000
+#define COUNT_MAX  1000000000
+#define PERCEPTRON "mlp"
 
 static const char usage[] =
     "usage: train_images [train|evaluate] [CONFIG.cfg] [--section.key=value ...]\n"
@@ -19,6 +22,8 @@ static const char usage[] =
     "                 batch = 64            images for each gradient\n"
     "                 ahead = 2             batches that a thread prepares ahead\n"
     "  [network]      name = mlp            hidden = 128    depth = 2    dropout = 0.2\n"
+    "                 or lenet, cnn, fcnn, resnet18, resnet20, vgg11-bn ..., whole as "
+    "they are\n"
     "  [training]     workers = 2           steps = 200     seed = 0\n"
     "                 needed = 0            gradients that a step waits for; 0: those of "
     "all "
@@ -84,21 +89,38 @@ static void read_data(crt_configuration_t *c)
                                        format));
 }
 
+static bool is_perceptron(void)
+{
+    return strcmp(settings.network, PERCEPTRON) == 0;
+}
+
+/* Makes the name what crt_networks.h calls it. */
+static void find_network(crt_configuration_t *c)
+{
+    char why[256];
+
+    if (crt_network_find(settings.network, &settings.network) == CRT_OK)
+        return;
+    snprintf(why, sizeof(why), "%s", crt_error_detail());
+    use(c, crt_configuration_raise(c, "network.name", CRT_ERR_INVALID, "%s", why));
+}
+
 static void read_network(crt_configuration_t *c)
 {
     struct settings *s = &settings;
 
-    s->network = "mlp";
+    s->network = PERCEPTRON;
+    use(c, crt_configuration_string(c, "network.name", &s->network));
+    if (!is_perceptron()) {
+        find_network(c);
+        return;
+    }
     s->hidden = 128;
     s->depth = 2;
     s->dropout = 0.2;
-    use(c, crt_configuration_string(c, "network.name", &s->network));
     use(c, crt_configuration_int(c, "network.hidden", 1, 65536, &s->hidden));
     use(c, crt_configuration_int(c, "network.depth", 0, LAYERS_MAX, &s->depth));
     use(c, crt_configuration_float(c, "network.dropout", 0, 0.999, &s->dropout));
-    if (strcmp(s->network, "mlp") != 0)
-        use(c, crt_configuration_raise(c, "network.name", CRT_ERR_INVALID,
-                                       "no network is called '%s' (mlp)", s->network));
 }
 
 static void read_training(crt_configuration_t *c)
@@ -214,14 +236,41 @@ crt_configuration_t *read_settings(int argc, char **argv)
     return c;
 }
 
-void fill_widths(int widths[LAYERS_MAX + 3])
+void fill_spec(crt_mlp_spec_t *spec, int widths[LAYERS_MAX + 3])
 {
     const struct settings *s = &settings;
+    const crt_image_format_t *f = s->format;
     int at = 0;
 
-    widths[at++] = s->format->height * s->format->width * s->format->channels;
-    for (int64_t i = 0; i < s->depth; i++)
-        widths[at++] = (int)s->hidden;
-    widths[at++] = s->format->classes;
+    *spec = (crt_mlp_spec_t){.widths = widths, .seed = (uint64_t)s->seed};
+    if (is_perceptron()) {
+        spec->dropout = s->dropout;
+        widths[at++] = f->height * f->width * f->channels;
+        for (int64_t i = 0; i < s->depth; i++)
+            widths[at++] = (int)s->hidden;
+    } else {
+        spec->network = s->network;
+        widths[at++] = f->height;
+        widths[at++] = f->width;
+        widths[at++] = f->channels;
+    }
+    widths[at++] = f->classes;
     widths[at] = 0;
+}
+
+crt_model_t *make_model(void)
+{
+    const crt_image_format_t *f = settings.format;
+    const crt_input_t input = {CRT_FLOAT32, f->height, f->width, f->channels};
+    int widths[LAYERS_MAX + 3];
+    crt_mlp_spec_t spec;
+    crt_model_t *model;
+
+    fill_spec(&spec, widths);
+    if (spec.network)
+        check(crt_network_by_name(spec.network, &input, f->classes, spec.seed, &model),
+              "network");
+    else
+        check(crt_mlp_new(widths, spec.dropout, spec.seed, &model), "network");
+    return model;
 }

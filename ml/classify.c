@@ -83,33 +83,47 @@ crt_status_t crt_model_compute_gradients(crt_model_t *model, const crt_tensor_t 
     return CRT_OK;
 }
 
-crt_status_t crt_model_predict(crt_model_t *model, const crt_tensor_t *weights,
-                               const crt_tensor_t *inputs, crt_tensor_t *probabilities)
+static crt_status_t check_predict(const crt_model_t *model, const crt_tensor_t *inputs,
+                                  const crt_tensor_t *probabilities)
 {
-    size_t outputs = (size_t)model->outputs;
-    const float *w;
-    int rows = (int)inputs->shape[0];
     crt_status_t status = check_classes(model);
 
     if (status == CRT_OK)
         status =
             crti_matrix_check_rows(inputs, CRT_FLOAT32, (size_t)model->inputs, "inputs");
     if (status == CRT_OK)
-        status =
-            crti_matrix_check_rows(probabilities, CRT_FLOAT32, outputs, "probabilities");
+        status = crti_matrix_check_rows(probabilities, CRT_FLOAT32,
+                                        (size_t)model->outputs, "probabilities");
     if (status == CRT_OK && probabilities->shape[0] != inputs->shape[0])
         return crt_raise(CRT_ERR_INVALID,
                          "%lld inputs, room for %lld rows of probabilities",
                          (long long)inputs->shape[0], (long long)probabilities->shape[0]);
+    return status;
+}
+
+crt_status_t crt_model_predict(crt_model_t *model, const crt_tensor_t *weights,
+                               const crt_tensor_t *inputs, crt_tensor_t *probabilities)
+{
+    size_t outputs = (size_t)model->outputs;
+    const float *w, *x = inputs->data;
+    float *out = probabilities->data;
+    crt_status_t status = check_predict(model, inputs, probabilities);
+
     if (status == CRT_OK)
         status = crti_model_weights(model, weights, &w);
-    if (status == CRT_OK)
-        status = forward(model, w, inputs->data, rows, false);
-    if (status != CRT_OK)
-        return status;
-    memcpy(probabilities->data, model->probabilities,
-           (size_t)rows * outputs * sizeof(float));
-    return CRT_OK;
+    for (int64_t left = status == CRT_OK ? inputs->shape[0] : 0;
+         left > 0 && status == CRT_OK;) {
+        int most = crti_model_evaluation_rows(model);
+        int rows = left < most ? (int)left : most;
+
+        status = forward(model, w, x, rows, false);
+        if (status == CRT_OK)
+            memcpy(out, model->probabilities, (size_t)rows * outputs * sizeof(float));
+        x += (size_t)rows * (size_t)model->inputs;
+        out += (size_t)rows * outputs;
+        left -= rows;
+    }
+    return status;
 }
 
 /* How many of the rows have their label as most probable class. */

@@ -20,6 +20,10 @@
 extern "C" {
 #endif
 
+/* A name as it stands above, for one that may have capitals, hyphens and underscores: of "ResNet-18" it is
+ * "resnet18". Static. CRT_ERR_NOT_FOUND tells the nearest name. */
+CRT_API crt_status_t crt_network_find(const char *name, const char **name_out);
+
 /* A network for images of `input` (NULL: 28 x 28 x 1, of resnet and vgg 32 x 32 x 3) with so many `classes`
  * (2..256). `seed` draws the weights and starts the dropout. CRT_ERR_NOT_FOUND when there is no such network:
  * then the nearest name is told; CRT_ERR_INVALID when the images are too small for it. Caller owns the

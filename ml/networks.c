@@ -6,6 +6,7 @@
  */
 #include "crt_networks.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,12 +254,26 @@ const char *crt_network_name(size_t index)
     return index < RECIPES ? recipes[index].name : NULL;
 }
 
+/* The letters and digits of a name, small. */
+static void simplify(const char *name, char *out, size_t room)
+{
+    size_t at = 0;
+
+    for (; *name && at + 1 < room; name++)
+        if (*name != '-' && *name != '_')
+            out[at++] = (char)tolower((unsigned char)*name);
+    out[at] = '\0';
+}
+
 static crt_status_t find(const char *name, const recipe_t **recipe_out)
 {
+    char wanted[64], known[64];
     size_t nearest = 0;
 
+    simplify(name, wanted, sizeof(wanted));
     for (size_t i = 0; i < RECIPES; i++) {
-        if (strcmp(recipes[i].name, name) == 0) {
+        simplify(recipes[i].name, known, sizeof(known));
+        if (strcmp(known, wanted) == 0) {
             *recipe_out = &recipes[i];
             return CRT_OK;
         }
@@ -269,6 +284,16 @@ static crt_status_t find(const char *name, const recipe_t **recipe_out)
     return crt_raise(CRT_ERR_NOT_FOUND,
                      "no network is called '%s'; the nearest name is '%s'", name,
                      recipes[nearest].name);
+}
+
+crt_status_t crt_network_find(const char *name, const char **name_out)
+{
+    const recipe_t *recipe;
+    crt_status_t status = find(name, &recipe);
+
+    if (status == CRT_OK)
+        *name_out = recipe->name;
+    return status;
 }
 
 crt_status_t crt_network_by_name(const char *name, const crt_input_t *input, int classes,

@@ -173,6 +173,11 @@ crt_status_t crt_value_read_v(const crt_value_t *v, crt_out_t out)
     }
 }
 
+crt_kind_t crt_value_kind(const crt_value_t *v)
+{
+    return v->kind;
+}
+
 size_t crt_value_count(const crt_value_t *v)
 {
     return v->count;

@@ -27,7 +27,8 @@ END = re.compile(r"(\d+) steps in ([\d.]+) s .*gradients: (\d+), late: (\d+), ca
 
 
 def command(*args, mode="train"):
-    return [PROGRAM, mode, *SMALL, *args]
+    of_mlp = not any(a.startswith("--network.name=") for a in args)
+    return [PROGRAM, mode, *(a for a in SMALL if of_mlp or "network.hidden" not in a), *args]
 
 
 def run(*args, mode="train", expect=0):
@@ -78,6 +79,26 @@ def checkpoints_that_do_not_fit_are_refused(folder):
     os.truncate(newest, 1000)
     done = run(out, "--checkpoints.resume", expect=1)
     assert "cut short" in done.stderr, done
+
+
+def networks_by_name_learn_and_go_on(folder):
+    """With batch norms: their statistics go to the server, so the evaluator sees them, and a worker's death loses none."""
+    small = ["--network.name=ResNet-20", "--data.format=cifar10", "--data.limit=64", "--data.batch=8",
+             "--training.steps=6", "--optimizer.learn_rate=0.05"]
+    whole = end_of(run(*small).stdout)["weights"]
+    out = [f"--checkpoints.folder={folder}/n", "--checkpoints.every=3", "--checkpoints.keep=0"]
+    assert end_of(run(*small, *out).stdout)["weights"] == whole
+    os.unlink(f"{folder}/n/step-000000000006.checkpoint")
+    assert end_of(run(*small, *out, "--checkpoints.resume").stdout)["weights"] == whole
+    text = run(*small, *out, "--data.test_limit=40", mode="evaluate").stdout
+    assert re.search(r"step 6: loss (\d|1\d)\.", text), text
+    for args, code, part in [
+        (["--network.name=resnet19"], 2, "the nearest name is 'resnet1"),
+        (["--network.name=lenet", "--network.hidden=24"], 2, "there is no 'network.hidden'"),
+        (["--network.name=vgg11"], 1, "network: invalid argument: layer 20: windows of 2"),
+    ]:
+        done = run(*args, expect=code)
+        assert part in done.stderr, (args, done)
 
 
 def exploding_gradient_names_step_and_layer():
@@ -200,6 +221,7 @@ def main():
             return
         wrong_settings_are_named(folder)
         checkpoints_that_do_not_fit_are_refused(folder)
+        networks_by_name_learn_and_go_on(folder)
         exploding_gradient_names_step_and_layer()
         evaluator_follows_and_ends(folder)
         straggler_is_not_waited_for()

@@ -111,11 +111,16 @@ static void names_that_are_none_are_refused(void **state)
 {
     const crt_input_t small = {CRT_FLOAT32, 8, 8, 3};
     crt_model_t *model = NULL;
+    const char *name;
     size_t count = 0;
 
     while (crt_network_name(count))
         count++;
     assert_int_equal(count, 29);
+    assert_ok(crt_network_find("ResNet-18", &name));
+    assert_string_equal(name, "resnet18");
+    assert_ok(crt_network_find("VGG11_BN", &name));
+    assert_string_equal(name, "vgg11-bn");
     assert_fails(crt_network_by_name("resnet19", NULL, 10, 0, &model), CRT_ERR_NOT_FOUND,
                  "no network is called 'resnet19'; the nearest name is 'resnet1");
     assert_fails(crt_network_by_name("lenet", NULL, 1, 0, &model), CRT_ERR_INVALID,
