@@ -21,6 +21,7 @@
 #include "runtime/store/futex.h"
 
 #define SLEEP_SLICE_NS (100 * CRTI_MS)
+#define COOLING_LOOKS  100 /* at pieces that the daemon takes one after the other */
 #define COOLING_NS     (20 * CRTI_MS)
 #define EVICT_SHARE    64 /* evict at least that part of the store at once: walks are long */
 
@@ -166,18 +167,46 @@ static crt_status_t has_room(crti_store_t *store, size_t size, bool *room_out)
     return crti_tx_end(store, status);
 }
 
-/* What the daemon took to give its memory back is free again in a moment. False: there was nothing. */
-static bool wait_for_cooling(crti_store_t *store)
+/* What the daemon has taken to give its memory back, or had taken when it was looked: free again in a moment. */
+typedef struct cooling {
+    uint32_t page, trims;
+} cooling_t;
+
+static cooling_t look_at_cooling(const crti_store_t *store)
+{
+    return (cooling_t){.trims = atomic_load(&store->header->trims),
+                       .page = crti_read(&store->header->heap.cooling)};
+}
+
+/* False: nothing was taken since `before`. */
+static bool wait_for_cooling(crti_store_t *store, cooling_t before)
 {
     crti_header_t *header = store->header;
     uint32_t sequence = atomic_load(&header->space_sequence);
+    cooling_t now = look_at_cooling(store);
 
-    if (crti_read(&header->heap.cooling) == 0)
-        return false;
+    if (now.page == 0)
+        return before.page != 0 || now.trims != before.trims;
     atomic_store(&header->space_wanted, 1);
     if (crti_read(&header->heap.cooling) != 0) /* else its end was not told here */
         crti_futex_wait(&header->space_sequence, sequence, COOLING_NS);
     return true;
+}
+
+/* has_room; what is only being given back does not count as used. */
+static crt_status_t has_room_soon(crti_store_t *store, size_t size, bool *room_out)
+{
+    crt_status_t status = CRT_OK;
+
+    *room_out = false;
+    for (int i = 0; i < COOLING_LOOKS && status == CRT_OK && !*room_out; i++) {
+        cooling_t before = look_at_cooling(store);
+
+        status = has_room(store, size, room_out);
+        if (status == CRT_OK && !*room_out && !wait_for_cooling(store, before))
+            break;
+    }
+    return status;
 }
 
 crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out)
@@ -185,10 +214,8 @@ crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t found = {0};
     crti_seen_t *copies;
     size_t least = store->geometry.capacity / EVICT_SHARE, gone = 0, count;
-    crt_status_t status = has_room(store, size, room_out);
+    crt_status_t status = has_room_soon(store, size, room_out);
 
-    if (status == CRT_OK && !*room_out && wait_for_cooling(store))
-        status = has_room(store, size, room_out);
     if (status != CRT_OK || *room_out)
         return status;
     crti_space_gather(store, is_evictable, NULL, &found);
