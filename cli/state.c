@@ -205,7 +205,7 @@ static int list(const char *name, size_t resource, const char *id)
     json_t *result;
 
     snprintf(path, sizeof(path), "/api/v0/%s?limit=%s&detail=%s",
-             resources[resource].path, limit ? limit : "100", detail ? "True" : "False");
+             resources[resource].path, limit ? limit : "100", detail ? "crt" : "False");
     for (size_t i = 0; filters[i]; i++)
         if (!add_filter(path, sizeof(path), filters[i]))
             return crti_cli_misused(name, "--filter is KEY=VALUE or KEY!=VALUE, not %s",

@@ -610,8 +610,8 @@ CRT_API crt_status_t crt_kv_put(const char *key, const void *value, size_t size,
 CRT_API crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_out);
 CRT_API crt_status_t crt_kv_delete(const char *key);
 
-/* The state of the cluster as JSON text: what = "cluster", "nodes", "actors", "jobs", "workers",
- * "placement_groups", "tasks" (docs/design/state.md). Caller frees it with free(). */
+/* The state of the cluster as JSON text: what = "cluster", "nodes", "actors", "actors_detail" (with their queues), "jobs",
+ * "workers", "placement_groups", "tasks" (docs/design/state.md). Caller frees it with free(). */
 CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 
 /* Ids of this process's place, 32 hex digits, "" when not initialised. */

@@ -7,6 +7,7 @@
  *     worker's main thread (core) -> [ page ] -> node daemon, after the worker's death
  *     node daemon -> [ head_ns ] -> worker's main thread, before each call
  *     node daemon -> [ logs ] -> driver, before it has a value (core/process/printed.c)
+ *     worker of an actor (core/execution/queue_figures.c) -> [ queued, waits_since_ns, waited_ns ] -> node daemon, when it is asked
  * Threads
  *     One writer of each word, plain atomic stores, no fence: the reader looks after the writer died. A
  *     reader of a living worker (state queries) may see a mixed name and must only print it.
@@ -33,6 +34,9 @@ typedef struct crti_blackboard {
     _Atomic uint64_t running;  /* 1 between enter and leave */
     _Atomic uint64_t calls;    /* enters since the start */
     _Atomic uint64_t text[CRTI_BLACKBOARD_WORDS];
+    /* Of an actor: calls that may begin and have not; since when one of them waits, which is watched (monotonic; 0: none is);
+     * and how long the last one that was watched has waited. */
+    _Atomic uint64_t queued, waits_since_ns, waited_ns;
     /* The node's words, in a cache line of their own: what crti_fence_is_shut takes, */
     _Alignas(64) _Atomic uint64_t head_ns;
     _Atomic uint64_t logs; /* and how many LOG messages went to this process */

@@ -191,6 +191,8 @@ static void finish_gather(crti_control_t *c, crti_gather_t *gather)
                      ? crti_task_rows_join(rows, filter, gather->silent)
                  : strcmp(gather->what, "metrics") == 0
                      ? crti_state_metrics(c, rows, gather->silent)
+                 : strcmp(gather->what, "actors_detail") == 0
+                     ? crti_state_actors(c, rows, filter)
                      : crti_state_join(rows,
                                        strcmp(gather->what, "objects") == 0 ? "object_id"
                                                                             : "worker_id",
@@ -263,7 +265,8 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
 static bool is_for_nodes(crti_span_t what)
 {
     return crti_str_equal(what, "workers") || crti_str_equal(what, "tasks") ||
-           crti_str_equal(what, "objects") || crti_str_equal(what, "metrics");
+           crti_str_equal(what, "objects") || crti_str_equal(what, "metrics") ||
+           crti_str_equal(what, "actors_detail");
 }
 
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,

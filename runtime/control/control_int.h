@@ -442,6 +442,9 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
 /* Joins the lists that nodes answered. */
 char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
 
+/* "actors", with what their nodes have answered of their queues. */
+char *crti_state_actors(const crti_control_t *c, crti_span_t answers, const char *filter);
+
 /* control/state_events.c: what has happened, the newest first. */
 struct json_t *crti_state_events(const crti_control_t *c);
 /* The same of "metrics", with what the head knows of the cluster; `silent` nodes have not answered. */

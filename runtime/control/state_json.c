@@ -462,7 +462,7 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter)
         crt_raise(CRT_ERR_INVALID,
                   "nothing is known of \"%.*s\" (cluster, nodes, actors, jobs, "
                   "placement_groups, "
-                  "events, tasks, objects, workers, metrics)",
+                  "events, actors_detail, tasks, objects, workers, metrics)",
                   (int)what.size, what.size ? (const char *)what.data : "");
         return NULL;
     }
@@ -493,6 +493,52 @@ char *crti_state_join(crti_span_t answers, const char *key, const char *filter)
     }
     text = json_dumps(all, JSON_COMPACT);
     json_decref(all);
+    return text;
+}
+
+/* {"<actor id>": what its node says of it} */
+static json_t *queues_json(crti_span_t answers)
+{
+    json_t *queues = json_object(), *one, *row;
+    crti_span_t entry;
+    size_t i;
+
+    while (crti_list_unpack(&answers, &entry) == CRT_OK) {
+        one = json_loadb(entry.data, entry.size, 0, NULL);
+        json_array_foreach(one, i, row)
+        {
+            const char *id = json_string_value(json_object_get(row, "actor_id"));
+
+            if (id)
+                json_object_set(queues, id, row);
+        }
+        json_decref(one);
+    }
+    return queues;
+}
+
+char *crti_state_actors(const crti_control_t *c, crti_span_t answers, const char *filter)
+{
+    static const char *const keys[] = {"queue_length", "queue_wait_ms"};
+    json_t *queues = queues_json(answers), *all = actors_json(c, filter), *actor;
+    char *text;
+    size_t i;
+
+    json_array_foreach(all, i, actor)
+    {
+        const json_t *queue = json_object_get(
+            queues, json_string_value(json_object_get(actor, "actor_id")));
+
+        for (size_t k = 0; k < 2; k++) {
+            json_t *figure = json_object_get(queue, keys[k]);
+
+            json_object_set_new(actor, keys[k],
+                                figure ? json_incref(figure) : json_null());
+        }
+    }
+    text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    json_decref(all);
+    json_decref(queues);
     return text;
 }
 

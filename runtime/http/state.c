@@ -71,12 +71,21 @@ static void on_list(crti_http_exchange_t *x, crt_status_t status,
                                                 x->filters, x->limit, x->level));
 }
 
+/* Filters look at all columns. */
+static const char *question_of(const crti_http_exchange_t *x,
+                               const crti_listing_t *resource)
+{
+    bool is_whole = x->level == CRTI_VIEW_ALL || x->filters;
+
+    return is_whole && resource->detail ? resource->detail : resource->what;
+}
+
 void crti_state_begin_list(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     const crti_listing_t *resource = crti_listing_find(x->id);
 
     if (read_args(x, request, resource) == CRT_OK)
-        crti_endpoint_ask_state(x, resource->what, "", on_list);
+        crti_endpoint_ask_state(x, question_of(x, resource), "", on_list);
     else
         refuse(x);
 }

@@ -51,6 +51,8 @@ static json_t *actor_row(const json_t *actor, crti_view_level_t level)
     json_object_set_new(row, "is_fenced", crti_part_bool(actor, "is_fenced"));
     json_object_set_new(row, "has_failed", crti_part_bool(actor, "has_failed"));
     json_object_set_new(row, "message", crti_part_text(actor, "message"));
+    json_object_set_new(row, "queue_length", crti_part(actor, "queue_length"));
+    json_object_set_new(row, "queue_wait_ms", crti_part(actor, "queue_wait_ms"));
     return row;
 }
 
@@ -243,15 +245,15 @@ static json_t *event_row(const json_t *event, crti_view_level_t level)
 /* ---------------------------------------------------------------- which there are */
 
 static const crti_listing_t resources[] = {
-    {"actors", "actors", NULL, actor_row, NULL},
-    {"nodes", "nodes", NULL, node_row, NULL},
-    {"jobs", "jobs", NULL, job_row, NULL},
-    {"placement_groups", "placement_groups", NULL, placement_group_row, NULL},
-    {"workers", "workers", NULL, worker_row, NULL},
-    {"tasks", "tasks", "tasks", task_row, NULL},
-    {"objects", "objects", NULL, object_row, NULL},
-    {"runtime_envs", "jobs", NULL, runtime_env_row, has_runtime_env},
-    {"cluster_events", "events", NULL, event_row, NULL},
+    {"actors", "actors", "actors_detail", NULL, actor_row, NULL},
+    {"nodes", "nodes", NULL, NULL, node_row, NULL},
+    {"jobs", "jobs", NULL, NULL, job_row, NULL},
+    {"placement_groups", "placement_groups", NULL, NULL, placement_group_row, NULL},
+    {"workers", "workers", NULL, NULL, worker_row, NULL},
+    {"tasks", "tasks", NULL, "tasks", task_row, NULL},
+    {"objects", "objects", NULL, NULL, object_row, NULL},
+    {"runtime_envs", "jobs", NULL, NULL, runtime_env_row, has_runtime_env},
+    {"cluster_events", "events", NULL, NULL, event_row, NULL},
 };
 
 const crti_listing_t *crti_listing_find(const char *name)

@@ -13,8 +13,9 @@
 
 /* A kind of thing that can be listed. */
 typedef struct crti_listing {
-    const char *name; /* in paths: "placement_groups" */
-    const char *what; /* the question to the head */
+    const char *name;   /* in paths: "placement_groups" */
+    const char *what;   /* the question to the head; */
+    const char *detail; /* that with all columns; NULL: the same */
     const char
         *list; /* the member of its answer that has the entries; NULL: the answer */
     json_t *(*row)(const json_t *entry, crti_view_level_t level);

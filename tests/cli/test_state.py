@@ -100,6 +100,8 @@ class State(unittest.TestCase):
         self.assertIn("there is none of tasks", c.crt("get", "tasks", "0" * 48, code=1))
         actor = c.rows("actors")[0]["actor_id"]
         self.assertEqual(json.loads(c.crt("get", "actors", actor, "--format", "json"))[0]["num_restarts"], 0)
+        self.assertIn("queue_length: 0\n", c.crt("list", "actors", "--detail"))
+        self.assertEqual(len(c.rows("actors", "--filter", "queue_length=0")), 2)
 
     def test_tables_are_for_people(self):
         text = self.cluster.crt("list", "actors")

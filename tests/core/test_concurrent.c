@@ -344,6 +344,49 @@ static void so_it_is_when_its_process_waits_for_them(void **state)
     end(actor);
 }
 
+/* What the state says of the queue of the only actor that is alive. */
+static void get_queue(crt_actor_t *actor, long *length, double *wait_ms)
+{
+    const char *at;
+    char *json;
+
+    OK(crt_cluster_state("actors_detail", &json));
+    at = strstr(json, crt_actor_id(actor));
+    assert_non_null(at);
+    at = strstr(at, "\"queue_length\":");
+    assert_non_null(at);
+    *length = atol(at + strlen("\"queue_length\":"));
+    at = strstr(at, "\"queue_wait_ms\":");
+    assert_non_null(at);
+    *wait_ms = atof(at + strlen("\"queue_wait_ms\":"));
+    free(json);
+}
+
+static void the_state_tells_how_many_calls_wait_and_how_long(void **state)
+{
+    crt_actor_t *actor = new_worker(1);
+    crt_ref_t *first = crt_call(actor, &compute), *refs[MANY];
+    double began = ms_now(), wait_ms;
+    long length;
+
+    for (int i = 0; i < MANY; i++)
+        refs[i] = crt_call(actor, &most);
+    do {
+        get_queue(actor, &length, &wait_ms);
+        assert_true(ms_now() - began < PATIENCE_MS);
+    } while (length < MANY || wait_ms < 20);
+    assert_int_equal(length, MANY);
+    assert_true(wait_ms <= ms_now() - began);
+    OK(crt_cancel(first, NULL));
+    crt_ref_drop(&first);
+    for (int i = 0; i < MANY; i++)
+        result(refs[i]);
+    get_queue(actor, &length, &wait_ms);
+    assert_int_equal(length, 0);
+    assert_true(wait_ms == 0);
+    end(actor);
+}
+
 static void a_wait_inside_blocks_its_thread_only(void **state)
 {
     crt_actor_t *actor = new_worker(4);
@@ -493,6 +536,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(calls_of_one_caller_start_in_their_order),
         cmocka_unit_test(out_of_order_a_call_does_not_wait_for_the_arguments_of_another),
         cmocka_unit_test(so_it_is_when_its_process_waits_for_them),
+        cmocka_unit_test(the_state_tells_how_many_calls_wait_and_how_long),
         cmocka_unit_test(a_wait_inside_blocks_its_thread_only),
         cmocka_unit_test(an_actor_whose_calls_all_wait_for_its_own_says_so),
         cmocka_unit_test(two_actors_may_ask_each_other_as_often_as_they_have_threads),

@@ -164,7 +164,7 @@ static void answer_state(crti_channel_t *channel, const crti_message_t *m)
         snprintf(text, sizeof(text), CLUSTER_JSON, head.port, nodes);
     else if (strcmp(what, "nodes") == 0)
         snprintf(text, sizeof(text), "[%s]", nodes);
-    else if (strcmp(what, "actors") == 0)
+    else if (strncmp(what, "actors", 6) == 0) /* in detail, too */
         snprintf(text, sizeof(text), "%s", actors_json);
     else
         jobs_json(text, sizeof(text), filter);

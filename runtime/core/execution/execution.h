@@ -21,6 +21,7 @@
 #include "runtime/base/list.h"
 #include "runtime/core/calls/calls.h"
 #include "runtime/core/execution/executor.h"
+#include "runtime/core/execution/queue_figures.h"
 #include "runtime/core/execution/result_wait.h"
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/refs.h"
@@ -110,7 +111,8 @@ typedef struct crti_execution {
     bool is_spent;    /* no more tasks begin: max_calls */
     unsigned *runs;   /* of each task of the program; NULL: none has max_calls */
     crti_executors_t executors;
-    crti_list_t questions;        /* crt_call_t.link, of crt_actor_ready */
+    crti_list_t questions; /* crt_call_t.link, of crt_actor_ready */
+    crti_queue_figures_t queue_figures;
     crti_pool_t pool;             /* of crt_call_t */
     const crti_function_t *shown; /* whose name is on the blackboard */
     uint64_t next_serial;

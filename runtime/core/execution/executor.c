@@ -10,6 +10,7 @@
 #include "runtime/base/thread.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/core.h"
+#include "runtime/core/execution/queue_figures.h"
 
 /* ------------------------------------------------------------------ the module's state */
 
@@ -111,14 +112,17 @@ bool crti_executor_queue(crt_call_t *call, int *error_out)
     group->queued++;
     if (needs_thread(core, group))
         *error_out = start_executor(core, group);
+    crti_queue_entered(call, group->queued > group->idle);
     return group->executors || *error_out == 0;
 }
 
 void crti_executor_unqueue(crt_call_t *call)
 {
     crti_list_remove(&call->link);
-    if (call->is_runnable)
+    if (call->is_runnable) {
         call->core->execution.executors.groups[call->group].queued--;
+        crti_queue_left(call);
+    }
     call->is_runnable = false;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this node tells the head of its processes: the rows of STATE_QUERY "workers" (of "tasks": task_rows.c, "metrics": metric_rows.c)
+/* What this node tells the head of its processes: the rows of STATE_QUERY "workers" and "actors_detail" (of "tasks": task_rows.c, "metrics": metric_rows.c)
  * (docs/design/state.md), which the head joins with those of other nodes.
  *
  * Where it sits
@@ -7,10 +7,12 @@
  * The JSON holds ids, numbers and fixed words only: nothing in it needs an escape.
  * Threads: the loop.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/node/node.h"
 
 static crt_status_t add_row(const crti_process_t *p, crti_buffer_t *json)
@@ -46,6 +48,41 @@ static crt_status_t list_processes(const crti_node_t *node, crti_buffer_t *json)
     return status == CRT_OK ? crti_buffer_append(json, "]", 1) : status;
 }
 
+/* What an actor's process says of its queue: how many wait, and for how many ms one of them does, or the last one that was
+ * watched has. */
+static crt_status_t add_queue(const crti_process_t *p, uint64_t now_ns,
+                              crti_buffer_t *json)
+{
+    uint64_t queued = atomic_load_explicit(&p->board->queued, memory_order_relaxed);
+    uint64_t since =
+        atomic_load_explicit(&p->board->waits_since_ns, memory_order_relaxed);
+    uint64_t waited = atomic_load_explicit(&p->board->waited_ns, memory_order_relaxed);
+    char actor[CRTI_ID_HEX], row[200];
+
+    if (queued == 0)
+        waited = 0;
+    else if (since && since <= now_ns)
+        waited = now_ns - since;
+    snprintf(row, sizeof(row),
+             "%s{\"actor_id\":\"%s\",\"queue_length\":%" PRIu64
+             ",\"queue_wait_ms\":%.3f}",
+             json->size > 1 ? "," : "", crti_id_hex(p->actor, actor), queued & INT64_MAX,
+             (double)waited / CRTI_MS);
+    return crti_buffer_append(json, row, strlen(row));
+}
+
+static crt_status_t list_queues(const crti_node_t *node, crti_buffer_t *json)
+{
+    crt_status_t status = crti_buffer_append(json, "[", 1);
+    uint64_t now_ns = crti_now_ns();
+
+    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
+        if (status == CRT_OK && p->board && !crti_id_is_zero(p->actor))
+            status = add_queue(p, now_ns, json);
+    }
+    return status == CRT_OK ? crti_buffer_append(json, "]", 1) : status;
+}
+
 /* How many calls or objects the head wants to hear of. */
 static size_t row_limit(crti_span_t filter)
 {
@@ -64,6 +101,8 @@ void crti_state_asked(crti_node_t *node, uint64_t request,
 
     if (crti_str_equal(query->what, "workers"))
         status = list_processes(node, &json);
+    else if (crti_str_equal(query->what, "actors_detail"))
+        status = list_queues(node, &json);
     else if (crti_str_equal(query->what, "tasks"))
         status = crti_task_rows(node, row_limit(query->filter), &json);
     else if (crti_str_equal(query->what, "objects"))
@@ -73,7 +112,8 @@ void crti_state_asked(crti_node_t *node, uint64_t request,
     else
         status =
             crt_raise(CRT_ERR_INVALID,
-                      "a node knows of its workers, tasks, objects and metrics only");
+                      "a node knows of its workers, actors, tasks, objects and metrics "
+                      "only");
 
     if (status != CRT_OK) {
         crti_head_send_error(node, request, status, crt_error_detail());
