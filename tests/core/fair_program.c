@@ -5,7 +5,7 @@
  *                                                       after the first one
  *     fair_program between TASK_MS BEGIN END [PRIORITY [SHARE]]   the same, but says how many tasks ended between two
  *                                                       moments of the monotonic clock, in ms
- *     fair_program short COUNT                          one task of 10 ms after the other */
+ *     fair_program short COUNT [PAUSE_MS]               one task of 10 ms after the other, so long after it */
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,7 +111,7 @@ static int between(int64_t task_ms, double begin, double end)
     return 0;
 }
 
-static int short_ones(int count)
+static int short_ones(int count, int pause_ms)
 {
     for (int i = 0; i < count; i++) {
         double began = ms_now();
@@ -119,7 +119,8 @@ static int short_ones(int count)
 
         check(crt_get(ref, NULL));
         crt_ref_drop(&ref);
-        printf("short %.0f\n", ms_now() - began);
+        printf("short %.1f\n", ms_now() - began);
+        nanosleep(&(struct timespec){pause_ms / 1000, pause_ms % 1000 * 1000000}, NULL);
     }
     return 0;
 }
@@ -131,7 +132,7 @@ static int driver(int argc, char **argv)
         return greedy(argc, argv);
     if (argc > 4 && strcmp(argv[1], "between") == 0)
         return between(atoll(argv[2]), atof(argv[3]), atof(argv[4]));
-    return argc == 3 ? short_ones(atoi(argv[2])) : 2;
+    return argc >= 3 ? short_ones(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : 0) : 2;
 }
 
 int main(int argc, char **argv)
