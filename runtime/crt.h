@@ -62,6 +62,9 @@ typedef struct crt_method {
      * in writing is a "tensor". "" is no arguments, NULL means unchecked. "ref" passes the ref
      * itself, without waiting for it. */
     const char *signature;
+    /* POST /api/actors/NAMESPACE/NAME/METHOD of the dashboard's server may call it (docs/design/http-calls.md): with
+     * the cluster's token; http_public: without one, too. */
+    bool http, http_public;
 } crt_method_t;
 
 /* Calls of an actor that run beside those of its other groups, so many at a time, each on a thread of its
@@ -89,6 +92,7 @@ typedef struct crt_actor_class {
     /* After `create` in a process that follows another one of the actor, with what crt_actor_save kept last; not
      * called when nothing was. An error ends the actor, as one of `create` does. */
     crt_status_t (*restore)(void *self, const void *state, size_t size);
+    bool http, http_public; /* all of its methods are, as if each said so */
 } crt_actor_class_t;
 
 /* A task: a function that runs in any worker. */

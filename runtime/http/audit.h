@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Audit: a line for every request that may change something, of whoever has a token or is let in without one.
+/* Audit: a line for every request that may change something, of whoever has a token or is let in without one. Calls of actors
+ * that are served have none.
  *
  * Where it sits
  *     http/exchange.c -> [ http/audit.c ] -> STATE/head-PORT/audit.log

@@ -14,6 +14,7 @@
 
 #include "crt_config.h"
 #include "runtime/base/clock.h"
+#include "runtime/http/actor_call.h"
 #include "runtime/http/metrics_text.h"
 #include "runtime/http/page.h"
 #include "runtime/http/state.h"
@@ -384,6 +385,7 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
     case CRTI_ROUTE_JOB_GET: crti_endpoint_ask_state(x, "jobs", x->id, on_job); break;
     case CRTI_ROUTE_JOB_LOGS: crti_logs_begin_job(x, request); break;
     case CRTI_ROUTE_LOG_FILE: crti_logs_begin_file(x, request); break;
+    case CRTI_ROUTE_ACTOR_CALL: crti_actor_call_begin(x, request); break;
     /* Their bodies, if any, are passed over. */
     case CRTI_ROUTE_JOB_STOP:
     case CRTI_ROUTE_JOB_DELETE: break;
@@ -397,6 +399,7 @@ void crti_endpoint_body(crti_http_exchange_t *x)
     case CRTI_ROUTE_PROGRAM_PUT:
     case CRTI_ROUTE_PACKAGE_PUT: finish_upload(x); break;
     case CRTI_ROUTE_JOB_SUBMIT: submit(x); break;
+    case CRTI_ROUTE_ACTOR_CALL: crti_actor_call_body(x); break;
     case CRTI_ROUTE_JOB_STOP:
         crti_endpoint_ask_state(x, "jobs", x->id, on_job_to_stop);
         break;

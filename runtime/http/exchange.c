@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/http/actor_call.h"
 #include "runtime/http/filter.h"
 #include "runtime/http/state_views.h"
 
@@ -191,6 +192,15 @@ void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
         on_answer(x, status, NULL);
 }
 
+void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
+                             crti_http_exchange_answer_t *on_answer)
+{
+    set_state(x, CRTI_HTTP_EXCHANGE_ASKING);
+    x->on_answer = on_answer;
+    lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
+    set_deadline(x, timeout_ms / 1000 + x->patience_s);
+}
+
 /* ---------------------------------------------------------------- the request */
 
 static void begin_again(crti_http_exchange_t *x)
@@ -211,6 +221,14 @@ static const char *access_name(const crti_http_policy_t *policy,
                                                                    : "read-only";
 }
 
+/* Calls of actors are work of programs: many, and none of the cluster's state is changed by them. */
+static bool is_audited(const crti_http_exchange_t *x, const crti_http_request_t *request,
+                       unsigned refusal)
+{
+    return crti_http_changes_something(request) && x->has_token &&
+           (refusal || x->route != CRTI_ROUTE_ACTOR_CALL);
+}
+
 static void refuse_args(crti_http_exchange_t *x)
 {
     if (crti_http_is_state(x->route)) /* its clients want JSON */
@@ -227,14 +245,14 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
     begin_again(x);
     x->is_old = request->is_old;
     x->has_token = crti_http_access_of(&x->http->policy, request) != CRTI_HTTP_STRANGER;
-    if (crti_http_changes_something(request) && x->has_token)
-        x->audit = crti_audit_begin(request, access_name(&x->http->policy, request),
-                                    lws_get_socket_fd(x->wsi));
     x->body_size = body_size;
     x->patience_s = PATIENCE_SECONDS;
     x->is_head = request->method == CRTI_HTTP_HEAD;
     if (!refusal.code)
         refusal = crti_http_find_route(request, &x->route, x->id);
+    if (is_audited(x, request, refusal.code))
+        x->audit = crti_audit_begin(request, access_name(&x->http->policy, request),
+                                    lws_get_socket_fd(x->wsi));
     if (refusal.code == 0 && crti_http_check_args(request, x->route) != CRT_OK) {
         refuse_args(x);
         return;
@@ -289,7 +307,8 @@ static void on_deadline(lws_sorted_usec_list_t *sul)
         crti_http_exchange_text(x, 408, "408: the request's body did not arrive in time");
         break;
     case CRTI_HTTP_EXCHANGE_ASKING:
-        crti_head_link_forget(x->http->link, x->question);
+        if (x->question)
+            crti_head_link_forget(x->http->link, x->question);
         x->question = 0;
         x->on_answer(x, crt_raise(CRT_ERR_TIMED_OUT, "the head does not answer"), NULL);
         break;
@@ -355,6 +374,9 @@ static bool write_headers(crti_http_exchange_t *x, size_t size)
         if (!add_header(x->wsi, always[i][0], always[i][1], &at, end))
             return false;
     if (x->cookie_seconds && !add_cookie(x, &at, end))
+        return false;
+    if (x->dtype[0] && (!add_header(x->wsi, "x-crt-dtype:", x->dtype, &at, end) ||
+                        !add_header(x->wsi, "x-crt-shape:", x->shape, &at, end)))
         return false;
     if (x->closes && !add_header(x->wsi, "connection:", "close", &at, end))
         return false;
@@ -453,6 +475,7 @@ void crti_http_exchange_fini(crti_http_exchange_t *x)
         crti_head_link_forget(x->http->link, x->question);
     x->question = 0;
     lws_sul_cancel(&x->deadline);
+    crti_actor_call_free(CRTI_TAKE(x->call));
     crti_upload_free(CRTI_TAKE(x->upload));
     crti_buffer_fini(&x->body);
     crti_buffer_fini(&x->reply);

@@ -16,6 +16,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/http/audit.h"
+#include "runtime/http/caller.h"
 #include "runtime/http/head_link.h"
 #include "runtime/http/request.h"
 #include "runtime/http/upload.h"
@@ -60,6 +61,7 @@ typedef struct crti_http {
     crti_head_link_t *link;
     const char *programs; /* directory of the content cache */
     crti_audit_t *audit;
+    crti_caller_t *caller;
 } crti_http_t;
 
 typedef void crti_http_exchange_answer_t(crti_http_exchange_t *x, crt_status_t status,
@@ -78,17 +80,18 @@ struct crti_http_exchange {
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
     char log_name
         [160]; /* of a log that is read; of a list of logs the pattern; of a timeline the job */
-    char node[72];            /* of a list of logs: its id or address; "": all */
-    uint64_t offset, wait_ms; /* of a log */
-    uint64_t log_end;         /* where it ended when the reply began */
-    uint64_t limit;           /* rows or lines wanted */
-    bool wants_part;          /* of a log: the reply says where to go on */
-    bool wants_tail;          /* and begins `limit` lines before its end */
-    bool has_ended;           /* the job whose log is read */
-    crti_view_level_t level;  /* of state */
-    json_t *filters;          /* of state; NULL: none */
-    uint64_t patience_s;      /* for the head's answer */
-    bool as_text;             /* of status */
+    char node[72];                /* of a list of logs: its id or address; "": all */
+    uint64_t offset, wait_ms;     /* of a log */
+    uint64_t log_end;             /* where it ended when the reply began */
+    uint64_t limit;               /* rows or lines wanted */
+    bool wants_part;              /* of a log: the reply says where to go on */
+    bool wants_tail;              /* and begins `limit` lines before its end */
+    bool has_ended;               /* the job whose log is read */
+    crti_view_level_t level;      /* of state */
+    json_t *filters;              /* of state; NULL: none */
+    uint64_t patience_s;          /* for the head's answer */
+    bool as_text;                 /* of status */
+    struct crti_actor_call *call; /* of an actor; NULL: none */
 
     uint64_t body_size; /* announced */
     crti_buffer_t body;
@@ -103,8 +106,9 @@ struct crti_http_exchange {
     crti_span_t constant; /* static bytes */
     size_t sent;
     bool headers_sent;
-    bool closes;             /* the connection ends after the reply */
-    uint32_t cookie_seconds; /* how long the cookie is good; 0: none is set */
+    bool closes;                /* the connection ends after the reply */
+    char dtype[16], shape[160]; /* of a tensor that is sent as it is; "": none is */
+    uint32_t cookie_seconds;    /* how long the cookie is good; 0: none is set */
     char cookie[CRTI_TOKEN_TEXT];
 
     bool is_old; /* HTTP/1.0: knows no chunks */
@@ -138,6 +142,11 @@ void crti_http_exchange_fail(crti_http_exchange_t *x, crt_status_t status);
 void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
                             const void *body, uint64_t timeout_ms,
                             crti_http_exchange_answer_t *on_answer);
+
+/* Waits for something else than the head. When `timeout_ms` are over, and x->patience_s more, `on_answer` is called
+ * without a message. */
+void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
+                             crti_http_exchange_answer_t *on_answer);
 
 /* ---- for server.c */
 

@@ -14,6 +14,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -127,6 +128,7 @@ static crt_status_t serve(arguments_t *a)
                                    .listen_fd = a->listen_fd,
                                    .local_fd = a->local_fd,
                                    .key_file = a->key_file,
+                                   .head_dir = a->head_dir,
                                    .head_socket = socket_path,
                                    .programs = programs,
                                    .audit_log = audit_log,
@@ -176,6 +178,7 @@ int main(int argc, char **argv)
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of write */
+    unsetenv("CRT_JOB");      /* of whoever started the head: calls are no part of it */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it died before the line above */
         return 1;

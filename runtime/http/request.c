@@ -12,6 +12,7 @@
 #include "runtime/http/upload.h"
 
 #define HOST_MAX 256
+#define CALLS    "/api/actors/"
 
 static const crti_http_refusal_t welcome = {0};
 
@@ -240,9 +241,17 @@ static bool is_public(const char *path)
     return starts_with(path, "/static/");
 }
 
+/* What may be open to all: the class of the actor decides. */
+static bool is_call(const crti_http_request_t *request)
+{
+    return request->method == CRTI_HTTP_POST && starts_with(request->path, CALLS);
+}
+
 crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
                                     const crti_http_request_t *request)
 {
+    crti_http_refusal_t refusal;
+
     if (!host_is_known(policy, request->host))
         return (crti_http_refusal_t){
             403, "Forbidden: unknown Host header; use an address, localhost, or the name "
@@ -251,7 +260,8 @@ crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
         return (crti_http_refusal_t){405, "Method Not Allowed for browser traffic."};
     if (is_public(request->path))
         return welcome;
-    return check_token(policy, request);
+    refusal = check_token(policy, request);
+    return refusal.code == 401 && is_call(request) ? welcome : refusal;
 }
 
 /* ---------------------------------------------------------------- arguments */
@@ -438,6 +448,12 @@ static crti_http_refusal_t find_route(const crti_http_request_t *request,
         *route_out = variable[i].route;
         return welcome;
     }
+    if (is_call(request)) {
+        *route_out = CRTI_ROUTE_ACTOR_CALL;
+        id[0] = '\0';
+        return welcome;
+    }
+    path_exists |= starts_with(request->path, CALLS);
     return path_exists ? no_method : no_path;
 }
 

@@ -48,6 +48,8 @@ typedef struct crti_http_request {
     const char *authorization;
     const char *ray_authorization;
     const char *cookie;
+    const char *content_type, *accept;
+    const char *dtype, *shape;        /* X-CRT-Dtype, X-CRT-Shape */
     const char *args[CRTI_HTTP_ARGS]; /* "name=value", percent-decoded */
     size_t arg_count;
     bool is_upgrade; /* to a WebSocket */
@@ -123,7 +125,8 @@ typedef enum crti_http_route {
     CRTI_ROUTE_STATE_SUMMARY, /* the same */
     CRTI_ROUTE_TIMELINE,
     CRTI_ROUTE_LOG_LIST,
-    CRTI_ROUTE_LOG_FILE
+    CRTI_ROUTE_LOG_FILE,
+    CRTI_ROUTE_ACTOR_CALL /* the path is looked at by actor_call.c */
 } crti_http_route_t;
 
 /* Replies are JSON, refusals too. */

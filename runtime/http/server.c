@@ -170,6 +170,7 @@ typedef struct fields {
     char authorization[HEADER_BYTES], ray_authorization[HEADER_BYTES];
     char cookie[HEADER_BYTES];
     char fetch_site[64], version[16];
+    char content_type[128], accept[512], dtype[32], shape[256];
     char args[URL_BYTES + CRTI_HTTP_ARGS]; /* one behind the other */
 } fields_t;
 
@@ -276,6 +277,12 @@ static crti_http_refusal_t read_fields(struct lws *wsi, const char *path, fields
         wsi, "x-ray-authorization:", f->ray_authorization, sizeof(f->ray_authorization));
     request->fetch_site =
         copy_custom(wsi, "sec-fetch-site:", f->fetch_site, sizeof(f->fetch_site));
+    request->content_type = copy_field(wsi, WSI_TOKEN_HTTP_CONTENT_TYPE, f->content_type,
+                                       sizeof(f->content_type));
+    request->accept =
+        copy_field(wsi, WSI_TOKEN_HTTP_ACCEPT, f->accept, sizeof(f->accept));
+    request->dtype = copy_custom(wsi, "x-crt-dtype:", f->dtype, sizeof(f->dtype));
+    request->shape = copy_custom(wsi, "x-crt-shape:", f->shape, sizeof(f->shape));
     request->is_upgrade = lws_hdr_total_length(wsi, WSI_TOKEN_UPGRADE) > 0;
     copy_field(wsi, WSI_TOKEN_HTTP, f->version, sizeof(f->version));
     request->is_old = strcmp(f->version, "HTTP/1.0") == 0;
@@ -634,6 +641,8 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
     if (status == CRT_OK)
         status = crti_head_link_new(self->context, self->vhost, options->head_socket,
                                     &self->http.link);
+    if (status == CRT_OK)
+        status = crti_caller_new(self->vhost, options->head_dir, &self->http.caller);
     if (status != CRT_OK)
         return status;
     crti_upload_clean(options->programs);
@@ -664,8 +673,10 @@ void crti_http_server_free(crti_http_server_t *server)
         crti_lws_file_remove(&server->signal_file);
         /* Connections forget their questions while they close: the link goes after them. */
         crti_head_link_detach(server->http.link);
+        crti_caller_stop(server->http.caller);
         lws_context_destroy(server->context);
     }
+    crti_caller_free(server->http.caller);
     crti_head_link_free(server->http.link);
     crti_audit_free(server->http.audit);
     crti_key_wipe(&server->http.policy, sizeof(server->http.policy));

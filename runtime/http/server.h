@@ -26,7 +26,7 @@ typedef struct crti_http_options {
     const char *certificate_key;
     const crti_key_t *key; /* for the call */
     const char *key_file;  /* beside it lies the generation of tokens */
-    const char *head_socket;
+    const char *head_dir, *head_socket;
     const char *programs;  /* directory of the content cache */
     const char *audit_log; /* audit.h */
     bool is_open;          /* no token is wanted (--no-auth) */

@@ -159,6 +159,14 @@ static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
 static const crti_function_t ready_question = {
     .class_name = "", .name = "", .display = CRTI_READY_QUESTION};
 
+/* As the worker knows it; of a call from outside, which is given the name CLASS.METHOD, what is behind the class. */
+static crti_span_t method_name(const crti_pending_t *p)
+{
+    if (p->actor && CRTI_CALL_IS_OUTSIDE(p->function->index))
+        return crti_str(p->options->name + strlen(p->actor->class_name) + 1);
+    return (crti_span_t){p->function->name, p->function->name_size};
+}
+
 static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t arg_count)
 {
     bool is_question = p->function == &ready_question;
@@ -169,7 +177,7 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
                              .index = p->function->index,
                              .arg_count = (unsigned)arg_count,
                              .call = p->number,
-                             .name = {p->function->name, p->function->name_size}};
+                             .name = method_name(p)};
 
     if (p->returns > 1 || p->stream)
         head.flags |= CRTI_CALL_RETURNS;

@@ -105,10 +105,17 @@ void crti_call_streams_orphan(crti_core_t *core)
     }
 }
 
+static void tell_change(const crt_stream_t *stream)
+{
+    if (stream->on_change)
+        stream->on_change(stream->on_change_user);
+}
+
 void crti_call_stream_ended(crt_stream_t *stream)
 {
     stream->call = NULL;
     stream->is_ended = true;
+    tell_change(stream);
     crti_call_stream_release(stream);
 }
 
@@ -248,6 +255,8 @@ crt_status_t crti_call_stream_arrived(crti_pending_t *p, uint64_t index,
         status = keep_item(p, number, result);
     else
         crti_result_late(p->core, result);
+    if (status == CRT_OK)
+        tell_change(stream);
     return status;
 }
 

@@ -36,6 +36,9 @@ struct crt_stream {
     uint64_t received;           /* items so far, */
     uint64_t limit;              /* and how many may be produced so far */
     crti_item_numbers_t numbers; /* of those between */
+    /* An item has come, or the end; NULL: nobody is told. It may not take anything. */
+    void (*on_change)(void *user);
+    void *on_change_user;
 };
 
 /* Held once, with an entry in core->calls.streams, which says that it is one. NULL: out of memory. */

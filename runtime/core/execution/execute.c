@@ -18,6 +18,7 @@
 #include "runtime/base/fence.h"
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
+#include "runtime/core/execution/outside_call.h"
 #include "runtime/core/execution/run_events.h"
 #include "runtime/core/refs/value_of.h"
 
@@ -68,6 +69,12 @@ static crt_status_t run(crti_core_t *core, crt_call_t *call)
     if (*crt_error_detail())
         crt_error_set_detail("%s",
                              ""); /* what failed before is not why this call fails */
+    if (call->is_outside) {
+        crt_status_t status = crti_outside_arguments(call);
+
+        if (status != CRT_OK)
+            return status;
+    }
     if (f->method)
         return f->method->run(core->execution.self, call);
     if (f->task)

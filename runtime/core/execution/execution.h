@@ -73,6 +73,7 @@ struct crt_call {
     crti_executor_t *executor; /* once it has started */
     bool is_runnable;          /* in its group's queue */
     bool is_started, is_blocked, may_wait;
+    bool is_outside;            /* its arguments were not checked by who called it */
     bool is_last;               /* the actor ends itself after it */
     bool is_cancelled;          /* its caller is gone */
     bool is_cancel_requested;   /* its caller wants it to end */

@@ -20,6 +20,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/core/core.h"
+#include "runtime/core/execution/outside_call.h"
 #include "runtime/core/execution/yield.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/copy_query.h"
@@ -300,6 +301,8 @@ static crt_status_t find_function(crti_core_t *core, crt_call_t *call,
         return crt_raise(CRT_ERR_INVALID, "no actor lives in this worker");
     call->function = crti_class_find_method(core->execution.class_, head->index, name,
                                             head->name.size);
+    if (CRTI_CALL_IS_OUTSIDE(head->index))
+        return crti_outside_admit(call, head);
     if (call->function && call->group < core->execution.executors.group_count)
         return CRT_OK;
     if (call->function)

@@ -124,6 +124,9 @@ static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
         status =
             make_function(&c->methods[i], user->name, method->name, method->signature, i);
         c->methods[i].method = method;
+        c->methods[i].is_http_public = method->http_public || user->http_public;
+        c->methods[i].is_http =
+            method->http || user->http || c->methods[i].is_http_public;
         c->method_count = i + 1;
         if (status == CRT_OK && !method->run)
             return crt_raise(CRT_ERR_INVALID, "%s: run is NULL", c->methods[i].display);

@@ -20,6 +20,8 @@ typedef struct crti_function {
         group; /* of a method: the place in its class's concurrency groups + 1; 0: none */
     char *display; /* "Counter.add" */
     crti_signature_t signature;
+    bool is_http,
+        is_http_public; /* of a method: it may be called from outside, without a token */
     const crt_method_t *method; /* one of these */
     const crt_task_t *task;
     const crt_actor_class_t *create;

@@ -95,6 +95,12 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
      (CRTI_CALL_TASK | CRTI_CALL_PLACED))
 #define CRTI_CALL_READY 4 /* no method: has create of that actor ended, and how? */
 
+/* As `index` of a method: it is called from outside the cluster (client/outside.h), by its name, and only when its class
+ * lets it; the second: by somebody without a token. The caller does not know its class. */
+#define CRTI_CALL_OUTSIDE           0xffff
+#define CRTI_CALL_STRANGER          0xfffe
+#define CRTI_CALL_IS_OUTSIDE(index) ((index) >= CRTI_CALL_STRANGER)
+
 #define CRTI_STREAM_OUT_MAX 100000 /* items of a stream that were made and not taken */
 
 typedef enum crti_arg_form {

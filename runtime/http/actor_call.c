@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of actors by HTTP. See actor_call.h. */
+#include "runtime/http/actor_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "runtime/http/json_value.h"
+
+#define BODY_MAX      ((uint64_t)64 << 20)
+#define BODY_STRANGER ((uint64_t)1 << 20) /* of who has no token */
+#define LARGE         ((size_t)32 << 10)  /* a body whose arguments may go to the store */
+#define TIMEOUT_MS    60000
+#define TIMEOUT_MAX   (60u * 60 * 1000)
+#define RESULT_MAX    ((size_t)256 << 20) /* bytes of a reply */
+
+struct crti_actor_call {
+    crti_order_t order;
+    crti_http_exchange_t *x;
+    bool is_raw;                /* the body is a tensor or bytes, not JSON */
+    bool wants_raw;             /* and so is the result, when it is one; */
+    bool wants_text;            /* or a text */
+    bool has_begun;             /* of a stream: its headers are sent, or about to be */
+    bool is_at_item;            /* of a stream: the item that is sent is looked at */
+    char dtype[32], shape[256]; /* of the body; "": it is bytes */
+    crti_buffer_t body;         /* arguments borrow from it */
+    crti_json_args_t json;
+    crt_arg_t raw;
+    crt_tensor_t tensor;
+};
+
+/* ---------------------------------------------------------------- failures */
+
+/* Strangers learn nothing of what they may not call. */
+static bool is_hidden(const crti_actor_call_t *call, crt_status_t status,
+                      bool may_have_run)
+{
+    return !call->order.has_token && !may_have_run &&
+           (status == CRT_ERR_NOT_FOUND || status == CRT_ERR_PERMISSION);
+}
+
+static unsigned code_of(crt_status_t status, bool may_have_run)
+{
+    switch (status) {
+    case CRT_ERR_INVALID: return 400;
+    case CRT_ERR_NOT_FOUND: return may_have_run ? 500 : 404;
+    case CRT_ERR_TOO_LARGE: return may_have_run ? 500 : 413;
+    case CRT_ERR_TIMED_OUT: return 504;
+    case CRT_ERR_BACKPRESSURE:
+    case CRT_ERR_STORE_FULL:
+    case CRT_ERR_ACTOR_DIED:
+    case CRT_ERR_WORKER_DIED:
+    case CRT_ERR_UNREACHABLE:
+    case CRT_ERR_NODE_LOST:
+    case CRT_ERR_HEAD_LOST: return 503;
+    default: return 500;
+    }
+}
+
+static json_t *describe(crt_status_t status, bool may_have_run, const char *text)
+{
+    json_t *message = json_string(text);
+
+    return json_pack("{s:{s:s, s:o, s:b}}", "error", "status", crt_status_name(status),
+                     "message",
+                     message ? message : json_string("a text that is not UTF-8"),
+                     "may_have_run", may_have_run);
+}
+
+static void fail(crti_actor_call_t *call, crt_status_t status, bool may_have_run)
+{
+    crti_http_exchange_t *x = call->x;
+    json_t *json;
+
+    if (is_hidden(call, status, may_have_run)) {
+        x->closes = true;
+        crti_http_exchange_text(x, 401, "Unauthorized: Missing authentication token");
+        return;
+    }
+    json = describe(status, may_have_run, crt_error_detail());
+    crti_http_exchange_json(x, code_of(status, may_have_run), json);
+}
+
+/* ---------------------------------------------------------------- one result */
+
+static bool reply_raw(crti_actor_call_t *call, const crt_value_t *value)
+{
+    crti_http_exchange_t *x = call->x;
+    const crt_tensor_t *tensor;
+    crt_bytes_t bytes;
+
+    if (crt_value_kind(value) == CRT_KIND_TENSOR &&
+        crt_value_read(value, &tensor) == CRT_OK && tensor->device < 0) {
+        bytes = (crt_bytes_t){tensor->data, crt_tensor_bytes(tensor)};
+        snprintf(x->dtype, sizeof(x->dtype), "%s", crt_dtype_name(tensor->dtype));
+        crti_shape_text(tensor, x->shape, sizeof(x->shape));
+    } else if (crt_value_kind(value) != CRT_KIND_BYTES ||
+               crt_value_read(value, &bytes) != CRT_OK) {
+        return false;
+    }
+    if (bytes.size > RESULT_MAX)
+        return false;
+    if (crti_buffer_append(&x->reply, bytes.data, bytes.size) != CRT_OK)
+        fail(call, CRT_ERR_NO_MEMORY, true);
+    else
+        crti_http_exchange_reply(x, "application/octet-stream");
+    return true;
+}
+
+static bool reply_text(crti_actor_call_t *call, const crt_value_t *value)
+{
+    crti_http_exchange_t *x = call->x;
+    const char *text;
+
+    if (crt_value_kind(value) != CRT_KIND_STRING ||
+        crt_value_read(value, &text) != CRT_OK)
+        return false;
+    if (crti_buffer_append(&x->reply, text, strlen(text)) != CRT_OK)
+        fail(call, CRT_ERR_NO_MEMORY, true);
+    else
+        crti_http_exchange_reply(x, "text/plain; charset=utf-8");
+    return true;
+}
+
+static void reply_value(crti_actor_call_t *call, const crt_value_t *value)
+{
+    crti_http_exchange_t *x = call->x;
+    crt_status_t status;
+
+    x->reply.size = 0;
+    if ((call->wants_raw && reply_raw(call, value)) ||
+        (call->wants_text && reply_text(call, value)))
+        return;
+    x->dtype[0] = '\0';
+    status = crti_json_value_write(value, &x->reply);
+    if (status == CRT_OK && x->reply.size > RESULT_MAX)
+        status =
+            crt_raise(CRT_ERR_TOO_LARGE, "a result of %zu bytes as JSON", x->reply.size);
+    if (status != CRT_OK) {
+        x->reply.size = 0;
+        fail(call, status, true);
+        return;
+    }
+    crti_http_exchange_reply(x, "application/json; charset=utf-8");
+}
+
+/* ---------------------------------------------------------------- many results */
+
+static void send_next(crti_http_exchange_t *x);
+
+static void send_event(crti_actor_call_t *call, crt_status_t status, bool is_last)
+{
+    crti_http_exchange_t *x = call->x;
+
+    if (status != CRT_OK) {
+        crti_http_exchange_break(x);
+        return;
+    }
+    if (call->has_begun)
+        crti_http_exchange_part(x, is_last);
+    else
+        crti_http_exchange_stream(x, "text/event-stream", is_last, send_next);
+    call->has_begun = true;
+}
+
+static crt_status_t append(crti_buffer_t *out, const char *text)
+{
+    return crti_buffer_append(out, text, strlen(text));
+}
+
+static void send_item(crti_actor_call_t *call, const crt_value_t *value)
+{
+    crti_buffer_t *reply = &call->x->reply;
+    crt_status_t status;
+
+    reply->size = 0;
+    status = append(reply, "data: ");
+    if (status == CRT_OK)
+        status = crti_json_value_write(value, reply);
+    if (status == CRT_OK)
+        status = append(reply, "\n\n");
+    call->is_at_item = true;
+    send_event(call, status, false);
+}
+
+/* What a program says of the end: what it returned is not told, as in Ray. */
+static void send_end(crti_actor_call_t *call)
+{
+    call->x->reply.size = 0;
+    send_event(call, append(&call->x->reply, "event: end\ndata: null\n\n"), true);
+}
+
+static void send_error(crti_actor_call_t *call, crt_status_t status, bool may_have_run)
+{
+    json_t *json = describe(status, may_have_run, crt_error_detail());
+    char *text = json_dumps(json, JSON_COMPACT);
+    crti_buffer_t *reply = &call->x->reply;
+
+    json_decref(json);
+    reply->size = 0;
+    status = text ? append(reply, "event: error\ndata: ") : CRT_ERR_NO_MEMORY;
+    if (status == CRT_OK)
+        status = append(reply, text);
+    if (status == CRT_OK)
+        status = append(reply, "\n\n");
+    free(text);
+    send_event(call, status, true);
+}
+
+/* ---------------------------------------------------------------- waiting */
+
+static void look(crti_actor_call_t *call)
+{
+    const crt_value_t *value = NULL;
+    bool may_have_run;
+    crt_status_t status = crti_order_look(&call->order, &value, &may_have_run);
+
+    if (status == CRT_IN_PROGRESS)
+        return;
+    if (status == CRT_OK && !call->order.is_stream)
+        reply_value(call, value);
+    else if (status == CRT_OK)
+        send_item(call, value);
+    else if (status == CRT_END_OF_STREAM)
+        send_end(call);
+    else if (call->has_begun)
+        send_error(call, status, may_have_run);
+    else
+        fail(call, status, may_have_run);
+}
+
+static void on_change(crti_order_t *order)
+{
+    crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
+
+    if (call->x->state == CRTI_HTTP_EXCHANGE_ASKING)
+        look(call);
+}
+
+/* The call's own time is over before: it is not answered at all. */
+static void on_late(crti_http_exchange_t *x, crt_status_t status,
+                    const crti_message_t *message)
+{
+    if (x->call->has_begun)
+        send_error(x->call, CRT_ERR_TIMED_OUT, true);
+    else
+        fail(x->call, CRT_ERR_TIMED_OUT, true);
+}
+
+/* The client has taken what was sent: the next item of the stream. */
+static void send_next(crti_http_exchange_t *x)
+{
+    crti_actor_call_t *call = x->call;
+
+    if (call->is_at_item)
+        crti_order_next(&call->order);
+    call->is_at_item = false;
+    crti_http_exchange_wait(x, (uint64_t)call->order.timeout_ms, on_late);
+    look(call);
+}
+
+/* ---------------------------------------------------------------- the request */
+
+static bool has_word(const char *list, const char *word)
+{
+    return list && strcasestr(list, word) != NULL;
+}
+
+static bool copy_name(char to[CRTI_CALLER_NAME], const char *from, size_t length)
+{
+    if (length == 0 || length >= CRTI_CALLER_NAME)
+        return false;
+    memcpy(to, from, length);
+    to[length] = '\0';
+    return true;
+}
+
+/* /api/actors/NAMESPACE/NAME/METHOD; a name may have a '/' in it. */
+static bool read_path(crti_order_t *order, const char *path)
+{
+    const char *space = path + strlen("/api/actors/"), *name = strchr(space, '/');
+    const char *method = strrchr(path, '/');
+
+    return name && method > name &&
+           copy_name(order->name_space, space, (size_t)(name - space)) &&
+           copy_name(order->actor, name + 1, (size_t)(method - name - 1)) &&
+           copy_name(order->method, method + 1, strlen(method + 1));
+}
+
+static crt_status_t read_form(crti_actor_call_t *call, const crti_http_request_t *request)
+{
+    const char *type = request->content_type ? request->content_type : "";
+
+    call->is_raw = strncasecmp(type, "application/octet-stream", 24) == 0;
+    call->wants_raw = has_word(request->accept, "application/octet-stream");
+    call->wants_text = has_word(request->accept, "text/plain");
+    call->order.is_stream = has_word(request->accept, "text/event-stream");
+    if (!call->is_raw)
+        return CRT_OK;
+    snprintf(call->dtype, sizeof(call->dtype), "%s",
+             request->dtype ? request->dtype : "");
+    snprintf(call->shape, sizeof(call->shape), "%s",
+             request->shape ? request->shape : "");
+    if (call->shape[0] && !call->dtype[0])
+        return crt_raise(CRT_ERR_INVALID, "X-CRT-Shape without X-CRT-Dtype");
+    return CRT_OK;
+}
+
+static void on_free(crti_order_t *order)
+{
+    crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
+
+    crti_json_args_fini(&call->json);
+    crti_buffer_fini(&call->body);
+    free(call);
+}
+
+static crt_status_t read_request(crti_actor_call_t *call,
+                                 const crti_http_request_t *request, uint64_t body_size)
+{
+    uint64_t most = call->order.has_token ? BODY_MAX : BODY_STRANGER, timeout_ms;
+
+    if (!read_path(&call->order, request->path))
+        return crt_raise(CRT_ERR_INVALID,
+                         "the path is /api/actors/NAMESPACE/NAME/METHOD, each of 1 to %d "
+                         "bytes",
+                         CRTI_CALLER_NAME - 1);
+    if (!crti_http_arg_number(request, "timeout_ms", TIMEOUT_MAX, TIMEOUT_MS,
+                              &timeout_ms) ||
+        timeout_ms == 0)
+        return crt_raise(CRT_ERR_INVALID, "timeout_ms is a number from 1 to %u",
+                         TIMEOUT_MAX);
+    if (body_size > most)
+        return crt_raise(CRT_ERR_TOO_LARGE, "arguments of %llu bytes; the limit is %llu",
+                         (unsigned long long)body_size, (unsigned long long)most);
+    call->order.timeout_ms = (int64_t)timeout_ms;
+    return read_form(call, request);
+}
+
+void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *request)
+{
+    crti_actor_call_t *call = calloc(1, sizeof(*call));
+    crt_status_t status;
+
+    if (!call) {
+        crti_http_exchange_text(x, 503, "out of memory");
+        return;
+    }
+    call->x = x;
+    call->order.has_token = x->has_token;
+    call->order.on_change = on_change;
+    call->order.on_free = on_free;
+    x->call = call;
+    status = read_request(call, request, x->body_size);
+    if (status != CRT_OK)
+        fail(call, status, false);
+}
+
+/* ---------------------------------------------------------------- the body */
+
+static crt_status_t read_tensor(crti_actor_call_t *call)
+{
+    int64_t shape[CRT_TENSOR_DIMS] = {0};
+    crt_dtype_t dtype;
+    size_t size, count = 1;
+    int rank = 1;
+
+    if (!crti_dtype_parse(call->dtype, &dtype))
+        return crt_raise(CRT_ERR_INVALID, "X-CRT-Dtype: %.20s is no dtype", call->dtype);
+    size = crt_dtype_size(dtype);
+    if (!call->shape[0])
+        shape[0] = (int64_t)(call->body.size / size);
+    else if (!crti_shape_parse(call->shape, shape, &rank))
+        return crt_raise(CRT_ERR_INVALID,
+                         "X-CRT-Shape is no list of at most %d sizes: 2,3,4",
+                         CRT_TENSOR_DIMS);
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] && count > BODY_MAX / (size_t)shape[i])
+            count = BODY_MAX + 1;
+        else
+            count *= (size_t)shape[i];
+    }
+    if (count * size != call->body.size)
+        return crt_raise(CRT_ERR_INVALID,
+                         "a body of %zu bytes is no %s tensor of that shape",
+                         call->body.size, call->dtype);
+    call->tensor = crt_tensor_view(dtype, rank, shape, call->body.data);
+    call->raw = crt_arg_tensor(&call->tensor);
+    return CRT_OK;
+}
+
+static crt_status_t read_args(crti_actor_call_t *call)
+{
+    crt_status_t status = CRT_OK;
+
+    if (!call->is_raw) {
+        status = crti_json_args_parse(call->body.data, call->body.size, &call->json);
+        call->order.args = call->json.args;
+        call->order.count = call->json.count;
+        return status;
+    }
+    if (call->dtype[0])
+        status = read_tensor(call);
+    else
+        call->raw = crt_arg_bytes((crt_bytes_t){call->body.data, call->body.size});
+    call->order.args = &call->raw;
+    call->order.count = 1;
+    return status;
+}
+
+void crti_actor_call_body(crti_http_exchange_t *x)
+{
+    crti_actor_call_t *call = x->call;
+    crt_status_t status;
+
+    call->body = x->body;
+    x->body = (crti_buffer_t){0};
+    status = read_args(call);
+    if (status != CRT_OK) {
+        fail(call, status, false);
+        return;
+    }
+    call->order.is_large = call->body.size > LARGE;
+    crti_http_exchange_wait(x, (uint64_t)call->order.timeout_ms, on_late);
+    crti_caller_order(x->http->caller, &call->order);
+}
+
+void crti_actor_call_free(crti_actor_call_t *call)
+{
+    if (!call)
+        return;
+    call->x = NULL;
+    if (call->order.caller)
+        crti_order_end(&call->order);
+    else
+        on_free(&call->order);
+}

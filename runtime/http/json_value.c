@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON and values. See json_value.h. */
+#include "runtime/http/json_value.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#define SIZE_LIMIT (INT64_C(1) << 40) /* of one dimension */
+
+/* ---------------------------------------------------------------- to arguments */
+
+/* Arguments that a JSON value takes, itself included; 0: it is nested too deep. */
+static size_t count_args(const json_t *json, int depth)
+{
+    size_t sum = 1, part, index;
+    const char *key;
+    json_t *item;
+
+    if (depth > CRTI_JSON_DEPTH)
+        return 0;
+    if (json_is_array(json)) {
+        json_array_foreach(json, index, item)
+        {
+            part = count_args(item, depth + 1);
+            if (part == 0)
+                return 0;
+            sum += part;
+        }
+    } else if (json_is_object(json)) {
+        json_object_foreach((json_t *)json, key, item)
+        {
+            part = count_args(item, depth + 1);
+            if (part == 0)
+                return 0;
+            sum += 1 + part;
+        }
+    }
+    return sum;
+}
+
+/* Where the parts of arguments go. */
+typedef struct making {
+    crt_arg_t *next;
+} making_t;
+
+static crt_arg_t make_arg(making_t *m, const json_t *json);
+
+static crt_arg_t make_list(making_t *m, const json_t *json)
+{
+    size_t count = json_array_size(json), index;
+    crt_arg_t *items = m->next;
+    json_t *item;
+
+    m->next += count;
+    json_array_foreach(json, index, item) items[index] = make_arg(m, item);
+    return crt_list(items, count);
+}
+
+static crt_arg_t make_map(making_t *m, const json_t *json)
+{
+    size_t count = 2 * json_object_size(json), index = 0;
+    crt_arg_t *items = m->next;
+    const char *key;
+    json_t *item;
+
+    m->next += count;
+    json_object_foreach((json_t *)json, key, item)
+    {
+        items[index++] = crt_arg_string(key);
+        items[index++] = make_arg(m, item);
+    }
+    return crt_map(items, count);
+}
+
+static crt_arg_t make_arg(making_t *m, const json_t *json)
+{
+    switch (json_typeof(json)) {
+    case JSON_OBJECT: return make_map(m, json);
+    case JSON_ARRAY: return make_list(m, json);
+    case JSON_STRING: return crt_arg_string(json_string_value(json));
+    case JSON_INTEGER: return crt_arg_int(json_integer_value(json));
+    case JSON_REAL: return crt_arg_float(json_real_value(json));
+    case JSON_TRUE: return crt_arg_bool(true);
+    case JSON_FALSE: return crt_arg_bool(false);
+    case JSON_NULL: break;
+    }
+    return crt_arg_none(NULL);
+}
+
+crt_status_t crti_json_args_parse(const void *text, size_t size,
+                                  crti_json_args_t *args_out)
+{
+    crti_json_args_t made = {0};
+    json_error_t error;
+    size_t room;
+    making_t m;
+    crt_arg_t list;
+
+    made.json = json_loadb(size ? text : "[]", size ? size : 2, 0, &error);
+    if (!made.json)
+        return crt_raise(CRT_ERR_INVALID, "the arguments are no JSON: %s (line %d)",
+                         error.text, error.line);
+    room = json_is_array(made.json) ? count_args(made.json, 0) : 0;
+    if (room == 0) {
+        bool is_array = json_is_array(made.json);
+
+        json_decref(made.json);
+        return is_array
+                   ? crt_raise(CRT_ERR_INVALID, "the arguments are nested deeper than %d",
+                               CRTI_JSON_DEPTH)
+                   : crt_raise(CRT_ERR_INVALID, "the arguments are no JSON array");
+    }
+    made.args = calloc(room, sizeof(*made.args));
+    if (!made.args) {
+        json_decref(made.json);
+        return crt_raise(CRT_ERR_NO_MEMORY, "%zu parts of arguments", room);
+    }
+    m.next = made.args;
+    list = make_list(&m, made.json);
+    made.count = list.as.list.count;
+    *args_out = made;
+    return CRT_OK;
+}
+
+void crti_json_args_fini(crti_json_args_t *args)
+{
+    json_decref(args->json);
+    free(args->args);
+    *args = (crti_json_args_t){0};
+}
+
+/* ---------------------------------------------------------------- to JSON */
+
+static crt_status_t put(crti_buffer_t *out, const char *text)
+{
+    return crti_buffer_append(out, text, strlen(text));
+}
+
+/* The shortest form that reads as the same number. */
+static crt_status_t put_number(crti_buffer_t *out, double number, bool is_single)
+{
+    char text[32];
+    int digits = is_single ? 6 : 15, most = is_single ? 9 : 17;
+
+    if (!isfinite(number))
+        return put(out, "null");
+    if (fabs(number) < 1e15 && number == (double)(int64_t)number) {
+        snprintf(text, sizeof(text), "%" PRId64 ".0", (int64_t)number);
+        return put(out, text);
+    }
+    for (; digits <= most; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, number);
+        if (is_single ? strtof(text, NULL) == (float)number
+                      : strtod(text, NULL) == number)
+            break;
+    }
+    return put(out, text);
+}
+
+static crt_status_t put_whole(crti_buffer_t *out, int64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRId64, number);
+    return put(out, text);
+}
+
+static crt_status_t put_text(crti_buffer_t *out, const char *text, size_t size)
+{
+    json_t *json = json_stringn(text, size);
+    char *made;
+    crt_status_t status;
+
+    if (!json) /* not UTF-8 */
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "the result holds a text that is not UTF-8");
+    made = json_dumps(json, JSON_ENCODE_ANY);
+    json_decref(json);
+    if (!made)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a text of %zu bytes", size);
+    status = put(out, made);
+    free(made);
+    return status;
+}
+
+static crt_status_t put_bytes(crti_buffer_t *out, const void *data, size_t size)
+{
+    size_t room = sodium_base64_encoded_len(size, sodium_base64_VARIANT_ORIGINAL);
+    crt_status_t status = crti_buffer_reserve(out, room + 2);
+    char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = (char *)out->data + out->size;
+    *to = '"';
+    sodium_bin2base64(to + 1, room, data, size, sodium_base64_VARIANT_ORIGINAL);
+    to[room] = '"'; /* instead of the final zero */
+    out->size += room + 1;
+    return CRT_OK;
+}
+
+static float from_half(uint16_t half)
+{
+    int exponent = half >> 10 & 31;
+    float fraction = (float)(half & 1023);
+    float size = exponent == 0    ? ldexpf(fraction, -24)
+                 : exponent == 31 ? (half & 1023 ? NAN : INFINITY)
+                                  : ldexpf(1024 + fraction, exponent - 25);
+
+    return half & 0x8000 ? -size : size;
+}
+
+static float from_bfloat(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float number;
+
+    memcpy(&number, &bits, sizeof(number));
+    return number;
+}
+
+#define READ(type) (*(const type *)at)
+static crt_status_t put_element(crti_buffer_t *out, crt_dtype_t dtype, const void *at)
+{
+    switch (dtype) {
+    case CRT_FLOAT32: return put_number(out, READ(float), true);
+    case CRT_FLOAT64: return put_number(out, READ(double), false);
+    case CRT_FLOAT16: return put_number(out, from_half(READ(uint16_t)), true);
+    case CRT_BFLOAT16: return put_number(out, from_bfloat(READ(uint16_t)), true);
+    case CRT_INT8: return put_whole(out, READ(int8_t));
+    case CRT_INT16: return put_whole(out, READ(int16_t));
+    case CRT_INT32: return put_whole(out, READ(int32_t));
+    case CRT_INT64: return put_whole(out, READ(int64_t));
+    case CRT_UINT8: return put_whole(out, READ(uint8_t));
+    case CRT_BOOL: return put(out, READ(bool) ? "true" : "false");
+    }
+    return crt_raise(CRT_ERR_UNSUPPORTED, "a tensor of an unknown dtype");
+}
+
+static crt_status_t put_tensor(crti_buffer_t *out, const crt_tensor_t *t, int depth,
+                               const unsigned char **at)
+{
+    crt_status_t status;
+
+    if (depth == t->rank) {
+        status = put_element(out, t->dtype, *at);
+        *at += crt_dtype_size(t->dtype);
+        return status;
+    }
+    status = put(out, "[");
+    for (int64_t i = 0; i < t->shape[depth] && status == CRT_OK; i++) {
+        if (i)
+            status = put(out, ",");
+        if (status == CRT_OK)
+            status = put_tensor(out, t, depth + 1, at);
+    }
+    return status == CRT_OK ? put(out, "]") : status;
+}
+
+static crt_status_t put_entries(crti_buffer_t *out, const crt_value_t *value, bool is_map)
+{
+    crt_status_t status = put(out, is_map ? "{" : "[");
+
+    for (size_t i = 0; i < crt_value_count(value) && status == CRT_OK; i++) {
+        const char *key = is_map ? crt_value_key(value, i) : NULL;
+
+        if (i)
+            status = put(out, ",");
+        if (status == CRT_OK && is_map)
+            status = put_text(out, key, strlen(key));
+        if (status == CRT_OK && is_map)
+            status = put(out, ":");
+        if (status == CRT_OK)
+            status = crti_json_value_write(crt_value_at(value, i), out);
+    }
+    return status == CRT_OK ? put(out, is_map ? "}" : "]") : status;
+}
+
+crt_status_t crti_json_value_write(const crt_value_t *value, crti_buffer_t *out)
+{
+    const crt_tensor_t *tensor;
+    const unsigned char *at;
+    crt_bytes_t bytes;
+    const char *text;
+    double number;
+    int64_t whole;
+    bool truth;
+    crt_status_t status;
+
+    switch (crt_value_kind(value)) {
+    case CRT_KIND_NONE: return put(out, "null");
+    case CRT_KIND_BOOL:
+        status = crt_value_read(value, &truth);
+        return status == CRT_OK ? put(out, truth ? "true" : "false") : status;
+    case CRT_KIND_INT:
+        status = crt_value_read_v(value, (crt_out_t){CRT_OUT_INT64, &whole});
+        return status == CRT_OK ? put_whole(out, whole) : status;
+    case CRT_KIND_FLOAT:
+        status = crt_value_read(value, &number);
+        return status == CRT_OK ? put_number(out, number, false) : status;
+    case CRT_KIND_STRING:
+        status = crt_value_read(value, &text);
+        return status == CRT_OK ? put_text(out, text, strlen(text)) : status;
+    case CRT_KIND_BYTES:
+        status = crt_value_read(value, &bytes);
+        return status == CRT_OK ? put_bytes(out, bytes.data, bytes.size) : status;
+    case CRT_KIND_TENSOR:
+        status = crt_value_read(value, &tensor);
+        at = status == CRT_OK ? tensor->data : NULL;
+        return status == CRT_OK ? put_tensor(out, tensor, 0, &at) : status;
+    case CRT_KIND_LIST: return put_entries(out, value, false);
+    case CRT_KIND_MAP: return put_entries(out, value, true);
+    default:
+        return crt_raise(CRT_ERR_UNSUPPORTED, "the result holds a %s, which JSON has not",
+                         crt_kind_name(crt_value_kind(value)));
+    }
+}
+
+/* ---------------------------------------------------------------- tensors by headers */
+
+bool crti_dtype_parse(const char *name, crt_dtype_t *dtype_out)
+{
+    for (int d = CRT_FLOAT32; d <= CRT_BOOL; d++)
+        if (strcmp(name, crt_dtype_name((crt_dtype_t)d)) == 0) {
+            *dtype_out = (crt_dtype_t)d;
+            return true;
+        }
+    return false;
+}
+
+bool crti_shape_parse(const char *text, int64_t shape[CRT_TENSOR_DIMS], int *rank_out)
+{
+    int rank = 0;
+
+    text += strspn(text, " ");
+    while (*text) {
+        char *end;
+        int64_t size;
+
+        if (rank == CRT_TENSOR_DIMS || *text < '0' || *text > '9')
+            return false;
+        size = strtoll(text, &end, 10);
+        if (size > SIZE_LIMIT)
+            return false;
+        shape[rank++] = size;
+        text = end + strspn(end, " ");
+        if (*text == ',')
+            text += 1 + strspn(text + 1, " ");
+        else if (*text)
+            return false;
+    }
+    *rank_out = rank;
+    return true;
+}
+
+void crti_shape_text(const crt_tensor_t *t, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < t->rank && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRId64, i ? "," : "",
+                                 t->shape[i]);
+}

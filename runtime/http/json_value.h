@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON and values: what a client sends becomes arguments of a call, and what the call gives becomes JSON again.
+ *
+ * Where it sits
+ *     http/actor_call.c -> [ http/json_value.c ]
+ * Threads: any; pure functions.
+ * Trust
+ *     The JSON is a stranger's: its depth is bounded, and memory is in proportion to it.
+ * Form
+ *     null, truths, numbers, texts, lists and objects are what they are called. A tensor is nested lists. Bytes are a text in
+ *     base64. A number that JSON has not (NaN, infinities) is null. Refs and handles of actors can't be shown.
+ */
+#ifndef CRTI_HTTP_JSON_VALUE_H
+#define CRTI_HTTP_JSON_VALUE_H
+
+#include "runtime/base/buffer.h"
+#include "runtime/crt.h"
+
+#include <jansson.h>
+
+#define CRTI_JSON_DEPTH 32 /* deepest nesting of what is taken */
+
+/* Arguments that borrow from the JSON that they were made of. */
+typedef struct crti_json_args {
+    json_t *json;
+    crt_arg_t *args; /* the first `count` are the arguments, the others parts of them */
+    size_t count;
+} crti_json_args_t;
+
+/* A JSON array, one argument each. CRT_ERR_INVALID says what is wrong with it. */
+crt_status_t crti_json_args_parse(const void *text, size_t size,
+                                  crti_json_args_t *args_out);
+void crti_json_args_fini(crti_json_args_t *args);
+
+/* Appends the value. CRT_ERR_UNSUPPORTED: it holds what can't be shown. */
+crt_status_t crti_json_value_write(const crt_value_t *value, crti_buffer_t *out);
+
+/* "float32" and so on; false: none of that name. */
+bool crti_dtype_parse(const char *name, crt_dtype_t *dtype_out);
+
+/* "2,3,4": at most CRT_TENSOR_DIMS sizes of at most 2^40, "" is rank 0. */
+bool crti_shape_parse(const char *text, int64_t shape[CRT_TENSOR_DIMS], int *rank_out);
+void crti_shape_text(const crt_tensor_t *tensor, char *text, size_t size);
+
+#endif
