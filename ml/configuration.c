@@ -346,14 +346,16 @@ crt_status_t crt_configuration_string(crt_configuration_t *c, const char *path,
     return CRT_OK;
 }
 
-crt_status_t crt_configuration_string_at(crt_configuration_t *c, const char *path,
-                                         size_t index, const char **value,
-                                         size_t *count_out)
+/* Item `index` of a list, NULL when there are not so many or no such key. */
+static crt_status_t list_item(crt_configuration_t *c, const char *path, size_t index,
+                              const crti_setting_t **setting_out, const json_t **item_out,
+                              size_t *count_out)
 {
     crt_status_t status;
     const crti_setting_t *e = ask(c, path, json_array(), &status);
-    const json_t *item;
 
+    *item_out = NULL;
+    *setting_out = e;
     if (count_out)
         *count_out = 0;
     if (!e)
@@ -362,11 +364,43 @@ crt_status_t crt_configuration_string_at(crt_configuration_t *c, const char *pat
         return wrong_type(c, e, "a list");
     if (count_out)
         *count_out = json_array_size(e->value);
-    item = json_array_get(e->value, index);
+    *item_out = json_array_get(e->value, index);
+    return CRT_OK;
+}
+
+crt_status_t crt_configuration_string_at(crt_configuration_t *c, const char *path,
+                                         size_t index, const char **value,
+                                         size_t *count_out)
+{
+    const crti_setting_t *e;
+    const json_t *item;
+    crt_status_t status = list_item(c, path, index, &e, &item, count_out);
+
     if (item && !json_is_string(item))
         return wrong_type(c, e, "a list of texts");
     if (item)
         *value = json_string_value(item);
+    return status;
+}
+
+crt_status_t crt_configuration_int_at(crt_configuration_t *c, const char *path,
+                                      size_t index, int64_t low, int64_t high,
+                                      int64_t *value, size_t *count_out)
+{
+    const crti_setting_t *e;
+    const json_t *item;
+    crt_status_t status = list_item(c, path, index, &e, &item, count_out);
+
+    if (!item)
+        return status;
+    if (!json_is_integer(item))
+        return wrong_type(c, e, "a list of whole numbers");
+    if (json_integer_value(item) < low || json_integer_value(item) > high)
+        return crt_configuration_raise(c, path, CRT_ERR_INVALID,
+                                       "number %zu of %s is %lld, not in %lld..%lld",
+                                       index, path, (long long)json_integer_value(item),
+                                       (long long)low, (long long)high);
+    *value = json_integer_value(item);
     return CRT_OK;
 }
 

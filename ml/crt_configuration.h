@@ -89,6 +89,12 @@ CRT_API crt_status_t crt_configuration_string_at(crt_configuration_t *configurat
                                                  const char *path, size_t index,
                                                  const char **value, size_t *count_out);
 
+/* The same of a list of whole numbers, each in low..high. */
+CRT_API crt_status_t crt_configuration_int_at(crt_configuration_t *configuration,
+                                              const char *path, size_t index, int64_t low,
+                                              int64_t high, int64_t *value,
+                                              size_t *count_out);
+
 /* True when there is a key or a section of this name. */
 CRT_API bool crt_configuration_has(const crt_configuration_t *configuration,
                                    const char *path);

@@ -161,17 +161,19 @@ typedef struct crt_ner_model crt_ner_model_t;
 
 /* Start from crt_ner_options. */
 typedef struct crt_ner_options {
-    size_t size;      /* of this struct */
-    int width;        /* of the vectors of words */
-    int depth;        /* layers that look at neighbours */
-    int window;       /* neighbours on each side that a layer looks at */
-    int pieces;       /* of their maxout */
-    int rows;         /* of the table of NORM; of the other features half as many */
-    bool subwords;    /* PREFIX, SUFFIX and SHAPE, not NORM alone */
-    double dropout;   /* while training */
-    int features;     /* words of a state: 3 or 6 */
-    int hidden;       /* width of a state */
-    int state_pieces; /* of its maxout; 1: ReLU */
+    size_t size; /* of this struct */
+    int width;   /* of the vectors of words */
+    int depth;   /* layers that look at neighbours */
+    int window;  /* neighbours on each side that a layer looks at */
+    int pieces;  /* of their maxout */
+    int rows;    /* of the table of NORM */
+    int subword_rows[CRT_NER_FEATURES -
+                     1]; /* of PREFIX, SUFFIX, SHAPE; 0: half as many as of NORM */
+    bool subwords;       /* these, not NORM alone */
+    double dropout;      /* while training */
+    int features;        /* words of a state: 3 or 6 */
+    int hidden;          /* width of a state */
+    int state_pieces;    /* of its maxout; 1: ReLU */
     bool upper; /* a layer from states to scores; without it a state is the scores */
     /* While training, documents of more words than a number drawn around this are cut. 0: none. */
     int oracle_cut;

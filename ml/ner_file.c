@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NER models on disk.
  *
- *     "crt-ner" and a zero byte; version, 1 (4 bytes)
+ *     "crt-ner" and a zero byte; version, 2 (4 bytes)
  *     the options, each 4 bytes (dropout 8), in the order of put_options
  *     labels: their number (4), then length (4) and bytes of each
  *     parameters (8), optimizer's states (4), its steps (8), bytes of the note (4)
@@ -19,7 +19,7 @@
 #include <zlib.h>
 
 #define MAGIC    "crt-ner"
-#define VERSION  1u
+#define VERSION  2u
 #define FILE_MAX ((size_t)1 << 33)
 #define NOTE_MAX ((uint32_t)1 << 20)
 #define STATES   8u
@@ -55,6 +55,8 @@ static void put_options(out_t *out, const crt_ner_options_t *o)
     put32(out, (uint32_t)o->window);
     put32(out, (uint32_t)o->pieces);
     put32(out, (uint32_t)o->rows);
+    for (int k = 0; k < CRT_NER_FEATURES - 1; k++)
+        put32(out, (uint32_t)o->subword_rows[k]);
     put32(out, o->subwords);
     put(out, &o->dropout, sizeof(o->dropout));
     put32(out, (uint32_t)o->features);
@@ -180,6 +182,8 @@ static void get_options(in_t *in, crt_ner_options_t *o)
     o->window = get_int(in);
     o->pieces = get_int(in);
     o->rows = get_int(in);
+    for (int k = 0; k < CRT_NER_FEATURES - 1; k++)
+        o->subword_rows[k] = get_int(in);
     o->subwords = get32(in) != 0;
     bits = get64(in);
     memcpy(&o->dropout, &bits, sizeof(bits));

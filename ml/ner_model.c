@@ -46,8 +46,9 @@ static crt_status_t check(const crt_ner_options_t *o)
         o->state_pieces > 64)
         return crt_raise(CRT_ERR_INVALID, "states of %d numbers of %d pieces", o->hidden,
                          o->state_pieces);
-    if (o->rows < 2)
-        return crt_raise(CRT_ERR_INVALID, "a table of %d rows", o->rows);
+    for (int k = 0; k < (o->subwords ? CRT_NER_FEATURES : 1); k++)
+        if (crti_ner_rows(o, k) < 1)
+            return crt_raise(CRT_ERR_INVALID, "a table of %d rows", crti_ner_rows(o, k));
     if (o->oracle_cut < 0 || o->oracle_cut > 1 << 20)
         return crt_raise(CRT_ERR_INVALID, "documents cut at %d words", o->oracle_cut);
     return CRT_OK;
@@ -76,7 +77,7 @@ static size_t add_embeddings(const crt_ner_options_t *o, crt_layer_t *layers)
     size_t n = 0;
 
     for (int k = 0; k < tables; k++) {
-        layers[n] = CRT_HASH_EMBED(o->width, k == 0 ? o->rows : o->rows / 2,
+        layers[n] = CRT_HASH_EMBED(o->width, crti_ner_rows(o, k),
                                    (uint32_t)(FIRST_SEED + k), k, k + 1);
         layers[n++].rate = o->dropout;
     }
@@ -108,9 +109,11 @@ double crti_ner_parameters(const crt_ner_options_t *o, size_t labels)
     double width = o->width, tables = o->subwords ? CRT_NER_FEATURES : 1;
     double hidden = o->hidden, features = o->features, moves = 4 * (double)labels + 2;
     double units = (o->upper ? hidden : moves) * o->state_pieces;
-    double embedding = o->rows * width + (tables - 1) * (o->rows / 2) * width +
-                       3 * width * (tables * width + 1) + 2 * width;
+    double embedding = 3 * width * (tables * width + 1) + 2 * width;
     double block = o->pieces * width * ((2.0 * o->window + 1) * width + 1) + 2 * width;
+
+    for (int k = 0; k < (int)tables; k++)
+        embedding += crti_ner_rows(o, k) * width;
 
     return embedding + o->depth * block + hidden * (width + 1) +
            features * units * hidden + units + features * units +

@@ -92,6 +92,14 @@ crt_status_t crti_ner_model_of(const crt_ner_options_t *options,
                                const char *const *labels, size_t count, uint64_t seed,
                                crt_ner_model_t **model_out);
 
+/* Rows of the table of a feature. */
+static inline int crti_ner_rows(const crt_ner_options_t *o, int feature)
+{
+    if (feature == 0)
+        return o->rows;
+    return o->subword_rows[feature - 1] ? o->subword_rows[feature - 1] : o->rows / 2;
+}
+
 /* Parameters of such a model, before it is made. */
 double crti_ner_parameters(const crt_ner_options_t *options, size_t labels);
 

@@ -273,11 +273,13 @@ typedef struct stretch {
     crt_ref_t *refs[MEMBERS_MAX];
     int count;
     uint64_t until;
+    double began;
 } stretch_t;
 
 static void send_on(training_t *t, stretch_t *s, uint64_t until)
 {
     s->until = until;
+    s->began = now_s();
     s->count = (int)t->setup.workers;
     for (int i = 0; i < s->count; i++)
         s->refs[i] = crt_call(t->members[i], &member_train, until);
@@ -321,6 +323,7 @@ static crt_status_t wait_for(training_t *t, stretch_t *s)
     }
     crt_refs_drop(s->refs, (size_t)s->count);
     s->count = 0;
+    t->row.words_per_s = (double)(t->row.words - words) / (now_s() - s->began);
     if (status == CRT_OK)
         status = gather_state(t);
     if (status == CRT_OK) {

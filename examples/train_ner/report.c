@@ -43,17 +43,18 @@ void print_row(bool is_plain, const row_t *r)
 void write_csv_header(FILE *csv)
 {
     fprintf(csv, "seconds,epoch,step,words,loss,f,precision,recall,score,"
-                 "gradients_used,gradients_dropped\n");
+                 "gradients_used,gradients_dropped,words_per_s\n");
     fflush(csv);
 }
 
 void write_csv_row(FILE *csv, const row_t *r)
 {
-    fprintf(csv, "%.3f,%llu,%llu,%llu,%.4f,%.6f,%.6f,%.6f,%.6f,%llu,%llu\n", r->seconds,
-            (unsigned long long)r->epoch, (unsigned long long)r->step,
+    fprintf(csv, "%.3f,%llu,%llu,%llu,%.4f,%.6f,%.6f,%.6f,%.6f,%llu,%llu,%.1f\n",
+            r->seconds, (unsigned long long)r->epoch, (unsigned long long)r->step,
             (unsigned long long)r->words, r->loss, crt_ner_f(&r->count),
             crt_ner_precision(&r->count), crt_ner_recall(&r->count), r->score,
-            (unsigned long long)r->accepted, (unsigned long long)r->dropped);
+            (unsigned long long)r->accepted, (unsigned long long)r->dropped,
+            r->words_per_s);
     fflush(csv);
 }
 

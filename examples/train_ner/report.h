@@ -13,6 +13,7 @@ typedef struct row {
     double loss;
     crt_ner_count_t count;
     double score;
+    double words_per_s;         /* of all members together, since the row before */
     uint64_t accepted, dropped; /* gradients, so far */
 } row_t;
 

@@ -80,6 +80,39 @@ static crt_status_t make_embedding(crt_configuration_t *c, const char *section,
     return read_bool(c, section, "also_embed_subwords", &o->subwords);
 }
 
+/* Lists of the features and of the rows of their tables, in the order of the features. */
+static crt_status_t make_embedding_2(crt_configuration_t *c, const char *section,
+                                     void *made)
+{
+    static const char *const features[] = {"NORM", "PREFIX", "SUFFIX", "SHAPE"};
+    crt_ner_options_t *o = made;
+    size_t count = CRT_NER_FEATURES, rows = 0;
+
+    CRT_TRY(read_int(c, section, "width", 1, 1 << 16, &o->width));
+    CRT_TRY(refuse(c, section, "include_static_vectors"));
+    CRT_TRY(crt_configuration_require(c, key(section, "rows")));
+    for (size_t i = 0; i < count && i < CRT_NER_FEATURES; i++) {
+        const char *name = "";
+        int64_t n = 0;
+
+        CRT_TRY(crt_configuration_string_at(c, key(section, "attrs"), i, &name, &count));
+        if (count > 0 && i < count && strcmp(name, features[i]) != 0)
+            return crt_configuration_raise(c, key(section, "attrs"), CRT_ERR_UNSUPPORTED,
+                                           "feature %zu is %s, not %s", i, name,
+                                           features[i]);
+        CRT_TRY(
+            crt_configuration_int_at(c, key(section, "rows"), i, 1, 1 << 24, &n, &rows));
+        *(i == 0 ? &o->rows : &o->subword_rows[i - 1]) = (int)n;
+    }
+    o->subwords = count > 1;
+    if ((count != 1 && count != CRT_NER_FEATURES) || rows != count)
+        return crt_configuration_raise(
+            c, key(section, "rows"), CRT_ERR_UNSUPPORTED,
+            "%zu features with %zu tables: there must be one, or four, of each", count,
+            rows);
+    return CRT_OK;
+}
+
 static crt_status_t make_encoder(crt_configuration_t *c, const char *section, void *made)
 {
     crt_ner_options_t *o = made;
@@ -97,6 +130,7 @@ static crt_status_t make_encoder(crt_configuration_t *c, const char *section, vo
 
 static const crt_factory_t parts[] = {
     {"architectures", "spacy.MultiHashEmbed.v1", make_embedding},
+    {"architectures", "spacy.MultiHashEmbed.v2", make_embedding_2},
     {"architectures", "spacy.MaxoutWindowEncoder.v1", make_encoder},
     {"architectures", "spacy.MaxoutWindowEncoder.v2", make_encoder},
     {0}};
@@ -188,6 +222,8 @@ static crt_status_t read_model(crt_configuration_t *c, crt_ner_options_t *o)
                      &o->oracle_cut));
     crt_configuration_skip(c, "components.ner.factory");
     crt_configuration_skip(c, "components.ner.moves");
+    crt_configuration_skip(c, "components.ner.scorer");
+    crt_configuration_skip(c, "components.ner.incorrect_spans_key");
     return crt_configuration_make(c, "components.ner.model", "architectures", parsers, o);
 }
 
@@ -326,15 +362,25 @@ static crt_status_t make_corpus(crt_configuration_t *c, const char *section, voi
     return CRT_OK;
 }
 
-static crt_status_t read_corpora(crt_configuration_t *c, setup_t *s)
+/* A reader in the section `name` itself, or in the one that its value names: "corpora.train". */
+static crt_status_t read_corpus(crt_configuration_t *c, const char *name, reading_t *made)
 {
     static const crt_factory_t readers[] = {{"readers", "spacy.Corpus.v1", make_corpus},
                                             {0}};
+    char reader[PATH_ROOM];
+
+    snprintf(reader, sizeof(reader), "%s.@readers", name);
+    if (!crt_configuration_has(c, reader) && crt_configuration_has(c, name))
+        CRT_TRY(crt_configuration_string(c, name, &name));
+    return crt_configuration_make(c, name, "readers", readers, made);
+}
+
+static crt_status_t read_corpora(crt_configuration_t *c, setup_t *s)
+{
     reading_t train = {0}, dev = {0};
 
-    CRT_TRY(
-        crt_configuration_make(c, "training.train_corpus", "readers", readers, &train));
-    CRT_TRY(crt_configuration_make(c, "training.dev_corpus", "readers", readers, &dev));
+    CRT_TRY(read_corpus(c, "training.train_corpus", &train));
+    CRT_TRY(read_corpus(c, "training.dev_corpus", &dev));
     s->train = train.path;
     s->dev = dev.path;
     s->batching.max_length = train.max_length;
@@ -352,6 +398,8 @@ static crt_status_t make_plain_logger(crt_configuration_t *c, const char *sectio
                                       void *made)
 {
     crt_configuration_skip(c, key(section, "progress_bar"));
+    crt_configuration_skip(c, key(section, "console_output"));
+    crt_configuration_skip(c, key(section, "output_file")); /* log.csv */
     *(bool *)made = true;
     return CRT_OK;
 }
@@ -361,6 +409,8 @@ static crt_status_t read_logger(crt_configuration_t *c, setup_t *s)
     static const crt_factory_t loggers[] = {
         {"loggers", "spacy-ray.ConsoleLogger.v1", make_ray_logger},
         {"loggers", "spacy.ConsoleLogger.v1", make_plain_logger},
+        {"loggers", "spacy.ConsoleLogger.v2", make_plain_logger},
+        {"loggers", "spacy.ConsoleLogger.v3", make_plain_logger},
         {0}};
 
     return crt_configuration_has(c, "training.logger")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs train_ner with a small model: its commands, its modes, resume, and the death of members.
-Usage: test_train_ner.py TRAIN_NER DEFAULT_CFG"""
+Usage: test_train_ner.py TRAIN_NER DEFAULT_CFG SPACY_3_CFG"""
 import csv
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, CONFIGURATION = sys.argv[1:3]
+PROGRAM, CONFIGURATION, SPACY_3 = sys.argv[1:4]
 SMALL = ["--paths.train=builtin:400", "--paths.dev=builtin:60:1", "--components.tok2vec.model.encode.width=16",
          "--components.tok2vec.model.embed.rows=200", "--components.tok2vec.model.encode.depth=1",
          "--training.optimizer.learn_rate=0.01", "--training.batcher.size.start=200", "--training.eval_frequency=15"]
@@ -89,6 +89,47 @@ class TrainNer(unittest.TestCase):
     def test_the_columns_of_spacy_are_there_on_demand(self):
         done = self.train("a", "--training.logger.@loggers=spacy.ConsoleLogger.v1", steps=1)
         self.assertRegex(done.stdout.splitlines()[0], r"^ +E +# +LOSS NER +ENTS_F +ENTS_P +ENTS_R +SCORE$")
+
+    def test_a_configuration_of_spacy_3_is_read_as_it_is(self):
+        output = os.path.join(self.folder, "a")
+        done = run("train", SPACY_3, "-o", output, "--paths.train=builtin:40", "--paths.dev=builtin:9:1",
+                   "--training.max_steps=1")
+        self.assertRegex(done.stdout.splitlines()[0], r"^ +E +# +LOSS NER +ENTS_F")
+        self.assertGreater(len(read(output, "model-best")), 4 * 1533234)  # a table of its own size for each feature
+        for word, part in (('--components.tok2vec.model.embed.attrs=["NORM","SHAPE","SUFFIX","PREFIX"]', "SHAPE, not PREFIX"),
+                           ("--components.tok2vec.model.embed.rows=[9,9]", "there must be one, or four, of each"),
+                           ("--components.tok2vec.model.embed.include_static_vectors=true", "no vectors here"),
+                           ("--training.train_corpus=corpora.trian", "corpora.trian"),
+                           ("--components.ner.model.use_uper=true", "the nearest name is components.ner.model.use_upper")):
+            with self.subTest(word):
+                done = run("train", SPACY_3, "-o", output, "--paths.train=builtin:40", "--paths.dev=builtin:9:1", word,
+                           expect=1)
+                self.assertIn(part, done.stderr)
+
+    def test_the_other_configurations_of_the_first_experiment_are_read(self):
+        with open(CONFIGURATION, encoding="utf-8") as file:
+            default = file.read()
+        size = default[default.index("[training.batcher.size]"):default.index("[training.dev_corpus]")]
+        large = {"nr_feature_tokens = 6": "nr_feature_tokens = 3", "hidden_width = 64": "hidden_width = 128",
+                 "use_upper = true": "use_upper = false", "rows = 2000": "rows = 10000", "width = 96": "width = 256",
+                 "depth = 4": "depth = 8", "cut_size = 100": "cut_size = 20", "patience = 1600": "patience = 10000",
+                 "max_steps = 20000": "max_steps = 0",
+                 size: "[training.batcher.size]\n@schedules = \"constant.v1\"\nrate = 2000\n\n"}
+        cpu = {"nr_feature_tokens = 6": "nr_feature_tokens = 3", "rows = 2000": "rows = 7000", "width = 96": "width = 128",
+               "eval_frequency = 200": "eval_frequency = 1000", size: "", "get_length = null": "get_length = null\nsize = 1000"}
+        for name, changes, parameters in ("large", large, 11963408), ("ner-cpu", cpu, 3064146):
+            with self.subTest(name):
+                text = default
+                for old, new in changes.items():
+                    self.assertIn(old, text)
+                    text = text.replace(old, new)
+                path = os.path.join(self.folder, f"{name}.cfg")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                output = os.path.join(self.folder, name)
+                run("train", path, "-o", output, "--paths.train=builtin:40", "--paths.dev=builtin:9:1", "--training.max_steps=1")
+                size_of = os.path.getsize(os.path.join(output, "model-best"))
+                self.assertAlmostEqual(size_of, 4 * parameters, delta=300)  # options, labels
 
     def test_members_exchange_parameters_in_every_mode(self):
         for mode in "peer", "shared_optimizer", "head_child":

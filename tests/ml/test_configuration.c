@@ -70,10 +70,12 @@ static void values_are_json_and_other_text_is_a_string(void **state)
 {
     crt_configuration_t *c =
         resolved("# a comment\n[a]\ni = 3\n  \nf=0.5\nflag = true\ns = \"x = y\"\nbare = "
-                 "some text\nlist = [\"p\",\n  \"q\"\n  ]\n; another\nnone = null\n"
+                 "some text\nlist = [\"p\",\n  \"q\"\n  ]\n; another\nnone = "
+                 "null\nnumbers = [5, 6, 7]\n"
                  "[a.b]\ni = 4\n[*.c]\nd = 1\n");
     const char *item = NULL;
     double f = 0, whole = 0;
+    int64_t third = 0;
     size_t count;
     bool b = false;
 
@@ -93,6 +95,13 @@ static void values_are_json_and_other_text_is_a_string(void **state)
     assert_ok(crt_configuration_string_at(c, "a.list", 1, &item, &count));
     assert_int_equal(count, 2);
     assert_string_equal(item, "q");
+    assert_ok(crt_configuration_int_at(c, "a.numbers", 2, 0, 9, &third, &count));
+    assert_int_equal(count, 3);
+    assert_int_equal(third, 7);
+    assert_fails(crt_configuration_int_at(c, "a.numbers", 2, 0, 6, &third, NULL),
+                 CRT_ERR_INVALID, "number 2 of a.numbers is 7, not in 0..6");
+    assert_fails(crt_configuration_int_at(c, "a.list", 0, 0, 6, &third, NULL),
+                 CRT_ERR_INVALID, "not a list of whole numbers");
     crt_configuration_free(c);
 }
 

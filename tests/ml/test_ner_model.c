@@ -86,6 +86,14 @@ static void models_have_as_many_parameters_as_those_of_spacy(void **state)
     assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 11963408);
     assert_true(crti_ner_parameters(&o, 4) == 11963408);
     crt_ner_model_free(m);
+    o = crt_ner_options(); /* of spaCy 3's quick start */
+    o.rows = 5000;
+    o.subword_rows[0] = 1000;
+    o.subword_rows[1] = o.subword_rows[2] = 2500;
+    m = made(&o, c);
+    assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 1533234);
+    assert_true(crti_ner_parameters(&o, 4) == 1533234);
+    crt_ner_model_free(m);
     crt_ner_corpus_free(c);
 }
 
