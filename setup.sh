@@ -6,7 +6,7 @@ set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: ./setup.sh [--with-cuda] [--with-browser] [--with-plots] [--with-mpi] [--with-iperf3] [--with-prometheus] [--help]
+usage: ./setup.sh [--with-cuda] [--with-browser] [--with-mpi] [--with-iperf3] [--with-prometheus] [--help]
 
 Installs the Debian packages that crt is built from and tested with (as root, or by sudo).
   --with-cuda      headers and libraries of CUDA and NCCL, from the Python registry's nvidia
@@ -15,7 +15,6 @@ Installs the Debian packages that crt is built from and tested with (as root, or
   --with-browser   chromium, and what drives it, for the test of the dashboard
   --with-iperf3    iperf3, which build/tests/bench/transfer runs beside crt
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
-  --with-plots     gnuplot, for the plots of build/tests/bench/scaling
   --with-prometheus  prometheus, whose promtool tests/http/test_metrics.py asks
   --help           this text
 TEXT
@@ -118,7 +117,6 @@ for argument; do
     case "$argument" in
     --with-cuda) with_cuda=1 ;;
     --with-browser) wanted+=(chromium chromium-driver python3-selenium) ;;
-    --with-plots) wanted+=(gnuplot-nox) ;;
     --with-iperf3) wanted+=(iperf3) ;;
     --with-prometheus) wanted+=(prometheus) ;;
     --with-mpi) wanted+=(libopenmpi-dev openmpi-bin) ;;

@@ -5,7 +5,7 @@
 The hosts are namespaces of this machine with links of a given rate, one worker on each. What an
 update sends is real (982,194 floats in 31 arrays, checked to be summed right); what it computes is
 emulated by waiting. Prints the published table beside ours, and draws runtime, ratio and
-scalability with gnuplot, as SVG and PNG.
+scalability as SVG.
 """
 import argparse
 import json
@@ -58,14 +58,15 @@ def read_arguments():
 class Farm:
     """A cluster that grows: the driver's host with the head, and hosts with one worker each."""
 
-    def __init__(self, given, lab):
+    def __init__(self, given, lab, program=None):
+        program = program or os.path.join(given.build, "tests", "bench", "scaling_program")
         self.given, self.lab, self.workers = given, lab, []
         self.head = self._new_host("head")
         said = self.head.run("crt", "start", "--head", "--node-ip-address", self.head.ip, "--num-cpus",
                              "0", "--object-store-memory", "64M", "--encrypt-streams", given.encrypt)
         self.address = f"{self.head.ip}:{PORT}"
         self.key_file = re.search(r"scp \S+?:(\S+)", said)[1]
-        self.head.put(os.path.join(given.build, "tests", "bench", "scaling_program"), "scaling_program")
+        self.head.put(program, os.path.basename(program))
 
     def _new_host(self, name):
         host = self.lab.host(name)

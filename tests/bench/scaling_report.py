@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table and plots of the scaling benchmark."""
 import json
+import math
 import os
-import shutil
-import subprocess
 
 # Seconds for 1000 updates, workers on one host each: spacy-ray, and its fork with collectives
 # (github.com/MccRee177/spacy_ray_nccl, README).
 PUBLISHED = {1: (137.5, 116.7), 2: (354.1, 171.1), 4: (523.9, 179.6), 8: (710.1, 205.8),
              16: (1296.1, 248.3)}
 TITLES = {"server": "one server", "sharded": "sharded servers", "blocking": "allreduce, blocking",
-          "overlapped": "allreduce, overlapped"}
-COLORS = {"server": "#b03a2e", "sharded": "#ca6f1e", "blocking": "#2471a3", "overlapped": "#1e8449"}
+          "overlapped": "allreduce, overlapped", "allreduce": "allreduce", "peer": "peer-owned parameters",
+          "shared_optimizer": "shared optimizer", "head_child": "head and children"}
+COLORS = {"server": "#b03a2e", "sharded": "#ca6f1e", "blocking": "#2471a3", "overlapped": "#1e8449",
+          "allreduce": "#1e8449", "peer": "#2471a3", "shared_optimizer": "#b03a2e", "head_child": "#ca6f1e"}
 
 
 def series(report, what="update_ms"):
@@ -57,13 +58,10 @@ def scalability(times, n):
 
 
 def draw(report, folder):
-    """runtime, ratio and scalability, each .svg and .png, and the figures as scaling.json."""
+    """runtime, ratio and scalability as .svg, and the figures as scaling.json."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "scaling.json"), "w", encoding="utf-8") as file:
         json.dump(report, file, indent=1)
-    if not shutil.which("gnuplot"):
-        print("no plots: gnuplot is not installed (./setup.sh --with-plots)")
-        return
     lines = [("spacy-ray", "#808080", {n: t[0] for n, t in PUBLISHED.items()}),
              ("its collectives", "#b0b0b0", {n: t[1] for n, t in PUBLISHED.items()})]
     lines += [(TITLES[mode], COLORS[mode], times) for mode, times in series(report).items()]
@@ -76,26 +74,50 @@ def draw(report, folder):
                         lambda times, n: n * times[1] / times[n] if 1 in times else None, "x"),
     }
     for name, (label, value, ideal) in plots.items():
-        for kind, terminal in (("svg", "svg size 720,480 font 'sans,12'"),
-                               ("png", "pngcairo size 1080,720 font 'sans,14'")):
-            path = os.path.join(folder, f"{name}.{kind}")
-            subprocess.run(["gnuplot", "-"], input=script(path, terminal, label, value, ideal, lines),
-                           text=True, check=True)
-            print(f"drew {path}")
+        drawn = [(title, color, {n: value(times, n) for n in sorted(times) if value(times, n) is not None})
+                 for title, color, times in lines]
+        with open(os.path.join(folder, f"{name}.svg"), "w", encoding="utf-8") as file:
+            file.write(picture(label, ideal, [line for line in drawn if line[2]]))
+        print(f"drew {os.path.join(folder, name)}.svg")
 
 
-def script(path, terminal, label, value, ideal, lines):
-    text = [f"set terminal {terminal}", f"set output '{path}'", "set logscale x 2",
-            "set xlabel 'workers, one on each host'", f"set ylabel '{label}'", "set yrange [0:]",
-            "set key top left", "set grid"]
-    drawn = [f"{ideal} with lines dashtype 2 lc rgb '#000000' title 'ideal'"] if ideal == "x" else []
-    drawn += [f"{ideal} with lines dashtype 2 lc rgb '#000000' notitle"] if ideal == "1" else []
-    for number, (title, color, times) in enumerate(lines):
-        points = [(n, value(times, n)) for n in sorted(times)]
-        text.append(f"$d{number} << E")
-        text += [f"{n} {y}" for n, y in points if y is not None]
-        text.append("E")
-        if any(y is not None for _, y in points):
-            drawn.append(f"$d{number} with linespoints pt 7 lw 2 lc rgb '{color}' title '{title}'")
-    text.append("plot [1:16] " + ", ".join(drawn))
-    return "\n".join(text) + "\n"
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 480, 70, 560, 20, 430
+
+
+def picture(label, ideal, lines):
+    """An SVG file: lines of (title, color, {workers: y}) over workers, which double with each step."""
+    counts = sorted({n for _, _, points in lines for n in points} | {1})
+    most = max(y for _, _, points in lines for y in points.values())
+    step = tick(most / 5)
+    top = step * math.ceil(most / step)
+    widest = math.log2(max(counts[-1], 2))
+
+    def at(n, y):
+        return f"{LEFT + (RIGHT - LEFT) * math.log2(n) / widest:.1f},{BOTTOM - (BOTTOM - TOP) * min(y, top) / top:.1f}"
+
+    text = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13">',
+            '<rect width="100%" height="100%" fill="white"/>',
+            f'<text x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">workers, one on each host</text>',
+            f'<text transform="translate(18 {(TOP + BOTTOM) / 2}) rotate(-90)" text-anchor="middle">{label}</text>']
+    for i in range(round(top / step) + 1):
+        y = float(at(1, i * step).split(",")[1])
+        text += [f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y}" y2="{y}" stroke="#ddd"/>',
+                 f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{i * step:g}</text>']
+    text += [f'<text x="{at(n, 0).split(",")[0]}" y="{BOTTOM + 18}" text-anchor="middle">{n}</text>' for n in counts]
+    if ideal:
+        points = {n: n if ideal == "x" else 1 for n in counts if ideal == "1" or n <= top}
+        text.append(f'<polyline fill="none" stroke="black" stroke-dasharray="6 4" points="'
+                    f'{" ".join(at(n, y) for n, y in points.items())}"/>')
+    for number, (title, color, points) in enumerate(lines):
+        text.append(f'<polyline fill="none" stroke="{color}" stroke-width="2" points="'
+                    f'{" ".join(at(n, y) for n, y in points.items())}"/>')
+        text += [f'<circle r="3.5" fill="{color}" cx="{at(n, y).split(",")[0]}" cy="{at(n, y).split(",")[1]}"/>'
+                 for n, y in points.items()]
+        text.append(f'<text x="{RIGHT + 16}" y="{TOP + 16 + 20 * number}" fill="{color}">{title}</text>')
+    return "\n".join([*text, "</svg>\n"])
+
+
+def tick(rough):
+    """The next of 1, 2 and 5 times a power of ten."""
+    power = 10 ** math.floor(math.log10(rough))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
