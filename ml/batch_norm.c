@@ -4,11 +4,16 @@
  * Parameters: gain (channels), then bias (channels). While training, mean and variance are those of
  * all places of all samples of the pass, and are `kept`; the statistics (means, then variances) move to
  * them by `momentum`, the variance with n - 1 under the sum, as in PyTorch. Else the statistics are used.
+ * With others who have more of the batch (crt_model_sync_norms) the sums are theirs, too: oneDNN, which knows no
+ * others, is not asked then.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ml/onednn.h"
+
+#define SUMS 8 /* floats of workspace for each channel: 2 doubles, 3 floats, rounded up */
 
 typedef struct batch_norm {
     crti_onednn_t forward, backward;
@@ -25,7 +30,8 @@ static crt_status_t shape(crti_layer_t *layer, size_t index)
                          "layer %zu: a batch norm with epsilon %g and momentum %g", index,
                          epsilon, momentum);
     layer->out = layer->in[0];
-    layer->kept_fixed = layer->statistics_count = 2 * (size_t)layer->out.channels;
+    layer->statistics_count = 2 * (size_t)layer->out.channels;
+    layer->kept_fixed = layer->statistics_count + 1; /* places, if others have some */
     crti_layer_add_array(layer, 1, layer->out.channels);
     crti_layer_add_array(layer, 1, layer->out.channels);
     return CRT_OK;
@@ -141,7 +147,105 @@ static crt_status_t prepare(crti_layer_t *layer, int rows, bool training)
                                                                  : own->backward.scratch;
     layer->workspace =
         own->spare_at + (layer->sources[0] < 0 ? crti_onednn_floats(&x) : 0);
+    if (layer->workspace < SUMS * (size_t)layer->out.channels)
+        layer->workspace = SUMS * (size_t)layer->out.channels;
     return status;
+}
+
+/* ---------------------------------------------------------------- with others */
+
+/* Adds up numbers of all who have parts of the batch; false when that failed. */
+static bool sum_up(const crti_layer_pass_t *s, const double *own, float *numbers,
+                   int count)
+{
+    crt_status_t status;
+
+    for (int i = 0; i < count; i++)
+        numbers[i] = (float)own[i];
+    status = s->norm_sum(s->norm_context, numbers, (size_t)count);
+    if (status != CRT_OK)
+        *s->failed = status;
+    return status == CRT_OK;
+}
+
+/* Mean and variance of all places, which are kept with their number. */
+static bool measure(const crti_layer_t *layer, const crti_layer_pass_t *s)
+{
+    int n = crti_layer_rows(layer, s), channels = layer->out.channels;
+    float *mean = s->kept, *variance = mean + channels, *places = variance + channels;
+    double *sums = (double *)s->workspace, own = n;
+    const float *x = s->x[0];
+
+    memset(sums, 0, (size_t)channels * sizeof(*sums));
+    for (int i = 0; i < n; i++, x += channels)
+        for (int c = 0; c < channels; c++)
+            sums[c] += (double)x[c];
+    if (!sum_up(s, &own, places, 1) || !sum_up(s, sums, mean, channels))
+        return false;
+    memset(sums, 0, (size_t)channels * sizeof(*sums));
+    for (int c = 0; c < channels; c++)
+        mean[c] /= *places;
+    x = s->x[0];
+    for (int i = 0; i < n; i++, x += channels)
+        for (int c = 0; c < channels; c++)
+            sums[c] += (double)((x[c] - mean[c]) * (x[c] - mean[c]));
+    if (!sum_up(s, sums, variance, channels))
+        return false;
+    for (int c = 0; c < channels; c++)
+        variance[c] /= *places;
+    return true;
+}
+
+static float deviation(const crti_layer_t *layer, const crti_layer_pass_t *s, int channel)
+{
+    return sqrtf(s->kept[layer->out.channels + channel] + (float)layer->spec.epsilon);
+}
+
+static void normalize(const crti_layer_t *layer, const crti_layer_pass_t *s)
+{
+    int channels = layer->out.channels, n = crti_layer_rows(layer, s);
+    float *scale = s->workspace;
+
+    for (int c = 0; c < channels; c++)
+        scale[c] = s->params[c] / deviation(layer, s, c);
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < channels; c++) {
+            size_t at = (size_t)i * (size_t)channels + (size_t)c;
+
+            s->y[at] = (s->x[0][at] - s->kept[c]) * scale[c] + s->params[channels + c];
+        }
+}
+
+/* dx = gain / deviation * (dy - mean(dy) - xhat * mean(dy * xhat)), the means over all places. */
+static void backward_with_others(const crti_layer_t *layer, const crti_layer_pass_t *s)
+{
+    int channels = layer->out.channels, n = crti_layer_rows(layer, s);
+    double *sums = (double *)s->workspace; /* dy * xhat, then dy */
+    float *all = (float *)(sums + 2 * channels), *scale = all + 2 * channels;
+
+    memset(sums, 0, 2 * (size_t)channels * sizeof(*sums));
+    for (int c = 0; c < channels; c++)
+        scale[c] = 1 / deviation(layer, s, c);
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < channels; c++) {
+            size_t at = (size_t)i * (size_t)channels + (size_t)c;
+
+            sums[c] += (double)(s->dy[at] * (s->x[0][at] - s->kept[c]) * scale[c]);
+            sums[channels + c] += (double)s->dy[at];
+        }
+    for (int c = 0; c < 2 * channels; c++)
+        s->dparams[c] = (float)sums[c];
+    if (!sum_up(s, sums, all, 2 * channels))
+        return;
+    for (int i = 0; s->dx[0] && i < n; i++)
+        for (int c = 0; c < channels; c++) {
+            size_t at = (size_t)i * (size_t)channels + (size_t)c;
+            float hat = (s->x[0][at] - s->kept[c]) * scale[c];
+            float share = 1 / s->kept[2 * channels];
+
+            s->dx[0][at] = s->params[c] * scale[c] *
+                           (s->dy[at] - all[channels + c] * share - hat * all[c] * share);
+        }
 }
 
 /* ---------------------------------------------------------------- passes */
@@ -167,6 +271,13 @@ static void forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
     const batch_norm_t *own = layer->own;
     const float *statistics = s->random ? s->kept : s->statistics;
 
+    if (s->norm_sum) {
+        if (!measure(layer, s))
+            return;
+        normalize(layer, s);
+        follow(layer, s->kept, s->statistics, (size_t)s->kept[2 * layer->out.channels]);
+        return;
+    }
     crti_onednn_run(&own->forward, s,
                     (const void *const[]){s->x[0], s->y, s->params, statistics,
                                           statistics + layer->out.channels});
@@ -179,6 +290,10 @@ static void backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
     const batch_norm_t *own = layer->own;
     float *dx = s->dx[0] ? s->dx[0] : s->workspace + own->spare_at;
 
+    if (s->norm_sum) {
+        backward_with_others(layer, s);
+        return;
+    }
     crti_onednn_run(&own->backward, s,
                     (const void *const[]){s->x[0], s->dy, dx, s->kept,
                                           s->kept + layer->out.channels, s->params,

@@ -128,14 +128,20 @@ typedef enum crt_layer_kind {
         14, /* layer norm over the batch: each channel its mean and variance */
     CRT_LAYER_FLATTEN = 15, /* all places of a sample as one */
     CRT_LAYER_SUBSAMPLE =
-        16 /* every `stride`th place of rows and columns; channels of zeros up to `width` */
+        16, /* every `stride`th place of rows and columns; channels of zeros up to `width` */
+    CRT_LAYER_GELU = 17,      /* y = x Phi(x) */
+    CRT_LAYER_ATTENTION = 18, /* of q, k, v side by side: softmax(q k' / sqrt(d)) v */
+    CRT_LAYER_PATCHES = 19,   /* squares of places become one place each */
+    CRT_LAYER_TOKEN = 20,     /* one place more at the end: the same numbers, learnt */
+    CRT_LAYER_POSITIONS = 21  /* y = x + P; P is (places, channels) */
 } crt_layer_kind_t;
 
 typedef enum crt_layer_init {
     CRT_LAYER_GLOROT = 0, /* W uniform in +-sqrt(6 / (outputs + inputs)), b zero */
     CRT_LAYER_ZERO = 1,   /* W and b zero: for the layer in front of the softmax */
     CRT_LAYER_FAN_IN = 2, /* W and b uniform in +-1 / sqrt(inputs), as PyTorch has it */
-    CRT_LAYER_HE = 3      /* W normal with deviation sqrt(2 / outputs), b zero */
+    CRT_LAYER_HE = 3,     /* W normal with deviation sqrt(2 / outputs), b zero */
+    CRT_LAYER_FAN_IN_PLAIN = 4 /* W uniform in +-1 / sqrt(inputs), b zero */
 } crt_layer_init_t;
 
 /* One layer of a model; make it with the macros below. Members that its kind does not name are 0.
@@ -149,22 +155,25 @@ typedef struct crt_layer {
     crt_layer_init_t init; /* dense, maxout */
     int width;             /* dense, maxout, hash embed: outputs; parameters: columns */
     double
-        rate; /* dropout, hash embed: part of the inputs that is left out, 0 <= rate < 1 */
-    int from;       /* what it reads; 0: the layer before it */
-    int with;       /* add: the second input */
-    int count;      /* concatenate: the last so many layers, in their order (at most 8) */
+        rate;  /* dropout, hash embed: part of the inputs that is left out, 0 <= rate < 1;
+                 attention: of the probabilities */
+    int from;  /* what it reads; 0: the layer before it */
+    int with;  /* add: the second input */
+    int count; /* concatenate: the last so many layers, in their order (at most 8) */
     int pieces;     /* maxout: of which the largest is taken */
     int window;     /* expand window: rows on each side */
     int rows;       /* hash embed, parameters: of the table */
     int column;     /* hash embed: which of a sample's keys */
     uint32_t seed;  /* hash embed: of the hash */
     double epsilon; /* layer norm, batch norm */
-    int kernel; /* convolution, pools: rows and columns of a window; pools: 0 is all of a sample */
+    int kernel; /* convolution, pools: rows and columns of a window; pools: 0 is all of a sample;
+                   patches: rows and columns of one */
     int stride; /* convolution, pools: from a window to the next; 0 is 1, of pools the kernel */
     int padding;  /* convolution, max pool: rows and columns added on each side */
     bool no_bias; /* convolution: without b */
     double
         momentum; /* batch norm: how far the running statistics move to those of a batch */
+    int heads;    /* attention */
 } crt_layer_t;
 
 #ifndef __cplusplus
@@ -218,6 +227,13 @@ typedef struct crt_layer {
 #    define CRT_BATCH_NORM()                                                             \
         ((crt_layer_t){.kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1})
 #    define CRT_FLATTEN() ((crt_layer_t){.kind = CRT_LAYER_FLATTEN})
+#    define CRT_GELU()    ((crt_layer_t){.kind = CRT_LAYER_GELU})
+/* Reads 3 d channels, queries, keys and values, of a dense layer in front of it; puts out d. */
+#    define CRT_ATTENTION(heads_, rate_)                                                 \
+        ((crt_layer_t){.kind = CRT_LAYER_ATTENTION, .rate = (rate_), .heads = (heads_)})
+#    define CRT_PATCHES(side) ((crt_layer_t){.kind = CRT_LAYER_PATCHES, .kernel = (side)})
+#    define CRT_TOKEN()       ((crt_layer_t){.kind = CRT_LAYER_TOKEN})
+#    define CRT_POSITIONS()   ((crt_layer_t){.kind = CRT_LAYER_POSITIONS})
 #    define CRT_PARAMETERS(rows_, cols)                                                  \
         ((crt_layer_t){.kind = CRT_LAYER_PARAMETERS, .rows = (rows_), .width = (cols)})
 #endif
@@ -322,6 +338,15 @@ typedef void crt_gradients_seen_t(void *context, size_t first);
  * ends at 0. For callers that send gradients while the rest is still computed. */
 CRT_API void crt_model_watch_gradients(crt_model_t *model, crt_gradients_seen_t *seen,
                                        void *context);
+
+/* Replaces each of `count` numbers by its sum over all who compute parts of one batch. */
+typedef crt_status_t crt_norm_sum_t(void *context, float *numbers, size_t count);
+
+/* Batch norms of this model compute mean and variance of one batch of which others have the other rows: `sum` (NULL:
+ * of its own rows only, as at first) is called in every pass of training, in its thread, twice in the forward pass of a
+ * batch norm and once in its backward pass. All of them make the same passes. The average of their gradients is then
+ * that of the whole batch, if they have as many rows each. */
+CRT_API void crt_model_sync_norms(crt_model_t *model, crt_norm_sum_t *sum, void *context);
 
 /* A forward pass for a loss of the caller's. `inputs` is (rows, inputs) of the model's dtype and must
  * stay until crt_model_backward. `lengths` (int32, NULL: one sequence) says how many rows each

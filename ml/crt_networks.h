@@ -4,6 +4,8 @@
  *     mlp, mlp-4096x4                        dense layers of 128, 128 or of 4096, four times
  *     convnet, cnn, fcnn                     small convolutional networks for MNIST
  *     lenet                                  20 and 50 windows of 5 x 5, then 500
+ *     vit, vit-gelu                          patches of 4 x 4, 4 encoders of 32 channels and 8 heads, with
+ *                                            ReLU or GELU, the mean of all tokens
  *     resnet18, 34, 50, 101, 152             of He et al., with the stem for 32 x 32 places
  *     resnet20, 32, 44, 56, 110              their networks of 6n + 2 layers for CIFAR-10, shortcuts
  *                                            without parameters; with 1 x 1 convolutions: resnet32-projection

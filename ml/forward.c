@@ -123,6 +123,8 @@ crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void
     crt_status_t status = make_room(model, rows);
     crti_layer_pass_t pass = {.rows = rows,
                               .failed = &model->failed,
+                              .norm_sum = training ? model->norm_sum : NULL,
+                              .norm_context = model->norm_context,
                               .random = training ? &model->random : NULL,
                               .lengths = lengths ? lengths : &model->whole,
                               .sequences = lengths ? sequences : 1,

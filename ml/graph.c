@@ -25,6 +25,11 @@ static const crti_layer_ops_t *ops_of(crt_layer_kind_t kind)
     case CRT_LAYER_BATCH_NORM: return &crti_layer_batch_norm;
     case CRT_LAYER_FLATTEN: return &crti_layer_flatten;
     case CRT_LAYER_SUBSAMPLE: return &crti_layer_subsample;
+    case CRT_LAYER_GELU: return &crti_layer_gelu;
+    case CRT_LAYER_ATTENTION: return &crti_layer_attention;
+    case CRT_LAYER_PATCHES: return &crti_layer_patches;
+    case CRT_LAYER_TOKEN: return &crti_layer_token;
+    case CRT_LAYER_POSITIONS: return &crti_layer_positions;
     }
     return NULL;
 }
@@ -53,18 +58,20 @@ void crti_layer_draw(const crti_layer_t *layer, float *weights, size_t count,
                      size_t fan_in, size_t fan_out, float *biases, size_t bias_count,
                      crti_random_t *random)
 {
-    double limit = layer->spec.init == CRT_LAYER_FAN_IN
+    crt_layer_init_t init = layer->spec.init;
+    double limit = init == CRT_LAYER_FAN_IN || init == CRT_LAYER_FAN_IN_PLAIN
                        ? 1 / sqrt((double)fan_in)
                        : sqrt(6.0 / ((double)fan_out + (double)fan_in));
 
     for (size_t i = 0; i < bias_count; i++)
         biases[i] = 0;
-    switch (layer->spec.init) {
+    switch (init) {
     case CRT_LAYER_ZERO:
         for (size_t i = 0; i < count; i++)
             weights[i] = 0;
         break;
-    case CRT_LAYER_GLOROT: draw_uniform(weights, count, limit, random); break;
+    case CRT_LAYER_GLOROT:
+    case CRT_LAYER_FAN_IN_PLAIN: draw_uniform(weights, count, limit, random); break;
     case CRT_LAYER_FAN_IN:
         draw_uniform(weights, count, limit, random);
         draw_uniform(biases, bias_count, limit, random);

@@ -48,10 +48,12 @@ typedef struct crti_layer_pass {
     const float *x[CRTI_LAYER_INPUTS_MAX];
     const uint64_t *keys; /* x[0] of the layers that read keys */
     float *y;
-    float *kept;          /* what forward leaves for backward */
-    float *statistics;    /* of layers that have some */
-    float *workspace;     /* what `prepare` asked for; all layers use the same */
-    crt_status_t *failed; /* gets the status of a layer that could not compute */
+    float *kept;              /* what forward leaves for backward */
+    float *statistics;        /* of layers that have some */
+    float *workspace;         /* what `prepare` asked for; all layers use the same */
+    crt_status_t *failed;     /* gets the status of a layer that could not compute */
+    crt_norm_sum_t *norm_sum; /* of batch norms: NULL, or adds up what others have */
+    void *norm_context;
 
     const float *dy;
     float *dparams;                   /* NULL: made by an earlier call on the same step */
@@ -109,7 +111,8 @@ extern const crti_layer_ops_t crti_layer_dense, crti_layer_relu, crti_layer_drop
     crti_layer_hash_embed, crti_layer_maxout, crti_layer_expand_window, crti_layer_norm,
     crti_layer_add, crti_layer_concatenate, crti_layer_parameters, crti_layer_convolution,
     crti_layer_max_pool, crti_layer_average_pool, crti_layer_batch_norm,
-    crti_layer_flatten, crti_layer_subsample;
+    crti_layer_flatten, crti_layer_subsample, crti_layer_gelu, crti_layer_attention,
+    crti_layer_patches, crti_layer_token, crti_layer_positions;
 
 /* Outputs as the first input. */
 crt_status_t crti_layer_same_shape(crti_layer_t *layer, size_t index);

@@ -45,6 +45,14 @@ void crti_matrix_affine_inputs(int rows, int outs, int ins, const float *dy,
                 w, ins, 0, dx, ins);
 }
 
+void crti_matrix_product(int rows, int cols, int inner, float scale, crti_matrix_view_t a,
+                         crti_matrix_view_t b, float *c, int stride)
+{
+    cblas_sgemm(CblasRowMajor, a.is_turned ? CblasTrans : CblasNoTrans,
+                b.is_turned ? CblasTrans : CblasNoTrans, rows, cols, inner, scale, a.data,
+                a.stride, b.data, b.stride, 0, c, stride);
+}
+
 static crt_status_t check_host(const crt_tensor_t *tensor, crt_dtype_t dtype,
                                const char *what)
 {

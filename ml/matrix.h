@@ -22,6 +22,17 @@ void crti_matrix_affine_gradients(int rows, int outs, int ins, const float *x,
 void crti_matrix_affine_inputs(int rows, int outs, int ins, const float *dy,
                                const float *w, float *dx);
 
+/* A matrix of which a row to the next is `stride` floats. */
+typedef struct crti_matrix_view {
+    const float *data;
+    int stride;
+    bool is_turned; /* rows lie as columns */
+} crti_matrix_view_t;
+
+/* c(rows, cols) = scale * a(rows, inner) * b(inner, cols); a row of c to the next is `stride` floats. */
+void crti_matrix_product(int rows, int cols, int inner, float scale, crti_matrix_view_t a,
+                         crti_matrix_view_t b, float *c, int stride);
+
 /* What crt_ml_set_threads, or the runtime, has said. */
 int crti_matrix_threads(void);
 

@@ -95,6 +95,12 @@ crt_status_t crt_model_array(const crt_model_t *model, size_t index,
     return CRT_OK;
 }
 
+void crt_model_sync_norms(crt_model_t *model, crt_norm_sum_t *sum, void *context)
+{
+    model->norm_sum = sum;
+    model->norm_context = context;
+}
+
 void crt_model_watch_gradients(crt_model_t *model, crt_gradients_seen_t *seen,
                                void *context)
 {

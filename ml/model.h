@@ -64,6 +64,8 @@ struct crt_model {
     crti_random_t random;
     crt_gradients_seen_t *seen; /* may be NULL */
     void *seen_context;
+    crt_norm_sum_t *norm_sum; /* may be NULL */
+    void *norm_context;
 
     /* Scratch of a pass, for up to `rows` samples: forward.c */
     int rows;

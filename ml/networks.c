@@ -213,6 +213,60 @@ static void build_vgg(network_t *n, const recipe_t *r)
     add_dense(n, n->classes);
 }
 
+/* ---------------------------------------------------------------- transformers */
+
+static void add_norm(network_t *n)
+{
+    crt_layer_t layer = CRT_LAYER_NORM();
+
+    layer.epsilon = 1e-5;
+    add(n, layer);
+}
+
+static void add_drawn(network_t *n, int outputs, crt_layer_init_t init)
+{
+    crt_layer_t layer = CRT_DENSE(outputs);
+
+    layer.init = init;
+    add(n, layer);
+}
+
+/* PyTorch's TransformerEncoderLayer, norms first. */
+static void add_encoder(network_t *n, int width, int heads, int hidden, bool gelu)
+{
+    const double rate = 0.1;
+
+    add_norm(n);
+    add_drawn(n, 3 * width, CRT_LAYER_GLOROT);
+    add(n, CRT_ATTENTION(heads, rate));
+    add_drawn(n, width, CRT_LAYER_FAN_IN_PLAIN);
+    add(n, CRT_DROPOUT(rate));
+    add(n, CRT_ADD(6));
+    add_norm(n);
+    add_dense(n, hidden);
+    add(n, gelu ? CRT_GELU() : CRT_RELU());
+    add(n, CRT_DROPOUT(rate));
+    add_dense(n, width);
+    add(n, CRT_DROPOUT(rate));
+    add(n, CRT_ADD(7));
+}
+
+static void build_vit(network_t *n, const recipe_t *r)
+{
+    int width = r->numbers[1];
+
+    add(n, CRT_PATCHES(r->numbers[0]));
+    add_norm(n);
+    add_dense(n, width);
+    add_norm(n);
+    add(n, CRT_TOKEN());
+    add(n, CRT_POSITIONS());
+    for (int i = 0; i < r->numbers[2]; i++)
+        add_encoder(n, width, r->numbers[3], 8 * width, r->flag);
+    add(n, CRT_GLOBAL_POOL());
+    add_dense(n, n->classes);
+}
+
 /* ---------------------------------------------------------------- names */
 
 static const recipe_t recipes[] = {
@@ -222,6 +276,8 @@ static const recipe_t recipes[] = {
     {"cnn", build_cnn, false, {0}, false},
     {"fcnn", build_fcnn, false, {0}, false},
     {"lenet", build_lenet, false, {0}, false},
+    {"vit", build_vit, false, {4, 32, 4, 8}, false},
+    {"vit-gelu", build_vit, false, {4, 32, 4, 8}, true},
     {"resnet18", build_resnet, true, {2, 2, 2, 2}, false},
     {"resnet34", build_resnet, true, {3, 4, 6, 3}, false},
     {"resnet50", build_resnet, true, {3, 4, 6, 3}, true},

@@ -70,6 +70,64 @@ def layer(name, model, shape):
         emit(f"torch_{name}_evaluated", turned(model.eval()(x.permute(0, 3, 1, 2))).detach().numpy())
 
 
+class Patches(torch.nn.Module):
+    """b c (h p1) (w p2) -> b (h w) (p1 p2 c)"""
+
+    def forward(self, x):
+        n, c, h, w = x.shape
+        return x.reshape(n, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 3, 5, 1).reshape(n, h * w // 4, 4 * c)
+
+
+class Tokens(torch.nn.Module):
+    """A learnt token at the end, a learnt position for each."""
+
+    def __init__(self, places, width):
+        super().__init__()
+        self.token = torch.nn.Parameter(torch.zeros(1, 1, width))
+        self.positions = torch.nn.Parameter(torch.zeros(1, places + 1, width))
+
+    def forward(self, x):
+        return torch.cat([x, self.token.expand(x.shape[0], 1, -1)], 1) + self.positions
+
+
+class Attention(torch.nn.Module):
+    """Of queries, keys and values side by side."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, x):
+        n, places, width = x.shape
+        q, k, v = (part.reshape(n, places, self.heads, -1).transpose(1, 2) for part in x.chunk(3, 2))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        return y.transpose(1, 2).reshape(n, places, width // 3)
+
+
+class Encoder(torch.nn.TransformerEncoderLayer):
+    """With its parameters in the order in which they are used."""
+
+    def parameters(self):
+        a = self.self_attn
+        rest = [a.in_proj_weight, a.in_proj_bias, *a.out_proj.parameters()]
+        return [*self.norm1.parameters(), *rest, *self.norm2.parameters(), *self.linear1.parameters(),
+                *self.linear2.parameters()]
+
+
+class OfRows(torch.nn.Module):
+    """What reads (samples, places, channels), given images."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def parameters(self):
+        return list(self.inner.parameters())
+
+    def forward(self, x):
+        return self.inner(x.permute(0, 2, 3, 1).flatten(1, 2))
+
+
 print("/* SPDX-License-Identifier: Apache-2.0 */")
 print(f"/* Made by tests/ml/record_torch.py with PyTorch {torch.__version__}; not edited by hand. */")
 print("/* clang-format off */")
@@ -86,4 +144,12 @@ layer("plain", torch.nn.Conv2d(3, 2, 2, bias=False), (2, 4, 4, 3))
 layer("max_pool", torch.nn.MaxPool2d(3, stride=2, padding=1), (2, 5, 5, 2))
 layer("average_pool", torch.nn.AvgPool2d(2), (2, 4, 5, 2))
 layer("batch_norm", torch.nn.BatchNorm2d(3), (2, 3, 4, 3))
+layer("patches", Patches(), (2, 4, 6, 3))
+layer("tokens", OfRows(Tokens(6, 3)), (2, 2, 3, 3))
+layer("attention", OfRows(Attention(2)), (2, 1, 5, 12))
+layer("gelu", torch.nn.GELU(), (2, 3, 4, 2))
+layer("layer_norm", OfRows(torch.nn.LayerNorm(5)), (2, 2, 3, 5))
+layer("encoder", OfRows(Encoder(8, 2, 12, dropout=0.0, norm_first=True, batch_first=True)), (2, 1, 5, 8))
+layer("gelu_encoder", OfRows(Encoder(8, 4, 12, dropout=0.0, norm_first=True, batch_first=True, activation="gelu")),
+      (2, 1, 5, 8))
 print("#endif")

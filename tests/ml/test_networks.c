@@ -15,6 +15,8 @@ static const struct {
     {"cnn", 10, 3274634},
     {"fcnn", 10, 73306},
     {"lenet", 10, 431080},
+    {"vit", 10, 86698},
+    {"vit-gelu", 10, 86698},
     {"resnet18", 10, 11173962},
     {"resnet18", 100, 11220132},
     {"resnet34", 10, 21282122},
@@ -102,6 +104,8 @@ static void networks_of_all_kinds_learn(void **state)
     check_learns("convnet", (crt_input_t){CRT_FLOAT32, 28, 28, 1}, 60);
     check_learns("cnn", (crt_input_t){CRT_FLOAT32, 8, 8, 1}, 60);
     check_learns("fcnn", (crt_input_t){CRT_FLOAT32, 12, 12, 1}, 60);
+    check_learns("vit", (crt_input_t){CRT_FLOAT32, 12, 8, 1}, 60);
+    check_learns("vit-gelu", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 60);
     check_learns("resnet20", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 12);
     check_learns("resnet20-projection", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 12);
     check_learns("resnet18", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 12);
@@ -116,7 +120,7 @@ static void names_that_are_none_are_refused(void **state)
 
     while (crt_network_name(count))
         count++;
-    assert_int_equal(count, 29);
+    assert_int_equal(count, 31);
     assert_ok(crt_network_find("ResNet-18", &name));
     assert_string_equal(name, "resnet18");
     assert_ok(crt_network_find("VGG11_BN", &name));
