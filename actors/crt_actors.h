@@ -66,6 +66,15 @@ extern CRT_API const crt_method_t crt_parameter_server_apply_gradients;
  * more (CRT_ERR_INVALID) or, after a restart of the server, fewer (CRT_ERR_OBJECT_LOST). */
 extern CRT_API const crt_method_t crt_parameter_server_apply_step;
 
+/* (step, worker, first, count, encoded floats): a piece of worker number `worker`'s gradient of `step`, behind which
+ * lie the statistics; it is kept. Pieces of a worker come from the end to the beginning, while it still computes the
+ * others. Those of a step that is over are dropped. CRT_ERR_OBJECT_LOST as above. */
+extern CRT_API const crt_method_t crt_parameter_server_deposit;
+
+/* (step, worker, ...) -> new weights. One update with the average of what these workers have deposited, as of
+ * apply_step. CRT_ERR_OBJECT_LOST also when one of them is not there as a whole. */
+extern CRT_API const crt_method_t crt_parameter_server_apply_deposits;
+
 /* (folder, network, step, seed, is last, keep): writes a checkpoint, see crt_checkpoint_write; `step` as above. */
 extern CRT_API const crt_method_t crt_parameter_server_save;
 
@@ -161,6 +170,7 @@ typedef struct crt_image_worker_spec {
     double keep;             /* of top_k; 0: its default */
     double
         slowdown; /* 1; 10: takes ten times as long, to try out what a straggler does */
+    size_t piece; /* of send_step: least floats of a piece; 0: 65536 */
 } crt_image_worker_spec_t;
 
 /* Computes gradients of numbered batches, so that a step that is made again gives the same. Create arguments: list of
@@ -172,6 +182,11 @@ extern CRT_API const crt_actor_class_t crt_image_worker;
  * batch norms have after it as float32 at its end. A call that is cancelled
  * before it encodes ends there. */
 extern CRT_API const crt_method_t crt_image_worker_compute_step;
+
+/* (step, weights, server, worker) -> the same list. The gradient goes to a ParameterServer as deposits of worker
+ * number `worker`, each as soon as its layers are final: while the others are computed. CRT_ERR_OBJECT_LOST: the server
+ * died meanwhile. */
+extern CRT_API const crt_method_t crt_image_worker_send_step;
 
 /* Makes an ImageWorker. Caller owns the handle and drops it with crt_actor_drop. Never NULL. */
 CRT_API crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
@@ -250,6 +265,8 @@ typedef struct crt_replica_options {
     bool at_end;         /* gradients are summed after the backward pass, not during it */
     bool bfloat16;       /* gradients travel as bfloat16 */
     size_t bucket_bytes; /* as in crt_buckets_options_t */
+    bool
+        sync_norms; /* batch norms take mean and variance over the batches of all members */
 } crt_replica_options_t;
 #define CRT_REPLICA_OPTIONS(...)                                                         \
     CRT_CONSTANT(crt_replica_options_t, .struct_size = sizeof(crt_replica_options_t),    \
@@ -303,7 +320,7 @@ typedef enum crt_on_death {
 
 /* A replica of a perceptron that trains on its own shard of the data. Create arguments: those of
  * DataWorker, then a map with what the optimizer of a ParameterServer is told by, "clip", "sharded",
- * "at_end", "bfloat16" and "bucket_bytes". */
+ * "at_end", "bfloat16", "sync_norms" and "bucket_bytes". */
 extern CRT_API const crt_actor_class_t crt_trainer;
 
 /* (group name, size, rank) -> own rank. Called on all trainers at once; rank CRT_RANK_ANY takes the

@@ -13,9 +13,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "actors/piece_sender.h"
 #include "actors/spec.h"
 #include "crt_actors.h"
 
+#define PIECE_FLOATS 65536
 #define SLOW_SLICE_S                                                                     \
     0.002 /* how soon a slowed worker notices that its call was cancelled */
 
@@ -27,6 +29,10 @@ typedef struct worker {
     crt_image_batches_t *batches;
     crt_compressor_t *compressor;
     unsigned char *bytes;
+    crt_compression_t method;
+    double keep;
+    uint64_t piece;              /* least floats of one */
+    crti_piece_sender_t *sender; /* NULL before the first send_step */
     double
         slowdown; /* how often the time of a gradient it takes: to try out what stragglers do */
 } worker_t;
@@ -82,19 +88,28 @@ static crt_status_t open_batches(worker_t *w, const crt_value_t *map)
                             : status;
 }
 
-static crt_status_t open_compressor(worker_t *w, const crt_value_t *map)
+static crt_status_t read_compression(worker_t *w, const crt_value_t *map)
 {
     const char *name = "none";
-    double keep = 0;
-    crt_compression_t method;
     crt_status_t status = CRTI_SPEC_READ(map, "compression", &name);
 
     if (status == CRT_OK)
-        status = CRTI_SPEC_READ(map, "keep", &keep);
+        status = CRTI_SPEC_READ(map, "keep", &w->keep);
     if (status == CRT_OK)
-        status = crt_compression_find(name, &method);
-    if (status == CRT_OK)
-        status = crt_compressor_new(method, crt_model_parameters(w->model), keep,
+        status = CRTI_SPEC_READ(map, "piece", &w->piece);
+    w->piece = w->piece ? w->piece : PIECE_FLOATS;
+    return status == CRT_OK ? crt_compression_find(name, &w->method) : status;
+}
+
+/* Of whole gradients, before the first one. */
+static crt_status_t open_compressor(worker_t *w)
+{
+    crt_status_t status = CRT_OK;
+
+    if (w->bytes)
+        return CRT_OK;
+    if (!w->compressor)
+        status = crt_compressor_new(w->method, crt_model_parameters(w->model), w->keep,
                                     &w->compressor);
     if (status != CRT_OK)
         return status;
@@ -129,7 +144,7 @@ static crt_status_t create(void *self, crt_call_t *call)
                          crt_model_outputs(w->model));
     if (status == CRT_OK)
         status = open_batches(w, map);
-    return status == CRT_OK ? open_compressor(w, map) : status;
+    return status == CRT_OK ? read_compression(w, map) : status;
 }
 
 static void destroy(void *self)
@@ -142,6 +157,7 @@ static void destroy(void *self)
     crt_ref_drop(&w->features);
     crt_ref_drop(&w->labels);
     crt_compressor_free(w->compressor);
+    crti_piece_sender_free(w->sender);
     free(w->bytes);
     crt_model_free(w->model);
 }
@@ -189,57 +205,110 @@ static crt_status_t return_bytes(worker_t *w, crt_call_t *call, size_t size)
     return crt_return_at(call, 1, object);
 }
 
+/* What is told of a step: times of its beginning, of its batch and of its passes. */
+typedef struct told {
+    double loss, began, batched, computed;
+    int64_t samples;
+} told_t;
+
+static crt_status_t compute(worker_t *w, const crt_call_t *call, uint64_t step,
+                            const crt_tensor_t *weights, told_t *told)
+{
+    crt_tensor_t view;
+    const crt_batch_t *batch;
+    crt_status_t status = crti_spec_weights(w->model, weights, &view);
+
+    if (status != CRT_OK)
+        return status;
+    told->began = now_s();
+    crt_image_batches_seek(w->batches, step);
+    batch = crt_image_batches_next(w->batches);
+    told->samples = batch->labels.shape[0];
+    told->batched = now_s();
+    crt_model_set_seed(w->model, w->seed + step * 0x9e3779b97f4a7c15u);
+    status = crt_model_compute_gradients(w->model, &view, batch, NULL, &told->loss);
+    if (status != CRT_OK)
+        return status;
+    dawdle(call, (w->slowdown - 1) * (now_s() - told->began));
+    told->computed = now_s();
+    if (crt_cancelled(call))
+        return crt_raise(CRT_ERR_CANCELLED, "step %llu is no longer wanted",
+                         (unsigned long long)step);
+    return CRT_OK;
+}
+
+static crt_status_t tell(crt_call_t *call, const told_t *t, size_t bytes)
+{
+    return crt_return(
+        call,
+        crt_list((crt_arg_t[]){crt_arg_float(t->loss),
+                               crt_arg_float(t->batched - t->began),
+                               crt_arg_float(t->computed - t->batched),
+                               crt_arg_float(now_s() - t->computed),
+                               crt_arg_int((int64_t)bytes), crt_arg_int(t->samples)},
+                 6));
+}
+
 static crt_status_t compute_step(void *self, crt_call_t *call)
 {
     worker_t *w = self;
     uint64_t step;
     const crt_tensor_t *weights;
-    crt_tensor_t view;
-    const crt_batch_t *batch;
-    double loss, began = now_s(), batched, computed;
+    told_t told;
     size_t size;
     crt_status_t status = crt_args(call, &step, &weights);
 
+    if (status == CRT_OK && crt_return_count(call) != 2)
+        status = crt_raise(CRT_ERR_INVALID, "compute_step has two results, not %zu",
+                           crt_return_count(call));
     if (status == CRT_OK)
-        status = crti_spec_weights(w->model, weights, &view);
+        status = open_compressor(w);
+    if (status == CRT_OK)
+        status = compute(w, call, step, weights, &told);
     if (status != CRT_OK)
         return status;
-    if (crt_return_count(call) != 2)
-        return crt_raise(CRT_ERR_INVALID, "compute_step has two results, not %zu",
-                         crt_return_count(call));
-    crt_image_batches_seek(w->batches, step);
-    batch = crt_image_batches_next(w->batches);
-    batched = now_s();
-    crt_model_set_seed(w->model, w->seed + step * 0x9e3779b97f4a7c15u);
-    status = crt_model_compute_gradients(w->model, &view, batch, NULL, &loss);
-    if (status != CRT_OK)
-        return status;
-    dawdle(call, (w->slowdown - 1) * (now_s() - began));
-    if (crt_cancelled(call))
-        return crt_raise(CRT_ERR_CANCELLED, "step %llu is no longer wanted",
-                         (unsigned long long)step);
-    computed = now_s();
     size = encode(w);
     status = return_bytes(w, call, size);
+    return status == CRT_OK ? tell(call, &told, size) : status;
+}
+
+static crt_status_t send_step(void *self, crt_call_t *call)
+{
+    worker_t *w = self;
+    uint64_t step;
+    const crt_tensor_t *weights;
+    crt_actor_t *server;
+    told_t told;
+    size_t size;
+    int number;
+    crt_status_t sent, status = crt_args(call, &step, &weights, &server, &number);
+
+    if (status == CRT_OK && !w->sender)
+        status = crti_piece_sender_new(w->model, w->method, w->keep, (size_t)w->piece,
+                                       &w->sender);
     if (status != CRT_OK)
         return status;
-    return crt_return(
-        call, crt_list((crt_arg_t[]){crt_arg_float(loss), crt_arg_float(batched - began),
-                                     crt_arg_float(computed - batched),
-                                     crt_arg_float(now_s() - computed),
-                                     crt_arg_int((int64_t)size),
-                                     crt_arg_int(batch->labels.shape[0])},
-                       6));
+    crti_piece_sender_begin(w->sender, server, step, number);
+    crt_model_watch_gradients(w->model, crti_piece_sender_seen, w->sender);
+    status = compute(w, call, step, weights, &told);
+    crt_model_watch_gradients(w->model, NULL, NULL);
+    sent = crti_piece_sender_finish(w->sender, &size);
+    if (status == CRT_OK)
+        status = sent;
+    return status == CRT_OK ? tell(call, &told, size) : status;
 }
 
 const crt_method_t crt_image_worker_compute_step = {"compute_step", compute_step,
                                                     "int, tensor"};
+const crt_method_t crt_image_worker_send_step = {"send_step", send_step,
+                                                 "int, tensor, actor, int"};
 
 const crt_actor_class_t crt_image_worker =
     CRT_ACTOR_CLASS(.name = "ImageWorker", .size = sizeof(worker_t), .create = create,
                     .signature = "list, float, int, ref, ref, int, map",
                     .destroy = destroy,
-                    .methods = CRT_METHODS(&crt_image_worker_compute_step));
+                    .methods = CRT_METHODS(&crt_image_worker_compute_step,
+                                           &crt_image_worker_send_step));
 
 crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
                                   const crt_mlp_spec_t *spec,
@@ -254,7 +323,8 @@ crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
         crt_arg_string("ahead"),       crt_arg_int(data->ahead),
         crt_arg_string("compression"), crt_arg_string(data->compression),
         crt_arg_string("keep"),        crt_arg_float(data->keep),
-        crt_arg_string("slowdown"),    crt_arg_float(data->slowdown)};
+        crt_arg_string("slowdown"),    crt_arg_float(data->slowdown),
+        crt_arg_string("piece"),       crt_arg_int((int64_t)data->piece)};
 
     return crt_actor_new(&crt_image_worker, options, crti_spec_widths(spec, room),
                          spec->dropout, spec->seed, data->features, data->labels,

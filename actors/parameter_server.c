@@ -14,14 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "actors/deposits.h"
 #include "actors/spec.h"
 #include "crt_actors.h"
 
 typedef struct server {
     crt_model_t *model;
     crt_optimizer_t *optimizer;
-    float *sum,
-        *decoded; /* of apply_step: gradient, then statistics; NULL before the first */
+    float *sum, *decoded; /* gradient, statistics; NULL before the first */
+    crti_deposits_t deposits;
 } server_t;
 
 static crt_status_t create(void *self, crt_call_t *call)
@@ -51,6 +52,7 @@ static void destroy(void *self)
     crt_model_free(s->model);
     free(s->sum);
     free(s->decoded);
+    crti_deposits_fini(&s->deposits);
 }
 
 static crt_status_t get_weights(void *self, crt_call_t *call)
@@ -138,13 +140,33 @@ static crt_status_t check_step(const server_t *s, uint64_t step)
     return CRT_OK;
 }
 
-/* An encoded gradient and the statistics behind it. */
-static crt_status_t decode(server_t *s, const crt_tensor_t *bytes)
+static size_t statistics_of(const server_t *s)
 {
-    size_t size = crt_tensor_count(bytes) * crt_dtype_size(bytes->dtype);
-    size_t floats = crt_model_parameters(s->model);
-    size_t more = crt_tensor_count(crt_model_statistics(s->model)) * sizeof(float);
+    return crt_tensor_count(crt_model_statistics(s->model));
+}
 
+/* Memory of a gradient and statistics, made once. */
+static crt_status_t make_room(const server_t *s, float **room)
+{
+    size_t size = (crt_model_parameters(s->model) + statistics_of(s)) * sizeof(float);
+
+    *room = *room ? *room : malloc(size);
+    return *room ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "the sum of gradients");
+}
+
+/* An encoded gradient and the statistics behind it, into `decoded`. */
+static crt_status_t decode(server_t *s, crt_call_t *call, size_t index)
+{
+    size_t floats = crt_model_parameters(s->model), size;
+    size_t more = statistics_of(s) * sizeof(float);
+    const crt_tensor_t *bytes;
+    crt_status_t status = crt_arg_at(call, index, &bytes);
+
+    if (status == CRT_OK)
+        status = make_room(s, &s->decoded);
+    if (status != CRT_OK)
+        return status;
+    size = crt_tensor_count(bytes) * crt_dtype_size(bytes->dtype);
     if (size < more)
         return crt_raise(CRT_ERR_INVALID, "a gradient of %zu bytes, %zu of statistics",
                          size, more);
@@ -152,31 +174,42 @@ static crt_status_t decode(server_t *s, const crt_tensor_t *bytes)
     return crt_compression_decode(bytes->data, size - more, s->decoded, floats);
 }
 
-/* The average of the call's encoded gradients, which begin at argument 1. */
-static crt_status_t average(server_t *s, crt_call_t *call)
+/* What argument `index` says of `step`: a gradient as it came, or whose deposits to take. */
+static crt_status_t read_gradient(server_t *s, crt_call_t *call, uint64_t step,
+                                  size_t index, bool deposited, const float **data_out)
+{
+    int worker;
+    crt_status_t status;
+
+    if (!deposited) {
+        status = decode(s, call, index);
+        *data_out = s->decoded;
+        return status;
+    }
+    status = crt_arg_at(call, index, &worker);
+    return status == CRT_OK ? crti_deposits_get(&s->deposits, step, worker, data_out)
+                            : status;
+}
+
+/* The average of the call's gradients, which begin at argument 1, into `sum`. */
+static crt_status_t average(server_t *s, crt_call_t *call, uint64_t step, bool deposited)
 {
     size_t count = crt_arg_count(call) - 1;
-    size_t floats =
-        crt_model_parameters(s->model) + crt_tensor_count(crt_model_statistics(s->model));
+    size_t floats = crt_model_parameters(s->model) + statistics_of(s);
     float share = 1 / (float)count;
+    crt_status_t status = make_room(s, &s->sum);
 
-    if (!s->sum)
-        s->sum = malloc(floats * sizeof(float));
-    if (!s->decoded)
-        s->decoded = malloc(floats * sizeof(float));
-    if (!s->sum || !s->decoded)
-        return crt_raise(CRT_ERR_NO_MEMORY, "the sum of gradients");
+    if (status != CRT_OK)
+        return status;
     memset(s->sum, 0, floats * sizeof(float));
     for (size_t k = 1; k <= count; k++) {
-        const crt_tensor_t *bytes;
-        crt_status_t status = crt_arg_at(call, k, &bytes);
+        const float *data;
 
-        if (status == CRT_OK)
-            status = decode(s, bytes);
+        status = read_gradient(s, call, step, k, deposited, &data);
         if (status != CRT_OK)
             return status;
         for (size_t i = 0; i < floats; i++)
-            s->sum[i] += s->decoded[i];
+            s->sum[i] += data[i];
     }
     for (size_t i = 0; i < floats; i++)
         s->sum[i] *= share;
@@ -194,9 +227,8 @@ static void take_statistics(server_t *s, float *out)
     memcpy(out, averaged, size);
 }
 
-static crt_status_t apply_step(void *self, crt_call_t *call)
+static crt_status_t update(server_t *s, crt_call_t *call, bool deposited)
 {
-    server_t *s = self;
     int64_t shape = (int64_t)crt_model_parameters(s->model);
     crt_tensor_t sum, weights;
     const crt_tensor_t *gradients = &sum;
@@ -209,7 +241,7 @@ static crt_status_t apply_step(void *self, crt_call_t *call)
     if (status == CRT_OK && crt_arg_count(call) < 2)
         status = crt_raise(CRT_ERR_INVALID, "no gradient");
     if (status == CRT_OK)
-        status = average(s, call);
+        status = average(s, call, step, deposited);
     if (status == CRT_OK)
         status = crti_spec_answer(s->model, &object, &weights);
     if (status != CRT_OK)
@@ -222,6 +254,33 @@ static crt_status_t apply_step(void *self, crt_call_t *call)
     }
     take_statistics(s, (float *)weights.data + shape);
     return crt_return(call, object);
+}
+
+static crt_status_t apply_step(void *self, crt_call_t *call)
+{
+    return update(self, call, false);
+}
+
+static crt_status_t apply_deposits(void *self, crt_call_t *call)
+{
+    return update(self, call, true);
+}
+
+static crt_status_t deposit(void *self, crt_call_t *call)
+{
+    server_t *s = self;
+    const crt_tensor_t *bytes;
+    uint64_t step, first, count;
+    int worker;
+    crt_status_t status = crt_args(call, &step, &worker, &first, &count, &bytes);
+
+    if (status != CRT_OK || step < crt_optimizer_steps(s->optimizer))
+        return status;
+    status = check_step(s, step);
+    s->deposits.floats = crt_model_parameters(s->model) + statistics_of(s);
+    return status == CRT_OK ? crti_deposits_add(&s->deposits, step, worker, (size_t)first,
+                                                (size_t)count, bytes)
+                            : status;
 }
 
 static crt_status_t save(void *self, crt_call_t *call)
@@ -255,6 +314,10 @@ static crt_status_t restore(void *self, crt_call_t *call)
 
 const crt_method_t crt_parameter_server_apply_step = {"apply_step", apply_step,
                                                       "int, tensor..."};
+const crt_method_t crt_parameter_server_deposit = {"deposit", deposit,
+                                                   "int, int, int, int, tensor"};
+const crt_method_t crt_parameter_server_apply_deposits = {"apply_deposits",
+                                                          apply_deposits, "int, int..."};
 const crt_method_t crt_parameter_server_save = {"save", save,
                                                 "string, string, int, int, bool, int"};
 const crt_method_t crt_parameter_server_restore = {"restore", restore, "string, string"};
@@ -267,12 +330,13 @@ const crt_method_t crt_parameter_server_apply_gradients = {"apply_gradients",
 const crt_actor_class_t crt_parameter_server =
     CRT_ACTOR_CLASS(.name = "ParameterServer", .size = sizeof(server_t), .create = create,
                     .signature = "list, float, int, map", .destroy = destroy,
-                    .methods = CRT_METHODS(&crt_parameter_server_get_weights,
-                                           &crt_parameter_server_set_weights,
-                                           &crt_parameter_server_apply_gradients,
-                                           &crt_parameter_server_apply_step,
-                                           &crt_parameter_server_save,
-                                           &crt_parameter_server_restore));
+                    .methods = CRT_METHODS(
+                        &crt_parameter_server_get_weights,
+                        &crt_parameter_server_set_weights,
+                        &crt_parameter_server_apply_gradients,
+                        &crt_parameter_server_apply_step, &crt_parameter_server_deposit,
+                        &crt_parameter_server_apply_deposits, &crt_parameter_server_save,
+                        &crt_parameter_server_restore));
 
 crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options,
                                       const crt_mlp_spec_t *spec,

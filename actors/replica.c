@@ -60,6 +60,15 @@ crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
     return CRT_OK;
 }
 
+/* Of batch norms: a crt_norm_sum_t. Every member calls it at the same places of its passes, between the same buckets. */
+static crt_status_t sum_norms(void *replica, float *numbers, size_t count)
+{
+    crt_replica_t *r = replica;
+    crt_tensor_t view = crt_tensor_floats(numbers, count);
+
+    return crt_collective_allreduce(r->group, &view, &view, CRT_SUM);
+}
+
 /* This member's gradient, averaged with those of the others. The first failure counts, but the
  * buckets are finished in any case. */
 static crt_status_t average(crt_replica_t *r, const crt_batch_t *batch, double *loss_out)
@@ -68,8 +77,10 @@ static crt_status_t average(crt_replica_t *r, const crt_batch_t *batch, double *
     crt_status_t status;
 
     crt_model_watch_gradients(r->model, crt_buckets_seen, r->buckets);
+    crt_model_sync_norms(r->model, r->options.sync_norms ? sum_norms : NULL, r);
     status = crt_model_compute_gradients(r->model, NULL, batch, &gradients, loss_out);
     crt_model_watch_gradients(r->model, NULL, NULL);
+    crt_model_sync_norms(r->model, NULL, NULL);
     return status == CRT_OK ? crt_buckets_finish(r->buckets) : status;
 }
 

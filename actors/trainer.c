@@ -52,6 +52,8 @@ static crt_status_t read_options(trainer_t *t, const crt_value_t *map)
     status = status == CRT_OK ? CRTI_SPEC_READ(map, "at_end", &o->at_end) : status;
     status = status == CRT_OK ? CRTI_SPEC_READ(map, "bfloat16", &o->bfloat16) : status;
     status =
+        status == CRT_OK ? CRTI_SPEC_READ(map, "sync_norms", &o->sync_norms) : status;
+    status =
         status == CRT_OK ? CRTI_SPEC_READ(map, "bucket_bytes", &bucket_bytes) : status;
     o->bucket_bytes = bucket_bytes;
     o->optimizer = &t->optimizer;
@@ -293,6 +295,7 @@ crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
         crt_arg_string("sharded"),      crt_arg_bool(r->sharded),
         crt_arg_string("at_end"),       crt_arg_bool(r->at_end),
         crt_arg_string("bfloat16"),     crt_arg_bool(r->bfloat16),
+        crt_arg_string("sync_norms"),   crt_arg_bool(r->sync_norms),
         crt_arg_string("bucket_bytes"), crt_arg_unsigned(r->bucket_bytes)};
     crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS + sizeof(own) / sizeof(own[0])];
 

@@ -26,8 +26,9 @@
 /* A worker, and what it was asked for. */
 typedef struct crew {
     crt_actor_t *worker;
-    crt_ref_t *results[2]; /* what it tells, the gradient; NULL: it is free */
-    uint64_t step;         /* of that call */
+    /* What it tells, the gradient, unless that is with the server already; NULL: it is free. */
+    crt_ref_t *results[2];
+    uint64_t step; /* of that call */
     bool is_cancelled, is_lost;
 } crew_t;
 
@@ -44,6 +45,7 @@ typedef struct training {
     crt_actor_t *server;
     crt_ref_t *weights; /* the newest */
     uint64_t step;      /* updates made */
+    bool lost;          /* what a step needs is lost with the server */
     crew_t crew[WORKERS_MAX];
     counts_t all;
     FILE *csv;
@@ -151,6 +153,7 @@ static void cancel_others(training_t *t)
 /* The server died: everything since the last checkpoint is lost. */
 static void recover(training_t *t)
 {
+    t->lost = false;
     cancel_others(t);
     for (int i = 0; i < settings.workers; i++)
         t->crew[i].is_lost = true; /* of weights that are no more */
@@ -222,7 +225,8 @@ static void start_workers(training_t *t)
                                     .batch = (int)settings.batch,
                                     .ahead = (int)settings.ahead,
                                     .compression = settings.compression,
-                                    .keep = settings.keep_part};
+                                    .keep = settings.keep_part,
+                                    .piece = (size_t)settings.piece_kb * 256};
 
     fill_spec(&spec, widths);
     for (int i = 0; i < settings.workers; i++) {
@@ -238,8 +242,12 @@ static void start_workers(training_t *t)
 
 static void send_work(training_t *t, crew_t *c)
 {
-    crt_call_returns(c->results, 2, c->worker, &crt_image_worker_compute_step, NULL,
-                     t->step, t->weights);
+    if (settings.piece_kb > 0)
+        c->results[0] = crt_call(c->worker, &crt_image_worker_send_step, t->step,
+                                 t->weights, t->server, (int)(c - t->crew));
+    else
+        crt_call_returns(c->results, 2, c->worker, &crt_image_worker_compute_step, NULL,
+                         t->step, t->weights);
     c->step = t->step;
     c->is_cancelled = c->is_lost = false;
 }
@@ -276,7 +284,11 @@ static bool judge(training_t *t, counts_t *now, crew_t *c)
 {
     const crt_error_t *error = crt_ref_error(c->results[0]);
 
-    if (is_death(c->results[0]))
+    if (error && c->is_lost)
+        now->late++;
+    else if (error && error->status == CRT_ERR_OBJECT_LOST)
+        t->lost = true; /* the weights it was to read, or the server it sent to */
+    else if (is_death(c->results[0]))
         count_death(t, "worker");
     else if (error && error->status == CRT_ERR_CANCELLED)
         now->cancelled++;
@@ -313,17 +325,30 @@ static void wait_for_one(training_t *t, counts_t *now, bool *arrived)
         arrived[who[ready[i]]] = judge(t, now, &t->crew[who[ready[i]]]);
 }
 
-/* One update with what has arrived; false when the server died. */
-static bool update(training_t *t, const bool *arrived)
+/* The call that makes an update of what has arrived. */
+static crt_ref_t *call_update(training_t *t, const bool *arrived)
 {
-    crt_ref_t *gradients[WORKERS_MAX], *weights;
+    crt_ref_t *gradients[WORKERS_MAX];
+    crt_arg_t numbers[WORKERS_MAX + 1] = {crt_arg_int((int64_t)t->step)};
     size_t count = 0;
 
     for (int i = 0; i < settings.workers; i++)
-        if (arrived[i])
+        if (arrived[i]) {
             gradients[count++] = t->crew[i].results[1];
-    weights = crt_call(t->server, &crt_parameter_server_apply_step, t->step,
-                       crt_spread(gradients, count));
+            numbers[count] = crt_arg_int(i);
+        }
+    if (settings.piece_kb > 0)
+        return crt_call_v(t->server, &crt_parameter_server_apply_deposits, NULL, numbers,
+                          count + 1);
+    return crt_call(t->server, &crt_parameter_server_apply_step, t->step,
+                    crt_spread(gradients, count));
+}
+
+/* One update with what has arrived; false when the server died. */
+static bool update(training_t *t, const bool *arrived)
+{
+    crt_ref_t *weights = call_update(t, arrived);
+
     crt_get(weights, NULL);
     for (int i = 0; i < settings.workers; i++)
         if (arrived[i])
@@ -423,9 +448,9 @@ static void train(training_t *t)
         counts_t now = {.arrived = 0};
         double start = now_s();
 
-        while (now.arrived < settings.needed)
+        while (now.arrived < settings.needed && !t->lost)
             wait_for_one(t, &now, arrived);
-        if (!update(t, arrived)) {
+        if (t->lost || !update(t, arrived)) {
             recover(t);
             continue;
         }

@@ -26,6 +26,7 @@ struct settings {
     int64_t workers, needed, staleness, steps, seed, slow_worker;
     double slowdown;
     bool cancel;
+    int64_t piece_kb; /* 0: gradients come whole */
     /* [optimizer] */
     crt_optimizer_options_t optimizer;
     /* [compression] */

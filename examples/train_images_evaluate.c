@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "train_images.h"
 
@@ -85,26 +86,79 @@ static bool wait_for(int64_t step, char *path, size_t room)
     return false;
 }
 
-static FILE *open_csv(void)
-{
-    FILE *csv = settings.evaluation_csv ? fopen(settings.evaluation_csv, "we") : NULL;
+#define HEADER "step,loss,top1,top5\n"
 
-    if (settings.evaluation_csv && !csv) {
-        perror(settings.evaluation_csv);
-        exit(1);
+static void fail_csv(void)
+{
+    perror(settings.evaluation_csv);
+    exit(1);
+}
+
+/* The lines that an evaluator has written before it died: the last step of them. What it did not end is cut off. */
+static uint64_t read_lines(FILE *csv, curve_t *curve)
+{
+    char line[128];
+    unsigned long long step = 0;
+    double loss, top1, top5;
+    long whole = 0;
+
+    while (fgets(line, sizeof(line), csv) && strchr(line, '\n')) {
+        if (sscanf(line, "%llu,%lf,%lf,%lf", &step, &loss, &top1, &top5) == 4) {
+            if (!curve_add(curve, (double)step, 100 * top1))
+                check(CRT_ERR_NO_MEMORY, "curve");
+        } else if (strcmp(line, HEADER) != 0) {
+            fprintf(stderr, "train_images: %s is no table of an evaluation\n",
+                    settings.evaluation_csv);
+            exit(1);
+        }
+        whole = ftell(csv);
     }
+    if (fseek(csv, whole, SEEK_SET) != 0 || ftruncate(fileno(csv), whole) != 0)
+        fail_csv();
+    return step;
+}
+
+/* The table, NULL when none is wanted, and the last step in it. */
+static FILE *open_csv(curve_t *curve, uint64_t *step_out)
+{
+    FILE *csv = NULL;
+
+    *step_out = 0;
+    if (!settings.evaluation_csv)
+        return NULL;
+    if (settings.resume)
+        csv = fopen(settings.evaluation_csv, "r+e");
     if (csv)
-        fprintf(csv, "step,loss,top1,top5\n");
+        *step_out = read_lines(csv, curve);
+    else
+        csv = fopen(settings.evaluation_csv, "we");
+    if (!csv ||
+        (*step_out == 0 && (fseek(csv, 0, SEEK_SET) != 0 || fputs(HEADER, csv) < 0)))
+        fail_csv();
     return csv;
 }
 
+/* Whether the table was whole already: it ends with the last checkpoint of the training. */
+static bool is_done(crt_model_t *model, uint64_t step)
+{
+    crt_checkpoint_t c;
+    char path[4096];
+
+    return step > 0 &&
+           crt_checkpoint_latest(settings.folder, path, sizeof(path)) == CRT_OK &&
+           crt_checkpoint_read(path, settings.network, model, NULL, &c) == CRT_OK &&
+           c.is_last && c.step == step;
+}
+
 /* One checkpoint after the other; returns the program's exit status. */
-static int follow(crt_model_t *model, crt_image_batches_t *batches, FILE *csv)
+static int follow(crt_model_t *model, crt_image_batches_t *batches)
 {
     curve_t curve = {.title = "accuracy of the test images (%) by step"};
     crt_checkpoint_t c = {.step = 0};
+    FILE *csv = open_csv(&curve, &c.step);
     char path[4096];
 
+    c.is_last = is_done(model, c.step);
     while (!c.is_last) {
         crt_status_t status;
         scores_t s;
@@ -126,11 +180,11 @@ static int follow(crt_model_t *model, crt_image_batches_t *batches, FILE *csv)
             check(CRT_ERR_NO_MEMORY, "curve");
         if (csv && (fprintf(csv, "%llu,%.6f,%.6f,%.6f\n", (unsigned long long)c.step,
                             s.loss, s.top1, s.top5) < 0 ||
-                    fflush(csv) != 0)) {
-            perror(settings.evaluation_csv);
-            return 1;
-        }
+                    fflush(csv) != 0))
+            fail_csv();
     }
+    if (csv && fclose(csv) != 0)
+        fail_csv();
     save_curve(&curve, settings.evaluation_svg);
     return 0;
 }
@@ -141,7 +195,6 @@ int evaluate_checkpoints(void)
     crt_dataset_t *test;
     crt_image_batches_t *batches;
     crt_model_t *model;
-    FILE *csv;
 
     if (!settings.folder) {
         fprintf(stderr, "train_images: evaluate needs --checkpoints.folder\n");
@@ -154,12 +207,7 @@ int evaluate_checkpoints(void)
                                 CRT_IMAGE_BATCHES_OPTIONS(.batch = BATCH), &batches),
           "test data");
     model = make_model();
-    csv = open_csv();
-    result = follow(model, batches, csv);
-    if (csv && fclose(csv) != 0) {
-        perror(settings.evaluation_csv);
-        result = 1;
-    }
+    result = follow(model, batches);
     crt_model_free(model);
     crt_image_batches_free(batches);
     crt_dataset_free(test);

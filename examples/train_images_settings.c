@@ -34,6 +34,13 @@ static const char usage[] =
     "                 staleness = 0         steps that a gradient may be late by; with "
     "needed = 1 this is\n"
     "                                       asynchronous training\n"
+    "                 device = cpu          where networks are computed: there is no "
+    "other\n"
+    "                 piece_kb = 0          gradients go to the server in pieces of at "
+    "least so "
+    "many KiB, each\n"
+    "                                       while the others are still computed; 0: "
+    "whole\n"
     "                 slow_worker = -1      this worker takes `slowdown` times as long\n"
     "                 slowdown = 10\n"
     "  [optimizer]    name = sgd            sgd, adam       learn_rate = 0.01    "
@@ -44,7 +51,9 @@ static const char usage[] =
     "  [checkpoints]  folder =              where checkpoints are written\n"
     "                 every = 50            steps         keep = 3    the newest; 0: "
     "all\n"
-    "                 resume = false        goes on from the newest\n"
+    "                 resume = false        goes on from the newest; evaluate: after the "
+    "last line "
+    "of its csv\n"
     "  [output]       csv =                 a line for each step     svg =         the "
     "loss as a curve\n"
     "                 log_every = 10\n"
@@ -123,6 +132,20 @@ static void read_network(crt_configuration_t *c)
     use(c, crt_configuration_float(c, "network.dropout", 0, 0.999, &s->dropout));
 }
 
+/* Networks are computed on the CPU; whoever asks for something else learns it before anything is started. */
+static void read_device(crt_configuration_t *c)
+{
+    const char *device = "cpu";
+
+    use(c, crt_configuration_string(c, "training.device", &device));
+    if (strcmp(device, "cpu") != 0)
+        use(c,
+            crt_configuration_raise(c, "training.device", CRT_ERR_UNSUPPORTED,
+                                    "there is no device '%s': networks are computed on "
+                                    "the CPU (cpu)",
+                                    device));
+}
+
 static void read_training(crt_configuration_t *c)
 {
     struct settings *s = &settings;
@@ -139,6 +162,8 @@ static void read_training(crt_configuration_t *c)
     use(c, crt_configuration_int(c, "training.steps", 1, COUNT_MAX, &s->steps));
     use(c, crt_configuration_int(c, "training.seed", 0, COUNT_MAX, &s->seed));
     use(c, crt_configuration_bool(c, "training.cancel", &s->cancel));
+    use(c,
+        crt_configuration_int(c, "training.piece_kb", 0, COUNT_MAX / 1024, &s->piece_kb));
     use(c, crt_configuration_int(c, "training.slow_worker", -1, WORKERS_MAX - 1,
                                  &s->slow_worker));
     use(c, crt_configuration_float(c, "training.slowdown", 1, 1000, &s->slowdown));
@@ -147,6 +172,10 @@ static void read_training(crt_configuration_t *c)
                    c, "training.needed", CRT_ERR_INVALID,
                    "a step can't wait for %lld gradients of %lld workers",
                    (long long)s->needed, (long long)s->workers));
+    if (s->piece_kb > 0 && s->staleness > 0)
+        use(c, crt_configuration_raise(
+                   c, "training.piece_kb", CRT_ERR_INVALID,
+                   "pieces are of the newest step; staleness must be 0"));
     if (s->needed == 0)
         s->needed = s->workers;
 }
@@ -229,6 +258,7 @@ crt_configuration_t *read_settings(int argc, char **argv)
     read_data(c);
     read_network(c);
     read_training(c);
+    read_device(c);
     read_optimizer(c);
     read_rest(c);
     use(c, crt_configuration_finish(c));

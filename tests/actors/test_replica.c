@@ -21,6 +21,7 @@ typedef struct scene {
     crt_replica_options_t options;
     int replace; /* 1: the dead one is replaced, 0: the others go on */
     uint64_t seed;
+    bool norms; /* a network with batch norms */
 } scene_t;
 
 typedef struct member {
@@ -30,7 +31,7 @@ typedef struct member {
     bool died;
     int recoveries, size, operations;
     uint64_t steps, hash;
-    float weights[256], loss;
+    float weights[256], statistics[32], loss;
     size_t parameters;
 } member_t;
 
@@ -108,6 +109,20 @@ static bool train(member_t *m, crt_group_t *group, crt_replica_t *replica,
     return true;
 }
 
+static void make_model(const scene_t *s, uint64_t seed, crt_model_t **model_out)
+{
+    const crt_input_t input = {CRT_FLOAT32, 1, 1, WIDTH};
+    const crt_layer_t layers[] = {CRT_DENSE(6),      CRT_BATCH_NORM(), CRT_RELU(),
+                                  CRT_DENSE(5),      CRT_BATCH_NORM(), CRT_RELU(),
+                                  CRT_DENSE(CLASSES)};
+
+    if (s->norms)
+        must(crt_network_new(&input, layers, sizeof(layers) / sizeof(layers[0]), seed,
+                             model_out));
+    else
+        must(crt_mlp_new(widths, 0.2, seed, model_out));
+}
+
 static void *run_member(void *argument)
 {
     member_t *m = argument;
@@ -119,7 +134,7 @@ static void *run_member(void *argument)
     crt_batches_t *batches;
     crt_replica_t *replica = NULL;
 
-    must(crt_mlp_new(widths, 0.2, seed + 7, &model));
+    make_model(s, seed + 7, &model);
     must(crt_dataset_new_shard(samples, m->rank < 0 ? 0 : m->rank, s->size, &shard));
     must(crt_batches_new(shard, BATCH, seed, &batches));
     must(crt_collective_init_group(s->size, m->rank, NULL, &group));
@@ -133,6 +148,8 @@ static void *run_member(void *argument)
         m->size = crt_collective_size(group);
         m->parameters = crt_model_parameters(model);
         memcpy(m->weights, crt_model_weights(model)->data, m->parameters * sizeof(float));
+        memcpy(m->statistics, crt_model_statistics(model)->data,
+               crt_tensor_count(crt_model_statistics(model)) * sizeof(float));
     }
     m->operations = inline_group_operations(group);
     crt_replica_free(replica);
@@ -282,6 +299,24 @@ static void sums_at_the_end_give_the_same_bits(void **state)
     assert_true(members[0][0].hash == members[1][2].hash);
 }
 
+static void batch_norms_are_of_the_batches_of_all(void **state)
+{
+    member_t members[9];
+    scene_t scene = new_scene(3);
+
+    scene.norms = true;
+    play(&scene, members);
+    assert_alike(&scene, members, 3, 3);
+    assert_memory_not_equal(members[0].statistics, members[1].statistics,
+                            sizeof(members[0].statistics));
+    scene.options.sync_norms = true;
+    play(&scene, members);
+    assert_alike(&scene, members, 3, 3);
+    for (int i = 1; i < 3; i++)
+        assert_memory_equal(members[0].statistics, members[i].statistics,
+                            sizeof(members[0].statistics));
+}
+
 static void bfloat16_gradients_train_nearly_the_same(void **state)
 {
     scene_t scene = new_scene(3);
@@ -373,6 +408,7 @@ int main(void)
         cmocka_unit_test(replicas_make_the_update_of_the_mean_gradient),
         cmocka_unit_test(a_sharded_optimizer_makes_the_same_updates),
         cmocka_unit_test(sums_at_the_end_give_the_same_bits),
+        cmocka_unit_test(batch_norms_are_of_the_batches_of_all),
         cmocka_unit_test(bfloat16_gradients_train_nearly_the_same),
         cmocka_unit_test(clipping_by_the_whole_norm_is_the_same_sharded_or_not),
         cmocka_unit_test(survivors_of_a_death_at_any_operation_go_on_alike),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_train_images.py TRAIN_IMAGES [--kills N]
+"""test_train_images.py TRAIN_IMAGES CRT [--kills N]
 
-Runs the image training with small settings on clusters of its own: the same weights after kill -9 of server, workers
-or driver, stragglers, every compression, the evaluator, and what it says to wrong input. With --kills N only the kills,
+Runs the image training with small settings on clusters of its own: the same weights after kill -9 of server, workers,
+evaluator, a node or the driver, stragglers, every compression, the evaluator, and what it says to wrong input. With --kills N only the kills,
 N of them.
 """
 import contextlib
@@ -19,7 +19,8 @@ import time
 import xml.etree.ElementTree
 
 PROGRAM = sys.argv[1]
-KILLS = int(sys.argv[3]) if sys.argv[2:3] == ["--kills"] else 0
+CRT = sys.argv[2]
+KILLS = int(sys.argv[4]) if sys.argv[3:4] == ["--kills"] else 0
 SMALL = ["--data.limit=600", "--data.test_limit=200", "--data.batch=16", "--network.hidden=24", "--output.log_every=1",
          "--training.steps=40", "--training.seed=3"]
 END = re.compile(r"(\d+) steps in ([\d.]+) s .*gradients: (\d+), late: (\d+), cancelled: (\d+), bytes: (\d+), "
@@ -53,6 +54,8 @@ def wrong_settings_are_named(folder):
         (["--compression.method=zip"], "no compression is called 'zip'"),
         (["--network.name=transformer"], "no network is called 'transformer'"),
         (["--checkpoints.resume"], "resume needs checkpoints.folder"),
+        (["--training.device=cuda"], "there is no device 'cuda'"),
+        (["--training.needed=5", "--training.workers=4"], "a step can't wait for 5 gradients of 4 workers"),
         ([f"{folder}/none.cfg"], "none.cfg"),
     ]:
         done = run(*args, expect=2)
@@ -62,6 +65,25 @@ def wrong_settings_are_named(folder):
     done = run(f"--data.source={folder}", expect=1)
     assert "train-images-idx3-ubyte" in done.stderr, done
     assert "[checkpoints]" in run("--help").stdout
+
+
+def wrong_data_are_named(folder):
+    """Before anything is trained, and nothing is written."""
+    def with_images(name, images):
+        os.makedirs(f"{folder}/{name}")
+        with open(f"{folder}/{name}/train.bin", "wb") as file:
+            file.write(images)
+        return ["--data.format=cifar10", f"--data.source={folder}/{name}", f"--checkpoints.folder={folder}/{name}/out"]
+    image = bytes(3072)
+    for name, images, part in [
+        ("label", b"\0" + image + b"\x0b" + image, "the label of image 1 is 11"),
+        ("size", b"\0" + bytes(28 * 28), "not images of 32x32"),
+        ("cut", b"\0" + image + b"\1" + image[:-1], "cut short"),
+        ("empty", b"", "0 bytes"),
+    ]:
+        done = run(*with_images(name, images), expect=1)
+        assert part in done.stderr and "train.bin" in done.stderr, (name, done)
+        assert not os.path.exists(f"{folder}/{name}/out"), name
 
 
 def checkpoints_that_do_not_fit_are_refused(folder):
@@ -76,6 +98,16 @@ def checkpoints_that_do_not_fit_are_refused(folder):
     assert "parameters, the model has" in done.stderr, done
     done = run(out, "--checkpoints.resume", "--optimizer.name=adam", expect=1)
     assert "another optimizer" in done.stderr, done
+    done = run(out, "--checkpoints.resume", "--network.name=lenet", expect=1)
+    assert "a checkpoint of network 'mlp', not 'lenet'" in done.stderr, done
+    with open(newest, "r+b") as file:
+        whole = file.read()
+        file.seek(8)
+        file.write((0).to_bytes(4, "little"))
+    done = run(out, "--checkpoints.resume", expect=1)
+    assert "version 0" in done.stderr, done
+    with open(newest, "wb") as file:
+        file.write(whole)
     os.truncate(newest, 1000)
     done = run(out, "--checkpoints.resume", expect=1)
     assert "cut short" in done.stderr, done
@@ -125,6 +157,28 @@ def evaluator_follows_and_ends(folder):
     assert float(rows[39]["loss"]) < float(rows[0]["loss"]), rows
 
 
+def killed_evaluator_goes_on(folder):
+    """Killed with half a line written, after some lines, and when all are there: the table is the same."""
+    out = [f"--checkpoints.folder={folder}/g", "--checkpoints.every=10", "--checkpoints.keep=0"]
+    table = f"{folder}/again.csv"
+    run(*out)
+    run(*out, f"--evaluation.csv={table}", mode="evaluate")
+    with open(table, encoding="ascii") as file:
+        whole = file.read()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) == 5, whole
+    for kept in "", lines[0], "".join(lines[:3]) + lines[3][:4], whole:
+        with open(table, "w", encoding="ascii") as file:
+            file.write(kept)
+        run(*out, f"--evaluation.csv={table}", "--checkpoints.resume", "--evaluation.patience=1", mode="evaluate")
+        with open(table, encoding="ascii") as file:
+            assert file.read() == whole, kept
+    with open(table, "w", encoding="ascii") as file:
+        file.write("dear diary\n")
+    done = run(*out, f"--evaluation.csv={table}", "--checkpoints.resume", mode="evaluate", expect=1)
+    assert "is no table of an evaluation" in done.stderr, done
+
+
 def straggler_is_not_waited_for():
     slow = ["--training.workers=3", "--training.slow_worker=1", "--training.slowdown=50", "--training.steps=60"]
     both = [end_of(run(*slow, "--training.needed=2", f"--training.cancel={cancel}").stdout)
@@ -161,53 +215,115 @@ def every_compression_learns():
     assert bytes_of["top_k"] < 0.11 * whole and bytes_of["one_bit"] < 0.04 * whole, bytes_of
 
 
-def actors_of(driver):
-    """Driver, node daemon, zygote, actor: the server was made first, then the workers."""
-    parents = {}
+def pieces_make_the_same_weights():
+    """Layers that go to the server as soon as they are final: the same sums; each compression learns."""
+    small = ["--network.name=fcnn", "--data.limit=64", "--data.batch=8", "--training.steps=6"]
+    whole = end_of(run(*small).stdout)["weights"]
+    for kb in "1", "64", "100000":
+        end = end_of(run(*small, f"--training.piece_kb={kb}").stdout)
+        assert end["weights"] == whole, (kb, end)
+    late = ["--training.workers=3", "--training.needed=2", "--training.slow_worker=1", "--training.slowdown=50"]
+    end = end_of(run("--training.piece_kb=16", *late).stdout)
+    assert end["gradients"] == 80 and end["cancelled"] > 0, end
+    for method in "lz4", "float16", "top_k", "one_bit":
+        text = run(f"--compression.method={method}", "--compression.keep=0.05", "--training.piece_kb=16",
+                   "--optimizer.learn_rate=0.02", "--training.steps=60").stdout
+        losses = [float(x) for x in re.findall(r"Loss: ([\d.]+)", text)]
+        assert sum(losses[-5:]) < sum(losses[:5]), (method, losses)
+    done = run("--training.piece_kb=16", "--training.staleness=2", expect=2)
+    assert "staleness must be 0" in done.stderr, done
+
+
+def children():
+    """pid -> (parent, name), of all processes."""
+    found = {}
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError):
             with open(f"/proc/{name}/stat", encoding="latin1") as file:
-                parents[int(name)] = int(file.read().rsplit(")", 1)[1].split()[1])
+                head, rest = file.read().rsplit(")", 1)
+                found[int(name)] = (int(rest.split()[1]), head.split("(", 1)[1])
+    return found
 
-    def depth(pid):
-        return 0 if pid == driver else 1 + depth(parents[pid]) if pid in parents else 99
 
-    return sorted(pid for pid in parents if depth(pid) == 3)
+def below(processes, pid, ancestor):
+    """How many generations `pid` is below `ancestor`."""
+    return 0 if pid == ancestor else 1 + below(processes, processes[pid][0], ancestor) if pid in processes else 99
+
+
+def actors_of(driver):
+    """Driver, node daemon, zygote, actor: the server was made first, then the workers."""
+    processes = children()
+    return sorted(pid for pid in processes if below(processes, pid, driver) == 3)
+
+
+def nodes_of(program):
+    processes = children()
+    return sorted(pid for pid, (_, name) in processes.items()
+                  if name == "crt-node" and below(processes, pid, program) < 99)
+
+
+def kill(who, program, evaluator):
+    if who == "driver":
+        program.kill()
+        return
+    with contextlib.suppress(ProcessLookupError):
+        if who == "evaluator":
+            evaluator.kill()
+        elif who == "node":
+            os.kill(random.choice(nodes_of(program.pid)), signal.SIGKILL)
+        else:
+            server, *workers = actors_of(program.pid)
+            os.kill(server if who == "server" else random.choice(workers), signal.SIGKILL)
 
 
 def run_and_kill(folder, who, step):
-    """Trains, kills once when that step was printed, goes on if need be; what the training ended with."""
-    args = [f"--checkpoints.folder={folder}", "--checkpoints.every=7"]
-    program = subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """Trains, kills once when that step was printed, goes on if need be; what the training ended with. All the while the
+    checkpoints are evaluated; their table must be whole."""
+    args = [f"--checkpoints.folder={folder}", "--checkpoints.every=7", "--checkpoints.keep=0"]
+    table = [f"--evaluation.csv={folder}.csv", "--checkpoints.resume"]
+    cluster = [CRT, "run", "--nodes", "3", "--num-cpus", "2", "--"] if who == "node" else []
+    program = subprocess.Popen(cluster + command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    evaluator = subprocess.Popen(command(*args, *table, mode="evaluate"), stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
     text = ""
     for line in program.stdout:
         text += line
         if line.startswith(f"Step: {step},"):
             break
-    if who == "driver":
-        program.kill()
-    else:
-        server, *workers = actors_of(program.pid)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(server if who == "server" else random.choice(workers), signal.SIGKILL)
+    kill(who, program, evaluator)
     rest, errors = program.communicate(timeout=120)
-    if who != "driver":
-        assert program.returncode == 0, (text, rest, errors)
-        return end_of(rest)
-    return end_of(run(*args, "--checkpoints.resume").stdout)
+    # A node's death is the driver's when it was the driver's own.
+    assert program.returncode == 0 or who in ("driver", "node"), (who, text, rest, errors)
+    if program.returncode != 0:
+        rest = run(*args, "--checkpoints.resume").stdout
+    if who == "evaluator":
+        evaluator.communicate(timeout=60)
+        run(*args, *table, mode="evaluate")
+    else:
+        said = evaluator.communicate(timeout=60)
+        assert evaluator.returncode == 0, said
+    with open(f"{folder}.csv", encoding="ascii") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == [7, 14, 21, 28, 35, 40], (who, rows)
+    return end_of(rest)
+
+
+ROLES = "server", "worker", "evaluator", "node", "driver"
 
 
 def killed_training_ends_with_the_same_weights(folder, kills):
     expected = end_of(run().stdout)["weights"]
     deaths = 0
     for i in range(kills):
-        who = ("server", "worker", "driver")[i % 3]
+        who = ROLES[i % len(ROLES)]
         step = random.randint(1, 34)
+        began = time.monotonic()
         end = run_and_kill(f"{folder}/k{i}", who, step)
         assert end["weights"] == expected, (who, step, end, expected)
         deaths += end["deaths"]
-        if kills > 3:
-            print(f"kill {i + 1}: {who} at step {step}: the same weights", flush=True)
+        if kills > len(ROLES):
+            print(f"kill {i + 1}: {who} at step {step}: the same weights, {end['deaths']:.0f} deaths seen, "
+                  f"{time.monotonic() - began:.1f} s", flush=True)
     assert deaths > 0 or kills < 2
 
 
@@ -220,14 +336,17 @@ def main():
             killed_training_ends_with_the_same_weights(folder, KILLS)
             return
         wrong_settings_are_named(folder)
+        wrong_data_are_named(folder)
         checkpoints_that_do_not_fit_are_refused(folder)
         networks_by_name_learn_and_go_on(folder)
         exploding_gradient_names_step_and_layer()
         evaluator_follows_and_ends(folder)
+        killed_evaluator_goes_on(folder)
         straggler_is_not_waited_for()
         asynchronous_training_counts_how_late_gradients_are(folder)
         every_compression_learns()
-        killed_training_ends_with_the_same_weights(folder, 3)
+        pieces_make_the_same_weights()
+        killed_training_ends_with_the_same_weights(folder, len(ROLES))
 
 
 if __name__ == "__main__":
