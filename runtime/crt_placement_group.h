@@ -67,8 +67,8 @@ CRT_API crt_status_t crt_placement_group_wait(crt_placement_group_t *group,
 /* The same as a ref whose value is true. Caller owns the ref. */
 CRT_API crt_ref_t *crt_placement_group_ready(crt_placement_group_t *group);
 
-/* Gives the bundles back. What runs inside ends, and what waits fails with CRT_ERR_UNSCHEDULABLE. Waits until the head
- * knows. CRT_OK also when it was removed before. */
+/* Gives the bundles back; returns at once, as in Ray: what this process asks for next comes after it. What runs inside
+ * ends, and what waits fails with CRT_ERR_UNSCHEDULABLE. CRT_OK also when it was removed before. */
 CRT_API crt_status_t crt_placement_group_remove(crt_placement_group_t *group);
 
 /* By its name, or by its id (32 hex digits), which may be given to other processes. CRT_ERR_NOT_FOUND. Caller owns the

@@ -39,8 +39,8 @@ class OneNode(unittest.TestCase):
         driver.ok("actor", 0, 1, "CPU=1", 0)
         self.assertEqual(driver.ok("call").split()[1], identity)
         self.assertEqual(driver.ok("task", 0, -1, 1).split()[1], identity)  # the other bundle
-        driver.ok("remove", 0)
-        self.assertEqual(driver.ask("call")[0], "CRT_ERR_UNSCHEDULABLE")
+        driver.ok("remove", 0)  # the actor hears of it a moment later
+        self.cluster.wait_for(lambda: driver.ask("call")[0] == "CRT_ERR_UNSCHEDULABLE")
         self.fails("CRT_ERR_UNSCHEDULABLE", "was removed", "task", 0, 0, 1)
         self.fails("CRT_ERR_UNSCHEDULABLE", "was removed", "wait", 0, -1)
         self.cluster.wait_for(lambda: self.cluster.free() == 2)

@@ -303,6 +303,35 @@ void crti_placement_group_create(crt_placement_group_t *group,
     request(group, CRTI_MSG_PLACEMENT_GROUP_CREATE, m);
 }
 
+/* The node asks the head until it has an answer: only the store can refuse. */
+static void on_removed(void *user, const crti_message_t *message)
+{
+    crt_placement_group_t *group = user;
+    char text[400];
+
+    if (message && message->kind == CRTI_MSG_ERROR)
+        crti_log(CRTI_LOG_WARN, "core", "placement group %s may not be removed: %s",
+                 group->hex, crti_text(message->error.text, text, sizeof(text)));
+    crti_placement_group_release(group);
+}
+
+crt_status_t crti_placement_group_remove(crt_placement_group_t *group)
+{
+    crti_msg_placement_group_remove_t m = {.group = group->id};
+    crt_status_t status;
+
+    if (group->state == CRTI_PLACEMENT_GROUP_REMOVED)
+        return CRT_OK;
+    crti_placement_group_hold(group);
+    status = crti_node_request(group->core, CRTI_MSG_PLACEMENT_GROUP_REMOVE, &m,
+                               on_removed, group);
+    if (status == CRT_OK)
+        end(group, CRT_ERR_UNSCHEDULABLE, crti_str("it was removed"));
+    else
+        crti_placement_group_release(group);
+    return status;
+}
+
 void crti_placement_group_fail(crt_placement_group_t *group, crt_status_t status)
 {
     end(group, status, crti_str(crt_error_detail()));

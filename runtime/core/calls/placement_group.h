@@ -61,6 +61,8 @@ crt_status_t crti_placement_group_await(crt_placement_group_t *group, crt_ref_t 
 /* The head is asked to make it. */
 void crti_placement_group_create(crt_placement_group_t *group,
                                  const crti_msg_placement_group_create_t *m);
+/* The head is asked to end it; from now on it is removed here. */
+crt_status_t crti_placement_group_remove(crt_placement_group_t *group);
 /* It could not even be asked for; this thread's detail is why. */
 void crti_placement_group_fail(crt_placement_group_t *group, crt_status_t status);
 /* The head's word of it. */

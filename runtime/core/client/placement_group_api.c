@@ -270,24 +270,6 @@ crt_placement_group_t *crt_placement_group_current(void)
     return group;
 }
 
-static crt_status_t ask_to_remove(crti_core_t *core, crt_placement_group_t *group)
-{
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
-    crti_msg_placement_group_remove_t m = {.group = group->id};
-    crti_message_t answer;
-    crt_status_t status;
-
-    if (group->state == CRTI_PLACEMENT_GROUP_REMOVED)
-        return CRT_OK;
-    status = crti_node_ask(core, CRTI_MSG_PLACEMENT_GROUP_REMOVE, &m, ANSWER_MS, &answer,
-                           &storage);
-    if (status == CRT_OK && group->state != CRTI_PLACEMENT_GROUP_REMOVED) {
-        crt_raise(CRT_ERR_UNSCHEDULABLE, "it was removed");
-        crti_placement_group_fail(group, CRT_ERR_UNSCHEDULABLE);
-    }
-    return status;
-}
-
 crt_status_t crt_placement_group_remove(crt_placement_group_t *group)
 {
     crti_core_t *core = crti_enter();
@@ -296,11 +278,8 @@ crt_status_t crt_placement_group_remove(crt_placement_group_t *group)
     if (!core)
         return crti_entry_status();
     status = crti_placement_group_check(core, group);
-    if (status == CRT_OK) {
-        crti_placement_group_hold(group);
-        status = ask_to_remove(core, group);
-        crti_placement_group_release(group);
-    }
+    if (status == CRT_OK)
+        status = crti_placement_group_remove(group);
     crti_leave(core);
     return status;
 }
