@@ -592,8 +592,8 @@ void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner, uint64
                                      .tcp = crti_str("10.0.0.1:5")}};
     crti_buffer_t record = {0};
 
-    check(crti_put_result(&record, CRTI_RECORD_REPLY, result->id.number, &forward,
-                          NULL) == CRT_OK);
+    check(crti_put_result(&record, CRTI_RECORD_REPLY, result->number, &forward, NULL) ==
+          CRT_OK);
     alone_answer(i, &record);
 }
 
@@ -609,7 +609,7 @@ crt_ref_t *alone_stored(unsigned i)
     crti_net_lock(core->net);
     ref = crti_ref_new(core);
     check(ref != NULL);
-    location.object = ref->id;
+    location.object = crti_ref_id(ref);
     crti_ref_set_stored(ref, &location, (crti_span_t){"", 0}, false);
     crti_net_unlock(core->net);
     return ref;

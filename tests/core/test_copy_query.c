@@ -39,9 +39,9 @@ static crt_ref_t *missing(void)
 {
     crt_ref_t *ref = alone_stored(1);
 
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_node_dies(1);
-    alone_locate(3, ref->id.number);
+    alone_locate(3, ref->number);
     alone_tick(0);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_COPY_QUERY), 1);
     assert_int_equal(alone_sent_count(3, CRTI_RECORD_LOCATED), 0);
@@ -71,7 +71,7 @@ static void word_of_a_copy_before_the_answer_saves_the_object(void **state)
     uint32_t count;
     uint64_t request = request_to(2, &count);
 
-    alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
+    alone_copy(2, ref->number, ref->more->object.number, ALONE_NODE(2));
     alone_sought(2, request);
     alone_sought(3, request);
     alone_tick(60 * CRTI_S);
@@ -101,9 +101,9 @@ static void a_process_with_two_sessions_answers_the_question_of_each(void **stat
     uint32_t count;
     uint64_t theirs;
 
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_node_dies(1);
-    alone_locate(3, ref->id.number);
+    alone_locate(3, ref->number);
     alone_tick(0);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_COPY_QUERY), 2);
     theirs = request_to(2, &count);
@@ -130,9 +130,9 @@ static void an_answer_to_an_earlier_question_does_not_count(void **state)
     alone_drop(first);
     alone_forget();
     second = alone_stored(4);
-    alone_locate(2, second->id.number);
+    alone_locate(2, second->number);
     alone_node_dies(4);
-    alone_locate(3, second->id.number);
+    alone_locate(3, second->number);
     alone_tick(0);
     alone_sought(2, request);
     alone_sought(3, request);
@@ -151,12 +151,12 @@ static void what_is_wanted_during_a_round_is_in_the_next(void **state)
     uint64_t request;
     uint32_t count;
 
-    alone_locate(2, late->id.number);
+    alone_locate(2, late->number);
     first = missing();
     request = request_to(2, &count);
     alone_forget();
     alone_node_dies(4);
-    alone_locate(3, late->id.number);
+    alone_locate(3, late->number);
     alone_tick(0);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_COPY_QUERY), 0);
     alone_sought(2, request);
@@ -182,10 +182,10 @@ static void what_is_missing_again_is_sought_again(void **state)
     uint64_t first = request_to(2, &count);
 
     alone_sought(2, first);
-    alone_copy(3, ref->id.number, ref->object.number, ALONE_NODE(6));
+    alone_copy(3, ref->number, ref->more->object.number, ALONE_NODE(6));
     alone_sought(3, first);
     alone_node_dies(6);
-    alone_locate(4, ref->id.number);
+    alone_locate(4, ref->number);
     alone_tick(0);
     assert_int_equal(ref->content, CRTI_CONTENT_NONE);
     assert_int_equal(request_to(2, &count), first + 2);
@@ -215,16 +215,16 @@ static void who_does_not_answer_one_round_is_asked_in_the_next(void **state)
     uint32_t count;
     uint64_t request = request_to(2, &count);
 
-    alone_copy(3, first->id.number, first->object.number, ALONE_NODE(3));
+    alone_copy(3, first->number, first->more->object.number, ALONE_NODE(3));
     alone_sought(3, request);
     alone_tick(0);
     assert_int_equal(first->content, CRTI_CONTENT_STORED);
     alone_drop(first);
     alone_forget();
     second = alone_stored(4);
-    alone_locate(3, second->id.number);
+    alone_locate(3, second->number);
     alone_node_dies(4);
-    alone_locate(3, second->id.number);
+    alone_locate(3, second->number);
     alone_tick(0);
     assert_int_equal(request_to(2, &count), request + 2);
     alone_sought(3, request + 2);

@@ -55,7 +55,7 @@ static void all_places_of_the_other_ref_are_known(void **state)
     crt_ref_t *ref = forwarded(2);
 
     alone_node_dies(3);
-    alone_locate(5, ref->id.number);
+    alone_locate(5, ref->number);
     assert_true(crti_id_equal(place_told(5), ALONE_NODE(4)));
     crt_ref_drop(&ref);
 }
@@ -65,7 +65,7 @@ static void when_they_are_gone_the_owner_of_the_other_ref_says_where_it_is(void 
     crt_ref_t *ref = forwarded(1);
 
     alone_node_dies(3);
-    alone_locate(5, ref->id.number);
+    alone_locate(5, ref->number);
     assert_int_equal(alone_sent_count(5, CRTI_RECORD_LOCATED), 0);
     alone_tick(0);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_LOCATE), 1);
@@ -80,7 +80,7 @@ static void it_is_lost_when_that_owner_says_so(void **state)
     crt_ref_t *ref = forwarded(1);
 
     alone_node_dies(3);
-    alone_locate(5, ref->id.number);
+    alone_locate(5, ref->number);
     alone_tick(0);
     alone_sought(5, THEIRS(1));
     alone_tick(0);
@@ -100,7 +100,7 @@ static void that_owner_hears_of_copies(void **state)
     crti_span_t record;
     crti_id_t node;
 
-    alone_copy(5, ref->id.number, 0, ALONE_NODE(5));
+    alone_copy(5, ref->number, 0, ALONE_NODE(5));
     record = alone_sent(2, CRTI_RECORD_COPY);
     assert_non_null(record.data);
     assert_int_equal(crti_get_copy(record.data, record.size, &number, &object, &node),
@@ -125,7 +125,7 @@ static void who_reads_it_in_vain_asks_that_owner_and_reads_it_there(void **state
     alone_tick(CRTI_S);
     assert_int_equal(alone_pulls(), 3);
     alone_pulled(true);
-    assert_non_null(ref->view.data);
+    assert_non_null(ref->more->view.data);
     crt_ref_drop(&ref);
 }
 
@@ -149,11 +149,11 @@ static void a_result_that_is_a_ref_of_ours_goes_by_its_copies(void **state)
 {
     crt_ref_t *ours = alone_stored(3), *ref = alone_submit(1);
 
-    alone_forwarded(1, ref, 0, ours->id.number);
+    alone_forwarded(1, ref, 0, ours->number);
     assert_int_equal(ref->content, CRTI_CONTENT_STORED);
-    alone_copy(4, ours->id.number, ours->object.number, ALONE_NODE(4));
+    alone_copy(4, ours->number, ours->more->object.number, ALONE_NODE(4));
     alone_node_dies(3);
-    alone_locate(5, ref->id.number);
+    alone_locate(5, ref->number);
     alone_tick(0);
     assert_true(crti_id_equal(place_told(5), ALONE_NODE(4)));
     crt_ref_drop(&ref);
@@ -165,13 +165,13 @@ static void a_result_that_is_a_ref_of_ours_is_found_with_it(void **state)
 {
     crt_ref_t *ours = alone_stored(3), *ref = alone_submit(1);
 
-    alone_forwarded(1, ref, 0, ours->id.number);
-    alone_locate(4, ours->id.number);
+    alone_forwarded(1, ref, 0, ours->number);
+    alone_locate(4, ours->number);
     alone_node_dies(3);
-    alone_locate(5, ref->id.number);
+    alone_locate(5, ref->number);
     alone_tick(0);
     assert_int_equal(alone_sent_count(5, CRTI_RECORD_LOCATED), 0);
-    alone_copy(4, ours->id.number, ours->object.number, ALONE_NODE(4));
+    alone_copy(4, ours->number, ours->more->object.number, ALONE_NODE(4));
     assert_true(crti_id_equal(place_told(5), ALONE_NODE(4)));
     crt_ref_drop(&ref);
     alone_drop(ours);
@@ -184,12 +184,12 @@ static void a_chain_of_results_is_found_with_the_last(void **state)
 
     for (unsigned i = 0; i < 8; i++, alone_forget()) {
         chain[i] = alone_submit(1);
-        alone_forwarded(1, chain[i], 0, before->id.number);
+        alone_forwarded(1, chain[i], 0, before->number);
         before = chain[i];
     }
-    alone_locate(4, ours->id.number);
+    alone_locate(4, ours->number);
     alone_node_dies(3);
-    alone_locate(5, before->id.number);
+    alone_locate(5, before->number);
     for (unsigned i = 0; i <= 8; i++) {
         alone_tick(0);
         alone_sought(1, OURS(i + 1));
@@ -197,7 +197,7 @@ static void a_chain_of_results_is_found_with_the_last(void **state)
         alone_sought(5, THEIRS(i + 1));
     }
     assert_int_equal(alone_sent_count(5, CRTI_RECORD_LOCATED), 0);
-    alone_copy(4, ours->id.number, ours->object.number, ALONE_NODE(4));
+    alone_copy(4, ours->number, ours->more->object.number, ALONE_NODE(4));
     assert_true(crti_id_equal(place_told(5), ALONE_NODE(4)));
     for (unsigned i = 0; i < 8; i++)
         crt_ref_drop(&chain[i]);
@@ -208,10 +208,10 @@ static void a_result_that_is_a_ref_of_ours_is_lost_with_it(void **state)
 {
     crt_ref_t *ours = alone_stored(3), *ref = alone_submit(1);
 
-    alone_forwarded(1, ref, 0, ours->id.number);
-    alone_locate(4, ours->id.number);
+    alone_forwarded(1, ref, 0, ours->number);
+    alone_locate(4, ours->number);
     alone_node_dies(3);
-    alone_locate(5, ref->id.number);
+    alone_locate(5, ref->number);
     alone_tick(60 * CRTI_S);
     alone_tick(0);
     assert_int_equal(ours->error->user.status, CRT_ERR_OBJECT_LOST);
@@ -230,7 +230,7 @@ static void a_result_that_is_itself_fails(void **state)
 {
     crt_ref_t *ref = alone_submit(1);
 
-    alone_forwarded(1, ref, 0, ref->id.number);
+    alone_forwarded(1, ref, 0, ref->number);
     check_deadlock(ref);
     crt_ref_drop(&ref);
 }
@@ -240,7 +240,7 @@ static void a_result_that_is_that_of_a_call_that_waits_for_it_fails(void **state
     crt_ref_t *ref = alone_submit(1), *middle = alone_waiting(ref),
               *last = alone_waiting(middle);
 
-    alone_forwarded(1, ref, 0, last->id.number);
+    alone_forwarded(1, ref, 0, last->number);
     check_deadlock(ref);
     check_deadlock(last); /* as the call before it, by its argument */
     crt_ref_drop(&ref);
@@ -255,7 +255,7 @@ a_result_that_is_that_of_a_call_behind_one_that_waits_for_it_fails(void **state)
     crt_actor_t *actor = alone_actor();
     crt_ref_t *before = alone_queued(actor, ref), *last = alone_queued(actor, NULL);
 
-    alone_forwarded(1, ref, 0, last->id.number);
+    alone_forwarded(1, ref, 0, last->number);
     check_deadlock(ref);
     check_deadlock(before);
     assert_int_equal(last->content, CRTI_CONTENT_NONE);
@@ -272,9 +272,9 @@ static void a_result_that_is_that_of_a_call_that_waits_for_others_waits(void **s
     crt_ref_t *other = alone_queued(actor, NULL), *last = alone_waiting(other),
               *behind = alone_queued(actor, ref);
 
-    alone_forwarded(1, ref, 0, last->id.number);
+    alone_forwarded(1, ref, 0, last->number);
     assert_int_equal(ref->content, CRTI_CONTENT_NONE);
-    assert_ptr_equal(ref->forward, last);
+    assert_ptr_equal(ref->more->forward, last);
     crt_ref_drop(&ref);
     crt_ref_drop(&other);
     crt_ref_drop(&last);

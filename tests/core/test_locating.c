@@ -50,15 +50,15 @@ static void what_a_full_window_has_no_room_for_is_answered_once_when_it_has(void
         ref[i] = alone_stored(3);
     for (unsigned round = 0; round < 100; round++)
         for (unsigned i = 0; i < 3; i++)
-            alone_locate(1, ref[i]->id.number);
+            alone_locate(1, ref[i]->number);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_LOCATED), 0);
-    alone_locate(2, ref[0]->id.number); /* nobody else waits for that */
+    alone_locate(2, ref[0]->number); /* nobody else waits for that */
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_LOCATED), 1);
     alone_make_room(1);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_LOCATED), 3);
     assert_int_equal(answer(1, &number), CRTI_RESULT_STORED);
-    assert_int_equal(number, ref[2]->id.number);
-    alone_locate(1, ref[0]->id.number);
+    assert_int_equal(number, ref[2]->number);
+    alone_locate(1, ref[0]->number);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_LOCATED), 4);
     for (unsigned i = 0; i < 3; i++)
         alone_drop(ref[i]);
@@ -68,7 +68,7 @@ static void a_pending_object_that_is_asked_for_again_is_answered_once(void **sta
 {
     const crti_core_t *core = *state;
     crt_ref_t *pending = alone_waiting(NULL);
-    uint64_t number = pending->id.number;
+    uint64_t number = pending->number;
 
     for (unsigned i = 0; i < 1000; i++)
         alone_locate(1, number);
@@ -87,7 +87,7 @@ static void a_value_that_comes_while_the_window_is_full_is_told_later(void **sta
     crt_ref_t *pending = alone_waiting(NULL);
     uint64_t number;
 
-    alone_locate(1, pending->id.number);
+    alone_locate(1, pending->number);
     alone_fill(1);
     crti_net_lock(core->net);
     crti_ref_set_inline(pending, "\0\5", 2);
@@ -101,7 +101,7 @@ static void a_value_that_comes_while_the_window_is_full_is_told_later(void **sta
 static void an_object_that_is_freed_before_there_is_room_is_said_to_be(void **state)
 {
     crt_ref_t *ref = alone_stored(3);
-    uint64_t number = ref->id.number, told;
+    uint64_t number = ref->number, told;
 
     alone_locate(1, UNKNOWN);
     alone_fill(1);
@@ -119,15 +119,15 @@ static void an_object_that_is_missing_before_there_is_room_is_waited_for(void **
     crt_ref_t *ref = alone_stored(3);
     uint64_t number;
 
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_locate(1, UNKNOWN);
     alone_fill(1);
-    alone_locate(1, ref->id.number);
+    alone_locate(1, ref->number);
     alone_node_dies(3);
     alone_forget();
     alone_make_room(1);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_LOCATED), 0);
-    alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
+    alone_copy(2, ref->number, ref->more->object.number, ALONE_NODE(2));
     assert_int_equal(answer(1, &number), CRTI_RESULT_STORED);
     alone_drop(ref);
 }
@@ -153,11 +153,11 @@ static unsigned peeked(unsigned i)
 static void a_peek_is_answered_with_what_is_known_now_and_fits(void **state)
 {
     crt_ref_t *pending = alone_waiting(NULL), *one = crt_put(1), *two = alone_stored(3);
-    uint64_t numbers[] = {pending->id.number, one->id.number, UNKNOWN, two->id.number};
+    uint64_t numbers[] = {pending->number, one->number, UNKNOWN, two->number};
     unsigned known;
 
-    assert_true(two->id.number < 32);
-    known = 1u << one->id.number | 1u << two->id.number;
+    assert_true(two->number < 32);
+    known = 1u << one->number | 1u << two->number;
     alone_peek(1, numbers, 4);
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_PEEKED), 1);
     assert_int_equal(peeked(1), known);
@@ -177,13 +177,13 @@ static void questions_end_with_the_session_that_they_came_by(void **state)
     crti_core_t *core = *state;
     crt_ref_t *pending = alone_waiting(NULL), *ref = alone_stored(3);
 
-    alone_locate(1, pending->id.number);
+    alone_locate(1, pending->number);
     alone_fill(1);
-    alone_locate(1, ref->id.number);
+    alone_locate(1, ref->number);
     alone_lose(1);
     assert_true(crti_list_is_empty(&core->remotes.clients));
-    assert_true(crti_list_is_empty(&pending->waiters));
-    alone_locate(1, pending->id.number); /* asked anew, and open at the end */
+    assert_true(crti_list_is_empty(&pending->more->waiters));
+    alone_locate(1, pending->number); /* asked anew, and open at the end */
     crt_ref_drop(&pending);
     alone_drop(ref);
 }
@@ -196,7 +196,7 @@ static void who_asks_for_more_objects_than_there_are_is_sent_away(void **state)
     uint64_t number = 0;
 
     alone_locate(1, UNKNOWN);
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_fill(1);
     while (number < TOO_MANY && !crti_list_is_empty(&core->remotes.clients) &&
            core->remotes.clients.next != core->remotes.clients.prev)
@@ -204,7 +204,7 @@ static void who_asks_for_more_objects_than_there_are_is_sent_away(void **state)
     assert_int_equal(number, SOME_MORE + 2);
     assert_string_equal(alone_aborted(1), "65537 questions are open for objects of a "
                                           "process that has 1");
-    alone_locate(2, ref->id.number); /* is served as before */
+    alone_locate(2, ref->number); /* is served as before */
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_LOCATED), 2);
     alone_drop(ref);
 }

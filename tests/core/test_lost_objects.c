@@ -71,7 +71,7 @@ static void take_from_store(const crt_ref_t *ref)
     assert_non_null(core);
     assert_int_equal(ref->content, CRTI_CONTENT_STORED);
     OK(crti_core_join_store(core));
-    crti_store_free(core->store, ref->object);
+    crti_store_free(core->store, ref->more->object);
     crti_leave(core);
 }
 

@@ -53,7 +53,7 @@ static void the_walk_sees_each_once_and_memory_shrinks(void **state)
         assert_int_equal(values[i], 1);
         crti_numbers_remove(&table, i + 1);
     }
-    assert_true(table.capacity <= 16384);
+    assert_true(table.capacity <= 32768);
     crti_numbers_fini(&table);
 }
 

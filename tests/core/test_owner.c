@@ -44,13 +44,13 @@ static void a_copy_that_is_told_of_after_the_last_node_died_saves_the_object(voi
     crt_ref_t *ref = alone_stored(1);
     crti_id_t node;
 
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_node_dies(1);
-    alone_locate(3, ref->id.number); /* waits */
+    alone_locate(3, ref->number); /* waits */
     assert_int_equal(alone_sent_count(3, CRTI_RECORD_LOCATED), 0);
     alone_tick(CRTI_S);
     assert_int_equal(alone_sent_count(3, CRTI_RECORD_LOCATED), 0);
-    alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
+    alone_copy(2, ref->number, ref->more->object.number, ALONE_NODE(2));
     assert_int_equal(located(3, &node), CRT_OK);
     assert_true(crti_id_equal(node, ALONE_NODE(2)));
     alone_tick(60 * CRTI_S);
@@ -61,16 +61,16 @@ static void a_copy_that_is_told_of_after_the_last_node_died_saves_the_object(voi
 static void a_lost_object_stays_lost_for_everybody(void **state)
 {
     crt_ref_t *ref = alone_stored(1);
-    crti_object_id_t object = ref->object;
+    crti_object_id_t object = ref->more->object;
     crti_id_t node;
 
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_node_dies(1);
-    alone_locate(3, ref->id.number);
+    alone_locate(3, ref->number);
     alone_tick(60 * CRTI_S);
     assert_int_equal(located(3, &node), CRT_ERR_OBJECT_LOST);
-    alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
-    alone_locate(4, ref->id.number);
+    alone_copy(2, ref->number, ref->more->object.number, ALONE_NODE(2));
+    alone_locate(4, ref->number);
     assert_int_equal(located(4, &node), CRT_ERR_OBJECT_LOST);
     alone_drop(ref);
     assert_int_equal(alone_freed(object, ALONE_NODE(2)), 1); /* the copy is not left */
@@ -81,11 +81,11 @@ static void as_long_as_nobody_wants_it_a_missing_object_is_not_lost(void **state
     crt_ref_t *ref = alone_stored(1);
     crti_id_t node;
 
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_node_dies(1);
     alone_tick(1000 * CRTI_S);
-    alone_copy(2, ref->id.number, ref->object.number, ALONE_NODE(2));
-    alone_locate(3, ref->id.number);
+    alone_copy(2, ref->number, ref->more->object.number, ALONE_NODE(2));
+    alone_locate(3, ref->number);
     assert_int_equal(located(3, &node), CRT_OK);
     alone_drop(ref);
 }
@@ -96,7 +96,7 @@ static void an_object_that_nobody_was_told_of_is_lost_at_once(void **state)
     crti_id_t node;
 
     alone_node_dies(1);
-    alone_locate(3, ref->id.number);
+    alone_locate(3, ref->number);
     assert_int_equal(located(3, &node), CRT_ERR_OBJECT_LOST);
     alone_drop(ref);
 }
@@ -106,7 +106,7 @@ static void a_missing_object_is_freed_with_its_last_holder(void **state)
     const crti_core_t *core = *state;
     crt_ref_t *ref = alone_stored(1);
 
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_node_dies(1);
     alone_drop(ref);
     assert_int_equal(core->refs.owned.count, 0);
@@ -118,7 +118,7 @@ static void a_program_that_waits_for_a_missing_object_hears_that_it_is_lost(void
     crt_ref_t *ref = alone_stored(1);
 
     ref->handles++;
-    alone_locate(2, ref->id.number);
+    alone_locate(2, ref->number);
     alone_node_dies(1);
     assert_int_equal(crt_wait(&ref, 1, 1, 0, NULL, NULL), CRT_ERR_TIMED_OUT);
     alone_tick(60 * CRTI_S);
@@ -150,9 +150,9 @@ static void a_process_that_is_known_to_be_dead_is_not_registered(void **state)
     crt_ref_t *ref = alone_stored(3), *its = alone_arrived(1, 8);
 
     alone_hold(its);
-    alone_borrow(1, 1, ref->id.number, NULL);
+    alone_borrow(1, 1, ref->number, NULL);
     alone_process_dies(1);
-    alone_borrow(2, 1, ref->id.number, &ALONE_PROCESS(1));
+    alone_borrow(2, 1, ref->number, &ALONE_PROCESS(1));
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_BORROWED), 1);
     assert_int_equal(ref->owned.borrower_count, 0);
     alone_drop(ref);
@@ -166,10 +166,10 @@ static void what_is_registered_for_us_ends_when_it_arrives(void **state)
     const crti_core_t *core = *state;
     crt_ref_t *ref = alone_stored(3), *result = alone_submit(1);
 
-    alone_borrow(1, 1, ref->id.number, &ALONE_US);
+    alone_borrow(1, 1, ref->number, &ALONE_US);
     assert_int_equal(ref->owned.borrower_count, 1);
     alone_drop(ref);
-    alone_forwarded(1, result, 0, ref->id.number);
+    alone_forwarded(1, result, 0, ref->number);
     assert_int_equal(ref->owned.borrower_count, 0);
     crt_ref_drop(&result);
     assert_int_equal(core->refs.owned.count, 0);
@@ -180,7 +180,7 @@ static void what_is_registered_for_us_ends_with_who_was_to_give_it(void **state)
     const crti_core_t *core = *state;
     crt_ref_t *ref = alone_stored(3);
 
-    alone_borrow(1, 1, ref->id.number, &ALONE_US);
+    alone_borrow(1, 1, ref->number, &ALONE_US);
     alone_drop(ref);
     assert_int_equal(core->refs.owned.count, 1);
     alone_process_dies(1);
@@ -192,8 +192,8 @@ static void what_is_registered_for_us_is_taken_back_by_who_was_to_give_it(void *
     const crti_core_t *core = *state;
     crt_ref_t *ref = alone_stored(3);
 
-    alone_borrow(1, 1, ref->id.number, &ALONE_US);
-    alone_take_back(1, 2, ref->id.number, ALONE_US);
+    alone_borrow(1, 1, ref->number, &ALONE_US);
+    alone_take_back(1, 2, ref->number, ALONE_US);
     assert_int_equal(ref->owned.borrower_count, 0);
     alone_drop(ref);
     assert_int_equal(core->refs.owned.count, 0);
@@ -204,7 +204,7 @@ static void what_is_asked_again_is_carried_out_once(void **state)
 {
     const crti_core_t *core = *state;
     crt_ref_t *ref = alone_stored(3);
-    uint64_t number = ref->id.number;
+    uint64_t number = ref->number;
 
     alone_borrow(1, 1, number, NULL);
     alone_lose(1);
@@ -300,7 +300,7 @@ static void dues_end_with_the_owner(void **state)
     alone_tick(2 * CRTI_S);
     assert_int_equal(ref->borrow.state, CRTI_BORROW_ORPHANED);
     alone_drop(ref);
-    assert_int_equal(core->refs.borrowed.count, 0);
+    assert_int_equal(core->refs.borrowed, 0);
     assert_int_equal(core->remotes.table.count, 0);
 }
 
@@ -414,7 +414,7 @@ static void a_cover_does_not_wait_for_ever_for_an_owner_that_is_cut_off(void **s
 static void what_a_call_stored_that_nobody_heard_of_is_freed(void **state)
 {
     crt_ref_t *ref = alone_submit(1);
-    crti_object_id_t parts = {ALONE_US, ref->id.number | CRTI_EVERY_PART};
+    crti_object_id_t parts = {ALONE_US, ref->number | CRTI_EVERY_PART};
 
     alone_lose(1);
     assert_int_equal(crt_get_for(ref, 0, NULL), CRT_ERR_UNREACHABLE);
@@ -430,7 +430,7 @@ word_of_a_copy_of_a_forwarded_value_frees_no_object_of_the_same_number(void **st
 {
     crti_core_t *core = *state;
     crt_ref_t *ref = alone_stored(1), *forwarded = alone_arrived(2, 50);
-    crti_location_t location = {.object = {ALONE_PROCESS(3), ref->id.number}};
+    crti_location_t location = {.object = {ALONE_PROCESS(3), ref->number}};
     crti_span_t word;
     crti_buffer_t copy = {0};
 
@@ -448,7 +448,7 @@ word_of_a_copy_of_a_forwarded_value_frees_no_object_of_the_same_number(void **st
     assert_int_equal(crti_buffer_append(&copy, word.data, word.size), CRT_OK);
     /* as the owner, which has freed the ref */
     alone_from(1, &copy);
-    assert_int_equal(alone_freed(ref->object, ALONE_OUR_NODE), 0);
+    assert_int_equal(alone_freed(ref->more->object, ALONE_OUR_NODE), 0);
     alone_drop(forwarded);
     alone_drop(ref);
 }

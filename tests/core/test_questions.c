@@ -331,7 +331,7 @@ static void make_objects(order_t *order)
         objects[i] = crti_ref_new(core);
     for (unsigned i = 0; i < NUMBERS; i++)
         order->numbers[i] =
-            i < READY + PENDING ? objects[i]->id.number : UINT64_C(1) << 40 | i;
+            i < READY + PENDING ? objects[i]->number : UINT64_C(1) << 40 | i;
     order->owner = *crti_net_address(core->net);
     order->node = core->node;
     order->process = crti_id_random();
@@ -345,7 +345,7 @@ static void give_values(void)
 
     assert_non_null(core);
     for (unsigned i = READY; i < READY + PENDING; i++)
-        crti_ref_set_inline(objects[i], objects[0]->bytes, objects[0]->size);
+        crti_ref_set_inline(objects[i], crti_ref_bytes(objects[0]), objects[0]->size);
     crti_leave(core);
 }
 

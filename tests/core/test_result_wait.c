@@ -92,7 +92,7 @@ static void a_result_that_waits_is_probed_at_growing_intervals(void **state)
     probe = probe_to(2);
     assert_true(!probe.is_confirming && probe.count == 2 && is_at(&probe, 2, OBJECT));
     assert_true(crti_id_equal(probe.step[0].process, ALONE_US));
-    assert_int_equal(probe.step[0].number, ref->id.number);
+    assert_int_equal(probe.step[0].number, ref->number);
     assert_memory_equal(probe.step[0].name.data, "nothing", probe.step[0].name.size);
     nonce = probe.nonce;
     alone_tick(300 * CRTI_MS);
@@ -126,7 +126,7 @@ static void a_probe_that_comes_back_twice_is_a_deadlock(void **state)
 
     alone_tick(FIRST);
     probe = probe_to(2);
-    came_back(2, &probe, ref->id.number);
+    came_back(2, &probe, ref->number);
     assert_int_equal(ref->content, CRTI_CONTENT_NONE);
     probe = probe_to(2);
     assert_true(probe.is_confirming && probe.count == 3 && is_at(&probe, 2, OBJECT));
@@ -152,7 +152,7 @@ static void a_cycle_may_come_back_to_another_of_our_refs(void **state)
 
     alone_tick(FIRST);
     probe = probe_to(2);
-    came_back(2, &probe, behind->id.number);
+    came_back(2, &probe, behind->number);
     probe = probe_to(2);
     assert_true(probe.is_confirming);
     probe.at = 2;
@@ -170,7 +170,7 @@ static void a_value_between_the_rounds_is_no_deadlock(void **state)
 
     alone_tick(FIRST);
     probe = probe_to(2);
-    came_back(2, &probe, ref->id.number);
+    came_back(2, &probe, ref->number);
     probe = probe_to(2);
     alone_located(2, OBJECT, &ALONE_NODE(3), 1);
     probe.at = 2;
@@ -188,13 +188,13 @@ static void a_probe_that_is_not_the_last_one_of_ours_means_nothing(void **state)
     old = probe_to(2);
     alone_tick(300 * CRTI_MS);
     probe = probe_to(2);
-    came_back(2, &old, ref->id.number);
+    came_back(2, &old, ref->number);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_PROBE), 2);
     old.is_confirming = true;
     probe_from(2, &old);
     assert_int_equal(ref->content, CRTI_CONTENT_NONE);
     probe.step[1].number++; /* not what it waits for */
-    came_back(2, &probe, ref->id.number);
+    came_back(2, &probe, ref->number);
     probe.is_confirming = true;
     probe_from(2, &probe);
     assert_int_equal(ref->content, CRTI_CONTENT_NONE);
@@ -214,13 +214,13 @@ static crti_probe_t others(uint64_t number)
 static void a_probe_of_another_process_goes_on_once(void **state)
 {
     crt_ref_t *ref = waiting();
-    crti_probe_t probe = others(ref->id.number);
+    crti_probe_t probe = others(ref->number);
 
     probe_from(3, &probe);
     probe = probe_to(2);
     assert_true(probe.count == 3 && is_at(&probe, 2, OBJECT) && probe.nonce == NONCE);
     assert_memory_equal(probe.step[1].name.data, "nothing", probe.step[1].name.size);
-    probe = others(ref->id.number);
+    probe = others(ref->number);
     probe_from(4, &probe); /* by another way */
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_PROBE), 1);
     probe.nonce++;
@@ -232,12 +232,12 @@ static void a_probe_of_another_process_goes_on_once(void **state)
 static void a_probe_ends_where_nothing_waits(void **state)
 {
     crt_ref_t *ref = waiting(), *stored = alone_stored(3);
-    crti_probe_t probe = others(stored->id.number);
+    crti_probe_t probe = others(stored->number);
 
     probe_from(3, &probe);
     probe = others(UINT64_C(1) << 40);
     probe_from(3, &probe);
-    probe = others(ref->id.number);
+    probe = others(ref->number);
     alone_located(2, OBJECT, NULL, 0);
     probe_from(3, &probe);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_PROBE), 0);
@@ -256,7 +256,7 @@ static void a_full_window_stops_no_probe_whose_like_has_arrived(void **state)
     alone_tick(FIRST);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_PROBE), 0);
     alone_unacknowledged_ours(2, 0);
-    probe = others(ref->id.number);
+    probe = others(ref->number);
     for (unsigned i = 0; i < 10; i++, probe.nonce++)
         probe_from(3, &probe);
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_PROBE), 1);
@@ -266,10 +266,10 @@ static void a_full_window_stops_no_probe_whose_like_has_arrived(void **state)
 static void a_probe_that_is_too_long_goes_nowhere(void **state)
 {
     crt_ref_t *ref = waiting();
-    crti_probe_t probe = others(ref->id.number);
+    crti_probe_t probe = others(ref->number);
 
     for (unsigned i = 1; i < CRTI_CHAIN_MAX; i++)
-        probe.step[i] = step_at(0, ref->id.number);
+        probe.step[i] = step_at(0, ref->number);
     probe.count = CRTI_CHAIN_MAX;
     probe.at = probe.count - 1;
     probe_from(3, &probe);
@@ -284,7 +284,7 @@ static void a_probe_that_is_too_long_goes_nowhere(void **state)
 static void the_second_round_goes_along_the_way_of_the_first_only(void **state)
 {
     crt_ref_t *ref = waiting();
-    crti_probe_t probe = others(ref->id.number);
+    crti_probe_t probe = others(ref->number);
 
     probe.is_confirming = true;
     probe.step[probe.count++] = step_at(2, OBJECT + 1);

@@ -63,10 +63,11 @@ static crt_ref_t *told_of(crti_core_t *core, const void *bytes, size_t size,
     ref = crti_ref_new(core);
     assert_non_null(ref);
     assert_int_equal(crti_core_join_store(core), CRT_OK);
-    assert_int_equal(crti_store_create(core->store, ref->id, size, &data), CRT_OK);
+    assert_int_equal(crti_store_create(core->store, crti_ref_id(ref), size, &data),
+                     CRT_OK);
     memcpy(data, bytes, size);
-    assert_int_equal(crti_store_seal(core->store, ref->id, true), CRT_OK);
-    location.object = ref->id;
+    assert_int_equal(crti_store_seal(core->store, crti_ref_id(ref), true), CRT_OK);
+    location.object = crti_ref_id(ref);
     crti_ref_set_stored(ref, &location, table, false);
     crti_net_unlock(core->net);
     return ref;

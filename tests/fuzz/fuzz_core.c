@@ -614,37 +614,43 @@ static void lose_sessions(bed_t *bed)
 
 static bool is_empty(const crti_core_t *core)
 {
-    return core->refs.owned.count == 0 && core->refs.borrowed.count == 0 &&
+    return core->refs.owned.count == 0 && core->refs.borrowed == 0 &&
            core->calls.retried.count == 0 && core->calls.actors.count == 0 &&
            crti_list_is_empty(&core->remotes.clients) &&
            crti_list_is_empty(&core->execution.executors.groups[0].runnable) &&
            crti_list_is_empty(&core->calls.checks);
 }
 
-static void show_rest(const crti_core_t *core)
+static bool is_any(const crt_ref_t *ref, const void *nothing)
 {
-    size_t cursor = 0;
-    crt_ref_t *ref;
-    void *value;
+    return true;
+}
+
+static void show_rest(crti_core_t *core)
+{
+    size_t cursor = 0, count;
+    crt_ref_t *ref, **refs;
 
     while ((ref = crti_numbers_next(&core->refs.owned, &cursor)))
         fprintf(stderr, "ref %llu: %s, %u holds, %u pins, %u borrowers%s%s\n",
-                (unsigned long long)ref->id.number,
-                crti_owned_state_name(ref->owned.state), ref->owned.local,
-                ref->owned.pins, ref->owned.borrower_count,
-                ref->forward ? ", forwarded" : "", ref->call ? ", called" : "");
-    cursor = 0;
-    while (crti_map_next(&core->refs.borrowed, &cursor, NULL, &value)) {
-        ref = value;
+                (unsigned long long)ref->number, crti_owned_state_name(ref->owned.state),
+                ref->owned.local, ref->owned.pins, ref->owned.borrower_count,
+                ref->more->forward ? ", forwarded" : "",
+                crti_ref_has_call(ref) ? ", called" : "");
+    refs = crti_refs_gather(core, true, is_any, NULL, &count);
+    for (size_t i = 0; refs && i < count; i++) {
+        ref = refs[i];
         fprintf(stderr, "ref %llx/%llu: %s, %u holds, %u covers, %llu tokens%s\n",
-                (unsigned long long)ref->id.owner.low, (unsigned long long)ref->id.number,
+                (unsigned long long)crti_ref_id(ref).owner.low,
+                (unsigned long long)ref->number,
                 crti_borrow_state_name(ref->borrow.state), ref->borrow.holds,
                 ref->borrow.covers, (unsigned long long)ref->borrow.tokens,
-                ref->forward ? ", forwarded" : "");
+                ref->more->forward ? ", forwarded" : "");
     }
+    free(refs);
     fprintf(
         stderr, "left: %zu owned, %zu borrowed, %zu tried again, %zu actors, %s%s%s\n",
-        (size_t)core->refs.owned.count, (size_t)core->refs.borrowed.count,
+        (size_t)core->refs.owned.count, core->refs.borrowed,
         (size_t)core->calls.retried.count, (size_t)core->calls.actors.count,
         crti_list_is_empty(&core->remotes.clients) ? "" : "clients ",
         crti_list_is_empty(&core->execution.executors.groups[0].runnable) ? "" : "calls ",

@@ -237,8 +237,8 @@ void crti_actor_take_back(crti_pending_t *p)
     crti_list_t *place = &actor->queue;
 
     CRTI_LIST_FOREACH (item, &actor->queue) {
-        if (CRTI_CONTAINER(item, crti_pending_t, link)->result->id.number <
-            p->result->id.number)
+        if (CRTI_CONTAINER(item, crti_pending_t, link)->result->number <
+            p->result->number)
             continue;
         place = item;
         break;

@@ -215,7 +215,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     if (status != CRT_OK)
         return status;
     if (actor->lifetime)
-        m.lifetime = actor->lifetime->id.number;
+        m.lifetime = actor->lifetime->number;
     m.creation = crti_span(record.data, record.size);
     actor->is_creating = true;
     actor->may_restart = m.max_restarts != 0;

@@ -43,7 +43,7 @@ static void on_released(void *user, const crti_message_t *answer)
 
 void crti_actor_lifetime_ended(crt_ref_t *ref)
 {
-    crti_reader_t r = crti_reader(ref->bytes, ref->size);
+    crti_reader_t r = crti_reader(crti_ref_bytes(ref), ref->size);
     const crti_msg_actor_kill_t body = {
         .actor = crti_read_id(&r),
         .no_restart = true,

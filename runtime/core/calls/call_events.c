@@ -18,7 +18,7 @@ static void make(crti_pending_t *p)
     crti_task_event_t *event = crti_task_write(&core->task_events, now, &p->event);
 
     event->owner = core->process;
-    event->number = p->result->id.number;
+    event->number = p->result->number;
     event->attempt = p->number;
     event->attempts = (uint32_t)p->retries;
     event->kind = p->actor ? CRTI_TASK_METHOD : CRTI_TASK_NORMAL;

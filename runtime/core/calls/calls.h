@@ -156,6 +156,13 @@ void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
 
 /* A call in no list, with a result that is held; NULL: out of memory. */
 crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target);
+/* Gives back the struct of a call that goes on without it (backlog.c), or of one that is over: what the call
+ * holds stays held. And such a call again, QUEUED and in no list; NULL: no memory. */
+void crti_pending_free(crti_pending_t *pending);
+crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
+                                     const crti_function_t *function,
+                                     crt_ref_t *const *pins, uint32_t pin_count,
+                                     crti_span_t record);
 /* Out of whatever list it is in, with the counts of that list. */
 void crti_pending_unlink(crti_pending_t *pending);
 /* It ended: with a result (unlinked before), with an error, with the failure of an argument. The

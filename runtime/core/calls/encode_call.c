@@ -140,7 +140,7 @@ static crt_status_t put_ref_value(crti_buffer_t *record, crt_ref_t *ref,
 
     switch (ref->content) {
     case CRTI_CONTENT_INLINE:
-        return crti_put_arg_bytes(record, 0, crti_span(ref->bytes, ref->size));
+        return crti_put_arg_bytes(record, 0, crti_span(crti_ref_bytes(ref), ref->size));
     case CRTI_CONTENT_STORED:
         crti_ref_describe(ref, &result, &nodes);
         return crti_put_arg_object(record, &name, &result.location);

@@ -31,8 +31,8 @@ static void add(tally_t *tally, crti_id_t node, size_t bytes)
 /* A copy counts on each node that has one. */
 static void add_ref(tally_t *tally, const crt_ref_t *ref)
 {
-    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
-    const crti_id_t *nodes = ref->is_owned ? ref->owned.nodes : ref->nodes;
+    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->more->node_count;
+    const crti_id_t *nodes = ref->is_owned ? ref->owned.nodes : ref->more->nodes;
 
     if (ref->content != CRTI_CONTENT_STORED)
         return;

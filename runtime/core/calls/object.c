@@ -28,18 +28,21 @@ static crt_status_t put_stored(crti_core_t *core, crt_ref_t *ref,
                                const crti_encoder_t *encoder)
 {
     unsigned char node[16];
-    crti_location_t location = {ref->id, crti_encoder_size(encoder), node, 1};
+    crti_object_id_t id = crti_ref_id(ref);
+    crti_location_t location = {id, crti_encoder_size(encoder), node, 1};
     crti_span_t table = {"", 0};
     crt_status_t status;
 
+    if (!crti_ref_more(ref))
+        return CRT_ERR_NO_MEMORY;
     crti_put_id(node, core->node);
     crti_net_unlock(core->net);
-    status = crti_object_write(core, ref->id, encoder);
+    status = crti_object_write(core, id, encoder);
     crti_net_lock(core->net);
     if (status == CRT_OK && encoder->ref_count + encoder->actor_count)
-        status = crti_store_get(core->store, ref->id, &ref->view);
-    if (status == CRT_OK && ref->view.data)
-        status = crti_value_table(ref->view.data, ref->view.size, &table);
+        status = crti_store_get(core->store, id, &ref->more->view);
+    if (status == CRT_OK && ref->more->view.data)
+        status = crti_value_table(ref->more->view.data, ref->more->view.size, &table);
     if (status == CRT_OK)
         crti_ref_set_stored(ref, &location, table, false);
     return status;
@@ -58,8 +61,10 @@ static crt_status_t put_inline(crti_core_t *core, crt_ref_t *ref,
         status = crti_value_table(bytes.data, size, &table);
     }
     if (status == CRT_OK && table.size)
-        status =
-            crti_contained_open(core, table, CRTI_CONTAINED_HELD, false, &ref->inner);
+        status = crti_ref_more(ref)
+                     ? crti_contained_open(core, table, CRTI_CONTAINED_HELD, false,
+                                           &ref->more->inner)
+                     : CRT_ERR_NO_MEMORY;
     if (status == CRT_OK)
         crti_ref_set_inline(ref, bytes.data, size);
     crti_scratch_give(core, &bytes);
@@ -211,7 +216,7 @@ static crt_status_t seal(crti_core_t *core, crt_object_t *object, crt_ref_t *ref
 
     crti_put_id(node, core->node);
     if (!crti_id_equal(object->id.owner, core->process))
-        status = rename_object(core, object, ref->id);
+        status = rename_object(core, object, crti_ref_id(ref));
     if (status == CRT_OK)
         status = crti_store_seal(core->store, object->id, true);
     if (status != CRT_OK)

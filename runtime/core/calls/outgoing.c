@@ -23,7 +23,7 @@
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
-#include "runtime/core/refs/missing.h"
+#include "runtime/core/refs/value_of.h"
 
 /* ------------------------------------------------------------------ life of a pending call */
 
@@ -122,7 +122,8 @@ void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 
 /* ------------------------------------------------------------------ making one */
 
-crt_ref_t crti_ref_out_of_memory = {.is_owned = true, .content = CRTI_CONTENT_FAILED};
+crt_ref_t crti_ref_out_of_memory = {
+    .is_owned = true, .content = CRTI_CONTENT_FAILED, .more = CRTI_REF_NO_MORE};
 
 /* The last ref that it waited for is ready. */
 static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
@@ -221,8 +222,7 @@ static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count
             continue;
         p->missing++;
         slot->waiting.on_ready = on_slot_ready;
-        crti_list_append(&slot->ref->waiters, &slot->waiting.link);
-        crti_missing_wanted(slot->ref);
+        crti_ref_await(slot->ref, &slot->waiting, false);
     }
     on_slot_ready(&p->slots[0].waiting, NULL);
 }

@@ -17,6 +17,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/backlog.h"
 #include "runtime/core/calls/call_events.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/stream.h"
@@ -54,7 +55,8 @@ static bool make_more(crti_pending_t *p)
     return true;
 }
 
-crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
+/* All zero, but with the buffers of the one that it was before. */
+static crti_pending_t *new_struct(crti_core_t *core)
 {
     crti_pending_t *p = crti_pool_get(&core->calls.pool);
     crti_buffer_t record, values;
@@ -69,6 +71,15 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     p->values = values;
     crti_list_init(&p->link);
     p->core = core;
+    return p;
+}
+
+crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
+{
+    crti_pending_t *p = new_struct(core);
+
+    if (!p)
+        return NULL;
     p->function = target->function;
     p->pool = target->pool;
     p->result = crti_ref_new(core);
@@ -81,7 +92,7 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     }
     if (p->pool)
         p->pool->users++;
-    p->number = p->result->id.number;
+    p->number = p->result->number;
     p->parent = crti_running_serial();
     p->max_retries = target->max_retries;
     p->group = target->group;
@@ -116,7 +127,7 @@ static void end_more(crti_pending_t *p, const crti_result_t *result)
         crt_ref_t *ref = p->more[i];
 
         ref->call = NULL;
-        if (!ref->forward)
+        if (!ref->more->forward)
             crti_ref_set_result(
                 ref, result->form == CRTI_RESULT_ERROR ? result : &missing, true);
         crti_ref_release(ref);
@@ -125,9 +136,61 @@ static void end_more(crti_pending_t *p, const crti_result_t *result)
     p->more = NULL;
 }
 
+void crti_pending_free(crti_pending_t *p)
+{
+    if (p->pins != p->few_pins)
+        free(p->pins);
+    if (p->record.capacity > 4096)
+        crti_buffer_fini(&p->record);
+    if (p->values.capacity > 4096)
+        crti_buffer_fini(&p->values);
+    crti_pool_put(&p->core->calls.pool, p);
+}
+
+static bool keep_pins(crti_pending_t *p, crt_ref_t *const *pins, uint32_t count)
+{
+    if (count == 0)
+        return true;
+    p->pins = p->few_pins;
+    p->pin_room = sizeof(p->few_pins) / sizeof(p->few_pins[0]);
+    if (count > p->pin_room) {
+        p->pins = malloc(count * sizeof(*pins));
+        p->pin_room = count;
+    }
+    if (!p->pins)
+        return false;
+    memcpy(p->pins, pins, count * sizeof(*pins));
+    p->pin_count = count;
+    return true;
+}
+
+crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
+                                     const crti_function_t *function,
+                                     crt_ref_t *const *pins, uint32_t pin_count,
+                                     crti_span_t record)
+{
+    crti_pending_t *p = new_struct(pool->core);
+
+    if (!p)
+        return NULL;
+    if (!keep_pins(p, pins, pin_count) ||
+        crti_buffer_assign(&p->record, record.data, record.size) != CRT_OK) {
+        crti_pending_free(p);
+        return NULL;
+    }
+    p->state = CRTI_CALL_QUEUED;
+    p->pool = pool;
+    p->function = function;
+    p->result = result;
+    p->returns = 1;
+    p->number = result->number;
+    result->in_backlog = false;
+    result->call = p;
+    return p;
+}
+
 static void free_pending(crti_pending_t *p)
 {
-    crti_core_t *core = p->core;
     crt_actor_t *actor = p->actor;
 
     if (p->is_counted)
@@ -140,13 +203,7 @@ static void free_pending(crti_pending_t *p)
         crti_call_stream_ended(p->stream);
     for (uint32_t i = 0; i < p->pin_count; i++)
         crti_ref_unpin(p->pins[i]);
-    if (p->pins != p->few_pins)
-        free(p->pins);
-    if (p->record.capacity > 4096)
-        crti_buffer_fini(&p->record);
-    if (p->values.capacity > 4096)
-        crti_buffer_fini(&p->values);
-    crti_pool_put(&core->calls.pool, p);
+    crti_pending_free(p);
     if (actor)
         crti_actor_release(actor);
 }
@@ -182,7 +239,7 @@ void crti_pending_unlink(crti_pending_t *p)
 
 static void log_tell(const crti_pending_t *p, const crt_ref_t *result)
 {
-    if (!result->is_tell || result->content != CRTI_CONTENT_FAILED || !result->error)
+    if (!result->is_tell || !crti_ref_has_error(result))
         return;
     p->core->calls.tell_failures++;
     crti_log(CRTI_LOG_WARN, "core", "crt_tell of %s failed: %s (%llu so far)",
@@ -194,7 +251,7 @@ static void end(crti_pending_t *p, const crti_result_t *result)
 {
     crt_ref_t *ref = p->result;
 
-    if (p->number != ref->id.number)
+    if (p->number != ref->number)
         crti_numbers_remove(&p->core->calls.retried, p->number);
     ref->call = NULL;
     crti_call_event_ended(p, result);
@@ -202,7 +259,7 @@ static void end(crti_pending_t *p, const crti_result_t *result)
         crti_result_late(p->core, result);
     else
         crti_ref_set_result(ref, result, true);
-    if (ref->forward)
+    if (ref->more->forward)
         p->core->on_forwarded(ref, p->function);
     log_tell(p, ref);
     if (p->returns > 1)
@@ -223,14 +280,14 @@ void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *r
 {
     crt_ref_t *ref = index < p->returns ? p->more[index - 1] : NULL;
 
-    if (!ref || ref->content != CRTI_CONTENT_NONE || ref->forward ||
+    if (!ref || ref->content != CRTI_CONTENT_NONE || ref->more->forward ||
         !is_sound(p, result)) {
         crti_result_late(p->core, result);
         return;
     }
     crti_ref_hold(ref); /* who hears of it may end the call */
     crti_ref_set_result(ref, result, true);
-    if (ref->forward)
+    if (ref->more->forward)
         p->core->on_forwarded(ref, p->function);
     crti_ref_release(ref);
 }
@@ -238,10 +295,12 @@ void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *r
 crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number)
 {
     crt_ref_t *ref = crti_numbers_get(&core->refs.owned, number);
+    crti_pending_t *p;
 
     if (!ref)
         return crti_numbers_get(&core->calls.retried, number);
-    return ref->call && ref->call->number == number ? ref->call : NULL;
+    p = crti_ref_pending(ref);
+    return p && p->number == number ? p : NULL;
 }
 
 void crti_pending_finish(crti_pending_t *p, const crti_result_t *result)
@@ -346,7 +405,7 @@ static crt_status_t renumber(crti_pending_t *p)
 
     if (status != CRT_OK)
         return status;
-    if (p->number != p->result->id.number)
+    if (p->number != p->result->number)
         crti_numbers_remove(retried, p->number);
     p->number = number;
     crti_renumber_call(&p->record, number);

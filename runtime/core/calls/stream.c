@@ -232,7 +232,7 @@ static crt_status_t keep_item(crti_pending_t *p, uint64_t number,
     }
     ref->is_result = true;
     crti_ref_set_result(ref, result, true);
-    if (ref->forward)
+    if (ref->more->forward)
         p->core->on_forwarded(ref, p->function);
     return CRT_OK;
 }

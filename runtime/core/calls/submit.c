@@ -27,6 +27,7 @@
 
 #define FIRST_PAUSE_NS (50 * CRTI_MS) /* after a bundle was not there, doubled, */
 #define LAST_PAUSE_NS  (1600 * CRTI_MS)
+#define QUEUE_FRONT    8192 /* tasks of a pool that wait as pending calls */
 
 static crti_task_lease_t *task_lease(crti_lease_t *lease)
 {
@@ -76,6 +77,7 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
     pool->base = pool;
     crti_lease_pool_init(&pool->leases);
     crti_list_init(&pool->queue);
+    crti_backlog_init(&pool->backlog);
     crti_list_append(&core->calls.task_pools, &pool->link);
     *pool_out = pool;
     return CRT_OK;
@@ -123,11 +125,25 @@ static crti_task_lease_t *find_lease(crti_task_pool_t *pool, crti_id_t id)
     return NULL;
 }
 
+/* The task whose turn it is; NULL: none. */
+static crti_pending_t *first_queued(crti_task_pool_t *pool)
+{
+    crti_pending_t *p;
+
+    if (!crti_list_is_empty(&pool->queue))
+        return CRTI_CONTAINER(pool->queue.next, crti_pending_t, link);
+    p = pool->backlog.count ? crti_backlog_next(&pool->backlog) : NULL;
+    if (p)
+        crti_list_append(&pool->queue, &p->link);
+    return p;
+}
+
 static void fail_queue(crti_task_pool_t *pool, crt_status_t status, const char *text)
 {
-    while (!crti_list_is_empty(&pool->queue))
-        crti_pending_fail(CRTI_CONTAINER(pool->queue.next, crti_pending_t, link), status,
-                          text, false);
+    crti_pending_t *p;
+
+    while ((p = first_queued(pool)))
+        crti_pending_fail(p, status, text, false);
 }
 
 static void take_grant(crti_task_lease_t *lease, const crti_msg_lease_granted_t *m)
@@ -195,10 +211,9 @@ static void on_leased(void *user, const crti_message_t *message)
 static crt_status_t ask_for_lease(crti_task_pool_t *pool)
 {
     crti_core_t *core = pool->core;
-    const char *function =
-        crti_list_is_empty(&pool->queue)
-            ? "" /* for tasks that are in flight already */
-            : crti_call_name(CRTI_CONTAINER(pool->queue.next, crti_pending_t, link));
+    const crti_pending_t *first = first_queued(pool);
+    /* else for tasks that are in flight already */
+    const char *function = first ? crti_call_name(first) : "";
     crti_task_lease_t *lease = calloc(1, sizeof(*lease));
     asked_t *asked = calloc(1, sizeof(*asked));
     crti_msg_lease_request_t m = {.job = core->job,
@@ -350,11 +365,10 @@ static bool would_come_back(const crti_pending_t *p, const crti_lease_t *lease)
 void crti_task_pump(crti_task_pool_t *pool)
 {
     crti_lease_t *lease;
+    crti_pending_t *p;
     uint64_t now = crti_now_ns();
 
-    while (!crti_list_is_empty(&pool->queue) &&
-           (lease = crti_lease_pick(&pool->leases))) {
-        crti_pending_t *p = CRTI_CONTAINER(pool->queue.next, crti_pending_t, link);
+    while ((p = first_queued(pool)) && (lease = crti_lease_pick(&pool->leases))) {
         crt_status_t status;
 
         if (would_come_back(p, lease))
@@ -399,16 +413,25 @@ static void go_where_arguments_are(crti_pending_t *p)
     }
 }
 
+static bool is_long(const crti_task_pool_t *pool)
+{
+    return pool->backlog.count > 0 || pool->leases.queued > QUEUE_FRONT;
+}
+
 void crti_task_submit(crti_pending_t *p)
 {
+    crti_task_pool_t *pool;
+
     go_where_arguments_are(p);
+    pool = p->pool;
     p->state = CRTI_CALL_QUEUED;
     crti_call_event_queued(p);
     p->lease = NULL;
-    p->pool->leases.queued++;
-    p->pool->base->queue_bytes += p->record.size;
-    crti_list_append(&p->pool->queue, &p->link);
-    crti_task_pump(p->pool);
+    pool->leases.queued++;
+    pool->base->queue_bytes += p->record.size;
+    if (!is_long(pool) || !crti_backlog_put(&pool->backlog, p))
+        crti_list_append(&pool->queue, &p->link);
+    crti_task_pump(pool);
 }
 
 void crti_task_close_lease(const crti_pending_t *p)
@@ -612,6 +635,7 @@ static void free_pool(crti_task_pool_t *pool)
     crti_list_remove(&pool->link);
     if (pool->group)
         crti_placement_group_release(pool->group);
+    crti_backlog_fini(&pool->backlog);
     free(pool);
 }
 
@@ -653,6 +677,7 @@ void crti_tasks_fini(crti_core_t *core)
         while (!crti_list_is_empty(&pool->leases.leases))
             free_lease(
                 task_lease(CRTI_CONTAINER(pool->leases.leases.next, crti_lease_t, link)));
+        crti_backlog_fini(&pool->backlog);
         free(pool); /* its group is an orphan by now */
     }
 }

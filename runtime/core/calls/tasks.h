@@ -9,6 +9,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/scheduling.h"
+#include "runtime/core/calls/backlog.h"
 #include "runtime/core/calls/calls.h"
 #include "runtime/core/calls/lease.h"
 #include "runtime/net/channel.h"
@@ -29,8 +30,9 @@ struct crti_task_pool {
     crti_task_shape_t shape;
     crti_scheduling_t how;
     crti_lease_pool_t leases;
-    crti_list_t queue;  /* crti_pending_t.link: ready to be sent */
-    size_t queue_bytes; /* of all pools that have this one as their base */
+    crti_list_t queue;      /* crti_pending_t.link: ready to be sent; */
+    crti_backlog_t backlog; /* behind them, when they are many: the rest */
+    size_t queue_bytes;     /* of all pools that have this one as their base */
     crti_task_pool_t
         *base;      /* of tasks of the same shape without `prefer`, itself for these */
     unsigned users; /* pending calls that have this pool */
@@ -60,7 +62,7 @@ crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only); /* as for ac
 void crti_task_pump(crti_task_pool_t *pool);
 /* A handle of one of its results was dropped: if nobody is left who could ask for one, and it has not been
  * sent, it never runs, and is gone. */
-void crti_task_forsaken(crti_pending_t *pending);
+void crti_task_forsaken(crt_ref_t *result);
 /* The worker that runs it is to end with it: nothing more is sent there. */
 void crti_task_close_lease(const crti_pending_t *pending);
 /* An answer came: `given_back` means run it elsewhere. */

@@ -7,26 +7,28 @@
  * Threads
  *     The core's lock.
  */
+#include "runtime/base/clock.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/core.h"
 
-#define TAKE_DEPTH 100 /* of a chain of tasks, looked at for one that can begin */
+#define UNWANTED_NS CRTI_MS
+#define TAKE_DEPTH  100 /* of a chain of tasks, looked at for one that can begin */
 
 /* The call behind the first ref that `p` waits for. */
 static crti_pending_t *first_missing(const crti_pending_t *p)
 {
     for (unsigned i = 0; i < p->slot_count; i++) {
-        const crt_ref_t *ref = p->slots[i].ref;
+        crt_ref_t *ref = p->slots[i].ref;
 
         if (ref && ref->content == CRTI_CONTENT_NONE)
-            return ref->is_owned ? ref->call : NULL;
+            return ref->is_owned ? crti_ref_call(ref) : NULL;
     }
     return NULL;
 }
 
 crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
 {
-    crti_pending_t *p = ref->is_owned ? ref->call : NULL;
+    crti_pending_t *p = ref->is_owned ? crti_ref_call(ref) : NULL;
     crti_resources_t mine = {.count = 0};
 
     /* What it waits for may be one. */
@@ -64,9 +66,10 @@ static bool is_unwanted(const crti_pending_t *p)
     return true;
 }
 
-void crti_task_forsaken(crti_pending_t *p)
+void crti_task_forsaken(crt_ref_t *result)
 {
-    crti_task_pool_t *pool = p->pool;
+    crti_pending_t *p = is_forsaken(result) ? crti_ref_call(result) : NULL;
+    crti_task_pool_t *pool = p ? p->pool : NULL;
 
     if (!pool || p->stream ||
         (p->state != CRTI_CALL_QUEUED && p->state != CRTI_CALL_ARGUMENTS) ||
@@ -74,5 +77,6 @@ void crti_task_forsaken(crti_pending_t *p)
         return;
     crti_pending_fail(p, CRT_ERR_CANCELLED, "its result was dropped before it began",
                       p->may_have_run);
-    crti_task_pump(pool); /* a worker that was asked for may be too many now */
+    /* A worker that was asked for may be too many now; but more tasks may follow. */
+    crti_core_wake_at(pool->core, crti_now_ns() + UNWANTED_NS);
 }

@@ -195,8 +195,10 @@ static void break_ref(crt_ref_t *ref, crt_status_t status, const char *text)
 {
     crt_status_t raised = crt_raise(status, "%s", text);
 
-    if (ref->call)
-        crti_pending_fail(ref->call, status, text, true);
+    crti_pending_t *call = crti_ref_call(ref);
+
+    if (call)
+        crti_pending_fail(call, status, text, true);
     else if (ref->content == CRTI_CONTENT_NONE)
         crti_ref_fail(ref, raised);
 }

@@ -115,10 +115,11 @@ static crt_status_t on_item(crti_core_t *core, crti_remote_t *remote, const void
 static crt_status_t on_located(crti_core_t *core, crti_remote_t *remote, const void *data,
                                size_t size)
 {
-    crti_object_id_t id = {.owner = remote->address.process};
+    uint64_t number;
     crti_result_t result;
-    crt_status_t status = crti_get_result(data, size, &id.number, &result);
-    crt_ref_t *ref = status == CRT_OK ? crti_map_get(&core->refs.borrowed, &id) : NULL;
+    crt_status_t status = crti_get_result(data, size, &number, &result);
+    crt_ref_t *ref =
+        status == CRT_OK ? crti_numbers_get(&remote->borrowed, number) : NULL;
 
     if (ref && ref->is_locating && ref->content == CRTI_CONTENT_STORED)
         crti_ref_located_again(ref, &result);

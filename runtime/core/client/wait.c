@@ -29,7 +29,6 @@ static bool is_readable(void *user)
 static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
                         crt_out_t out)
 {
-    const crt_value_t *value;
     crt_status_t status = CRT_OK;
 
     if (!crti_ref_fetch(ref)) {
@@ -44,8 +43,7 @@ static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
             return status;
     }
     crti_printed_show(core);
-    status = crti_ref_value(ref, &value);
-    return status == CRT_OK ? crti_value_to(value, out, NULL) : status;
+    return crti_ref_read(ref, out);
 }
 
 /* A ref of before a shutdown: a small value is still there. */
@@ -53,8 +51,9 @@ static crt_status_t get_orphan(crt_ref_t *ref, crt_out_t out)
 {
     if (ref->content == CRTI_CONTENT_FAILED)
         return crti_ref_raise(ref);
-    if (ref->content == CRTI_CONTENT_INLINE && ref->is_decoded)
-        return crti_value_to(&ref->value, out, NULL);
+    if (ref->content == CRTI_CONTENT_INLINE &&
+        (ref->is_decoded || (ref->is_checked && crti_ref_is_flat(ref, out))))
+        return crti_ref_read(ref, out);
     return crti_ref_check(ref);
 }
 
@@ -175,12 +174,11 @@ const crt_error_t *crt_ref_error(crt_ref_t *ref)
     if (!ref)
         return NULL;
     if (!ref->core)
-        return ref->content == CRTI_CONTENT_FAILED && ref->error ? &ref->error->user
-                                                                 : NULL;
+        return crti_ref_has_error(ref) ? &ref->error->user : NULL;
     core = crti_enter();
     if (!core)
         return NULL;
-    error = ref->content == CRTI_CONTENT_FAILED && ref->error ? &ref->error->user : NULL;
+    error = crti_ref_has_error(ref) ? &ref->error->user : NULL;
     crti_leave(core);
     return error;
 }
@@ -222,11 +220,11 @@ crt_ref_t *crt_ref_keep(crt_ref_t *ref)
 /* While its call has not ended, that holds it, too. */
 static void let_go(crt_ref_t *ref)
 {
-    crti_pending_t *call = ref->call;
+    bool has_call = ref->is_owned && crti_ref_has_call(ref);
 
     crti_ref_release(ref);
-    if (call)
-        crti_task_forsaken(call);
+    if (has_call)
+        crti_task_forsaken(ref);
 }
 
 /* False: the caller has no hold to give up. */

@@ -70,7 +70,10 @@ static void cancel_sent(crti_pending_t *p, unsigned flags)
 
 static bool is_child_of(const crt_ref_t *ref, const void *call)
 {
-    return ref->call && ref->call->parent == ((const crt_call_t *)call)->serial;
+    uint64_t serial = ((const crt_call_t *)call)->serial;
+
+    return ref->in_backlog ? crti_backlog_parent(ref) == serial
+                           : ref->call && ref->call->parent == serial;
 }
 
 static void cancel_children(crt_call_t *call, unsigned flags)
@@ -79,8 +82,10 @@ static void cancel_children(crt_call_t *call, unsigned flags)
     crt_ref_t **refs = crti_refs_gather(call->core, false, is_child_of, call, &count);
 
     for (size_t i = 0; i < count; i++) {
-        if (refs[i]->call)
-            cancel_pending(refs[i]->call, flags);
+        crti_pending_t *p = crti_ref_call(refs[i]);
+
+        if (p)
+            cancel_pending(p, flags);
         crti_ref_release(refs[i]);
     }
     free(refs);
@@ -213,17 +218,22 @@ void crti_cancel_expired(crti_core_t *core, uint64_t now_ns)
 
 static crt_status_t cancel(crt_ref_t *ref, unsigned flags)
 {
+    crti_pending_t *p;
+
     if (!ref->is_owned)
         return crt_raise(CRT_ERR_INVALID,
                          "the ref is of a call that another process made: only that one "
                          "can cancel it");
-    if (!ref->call)
+    p = crti_ref_call(ref);
+    if (!p && ref->in_backlog)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a call that is cancelled");
+    if (!p)
         return ref->is_result ? crt_raise(CRT_ERR_NOT_FOUND, "the call has ended already")
                               : crt_raise(CRT_ERR_INVALID, "the ref is of no call");
-    if (ref->call->actor && flags & CRTI_CANCEL_FORCE)
+    if (p->actor && flags & CRTI_CANCEL_FORCE)
         return crt_raise(CRT_ERR_INVALID,
                          "a method can't be ended by force: kill its actor");
-    cancel_pending(ref->call, flags);
+    cancel_pending(p, flags);
     return CRT_OK;
 }
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/backlog.h"
 #include "runtime/core/core.h"
 #include "runtime/core/execution/deadlock.h"
 
@@ -30,12 +31,12 @@ static crti_remote_t *maker_of(crt_ref_t *ref, crti_chain_t *chain)
 {
     const crti_pending_t *p;
 
-    while (ref->forward && ref->content == CRTI_CONTENT_NONE)
-        ref = ref->forward;
-    p = ref->call;
+    while (ref->more->forward && ref->content == CRTI_CONTENT_NONE)
+        ref = ref->more->forward;
+    p = crti_ref_pending(ref);
     if (!ref->is_owned) {
         chain->is_object = true;
-        chain->number = ref->id.number;
+        chain->number = ref->number;
         return ref->content == CRTI_CONTENT_NONE ? ref->owner : NULL;
     }
     if (p && p->state == CRTI_CALL_ARGUMENTS)
@@ -152,7 +153,7 @@ void crti_chain_arrived(crti_client_t *client, const void *data, size_t size)
 
 crt_status_t crti_check_self_wait(crti_core_t *core, crt_ref_t *ref)
 {
-    const crti_pending_t *p = ref->is_owned ? ref->call : NULL;
+    const crti_pending_t *p = ref->is_owned ? crti_ref_pending(ref) : NULL;
     const crti_executor_t *executor = crti_running()->executor;
 
     if (!p || !p->actor || !crti_id_equal(p->actor->id, core->actor_id) ||

@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/thread.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/backlog.h"
 #include "runtime/core/core.h"
 #include "runtime/core/execution/queue_figures.h"
 
@@ -196,7 +197,7 @@ crt_call_t *crti_executors_find(const crti_executors_t *executors,
 static bool waits_for_group(const crti_executor_t *executor, unsigned group)
 {
     const crt_ref_t *ref = executor->blocking.ref;
-    const crti_pending_t *p = ref && ref->is_owned ? ref->call : NULL;
+    const crti_pending_t *p = ref && ref->is_owned ? crti_ref_pending(ref) : NULL;
 
     return p && p->actor && p->group == group &&
            crti_id_equal(p->actor->id, executor->core->actor_id);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/core/calls/backlog.h"
 #include "runtime/core/core.h"
 #include "runtime/core/execution/outside_call.h"
 #include "runtime/core/execution/yield.h"
@@ -64,7 +65,7 @@ static void free_more(crt_call_t *call)
 /* Somebody would miss this process: has an object of it, or waits for what it has called. */
 static bool is_needed(const crt_ref_t *ref, const void *nothing)
 {
-    return ref->call || ref->owned.borrower_count > 0;
+    return crti_ref_has_call(ref) || ref->owned.borrower_count > 0;
 }
 
 static bool serves_as_owner(crti_core_t *core)
@@ -224,7 +225,7 @@ static crt_status_t open_ref(crt_call_t *call, crti_incoming_arg_t *arg,
         ref->content == CRTI_CONTENT_NONE) {
         ref->is_unconfirmed =
             !call->client ||
-            !crti_id_equal(crti_peer_process(call->client->peer), ref->id.owner);
+            !crti_id_equal(crti_peer_process(call->client->peer), crti_ref_id(ref).owner);
         crti_ref_set_stored(ref, &from->location, (crti_span_t){"", 0}, false);
     }
     arg->call = call;

@@ -3,6 +3,7 @@
 #include "runtime/core/execution/result_wait.h"
 
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/backlog.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,9 +65,9 @@ static crt_ref_t *sent_before(const crti_pending_t *p)
 
 static void look_behind(search_t *s, const crt_ref_t *ref)
 {
-    const crti_pending_t *p = ref->call;
+    const crti_pending_t *p = crti_ref_pending(ref);
 
-    come_across(s, ref->forward);
+    come_across(s, ref->more->forward);
     if (!p)
         return;
     for (unsigned i = 0; i < p->slot_count; i++)
@@ -95,10 +96,13 @@ crt_status_t crti_check_result_wait(const crt_ref_t *ref, crt_ref_t *target)
     come_across(&s, target);
     look_at_all(&s);
     status = s.status;
-    if (status == CRT_OK && ref->is_searched)
-        status = crt_raise(
-            CRT_ERR_DEADLOCK, "a result that waits for itself: it is that of %s",
-            target->call ? target->call->function->display : "a call that waits for it");
+    if (status == CRT_OK && ref->is_searched) {
+        const crti_pending_t *p = crti_ref_pending(target);
+
+        status = crt_raise(CRT_ERR_DEADLOCK,
+                           "a result that waits for itself: it is that of %s",
+                           p ? p->function->display : "a call that waits for it");
+    }
     end_search(&s);
     return status;
 }
@@ -109,14 +113,14 @@ crt_status_t crti_check_result_wait(const crt_ref_t *ref, crt_ref_t *target)
  * of ours. NULL: nowhere. */
 static crti_remote_t *next_of(const crt_ref_t *ref, crti_probe_step_t *step)
 {
-    const crti_pending_t *p = ref->call;
+    const crti_pending_t *p = crti_ref_pending(ref);
     crti_remote_t *to = NULL;
 
     *step = (crti_probe_step_t){.name = crti_str("")};
     if (!ref->is_owned) {
         to = ref->owner;
         step->is_object = true;
-        step->number = ref->id.number;
+        step->number = ref->number;
     } else if (p && p->state == CRTI_CALL_SENT) {
         to = p->remote;
         step->number = p->number;
@@ -202,7 +206,7 @@ void crti_result_waits_for(crt_ref_t *ref, const crti_function_t *function)
 
     if (!wait)
         return;
-    wait->number = ref->id.number;
+    wait->number = ref->number;
     wait->name = function->display;
     if (crti_numbers_add(&core->execution.result_waits.of, wait->number, wait) !=
         CRT_OK) {
@@ -327,8 +331,8 @@ static void look_at_object(search_t *s, const crti_core_t *core, crti_probe_step
 
     if (!ref)
         return;
-    if (ref->call)
-        step->name = crti_str(ref->call->function->display);
+    if (crti_ref_pending(ref))
+        step->name = crti_str(crti_ref_pending(ref)->function->display);
     else
         step->name = crti_str(wait ? wait->name : "an object");
     come_across(s, ref);
@@ -426,7 +430,8 @@ static void fail(crt_ref_t *ref, const crti_probe_t *probe)
     char text[900];
 
     describe(probe, text, sizeof(text));
-    crti_list_remove(&ref->forward_waiting.link);
+    if (ref->more->forward)
+        crti_list_remove(&ref->more->forward_waiting.link);
     crti_ref_fail(ref, crt_raise(CRT_ERR_DEADLOCK,
                                  "a result that waits for itself: %s: each is the "
                                  "result of the next, or waits for it",

@@ -24,6 +24,9 @@
 static void free_remote(crti_core_t *core, crti_remote_t *remote)
 {
     crti_map_remove(&core->remotes.table, &remote->address.process);
+    if (core->remotes.last == remote)
+        core->remotes.last = NULL;
+    crti_numbers_fini(&remote->borrowed);
     if (remote->is_watched && !remote->is_dead && core->link.channel)
         crti_node_notice(core, CRTI_MSG_UNWATCH,
                          &(crti_msg_unwatch_t){.process = remote->address.process});
@@ -102,10 +105,22 @@ crti_address_t crti_peer_address(crti_id_t process, uint64_t incarnation, crti_i
     return address;
 }
 
+crti_remote_t *crti_remote_find(crti_core_t *core, crti_id_t process)
+{
+    crti_remote_t *last = core->remotes.last;
+
+    if (last && crti_id_equal(last->address.process, process))
+        return last;
+    last = crti_map_get(&core->remotes.table, &process);
+    if (last)
+        core->remotes.last = last;
+    return last;
+}
+
 crt_status_t crti_remote_use(crti_core_t *core, const crti_address_t *address,
                              crti_remote_t **remote_out)
 {
-    crti_remote_t *remote = crti_map_get(&core->remotes.table, &address->process);
+    crti_remote_t *remote = crti_remote_find(core, address->process);
     crt_status_t status = remote ? CRT_OK : new_remote(core, address, &remote);
 
     if (status != CRT_OK)
@@ -282,8 +297,10 @@ void crti_remotes_end(crti_core_t *core)
         crti_remote_t *remote = value;
 
         crti_peer_unref(remote->peer);
+        crti_numbers_fini(&remote->borrowed);
         free(remote);
     }
+    core->remotes.last = NULL;
 }
 
 void crti_remotes_fini(crti_remotes_t *remotes)

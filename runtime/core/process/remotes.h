@@ -20,6 +20,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/core/types.h"
+#include "runtime/core/values/numbers.h"
 #include "runtime/net/net.h"
 
 /* Another process that we call, borrow from or lend to. Lives while `uses` > 0. */
@@ -28,10 +29,11 @@ typedef struct crti_remote {
     crti_peer_t *peer;     /* the session that we made; NULL: none */
     crti_list_t in_flight; /* crti_pending_t.link: calls that it has to answer */
     crti_list_t
-        owner_requests;   /* crti_owner_request_t: what it has to hear, and answer */
-    crti_list_t watchers; /* crti_process_watch_t.link */
-    crti_list_t
-        unasked; /* crt_ref_t.turn: of its objects, in the order in which they came */
+        owner_requests;      /* crti_owner_request_t: what it has to hear, and answer */
+    crti_list_t watchers;    /* crti_process_watch_t.link */
+    crti_numbers_t borrowed; /* number of an object of it -> crt_ref_t, */
+    crti_list_t unasked;     /* crt_ref_t.unasked: in the order in which they came; */
+    uint32_t peeked;         /* answers to PEEK that nobody has read */
     uint32_t uses;
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, borrowers.c */
@@ -65,7 +67,8 @@ typedef struct crti_client {
 } crti_client_t;
 
 typedef struct crti_remotes {
-    crti_map_t table;    /* process id -> crti_remote_t */
+    crti_map_t table;    /* process id -> crti_remote_t; */
+    crti_remote_t *last; /* the last one that was looked for; may be NULL */
     crti_list_t clients; /* crti_client_t.link */
     size_t next_sweep;   /* so many remotes are made before idle ones are looked for */
 } crti_remotes_t;
@@ -75,6 +78,8 @@ void crti_remotes_init(crti_remotes_t *remotes);
 void crti_remotes_end(crti_core_t *core);
 void crti_remotes_fini(crti_remotes_t *remotes);
 
+/* NULL: there is none. */
+crti_remote_t *crti_remote_find(crti_core_t *core, crti_id_t process);
 /* Finds or makes; gives a use. The address's ipc is derived when it is empty. */
 crt_status_t crti_remote_use(crti_core_t *core, const crti_address_t *address,
                              crti_remote_t **remote_out);

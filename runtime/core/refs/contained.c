@@ -83,7 +83,7 @@ bool crti_contained_is_kept(const crti_contained_t *inner)
         if (!ref->is_owned &&
             (ref->borrow.state == CRTI_BORROW_REGISTERING ||
              (ref->borrow.state == CRTI_BORROW_COVERED && ref->borrow.holds) ||
-             ref->inner.ref_count > 0))
+             ref->more->inner.ref_count > 0))
             return true;
     }
     return false;

@@ -12,29 +12,30 @@
 /* The node has a copy of `ref`, so of what it was forwarded to, too. */
 static void tell_target(crt_ref_t *ref, crti_id_t node)
 {
-    crt_ref_t *target = ref->forward;
-    bool is_its_own = crti_id_equal(target->object.owner, target->id.owner);
+    crt_ref_t *target = ref->more->forward;
+    bool is_its_own =
+        crti_id_equal(target->more->object.owner, crti_ref_id(target).owner);
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
 
     if (target->is_owned)
         crti_owned_bits(target, crti_owned_copy(&target->owned, node));
-    else if (crti_put_copy(&out, target->id.number,
-                           is_its_own ? target->object.number : 0, node) == CRT_OK)
+    else if (crti_put_copy(&out, target->number,
+                           is_its_own ? target->more->object.number : 0, node) == CRT_OK)
         crti_remote_send(ref->core, target->owner, &out);
 }
 
 void crti_ref_tell_copy(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
-    bool is_its_own = crti_id_equal(ref->object.owner, ref->id.owner);
-    uint64_t object = is_its_own ? ref->object.number : 0;
+    bool is_its_own = crti_id_equal(ref->more->object.owner, crti_ref_id(ref).owner);
+    uint64_t object = is_its_own ? ref->more->object.number : 0;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
 
-    if (ref->is_owned && ref->forward)
+    if (ref->is_owned && ref->more->forward)
         tell_target(ref, core->node);
     if (ref->is_owned)
         crti_owned_bits(ref, crti_owned_copy(&ref->owned, core->node));
-    else if (crti_put_copy(&out, ref->id.number, object, core->node) == CRT_OK)
+    else if (crti_put_copy(&out, ref->number, object, core->node) == CRT_OK)
         crti_remote_send(core, ref->owner, &out);
 }
 
@@ -50,7 +51,7 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
     crt_ref_t *ref =
         status == CRT_OK ? crti_numbers_get(&core->refs.owned, number) : NULL;
 
-    if (ref && ref->forward)
+    if (ref && ref->more->forward)
         tell_target(ref, node);
     if (ref)
         crti_owned_bits(ref, crti_owned_copy(&ref->owned, node));

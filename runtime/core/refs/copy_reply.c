@@ -32,9 +32,7 @@ static void answer(crti_core_t *core, crti_peer_t *peer, uint64_t round)
 
 static crt_ref_t *find(crti_core_t *core, const crti_peer_t *owner, uint64_t number)
 {
-    crti_object_id_t id = {crti_peer_process(owner), number};
-
-    return crti_map_get(&core->refs.borrowed, &id);
+    return crti_ref_borrowed(core, crti_peer_process(owner), number);
 }
 
 static void forget(question_t *question)
@@ -81,7 +79,7 @@ crt_status_t crti_copy_query_arrived(crti_core_t *core, crti_peer_t *peer,
         uint64_t number = crti_number_at(seek.numbers, i);
         crt_ref_t *ref = find(core, peer, number);
 
-        if (ref && ref->view.data)
+        if (ref && ref->more->view.data)
             crti_ref_tell_copy(ref);
         else if (ref && ref->is_pulling)
             status = crti_buffer_append(&pulled, &number, sizeof(number));

@@ -11,12 +11,13 @@
 /* Also of those that are found no more: then the pull says so. */
 static void take_places(crt_ref_t *ref)
 {
-    const crt_ref_t *target = ref->forward;
-    uint32_t count = target->is_owned ? target->owned.node_count : target->node_count;
-    const crti_id_t *nodes = target->is_owned ? target->owned.nodes : target->nodes;
+    const crt_ref_t *target = ref->more->forward;
+    uint32_t count =
+        target->is_owned ? target->owned.node_count : target->more->node_count;
+    const crti_id_t *nodes = target->is_owned ? target->owned.nodes : target->more->nodes;
     unsigned bits = 0;
 
-    if (target->view.data)
+    if (target->more->view.data)
         bits |= crti_owned_copy(&ref->owned, ref->core->node);
     for (uint32_t i = 0; i < count; i++)
         bits |= crti_owned_copy(&ref->owned, nodes[i]);
@@ -25,7 +26,7 @@ static void take_places(crt_ref_t *ref)
 
 static void on_ready(crti_waiting_t *waiting, crt_ref_t *target)
 {
-    crt_ref_t *ref = CRTI_CONTAINER(waiting, crt_ref_t, forward_waiting);
+    crt_ref_t *ref = CRTI_CONTAINER(waiting, crti_ref_more_t, forward_waiting)->ref;
     crti_buffer_t nodes = {0};
     crti_result_t result;
 
@@ -37,7 +38,7 @@ static void on_ready(crti_waiting_t *waiting, crt_ref_t *target)
         crti_owned_tell(&ref->owned); /* others know of the target */
         crti_ref_set_stored(ref, &result.location, (crti_span_t){"", 0}, false);
         take_places(ref);
-        crti_list_append(&target->forwards, &waiting->link);
+        crti_list_append(&target->more->forwards, &waiting->link);
     } else {
         crti_ref_set_value(ref, result.value, false);
     }
@@ -57,28 +58,29 @@ void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_to
     crti_ref_hold(target);
     if (has_tokens)
         crti_ref_add_token(target);
-    status = ref->core->refs.handlers.check_forward(ref, target);
+    status = crti_ref_more(ref) ? ref->core->refs.handlers.check_forward(ref, target)
+                                : CRT_ERR_NO_MEMORY;
     if (status != CRT_OK) {
         crti_ref_fail(ref, status);
         crti_ref_release(target);
         return;
     }
-    ref->forward = target;
-    ref->forward_waiting.on_ready = on_ready;
-    crti_ref_await(target, &ref->forward_waiting, false);
+    ref->more->forward = target;
+    ref->more->forward_waiting.on_ready = on_ready;
+    crti_ref_await(target, &ref->more->forward_waiting, false);
 }
 
 /* ------------------------------------------------------------------ where it is */
 
 void crti_forward_query(crt_ref_t *ref)
 {
-    crt_ref_t *target = ref->forward;
+    crt_ref_t *target = ref->more->forward;
 
     if (target->is_owned)
         crti_missing_wanted(target);
     if (target->content != CRTI_CONTENT_STORED)
         return;
-    if (target->is_owned || target->view.data)
+    if (target->is_owned || target->more->view.data)
         take_places(ref);
     else if (!crti_forward_is_queried(ref)) /* what we were told once has been taken */
         (void)crti_ref_ask_owner(target);   /* if it has ended, that is told */
@@ -86,7 +88,7 @@ void crti_forward_query(crt_ref_t *ref)
 
 bool crti_forward_is_queried(const crt_ref_t *ref)
 {
-    const crt_ref_t *target = ref->forward;
+    const crt_ref_t *target = ref->more->forward;
 
     return target && (target->is_locating || target->is_pulling);
 }
@@ -95,16 +97,16 @@ void crti_forward_moved(crt_ref_t *target)
 {
     crti_list_t moved, *item;
 
-    if (crti_list_is_empty(&target->forwards))
+    if (crti_list_is_empty(&target->more->forwards))
         return;
     crti_list_init(&moved);
-    while ((item = crti_list_pop(&target->forwards)))
+    while ((item = crti_list_pop(&target->more->forwards)))
         crti_list_append(&moved, item);
     crti_ref_hold(target);
     while ((item = crti_list_pop(&moved))) { /* who is told may end others of them */
-        crt_ref_t *ref = CRTI_CONTAINER(item, crt_ref_t, forward_waiting.link);
+        crt_ref_t *ref = CRTI_CONTAINER(item, crti_ref_more_t, forward_waiting.link)->ref;
 
-        crti_list_append(&target->forwards, item);
+        crti_list_append(&target->more->forwards, item);
         crti_ref_hold(ref);
         if (target->content == CRTI_CONTENT_STORED)
             take_places(ref);

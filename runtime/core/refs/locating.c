@@ -101,7 +101,7 @@ crt_status_t crti_locating_asked(crti_client_t *client, const void *data, size_t
     if (status != CRT_OK)
         return status;
     ref = crti_numbers_get(&client->core->refs.owned, number);
-    if (ref && ref->forward && ref->content == CRTI_CONTENT_STORED)
+    if (ref && ref->more->forward && ref->content == CRTI_CONTENT_STORED)
         crti_forward_query(ref); /* for those who ask again */
     if (crti_map_get(&client->asked, &number))
         return CRT_OK;

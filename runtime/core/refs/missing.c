@@ -54,17 +54,17 @@ void crti_missing_begin(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
 
-    if (ref->view.data) { /* the bytes are in use here */
+    if (ref->more->view.data) { /* the bytes are in use here */
         (void)crti_owned_copy(&ref->owned, core->node);
         return;
     }
     if (ref->content != CRTI_CONTENT_STORED)
         return; /* it has failed for another reason */
     ref->content = CRTI_CONTENT_NONE;
-    ref->missing_until_ns = crti_now_ns() + MISSING_NS;
+    ref->more->missing_until_ns = crti_now_ns() + MISSING_NS;
     if (ref->is_locating)
         ask_anew(ref);
-    if (!crti_list_is_empty(&ref->local_waiters))
+    if (!crti_list_is_empty(&ref->more->local_waiters))
         crti_missing_wanted(ref);
     crti_net_wake(core->net); /* those who look at it want it */
 }
@@ -136,7 +136,7 @@ static void ask_for_new(crti_core_t *core)
         if (wanted->round || !is_missing(wanted->ref) || count == CRTI_COPY_QUERY_MAX)
             continue;
         asked[count] = wanted;
-        numbers[count++] = wanted->ref->id.number;
+        numbers[count++] = wanted->ref->number;
     }
     if (count == 0)
         return;
@@ -147,7 +147,7 @@ static void ask_for_new(crti_core_t *core)
     }
     for (uint32_t i = 0; i < count; i++) {
         asked[i]->round = core->refs.copy_query_round;
-        if (asked[i]->ref->forward)
+        if (asked[i]->ref->more->forward)
             crti_forward_query(asked[i]->ref);
     }
 }
@@ -174,9 +174,10 @@ void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
         crt_ref_t *ref = wanted->ref;
 
-        if (is_missing(ref) && ref->missing_until_ns > now_ns && !is_sought(wanted)) {
-            if (ref->missing_until_ns < next)
-                next = ref->missing_until_ns;
+        if (is_missing(ref) && ref->more->missing_until_ns > now_ns &&
+            !is_sought(wanted)) {
+            if (ref->more->missing_until_ns < next)
+                next = ref->more->missing_until_ns;
             continue;
         }
         if (is_missing(ref)) {

@@ -50,7 +50,7 @@ static crt_status_t borrow(crt_ref_t *ref, crti_record_kind_t kind,
 {
     crti_core_t *core = ref->core;
     crti_borrow_record_t record = {
-        .request = core->refs.next_request++, .numbers = &ref->id.number, .count = 1};
+        .request = core->refs.next_request++, .numbers = &ref->number, .count = 1};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
     crt_status_t status;
 
@@ -106,7 +106,7 @@ void crti_owner_request_release(crt_ref_t *ref)
     crti_owner_request_t *entry;
 
     if (!core->is_closing &&
-        crti_put_release(&out, request, ref->id.number, ref->borrow.tokens) == CRT_OK)
+        crti_put_release(&out, request, ref->number, ref->borrow.tokens) == CRT_OK)
         (void)add(core, ref->owner, request, &out, &entry);
 }
 
@@ -150,7 +150,7 @@ crt_status_t crti_owner_requests_answered(crti_core_t *core, crti_remote_t *owne
 
         if (entry->request != answer.request)
             continue;
-        end(core, owner, entry, entry->ref && is_among(&answer, entry->ref->id.number));
+        end(core, owner, entry, entry->ref && is_among(&answer, entry->ref->number));
         break;
     }
     return CRT_OK;

@@ -51,7 +51,7 @@ void crti_owned_fini(crti_owned_t *o)
     free(o->borrowers);
     o->nodes = NULL;
     o->borrowers = NULL;
-    o->node_count = o->borrower_count = o->node_room = o->borrower_room = 0;
+    o->node_count = o->borrower_count = 0;
 }
 
 /* After every event that lets go: the end, if it is one. A pending object waits for its value,
@@ -87,9 +87,15 @@ unsigned crti_owned_resolve(crti_owned_t *o, crti_owned_state_t state, crti_id_t
     if (state == CRTI_OWNED_STORED && o->node_count == 0) {
         o->first_node = node;
         o->nodes = &o->first_node;
-        o->node_count = o->node_room = 1;
+        o->node_count = 1;
     }
     return CRTI_OWNED_NOTIFY | check_end(o);
+}
+
+/* Zero is one. */
+static bool is_power_of_two(uint32_t count)
+{
+    return (count & (count - 1)) == 0;
 }
 
 /* ------------------------------------------------------------------ borrowers */
@@ -113,14 +119,13 @@ crt_status_t crti_owned_borrow(crti_owned_t *o, crti_id_t process)
         borrower->tokens++;
         return CRT_OK;
     }
-    if (o->borrower_count == o->borrower_room) {
-        uint32_t room = o->borrower_room ? o->borrower_room * 2 : 2;
+    if (is_power_of_two(o->borrower_count)) { /* then it may be full */
+        uint32_t room = o->borrower_count ? o->borrower_count * 2 : 1;
         crti_borrower_t *grown = realloc(o->borrowers, room * sizeof(*grown));
 
         if (!grown)
             return crt_raise(CRT_ERR_NO_MEMORY, "%u borrowers of an object", room);
         o->borrowers = grown;
-        o->borrower_room = room;
     }
     o->borrowers[o->borrower_count++] = (crti_borrower_t){process, 1};
     return CRT_OK;
@@ -156,27 +161,25 @@ unsigned crti_owned_process_died(crti_owned_t *o, crti_id_t process)
 
 static bool make_room(crti_owned_t *o)
 {
-    uint32_t room = o->node_room * 4;
+    bool is_first = o->nodes == &o->first_node;
     crti_id_t *grown;
 
-    if (o->node_count < o->node_room)
+    if (is_first ? o->node_count == 0 : !is_power_of_two(o->node_count))
         return true;
-    grown = malloc(room * sizeof(*grown));
+    grown = realloc(is_first ? NULL : o->nodes,
+                    (o->node_count ? o->node_count * 2 : 1) * sizeof(*grown));
     if (!grown)
         return false;
-    for (uint32_t i = 0; i < o->node_count; i++)
-        grown[i] = o->nodes[i];
-    if (o->nodes != &o->first_node)
-        free(o->nodes);
+    if (is_first)
+        grown[0] = o->first_node;
     o->nodes = grown;
-    o->node_room = room;
     return true;
 }
 
 /* Of a lost object the copy is known, too, so that it is freed with it. */
 unsigned crti_owned_copy(crti_owned_t *o, crti_id_t node)
 {
-    if (o->node_room == 0 || o->state == CRTI_OWNED_FREED)
+    if (!o->nodes || o->state == CRTI_OWNED_FREED)
         return 0; /* it was never stored */
     for (uint32_t i = 0; i < o->node_count; i++)
         if (crti_id_equal(o->nodes[i], node))

@@ -71,8 +71,8 @@ typedef struct crti_owned {
     bool is_told;   /* somebody knows where it is, and may have made a copy */
     uint32_t local; /* handles and containers in this process */
     uint32_t pins;  /* calls in flight that it is an argument of */
-    uint32_t borrower_count, borrower_room;
-    uint32_t node_count, node_room; /* nodes that have its bytes */
+    uint32_t borrower_count;
+    uint32_t node_count; /* nodes that have its bytes */
     crti_borrower_t *borrowers;
     crti_id_t *nodes;
     crti_id_t first_node; /* `nodes` points here while one is enough */

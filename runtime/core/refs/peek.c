@@ -4,52 +4,64 @@
 
 /* ------------------------------------------------------------------ the borrower */
 
-void crti_peek_ahead(crt_ref_t *ref)
+/* Those behind `from`, which is one of them or the list itself. */
+static void ask(crti_core_t *core, crti_remote_t *owner, crti_list_t *from, uint32_t most)
 {
-    crti_core_t *core = ref->core;
-    crti_list_t *unasked = &ref->owner->unasked;
     uint64_t numbers[CRTI_PEEK_MAX];
     crti_buffer_t out;
     uint32_t count = 0;
 
-    if (!ref->may_peek || ref->turn.next == unasked)
-        return;
-    while (count < CRTI_PEEK_MAX && ref->turn.next != unasked) {
-        crt_ref_t *next = CRTI_CONTAINER(ref->turn.next, crt_ref_t, turn);
+    while (count < most && from->next != &owner->unasked) {
+        crt_ref_t *next = CRTI_CONTAINER(from->next, crt_ref_t, unasked);
 
-        numbers[count++] = next->id.number;
+        numbers[count++] = next->number;
         crti_peek_may_not(next);
     }
+    if (count == 0)
+        return;
     out = crti_scratch_take(core);
-    if (crti_remote_connect(core, ref->owner) == CRT_OK &&
+    if (crti_remote_connect(core, owner) == CRT_OK &&
         crti_put_peek(&out, numbers, count) == CRT_OK)
-        crti_remote_send(core, ref->owner, &out);
+        crti_remote_send(core, owner, &out);
     crti_scratch_give(core, &out);
 }
 
-/* Its content may have come another way by now. */
-static void take(crti_core_t *core, const crti_object_id_t *id,
-                 const crti_result_t *result)
+void crti_peek_ahead(crt_ref_t *ref)
 {
-    crt_ref_t *ref = crti_map_get(&core->refs.borrowed, id);
-
-    if (ref && ref->content == CRTI_CONTENT_NONE)
-        crti_ref_set_result(ref, result, false);
+    if (ref->may_peek)
+        ask(ref->core, ref->owner, &ref->unasked, CRTI_PEEK_FIRST);
 }
 
-crt_status_t crti_peek_answered(crti_core_t *core, const crti_remote_t *owner,
-                                const void *data, size_t size)
+void crti_peek_behind(crti_core_t *core, crti_remote_t *owner)
 {
-    crti_object_id_t id = {.owner = owner->address.process};
+    ask(core, owner, &owner->unasked, CRTI_PEEK_MAX);
+}
+
+/* Its content may have come another way by now. */
+static void take(crti_remote_t *owner, uint64_t number, const crti_result_t *result)
+{
+    crt_ref_t *ref = crti_numbers_get(&owner->borrowed, number);
+
+    if (!ref || ref->content != CRTI_CONTENT_NONE)
+        return;
+    if (!ref->is_peeked)
+        owner->peeked++;
+    ref->is_peeked = true;
+    crti_ref_set_result(ref, result, false);
+}
+
+crt_status_t crti_peek_answered(crti_core_t *core, crti_remote_t *owner, const void *data,
+                                size_t size)
+{
     crti_reader_t peeked = crti_read_peeked(data, size);
     crti_result_t result;
+    uint64_t number;
     bool is_there;
     crt_status_t status;
 
-    while ((status = crti_next_peeked(&peeked, &is_there, &id.number, &result)) ==
-               CRT_OK &&
+    while ((status = crti_next_peeked(&peeked, &is_there, &number, &result)) == CRT_OK &&
            is_there)
-        take(core, &id, &result);
+        take(owner, number, &result);
     return status;
 }
 
@@ -58,7 +70,7 @@ crt_status_t crti_peek_answered(crti_core_t *core, const crti_remote_t *owner,
 /* Of what is forwarded, and of what is long, is told to those who ask for it. */
 static bool is_told(const crt_ref_t *ref)
 {
-    return ref && !ref->forward && ref->content != CRTI_CONTENT_NONE &&
+    return ref && !ref->more->forward && ref->content != CRTI_CONTENT_NONE &&
            (ref->content != CRTI_CONTENT_INLINE || ref->size <= CRTI_PEEK_VALUE);
 }
 
@@ -69,7 +81,7 @@ static crt_status_t put(crti_buffer_t *out, crt_ref_t *ref)
     crt_status_t status;
 
     crti_ref_describe(ref, &result, &nodes);
-    status = crti_put_peeked(out, ref->id.number, &result);
+    status = crti_put_peeked(out, ref->number, &result);
     crti_buffer_fini(&nodes);
     return status;
 }

@@ -11,6 +11,8 @@
  *     the round trip to its owner. So whoever asks for one (LOCATE) lets a PEEK go ahead for those that arrived
  *     after it and were not asked for yet. It binds nobody: the owner answers what it knows now, as far as it fits
  *     into one message and into the window, and nobody waits for it. What it did not say is asked when it is wanted.
+ *     The first question is short, so that reading can begin; when few of the answers are left to be read, the
+ *     next one goes, so that reading goes on while the owner answers.
  * Failure
  *     A PEEK or its answer that is lost with its session is not missed.
  */
@@ -19,7 +21,9 @@
 
 #include "runtime/core/core.h"
 
-#define CRTI_PEEK_MAX   1024              /* refs of a question */
+#define CRTI_PEEK_MAX   1024              /* refs of a question, */
+#define CRTI_PEEK_FIRST 256               /* of the first one */
+#define CRTI_PEEK_LEFT  512               /* answers to be read when the next one goes */
 #define CRTI_PEEK_BYTES (256u << 10)      /* of an answer, about */
 #define CRTI_PEEK_VALUE ((size_t)4 << 10) /* longest value in it */
 
@@ -27,20 +31,30 @@
 static inline void crti_peek_may(crt_ref_t *ref)
 {
     ref->may_peek = true;
-    crti_list_append(&ref->owner->unasked, &ref->turn);
+    crti_list_append(&ref->owner->unasked, &ref->unasked);
 }
 static inline void crti_peek_may_not(crt_ref_t *ref)
 {
     if (!ref->may_peek)
         return;
     ref->may_peek = false;
-    crti_list_remove(&ref->turn);
+    crti_list_remove(&ref->unasked);
 }
-/* The refs of the same owner behind this one, which is about to be asked for. */
+/* The refs of the same owner behind this one, which is about to be asked for; and those behind these, after it. */
 void crti_peek_ahead(crt_ref_t *ref);
+void crti_peek_behind(crti_core_t *core, crti_remote_t *owner);
+/* Its answer is read. */
+static inline void crti_peek_read(crt_ref_t *ref)
+{
+    if (!ref->is_peeked)
+        return;
+    ref->is_peeked = false;
+    if (--ref->owner->peeked == CRTI_PEEK_LEFT)
+        crti_peek_behind(ref->core, ref->owner);
+}
 
 crt_status_t crti_peek_asked(crti_client_t *client, const void *data, size_t size);
-crt_status_t crti_peek_answered(crti_core_t *core, const crti_remote_t *owner,
-                                const void *data, size_t size);
+crt_status_t crti_peek_answered(crti_core_t *core, crti_remote_t *owner, const void *data,
+                                size_t size);
 
 #endif

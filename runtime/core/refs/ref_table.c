@@ -9,8 +9,8 @@ void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
 {
     refs->next_number = refs->next_request = 1;
     refs->handlers = *handlers;
-    crti_map_init(&refs->borrowed, sizeof(crti_object_id_t));
     crti_pool_init(&refs->pool, sizeof(crt_ref_t), CRTI_POOL_KEEPS, NULL);
+    crti_pool_init(&refs->more_pool, sizeof(crti_ref_more_t), CRTI_POOL_KEEPS, NULL);
     crti_list_init(&refs->to_tell);
     crti_list_init(&refs->to_close);
     crti_list_init(&refs->missing);
@@ -27,42 +27,57 @@ void crti_refs_orphan(crti_core_t *core)
     while ((ref = crti_numbers_next(&core->refs.owned, &cursor)))
         crti_ref_orphan(ref);
     cursor = 0;
-    while (crti_map_next(&core->refs.borrowed, &cursor, NULL, &value))
-        crti_ref_orphan(value);
-    cursor = 0;
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value))
-        crti_owner_requests_free(value);
+    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
+        crti_remote_t *owner = value;
+        size_t at = 0;
+
+        while ((ref = crti_numbers_next(&owner->borrowed, &at)))
+            crti_ref_orphan(ref);
+        crti_owner_requests_free(owner);
+    }
 }
 
 void crti_refs_fini(crti_refs_t *refs)
 {
-    crti_map_fini(&refs->borrowed);
     crti_numbers_fini(&refs->owned);
     crti_pool_fini(&refs->pool);
+    crti_pool_fini(&refs->more_pool);
     crti_buffer_fini(&refs->drained);
+}
+
+typedef struct gathered {
+    crti_ref_wants_t *wants;
+    const void *what;
+    crt_ref_t **refs;
+    size_t count;
+} gathered_t;
+
+static void gather(gathered_t *g, const crti_numbers_t *table)
+{
+    size_t cursor = 0;
+    crt_ref_t *ref;
+
+    while ((ref = crti_numbers_next(table, &cursor)))
+        if (g->wants(ref, g->what))
+            g->refs[g->count++] = ref;
 }
 
 crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t *wants,
                              const void *what, size_t *count_out)
 {
-    size_t room = borrowed ? core->refs.borrowed.count : core->refs.owned.count,
-           cursor = 0;
-    crt_ref_t **refs = malloc((room + 1) * sizeof(*refs)), *ref;
-    void *value;
+    size_t room = borrowed ? core->refs.borrowed : core->refs.owned.count;
+    gathered_t g = {wants, what, malloc((room + 1) * sizeof(crt_ref_t *)), 0};
 
     *count_out = 0;
-    if (!refs)
+    if (!g.refs)
         return NULL;
-    if (borrowed) {
-        while (crti_map_next(&core->refs.borrowed, &cursor, NULL, &value))
-            if (wants(value, what))
-                refs[(*count_out)++] = value;
-    } else {
-        while ((ref = crti_numbers_next(&core->refs.owned, &cursor)))
-            if (wants(ref, what))
-                refs[(*count_out)++] = ref;
-    }
-    for (size_t i = 0; i < *count_out; i++)
-        crti_ref_hold(refs[i]);
-    return refs;
+    if (borrowed)
+        CRTI_MAP_FOREACH (crti_remote_t, owner, &core->remotes.table)
+            gather(&g, &owner->borrowed);
+    else
+        gather(&g, &core->refs.owned);
+    for (size_t i = 0; i < g.count; i++)
+        crti_ref_hold(g.refs[i]);
+    *count_out = g.count;
+    return g.refs;
 }

@@ -11,146 +11,29 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/core/core.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/value_of.h"
 
-/* ------------------------------------------------------------------ making */
-
-static crt_ref_t *new_ref(crti_core_t *core)
-{
-    crt_ref_t *ref = crti_pool_get(&core->refs.pool);
-
-    if (!ref)
-        return NULL;
-    memset(ref, 0, sizeof(*ref));
-    ref->core = core;
-    crti_list_init(&ref->waiters);
-    crti_list_init(&ref->local_waiters);
-    crti_list_init(&ref->uncovering);
-    crti_list_init(&ref->turn);
-    crti_list_init(&ref->forwards);
-    crti_list_init(&ref->forward_waiting.link);
-    return ref;
-}
-
-void crti_refs_taken_from(crti_core_t *core, crti_id_t process)
-{
-    core->refs.sender = process;
-}
-
-uint64_t crti_new_numbers(crti_core_t *core, uint64_t count)
-{
-    uint64_t first = core->refs.next_number;
-
-    core->refs.next_number += count;
-    return first;
-}
-
-crt_ref_t *crti_ref_new(crti_core_t *core)
-{
-    return crti_ref_new_numbered(core, crti_new_number(core));
-}
-
-crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number)
-{
-    crt_ref_t *ref = new_ref(core);
-
-    if (!ref)
-        return NULL;
-    ref->is_owned = true;
-    ref->id = (crti_object_id_t){core->process, number};
-    crti_owned_init(&ref->owned);
-    if (crti_numbers_add(&core->refs.owned, ref->id.number, ref) != CRT_OK) {
-        crti_pool_put(&core->refs.pool, ref);
-        return NULL;
-    }
-    return ref;
-}
-
-static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
-                                 crt_ref_t **ref_out)
-{
-    crti_address_t address = {
-        .process = name->id.owner, .incarnation = name->incarnation, .node = name->node};
-    crt_ref_t *ref = new_ref(core);
-    crt_status_t status;
-
-    if (!ref)
-        return crt_raise(CRT_ERR_NO_MEMORY, "a ref");
-    crti_text(name->tcp, address.tcp, sizeof(address.tcp));
-    ref->id = name->id;
-    crti_borrow_init(&ref->borrow);
-    status = crti_remote_use(core, &address, &ref->owner);
-    if (status == CRT_OK) {
-        status = crti_map_put(&core->refs.borrowed, &ref->id, ref);
-        if (status == CRT_OK) {
-            crti_remote_watch(core, ref->owner);
-            crti_peek_may(ref);
-            *ref_out = ref;
-            return CRT_OK;
-        }
-        crti_remote_unuse(core, ref->owner);
-    }
-    crti_pool_put(&core->refs.pool, ref);
-    return status;
-}
-
-crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
-                             crt_ref_t **ref_out)
-{
-    crt_ref_t *ref;
-
-    if (crti_id_equal(name->id.owner, core->process)) {
-        ref = crti_numbers_get(&core->refs.owned, name->id.number);
-        if (!ref)
-            return crt_raise(CRT_ERR_OBJECT_LOST, "ref %llu came back after it was freed",
-                             (unsigned long long)name->id.number);
-        *ref_out = ref;
-        return CRT_OK;
-    }
-    ref = crti_map_get(&core->refs.borrowed, &name->id);
-    if (!ref)
-        return new_borrowed(core, name, ref_out);
-    *ref_out = ref;
-    return CRT_OK;
-}
-
-crti_ref_name_t crti_ref_name(const crt_ref_t *ref)
-{
-    const crti_address_t *owner =
-        ref->is_owned ? crti_net_address(ref->core->net) : &ref->owner->address;
-
-    return (crti_ref_name_t){.id = ref->id,
-                             .incarnation = owner->incarnation,
-                             .node = owner->node,
-                             .tcp = crti_str(owner->tcp)};
-}
-
-crt_status_t crti_ref_check(const crt_ref_t *ref)
-{
-    if (!ref)
-        return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
-    if (ref->core)
-        return CRT_OK;
-    if (ref->is_free)
-        return crt_raise(CRT_ERR_INVALID, "the ref was dropped before");
-    return crt_raise(CRT_ERR_CLOSED, "the ref is " CRTI_BEFORE_SHUTDOWN);
-}
-
 /* ------------------------------------------------------------------ the end of one */
 
 static void free_content(crt_ref_t *ref)
 {
-    if (ref->bytes != ref->small)
-        free(ref->bytes);
-    free(ref->memory);
-    free(ref->error);
-    free(ref->nodes);
-    if (ref->core && ref->view.data)
-        crti_store_release(ref->core->store, &ref->view);
+    crti_ref_more_t *more = ref->more;
+
+    if (ref->content == CRTI_CONTENT_INLINE && ref->size > sizeof(ref->small))
+        free(ref->long_bytes);
+    if (ref->content == CRTI_CONTENT_FAILED)
+        free(ref->error);
+    if (more == &crti_ref_no_more)
+        return;
+    free(more->memory);
+    free(more->nodes);
+    if (ref->core && more->view.data)
+        crti_store_release(ref->core->store, &more->view);
 }
 
 static void free_ref(crt_ref_t *ref)
@@ -158,9 +41,14 @@ static void free_ref(crt_ref_t *ref)
     crti_core_t *core = ref->core;
 
     crti_peek_may_not(ref);
+    if (ref->is_peeked)
+        ref->owner->peeked--;
     free_content(ref);
     if (ref->is_owned)
         crti_owned_fini(&ref->owned);
+    if (ref->more != &crti_ref_no_more)
+        crti_pool_put(&core->refs.more_pool, ref->more);
+    ref->more = CRTI_REF_NO_MORE;
     ref->core = NULL;
     ref->is_free = true;
     ref->content = CRTI_CONTENT_NONE;
@@ -199,11 +87,13 @@ static bool close_late(crti_contained_t *inner, crt_ref_t *held)
 /* Refs inside a forwarded value live by the hold on the ref that it came from. */
 static void end_forward(crt_ref_t *ref)
 {
-    crt_ref_t *forward = ref->forward;
+    crt_ref_t *forward = ref->more->forward;
 
-    ref->forward = NULL;
-    crti_list_remove(&ref->forward_waiting.link);
-    if (forward && !close_late(&ref->inner, forward))
+    if (!forward)
+        return;
+    ref->more->forward = NULL;
+    crti_list_remove(&ref->more->forward_waiting.link);
+    if (!close_late(&ref->more->inner, forward))
         crti_contained_release(forward);
 }
 
@@ -215,23 +105,22 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
         core->refs.handlers.missed(ref);
     if (bits & CRTI_OWNED_FOUND)
         core->refs.handlers.found(ref);
-    if (bits & CRTI_OWNED_LOST && !ref->view.data &&
+    if (bits & CRTI_OWNED_LOST && !ref->more->view.data &&
         ref->content != CRTI_CONTENT_FAILED) {
         ref->content = CRTI_CONTENT_NONE;
-        free(ref->nodes);
-        ref->nodes = NULL;
         crti_ref_fail(ref, crt_raise(CRT_ERR_OBJECT_LOST,
                                      "every node that had a copy of the object is gone"));
     }
     if (!(bits & CRTI_OWNED_FREE))
         return;
-    crti_numbers_remove(&core->refs.owned, ref->id.number);
+    crti_numbers_remove(&core->refs.owned, ref->number);
     if (ref->is_lifetime)
         core->refs.handlers.lifetime_ended(ref);
-    if (ref->object.number && !ref->forward)
-        crti_object_unstore(core, ref->object, ref->owned.nodes, ref->owned.node_count);
+    if (ref->more->object.number && !ref->more->forward)
+        crti_object_unstore(core, ref->more->object, ref->owned.nodes,
+                            ref->owned.node_count);
     end_forward(ref);
-    crti_contained_close(&ref->inner, NULL);
+    crti_contained_close(&ref->more->inner, NULL);
     free_ref(ref);
 }
 
@@ -249,7 +138,7 @@ static void drop_borrowed(crt_ref_t *ref)
     const crti_borrow_t *b = &ref->borrow;
 
     if (b->holds == 1 && b->covers == 0 && b->state == CRTI_BORROW_HELD &&
-        close_late(&ref->inner, ref))
+        close_late(&ref->more->inner, ref))
         return;
     crti_borrowed_bits(ref, crti_borrow_drop(&ref->borrow));
 }
@@ -285,7 +174,8 @@ static void forget(crt_ref_t *ref)
     crti_core_t *core = ref->core;
     crti_remote_t *owner = ref->owner;
 
-    crti_map_remove(&core->refs.borrowed, &ref->id);
+    crti_numbers_remove(&owner->borrowed, ref->number);
+    core->refs.borrowed--;
     if (ref->borrow.tokens)
         crti_owner_request_release(ref);
     free_ref(ref);
@@ -296,7 +186,7 @@ void crti_ref_end_covers(crt_ref_t *ref)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(&ref->uncovering))) {
+    while ((item = crti_list_pop(&ref->more->uncovering))) {
         crti_end_wait_t *wait = CRTI_CONTAINER(item, crti_end_wait_t, link);
         crti_completion_t *ending = wait->ending;
 
@@ -312,7 +202,7 @@ void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
     if (bits & CRTI_BORROW_UNCOVER)
         crti_ref_end_covers(ref);
     if (bits & CRTI_BORROW_FORGET) {
-        crti_contained_close(&ref->inner, NULL);
+        crti_contained_close(&ref->more->inner, NULL);
         forget(ref);
     }
 }
@@ -327,13 +217,14 @@ void crti_ref_cover(crt_ref_t *ref)
 
 static void wait_for_registration(crt_ref_t *ref, crti_completion_t *ending)
 {
-    crti_end_wait_t *wait = ending ? calloc(1, sizeof(*wait)) : NULL;
+    crti_ref_more_t *more = ending ? crti_ref_more(ref) : NULL;
+    crti_end_wait_t *wait = more ? calloc(1, sizeof(*wait)) : NULL;
 
     if (!wait)
         return; /* out of memory: the cover ends early, which the owner may notice */
     wait->ending = ending;
     ending->waits++;
-    crti_list_append(&ref->uncovering, &wait->link);
+    crti_list_append(&more->uncovering, &wait->link);
 }
 
 void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending)
@@ -347,7 +238,7 @@ void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending)
     /* If this is its end, what it holds inside ends first. */
     if (ref->borrow.covers == 1 && ref->borrow.holds == 0 &&
         ref->borrow.state != CRTI_BORROW_REGISTERING)
-        crti_contained_close(&ref->inner, ending);
+        crti_contained_close(&ref->more->inner, ending);
     bits = crti_borrow_uncover(&ref->borrow);
     if (bits & CRTI_BORROW_WAIT)
         wait_for_registration(ref, ending);
@@ -384,7 +275,7 @@ void crti_ref_owner_answered(crt_ref_t *ref, bool gone)
 
 void crti_ref_owner_died(crt_ref_t *ref, const char *text)
 {
-    bool is_here = ref->content == CRTI_CONTENT_INLINE || ref->view.data;
+    bool is_here = ref->content == CRTI_CONTENT_INLINE || ref->more->view.data;
     unsigned bits = crti_borrow_owner_died(&ref->borrow);
 
     /* The node drops the objects of a dead owner: only what is pinned here stays readable. */
@@ -411,11 +302,12 @@ static void tell(crti_list_t *waiters, crt_ref_t *ref)
 
 static void tell_now(crt_ref_t *ref)
 {
-    if (!crti_list_is_empty(&ref->forwards))
+    if (!crti_list_is_empty(&ref->more->forwards))
         ref->core->refs.handlers.moved(ref);
-    tell(&ref->waiters, ref);
-    if (!crti_list_is_empty(&ref->local_waiters) && ref->core->refs.handlers.fetch(ref))
-        tell(&ref->local_waiters, ref);
+    tell(&ref->more->waiters, ref);
+    if (!crti_list_is_empty(&ref->more->local_waiters) &&
+        ref->core->refs.handlers.fetch(ref))
+        tell(&ref->more->local_waiters, ref);
     crti_ref_release(ref);
 }
 
@@ -427,17 +319,21 @@ void crti_ref_tell(crt_ref_t *ref)
     crti_core_t *core = ref->core;
     crti_list_t *item;
 
-    if (!crti_list_is_empty(&ref->turn))
+    if (!crti_list_is_empty(&ref->more->turn))
         return;
     crti_ref_hold(ref);
+    if (ref->more == &crti_ref_no_more) { /* nobody waits */
+        crti_ref_release(ref);
+        return;
+    }
     if (core->refs.is_telling) {
-        crti_list_append(&core->refs.to_tell, &ref->turn);
+        crti_list_append(&core->refs.to_tell, &ref->more->turn);
         return;
     }
     core->refs.is_telling = true;
     tell_now(ref);
     while ((item = crti_list_pop(&core->refs.to_tell)))
-        tell_now(CRTI_CONTAINER(item, crt_ref_t, turn));
+        tell_now(CRTI_CONTAINER(item, crti_ref_more_t, turn)->ref);
     core->refs.is_telling = false;
 }
 
@@ -459,29 +355,29 @@ void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size)
 {
     if (ref->content != CRTI_CONTENT_NONE)
         return;
-    if (size <= sizeof(ref->small))
-        ref->bytes = ref->small;
-    else if (posix_memalign(&ref->bytes, crti_value_has_data(bytes, size) ? 64 : 16,
-                            size) != 0) {
-        ref->bytes = NULL;
+    if (size > sizeof(ref->small) &&
+        posix_memalign(&ref->long_bytes, crti_value_has_data(bytes, size) ? 64 : 16,
+                       size) != 0) {
         crti_ref_fail(ref, crt_raise(CRT_ERR_NO_MEMORY, "a value of %zu bytes", size));
         return;
     }
-    memcpy(ref->bytes, bytes, size);
     ref->size = size;
+    memcpy(crti_ref_bytes(ref), bytes, size);
     ref->content = CRTI_CONTENT_INLINE;
     content_came(ref, CRTI_OWNED_INLINE, (crti_id_t){0, 0});
 }
 
 static crt_status_t keep_nodes(crt_ref_t *ref, const crti_location_t *location)
 {
-    ref->nodes = calloc(location->node_count, sizeof(*ref->nodes));
-    if (!ref->nodes)
+    crti_ref_more_t *more = ref->more;
+
+    more->nodes = calloc(location->node_count, sizeof(*more->nodes));
+    if (!more->nodes)
         return crt_raise(CRT_ERR_NO_MEMORY, "%u copies of an object",
                          location->node_count);
     for (uint32_t i = 0; i < location->node_count; i++)
-        ref->nodes[i] = crti_location_node(location, i);
-    ref->node_count = location->node_count;
+        more->nodes[i] = crti_location_node(location, i);
+    more->node_count = location->node_count;
     return CRT_OK;
 }
 
@@ -489,8 +385,8 @@ crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location)
 {
     if (location->node_count == 0)
         return crt_raise(CRT_ERR_OBJECT_LOST, "no node has the object");
-    free(ref->nodes);
-    ref->node_count = 0;
+    free(ref->more->nodes);
+    ref->more->node_count = 0;
     return keep_nodes(ref, location);
 }
 
@@ -514,11 +410,13 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
         return;
     if (location->node_count == 0)
         status = crt_raise(CRT_ERR_OBJECT_LOST, "no node has the object");
+    else if (!crti_ref_more(ref))
+        status = CRT_ERR_NO_MEMORY;
     else if (!ref->is_owned)
         status = keep_nodes(ref, location);
     if (status == CRT_OK && table.size && ref->is_owned)
         status = crti_contained_open(ref->core, table, CRTI_CONTAINED_HELD, has_tokens,
-                                     &ref->inner);
+                                     &ref->more->inner);
     if (status != CRT_OK) {
         if (ref->is_owned && has_tokens)
             unstore_result(ref, location);
@@ -527,7 +425,7 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
     }
     if (location->node_count)
         first = crti_location_node(location, 0);
-    ref->object = location->object;
+    ref->more->object = location->object;
     ref->size = location->size;
     ref->content = CRTI_CONTENT_STORED;
     content_came(ref, CRTI_OWNED_STORED, first);
@@ -561,9 +459,12 @@ void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
     crt_status_t status = crti_value_table(value.data, value.size, &table);
 
     if (status == CRT_OK && table.size)
-        status = crti_contained_open(
-            ref->core, table, has_tokens ? CRTI_CONTAINED_HELD : CRTI_CONTAINED_COVERED,
-            has_tokens, &ref->inner);
+        status = crti_ref_more(ref)
+                     ? crti_contained_open(ref->core, table,
+                                           has_tokens ? CRTI_CONTAINED_HELD
+                                                      : CRTI_CONTAINED_COVERED,
+                                           has_tokens, &ref->more->inner)
+                     : CRT_ERR_NO_MEMORY;
     if (status != CRT_OK)
         crti_ref_fail(ref, status);
     else
@@ -572,14 +473,14 @@ void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
 
 void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nodes)
 {
-    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
-    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->nodes;
+    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->more->node_count;
+    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->more->nodes;
 
     if (ref->is_owned)
         crti_owned_tell(&ref->owned);
     *result = (crti_result_t){.form = CRTI_RESULT_VALUE};
     if (ref->content == CRTI_CONTENT_INLINE) {
-        result->value = crti_span(ref->bytes, ref->size);
+        result->value = crti_span(crti_ref_bytes(ref), ref->size);
         return;
     }
     if (ref->content == CRTI_CONTENT_FAILED) {
@@ -595,8 +496,68 @@ void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nod
         if (crti_buffer_append(nodes, id, sizeof(id)) != CRT_OK)
             break;
     }
-    result->location = (crti_location_t){ref->object, ref->size, nodes->data,
+    result->location = (crti_location_t){ref->more->object, ref->size, nodes->data,
                                          (uint32_t)(nodes->size / 16)};
+}
+
+/* ------------------------------------------------------------------ where it is */
+
+static void forget_nodes(crt_ref_t *ref)
+{
+    if (!ref->more->nodes)
+        return;
+    free(ref->more->nodes);
+    ref->more->nodes = NULL;
+    ref->more->node_count = 0;
+}
+
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
+{
+    crti_core_t *core = ref->core;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
+    crt_status_t status = crti_remote_connect(core, ref->owner);
+
+    if (status == CRT_ERR_WORKER_DIED)
+        return crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended");
+    if (status == CRT_OK)
+        status = crti_put_locate(&out, 0, ref->number);
+    if (status != CRT_OK)
+        return status;
+    ref->is_locating = true;
+    ref->is_unconfirmed = false;
+    crti_peek_may_not(ref);
+    crti_remote_send(core, ref->owner, &out);
+    return CRT_OK;
+}
+
+void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
+{
+    ref->content = CRTI_CONTENT_NONE;
+    forget_nodes(ref);
+    crti_ref_fail(ref, status);
+}
+
+void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
+{
+    bool is_ready;
+
+    if (local) {
+        is_ready = ref->core->refs.handlers.fetch(ref);
+    } else {
+        ref->core->refs.handlers.locate(ref);
+        is_ready = ref->content != CRTI_CONTENT_NONE;
+    }
+    if (!is_ready && !crti_ref_more(ref)) {
+        crti_ref_fail(ref, CRT_ERR_NO_MEMORY);
+        is_ready = true;
+    }
+    if (is_ready) {
+        crti_list_init(&waiting->link);
+        waiting->on_ready(waiting, ref);
+    } else {
+        crti_list_append(local ? &ref->more->local_waiters : &ref->more->waiters,
+                         &waiting->link);
+    }
 }
 
 /* ------------------------------------------------------------------ shutdown */
@@ -604,14 +565,16 @@ void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nod
 void crti_ref_orphan(crt_ref_t *ref)
 {
     /* The store is about to be unmapped: nothing in it may be looked at any more. */
-    if (ref->view.data)
-        crti_store_release(ref->core->store, &ref->view);
+    if (ref->more->view.data)
+        crti_store_release(ref->core->store, &ref->more->view);
     crti_peek_may_not(ref);
     if (ref->is_owned)
         crti_owned_fini(&ref->owned);
-    free(ref->inner.refs);
-    free(ref->inner.actors);
-    ref->inner = (crti_contained_t){0};
+    if (ref->more != &crti_ref_no_more) {
+        free(ref->more->inner.refs);
+        free(ref->more->inner.actors);
+        ref->more->inner = (crti_contained_t){0};
+    }
     ref->core = NULL;
     if (ref->handles == 0)
         crti_ref_free_orphan(ref);
@@ -622,6 +585,8 @@ void crti_ref_free_orphan(crt_ref_t *ref)
     if (ref == &crti_ref_out_of_memory)
         return;
     free_content(ref);
+    if (ref->more != &crti_ref_no_more)
+        free(ref->more);
     free(ref);
 }
 
@@ -641,53 +606,8 @@ crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status)
         return ref;
     }
     ref->is_owned = true;
+    ref->more = CRTI_REF_NO_MORE;
     ref->content = CRTI_CONTENT_FAILED;
     ref->error = crti_error_new(&failure);
     return ref;
-}
-
-crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
-{
-    crti_core_t *core = ref->core;
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
-    crt_status_t status = crti_remote_connect(core, ref->owner);
-
-    if (status == CRT_ERR_WORKER_DIED)
-        return crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended");
-    if (status == CRT_OK)
-        status = crti_put_locate(&out, 0, ref->id.number);
-    if (status != CRT_OK)
-        return status;
-    ref->is_locating = true;
-    ref->is_unconfirmed = false;
-    crti_peek_may_not(ref);
-    crti_remote_send(core, ref->owner, &out);
-    return CRT_OK;
-}
-
-void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
-{
-    ref->content = CRTI_CONTENT_NONE;
-    free(ref->nodes);
-    ref->nodes = NULL;
-    ref->node_count = 0;
-    crti_ref_fail(ref, status);
-}
-
-void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
-{
-    bool is_ready;
-
-    if (local) {
-        is_ready = ref->core->refs.handlers.fetch(ref);
-    } else {
-        ref->core->refs.handlers.locate(ref);
-        is_ready = ref->content != CRTI_CONTENT_NONE;
-    }
-    if (is_ready) {
-        crti_list_init(&waiting->link);
-        waiting->on_ready(waiting, ref);
-    } else {
-        crti_list_append(local ? &ref->local_waiters : &ref->waiters, &waiting->link);
-    }
 }

@@ -68,8 +68,8 @@ typedef struct crti_ref_handlers {
 
 typedef enum crti_content {
     CRTI_CONTENT_NONE,   /* not known yet */
-    CRTI_CONTENT_INLINE, /* bytes, size */
-    CRTI_CONTENT_STORED, /* object, size; `view` when it is pinned here */
+    CRTI_CONTENT_INLINE, /* size, crti_ref_bytes */
+    CRTI_CONTENT_STORED, /* size, more->object; more->view when it is pinned here */
     CRTI_CONTENT_FAILED  /* error */
 } crti_content_t;
 
@@ -79,55 +79,91 @@ typedef struct crti_waiting {
     void (*on_ready)(struct crti_waiting *waiting, crt_ref_t *ref);
 } crti_waiting_t;
 
-struct crt_ref {
-    crti_object_id_t id; /* first: a pool writes there */
-    crti_core_t
-        *core; /* NULL after a shutdown, only dropping is left; and once it is free */
-    uint32_t handles; /* the user's */
-    bool is_free;     /* nobody has held it any more */
-    bool is_owned;
-    bool is_tell;     /* nobody will ask: errors are logged */
-    bool is_result;   /* of a call */
-    bool is_lifetime; /* of an actor, which ends with it */
-    bool may_peek;    /* borrowed: in its owner's `unasked` by `turn` */
-    union {
-        crti_owned_t owned;
-        crti_borrow_t borrow;
-    };
-    crti_remote_t *owner;           /* borrowed: who has it */
-    crti_pending_t *call;           /* the call that makes it, NULL: none or done */
+/* What few refs have: made when it is needed (crti_ref_more), so that a million refs whose calls
+ * wait are short. */
+typedef struct crti_ref_more {
+    crt_ref_t *ref;                 /* whose it is; first: a pool writes there */
     crt_ref_t *forward;             /* its value is that ref's, forward.c */
     crti_waiting_t forward_waiting; /* for that, then in its `forwards` */
     crti_list_t forwards;           /* stored ones whose value is this one's */
     crti_list_t waiters;            /* crti_waiting_t: for content */
     crti_list_t local_waiters;      /* crti_waiting_t: for bytes that can be read here */
     crti_list_t uncovering; /* crti_end_wait_t: covers that end when we are registered */
-    crti_list_t turn;       /* core->refs.to_tell, or owner->unasked */
+    crti_list_t turn;       /* core->refs.to_tell */
 
-    crti_content_t content;
-    bool is_locating, is_pulling, is_decoded;
-    bool is_searched;         /* by crti_check_result_wait, which is going on */
-    bool is_unconfirmed;      /* borrowed: `nodes` are not its owner's word */
-    unsigned char evictions;  /* copies that were gone before they could be read */
-    struct crti_again *again; /* its pull is repeated, value_retry.c */
-    unsigned char small[24];  /* `bytes` of short values */
-    void *bytes;
-    size_t size;
-    crti_object_id_t object; /* name in the stores */
+    crti_object_id_t object; /* STORED: name in the stores */
+    crti_store_view_t view;  /* STORED: of bytes that are pinned here */
     crti_id_t *nodes;        /* borrowed: where the owner said copies are */
     uint32_t node_count;
+    unsigned char evictions;   /* copies that were gone before they could be read */
+    struct crti_again *again;  /* its pull is repeated, value_retry.c */
     uint64_t missing_until_ns; /* owned, MISSING: not lost before */
-    crti_store_view_t view;
     crti_contained_t inner;
-    crt_value_t value; /* decoded from `bytes` or `view` */
+    crt_value_t value; /* decoded from its bytes or `view` */
     void *memory;
-    crti_error_t *error;
+} crti_ref_more_t;
+
+struct crt_ref {
+    uint64_t number; /* of the object, among its owner's; first: a pool writes there */
+    crti_core_t
+        *core; /* NULL after a shutdown, only dropping is left; and once it is free */
+    uint32_t handles; /* the user's */
+    bool is_free;     /* nobody has held it any more */
+    uint8_t content;  /* crti_content_t */
+    bool is_owned : 1;
+    bool is_tell : 1;     /* nobody will ask: errors are logged */
+    bool is_result : 1;   /* of a call */
+    bool is_lifetime : 1; /* of an actor, which ends with it */
+    bool may_peek : 1;    /* borrowed: in its owner's `unasked`; */
+    bool is_peeked : 1;   /* answered, and in its owner's count of those */
+    bool is_locating : 1, is_pulling : 1;
+    bool is_decoded : 1;     /* more->value */
+    bool is_checked : 1;     /* its value can be decoded, crti_ref_read */
+    bool in_backlog : 1;     /* `entry`, not `call` */
+    bool is_searched : 1;    /* by crti_check_result_wait, which is going on */
+    bool is_unconfirmed : 1; /* borrowed: `nodes` are not its owner's word */
+    union {
+        crti_owned_t owned;
+        struct {
+            crti_borrow_t borrow;
+            crti_remote_t *owner;
+            crti_list_t unasked; /* owner->unasked */
+        };
+    };
+    union {
+        crti_pending_t
+            *call; /* that makes it, NULL: none or done; or, far back in a queue, */
+        struct crti_backlog_entry *entry; /* of calls/backlog.c */
+    };
+    size_t size;
+    union {
+        unsigned char small[24]; /* INLINE: values so short, */
+        void *long_bytes;        /* and longer ones: crti_ref_bytes */
+        crti_error_t *error;     /* FAILED; NULL: there was no memory for it */
+    };
+    crti_ref_more_t *more; /* never NULL: to read; to write: crti_ref_more */
 };
+
+/* The `more` of those that need none: nobody writes there. */
+extern const crti_ref_more_t crti_ref_no_more;
+#define CRTI_REF_NO_MORE ((crti_ref_more_t *)(uintptr_t)&crti_ref_no_more)
+/* Its own, made now if it had none. NULL: no memory, which was raised. */
+crti_ref_more_t *crti_ref_more(crt_ref_t *ref);
+
+static inline void *crti_ref_bytes(crt_ref_t *ref)
+{
+    return ref->size <= sizeof(ref->small) ? ref->small : ref->long_bytes;
+}
+
+static inline bool crti_ref_has_error(const crt_ref_t *ref)
+{
+    return ref->content == CRTI_CONTENT_FAILED && ref->error;
+}
 
 typedef struct crti_refs {
     crti_numbers_t owned; /* number -> crt_ref_t */
-    crti_map_t borrowed;  /* object id -> crt_ref_t */
-    crti_pool_t pool;
+    size_t borrowed;      /* those of others: in crti_remote_t.borrowed */
+    crti_pool_t pool, more_pool;
     uint64_t next_number; /* of an object of ours, or of another try of a call */
     crti_id_t sender;     /* whose result is being taken; zero: our own */
     crti_list_t to_tell;  /* crt_ref_t.turn, held: while others are told */
@@ -176,6 +212,9 @@ crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number);
 crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
                              crt_ref_t **ref_out);
 crti_ref_name_t crti_ref_name(const crt_ref_t *ref);
+crti_object_id_t crti_ref_id(const crt_ref_t *ref);
+/* The one that we borrow of that process; NULL: none. */
+crt_ref_t *crti_ref_borrowed(crti_core_t *core, crti_id_t owner, uint64_t number);
 
 /* CRT_OK, or why a ref that the program gives can't be used: NULL, dropped, of before a shutdown. */
 crt_status_t crti_ref_check(const crt_ref_t *ref);

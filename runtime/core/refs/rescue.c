@@ -34,12 +34,12 @@ static bool is_on(const crt_ref_t *ref, const void *what)
 
 static void rescue(crt_ref_t *ref, crti_id_t node)
 {
-    if (!ref->view.data)
+    if (!ref->more->view.data)
         (void)crti_ref_fetch(ref);
-    if (!ref->view.data)
+    if (!ref->more->view.data)
         return;
     crti_owned_bits(ref, crti_owned_copy(&ref->owned, ref->core->node));
-    crti_object_unstore(ref->core, ref->object, &node, 1);
+    crti_object_unstore(ref->core, ref->more->object, &node, 1);
     crti_owned_bits(ref, crti_owned_node_died(&ref->owned, node));
 }
 

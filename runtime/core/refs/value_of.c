@@ -24,15 +24,19 @@
 void crti_ref_locate(crt_ref_t *ref)
 {
     crt_status_t status;
+    bool is_first;
 
     if (ref->is_owned)
         crti_missing_wanted(ref);
     if (ref->is_owned || ref->is_locating || ref->content != CRTI_CONTENT_NONE)
         return;
+    is_first = ref->may_peek;
     crti_peek_ahead(ref);
     status = crti_ref_ask_owner(ref);
     if (status != CRT_OK)
         crti_ref_fail(ref, status);
+    else if (is_first)
+        crti_peek_behind(ref->core, ref->owner);
 }
 
 /* ------------------------------------------------------------------ bytes of the store */
@@ -42,7 +46,7 @@ static void tell_local(crt_ref_t *ref)
     crti_list_t *item;
 
     crti_ref_hold(ref);
-    while ((item = crti_list_pop(&ref->local_waiters))) {
+    while ((item = crti_list_pop(&ref->more->local_waiters))) {
         crti_waiting_t *waiting = CRTI_CONTAINER(item, crti_waiting_t, link);
 
         waiting->on_ready(waiting, ref);
@@ -54,11 +58,12 @@ static void tell_local(crt_ref_t *ref)
 /* Of the daemon's copy, which may be evicted before this process pins it: then once more. */
 static void pin_copy(crt_ref_t *ref)
 {
-    crt_status_t status = crti_store_get(ref->core->store, ref->object, &ref->view);
+    crt_status_t status =
+        crti_store_get(ref->core->store, ref->more->object, &ref->more->view);
 
     if (status == CRT_OK)
         crti_ref_tell_copy(ref);
-    else if (status == CRT_ERR_NOT_FOUND && ++ref->evictions < EVICTIONS_MAX)
+    else if (status == CRT_ERR_NOT_FOUND && ++ref->more->evictions < EVICTIONS_MAX)
         crti_ref_pull(ref);
     else if (status == CRT_ERR_NOT_FOUND)
         crti_ref_lose(ref,
@@ -88,7 +93,7 @@ static void take_pulled(crt_ref_t *ref, const crti_message_t *message)
                                    : crt_raise(CRT_ERR_CLOSED, "no answer to PULL"));
         else if (message->kind == CRTI_MSG_ERROR)
             crti_ref_lose(ref, crti_channel_raise(&message->error));
-        else if (!ref->view.data)
+        else if (!ref->more->view.data)
             pin_copy(ref);
     }
     if (!ref->is_pulling && ref->content != CRTI_CONTENT_NONE)
@@ -102,7 +107,7 @@ static void on_pulled(void *user, const crti_message_t *message)
     crti_core_t *core = ref->core;
 
     take_pulled(ref, message);
-    if (ref->view.data)
+    if (ref->more->view.data)
         crti_forward_moved(ref);
     crti_copy_query_pull_ended(core);
     if (ref->content == CRTI_CONTENT_NONE)
@@ -114,9 +119,9 @@ void crti_ref_pull(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t nodes = {0};
-    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->nodes;
-    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
-    crti_msg_pull_t body = {.object = ref->object, .size = ref->size};
+    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->more->nodes;
+    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->more->node_count;
+    crti_msg_pull_t body = {.object = ref->more->object, .size = ref->size};
     crt_status_t status;
 
     if (ref->is_owned)
@@ -142,19 +147,21 @@ bool crti_ref_fetch(crt_ref_t *ref)
 {
     crt_status_t status;
 
+    crti_peek_read(ref);
     switch (ref->content) {
     case CRTI_CONTENT_NONE: crti_ref_locate(ref); break;
     case CRTI_CONTENT_INLINE:
     case CRTI_CONTENT_FAILED: return true;
     case CRTI_CONTENT_STORED:
-        if (ref->view.data)
+        if (ref->more->view.data)
             return true;
         if (ref->is_pulling || (ref->is_locating && !ref->is_owned) ||
             crti_ref_is_asked_again(ref))
             return false;
         status = crti_core_join_store(ref->core);
         if (status == CRT_OK)
-            status = crti_store_get(ref->core->store, ref->object, &ref->view);
+            status =
+                crti_store_get(ref->core->store, ref->more->object, &ref->more->view);
         if (status == CRT_OK)
             return true;
         if (status == CRT_ERR_NOT_FOUND && !ref->is_unconfirmed) {
@@ -186,26 +193,57 @@ crt_status_t crti_ref_raise(const crt_ref_t *ref)
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
 {
     bool is_inline = ref->content == CRTI_CONTENT_INLINE;
-    const void *bytes = is_inline ? ref->bytes : ref->view.data;
-    size_t size = is_inline ? ref->size : ref->view.size; /* whatever its owner says */
+    const void *bytes = is_inline ? crti_ref_bytes(ref) : ref->more->view.data;
+    size_t size =
+        is_inline ? ref->size : ref->more->view.size; /* whatever its owner says */
+    crti_ref_more_t *more;
     crti_span_t table;
     crti_handles_t handles;
     crt_status_t status;
 
-    *value_out = &ref->value;
+    *value_out = &ref->more->value;
     if (ref->is_decoded)
         return CRT_OK;
     if (ref->content == CRTI_CONTENT_FAILED)
         return crti_ref_raise(ref);
     if (!bytes)
         return crt_raise(CRT_ERR_INVALID, "the value is not here");
+    more = crti_ref_more(ref);
+    if (!more)
+        return CRT_ERR_NO_MEMORY;
+    *value_out = &more->value;
     status = crti_value_table(bytes, size, &table);
-    if (status == CRT_OK && table.size && !ref->inner.refs)
+    if (status == CRT_OK && table.size && !more->inner.refs)
         status = crti_contained_open(ref->core, table, CRTI_CONTAINED_COVERED, false,
-                                     &ref->inner);
-    handles = crti_contained_handles(&ref->inner);
+                                     &more->inner);
+    handles = crti_contained_handles(&more->inner);
     if (status == CRT_OK)
-        status = crti_decode(bytes, size, &handles, &ref->value, &ref->memory);
+        status = crti_decode(bytes, size, &handles, &more->value, &more->memory);
     ref->is_decoded = status == CRT_OK;
     return status;
+}
+
+bool crti_ref_is_flat(const crt_ref_t *ref, crt_out_t out)
+{
+    return ref->content == CRTI_CONTENT_INLINE && ref->size <= sizeof(ref->small) &&
+           ref->small[0] == CRTI_VALUE_FLAT && out.kind <= CRT_OUT_BYTES;
+}
+
+crt_status_t crti_ref_read(crt_ref_t *ref, crt_out_t out)
+{
+    const crti_handles_t none = {0};
+    const crt_value_t *value;
+    crt_value_t flat;
+    CRTI_AUTO(free) void *memory = NULL;
+    crt_status_t status;
+
+    if (ref->is_decoded || !crti_ref_is_flat(ref, out)) {
+        status = crti_ref_value(ref, &value);
+        return status == CRT_OK ? crti_value_to(value, out, NULL) : status;
+    }
+    if (out.kind == CRT_OUT_NONE && ref->is_checked)
+        return CRT_OK;
+    status = crti_decode(ref->small, ref->size, &none, &flat, &memory);
+    ref->is_checked = status == CRT_OK;
+    return status == CRT_OK ? crti_value_to(&flat, out, NULL) : status;
 }

@@ -22,6 +22,10 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
 bool crti_ref_fetch(crt_ref_t *ref);
 /* The decoded value of a ref that is fetched; its error otherwise. */
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out);
+/* Reads it into the user's variable, as crti_value_to does. */
+crt_status_t crti_ref_read(crt_ref_t *ref, crt_out_t out);
+/* Its value is so simple that it can be read without the core. */
+bool crti_ref_is_flat(const crt_ref_t *ref, crt_out_t out);
 /* Raises the ref's error in this thread. */
 crt_status_t crti_ref_raise(const crt_ref_t *ref);
 /* Calls back when the ref has content, or bytes that can be read (at once if so). */

@@ -40,7 +40,7 @@ static retry_t *make(crt_ref_t *ref)
     if (!a)
         return NULL;
     a->ref = ref;
-    ref->again = a;
+    ref->more->again = a;
     crti_ref_hold(ref);
     crti_list_append(&ref->core->refs.retries, &a->link);
     return a;
@@ -58,21 +58,21 @@ static void end(retry_t *a)
     crt_ref_t *ref = a->ref;
 
     crti_list_remove(&a->link);
-    ref->again = NULL;
+    ref->more->again = NULL;
     free(a);
     crti_ref_release(ref);
 }
 
 static bool is_over(const crt_ref_t *ref)
 {
-    return ref->content != CRTI_CONTENT_STORED || ref->view.data;
+    return ref->content != CRTI_CONTENT_STORED || ref->more->view.data;
 }
 
 /* Where it is, its target's owner knows; the answer is in time for the next try. */
 static crt_status_t pull_forwarded(crt_ref_t *ref)
 {
-    if (ref->forward->content == CRTI_CONTENT_FAILED)
-        return crti_ref_raise(ref->forward);
+    if (ref->more->forward->content == CRTI_CONTENT_FAILED)
+        return crti_ref_raise(ref->more->forward);
     crti_forward_query(ref);
     crti_ref_pull(ref);
     return CRT_OK;
@@ -84,24 +84,24 @@ static void ask(retry_t *a)
     crt_status_t status;
 
     a->asked++;
-    if (ref->is_owned && !ref->forward) {
+    if (ref->is_owned && !ref->more->forward) {
         crti_ref_pull(ref);
         return;
     }
-    status = ref->forward ? pull_forwarded(ref) : crti_ref_ask_owner(ref);
+    status = ref->more->forward ? pull_forwarded(ref) : crti_ref_ask_owner(ref);
     if (status != CRT_OK)
         crti_ref_lose(ref, status);
 }
 
 bool crti_ref_is_asked_again(const crt_ref_t *ref)
 {
-    return ref->again && !is_over(ref);
+    return ref->more->again && !is_over(ref);
 }
 
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
 {
     crti_core_t *core = ref->core;
-    retry_t *a = ref->again;
+    retry_t *a = ref->more->again;
 
     if (status != CRT_ERR_OBJECT_LOST || core->is_closing || core->broken != CRT_OK ||
         (a && a->asked >= ASKS))
@@ -120,8 +120,8 @@ bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
 /* Whether only a result that is this ref has asked. */
 static bool is_only_forwarded(const crt_ref_t *ref)
 {
-    return !crti_list_is_empty(&ref->forwards) &&
-           crti_list_is_empty(&ref->local_waiters) && !crti_ref_is_asked_again(ref);
+    return !crti_list_is_empty(&ref->more->forwards) &&
+           crti_list_is_empty(&ref->more->local_waiters) && !crti_ref_is_asked_again(ref);
 }
 
 static void take_location(crt_ref_t *ref, const crti_location_t *location)

@@ -90,7 +90,7 @@ void crti_numbers_remove(crti_numbers_t *t, uint64_t number)
     }
     t->slots[hole] = (slot_t){0, NULL};
     t->count--;
-    if (t->capacity > 16384 && t->count * 8 < t->capacity)
+    if (t->capacity > 32768 && t->count * 8 < t->capacity)
         (void)resize(t, t->capacity / 4); /* when memory lacks it stays as it is */
 }
 

@@ -149,6 +149,9 @@ struct crt_value {
     } as;
 };
 
+/* The first byte of an encoded value that has neither a table nor data apart. */
+#define CRTI_VALUE_FLAT 0
+
 /* The table of an encoded value, checked. */
 typedef struct crti_table {
     crti_span_t bytes;

@@ -29,7 +29,7 @@ static crt_status_t open_parts(const void *value, size_t size, parts_t *p)
     *p = (parts_t){{"", 0}, {"", 0}, {"", 0}};
     if (size < 2)
         return damaged("no bytes");
-    if (bytes[0] == 0) {
+    if (bytes[0] == CRTI_VALUE_FLAT) {
         p->head = crti_span(bytes + 1, size - 1);
         return CRT_OK;
     }

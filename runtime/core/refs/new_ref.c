@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Refs are made: of new objects of this process, and of objects of others whose names arrive.
+ *
+ * Where it sits
+ *     outgoing, incoming, contained, refs.c -> [ new_ref.c ] -> tables of refs, remotes (owners)
+ * Threads
+ *     The core's lock.
+ */
+#include <string.h>
+
+#include "runtime/core/core.h"
+#include "runtime/core/refs/peek.h"
+
+#define EMPTY(list)                                                                      \
+    {                                                                                    \
+        (crti_list_t *)(uintptr_t) & (list), (crti_list_t *)(uintptr_t) & (list)         \
+    }
+
+const crti_ref_more_t crti_ref_no_more = {
+    .forward_waiting.link = EMPTY(crti_ref_no_more.forward_waiting.link),
+    .forwards = EMPTY(crti_ref_no_more.forwards),
+    .waiters = EMPTY(crti_ref_no_more.waiters),
+    .local_waiters = EMPTY(crti_ref_no_more.local_waiters),
+    .uncovering = EMPTY(crti_ref_no_more.uncovering),
+    .turn = EMPTY(crti_ref_no_more.turn)};
+
+static crt_ref_t *new_ref(crti_core_t *core)
+{
+    crt_ref_t *ref = crti_pool_get(&core->refs.pool);
+
+    if (!ref)
+        return NULL;
+    memset(ref, 0, sizeof(*ref));
+    ref->core = core;
+    ref->more = CRTI_REF_NO_MORE;
+    return ref;
+}
+
+crti_ref_more_t *crti_ref_more(crt_ref_t *ref)
+{
+    crti_ref_more_t *more = ref->more;
+
+    if (more != &crti_ref_no_more)
+        return more;
+    more = crti_pool_get(&ref->core->refs.more_pool);
+    if (!more) {
+        (void)crt_raise(CRT_ERR_NO_MEMORY, "a ref");
+        return NULL;
+    }
+    memset(more, 0, sizeof(*more));
+    more->ref = ref;
+    crti_list_init(&more->forward_waiting.link);
+    crti_list_init(&more->forwards);
+    crti_list_init(&more->waiters);
+    crti_list_init(&more->local_waiters);
+    crti_list_init(&more->uncovering);
+    crti_list_init(&more->turn);
+    ref->more = more;
+    return more;
+}
+
+void crti_refs_taken_from(crti_core_t *core, crti_id_t process)
+{
+    core->refs.sender = process;
+}
+
+uint64_t crti_new_numbers(crti_core_t *core, uint64_t count)
+{
+    uint64_t first = core->refs.next_number;
+
+    core->refs.next_number += count;
+    return first;
+}
+
+crt_ref_t *crti_ref_new(crti_core_t *core)
+{
+    return crti_ref_new_numbered(core, crti_new_number(core));
+}
+
+crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number)
+{
+    crt_ref_t *ref = new_ref(core);
+
+    if (!ref)
+        return NULL;
+    ref->is_owned = true;
+    ref->number = number;
+    crti_owned_init(&ref->owned);
+    if (crti_numbers_add(&core->refs.owned, ref->number, ref) != CRT_OK) {
+        crti_pool_put(&core->refs.pool, ref);
+        return NULL;
+    }
+    return ref;
+}
+
+/* The use of its owner. */
+static crt_status_t use_owner(crti_core_t *core, const crti_ref_name_t *name,
+                              crti_remote_t **owner_out)
+{
+    crti_remote_t *owner = crti_remote_find(core, name->id.owner);
+    crti_address_t address = {.process = name->id.owner};
+
+    if (owner && (owner->address.tcp[0] || name->tcp.size == 0)) {
+        owner->uses++;
+        *owner_out = owner;
+        return CRT_OK;
+    }
+    address.incarnation = name->incarnation;
+    address.node = name->node;
+    crti_text(name->tcp, address.tcp, sizeof(address.tcp));
+    return crti_remote_use(core, &address, owner_out);
+}
+
+static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
+                                 crt_ref_t **ref_out)
+{
+    crt_ref_t *ref = new_ref(core);
+    crt_status_t status;
+
+    if (!ref)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a ref");
+    ref->number = name->id.number;
+    crti_borrow_init(&ref->borrow);
+    status = use_owner(core, name, &ref->owner);
+    if (status == CRT_OK) {
+        status = crti_numbers_add(&ref->owner->borrowed, ref->number, ref);
+        if (status == CRT_OK) {
+            core->refs.borrowed++;
+            crti_remote_watch(core, ref->owner);
+            crti_peek_may(ref);
+            *ref_out = ref;
+            return CRT_OK;
+        }
+        crti_remote_unuse(core, ref->owner);
+    }
+    crti_pool_put(&core->refs.pool, ref);
+    return status;
+}
+
+crt_ref_t *crti_ref_borrowed(crti_core_t *core, crti_id_t owner, uint64_t number)
+{
+    const crti_remote_t *remote = crti_remote_find(core, owner);
+
+    return remote ? crti_numbers_get(&remote->borrowed, number) : NULL;
+}
+
+crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
+                             crt_ref_t **ref_out)
+{
+    crt_ref_t *ref;
+
+    if (name->id.number == 0)
+        return crt_raise(CRT_ERR_PROTOCOL, "a ref without a number");
+    if (crti_id_equal(name->id.owner, core->process)) {
+        ref = crti_numbers_get(&core->refs.owned, name->id.number);
+        if (!ref)
+            return crt_raise(CRT_ERR_OBJECT_LOST, "ref %llu came back after it was freed",
+                             (unsigned long long)name->id.number);
+        *ref_out = ref;
+        return CRT_OK;
+    }
+    ref = crti_ref_borrowed(core, name->id.owner, name->id.number);
+    if (!ref)
+        return new_borrowed(core, name, ref_out);
+    *ref_out = ref;
+    return CRT_OK;
+}
+
+crti_ref_name_t crti_ref_name(const crt_ref_t *ref)
+{
+    const crti_address_t *owner =
+        ref->is_owned ? crti_net_address(ref->core->net) : &ref->owner->address;
+
+    return (crti_ref_name_t){.id = {owner->process, ref->number},
+                             .incarnation = owner->incarnation,
+                             .node = owner->node,
+                             .tcp = crti_str(owner->tcp)};
+}
+
+crti_object_id_t crti_ref_id(const crt_ref_t *ref)
+{
+    return (crti_object_id_t){
+        ref->is_owned ? ref->core->process : ref->owner->address.process, ref->number};
+}
+
+crt_status_t crti_ref_check(const crt_ref_t *ref)
+{
+    if (!ref)
+        return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
+    if (ref->core)
+        return CRT_OK;
+    if (ref->is_free)
+        return crt_raise(CRT_ERR_INVALID, "the ref was dropped before");
+    return crt_raise(CRT_ERR_CLOSED, "the ref is " CRTI_BEFORE_SHUTDOWN);
+}
