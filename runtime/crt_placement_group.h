@@ -38,10 +38,11 @@ typedef struct crt_placement_group_options {
     size_t struct_size;
     crt_placement_strategy_t strategy; /* default CRT_PLACEMENT_PACK */
     const char *
-        name; /* for crt_placement_group_find; unique in the cluster, at most 255 bytes */
+        name; /* for crt_placement_group_find; unique in its namespace, at most 255 bytes */
     bool detached; /* outlives its job; needs a name */
     /* When the nodes of the cluster could never have all of its bundles, however idle: as of tasks. */
     int fail_if_infeasible;
+    const char *name_space; /* of the name; default: that of the job */
 } crt_placement_group_options_t;
 #define CRT_PLACEMENT_GROUP_OPTIONS(...)                                                 \
     CRT_CONSTANT(crt_placement_group_options_t,                                          \
@@ -71,10 +72,12 @@ CRT_API crt_ref_t *crt_placement_group_ready(crt_placement_group_t *group);
  * ends, and what waits fails with CRT_ERR_UNSCHEDULABLE. CRT_OK also when it was removed before. */
 CRT_API crt_status_t crt_placement_group_remove(crt_placement_group_t *group);
 
-/* By its name, or by its id (32 hex digits), which may be given to other processes. CRT_ERR_NOT_FOUND. Caller owns the
- * handle. */
+/* By its name in the namespace of this job, or in another one (NULL: that of this job); or by its id (32 hex digits),
+ * which may be given to other processes. CRT_ERR_NOT_FOUND. Caller owns the handle. */
 CRT_API crt_status_t crt_placement_group_find(const char *name,
                                               crt_placement_group_t **group_out);
+CRT_API crt_status_t crt_placement_group_find_in(const char *name_space, const char *name,
+                                                 crt_placement_group_t **group_out);
 CRT_API crt_status_t crt_placement_group_get(const char *id,
                                              crt_placement_group_t **group_out);
 /* That in which the calling task or actor runs; NULL: in none. Caller owns the handle. */

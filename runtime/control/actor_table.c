@@ -121,8 +121,7 @@ crti_actor_entry_t *crti_actor_table_get(const crti_actor_table_t *table, crti_i
     return crti_map_get(&table->by_id, &id);
 }
 
-/* A namespace has no '/'. NULL: out of memory. */
-static char *full_name(crti_span_t name_space, crti_span_t name)
+char *crti_full_name(crti_span_t name_space, crti_span_t name)
 {
     char *text = malloc(name_space.size + name.size + 2);
 
@@ -138,7 +137,7 @@ static char *full_name(crti_span_t name_space, crti_span_t name)
 crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
                                           crti_span_t name_space, crti_span_t name)
 {
-    CRTI_AUTO(free) char *text = full_name(name_space, name);
+    CRTI_AUTO(free) char *text = crti_full_name(name_space, name);
 
     return text && *text ? crti_map_get(&table->by_name, text) : NULL;
 }
@@ -200,7 +199,7 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
     actor->class_name = crti_str_dup(m->class_name);
     actor->name = crti_str_dup(m->name);
     actor->name_space = crti_str_dup(m->name_space);
-    actor->full_name = full_name(m->name_space, m->name);
+    actor->full_name = crti_full_name(m->name_space, m->name);
     actor->ipc = crti_str_dup(crti_str(""));
     actor->tcp = crti_str_dup(crti_str(""));
     actor->text = crti_str_dup(crti_str(""));

@@ -130,6 +130,9 @@ crti_actor_entry_t *crti_actor_table_get(const crti_actor_table_t *table, crti_i
 bool crti_actor_entry_has_ended_well(const crti_actor_entry_t *actor);
 
 /* The living actor of that name, NULL: none. */
+/* "namespace/name", "" without a name: what names are compared by, of placement groups, too. A namespace has no '/'. Caller
+ * frees it; NULL: out of memory. */
+char *crti_full_name(crti_span_t name_space, crti_span_t name);
 crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
                                           crti_span_t name_space, crti_span_t name);
 /* Any of that name, whatever its namespace. */

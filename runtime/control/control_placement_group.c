@@ -26,6 +26,7 @@ void crti_control_put_placement_group(crti_control_t *c,
     crti_msg_row_placement_group_t row = {.group = group->id,
                                           .job = group->job,
                                           .name = crti_str(group->name),
+                                          .name_space = crti_str(group->name_space),
                                           .strategy = group->strategy,
                                           .detached = group->detached,
                                           .if_infeasible = group->if_infeasible,
@@ -393,6 +394,11 @@ static crt_status_t check_creation(const crti_control_t *c,
         return crt_raise(CRT_ERR_IO,
                          "the placement group's creation failed before, and the control "
                          "store can't forget it yet");
+    if (m->name_space.size >= CRTI_NAMESPACE_SIZE ||
+        (m->name_space.size && memchr(m->name_space.data, '/', m->name_space.size)))
+        return crt_raise(CRT_ERR_INVALID,
+                         "a namespace has at most %d bytes, and no '/' among them",
+                         CRTI_NAMESPACE_SIZE - 1);
     if (m->detached && m->name.size == 0)
         return crt_raise(CRT_ERR_INVALID, "a detached placement group needs a name");
     if (job == NULL || (crti_job_entry_is_ended(job) && !job->actors))
@@ -451,7 +457,8 @@ void crti_control_placement_group_get(crti_control_t *c, uint64_t link, uint64_t
 {
     crti_placement_group_entry_t *group =
         crti_id_is_zero(m->group)
-            ? crti_placement_group_table_find(&c->placement_groups, m->name)
+            ? crti_placement_group_table_find(&c->placement_groups, m->name_space,
+                                              m->name)
             : crti_placement_group_table_get(&c->placement_groups, m->group);
     char hex[CRTI_ID_HEX];
 

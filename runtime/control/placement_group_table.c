@@ -8,6 +8,7 @@
 
 #include "runtime/base/arrow.h"
 #include "runtime/base/cleanup.h"
+#include "runtime/control/actor_table.h"
 #include "runtime/control/bundle_placement.h"
 
 #define TO(state) (1u << CRTI_PLACEMENT_GROUP_##state)
@@ -52,6 +53,8 @@ static void free_group(crti_placement_group_entry_t *group)
     free_waiters(group);
     free(group->bundles);
     free(group->name);
+    free(group->name_space);
+    free(group->full_name);
     free(group->text);
     free(group);
 }
@@ -72,9 +75,9 @@ crti_placement_group_table_get(const crti_placement_group_table_t *table, crti_i
 
 crti_placement_group_entry_t *
 crti_placement_group_table_find(const crti_placement_group_table_t *table,
-                                crti_span_t name)
+                                crti_span_t name_space, crti_span_t name)
 {
-    CRTI_AUTO(free) char *text = crti_str_dup(name);
+    CRTI_AUTO(free) char *text = crti_full_name(name_space, name);
 
     return text && *text ? crti_map_get(&table->by_name, text) : NULL;
 }
@@ -130,7 +133,7 @@ static crt_status_t insert(crti_placement_group_table_t *table,
     crt_status_t status = crti_map_put(&table->by_id, &group->id, group);
 
     if (status == CRT_OK && *group->name) {
-        status = crti_map_put(&table->by_name, group->name, group);
+        status = crti_map_put(&table->by_name, group->full_name, group);
         if (status != CRT_OK)
             crti_map_remove(&table->by_id, &group->id);
     }
@@ -142,8 +145,9 @@ static crt_status_t insert(crti_placement_group_table_t *table,
     return CRT_OK;
 }
 
-/* In no map yet; `name` is copied. NULL: out of memory. */
-static crti_placement_group_entry_t *make(crti_id_t id, crti_id_t job, crti_span_t name)
+/* In no map yet; names are copied. NULL: out of memory. */
+static crti_placement_group_entry_t *make(crti_id_t id, crti_id_t job,
+                                          crti_span_t name_space, crti_span_t name)
 {
     crti_placement_group_entry_t *group = calloc(1, sizeof(*group));
 
@@ -153,8 +157,10 @@ static crti_placement_group_entry_t *make(crti_id_t id, crti_id_t job, crti_span
     group->id = id;
     group->job = job;
     group->name = crti_str_dup(name);
+    group->name_space = crti_str_dup(name_space);
+    group->full_name = crti_full_name(name_space, name);
     group->text = strdup("");
-    if (group->name && group->text)
+    if (group->name && group->name_space && group->full_name && group->text)
         return group;
     free_group(group);
     return NULL;
@@ -165,7 +171,7 @@ crt_status_t crti_placement_group_table_create(crti_placement_group_table_t *tab
                                                crti_placement_group_entry_t **group_out)
 {
     const crti_placement_group_entry_t *other =
-        crti_placement_group_table_find(table, m->name);
+        crti_placement_group_table_find(table, m->name_space, m->name);
     crti_placement_group_entry_t *group;
     char hex[CRTI_ID_HEX];
     crt_status_t status;
@@ -176,7 +182,7 @@ crt_status_t crti_placement_group_table_create(crti_placement_group_table_t *tab
     if (other)
         return crt_raise(CRT_ERR_EXISTS, "the name \"%s\" is that of placement group %s",
                          other->name, crti_id_hex(other->id, hex));
-    group = make(m->group, m->job, m->name);
+    group = make(m->group, m->job, m->name_space, m->name);
     if (group == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "a placement group");
     group->strategy = m->strategy;
@@ -200,8 +206,8 @@ crt_status_t crti_placement_group_table_create(crti_placement_group_table_t *tab
 void crti_placement_group_table_forget(crti_placement_group_table_t *table,
                                        crti_placement_group_entry_t *group)
 {
-    if (*group->name && crti_map_get(&table->by_name, group->name) == group)
-        crti_map_remove(&table->by_name, group->name);
+    if (*group->name && crti_map_get(&table->by_name, group->full_name) == group)
+        crti_map_remove(&table->by_name, group->full_name);
     crti_map_remove(&table->by_id, &group->id);
     table->counts[group->state]--;
     if (group->state == CRTI_PLACEMENT_GROUP_REMOVED)
@@ -248,7 +254,7 @@ crt_status_t crti_placement_group_table_load(crti_placement_group_table_t *table
         row->state >= CRTI_PLACEMENT_GROUP_REMOVED)
         return crt_raise(CRT_ERR_CORRUPT, "a placement group in state %llu",
                          (unsigned long long)row->state);
-    group = make(row->group, row->job, row->name);
+    group = make(row->group, row->job, row->name_space, row->name);
     if (group == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "a placement group");
     group->strategy = row->strategy;
@@ -310,7 +316,7 @@ void crti_placement_group_removed(crti_placement_group_table_t *table,
                                   crt_status_t status, const char *text)
 {
     if (*group->name)
-        crti_map_remove(&table->by_name, group->name);
+        crti_map_remove(&table->by_name, group->full_name);
     group->status = status;
     set_text(group, text);
     set_state(table, group, CRTI_PLACEMENT_GROUP_REMOVED, &table->removed);

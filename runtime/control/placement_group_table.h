@@ -62,7 +62,8 @@ typedef struct crti_bundle_entry {
  */
 typedef struct crti_placement_group_entry {
     crti_id_t id, job;
-    char *name;
+    char *name, *name_space;
+    char *full_name; /* "namespace/name", by which it is found; "" without a name */
     uint64_t strategy, serial;
     bool detached;
     int64_t if_infeasible; /* CRTI_INFEASIBLE */
@@ -114,7 +115,7 @@ crti_placement_group_table_get(const crti_placement_group_table_t *table, crti_i
 /* That is not removed; NULL: none. */
 crti_placement_group_entry_t *
 crti_placement_group_table_find(const crti_placement_group_table_t *table,
-                                crti_span_t name);
+                                crti_span_t name_space, crti_span_t name);
 const char *crti_placement_group_state_name(unsigned state);
 
 /* A new one, PENDING and unsaved; what it says is checked. CRT_ERR_EXISTS: the name is taken. */

@@ -375,6 +375,7 @@ static json_t *placement_group_json(const crti_placement_group_entry_t *group)
 
     json_object_set_new(json, "placement_group_id", id_json(group->id));
     json_object_set_new(json, "name", text_json(group->name));
+    json_object_set_new(json, "namespace", text_json(group->name_space));
     json_object_set_new(json, "state",
                         json_string(crti_placement_group_state_name(group->state)));
     json_object_set_new(json, "strategy",

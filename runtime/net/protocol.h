@@ -337,11 +337,11 @@
 
 /* Makes a placement group. Answer: PLACEMENT_GROUP_STATE, when all bundles are reserved, or it is known that they have to
  * wait; the group is durable then. `strategy`: control/bundle_placement.h. `bundles` is a list of encoded BUNDLE. The same
- * `group` again is the same group. */
+ * `group` again is the same group. The name is one of `name_space`, which has no '/'. */
 #define CRTI_FIELDS_PLACEMENT_GROUP_CREATE(F)                                            \
     F(ID, group)                                                                         \
     F(ID, job) F(STR, name) F(U64, strategy) F(BOOL, detached) F(I64, if_infeasible)     \
-        F(BIN, bundles)
+        F(BIN, bundles) F(STR, name_space)
 
 /* A bundle in a list: what it reserves, the labels that its node must have, and, when it is reserved, where. */
 #define CRTI_FIELDS_BUNDLE(F)                                                            \
@@ -349,7 +349,8 @@
 
 /* By id, or when that is zero by name. Answer: PLACEMENT_GROUP_STATE as soon as its version is another one than `version`,
  * or after 30 s; ERROR CRT_ERR_NOT_FOUND. */
-#define CRTI_FIELDS_PLACEMENT_GROUP_GET(F) F(ID, group) F(STR, name) F(U64, version)
+#define CRTI_FIELDS_PLACEMENT_GROUP_GET(F)                                               \
+    F(ID, group) F(STR, name) F(U64, version) F(STR, name_space)
 #define CRTI_FIELDS_PLACEMENT_GROUP_STATE(F)                                             \
     F(ID, group)                                                                         \
     F(U64, version) F(U64, state) F(STR, name) F(I64, status) F(STR, text) F(BIN, bundles)
@@ -620,7 +621,7 @@
 #define CRTI_FIELDS_ROW_PLACEMENT_GROUP(F)                                               \
     F(ID, group)                                                                         \
     F(ID, job) F(STR, name) F(U64, strategy) F(BOOL, detached) F(I64, if_infeasible)     \
-        F(U64, serial) F(U64, state) F(U64, incarnation) F(BIN, bundles)
+        F(U64, serial) F(U64, state) F(U64, incarnation) F(BIN, bundles) F(STR, name_space)
 
 /* clang-format on */
 #endif

@@ -287,7 +287,9 @@ static void carry_out(char **words)
                  crt_placement_group_count(*group_of(words[1])));
         say(CRT_OK, text);
     } else if (strcmp(verb, "find") == 0)
-        say(crt_placement_group_find(words[2], group_of(words[1])), "");
+        say(words[3] ? crt_placement_group_find_in(words[3], words[2], group_of(words[1]))
+                     : crt_placement_group_find(words[2], group_of(words[1])),
+            "");
     else if (strcmp(verb, "get") == 0)
         say(crt_placement_group_get(words[2], group_of(words[1])), "");
     else if (strcmp(verb, "id") == 0)
@@ -341,6 +343,7 @@ int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
                     CRT_OPTIONS(.tasks = CRT_TASKS(&where_task, &parent_task, &hold_task),
-                                .classes = CRT_CLASSES(&idle_class)),
+                                .classes = CRT_CLASSES(&idle_class),
+                                .name_space = "groups"),
                     driver);
 }

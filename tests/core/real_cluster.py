@@ -72,9 +72,9 @@ class Cluster:
 class Driver:
     """A program that does what it is told, a line each."""
 
-    def __init__(self, program):
+    def __init__(self, program, **variables):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
+                                        stderr=subprocess.DEVNULL, text=True, env=dict(os.environ, **variables))
 
     def ask(self, *words):
         """(status, text)"""

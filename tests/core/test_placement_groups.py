@@ -121,6 +121,13 @@ class OneNode(unittest.TestCase):
             said = other.ask("wait", 1, -1)
             self.assertEqual(said[0], "CRT_ERR_EXISTS")
             self.assertIn('the name "lasting"', said[1])
+        with Driver(PROGRAM, CRT_JOB_NAMESPACE="elsewhere") as other:
+            self.assertEqual(other.ask("find", 0, "ours")[0], "CRT_ERR_NOT_FOUND")
+            other.ok("find", 0, "ours", "groups")
+            self.assertEqual(other.ok("id", 0), driver.ok("id", 0))
+            other.ok("new", 1, "PACK", "GPU=0.5", "ours")  # a name there is another one
+            other.ok("wait", 1, -1)
+            self.assertEqual(other.ask("find", 0, "ours", "a/b")[0], "CRT_ERR_NOT_FOUND")
         driver.end()
         self.cluster.wait_for(lambda: self.cluster.free() == 1)
         self.driver = driver = Driver(PROGRAM)

@@ -60,6 +60,8 @@ static crt_status_t read_options(const crt_placement_group_options_t *o,
                          "a placement group's name has at most 255 bytes");
     m->strategy = (uint64_t)o->strategy;
     m->name = crti_str(o->name);
+    if (o->name_space)
+        m->name_space = crti_str(o->name_space);
     m->detached = o->detached;
     return crti_scheduling_infeasible(o->fail_if_infeasible, &m->if_infeasible);
 }
@@ -69,7 +71,8 @@ static void make(crti_core_t *core, crt_placement_group_t *group,
                  const crt_placement_group_options_t *options)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t list = {0};
-    crti_msg_placement_group_create_t m = {.group = group->id, .job = core->job};
+    crti_msg_placement_group_create_t m = {
+        .group = group->id, .job = core->job, .name_space = crti_str(core->name_space)};
     crt_status_t status = crti_core_check(core);
 
     if (status == CRT_OK)
@@ -214,7 +217,8 @@ static crt_status_t find(crti_core_t *core, const crti_msg_placement_group_get_t
     return CRT_OK;
 }
 
-static crt_status_t find_by(const crti_msg_placement_group_get_t *m,
+/* `m` without a namespace: in that of the job. */
+static crt_status_t find_by(crti_msg_placement_group_get_t *m,
                             crt_placement_group_t **group_out)
 {
     crti_core_t *core = crti_enter();
@@ -224,6 +228,8 @@ static crt_status_t find_by(const crti_msg_placement_group_get_t *m,
         return crti_entry_status();
     status = group_out ? crti_core_check(core)
                        : crt_raise(CRT_ERR_INVALID, "there is no place for the handle");
+    if (!m->name_space.data)
+        m->name_space = crti_str(core->name_space);
     if (status == CRT_OK)
         status = find(core, m, group_out);
     crti_leave(core);
@@ -232,8 +238,17 @@ static crt_status_t find_by(const crti_msg_placement_group_get_t *m,
 
 crt_status_t crt_placement_group_find(const char *name, crt_placement_group_t **group_out)
 {
+    return crt_placement_group_find_in(NULL, name, group_out);
+}
+
+crt_status_t crt_placement_group_find_in(const char *name_space, const char *name,
+                                         crt_placement_group_t **group_out)
+{
     crti_msg_placement_group_get_t m = {.name = crti_str(name),
                                         .version = CRTI_NO_VERSION};
+
+    if (name_space)
+        m.name_space = crti_str(name_space);
 
     if (!name || !*name)
         return crt_raise(CRT_ERR_INVALID, "a placement group is found by a name");
