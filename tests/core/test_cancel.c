@@ -370,6 +370,14 @@ static void what_can_not_be_cancelled_is_refused(void **state)
     crt_ref_drop(&put);
 }
 
+static void a_call_that_was_refused_has_ended(void **state)
+{
+    crt_ref_t *ref = crt_submit(&note_task, NULL, 7); /* it takes a text */
+
+    assert_int_equal(crt_cancel(ref, NULL), CRT_ERR_NOT_FOUND);
+    crt_ref_drop(&ref);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +391,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(calls_of_actors_are_cancelled_like_tasks_but_not_by_force),
         cmocka_unit_test(calls_to_an_actor_that_is_not_there_yet_are_cancelled),
         cmocka_unit_test(what_can_not_be_cancelled_is_refused),
+        cmocka_unit_test(a_call_that_was_refused_has_ended),
     };
     char command[100];
     int failed;

@@ -122,8 +122,10 @@ void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 
 /* ------------------------------------------------------------------ making one */
 
-crt_ref_t crti_ref_out_of_memory = {
-    .is_owned = true, .content = CRTI_CONTENT_FAILED, .more = CRTI_REF_NO_MORE};
+crt_ref_t crti_ref_out_of_memory = {.is_owned = true,
+                                    .is_result = true,
+                                    .content = CRTI_CONTENT_FAILED,
+                                    .more = CRTI_REF_NO_MORE};
 
 /* The last ref that it waited for is ready. */
 static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
@@ -259,11 +261,19 @@ static crt_status_t check_returns(size_t returns)
                            returns);
 }
 
+/* The result of a call that has ended before it began. */
+static crt_ref_t *as_result(crt_ref_t *ref)
+{
+    if (ref != &crti_ref_out_of_memory)
+        ref->is_result = true;
+    return ref;
+}
+
 void crti_call_refused(crti_core_t *core, crt_status_t status, crt_ref_t **refs,
                        size_t returns)
 {
     for (size_t i = 0; i < returns; i++)
-        refs[i] = crti_ref_failed(core, status);
+        refs[i] = as_result(crti_ref_failed(core, status));
 }
 
 void crti_call_without_core(const crt_arg_t *args, size_t count, crt_ref_t **refs,
@@ -271,7 +281,7 @@ void crti_call_without_core(const crt_arg_t *args, size_t count, crt_ref_t **ref
 {
     if (returns == 0)
         return;
-    refs[0] = crti_given_refused(args, count);
+    refs[0] = as_result(crti_given_refused(args, count));
     crti_call_refused(NULL, crti_entry_status(), refs + 1, returns - 1);
 }
 
