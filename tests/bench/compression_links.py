@@ -34,6 +34,7 @@ def arguments():
     parser.add_argument("--keep", type=float, default=0.05, help="the part that top_k sends")
     parser.add_argument("--piece-kb", type=int, default=128)
     parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--pieces", default="none,float16,one_bit", help="of these methods also in pieces")
     return parser.parse_args()
 
 
@@ -92,7 +93,7 @@ def main():
         print(f"{given.network}, {given.workers} workers, links of {given.rate}, {given.steps} steps")
         print("| method | ms per step | MB of a gradient | MB to the server per step | % right |\n|---|---|---|---|---|")
         for method in given.methods.split(","):
-            for pieces in (False, True):
+            for pieces in (False, True) if method in given.pieces.split(",") else (False,):
                 ms, gradient, moved, right = farm.train(method, pieces)
                 print(f"| {method}{', in pieces' if pieces else ''} | {ms:.1f} | {gradient:.3f} | {moved:.3f} | {right:.2f} |",
                       flush=True)
