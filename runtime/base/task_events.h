@@ -11,7 +11,7 @@
  *     One writer at a time. The reader is another process, at any time: each entry has a sequence number, odd
  *     while it is written.
  * Cost
- *     A process that makes more calls than CRTI_TASK_BUDGET in 100 ms records one of 32, chosen by the call's
+ *     A process that makes more calls than CRTI_TASK_BUDGET in 100 ms records one of 256, chosen by the call's
  *     number, so that both sides choose the same ones. What is not recorded is counted.
  * Trust
  *     The ring belongs to the process: its reader takes any bytes.
@@ -117,7 +117,7 @@ static inline bool crti_task_is_chosen(crti_task_writer_t *writer, uint64_t atte
 {
     if (!writer->ring)
         return false;
-    if (writer->budget || (attempt * UINT64_C(0x9e3779b97f4a7c15)) >> 59 == 0)
+    if (writer->budget || (attempt * UINT64_C(0x9e3779b97f4a7c15)) >> 56 == 0)
         return true;
     crti_task_count(&writer->ring->skipped);
     return false;
