@@ -116,22 +116,26 @@ static crt_status_t die_run(void *self, crt_call_t *call)
     _exit(3);
 }
 
-/* Waits until it is cancelled, and says so in the key-value store. */
+/* Of hang: how many run, and have been cancelled. */
+static _Atomic int64_t hanging, cancelled;
+
 static crt_status_t hang_run(void *self, crt_call_t *call)
 {
+    hanging++;
     while (!crt_cancelled(call))
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    return crt_kv_put("cancelled", "yes", 3, true);
+    cancelled++;
+    return CRT_OK;
 }
 
-static crt_status_t was_cancelled_run(void *self, crt_call_t *call)
+static crt_status_t hanging_run(void *self, crt_call_t *call)
 {
-    void *value = NULL;
-    size_t size;
-    bool was = crt_kv_get("cancelled", &value, &size) == CRT_OK;
+    return crt_return(call, hanging - cancelled);
+}
 
-    free(value);
-    return crt_return(call, was);
+static crt_status_t cancelled_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, (int64_t)cancelled);
 }
 
 /* 0, 1, ... one by one; below 0: fails after so many. */
@@ -160,7 +164,8 @@ static const crt_method_t
     fail = {.name = "fail", .run = fail_run, .signature = "", .http = true},
     die = {.name = "die", .run = die_run, .signature = "", .http = true},
     hang = {.name = "hang", .run = hang_run, .signature = "", .http = true},
-    was_cancelled = {.name = "was_cancelled", .run = was_cancelled_run, .http = true},
+    count_hanging = {.name = "hanging", .run = hanging_run, .http = true},
+    count_cancelled = {.name = "cancelled", .run = cancelled_run, .http = true},
     stream = {.name = "stream", .run = stream_run, .signature = "int", .http = true},
     hidden = {.name = "hidden", .run = add_run, .signature = "int, int"},
     for_all = {
@@ -171,8 +176,8 @@ static const crt_concurrency_group_t aside = {
 static const crt_actor_class_t open_class =
     CRT_ACTOR_CLASS(.name = "Open", .size = 1,
                     .methods = CRT_METHODS(&add, &echo, &describe, &count_bytes, &numbers,
-                                           &fail, &die, &hang, &was_cancelled, &stream,
-                                           &hidden, &for_all),
+                                           &fail, &die, &hang, &count_hanging,
+                                           &count_cancelled, &stream, &hidden, &for_all),
                     .concurrency_groups = CRT_CONCURRENCY_GROUPS(&aside));
 static const crt_actor_class_t closed_class =
     CRT_ACTOR_CLASS(.name = "Closed", .size = 1, .methods = CRT_METHODS(&hidden));

@@ -189,23 +189,21 @@ class Calls(unittest.TestCase):
             self.assertEqual(self.refusal(f"add?timeout_ms={wrong}", "[1, 2]")[0], 400)
         self.assertEqual(self.refusal("add?other=1", "[1, 2]")[0], 400)
 
+    def wait_for(self, method, wanted):
+        until = time.monotonic() + PATIENCE
+        while self.answer(method) != wanted and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(self.answer(method), wanted)
+
     def test_who_leaves_cancels(self):
+        self.wait_for("hanging", 0)
+        before = self.answer("cancelled")
         with socket.create_connection(self.cluster.url[7:].split(":")) as s:
             s.sendall(b"POST /api/actors/calls/open/hang HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
                       b"Authorization: Bearer " + self.cluster.token.encode() + b"\r\n\r\n[]")
-            until = time.monotonic() + PATIENCE
-            while '"RUNNING"' not in self.states("hang") and time.monotonic() < until:
-                time.sleep(0.05)
-        while not self.answer("was_cancelled") and time.monotonic() < until:
-            time.sleep(0.05)
-        self.assertTrue(self.answer("was_cancelled"))
-
-    def states(self, method):
-        """Of the calls of that method."""
-        with contextlib.closing(self.cluster.connect()) as connection:
-            connection.request("GET", f"/api/v0/tasks?filter_keys=name&filter_predicates=%3D&filter_values=Open.{method}",
-                               headers={"Authorization": f"Bearer {self.cluster.token}"})
-            return connection.getresponse().read().decode()
+            self.wait_for("hanging", 1)
+        self.wait_for("hanging", 0)
+        self.assertEqual(self.answer("cancelled"), before + 1)
 
     def events(self, *args):
         status, headers, body = self.cluster.call("stream", json.dumps(args), Accept="text/event-stream")
