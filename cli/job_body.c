@@ -122,6 +122,47 @@ json_t *crti_job_runtime_env(const job_options_t *o)
 
 /* ---------------------------------------------------------------- the body */
 
+/* "a=1,b=x" as {"a": 1, "b": "x"}. Commas in parentheses divide nothing: zone=in(a,b). */
+static json_t *read_pairs(const char *text, bool are_numbers)
+{
+    json_t *object = json_object();
+
+    while (*text) {
+        size_t name = strcspn(text, "="), value = 0;
+        char key[128], word[512];
+        int depth = 0;
+
+        snprintf(key, sizeof(key), "%.*s", (int)name, text);
+        text += name + (text[name] == '=');
+        for (; text[value] && (depth > 0 || text[value] != ','); value++)
+            depth += (text[value] == '(') - (text[value] == ')');
+        snprintf(word, sizeof(word), "%.*s", (int)value, text);
+        json_object_set_new(object, key,
+                            are_numbers ? json_real(atof(word)) : json_string(word));
+        text += value + (text[value] == ',');
+    }
+    return object;
+}
+
+/* What it holds, where it may run, how often. */
+static void add_place(json_t *body, const job_options_t *o)
+{
+    if (o->num_cpus)
+        json_object_set_new(body, "entrypoint_num_cpus", json_real(atof(o->num_cpus)));
+    if (o->num_gpus)
+        json_object_set_new(body, "entrypoint_num_gpus", json_real(atof(o->num_gpus)));
+    if (o->memory)
+        json_object_set_new(body, "entrypoint_memory",
+                            json_integer((json_int_t)o->memory));
+    if (o->resources)
+        json_object_set_new(body, "entrypoint_resources", read_pairs(o->resources, true));
+    if (o->labels)
+        json_object_set_new(body, "entrypoint_label_selector",
+                            read_pairs(o->labels, false));
+    if (o->retries)
+        json_object_set_new(body, "retries", json_integer(atol(o->retries)));
+}
+
 json_t *crti_job_body(const job_options_t *o, const json_t *runtime_env, int argc,
                       char **argv)
 {
@@ -137,6 +178,7 @@ json_t *crti_job_body(const job_options_t *o, const json_t *runtime_env, int arg
     free(entrypoint);
     json_object_set_new(body, "argv", words);
     json_object_set(body, "runtime_env", (json_t *)runtime_env);
+    add_place(body, o);
     if (o->submission)
         is_text =
             json_object_set_new(body, "submission_id", json_string(o->submission)) == 0 &&

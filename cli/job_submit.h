@@ -16,6 +16,8 @@
 typedef struct job_options {
     const char *submission, *priority, *max_share, *name_space;
     const char *working_dir, *runtime_env, *runtime_env_json, *metadata_json;
+    const char *num_cpus, *num_gpus, *resources, *labels, *retries;
+    uint64_t memory; /* bytes, 0: not given */
     const char *variables[OPTION_LIST_MAX];
 } job_options_t;
 

@@ -73,6 +73,11 @@ const char *crti_cli_job_exit_text(const json_t *job, char *text, size_t size)
     return text;
 }
 
+static json_int_t attempt_of(const json_t *job)
+{
+    return json_integer_value(json_object_get(job, "attempt_number"));
+}
+
 /* As a shell says it. */
 static int exit_status_of(const json_t *job)
 {
@@ -97,8 +102,11 @@ void crti_cli_job_print_box(const char *id, const char *what)
     printf("\n");
 }
 
-/* How it ended, and the exit status that says so. */
-static int tell_end(http_client_t *client, const char *name, const char *id)
+#define BEGUN_AGAIN (-1)
+
+/* How it ended, and the exit status that says so; BEGUN_AGAIN: another attempt than `attempt` is under way. */
+static int tell_end(http_client_t *client, const char *name, const char *id,
+                    json_int_t attempt)
 {
     json_t *job = NULL;
     const char *status;
@@ -109,12 +117,18 @@ static int tell_end(http_client_t *client, const char *name, const char *id)
     for (int tries = 0; tries < 100; tries++) {
         json_decref(job);
         job = crti_cli_job_get(client, name, id);
-        if (!job || crti_cli_job_has_ended(job))
+        if (!job || crti_cli_job_has_ended(job) || attempt_of(job) != attempt)
             break;
         crti_cli_job_sleep_ms(100);
     }
     if (!job)
         return CLI_FAILED;
+    if (attempt_of(job) != attempt) {
+        printf("\nAttempt %lld of job '%s' failed; it is run again\n",
+               (long long)attempt + 1, id);
+        json_decref(job);
+        return BEGUN_AGAIN;
+    }
     status = crti_cli_job_text(job, "status");
     if (strcmp(status, "SUCCEEDED") == 0) {
         printf("\n");
@@ -153,11 +167,11 @@ static bool may_come_back(const char *name, long code, int failures)
 int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
                         const char *tail)
 {
-    json_int_t offset = 0;
-    int failures = 0;
+    json_int_t offset = 0, attempt = 0;
+    int failures = 0, result = BEGUN_AGAIN;
     bool ended = false;
 
-    while (!ended) {
+    while (result == BEGUN_AGAIN) {
         char path[512], rest[96];
         json_t *part, *logs;
         size_t size;
@@ -166,8 +180,8 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
         if (tail)
             snprintf(rest, sizeof(rest), "/logs?tail=%s", tail);
         else
-            snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d",
-                     (long long)offset, WAIT_MS);
+            snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d&attempt=%lld",
+                     (long long)offset, WAIT_MS, (long long)attempt);
         crti_cli_job_path(path, sizeof(path), id, rest);
         part = crti_client_json(client, "GET", path, NULL, &code);
         if (!part && may_come_back(name, code, ++failures))
@@ -183,10 +197,13 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
         fflush(stdout);
         ended = json_is_true(json_object_get(part, "ended"));
         offset = json_integer_value(json_object_get(part, "next"));
+        attempt = json_integer_value(json_object_get(part, "attempt"));
         json_decref(part);
         if (!size && !ended)
             crti_cli_job_sleep_ms(
                 50); /* a log that is not there yet must not be asked for without end */
+        if (ended)
+            result = tell_end(client, name, id, attempt);
     }
-    return tell_end(client, name, id);
+    return result;
 }

@@ -34,6 +34,7 @@ static struct {
         *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
         *encrypt, *infeasible, *dashboard_cert, *dashboard_key;
+    const char *max_jobs;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
     bool redis_plaintext, redis_tls, no_auth;
     uint64_t store_bytes;
@@ -69,6 +70,8 @@ static const option_spec_t options[] = {
      "the key of --dashboard-cert, PEM"},
     {"no-auth", 0, NULL, OPTION_FLAG, &given.no_auth,
      "the dashboard wants no token: every user of this host can run programs as you"},
+    {"max-running-jobs", 0, "N", OPTION_COUNT, &given.max_jobs,
+     "submitted jobs that run at a time, others wait; default: any number"},
     {"worker-port-range", 0, "LOW-HIGH", OPTION_RANGE, &given.worker_ports,
      "ports of workers; default: any free ones"},
     {"headless-timeout", 0, "SECONDS", OPTION_COUNT, &given.headless_timeout,
@@ -132,6 +135,7 @@ static const char *head_only(void)
            : given.dashboard_cert   ? "--dashboard-cert"
            : given.dashboard_key    ? "--dashboard-key"
            : given.no_auth          ? "--no-auth"
+           : given.max_jobs         ? "--max-running-jobs"
            : given.headless_timeout ? "--headless-timeout"
            : given.encrypt          ? "--encrypt-streams"
            : given.infeasible       ? "--fail-if-infeasible"
@@ -244,6 +248,7 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
                        given.dashboard_port ? given.dashboard_port : "8265");
     crti_daemon_option(d, "--dashboard-cert", given.dashboard_cert);
     crti_daemon_option(d, "--dashboard-key", given.dashboard_key);
+    crti_daemon_option(d, "--max-running-jobs", given.max_jobs);
     if (given.no_auth)
         crti_daemon_flag(d, "--no-auth");
     crti_daemon_option(d, "--headless-timeout", given.headless_timeout);

@@ -88,6 +88,22 @@ static const crt_tensor_t *get_weights(const training_t *t)
     return weights;
 }
 
+/* For the cluster's metrics, and for crt job submit --sweep. */
+static void report(const training_t *t, int iteration)
+{
+    static crt_gauge_t *accuracy, *step;
+
+    if (accuracy == NULL) {
+        check(crt_gauge("accuracy", "Part of the test set that is told right.", NULL,
+                        &accuracy),
+              "metrics");
+        check(crt_gauge("step", "Updates that were made.", NULL, &step), "metrics");
+    }
+    crt_gauge_set(accuracy, t->accuracy);
+    if (iteration >= 0)
+        crt_gauge_set(step, iteration);
+}
+
 static void evaluate(training_t *t, int iteration)
 {
     const crt_tensor_t *weights = get_weights(t);
@@ -95,6 +111,7 @@ static void evaluate(training_t *t, int iteration)
 
     check(crt_model_accuracy(t->model, weights, t->test, &t->accuracy), "evaluation");
     t->evaluation_s += now_s() - start;
+    report(t, iteration);
     if (iteration < 0)
         return;
     if (options.json)

@@ -15,7 +15,8 @@ usage: tests/run.sh [--quick | --matrix] [--suite NAME]... [--help]
   --suite NAME   only the tests of this suite (a folder, or unit, lint, cluster, ...)
 
 Build folders are build-* in the source folder. Only tests that need a GPU may be skipped; the dashboard is
-tested where a browser and what drives it are installed (setup.sh --with-browser; --matrix installs them).
+tested where a browser and what drives it are installed (setup.sh --with-browser; --matrix installs them), Ray's
+client where CRT_RAY_PYTHON names a Python that has ray[default].
 TEXT
 }
 
@@ -44,6 +45,11 @@ failed_builds=()
 # What is left out where there is no browser.
 without_browser() {
     command -v chromedriver >/dev/null && /usr/bin/python3 -c 'import selenium' 2>/dev/null || printf -- '--no-suite browser'
+}
+
+# Ray's client is tested where CRT_RAY_PYTHON names a Python that can import it.
+without_ray() {
+    [ -n "${CRT_RAY_PYTHON:-}" ] || printf -- '--no-suite ray'
 }
 
 # build FOLDER [meson setup options]: configures (again) and compiles; CC is taken from outside.
@@ -77,21 +83,21 @@ run_tests() {
 ./setup.sh || exit 1
 
 sanitized=(-Dbuildtype=debugoptimized -Db_sanitize=address,undefined)
-build build-asan "${sanitized[@]}" && run_tests build-asan $(without_browser) "${suites[@]}"
+build build-asan "${sanitized[@]}" && run_tests build-asan $(without_browser) $(without_ray) "${suites[@]}"
 
 if [ $matrix = 1 ]; then
     ./setup.sh --with-browser || exit 1
     build build-gcc -Dbuildtype=release &&
-        run_tests build-gcc "${suites[@]}"
+        run_tests build-gcc $(without_ray) "${suites[@]}"
     CC=clang build build-clang -Dbuildtype=release &&
-        run_tests build-clang --no-suite browser --no-suite lint "${suites[@]}"
+        run_tests build-clang --no-suite browser --no-suite ray --no-suite lint "${suites[@]}"
     # gcc 12's thread sanitizer does not know addresses randomised by more than 28 bits.
     ! setarch -R true 2>/dev/null || under=(setarch -R)
     build build-tsan -Dbuildtype=debugoptimized -Db_sanitize=thread &&
-        run_tests build-tsan --no-suite browser --no-suite lint "${threaded[@]}"
+        run_tests build-tsan --no-suite browser --no-suite ray --no-suite lint "${threaded[@]}"
     under=()
     build build-minimal -Dbuildtype=release -Dauto_features=disabled &&
-        run_tests build-minimal --no-suite browser --no-suite lint "${suites[@]}"
+        run_tests build-minimal --no-suite browser --no-suite ray --no-suite lint "${suites[@]}"
 fi
 
 python3 tests/tools/summary.py --broken "${failed_builds[*]}" "${logs[@]}"

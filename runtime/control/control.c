@@ -395,8 +395,10 @@ void crti_control_tick(crti_control_t *c, uint64_t now_ns)
         retry_dirty(c);
         crti_control_start_jobs(c); /* what waited for the store too */
     }
-    if (crti_control_has_waiting(c))
+    if (crti_control_has_waiting(c)) {
         crti_control_place_all(c);
+        crti_control_start_jobs(c);
+    }
     c->ticked_ns = now_ns;
     crti_control_release(c);
 }

@@ -84,6 +84,7 @@ typedef struct crti_control_config {
     crti_id_t cluster;   /* of a new cluster; a stored one wins */
     const char *address; /* host:port of the head, to show */
     uint64_t headless_timeout_ms;
+    size_t max_jobs; /* submitted ones that run at a time; 0: any number */
     bool encrypt_streams;
     bool
         fail_if_infeasible; /* what no node has the resources for, unless it says so itself */

@@ -72,7 +72,10 @@ static crti_id_t job_log_owner(const crti_control_t *c, const char *submission,
 {
     const crti_job_entry_t *job = crti_job_table_find(&c->jobs, crti_str(submission));
     const crti_node_entry_t *host = crti_control_head_host(c);
+    crti_id_t id;
 
+    if (job == NULL && crti_id_parse(submission, &id)) /* of one attempt */
+        job = crti_job_table_get(&c->jobs, id);
     if (job == NULL)
         return (crti_id_t){0, 0};
     memcpy(own_name, "job:", 4);

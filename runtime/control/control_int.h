@@ -139,9 +139,10 @@ struct crti_control {
 
     crti_buffer_t placement_nodes; /* crti_placement_node_t, while actors are placed */
 
-    uint64_t view_ns; /* when changed views go out; UINT64_MAX: none */
-    bool tells_facts; /* notices wait for no row of this event */
-    bool placing;     /* try_place_all runs: what it causes does not start it again */
+    uint64_t view_ns;   /* when changed views go out; UINT64_MAX: none */
+    bool tells_facts;   /* notices wait for no row of this event */
+    bool starting_jobs; /* the same of crti_control_start_jobs */
+    bool placing;       /* try_place_all runs: what it causes does not start it again */
     bool place_again;
     uint64_t rows_unreadable, messages_refused;
 };
@@ -255,11 +256,12 @@ void crti_control_actor_started(crti_control_t *c, const crti_node_entry_t *node
 /* The answer to ACTOR_START. */
 void crti_control_actor_answer(crti_control_t *c, const crti_request_t *request,
                                const crti_message_t *answer);
-/* Actors or placement groups wait for room. */
+/* Actors, placement groups or submitted jobs wait for room. */
 static inline bool crti_control_has_waiting(const crti_control_t *c)
 {
     return !crti_list_is_empty(&c->actors.waiting) ||
-           !crti_list_is_empty(&c->placement_groups.waiting);
+           !crti_list_is_empty(&c->placement_groups.waiting) ||
+           c->jobs.counts[CRTI_JOB_PENDING] > 0;
 }
 void crti_control_place_all(crti_control_t *c);
 /* Sends every ACTOR_START again that a node which is back has not answered. */
@@ -354,6 +356,7 @@ void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
                              const crti_message_t *answer);
 void crti_control_jobs_of_node(crti_control_t *c, const crti_node_entry_t *node,
                                const char *text);
+/* control_job_queue.c: begins those that may. */
 void crti_control_start_jobs(crti_control_t *c);
 /* A node reports that it runs this job; false: it should not. */
 bool crti_control_job_running(crti_control_t *c, const crti_msg_job_add_t *m);

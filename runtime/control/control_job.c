@@ -24,12 +24,16 @@ static void put_state(crti_control_t *c, const crti_job_entry_t *job)
 void crti_control_forget_job(crti_control_t *c, crti_job_entry_t *job)
 {
     bool is_submission = crti_job_entry_is_submission(job);
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
     crti_id_t id = job->id;
 
     crti_control_delete_job(c, id);
     crti_job_table_forget(&c->jobs, job);
     if (is_submission && c->config.actions.forget_job)
         c->config.actions.forget_job(c->config.actions.user, id);
+    if (is_submission && node && node->link && !node->is_head_host)
+        crti_control_send(c, node->link, CRTI_MSG_JOB_FORGET, 0,
+                          &(crti_msg_job_forget_t){.job = id});
 }
 
 bool crti_control_has_job(const crti_control_t *control, crti_id_t job)
@@ -121,6 +125,25 @@ static void put_new(crti_control_t *c, const crti_job_entry_t *job)
     crti_control_put_meta(c);
     put_job(c, job);
     put_state(c, job);
+}
+
+/* It has failed, and is run again if that was asked for. */
+static void retry(crti_control_t *c, crti_job_entry_t *job)
+{
+    crti_job_entry_t *next;
+    crti_id_t id;
+
+    if (job->state != CRTI_JOB_FAILED || job->retries == 0 || job->submitted.size == 0)
+        return;
+    random_id(c, &id);
+    if (crti_job_table_retry(&c->jobs, job, id, crti_control_wall(c), &next) != CRT_OK) {
+        crti_log(CRTI_LOG_WARN, "control", "job %s is not run again: %s", job->submission,
+                 crt_error_detail());
+        return;
+    }
+    put_job(c, job); /* it has another name */
+    put_new(c, next);
+    crti_control_after(c, after_added, next->id, 0);
 }
 
 /* ---------------------------------------------------------------- drivers */
@@ -272,6 +295,7 @@ static void end_with_node(crti_control_t *c, crti_job_entry_t *job, const char *
                                                          : "",
                        text, c->now_ns, crti_control_wall(c));
     relay_end(c, job, text);
+    retry(c, job);
 }
 
 void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
@@ -306,68 +330,6 @@ void crti_control_jobs_of_node(crti_control_t *c, const crti_node_entry_t *node,
 }
 
 /* ---------------------------------------------------------------- submissions */
-
-/* The row that says which node may have begun is durable: so it is never begun twice. */
-static void after_start(crti_control_t *c, const crti_outgoing_t *out)
-{
-    crti_job_entry_t *job = crti_job_table_get(&c->jobs, out->id);
-    const crti_node_entry_t *node;
-    crti_msg_job_start_t body;
-    crti_request_t *request;
-
-    if (job == NULL || job->state != CRTI_JOB_PENDING || !job->start_sent)
-        return;
-    if (out->status != CRT_OK) {
-        crti_job_entry_waits(&c->jobs, job, out->text ? out->text : "");
-        job->start_sent = false;
-        job->node = (crti_id_t){0, 0};
-        return;
-    }
-    node = crti_node_table_get(&c->nodes, job->node);
-    request = node && node->link
-                  ? crti_control_new_request(c, node, CRTI_MSG_JOB_START, out->id)
-                  : NULL;
-    if (request == NULL)
-        return; /* asked again when the node is back */
-    body = (crti_msg_job_start_t){
-        .submission = crti_str(job->submission),
-        .job = job->id,
-        .entrypoint = crti_str(job->entrypoint),
-        .argv = crti_span(job->argv.data, job->argv.size),
-        .sha = crti_str(job->sha),
-        .environment = crti_span(job->environment.data, job->environment.size),
-    };
-    crti_control_send(c, node->link, CRTI_MSG_JOB_START, request->number, &body);
-}
-
-static void start_job(crti_control_t *c, crti_job_entry_t *job,
-                      const crti_node_entry_t *node)
-{
-    job->start_sent = true;
-    job->node = node->id;
-    job->node_incarnation = node->incarnation;
-    put_state(c, job);
-    crti_control_after(c, after_start, job->id, 0);
-}
-
-void crti_control_start_jobs(crti_control_t *c)
-{
-    const crti_node_entry_t *node = crti_control_head_host(c);
-
-    CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
-        crti_job_entry_t *job = CRTI_JOB_OF(item);
-
-        if (job->state != CRTI_JOB_PENDING || job->unsaved || job->start_sent)
-            continue;
-        if (job->stopping) /* asked to stop while a node that is gone was to begin it */
-            crti_job_entry_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
-        else if (node)
-            start_job(c, job, node);
-        else
-            crti_job_entry_waits(&c->jobs, job,
-                                 "It waits for the node of the head's host.");
-    }
-}
 
 static void after_submitted(crti_control_t *c, const crti_outgoing_t *out)
 {
@@ -507,11 +469,13 @@ void crti_control_job_exited(crti_control_t *c, uint64_t link, uint64_t request,
         crti_job_entry_exited(&c->jobs, job, m->wait_status, text ? text : "", c->now_ns,
                               crti_control_wall(c));
         relay_end(c, job, "");
+        retry(c, job);
     } else if (job && !job->unsaved) {
         put_state(c, job); /* the row of the first time may still fail, or has */
     }
     if (request)
         crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+    crti_control_start_jobs(c);
 }
 
 void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
@@ -533,6 +497,13 @@ void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
     if (answer->kind != CRTI_MSG_ERROR)
         return;
     crti_text(answer->error.text, text, sizeof(text));
+    if (answer->error.status == CRT_ERR_BACKPRESSURE && !job->stopping) {
+        job->node = (crti_id_t){0, 0};
+        crti_job_entry_waits(&c->jobs, job, text);
+        put_state(c, job);
+        crti_control_start_jobs(c);
+        return;
+    }
     is_setup = strncmp(text, CRTI_JOB_SETUP_FAILED, strlen(CRTI_JOB_SETUP_FAILED)) == 0;
     if (job->stopping)
         crti_job_entry_end(&c->jobs, job, CRTI_JOB_STOPPED, "", "", c->now_ns,
@@ -542,4 +513,5 @@ void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
                            is_setup ? "RUNTIME_ENV_SETUP_FAILURE"
                                     : "JOB_ENTRYPOINT_COMMAND_START_ERROR",
                            text, c->now_ns, crti_control_wall(c));
+    crti_control_start_jobs(c);
 }

@@ -466,6 +466,7 @@ static crt_status_t make_control(head_t *h)
         .cluster = crti_id_random(),
         .address = h->address,
         .headless_timeout_ms = h->options.headless_timeout_ms,
+        .max_jobs = h->options.max_jobs,
         .fail_if_infeasible = h->options.fail_if_infeasible,
         .encrypt_streams = h->options.encrypt_streams,
         .http = crti_head_http_far_url(h->http),
@@ -660,12 +661,11 @@ static void usage(void)
 {
     printf(
         "crt-head is started by: crt start --head\n"
-        "    --port P  --node-ip-address IP  --dashboard-host H  --dashboard-port "
-        "P|none\n"
-        "    --dashboard-cert F  --dashboard-key F  --no-auth\n"
+        "    --port P  --node-ip-address IP  --dashboard-host H  --no-auth\n"
+        "    --dashboard-port P|none  --dashboard-cert F  --dashboard-key F\n"
         "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
         "    --headless-timeout S  --encrypt-streams on|off  --fail-if-infeasible "
-        "on|off\n"
+        "on|off  --max-running-jobs N\n"
         "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
         "    --redis-user NAME  --redis-tls  --redis-ca-file F  --redis-plaintext-ok\n");
 }

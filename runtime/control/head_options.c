@@ -77,6 +77,9 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
     } else if (strcmp(name, "headless-timeout") == 0) {
         status = number(name, text, 1000000000, &value);
         o->headless_timeout_ms = value * 1000;
+    } else if (strcmp(name, "max-running-jobs") == 0) {
+        status = number(name, text, 1000000, &value);
+        o->max_jobs = (size_t)value;
     } else if (strcmp(name, "encrypt-streams") == 0) {
         status = on_off(name, text, &o->encrypt_streams);
     } else if (strcmp(name, "fail-if-infeasible") == 0) {
@@ -130,6 +133,7 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
         {"redis-plaintext-ok", no_argument, NULL, 0},
         {"fresh", no_argument, NULL, 0},
         {"no-auth", no_argument, NULL, 0},
+        {"max-running-jobs", required_argument, NULL, 0},
         {"help", no_argument, NULL, 0},
         {NULL, 0, NULL, 0},
     };

@@ -17,6 +17,7 @@ typedef struct crti_head_options {
     uint16_t port, dashboard_port;
     int ready_fd, lifeline_fd; /* -1: none */
     uint64_t headless_timeout_ms;
+    size_t max_jobs; /* --max-running-jobs, 0: any number */
     crti_redis_external_t redis;
     bool encrypt_streams, fail_if_infeasible, fresh, help;
     bool no_auth; /* HTTP without a token */

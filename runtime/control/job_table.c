@@ -41,6 +41,11 @@ bool crti_job_entry_is_submission(const crti_job_entry_t *job)
     return *job->submission != '\0';
 }
 
+bool crti_job_entry_asks_for_node(const crti_job_entry_t *job)
+{
+    return job->resources.count > 0 || *job->selector != '\0';
+}
+
 static void set_state(crti_job_table_t *table, crti_job_entry_t *job,
                       crti_job_entry_state_t state)
 {
@@ -82,10 +87,12 @@ static void free_job(crti_job_entry_t *job)
     free(job->directory);
     free(job->metadata);
     free(job->runtime_env);
+    free(job->selector);
     free(job->error_type);
     free(job->text);
     crti_buffer_fini(&job->argv);
     crti_buffer_fini(&job->environment);
+    crti_buffer_fini(&job->submitted);
     free(job);
 }
 
@@ -124,14 +131,21 @@ static bool fill(crti_job_entry_t *job, const crti_msg_row_job_t *from)
     job->directory = crti_str_dup(from->directory);
     job->metadata = crti_str_dup(from->metadata);
     job->runtime_env = crti_str_dup(from->runtime_env);
+    job->selector = crti_str_dup(from->selector);
+    job->resources = from->resources;
+    job->priority = from->priority;
+    job->attempt = from->attempt;
+    job->retries = from->retries;
     job->error_type = crti_str_dup(crti_str(""));
     job->text = crti_str_dup(crti_str(""));
     return job->submission && job->entrypoint && job->program && job->sha &&
-           job->directory && job->metadata && job->runtime_env && job->error_type &&
-           job->text &&
+           job->directory && job->metadata && job->runtime_env && job->selector &&
+           job->error_type && job->text &&
            crti_buffer_append(&job->argv, from->argv.data, from->argv.size) == CRT_OK &&
            crti_buffer_append(&job->environment, from->environment.data,
-                              from->environment.size) == CRT_OK;
+                              from->environment.size) == CRT_OK &&
+           crti_buffer_append(&job->submitted, from->submitted.data,
+                              from->submitted.size) == CRT_OK;
 }
 
 static crt_status_t insert(crti_job_table_t *table, const crti_msg_row_job_t *from,
@@ -224,6 +238,33 @@ crt_status_t crti_job_table_add(crti_job_table_t *table,
     return CRT_OK;
 }
 
+/* Of a submission, in its environment; 1 where it is not given. */
+static uint64_t priority_of(crti_span_t environment)
+{
+    static const char name[] = CRTI_JOB_PRIORITY "=";
+    crti_span_t entry;
+    uint64_t priority = 1;
+    char text[32];
+
+    while (crti_list_unpack(&environment, &entry) == CRT_OK)
+        if (entry.size >= sizeof(name) && entry.size < sizeof(text) &&
+            memcmp(entry.data, name, sizeof(name) - 1) == 0)
+            priority = strtoull(crti_text(entry, text, sizeof(text)) + sizeof(name) - 1,
+                                NULL, 10);
+    return priority;
+}
+
+/* What will be submitted when it has failed, if it may be run again. */
+static crt_status_t next_attempt(const crti_msg_job_submit_t *message, crti_buffer_t *out)
+{
+    crti_msg_job_submit_t next = *message;
+
+    if (message->retries == 0)
+        return CRT_OK;
+    next.retries--;
+    return crti_message_encode(CRTI_MSG_JOB_SUBMIT, 0, &next, out);
+}
+
 crt_status_t crti_job_table_submit(crti_job_table_t *table,
                                    const crti_msg_job_submit_t *message, crti_id_t id,
                                    int64_t wall_ms, crti_job_entry_t **job_out)
@@ -236,7 +277,12 @@ crt_status_t crti_job_table_submit(crti_job_table_t *table,
                               .argv = message->argv,
                               .environment = message->environment,
                               .metadata = message->metadata,
-                              .runtime_env = message->runtime_env};
+                              .runtime_env = message->runtime_env,
+                              .resources = message->resources,
+                              .selector = message->selector,
+                              .priority = priority_of(message->environment),
+                              .retries = message->retries};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t submitted = {0};
     crt_status_t status;
 
     if (message->submission.size == 0)
@@ -247,12 +293,63 @@ crt_status_t crti_job_table_submit(crti_job_table_t *table,
             "Job with submission_id %.*s already exists. Please use a different "
             "submission_id.",
             (int)message->submission.size, (const char *)message->submission.data);
-    status = insert(table, &row, CRTI_JOB_PENDING, job_out);
+    status = next_attempt(message, &submitted);
+    row.submitted = crti_span(submitted.data, submitted.size);
+    if (status == CRT_OK)
+        status = insert(table, &row, CRTI_JOB_PENDING, job_out);
     if (status != CRT_OK)
         return status;
     (*job_out)->start_ms = wall_ms;
     (*job_out)->unsaved = true;
     return CRT_OK;
+}
+
+/* A name that no other submission has. */
+static char *name_attempt(const crti_job_table_t *table, const crti_job_entry_t *job)
+{
+    char *name = NULL;
+
+    for (uint64_t number = job->attempt + 1;; number++) {
+        free(name);
+        if (asprintf(&name, "%.80s.attempt-%llu", job->submission,
+                     (unsigned long long)number) < 0)
+            return NULL;
+        if (!crti_map_get(&table->by_submission, name))
+            return name;
+    }
+}
+
+crt_status_t crti_job_table_retry(crti_job_table_t *table, crti_job_entry_t *failed,
+                                  crti_id_t id, int64_t wall_ms,
+                                  crti_job_entry_t **job_out)
+{
+    char *name = name_attempt(table, failed), *former = failed->submission;
+    crti_message_t m;
+    crt_status_t status;
+
+    if (name == NULL || crti_map_put(&table->by_submission, name, failed) != CRT_OK) {
+        free(name);
+        return crt_raise(CRT_ERR_NO_MEMORY, "job entry");
+    }
+    crti_map_remove(&table->by_submission, former);
+    failed->submission = name;
+    status = crti_message_decode(failed->submitted.data, failed->submitted.size, &m);
+    if (status == CRT_OK && m.kind != CRTI_MSG_JOB_SUBMIT)
+        status = crt_raise(CRT_ERR_CORRUPT, "the row of a job is none");
+    if (status == CRT_OK)
+        status = crti_job_table_submit(table, &m.job_submit, id, wall_ms, job_out);
+    if (status == CRT_OK) {
+        (*job_out)->attempt = failed->attempt + 1;
+        free(former);
+    } else { /* as it was */
+        crti_map_remove(&table->by_submission, name);
+        crti_map_put(&table->by_submission, former, failed);
+        failed->submission = former;
+        free(name);
+    }
+    failed->retries = 0;
+    crti_buffer_fini(&failed->submitted);
+    return status;
 }
 
 static void drop(crti_job_table_t *table, crti_job_entry_t *job)
@@ -473,6 +570,12 @@ crti_msg_row_job_t crti_job_entry_row(const crti_job_entry_t *job)
         .directory = crti_str(job->directory),
         .metadata = crti_str(job->metadata),
         .runtime_env = crti_str(job->runtime_env),
+        .resources = job->resources,
+        .selector = crti_str(job->selector),
+        .priority = job->priority,
+        .attempt = job->attempt,
+        .retries = job->retries,
+        .submitted = crti_span(job->submitted.data, job->submitted.size),
     };
 }
 

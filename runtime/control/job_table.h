@@ -18,6 +18,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
+#include "runtime/base/resources.h"
 #include "runtime/net/message.h"
 
 #define CRTI_JOB_ENDED_MAX     1000
@@ -46,6 +47,12 @@ typedef struct crti_job_entry {
     char *submission; /* "" for a driver that attached */
     char *entrypoint, *program, *sha, *directory, *metadata, *runtime_env;
     crti_buffer_t argv, environment;
+    crti_resources_t resources; /* of a submission: what its process holds, */
+    char *selector;             /* and which nodes will do */
+    uint64_t attempt;           /* 0: the first */
+    uint64_t retries;           /* attempts that are left */
+    crti_buffer_t submitted;    /* JOB_SUBMIT of the next attempt; empty: there is none */
+    uint64_t priority; /* the highest begins first; also the weight of its tasks */
 
     crti_job_entry_state_t state;
     crti_id_t driver; /* process; zero: none attached */
@@ -92,6 +99,8 @@ crti_job_entry_t *crti_job_table_find(const crti_job_table_t *table,
 const char *crti_job_state_name(crti_job_entry_state_t state);
 bool crti_job_entry_is_ended(const crti_job_entry_t *job);
 bool crti_job_entry_is_submission(const crti_job_entry_t *job);
+/* Its process needs something of a node; else it runs on one of the head's host and holds nothing. */
+bool crti_job_entry_asks_for_node(const crti_job_entry_t *job);
 
 /* A driver attached: its entry, new (unsaved, RUNNING) or that of its submission. `*is_new_out`
  * is false when it was known. CRT_ERR_CLOSED: that job has ended. */
@@ -104,6 +113,12 @@ crt_status_t crti_job_table_add(crti_job_table_t *table,
 crt_status_t crti_job_table_submit(crti_job_table_t *table,
                                    const crti_msg_job_submit_t *message, crti_id_t id,
                                    int64_t wall_ms, crti_job_entry_t **job_out);
+
+/* The next attempt of a submission that has failed: a new entry under its submission id, unsaved and PENDING, with the
+ * job id `id`. The failed one is called SUBMISSION.attempt-N from now on. */
+crt_status_t crti_job_table_retry(crti_job_table_t *table, crti_job_entry_t *failed,
+                                  crti_id_t id, int64_t wall_ms,
+                                  crti_job_entry_t **job_out);
 
 /* Takes back what could not be stored. */
 void crti_job_table_undo(crti_job_table_t *table, crti_job_entry_t *job);

@@ -209,6 +209,8 @@ static json_t *job_json(const crti_control_t *c, const crti_job_entry_t *job)
     json_object_set_new(json, "job_id", id_json(job->id));
     json_object_set_new(json, "number", json_integer((json_int_t)job->number));
     json_object_set_new(json, "submission_id", text_json(job->submission));
+    json_object_set_new(json, "attempt_number", json_integer((json_int_t)job->attempt));
+    json_object_set_new(json, "retries_left", json_integer((json_int_t)job->retries));
     json_object_set_new(json, "status", json_string(crti_job_state_name(job->state)));
     json_object_set_new(json, "entrypoint", text_json(job->entrypoint));
     json_object_set_new(json, "message",

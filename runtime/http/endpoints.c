@@ -83,6 +83,16 @@ static void on_metrics(crti_http_exchange_t *x, crt_status_t status,
         crti_http_exchange_reply(x, CRTI_METRICS_TYPE);
 }
 
+/* What programs count, also those that ended in the last 10 minutes. */
+static void on_user_metrics(crti_http_exchange_t *x, crt_status_t status,
+                            const crti_message_t *message)
+{
+    CRTI_AUTO(json_decref) json_t *metrics = crti_endpoint_state(x, status, message);
+
+    if (metrics)
+        crti_http_exchange_json(x, 200, crti_view_user_metrics(metrics, x->log_name));
+}
+
 static void on_job_list(crti_http_exchange_t *x, crt_status_t status,
                         const crti_message_t *message)
 {
@@ -170,7 +180,10 @@ static void submit(crti_http_exchange_t *x)
                                  .environment =
                                      crti_span(s.environment.data, s.environment.size),
                                  .metadata = crti_str(s.metadata),
-                                 .runtime_env = crti_str(s.runtime_env)},
+                                 .runtime_env = crti_str(s.runtime_env),
+                                 .resources = s.resources,
+                                 .selector = crti_str(s.selector),
+                                 .retries = s.retries},
         0, on_submitted);
 }
 
@@ -367,6 +380,12 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
     case CRTI_ROUTE_LOGIN: login(x, request); break;
     case CRTI_ROUTE_CLUSTER_STATUS: begin_cluster_status(x, request); break;
     case CRTI_ROUTE_METRICS: crti_endpoint_ask_state(x, "metrics", "", on_metrics); break;
+    case CRTI_ROUTE_USER_METRICS:
+        snprintf(x->log_name, sizeof(x->log_name), "%s",
+                 crti_http_arg(request, "job_id") ? crti_http_arg(request, "job_id")
+                                                  : "");
+        crti_endpoint_ask_state(x, "metrics", "", on_user_metrics);
+        break;
     case CRTI_ROUTE_STATE: crti_state_begin_list(x, request); break;
     case CRTI_ROUTE_STATE_SUMMARY: crti_state_begin_summary(x, request); break;
     case CRTI_ROUTE_TIMELINE: crti_state_begin_timeline(x, request); break;
@@ -384,7 +403,8 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
     case CRTI_ROUTE_JOB_LIST: crti_endpoint_ask_state(x, "jobs", "", on_job_list); break;
     case CRTI_ROUTE_JOB_GET: crti_endpoint_ask_state(x, "jobs", x->id, on_job); break;
     case CRTI_ROUTE_JOB_LOGS: crti_logs_begin_job(x, request); break;
-    case CRTI_ROUTE_LOG_FILE: crti_logs_begin_file(x, request); break;
+    case CRTI_ROUTE_LOG_FILE:
+    case CRTI_ROUTE_LOG_STREAM: crti_logs_begin_file(x, request); break;
     case CRTI_ROUTE_ACTOR_CALL: crti_actor_call_begin(x, request); break;
     /* Their bodies, if any, are passed over. */
     case CRTI_ROUTE_JOB_STOP:

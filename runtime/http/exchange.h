@@ -79,9 +79,10 @@ struct crti_http_exchange {
         audit; /* begins the line of a request that changes something; NULL: it does not */
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
     char log_name
-        [160]; /* of a log that is read; of a list of logs the pattern; of a timeline the job */
+        [160]; /* of a log that is read; of a list of logs the pattern; of a timeline, and of metrics, the job */
     char node[72];                /* of a list of logs: its id or address; "": all */
     uint64_t offset, wait_ms;     /* of a log */
+    uint64_t attempt;             /* of the job whose log is read; UINT64_MAX: any */
     uint64_t log_end;             /* where it ended when the reply began */
     uint64_t limit;               /* rows or lines wanted */
     bool wants_part;              /* of a log: the reply says where to go on */

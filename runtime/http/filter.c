@@ -9,6 +9,11 @@
 
 /* ---------------------------------------------------------------- arguments */
 
+/* What Ray's clients send, too: node_id and node_ip say where a pid is; the rest changes nothing. */
+#define LOG_ARGUMENTS                                                                    \
+    "actor_id, worker_id, submission_id, filename, pid, lines, node_id, node_ip, "       \
+    "media_type, timeout, interval, suffix, attempt_number, format"
+
 /* Of the routes that look at arguments. Ray's clients send all of those of the state API. */
 static const struct {
     crti_http_route_t route;
@@ -20,11 +25,13 @@ static const struct {
                                "filter_predicates, filter_values, "
                                "server_timeout_multiplier, summary_by"},
     {CRTI_ROUTE_TIMELINE, "job_id, download"},
+    {CRTI_ROUTE_USER_METRICS, "job_id"},
     {CRTI_ROUTE_LOG_LIST, "node_id, node_ip, glob, timeout, server_timeout_multiplier"},
     {CRTI_ROUTE_CLUSTER_STATUS, "format"},
-    {CRTI_ROUTE_JOB_LOGS, "offset, wait_ms, tail"},
+    {CRTI_ROUTE_JOB_LOGS, "offset, wait_ms, tail, attempt"},
     {CRTI_ROUTE_ACTOR_CALL, "timeout_ms"},
-    {CRTI_ROUTE_LOG_FILE, "actor_id, worker_id, submission_id, filename, lines"},
+    {CRTI_ROUTE_LOG_FILE, LOG_ARGUMENTS},
+    {CRTI_ROUTE_LOG_STREAM, LOG_ARGUMENTS},
 };
 
 static bool takes(const char *list, const char *name, size_t length)

@@ -13,10 +13,11 @@
 
 #include "runtime/http/exchange.h"
 
-#define PART        ((uint64_t)128 << 10) /* bytes of one LOG_READ */
-#define WAIT_MAX_MS 30000
-#define LINES       1000 /* of a log file where the request does not say */
-#define LINES_MAX   1000000
+#define PART           ((uint64_t)128 << 10) /* bytes of one LOG_READ */
+#define WAIT_MAX_MS    30000
+#define STREAM_WAIT_MS 10000 /* for more of a log that is followed */
+#define LINES          1000  /* of a log file where the request does not say */
+#define LINES_MAX      1000000
 
 #define NAME_MAX_BYTES 128
 
@@ -34,6 +35,12 @@ static void ask(crti_http_exchange_t *x, uint64_t offset, uint64_t limit,
     crti_http_exchange_ask(x, CRTI_MSG_LOG_READ, &read, x->wait_ms, on_answer);
 }
 
+/* The reply is the log as it is. */
+static bool is_file(const crti_http_exchange_t *x)
+{
+    return x->route == CRTI_ROUTE_LOG_FILE || x->route == CRTI_ROUTE_LOG_STREAM;
+}
+
 /* A failure, and a log that is not there yet: a job's is empty then. */
 static bool has_failed(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
@@ -48,8 +55,9 @@ static bool has_failed(crti_http_exchange_t *x, crt_status_t status,
         crti_http_exchange_fail(x, status);
     else if (x->wants_part)
         crti_http_exchange_json(x, 200,
-                                json_pack("{s:s, s:I, s:b}", "logs", "", "next",
-                                          (json_int_t)x->offset, "ended", x->has_ended));
+                                json_pack("{s:s, s:I, s:b, s:I}", "logs", "", "next",
+                                          (json_int_t)x->offset, "ended", x->has_ended,
+                                          "attempt", (json_int_t)x->attempt));
     else
         crti_http_exchange_json(x, 200, json_pack("{s:s}", "logs", ""));
     return true;
@@ -78,10 +86,10 @@ static void on_part(crti_http_exchange_t *x, crt_status_t status,
     /* A character cut at the end is read again, whole, with the next part. */
     crti_http_exchange_json(
         x, 200,
-        json_pack("{s:s%, s:I, s:b}", "logs", text.size ? (const char *)text.data : "",
-                  text.size, "next",
+        json_pack("{s:s%, s:I, s:b, s:I}", "logs",
+                  text.size ? (const char *)text.data : "", text.size, "next",
                   (json_int_t)(message->log_data.next - (data.size - used)), "ended",
-                  ended));
+                  ended, "attempt", (json_int_t)x->attempt));
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -93,6 +101,10 @@ static void ask_more(crti_http_exchange_t *x)
 {
     uint64_t left = x->log_end - x->offset;
 
+    if (x->route == CRTI_ROUTE_LOG_STREAM) {
+        x->wait_ms = STREAM_WAIT_MS;
+        left = PART;
+    }
     ask(x, x->offset, left < PART ? left : PART, on_more);
 }
 
@@ -104,20 +116,21 @@ static crt_status_t append_text(crti_http_exchange_t *x, crti_span_t data, bool 
 
     if (status != CRT_OK)
         return status;
-    return x->route == CRTI_ROUTE_LOG_FILE
-               ? crti_buffer_append(&x->reply, clean.data, clean.size)
-               : crti_json_escape(crti_span(clean.data, clean.size), &x->reply);
+    return is_file(x) ? crti_buffer_append(&x->reply, clean.data, clean.size)
+                      : crti_json_escape(crti_span(clean.data, clean.size), &x->reply);
 }
 
 /* One part more, with what stands around all of them. */
 static crt_status_t append_part(crti_http_exchange_t *x, const crti_msg_log_data_t *data,
                                 bool *is_last)
 {
-    bool is_json = x->route != CRTI_ROUTE_LOG_FILE;
+    bool is_json = !is_file(x);
     crt_status_t status = CRT_OK;
     size_t used;
 
-    *is_last = data->data.size == 0 || data->next >= x->log_end;
+    *is_last = x->route == CRTI_ROUTE_LOG_STREAM
+                   ? data->ended
+                   : data->data.size == 0 || data->next >= x->log_end;
     if (is_json && !x->headers_sent)
         status = crti_buffer_append(&x->reply, "{\"logs\":\"", 9);
     if (status == CRT_OK)
@@ -140,6 +153,10 @@ static void on_more(crti_http_exchange_t *x, crt_status_t status,
     if (has_failed(x, status, message))
         return;
     status = append_part(x, &message->log_data, &is_last);
+    if (status == CRT_OK && x->reply.size == 0 && !is_last) {
+        ask_more(x); /* nothing came in that time */
+        return;
+    }
     if (status != CRT_OK && x->headers_sent)
         crti_http_exchange_break(x);
     else if (status != CRT_OK)
@@ -147,8 +164,7 @@ static void on_more(crti_http_exchange_t *x, crt_status_t status,
     else if (x->headers_sent)
         crti_http_exchange_part(x, is_last);
     else
-        crti_http_exchange_stream(x, x->route == CRTI_ROUTE_LOG_FILE ? as_text : as_json,
-                                  is_last, ask_more);
+        crti_http_exchange_stream(x, is_file(x) ? as_text : as_json, is_last, ask_more);
 }
 
 /* ---------------------------------------------------------------- its last lines */
@@ -223,6 +239,17 @@ static void on_end(crti_http_exchange_t *x, crt_status_t status,
 
 /* ---------------------------------------------------------------- the requests */
 
+/* The log of another attempt than the one that was read begins anew. */
+static void begin_attempt(crti_http_exchange_t *x, const json_t *job)
+{
+    uint64_t attempt =
+        (uint64_t)json_integer_value(json_object_get(job, "attempt_number"));
+
+    if (x->attempt != UINT64_MAX && x->attempt != attempt)
+        x->offset = 0;
+    x->attempt = attempt;
+}
+
 static void on_job(crti_http_exchange_t *x, crt_status_t status,
                    const crti_message_t *message)
 {
@@ -233,8 +260,8 @@ static void on_job(crti_http_exchange_t *x, crt_status_t status,
         crti_http_exchange_text(x, 400, "Can only get logs of submission type jobs");
     } else if (job) {
         x->has_ended = crti_view_has_ended(job);
-        snprintf(x->log_name, sizeof(x->log_name), "job:%s",
-                 crti_view_text(job, "submission_id"));
+        crti_view_log_name(job, x->log_name, sizeof(x->log_name));
+        begin_attempt(x, job);
         if (x->wants_part && !x->wants_tail)
             ask(x, x->offset, PART, on_part);
         else
@@ -255,6 +282,7 @@ void crti_logs_begin_job(crti_http_exchange_t *x, const crti_http_request_t *req
         return;
     }
     if (!crti_http_arg_number(request, "offset", INT64_MAX, 0, &x->offset) ||
+        !crti_http_arg_number(request, "attempt", INT64_MAX, UINT64_MAX, &x->attempt) ||
         !crti_http_arg_number(request, "wait_ms", WAIT_MAX_MS, 0, &x->wait_ms)) {
         crti_http_exchange_text(x, 400, "offset must be a number, wait_ms one up to %d",
                                 WAIT_MAX_MS);
@@ -265,19 +293,83 @@ void crti_logs_begin_job(crti_http_exchange_t *x, const crti_http_request_t *req
     crti_endpoint_ask_state(x, "jobs", x->id, on_job);
 }
 
+/* Ray's clients name a worker by its pid, which another node may have, too. */
+static void on_workers(crti_http_exchange_t *x, crt_status_t status,
+                       const crti_message_t *message)
+{
+    json_t *workers = crti_endpoint_state(x, status, message), *worker;
+    size_t i;
+
+    if (!workers)
+        return;
+    x->log_name[0] = '\0';
+    json_array_foreach(workers, i, worker)
+    {
+        bool is_here = *x->node == '\0' ||
+                       strcmp(x->node, crti_view_text(worker, "node_id")) == 0 ||
+                       strcmp(x->node, crti_view_text(worker, "ip")) == 0;
+
+        if (is_here &&
+            (uint64_t)json_integer_value(json_object_get(worker, "pid")) == x->offset)
+            snprintf(x->log_name, sizeof(x->log_name), "%s",
+                     crti_view_text(worker, *crti_view_text(worker, "actor_id")
+                                                ? "actor_id"
+                                                : "worker_id"));
+    }
+    json_decref(workers);
+    if (x->log_name[0] == '\0')
+        crti_http_exchange_text(x, 404, "no worker has the pid %llu",
+                                (unsigned long long)x->offset);
+    else
+        ask(x, x->offset = 0, 0, on_end);
+}
+
+/* False: the refusal was made. */
+static bool read_lines(crti_http_exchange_t *x, const crti_http_request_t *request)
+{
+    const char *lines = crti_http_arg(request, "lines");
+
+    x->limit = 0;
+    if (lines && strcmp(lines, "-1") == 0) /* all, as Ray's clients say it */
+        return true;
+    if (crti_http_arg_number(request, "lines", LINES_MAX, LINES, &x->limit))
+        return true;
+    crti_http_exchange_text(x, 400, "lines must be a number up to %d, or -1 for all",
+                            LINES_MAX);
+    return false;
+}
+
+static void begin_pid(crti_http_exchange_t *x, const crti_http_request_t *request)
+{
+    const char *node = crti_http_arg(request, "node_id");
+
+    if (!node)
+        node = crti_http_arg(request, "node_ip");
+    snprintf(x->node, sizeof(x->node), "%s", node ? node : "");
+    if (crti_http_arg_number(request, "pid", INT32_MAX, 0, &x->offset))
+        crti_endpoint_ask_state(x, "workers", "", on_workers);
+    else
+        crti_http_exchange_text(x, 400, "pid must be a number");
+}
+
 void crti_logs_begin_file(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     static const char *const keys[] = {"actor_id", "worker_id", "submission_id",
                                        "filename"};
-    const char *name = NULL, *key = NULL, *lines = crti_http_arg(request, "lines");
+    const char *name = NULL, *key = NULL;
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !name; i++) {
         key = keys[i];
         name = crti_http_arg(request, key);
     }
+    if (!name && crti_http_arg(request, "pid")) {
+        if (read_lines(x, request))
+            begin_pid(x, request);
+        return;
+    }
     if (!name || !*name) {
         crti_http_exchange_text(
-            x, 400, "give one of actor_id, worker_id, submission_id and filename");
+            x, 400, "give one of actor_id, worker_id, submission_id, filename and pid");
         return;
     }
     if (strlen(name) > NAME_MAX_BYTES) {
@@ -286,12 +378,6 @@ void crti_logs_begin_file(crti_http_exchange_t *x, const crti_http_request_t *re
     }
     snprintf(x->log_name, sizeof(x->log_name), "%s%s",
              strcmp(key, "submission_id") == 0 ? "job:" : "", name);
-    if (lines && strcmp(lines, "-1") == 0) { /* all, as Ray's clients say it */
-        x->limit = 0;
-    } else if (!crti_http_arg_number(request, "lines", LINES_MAX, LINES, &x->limit)) {
-        crti_http_exchange_text(x, 400, "lines must be a number up to %d, or -1 for all",
-                                LINES_MAX);
-        return;
-    }
-    ask(x, 0, 0, on_end);
+    if (read_lines(x, request))
+        ask(x, 0, 0, on_end);
 }

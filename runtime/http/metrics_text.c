@@ -396,6 +396,8 @@ static void put_programs(page_t *page, const json_t *nodes)
     json_array_foreach((json_t *)nodes, i, node)
         json_array_foreach(json_object_get(node, "user"), k, metric)
     {
+        if (json_is_true(json_object_get(metric, "is_past")))
+            continue; /* nobody would set it to another value */
         shown[count] =
             (shown_t){.metric = metric, .node = crti_view_text(node, "node_id")};
         name_it(&shown[count++]);

@@ -350,6 +350,7 @@ static const struct {
     {"/api/authenticate", CRTI_HTTP_POST, CRTI_ROUTE_LOGIN, ""},
     {"/api/cluster_status", CRTI_HTTP_GET, CRTI_ROUTE_CLUSTER_STATUS, ""},
     {"/metrics", CRTI_HTTP_GET, CRTI_ROUTE_METRICS, ""},
+    {"/api/user_metrics", CRTI_HTTP_GET, CRTI_ROUTE_USER_METRICS, ""},
     {"/api/jobs", CRTI_HTTP_GET, CRTI_ROUTE_JOB_LIST, ""},
     {"/api/jobs/", CRTI_HTTP_GET, CRTI_ROUTE_JOB_LIST, ""},
     {"/api/jobs", CRTI_HTTP_POST, CRTI_ROUTE_JOB_SUBMIT, ""},
@@ -369,6 +370,7 @@ static const struct {
     {"/api/v0/tasks/timeline", CRTI_HTTP_GET, CRTI_ROUTE_TIMELINE, ""},
     {"/api/v0/logs", CRTI_HTTP_GET, CRTI_ROUTE_LOG_LIST, ""},
     {"/api/v0/logs/file", CRTI_HTTP_GET, CRTI_ROUTE_LOG_FILE, ""},
+    {"/api/v0/logs/stream", CRTI_HTTP_GET, CRTI_ROUTE_LOG_STREAM, ""},
 };
 
 /* Paths with an id between `before` and `after`. */

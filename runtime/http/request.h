@@ -110,6 +110,7 @@ typedef enum crti_http_route {
     CRTI_ROUTE_LOGIN,
     CRTI_ROUTE_CLUSTER_STATUS,
     CRTI_ROUTE_METRICS,
+    CRTI_ROUTE_USER_METRICS,
     CRTI_ROUTE_PROGRAM_GET, /* id: SHA-256 */
     CRTI_ROUTE_PROGRAM_PUT,
     CRTI_ROUTE_PACKAGE_GET, /* id: its name */
@@ -126,7 +127,8 @@ typedef enum crti_http_route {
     CRTI_ROUTE_TIMELINE,
     CRTI_ROUTE_LOG_LIST,
     CRTI_ROUTE_LOG_FILE,
-    CRTI_ROUTE_ACTOR_CALL /* the path is looked at by actor_call.c */
+    CRTI_ROUTE_LOG_STREAM, /* the same, and what comes until it ends */
+    CRTI_ROUTE_ACTOR_CALL  /* the path is looked at by actor_call.c */
 } crti_http_route_t;
 
 /* Replies are JSON, refusals too. */

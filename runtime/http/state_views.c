@@ -56,16 +56,35 @@ static json_t *actor_row(const json_t *actor, crti_view_level_t level)
     return row;
 }
 
+/* "zone=a,disk=fast" as an object. */
+static json_t *labels_of(const json_t *node)
+{
+    const char *at = crti_view_text(node, "labels");
+    json_t *labels = json_object();
+
+    while (*at) {
+        size_t size = strcspn(at, ","), key = strcspn(at, "=");
+        char name[128];
+
+        if (key < size) {
+            snprintf(name, sizeof(name), "%.*s", (int)key, at);
+            json_object_set_new(labels, name, json_stringn(at + key + 1, size - key - 1));
+        }
+        at += size + (at[size] == ',');
+    }
+    return labels;
+}
+
 static json_t *node_row(const json_t *node, crti_view_level_t level)
 {
     json_t *row =
-        json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:{}}", "node_id",
+        json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:o}", "node_id",
                   crti_view_text(node, "node_id"), "node_ip", crti_view_text(node, "ip"),
                   "is_head_node", json_is_true(json_object_get(node, "is_head_node")),
                   "state", crti_view_text(node, "state"), "state_message",
                   crti_part_text(node, "state_message"), "node_name",
                   crti_view_text(node, "hostname"), "resources_total",
-                  crti_part_object(node, "resources_total"), "labels");
+                  crti_part_object(node, "resources_total"), "labels", labels_of(node));
 
     if (row && level >= CRTI_VIEW_DETAIL) {
         json_object_set_new(row, "start_time_ms", crti_part(node, "start_time"));

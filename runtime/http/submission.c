@@ -12,8 +12,9 @@
 #include "runtime/http/upload.h"
 #include "runtime/net/message.h"
 
-#define ARGV_MAX  4096
-#define SETUP_MAX 4096 /* bytes, with the final zero */
+#define ARGV_MAX    4096
+#define RETRIES_MAX 1000
+#define SETUP_MAX   4096 /* bytes, with the final zero */
 
 static void json_decref_auto(json_t **json)
 {
@@ -244,35 +245,99 @@ static crt_status_t read_metadata(const json_t *body, crti_http_submission_t *s)
     return s->metadata ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
 }
 
-/* The driver of a job holds nothing in this version: what asks for more is told so instead of
- * running without it. */
-static crt_status_t check_resources(const json_t *body)
-{
-    static const char *const amounts[] = {"entrypoint_num_cpus", "entrypoint_num_gpus",
-                                          "entrypoint_memory"};
-    static const char *const objects[] = {"entrypoint_resources",
-                                          "entrypoint_label_selector", "retry_policy"};
+/* ---------------------------------------------------------------- where it runs */
 
-    for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
-        const json_t *amount = member(body, amounts[i]);
+#define MEMORY_MAX 1e12
+
+static crt_status_t set_amount(crti_resources_t *resources, const char *name,
+                               double amount, const char *key)
+{
+    double most = strcmp(name, CRTI_RESOURCE_MEMORY) == 0 ? MEMORY_MAX : 1e9;
+
+    if (!(amount >= 0 && amount <= most))
+        return crt_raise(CRT_ERR_INVALID, "\"%s\" must be 0 to %g", key, most);
+    if (amount > 0 && amount < 1.0 / CRTI_RESOURCE_ONE)
+        return crt_raise(CRT_ERR_INVALID, "\"%s\" must be 0, or at least 0.0001", key);
+    if (amount > 0 && crti_resources_get(resources, name) != 0)
+        return crt_raise(CRT_ERR_INVALID, "\"%s\" names %s twice", key, name);
+    return crti_resources_set(resources, name,
+                              (int64_t)(amount * CRTI_RESOURCE_ONE + 0.5));
+}
+
+static crt_status_t read_amounts(const json_t *body, crti_http_submission_t *s)
+{
+    static const struct {
+        const char *key, *name;
+    } amounts[] = {{"entrypoint_num_cpus", "CPU"},
+                   {"entrypoint_num_gpus", "GPU"},
+                   {"entrypoint_memory", CRTI_RESOURCE_MEMORY}};
+    const json_t *object = member(body, "entrypoint_resources");
+    crt_status_t status = CRT_OK;
+
+    for (size_t i = 0; i < 3 && status == CRT_OK; i++) {
+        const json_t *amount = member(body, amounts[i].key);
 
         if (amount && !json_is_number(amount))
-            return wrong_type(amounts[i], "a number");
-        if (amount && json_number_value(amount) != 0)
-            return crt_raise(CRT_ERR_INVALID,
-                             "\"%s\" is not supported: the driver of a job holds no "
-                             "resources, its tasks and actors do",
-                             amounts[i]);
+            return wrong_type(amounts[i].key, "a number");
+        if (amount)
+            status = set_amount(&s->resources, amounts[i].name, json_number_value(amount),
+                                amounts[i].key);
     }
-    for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
-        const json_t *object = member(body, objects[i]);
+    if (object && !json_is_object(object))
+        return wrong_type("entrypoint_resources", "an object of numbers");
+    for (void *at = object ? json_object_iter((json_t *)object) : NULL;
+         at && status == CRT_OK; at = json_object_iter_next((json_t *)object, at)) {
+        if (!json_is_number(json_object_iter_value(at)))
+            return wrong_type("entrypoint_resources", "an object of numbers");
+        status = set_amount(&s->resources, json_object_iter_key(at),
+                            json_number_value(json_object_iter_value(at)),
+                            "entrypoint_resources");
+    }
+    return status == CRT_OK ? crti_resources_check(&s->resources) : status;
+}
 
-        if (object && !json_is_object(object))
-            return wrong_type(objects[i], "an object");
-        if (object && json_object_size(object) != 0)
-            return crt_raise(CRT_ERR_INVALID, "\"%s\" is not supported", objects[i]);
+/* {"zone": "a", "disk": "!slow"} as zone=a,disk=!slow. */
+static crt_status_t read_selector(const json_t *body, crti_http_submission_t *s)
+{
+    const json_t *object = member(body, "entrypoint_label_selector");
+    size_t used = 0;
+
+    if (object && !json_is_object(object))
+        return wrong_type("entrypoint_label_selector", "an object of strings");
+    for (void *at = object ? json_object_iter((json_t *)object) : NULL; at;
+         at = json_object_iter_next((json_t *)object, at)) {
+        const char *value = json_string_value(json_object_iter_value(at));
+
+        if (!value)
+            return wrong_type("entrypoint_label_selector", "an object of strings");
+        used +=
+            (size_t)snprintf(s->selector + used, sizeof(s->selector) - used, "%s%s=%s",
+                             used ? "," : "", json_object_iter_key(at), value);
+        if (used >= sizeof(s->selector))
+            return crt_raise(CRT_ERR_INVALID,
+                             "\"entrypoint_label_selector\" is too long");
     }
-    return CRT_OK;
+    return crti_selector_check(s->selector);
+}
+
+static crt_status_t read_place(const json_t *body, crti_http_submission_t *s)
+{
+    const json_t *retry = member(body, "retry_policy"), *count = member(body, "retries");
+    crt_status_t status = read_amounts(body, s);
+
+    if (count && (!json_is_integer(count) || json_integer_value(count) < 0 ||
+                  json_integer_value(count) > RETRIES_MAX))
+        return wrong_type("retries", "a number of 0 to 1000");
+    s->retries = (uint64_t)json_integer_value(count);
+
+    if (status == CRT_OK)
+        status = read_selector(body, s);
+    if (status == CRT_OK && retry && !json_is_object(retry))
+        status = wrong_type("retry_policy", "an object");
+    if (status == CRT_OK && json_object_size(retry) != 0)
+        status = crt_raise(CRT_ERR_INVALID,
+                           "\"retry_policy\" is not supported; \"retries\" is a number");
+    return status;
 }
 
 crt_status_t crti_submission_parse(const void *json, size_t size,
@@ -301,7 +366,7 @@ crt_status_t crti_submission_parse(const void *json, size_t size,
     if (status == CRT_OK)
         status = read_metadata(body, submission);
     if (status == CRT_OK)
-        status = check_resources(body);
+        status = read_place(body, submission);
     return status;
 }
 

@@ -12,6 +12,8 @@
 #define CRTI_HTTP_SUBMISSION_H
 
 #include "runtime/base/buffer.h"
+#include "runtime/base/resources.h"
+#include "runtime/base/scheduling.h"
 #include "runtime/http/request.h"
 
 #define CRTI_JOB_JSON_MAX ((size_t)1 << 20) /* bytes of a body */
@@ -25,6 +27,9 @@ typedef struct crti_http_submission {
     char *metadata, *runtime_env;   /* JSON objects, as they were given */
     crti_buffer_t argv;             /* lists of text, as in net/message.h */
     crti_buffer_t environment;      /* "NAME=value" */
+    crti_resources_t resources;     /* that its process holds */
+    char selector[CRTI_LABELS_SIZE];
+    uint64_t retries;
 } crti_http_submission_t;
 
 /* CRT_ERR_INVALID with the reason for the client; CRT_ERR_NO_MEMORY. */

@@ -85,15 +85,18 @@ static void on_job(void *user, crt_status_t status, const crti_message_t *messag
 {
     crti_tail_t *t = user;
     json_t *jobs = NULL, *job;
+    char former[sizeof(t->log_name)];
 
     t->question = 0;
     if (status == CRT_OK && message->kind == CRTI_MSG_STATE_ANSWER)
         jobs = json_loadb(message->state_answer.json.data,
                           message->state_answer.json.size, 0, NULL);
     job = json_array_get(jobs, 0);
+    memcpy(former, t->log_name, sizeof(former));
     if (job)
-        snprintf(t->log_name, sizeof(t->log_name), "job:%s",
-                 crti_view_text(job, "submission_id"));
+        crti_view_log_name(job, t->log_name, sizeof(t->log_name));
+    if (*former && strcmp(former, t->log_name) != 0)
+        t->offset = 0; /* of the next attempt */
     if (!jobs) {
         try_again(t);
     } else if (!job) { /* it was deleted meanwhile */

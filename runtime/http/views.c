@@ -29,13 +29,19 @@ static json_t *driver_info(const json_t *job)
                      text);
 }
 
+static json_int_t number_of(const json_t *job, const char *key)
+{
+    return json_integer_value(json_object_get(job, key));
+}
+
 json_t *crti_view_job(const json_t *job)
 {
     const char *type = crti_view_text(job, "type");
     const char *status = crti_view_text(job, "status");
 
     return json_pack(
-        "{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:n, s:o, s:o}",
+        "{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:n, s:o, s:o, "
+        "s:o*}",
         "type", *type ? type : "SUBMISSION", "job_id", crti_part_text(job, "job_id"),
         "submission_id", crti_part_text(job, "submission_id"), "driver_info",
         driver_info(job), "status", *status ? status : "PENDING", "entrypoint",
@@ -45,7 +51,8 @@ json_t *crti_view_job(const json_t *job)
         crti_part_object(job, "metadata"), "runtime_env",
         crti_part_object(job, "runtime_env"), "driver_agent_http_address",
         "driver_node_id", crti_part_text(job, "driver_node_id"), "driver_exit_code",
-        crti_part(job, "driver_exit_code"));
+        crti_part(job, "driver_exit_code"), "attempt_number",
+        number_of(job, "attempt_number") ? crti_part(job, "attempt_number") : NULL);
 }
 
 json_t *crti_view_jobs(const json_t *jobs)
@@ -58,6 +65,35 @@ json_t *crti_view_jobs(const json_t *jobs)
             return NULL;
         }
     return list;
+}
+
+void crti_view_log_name(const json_t *job, char *name, size_t size)
+{
+    bool has_several =
+        number_of(job, "attempt_number") > 0 || number_of(job, "retries_left") > 0;
+
+    snprintf(name, size, "job:%s",
+             crti_view_text(job, has_several ? "job_id" : "submission_id"));
+}
+
+json_t *crti_view_user_metrics(const json_t *answer, const char *job)
+{
+    const json_t *nodes = json_object_get(answer, "nodes");
+    json_t *rows = json_array(), *node, *metric;
+    size_t i, k;
+
+    json_array_foreach((json_t *)nodes, i, node)
+        json_array_foreach(json_object_get(node, "user"), k, metric)
+    {
+        json_t *row;
+
+        if (*job && strcmp(job, crti_view_text(metric, "job_id")) != 0)
+            continue;
+        row = json_copy(metric);
+        json_object_set(row, "node_id", json_object_get(node, "node_id"));
+        json_array_append_new(rows, row);
+    }
+    return rows;
 }
 
 bool crti_view_is_submission(const json_t *job)

@@ -18,6 +18,10 @@
 /* JobDetails of one entry of "jobs". */
 json_t *crti_view_job(const json_t *job);
 json_t *crti_view_jobs(const json_t *jobs);
+/* Rows of what programs count: of one job, or of all (`job` ""). A new reference; NULL: no memory. */
+json_t *crti_view_user_metrics(const json_t *answer, const char *job);
+/* How the head knows the log of a submission: "job:ID", of one attempt alone where there may be several. */
+void crti_view_log_name(const json_t *job, char *name, size_t size);
 bool crti_view_is_submission(const json_t *job);
 bool crti_view_has_ended(const json_t *job);
 

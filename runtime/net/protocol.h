@@ -128,6 +128,7 @@
     M(BUNDLE_RETURN, bundle_return, 82)                                                  \
     M(BUNDLE_HELD, bundle_held, 83)                                                      \
     M(NODE_DRAIN, node_drain, 84)                                                        \
+    M(JOB_FORGET, job_forget, 87)                                                        \
     /* node link */                                                                      \
     M(NODE_HELLO, node_hello, 90)                                                        \
     M(OBJECT_GET, object_get, 91)                                                        \
@@ -503,17 +504,20 @@
     F(ID, driver) F(ID, driver_node) F(STR, program) F(STR, sha) F(BIN, argv)            \
         F(BIN, environment) F(STR, directory)
 
-/* Head to the node of its own host: run a submitted job. The executable lies in the content
- * cache as `sha`. Answer: DONE when it runs, or ERROR. At its end: JOB_EXITED with the last lines
+/* Head to a node: run a submitted job, which holds `resources` there until it has ended. The executable lies in the
+ * content cache of node `source` as `sha`. ERROR CRT_ERR_BACKPRESSURE: there is no room now. Answer: DONE when it runs, or ERROR. At its end: JOB_EXITED with the last lines
  * of its output, answered by DONE, and told again until it is. A submission id may be used again when its
  * job was deleted or forgotten: what runs is named by its job id. */
 #define CRTI_FIELDS_JOB_START(F)                                                         \
     F(STR, submission)                                                                   \
-    F(ID, job) F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment)
+    F(ID, job) F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment)           \
+        F(RES, resources) F(ID, source)
 #define CRTI_FIELDS_JOB_EXITED(F) F(ID, job) F(I64, wait_status) F(STR, text)
 /* Head to node (`job`), and admin to head (`submission`): SIGTERM to the whole process group, SIGKILL
  * after 3 s. Answer: DONE, or ERROR CRT_ERR_NOT_FOUND. */
 #define CRTI_FIELDS_JOB_STOP(F) F(ID, job) F(STR, submission)
+/* Notice, head to a node that ran a submitted job: its directory and log go. */
+#define CRTI_FIELDS_JOB_FORGET(F) F(ID, job)
 
 /* Reads a log file of a worker, an actor or "job:SUBMISSION" from `offset`; waits up to
  * `wait_ms` for more. The head names a job to its node by "job:HEX32", the job id. Answer:
@@ -552,11 +556,12 @@
 
 /* Answer: DONE when it is durable and accepted (PENDING), ERROR CRT_ERR_EXISTS and so on.
  * `argv` has the program first; `sha` names the uploaded executable. `metadata` and `runtime_env`, which
- * is shown as it was given, are JSON. */
+ * is shown as it was given, are JSON. `resources` and `selector` (base/scheduling.h): where it may run; without
+ * either on a node of the head's host. `retries`: how often it is run again after it has failed. */
 #define CRTI_FIELDS_JOB_SUBMIT(F)                                                        \
     F(STR, submission)                                                                   \
     F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment) F(STR, metadata)     \
-        F(STR, runtime_env)
+        F(STR, runtime_env) F(RES, resources) F(STR, selector) F(U64, retries)
 #define CRTI_FIELDS_JOB_DELETE(F) F(STR, submission)
 
 /* ------------------------------------------------------------------ group link */
@@ -611,7 +616,8 @@
     F(ID, job)                                                                           \
     F(U64, number) F(STR, submission) F(STR, entrypoint) F(STR, program) F(STR, sha)     \
         F(BIN, argv) F(BIN, environment) F(STR, directory) F(STR, metadata)              \
-            F(STR, runtime_env)
+            F(STR, runtime_env) F(RES, resources) F(STR, selector) F(U64, priority)      \
+                F(U64, attempt) F(U64, retries) F(BIN, submitted)
 #define CRTI_FIELDS_ROW_JOB_STATE(F)                                                     \
     F(ID, job)                                                                           \
     F(U64, state) F(ID, driver) F(ID, node) F(I64, pid) F(BOOL, stopping)                \

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """crt job on real clusters: who may use the dashboard's server, and what jobs are told, shown and forgotten.
 Usage: test_jobs.py CRT"""
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import time
 import unittest
 import urllib.error
 import urllib.request
+import zipfile
 
 CRT = sys.argv[1]
 PATIENCE = 90
@@ -170,6 +172,180 @@ class Jobs(WithCluster):
         self.assertRegex(text, rf"POST /api/jobs/{job}/stop 200 owner 127\.0\.0\.1:\d+ {job}")
         self.assertRegex(text, r"POST /api/jobs/evil\S* 4\d\d owner")
         self.assertEqual(os.stat(os.path.join(os.path.dirname(c.key), "audit.log")).st_mode & 0o777, 0o600)
+
+
+def zip_of(*entries):
+    """A zip with (name, bytes, mode) entries."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data, mode in entries:
+            info = zipfile.ZipInfo(name)
+            info.external_attr, info.create_system = mode << 16, 3
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data)
+    return file.getvalue()
+
+
+class BadInput(WithCluster):
+    def test_a_folder_that_is_none_fails_its_job_and_no_other(self):
+        c, token = self.cluster, self.cluster.token()
+        good = zip_of(("prog", b"#!/bin/sh\necho good\n", 0o100755))
+        cases = {"a1": good[:-30], "a2": b"no zip at all", "a3": zip_of(("../out", b"x", 0o100644)),
+                 "a4": zip_of(("/tmp/out", b"x", 0o100644)), "a5": zip_of(("link", b"/etc/passwd", 0o120777))}
+        for name, data in cases.items():
+            package = f"_ray_pkg_{name}.zip"
+            self.assertEqual(c.ask("PUT", f"/api/packages/gcs/{package}", token, data)[0], 200)
+            body = {"entrypoint": "./prog", "submission_id": f"bad-{name}",
+                    "runtime_env": {"working_dir": f"gcs://{package}"}}
+            self.assertEqual(c.ask("POST", "/api/jobs/", token, json.dumps(body).encode())[0], 200)
+            state = c.await_state(f"bad-{name}", "FAILED", "SUCCEEDED")
+            self.assertEqual((state["status"], state["error_type"]), ("FAILED", "RUNTIME_ENV_SETUP_FAILURE"), (name, state))
+            self.assertTrue(state["message"].startswith("runtime_env setup failed: "), state)
+        self.assertFalse(os.path.exists("/tmp/out"))
+        self.assertEqual(c.ask("PUT", "/api/packages/gcs/_ray_pkg_b.zip", token, good)[0], 200)
+        body = {"entrypoint": "./prog", "submission_id": "good", "runtime_env": {"working_dir": "gcs://_ray_pkg_b.zip"}}
+        self.assertEqual(c.ask("POST", "/api/jobs/", token, json.dumps(body).encode())[0], 200)
+        self.assertEqual(c.await_state("good", "FAILED", "SUCCEEDED")["status"], "SUCCEEDED")
+
+    def test_codes_and_texts_are_rays(self):
+        c, token = self.cluster, self.cluster.token()
+
+        def ask(code, text, method, path, body=None, given=token):
+            answer = c.ask(method, path, given, body)
+            self.assertEqual(answer[0], code, answer)
+            self.assertIn(text, answer[1])
+
+        ended = c.submit("/bin/true", options=("--submission-id", "ended"))
+        c.await_state(ended, "SUCCEEDED")
+        ask(404, "Job nothing does not exist", "GET", "/api/jobs/nothing")
+        ask(404, "Job nothing does not exist", "POST", "/api/jobs/nothing/stop", b"")
+        ask(404, "Job nothing does not exist", "DELETE", "/api/jobs/nothing")
+        ask(404, "does not exist", "GET", "/api/jobs/nothing/logs")
+        ask(200, '{"stopped":false}', "POST", "/api/jobs/ended/stop", b"")
+        ask(400, "already exists. Please use a different submission_id.", "POST", "/api/jobs/",
+            b'{"entrypoint": "true", "submission_id": "ended"}')
+        ask(400, "not JSON", "POST", "/api/jobs/", b'{"entrypoint": ')
+        ask(400, '"entrypoint" must be', "POST", "/api/jobs/", b'{"entrypoint": 7}')
+        ask(400, "must be a JSON object", "POST", "/api/jobs/", b"[]")
+        ask(400, "name of a package", "PUT", "/api/packages/gcs/..zip", b"x")
+        ask(404, "does not exist", "GET", "/api/packages/gcs/_ray_pkg_dead.zip")
+        ask(404, "", "GET", "/api/v0/logs/file?filename=..%2F..%2Fetc%2Fpasswd")
+        ask(400, "there is no parameter", "GET", "/api/v0/tasks?colour=red")
+        ask(401, "Missing authentication token", "GET", "/api/jobs/ended", None, None)
+        ask(403, "Invalid authentication token", "GET", "/api/jobs/ended", None, "0" * 64)
+        self.assertEqual(c.state("ended")["status"], "SUCCEEDED")
+
+
+class Queue(WithCluster):
+    options = ("--max-running-jobs", "2", "--labels", "zone=a")
+
+    def test_no_more_run_than_may_and_the_highest_priority_begins_first(self):
+        c = self.cluster
+        running = [c.submit("/bin/sleep", "600") for _ in range(2)]
+        for job in running:
+            c.await_state(job, "RUNNING")
+        low, high = (c.submit("/bin/sleep", "600", options=("--priority", priority)) for priority in ("2", "9"))
+        self.assertIn("2 jobs run, and no more may", c.state(low)["message"])
+        c.job("stop", running[0])
+        c.await_state(high, "RUNNING")
+        self.assertEqual(c.state(low)["status"], "PENDING")
+        c.job("stop", running[1])
+        c.await_state(low, "RUNNING")
+        for job in (low, high):
+            c.job("stop", job)
+
+    def test_what_a_driver_holds_decides_when_it_begins(self):
+        c = self.cluster
+        first = c.submit("/bin/sleep", "600", options=("--entrypoint-num-cpus", "2"))
+        c.await_state(first, "RUNNING")
+        self.assertIn("2/2 CPU", c.crt("status"))
+        second = c.submit("/bin/true", options=("--entrypoint-num-cpus", "1.5"))
+        self.assertIn("needs 1.5 CPU", c.await_state(second, "PENDING")["message"])
+        c.job("stop", first)
+        c.await_state(second, "SUCCEEDED")
+        end = time.monotonic() + PATIENCE
+        while "0/2 CPU" not in c.crt("status"):
+            assert time.monotonic() < end
+        self.assertIn("--retries takes", c.job("submit", "--retries", "0.5", "--", "x", code=2))
+        self.assertIn("--entrypoint-num-cpus takes", c.job("submit", "--entrypoint-num-cpus", "x", "--", "x", code=2))
+
+    def test_a_job_that_fails_is_run_again(self):
+        c = self.cluster
+        with tempfile.TemporaryDirectory() as directory:
+            mark = os.path.join(directory, "mark")
+            script = f"echo attempt; [ $(cat {mark} | wc -l) -ge 3 ] && echo at last && exit 0; echo x >>{mark}; exit 7"
+            open(mark, "w").close()
+            said = c.job("submit", "--submission-id", "stubborn", "--retries", "5", "--", "/bin/sh", "-c", script)
+            self.assertIn("\nattempt\nat last\n", said)  # of attempts that end at once not each one is seen
+            self.assertIn("Job 'stubborn' succeeded", said)
+            jobs = {row["submission_id"]: row for row in json.loads(c.job("list", "--json"))}
+            self.assertEqual(jobs["stubborn"]["attempt_number"], 3)
+            for attempt in (1, 2, 3):
+                failed = jobs[f"stubborn.attempt-{attempt}"]
+                self.assertEqual((failed["status"], failed["driver_exit_code"]), ("FAILED", 7))
+            self.assertNotIn("at last\n", c.job("logs", "--tail", "1", "stubborn.attempt-1"))
+            said = c.job("submit", "--retries", "1", "--", "/bin/sh", "-c", "exit 3", code=3)
+            self.assertLessEqual(said.count("it is run again"), 1)
+            slow = c.job("submit", "--retries", "2", "--", "/bin/sh", "-c", "echo attempt; sleep 1; exit 3", code=3)
+            self.assertIn("Attempt 1 of job", slow)
+            self.assertIn("Attempt 2 of job", slow)
+            self.assertGreaterEqual(slow.count("\nattempt\n"), 3)  # the message has the last one, too
+
+
+class TwoHosts(WithCluster):
+    options = ("--labels", "zone=a")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # Its own directories: nothing of the head's host is to be found there.
+        cls.place = tempfile.TemporaryDirectory()
+        cls.env = dict(os.environ, CRT_RUN_DIR=f"{cls.place.name}/run", CRT_STATE_DIR=f"{cls.place.name}/state")
+        subprocess.run([CRT, "start", "--address", cls.cluster.address, "--key-file", cls.cluster.key, "--labels",
+                        "zone=b", "--resources", "far=1", "--num-cpus", "3", "--object-store-memory", "50M"],
+                       env=cls.env, check=True, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        subprocess.run([CRT, "stop"], env=cls.env, check=True, stdout=subprocess.DEVNULL)
+        super().tearDownClass()
+        cls.place.cleanup()
+
+    def test_a_driver_runs_on_the_node_that_has_what_it_asks_for(self):
+        c = self.cluster
+        nodes = {row["labels"].get("zone"): row["node_id"]
+                 for row in json.loads(c.crt("list", "nodes", "--format", "json"))}
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "data"), "w") as file:
+                file.write("from the folder\n")
+            with open(os.path.join(folder, "prog"), "w") as file:
+                file.write("#!/bin/sh\necho $0; cat data\n")
+            os.chmod(os.path.join(folder, "prog"), 0o755)
+            for options in (("--entrypoint-resources", "far=1"), ("--entrypoint-label", "zone=b"),
+                            ("--entrypoint-label", "zone=!a"), ("--entrypoint-num-cpus", "3")):
+                said = c.job("submit", "--working-dir", folder, *options, "--", "./prog")
+                self.assertIn("./prog\nfrom the folder\n", said)
+                job = re.search(r"Job '(\S+)' submitted", said)[1]
+                self.assertEqual(c.state(job)["driver_node_id"], nodes["b"], options)
+                self.assertIn("from the folder", c.job("logs", job))
+            said = c.job("submit", "--entrypoint-resources", "far=1", "--", os.path.join(folder, "prog"), code=1)
+            self.assertIn("prog\n", said)  # the script alone, without the folder
+        here = c.submit("/bin/true")
+        self.assertEqual(c.await_state(here, "SUCCEEDED")["driver_node_id"], nodes["a"])
+        directory = f"{self.place.name}/state/node-{nodes['b'][:8]}/jobs"
+        self.assertIn(c.state(job)["job_id"], os.listdir(directory))
+        c.job("delete", job)
+        end = time.monotonic() + PATIENCE
+        while len(os.listdir(directory)) != 4:
+            assert time.monotonic() < end, os.listdir(directory)
+            time.sleep(0.02)
+
+    def test_what_no_node_has_waits_with_the_reason(self):
+        c = self.cluster
+        job = c.submit("/bin/true", options=("--entrypoint-resources", "moon=1"))
+        self.assertIn("moon", c.state(job)["message"])
+        c.job("stop", job)
+        self.assertEqual(c.state(job)["status"], "STOPPED")
 
 
 class NoToken(WithCluster):

@@ -288,7 +288,7 @@ static void a_job_is_submitted_listed_and_read(void **state)
                         "e \xef\xbf\xbd\n");
     json_decref(reply);
     reply = get_json("/api/jobs/one/logs?offset=33&wait_ms=10", 200);
-    assert_int_equal(json_object_size(reply), 3);
+    assert_int_equal(json_object_size(reply), 4);
     assert_true(json_is_true(json_object_get(reply, "ended")));
     json_decref(reply);
     assert_text("GET", "/api/v0/logs/file?actor_id=ac01&lines=2", "", true, NULL, 200,

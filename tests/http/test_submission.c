@@ -127,8 +127,21 @@ static void each_mistake_is_named(void **state)
         {"{\"entrypoint\":\"x\",\"metadata\":{\"k\":1}}", "\"metadata\" must be"},
         {"{\"entrypoint\":\"x\",\"metadata\":[]}", "\"metadata\" must be"},
         {"{\"entrypoint\":\"x\",\"entrypoint_num_gpus\":\"1\"}", "must be a number"},
-        {"{\"entrypoint\":\"x\",\"entrypoint_num_gpus\":1}", "holds no resources"},
-        {"{\"entrypoint\":\"x\",\"entrypoint_resources\":{\"a\":1}}", "not supported"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_num_gpus\":-1}", "must be 0 to 1e+09"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_num_gpus\":1.5}", "GPU"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_num_cpus\":1e-9}", "at least 0.0001"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_num_cpus\":1,"
+         "\"entrypoint_resources\":{\"CPU\":1}}",
+         "names CPU twice"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_resources\":{\"a\":\"1\"}}",
+         "an object of numbers"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_resources\":[1]}", "an object of numbers"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_label_selector\":{\"a\":1}}",
+         "an object of strings"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_label_selector\":{\"a\":\"in(b\"}}", ""},
+        {"{\"entrypoint\":\"x\",\"retries\":-1}", "a number of 0 to 1000"},
+        {"{\"entrypoint\":\"x\",\"retries\":\"2\"}", "a number of 0 to 1000"},
+        {"{\"entrypoint\":\"x\",\"retry_policy\":{\"a\":1}}", "not supported"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -351,6 +351,10 @@ bool crti_submission_any(crti_node_t *node)
     return false;
 }
 
+void crti_submission_forget(crti_node_t *node, crti_id_t job)
+{
+}
+
 void crti_submission_stop_all(crti_node_t *node)
 {
 }

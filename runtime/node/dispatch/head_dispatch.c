@@ -15,6 +15,9 @@ bool crti_head_dispatch_order(crti_node_t *node, const crti_message_t *m)
     case CRTI_MSG_ACTOR_STOP:
         crti_actor_stop(node, m->request, &m->actor_stop);
         return true;
+    case CRTI_MSG_JOB_FORGET:
+        crti_submission_forget(node, m->job_forget.job);
+        return true;
     case CRTI_MSG_JOB_START:
         crti_submission_start(node, m->request, &m->job_start);
         return true;

@@ -77,6 +77,8 @@ static crt_status_t put_metric(crti_node_t *node, crti_buffer_t *json,
              kinds[view->kind], id_text(total->key.job, job),
              id_text(total->key.actor, actor));
     status = put(json, text);
+    if (status == CRT_OK && total->is_past)
+        status = put(json, ",\"is_past\":true");
     if (status == CRT_OK)
         status = put_text(json, ",\"name\":\"", view->id.name);
     if (status == CRT_OK)

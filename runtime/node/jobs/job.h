@@ -94,6 +94,8 @@ typedef struct crti_submissions {
 void crti_submission_init(crti_node_t *node);
 void crti_submission_start(crti_node_t *node, uint64_t request,
                            const crti_msg_job_start_t *start);
+/* JOB_FORGET: what a job left on this node goes. */
+void crti_submission_forget(crti_node_t *node, crti_id_t job);
 void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job);
 void crti_submission_stop_all(crti_node_t *node);
 void crti_submission_kill_all(crti_node_t *node);

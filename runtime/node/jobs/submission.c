@@ -48,6 +48,11 @@ static crti_submission_t *find(crti_node_t *node, crti_id_t job)
 
 static void free_submission(crti_submission_t *s)
 {
+    if (s->is_fetching)
+        crti_submission_fetch_cancel(s);
+    for (int i = 0; i < 2; i++)
+        if (s->uploads[i] >= 0)
+            close(s->uploads[i]);
     crti_package_close(s->package);
     free(s->entrypoint);
     crti_buffer_fini(&s->argv);
@@ -224,6 +229,14 @@ void crti_submission_head_lost(crti_node_t *node)
         s->start_request = 0;
 }
 
+/* What it held is for others. */
+static void give_back(crti_submission_t *s)
+{
+    if (s->resources.count)
+        crti_lease_table_give(s->node->leases.table, s->job, crti_node_now(s->node));
+    s->resources.count = 0;
+}
+
 /* It runs nothing of the user's, and is forgotten; whoever reaps orphans reaps it, when its kernel call
  * returns. */
 static void start_failed(crti_submission_t *s, crt_status_t status)
@@ -231,6 +244,7 @@ static void start_failed(crti_submission_t *s, crt_status_t status)
     crti_node_t *node = s->node;
 
     kill_group(s, SIGKILL);
+    give_back(s);
     if (s->start_request)
         crti_head_send_error(node, s->start_request, status, crt_error_detail());
     crti_map_remove(&node->submissions.by_job, &s->job);
@@ -288,6 +302,7 @@ static void on_gone(void *user, uint32_t events)
         s->wait_status =
             info.si_code == CLD_EXITED ? (info.si_status & 255) << 8 : info.si_status;
     close_process(s);
+    give_back(s);
     crti_package_close(CRTI_TAKE(s->package));
     set_state(s, CRTI_SUBMISSION_ENDED);
     s->ended_order = ++node->submissions.ended_count;
@@ -513,6 +528,8 @@ static crt_status_t new_submission(crti_node_t *node, const crti_msg_job_start_t
         return crt_raise(CRT_ERR_NO_MEMORY, "job");
     s->node = node;
     s->job = start->job;
+    s->source = start->source;
+    s->uploads[0] = s->uploads[1] = -1;
     s->pidfd = s->program_fd = s->report = -1;
     s->output[0].fd = s->output[1].fd = -1;
     memcpy(s->name, name, sizeof(s->name));
@@ -524,6 +541,26 @@ static crt_status_t new_submission(crti_node_t *node, const crti_msg_job_start_t
     }
     *s_out = s;
     return CRT_OK;
+}
+
+static crt_status_t hold(crti_submission_t *s, const crti_resources_t *resources)
+{
+    crt_status_t status =
+        resources->count
+            ? crti_lease_table_take(s->node->leases.table, s->job, s->job, resources)
+            : CRT_OK;
+
+    if (status == CRT_OK)
+        s->resources = *resources;
+    return status;
+}
+
+static void on_fetched(crti_submission_t *s, crt_status_t status)
+{
+    if (status == CRT_OK)
+        status = prepare(s);
+    if (status != CRT_OK)
+        start_failed(s, status);
 }
 
 void crti_submission_start(crti_node_t *node, uint64_t request,
@@ -544,9 +581,11 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
         return;
     }
     s->start_request = request;
-    status = prepare(s);
+    status = hold(s, &start->resources);
     if (status != CRT_OK)
         start_failed(s, status);
+    else
+        crti_submission_fetch(s, on_fetched);
 }
 
 void crti_submission_init(crti_node_t *node)

@@ -19,8 +19,10 @@ crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *p
     CRTI_AUTO(free) char *text = NULL;
     crt_status_t status;
 
-    if (node->options.head_dir[0] == '\0')
-        return crt_raise(CRT_ERR_UNSUPPORTED, "jobs run on the node of the head's host");
+    if (node->options.head_dir[0] == '\0') { /* the head is on another host */
+        snprintf(path, size, "%s/jobs/%s", node->own_state, crti_id_hex(job, hex));
+        return CRT_OK;
+    }
     snprintf(file, sizeof(file), "%s/head.info", node->options.head_dir);
     status = crti_info_read(file, &text);
     if (status != CRT_OK)
@@ -40,6 +42,19 @@ static bool has_variable(const crti_arguments_t *v, const char *name, size_t len
     return false;
 }
 
+/* Those that it holds, by the names that CUDA knows. */
+static void add_gpus(const crti_submission_t *s, crti_arguments_t *v)
+{
+    const crti_holding_t *holding = crti_holdings_get(
+        &crti_lease_table_room(s->node->leases.table)->holdings, s->job);
+    char text[CRTI_GPU_TEXT];
+
+    if (holding)
+        crti_arguments_format(
+            v, CRTI_VISIBLE_GPUS "=%s",
+            crti_gpus_format(&s->node->options.gpus, holding->gpus.gpus, text));
+}
+
 void crti_submission_environment(const crti_submission_t *s, crti_arguments_t *v)
 {
     const crti_node_t *node = s->node;
@@ -53,6 +68,8 @@ void crti_submission_environment(const crti_submission_t *s, crti_arguments_t *v
         crti_arguments_format(v, CRTI_JOB_DIRECTORY "=%s",
                               crti_package_directory(s->package));
     crti_arguments_add_list(v, crti_span(s->environment.data, s->environment.size));
+    if (crti_resources_get(&s->resources, "GPU") > 0)
+        add_gpus(s, v);
     for (char **e = environ; *e && v->status == CRT_OK; e++) {
         size_t length = strcspn(*e, "=");
 

@@ -45,18 +45,30 @@ typedef struct crti_submission {
     crti_watch_t report_watch;
     crti_timer_t start_timer;
     uint64_t stop_request;
+    crti_resources_t resources; /* that it holds until it has ended */
+    crti_id_t source;           /* node that has what was uploaded */
+    int uploads[2]; /* program and folder, fetched from there; -1: not yet, or none */
+    bool is_fetching;
+    void (*on_fetched)(struct crti_submission *s, crt_status_t status);
     int wait_status;
     uint64_t ended_order;
     bool heard; /* the head has its end on disk */
 } crti_submission_t;
 
-/* The directory of a job, below the head's state directory. */
+/* The directory of a job, below the head's state directory; below the node's own on another host. */
 crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *path,
                                        size_t size);
 /* The same, made, with the log file in it. */
 crt_status_t crti_submission_places(crti_submission_t *s, char *dir, size_t size);
 /* What its processes have in their environment: ours, then the job's, then what this daemon has. */
 void crti_submission_environment(const crti_submission_t *s, crti_arguments_t *out);
+/* ---- submission_fetch.c */
+
+/* Brings what was uploaded for it to this node's cache, and calls `on_ready` once, unless it is
+ * cancelled before. */
+void crti_submission_fetch(crti_submission_t *s,
+                           void (*on_ready)(crti_submission_t *s, crt_status_t status));
+void crti_submission_fetch_cancel(crti_submission_t *s);
 /* Executes s->program, its folder is there if it has one. `fds`: its stdout and stderr. */
 crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_t *argv,
                                      const int fds[2]);

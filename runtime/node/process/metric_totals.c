@@ -51,14 +51,14 @@ static void add_process(crti_metric_totals_t *totals, const crti_process_t *proc
     while (crti_metric_read(crti_board_metrics(process->board), &cursor, &view)) {
         crti_metric_total_t *total;
 
-        if (is_dead && view.kind == CRTI_METRIC_GAUGE)
-            continue; /* nobody would set it to another value */
         key.id = view.id;
         total = add(totals, &key, &view);
-        if (total)
-            total->used_ns = now_ns;
-        else
+        if (total == NULL) {
             totals->refused++;
+            continue;
+        }
+        total->used_ns = now_ns;
+        total->is_past = is_dead && view.kind == CRTI_METRIC_GAUGE;
     }
 }
 
@@ -127,6 +127,7 @@ crt_status_t crti_metric_totals_all(crti_node_t *node, crti_metric_totals_t *tot
         if (copy == NULL)
             return crt_raise(CRT_ERR_NO_MEMORY, "the metrics of this node");
         copy->used_ns = total->used_ns;
+        copy->is_past = total->is_past;
     }
     CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
         if (!p->board)

@@ -4,7 +4,7 @@
  *
  * Where it sits
  *     the boards of local processes -> [ process/metric_totals.c ] -> dispatch/metric_rows.c
- * A total of which no living process has a part is forgotten after 10 minutes.
+ * A total, or the last value of a gauge, of which no living process has a part is forgotten after 10 minutes.
  * Threads: the loop.
  */
 #ifndef CRTI_NODE_METRIC_TOTALS_H
@@ -24,6 +24,7 @@ typedef struct crti_metric_total {
     crti_metric_key_t key;
     crti_metric_view_t view;
     uint64_t used_ns; /* when a process had a part of it last */
+    bool is_past;     /* a gauge that no living process has: its last value */
 } crti_metric_total_t;
 
 typedef struct crti_call_figures {

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sweep: one job for each combination of values, as crt job submit --sweep makes them.
+ *
+ * Where it sits
+ *     job_submit.c -> [ sweep.c ] (what to run) -> sweep_run.c (runs it) -> sweep_rule.c (whom to stop),
+ *     sweep_report.c (table, CSV, JSON, plot)
+ * Rules
+ *     The last parameter varies fastest. Job N of sweep S is the submission S-N. What is known of a run is in
+ *     DIR/results.json, which is replaced as a whole at every change: an interrupted sweep goes on from it and from the
+ *     cluster's list of jobs.
+ */
+#ifndef CRTI_CLI_SWEEP_H
+#define CRTI_CLI_SWEEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/http_client.h"
+#include "cli/job_submit.h"
+
+#define SWEEP_PARAMETERS 16
+#define SWEEP_RUNS_MAX   10000
+#define SWEEP_ID_MAX     80
+
+typedef struct sweep_parameter {
+    const char *name; /* `name_size` bytes of an option */
+    size_t name_size;
+    const char **values; /* texts of one copy */
+    size_t count;
+    char *copy;
+} sweep_parameter_t;
+
+/* A value of the metric at a step. */
+typedef struct sweep_point {
+    double step, value;
+} sweep_point_t;
+
+typedef enum sweep_state {
+    SWEEP_WAITING, /* not submitted yet */
+    SWEEP_SUBMITTED,
+    SWEEP_RUNNING,
+    SWEEP_SUCCEEDED,
+    SWEEP_FAILED,
+    SWEEP_STOPPED, /* by somebody */
+    SWEEP_EARLY    /* by the rule */
+} sweep_state_t;
+
+typedef struct sweep_run {
+    sweep_state_t state;
+    char job[33];    /* job id, "" until it is known */
+    json_t *metrics; /* name -> number, the last of each */
+    sweep_point_t *history;
+    size_t points, room;
+    unsigned rung; /* of ASHA: the next one */
+    double seconds;
+} sweep_run_t;
+
+typedef enum sweep_rule { SWEEP_NO_RULE, SWEEP_MEDIAN, SWEEP_ASHA } sweep_rule_t;
+
+typedef struct sweep {
+    char id[SWEEP_ID_MAX + 1];
+    const char *directory; /* of the results */
+    sweep_parameter_t parameters[SWEEP_PARAMETERS];
+    size_t parameter_count;
+    sweep_run_t *runs;
+    size_t count;
+    size_t parallel;    /* jobs submitted at a time */
+    const char *metric; /* that is looked at; NULL: the first that a run reports */
+    char found[128];    /* the same, found */
+    bool larger_is_better;
+    sweep_rule_t rule;
+    double grace; /* steps before a run may be stopped */
+} sweep_t;
+
+/* ---- sweep.c */
+
+/* Reads "NAME=V1,V2" options. CRT_ERR_INVALID says what is wrong. */
+crt_status_t crti_sweep_init(sweep_t *sweep, const char *const *options);
+void crti_sweep_fini(sweep_t *sweep);
+/* The value of a parameter in run `run`. */
+const char *crti_sweep_value(const sweep_t *sweep, size_t run, size_t parameter);
+/* "lr=1e-5, model=mlp" */
+void crti_sweep_label(const sweep_t *sweep, size_t run, char *text, size_t size);
+/* `text` with {name} replaced and {{ as {; the caller frees it. NULL: a name that is no parameter, raised. */
+char *crti_sweep_fill(const sweep_t *sweep, size_t run, const char *text);
+/* CRT_ERR_INVALID: a {name} that is none, or a parameter that no word has. */
+crt_status_t crti_sweep_check(const sweep_t *sweep, int argc, char **argv,
+                              const char *const *variables);
+const char *crti_sweep_state_name(sweep_state_t state);
+bool crti_sweep_has_ended(sweep_state_t state);
+
+/* ---- sweep_rule.c */
+
+/* Appends to the history, and keeps only what is new. */
+void crti_sweep_note(sweep_run_t *run, double step, double value);
+/* The best value of a run up to a step, or the first that is known; false: there is none. */
+bool crti_sweep_best(const sweep_t *sweep, const sweep_run_t *run, double step,
+                     double *best_out);
+/* Whether the rule ends that run now. */
+bool crti_sweep_should_stop(sweep_t *sweep, size_t run);
+
+/* ---- sweep_report.c */
+
+/* results.json, results.csv and plot.svg, each replaced as a whole. */
+crt_status_t crti_sweep_save(const sweep_t *sweep);
+/* Of an earlier call. CRT_ERR_NOT_FOUND: there is none; CRT_ERR_INVALID: of another sweep. */
+crt_status_t crti_sweep_load(sweep_t *sweep);
+/* One line per run, for people. */
+void crti_sweep_print(const sweep_t *sweep);
+
+/* ---- sweep_run.c */
+
+/* Runs all of it; what was uploaded is named in `runtime_env`. `resumes`: takes up what an earlier call began. The
+ * exit status. */
+int crti_sweep_run(sweep_t *sweep, http_client_t *client, const job_options_t *options,
+                   const json_t *runtime_env, int argc, char **argv, bool resumes);
+
+#endif

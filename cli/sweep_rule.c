@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a run of a sweep is stopped early. See sweep.h.
+ *
+ * Median rule: a run whose best value so far is worse than the median of what the others had reached by the same step, of at
+ * least three others that came so far.
+ * ASHA (successive halving without waiting): at the steps grace * 3^k a run goes on only when it is among the best third of
+ * those that came there before it, itself included; the first two of a rung always go on.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli/sweep.h"
+
+#define OTHERS_LEAST 3
+#define FACTOR       3
+
+void crti_sweep_note(sweep_run_t *run, double step, double value)
+{
+    sweep_point_t *larger;
+
+    if (!isfinite(value) || !isfinite(step))
+        return;
+    if (run->points && run->history[run->points - 1].step >= step) {
+        if (run->history[run->points - 1].step == step) /* it was seen in between */
+            run->history[run->points - 1].value = value;
+        return;
+    }
+    if (run->points == run->room) {
+        larger = realloc(run->history, (2 * run->room + 16) * sizeof(*larger));
+        if (!larger)
+            return;
+        run->history = larger;
+        run->room = 2 * run->room + 16;
+    }
+    run->history[run->points++] = (sweep_point_t){step, value};
+}
+
+static bool is_better(const sweep_t *sweep, double a, double b)
+{
+    return sweep->larger_is_better ? a > b : a < b;
+}
+
+bool crti_sweep_best(const sweep_t *sweep, const sweep_run_t *run, double step,
+                     double *best_out)
+{
+    bool is_found = false;
+
+    /* It was looked at now and then: the first look may have come after that step. */
+    for (size_t i = 0; i < run->points && (i == 0 || run->history[i].step <= step); i++) {
+        if (!is_found || is_better(sweep, run->history[i].value, *best_out))
+            *best_out = run->history[i].value;
+        is_found = true;
+    }
+    return is_found;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double last_step(const sweep_run_t *run)
+{
+    return run->points ? run->history[run->points - 1].step : -INFINITY;
+}
+
+/* What the others that reached that step had by then. The caller frees it. */
+static double *others_at(const sweep_t *sweep, size_t run, double step, size_t *count_out)
+{
+    double *values = calloc(sweep->count + 1, sizeof(*values));
+
+    *count_out = 0;
+    for (size_t i = 0; values && i < sweep->count; i++)
+        if (i != run && last_step(&sweep->runs[i]) >= step &&
+            crti_sweep_best(sweep, &sweep->runs[i], step, &values[*count_out]))
+            ++*count_out;
+    return values;
+}
+
+static bool is_below_median(const sweep_t *sweep, size_t run)
+{
+    const sweep_run_t *r = &sweep->runs[run];
+    double best, median, step = last_step(r), *values;
+    size_t count;
+    bool is_worse;
+
+    if (step < sweep->grace || !crti_sweep_best(sweep, r, step, &best))
+        return false;
+    values = others_at(sweep, run, step, &count);
+    if (!values || count < OTHERS_LEAST) {
+        free(values);
+        return false;
+    }
+    qsort(values, count, sizeof(*values), ascending);
+    median =
+        count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+    is_worse = is_better(sweep, median, best);
+    free(values);
+    return is_worse;
+}
+
+/* Those that came to the rung before count as they were then. */
+static bool falls_out(sweep_t *sweep, size_t run)
+{
+    sweep_run_t *r = &sweep->runs[run];
+    double step = sweep->grace * pow(FACTOR, r->rung), best, *values;
+    size_t count, better = 0;
+
+    if (last_step(r) < step || !crti_sweep_best(sweep, r, step, &best))
+        return false;
+    r->rung++;
+    values = others_at(sweep, run, step, &count);
+    for (size_t i = 0; values && i < count; i++)
+        better += is_better(sweep, values[i], best);
+    free(values);
+    return count + 1 >= FACTOR && better >= (count + 1) / FACTOR;
+}
+
+bool crti_sweep_should_stop(sweep_t *sweep, size_t run)
+{
+    bool stops = false;
+    unsigned rung;
+
+    if (sweep->rule == SWEEP_MEDIAN)
+        return is_below_median(sweep, run);
+    if (sweep->rule == SWEEP_ASHA)
+        do { /* it may have passed several */
+            rung = sweep->runs[run].rung;
+            stops = falls_out(sweep, run);
+        } while (!stops && sweep->runs[run].rung != rung);
+    return stops;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which submitted job begins next, and on which node.
+ *
+ * Where it sits
+ *     control_job.c, control_node.c, control_actor.c (there is more room) -> [ control/control_job_queue.c ] -> JOB_START
+ * Rules
+ *     The highest priority first, then the oldest. A job that finds no room lets others pass that find some. One
+ *     that asks for nothing runs on a node of the head's host, whatever that holds; any other is placed like an actor,
+ *     and its process holds what it asked for. No more than `max_jobs` run at a time, where that is given.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/control/control_int.h"
+#include "runtime/control/placement.h"
+
+static void put_state(crti_control_t *c, const crti_job_entry_t *job)
+{
+    crti_msg_row_job_state_t row = crti_job_entry_state_row(job);
+
+    crti_control_put(c, CRTI_STORE_JOB_STATES, job->id, CRTI_MSG_ROW_JOB_STATE, &row);
+}
+
+/* The row that says which node may have begun is durable: so it is never begun twice. */
+static void after_start(crti_control_t *c, const crti_outgoing_t *out)
+{
+    crti_job_entry_t *job = crti_job_table_get(&c->jobs, out->id);
+    const crti_node_entry_t *node, *host = crti_control_head_host(c);
+    crti_msg_job_start_t body;
+    crti_request_t *request;
+
+    if (job == NULL || job->state != CRTI_JOB_PENDING || !job->start_sent)
+        return;
+    if (out->status != CRT_OK) {
+        crti_job_entry_waits(&c->jobs, job, out->text ? out->text : "");
+        job->start_sent = false;
+        job->node = (crti_id_t){0, 0};
+        return;
+    }
+    node = crti_node_table_get(&c->nodes, job->node);
+    request = node && node->link
+                  ? crti_control_new_request(c, node, CRTI_MSG_JOB_START, out->id)
+                  : NULL;
+    if (request == NULL)
+        return; /* asked again when the node is back */
+    body = (crti_msg_job_start_t){
+        .submission = crti_str(job->submission),
+        .job = job->id,
+        .entrypoint = crti_str(job->entrypoint),
+        .argv = crti_span(job->argv.data, job->argv.size),
+        .sha = crti_str(job->sha),
+        .environment = crti_span(job->environment.data, job->environment.size),
+        .resources = job->resources,
+        .source = host ? host->id : node->id,
+    };
+    crti_control_send(c, node->link, CRTI_MSG_JOB_START, request->number, &body);
+}
+
+static void start_job(crti_control_t *c, crti_job_entry_t *job, crti_node_entry_t *node)
+{
+    job->start_sent = true;
+    job->node = node->id;
+    job->node_incarnation = node->incarnation;
+    if (job->resources.count) {
+        crti_resources_take(&node->available, &job->resources);
+        crti_control_view_changed(c, node);
+    }
+    put_state(c, job);
+    crti_control_after(c, after_start, job->id, 0);
+}
+
+/* ---------------------------------------------------------------- where */
+
+/* Whether a node could run it, were it idle. */
+static bool is_feasible(const crti_control_t *c, const crti_job_entry_t *job,
+                        const crti_scheduling_t *how)
+{
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        const crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (node->is_guess ||
+            crti_scheduling_feasible(&node->resources, node->id, node->labels,
+                                     &job->resources, how))
+            return true;
+    }
+    return false;
+}
+
+/* NULL: it waits, or has failed when it never will have one. */
+static crti_node_entry_t *place(crti_control_t *c, crti_job_entry_t *job)
+{
+    const crti_node_entry_t *host = crti_control_head_host(c);
+    crti_scheduling_t how = crti_scheduling_default;
+    size_t count = crti_control_placement_nodes(c, &c->placement_nodes);
+    const crti_placement_node_t *nodes =
+        (const crti_placement_node_t *)(const void *)c->placement_nodes.data;
+    char text[256];
+    int best;
+
+    snprintf(how.selector, sizeof(how.selector), "%s", job->selector);
+    best = crti_placement_pick(nodes, count, &job->resources,
+                               host ? host->id : (crti_id_t){0, 0}, &how);
+    if (best >= 0)
+        return crti_node_table_get(&c->nodes, nodes[best].node);
+    crti_placement_reason(nodes, count, &job->resources, &how, &c->resource_names, text,
+                          sizeof(text));
+    if (c->config.fail_if_infeasible && !is_feasible(c, job, &how))
+        crti_job_entry_end(&c->jobs, job, CRTI_JOB_FAILED,
+                           "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", text, c->now_ns,
+                           crti_control_wall(c));
+    else
+        crti_job_entry_waits(&c->jobs, job, text);
+    return NULL;
+}
+
+/* The node that was asked before, which may have begun it; or a good one. */
+static crti_node_entry_t *find_node(crti_control_t *c, crti_job_entry_t *job)
+{
+    crti_node_entry_t *asked = crti_node_table_get(&c->nodes, job->node), *host;
+
+    if (asked && asked->state == CRTI_NODE_ALIVE)
+        return asked;
+    if (crti_job_entry_asks_for_node(job))
+        return place(c, job);
+    host = crti_control_head_host(c);
+    if (host == NULL)
+        crti_job_entry_waits(&c->jobs, job, "It waits for the node of the head's host.");
+    return host;
+}
+
+/* ---------------------------------------------------------------- which */
+
+static int by_turn(const void *a, const void *b)
+{
+    const crti_job_entry_t *x = *(crti_job_entry_t *const *)a;
+    const crti_job_entry_t *y = *(crti_job_entry_t *const *)b;
+
+    if (x->priority != y->priority)
+        return x->priority < y->priority ? 1 : -1;
+    return x->number < y->number ? -1 : 1;
+}
+
+/* Those that may begin, in the order of their turns; `*busy_out`: how many have begun. The caller frees it. */
+static crti_job_entry_t **find_waiting(crti_control_t *c, size_t *count_out,
+                                       size_t *busy_out)
+{
+    crti_job_entry_t **waiting =
+        calloc(c->jobs.counts[CRTI_JOB_PENDING] + 1, sizeof(*waiting));
+    size_t count = 0;
+
+    *busy_out = 0;
+    CRTI_LIST_FOREACH_SAFE (item, &c->jobs.running) {
+        crti_job_entry_t *job = CRTI_JOB_OF(item);
+
+        if (job->state == CRTI_JOB_PENDING && !job->unsaved && !job->start_sent &&
+            waiting)
+            waiting[count++] = job;
+        else if (crti_job_entry_is_submission(job) && !job->unsaved)
+            ++*busy_out;
+    }
+    if (count > 1)
+        qsort(waiting, count, sizeof(*waiting), by_turn);
+    *count_out = count;
+    return waiting;
+}
+
+void crti_control_start_jobs(crti_control_t *c)
+{
+    CRTI_AUTO(free) crti_job_entry_t **waiting = NULL;
+    size_t count, busy, most = c->config.max_jobs ? c->config.max_jobs : SIZE_MAX;
+    char text[96];
+
+    if (c->jobs.counts[CRTI_JOB_PENDING] == 0 || c->starting_jobs)
+        return;
+    c->starting_jobs = true; /* what ends here frees room, and asks to begin others */
+    waiting = find_waiting(c, &count, &busy);
+    for (size_t i = 0; i < count; i++) {
+        crti_job_entry_t *job = waiting[i];
+        crti_node_entry_t *node;
+
+        if (job->stopping) { /* asked to stop while a node that is gone was to begin it */
+            crti_job_entry_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
+        } else if (busy >= most) {
+            snprintf(text, sizeof(text), "It waits: %zu jobs run, and no more may.",
+                     busy);
+            crti_job_entry_waits(&c->jobs, job, text);
+        } else if ((node = find_node(c, job)) != NULL) {
+            start_job(c, job, node);
+            busy++;
+        }
+    }
+    c->starting_jobs = false;
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""crt job submit --sweep on a real cluster. Usage: test_sweep.py CRT SWEEP_PROGRAM"""
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+CRT, PROGRAM = map(os.path.abspath, sys.argv[1:3])
+PATIENCE = 120
+
+
+class Sweep(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "4",
+                               "--object-store-memory", "50M"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        cls.address = re.search(r"--address (\S+) --key-file", said)[1]
+
+    @classmethod
+    def tearDownClass(cls):
+        subprocess.run([CRT, "stop", "--address", cls.address], stdout=subprocess.DEVNULL, check=True)
+
+    def setUp(self):
+        self.place = tempfile.TemporaryDirectory()
+        self.out = os.path.join(self.place.name, "results")
+
+    def tearDown(self):
+        self.place.cleanup()
+
+    def words(self, *arguments):
+        return [CRT, "job", "submit", "--address", self.address, "--out", self.out, *arguments]
+
+    def submit(self, *arguments, code=0):
+        done = subprocess.run(self.words(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, code, done.stdout)
+        return done.stdout
+
+    def results(self):
+        with open(os.path.join(self.out, "results.json")) as file:
+            return json.load(file)
+
+    def test_all_combinations_run_and_their_metrics_are_in_one_summary(self):
+        said = self.submit("--sweep", "model=mlp,cnn", "--sweep", "lr=0.5,0.25,0.125", "--sweep-name", "six", "--parallel",
+                           "3", "--", PROGRAM, "--lr", "{lr}", "--model", "{model}", "--ms", "10")
+        self.assertIn("6 of 6 runs succeeded", said)
+        self.assertRegex(said, r"RUN +model +lr +STATE +SECONDS +loss +step")
+        self.assertRegex(said, r"5 +cnn +0\.125 +SUCCEEDED +[0-9.]+ +1\.458333333 +3 +<- best")
+        results = self.results()
+        self.assertEqual((results["sweep"], results["metric"], results["mode"]), ("six", "loss", "min"))
+        self.assertEqual([(run["parameters"]["model"], run["parameters"]["lr"]) for run in results["runs"]],
+                         [(m, lr) for m in ("mlp", "cnn") for lr in ("0.5", "0.25", "0.125")])
+        for run in results["runs"]:
+            worst = 1 if run["parameters"]["model"] == "cnn" else 2
+            self.assertAlmostEqual(run["metrics"]["loss"], worst + float(run["parameters"]["lr"]) + 1 / 3)
+            self.assertEqual(run["history"][-1][0], 3)
+        with open(os.path.join(self.out, "results.csv"), newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["submission_id"] for row in rows], [f"six-{i}" for i in range(6)])
+        self.assertEqual({row["state"] for row in rows}, {"SUCCEEDED"})
+        self.assertAlmostEqual(float(rows[0]["loss"]), 2.5 + 1 / 3)
+        plot = xml.etree.ElementTree.parse(os.path.join(self.out, "plot.svg")).getroot()
+        self.assertGreaterEqual(len(plot.findall("{http://www.w3.org/2000/svg}circle")), 6)
+        log = subprocess.run([CRT, "job", "logs", "--address", self.address, "six-4"], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout
+        self.assertIn("lr 0.25 model cnn\n", log)
+
+    def test_what_is_wrong_is_told_before_anything_runs(self):
+        def refused(text, *arguments):
+            self.assertIn(text, self.submit(*arguments, code=2))
+
+        refused("no --sweep gives values to {model}; there is {lr}", "--sweep", "lr=1,2", "--", PROGRAM, "--lr", "{lr}",
+                "--model", "{model}")
+        refused("no argument has {lr}: all of its runs would be the same", "--sweep", "lr=1,2", "--", PROGRAM)
+        refused("--sweep takes NAME=VALUE,VALUE", "--sweep", "lr", "--", PROGRAM, "{lr}")
+        refused("has an empty value", "--sweep", "lr=1,,2", "--", PROGRAM, "{lr}")
+        refused("given twice", "--sweep", "lr=1", "--sweep", "lr=2", "--", PROGRAM, "{lr}")
+        refused("go with --sweep", "--parallel", "2", "--", PROGRAM)
+        refused("do not go with --sweep", "--no-wait", "--sweep", "lr=1", "--", PROGRAM, "{lr}")
+        refused("--early-stop is median or asha", "--early-stop", "luck", "--sweep", "lr=1", "--", PROGRAM, "{lr}")
+        refused("--mode is min or max", "--mode", "mid", "--sweep", "lr=1", "--", PROGRAM, "{lr}")
+        refused("more than 10000 runs", "--sweep", "a=" + ",".join("1" * 200), "--sweep", "b=" + ",".join("1" * 200), "--",
+                PROGRAM, "{a}", "{b}")
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_a_run_that_fails_is_told_and_run_again_by_resume(self):
+        mark = os.path.join(self.place.name, "mark")
+        script = f'[ "{{v}}" = 2 ] && [ ! -e {mark} ] && exit 5; echo v {{v}} {{{{}}'
+        command = ("--sweep", "v=1,2,3", "--sweep-name", "again", "--", "/bin/sh", "-c", script)
+        said = self.submit(*command, code=1)
+        self.assertIn("2 of 3 runs succeeded, 0 were stopped early, 1 did not succeed", said)
+        self.assertIn("there is a sweep again already: go on with it by --resume", self.submit(*command, code=1))
+        open(mark, "w").close()
+        said = self.submit("--resume", *command)
+        self.assertIn("3 of 3 runs succeeded", said)
+        self.assertEqual(said.count(": SUBMITTED"), 1)
+        self.assertIn("other parameters", self.submit("--resume", "--sweep", "v=7,8,9", "--sweep-name", "again", "--",
+                                                      "/bin/echo", "{v}", code=1))
+
+    def test_an_interrupted_sweep_goes_on(self):
+        command = ("--sweep", "lr=1,2,3,4", "--sweep-name", "cut", "--parallel", "2", "--", PROGRAM, "--lr", "{lr}",
+                   "--steps", "4", "--ms", "200")
+        process = subprocess.Popen(self.words(*command), stdout=subprocess.PIPE, text=True)
+        for line in process.stdout:
+            if ": RUNNING" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
+        process.stdout.close()
+        time.sleep(1.5)  # those that were begun end meanwhile
+        said = self.submit("--resume", *command)
+        self.assertIn("4 of 4 runs succeeded", said)
+        self.assertEqual({run["metrics"]["step"] for run in self.results()["runs"]}, {4})
+        self.assertLessEqual(said.count(": SUBMITTED"), 3)
+
+    def test_bad_runs_are_stopped_early(self):
+        for rule in ("median", "asha"):
+            said = self.submit("--sweep", "lr=1,2,3,100", "--sweep-name", f"early-{rule}", "--early-stop", rule, "--grace",
+                               "2", "--metric", "loss", "--", PROGRAM, "--lr", "{lr}", "--steps", "40", "--ms", "100")
+            runs = self.results()["runs"]
+            self.assertEqual(runs[3]["state"], "STOPPED_EARLY", said)
+            self.assertLess(runs[3]["history"][-1][0], 40)
+            self.assertEqual(runs[0]["state"], "SUCCEEDED", said)
+            self.assertIn("(stopped early)", open(os.path.join(self.out, "plot.svg")).read())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of cli/sweep.c and cli/sweep_rule.c: combinations, {names}, and when a run is stopped early. */
+#include "cli/sweep.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void make(sweep_t *sweep, const char *first, const char *second)
+{
+    const char *const options[] = {first, second, NULL};
+
+    *sweep = (sweep_t){.grace = 1};
+    assert_int_equal(crti_sweep_init(sweep, options), CRT_OK);
+}
+
+static void the_last_parameter_varies_fastest(void **state)
+{
+    static const char *const wanted[] = {"a=1, b=x", "a=1, b=y", "a=1, b=z",
+                                         "a=2, b=x", "a=2, b=y", "a=2, b=z"};
+    char label[64];
+    sweep_t sweep;
+
+    make(&sweep, "a=1,2", "b=x,y,z");
+    assert_int_equal(sweep.count, 6);
+    for (size_t i = 0; i < 6; i++) {
+        crti_sweep_label(&sweep, i, label, sizeof(label));
+        assert_string_equal(label, wanted[i]);
+    }
+    crti_sweep_fini(&sweep);
+}
+
+static void names_in_braces_are_filled_and_others_refused(void **state)
+{
+    char *text;
+    sweep_t sweep;
+
+    make(&sweep, "a=1,2", "b=x");
+    text = crti_sweep_fill(&sweep, 1, "--a={a} {{a} {b}{b}}");
+    assert_string_equal(text, "--a=2 {a} xx}");
+    free(text);
+    assert_null(crti_sweep_fill(&sweep, 0, "{c}"));
+    assert_non_null(strstr(crt_error_detail(), "no --sweep gives values to {c}"));
+    assert_null(crti_sweep_fill(&sweep, 0, "{a"));
+    assert_null(crti_sweep_fill(&sweep, 0, "{"));
+    assert_null(crti_sweep_fill(&sweep, 0, "{}"));
+    crti_sweep_fini(&sweep);
+}
+
+/* Run `i` reaches step `step` with that value. */
+static void reach(sweep_t *sweep, size_t i, double step, double value)
+{
+    crti_sweep_note(&sweep->runs[i], step, value);
+}
+
+static void the_median_rule_stops_what_is_worse_than_most(void **state)
+{
+    sweep_t sweep;
+
+    make(&sweep, "a=1,2,3,4", NULL);
+    sweep.rule = SWEEP_MEDIAN;
+    sweep.grace = 2;
+    for (size_t i = 0; i < 3; i++) {
+        reach(&sweep, i, 1, 9);
+        reach(&sweep, i, 2, (double)i);
+    }
+    reach(&sweep, 3, 1, 100);
+    assert_false(crti_sweep_should_stop(&sweep, 3)); /* within its grace */
+    reach(&sweep, 3, 2, 50);
+    assert_true(crti_sweep_should_stop(&sweep, 3));
+    assert_false(crti_sweep_should_stop(&sweep, 0));
+    assert_false(crti_sweep_should_stop(&sweep, 1)); /* median of 0, 2 and 50 is 2 */
+    sweep.larger_is_better = true;
+    assert_false(crti_sweep_should_stop(&sweep, 3));
+    assert_false(crti_sweep_should_stop(&sweep, 0)); /* its best was 9, at step 1 */
+    crti_sweep_fini(&sweep);
+}
+
+static void fewer_than_three_others_stop_nobody(void **state)
+{
+    sweep_t sweep;
+
+    make(&sweep, "a=1,2,3", NULL);
+    sweep.rule = SWEEP_MEDIAN;
+    for (size_t i = 0; i < 3; i++)
+        reach(&sweep, i, 1, (double)i);
+    assert_false(crti_sweep_should_stop(&sweep, 2));
+    crti_sweep_fini(&sweep);
+}
+
+static void asha_lets_the_best_third_of_a_rung_go_on(void **state)
+{
+    sweep_t sweep;
+
+    make(&sweep, "a=1,2,3,4,5,6", NULL);
+    sweep.rule = SWEEP_ASHA;
+    reach(&sweep, 0, 1, 5);
+    assert_false(crti_sweep_should_stop(&sweep, 0)); /* the first two of a rung go on */
+    reach(&sweep, 1, 1, 6);
+    assert_false(crti_sweep_should_stop(&sweep, 1));
+    reach(&sweep, 2, 1, 7);
+    assert_true(crti_sweep_should_stop(&sweep, 2));
+    reach(&sweep, 3, 1, 1);
+    assert_false(crti_sweep_should_stop(&sweep, 3));
+    assert_false(crti_sweep_should_stop(&sweep, 3)); /* a rung is judged once */
+    reach(&sweep, 3, 9, 0.5);                        /* two rungs at once */
+    assert_false(crti_sweep_should_stop(&sweep, 3));
+    assert_int_equal(sweep.runs[3].rung, 3);
+    crti_sweep_fini(&sweep);
+}
+
+static void what_is_seen_twice_counts_once(void **state)
+{
+    sweep_run_t run = {0};
+
+    crti_sweep_note(&run, 1, 5);
+    crti_sweep_note(&run, 1, 4);
+    crti_sweep_note(&run, 0, 3);
+    assert_int_equal(run.points, 1);
+    assert_true(run.history[0].value == 4);
+    for (int i = 2; i < 100; i++)
+        crti_sweep_note(&run, i, i);
+    assert_int_equal(run.points, 99);
+    free(run.history);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_parameter_varies_fastest),
+        cmocka_unit_test(names_in_braces_are_filled_and_others_refused),
+        cmocka_unit_test(the_median_rule_stops_what_is_worse_than_most),
+        cmocka_unit_test(fewer_than_three_others_stop_nobody),
+        cmocka_unit_test(asha_lets_the_best_third_of_a_rung_go_on),
+        cmocka_unit_test(what_is_seen_twice_counts_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
