@@ -2,6 +2,7 @@
 /* Options of one call: its name, its timeout, errors for which it is made again, and workers that end after so
  * many calls. How often something ran is counted in the bytes of a file. */
 #include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -404,6 +405,27 @@ static void bad_options_are_refused_by_name(void **state)
     assert_int_equal(notes_in(notes), 0);
 }
 
+static void amounts_that_can_not_be_are_refused(void **state)
+{
+    static const double wrong[] = {NAN, INFINITY, -INFINITY, -2, 1e300, 1e-9};
+    crt_actor_t *actor;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        fails(crt_submit(&spin, CRT_TASK_OPTIONS(.num_cpus = wrong[i]), notes),
+              CRT_ERR_INVALID, "CPU");
+        fails(crt_submit(&spin, CRT_TASK_OPTIONS(.num_gpus = wrong[i]), notes),
+              CRT_ERR_INVALID, "GPU");
+        actor = crt_actor_new(&fragile, CRT_ACTOR_OPTIONS(.num_cpus = wrong[i]));
+        fails(crt_call(actor, &method_spin, notes), CRT_ERR_INVALID, "CPU");
+        crt_actor_drop(&actor);
+    }
+    fails(crt_submit(&spin, CRT_TASK_OPTIONS(.num_gpus = 1.5), notes), CRT_ERR_INVALID,
+          "GPU");
+    fails(crt_submit(&spin, CRT_TASK_OPTIONS(.resources = "disk=1,disk=2"), notes),
+          CRT_ERR_INVALID, "disk");
+    assert_int_equal(notes_in(notes), 0);
+}
+
 static int driver(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, notes_begin, notes_end)
@@ -425,6 +447,7 @@ static int driver(int argc, char **argv)
         TEST(a_worker_ends_after_so_many_calls_and_nothing_is_lost),
         TEST(its_objects_live_as_long_as_somebody_has_them),
         TEST(bad_options_are_refused_by_name),
+        TEST(amounts_that_can_not_be_are_refused),
     };
 
     if (argc > 1)

@@ -74,6 +74,18 @@ static crt_status_t count_run(crt_call_t *call)
 static const crt_task_t count_task =
     CRT_TASK(.name = "count", .run = count_run, .signature = "int");
 
+/* A list with the ref of a call of its own. */
+static crt_status_t lend_run(crt_call_t *call)
+{
+    crt_ref_t *ref = crt_submit(&count_task, NULL, 5);
+    crt_arg_t item = crt_arg_ref(ref);
+    crt_status_t status = crt_return(call, crt_list(&item, 1));
+
+    crt_ref_drop(&ref);
+    return status;
+}
+static const crt_task_t lend = CRT_TASK(.name = "lend", .run = lend_run, .signature = "");
+
 /* Two results. */
 static crt_status_t note_two_run(crt_call_t *call)
 {
@@ -378,6 +390,21 @@ static void a_call_that_was_refused_has_ended(void **state)
     crt_ref_drop(&ref);
 }
 
+static void a_call_of_another_process_is_not_cancelled(void **state)
+{
+    crt_ref_t *list = crt_submit(&lend, NULL), *theirs;
+    const crt_value_t *value;
+    int64_t count;
+
+    OK(crt_get(list, &value));
+    OK(crt_value_read(crt_value_at(value, 0), &theirs));
+    assert_int_equal(crt_cancel(theirs, NULL), CRT_ERR_INVALID);
+    assert_non_null(strstr(crt_error_detail(), "another process made"));
+    OK(crt_get(theirs, &count));
+    assert_int_equal(count, 5);
+    crt_ref_drop(&list);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +419,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(calls_to_an_actor_that_is_not_there_yet_are_cancelled),
         cmocka_unit_test(what_can_not_be_cancelled_is_refused),
         cmocka_unit_test(a_call_that_was_refused_has_ended),
+        cmocka_unit_test(a_call_of_another_process_is_not_cancelled),
     };
     char command[100];
     int failed;
@@ -407,7 +435,7 @@ int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
                     CRT_OPTIONS(.tasks = CRT_TASKS(&spin, &deaf, &note_task, &parent,
-                                                   &count_task, &note_two),
+                                                   &lend, &count_task, &note_two),
                                 .classes = CRT_CLASSES(&patient), .num_cpus = 2),
                     driver);
 }
