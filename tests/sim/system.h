@@ -203,6 +203,8 @@ void sys_node_start(unsigned host);
 void sys_head_start(void);
 void sys_head_kill(void);
 bool sys_head_is_up(void);
+/* As `crt drain` asks for; nobody hears the answer. */
+void sys_head_drain(crti_id_t node, uint64_t left_ms);
 const crti_control_t *sys_head_control(void);
 /* Redis: gone for a time (what had no answer is sent again), or its disk is full. */
 void sys_redis_stall(uint64_t until);

@@ -385,6 +385,21 @@ void sys_head_kill(void)
     crti_list_init(&head()->pending);
 }
 
+static void drain(void *user, uint64_t left_ms)
+{
+    const crti_msg_node_drain_t m = {.node = *(const crti_id_t *)user,
+                                     .left_ms = left_ms};
+
+    crti_control_drain(head()->control, 0, 0, &m);
+    settle();
+}
+
+void sys_head_drain(crti_id_t node, uint64_t left_ms)
+{
+    if (head()->process && head()->control)
+        sys_run(head()->process, drain, &node, left_ms);
+}
+
 bool sys_head_is_up(void)
 {
     return head()->process != NULL;

@@ -212,6 +212,7 @@ static const crt_task_t items =
 
 struct counter {
     int64_t actor, count;
+    bool is_restored;
     uint32_t seen[SYS_PROCESSES]; /* the last call of each caller that this process ran */
     crt_ref_t *kept;
     int64_t kept_size;
@@ -236,6 +237,41 @@ static crt_status_t counter_create(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
+/* What was kept last, or, when whoever kept it could not be told of that, something later. */
+static crt_status_t counter_restore(void *self, const void *state, size_t size)
+{
+    struct counter *c = self;
+    truth_actor_t *a = &truth->actor[c->actor];
+    int64_t count = 0;
+
+    memcpy(&count, state, size < sizeof(count) ? size : sizeof(count));
+    if (size != sizeof(count) || count < a->saved || count > a->may_be_kept)
+        sim_fail(sys->world,
+                 "actor %" PRId64 " begins with %" PRId64 ", kept were %" PRId64
+                 " to %" PRId64,
+                 c->actor, count, a->saved, a->may_be_kept);
+    c->is_restored = true;
+    c->count = count;
+    return CRT_OK;
+}
+
+/* Counts are kept in their order. */
+static void save(struct counter *c, crt_call_t *call)
+{
+    truth_actor_t *a = &truth->actor[c->actor];
+    int64_t count = c->count;
+    crt_status_t status;
+
+    if (sys_actor_incarnation() < a->newest || count <= a->may_be_kept)
+        return; /* another process serves the actor: it may or may not take this */
+    a->may_be_kept = count;
+    status = crt_actor_save(call, &count, sizeof(count));
+    if (status == CRT_OK)
+        a->saved = count > a->saved ? count : a->saved;
+    else
+        truth_failed("a save", status, crt_error_detail());
+}
+
 /* Once a fenced actor's next process took a call, no earlier one begins any. */
 static void check_fence(const struct counter *c)
 {
@@ -256,13 +292,20 @@ static crt_status_t counter_add_run(void *self, crt_call_t *call)
     int64_t serial, caller, sequence;
     uint32_t *seen;
 
-    CRT_TRY(crt_args(call, &serial, &caller, &sequence));
+    CRT_TRY(crt_arg_at(call, 0, &serial));
+    CRT_TRY(crt_arg_at(call, 1, &caller));
+    CRT_TRY(crt_arg_at(call, 2, &sequence));
     truth_call_runs((unsigned)serial);
     check_fence(c);
+    if (truth->actor[c->actor].saved && !c->is_restored && sys_actor_incarnation() > 1 &&
+        sys_actor_incarnation() == truth->actor[c->actor].newest &&
+        c->count < truth->actor[c->actor].saved)
+        sim_fail(sys->world, "actor %" PRId64 " has forgotten that it kept %" PRId64,
+                 c->actor, truth->actor[c->actor].saved);
     /* A call that is made again runs before those that were made after it, once more. */
     seen = truth->actor[c->actor].max_task_retries ? &c->seen[caller]
                                                    : &truth->seen[c->actor][caller];
-    if ((uint32_t)sequence <= *seen)
+    if ((uint32_t)sequence <= *seen && !truth->actor[c->actor].is_unordered)
         sim_fail(sys->world,
                  "actor %" PRId64 ": call %" PRId64 " of pid %d runs after %u", c->actor,
                  sequence, (int)sys->process[caller].pid, *seen);
@@ -270,6 +313,8 @@ static crt_status_t counter_add_run(void *self, crt_call_t *call)
     c->count++;
     if (sim_chance(sys->world, 2000))
         take_time();
+    if (sim_chance(sys->world, 500))
+        save(c, call);
     return crt_return(call, c->count);
 }
 
@@ -312,12 +357,13 @@ static crt_status_t counter_fetch_run(void *self, crt_call_t *call)
     return crt_return(call, (int64_t)bytes.size);
 }
 
-static const crt_method_t counter_add = {"add", counter_add_run, "int,int,int"};
+static const crt_method_t counter_add = {"add", counter_add_run, "any..."};
 static const crt_method_t counter_keep = {"keep", counter_keep_run, "int,int,ref"};
 static const crt_method_t counter_fetch = {"fetch", counter_fetch_run, "int"};
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
                     .create = counter_create, .signature = "int",
+                    .restore = counter_restore,
                     .methods = CRT_METHODS(&counter_add, &counter_keep, &counter_fetch));
 
 #define PROGRAM                                                                          \
@@ -544,6 +590,7 @@ static void make_actor(driver_t *d)
     if (a->max_task_retries == CRT_NO_RETRIES)
         a->max_task_retries = 0;
     a->is_fenced = sim_chance(w, 3000);
+    a->is_unordered = sim_chance(w, 2000);
     a->is_detached = sim_chance(w, 1500);
     if (a->is_detached || sim_chance(w, 3000))
         snprintf(a->name, sizeof(a->name), "n%u", truth->actors);
@@ -553,6 +600,7 @@ static void make_actor(driver_t *d)
         CRT_ACTOR_OPTIONS(.name = a->name[0] ? a->name : NULL, .detached = a->is_detached,
                           .max_restarts = a->max_restarts,
                           .max_task_retries = a->max_task_retries, .fenced = a->is_fenced,
+                          .allow_out_of_order_execution = a->is_unordered,
                           .num_cpus = takes_cpu() ? 1 : 0),
         (int64_t)h->index);
     crti_id_parse(crt_actor_id(h->actor), &a->id);
@@ -585,9 +633,17 @@ static void call_add(driver_t *d, const handle_t *h)
     pending_t p = {.serial = truth_call_retried(truth->actor[h->index].max_task_retries),
                    .expected = -1,
                    .what = "Counter.add"};
+    crt_ref_t *late = NULL;
 
-    p.ref = crt_call(h->actor, &counter_add, (int64_t)p.serial, (int64_t)sys->self->index,
-                     (int64_t)sequence);
+    for (unsigned i = 0; i < d->calls.count && !late; i++)
+        if (d->calls.list[i].sort == NUMBER && sim_chance(sys->world, 500))
+            late = d->calls.list[i].ref; /* which may not be there yet */
+    if (late)
+        p.ref = crt_call(h->actor, &counter_add, (int64_t)p.serial,
+                         (int64_t)sys->self->index, (int64_t)sequence, late);
+    else
+        p.ref = crt_call(h->actor, &counter_add, (int64_t)p.serial,
+                         (int64_t)sys->self->index, (int64_t)sequence);
     add_call(&d->calls, p);
 }
 
@@ -632,6 +688,64 @@ static void end_handle(driver_t *d, unsigned at, bool kill)
     *h = d->handle[--d->handles];
 }
 
+/* Its process ends, and another one follows if it may restart. */
+static void restart_actor(const handle_t *h)
+{
+    crt_status_t status;
+
+    doing("restart", h->index);
+    status = crt_actor_kill_with(h->actor, CRT_KILL_OPTIONS(.restart = true));
+    sim_note(sys->world, "pid %d restarts actor %u: %s", (int)sys->self->pid, h->index,
+             crt_status_text(status));
+    truth->restarts++;
+    if (status != CRT_OK && status != CRT_ERR_ACTOR_DIED)
+        truth_failed("restart", status, crt_error_detail());
+    doing("-", 0);
+}
+
+/* Tasks on what a group has reserved, if it gets that soon. Others wait for it meanwhile, and it for nobody. */
+static void use_placement_group(void)
+{
+    static const crt_placement_strategy_t strategies[] = {
+        CRT_PLACEMENT_PACK, CRT_PLACEMENT_SPREAD, CRT_PLACEMENT_STRICT_PACK,
+        CRT_PLACEMENT_STRICT_SPREAD};
+    sim_world_t *w = sys->world;
+    crt_bundle_t bundles[3] = {{.num_cpus = 0.5}, {.num_cpus = 0.5}, {.num_cpus = 0.25}};
+    size_t count = (size_t)sim_between(w, 1, 3);
+    crt_placement_group_t *group = crt_placement_group_new(
+        bundles, count,
+        CRT_PLACEMENT_GROUP_OPTIONS(.strategy = strategies[sim_below(w, 4)]));
+    calls_t calls = {.count = 0};
+    crt_status_t status;
+
+    doing("placement group", 0);
+    status = crt_placement_group_wait(group, (int64_t)sim_below(w, 3000));
+    for (size_t i = 0; status == CRT_OK && i < count; i++) {
+        pending_t p = {.serial = truth_call_new(), .expected = 6, .what = "add inside"};
+
+        p.ref = crt_submit(&add,
+                           CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES,
+                                            .num_cpus = 0.25, .placement_group = group,
+                                            .bundle = CRT_BUNDLE((int)i)),
+                           (int64_t)p.serial, (int64_t)5);
+        add_call(&calls, p);
+    }
+    if (status != CRT_OK && status != CRT_ERR_TIMED_OUT)
+        truth_failed("a placement group", status, crt_error_detail());
+    if (sim_chance(w, 8000)) /* else they end with it */
+        while (calls.count)
+            finish_first(&calls);
+    truth->removals += calls.count;
+    doing("removal", 0);
+    status = crt_placement_group_remove(group);
+    if (status != CRT_OK)
+        truth_failed("the removal of a placement group", status, crt_error_detail());
+    while (calls.count)
+        finish_first(&calls);
+    crt_placement_group_drop(&group);
+    doing("-", 0);
+}
+
 static void use_actor(driver_t *d)
 {
     sim_world_t *w = sys->world;
@@ -648,8 +762,10 @@ static void use_actor(driver_t *d)
             call_add(d, &d->handle[at]);
     else if (kind < 83)
         call_keep(d, &d->handle[at]);
-    else if (kind < 92)
+    else if (kind < 91)
         call_fetch(d, &d->handle[at]);
+    else if (kind < 93)
+        restart_actor(&d->handle[at]);
     else
         end_handle(d, at, sim_chance(w, 6000));
 }
@@ -680,6 +796,8 @@ static void act(driver_t *d)
         cancel_one(d);
     else if (kind < 88)
         use_stream();
+    else if (kind < 90)
+        use_placement_group();
     else if (d->calls.count)
         finish_first(&d->calls);
 }

@@ -21,7 +21,10 @@ typedef struct truth_actor {
     crti_id_t id;
     unsigned maker; /* process */
     bool is_detached, was_killed, is_found_by_others;
-    bool is_fenced;
+    bool is_fenced, is_unordered;
+    int64_t saved; /* what crt_actor_save has kept, as its caller was told; */
+    int64_t
+        may_be_kept; /* and the most that it may have kept without being able to tell */
     int64_t max_restarts, max_task_retries;
     uint64_t newest;       /* the latest incarnation that took a call */
     uint64_t incarnations; /* whose create ran, a bit each */
@@ -38,6 +41,8 @@ typedef struct truth {
     bool is_mild;                               /* nothing may fail in this weather */
     bool is_ending;                             /* programs come to their end */
     unsigned gets, failures, successes, cancels;
+    unsigned restarts, removals; /* of actors, of groups with tasks inside, by programs */
+    unsigned drains;
 } truth_t;
 
 extern truth_t *truth;

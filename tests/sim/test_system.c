@@ -3,7 +3,7 @@
  *
  * Checked all the time: no call runs twice, calls of one caller run in their order, no incarnation of
  * an actor is made twice, a result is what it must be, a caller who is told "did not run" was told the
- * truth, no worker has two leases, no resource is given twice. Checked at the end, a while
+ * truth, an actor begins with what it saved last, no worker has two leases, no resource is given twice. Checked at the end, a while
  * after everything is well again: every program has come to its end, no lease, process, pull, object or
  * question is left over, the head's actors are those that run.
  * A call runs no more often than its retries allow; a fenced actor's process takes no call once its next one
@@ -15,12 +15,14 @@
 #include <stdlib.h>
 
 #include "runtime/base/log.h"
+#include "runtime/node/node.h"
 #include "tests/sim/runner.h"
 #include "tests/sim/system_truth.h"
 
 typedef enum sky { CALM, HEAD, NETWORK, DEATHS, STORM, SKIES } sky_t;
 
-#define REST (90 * CRTI_S)
+#define REST      (90 * CRTI_S)
+#define DRAIN_MAX (20 * CRTI_S)
 
 static sky_t sky;
 static bool
@@ -77,6 +79,23 @@ static void trouble_head(void)
             sim_after(w, sim_below(w, CRTI_S), revive_head, NULL, 0);
         }
     }
+}
+
+static void drain_some(void)
+{
+    unsigned host = any_host();
+    const sys_process_t *p = sys->node[host];
+    unsigned living = 0;
+
+    for (unsigned i = 0; i < sys->hosts; i++)
+        living += sys->node[i] != NULL;
+    if (!p || !p->node || living < 2)
+        return;
+    sim_note(sys->world, "the node on %u is drained", host);
+    truth->drains++;
+    sys_head_drain(p->node->id, sim_between(sys->world, 1000, DRAIN_MAX / CRTI_MS));
+    sim_after(sys->world, sim_between(sys->world, CRTI_S, 30 * CRTI_S), revive_node, NULL,
+              host);
 }
 
 static void trouble_network(void)
@@ -154,6 +173,8 @@ static void weather(void *user, uint64_t number)
         trouble_head();
     else if (sky == NETWORK || (sky == STORM && kind < 50))
         trouble_network();
+    else if (kind >= 96 || (sky == DEATHS && kind < 5))
+        drain_some();
     else if (sky == DEATHS || kind < 90)
         kill_somebody();
     else
@@ -208,16 +229,26 @@ static void begin(sim_world_t *w)
     sim_after(w, 2 * CRTI_S, weather, NULL, 0);
 }
 
+static void start_all(void)
+{
+    sys_head_start();
+    for (unsigned i = 0; i < sys->hosts; i++)
+        sys_node_start(i);
+}
+
 static void let_rest(sim_world_t *w)
 {
     truth->is_ending = true;
     sys->kills_young = false;
     sim_network_heal(&sys->net);
-    sys_head_start();
-    for (unsigned i = 0; i < sys->hosts; i++)
-        sys_node_start(i);
+    start_all();
     sys_redis_stall(0);
     sys_redis_refuse(0);
+    if (truth->drains) { /* nodes end meanwhile, and others take their places */
+        sim_run_until(w, w->now + DRAIN_MAX + 5 * CRTI_S, 2000000,
+                      "as nodes were drained");
+        start_all();
+    }
     sim_run_until(w, w->now + REST, 2000000, "after all was well again");
 }
 
