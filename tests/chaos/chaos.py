@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chaos: a cluster of real processes under a checked load, while faults from a seed hit it.
 
-Two drivers call actors and tasks, move objects, use names and values; jobs are submitted. Meanwhile
-processes of every kind are killed and stopped, links are cut and the disk of redis-server is full, as the
+Two drivers call actors and tasks, move objects, use names and values, streams and placement groups; jobs are submitted. Meanwhile
+processes of every kind are killed and stopped, nodes are drained, links are cut and the disk of redis-server is full, as the
 schedule says. At the end:
 no wrong sum, every call accounted for (ledgers.py), no hang, and nothing is left: no process, no
 byte of a store, no row, no socket. Killed daemons are started again, as an operator would do it."""
@@ -39,6 +39,7 @@ class Chaos:
         self.drivers, self.jobs, self.due = {}, [], {}
         self.job_count = 0
         self.healing = []  # (time, what to do, text)
+        self.drains = []  # (who asks for the node's id, its process, seconds)
         self.stopped, self.cut, self.is_full = set(), set(), False
         self.hits = {}
         self.is_winding_down = False
@@ -62,7 +63,7 @@ class Chaos:
             free = [n for n in sorted(self.places.hosts) if n not in self.cut]
             target = free[fault.pick % len(free)] if free else None
         else:
-            found = [p for p in self.places.of_kind(fault.kind)
+            found = [p for p in self.places.of_kind("node" if fault.kind == "drain" else fault.kind)
                      if fault.act == "kill" or p.pid not in self.stopped]
             target = found[fault.pick % len(found)] if found else None
         if target is None:
@@ -80,6 +81,21 @@ class Chaos:
         if process.send(signal.SIGSTOP):
             self.stopped.add(process.pid)
             self.healing.append((time.monotonic() + fault.seconds, self._go_on, process))
+
+    def _drain(self, fault, process):
+        """The head may be away: nobody waits for it."""
+        asked = self.places.hosts["a"].start("crt", "status", "--json", "--address", self.daemons.address)
+        self.drains.append((asked, process, fault.seconds))
+
+    def tend_drains(self):
+        for entry in [d for d in self.drains if d[0].popen.poll() is not None]:
+            self.drains.remove(entry)
+            asked, process, seconds = entry
+            node = asked.popen.returncode == 0 and self.daemons.node_of(process, asked.text)
+            if node and not self.is_winding_down:
+                self.daemons.note_kill(process, 1)
+                self.places.hosts["a"].start("crt", "drain", node, "--no-wait", "--deadline", seconds, "--address",
+                                             self.daemons.address)
 
     def _go_on(self, process):
         self.stopped.discard(process.pid)
@@ -188,6 +204,7 @@ class Chaos:
         for name in self.driver_places:
             self.tend_driver(name)
         self.tend_jobs()
+        self.tend_drains()
         time.sleep(TICK)
 
     def until(self, what, probe, seconds=CALM):
@@ -218,7 +235,7 @@ class Chaos:
             self.tick()
         self.say("the faults are over")
         self.heal(everything=True)
-        self.until("all daemons serve again", self.daemons.all_serve)
+        self.until("all daemons serve again", lambda: not self.drains and self.daemons.all_serve())
         self.wind_down()
         self.goes_on_as_before()
         self.is_at_rest(before)

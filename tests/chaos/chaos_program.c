@@ -22,7 +22,7 @@
 #include "load.h"
 
 #define LOADS       2
-#define THREADS     (LOADS + 1)
+#define THREADS     (LOADS + 2)
 #define EXIT_LOST   9
 #define EXIT_WRONG  3
 #define LOOK_NS     50000000
@@ -66,9 +66,11 @@ static void look_for_hangs(const load_t *loads)
     }
 }
 
-static void *run_names(void *load)
+static void *run_rest(void *load)
 {
-    return names_main(load);
+    const load_t *first = load;
+
+    return first->origin % 8 == LOADS + 1 ? names_main(load) : variety_main(load);
 }
 
 static int run_loads(const char *role, double rate, uint64_t seed, const char *stop_file)
@@ -85,7 +87,7 @@ static int run_loads(const char *role, double rate, uint64_t seed, const char *s
         loads[i].random = seed * THREADS + (uint64_t)i;
         loads[i].origin = ledger_origin() / 8 * 8 + (uint64_t)i + 1;
         load_beat(&loads[i], "starts");
-        if (pthread_create(&threads[i], NULL, i < LOADS ? load_main : run_names,
+        if (pthread_create(&threads[i], NULL, i < LOADS ? load_main : run_rest,
                            &loads[i]) != 0)
             return 1;
     }
@@ -178,8 +180,9 @@ int main(int argc, char **argv)
 {
     return crt_main(
         argc, argv,
-        CRT_OPTIONS(.name_space = "chaos", .classes = CRT_CLASSES(&account_class),
-                    .tasks =
-                        CRT_TASKS(&task_triple, &task_fill, &task_total, &task_nest)),
+        CRT_OPTIONS(.name_space = "chaos",
+                    .classes = CRT_CLASSES(&account_class, &variety_crowd),
+                    .tasks = CRT_TASKS(&task_triple, &task_fill, &task_total, &task_nest,
+                                       &variety_items, &variety_twice)),
         driver);
 }

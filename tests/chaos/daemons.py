@@ -144,8 +144,17 @@ class Daemons:
         if not all(s.process and not s.starting for s in (self.head, *self.nodes.values())):
             return False
         status = self.status()
-        return bool(status) and sum(
-            n["state"] == "ALIVE" for n in status["cluster"]["nodes"]) == len(self.places.of_kind("node"))
+        nodes = [n for n in status["cluster"]["nodes"] if n["state"] == "ALIVE"] if status else []
+        return len(nodes) == len(self.places.of_kind("node")) and not any(n.get("drain_ms") for n in nodes)
+
+    def node_of(self, process, said):
+        """The id of the living node that is that process, from the text of crt status; None: it is not known."""
+        try:
+            nodes = json.loads(said)["cluster"]["nodes"]
+        except ValueError:
+            return None
+        ip = self.places.hosts[process.place].ip
+        return next((n["node_id"] for n in nodes if n["state"] == "ALIVE" and n["ip"] == ip), None)
 
     # ------------------------------------------------------------ evidence
 

@@ -3,13 +3,15 @@
 full."""
 import random
 
-# kind -> weight; "link" is cut, "disk" (that of redis-server) is filled, the others are processes.
+# kind -> weight; "link" is cut, "disk" (that of redis-server) is filled, "drain" is a node that is drained, the others are
+# processes.
 KINDS = {"worker": 26, "zygote": 8, "driver": 7, "job": 6, "command": 4, "redis-server": 8,
-         "http": 6, "watchdog": 5, "head": 8, "node": 9, "link": 9, "disk": 3}
+         "http": 6, "watchdog": 5, "head": 8, "node": 9, "drain": 4, "link": 9, "disk": 3}
 NOT_PROCESSES = {"link": "cut", "disk": "fill"}  # where there are namespaces
 STOPPED = 0.4  # this part of the faults of processes is a stop
 LONG = 0.35  # and this part of the stops and cuts is long
 MOMENT, SHORT, LONG_STOP, LONG_CUT = (0.05, 1.0), (1.0, 3.0), (5.5, 9.0), (8.0, 14.0)
+DRAIN = (2.0, 12.0)  # until it ends at the latest
 FULL, LONG_FULL = (0.5, 3.0), (5.0, 12.0)
 
 
@@ -28,6 +30,8 @@ def some_fault(rng, at, kinds, weights):
     kind = rng.choices(kinds, weights)[0]
     pick = rng.randrange(1 << 16)
     is_long, share = rng.random() < LONG, rng.random()
+    if kind == "drain":
+        return Fault(at, kind, kind, pick, DRAIN[0] + share * (DRAIN[1] - DRAIN[0]))
     if kind in NOT_PROCESSES:
         low, high = {"link": ((2.5, 3.0), LONG_CUT), "disk": (FULL, LONG_FULL)}[kind][is_long]
         return Fault(at, NOT_PROCESSES[kind], kind, pick, low + share * (high - low))

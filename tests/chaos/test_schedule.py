@@ -19,7 +19,7 @@ def a_seed_gives_the_same_faults_each_time():
 def every_kind_is_hit_in_a_long_run():
     faults = schedule(1, 600, 1)
     assert {f.kind for f in faults} == set(KINDS)
-    assert {f.act for f in faults} == {"kill", "stop", "cut", "fill"}
+    assert {f.act for f in faults} == {"kill", "stop", "cut", "fill", "drain"}
     assert 500 < len(faults) < 700
     assert not any(f.kind in ("link", "disk") for f in schedule(1, 600, 1, has_links=False))
     assert schedule(1, 60, 0) == []
