@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt logs: the output of a worker or an actor, wherever in the cluster it runs.
+/* crt logs: the output of a worker or an actor, and the logs of daemons, wherever in the cluster they run.
  *
  * Where it sits
  *     user -> [ cli/logs.c ] -> crt_cluster_log -> head -> the node that has the file
@@ -14,8 +14,9 @@
 #include "cli/options.h"
 #include "cli/table.h"
 
-#define NAME    "crt logs"
-#define WAIT_MS 10000
+#define NAME      "crt logs"
+#define WAIT_MS   10000
+#define DAEMON_MS 500
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -92,16 +93,165 @@ static int list(const crt_cluster_info_t *cluster)
     return 0;
 }
 
-static int print(const crt_cluster_info_t *cluster, const char *name, bool follows)
-{
-    uint64_t offset = 0;
+/* ---------------------------------------------------------------- which log */
 
+static const char *address, *actor, *task, *node, *pid, *tail;
+static bool follows, of_head, of_http, is_daemon;
+
+static bool begins(const char *text, const char *start)
+{
+    return *start && strncmp(text, start, strlen(start)) == 0;
+}
+
+/* A node by the begin of its id, its address or its host's name; "" when there is none. */
+static void find_node(const crt_cluster_info_t *cluster, const char *wanted, char id[33])
+{
+    json_t *nodes = query(cluster, "nodes");
+
+    id[0] = '\0';
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *row = json_array_get(nodes, i);
+
+        if (begins(text_of(row, "node_id"), wanted) ||
+            strcmp(text_of(row, "ip"), wanted) == 0 ||
+            strcmp(text_of(row, "hostname"), wanted) == 0)
+            snprintf(id, 33, "%s", text_of(row, "node_id"));
+    }
+    json_decref(nodes);
+}
+
+/* The worker that ran, or runs, a call. */
+static int find_task(const crt_cluster_info_t *cluster, char *name, size_t size)
+{
+    char *text = NULL;
+    json_t *answer;
+    const json_t *row;
+
+    if (crt_cluster_query(cluster, "tasks", task, &text) != CRT_OK)
+        return crti_cli_fail_detail(NAME);
+    answer = json_loads(text, 0, NULL);
+    free(text);
+    row = json_array_get(json_object_get(answer, "tasks"), 0);
+    snprintf(name, size, "%s", text_of(row, "worker_id"));
+    json_decref(answer);
+    return *name
+               ? 0
+               : crti_cli_fail(
+                     NAME, "no task %.60s is known, or it has not been sent to a worker",
+                     task);
+}
+
+/* A living worker by its process id, of --node where that is given. */
+static int find_pid(const crt_cluster_info_t *cluster, const char *node_id, char *name,
+                    size_t size)
+{
+    json_t *workers = query(cluster, "workers");
+    char text[24];
+
+    name[0] = '\0';
+    for (size_t i = 0; i < json_array_size(workers); i++) {
+        const json_t *row = json_array_get(workers, i);
+
+        pid_of(row, text, sizeof(text));
+        if (strcmp(text, pid) == 0 &&
+            strcmp(text_of(row, "worker_type"), "WORKER") == 0 &&
+            (!node || strcmp(text_of(row, "node_id"), node_id) == 0))
+            snprintf(name, size, "%s", text_of(row, "worker_id"));
+    }
+    json_decref(workers);
+    return *name ? 0
+                 : crti_cli_fail(NAME, "no living worker has the process id %.20s", pid);
+}
+
+/* The name that the log has in the cluster. */
+static int find_name(const crt_cluster_info_t *cluster, char *name, size_t size)
+{
+    char node_id[33] = "";
+
+    is_daemon = of_head || of_http || (node && !pid);
+    if (node) {
+        find_node(cluster, node, node_id);
+        if (!*node_id)
+            return crti_cli_fail(NAME, "there is no node %.60s", node);
+    }
+    if (task)
+        return find_task(cluster, name, size);
+    if (pid)
+        return find_pid(cluster, node_id, name, size);
+    if (node)
+        snprintf(name, size, "node:%s", node_id);
+    else
+        snprintf(name, size, "%s", of_head ? "head:" : of_http ? "http:" : actor);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- printing */
+
+/* Where the last `lines` lines begin; the end of the last one need not be there yet. */
+static size_t last_lines(const char *data, size_t size, size_t lines)
+{
+    size_t at = size;
+
+    if (at > 0 && data[at - 1] == '\n')
+        at--;
+    for (; at > 0; at--)
+        if (data[at - 1] == '\n' && --lines == 0)
+            break;
+    return at;
+}
+
+/* All but the last lines of what there is is passed over. Where to go on from. */
+static int print_tail(const crt_cluster_info_t *cluster, const char *name, size_t lines,
+                      uint64_t *offset)
+{
+    char *kept = NULL;
+    size_t kept_size = 0;
+    bool goes_on = true;
+
+    while (goes_on) {
+        crt_cluster_log_t part;
+        char *grown;
+        size_t from;
+
+        if (crt_cluster_log(cluster, name, *offset, 0, &part) != CRT_OK) {
+            free(kept);
+            return crti_cli_fail_detail(NAME);
+        }
+        goes_on = part.size > 0 && part.next > *offset;
+        *offset = part.next;
+        grown = realloc(kept, kept_size + part.size + 1);
+        if (!grown) {
+            free(part.data);
+            free(kept);
+            return crti_cli_fail(NAME, "out of memory for the last lines of %.60s", name);
+        }
+        kept = grown;
+        memcpy(kept + kept_size, part.data, part.size);
+        kept_size += part.size;
+        free(part.data);
+        from = lines ? last_lines(kept, kept_size, lines) : kept_size;
+        kept_size -= from;
+        memmove(kept, kept + from, kept_size);
+    }
+    fwrite(kept, 1, kept_size, stdout);
+    fflush(stdout);
+    free(kept);
+    return 0;
+}
+
+/* A daemon does not tell when its log grows: it is looked at twice a second. */
+static int print(const crt_cluster_info_t *cluster, const char *name)
+{
+    uint64_t offset = 0, wait_ms = !follows ? 0 : is_daemon ? DAEMON_MS : WAIT_MS;
+    int failed = tail ? print_tail(cluster, name, strtoul(tail, NULL, 10), &offset) : 0;
+
+    if (failed || (tail && !follows))
+        return failed;
     for (;;) {
         crt_cluster_log_t part;
         bool goes_on;
 
-        if (crt_cluster_log(cluster, name, offset, follows ? WAIT_MS : 0, &part) !=
-            CRT_OK)
+        if (crt_cluster_log(cluster, name, offset, wait_ms, &part) != CRT_OK)
             return crti_cli_fail_detail(NAME);
         fwrite(part.data, 1, part.size, stdout);
         fflush(stdout);
@@ -118,31 +268,47 @@ static int print(const crt_cluster_info_t *cluster, const char *name, bool follo
 
 int crti_cli_logs(int argc, char **argv)
 {
-    static const char *address;
-    static bool follows;
     static const option_spec_t options[] = {
         {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
-        {"follow", 'f', NULL, OPTION_FLAG, &follows, "go on until the process ends"}};
-    static const command_spec_t spec = {.name = NAME,
-                                        .operands = "[WORKER|ACTOR]",
-                                        .summary =
-                                            "Prints the output of a worker (its id) or "
-                                            "an actor (its id or name); without "
-                                            "one, lists them.",
-                                        .options = options,
-                                        .count = 2};
+        {"follow", 'f', NULL, OPTION_FLAG, &follows, "go on until the process ends"},
+        {"tail", 0, "N", OPTION_COUNT, &tail, "begin with the last N lines"},
+        {"actor", 0, "ID", OPTION_TEXT, &actor, "of an actor: its id or name"},
+        {"task", 0, "ID", OPTION_TEXT, &task, "of the worker that ran that task"},
+        {"pid", 0, "PID", OPTION_COUNT, &pid,
+         "of the living worker with that process id; with --node, of that node"},
+        {"node", 0, "NODE", OPTION_TEXT, &node,
+         "node.log of a node: its id or the begin of it, its address or its host's name"},
+        {"head", 0, NULL, OPTION_FLAG, &of_head, "head.log"},
+        {"http", 0, NULL, OPTION_FLAG, &of_http, "http.log of the dashboard's server"}};
+    static const command_spec_t spec = {
+        .name = NAME,
+        .operands = "[WORKER|ACTOR]",
+        .summary =
+            "Prints the output of a worker (its id) or an actor (its id or name), or "
+            "the log of\na daemon, from any host of the cluster; without one, lists "
+            "workers and actors.",
+        .options = options,
+        .count = sizeof(options) / sizeof(options[0])};
     crt_cluster_info_t cluster;
-    int first;
+    char name[160];
+    int first, failed, chosen;
 
     switch (crti_cli_parse(argc, argv, &spec, &first)) {
     case PARSE_DONE: return 0;
     case PARSE_WRONG: return CLI_USAGE;
     case PARSE_OK: break;
     }
-    if (argc - first > 1)
-        return crti_cli_misused(NAME, "one name at a time");
+    chosen = (argc > first) + (actor != NULL) + (task != NULL) + (pid || node) + of_head +
+             of_http;
+    if (argc - first > 1 || chosen > 1)
+        return crti_cli_misused(NAME, "one log at a time");
+    if (argc > first)
+        actor = argv[first];
     if (crt_cluster_find(address, &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
-    return argc == first ? list(&cluster) : print(&cluster, argv[first], follows);
+    if (chosen == 0)
+        return list(&cluster);
+    failed = find_name(&cluster, name, sizeof(name));
+    return failed ? failed : print(&cluster, name);
 }

@@ -25,6 +25,7 @@ static const char *const environment[][2] = {
                       "~/.local/state/crt"},
     {"CRT_LIBEXEC", "directory of crt-head, crt-node and crt-http"},
     {"CRT_LOG", "what is logged, for example info,session=trace"},
+    {"CRT_LOG_FORMAT", "json: each line that is logged is a JSON object; default text"},
     {"CRT_LOG_LIMIT", "bytes kept of each worker's or job's log; default 64 MiB"},
     {"CRT_LOG_TOTAL", "bytes kept of all logs of ended workers; default 1 GiB"},
     {"CRT_MEMORY_LIMIT",

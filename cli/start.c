@@ -33,7 +33,7 @@ static struct {
     const char *address, *key_file, *port, *num_cpus, *num_gpus, *labels, *resources,
         *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
-        *encrypt, *infeasible, *dashboard_cert, *dashboard_key;
+        *encrypt, *infeasible, *dashboard_cert, *dashboard_key, *log_format;
     const char *max_jobs;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
     bool redis_plaintext, redis_tls, no_auth;
@@ -94,6 +94,8 @@ static const option_spec_t options[] = {
      "of this cluster's keys there; default crt"},
     {"redis-plaintext-ok", 0, NULL, OPTION_FLAG, &given.redis_plaintext,
      "it may be on another host: nothing encrypts the way there"},
+    {"log-format", 0, "FORMAT", OPTION_TEXT, &given.log_format,
+     "of what the daemons log: text (default), or json: an object each line"},
     {"block", 0, NULL, OPTION_FLAG, &given.block,
      "stay in the foreground; Ctrl-C ends what was started"},
     {"fresh", 0, NULL, OPTION_FLAG, &given.fresh,
@@ -152,6 +154,11 @@ static const char *head_only(void)
 
 static int check_options(void)
 {
+    if (given.log_format && strcmp(given.log_format, "text") != 0 &&
+        strcmp(given.log_format, "json") != 0)
+        return crti_cli_misused(NAME, "--log-format is text or json");
+    if (given.log_format)
+        setenv("CRT_LOG_FORMAT", given.log_format, 1); /* the daemons inherit it */
     if (given.head && given.address)
         return crti_cli_misused(NAME,
                                 "--head starts a cluster and --address joins one: give "

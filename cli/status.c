@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -331,37 +332,13 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
     print_jobs(jobs);
 }
 
-int crti_cli_status(int argc, char **argv)
+static int show(const crt_cluster_info_t *cluster, bool as_json)
 {
-    static const char *address;
-    static bool as_json;
-    static const option_spec_t options[] = {
-        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
-         "the cluster's head; default: the only cluster here"},
-        {"json", 'j', NULL, OPTION_FLAG, &as_json, "everything as one JSON object"},
-        {"verbose", 'v', NULL, OPTION_FLAG, &verbose,
-         "also actors that ended with their job, or as their user wished"}};
-    static const command_spec_t spec = {
-        .name = NAME,
-        .summary =
-            "Shows the nodes of a cluster, their resources, what waits for resources and "
-            "why,\nactors and jobs.",
-        .options = options,
-        .count = 3};
-    crt_cluster_info_t cluster;
-    json_t *state = NULL, *actors = NULL, *jobs = NULL;
-    int first;
+    json_t *state = query(cluster, "cluster");
+    json_t *actors = state ? query(cluster, "actors") : NULL;
+    json_t *jobs = actors ? query(cluster, "jobs") : NULL;
+    int result = jobs ? 0 : CLI_FAILED;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
-    if (crt_cluster_find(address, &cluster) != CRT_OK)
-        return crti_cli_fail_detail(NAME);
-    state = query(&cluster, "cluster");
-    actors = state ? query(&cluster, "actors") : NULL;
-    jobs = actors ? query(&cluster, "jobs") : NULL;
     if (jobs && as_json) {
         json_t *all = json_pack("{s:O, s:O, s:O}", "cluster", state, "actors", actors,
                                 "jobs", jobs);
@@ -372,9 +349,55 @@ int crti_cli_status(int argc, char **argv)
     } else if (jobs) {
         print_text(state, actors, jobs);
     }
-    first = jobs ? 0 : CLI_FAILED;
     json_decref(state);
     json_decref(actors);
     json_decref(jobs);
-    return first;
+    return result;
+}
+
+int crti_cli_status(int argc, char **argv)
+{
+    static const char *address, *interval = "2";
+    static bool as_json, watches;
+    static const option_spec_t options[] = {
+        {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
+         "the cluster's head; default: the only cluster here"},
+        {"json", 'j', NULL, OPTION_FLAG, &as_json, "everything as one JSON object"},
+        {"verbose", 'v', NULL, OPTION_FLAG, &verbose,
+         "also actors that ended with their job, or as their user wished"},
+        {"watch", 'w', NULL, OPTION_FLAG, &watches, "again and again"},
+        {"interval", 0, "SECONDS", OPTION_COUNT, &interval,
+         "with --watch: between two looks; default 2"}};
+    static const command_spec_t spec = {
+        .name = NAME,
+        .summary =
+            "Shows the nodes of a cluster, their resources, what waits for resources and "
+            "why,\nactors and jobs.",
+        .options = options,
+        .count = 5};
+    crt_cluster_info_t cluster;
+    unsigned long seconds;
+    int first;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    if (crt_cluster_find(address, &cluster) != CRT_OK)
+        return crti_cli_fail_detail(NAME);
+    if (!watches)
+        return show(&cluster, as_json);
+    seconds = strtoul(interval, NULL, 10);
+    if (seconds < 1 || seconds > 3600)
+        return crti_cli_misused(NAME, "--interval is 1 to 3600 seconds");
+    for (;;) {
+        if (isatty(STDOUT_FILENO))
+            printf("\033[H\033[J");
+        first = show(&cluster, as_json);
+        fflush(stdout);
+        if (first != 0 || ferror(stdout))
+            return CLI_FAILED;
+        nanosleep(&(struct timespec){.tv_sec = (time_t)seconds}, NULL);
+    }
 }

@@ -110,20 +110,67 @@ bool crti_log_is_on(crti_log_level_t level, const char *module)
     return (int)level <= limit;
 }
 
-/* "2026-01-31 12:00:00.000 warn node 4711 ", its length. */
-static size_t begin_line(char *line, size_t size, crti_log_level_t level,
-                         const char *module)
+static bool wants_json;
+
+static void format_from_environment(void)
+{
+    const char *format = getenv("CRT_LOG_FORMAT");
+
+    wants_json = format && strcmp(format, "json") == 0;
+}
+
+static bool is_json(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, format_from_environment);
+    return wants_json;
+}
+
+/* The text as the inside of a JSON string; what does not fit is cut off. */
+static size_t escape(char *to, size_t size, const char *text)
+{
+    size_t used = 0;
+
+    for (; *text && used + 7 < size; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            to[used++] = '\\';
+        if (c < ' ')
+            used += (size_t)snprintf(to + used, size - used, "\\u%04x", c);
+        else
+            to[used++] = (char)c;
+    }
+    return used;
+}
+
+/* "2026-01-31 12:00:00.000 warn node 4711 TEXT", or as JSON; its length. There is room for one byte more. */
+static size_t make_line(char *line, size_t size, crti_log_level_t level,
+                        const char *module, const char *text)
 {
     struct timespec now;
     struct tm local;
+    char when[40];
     size_t used;
 
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
-    used = strftime(line, size, "%F %T", &local);
-    used += (size_t)snprintf(line + used, size - used, ".%03ld %s %s %d ",
-                             now.tv_nsec / 1000000, level_names[level], module,
-                             (int)getpid());
+    used = strftime(when, sizeof(when), "%F %T", &local);
+    snprintf(when + used, sizeof(when) - used, ".%03ld", now.tv_nsec / 1000000);
+    if (!is_json()) {
+        snprintf(line, size - 1, "%s %s %s %d %s", when, level_names[level], module,
+                 (int)getpid(), text);
+        return strlen(line);
+    }
+    used = (size_t)snprintf(line, size,
+                            "{\"time\":\"%s\",\"level\":\"%s\",\"module\":\"%s\",\"pid\":"
+                            "%d,\"text\":\"",
+                            when, level_names[level], module, (int)getpid());
+    used += escape(line + used, size - used - 4, text);
+    line[used++] = '"';
+    line[used++] = '}';
+    line[used] = '\0';
     return used;
 }
 
@@ -141,16 +188,15 @@ static void end_line(char *line, size_t used)
 static void tell_dropped(void)
 {
     uint64_t missing = atomic_exchange(&dropped, 0);
-    char line[256];
+    char line[320], text[128];
     size_t used;
 
     if (!missing)
         return;
-    used = begin_line(line, sizeof(line), CRTI_LOG_WARN, "log");
-    used += (size_t)snprintf(
-        line + used, sizeof(line) - used,
-        "%llu lines are missing here: too many came at once, or the disk was full",
-        (unsigned long long)missing);
+    snprintf(text, sizeof(text),
+             "%llu lines are missing here: too many came at once, or the disk was full",
+             (unsigned long long)missing);
+    used = make_line(line, sizeof(line), CRTI_LOG_WARN, "log", text);
     line[used++] = '\n';
     if (write(STDERR_FILENO, line, used) < 0)
         atomic_fetch_add(&dropped, missing);
@@ -226,7 +272,7 @@ static bool is_too_many(void)
 
 void crti_log_write(crti_log_level_t level, const char *module, const char *format, ...)
 {
-    char line[2048];
+    char line[2200], text[1900];
     va_list args;
     size_t used;
 
@@ -238,12 +284,12 @@ void crti_log_write(crti_log_level_t level, const char *module, const char *form
         rotate();
         tell_dropped();
     }
-    used = begin_line(line, sizeof(line), level, module);
     va_start(args, format);
-    vsnprintf(line + used, sizeof(line) - used - 1, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    used = make_line(line, sizeof(line), level, module, text);
     if (selected.sink)
         selected.sink(selected.sink_user, (int)level, line);
     else
-        end_line(line, strlen(line));
+        end_line(line, used);
 }

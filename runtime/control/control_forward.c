@@ -85,6 +85,27 @@ static crti_id_t job_log_owner(const crti_control_t *c, const char *submission,
     return host ? host->id : (crti_id_t){0, 0};
 }
 
+/* "node:HEX" is asked of that node; "head:" and "http:" of one on the head's host, with the port of the head. */
+static bool daemon_log_owner(const crti_control_t *c, const char *name,
+                             crti_id_t *node_out, char own_name[JOB_LOG])
+{
+    const char *port = c->address ? strrchr(c->address, ':') : NULL;
+    bool is_head = strcmp(name, "head:") == 0 || strcmp(name, "http:") == 0;
+    char hex[CRTI_ID_HEX];
+
+    if (!is_head && strncmp(name, "node:", 5) != 0)
+        return false;
+    *node_out = (crti_id_t){0, 0};
+    snprintf(own_name, JOB_LOG, "%s%s", name, is_head && port ? port + 1 : "");
+    CRTI_MAP_FOREACH (const crti_node_entry_t, node, &c->nodes.by_id) {
+        if (is_head
+                ? node->is_head_host && node->link != 0
+                : strncmp(crti_id_hex(node->id, hex), name + 5, strlen(name + 5)) == 0)
+            *node_out = node->id;
+    }
+    return true;
+}
+
 /* Which node has that log, under which name; false: it can't be told from the name. */
 static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node_out,
                       char own_name[JOB_LOG])
@@ -96,6 +117,8 @@ static bool log_owner(const crti_control_t *c, const char *name, crti_id_t *node
         *node_out = job_log_owner(c, name + 4, own_name);
         return true;
     }
+    if (daemon_log_owner(c, name, node_out, own_name))
+        return true;
     actor = crti_id_parse(name, &id) ? crti_actor_table_get(&c->actors, id)
                                      : crti_actor_table_find_any(&c->actors, name);
     if (actor == NULL)

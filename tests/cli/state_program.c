@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that has one of everything that can be listed, for test_state.py and ray_client.py; it waits for the
- * end of its input. With SAYS in the environment its actors print a line. */
+ * end of its input. With SAYS in the environment its actors print a line, with TALKS a task 1000. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +38,15 @@ static crt_status_t waits_run(crt_call_t *call)
 static const crt_task_t waits =
     CRT_TASK(.name = "waits", .run = waits_run, .signature = "");
 
+static crt_status_t says_run(crt_call_t *call)
+{
+    for (int i = 0; i < 1000; i++)
+        printf("line %d\n", i);
+    fflush(stdout);
+    return CRT_OK;
+}
+static const crt_task_t says = CRT_TASK(.name = "says", .run = says_run, .signature = "");
+
 static int driver(int argc, char **argv)
 {
     crt_bundle_t bundle = {.num_cpus = 1};
@@ -55,6 +64,12 @@ static int driver(int argc, char **argv)
         CRT_CHECK(crt_get(refs[i], NULL));
     if (crt_get(failed, NULL) != CRT_ERR_USER)
         return 1;
+    if (getenv("TALKS")) {
+        crt_ref_t *said = crt_submit(&says, NULL);
+
+        CRT_CHECK(crt_get(said, NULL));
+        crt_ref_drop(&said);
+    }
     waiting = crt_submit(&waits, NULL);
     while (crt_get_for(waiting, 300, NULL) != CRT_ERR_TIMED_OUT)
         continue;
@@ -75,8 +90,9 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(
-        argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&counter), .tasks = CRT_TASKS(&fails, &waits)),
-        driver);
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.classes = CRT_CLASSES(&counter),
+                                .tasks = CRT_TASKS(&fails, &waits, &says),
+                                .no_log_to_driver = getenv("TALKS") != NULL),
+                    driver);
 }

@@ -28,7 +28,7 @@ class Cluster:
         with open(os.path.join(os.path.dirname(key), "prometheus.json")) as file:
             self.url = "http://" + json.load(file)[0]["targets"][0]
         self.program = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, CRT_ADDRESS=self.address))
+                                        env=dict(os.environ, CRT_ADDRESS=self.address, TALKS="1"))
         assert self.program.stdout.readline() == "ready\n"
 
     def crt(self, *arguments, code=0):
@@ -102,6 +102,56 @@ class State(unittest.TestCase):
         self.assertEqual(json.loads(c.crt("get", "actors", actor, "--format", "json"))[0]["num_restarts"], 0)
         self.assertIn("queue_length: 0\n", c.crt("list", "actors", "--detail"))
         self.assertEqual(len(c.rows("actors", "--filter", "queue_length=0")), 2)
+
+    def test_logs_are_found_by_what_one_knows(self):
+        c = self.cluster
+        actor = c.rows("actors")[0]
+        node = c.rows("nodes")[0]["node_id"]
+        worker = [row for row in c.rows("workers", "--detail") if row["worker_type"] == "WORKER"][0]
+        task = c.rows("tasks", "--filter", "name=says")[0]["task_id"]
+        lines = [f"line {i}" for i in range(1000)]
+        self.assertEqual(c.crt("logs", "--task", task).splitlines()[-1000:], lines)
+        self.assertEqual(c.crt("logs", "--task", task, "--tail", "3").splitlines(), lines[-3:])
+        self.assertEqual(c.crt("logs", "--task", task, "--tail", "0"), "")
+        self.assertEqual(c.crt("logs", "--actor", actor["actor_id"]), c.crt("logs", actor["actor_id"]))
+        c.crt("logs", "--pid", str(worker["pid"]))
+        c.crt("logs", "--pid", str(worker["pid"]), "--node", node)
+        for name in (node, node[:10]):
+            self.assertIn("registered with", c.crt("logs", "--node", name))
+        self.assertEqual(len(c.crt("logs", "--head", "--tail", "1").splitlines()), 1)
+        self.assertIn("serves http://", c.crt("logs", "--http"))
+        self.assertIn("no task", c.crt("logs", "--task", "0" * 48, code=1))
+        self.assertIn("process id 1", c.crt("logs", "--pid", "1", code=1))
+        self.assertIn("no node nowhere", c.crt("logs", "--node", "nowhere", code=1))
+        self.assertIn("one log at a time", c.crt("logs", "--head", "--http", code=2))
+        for trick in ("head:../../x", "head:6379/../..", "node:../../../", "http:999999", "../node.log", "job:../x"):
+            self.assertIn("crt logs: ", c.crt("logs", trick, code=1))
+
+    def test_daemons_log_json_when_asked(self):
+        said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--log-format", "json"],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
+        address = re.search(r"--address (\S+) --key-file", said)[1]
+        for which in ("--head", "--http"):
+            lines = subprocess.run([CRT, "logs", "--address", address, which], stdout=subprocess.PIPE, text=True, check=True).stdout
+            self.assertEqual({tuple(json.loads(line)) for line in lines.splitlines()}, {("time", "level", "module", "pid", "text")})
+        subprocess.run([CRT, "stop", "--address", address], stdout=subprocess.DEVNULL, check=True)
+        self.assertIn("text or json", subprocess.run([CRT, "start", "--head", "--log-format", "xml"], stderr=subprocess.PIPE, text=True,
+                                                     check=False).stderr)
+
+    def test_a_live_view(self):
+        text = self.cluster.crt("top", "--count", "2")
+        self.assertEqual(text.count("crt top: "), 2)
+        self.assertIn("Counter", text)
+        busiest = text.rsplit("CPU %", 1)[1].splitlines()[1].split()
+        self.assertEqual(busiest[2], "tasks")  # waits turns round
+        self.assertIn("--sort is cpu or memory", self.cluster.crt("top", "--sort", "size", code=2))
+        self.assertIn("--interval", self.cluster.crt("top", "--interval", "0", code=2))
+        with subprocess.Popen([CRT, "status", "--address", self.cluster.address, "--watch", "--interval", "1"],
+                              stdout=subprocess.PIPE, text=True) as watch:
+            heads = 0
+            while heads < 2:
+                heads += watch.stdout.readline().startswith("======== Cluster ")
+            watch.terminate()
 
     def test_tables_are_for_people(self):
         text = self.cluster.crt("list", "actors")

@@ -71,6 +71,37 @@ static bool find_old(crti_node_t *node, const char *name, char *path, size_t siz
     return found;
 }
 
+static bool is_port(const char *text)
+{
+    size_t digits = 0;
+
+    while (text[digits] >= '0' && text[digits] <= '9')
+        digits++;
+    return digits > 0 && digits <= 5 && text[digits] == '\0';
+}
+
+/* Of the head's host: STATE/head-PORT/{head,http}.log, named "head:PORT" and "http:PORT"; else it is none of them. */
+static bool find_head_log(const crti_node_t *node, const char *name, char *path,
+                          size_t size)
+{
+    const char *port = name + sizeof("head:") - 1;
+
+    if ((strncmp(name, "head:", 5) != 0 && strncmp(name, "http:", 5) != 0) ||
+        !is_port(port))
+        return false;
+    snprintf(path, size, "%.200s/head-%s/%.4s.log", node->state_dir, port, name);
+    return access(path, R_OK) == 0;
+}
+
+/* "node:" and the begin of this node's id. */
+static bool is_own_log(const crti_node_t *node, const char *name)
+{
+    char hex[CRTI_ID_HEX];
+
+    return strncmp(name, "node:", 5) == 0 && is_hex(name + 5) &&
+           strncmp(crti_id_hex(node->id, hex), name + 5, strlen(name + 5)) == 0;
+}
+
 static crt_status_t find_log(crti_node_t *node, const char *name, char *path, size_t size,
                              bool *ended_out)
 {
@@ -78,6 +109,12 @@ static crt_status_t find_log(crti_node_t *node, const char *name, char *path, si
 
     if (strncmp(name, "job:", 4) == 0)
         return node->logs.find_job_log(node, name + 4, path, size, ended_out);
+    if (find_head_log(node, name, path, size))
+        return CRT_OK;
+    if (is_own_log(node, name)) {
+        snprintf(path, size, "%s/node.log", node->own_state);
+        return CRT_OK;
+    }
     if (!is_hex(name))
         return crt_raise(
             CRT_ERR_NOT_FOUND,
