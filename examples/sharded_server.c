@@ -2,18 +2,21 @@
 /* A parameter server in shards: each actor holds a range of 100 MB of parameters. Workers fetch all
  * shards at once, and send an update to each.
  *
- *     ./sharded_server [--shards S] [--workers W] [--iterations I] [--elements N]
+ *     ./sharded_server [--shards S] [--workers W] [--iterations I] [--elements N] [--csv FILE] [--svg PREFIX]
  *
  * Every update adds 1 to every element: after one try and W x I iterations all of them must be
- * exactly 1 + W x I.
+ * exactly 1 + W x I. An update carries how many updates its worker had seen when it asked for the values: the
+ * shards count how late they come.
  */
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include <crt.h>
+#include "show.h"
 
+#define LATE_MAX    65
 #define SHARDS_MAX  64
 #define WORKERS_MAX 64
 
@@ -21,7 +24,10 @@
 
 struct shard {
     double *values;
-    int64_t count;
+    int64_t count, updates;
+    int64_t late
+        [LATE_MAX]; /* updates that came so many after what their worker had seen; the last: and more */
+    crt_histogram_t *staleness;
 };
 
 static crt_status_t shard_create(void *self, crt_call_t *call)
@@ -29,6 +35,7 @@ static crt_status_t shard_create(void *self, crt_call_t *call)
     struct shard *s = self;
 
     CRT_TRY(crt_args(call, &s->count));
+    CRT_TRY(show_staleness(&s->staleness));
     s->values = calloc((size_t)s->count, sizeof(double));
     return s->values ? CRT_OK : crt_fail(call, CRT_ERR_NO_MEMORY, "shard");
 }
@@ -51,8 +58,14 @@ static crt_status_t shard_update_run(void *self, crt_call_t *call)
     struct shard *s = self;
     const crt_tensor_t *update;
     const double *amounts;
+    int64_t seen, late;
 
-    CRT_TRY(crt_args(call, &update));
+    CRT_TRY(crt_args(call, &update, &seen));
+    late = s->updates++ - seen;
+    if (late < 0)
+        return crt_fail(call, CRT_ERR_INVALID, "an update of the future");
+    s->late[late < LATE_MAX ? late : LATE_MAX - 1]++;
+    crt_histogram_observe(s->staleness, (double)late);
     if (update->dtype != CRT_FLOAT64 || (int64_t)crt_tensor_count(update) != s->count)
         return crt_fail(call, CRT_ERR_INVALID, "an update has %lld float64 values",
                         (long long)s->count);
@@ -62,12 +75,30 @@ static crt_status_t shard_update_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
+static crt_status_t shard_count_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, ((struct shard *)self)->updates);
+}
+
+static crt_status_t shard_late_run(void *self, crt_call_t *call)
+{
+    struct shard *s = self;
+    crt_arg_t counts[LATE_MAX];
+
+    for (int i = 0; i < LATE_MAX; i++)
+        counts[i] = crt_arg_int(s->late[i]);
+    return crt_return(call, crt_list(counts, LATE_MAX));
+}
+
 static const crt_method_t shard_get = {"get", shard_get_run, ""};
-static const crt_method_t shard_update = {"update", shard_update_run, "tensor"};
+static const crt_method_t shard_count = {"count", shard_count_run, ""};
+static const crt_method_t shard_late = {"late", shard_late_run, ""};
+static const crt_method_t shard_update = {"update", shard_update_run, "tensor, int"};
 static const crt_actor_class_t shard =
     CRT_ACTOR_CLASS(.name = "Shard", .size = sizeof(struct shard), .create = shard_create,
                     .signature = "int", .destroy = shard_destroy,
-                    .methods = CRT_METHODS(&shard_get, &shard_update));
+                    .methods = CRT_METHODS(&shard_get, &shard_count, &shard_late,
+                                           &shard_update));
 
 /* ---------------------------------------------------------------- a worker */
 
@@ -88,56 +119,34 @@ static crt_status_t make_update(int64_t count, crt_ref_t **update_out)
  * order: its next answer comes after this update. */
 static crt_status_t iterate(crt_actor_t **shards, size_t count, crt_ref_t **updated)
 {
-    crt_ref_t *fetched[SHARDS_MAX];
+    crt_ref_t *fetched[SHARDS_MAX], *counted[SHARDS_MAX];
     crt_status_t status = CRT_OK;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        counted[i] = crt_call(shards[i],
+                              &shard_count); /* before what it counts: at most too few */
         fetched[i] = crt_call(shards[i], &shard_get);
+    }
     for (size_t i = 0; i < count && status == CRT_OK; i++) {
         const crt_tensor_t *parameters; /* read in place */
         crt_ref_t *update = NULL;
+        int64_t seen = 0;
 
-        status = crt_get(fetched[i], &parameters);
+        status = crt_get(counted[i], &seen);
+        if (status == CRT_OK)
+            status = crt_get(fetched[i], &parameters);
         if (status == CRT_OK)
             status = make_update((int64_t)crt_tensor_count(parameters), &update);
         if (status == CRT_OK) {
             crt_ref_drop(&updated[i]);
-            updated[i] = crt_call(shards[i], &shard_update, update);
+            updated[i] = crt_call(shards[i], &shard_update, update, seen);
         }
         crt_ref_drop(&update); /* the call keeps it */
     }
     crt_refs_drop(fetched, count);
+    crt_refs_drop(counted, count);
     return status;
 }
-
-static crt_status_t work_run(crt_call_t *call)
-{
-    crt_actor_t *shards[SHARDS_MAX];
-    crt_ref_t *updated[SHARDS_MAX] = {NULL};
-    const crt_value_t *list;
-    crt_status_t status = CRT_OK;
-    int64_t iterations;
-    size_t count;
-
-    CRT_TRY(crt_args(call, &list, &iterations));
-    count = crt_value_count(list);
-    if (count > SHARDS_MAX)
-        return crt_fail(call, CRT_ERR_TOO_LARGE, "at most %d shards", SHARDS_MAX);
-    for (size_t i = 0; i < count; i++) /* handles travel inside lists, too */
-        CRT_TRY(crt_value_read(crt_value_at(list, i), &shards[i]));
-    for (int64_t i = 0; i < iterations && status == CRT_OK; i++)
-        status = iterate(shards, count, updated);
-    for (size_t i = 0; i < count && status == CRT_OK; i++)
-        status = crt_get(updated[i], NULL);
-    crt_refs_drop(updated, count);
-    return status;
-}
-static const crt_task_t work =
-    CRT_TASK(.name = "work", .run = work_run, .signature = "list, int");
-
-/* ---------------------------------------------------------------- the driver */
-
-static long shards = 2, workers = 4, iterations = 5, elements = 12500000;
 
 static double now_s(void)
 {
@@ -147,23 +156,127 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Gives how long each iteration took. */
+static crt_status_t work_run(crt_call_t *call)
+{
+    crt_actor_t *shards[SHARDS_MAX];
+    crt_ref_t *updated[SHARDS_MAX] = {NULL};
+    const crt_value_t *list;
+    crt_status_t status = CRT_OK;
+    int64_t iterations;
+    double *seconds;
+    size_t count;
+
+    CRT_TRY(crt_args(call, &list, &iterations));
+    count = crt_value_count(list);
+    if (count > SHARDS_MAX)
+        return crt_fail(call, CRT_ERR_TOO_LARGE, "at most %d shards", SHARDS_MAX);
+    for (size_t i = 0; i < count; i++) /* handles travel inside lists, too */
+        CRT_TRY(crt_value_read(crt_value_at(list, i), &shards[i]));
+    seconds = calloc((size_t)iterations, sizeof(double));
+    if (!seconds)
+        return crt_fail(call, CRT_ERR_NO_MEMORY, "worker");
+    for (int64_t i = 0; i < iterations && status == CRT_OK; i++) {
+        double began = now_s();
+
+        status = iterate(shards, count, updated);
+        seconds[i] = now_s() - began;
+    }
+    for (size_t i = 0; i < count && status == CRT_OK; i++)
+        status = crt_get(updated[i], NULL);
+    crt_refs_drop(updated, count);
+    if (status == CRT_OK) {
+        crt_tensor_t times = crt_tensor_view(CRT_FLOAT64, 1, &iterations, seconds);
+
+        status = crt_return(call, &times);
+    }
+    free(seconds);
+    return status;
+}
+static const crt_task_t work =
+    CRT_TASK(.name = "work", .run = work_run, .signature = "list, int");
+
+/* ---------------------------------------------------------------- the driver */
+
+static long shards = 2, workers = 4, iterations = 5, elements = 12500000;
+static const char *csv, *svg;
+
 /* Where shard number `i` begins: the sizes differ by one at most. */
 static int64_t begin_of(long i)
 {
     return (int64_t)elements * i / shards;
 }
 
-/* All workers at once, and waits for them. They do not take CPUs: they may be more than those. */
-static void run_workers(crt_arg_t servers, long count, long each)
+/* All workers at once, and waits for them; adds what each iteration took to `seconds`. They do not take CPUs: they
+ * may be more than those. */
+static void run_workers(crt_arg_t servers, long count, long each, double *seconds)
 {
     crt_ref_t *done[WORKERS_MAX];
+    double began = now_s();
 
     for (long i = 0; i < count; i++)
         done[i] =
             crt_submit(&work, CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS), servers, each);
-    for (long i = 0; i < count; i++)
-        CRT_CHECK(crt_get(done[i], NULL));
+    for (long i = 0; i < count; i++) {
+        const crt_tensor_t *times;
+
+        CRT_CHECK(crt_get(done[i], &times));
+        for (long k = 0; k < each; k++)
+            seconds[k] += ((const double *)times->data)[k];
+        show_progress((double)(i + 1), (double)count, began);
+    }
     crt_refs_drop(done, (size_t)count);
+}
+
+/* Throughput by iteration, as metrics, CSV and curve. `seconds` are the sums of all workers. */
+static void report(const double *seconds)
+{
+    double bytes = 2.0 * 8 * (double)elements * (double)workers;
+    FILE *file = csv ? fopen(csv, "we") : NULL;
+    show_t show;
+
+    CRT_CHECK(show_open(&show, "bytes"));
+    if (csv && (!file || fprintf(file, "iteration,seconds,bytes_per_s\n") < 0)) {
+        perror(csv);
+        exit(1);
+    }
+    for (long i = 0; i < iterations; i++) {
+        double mean = seconds[i] / (double)workers;
+
+        CRT_CHECK(show_row(&show, (double)i, NAN, NAN, bytes / mean));
+        if (file)
+            fprintf(file, "%ld,%.6f,%.0f\n", i, mean, bytes / mean);
+    }
+    if (svg)
+        CRT_CHECK(show_write(&show, svg));
+    if (file && fclose(file) != 0) {
+        perror(csv);
+        exit(1);
+    }
+    show_close(&show);
+}
+
+/* How late the updates of all shards were. */
+static void print_staleness(crt_actor_t *const *servers)
+{
+    int64_t late[LATE_MAX] = {0}, count;
+
+    for (long i = 0; i < shards; i++) {
+        crt_ref_t *ref = crt_call(servers[i], &shard_late);
+        const crt_value_t *list;
+
+        CRT_CHECK(crt_get(ref, &list));
+        for (size_t k = 0; k < LATE_MAX; k++) {
+            CRT_CHECK(crt_value_read(crt_value_at(list, k), &count));
+            late[k] += count;
+        }
+        crt_ref_drop(&ref);
+    }
+    printf("updates late: updates\n");
+    for (int k = 0; k < LATE_MAX; k++)
+        if (late[k] > 0)
+            printf("%12d%s %lld\n", k,
+                   k < LATE_MAX - 1 ? ": " : "+:", (long long)late[k]);
 }
 
 /* How many elements are not exactly `expected`. */
@@ -186,6 +299,8 @@ static bool read_options(int argc, char **argv)
                                             {"workers", required_argument, NULL, 'w'},
                                             {"iterations", required_argument, NULL, 'i'},
                                             {"elements", required_argument, NULL, 'e'},
+                                            {"csv", required_argument, NULL, 'c'},
+                                            {"svg", required_argument, NULL, 'g'},
                                             {0}};
     int option;
 
@@ -195,6 +310,8 @@ static bool read_options(int argc, char **argv)
         case 'w': workers = atol(optarg); break;
         case 'i': iterations = atol(optarg); break;
         case 'e': elements = atol(optarg); break;
+        case 'c': csv = optarg; break;
+        case 'g': svg = optarg; break;
         default: return false;
         }
     if (shards >= 1 && shards <= SHARDS_MAX && workers >= 1 && workers <= WORKERS_MAX &&
@@ -212,27 +329,35 @@ static int driver(int argc, char **argv)
     crt_actor_t *servers[SHARDS_MAX];
     crt_arg_t handles[SHARDS_MAX];
     int64_t wrong = 0;
-    double begin, seconds, bytes;
+    double begin, seconds, bytes, first = 0, *each;
 
     if (!read_options(argc, argv))
         return 2;
+    each = calloc((size_t)iterations, sizeof(double));
+    if (!each) {
+        perror("sharded_server");
+        return 1;
+    }
     for (long i = 0; i < shards; i++) {
         servers[i] = crt_actor_new(&shard, NULL, begin_of(i + 1) - begin_of(i));
         handles[i] = crt_arg_actor(servers[i]);
     }
-    run_workers(crt_list(handles, (size_t)shards), 1, 1); /* a first try */
+    run_workers(crt_list(handles, (size_t)shards), 1, 1, &first); /* a first try */
     begin = now_s();
-    run_workers(crt_list(handles, (size_t)shards), workers, iterations);
+    run_workers(crt_list(handles, (size_t)shards), workers, iterations, each);
     seconds = now_s() - begin;
     bytes = 2.0 * 8 * (double)elements * (double)workers * (double)iterations;
     printf("%ld workers x %ld iterations on %ld shards: %.3f s, %.2f GB/s\n", workers,
            iterations, shards, seconds, bytes / seconds / 1e9);
-    for (long i = 0; i < shards; i++) {
+    report(each);
+    free(each);
+    for (long i = 0; i < shards; i++)
         wrong += count_wrong(servers[i], 1 + (double)workers * (double)iterations);
-        crt_actor_drop(&servers[i]);
-    }
     printf("%lld of %ld elements are not exactly %.1f\n", (long long)wrong, elements,
            1 + (double)workers * (double)iterations);
+    print_staleness(servers);
+    for (long i = 0; i < shards; i++)
+        crt_actor_drop(&servers[i]);
     return wrong ? 1 : 0;
 }
 

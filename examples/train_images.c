@@ -12,8 +12,10 @@
  * from the last checkpoint, as does a training that is started again with --checkpoints.resume.
  */
 #include "train_images.h"
+#include "show.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,8 @@ typedef struct training {
     counts_t all;
     FILE *csv;
     curve_t curve;
+    show_t show;
+    crt_histogram_t *staleness;
     double began;
     uint64_t first; /* step that this process began with */
 } training_t;
@@ -299,6 +303,7 @@ static bool judge(training_t *t, counts_t *now, crew_t *c)
     else {
         take(now, c);
         now->stale[t->step - c->step]++;
+        crt_histogram_observe(t->staleness, (double)(t->step - c->step));
         return true;
     }
     free_worker(c);
@@ -396,20 +401,6 @@ void save_curve(curve_t *curve, const char *path)
     curve_free(curve);
 }
 
-/* One line on a terminal, which the next one replaces. */
-static void show_progress(const training_t *t)
-{
-    double made = (double)(t->step - t->first), seconds = now_s() - t->began;
-    double left = seconds / made * ((double)settings.steps - (double)t->step);
-
-    if (settings.log_every > 0 || !isatty(STDERR_FILENO))
-        return;
-    fprintf(stderr, "\rstep %llu of %lld, %.1f steps/s, %d:%02d left \033[K%s",
-            (unsigned long long)t->step, (long long)settings.steps, made / seconds,
-            (int)left / 60, (int)left % 60,
-            t->step == (uint64_t)settings.steps ? "\n" : "");
-}
-
 static void report(training_t *t, const counts_t *now, double seconds)
 {
     double share = 1.0 / (double)now->arrived;
@@ -426,7 +417,12 @@ static void report(training_t *t, const counts_t *now, double seconds)
     }
     if (!curve_add(&t->curve, (double)t->step, now->loss * share))
         check(CRT_ERR_NO_MEMORY, "curve");
-    show_progress(t);
+    check(show_row(&t->show, (double)t->step, now->loss * share, NAN,
+                   (double)now->samples / seconds),
+          "metrics");
+    if (settings.log_every == 0)
+        show_progress((double)(t->step - t->first),
+                      (double)settings.steps - (double)t->first, t->began);
     if (settings.log_every == 0 || t->step % (uint64_t)settings.log_every != 0)
         return;
     printf("Step: %llu, Epoch: %llu, Loss: %.4f, Time Cost: %.4f, Batch: %.4f, "
@@ -568,6 +564,8 @@ static int driver(int argc, char **argv)
     t.first = t.step;
     t.began = now_s();
     t.curve.title = "loss by step";
+    check(show_open(&t.show, "images"), "metrics");
+    check(show_staleness(&t.staleness), "metrics");
     train(&t);
     seconds = now_s() - t.began;
     printf(
@@ -581,6 +579,7 @@ static int driver(int argc, char **argv)
         (unsigned long long)hash_of(t.weights));
     print_staleness(&t.all);
     save_curve(&t.curve, settings.svg);
+    show_close(&t.show);
     finish(&t);
     return 0;
 }

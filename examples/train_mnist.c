@@ -37,6 +37,7 @@ typedef struct training {
     crt_ref_t *slices[SHARDS_MAX];   /* and the newest weights of each */
     int points;                      /* of the curve */
     double evaluation_s, accuracy;
+    report_t report;
     /* allreduce: a trainer that died and was not replaced is NULL */
     char hash[32]; /* of all replicas' weights */
     int died;
@@ -68,7 +69,7 @@ static void check_ref(crt_ref_t *ref)
     exit(1);
 }
 
-static void check(crt_status_t status, const char *what)
+void check(crt_status_t status, const char *what)
 {
     if (status == CRT_OK)
         return;
@@ -110,10 +111,16 @@ static void evaluate(training_t *t, int iteration)
     double start = now_s();
 
     check(crt_model_accuracy(t->model, weights, t->test, &t->accuracy), "evaluation");
+    if (iteration >= 0) {
+        show_nothing();
+        report_update(&t->report, t->model, weights, t->test, iteration, t->accuracy,
+                      start - t->report.began - t->evaluation_s);
+    }
     t->evaluation_s += now_s() - start;
     report(t, iteration);
     if (iteration < 0)
         return;
+    show_nothing();
     if (options.json)
         printf("%s[%d, %.4f]", t->points++ ? ", " : "", iteration, t->accuracy);
     else
@@ -150,18 +157,20 @@ static void train_sync(training_t *t)
 typedef struct flight {
     crt_ref_t *gradients[WORKERS_MAX];
     crt_actor_t *workers[WORKERS_MAX];
+    int updates[WORKERS_MAX]; /* that their weights have seen */
     size_t count;
 } flight_t;
 
-static void send_on(flight_t *f, crt_actor_t *worker, crt_ref_t *weights)
+static void send_on(flight_t *f, crt_actor_t *worker, crt_ref_t *weights, int updates)
 {
     f->gradients[f->count] =
         crt_call(worker, &crt_data_worker_compute_gradients, weights);
+    f->updates[f->count] = updates;
     f->workers[f->count++] = worker;
 }
 
 /* Takes the oldest ready gradient off the list; the caller drops it. */
-static crt_ref_t *take_ready(flight_t *f, crt_actor_t **worker_out)
+static crt_ref_t *take_ready(flight_t *f, crt_actor_t **worker_out, int *updates_out)
 {
     size_t ready[WORKERS_MAX], count, at;
     crt_ref_t *gradient;
@@ -171,9 +180,11 @@ static crt_ref_t *take_ready(flight_t *f, crt_actor_t **worker_out)
     at = ready[0];
     gradient = f->gradients[at];
     *worker_out = f->workers[at];
+    *updates_out = f->updates[at];
     f->count--;
     memmove(&f->gradients[at], &f->gradients[at + 1], (f->count - at) * sizeof(gradient));
     memmove(&f->workers[at], &f->workers[at + 1], (f->count - at) * sizeof(*f->workers));
+    memmove(&f->updates[at], &f->updates[at + 1], (f->count - at) * sizeof(*f->updates));
     check_ref(gradient);
     return gradient;
 }
@@ -184,16 +195,18 @@ static void train_async(training_t *t)
     int updates = options.iterations * options.workers, sent = 0;
 
     for (; sent < options.workers && sent < updates; sent++)
-        send_on(&flight, t->workers[sent], t->weights);
+        send_on(&flight, t->workers[sent], t->weights, 0);
     for (int i = 0; i < updates; i++) {
         crt_actor_t *worker;
-        crt_ref_t *gradient = take_ready(&flight, &worker);
+        int seen;
+        crt_ref_t *gradient = take_ready(&flight, &worker, &seen);
 
+        report_late(&t->report, i - seen);
         crt_ref_drop(&t->weights);
         t->weights = crt_call(t->server, &crt_parameter_server_apply_gradients, gradient);
         crt_ref_drop(&gradient);
         if (sent++ < updates)
-            send_on(&flight, worker, t->weights);
+            send_on(&flight, worker, t->weights, i + 1);
         if (evaluates_at(i))
             evaluate(t, i);
     }
@@ -493,20 +506,10 @@ static void train_allreduce(training_t *t)
     fetch_weights(t);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Of the stretches with or without overlap; 0 when there were none. */
 static double median_ms(training_t *t, bool at_end)
 {
-    int count = t->stretches[at_end];
-
-    qsort(t->update_ms[at_end], (size_t)count, sizeof(double), compare_doubles);
-    return count ? t->update_ms[at_end][count / 2] : 0;
+    return report_median(t->update_ms[at_end], (size_t)t->stretches[at_end]);
 }
 
 /* ---------------------------------------------------------------- all modes */
@@ -655,18 +658,24 @@ static void print_result(training_t *t, double loop_s)
 static int driver(int argc, char **argv)
 {
     static training_t t;
-    double began, loop_s;
+    double loop_s;
 
+    if (options.missing) {
+        fprintf(stderr, "train_mnist: %s: No such file or directory\n", options.missing);
+        return 2;
+    }
     crt_ml_set_threads(1); /* idle BLAS threads would spin on the workers' CPUs */
     open_data(&t);
     start(&t);
+    report_open(&t.report);
     if (options.json)
         printf("{\"curve\": [");
-    began = now_s();
+    t.report.began = now_s();
     train(&t);
-    loop_s = now_s() - began - t.evaluation_s;
+    loop_s = now_s() - t.report.began - t.evaluation_s;
     evaluate(&t, -1);
     print_result(&t, loop_s);
+    report_close(&t.report);
     if (options.save)
         save(&t);
     finish(&t);

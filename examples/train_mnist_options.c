@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <crt_configuration.h>
+
 #include "train_mnist.h"
 
 static const char usage[] =
-    "usage: train_mnist [options]\n"
+    "usage: train_mnist [CONFIG.cfg] [--section.key=value ...] [options]\n"
     "  --data DIR|builtin   folder with the four IDX files, or drawn digits (builtin)\n"
     "  --mode sync|async|allreduce|sharded\n"
     "                       one update per round of all workers, or per gradient, by a "
@@ -30,6 +32,9 @@ static const char usage[] =
     "  --seed S             (0)\n"
     "  --save FILE          write the weights at the end\n"
     "  --load FILE          start from these weights\n"
+    "  --csv FILE           a line for each evaluation: loss, accuracy, throughput, "
+    "staleness\n"
+    "  --svg PREFIX         the same as curves: PREFIX-loss.svg and so on\n"
     "  --json               print one JSON object at the end, nothing else\n"
     "With --mode allreduce:\n"
     "  --overlap on|off|both    sum gradients during the backward pass, after it, or in "
@@ -41,6 +46,10 @@ static const char usage[] =
     "  --bucket BYTES           of gradients that are summed at once (1048576)\n"
     "  --on-death fail|shrink|replace  what becomes of a training that loses a worker "
     "(shrink)\n"
+    "CONFIG.cfg is in the manner of Thinc: iterations, batch_size, mode and seed in "
+    "[training], frequency in\n"
+    "[evaluation], hidden_width and dropout in [model], learn_rate in [optimizer], "
+    "num_workers in [ray].\n"
     "  --help\n"
     "Joins the cluster of CRT_ADDRESS or this user's only one, else starts its own.\n";
 
@@ -124,6 +133,10 @@ static void set_option(const char *name, const char *text)
         o->save = text;
     else if (strcmp(name, "load") == 0)
         o->load = text;
+    else if (strcmp(name, "csv") == 0)
+        o->csv = text;
+    else if (strcmp(name, "svg") == 0)
+        o->svg = text;
     else if (strcmp(name, "json") == 0)
         o->json = true;
     else if (strcmp(name, "workers") == 0)
@@ -159,6 +172,114 @@ static void set_option(const char *name, const char *text)
     o->mode_name = modes[o->mode];
 }
 
+/* ---------------------------------------------------------------- a configuration */
+
+static crt_status_t make_model(crt_configuration_t *c, const char *section, void *made)
+{
+    int64_t hidden = options.hidden;
+    crt_status_t status =
+        crt_configuration_int(c, "model.hidden_width", 1, 65536, &hidden);
+
+    options.hidden = (int)hidden;
+    if (status != CRT_OK)
+        return status;
+    return crt_configuration_float(c, "model.dropout", 0, 0.999, &options.dropout);
+}
+
+static crt_status_t make_adam(crt_configuration_t *c, const char *section, void *made)
+{
+    return crt_configuration_float(c, "optimizer.learn_rate", 0, 1e6, &options.lr);
+}
+
+static crt_status_t read_numbers(crt_configuration_t *c)
+{
+    const struct {
+        const char *key;
+        int low, *value;
+    } numbers[] = {{"training.iterations", 1, &options.iterations},
+                   {"training.batch_size", 1, &options.batch},
+                   {"evaluation.frequency", 0, &options.eval_every},
+                   {"ray.num_workers", 1, &options.workers}};
+    int64_t seed = (int64_t)options.seed;
+    crt_status_t status = CRT_OK;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && status == CRT_OK;
+         i++) {
+        int64_t wide = *numbers[i].value;
+
+        status = crt_configuration_int(
+            c, numbers[i].key, numbers[i].low,
+            numbers[i].value == &options.workers ? WORKERS_MAX : 1000000, &wide);
+        *numbers[i].value = (int)wide;
+    }
+    if (status == CRT_OK)
+        status = crt_configuration_int(c, "training.seed", 0, 1000000000, &seed);
+    options.seed = (uint64_t)seed;
+    return status;
+}
+
+static crt_status_t read_sections(crt_configuration_t *c)
+{
+    static const crt_factory_t models[] = {{"layers", "relu_relu_softmax.v1", make_model},
+                                           {0}};
+    static const crt_factory_t adams[] = {{"optimizers", "Adam.v1", make_adam}, {0}};
+    crt_status_t status = read_numbers(c);
+
+    crt_configuration_skip(c, "evaluation.batch_size"); /* all test images at once */
+    crt_configuration_skip(c, "ray.object_store_memory");
+    crt_configuration_skip(c, "ray.num_cpus");
+    if (status == CRT_OK)
+        status = crt_configuration_string(c, "training.mode", &options.mode_name);
+    if (status == CRT_OK && crt_configuration_has(c, "model"))
+        status = crt_configuration_make(c, "model", "layers", models, NULL);
+    if (status == CRT_OK && crt_configuration_has(c, "optimizer"))
+        status = crt_configuration_make(c, "optimizer", "optimizers", adams, NULL);
+    return status == CRT_OK ? crt_configuration_finish(c) : status;
+}
+
+static bool is_override(const char *word)
+{
+    size_t name = strcspn(word, "=");
+
+    return strncmp(word, "--", 2) == 0 && memchr(word, '.', name);
+}
+
+/* Reads the configuration and what changes it, and gives the other words. It stays, since texts of the options lie in
+ * it. */
+static int read_configuration(int argc, char **argv, char **words)
+{
+    static crt_configuration_t *c;
+    crt_status_t status = CRT_OK;
+    int left = 0;
+
+    words[left++] = argv[0];
+    for (int i = 1; i < argc && status == CRT_OK; i++) {
+        bool is_file = i == 1 && argv[i][0] != '-';
+
+        if (!c && (is_file || is_override(argv[i])))
+            status = is_file ? crt_configuration_read(argv[i], &c)
+                             : crt_configuration_parse("train_mnist", "", 0, &c);
+        if (status == CRT_ERR_NOT_FOUND && is_file) {
+            options.missing = argv[i];
+            status = crt_configuration_parse("train_mnist", "", 0, &c);
+        }
+        if (status == CRT_OK && !is_file && is_override(argv[i]))
+            status = crt_configuration_override(c, argv[i]);
+        else if (!is_file)
+            words[left++] = argv[i];
+    }
+    if (status == CRT_OK && c)
+        status = crt_configuration_resolve(c);
+    if (status == CRT_OK && c)
+        status = read_sections(c);
+    if (status != CRT_OK) {
+        fprintf(stderr, "train_mnist: %s\n", crt_error_detail());
+        exit(2);
+    }
+    options.mode = (train_mode_t)one_of("mode", options.mode_name, modes);
+    return left;
+}
+
 void read_options(int argc, char **argv)
 {
     static const struct option known[] = {{"data", required_argument, NULL, 0},
@@ -174,6 +295,8 @@ void read_options(int argc, char **argv)
                                           {"eval-every", required_argument, NULL, 0},
                                           {"save", required_argument, NULL, 0},
                                           {"load", required_argument, NULL, 0},
+                                          {"csv", required_argument, NULL, 0},
+                                          {"svg", required_argument, NULL, 0},
                                           {"overlap", required_argument, NULL, 0},
                                           {"gradients", required_argument, NULL, 0},
                                           {"optimizer", required_argument, NULL, 0},
@@ -184,6 +307,13 @@ void read_options(int argc, char **argv)
                                           {NULL, 0, NULL, 0}};
     int index, c;
 
+    static char **words;
+
+    words = calloc((size_t)argc + 1, sizeof(*words));
+    if (!words)
+        bad_option("", argv[0], "not enough memory");
+    argc = read_configuration(argc, argv, words);
+    argv = words;
     while ((c = getopt_long(argc, argv, "h", known, &index)) != -1) {
         if (c == 'h') {
             fputs(usage, stdout);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "report.h"
+#include "show.h"
 #include "train_ner.h"
 
 #define LABELS_MAX 511
@@ -38,14 +39,17 @@ typedef struct training {
     crt_optimizer_t *optimizer;
     note_t note;
     double began;
+    uint64_t first; /* batches that were made before */
     FILE *csv;
 
     int owners;
     owned_t *owned;
     crt_actor_t *members[MEMBERS_MAX], *evaluator;
-    int count;                      /* of members, with one that only owns */
-    int generation;                 /* how often members were made */
-    row_t row;                      /* of the last stretch */
+    int count;                   /* of members, with one that only owns */
+    int generation;              /* how often members were made */
+    row_t row;                   /* of the last stretch */
+    uint64_t late[LATE_MAX + 1]; /* gradients so far by the updates since their weights */
+    show_t show;
     const char *labels[LABELS_MAX]; /* of the last evaluation, */
     crt_ner_count_t counts[LABELS_MAX];
     size_t label_count;
@@ -180,7 +184,8 @@ static crt_status_t take_owned(training_t *t, int owner, const crt_value_t *map)
     const owned_t *owned = &t->owned[owner];
     int states = crt_optimizer_states(t->optimizer);
     const crt_tensor_t *state;
-    uint64_t steps, accepted, dropped;
+    const crt_value_t *late = crt_value_find(map, "late");
+    uint64_t steps, accepted, dropped, count;
 
     CRT_TRY(crt_value_read(crt_value_find(map, "state"), &state));
     CRT_TRY(crt_value_read(crt_value_find(map, "steps"), &steps));
@@ -197,6 +202,10 @@ static crt_status_t take_owned(training_t *t, int owner, const crt_value_t *map)
         crt_optimizer_set_steps(t->optimizer, steps);
     t->row.accepted += accepted;
     t->row.dropped += dropped;
+    for (size_t i = 0; i <= LATE_MAX; i++) {
+        CRT_TRY(crt_value_read(crt_value_at(late, i), &count));
+        t->late[i] += count;
+    }
     return CRT_OK;
 }
 
@@ -214,6 +223,7 @@ static crt_status_t gather_state(training_t *t)
     for (int i = 0; i < t->owners && status == CRT_OK; i++)
         status = crt_get(refs[i], &maps[i]);
     t->row.accepted = t->row.dropped = 0;
+    memset(t->late, 0, sizeof(t->late));
     for (int i = 0; i < t->owners && status == CRT_OK; i++)
         status = take_owned(t, i, maps[i]);
     crt_refs_drop(refs, (size_t)t->owners);
@@ -422,8 +432,13 @@ static crt_status_t finish_evaluation(training_t *t, crt_ref_t **ref)
     row->score = t->setup.weight_f * crt_ner_f(&row->count) +
                  t->setup.weight_p * crt_ner_precision(&row->count) +
                  t->setup.weight_r * crt_ner_recall(&row->count);
+    show_nothing();
     print_row(t->setup.has_plain_logger, row);
     write_csv_row(t->csv, row);
+    CRT_TRY(show_row(&t->show, (double)row->step, row->loss, crt_ner_f(&row->count),
+                     row->words_per_s));
+    show_progress((double)(t->note.batches - t->first),
+                  t->setup.max_steps + 1.0 - (double)t->first, t->began);
     if (row->score >= t->note.best_score) {
         t->note.best_score = row->score;
         t->note.best_step = row->step;
@@ -503,6 +518,7 @@ static crt_status_t open_files(training_t *t)
         CRT_TRY(crt_ner_model_restore(t->model, t->optimizer, &t->note, sizeof(t->note),
                                       path_of(t, "model-last")));
         t->row.words = t->note.words;
+        t->first = t->note.batches;
     }
     CRT_TRY(crt_configuration_write(t->setup.configuration, path_of(t, "config.cfg")));
     t->csv = fopen(path_of(t, "log.csv"), again ? "a" : "w");
@@ -542,8 +558,21 @@ static crt_status_t prepare(training_t *t)
     return open_files(t);
 }
 
+/* How late gradients were that came to an owner. */
+static void print_staleness(const training_t *t)
+{
+    printf("gradients used: %llu, dropped since they were stale: %llu\n",
+           (unsigned long long)t->row.accepted, (unsigned long long)t->row.dropped);
+    printf("updates late: gradients\n");
+    for (int i = 0; i <= LATE_MAX; i++)
+        if (t->late[i] > 0)
+            printf("%12d%s %llu\n", i,
+                   i < LATE_MAX ? ": " : "+:", (unsigned long long)t->late[i]);
+}
+
 static void finish(training_t *t)
 {
+    show_close(&t->show);
     crt_ref_drop(&t->evaluated);
     if (t->evaluator)
         crt_actor_drop(&t->evaluator);
@@ -564,6 +593,9 @@ int train(int count, char **words)
     crt_ml_set_threads(1); /* idle threads would spin on the members' processors */
     if (status == CRT_OK)
         status = prepare(&t);
+    if (status == CRT_OK)
+        status = show_open(&t.show, "words");
+    t.show.curves[SHOW_ACCURACY].title = "F by step";
     if (status != CRT_OK)
         return failed("train", status);
     t.evaluator = crt_actor_new(
@@ -574,9 +606,11 @@ int train(int count, char **words)
     if (status != CRT_OK)
         return failed("train", status);
     print_labels(t.labels, t.counts, t.label_count);
+    status = show_write(&t.show, path_of(&t, "curve"));
+    if (status != CRT_OK)
+        return failed("train", status);
     if (t.setup.mode != ALLREDUCE)
-        printf("gradients used: %llu, dropped since they were stale: %llu\n",
-               (unsigned long long)t.row.accepted, (unsigned long long)t.row.dropped);
+        print_staleness(&t);
     printf("best score %.4f at step %llu: %s\n", t.note.best_score,
            (unsigned long long)t.note.best_step, path_of(&t, "model-best"));
     finish(&t);

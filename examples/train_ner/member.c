@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "show.h"
 #include "train_ner.h"
 
 typedef struct member {
@@ -45,6 +46,10 @@ typedef struct member {
     double *squares;
     int64_t counted;            /* gradients in `sum` */
     uint64_t accepted, dropped; /* gradients that came here */
+    uint64_t late
+        [LATE_MAX +
+         1]; /* the same by the updates since their weights; the last: that many and more */
+    crt_histogram_t *staleness;
 } member_t;
 
 static crt_model_t *newest_network(member_t *m)
@@ -123,6 +128,7 @@ static crt_status_t create(void *self, crt_call_t *call)
     m->owners = count_owners(m->setup.mode, m->members);
     CRT_TRY(make_models(m));
     CRT_TRY(make_room(m));
+    CRT_TRY(show_staleness(&m->staleness));
     m->owned = divide(newest_network(m), m->owners);
     if (!m->owned)
         return crt_raise(CRT_ERR_NO_MEMORY, "owners");
@@ -265,8 +271,11 @@ static crt_status_t update(member_t *m)
 static crt_status_t count_gradients(member_t *m, int64_t version, const float *packed)
 {
     const owned_t *owned = &m->owned[m->own];
+    int64_t late = m->versions[m->own] - version;
 
-    if (m->versions[m->own] - version > m->setup.staleness) {
+    m->late[late < LATE_MAX ? late : LATE_MAX]++;
+    crt_histogram_observe(m->staleness, (double)late);
+    if (late > m->setup.staleness) {
         m->dropped++;
         return CRT_OK;
     }
@@ -477,11 +486,14 @@ static crt_status_t give_state(void *self, crt_call_t *call)
     int64_t shape = (int64_t)(owned->floats * (size_t)(1 + states));
     float *packed = malloc((size_t)(shape > 0 ? shape : 1) * sizeof(float));
     crt_tensor_t state = crt_tensor_view(CRT_FLOAT32, 1, &shape, packed);
+    crt_arg_t late[LATE_MAX + 1];
     crt_status_t status;
 
     if (!packed)
         return crt_raise(CRT_ERR_NO_MEMORY, "the state of member %d", m->rank);
     pthread_mutex_lock(&m->lock);
+    for (int i = 0; i <= LATE_MAX; i++)
+        late[i] = crt_arg_unsigned(m->late[i]);
     pack(owned, newest_weights(m), packed);
     for (int i = 0; i < states; i++)
         pack(owned, crt_optimizer_state(m->optimizer, i)->data,
@@ -490,7 +502,8 @@ static crt_status_t give_state(void *self, crt_call_t *call)
         crt_arg_string("state"),    crt_arg_tensor(&state),
         crt_arg_string("steps"),    crt_arg_unsigned(crt_optimizer_steps(m->optimizer)),
         crt_arg_string("accepted"), crt_arg_unsigned(m->accepted),
-        crt_arg_string("dropped"),  crt_arg_unsigned(m->dropped)};
+        crt_arg_string("dropped"),  crt_arg_unsigned(m->dropped),
+        crt_arg_string("late"),     crt_list(late, LATE_MAX + 1)};
     status = crt_return(call, crt_map(items, sizeof(items) / sizeof(items[0])));
     pthread_mutex_unlock(&m->lock);
     free(packed);

@@ -13,6 +13,7 @@
 #include <crt_ner.h>
 
 #define MEMBERS_MAX 256
+#define LATE_MAX    16 /* updates that are told apart */
 
 /* Who owns parameters, and so updates them. */
 typedef enum mode {

@@ -554,6 +554,31 @@ void crt_placement_group_drop(crt_placement_group_t **group)
     *group = NULL;
 }
 
+/* ---------------------------------------------------------------- metrics: nobody reads them */
+
+crt_status_t crt_gauge(const char *name, const char *help, const char *labels,
+                       crt_gauge_t **gauge_out)
+{
+    *gauge_out = NULL;
+    return CRT_OK;
+}
+
+void crt_gauge_set(crt_gauge_t *gauge, double value)
+{
+}
+
+crt_status_t crt_histogram(const char *name, const char *help, const char *labels,
+                           const double *bounds, size_t count,
+                           crt_histogram_t **histogram_out)
+{
+    *histogram_out = NULL;
+    return CRT_OK;
+}
+
+void crt_histogram_observe(crt_histogram_t *histogram, double value)
+{
+}
+
 bool crt_cancelled(const crt_call_t *call)
 {
     return false;

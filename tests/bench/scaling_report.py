@@ -84,23 +84,25 @@ def draw(report, folder):
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 480, 70, 560, 20, 430
 
 
-def picture(label, ideal, lines):
-    """An SVG file: lines of (title, color, {workers: y}) over workers, which double with each step."""
-    counts = sorted({n for _, _, points in lines for n in points} | {1})
+def picture(label, ideal, lines, across="workers, one on each host", marks=None):
+    """An SVG file: lines of (title, color, {x: y}). Without `marks` x are numbers of workers, which double with each
+    step; else they lie evenly, and `marks` are those that are named."""
+    counts = marks or sorted({n for _, _, points in lines for n in points} | {1})
     most = max(y for _, _, points in lines for y in points.values())
     step = tick(most / 5)
     top = step * math.ceil(most / step)
-    widest = math.log2(max(counts[-1], 2))
+    widest = counts[-1] if marks else math.log2(max(counts[-1], 2))
 
     def at(n, y):
-        return f"{LEFT + (RIGHT - LEFT) * math.log2(n) / widest:.1f},{BOTTOM - (BOTTOM - TOP) * min(y, top) / top:.1f}"
+        share = (n if marks else math.log2(n)) / widest
+        return f"{LEFT + (RIGHT - LEFT) * share:.1f},{BOTTOM - (BOTTOM - TOP) * min(y, top) / top:.1f}"
 
     text = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13">',
             '<rect width="100%" height="100%" fill="white"/>',
-            f'<text x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">workers, one on each host</text>',
+            f'<text x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{across}</text>',
             f'<text transform="translate(18 {(TOP + BOTTOM) / 2}) rotate(-90)" text-anchor="middle">{label}</text>']
     for i in range(round(top / step) + 1):
-        y = float(at(1, i * step).split(",")[1])
+        y = float(at(counts[0], i * step).split(",")[1])
         text += [f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y}" y2="{y}" stroke="#ddd"/>',
                  f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{i * step:g}</text>']
     text += [f'<text x="{at(n, 0).split(",")[0]}" y="{BOTTOM + 18}" text-anchor="middle">{n}</text>' for n in counts]

@@ -67,6 +67,20 @@ class Examples(unittest.TestCase):
         self.assertEqual(running.returncode, 0)
         self.assertRegex(drawn.decode(), r"\rworking \[#+\] 100% 120/120 .*\n$")
 
+    def test_a_training_shows_on_a_terminal_how_long_it_will_take(self):
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([TRAIN_MNIST, "--iterations", "21", "--hidden", "8"], stdout=subprocess.DEVNULL,
+                              stderr=theirs) as running:
+            os.close(theirs)
+            drawn = b""
+            with contextlib.suppress(OSError):  # it has closed the terminal
+                while piece := os.read(ours, 65536):
+                    drawn += piece
+        os.close(ours)
+        self.assertEqual(running.returncode, 0)
+        self.assertRegex(drawn.decode(), r"\r\[#+\.+\] 11 of 21, [\d.]+/s, \d+:\d\d left ")
+        self.assertRegex(drawn.decode(), r"\r\[#{30}\] 21 of 21, ")
+
     def test_trainers_that_can_never_run_together_are_told_at_once(self):
         words = ("--data", "builtin", "--iterations", "5", "--workers")
         for mode in "sync", "allreduce":
@@ -81,9 +95,17 @@ class Examples(unittest.TestCase):
 
     def test_every_update_of_every_shard_arrives_exactly_once(self):
         for shards, on in ((1, []), (7, ["--nodes", "2"])):  # 7: not of equal size
-            lines = run(SHARDED_SERVER, "--shards", str(shards), "--elements", "100001", on=on)
+            prefix = os.path.join(tempfile.mkdtemp(dir=os.path.dirname(os.environ["CRT_RUN_DIR"])), "shards")
+            lines = run(SHARDED_SERVER, "--shards", str(shards), "--elements", "100001", "--csv", f"{prefix}.csv", "--svg",
+                        prefix, on=on)
             self.assertRegex(lines[0], rf"4 workers x 5 iterations on {shards} shards: \S+ s, \S+ GB/s")
             self.assertEqual(lines[1], "0 of 100001 elements are not exactly 21.0")
+            late = [tuple(map(int, re.findall(r"\d+", line))) for line in lines[3:]]
+            self.assertEqual(sum(count for _, count in late), 21 * shards)
+            with open(f"{prefix}.csv", encoding="utf-8") as file:
+                self.assertEqual(len(file.readlines()), 6)
+            with open(f"{prefix}-throughput.svg", encoding="utf-8") as file:
+                self.assertEqual(file.read().count("<polyline"), 2)
 
 
 if __name__ == "__main__":

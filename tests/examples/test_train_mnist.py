@@ -7,6 +7,7 @@ says to wrong input. Synchronous training must end at the very accuracy of the s
 without a runtime.
 """
 import contextlib
+import csv
 import json
 import os
 import re
@@ -88,6 +89,56 @@ def async_makes_an_update_of_every_gradient():
     assert result["final_accuracy"] > 0.5 and result["loop_seconds"] > 0, result
 
 
+def what_is_reported_is_complete(folder):
+    out = run("--mode", "async", "--iterations", "60", *SMALL, "--eval-every", "30", "--csv", f"{folder}/log.csv", "--svg",
+              f"{folder}/curve").stdout
+    with open(f"{folder}/log.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["update"]) for row in rows] == [0, 30, 60, 90], rows
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"]) and float(rows[-1]["images_per_s"]) > 0, rows
+    assert 0 < float(rows[-1]["staleness"]) < 10, rows  # two workers
+    assert f"accuracy: {float(rows[-1]['accuracy']):.3f}" in out, (out, rows)
+    for curve in "loss", "accuracy", "throughput":
+        with open(f"{folder}/curve-{curve}.svg", encoding="utf-8") as file:
+            assert file.read().count("<polyline") == 2, curve
+
+
+def the_configuration_of_the_notebook_is_read(folder):
+    with open(f"{folder}/notebook.cfg", "w", encoding="utf-8") as file:
+        file.write("""
+[training]
+iterations = 200
+batch_size = 128
+
+[evaluation]
+batch_size = 256
+frequency = 10
+
+[model]
+@layers = "relu_relu_softmax.v1"
+hidden_width = 128
+dropout = 0.2
+
+[optimizer]
+@optimizers = "Adam.v1"
+
+[ray]
+num_workers = 2
+object_store_memory = 3000000000
+num_cpus = 2
+""")
+    out = run(f"{folder}/notebook.cfg", "--training.iterations=3", "--evaluation.frequency=2", "--seed", "7", "--json").stdout
+    result = json.loads(out)
+    assert (result["iterations"], result["workers"], result["batch"], result["hidden"], result["seed"]) == \
+        (3, 2, 128, 128, 7), result
+    assert [i for i, _ in result["curve"]] == [0, 2], result
+    assert "No such file" in run(f"{folder}/none.cfg", expect=2).stderr
+    for word, part in (("--training.iteration=3", "the nearest name is training.iterations"),
+                       ("--model.@layers=relu_softmax.v1", "relu_relu_softmax.v1"),
+                       ("--training.mode=asink", "not sync, async"), ("--ray.num_workers=0", "ray.num_workers is 0")):
+        assert part in run(f"{folder}/notebook.cfg", word, expect=2).stderr, word
+
+
 def shards_make_the_updates_of_one_server(folder, accuracy):
     """However many there are; the number of weights is not divisible by most of these."""
     for shards in ("1", "7"):
@@ -162,6 +213,8 @@ with tempfile.TemporaryDirectory() as where:
     reached = sync_equals_the_arithmetic_without_a_runtime(where)
     loaded_weights_go_on_where_they_were(where, reached)
     async_makes_an_update_of_every_gradient()
+    what_is_reported_is_complete(where)
+    the_configuration_of_the_notebook_is_read(where)
     shards_make_the_updates_of_one_server(where, reached)
     allreduce_reaches_what_sync_reaches(reached)
     if not os.path.basename(PROGRAM).startswith("inline"):

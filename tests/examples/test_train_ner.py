@@ -84,6 +84,9 @@ class TrainNer(unittest.TestCase):
         self.assertAlmostEqual(json.loads(read(metrics))["ents_f"], best, places=5)
         self.assertRegex(told.stdout, r"(?m)^PER +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d +\d+$")
         self.assertIn(b"[distributed]", read(self.folder, "a", "config.cfg"))
+        for curve in "loss", "accuracy", "throughput":
+            self.assertEqual(read(self.folder, "a", f"curve-{curve}.svg").count(b"<polyline"), 2)
+        self.assertGreater(min(float(row["words_per_s"]) for row in self.rows("a")), 0)
         self.assertIn("No such file", run("evaluate", "/nowhere", "builtin:1", expect=1).stderr)
 
     def test_the_columns_of_spacy_are_there_on_demand(self):
@@ -141,6 +144,9 @@ class TrainNer(unittest.TestCase):
                 owners = 2 if mode == "peer" else 1
                 self.assertEqual(used + dropped, 2 * owners * 76)
                 self.assertGreater(used, owners * 76 / 2)
+                late = dict(re.findall(r"(?m)^ +(\d+)\+?: +(\d+)$", done.stdout.split("updates late")[1]))
+                self.assertEqual(sum(map(int, late.values())), used + dropped)
+                self.assertEqual(sum(int(count) for by, count in late.items() if int(by) <= 3), used)
                 losses = [float(row["loss"]) for row in self.rows(mode)]
                 self.assertLess(min(losses[2:]), losses[1])
                 self.assertGreater(max(float(row["f"]) for row in self.rows(mode)), 0.03)
@@ -170,6 +176,54 @@ class TrainNer(unittest.TestCase):
         self.assertEqual(driver.returncode, 0, errors)
         self.assertIn(" 150 ", rest)
         self.assertEqual(read(output, "model-last"), read(self.folder, "calm", "model-last"))
+
+    def test_an_owner_that_dies_costs_at_most_a_stretch_in_every_mode(self):
+        for mode in "peer", "shared_optimizer", "head_child":
+            with self.subTest(mode):
+                output = os.path.join(self.folder, mode)
+                command = [PROGRAM, "train", CONFIGURATION, "-o", output, *SMALL, "--training.max_steps=150", "-w", "2",
+                           "--mode", mode, "--distributed.quorum=1", "--distributed.staleness=3"]
+                with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as driver:
+                    for line in driver.stdout:
+                        if re.match(r" +\d:\d\d:\d\d +\d+ +30 ", line):
+                            break
+                    for pid in processes(output, driver.pid)[:3]:  # members and owner; the evaluator may be one
+                        os.kill(pid, signal.SIGKILL)
+                    rest, errors = driver.communicate(timeout=200)
+                self.assertEqual(driver.returncode, 0, errors)
+                from_batch = int(re.search(r"going on from batch (\d+) with new members", errors)[1])
+                self.assertGreaterEqual(from_batch, 31)  # what the row that was seen is of
+                steps = [int(row["step"]) for row in self.rows(mode)]
+                self.assertEqual(steps, list(range(0, 151, 15)))
+                self.assertLess(float(self.rows(mode)[-1]["loss"]), float(self.rows(mode)[1]["loss"]))
+
+    def test_numbers_that_are_none_end_the_training_with_step_and_layer(self):
+        for mode in "allreduce", "peer":
+            with self.subTest(mode):
+                done = self.train(mode, "-w", "2", "--mode", mode, "--training.optimizer.learn_rate=1e9", expect=1)
+                self.assertRegex(done.stderr, r"step \d+.*layer \d+.*not finite")
+
+    def test_damaged_models_and_those_of_other_options_are_told_apart(self):
+        self.train("a", steps=1)
+        best, last = (os.path.join(self.folder, "a", f"model-{which}") for which in ("best", "last"))
+        for path, size in (best, 1000), (last, -4):
+            with open(path, "rb+") as file:
+                file.truncate(size if size > 0 else os.path.getsize(path) + size)
+        self.assertIn("cut short", run("evaluate", best, "builtin:9", expect=1).stderr)
+        self.assertIn("cut short", self.train("a", "--resume", expect=1).stderr)
+        with open(best, "w", encoding="utf-8") as file:
+            file.write("[paths]\n")
+        self.assertIn("not a NER model", run("evaluate", best, "builtin:9", expect=1).stderr)
+
+    def test_references_in_a_circle_and_small_corpora_are_refused(self):
+        done = self.train("a", "--paths.train=${paths.dev}", "--paths.dev=${paths.train}", expect=1)
+        self.assertIn("paths.train refers to itself", done.stderr)
+        done = self.train("a", "-w", "2", "--paths.train=builtin:1", expect=1)
+        self.assertIn("1 documents for 2 members", done.stderr)
+        broken = os.path.join(self.folder, "broken.conll")
+        with open(broken, "w", encoding="utf-8") as file:
+            file.write("Anna\tB-PER\nAhn\tL-LOC\n")
+        self.assertIn("broken.conll:2: ", self.train("a", f"--paths.dev={broken}", expect=1).stderr)
 
     def test_wrong_configurations_are_refused_before_anything_starts(self):
         for word, part in (("--training.max_stepz=5", "the nearest name is training.max_steps"),
