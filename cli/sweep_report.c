@@ -76,11 +76,11 @@ static json_t *run_json(const sweep_t *sweep, size_t i)
         json_array_append_new(
             history, json_pack("[f, f]", run->history[k].step, run->history[k].value));
     snprintf(id, sizeof(id), "%s-%zu", sweep->id, i);
-    return json_pack("{s:s, s:s, s:o, s:s, s:f, s:O, s:o}", "submission_id", id, "job_id",
+    return json_pack("{s:s, s:s, s:o, s:s, s:f, s:o, s:o}", "submission_id", id, "job_id",
                      run->job, "parameters", parameters_json(sweep, i), "state",
                      crti_sweep_state_name(run->state), "seconds", run->seconds,
-                     "metrics", run->metrics ? run->metrics : json_object(), "history",
-                     history);
+                     "metrics", run->metrics ? json_incref(run->metrics) : json_object(),
+                     "history", history);
 }
 
 static crt_status_t save_json(const sweep_t *sweep)
