@@ -14,6 +14,28 @@
 #define COLUMNS_MAX 40
 #define CELL        96
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The same names, sorted; `names_take` is dropped. */
+static json_t *sort_names(json_t *names_take)
+{
+    size_t count = json_object_size(names_take), i = 0;
+    const char **sorted = calloc(count + 1, sizeof(*sorted)), *name;
+    json_t *names = json_object(), *value;
+
+    json_object_foreach(names_take, name, value) if (sorted) sorted[i++] = name;
+    if (i)
+        qsort(sorted, i, sizeof(*sorted), by_name);
+    for (size_t k = 0; k < i; k++)
+        json_object_set_new(names, sorted[k], json_true());
+    free(sorted);
+    json_decref(names_take);
+    return names;
+}
+
 /* Names of the metrics that any run reported, sorted; the caller drops it. */
 static json_t *metric_names(const sweep_t *sweep)
 {
@@ -23,7 +45,7 @@ static json_t *metric_names(const sweep_t *sweep)
     for (size_t i = 0; i < sweep->count; i++)
         json_object_foreach(sweep->runs[i].metrics, name, value)
             json_object_set_new(names, name, json_true());
-    return names;
+    return sort_names(names);
 }
 
 /* ---------------------------------------------------------------- files */
