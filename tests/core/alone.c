@@ -263,7 +263,9 @@ void alone_node_dies(unsigned i)
 
 void alone_tick(uint64_t ns)
 {
-    now += ns;
+    uint64_t real = crti_now_ns(); /* what was scheduled since is as late */
+
+    now = (real > now ? real : now) + ns;
     crti_net_lock(core->net);
     crti_core_timer_fired(core, now);
     crti_net_unlock(core->net);
