@@ -460,6 +460,20 @@ static void train(training_t *t)
 
 /* ---------------------------------------------------------------- start and end */
 
+/* What is still under way when the last step was made: so each gradient that was asked for is one that counted, one
+ * that was late, one that was cancelled, or a death. */
+static void count_rest(training_t *t)
+{
+    for (int i = 0; i < settings.workers; i++) {
+        const crew_t *c = &t->crew[i];
+
+        if (c->results[0] && c->is_cancelled)
+            t->all.cancelled++;
+        else if (c->results[0])
+            t->all.late++;
+    }
+}
+
 /* The training data go into the store once; workers on every node map them from there. */
 static void open_data(training_t *t)
 {
@@ -568,6 +582,7 @@ static int driver(int argc, char **argv)
     check(show_staleness(&t.staleness), "metrics");
     train(&t);
     seconds = now_s() - t.began;
+    count_rest(&t);
     printf(
         "%llu steps in %.3f s (%.2f steps/s, %.1f images/s), gradients: %lld, late: "
         "%lld, "

@@ -26,7 +26,7 @@
  *
  * Threads: every function may be called from any thread of a driver or worker unless it says
  * otherwise. After fork() the child's calls return CRT_ERR_FORKED. No signal handlers are
- * installed; a wait that a signal interrupts returns CRT_ERR_INTERRUPTED.
+ * installed; a wait that one of the program's interrupts returns CRT_ERR_INTERRUPTED.
  *
  * Errors: functions return crt_status_t (0 done, negative failed; crt_error_detail() has the
  * text). Functions that give a ref never give NULL: a failed submission is a failed ref, and

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -44,6 +45,25 @@ static bool sleep_on_word(uint32_t *word, uint64_t deadline_ns)
         return true;
     return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0) == 0 ||
            errno != EINTR;
+}
+
+static bool is_fault(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGFPE ||
+           number == SIGILL || number == SIGSYS;
+}
+
+/* Whether a handler of the program may have ended a sleep. A process without any was stopped and goes on
+ * (Ctrl+Z and fg): then epoll_wait gives EINTR, too. */
+static bool has_handlers(void)
+{
+    struct sigaction action;
+
+    for (int number = 1; number <= SIGRTMAX; number++)
+        if (!is_fault(number) && sigaction(number, NULL, &action) == 0 &&
+            action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
+            return true;
+    return false;
 }
 
 /* `at` absolute, 0 switches off. */
@@ -316,7 +336,7 @@ bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     if (count < 0 && error != EINTR)
         crti_progress_break(p);
     if (count < 0)
-        return error != EINTR;
+        return error != EINTR || !has_handlers();
     dispatch(events, count);
     p->ops->pump(p->user);
     return true;

@@ -180,7 +180,8 @@ def killed_evaluator_goes_on(folder):
 
 
 def straggler_is_not_waited_for():
-    slow = ["--training.workers=3", "--training.slow_worker=1", "--training.slowdown=50", "--training.steps=60"]
+    """However fast the others are: when the last step was made, a third gradient is late or cancelled."""
+    slow = ["--training.workers=3", "--training.slow_worker=1", "--training.slowdown=1000", "--training.steps=60"]
     both = [end_of(run(*slow, "--training.needed=2", f"--training.cancel={cancel}").stdout)
             for cancel in ("true", "false")]
     for end in both:
@@ -190,10 +191,12 @@ def straggler_is_not_waited_for():
 
 
 def asynchronous_training_counts_how_late_gradients_are(folder):
+    """Of the first three gradients, of the same weights, two come after an update at least."""
     text = run("--training.workers=3", "--training.needed=1", "--training.staleness=5", "--training.steps=60",
                f"--output.svg={folder}/loss.svg").stdout
     late = {int(steps): int(count) for steps, count in re.findall(r"^ +(\d+): (\d+)$", text, re.M)}
-    assert sum(late.values()) == 60 and max(late) <= 5 and sum(late[i] for i in late if i > 0) > 20, text
+    assert sum(late.values()) == 60 and max(late) <= 5, text
+    assert sum(late[i] for i in late if i > 0) + end_of(text)["late"] >= 2, text
     with open(f"{folder}/loss.svg", encoding="ascii") as file:
         picture = xml.etree.ElementTree.parse(file).getroot()
     assert picture.tag.endswith("svg") and len(picture.findall("{*}polyline")) == 2, picture
@@ -222,7 +225,7 @@ def pieces_make_the_same_weights():
     for kb in "1", "64", "100000":
         end = end_of(run(*small, f"--training.piece_kb={kb}").stdout)
         assert end["weights"] == whole, (kb, end)
-    late = ["--training.workers=3", "--training.needed=2", "--training.slow_worker=1", "--training.slowdown=50"]
+    late = ["--training.workers=3", "--training.needed=2", "--training.slow_worker=1", "--training.slowdown=1000"]
     end = end_of(run("--training.piece_kb=16", *late).stdout)
     assert end["gradients"] == 80 and end["cancelled"] > 0, end
     for method in "lz4", "float16", "top_k", "one_bit":
@@ -256,6 +259,13 @@ def actors_of(driver):
     return sorted(pid for pid in processes if below(processes, pid, driver) == 3)
 
 
+def driver_of(program):
+    """The program itself, or what crt run made of it beside the nodes."""
+    processes = children()
+    own = os.path.basename(PROGRAM)
+    return next((pid for pid, (parent, name) in processes.items() if parent == program and name == own[:15]), program)
+
+
 def nodes_of(program):
     processes = children()
     return sorted(pid for pid, (_, name) in processes.items()
@@ -263,17 +273,23 @@ def nodes_of(program):
 
 
 def kill(who, program, evaluator):
-    if who == "driver":
-        program.kill()
+    """The driver is held meanwhile: it cannot end before somebody was found."""
+    if who == "evaluator":
+        evaluator.kill()
         return
-    with contextlib.suppress(ProcessLookupError, IndexError):
-        if who == "evaluator":
-            evaluator.kill()
-        elif who == "node":
-            os.kill(random.choice(nodes_of(program.pid)), signal.SIGKILL)
-        else:
-            actors = actors_of(program.pid)
+    driver = driver_of(program.pid) if who == "node" else program.pid
+    os.kill(driver, signal.SIGSTOP)
+    if who == "driver":
+        os.kill(driver, signal.SIGKILL)
+        return
+    if who == "node":
+        os.kill(random.choice(nodes_of(program.pid)), signal.SIGKILL)
+    else:
+        with contextlib.suppress(IndexError):  # it had ended before it was held: deaths are counted
+            actors = actors_of(driver)
             os.kill(actors[0] if who == "server" else random.choice(actors[1:]), signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it was of a node that is dead
+        os.kill(driver, signal.SIGCONT)
 
 
 def run_and_kill(folder, who, step):
@@ -317,7 +333,7 @@ def killed_training_ends_with_the_same_weights(folder, kills):
     deaths = 0
     for i in range(kills):
         who = ROLES[i % len(ROLES)]
-        step = random.randint(1, 34)
+        step = random.randint(1, 30)
         began = time.monotonic()
         end = run_and_kill(f"{folder}/k{i}", who, step)
         assert end["weights"] == expected, (who, step, end, expected)

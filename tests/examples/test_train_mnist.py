@@ -96,7 +96,8 @@ def what_is_reported_is_complete(folder):
         rows = list(csv.DictReader(file))
     assert [int(row["update"]) for row in rows] == [0, 30, 60, 90], rows
     assert float(rows[-1]["loss"]) < float(rows[0]["loss"]) and float(rows[-1]["images_per_s"]) > 0, rows
-    assert 0 < float(rows[-1]["staleness"]) < 10, rows  # two workers
+    # Two workers: the second gradient of the first weights comes after an update, whenever it comes.
+    assert max(float(row["staleness"]) for row in rows) > 0 and float(rows[-1]["staleness"]) < 10, rows
     assert f"accuracy: {float(rows[-1]['accuracy']):.3f}" in out, (out, rows)
     for curve in "loss", "accuracy", "throughput":
         with open(f"{folder}/curve-{curve}.svg", encoding="utf-8") as file:
@@ -183,7 +184,9 @@ def a_killed_trainer_is_lost_or_replaced():
         try:
             first = driver.stdout.readline()
             assert first.startswith("iteration "), (first, driver.stderr.read())
+            driver.send_signal(signal.SIGSTOP)  # it asks for no more steps before one of them is dead
             os.kill(trainers_of(driver.pid)[1], signal.SIGKILL)
+            driver.send_signal(signal.SIGCONT)
             out, errors = driver.communicate(timeout=120)
         finally:
             driver.kill()

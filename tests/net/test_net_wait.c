@@ -3,11 +3,13 @@
 #include "net_fixture.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,6 +107,7 @@ typedef struct sleeper {
     bool flag, is_in;
     crt_status_t status;
     pthread_t thread;
+    pid_t id;
 } sleeper_t;
 
 static void *sleeper_main(void *argument)
@@ -174,6 +177,78 @@ static void a_signal_interrupts_every_wait_of_its_thread(void **state)
         pthread_join(s[i].thread, NULL);
         assert_int_equal(s[i].status, CRT_ERR_INTERRUPTED);
     }
+    signal(SIGUSR1, SIG_DFL);
+    crti_net_lock(party.net);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+/* Waits until /proc says that state of a thread of the process. */
+static void await_state(pid_t process, pid_t thread, char state)
+{
+    char path[64], line[128], *end = NULL;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", process, thread);
+    do {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd >= 0 ? read(fd, line, sizeof(line) - 1) : -1;
+
+        if (n <= 0)
+            _exit(1);
+        close(fd);
+        line[n] = 0;
+        end = strrchr(line, ')');
+    } while (!end || end[2] != state);
+}
+
+static pid_t stop_and_continue(pid_t thread)
+{
+    pid_t process = getpid(), child = fork();
+
+    if (child != 0)
+        return child;
+    alarm(20);
+    for (int i = 0; i < 3; i++) {
+        await_state(process, thread, 'S');
+        kill(process, SIGSTOP);
+        await_state(process, thread, 'T');
+        kill(process, SIGCONT);
+    }
+    _exit(0);
+}
+
+static void *told_sleeper_main(void *argument)
+{
+    sleeper_t *s = argument;
+
+    s->id = (pid_t)syscall(SYS_gettid);
+    return sleeper_main(s);
+}
+
+static void a_process_that_was_stopped_waits_on(void **state)
+{
+    fixture_t f;
+    party_t party;
+    sleeper_t s;
+    int status;
+    pid_t child;
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    s = (sleeper_t){.net = party.net};
+    crti_net_unlock(party.net);
+    pthread_create(&s.thread, NULL, told_sleeper_main, &s);
+    while (!__atomic_load_n(&s.is_in, __ATOMIC_ACQUIRE))
+        sched_yield();
+    child = stop_and_continue(s.id);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    crti_net_lock(party.net);
+    s.flag = true;
+    crti_net_wake(party.net);
+    crti_net_unlock(party.net);
+    pthread_join(s.thread, NULL);
+    assert_int_equal(s.status, CRT_OK);
     crti_net_lock(party.net);
     party_stop(&party);
     fixture_fini(&f);
@@ -627,6 +702,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_wait_without_an_answer_times_out),
         cmocka_unit_test(wake_reaches_the_token_holder_and_the_others),
         cmocka_unit_test(a_signal_interrupts_every_wait_of_its_thread),
+        cmocka_unit_test(a_process_that_was_stopped_waits_on),
         cmocka_unit_test(further_descriptors_are_served_by_whoever_waits),
         cmocka_unit_test(a_late_thread_comes_when_it_is_needed_and_goes_again),
         cmocka_unit_test(when_two_leave_at_once_the_third_goes_on_receiving),
