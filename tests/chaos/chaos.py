@@ -39,7 +39,7 @@ class Chaos:
         self.drivers, self.jobs, self.due = {}, [], {}
         self.job_count = 0
         self.healing = []  # (time, what to do, text)
-        self.drains = []  # (who asks for the node's id, its process, seconds)
+        self.drains = []  # (command, the node's process, seconds; None: the command is the drain itself)
         self.stopped, self.cut, self.is_full = set(), set(), False
         self.hits = {}
         self.is_winding_down = False
@@ -83,19 +83,21 @@ class Chaos:
             self.healing.append((time.monotonic() + fault.seconds, self._go_on, process))
 
     def _drain(self, fault, process):
-        """The head may be away: nobody waits for it."""
+        """First its id is asked for. The head may be away: nobody waits for it."""
         asked = self.places.hosts["a"].start("crt", "status", "--json", "--address", self.daemons.address)
         self.drains.append((asked, process, fault.seconds))
 
     def tend_drains(self):
+        """A drain is over when its command has ended: then the head knows of it, or never will."""
         for entry in [d for d in self.drains if d[0].popen.poll() is not None]:
             self.drains.remove(entry)
             asked, process, seconds = entry
-            node = asked.popen.returncode == 0 and self.daemons.node_of(process, asked.text)
-            if node and not self.is_winding_down:
+            node = seconds is not None and asked.popen.returncode == 0 and self.daemons.node_of(process, asked.text)
+            if node:
                 self.daemons.note_kill(process, 1)
-                self.places.hosts["a"].start("crt", "drain", node, "--no-wait", "--deadline", seconds, "--address",
-                                             self.daemons.address)
+                command = self.places.hosts["a"].start("crt", "drain", node, "--no-wait", "--deadline", seconds,
+                                                       "--address", self.daemons.address)
+                self.drains.append((command, process, None))
 
     def _go_on(self, process):
         self.stopped.discard(process.pid)

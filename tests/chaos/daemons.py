@@ -140,12 +140,18 @@ class Daemons:
         self.killed[process.pid] = seconds
 
     def all_serve(self):
-        """True when every daemon is there and the head says that every node is alive, and no more."""
-        if not all(s.process and not s.starting for s in (self.head, *self.nodes.values())):
+        """True when every daemon is there and the head says that every node is alive, and no more.
+
+        A node that was drained may end while the head is asked: what is there is looked at afterwards."""
+        slots = (self.head, *self.nodes.values())
+        if not all(s.process and not s.starting for s in slots):
             return False
         status = self.status()
         nodes = [n for n in status["cluster"]["nodes"] if n["state"] == "ALIVE"] if status else []
-        return len(nodes) == len(self.places.of_kind("node")) and not any(n.get("drain_ms") for n in nodes)
+        living = [p for p in self.places.processes() if p.kind in ("head", "node")]
+        return ({s.process.pid for s in slots} <= {p.pid for p in living}
+                and len(nodes) == len(self.nodes) == sum(p.kind == "node" for p in living)
+                and all(n.get("drain_ms") is None for n in nodes))
 
     def node_of(self, process, said):
         """The id of the living node that is that process, from the text of crt status; None: it is not known."""

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""When a chaos run may go on to its end: every daemon is there, and no node is about to leave."""
+import json
+from types import SimpleNamespace
+
+from chaos import Chaos
+from daemons import Daemons
+from places import Found
+
+HEAD, NODE = Found(10, "head", "a", 0), Found(11, "node", "a", 0)
+
+
+class Places:
+    """One host; `answers` are what crt status says, `then` is what happens while it is asked."""
+    has_links, head_ip, port = False, "127.0.0.1", 1
+
+    def __init__(self, nodes, then=lambda places: None):
+        self.living, self.started = [HEAD, NODE], []
+        self.said, self.then = json.dumps({"cluster": {"nodes": nodes}}), then
+        self.hosts = {"a": SimpleNamespace(ip=self.head_ip, run=self._run, start=self._start)}
+
+    def _run(self, *_, **__):
+        self.then(self)
+        return self.said
+
+    def _start(self, *words):
+        command = SimpleNamespace(words=words, text=self.said, popen=SimpleNamespace(poll=lambda: None))
+        self.started.append(command)
+        return command
+
+    def processes(self):
+        return self.living
+
+    def of_kind(self, kind, place=None):
+        return [p for p in self.living if p.kind == kind and place in (None, p.place)]
+
+
+def ignore(_):
+    pass
+
+
+def daemons(places):
+    made = Daemons(places, ignore, ignore)
+    made.head.process, made.nodes["a"].process = HEAD, NODE
+    return made
+
+
+def node(**more):
+    return {"node_id": "77", "state": "ALIVE", "ip": "127.0.0.1", **more}
+
+
+def serve(nodes, then=lambda places: None):
+    return daemons(Places(nodes, then)).all_serve()
+
+
+def all_serve_when_each_is_there_and_stays():
+    assert serve([node()])
+    assert serve([node(drain_ms=None)])
+    assert not serve([node(drain_ms=500)])
+    assert not serve([node(drain_ms=0)])  # it ends now
+    assert not serve([node(state="DEAD")])
+    assert not serve([node(), node()])
+
+
+def a_node_that_ends_while_the_head_is_asked_is_not_there():
+    assert not serve([node(state="DEAD")], lambda places: places.living.remove(NODE))
+    assert not serve([node()], lambda places: places.living.remove(NODE))
+    assert not serve([node()], lambda places: places.living.remove(HEAD))
+
+
+def end(command, status=0):
+    command.popen = SimpleNamespace(poll=lambda: status, returncode=status)
+
+
+def a_drain_is_under_way_until_its_command_has_ended():
+    chaos = Chaos.__new__(Chaos)
+    chaos.places = Places([node()])
+    chaos.daemons, chaos.drains = daemons(chaos.places), []
+    getattr(chaos, "_drain")(SimpleNamespace(seconds=3), NODE)
+    end(chaos.places.started[0])
+    chaos.tend_drains()
+    assert chaos.places.started[1].words[:3] == ("crt", "drain", "77") and chaos.drains
+    assert NODE.pid in chaos.daemons.killed
+    chaos.tend_drains()
+    assert chaos.drains
+    end(chaos.places.started[1])
+    chaos.tend_drains()
+    assert not chaos.drains and len(chaos.places.started) == 2
+
+
+if __name__ == "__main__":
+    all_serve_when_each_is_there_and_stays()
+    a_node_that_ends_while_the_head_is_asked_is_not_there()
+    a_drain_is_under_way_until_its_command_has_ended()
+    print("passed")
