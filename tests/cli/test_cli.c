@@ -132,7 +132,7 @@ static void wrong_use_is_one_sentence_and_exit_status_2(void **state)
         {"job submit --env x -- y", "--env takes NAME=VALUE"},
         {"job status", "give one JOB"},
         {"job logs a b", "give one JOB"},
-        {"logs a b", "one name at a time"},
+        {"logs a b", "one log at a time"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -30,7 +30,7 @@ class Cluster(real_cluster.Cluster):
 
 class Infeasible(unittest.TestCase):
     def test_what_no_node_has_fails_when_it_says_so_and_waits_else(self):
-        with Cluster("--num-cpus", "1", "--resources", "disk=1") as cluster:
+        with Cluster("--num-cpus", "1", "--resources", "disk=2") as cluster:
             ended, _ = cluster.program("infeasible", 1, "dsik=1")
             for what in "task", "actor":
                 self.assertEqual(ended[what][0], UNSCHEDULABLE, ended)
