@@ -25,7 +25,7 @@ base_packages=(
     gcc g++ libc6-dev pkg-config python3 'meson' ninja-build git ca-certificates   # build
     libzmq3-dev libmsgpack-dev libsodium-dev libssl-dev zlib1g-dev                 # libcrt
     libopenblas-dev liblz4-dev libdnnl-dev                                                    # libcrt_ml
-    libhiredis-dev redis-server libwebsockets-dev libjansson-dev libsmartcols-dev libarchive-dev
+    libhiredis-dev redis-server libwebsockets-dev libjansson-dev libsmartcols-dev libarchive-dev libdw-dev
     'libcurl4-openssl-dev|libcurl4-gnutls-dev'                                     # daemons, command
     libcmocka-dev clang libclang-rt-14-dev\|libclang-rt-dev 'clang-format-14|clang-format'
     iproute2 nftables util-linux iputils-ping procps openssl groff-base scdoc      # tests, manual

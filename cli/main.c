@@ -24,6 +24,8 @@ static const struct {
     {"summary", "count tasks, actors or objects by state", crti_cli_summary},
     {"timeline", "print what calls did when, as a trace for a browser",
      crti_cli_timeline},
+    {"stack", "print the stacks of drivers and workers, and what they wait for",
+     crti_cli_stack},
     {"top", "show again and again what processes use", crti_cli_top},
     {"logs", "show the output of workers and actors, and the logs of daemons",
      crti_cli_logs},

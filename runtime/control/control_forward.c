@@ -213,16 +213,16 @@ static void finish_gather(crti_control_t *c, crti_gather_t *gather)
     crti_span_t rows = crti_span(gather->rows.data, gather->rows.size);
     const char *filter = gather->filter ? gather->filter : "";
     CRTI_AUTO(free)
-    char *json = strcmp(gather->what, "tasks") == 0
-                     ? crti_task_rows_join(rows, filter, gather->silent)
-                 : strcmp(gather->what, "metrics") == 0
-                     ? crti_state_metrics(c, rows, gather->silent)
-                 : strcmp(gather->what, "actors_detail") == 0
-                     ? crti_state_actors(c, rows, filter)
-                     : crti_state_join(rows,
-                                       strcmp(gather->what, "objects") == 0 ? "object_id"
-                                                                            : "worker_id",
-                                       filter);
+    char *json =
+        strcmp(gather->what, "tasks") == 0
+            ? crti_task_rows_join(rows, filter, gather->silent)
+        : strcmp(gather->what, "metrics") == 0
+            ? crti_state_metrics(c, rows, gather->silent)
+        : strcmp(gather->what, "actors_detail") == 0 ? crti_state_actors(c, rows, filter)
+        : strcmp(gather->what, "stacks") == 0 ? crti_stack_rows_join(rows, gather->silent)
+        : strcmp(gather->what, "objects") == 0
+            ? crti_object_rows_join(rows, filter)
+            : crti_state_join(rows, "worker_id", filter);
     crti_msg_state_answer_t answer = {.json = crti_str(json ? json : "[]")};
 
     crti_control_answer(c, gather->from_link, CRTI_MSG_STATE_ANSWER, gather->from_request,
@@ -249,6 +249,14 @@ static crti_span_t rows_of_each(const crti_control_t *c, char *text, size_t size
         nodes += CRTI_NODE_OF(item)->state == CRTI_NODE_ALIVE;
     snprintf(text, size, "%zu", CRTI_TASK_ROWS / (nodes ? nodes : 1) + 1);
     return crti_str(text);
+}
+
+/* For what nodes say: processes are asked for some of it, and their stacks are read. */
+static uint64_t patience_ns(crti_span_t what)
+{
+    return crti_str_equal(what, "stacks")    ? 12 * CRTI_S
+           : crti_str_equal(what, "objects") ? 3 * CRTI_S
+                                             : 2 * CRTI_S;
 }
 
 static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
@@ -278,7 +286,7 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
         if (question == NULL)
             continue;
         question->gather = gather;
-        crti_request_set_deadline(c, question, c->now_ns + 2 * CRTI_S);
+        crti_request_set_deadline(c, question, c->now_ns + patience_ns(m->what));
         gather->open++;
         crti_control_send(c, node->link, CRTI_MSG_STATE_QUERY, question->number,
                           &to_node);
@@ -292,7 +300,7 @@ static bool is_for_nodes(crti_span_t what)
 {
     return crti_str_equal(what, "workers") || crti_str_equal(what, "tasks") ||
            crti_str_equal(what, "objects") || crti_str_equal(what, "metrics") ||
-           crti_str_equal(what, "actors_detail");
+           crti_str_equal(what, "actors_detail") || crti_str_equal(what, "stacks");
 }
 
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,

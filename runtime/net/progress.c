@@ -8,7 +8,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <signal.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -47,23 +47,14 @@ static bool sleep_on_word(uint32_t *word, uint64_t deadline_ns)
            errno != EINTR;
 }
 
-static bool is_fault(int number)
+/* The sleep is a poll, which the kernel takes up again when no handler has run: a process that was stopped and goes on (job
+ * control, or somebody who reads its stacks) was not interrupted. epoll_wait would end by that, too. */
+static int sleep_on_epoll(int fd, struct epoll_event *events, int timeout)
 {
-    return number == SIGSEGV || number == SIGBUS || number == SIGFPE ||
-           number == SIGILL || number == SIGSYS;
-}
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    int count = timeout == 0 ? 1 : poll(&ready, 1, timeout);
 
-/* Whether a handler of the program may have ended a sleep. A process without any was stopped and goes on
- * (Ctrl+Z and fg): then epoll_wait gives EINTR, too. */
-static bool has_handlers(void)
-{
-    struct sigaction action;
-
-    for (int number = 1; number <= SIGRTMAX; number++)
-        if (!is_fault(number) && sigaction(number, NULL, &action) == 0 &&
-            action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
-            return true;
-    return false;
+    return count > 0 ? epoll_wait(fd, events, EVENTS, 0) : count;
 }
 
 /* `at` absolute, 0 switches off. */
@@ -322,7 +313,7 @@ bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     p->sleeping = me;
     pthread_mutex_unlock(&p->lock);
     timeout = timeout_ms(deadline_ns);
-    count = epoll_wait(p->epoll_fd, events, EVENTS, timeout);
+    count = sleep_on_epoll(p->epoll_fd, events, timeout);
     error = errno;
     pthread_mutex_lock(&p->lock);
     if (p->sleeping == me)
@@ -336,7 +327,7 @@ bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     if (count < 0 && error != EINTR)
         crti_progress_break(p);
     if (count < 0)
-        return error != EINTR || !has_handlers();
+        return error != EINTR;
     dispatch(events, count);
     p->ops->pump(p->user);
     return true;

@@ -270,6 +270,7 @@ static void free_processes(crti_node_t *node)
 static void free_parts(crti_node_t *node)
 {
     if (node->loop) {
+        crti_questions_free(node);
         free_processes(node);
         crti_local_free_all(node);
         crti_logs_free(node);

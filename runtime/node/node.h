@@ -81,6 +81,7 @@ struct crti_node {
     crti_locals_t locals;
     crti_head_t head;
     crti_registration_t registration;
+    crti_questions_t questions;
     crti_peers_t peers;
     crti_jobs_t jobs;
     crti_actors_t actors;

@@ -23,6 +23,7 @@ crt_status_t crti_node_init_parts(crti_node_t *node)
     crti_job_init(node);
     crti_submission_init(node);
     crti_registration_init(node);
+    crti_questions_init(node);
     node->on_progress = crti_node_check_stopped;
     status = crti_lease_init(node, crti_lease_carry_out);
     return status == CRT_OK ? crti_pull_init(node) : status;

@@ -68,7 +68,7 @@ STATE = {
     "runtime/node": ("node", {
         "processes": "process", "memory": "process", "locals": "links", "head": "links", "peers": "links",
         "watches": "watches", "leases": "leases", "pulls": "objects", "owners": "objects", "actors": "actors",
-        "fence": "actors", "logs": "logs", "jobs": "jobs", "submissions": "jobs", "registration": "dispatch",
+        "fence": "actors", "logs": "logs", "jobs": "jobs", "submissions": "jobs", "registration": "dispatch", "questions": "dispatch",
     }),
 }
 # folder -> public headers it may include, where that is more than the folders above tell
@@ -86,6 +86,7 @@ FOREIGN = {
     "archive.h": ["runtime/node", "cli"],
     "cblas.h": ["ml", "actors"],
     "lz4.h": ["actors"],
+    "elfutils/": ["runtime/node"],
     "msgpack.h": LIBRARY + ["runtime/node", "runtime/control"],
 }
 GENERATED = {"crt_config.h"}

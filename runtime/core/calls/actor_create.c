@@ -278,7 +278,8 @@ static crt_actor_t *find_or_make(crti_core_t *core, const crt_actor_class_t *use
         actor = make_actor(core, user, o, given);
         if (!actor)
             return NULL;
-        status = crti_wait_for(core, is_answered, actor, ANSWER_MS, NULL);
+        status = crti_wait_for(core, is_answered, actor, ANSWER_MS, NULL,
+                               "the head, which names an actor");
         if (status != CRT_OK || actor->phase != CRTI_ACTOR_GONE ||
             actor->status != CRT_ERR_EXISTS)
             return actor;

@@ -34,7 +34,8 @@ static crt_status_t await_end(crt_actor_t *actor)
     crt_status_t status;
 
     crti_actor_observe(actor);
-    status = crti_wait_for(actor->core, is_gone, actor, ANSWER_MS, NULL);
+    status = crti_wait_for(actor->core, is_gone, actor, ANSWER_MS, NULL,
+                           "the end of an actor");
     return status == CRT_OK
                ? crt_raise(CRT_ERR_NOT_FOUND, "the actor has just ended: %s",
                            actor->text ? actor->text
@@ -59,7 +60,8 @@ static crt_status_t keep_alive(crt_actor_t *actor, const crti_msg_actor_state_t 
     crti_ref_cover(ref);
     crti_actor_lifetime_hold(actor, ref);
     crti_ref_uncover(ref, NULL); /* nobody else's hold: it has to be registered */
-    status = crti_wait_for(actor->core, is_registered, ref, ANSWER_MS, NULL);
+    status = crti_wait_for(actor->core, is_registered, ref, ANSWER_MS, NULL,
+                           "an actor that it has found");
     if (status == CRT_OK && !ref->is_owned && ref->borrow.state == CRTI_BORROW_ORPHANED)
         status = await_end(actor);
     return status;

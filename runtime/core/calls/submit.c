@@ -456,7 +456,8 @@ crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only)
     if (try_only)
         return crt_raise(CRT_ERR_BACKPRESSURE, "%u tasks (%zu bytes) wait for workers",
                          pool->leases.queued, pool->queue_bytes);
-    return crti_wait_for(pool->core, has_room, pool, -1, NULL);
+    return crti_wait_for(pool->core, has_room, pool, -1, NULL,
+                         "room in the queue of tasks");
 }
 
 void crti_task_answered(crti_pending_t *p, bool given_back)

@@ -298,7 +298,8 @@ static bool is_answered(void *user)
 static crt_status_t ask_process(crti_core_t *core, crt_actor_t *actor, int64_t timeout_ms)
 {
     crt_ref_t *answer = crti_ready_out(core, actor);
-    crt_status_t status = crti_wait_for(core, is_answered, answer, timeout_ms, answer);
+    crt_status_t status = crti_wait_for(core, is_answered, answer, timeout_ms, answer,
+                                        "an actor to be ready");
 
     if (status == CRT_OK && answer->content == CRTI_CONTENT_FAILED) {
         status = crti_ref_raise(answer);
@@ -324,7 +325,8 @@ static crt_status_t await_ready(crti_core_t *core, crt_actor_t *actor, int64_t t
     crt_status_t status;
 
     do {
-        status = crti_wait_for(core, is_settled, actor, rest_ms(start, timeout_ms), NULL);
+        status = crti_wait_for(core, is_settled, actor, rest_ms(start, timeout_ms), NULL,
+                               "an actor to be placed");
         if (status == CRT_OK && actor->phase == CRTI_ACTOR_GONE)
             return crt_raise(actor->status, "%s", actor->text ? actor->text : "");
         if (status == CRT_OK)

@@ -16,6 +16,7 @@
 
 #define CONNECT_TIMEOUT (3 * CRTI_S)
 #define ANSWER_TIMEOUT  (10 * CRTI_S)
+#define STACKS_TIMEOUT  (15 * CRTI_S)
 #define LOG_PART        (1u << 20)
 
 /* crti_channel_request delivers only other messages here; nothing is pushed on this link. */
@@ -80,8 +81,10 @@ crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster, const char *wh
     crti_msg_state_query_t query = {.what = crti_str(what), .filter = crti_str(filter)};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     crti_message_t answer;
-    crt_status_t status = ask(cluster, CRTI_MSG_STATE_QUERY, &query, ANSWER_TIMEOUT,
-                              CRTI_MSG_STATE_ANSWER, &answer, &storage);
+    crt_status_t status =
+        ask(cluster, CRTI_MSG_STATE_QUERY, &query,
+            strcmp(what, "stacks") == 0 ? STACKS_TIMEOUT : ANSWER_TIMEOUT,
+            CRTI_MSG_STATE_ANSWER, &answer, &storage);
 
     if (status != CRT_OK)
         return status;

@@ -92,6 +92,10 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
         break;
     case CRTI_MSG_LOG: on_log(core, &m->log); break;
     case CRTI_MSG_SHUTDOWN: on_shutdown(core, &m->shutdown); break;
+    case CRTI_MSG_STATE_QUERY:
+        if (core->net)
+            crti_tell_state(core, &m->state_query);
+        break;
     case CRTI_MSG_HEAD_LINK: crti_node_head_link(core, m->head_link.up); break;
     default:
         crti_log(CRTI_LOG_DEBUG, "core", "node daemon: unexpected %s",

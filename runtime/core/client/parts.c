@@ -31,6 +31,7 @@ void crti_core_init(crti_core_t *core)
     core->encoder.user = core;
     crti_node_link_init(&core->link);
     crti_core_timer_init(&core->timer);
+    crti_blocked_init(&core->blocked);
     crti_remotes_init(&core->remotes);
     crti_refs_init(&core->refs, &ref_handlers);
     crti_calls_init(&core->calls);

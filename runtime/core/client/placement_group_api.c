@@ -139,7 +139,8 @@ static bool is_settled(void *user)
 static crt_status_t wait_for(crti_core_t *core, crt_placement_group_t *group,
                              int64_t timeout_ms)
 {
-    crt_status_t status = crti_wait_for(core, is_settled, group, timeout_ms, NULL);
+    crt_status_t status =
+        crti_wait_for(core, is_settled, group, timeout_ms, NULL, "a placement group");
 
     if (status == CRT_OK && group->state == CRTI_PLACEMENT_GROUP_REMOVED)
         return crti_placement_group_raise(group);

@@ -49,7 +49,8 @@ static crt_status_t next(crti_core_t *core, crt_stream_t *stream, int64_t timeou
         if (crti_running())
             status = crti_check_self_wait(core, stream->completed);
         if (status == CRT_OK)
-            status = crti_wait_for(core, has_next, stream, timeout_ms, stream->completed);
+            status = crti_wait_for(core, has_next, stream, timeout_ms, stream->completed,
+                                   "the next value of a stream");
         if (status != CRT_OK)
             return status;
     }

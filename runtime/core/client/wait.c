@@ -38,7 +38,7 @@ static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
                 continue;
         }
         if (status == CRT_OK)
-            status = crti_wait_for(core, is_readable, ref, timeout_ms, ref);
+            status = crti_wait_for(core, is_readable, ref, timeout_ms, ref, "a ref");
         if (status != CRT_OK && ref->content != CRTI_CONTENT_FAILED)
             return status;
     }
@@ -113,7 +113,7 @@ static crt_status_t wait_many(crti_core_t *core, many_t *many, int64_t timeout_m
         while (!has_content(many->refs[i]) && crti_run_inline(core, many->refs[i]))
             continue;
     return crti_wait_for(core, are_enough, many, timeout_ms,
-                         many->count == 1 ? many->refs[0] : NULL);
+                         many->count == 1 ? many->refs[0] : NULL, "refs, by crt_wait");
 }
 
 crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,

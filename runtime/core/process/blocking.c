@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/core/core.h"
@@ -26,7 +27,26 @@ typedef struct waiting {
     bool (*done)(void *user);
     void *user;
     crti_blocking_t *mine; /* NULL: this thread runs no call */
+    crti_shown_wait_t shown;
 } waiting_t;
+
+void crti_blocked_init(crti_blocked_t *blocked)
+{
+    crti_list_init(&blocked->waiters);
+}
+
+/* The kernel is asked once for each thread of a runtime: a worker is forked before its first wait. */
+static pid_t thread_number(const crti_core_t *core)
+{
+    static __thread const crti_core_t *asked_for;
+    static __thread pid_t tid;
+
+    if (asked_for != core) {
+        asked_for = core;
+        tid = gettid();
+    }
+    return tid;
+}
 
 static bool is_over(void *user)
 {
@@ -95,6 +115,7 @@ static crt_status_t wait_in_call(crti_core_t *core, waiting_t *w, uint64_t deadl
     uint64_t start = crti_now_ns();
     crt_status_t status;
 
+    w->shown.since_ns = start;
     mine->wait = ++core->blocked.waits;
     mine->ref = ref;
     status =
@@ -112,10 +133,10 @@ static crt_status_t wait_in_call(crti_core_t *core, waiting_t *w, uint64_t deadl
 }
 
 crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
-                           int64_t timeout_ms, crt_ref_t *ref)
+                           int64_t timeout_ms, crt_ref_t *ref, const char *what)
 {
     crti_blocking_t *mine = crti_thread_blocking();
-    waiting_t w = {core, done, user, mine};
+    waiting_t w = {core, done, user, mine, {.ref = ref, .what = what}};
     uint64_t deadline = CRTI_NET_NO_DEADLINE;
     crt_status_t status;
 
@@ -123,8 +144,11 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
         return CRT_OK;
     if (timeout_ms >= 0 && timeout_ms < LONGEST_MS)
         deadline = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
+    w.shown.tid = thread_number(core);
+    crti_list_append(&core->blocked.waiters, &w.shown.link);
     status = mine ? wait_in_call(core, &w, deadline, ref)
                   : crti_net_wait(core->net, is_over, &w, deadline);
+    crti_list_remove(&w.shown.link);
     if (done(user))
         return CRT_OK;
     if (mine && mine->deadlock) {

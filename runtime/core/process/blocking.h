@@ -5,7 +5,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
+#include "runtime/base/list.h"
 #include "runtime/core/types.h"
 
 /* The waits of a thread that runs calls. */
@@ -17,21 +19,34 @@ typedef struct crti_blocking {
     char *deadlock;    /* the cycle that the wait is part of, found by a chain */
 } crti_blocking_t;
 
+/* A thread that waits, for who asks (client/told_state.c); on that thread's stack. */
+typedef struct crti_shown_wait {
+    crti_list_t link; /* core->blocked.waiters */
+    pid_t tid;
+    uint64_t since_ns; /* 0: it runs no call, and reads no clock for it */
+    crt_ref_t *ref;    /* what it waits for; NULL: not one ref */
+    const char *what;  /* in words */
+} crti_shown_wait_t;
+
 /* A part of crti_core_t. */
 typedef struct crti_blocked {
     unsigned running; /* threads that run calls; */
     unsigned waiting; /* of those, for longer than 1 ms */
     bool is_told;     /* the node knows that all of them wait */
     uint64_t waits;   /* so many have begun */
+    crti_list_t waiters;
 } crti_blocked_t;
+
+void crti_blocked_init(crti_blocked_t *blocked);
 
 /* This thread begins to run a call, or ends it. Lock held. */
 void crti_blocking_begin(crti_core_t *core, crti_blocking_t *blocking);
 void crti_blocking_end(crti_core_t *core);
 
-/* Waits until `done`; a thread that runs a call reports that it is blocked. Lock held. */
+/* Waits until `done`; a thread that runs a call reports that it is blocked. `what` is told to who asks what is
+ * waited for; static text. Lock held. */
 crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
-                           int64_t timeout_ms, crt_ref_t *ref);
+                           int64_t timeout_ms, crt_ref_t *ref, const char *what);
 /* The call that the thread runs was cancelled; or it runs another one. */
 void crti_blocking_cancel(crti_core_t *core, crti_blocking_t *blocking,
                           bool is_cancelled);

@@ -70,7 +70,8 @@ crt_status_t crti_node_ask(crti_core_t *core, crti_message_kind_t kind, const vo
         free(asking);
         return status;
     }
-    status = crti_wait_for(core, is_asked, asking, timeout_ms, NULL);
+    status = crti_wait_for(core, is_asked, asking, timeout_ms, NULL,
+                           "the answer of the node or the head");
     if (!asking->is_answered) {
         asking->is_abandoned =
             true; /* freed when the answer or the end of the link comes */

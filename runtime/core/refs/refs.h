@@ -101,6 +101,7 @@ typedef struct crti_ref_more {
     crti_contained_t inner;
     crt_value_t value; /* decoded from its bytes or `view` */
     void *memory;
+    const char *site; /* STORED, owned: where it was made; static text, NULL: not known */
 } crti_ref_more_t;
 
 struct crt_ref {

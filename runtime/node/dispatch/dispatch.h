@@ -29,6 +29,15 @@ typedef struct crti_registration {
     char why[300];        /* why the last attempt failed, before the first success */
 } crti_registration_t;
 
+/* Questions that processes answer themselves (questions.c). */
+typedef struct crti_question crti_question_t;
+typedef struct crti_questions {
+    crti_list_t waiting;   /* for their turn, */
+    size_t count;          /* so many */
+    crti_question_t *open; /* NULL: none */
+    uint64_t rounds;
+} crti_questions_t;
+
 extern const crti_local_handlers_t crti_local_dispatch;
 extern const crti_peer_handlers_t crti_peer_dispatch;
 extern const crti_process_handlers_t crti_death_dispatch;
@@ -52,7 +61,7 @@ void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view);
 /* lease_act.c: carries out what the tables of leases and workers decided. */
 void crti_lease_carry_out(crti_node_t *node);
 
-/* state.c: STATE_QUERY "workers", "tasks", "objects" and "metrics" of the head. */
+/* state.c: STATE_QUERY "workers", "tasks", "objects", "stacks" and "metrics" of the head. */
 void crti_state_asked(crti_node_t *node, uint64_t request,
                       const crti_msg_state_query_t *query);
 /* task_rows.c: appends what is known of the newest `limit` calls. */
@@ -61,6 +70,15 @@ crt_status_t crti_task_rows(const crti_node_t *node, size_t limit, crti_buffer_t
 crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *json);
 /* metric_rows.c: appends the figures of this node and what its programs count. */
 crt_status_t crti_metric_rows(crti_node_t *node, crti_buffer_t *json);
+
+/* questions.c: STATE_QUERY "stacks" (of `filter`, the id of a node, a process or an actor; "" all) and "objects" (the
+ * largest `limit` of the store), which is answered later. */
+void crti_questions_init(crti_node_t *node);
+void crti_questions_free(crti_node_t *node);
+crt_status_t crti_question_asked(crti_node_t *node, uint64_t request, bool is_stacks,
+                                 size_t limit, crti_span_t filter);
+/* STATE_ANSWER of a process. */
+void crti_question_said(crti_process_t *process, crti_span_t json);
 
 /* death.c. A driver said that it leaves; with a request it hears when what ran for it here has ended. */
 void crti_death_driver_leaves(crti_process_t *process, uint64_t request,

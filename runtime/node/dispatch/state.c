@@ -131,6 +131,17 @@ static size_t row_limit(crti_span_t filter)
     return limit > 0 && limit < CRTI_TASK_ARCHIVE ? limit : CRTI_TASK_ARCHIVE;
 }
 
+static void ask_processes(crti_node_t *node, uint64_t request,
+                          const crti_msg_state_query_t *query)
+{
+    crt_status_t status =
+        crti_question_asked(node, request, crti_str_equal(query->what, "stacks"),
+                            row_limit(query->filter), query->filter);
+
+    if (status != CRT_OK)
+        crti_head_send_error(node, request, status, crt_error_detail());
+}
+
 void crti_state_asked(crti_node_t *node, uint64_t request,
                       const crti_msg_state_query_t *query)
 {
@@ -138,21 +149,23 @@ void crti_state_asked(crti_node_t *node, uint64_t request,
     crti_msg_state_answer_t answer;
     crt_status_t status;
 
+    if (crti_str_equal(query->what, "stacks") || crti_str_equal(query->what, "objects")) {
+        ask_processes(node, request, query);
+        return;
+    }
     if (crti_str_equal(query->what, "workers"))
         status = list_processes(node, &json);
     else if (crti_str_equal(query->what, "actors_detail"))
         status = list_queues(node, &json);
     else if (crti_str_equal(query->what, "tasks"))
         status = crti_task_rows(node, row_limit(query->filter), &json);
-    else if (crti_str_equal(query->what, "objects"))
-        status = crti_object_rows(node, row_limit(query->filter), &json);
     else if (crti_str_equal(query->what, "metrics"))
         status = crti_metric_rows(node, &json);
     else
-        status =
-            crt_raise(CRT_ERR_INVALID,
-                      "a node knows of its workers, actors, tasks, objects and metrics "
-                      "only");
+        status = crt_raise(
+            CRT_ERR_INVALID,
+            "a node knows of its workers, actors, tasks, objects, stacks and metrics "
+            "only");
 
     if (status != CRT_OK) {
         crti_head_send_error(node, request, status, crt_error_detail());

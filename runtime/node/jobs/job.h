@@ -17,8 +17,9 @@
 
 typedef struct crti_jobs {
     crti_map_t by_id;
-    crti_list_t looks;    /* of program.c */
-    crti_list_t packages; /* of package.c */
+    crti_list_t looks;         /* of program.c */
+    crti_list_t packages;      /* of package.c */
+    crti_list_t stack_readers; /* of stack_reader.c */
 } crti_jobs_t;
 
 /* The job's record, made when it is not known. NULL: out of memory. */
@@ -79,6 +80,16 @@ void crti_process_free(crti_process_t *process);
 
 /* package.c */
 bool crti_package_has(crti_node_t *node, pid_t pid);
+
+/* stack_reader.c: crt-stack is executed for these processes; on_done hears once what it printed ("PID {json}" lines),
+ * unless the reader is closed before. CRT_ERR_UNSUPPORTED: this build has none. */
+typedef struct crti_stack_reader crti_stack_reader_t;
+typedef void crti_stacks_read_t(void *user, crt_status_t status, crti_span_t text);
+crt_status_t crti_stack_reader_new(crti_node_t *node, const pid_t *pids, size_t count,
+                                   crti_stacks_read_t *on_done, void *user,
+                                   crti_stack_reader_t **reader_out);
+void crti_stack_reader_close(crti_stack_reader_t *reader);
+bool crti_stack_reader_has(crti_node_t *node, pid_t pid);
 
 /* program.c */
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,

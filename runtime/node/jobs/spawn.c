@@ -334,4 +334,5 @@ void crti_job_init(crti_node_t *node)
     crti_map_init(&node->jobs.by_id, sizeof(crti_id_t));
     crti_list_init(&node->jobs.looks);
     crti_list_init(&node->jobs.packages);
+    crti_list_init(&node->jobs.stack_readers);
 }

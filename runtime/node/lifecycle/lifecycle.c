@@ -213,7 +213,7 @@ static bool has_child(crti_node_t *node, pid_t pid)
     if (crti_map_get(&node->processes.by_pid, &pid))
         return true;
     return crti_job_has_zygote(node, pid) || crti_submission_has(node, pid) ||
-           crti_package_has(node, pid);
+           crti_package_has(node, pid) || crti_stack_reader_has(node, pid);
 }
 
 /* It was killed. Without one, what workers left behind would outlive a kill of this daemon. */

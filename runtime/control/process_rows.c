@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What processes said of themselves, as their nodes pass it on: their stacks and waits as one list, and who holds the
+ * objects of the stores (docs/design/state.md, "stacks" and "objects").
+ *
+ * Where it sits
+ *     control_forward.c (answers of all nodes) -> [ control/process_rows.c ] -> STATE_ANSWER
+ * Trust
+ *     "said" and "stack" are texts of JSON that a process wrote: what is none is left out, and of objects a process is
+ *     believed where they are made only if it owns them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "runtime/control/control_int.h"
+
+#define OWNER_DIGITS 32 /* of an object's id */
+
+static const char *text_of(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+
+    return text ? text : "";
+}
+
+/* The text under `key` becomes what it says; null when it is no JSON. */
+static void decode(json_t *row, const char *key)
+{
+    json_t *value = json_loads(text_of(row, key), 0, NULL);
+
+    json_object_set_new(row, key, value ? value : json_null());
+}
+
+/* ---------------------------------------------------------------- stacks */
+
+char *crti_stack_rows_join(crti_span_t answers, unsigned silent)
+{
+    json_t *processes = json_array(), *errors = json_array(), *one, *row, *all;
+    crti_span_t entry;
+    char *text;
+    size_t i;
+
+    while (crti_list_unpack(&answers, &entry) == CRT_OK) {
+        one = json_loadb(entry.data, entry.size, 0, NULL);
+        if (*text_of(one, "error"))
+            json_array_append(errors, json_object_get(one, "error"));
+        json_array_foreach(json_object_get(one, "processes"), i, row)
+        {
+            decode(row, "said");
+            decode(row, "stack");
+            json_array_append(processes, row);
+        }
+        json_decref(one);
+    }
+    all = json_pack("{s:o, s:o, s:i}", "processes", processes, "errors", errors,
+                    "silent_nodes", (int)silent);
+    text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(all);
+    return text;
+}
+
+/* ---------------------------------------------------------------- objects */
+
+/* Adds who holds the object: {"object id": {"site": ..., "holders": [...]}} */
+static void add_holder(json_t *holders, const json_t *process, const json_t *ref)
+{
+    const char *id = text_of(ref, "object_id"), *worker = text_of(process, "worker_id");
+    json_t *object = json_object_get(holders, id);
+    bool owns = strlen(id) > OWNER_DIGITS && strncmp(id, worker, OWNER_DIGITS) == 0;
+
+    if (!*id)
+        return;
+    if (!object) {
+        object = json_pack("{s:[]}", "holders");
+        json_object_set_new(holders, id, object);
+    }
+    if (owns) {
+        json_object_set(object, "call_site", json_object_get(ref, "site"));
+        json_object_set(object, "calls", json_object_get(ref, "calls"));
+    }
+    json_array_append_new(json_object_get(object, "holders"),
+                          json_pack("{s:s, s:O?, s:s, s:O?, s:b}", "worker_id", worker,
+                                    "pid", json_object_get(process, "pid"), "node_id",
+                                    text_of(process, "node_id"), "handles",
+                                    json_object_get(ref, "handles"), "is_owner", owns));
+}
+
+static void take_processes(json_t *holders, json_t *processes)
+{
+    json_t *process, *ref;
+    size_t i, k;
+
+    json_array_foreach(processes, i, process)
+    {
+        decode(process, "said");
+        json_array_foreach(json_object_get(json_object_get(process, "said"), "refs"), k,
+                           ref) add_holder(holders, process, ref);
+    }
+}
+
+static json_t *with_holders(const json_t *holders, json_t *object)
+{
+    const json_t *known = json_object_get(holders, text_of(object, "object_id"));
+    json_t *list = json_object_get(known, "holders"),
+           *calls = json_object_get(known, "calls");
+
+    json_object_set_new(object, "call_site", json_string(text_of(known, "call_site")));
+    json_object_set_new(object, "calls", calls ? json_incref(calls) : json_null());
+    json_object_set_new(object, "holders", list ? json_incref(list) : json_array());
+    return object;
+}
+
+char *crti_object_rows_join(crti_span_t answers, const char *filter)
+{
+    json_t *objects = json_array(), *holders = json_object(), *all = json_array(), *one,
+           *object;
+    crti_span_t entry;
+    char *text;
+    size_t i;
+
+    while (crti_list_unpack(&answers, &entry) == CRT_OK) {
+        one = json_loadb(entry.data, entry.size, 0, NULL);
+        take_processes(holders, json_object_get(one, "processes"));
+        json_array_extend(objects, json_object_get(one, "objects"));
+        json_decref(one);
+    }
+    json_array_foreach(objects, i,
+                       object) if (*filter == '\0' ||
+                                   strcmp(text_of(object, "object_id"), filter) == 0)
+        json_array_append(all, with_holders(holders, object));
+    text = json_dumps(all, JSON_COMPACT);
+    json_decref(objects);
+    json_decref(holders);
+    json_decref(all);
+    return text;
+}
