@@ -166,6 +166,7 @@ typedef struct crt_image_worker_spec {
     const char *format;      /* of crt_image_format */
     int shard, shards;       /* its part of the samples; 0 of 1: all of them */
     int batch, ahead;        /* as in crt_image_batches_options_t */
+    int stride;              /* likewise: for workers that take turns with one order of all samples */
     const char *compression; /* of crt_compression_find */
     double keep;             /* of top_k; 0: its default */
     double
@@ -177,15 +178,15 @@ typedef struct crt_image_worker_spec {
  * widths, dropout, seed, ref of the features, ref of the labels, classes, a map with the rest of the spec by its names. */
 extern CRT_API const crt_actor_class_t crt_image_worker;
 
-/* (step, weights) -> two results (crt_call_returns): a list of loss, seconds for the batch, for the passes and for encoding,
- * bytes, and samples; and the encoded gradient of the mean loss of batch `step`, a tensor of bytes, the statistics that
+/* (number, weights) -> two results (crt_call_returns): a list of loss, seconds for the batch, for the passes and for encoding,
+ * bytes, and samples; and the encoded gradient of the mean loss of that batch, a tensor of bytes, the statistics that
  * batch norms have after it as float32 at its end. A call that is cancelled
  * before it encodes ends there. */
 extern CRT_API const crt_method_t crt_image_worker_compute_step;
 
-/* (step, weights, server, worker) -> the same list. The gradient goes to a ParameterServer as deposits of worker
- * number `worker`, each as soon as its layers are final: while the others are computed. CRT_ERR_OBJECT_LOST: the server
- * died meanwhile. */
+/* (number, weights, step, server, worker) -> the same list. The gradient of that batch goes to a ParameterServer, for that
+ * step, as deposits of worker number `worker`, each as soon as its layers are final: while the others are computed.
+ * CRT_ERR_OBJECT_LOST: the server died meanwhile. */
 extern CRT_API const crt_method_t crt_image_worker_send_step;
 
 /* Makes an ImageWorker. Caller owns the handle and drops it with crt_actor_drop. Never NULL. */

@@ -4,8 +4,8 @@
  * Where it sits
  *     shared data, weights -> [ actors/image_worker.c ] -> encoded gradient -> ParameterServer
  * Invariants
- *     Batch and dropout of a step depend on the step and the worker's seed alone: a step that is made again, by
- *     this process or by one that took its place, gives the same gradient. (A compression that keeps an
+ *     Images and dropout of a batch depend on its number and the worker's seed alone: one that is computed again, by
+ *     this process or by another of that seed, gives the same gradient. (A compression that keeps an
  *     error remembers more.)
  */
 #include <errno.h>
@@ -77,6 +77,8 @@ static crt_status_t open_batches(worker_t *w, const crt_value_t *map)
         status = CRTI_SPEC_READ(map, "batch", &o.batch);
     if (status == CRT_OK)
         status = CRTI_SPEC_READ(map, "ahead", &o.ahead);
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "stride", &o.stride);
     if (status != CRT_OK)
         return status;
     o.seed = w->seed;
@@ -211,7 +213,7 @@ typedef struct told {
     int64_t samples;
 } told_t;
 
-static crt_status_t compute(worker_t *w, const crt_call_t *call, uint64_t step,
+static crt_status_t compute(worker_t *w, const crt_call_t *call, uint64_t number,
                             const crt_tensor_t *weights, told_t *told)
 {
     crt_tensor_t view;
@@ -221,19 +223,19 @@ static crt_status_t compute(worker_t *w, const crt_call_t *call, uint64_t step,
     if (status != CRT_OK)
         return status;
     told->began = now_s();
-    crt_image_batches_seek(w->batches, step);
+    crt_image_batches_seek(w->batches, number);
     batch = crt_image_batches_next(w->batches);
     told->samples = batch->labels.shape[0];
     told->batched = now_s();
-    crt_model_set_seed(w->model, w->seed + step * 0x9e3779b97f4a7c15u);
+    crt_model_set_seed(w->model, w->seed + number * 0x9e3779b97f4a7c15u);
     status = crt_model_compute_gradients(w->model, &view, batch, NULL, &told->loss);
     if (status != CRT_OK)
         return status;
     dawdle(call, (w->slowdown - 1) * (now_s() - told->began));
     told->computed = now_s();
     if (crt_cancelled(call))
-        return crt_raise(CRT_ERR_CANCELLED, "step %llu is no longer wanted",
-                         (unsigned long long)step);
+        return crt_raise(CRT_ERR_CANCELLED, "batch %llu is no longer wanted",
+                         (unsigned long long)number);
     return CRT_OK;
 }
 
@@ -252,11 +254,11 @@ static crt_status_t tell(crt_call_t *call, const told_t *t, size_t bytes)
 static crt_status_t compute_step(void *self, crt_call_t *call)
 {
     worker_t *w = self;
-    uint64_t step;
+    uint64_t batch;
     const crt_tensor_t *weights;
     told_t told;
     size_t size;
-    crt_status_t status = crt_args(call, &step, &weights);
+    crt_status_t status = crt_args(call, &batch, &weights);
 
     if (status == CRT_OK && crt_return_count(call) != 2)
         status = crt_raise(CRT_ERR_INVALID, "compute_step has two results, not %zu",
@@ -264,7 +266,7 @@ static crt_status_t compute_step(void *self, crt_call_t *call)
     if (status == CRT_OK)
         status = open_compressor(w);
     if (status == CRT_OK)
-        status = compute(w, call, step, weights, &told);
+        status = compute(w, call, batch, weights, &told);
     if (status != CRT_OK)
         return status;
     size = encode(w);
@@ -275,22 +277,22 @@ static crt_status_t compute_step(void *self, crt_call_t *call)
 static crt_status_t send_step(void *self, crt_call_t *call)
 {
     worker_t *w = self;
-    uint64_t step;
+    uint64_t batch, step;
     const crt_tensor_t *weights;
     crt_actor_t *server;
     told_t told;
     size_t size;
-    int number;
-    crt_status_t sent, status = crt_args(call, &step, &weights, &server, &number);
+    int worker;
+    crt_status_t sent, status = crt_args(call, &batch, &weights, &step, &server, &worker);
 
     if (status == CRT_OK && !w->sender)
         status = crti_piece_sender_new(w->model, w->method, w->keep, (size_t)w->piece,
                                        &w->sender);
     if (status != CRT_OK)
         return status;
-    crti_piece_sender_begin(w->sender, server, step, number);
+    crti_piece_sender_begin(w->sender, server, step, worker);
     crt_model_watch_gradients(w->model, crti_piece_sender_seen, w->sender);
-    status = compute(w, call, step, weights, &told);
+    status = compute(w, call, batch, weights, &told);
     crt_model_watch_gradients(w->model, NULL, NULL);
     sent = crti_piece_sender_finish(w->sender, &size);
     if (status == CRT_OK)
@@ -301,7 +303,7 @@ static crt_status_t send_step(void *self, crt_call_t *call)
 const crt_method_t crt_image_worker_compute_step = {"compute_step", compute_step,
                                                     "int, tensor"};
 const crt_method_t crt_image_worker_send_step = {"send_step", send_step,
-                                                 "int, tensor, actor, int"};
+                                                 "int, tensor, int, actor, int"};
 
 const crt_actor_class_t crt_image_worker =
     CRT_ACTOR_CLASS(.name = "ImageWorker", .size = sizeof(worker_t), .create = create,
@@ -321,6 +323,7 @@ crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
         crt_arg_string("shards"),      crt_arg_int(data->shards),
         crt_arg_string("batch"),       crt_arg_int(data->batch),
         crt_arg_string("ahead"),       crt_arg_int(data->ahead),
+        crt_arg_string("stride"),      crt_arg_int(data->stride),
         crt_arg_string("compression"), crt_arg_string(data->compression),
         crt_arg_string("keep"),        crt_arg_float(data->keep),
         crt_arg_string("slowdown"),    crt_arg_float(data->slowdown),

@@ -4,7 +4,8 @@
  *     train_images train cifar.cfg --training.workers=5 --training.needed=4 --checkpoints.folder=out
  *     train_images evaluate cifar.cfg --checkpoints.folder=out         another process, before, during or after
  *
- * Each step all workers that are free compute a gradient of the same weights, each of its own batch. When `needed` of
+ * Each step all workers that are free compute a gradient of the same weights, each of the next batch of all images that
+ * has not counted and that nobody else computes: what a straggler does not finish another one takes. When `needed` of
  * them have come the server averages those and makes one update; what comes later belongs to a step that is over:
  * it is dropped and counted, or, with training.cancel, the workers are told to stop. So workers - needed are
  * backups. With training.staleness = S a gradient that is up to S steps late counts, too. With needed = workers the result depends on the settings alone, whoever dies meanwhile: batches and
@@ -30,9 +31,17 @@ typedef struct crew {
     crt_actor_t *worker;
     /* What it tells, the gradient, unless that is with the server already; NULL: it is free. */
     crt_ref_t *results[2];
-    uint64_t step; /* of that call */
+    uint64_t step, batch; /* of that call */
     bool is_cancelled, is_lost;
+    bool gave_back; /* its batch: somebody else may have it */
 } crew_t;
+
+/* Numbers of batches that have not counted and are not under way. */
+typedef struct order {
+    uint64_t next;                  /* it and all above, */
+    uint64_t returned[WORKERS_MAX]; /* and these */
+    size_t count;
+} order_t;
 
 /* Of one step, and of all. */
 typedef struct counts {
@@ -49,6 +58,7 @@ typedef struct training {
     uint64_t step;      /* updates made */
     bool lost;          /* what a step needs is lost with the server */
     crew_t crew[WORKERS_MAX];
+    order_t order;
     counts_t all;
     FILE *csv;
     curve_t curve;
@@ -95,6 +105,38 @@ static bool is_death(crt_ref_t *ref)
 
     return error && error->status <= CRT_ERR_ACTOR_DIED &&
            error->status > CRT_ERR_HEAD_LOST;
+}
+
+/* ---------------------------------------------------------------- the order of batches */
+
+/* Of a training that has made so many steps. */
+static void begin_order(training_t *t)
+{
+    t->order = (order_t){.next = t->step * (uint64_t)settings.needed};
+}
+
+/* The lowest number. */
+static uint64_t take_batch(order_t *o)
+{
+    size_t least = 0;
+    uint64_t number;
+
+    if (o->count == 0)
+        return o->next++;
+    for (size_t i = 1; i < o->count; i++)
+        if (o->returned[i] < o->returned[least])
+            least = i;
+    number = o->returned[least];
+    o->returned[least] = o->returned[--o->count];
+    return number;
+}
+
+/* The call's gradient does not count. */
+static void give_back(order_t *o, crew_t *c)
+{
+    if (!c->gave_back && !c->is_lost)
+        o->returned[o->count++] = c->batch;
+    c->gave_back = true;
 }
 
 /* ---------------------------------------------------------------- the server */
@@ -150,6 +192,7 @@ static void cancel_others(training_t *t)
         if (!c->results[0] || c->is_cancelled)
             continue;
         crt_cancel(c->results[0], NULL); /* CRT_ERR_NOT_FOUND: it has ended just now */
+        give_back(&t->order, c);
         c->is_cancelled = true;
     }
 }
@@ -171,6 +214,7 @@ static void recover(training_t *t)
         restore(t);
     } while (is_death(t->weights));
     check_ref(t->weights);
+    begin_order(t);
 }
 
 static void save(training_t *t)
@@ -211,6 +255,7 @@ static void start_server(training_t *t)
             settings.folder);
         exit(1);
     }
+    begin_order(t);
     if (t->step == 0)
         save(t);
 }
@@ -225,7 +270,7 @@ static void start_workers(training_t *t)
                                     .labels = t->labels,
                                     .classes = settings.format->classes,
                                     .format = settings.format->name,
-                                    .shards = (int)settings.workers,
+                                    .shards = 1,
                                     .batch = (int)settings.batch,
                                     .ahead = (int)settings.ahead,
                                     .compression = settings.compression,
@@ -233,9 +278,14 @@ static void start_workers(training_t *t)
                                     .piece = (size_t)settings.piece_kb * 256};
 
     fill_spec(&spec, widths);
+    spec.seed = (uint64_t)settings.seed * 1000 + 1;
+    data.stride = settings.has_shards ? 1 : (int)settings.workers;
     for (int i = 0; i < settings.workers; i++) {
-        spec.seed = (uint64_t)settings.seed * 1000 + (uint64_t)i + 1;
-        data.shard = i;
+        if (settings.has_shards) {
+            spec.seed = (uint64_t)settings.seed * 1000 + (uint64_t)i + 1;
+            data.shard = i;
+            data.shards = (int)settings.workers;
+        }
         data.slowdown = i == settings.slow_worker ? settings.slowdown : 1;
         t->crew[i].worker = crt_image_worker_new(
             CRT_ACTOR_OPTIONS(.num_cpus = 1, .max_restarts = -1), &spec, &data);
@@ -246,12 +296,14 @@ static void start_workers(training_t *t)
 
 static void send_work(training_t *t, crew_t *c)
 {
+    c->batch = settings.has_shards ? t->step : take_batch(&t->order);
+    c->gave_back = settings.has_shards;
     if (settings.piece_kb > 0)
-        c->results[0] = crt_call(c->worker, &crt_image_worker_send_step, t->step,
-                                 t->weights, t->server, (int)(c - t->crew));
+        c->results[0] = crt_call(c->worker, &crt_image_worker_send_step, c->batch,
+                                 t->weights, t->step, t->server, (int)(c - t->crew));
     else
         crt_call_returns(c->results, 2, c->worker, &crt_image_worker_compute_step, NULL,
-                         t->step, t->weights);
+                         c->batch, t->weights);
     c->step = t->step;
     c->is_cancelled = c->is_lost = false;
 }
@@ -306,6 +358,7 @@ static bool judge(training_t *t, counts_t *now, crew_t *c)
         crt_histogram_observe(t->staleness, (double)(t->step - c->step));
         return true;
     }
+    give_back(&t->order, c);
     free_worker(c);
     return false;
 }
@@ -404,7 +457,8 @@ void save_curve(curve_t *curve, const char *path)
 static void report(training_t *t, const counts_t *now, double seconds)
 {
     double share = 1.0 / (double)now->arrived;
-    size_t pass = t->samples / (size_t)settings.workers / (size_t)settings.batch;
+    int64_t counting = settings.has_shards ? settings.workers : settings.needed;
+    uint64_t images = t->step * (uint64_t)(settings.batch * counting);
 
     if (t->csv &&
         fprintf(t->csv, "%llu,%.6f,%.1f,%.6f,%lld,%lld,%lld,%lld,%.3f\n",
@@ -428,7 +482,7 @@ static void report(training_t *t, const counts_t *now, double seconds)
     printf("Step: %llu, Epoch: %llu, Loss: %.4f, Time Cost: %.4f, Batch: %.4f, "
            "Computation: %.4f, Encoding: %.4f, Comm Cost: %.4f, gradients: %lld of %lld, "
            "late: %lld, bytes: %lld\n",
-           (unsigned long long)t->step, (unsigned long long)(t->step / (pass ? pass : 1)),
+           (unsigned long long)t->step, (unsigned long long)(images / t->samples),
            now->loss * share, seconds, now->batch_s * share, now->compute_s * share,
            now->encode_s * share,
            seconds - (now->batch_s + now->compute_s + now->encode_s) * share,

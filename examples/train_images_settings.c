@@ -21,6 +21,10 @@ static const char usage[] =
     "                 limit = 0             training images; 0: all      test_limit = 0\n"
     "                 batch = 64            images for each gradient\n"
     "                 ahead = 2             batches that a thread prepares ahead\n"
+    "                 order = shared        whoever is free takes the next batch of all "
+    "images; "
+    "shards:\n"
+    "                                       each worker has its own part of them\n"
     "  [network]      name = mlp            hidden = 128    depth = 2    dropout = 0.2\n"
     "                 or lenet, cnn, fcnn, resnet18, resnet20, vgg11-bn ..., whole as "
     "they are\n"
@@ -79,7 +83,7 @@ static void use(crt_configuration_t *c, crt_status_t status)
 static void read_data(crt_configuration_t *c)
 {
     struct settings *s = &settings;
-    const char *format = "mnist";
+    const char *format = "mnist", *order = "shared";
 
     s->source = "builtin";
     s->batch = 64;
@@ -90,6 +94,11 @@ static void read_data(crt_configuration_t *c)
     use(c, crt_configuration_int(c, "data.test_limit", 0, COUNT_MAX, &s->test_limit));
     use(c, crt_configuration_int(c, "data.batch", 1, 1000000, &s->batch));
     use(c, crt_configuration_int(c, "data.ahead", 0, 64, &s->ahead));
+    use(c, crt_configuration_string(c, "data.order", &order));
+    s->has_shards = strcmp(order, "shards") == 0;
+    if (!s->has_shards && strcmp(order, "shared") != 0)
+        use(c, crt_configuration_raise(c, "data.order", CRT_ERR_INVALID,
+                                       "order '%s', not shared or shards", order));
     s->format = crt_image_format(format);
     if (!s->format)
         use(c, crt_configuration_raise(c, "data.format", CRT_ERR_INVALID,

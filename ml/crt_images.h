@@ -62,6 +62,7 @@ typedef struct crt_image_batches_options {
     uint64_t seed;
     bool training; /* in random order, cropped and flipped; else in order and whole */
     int ahead;     /* batches that a thread makes ahead, at most 64; 0: no thread */
+    uint64_t stride; /* from one number to the next, where several take turns; 0: 1 */
 } crt_image_batches_options_t;
 #define CRT_IMAGE_BATCHES_OPTIONS(...)                                                   \
     CRT_CONSTANT(crt_image_batches_options_t,                                            \
@@ -75,7 +76,7 @@ CRT_API crt_status_t crt_image_batches_new(const crt_image_format_t *format,
                                            const crt_image_batches_options_t *options,
                                            crt_image_batches_t **batches_out);
 
-/* The next batch, and its number goes up by one. Borrowed: valid until the next call for these batches. */
+/* The next batch, and its number goes up by the stride. Borrowed: valid until the next call for these batches. */
 CRT_API const crt_batch_t *crt_image_batches_next(crt_image_batches_t *batches);
 
 /* The next batch will be number `number`, counted from 0. */

@@ -5,12 +5,12 @@
  *     data set -> [ ml/image_batches.c ] -> crt_model_compute_gradients
  * How
  *     Batch n is a function of the seed and n: the order of a pass comes from the seed and the pass, the crop of
- *     an image from the seed, n and its row. Slots form a ring; batch n lies in slot n modulo their number.
+ *     an image from the seed, n and its row. Slots form a ring; batch n lies in slot n / stride modulo their number.
  * Threads
  *     `lock` guards `next`, `made`, `jumps` and `ends`. Whoever makes batches (the thread, or without one the
  *     caller) is the only user of `order`, and of slots that are not made.
  * Invariants
- *     next <= made <= next + ahead. There is one slot more than `ahead`, which the caller still reads from.
+ *     next <= made <= next + ahead * stride. There is one slot more than `ahead`, which the caller still reads from.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -39,6 +39,7 @@ struct crt_image_batches {
     uint32_t *order;
 
     uint64_t next, made; /* numbers: of the next batch to hand out, and to make */
+    uint64_t stride;     /* between numbers */
     uint64_t jumps;      /* seeks: a batch that was begun before one is thrown away */
     bool ends;
     uint64_t slot_count, ahead;
@@ -155,17 +156,22 @@ static void make(crt_image_batches_t *b, uint64_t number, slot_t *slot)
 
 /* ---------------------------------------------------------------- the thread */
 
+static slot_t *slot_of(crt_image_batches_t *b, uint64_t number)
+{
+    return &b->slots[number / b->stride % b->slot_count];
+}
+
 /* Makes one batch. The lock is held, but not while the batch is made. */
 static void make_next(crt_image_batches_t *b)
 {
     uint64_t number = b->made, jumps = b->jumps;
 
     pthread_mutex_unlock(&b->lock);
-    make(b, number, &b->slots[number % b->slot_count]);
+    make(b, number, slot_of(b, number));
     pthread_mutex_lock(&b->lock);
     if (b->jumps != jumps)
         return;
-    b->made = number + 1;
+    b->made = number + b->stride;
     pthread_cond_signal(&b->wake_taker);
 }
 
@@ -175,7 +181,7 @@ static void *maker(void *context)
 
     pthread_mutex_lock(&b->lock);
     while (!b->ends)
-        if (b->made < b->next + b->ahead)
+        if (b->made < b->next + b->ahead * b->stride)
             make_next(b);
         else
             pthread_cond_wait(&b->wake_maker, &b->lock);
@@ -203,16 +209,16 @@ const crt_batch_t *crt_image_batches_next(crt_image_batches_t *b)
 
     if (!b->has_thread) {
         make(b, number, &b->slots[0]);
-        b->next = b->made = number + 1;
+        b->next = b->made = number + b->stride;
         return &b->slots[0].batch;
     }
     pthread_mutex_lock(&b->lock);
     while (b->made <= number)
         pthread_cond_wait(&b->wake_taker, &b->lock);
-    b->next = number + 1;
+    b->next = number + b->stride;
     pthread_cond_signal(&b->wake_maker);
     pthread_mutex_unlock(&b->lock);
-    return &b->slots[number % b->slot_count].batch;
+    return &slot_of(b, number)->batch;
 }
 
 void crt_image_batches_seek(crt_image_batches_t *b, uint64_t number)
@@ -302,6 +308,7 @@ crt_status_t crt_image_batches_new(const crt_image_format_t *format,
     b->is_training = options->training;
     b->pass = UINT64_MAX;
     b->ahead = (uint64_t)options->ahead;
+    b->stride = options->stride ? options->stride : 1;
     b->slot_count = b->ahead + 1;
     for (int c = 0; c < format->channels; c++) {
         b->scale[c] = 1 / (255 * format->deviation[c]);

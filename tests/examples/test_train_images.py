@@ -50,6 +50,7 @@ def wrong_settings_are_named(folder):
         (["--training.needed=3"], "a step can't wait for 3 gradients of 2 workers"),
         (["--training.wokers=3"], "workers"),
         (["--data.batch=0"], "data.batch"),
+        (["--data.order=any"], "order 'any', not shared or shards"),
         (["--data.format=imagenet"], "no format of images is called 'imagenet'"),
         (["--compression.method=zip"], "no compression is called 'zip'"),
         (["--network.name=transformer"], "no network is called 'transformer'"),
@@ -188,6 +189,25 @@ def straggler_is_not_waited_for():
         assert end["gradients"] == 120, end
         assert end["late"] + end["cancelled"] > 0, end
     assert both[0]["cancelled"] > 0 and both[1]["cancelled"] == 0, both
+
+
+def what_a_straggler_does_not_finish_others_take(folder):
+    """Images of one class lie in its part only: they are learnt when all workers take turns with all images."""
+    os.makedirs(f"{folder}/turns")
+    for name, classes in ("train", (0, 3, 7)), ("test", (3,)):
+        with open(f"{folder}/turns/{name}.bin", "wb") as file:
+            for i in range(120):
+                kind = classes[i * len(classes) // 120] if len(classes) > 1 else classes[0]
+                file.write(bytes([kind]) + bytes([(kind * 80 + i % 40) % 256]) * 1024 + bytes([kind * 30]) * 2048)
+    right = {}
+    for order in "shared", "shards":
+        # With a checkpoint of its own: the evaluator reads the configuration of the training.
+        args = [f"--checkpoints.folder={folder}/turns-{order}", "--data.format=cifar10", f"--data.source={folder}/turns",
+                f"--data.order={order}", "--data.batch=8", "--training.workers=3", "--training.needed=2",
+                "--training.slow_worker=1", "--training.slowdown=1000", "--optimizer.learn_rate=0.05"]
+        run(*args)
+        right[order] = float(re.findall(r"Prec@1: ([\d.]+)", run(*args, mode="evaluate").stdout)[-1])
+    assert right["shared"] > 90 and right["shards"] < 10, right
 
 
 def asynchronous_training_counts_how_late_gradients_are(folder):
@@ -360,6 +380,7 @@ def main():
         evaluator_follows_and_ends(folder)
         killed_evaluator_goes_on(folder)
         straggler_is_not_waited_for()
+        what_a_straggler_does_not_finish_others_take(folder)
         asynchronous_training_counts_how_late_gradients_are(folder)
         every_compression_learns()
         pieces_make_the_same_weights()
