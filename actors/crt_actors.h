@@ -166,7 +166,7 @@ typedef struct crt_image_worker_spec {
     const char *format;      /* of crt_image_format */
     int shard, shards;       /* its part of the samples; 0 of 1: all of them */
     int batch, ahead;        /* as in crt_image_batches_options_t */
-    int stride;              /* likewise: for workers that take turns with one order of all samples */
+    int stride;              /* likewise: for workers that take turns with one order */
     const char *compression; /* of crt_compression_find */
     double keep;             /* of top_k; 0: its default */
     double

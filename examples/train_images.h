@@ -18,7 +18,8 @@ struct settings {
     const crt_image_format_t *format;
     const char *source;
     int64_t limit, test_limit, batch, ahead;
-    bool has_shards; /* each worker has its own part of the data; else all take turns with one order */
+    bool
+        has_shards; /* each worker has its own part; else they take turns with all images */
     /* [network] */
     const char *network;
     int64_t hidden, depth; /* of "mlp", as dropout is */

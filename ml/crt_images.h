@@ -60,8 +60,8 @@ typedef struct crt_image_batches_options {
     size_t struct_size;
     int batch; /* images of each; the last one of a pass may have fewer */
     uint64_t seed;
-    bool training; /* in random order, cropped and flipped; else in order and whole */
-    int ahead;     /* batches that a thread makes ahead, at most 64; 0: no thread */
+    bool training;   /* in random order, cropped and flipped; else in order and whole */
+    int ahead;       /* batches that a thread makes ahead, at most 64; 0: no thread */
     uint64_t stride; /* from one number to the next, where several take turns; 0: 1 */
 } crt_image_batches_options_t;
 #define CRT_IMAGE_BATCHES_OPTIONS(...)                                                   \
