@@ -12,7 +12,8 @@
 /* What Ray's clients send, too: node_id and node_ip say where a pid is; the rest changes nothing. */
 #define LOG_ARGUMENTS                                                                    \
     "actor_id, worker_id, submission_id, filename, pid, lines, node_id, node_ip, "       \
-    "media_type, timeout, interval, suffix, attempt_number, format"
+    "media_type, timeout, interval, suffix, attempt_number, format, download_filename, " \
+    "filter_ansi_code"
 
 /* Of the routes that look at arguments. Ray's clients send all of those of the state API. */
 static const struct {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/http/exchange.h"
+#include "runtime/http/filter.h"
 
 #define PART           ((uint64_t)128 << 10) /* bytes of one LOG_READ */
 #define WAIT_MAX_MS    30000
@@ -352,12 +353,28 @@ static void begin_pid(crti_http_exchange_t *x, const crti_http_request_t *reques
         crti_http_exchange_text(x, 400, "pid must be a number");
 }
 
+/* Logs are sent as they are: that escape codes are taken out is refused, not ignored. */
+static bool wants_them_filtered(crti_http_exchange_t *x,
+                                const crti_http_request_t *request)
+{
+    const char *filter = crti_http_arg(request, "filter_ansi_code");
+    bool yes = false;
+
+    if (!filter || (crti_http_is_yes(filter, &yes) && !yes))
+        return false;
+    crti_http_exchange_text(x, 400,
+                            "filter_ansi_code is False here: logs are sent as they are");
+    return true;
+}
+
 void crti_logs_begin_file(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     static const char *const keys[] = {"actor_id", "worker_id", "submission_id",
                                        "filename"};
     const char *name = NULL, *key = NULL;
 
+    if (wants_them_filtered(x, request))
+        return;
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !name; i++) {
         key = keys[i];
         name = crti_http_arg(request, key);

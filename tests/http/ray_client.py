@@ -221,7 +221,7 @@ def all_commands(client, python):
     check("nodes", client.state_of, "nodes", "state=ALIVE", "node_id")
     check("actors", client.state_of, "actors", "class_name=Counter", "actor_id")
     check("tasks", client.state_of, "tasks", "name=Counter.add", "task_id")
-    check("objects", client.state_of, "objects", "reference_type=LOCAL_REFERENCE", None)
+    check("objects", client.state_of, "objects", "reference_type=LOCAL_REFERENCE", "object_id")
     check("workers", client.state_of, "workers", "worker_type=WORKER", "worker_id")
     check("jobs", client.state_of, "jobs", "type=DRIVER", None)
     check("placement-groups", client.state_of, "placement-groups", "state=CREATED", "placement_group_id")

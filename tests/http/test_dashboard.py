@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard of a real cluster in a real browser, headless, as a user clicks through it.
-Usage: test_dashboard.py CRT DASHBOARD_PROGRAM [SCREENSHOT_FOLDER]
+Usage: test_dashboard.py CRT DASHBOARD_PROGRAM SWEEP_PROGRAM [SCREENSHOT_FOLDER]
 Exit status 77 where no browser, or no way to drive it, is installed (setup.sh --with-browser)."""
 import os
 import re
@@ -22,12 +22,12 @@ except ImportError:
     print('selenium is not installed; setup.sh --with-browser installs it')
     sys.exit(77)
 
-CRT, PROGRAM = map(os.path.abspath, sys.argv[1:3])
-SHOTS = sys.argv[3] if len(sys.argv) > 3 else None
+CRT, PROGRAM, SWEEP_PROGRAM = map(os.path.abspath, sys.argv[1:4])
+SHOTS = sys.argv[4] if len(sys.argv) > 4 else None
 SOON = 30
 BROWSER = next((path for path in map(shutil.which, ('chromium', 'google-chrome-stable')) if path), None)
 DRIVER = shutil.which('chromedriver')
-VIEWS = ('overview', 'nodes', 'jobs', 'actors', 'tasks', 'objects', 'placement-groups', 'workers', 'metrics')
+VIEWS = ('overview', 'nodes', 'jobs', 'sweeps', 'actors', 'tasks', 'objects', 'placement-groups', 'workers', 'metrics')
 
 
 def crt(*words):
@@ -61,8 +61,11 @@ class Dashboard(unittest.TestCase):
         self.until(lambda: self.text('#live') == 'live')
 
     def tearDown(self):
+        self.shoot(self._testMethodName)
+
+    def shoot(self, name):
         if SHOTS:
-            self.page.save_screenshot(os.path.join(SHOTS, f'{self._testMethodName}.png'))
+            self.page.save_screenshot(os.path.join(SHOTS, f'{name}.png'))
 
     def until(self, condition):
         deadline = time.monotonic() + SOON
@@ -117,6 +120,33 @@ class Dashboard(unittest.TestCase):
         self.until(lambda: self.all('#search-jobs') and PROGRAM not in self.text('main'))
         self.one('#search-jobs').send_keys('no such job')
         self.until(lambda: 'crt job submit' in self.text('#jobs-empty'))
+
+    def test_a_sweep_is_seen_by_its_curves_stopped_and_deleted(self):
+        words = ('job', 'submit', '--address', self.address, '--sweep', 'lr=0.5,0.25,8', '--sweep-name', 'look', '--out',
+                 f'{self.folder.name}/results', '--', SWEEP_PROGRAM, '--lr', '{lr}', '--steps', '3000', '--ms', '100')
+        sweep = subprocess.Popen([CRT, *words], stdout=subprocess.DEVNULL)
+        self.addCleanup(sweep.wait)
+        self.addCleanup(sweep.terminate)
+        self.view('sweeps')
+        self.until(lambda: self.text('#sweeps tr').startswith('look\t3\t'))
+        self.one('#sweeps a').click()
+        self.until(lambda: self.text('#sweep-state') == '2 running 1 waiting')  # each holds one CPU of two
+        self.until(lambda: '0: lr=0.5: ' in self.text('#curves') and '1: lr=0.25: ' in self.text('#curves'))
+        self.assertIn('loss', self.text('#runs'))
+        self.until(lambda: len(self.one('#curves polyline').get_attribute('points').split()) > 2)
+        self.shoot('sweep')
+        self.all('#runs a')[0].click()
+        self.until(lambda: self.text('#curves h3') == 'loss')
+        self.until(lambda: re.search(r'step [0-9]+$', self.one('#curves svg').get_property('textContent')))
+        self.one('#job a').click()  # back to the sweep
+        self.until(lambda: self.text('#sweep-state'))
+        self.end('Stop')
+        self.until(lambda: self.text('#sweep-state') == '3 stopped')
+        sweep.wait(SOON)
+        self.end('Delete')
+        self.until(lambda: self.text('#runs-empty'))
+        self.view('sweeps')
+        self.until(lambda: '--sweep' in self.text('#sweeps-empty'))
 
     def end(self, action):
         """Asked first: the one who says no has changed nothing."""

@@ -2,6 +2,7 @@
 import {element, badge, confirmed, duration, time} from "/static/dom.js";
 import {Table} from "/static/table.js";
 import {get, post, remove} from "/static/server.js";
+import {Curves, user_metrics} from "/static/curves.js";
 
 const LOG_LINES = 5000; // kept on the page
 const FOLLOW_MS = 10000;
@@ -153,11 +154,12 @@ export class Job {
         location.hash = "#/jobs";
       })}, "Delete");
     this.problem = element("p", {class: "problem", role: "alert", hidden: true});
+    this.curves = new Curves("curves", "Curves");
     this.log = new Log(`${this.path}/logs`);
     this.root = element("div", {},
       element("section", {class: "card"},
         element("div", {class: "row"}, element("h2", {}, `Job ${id}`), this.stop, this.remove), this.problem, this.facts),
-      this.log.root);
+      this.curves.root, this.log.root);
   }
 
   async #change(question, action, change) {
@@ -172,11 +174,13 @@ export class Job {
     }
   }
 
-  load() {
-    return get(this.path);
+  async load() {
+    const job = await get(this.path);
+    return [job, job.job_id ? await user_metrics(job.job_id) : []];
   }
 
-  update(_cluster, job) {
+  update(_cluster, [job, metrics]) {
+    this.curves.show_job(metrics);
     const sign = JSON.stringify([job, Math.round(took(job) / 1000)]);
     if (sign === this.shown)
       return;
@@ -188,7 +192,9 @@ export class Job {
     this.facts.replaceChildren(...facts({State: badge(job.status), Command: job.entrypoint, Message: job.message,
       Started: time(job.start_time), Ended: time(job.end_time), Time: job.start_time ? duration(took(job)) : "",
       "Job id": job.job_id, Node: job.driver_info?.node_ip_address, Process: job.driver_info?.pid, "Exit code": job.driver_exit_code ?? "",
-      Metadata: metadata, "Runtime environment": environment}));
+      Metadata: metadata,
+      Sweep: job.metadata?.sweep && element("a", {href: `#/sweeps/${encodeURIComponent(job.metadata.sweep)}`}, job.metadata.sweep),
+      "Runtime environment": environment}));
   }
 
   close() {

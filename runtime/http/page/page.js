@@ -9,6 +9,7 @@ import {History} from "/static/chart.js";
 import {Overview} from "/static/overview.js";
 import {Nodes, FIGURES} from "/static/nodes.js";
 import {Jobs, Job} from "/static/jobs.js";
+import {Sweeps, Sweep} from "/static/sweeps.js";
 import {List} from "/static/lists.js";
 import {Metrics} from "/static/metrics.js";
 
@@ -18,6 +19,7 @@ const PAGES = [
   ["overview", "Overview", () => new Overview()],
   ["nodes", "Nodes", () => new Nodes()],
   ["jobs", "Jobs", (id) => id ? new Job(id) : new Jobs()],
+  ["sweeps", "Sweeps", (id) => id ? new Sweep(id) : new Sweeps()],
   ["actors", "Actors", () => new List("actors")],
   ["tasks", "Tasks", () => new List("tasks")],
   ["objects", "Objects", () => new List("objects")],
