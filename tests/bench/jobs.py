@@ -82,6 +82,14 @@ class Cluster:
                 pass  # it has ended
         return found
 
+    def kill(self, name):
+        """As soon as there is one: the head starts a dead one again, after a while if it died often."""
+        end = time.monotonic() + PATIENCE
+        while name not in (daemons := self.daemons()):
+            assert time.monotonic() < end, f"no {name} for {PATIENCE} s"
+            time.sleep(0.02)
+        os.kill(daemons[name], signal.SIGKILL)
+
     def figures(self):
         """{daemon: (KiB that are its own, open files)}"""
         return {name: (private_kib(pid), len(os.listdir(f"/proc/{pid}/fd"))) for name, pid in sorted(self.daemons().items())}
@@ -178,7 +186,7 @@ def follow_log(given, cluster, cuts):
         assert line == b"line %d of a log\n" % next_line, (line, next_line)
         if cuts and next_line == cuts[0]:
             cuts.pop(0)
-            os.kill(cluster.daemons()["crt-http"], signal.SIGKILL)
+            cluster.kill("crt-http")
         if next_line == given.lines:
             took = time.monotonic() - begun
         next_line += 1
