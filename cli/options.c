@@ -30,6 +30,8 @@ static const char *const environment[][2] = {
     {"CRT_LOG_TOTAL", "bytes kept of all logs of ended workers; default 1 GiB"},
     {"CRT_MEMORY_LIMIT",
      "percent of a node's memory beyond which a worker is ended; default 95, 0 never"},
+    {"CRT_NVML_LIBRARY",
+     "NVIDIA's library that tells a node its GPUs; default libnvidia-ml.so.1"},
 };
 
 void crti_cli_print_environment(void)

@@ -51,9 +51,10 @@ static const option_spec_t options[] = {
     {"num-cpus", 0, "N", OPTION_COUNT, &given.num_cpus,
      "CPUs of this node; default: those of the machine"},
     {"num-gpus", 0, "N", OPTION_COUNT, &given.num_gpus,
-     "GPUs of this node; default: those of CUDA_VISIBLE_DEVICES, or all"},
+     "GPUs of this node; default: those of CUDA_VISIBLE_DEVICES, or all that NVML has"},
     {"labels", 0, "K=V,...", OPTION_TEXT, &given.labels,
-     "labels of this node, by which tasks and actors choose it"},
+     "labels of this node, by which tasks and actors choose it; the type of its GPUs is "
+     "one"},
     {"resources", 0, "K=V,...", OPTION_RESOURCES, &given.resources,
      "more resources of this node, for example tape=1,disk=2"},
     {"object-store-memory", 0, "BYTES", OPTION_BYTES, &given.store_bytes,

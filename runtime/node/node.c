@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -243,8 +244,24 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     return status;
 }
 
+/* Why there are fewer than the user thinks, or no type to select them by. */
+static void tell_gpus(const crti_options_t *o)
+{
+    char names[CRTI_GPU_TEXT];
+
+    if (*o->gpu_trouble)
+        crti_log(o->gpus.count > 0 || getenv("CRT_NVML_LIBRARY") ? CRTI_LOG_WARN
+                                                                 : CRTI_LOG_INFO,
+                 "gpu", "%s; this node has %u GPUs, of unknown type", o->gpu_trouble,
+                 o->gpus.count);
+    else if (o->gpus.count > 0)
+        crti_log(CRTI_LOG_INFO, "gpu", "GPUs %s, labels \"%s\"",
+                 crti_gpus_format(&o->gpus, UINT64_MAX, names), o->labels);
+}
+
 int crti_node_run(crti_node_t *node)
 {
+    tell_gpus(&node->options);
     crti_registration_start(node);
     if (crti_loop_run(node->loop) != CRT_OK) {
         crti_log(CRTI_LOG_ERROR, "node", "%s", crt_error_detail());

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/scheduling.h"
 #include "runtime/net/protocol.h"
 #include "runtime/node/host/host.h"
 #include "runtime/node/host/log_quota.h"
 #include "runtime/node/process/memory_watch.h"
 
-#define LOG_LEAST 1024 /* a log has room for more than the marker */
+#define LOG_LEAST  1024                      /* a log has room for more than the marker */
+#define TYPE_LABEL "ray.io/accelerator-type" /* what programs that come from Ray select */
 
 enum {
     ADDRESS = 256,
@@ -122,12 +122,49 @@ static crt_status_t cpus(const char *text, crti_options_t *o)
     return CRT_OK;
 }
 
-/* Those of this host that CUDA_VISIBLE_DEVICES leaves, unless options say how many there are. Nodes that
- * share a host find none: nobody says which are whose. */
+/* NULL: it can't be asked. */
+static const crti_nvml_t *ask_nvml(crti_nvml_t *nvml, crti_options_t *o)
+{
+    const char *library = getenv("CRT_NVML_LIBRARY");
+
+    if (*crti_host_root() && !library)
+        return NULL; /* a test plays this host */
+    if (crti_nvml_read(nvml) == CRT_OK)
+        return nvml;
+    snprintf(o->gpu_trouble, sizeof(o->gpu_trouble), "%s", crt_error_detail());
+    return NULL;
+}
+
+/* What the user says of the type counts, and other labels of his that leave no room. */
+static void add_type(const char *type, crti_options_t *o)
+{
+    char labels[CRTI_LABELS_SIZE + sizeof(TYPE_LABEL) + CRTI_GPU_TYPE + 2];
+
+    snprintf(labels, sizeof(labels), "%s%s" TYPE_LABEL "=%s", o->labels,
+             *o->labels ? "," : "", type);
+    if (*type && crti_labels_check(labels) == CRT_OK)
+        memcpy(o->labels, labels, strlen(labels) + 1);
+}
+
+/* Those of this host that CUDA_VISIBLE_DEVICES leaves. */
+static void find_gpus(crti_options_t *o)
+{
+    crti_nvml_t answer;
+    const crti_nvml_t *nvml = ask_nvml(&answer, o);
+    char type[CRTI_GPU_TYPE];
+
+    crti_gpus_find(getenv(CRTI_VISIBLE_GPUS), crti_host_root(), nvml, &o->gpus);
+    if (nvml && o->gpus.count > 0)
+        add_type(crti_gpus_type(&o->gpus, nvml, type), o);
+}
+
+/* Those that are found, unless options say how many there are. Nodes that share a host find none: nobody says
+ * which are whose. */
 static crt_status_t gpus(const char *num_gpus, crti_options_t *o)
 {
     int64_t given = crti_resources_get(&o->resources, "GPU");
     uint64_t count = (uint64_t)given / CRTI_RESOURCE_ONE;
+    bool is_said = num_gpus || given;
     crt_status_t status = CRT_OK;
 
     if (given % CRTI_RESOURCE_ONE || count > CRTI_GPU_NAMES)
@@ -140,12 +177,18 @@ static crt_status_t gpus(const char *num_gpus, crti_options_t *o)
         status = number("num-gpus", num_gpus, CRTI_GPU_NAMES, &count);
     if (status != CRT_OK)
         return status;
-    crti_gpus_find(getenv(CRTI_VISIBLE_GPUS), crti_host_root(), &o->gpus);
-    if (num_gpus || given)
+    if (is_said ? count > 0 : o->share == 1)
+        find_gpus(o);
+    if (is_said)
         crti_gpus_set_count(&o->gpus, (unsigned)count);
-    else if (o->share > 1)
-        crti_gpus_set_count(&o->gpus, 0);
     return crti_resources_set(&o->resources, "GPU", o->gpus.count * CRTI_RESOURCE_ONE);
+}
+
+static crt_status_t labels(const char *text, crti_options_t *o)
+{
+    CRT_TRY(crti_labels_check(text));
+    snprintf(o->labels, sizeof(o->labels), "%s", text);
+    return CRT_OK;
 }
 
 static crt_status_t one(int option, const char *text, const char **num_cpus,
@@ -160,7 +203,7 @@ static crt_status_t one(int option, const char *text, const char **num_cpus,
     case RESOURCES: *custom = text; return CRT_OK;
     case READY_FD: return descriptor("ready-fd", text, &o->ready_fd);
     case LIFELINE_FD: return descriptor("lifeline-fd", text, &o->lifeline_fd);
-    case LABELS: o->labels = text; return crti_labels_check(text);
+    case LABELS: return labels(text, o);
     case SHARE: return share(text, o);
     case NUM_CPUS: *num_cpus = text; return CRT_OK;
     case NUM_GPUS: *num_gpus = text; return CRT_OK;
@@ -212,7 +255,6 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
 {
     crti_options_t o = {.head_dir = "",
                         .private_dir = "",
-                        .labels = "",
                         .ready_fd = -1,
                         .lifeline_fd = -1,
                         .share = 1,

@@ -5,6 +5,7 @@
 
 #include "runtime/base/crt_base.h"
 #include "runtime/base/resources.h"
+#include "runtime/base/scheduling.h"
 #include "runtime/node/host/gpus.h"
 
 typedef struct crti_options {
@@ -17,9 +18,10 @@ typedef struct crti_options {
     int lifeline_fd;         /* -1: none */
     unsigned share; /* this host's CPUs and memory are divided by so many nodes */
     crti_resources_t resources;
-    const char *labels;   /* checked, "" none */
-    crti_gpus_t gpus;     /* as many as `resources` has */
-    uint64_t store_bytes; /* 0: chosen by the host's memory */
+    char labels[CRTI_LABELS_SIZE]; /* checked, "" none; the type of its GPUs among them */
+    crti_gpus_t gpus;              /* as many as `resources` has */
+    char gpu_trouble[512]; /* why their type is not known, "": it is, or nobody looked */
+    uint64_t store_bytes;  /* 0: chosen by the host's memory */
     uint16_t port_low, port_high;
     uint64_t log_limit;    /* bytes of one log file (CRT_LOG_LIMIT) */
     uint64_t log_total;    /* bytes of all logs of ended processes (CRT_LOG_TOTAL) */

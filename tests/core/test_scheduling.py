@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Where work runs, and what becomes of work that can run nowhere.
-Usage: test_scheduling.py CRT SCHEDULING_PROGRAM"""
+Usage: test_scheduling.py CRT SCHEDULING_PROGRAM STAND_IN_FOR_NVML"""
+import os
 import re
 import sys
 import unittest
+import unittest.mock
 
 import real_cluster
 from real_cluster import run
 
-CRT, PROGRAM = sys.argv[1:3]
+CRT, PROGRAM, NVML = sys.argv[1:4]
 TIMED_OUT, UNSCHEDULABLE = -3, -21
 
 
@@ -131,6 +133,24 @@ class Gpus(unittest.TestCase):
             for name in "gpu=2", "GPU=0.5", "Gpu=1":
                 done, _ = cluster.program("infeasible", 1, name)
                 self.assertEqual([status for status, _ in done.values()], [0, 0])
+
+    def test_the_driver_says_how_many_gpus_there_are_and_of_which_type(self):
+        with unittest.mock.patch.dict(os.environ, CRT_NVML_LIBRARY=NVML, FAKE_NVML="NVIDIA H100 80GB HBM3|NVIDIA H100 80GB HBM3"):
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+            cluster = Cluster("--num-cpus", "1", "--labels", "zone=a")
+        with cluster:
+            node = cluster.nodes()[0]
+            self.assertEqual(node["resources_total"]["GPU"], 2)
+            self.assertEqual(node["labels"], "zone=a,ray.io/accelerator-type=H100")
+            _, said = cluster.program("where", 1, 0, "-", 0, "ray.io/accelerator-type=in(H100,H200)", "-")
+            self.assertIn(f"task-at {node['node_id']}", said)
+            self.assertIn("GPUs 0,1, labels", run(CRT, "logs", "--node", node["node_id"]))
+            with unittest.mock.patch.dict(os.environ, CRT_NVML_LIBRARY=NVML):  # whose driver is not loaded
+                cluster.join("--num-gpus", "1")
+            other, = [n for n in cluster.nodes() if n["node_id"] != node["node_id"]]
+            self.assertEqual((other["resources_total"]["GPU"], other["labels"]), (1, ""))
+            self.assertRegex(run(CRT, "logs", "--node", other["node_id"]),
+                             "Driver Not Loaded; this node has 1 GPUs, of unknown type")
 
     def test_a_worker_computes_with_as_many_threads_as_it_has_cpus(self):
         with Cluster("--num-cpus", "3") as cluster:

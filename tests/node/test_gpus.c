@@ -21,7 +21,7 @@ static const char *found(const char *visible, const char *root)
     static char text[CRTI_GPU_TEXT];
     crti_gpus_t gpus;
 
-    crti_gpus_find(visible, root, &gpus);
+    crti_gpus_find(visible, root, NULL, &gpus);
     return crti_gpus_format(&gpus, UINT64_MAX, text);
 }
 
@@ -78,6 +78,84 @@ static void each_device_file_is_one_gpu_and_cuda_counts_them_from_0(void **state
     remove_all(root, names, sizeof(names) / sizeof(names[0]));
 }
 
+/* ---------------------------------------------------------------- NVML */
+
+static crti_nvml_t answer;
+
+/* What the stand-in says of such GPUs. */
+static crt_status_t ask(const char *gpus)
+{
+    setenv("CRT_NVML_LIBRARY", CRTI_TEST_NVML, 1);
+    if (gpus)
+        setenv("FAKE_NVML", gpus, 1);
+    else
+        unsetenv("FAKE_NVML");
+    return crti_nvml_read(&answer);
+}
+
+static void a_library_that_is_missing_or_another_one_is_named(void **state)
+{
+    setenv("CRT_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
+    assert_int_equal(crti_nvml_read(&answer), CRT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(crt_error_detail(), "/nonexistent/libnvidia-ml.so.1"));
+    setenv("CRT_NVML_LIBRARY", "libc.so.6", 1);
+    assert_int_equal(crti_nvml_read(&answer), CRT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(crt_error_detail(), "libc.so.6 has no function nvmlInit_v2"));
+    assert_int_equal(ask(NULL), CRT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(crt_error_detail(), "Driver Not Loaded"));
+    assert_int_equal(answer.count, 0);
+}
+
+static const char *asked(const char *visible, const char *gpus)
+{
+    static char text[CRTI_GPU_TEXT];
+    crti_gpus_t found;
+
+    assert_int_equal(ask(gpus), CRT_OK);
+    crti_gpus_find(visible, "/nonexistent", &answer, &found);
+    return crti_gpus_format(&found, UINT64_MAX, text);
+}
+
+static void gpus_of_nvml_are_numbered_unless_one_can_not_be_used_whole(void **state)
+{
+    assert_string_equal(asked(NULL, "NVIDIA H100|NVIDIA H100"), "0,1");
+    assert_string_equal(asked("1", "NVIDIA H100|NVIDIA H100"), "1");
+    assert_string_equal(asked(NULL, "/NVIDIA A30"), "");
+    assert_string_equal(asked(NULL, "NVIDIA A30|/NVIDIA A30|!|NVIDIA A30"),
+                        "GPU-00000000-aaaa-bbbb-cccc-000000000000,"
+                        "GPU-00000003-aaaa-bbbb-cccc-000000000003");
+}
+
+static const char *type_of(const char *visible, const char *gpus)
+{
+    static char type[CRTI_GPU_TYPE];
+    crti_gpus_t found;
+
+    assert_int_equal(ask(gpus), CRT_OK);
+    crti_gpus_find(visible, "/nonexistent", &answer, &found);
+    return crti_gpus_type(&found, &answer, type);
+}
+
+static void the_type_is_that_of_the_first_gpu_and_called_as_in_ray(void **state)
+{
+    static const char *const types[][2] = {
+        {"NVIDIA H100 80GB HBM3", "H100"},
+        {"Tesla V100-SXM2-16GB", "V100"},
+        {"NVIDIA A10G", "A10G"},
+        {"NVIDIA GeForce RTX 3090", "GeForce-RTX-3090"},
+        {"NVIDIA RTX 6000 Ada Generation", "RTX-6000-Ada-Generation"},
+        {"TITAN V (X), 12=GB", "TITAN-V--X---12-GB"},
+        {"/NVIDIA A30", "A30"},
+        {"!", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        assert_string_equal(type_of(NULL, types[i][0]), types[i][1]);
+    assert_string_equal(type_of("1", "Tesla T4|NVIDIA L4"), "L4");
+    assert_string_equal(type_of("GPU-00000001", "Tesla T4|NVIDIA L4"), "L4");
+    assert_string_equal(type_of("MIG-7", "Tesla T4|NVIDIA L4"), "T4");
+}
+
 /* ---------------------------------------------------------------- options */
 
 static crt_status_t parse(const char *option, const char *value, const char *more,
@@ -119,6 +197,54 @@ static void options_say_how_many_gpus_a_node_has_and_what_they_are_called(void *
     unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
+static void the_type_of_the_gpus_is_a_label_of_the_node(void **state)
+{
+    char long_label[140], labels[CRTI_LABELS_SIZE];
+    crti_options_t o;
+
+    ask("NVIDIA L4|NVIDIA L4|NVIDIA L4");
+    assert_int_equal(parse("--labels", "zone=a", NULL, &o), CRT_OK);
+    assert_int_equal(count(&o), 30000);
+    assert_string_equal(o.labels, "zone=a,ray.io/accelerator-type=L4");
+    assert_int_equal(parse("--num-gpus", "2", NULL, &o), CRT_OK);
+    assert_int_equal(count(&o), 20000);
+    assert_string_equal(o.labels, "ray.io/accelerator-type=L4");
+    assert_int_equal(parse("--num-gpus", "0", NULL, &o), CRT_OK);
+    assert_string_equal(o.labels, "");
+    assert_int_equal(parse("--share", "2", NULL, &o), CRT_OK);
+    assert_int_equal(count(&o), 0);
+    assert_string_equal(o.labels, "");
+    assert_int_equal(parse("--labels", "ray.io/accelerator-type=own", NULL, &o), CRT_OK);
+    assert_string_equal(o.labels, "ray.io/accelerator-type=own");
+    assert_string_equal(o.gpu_trouble, "");
+    *labels = '\0';
+    for (char c = 'a'; c < 'e'; c++) { /* 4 x 126, with commas 503 of 511 bytes */
+        memset(long_label, c, sizeof(long_label));
+        memcpy(long_label + 62, "=", 1);
+        memcpy(long_label + 125, c < 'd' ? "," : "", 2);
+        strcat(labels, long_label);
+    }
+    assert_int_equal(parse("--labels", labels, NULL, &o), CRT_OK);
+    assert_string_equal(o.labels, labels);
+}
+
+static void why_nvml_can_not_be_asked_is_kept_and_device_files_count(void **state)
+{
+    crti_options_t o;
+
+    setenv("CRT_TEST_HOST", "/nonexistent", 1);
+    ask(NULL);
+    assert_int_equal(parse("--num-gpus", "2", NULL, &o), CRT_OK);
+    assert_int_equal(count(&o), 20000);
+    assert_non_null(strstr(o.gpu_trouble, "Driver Not Loaded"));
+    assert_string_equal(o.labels, "");
+    unsetenv("CRT_NVML_LIBRARY"); /* a host that a test plays has no driver */
+    assert_int_equal(parse("--share", "1", NULL, &o), CRT_OK);
+    assert_int_equal(count(&o), 0);
+    assert_string_equal(o.gpu_trouble, "");
+    unsetenv("CRT_TEST_HOST");
+}
+
 static void gpus_that_can_not_be_are_refused(void **state)
 {
     static const char *const wrong[][3] = {
@@ -142,6 +268,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cuda_may_see_is_found_under_its_own_names),
         cmocka_unit_test(each_device_file_is_one_gpu_and_cuda_counts_them_from_0),
+        cmocka_unit_test(a_library_that_is_missing_or_another_one_is_named),
+        cmocka_unit_test(gpus_of_nvml_are_numbered_unless_one_can_not_be_used_whole),
+        cmocka_unit_test(the_type_is_that_of_the_first_gpu_and_called_as_in_ray),
+        cmocka_unit_test(the_type_of_the_gpus_is_a_label_of_the_node),
+        cmocka_unit_test(why_nvml_can_not_be_asked_is_kept_and_device_files_count),
         cmocka_unit_test(options_say_how_many_gpus_a_node_has_and_what_they_are_called),
         cmocka_unit_test(gpus_that_can_not_be_are_refused),
     };

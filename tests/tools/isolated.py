@@ -20,7 +20,7 @@ import time
 
 PREFIX = "/tmp/crt-test-"  # short: sockets lie below it
 # Of the variables CRT_..., which say where the user's clusters are, these stay: they are for tests.
-KEPT = ("CRT_TEST_", "CRT_LOG=", "CRT_CUDART_LIBRARY=", "CRT_NCCL_LIBRARY=", "CRT_RAY_PYTHON=", "CRT_SEED=", "CRT_KILL_ROUNDS=",
+KEPT = ("CRT_TEST_", "CRT_LOG=", "CRT_CUDART_LIBRARY=", "CRT_NCCL_LIBRARY=", "CRT_NVML_LIBRARY=", "CRT_RAY_PYTHON=", "CRT_SEED=", "CRT_KILL_ROUNDS=",
         "CRT_GROUP_ROUNDS=")
 MARK = "CRT_TEST_FOLDER"  # by it the processes of a test are found
 GRACE_S = 10  # for processes that end because the test did

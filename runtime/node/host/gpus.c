@@ -72,13 +72,82 @@ static unsigned count_files(const char *root)
     return count;
 }
 
-void crti_gpus_find(const char *visible, const char *root, crti_gpus_t *gpus_out)
+static bool is_whole(const crti_nvml_gpu_t *gpu)
+{
+    return *gpu->uuid && !gpu->is_divided;
+}
+
+static void take_whole(const crti_nvml_t *nvml, crti_gpus_t *gpus)
+{
+    unsigned whole = 0;
+
+    for (unsigned i = 0; i < nvml->count; i++)
+        whole += is_whole(&nvml->gpu[i]);
+    if (whole == nvml->count) {
+        crti_gpus_set_count(gpus, whole);
+        return;
+    }
+    for (unsigned i = 0; i < nvml->count; i++)
+        if (is_whole(&nvml->gpu[i]))
+            memcpy(gpus->name[gpus->count++], nvml->gpu[i].uuid, CRTI_GPU_NAME);
+}
+
+void crti_gpus_find(const char *visible, const char *root, const crti_nvml_t *nvml,
+                    crti_gpus_t *gpus_out)
 {
     *gpus_out = (crti_gpus_t){.count = 0};
     if (visible)
         take_visible(visible, gpus_out);
+    else if (nvml)
+        take_whole(nvml, gpus_out);
     else
         crti_gpus_set_count(gpus_out, count_files(root));
+}
+
+/* By number, or by UUID, which CUDA lets shorten. */
+static bool is_called(const crti_nvml_gpu_t *gpu, unsigned number, const char *name)
+{
+    char digits[16];
+
+    snprintf(digits, sizeof(digits), "%u", number);
+    return strcmp(name, digits) == 0 ||
+           (strncmp(name, "GPU-", 4) == 0 && strncmp(gpu->uuid, name, strlen(name)) == 0);
+}
+
+/* "NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-16GB", "NVIDIA GeForce RTX 3090": behind the makers' names the first word is
+ * the kind where it has a digit, otherwise all of them are. */
+static void make_type(const char *name, char *type)
+{
+    static const char *const makers[] = {"NVIDIA ", "Tesla ", "GRID "};
+    size_t word, length = 0;
+
+    for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++)
+        if (strncmp(name, makers[i], strlen(makers[i])) == 0)
+            name += strlen(makers[i]);
+    word = strcspn(name, " -");
+    if (strcspn(name, "0123456789") > word)
+        word = strlen(name);
+    for (size_t i = 0; i < word && length + 1 < CRTI_GPU_TYPE; i++)
+        type[length++] =
+            (char)(isalnum((unsigned char)name[i]) || strchr("._-/", name[i]) ? name[i]
+                                                                              : '-');
+    type[length] = '\0';
+}
+
+const char *crti_gpus_type(const crti_gpus_t *gpus, const crti_nvml_t *nvml, char *type)
+{
+    const crti_nvml_gpu_t *found = NULL;
+
+    for (unsigned i = 0; i < nvml->count; i++) {
+        bool is_first = gpus->count && is_called(&nvml->gpu[i], i, gpus->name[0]);
+
+        if (*nvml->gpu[i].name && (is_first || !found))
+            found = &nvml->gpu[i];
+        if (is_first)
+            break;
+    }
+    make_type(found ? found->name : "", type);
+    return type;
 }
 
 void crti_gpus_set_count(crti_gpus_t *gpus, unsigned count)
