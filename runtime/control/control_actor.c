@@ -636,8 +636,12 @@ bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node
     crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, m->actor);
 
     if (!actor || !crti_id_equal(actor->node, node->id) ||
-        (actor->is_killed && actor->incarnation == m->actor_incarnation) ||
-        !crti_actor_entry_started(&c->actors, actor, m->actor_incarnation, m->process,
+        (actor->is_killed && actor->incarnation == m->actor_incarnation))
+        return false;
+    if (crti_id_is_zero(m->process)) /* ACTOR_START is sent again */
+        return actor->state == CRTI_ACTOR_STARTING &&
+               actor->incarnation == m->actor_incarnation;
+    if (!crti_actor_entry_started(&c->actors, actor, m->actor_incarnation, m->process,
                                   m->incarnation, m->ipc, m->tcp, c->now_ns))
         return false;
     actor->pid = m->pid;

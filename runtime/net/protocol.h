@@ -474,7 +474,7 @@
  * of the head: its NODE_VIEW or NODE_DIED comes to all. */
 #define CRTI_FIELDS_NODE_FIND(F) F(ID, node)
 
-/* In NODE_REGISTER: an actor that runs on the node. */
+/* In NODE_REGISTER: an actor that runs on the node, or starts there: then its process is zero. */
 #define CRTI_FIELDS_ACTOR_RUNNING(F)                                                     \
     F(ID, actor)                                                                         \
     F(U64, actor_incarnation) F(ID, job) F(STR, class_name) F(STR, name)                 \

@@ -25,6 +25,7 @@ LOST, WRONG = 9, 3  # exit statuses of chaos_program
 JOB_EVERY, JOBS_AT_ONCE, JOB_CALLS = 3.0, 2, 20
 CALM = 60  # seconds until all is at rest
 TICK = 0.02
+REPORT_LINES = 60  # of a sanitizer
 DISK = "64m"  # of redis-server: twice what it takes before it writes its file anew
 SLABS = 64 << 10  # bytes of an empty store that its tables may hold
 
@@ -164,9 +165,10 @@ class Chaos:
         text = driver.text
         last = [line for line in text.splitlines() if line.startswith(("calls", "lost", "chaos_program"))]
         self.say(f"driver {name} ended with {status}: {' | '.join(last[-2:])}")
-        for line in text.splitlines():
+        lines = text.splitlines()
+        for number, line in enumerate(lines):
             if line.startswith("FINDING") or "ERROR: AddressSanitizer" in line or "runtime error:" in line:
-                self.find(f"driver {name}: {line}")
+                self.find(f"driver {name}: " + "\n".join(lines[number : number + REPORT_LINES]))
         killed = status in (-signal.SIGKILL, 128 + signal.SIGKILL)
         if not (status in (0, 1, LOST) or killed) or (status == 0) != self.is_winding_down and status == 0:
             self.find(f"driver {name} ended with {status}:\n" + "\n".join(text.splitlines()[-40:]))

@@ -42,6 +42,47 @@ static void a_broken_link_that_comes_back_in_time_changes_nothing(void **state)
     assert_int_equal(control_state_of(bed, NODE_B).state, CRTI_ACTOR_ALIVE);
 }
 
+/* ACTOR_STOP is not repeated: what was killed meanwhile must not start. */
+static void
+an_actor_that_starts_on_a_node_that_is_back_ends_if_it_was_killed_meanwhile(void **state)
+{
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+    crti_msg_job_add_t job = {
+        .job = bed_id(5), .driver = bed_id(1005), .node = bed_id(1)};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t actors = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t jobs = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t job_entry = {0};
+    bed_t *bed = *state;
+    const crti_message_t *m;
+
+    bed_join(bed, NODE_B, 2, 1, 0, NULL, NULL);
+    for (uint64_t id = 50; id <= 51; id++) {
+        CRTI_AUTO(crti_buffer_fini) crti_buffer_t entry = {0};
+        crti_msg_actor_running_t starting = {
+            .actor = bed_id(id), .actor_incarnation = 1, .job = bed_id(5)};
+
+        control_create(bed, id, "");
+        crti_message_encode(CRTI_MSG_ACTOR_RUNNING, 0, &starting, &entry);
+        crti_list_pack(&actors, entry.data, entry.size);
+    }
+    crti_message_encode(CRTI_MSG_JOB_ADD, 0, &job, &job_entry);
+    crti_list_pack(&jobs, job_entry.data, job_entry.size);
+    crti_control_closed(bed->control, NODE_A, "reset", bed->now);
+    bed_say(bed, NODE_B, CRTI_MSG_ACTOR_KILL, 3, &kill);
+    bed_forget(bed);
+    bed_join(bed, 30, 1, 1, 4, &actors, &jobs);
+    m = bed_next(bed, 30, CRTI_MSG_NODE_REGISTERED);
+    assert_non_null(m);
+    assert_int_equal(m->node_registered.actors_to_end.size, 16);
+    assert_true(crti_id_equal(
+        crti_id_unpack((const unsigned char *)m->node_registered.actors_to_end.data),
+        bed_id(50)));
+    m = bed_next(bed, 30, CRTI_MSG_ACTOR_START); /* the other one is asked for again */
+    assert_non_null(m);
+    assert_true(crti_id_equal(m->actor_start.actor, bed_id(51)));
+    assert_null(bed_next(bed, 30, CRTI_MSG_ACTOR_START));
+}
+
 /* The head was stopped, or its host slept: the nodes gave their links up, and make them anew when it
  * goes on. How soon one can do that is not the node's fault. */
 static void a_head_that_was_away_gives_the_nodes_time_to_come_back(void **state)
@@ -418,6 +459,8 @@ int main(void)
         CONTROL_TEST(a_node_whose_processes_would_be_taken_for_anothers_is_refused),
         CONTROL_TEST(a_node_that_registers_twice_on_one_link_keeps_it),
         CONTROL_TEST(a_broken_link_that_stays_broken_is_a_death_within_a_second),
+        CONTROL_TEST(
+            an_actor_that_starts_on_a_node_that_is_back_ends_if_it_was_killed_meanwhile),
         CONTROL_TEST(a_node_that_missed_the_end_of_a_job_is_told_when_it_registers),
         CONTROL_TEST(those_who_wait_hear_of_a_death_before_a_slow_disk_has_it),
         CONTROL_TEST(a_silent_node_is_dead_after_five_seconds),

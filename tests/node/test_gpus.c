@@ -219,9 +219,10 @@ static void the_type_of_the_gpus_is_a_label_of_the_node(void **state)
     assert_string_equal(o.gpu_trouble, "");
     *labels = '\0';
     for (char c = 'a'; c < 'e'; c++) { /* 4 x 126, with commas 503 of 511 bytes */
-        memset(long_label, c, sizeof(long_label));
-        memcpy(long_label + 62, "=", 1);
-        memcpy(long_label + 125, c < 'd' ? "," : "", 2);
+        memset(long_label, c, 125);
+        long_label[62] = '=';
+        long_label[125] = c < 'd' ? ',' : '\0';
+        long_label[126] = '\0';
         strcat(labels, long_label);
     }
     assert_int_equal(parse("--labels", labels, NULL, &o), CRT_OK);

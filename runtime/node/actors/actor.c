@@ -408,28 +408,35 @@ crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list)
 {
     CRTI_MAP_FOREACH (const actor_t, actor, &node->actors.by_id) {
         const crti_process_t *process = crti_process_get(node, actor->process);
-        crti_msg_actor_running_t running;
+        crti_msg_actor_running_t running = {.actor = actor->id,
+                                            .actor_incarnation = actor->incarnation,
+                                            .job = actor->job,
+                                            .class_name = crti_str(actor->class_name),
+                                            .name = crti_str(actor->name),
+                                            .resources = actor->resources,
+                                            .node = node->id};
         crt_status_t status;
 
-        if (process == NULL)
+        if (process == NULL && actor->state != ACTOR_STARTING)
             continue; /* one that ends still runs: its death will be told */
-        running = (crti_msg_actor_running_t){.actor = actor->id,
-                                             .actor_incarnation = actor->incarnation,
-                                             .job = actor->job,
-                                             .class_name = crti_str(actor->class_name),
-                                             .name = crti_str(actor->name),
-                                             .resources = actor->resources,
-                                             .pid = process->pid,
-                                             .process = process->id,
-                                             .incarnation = process->incarnation,
-                                             .node = node->id,
-                                             .ipc = crti_str(process->ipc),
-                                             .tcp = crti_str(process->tcp)};
+        if (process) {
+            running.pid = process->pid;
+            running.process = process->id;
+            running.incarnation = process->incarnation;
+            running.ipc = crti_str(process->ipc);
+            running.tcp = crti_str(process->tcp);
+        }
         status = crti_head_pack(list, CRTI_MSG_ACTOR_RUNNING, &running);
         if (status != CRT_OK)
             return status;
     }
     return CRT_OK;
+}
+
+void crti_actor_head_lost(crti_node_t *node)
+{
+    CRTI_MAP_FOREACH (actor_t, actor, &node->actors.by_id)
+        actor->start_request = actor->stop_request = 0;
 }
 
 void crti_actor_init(crti_node_t *node)

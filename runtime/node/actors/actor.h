@@ -7,7 +7,8 @@
  * Rules
  *     ACTOR_START and ACTOR_STOP may come again after a reconnect: the newest request is the one
  *     that is answered. An actor's death is told to the head once; what was not told because
- *     the link was down is seen by the head in NODE_REGISTER, where the actor is missing.
+ *     the link was down is seen by the head in NODE_REGISTER, where the actor is missing. One that
+ *     still starts is listed there too, without a process: the head may not want it any more.
  *     An incarnation runs once: what ended is remembered (ENDED_MAX actors), and asked for again,
  *     because the answer was lost with a link, it is answered with how it ended.
  */
@@ -41,6 +42,8 @@ void crti_actor_process_died(crti_process_t *process, crt_status_t status,
 void crti_actor_fill(crti_node_t *node, crti_id_t actor, crti_msg_attached_t *attached);
 const char *crti_actor_class(crti_node_t *node, crti_id_t actor, char *text, size_t size);
 crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list);
+/* Requests of a link that broke are not answered on the next one. */
+void crti_actor_head_lost(crti_node_t *node);
 void crti_actor_free_all(crti_node_t *node);
 
 /* ---------------------------------------------------------------- fence.c */

@@ -33,6 +33,7 @@ static void lose(crti_node_t *node, const char *why)
 
     crti_head_close(node);
     crti_submission_head_lost(node);
+    crti_actor_head_lost(node);
     crti_loop_cancel(node->loop, &r->beat);
     if (node->stopping)
         return;
