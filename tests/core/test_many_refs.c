@@ -2,6 +2,7 @@
 /* Lists of thousands of refs that another process owns: each is read for the
  * first time, with the owner, or whoever reads, dying in the middle. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,12 @@ static crt_status_t keeper_tasks_run(void *self, crt_call_t *call)
 }
 static const crt_method_t keeper_tasks = {"tasks", keeper_tasks_run, ""};
 
+static crt_status_t keeper_pid_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, (int64_t)getpid());
+}
+static const crt_method_t keeper_pid = {"pid", keeper_pid_run, ""};
+
 /* The sum of the first `count` numbers of a list. */
 static crt_status_t read_numbers(const crt_value_t *list, size_t from, size_t count,
                                  int64_t *sum)
@@ -114,7 +121,7 @@ static const crt_method_t reader_half = {"half", reader_half_run, "list, string"
 static const crt_actor_class_t keeper_class =
     CRT_ACTOR_CLASS(.name = "Keeper",
                     .methods = CRT_METHODS(&keeper_numbers, &keeper_texts, &keeper_tasks,
-                                           &reader_half));
+                                           &keeper_pid, &reader_half));
 
 /* ---------------------------------------------------------------- in the
  * driver */
@@ -195,16 +202,26 @@ static void what_is_not_there_yet_is_waited_for_alone_and_together(void **state)
     crt_actor_drop(&keeper);
 }
 
+static void wait_for_end(pid_t pid)
+{
+    for (int i = 0; kill(pid, 0) == 0; i++) {
+        assert_true(i < PATIENCE_MS);
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+}
+
 static void the_owner_dies_in_the_middle(void **state)
 {
     crt_actor_t *keeper = crt_actor_new(&keeper_class, NULL);
     crt_ref_t *ref = crt_call(keeper, &keeper_numbers), *one;
     const crt_value_t *list = get_list(ref, MANY);
-    int64_t sum = 0, number;
+    int64_t sum = 0, number, pid;
     size_t lost = 0;
 
+    OK(crt_take(crt_call(keeper, &keeper_pid), &pid));
     OK(read_numbers(list, 0, MANY / 4, &sum));
     OK(crt_actor_kill(keeper));
+    wait_for_end((pid_t)pid);
     for (size_t i = MANY / 4; i < MANY; i++) {
         crt_status_t status;
 

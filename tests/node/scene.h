@@ -135,6 +135,11 @@ const crti_message_t *scene_wait(scene_t *s, crti_message_kind_t kind);
 int scene_count(scene_t *s, crti_message_kind_t kind, uint64_t wait_ms, int count);
 bool scene_seen(scene_t *s, crti_message_kind_t kind);
 void scene_turn(scene_t *s, uint64_t ms);
+/* How many turns that takes is not known: one reads what has come. */
+#define TURN_UNTIL(s, condition)                                                         \
+    for (uint64_t until = crti_now_ns() + 60 * CRTI_S;                                   \
+         !(condition) && crti_now_ns() < until; scene_turn(s, 10))                       \
+    continue
 
 /* Driver `d` asks for a lease of `cpus`; its id. */
 crti_id_t scene_lease(scene_t *s, int d, double cpus);

@@ -272,8 +272,7 @@ static void who_asks_for_less_than_nothing_is_cut_off_and_the_amounts_stay(void 
     scene_attach(s, 0, 0);
     scene_attach(s, 1, 0);
     scene_lease(s, 0, -100);
-    for (int i = 0; i < 1000 && !s->drivers[0].closed; i++)
-        scene_turn(s, 10);
+    TURN_UNTIL(s, s->drivers[0].closed);
     assert_true(s->drivers[0].closed);
     scene_lease(s, 1, 3); /* there are two */
     assert_non_null(scene_wait(s, CRTI_MSG_LEASE_WAITING));
@@ -338,16 +337,14 @@ who_asks_for_a_program_again_and_again_and_reads_nothing_is_stopped(void **state
     before = resident(s->nodes[0].pid);
     for (uint64_t i = 1; i <= QUESTIONS; i++)
         crti_stream_send(stream, CRTI_MSG_PROGRAM_GET, i, &get);
-    for (int i = 0; i < 1000 && !reader.answers; i++)
-        scene_turn(s, 10);
+    TURN_UNTIL(s, reader.answers);
     scene_turn(s, 500);
     assert_in_range(resident(s->nodes[0].pid) - before, 0, (size_t)100 << 20);
     scene_lease(s, 0, 1); /* and the others are served */
     scene_wait(s, CRTI_MSG_LEASE_GRANTED);
     reader.reads = true;
     crti_stream_resume(stream);
-    for (int i = 0; i < 3000 && reader.answers < QUESTIONS; i++)
-        scene_turn(s, 10);
+    TURN_UNTIL(s, reader.answers == QUESTIONS);
     assert_int_equal(reader.answers, QUESTIONS);
     crti_stream_free(stream);
 }
@@ -381,8 +378,7 @@ static void of_too_many_readers_of_a_log_the_oldest_get_their_answer(void **stat
     assert_int_equal(crti_channel_attach(stranger, s->loop), CRT_OK);
     for (uint64_t i = 1; i <= READERS; i++)
         crti_channel_send(stranger, CRTI_MSG_LOG_READ, i, &read);
-    for (int i = 0; i < 1000 && answers < READERS - MAY_WAIT; i++)
-        scene_turn(s, 10);
+    TURN_UNTIL(s, answers >= READERS - MAY_WAIT);
     assert_int_equal(answers, READERS - MAY_WAIT);
     crti_channel_free(stranger);
 }
