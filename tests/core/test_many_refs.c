@@ -213,12 +213,14 @@ static void wait_for_end(pid_t pid)
 static void the_owner_dies_in_the_middle(void **state)
 {
     crt_actor_t *keeper = crt_actor_new(&keeper_class, NULL);
+    crt_ref_t *asked = crt_call(keeper, &keeper_pid);
     crt_ref_t *ref = crt_call(keeper, &keeper_numbers), *one;
     const crt_value_t *list = get_list(ref, MANY);
     int64_t sum = 0, number, pid;
     size_t lost = 0;
 
-    OK(crt_take(crt_call(keeper, &keeper_pid), &pid));
+    OK(crt_get(asked, &pid));
+    crt_ref_drop(&asked);
     OK(read_numbers(list, 0, MANY / 4, &sum));
     OK(crt_actor_kill(keeper));
     wait_for_end((pid_t)pid);
