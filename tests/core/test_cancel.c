@@ -3,6 +3,7 @@
  * started. What ran is told by bytes of a file. */
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,19 @@ static crt_status_t deaf_run(crt_call_t *call)
 }
 static const crt_task_t deaf =
     CRT_TASK(.name = "deaf", .run = deaf_run, .signature = "string");
+
+/* Its whole process stands still: not even the runtime in it answers. */
+static crt_status_t stop_run(crt_call_t *call)
+{
+    const char *path;
+
+    CRT_TRY(crt_args(call, &path));
+    note(path, 's');
+    raise(SIGSTOP);
+    return crt_return(call, 1);
+}
+static const crt_task_t stop =
+    CRT_TASK(.name = "stop", .run = stop_run, .signature = "string");
 
 static crt_status_t note_run(crt_call_t *call)
 {
@@ -317,6 +331,34 @@ static void by_force_a_worker_ends_and_nothing_else_with_it(void **state)
     all_is_well();
 }
 
+/* Short tasks go to a worker many at a time: those behind one that stands still are there with it. */
+static void by_force_a_stopped_worker_ends_and_what_is_behind_runs_elsewhere(void **state)
+{
+    enum { SHORT = 500, BEHIND = 200 };
+    const char *path = path_of("stopped"), *behind = path_of("stopped-behind");
+    crt_ref_t *refs[SHORT], *stopped;
+    int64_t count;
+
+    for (int i = 0; i < SHORT; i++)
+        refs[i] = crt_submit(&count_task, NULL, i);
+    for (int i = 0; i < SHORT; i++) {
+        OK(crt_get_for(refs[i], PATIENCE_MS, &count));
+        crt_ref_drop(&refs[i]);
+    }
+    stopped = crt_submit(&stop, NULL, path);
+    for (int i = 0; i < BEHIND; i++)
+        refs[i] = crt_submit(&note_task, NULL, behind);
+    wait_for_notes(path, 1);
+    OK(crt_cancel(stopped, CRT_CANCEL_OPTIONS(.force = true)));
+    for (int i = 0; i < BEHIND; i++) {
+        OK(crt_get_for(refs[i], PATIENCE_MS, &count));
+        crt_ref_drop(&refs[i]);
+    }
+    gets_cancelled(&stopped);
+    assert_int_equal(notes_in(behind), BEHIND); /* each ran once */
+    all_is_well();
+}
+
 static void children_end_with_their_parent_and_waits_inside_return(void **state)
 {
     const char *path = path_of("family"), *said = path_of("family-said");
@@ -414,6 +456,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_queued_task_runs_while_anything_needs_one_of_its_results),
         cmocka_unit_test(a_task_that_waits_for_its_arguments_never_runs),
         cmocka_unit_test(by_force_a_worker_ends_and_nothing_else_with_it),
+        cmocka_unit_test(
+            by_force_a_stopped_worker_ends_and_what_is_behind_runs_elsewhere),
         cmocka_unit_test(children_end_with_their_parent_and_waits_inside_return),
         cmocka_unit_test(calls_of_actors_are_cancelled_like_tasks_but_not_by_force),
         cmocka_unit_test(calls_to_an_actor_that_is_not_there_yet_are_cancelled),
@@ -433,9 +477,10 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv,
-                    CRT_OPTIONS(.tasks = CRT_TASKS(&spin, &deaf, &note_task, &parent,
-                                                   &lend, &count_task, &note_two),
-                                .classes = CRT_CLASSES(&patient), .num_cpus = 2),
-                    driver);
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.tasks = CRT_TASKS(&spin, &deaf, &stop, &note_task, &parent, &lend,
+                                       &count_task, &note_two),
+                    .classes = CRT_CLASSES(&patient), .num_cpus = 2),
+        driver);
 }

@@ -85,14 +85,28 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
 
 /* ------------------------------------------------------------------ leases */
 
+/* What a worker still has when it is given up: its answer, or its loss, finds no lease any more. */
+static void forget_in_flight(const crti_task_lease_t *lease)
+{
+    CRTI_LIST_FOREACH (item, &lease->remote->in_flight) {
+        crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
+
+        if (p->lease == lease)
+            p->lease = NULL;
+    }
+}
+
 static void free_lease(crti_task_lease_t *lease)
 {
     crti_core_t *core = lease->pool->core;
 
     if (lease->lease.state != CRTI_LEASE_ENDED)
         crti_lease_end(&lease->pool->leases, &lease->lease);
-    if (lease->remote)
+    if (lease->remote) {
+        if (lease->lease.in_flight)
+            forget_in_flight(lease);
         crti_remote_unuse(core, lease->remote);
+    }
     free(lease);
 }
 
@@ -576,20 +590,6 @@ void crti_tasks_worker_retires(crti_core_t *core, const crti_remote_t *remote)
     }
 }
 
-static void lose_lease(crti_task_lease_t *lease)
-{
-    crti_remote_t *remote = lease->remote;
-
-    /* What was in flight is already told of the loss; nothing points here any more. */
-    CRTI_LIST_FOREACH (item, &remote->in_flight) {
-        crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
-
-        if (p->lease == lease)
-            p->lease = NULL;
-    }
-    give_back(lease, true);
-}
-
 void crti_leases_lost(crti_core_t *core, crti_remote_t *remote)
 {
     CRTI_LIST_FOREACH (pool_item, &core->calls.task_pools) {
@@ -602,7 +602,7 @@ void crti_leases_lost(crti_core_t *core, crti_remote_t *remote)
 
             if (lease->remote != remote)
                 continue;
-            lose_lease(lease);
+            give_back(lease, true);
             is_lost = true;
         }
         if (is_lost)
