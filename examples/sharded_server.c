@@ -2,7 +2,10 @@
 /* A parameter server in shards: each actor holds a range of 100 MB of parameters. Workers fetch all
  * shards at once, and send an update to each.
  *
- *     ./sharded_server [--shards S] [--workers W] [--iterations I] [--elements N] [--csv FILE] [--svg PREFIX]
+ *     ./sharded_server [CONFIG.cfg] [--section.key=value ...]
+ *                      [--shards S] [--workers W] [--iterations I] [--elements N] [--csv FILE] [--svg PREFIX]
+ *
+ * CONFIG.cfg has shards and elements in [server], workers and iterations in [training], csv and svg in [output].
  *
  * Every update adds 1 to every element: after one try and W x I iterations all of them must be
  * exactly 1 + W x I. An update carries how many updates its worker had seen when it asked for the values: the
@@ -13,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include <crt_configuration.h>
 
 #include "show.h"
 
@@ -293,6 +298,41 @@ static int64_t count_wrong(crt_actor_t *server, double expected)
     return wrong;
 }
 
+/* Texts of the options lie in it: it stays. */
+static crt_configuration_t *configuration;
+
+static crt_status_t read_configuration(int *argc, char **argv)
+{
+    const struct {
+        const char *key;
+        long high, *value;
+    } numbers[] = {{"server.shards", SHARDS_MAX, &shards},
+                   {"server.elements", INT32_MAX, &elements},
+                   {"training.workers", WORKERS_MAX, &workers},
+                   {"training.iterations", INT32_MAX, &iterations}};
+
+    CRT_TRY(crt_configuration_arguments(argc, argv, &configuration));
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        int64_t value = *numbers[i].value;
+
+        CRT_TRY(crt_configuration_int(configuration, numbers[i].key, 1, numbers[i].high,
+                                      &value));
+        *numbers[i].value = (long)value;
+    }
+    CRT_TRY(crt_configuration_string(configuration, "output.csv", &csv));
+    CRT_TRY(crt_configuration_string(configuration, "output.svg", &svg));
+    return crt_configuration_finish(configuration);
+}
+
+/* A whole number and nothing else; 0, which is refused, when it is none. */
+static long number(const char *text)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    return end == text || *end ? 0 : value;
+}
+
 static bool read_options(int argc, char **argv)
 {
     static const struct option options[] = {{"shards", required_argument, NULL, 's'},
@@ -304,22 +344,26 @@ static bool read_options(int argc, char **argv)
                                             {0}};
     int option;
 
+    if (read_configuration(&argc, argv) != CRT_OK) {
+        fprintf(stderr, "sharded_server: %s\n", crt_error_detail());
+        return false;
+    }
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         switch (option) {
-        case 's': shards = atol(optarg); break;
-        case 'w': workers = atol(optarg); break;
-        case 'i': iterations = atol(optarg); break;
-        case 'e': elements = atol(optarg); break;
+        case 's': shards = number(optarg); break;
+        case 'w': workers = number(optarg); break;
+        case 'i': iterations = number(optarg); break;
+        case 'e': elements = number(optarg); break;
         case 'c': csv = optarg; break;
         case 'g': svg = optarg; break;
         default: return false;
         }
-    if (shards >= 1 && shards <= SHARDS_MAX && workers >= 1 && workers <= WORKERS_MAX &&
-        iterations >= 1 && elements >= shards)
+    if (optind == argc && shards >= 1 && shards <= SHARDS_MAX && workers >= 1 &&
+        workers <= WORKERS_MAX && iterations >= 1 && elements >= shards)
         return true;
     fprintf(stderr,
             "sharded_server: 1 to %d shards, 1 to %d workers, an iteration, and an "
-            "element for each shard\n",
+            "element for each shard; no other words\n",
             SHARDS_MAX, WORKERS_MAX);
     return false;
 }
@@ -358,6 +402,7 @@ static int driver(int argc, char **argv)
     print_staleness(servers);
     for (long i = 0; i < shards; i++)
         crt_actor_drop(&servers[i]);
+    crt_configuration_free(configuration);
     return wrong ? 1 : 0;
 }
 

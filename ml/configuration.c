@@ -185,6 +185,44 @@ crt_status_t crt_configuration_read(const char *path,
     return status;
 }
 
+/* "--section.key", "--section.key=value" or "group=choice". */
+static bool is_override(const char *word)
+{
+    size_t name = strcspn(word, "=");
+
+    if (strncmp(word, "--", 2) == 0)
+        return memchr(word, '.', name) != NULL;
+    return word[0] != '-' && word[name] == '=';
+}
+
+crt_status_t crt_configuration_arguments(int *argc, char **argv,
+                                         crt_configuration_t **configuration_out)
+{
+    crt_configuration_t *c;
+    bool has_file = *argc > 1 && argv[1][0] != '-' && !is_override(argv[1]);
+    crt_status_t status = has_file ? crt_configuration_read(argv[1], &c)
+                                   : crt_configuration_parse(argv[0], "", 0, &c);
+    int left = 1;
+
+    if (status != CRT_OK)
+        return status;
+    for (int i = has_file ? 2 : 1; i < *argc && status == CRT_OK; i++)
+        if (is_override(argv[i]))
+            status = crt_configuration_override(c, argv[i]);
+        else
+            argv[left++] = argv[i];
+    if (status == CRT_OK)
+        status = crt_configuration_resolve(c);
+    if (status != CRT_OK) {
+        crt_configuration_free(c);
+        return status;
+    }
+    argv[left] = NULL;
+    *argc = left;
+    *configuration_out = c;
+    return CRT_OK;
+}
+
 static void free_all(char **texts, size_t count)
 {
     for (size_t i = 0; i < count; i++)

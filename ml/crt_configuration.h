@@ -64,6 +64,13 @@ CRT_API crt_status_t crt_configuration_parse(const char *name, const char *text,
 CRT_API crt_status_t crt_configuration_override(crt_configuration_t *configuration,
                                                 const char *argument);
 
+/* Takes from a command line what is about the configuration, and gives it resolved: the file that the word after
+ * argv[0] names, when that is no option (else the configuration is empty and goes by the name argv[0]), and all
+ * overrides. What is left stays in argv, `*argc` words with argv[0]. Errors are those of crt_configuration_read,
+ * _override and _resolve. Caller owns the result and frees it with crt_configuration_free. */
+CRT_API crt_status_t crt_configuration_arguments(int *argc, char **argv,
+                                                 crt_configuration_t **configuration_out);
+
 /* Puts groups and overrides in place and replaces all references by what they refer to. To be called
  * once, before any key is asked for. CRT_ERR_NOT_FOUND: a choice or what a reference names is not
  * there; CRT_ERR_INVALID: references form a circle. */

@@ -107,6 +107,21 @@ class Examples(unittest.TestCase):
             with open(f"{prefix}-throughput.svg", encoding="utf-8") as file:
                 self.assertEqual(file.read().count("<polyline"), 2)
 
+    def test_a_configuration_sets_what_the_command_line_does_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/server.cfg"
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("[server]\nshards = 3\nelements = 10001\n\n[training]\nworkers = 2\niterations = 4\n")
+            lines = run(SHARDED_SERVER, path, "--training.iterations=2", "--workers", "3")
+            self.assertRegex(lines[0], r"3 workers x 2 iterations on 3 shards: ")
+            self.assertEqual(lines[1], "0 of 10001 elements are not exactly 7.0")
+            for words, why in ((["--server.shard=3"], "shards"), ([path, "--training.workers=0"], "training.workers is 0"),
+                               ([f"{folder}/none.cfg"], "none.cfg"), (["--workers", "2x"], "1 to 64 workers"),
+                               ([path, "more"], "no other words")):
+                done = subprocess.run([CRT, "run", "--", SHARDED_SERVER, *words], capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(why, done.stderr)
+
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="crt-ex-") as directory:

@@ -383,6 +383,37 @@ static void a_value_that_names_a_factory_is_a_section(void **state)
     crt_configuration_free(c);
 }
 
+static void a_command_line_gives_its_file_and_overrides_and_keeps_the_rest(void **state)
+{
+    char folder[] = "/tmp/crt-arguments-XXXXXX", file[64];
+    char *words[] = {"train", file, "--csv", "b.csv", "--t.steps=7", "-x", "c.d", NULL};
+    char *none[] = {"train", "--json", NULL}, *missing[] = {"train", "/nowhere", NULL};
+    crt_configuration_t *c;
+    int argc = 7;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/train.cfg", folder);
+    put_file(file, "[t]\nsteps = 5\nrate = 3\n");
+    assert_ok(crt_configuration_arguments(&argc, words, &c));
+    assert_int_equal(argc, 5);
+    assert_string_equal(words[1], "--csv");
+    assert_string_equal(words[2], "b.csv");
+    assert_string_equal(words[3], "-x");
+    assert_string_equal(words[4], "c.d");
+    assert_null(words[5]);
+    assert_int_equal(number(c, "t.steps"), 7);
+    assert_int_equal(number(c, "t.rate"), 3);
+    crt_configuration_free(c);
+    argc = 2;
+    assert_ok(crt_configuration_arguments(&argc, none, &c));
+    assert_int_equal(argc, 2);
+    assert_false(crt_configuration_has(c, "t"));
+    crt_configuration_free(c);
+    assert_fails(crt_configuration_arguments(&argc, missing, &c), CRT_ERR_NOT_FOUND,
+                 "/nowhere");
+    assert_int_equal(unlink(file) + rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +428,7 @@ int main(void)
         cmocka_unit_test(references_that_lead_nowhere_are_refused),
         cmocka_unit_test(factories_make_what_a_section_names),
         cmocka_unit_test(a_value_that_names_a_factory_is_a_section),
+        cmocka_unit_test(a_command_line_gives_its_file_and_overrides_and_keeps_the_rest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
