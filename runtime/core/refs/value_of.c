@@ -225,16 +225,26 @@ crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out)
 
 bool crti_ref_is_flat(const crt_ref_t *ref, crt_out_t out)
 {
-    return ref->content == CRTI_CONTENT_INLINE && ref->size <= sizeof(ref->small) &&
-           ref->small[0] == CRTI_VALUE_FLAT && out.kind <= CRT_OUT_BYTES;
+    return ref->content == CRTI_CONTENT_INLINE && ref->size >= 2 &&
+           ref->size <= sizeof(ref->small) && ref->small[0] == CRTI_VALUE_FLAT &&
+           out.kind <= CRT_OUT_BYTES;
+}
+
+static crt_status_t read_flat(crt_ref_t *ref, crt_out_t out)
+{
+    const crti_handles_t none = {0};
+    CRTI_AUTO(free) void *memory = NULL;
+    crt_value_t value;
+    crt_status_t status = crti_decode(ref->small, ref->size, &none, &value, &memory);
+
+    ref->is_checked = status == CRT_OK;
+    return status == CRT_OK ? crti_value_to(&value, out, NULL) : status;
 }
 
 crt_status_t crti_ref_read(crt_ref_t *ref, crt_out_t out)
 {
-    const crti_handles_t none = {0};
     const crt_value_t *value;
-    crt_value_t flat;
-    CRTI_AUTO(free) void *memory = NULL;
+    crt_value_t number;
     crt_status_t status;
 
     if (ref->is_decoded || !crti_ref_is_flat(ref, out)) {
@@ -243,7 +253,8 @@ crt_status_t crti_ref_read(crt_ref_t *ref, crt_out_t out)
     }
     if (out.kind == CRT_OUT_NONE && ref->is_checked)
         return CRT_OK;
-    status = crti_decode(ref->small, ref->size, &none, &flat, &memory);
-    ref->is_checked = status == CRT_OK;
-    return status == CRT_OK ? crti_value_to(&flat, out, NULL) : status;
+    if (!crti_decode_flat_number(ref->small, ref->size, &number))
+        return read_flat(ref, out);
+    ref->is_checked = true;
+    return crti_value_to(&number, out, NULL);
 }

@@ -181,6 +181,10 @@ typedef struct crti_handles {
     uint32_t ref_count, actor_count;
 } crti_handles_t;
 
+/* The kind and the number of a flat value of at least two bytes, as most results are, without the two passes of
+ * crti_decode; nothing else of `*number_out` is set. False: ask crti_decode. */
+bool crti_decode_flat_number(const void *value, size_t size, crt_value_t *number_out);
+
 /* Decodes; texts, bytes and tensors point into `value`. A value that names more refs or actors than
  * there are handles is refused, whatever its own table says. `*memory_out` is the caller's to free() (NULL
  * for scalars). */

@@ -433,6 +433,23 @@ static crt_status_t fill(decoder_t *d, crti_span_t head, crt_value_t *v,
     return status;
 }
 
+bool crti_decode_flat_number(const void *value, size_t size, crt_value_t *number_out)
+{
+    const unsigned char *bytes = value;
+    unsigned tag = bytes[1];
+    decoder_t d;
+
+    if (size == 2 && (tag <= 0x7f || tag >= 0xe0)) {
+        number_out->kind = CRT_KIND_INT;
+        number_out->as.integer = (int8_t)tag;
+        return true;
+    }
+    if (size != 10 || (tag != 0xcb && tag != 0xd3))
+        return false;
+    d.r = crti_reader(bytes + 2, 8);
+    return take_number(&d, number_out, tag) == CRT_OK;
+}
+
 crt_status_t crti_decode(const void *value, size_t size, const crti_handles_t *handles,
                          crt_value_t *value_out, void **memory_out)
 {
