@@ -10,7 +10,14 @@ crt_status_t crti_scheduling_resources(double num_cpus, double cpus, double num_
 {
     crt_status_t status = CRT_OK;
 
-    *out = (crti_resources_t){.count = 0};
+    if (!resources && num_cpus == 0 && num_gpus == 0 &&
+        cpus == 1) { /* as most calls do */
+        out->count = 1;
+        memcpy(out->item[0].name, "CPU", sizeof("CPU"));
+        out->item[0].amount = CRTI_RESOURCE_ONE;
+        return CRT_OK;
+    }
+    out->count = 0; /* the rest of it is long, and not read */
     if (resources)
         status = crti_resources_parse(resources, out);
     if (num_cpus == 0 && crti_resources_get(out, "CPU") == 0)
