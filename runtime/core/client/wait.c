@@ -76,76 +76,106 @@ crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
 
 /* ------------------------------------------------------------------ wait */
 
+/* A look goes through all refs once. There is no other one before so many refs have come that those which lack
+ * may be among them, so that a list of thousands is not gone through for every message. */
 typedef struct many {
+    crti_core_t *core;
     crt_ref_t *const *refs;
     size_t count, want;
+    size_t *ready; /* the user's, or NULL: indices of those that the last look found */
+    size_t found;  /* so many, */
+    size_t wrong;  /* and which it could not use; `count`: it could use all */
+    uint64_t came, went; /* of core->refs, then */
 } many_t;
 
-static bool has_content(crt_ref_t *ref)
+static bool has_content(const crt_ref_t *ref)
 {
-    return !ref->core || ref->content != CRTI_CONTENT_NONE;
+    return ref->content != CRTI_CONTENT_NONE || !ref->core;
+}
+
+/* What is not there is wanted now: of others it is asked for, of ours it may be missing. */
+static bool is_there(crt_ref_t *ref)
+{
+    if (!has_content(ref) && (!ref->is_owned || ref->owned.state == CRTI_OWNED_MISSING))
+        crti_ref_locate(ref);
+    return has_content(ref);
+}
+
+static void look(many_t *many)
+{
+    size_t *ready = many->ready, found = 0;
+
+    many->came = many->core->refs.came;
+    many->went = many->core->refs.went;
+    for (size_t i = 0; i < many->count; i++) {
+        crt_ref_t *ref = many->refs[i];
+
+        if (!ref || ref->is_free) {
+            many->wrong = i;
+            return;
+        }
+        if (!is_there(ref))
+            continue;
+        if (ready)
+            ready[found] = i;
+        found++;
+    }
+    many->found = found;
 }
 
 static bool are_enough(void *user)
 {
-    const many_t *many = user;
-    size_t ready = 0;
+    many_t *many = user;
+    const crti_refs_t *now = &many->core->refs;
 
-    for (size_t i = 0; i < many->count && ready < many->want; i++) {
-        if (has_content(many->refs[i]))
-            ready++;
-        else if (many->refs[i]->is_owned &&
-                 many->refs[i]->owned.state == CRTI_OWNED_MISSING)
-            crti_missing_wanted(many->refs[i]); /* it may have been here before */
-    }
-    return ready >= many->want;
+    if (now->went != many->went ||
+        (many->found < many->want && now->came - many->came >= many->want - many->found))
+        look(many);
+    return many->found >= many->want || many->wrong < many->count;
 }
 
-static crt_status_t wait_many(crti_core_t *core, many_t *many, int64_t timeout_ms)
+static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
 {
-    bool is_main = crti_running() != NULL;
+    bool wants_all = many->want == many->count;
+    crt_status_t status;
 
-    for (size_t i = 0; i < many->count; i++)
-        if (many->refs[i]->core)
-            crti_ref_locate(many->refs[i]);
+    look(many);
+    if (many->wrong < many->count)
+        return CRT_OK;
     /* All of them are waited for: one after the other may run here. */
-    for (size_t i = 0; is_main && many->want == many->count && i < many->count; i++)
-        while (!has_content(many->refs[i]) && crti_run_inline(core, many->refs[i]))
+    for (size_t i = 0; crti_running() && wants_all && i < many->count; i++)
+        while (!has_content(many->refs[i]) && crti_run_inline(many->core, many->refs[i]))
             continue;
-    return crti_wait_for(core, are_enough, many, timeout_ms,
-                         many->count == 1 ? many->refs[0] : NULL, "refs, by crt_wait");
+    status = crti_wait_for(many->core, are_enough, many, timeout_ms,
+                           many->count == 1 ? many->refs[0] : NULL, "refs, by crt_wait");
+    if (many->core->refs.came != many->came) /* some that were not enough */
+        look(many);
+    return status;
 }
 
 crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
                       int64_t timeout_ms, size_t *ready, size_t *ready_count)
 {
-    many_t many = {refs, count, want};
-    crti_core_t *core;
+    many_t many = {
+        .refs = refs, .count = count, .want = want, .ready = ready, .wrong = count};
     crt_status_t status;
-    size_t found = 0;
 
     if (want > count || (count && !refs))
         return crt_raise(CRT_ERR_INVALID, "crt_wait for %zu of %zu refs", want, count);
-    for (size_t i = 0; i < count; i++)
-        if (!refs[i] || refs[i]->is_free) {
-            status = crti_ref_check(refs[i]);
-            return crt_raise(status, "crt_wait: ref %zu: %s", i, crt_error_detail());
-        }
-    core = crti_enter();
-    if (!core)
+    many.core = crti_enter();
+    if (!many.core)
         return crti_entry_status();
-    status = wait_many(core, &many, timeout_ms);
-    for (size_t i = 0; i < count; i++)
-        if (has_content(refs[i])) {
-            if (ready)
-                ready[found] = i;
-            found++;
-        }
-    if (ready_count)
-        *ready_count = found;
-    if (status == CRT_OK && found)
-        crti_printed_show(core);
-    crti_leave(core);
+    status = wait_many(&many, timeout_ms);
+    if (many.wrong < count) {
+        status = crti_ref_check(refs[many.wrong]);
+        status =
+            crt_raise(status, "crt_wait: ref %zu: %s", many.wrong, crt_error_detail());
+    } else if (ready_count) {
+        *ready_count = many.found;
+    }
+    if (status == CRT_OK && many.found)
+        crti_printed_show(many.core);
+    crti_leave(many.core);
     return status;
 }
 

@@ -61,6 +61,7 @@ void crti_missing_begin(crt_ref_t *ref)
     if (ref->content != CRTI_CONTENT_STORED)
         return; /* it has failed for another reason */
     ref->content = CRTI_CONTENT_NONE;
+    core->refs.went++;
     ref->more->missing_until_ns = crti_now_ns() + MISSING_NS;
     if (ref->is_locating)
         ask_anew(ref);

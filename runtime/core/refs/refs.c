@@ -319,6 +319,7 @@ void crti_ref_tell(crt_ref_t *ref)
     crti_core_t *core = ref->core;
     crti_list_t *item;
 
+    core->refs.came++;
     if (!crti_list_is_empty(&ref->more->turn))
         return;
     crti_ref_hold(ref);

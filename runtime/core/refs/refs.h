@@ -164,6 +164,8 @@ static inline bool crti_ref_has_error(const crt_ref_t *ref)
 typedef struct crti_refs {
     crti_numbers_t owned; /* number -> crt_ref_t */
     size_t borrowed;      /* those of others: in crti_remote_t.borrowed */
+    uint64_t came;        /* so often content has come to one, */
+    uint64_t went;        /* and one of ours has become missing */
     crti_pool_t pool, more_pool;
     uint64_t next_number; /* of an object of ours, or of another try of a call */
     crti_id_t sender;     /* whose result is being taken; zero: our own */
