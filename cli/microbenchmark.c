@@ -31,9 +31,10 @@
 
 static struct {
     bool json, compare_ray;
+    int ray_timeout_s;
     const char *filter;
     bool first_row_printed;
-} settings;
+} settings = {.ray_timeout_s = 600};
 
 static double now(void)
 {
@@ -64,8 +65,7 @@ static double busy_seconds(void)
 
 typedef struct result {
     double value, sd, limit, ratio, cpu_us_per_op;
-    double ray, ray_sd;
-    bool has_ray;
+    ray_row_t ray;
 } result_t;
 
 /* Operations per second of `body`, called `step` times between looks at the clock, for at least
@@ -150,27 +150,35 @@ static void measure(const row_t *row, result_t *result)
     measure_ratio(row, multiplier, result);
 }
 
-/* What is printed behind a row: with --compare-ray Ray's figure and how many times it is ours. */
+/* What is printed behind a row: with --compare-ray Ray's figure and how many times it is ours, or why it gave
+ * none. */
 static void describe_ray(const row_t *row, const result_t *r, char *text, size_t size)
 {
+    const ray_row_t *ray = &r->ray;
+
     text[0] = '\0';
     if (!settings.compare_ray || !row->ray)
         return;
-    if (settings.json && r->has_ray)
-        snprintf(text, size, ", \"ray\": %.6g, \"ray_sd\": %.4g, \"factor\": %.4g",
-                 r->ray, r->ray_sd, r->value / r->ray);
+    if (settings.json && ray->value > 0)
+        snprintf(text, size,
+                 ", \"ray\": %.6g, \"ray_sd\": %.4g, \"factor\": %.4g, "
+                 "\"ray_error\": null",
+                 ray->value, ray->sd, r->value / ray->value);
     else if (settings.json)
-        snprintf(text, size, ", \"ray\": null, \"ray_sd\": null, \"factor\": null");
-    else if (r->has_ray)
-        snprintf(text, size, "  Ray %.2f +- %.2f: %.4g x", r->ray, r->ray_sd,
-                 r->value / r->ray);
+        snprintf(text, size,
+                 ", \"ray\": null, \"ray_sd\": null, \"factor\": null, "
+                 "\"ray_error\": \"%s\"",
+                 ray->reason);
+    else if (ray->value > 0)
+        snprintf(text, size, "  Ray %.2f +- %.2f: %.4g x", ray->value, ray->sd,
+                 r->value / ray->value);
     else
-        snprintf(text, size, "  Ray gave no figure");
+        snprintf(text, size, "  Ray gave no figure: %s", ray->reason);
 }
 
 static void print_result(const row_t *row, const result_t *r)
 {
-    char ray[120];
+    char ray[400];
 
     describe_ray(row, r, ray, sizeof(ray));
     if (settings.json) {
@@ -193,9 +201,13 @@ static void print_result(const row_t *row, const result_t *r)
 static bool is_ray_there(void)
 {
     char version[200];
+    ray_row_t failed;
 
-    if (!ray_version(version, sizeof(version)))
+    if (!ray_version(version, sizeof(version), &failed)) {
+        crti_cli_fail(NAME, "--compare-ray needs the command ray in PATH: %s",
+                      failed.reason[0] ? failed.reason : version);
         return false;
+    }
     fprintf(stderr, "crt microbenchmark: beside %s\n", version);
     return true;
 }
@@ -205,7 +217,7 @@ static int driver(int argc, char **argv)
     double busy, start;
 
     if (settings.compare_ray && !is_ray_there())
-        return crti_cli_fail(NAME, "--compare-ray needs the command ray in PATH");
+        return 1;
     if (!bench_start())
         return 1;
     busy = busy_seconds();
@@ -223,7 +235,7 @@ static int driver(int argc, char **argv)
             continue;
         measure(&rows[i], &result);
         if (settings.compare_ray && rows[i].ray)
-            result.has_ray = ray_measure(rows[i].ray, &result.ray, &result.ray_sd);
+            ray_measure(rows[i].ray, settings.ray_timeout_s, &result.ray);
         print_result(&rows[i], &result);
     }
     if (settings.json)
@@ -233,7 +245,8 @@ static int driver(int argc, char **argv)
 }
 
 static const char help[] =
-    "Usage: crt microbenchmark [--json] [--filter TEXT] [--compare-ray]\n"
+    "Usage: crt microbenchmark [--json] [--filter TEXT]\n"
+    "                          [--compare-ray [--ray-timeout SECONDS]]\n"
     "       crt microbenchmark --scale [--nodes N] [--actors N] [--json]\n"
     "\n"
     "Runs the rows of Ray's microbenchmark, each beside its bare limit (raw ZeroMQ, "
@@ -245,8 +258,16 @@ static const char help[] =
     "  --filter TEXT  only rows whose name contains TEXT\n"
     "  --compare-ray  after each row that Ray has, too, the same of `ray "
     "microbenchmark`, which must be\n"
-    "                 in PATH (half a minute each): its figure, and the factor between "
-    "them\n"
+    "                 in PATH (half a minute each, or more): its figure, and the factor "
+    "between\n"
+    "                 them\n"
+    "  --ray-timeout SECONDS\n"
+    "                 so long after its start a row of Ray is killed, and why it gave no "
+    "figure is\n"
+    "                 printed in its place; default 600, since its slowest, five rounds "
+    "of "
+    "40,000\n"
+    "                 tasks, takes four minutes on two cores\n"
     "  --scale        instead: simulated node daemons against one real head of their "
     "own;\n"
     "                 with --json an array of {name, value, unit}\n"
@@ -282,18 +303,30 @@ static int run_scale(const char *nodes, const char *actors)
     return crti_cli_fail(NAME, "can't execute %s: %s", path, strerror(errno));
 }
 
+static bool read_timeout(const char *text)
+{
+    char *end;
+    long seconds = strtol(text, &end, 10);
+
+    if (*end != '\0' || end == text || seconds < 1 || seconds > 86400)
+        return false;
+    settings.ray_timeout_s = (int)seconds;
+    return true;
+}
+
 int crt_microbenchmark_main(int argc, char **argv)
 {
     static const struct option options[] = {{"json", no_argument, NULL, 'j'},
                                             {"filter", required_argument, NULL, 'f'},
                                             {"compare-ray", no_argument, NULL, 'r'},
+                                            {"ray-timeout", required_argument, NULL, 't'},
                                             {"scale", no_argument, NULL, 's'},
                                             {"nodes", required_argument, NULL, 'n'},
                                             {"actors", required_argument, NULL, 'a'},
                                             {"bare-echo", required_argument, NULL, 'b'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    const char *nodes = NULL, *actors = NULL;
+    const char *nodes = NULL, *actors = NULL, *timeout = NULL;
     bool scale = false;
     int option;
 
@@ -303,6 +336,7 @@ int crt_microbenchmark_main(int argc, char **argv)
         case 'j': settings.json = true; break;
         case 'f': settings.filter = optarg; break;
         case 'r': settings.compare_ray = true; break;
+        case 't': timeout = optarg; break;
         case 's': scale = true; break;
         case 'n': nodes = optarg; break;
         case 'a': actors = optarg; break;
@@ -313,6 +347,10 @@ int crt_microbenchmark_main(int argc, char **argv)
     }
     if (scale)
         return run_scale(nodes, actors);
+    if (timeout && !settings.compare_ray)
+        return crti_cli_misused(NAME, "--ray-timeout belongs to --compare-ray");
+    if (timeout && !read_timeout(timeout))
+        return crti_cli_misused(NAME, "--ray-timeout is a number of seconds, 1 to 86400");
     if (nodes || actors)
         return crti_cli_misused(NAME, "--nodes and --actors belong to --scale");
     /* Workers are started with the whole command line, "crt microbenchmark ...". */

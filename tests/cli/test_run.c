@@ -429,8 +429,44 @@ static void kill_9_of_crt_microbenchmark_leaves_nothing(void **state)
 
 static void beside_ray_there_must_be_a_ray(void **state)
 {
-    cli_expect(1, "--compare-ray needs the command ray in PATH",
+    cli_expect(1, "--compare-ray needs the command ray in PATH: exit status 127",
                "microbenchmark --compare-ray --filter single_client_get_calls");
+    cli_expect(2, "--ray-timeout is a number of seconds",
+               "microbenchmark --compare-ray --ray-timeout 0");
+    cli_expect(2, "--ray-timeout belongs to --compare-ray",
+               "microbenchmark --ray-timeout 5");
+    cli_await_clean();
+}
+
+/* To be found in PATH. */
+static void write_ray(const char *script)
+{
+    FILE *file;
+
+    assert_int_equal(mkdir(cli_path("bin"), 0700), 0);
+    file = fopen(cli_path("bin/ray"), "we");
+    assert_non_null(file);
+    fputs(script, file);
+    fclose(file);
+    chmod(cli_path("bin/ray"), 0700);
+}
+
+static void a_row_shows_why_ray_gave_no_figure(void **state)
+{
+    char *path = strdup(getenv("PATH"));
+
+    write_ray("#!/bin/sh\n"
+              "[ $1 = --version ] && echo 'ray, version 0' && exit\n"
+              "echo no '\"cluster\"' for \"$TESTS_TO_RUN\"\n"
+              "exit 3\n");
+    setenv("PATH", cli_path("bin:%s", path), 1);
+    cli_expect(0,
+               "\"ray\": null, \"ray_sd\": null, \"factor\": null, \"ray_error\": "
+               "\"exit status 3; it said last: no ?cluster? for single client get calls "
+               "(Plasma Store)\"}",
+               "microbenchmark --compare-ray --json --filter single_client_get_calls");
+    setenv("PATH", path, 1);
+    free(path);
     cli_await_clean();
 }
 
@@ -484,6 +520,7 @@ int main(void)
         TEST(the_directory_of_a_run_that_was_killed_with_all_its_daemons_goes),
         TEST(kill_9_of_crt_microbenchmark_leaves_nothing),
         TEST(beside_ray_there_must_be_a_ray),
+        TEST(a_row_shows_why_ray_gave_no_figure),
         TEST(simulated_nodes_show_what_a_head_bears_and_leave_nothing),
         TEST(wrong_numbers_of_simulated_nodes_are_refused),
     };
