@@ -30,6 +30,13 @@ static crt_status_t new_delta(crt_model_t *model, int *index_out)
     return CRT_OK;
 }
 
+/* Not zeroed on the host, where that takes time. */
+static float *new_numbers(const crt_model_t *model, size_t floats)
+{
+    return model->device ? crti_model_allocate(model, floats)
+                         : malloc(floats * sizeof(float));
+}
+
 /* The free memory that fits best; else the largest free one grows. Number 0 is the caller's. */
 static crt_status_t take(crt_model_t *model, size_t floats, int *index_out)
 {
@@ -55,8 +62,8 @@ static crt_status_t take(crt_model_t *model, size_t floats, int *index_out)
         return status;
     delta = &model->deltas[best];
     if (delta->capacity < floats) {
-        free(delta->data);
-        delta->data = malloc(floats * sizeof(float));
+        crti_model_release(model, delta->data);
+        delta->data = new_numbers(model, floats);
         delta->capacity = delta->data ? floats : 0;
     }
     if (!delta->data)
@@ -66,9 +73,12 @@ static crt_status_t take(crt_model_t *model, size_t floats, int *index_out)
     return CRT_OK;
 }
 
-static void add(float *to, const float *a, const float *b, size_t count)
+static void add(const crt_model_t *model, float *to, const float *a, const float *b,
+                size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    if (model->device)
+        model->device->ops->add(model->device, to, a, b, count);
+    for (size_t i = 0; !model->device && i < count; i++)
         to[i] = a[i] + b[i];
 }
 
@@ -93,8 +103,8 @@ static crt_status_t give(crt_model_t *model, int source, int index)
         status = take(model, count, &sum);
     if (status != CRT_OK)
         return status;
-    add(model->deltas[sum].data, model->deltas[old].data, model->deltas[index].data,
-        count);
+    add(model, model->deltas[sum].data, model->deltas[old].data,
+        model->deltas[index].data, count);
     model->deltas[old].uses -= old != sum;
     model->deltas[index].uses -= index != sum;
     *place = sum;
@@ -195,7 +205,12 @@ static crt_status_t run_back(crt_model_t *model, const float *weights, float *gr
 /* A layer whose output nobody read. */
 static void skip(const crt_model_t *model, const crti_layer_t *layer, float *gradients)
 {
-    memset(gradients + layer->params_at, 0, layer->params_count * sizeof(float));
+    float *own = gradients + layer->params_at;
+
+    if (model->device)
+        model->device->ops->zero(model->device, own, layer->params_count);
+    else
+        memset(own, 0, layer->params_count * sizeof(float));
     if (model->seen && layer->params_count > 0)
         model->seen(model->seen_context, layer->params_at);
 }
@@ -220,17 +235,25 @@ static crt_status_t begin(crt_model_t *model, const float *d_outputs)
 static void put_inputs(const crt_model_t *model, float *d_inputs)
 {
     size_t size = (size_t)model->pass.rows * (size_t)model->inputs * sizeof(float);
+    crti_device_t *device = model->device;
 
-    if (model->delta_of[0] == NONE)
+    if (device && model->delta_of[0] == NONE)
+        device->ops->zero(device, d_inputs, size / sizeof(float));
+    else if (device)
+        device->ops->store(device, d_inputs, model->deltas[model->delta_of[0]].data,
+                           model->pass.rows, model->input, true);
+    else if (model->delta_of[0] == NONE)
         memset(d_inputs, 0, size);
     else
         memcpy(d_inputs, model->deltas[model->delta_of[0]].data, size);
 }
 
-static crt_status_t check_rows(const crt_tensor_t *tensor, int rows, int cols,
-                               const char *what)
+static crt_status_t check_rows(const crt_model_t *model, const crt_tensor_t *tensor,
+                               int cols, const char *what)
 {
-    crt_status_t status = crti_matrix_check_rows(tensor, CRT_FLOAT32, (size_t)cols, what);
+    int rows = model->pass.rows;
+    crt_status_t status = crti_matrix_check_rows_at(tensor, crt_model_gpu(model),
+                                                    CRT_FLOAT32, (size_t)cols, what);
 
     if (status == CRT_OK && tensor->shape[0] != rows)
         return crt_raise(CRT_ERR_INVALID, "%s have %lld rows, the pass had %d", what,
@@ -261,35 +284,55 @@ crt_status_t crti_model_run_back(crt_model_t *model, const float *weights,
     }
     if (status == CRT_OK && d_inputs)
         put_inputs(model, d_inputs);
+    if (status == CRT_OK && model->device)
+        status = model->device->ops->failure(model->device);
     model->pass = (crti_layer_pass_t){0};
     return status;
+}
+
+/* The gradient of the outputs as layers compute with it. */
+static const float *load(const crt_model_t *model, const float *d_outputs)
+{
+    crti_device_t *device = model->device;
+
+    if (!device)
+        return d_outputs;
+    device->ops->enter(device);
+    device->ops->load(device, model->dy, d_outputs, model->pass.rows,
+                      model->layers[model->layer_count - 1].out, true);
+    return model->dy;
 }
 
 crt_status_t crt_model_backward(crt_model_t *model, const crt_tensor_t *weights,
                                 const crt_tensor_t *d_outputs, crt_tensor_t *gradients,
                                 crt_tensor_t *d_inputs)
 {
-    int rows = model->pass.rows;
+    bool is_fetched = d_inputs && d_inputs->device != crt_model_gpu(model);
     const float *w;
+    float *dx;
     crt_status_t status;
 
-    if (rows == 0)
+    if (model->pass.rows == 0)
         return crt_raise(CRT_ERR_INVALID,
                          "a backward pass without a forward pass of training");
     if (d_inputs && model->input_type != CRT_FLOAT32)
         return crt_raise(CRT_ERR_INVALID, "keys have no gradient");
     status = crti_model_weights(model, weights, &w);
     if (status == CRT_OK)
-        status = check_rows(d_outputs, rows, model->outputs, "gradients of the outputs");
+        status = check_rows(model, d_outputs, model->outputs, "gradients of the outputs");
     if (status == CRT_OK && d_inputs)
-        status = check_rows(d_inputs, rows, model->inputs, "gradients of the inputs");
+        status = check_rows(model, d_inputs, model->inputs, "gradients of the inputs");
     if (status == CRT_OK && gradients)
-        status = crti_matrix_check_flat(gradients, model->parameter_count, "gradients");
-    if (status == CRT_OK)
-        status = crti_model_run_back(model, w, d_outputs->data,
-                                     gradients ? gradients->data : model->gradients,
-                                     d_inputs ? d_inputs->data : NULL);
+        status = crti_model_check_flat(model, gradients, "gradients");
+    if (status != CRT_OK)
+        return status;
+    /* Nobody reads the inputs any more when their gradient is there. */
+    dx = is_fetched ? model->x : d_inputs ? d_inputs->data : NULL;
+    status = crti_model_run_back(model, w, load(model, d_outputs->data),
+                                 gradients ? gradients->data : model->gradients, dx);
     if (status == CRT_OK && !gradients)
         model->has_gradients = true;
-    return status;
+    return status == CRT_OK && is_fetched
+               ? crti_model_copy(model, d_inputs->data, dx, crt_tensor_bytes(d_inputs))
+               : status;
 }

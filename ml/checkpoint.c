@@ -81,8 +81,13 @@ crt_status_t crti_checkpoint_encode(const crt_checkpoint_t *checkpoint,
     memcpy(at, &h, sizeof(h));
     memcpy(at += sizeof(h), weights, weights_size);
     at += weights_size;
-    for (uint32_t i = 0; i < h.states; i++, at += state)
-        memcpy(at, crt_optimizer_state(optimizer, (int)i)->data, state);
+    for (uint32_t i = 0; i < h.states && status == CRT_OK; i++, at += state)
+        status = crti_model_copy(model, at, optimizer->state[i], state);
+    if (status != CRT_OK) {
+        free(weights);
+        free(data);
+        return status;
+    }
     sum = (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, size - CHECKSUM);
     memcpy(at, &sum, sizeof(sum));
     free(weights);
@@ -154,12 +159,14 @@ crt_status_t crti_checkpoint_decode(const char *name, const unsigned char *data,
     if (status != CRT_OK)
         return status;
     at += h.weights_size;
-    for (uint32_t i = 0; optimizer && i < h.states; i++) {
+    for (uint32_t i = 0; optimizer && i < h.states && status == CRT_OK; i++) {
         size_t state = h.floats * sizeof(float);
 
-        memcpy(crt_optimizer_state(optimizer, (int)i)->data, at, state);
+        status = crti_model_copy(model, optimizer->state[i], at, state);
         at += state;
     }
+    if (status != CRT_OK)
+        return status;
     if (optimizer)
         crt_optimizer_set_steps(optimizer, h.optimizer_steps);
     *checkpoint_out =

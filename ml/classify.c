@@ -21,20 +21,31 @@ static crt_status_t check_classes(const crt_model_t *model)
     return CRT_OK;
 }
 
-/* Runs the model and makes model->probabilities of its outputs. */
-static crt_status_t forward(crt_model_t *model, const float *weights, const float *x,
-                            int rows, bool training)
+static crt_status_t make_probabilities(crt_model_t *model, const float *outputs, int rows)
 {
-    const float *outputs;
-    crt_status_t status =
-        crti_model_run(model, weights, x, rows, NULL, 0, training, &outputs);
+    crti_device_t *device = model->device;
 
-    if (status != CRT_OK)
-        return status;
+    if (device) {
+        device->ops->softmax(device, rows, model->outputs, outputs, model->probabilities);
+        return device->ops->failure(device);
+    }
     memcpy(model->probabilities, outputs,
            (size_t)rows * (size_t)model->outputs * sizeof(float));
     crti_softmax(rows, model->outputs, model->probabilities);
     return CRT_OK;
+}
+
+/* Runs the model and makes model->probabilities of its outputs. */
+static crt_status_t forward(crt_model_t *model, const float *weights, const float *x,
+                            int rows)
+{
+    const float *outputs;
+    crt_status_t status =
+        crti_model_run(model, weights, x, rows, NULL, 0, false, &outputs);
+
+    if (status != CRT_OK)
+        return status;
+    return make_probabilities(model, outputs, rows);
 }
 
 static crt_status_t check_batch(const crt_model_t *model, const crt_batch_t *batch)
@@ -42,8 +53,8 @@ static crt_status_t check_batch(const crt_model_t *model, const crt_batch_t *bat
     crt_status_t status = check_classes(model);
 
     if (status == CRT_OK)
-        status = crti_matrix_check_rows(&batch->inputs, CRT_FLOAT32,
-                                        (size_t)model->inputs, "inputs");
+        status = crti_matrix_check_rows_at(&batch->inputs, crt_model_gpu(model),
+                                           CRT_FLOAT32, (size_t)model->inputs, "inputs");
     if (status == CRT_OK)
         status = crti_matrix_check_rows(&batch->labels, CRT_UINT8, 1, "labels");
     if (status == CRT_OK && batch->labels.shape[0] != batch->inputs.shape[0])
@@ -53,27 +64,48 @@ static crt_status_t check_batch(const crt_model_t *model, const crt_batch_t *bat
     return status;
 }
 
+/* Makes the gradient of the outputs, in model->probabilities, and the loss; a device gives that later. */
+static crt_status_t compare(crt_model_t *model, const float *outputs, int rows,
+                            const uint8_t *labels, double *loss_out)
+{
+    crti_device_t *device = model->device;
+    crt_status_t status = crti_softmax_check(rows, model->outputs, labels);
+
+    if (status == CRT_OK && device) {
+        device->ops->cross_entropy(device, rows, model->outputs, outputs, labels,
+                                   model->probabilities);
+        return device->ops->failure(device);
+    }
+    if (status == CRT_OK)
+        status = make_probabilities(model, outputs, rows);
+    return status == CRT_OK
+               ? crti_softmax_gradients(rows, model->outputs, model->probabilities,
+                                        labels, loss_out)
+               : status;
+}
+
 crt_status_t crt_model_compute_gradients(crt_model_t *model, const crt_tensor_t *weights,
                                          const crt_batch_t *batch,
                                          crt_tensor_t *gradients, double *loss_out)
 {
     int rows = (int)batch->inputs.shape[0];
-    const float *w, *x = batch->inputs.data;
+    const float *w, *outputs, *x = batch->inputs.data;
     float *into = gradients ? gradients->data : model->gradients;
-    double loss;
+    double loss = 0;
     crt_status_t status = check_batch(model, batch);
 
     if (status == CRT_OK)
         status = crti_model_weights(model, weights, &w);
     if (status == CRT_OK && gradients)
-        status = crti_matrix_check_flat(gradients, model->parameter_count, "gradients");
+        status = crti_model_check_flat(model, gradients, "gradients");
     if (status == CRT_OK)
-        status = forward(model, w, x, rows, true);
+        status = crti_model_run(model, w, x, rows, NULL, 0, true, &outputs);
     if (status == CRT_OK)
-        status = crti_softmax_gradients(rows, model->outputs, model->probabilities,
-                                        batch->labels.data, &loss);
+        status = compare(model, outputs, rows, batch->labels.data, &loss);
     if (status == CRT_OK)
         status = crti_model_run_back(model, w, model->probabilities, into, NULL);
+    if (status == CRT_OK && model->device && loss_out)
+        status = model->device->ops->read_loss(model->device, &loss);
     if (status != CRT_OK)
         return status;
     if (into == model->gradients)
@@ -86,14 +118,15 @@ crt_status_t crt_model_compute_gradients(crt_model_t *model, const crt_tensor_t 
 static crt_status_t check_predict(const crt_model_t *model, const crt_tensor_t *inputs,
                                   const crt_tensor_t *probabilities)
 {
+    int gpu = crt_model_gpu(model);
     crt_status_t status = check_classes(model);
 
     if (status == CRT_OK)
-        status =
-            crti_matrix_check_rows(inputs, CRT_FLOAT32, (size_t)model->inputs, "inputs");
+        status = crti_matrix_check_rows_at(inputs, gpu, CRT_FLOAT32,
+                                           (size_t)model->inputs, "inputs");
     if (status == CRT_OK)
-        status = crti_matrix_check_rows(probabilities, CRT_FLOAT32,
-                                        (size_t)model->outputs, "probabilities");
+        status = crti_matrix_check_rows_at(probabilities, gpu, CRT_FLOAT32,
+                                           (size_t)model->outputs, "probabilities");
     if (status == CRT_OK && probabilities->shape[0] != inputs->shape[0])
         return crt_raise(CRT_ERR_INVALID,
                          "%lld inputs, room for %lld rows of probabilities",
@@ -116,9 +149,10 @@ crt_status_t crt_model_predict(crt_model_t *model, const crt_tensor_t *weights,
         int most = crti_model_evaluation_rows(model);
         int rows = left < most ? (int)left : most;
 
-        status = forward(model, w, x, rows, false);
+        status = forward(model, w, x, rows);
         if (status == CRT_OK)
-            memcpy(out, model->probabilities, (size_t)rows * outputs * sizeof(float));
+            status = crti_model_copy(model, out, model->probabilities,
+                                     (size_t)rows * outputs * sizeof(float));
         x += (size_t)rows * (size_t)model->inputs;
         out += (size_t)rows * outputs;
         left -= rows;
@@ -143,12 +177,30 @@ static size_t count_right(const float *probabilities, int classes, const uint8_t
     return right;
 }
 
+/* Of the samples from `first` on; `x` and `p` have room for their features and their probabilities. */
+static crt_status_t judge(crt_model_t *model, const float *weights,
+                          const crt_dataset_t *set, size_t first, int rows, float *x,
+                          float *p, size_t *right)
+{
+    const uint8_t *labels = crt_dataset_labels(set)->data;
+    crt_status_t status;
+
+    crti_dataset_gather(set, first, (size_t)rows, x);
+    status = forward(model, weights, x, rows);
+    if (status == CRT_OK)
+        status = crti_model_copy(model, p, model->probabilities,
+                                 (size_t)rows * (size_t)model->outputs * sizeof(float));
+    if (status == CRT_OK)
+        *right += count_right(p, model->outputs, labels + first, rows);
+    return status;
+}
+
 crt_status_t crt_model_accuracy(crt_model_t *model, const crt_tensor_t *weights,
                                 const crt_dataset_t *set, double *accuracy_out)
 {
     size_t right = 0, count = crt_dataset_count(set);
-    int step = crti_model_evaluation_rows(model);
-    const uint8_t *labels = crt_dataset_labels(set)->data;
+    size_t step = (size_t)crti_model_evaluation_rows(model);
+    size_t inputs = (size_t)model->inputs, outputs = (size_t)model->outputs;
     const float *w;
     float *x;
     crt_status_t status = check_classes(model);
@@ -161,17 +213,12 @@ crt_status_t crt_model_accuracy(crt_model_t *model, const crt_tensor_t *weights,
         return crt_raise(CRT_ERR_INVALID,
                          "%zu samples of %d features, the model has %d inputs", count,
                          crt_dataset_width(set), model->inputs);
-    x = malloc(sizeof(float) * (size_t)step * (size_t)model->inputs);
+    x = malloc(sizeof(float) * step * (inputs + outputs));
     if (!x)
-        return crt_raise(CRT_ERR_NO_MEMORY, "evaluation of %d samples", step);
-    for (size_t i = 0; i < count && status == CRT_OK; i += (size_t)step) {
-        int rows = count - i < (size_t)step ? (int)(count - i) : step;
-
-        crti_dataset_gather(set, i, (size_t)rows, x);
-        status = forward(model, w, x, rows, false);
-        if (status == CRT_OK)
-            right += count_right(model->probabilities, model->outputs, labels + i, rows);
-    }
+        return crt_raise(CRT_ERR_NO_MEMORY, "evaluation of %zu samples", step);
+    for (size_t i = 0; i < count && status == CRT_OK; i += step)
+        status = judge(model, w, set, i, (int)(count - i < step ? count - i : step), x,
+                       x + step * inputs, &right);
     free(x);
     *accuracy_out = (double)right / (double)count;
     return status;

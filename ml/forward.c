@@ -10,6 +10,8 @@
 #include "ml/matrix.h"
 #include "ml/model.h"
 
+#define ALIGNED 64 /* floats: what GPUs read at once */
+
 #define EVALUATION_ROWS  512 /* samples of one forward pass while evaluating ... */
 #define EVALUATION_BYTES ((size_t)64 << 20) /* ... as long as that needs no more memory */
 
@@ -37,33 +39,62 @@ int crti_model_evaluation_rows(const crt_model_t *model)
     return rows < 1 ? 1 : rows > EVALUATION_ROWS ? EVALUATION_ROWS : (int)rows;
 }
 
-static crt_status_t make_room(crt_model_t *model, int rows)
+/* The next `floats` of the scratch; they begin where `base` is aligned for all who compute with them. */
+static float *cut(float *base, size_t *at, size_t floats)
 {
-    size_t fixed, per_row = scratch_per_row(model, &fixed), n = (size_t)rows;
-    float *at;
+    float *here = base ? base + *at : NULL;
 
-    if (rows <= model->rows)
-        return CRT_OK;
-    free(model->scratch);
-    model->rows = 0;
-    model->scratch = at = calloc(n * per_row + fixed, sizeof(float));
-    if (!at)
-        return crt_raise(CRT_ERR_NO_MEMORY, "scratch of a model for %d samples", rows);
-    model->probabilities = at;
-    at += n * (size_t)model->outputs;
+    *at += (floats + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return here;
+}
+
+/* Where everything lies from `base` on (NULL: not known yet); returns the floats that it takes. */
+static size_t lay_out(crt_model_t *model, size_t rows, float *base)
+{
+    size_t at = 0;
+
+    model->probabilities = cut(base, &at, rows * (size_t)model->outputs);
+    if (model->device) {
+        model->x = cut(base, &at, rows * (size_t)model->inputs);
+        model->dy = cut(base, &at, rows * (size_t)model->outputs);
+    }
     for (size_t i = 0; i < model->layer_count; i++) {
         const crti_layer_t *layer = &model->layers[i];
         crti_activation_t *out = &model->outputs_of[i];
 
-        out->kept = at;
-        at += n * layer->kept_per_row + layer->kept_fixed;
-        if (out->is_alias)
-            continue;
-        out->y = at;
-        at += n * crti_shape_size(layer->out);
+        out->kept = cut(base, &at, rows * layer->kept_per_row + layer->kept_fixed);
+        if (!out->is_alias)
+            out->y = cut(base, &at, rows * crti_shape_size(layer->out));
     }
+    return at;
+}
+
+static crt_status_t make_room(crt_model_t *model, int rows)
+{
+    if (rows <= model->rows)
+        return CRT_OK;
+    crti_model_release(model, model->scratch);
+    model->rows = 0;
+    model->scratch = crti_model_allocate(model, lay_out(model, (size_t)rows, NULL));
+    if (!model->scratch)
+        return crt_raise(CRT_ERR_NO_MEMORY, "scratch of a model for %d samples", rows);
+    lay_out(model, (size_t)rows, model->scratch);
     model->rows = rows;
     return CRT_OK;
+}
+
+/* On the host in whole lines of the cache. */
+static float *new_workspace(const crt_model_t *model, size_t floats)
+{
+    floats = (floats + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return model->device ? crti_model_allocate(model, floats)
+                         : aligned_alloc(64, floats * sizeof(float));
+}
+
+void crti_model_release_workspace(crt_model_t *model)
+{
+    crti_model_release(model, model->workspace);
+    model->workspace = NULL;
 }
 
 static crt_status_t prepare(crt_model_t *model, int rows, bool training)
@@ -83,9 +114,8 @@ static crt_status_t prepare(crt_model_t *model, int rows, bool training)
     }
     if (status != CRT_OK)
         return status;
-    free(model->workspace);
-    most = (most + 15) / 16 * 16;
-    model->workspace = most ? aligned_alloc(64, most * sizeof(float)) : NULL;
+    crti_model_release_workspace(model);
+    model->workspace = most ? new_workspace(model, most) : NULL;
     if (most && !model->workspace)
         return crt_raise(CRT_ERR_NO_MEMORY, "workspace of %zu floats", most);
     model->prepared_rows = rows;
@@ -116,11 +146,34 @@ static void run_layer(crt_model_t *model, const float *weights,
         layer->ops->forward(layer, &step);
 }
 
+/* What the first layers read. */
+static crt_status_t load(crt_model_t *model, crti_layer_pass_t *pass)
+{
+    crti_device_t *device = model->device;
+
+    if (!device)
+        return CRT_OK;
+    if (pass->norm_sum)
+        return crt_raise(CRT_ERR_UNSUPPORTED, "batch norms of a model on a GPU have no "
+                                              "sums with others");
+    device->ops->load(device, model->x, pass->x[0], pass->rows, model->input, false);
+    pass->x[0] = model->x;
+    return CRT_OK;
+}
+
+/* How the layers that were queued have gone so far. */
+static crt_status_t outcome(const crt_model_t *model)
+{
+    if (model->failed != CRT_OK)
+        return model->failed;
+    return model->device ? model->device->ops->failure(model->device) : CRT_OK;
+}
+
 crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void *inputs,
                             int rows, const int32_t *lengths, size_t sequences,
                             bool training, const float **outputs_out)
 {
-    crt_status_t status = make_room(model, rows);
+    crt_status_t status;
     crti_layer_pass_t pass = {.rows = rows,
                               .failed = &model->failed,
                               .norm_sum = training ? model->norm_sum : NULL,
@@ -133,6 +186,11 @@ crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void
 
     model->pass = (crti_layer_pass_t){0};
     model->failed = CRT_OK;
+    if (model->device)
+        model->device->ops->enter(model->device);
+    status = make_room(model, rows);
+    if (status == CRT_OK)
+        status = load(model, &pass);
     if (status == CRT_OK)
         status = prepare(model, rows, training);
     if (status != CRT_OK)
@@ -141,8 +199,9 @@ crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void
     model->whole = rows;
     for (size_t i = 0; i < model->layer_count; i++)
         run_layer(model, weights, &pass, i);
-    if (model->failed != CRT_OK)
-        return model->failed;
+    status = outcome(model);
+    if (status != CRT_OK)
+        return status;
     if (training)
         model->pass = pass;
     *outputs_out = model->outputs_of[model->layer_count - 1].y;
@@ -173,8 +232,8 @@ crt_status_t crt_model_forward(crt_model_t *model, const crt_tensor_t *weights,
                                const crt_tensor_t *inputs, const crt_tensor_t *lengths,
                                bool training, crt_tensor_t *outputs_out)
 {
-    crt_status_t status = crti_matrix_check_rows(inputs, model->input_type,
-                                                 (size_t)model->inputs, "inputs");
+    crt_status_t status = crti_matrix_check_rows_at(
+        inputs, crt_model_gpu(model), model->input_type, (size_t)model->inputs, "inputs");
     const float *w, *outputs;
     int64_t shape[2];
 
@@ -190,7 +249,13 @@ crt_status_t crt_model_forward(crt_model_t *model, const crt_tensor_t *weights,
         return status;
     shape[0] = inputs->shape[0];
     shape[1] = model->outputs;
-    *outputs_out = crt_tensor_view(CRT_FLOAT32, 2, shape,
-                                   model->outputs_of[model->layer_count - 1].y);
-    return CRT_OK;
+    *outputs_out = crt_tensor_view(CRT_FLOAT32, 2, shape, (float *)(uintptr_t)outputs);
+    if (!model->device)
+        return CRT_OK;
+    outputs_out->device = crt_model_gpu(model);
+    outputs_out->data = model->probabilities;
+    model->device->ops->store(model->device, model->probabilities, outputs,
+                              (int)inputs->shape[0],
+                              model->layers[model->layer_count - 1].out, false);
+    return model->device->ops->failure(model->device);
 }

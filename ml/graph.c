@@ -6,7 +6,7 @@
 
 #include "ml/model.h"
 
-static const crti_layer_ops_t *ops_of(crt_layer_kind_t kind)
+const crti_layer_ops_t *crti_layer_ops_of(crt_layer_kind_t kind)
 {
     switch (kind) {
     case CRT_LAYER_DENSE: return &crti_layer_dense;
@@ -156,7 +156,7 @@ static crt_status_t add_layer(crt_model_t *model, const crt_layer_t *spec)
     crti_layer_t *layer = &model->layers[index];
     crt_status_t status;
 
-    layer->ops = ops_of(spec->kind);
+    layer->ops = crti_layer_ops_of(spec->kind);
     layer->spec = *spec;
     if (!layer->ops)
         return crt_raise(CRT_ERR_INVALID, "layer %zu: no kind has the number %d", index,
@@ -181,7 +181,7 @@ static crt_status_t add_layer(crt_model_t *model, const crt_layer_t *spec)
 }
 
 /* An output is written over its input's memory when nobody else needs what is there. */
-static void plan_outputs(crt_model_t *model)
+void crti_model_plan_outputs(crt_model_t *model)
 {
     for (size_t i = 0; i < model->layer_count; i++) {
         const crti_layer_t *layer = &model->layers[i];
@@ -189,6 +189,7 @@ static void plan_outputs(crt_model_t *model)
         int source = layer->sources[0];
         const crti_activation_t *in = source < 0 ? NULL : &model->outputs_of[source];
 
+        out->is_alias = out->is_shared = false;
         out->is_needed = layer->ops->needs_y;
         if (layer->ops->is_view) {
             out->is_alias = true;
@@ -262,7 +263,7 @@ static crt_status_t build(crt_model_t *model, const crt_layer_t *layers, size_t 
     if (status != CRT_OK)
         return status;
     model->outputs = (int)crti_shape_size(model->layers[count - 1].out);
-    plan_outputs(model);
+    crti_model_plan_outputs(model);
     return make_buffers(model);
 }
 

@@ -23,6 +23,7 @@
 #define CRTI_LAYER_ARRAYS_MAX 4
 
 typedef struct crti_layer crti_layer_t;
+struct crti_device;
 
 typedef struct crti_shape {
     int height, width, channels;
@@ -99,8 +100,9 @@ struct crti_layer {
     } arrays[CRTI_LAYER_ARRAYS_MAX];
     size_t kept_per_row, kept_fixed; /* floats */
     size_t statistics_count;
-    size_t workspace; /* floats; set by prepare */
-    void *own;        /* likewise */
+    size_t workspace;           /* floats; set by prepare */
+    void *own;                  /* likewise */
+    struct crti_device *device; /* that `ops` compute on; NULL: the host */
 
     size_t params_at;     /* first parameter in the flat buffers */
     size_t statistics_at; /* in the flat buffer of statistics */
@@ -113,6 +115,9 @@ extern const crti_layer_ops_t crti_layer_dense, crti_layer_relu, crti_layer_drop
     crti_layer_max_pool, crti_layer_average_pool, crti_layer_batch_norm,
     crti_layer_flatten, crti_layer_subsample, crti_layer_gelu, crti_layer_attention,
     crti_layer_patches, crti_layer_token, crti_layer_positions;
+
+/* The host's operations; NULL when no kind has that number. */
+const crti_layer_ops_t *crti_layer_ops_of(crt_layer_kind_t kind);
 
 /* Outputs as the first input. */
 crt_status_t crti_layer_same_shape(crti_layer_t *layer, size_t index);
@@ -134,6 +139,9 @@ static inline int crti_layer_rows(const crti_layer_t *layer,
 
 /* Softmax of every row of logits(rows, classes), in place. */
 void crti_softmax(int rows, int classes, float *logits);
+
+/* CRT_ERR_INVALID when a label is no class. */
+crt_status_t crti_softmax_check(int rows, int classes, const uint8_t *labels);
 
 /* From probabilities: their gradient (p - onehot) / rows, in place; returns the mean
  * cross-entropy. CRT_ERR_INVALID when a label is no class (checked before any change). */

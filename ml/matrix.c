@@ -53,25 +53,36 @@ void crti_matrix_product(int rows, int cols, int inner, float scale, crti_matrix
                 a.stride, b.data, b.stride, 0, c, stride);
 }
 
-static crt_status_t check_host(const crt_tensor_t *tensor, crt_dtype_t dtype,
-                               const char *what)
+static crt_status_t check_place(const crt_tensor_t *tensor, int device, const char *what)
+{
+    if (tensor->device == device)
+        return CRT_OK;
+    if (tensor->device == -1)
+        return crt_raise(CRT_ERR_INVALID, "%s lie in host memory, not on GPU %d", what,
+                         device);
+    return device == -1
+               ? crt_raise(CRT_ERR_INVALID, "%s lie on GPU %d, not in host memory", what,
+                           (int)tensor->device)
+               : crt_raise(CRT_ERR_INVALID, "%s lie on GPU %d, not on GPU %d", what,
+                           (int)tensor->device, device);
+}
+
+static crt_status_t check_dense(const crt_tensor_t *tensor, int device, crt_dtype_t dtype,
+                                const char *what)
 {
     if (tensor->dtype != dtype)
         return crt_raise(CRT_ERR_INVALID, "%s are %s, not %s", what,
                          crt_dtype_name(tensor->dtype), crt_dtype_name(dtype));
-    if (tensor->device != -1)
-        return crt_raise(CRT_ERR_INVALID, "%s lie on GPU %d, not in host memory", what,
-                         (int)tensor->device);
     if (tensor->rank < 0 || tensor->rank > CRT_TENSOR_DIMS ||
         !crt_tensor_is_dense(tensor))
         return crt_raise(CRT_ERR_INVALID, "%s are not dense", what);
-    return CRT_OK;
+    return check_place(tensor, device, what);
 }
 
-crt_status_t crti_matrix_check_flat(const crt_tensor_t *tensor, size_t count,
-                                    const char *what)
+crt_status_t crti_matrix_check_flat_at(const crt_tensor_t *tensor, int device,
+                                       size_t count, const char *what)
 {
-    crt_status_t status = check_host(tensor, CRT_FLOAT32, what);
+    crt_status_t status = check_dense(tensor, device, CRT_FLOAT32, what);
 
     if (status != CRT_OK)
         return status;
@@ -81,10 +92,17 @@ crt_status_t crti_matrix_check_flat(const crt_tensor_t *tensor, size_t count,
     return CRT_OK;
 }
 
-crt_status_t crti_matrix_check_rows(const crt_tensor_t *tensor, crt_dtype_t dtype,
-                                    size_t cols, const char *what)
+crt_status_t crti_matrix_check_flat(const crt_tensor_t *tensor, size_t count,
+                                    const char *what)
 {
-    crt_status_t status = check_host(tensor, dtype, what);
+    return crti_matrix_check_flat_at(tensor, -1, count, what);
+}
+
+crt_status_t crti_matrix_check_rows_at(const crt_tensor_t *tensor, int device,
+                                       crt_dtype_t dtype, size_t cols, const char *what)
+{
+    int place = tensor->device == -1 ? -1 : device;
+    crt_status_t status = check_dense(tensor, place, dtype, what);
     size_t count = status == CRT_OK ? crt_tensor_count(tensor) : 0;
 
     if (status != CRT_OK)
@@ -95,4 +113,10 @@ crt_status_t crti_matrix_check_rows(const crt_tensor_t *tensor, crt_dtype_t dtyp
                          "%s have %zu numbers in %lld rows, not %zu each", what, count,
                          tensor->rank < 1 ? 0 : (long long)tensor->shape[0], cols);
     return CRT_OK;
+}
+
+crt_status_t crti_matrix_check_rows(const crt_tensor_t *tensor, crt_dtype_t dtype,
+                                    size_t cols, const char *what)
+{
+    return crti_matrix_check_rows_at(tensor, -1, dtype, cols, what);
 }

@@ -45,4 +45,10 @@ crt_status_t crti_matrix_check_flat(const crt_tensor_t *tensor, size_t count,
 crt_status_t crti_matrix_check_rows(const crt_tensor_t *tensor, crt_dtype_t dtype,
                                     size_t cols, const char *what);
 
+/* The same in the memory of GPU `device` (-1: the host); rows may also lie on the host. */
+crt_status_t crti_matrix_check_flat_at(const crt_tensor_t *tensor, int device,
+                                       size_t count, const char *what);
+crt_status_t crti_matrix_check_rows_at(const crt_tensor_t *tensor, int device,
+                                       crt_dtype_t dtype, size_t cols, const char *what);
+
 #endif

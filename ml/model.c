@@ -132,31 +132,40 @@ crt_status_t crti_model_weights(const crt_model_t *model, const crt_tensor_t *we
         *weights_out = model->weights;
         return CRT_OK;
     }
-    status = crti_matrix_check_flat(weights, model->parameter_count, "weights");
+    status = crti_model_check_flat(model, weights, "weights");
     if (status == CRT_OK)
         *weights_out = weights->data;
     return status;
 }
 
+/* Where `tensor` may lie: on the host, too. */
+static int place_of(const crt_model_t *model, const crt_tensor_t *tensor)
+{
+    return tensor->device == -1 ? -1 : crt_model_gpu(model);
+}
+
 crt_status_t crt_model_set_weights(crt_model_t *model, const crt_tensor_t *weights)
 {
-    const float *from;
-    crt_status_t status = crti_model_weights(model, weights, &from);
+    crt_status_t status = crti_matrix_check_flat_at(weights, place_of(model, weights),
+                                                    model->parameter_count, "weights");
 
-    if (status == CRT_OK && from != model->weights)
-        memmove(model->weights, from, model->parameter_count * sizeof(float));
+    if (status == CRT_OK && weights->data != model->weights)
+        status = crti_model_copy(model, model->weights, weights->data,
+                                 model->parameter_count * sizeof(float));
     return status;
 }
 
 crt_status_t crt_model_add_gradients(crt_model_t *model, const crt_tensor_t *gradients)
 {
-    crt_status_t status =
-        crti_matrix_check_flat(gradients, model->parameter_count, "gradients");
+    crt_status_t status = crti_model_check_flat(model, gradients, "gradients");
     const float *from = gradients->data;
 
     if (status != CRT_OK)
         return status;
-    for (size_t i = 0; i < model->parameter_count; i++)
+    if (model->device)
+        model->device->ops->add_floats(model->device, model->gradients, from,
+                                       model->parameter_count);
+    for (size_t i = 0; !model->device && i < model->parameter_count; i++)
         model->gradients[i] += from[i];
     model->has_gradients = true;
     return CRT_OK;
@@ -164,7 +173,10 @@ crt_status_t crt_model_add_gradients(crt_model_t *model, const crt_tensor_t *gra
 
 void crt_model_zero_gradients(crt_model_t *model)
 {
-    memset(model->gradients, 0, model->parameter_count * sizeof(float));
+    if (model->device)
+        model->device->ops->zero(model->device, model->gradients, model->parameter_count);
+    else
+        memset(model->gradients, 0, model->parameter_count * sizeof(float));
     model->has_gradients = false;
 }
 
@@ -177,19 +189,23 @@ void crt_model_free(crt_model_t *model)
 {
     if (!model)
         return;
+    if (model->device)
+        model->device->ops->enter(model->device);
     for (size_t i = 0; i < model->delta_count; i++)
         if (model->deltas[i].capacity > 0)
-            free(model->deltas[i].data);
+            crti_model_release(model, model->deltas[i].data);
     for (size_t i = 0; i < model->layer_count; i++)
         if (model->layers[i].own)
             model->layers[i].ops->release(&model->layers[i]);
+    crti_model_release(model, model->workspace);
+    crti_model_release(model, model->scratch);
+    crti_model_release(model, model->statistics);
+    crti_model_release(model, model->gradients);
+    crti_model_release(model, model->weights);
+    if (model->device)
+        model->device->ops->close(model->device);
     free(model->deltas);
     free(model->delta_of);
-    free(model->workspace);
-    free(model->scratch);
-    free(model->statistics);
-    free(model->gradients);
-    free(model->weights);
     free(model->arrays);
     free(model->outputs_of);
     free(model->layers);

@@ -3,9 +3,10 @@
  *
  * Where it sits
  *     crt_ml.h -> [ graph.c builds, forward.c and backward.c run, classify.c ] -> layers
+ *     device.c moves it to another device and back
  * Ownership
- *     The model owns both flat buffers and the scratch of its passes. Weights handed to a
- *     pass are only read.
+ *     The model owns both flat buffers and the scratch of its passes, all where it computes, and its
+ *     device. Weights handed to a pass are only read.
  * Invariants
  *     Layers stand in an order in which each reads only from those before it. Their
  *     parameters lie in that order and without gaps, so that equal layers mean equal layout.
@@ -14,6 +15,7 @@
 #ifndef CRTI_ML_MODEL_H
 #define CRTI_ML_MODEL_H
 
+#include "ml/device.h"
 #include "ml/layer.h"
 
 #define CRTI_MODEL_LAYERS_MAX     1024
@@ -51,6 +53,7 @@ typedef struct crti_delta {
 } crti_delta_t;
 
 struct crt_model {
+    crti_device_t *device; /* NULL: the host */
     crt_dtype_t input_type;
     crti_shape_t input;
     int inputs, outputs;
@@ -60,6 +63,7 @@ struct crt_model {
     size_t statistics_count;
     float *weights, *gradients, *statistics;
     crt_tensor_t weights_view, gradients_view, statistics_view;
+    int optimizers;     /* of it that there are */
     bool has_gradients; /* something was added since the last step */
     crti_random_t random;
     crt_gradients_seen_t *seen; /* may be NULL */
@@ -72,6 +76,8 @@ struct crt_model {
     crti_activation_t *outputs_of;
     float *scratch;
     float *probabilities; /* rows x outputs: classify.c */
+    float *x,
+        *dy; /* on a device: what `load` made of inputs and of gradients of the outputs */
 
     /* What layers were prepared for, and what they asked for: forward.c */
     int prepared_rows;
@@ -94,16 +100,21 @@ struct crt_model {
 crt_status_t crti_model_weights(const crt_model_t *model, const crt_tensor_t *weights,
                                 const float **weights_out);
 
-/* Rows x outputs numbers of a forward pass over `rows` samples at `inputs`; `lengths` may be NULL.
- * Borrowed until the next pass. */
+/* Rows x outputs numbers of a forward pass over `rows` samples at `inputs` (on a device: there or on the host);
+ * `lengths` may be NULL. Outputs are as layers compute with them. Borrowed until the next pass. */
 crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void *inputs,
                             int rows, const int32_t *lengths, size_t sequences,
                             bool training, const float **outputs_out);
 
+/* Which outputs lie where others do: again when the operations of layers change. */
+void crti_model_plan_outputs(crt_model_t *model);
+
+void crti_model_release_workspace(crt_model_t *model);
+
 /* How many samples at a time are evaluated. */
 int crti_model_evaluation_rows(const crt_model_t *model);
 
-/* From the gradient of the last run's outputs; `d_inputs` may be NULL. */
+/* From the gradient of the last run's outputs, as layers compute with it; `d_inputs` may be NULL. */
 crt_status_t crti_model_run_back(crt_model_t *model, const float *weights,
                                  const float *d_outputs, float *gradients,
                                  float *d_inputs);

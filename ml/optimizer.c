@@ -118,8 +118,9 @@ static crt_status_t make_states(crt_optimizer_t *o, size_t count)
     o->states = o->ops->states + (slow >= 0);
     o->averages = o->options.use_averages ? o->states++ : -1;
     for (int i = 0; i < o->states; i++) {
-        o->state[i] = calloc(count ? count : 1, sizeof(float));
+        o->state[i] = crti_model_allocate(o->model, count);
         o->state_views[i] = crt_tensor_floats(o->state[i], count);
+        o->state_views[i].device = crt_model_gpu(o->model);
         ok = ok && o->state[i];
     }
     o->slow = slow >= 0 ? o->state[slow] : NULL;
@@ -141,9 +142,14 @@ crt_status_t crt_optimizer_new(crt_model_t *model, const crt_optimizer_options_t
     o->ops = ops_of(options->kind);
     o->options = *options;
     o->model = model;
+    model->optimizers++;
+    if (model->device)
+        model->device->ops->enter(model->device);
     o->squares = calloc(model->array_count + 1, sizeof(*o->squares));
     status = o->squares ? make_states(o, model->parameter_count)
                         : crt_raise(CRT_ERR_NO_MEMORY, "optimizer");
+    if (status == CRT_OK && model->device)
+        status = model->device->ops->open_optimizer(model->device, o);
     if (status != CRT_OK) {
         crt_optimizer_free(o);
         return status;
@@ -248,11 +254,31 @@ static crt_status_t check_apply(const crt_optimizer_t *o, const crt_model_t *mod
     if (count == 0 && !model->has_gradients)
         return crt_raise(CRT_ERR_INVALID, "no gradient since the last step");
     for (size_t i = 0; i < count && status == CRT_OK; i++)
-        status =
-            crti_matrix_check_flat(gradients[i], model->parameter_count, "gradients");
+        status = crti_model_check_flat(model, gradients[i], "gradients");
     if (status == CRT_OK && weights_out)
-        status = crti_matrix_check_flat(weights_out, model->parameter_count, "weights");
+        status = crti_model_check_flat(model, weights_out, "weights");
     return status;
+}
+
+static crt_status_t apply_there(crt_optimizer_t *o, crt_model_t *model,
+                                const crt_tensor_t *const *gradients, size_t count,
+                                crt_tensor_t *weights_out)
+{
+    crti_device_t *device = model->device;
+    crt_status_t status;
+
+    device->ops->enter(device);
+    for (size_t i = 0; i < count; i++)
+        device->ops->add_floats(device, model->gradients, gradients[i]->data,
+                                model->parameter_count);
+    status = device->ops->update(device, o, model);
+    if (status != CRT_OK) {
+        crt_model_zero_gradients(model);
+        return status;
+    }
+    model->has_gradients = false;
+    return weights_out ? crt_model_copy_tensor(model, &model->weights_view, weights_out)
+                       : CRT_OK;
 }
 
 crt_status_t crt_optimizer_apply(crt_optimizer_t *o, crt_model_t *model,
@@ -264,6 +290,8 @@ crt_status_t crt_optimizer_apply(crt_optimizer_t *o, crt_model_t *model,
 
     if (status != CRT_OK)
         return status;
+    if (model->device)
+        return apply_there(o, model, gradients, count, weights_out);
     for (size_t i = 0; i < model->array_count; i++)
         o->squares[i] = sum_array(o, model, gradients, count, &model->arrays[i]);
     status = crti_optimizer_scale(o, o->squares, 0, &whole);
@@ -323,8 +351,13 @@ void crt_optimizer_free(crt_optimizer_t *o)
 {
     if (!o)
         return;
+    if (o->model->device) {
+        o->model->device->ops->enter(o->model->device);
+        o->model->device->ops->close_optimizer(o->model->device, o);
+    }
     for (int i = 0; i < o->states; i++)
-        free(o->state[i]);
+        crti_model_release(o->model, o->state[i]);
+    o->model->optimizers--;
     free(o->squares);
     free(o);
 }

@@ -38,7 +38,7 @@ typedef struct crti_optimizer_ops {
 struct crt_optimizer {
     const crti_optimizer_ops_t *ops;
     crt_optimizer_options_t options;
-    const crt_model_t *model;
+    crt_model_t *model;
     uint64_t steps;
     int states;
     float *state[CRTI_OPTIMIZER_STATES_MAX];
@@ -46,6 +46,7 @@ struct crt_optimizer {
     float *slow;     /* one of the states, or NULL */
     int averages;    /* number of that state; -1: there are none */
     double *squares; /* of each array's gradient, in this step: their sum */
+    void *own;       /* the device's */
 };
 
 extern const crti_optimizer_ops_t crti_optimizer_adam, crti_optimizer_adamw,
@@ -63,6 +64,10 @@ float crti_optimizer_array_scale(const crt_optimizer_t *optimizer, double square
 /* Step number `optimizer->steps` of `count` weights from `first` on. */
 void crti_optimizer_update(const crt_optimizer_t *optimizer, crt_model_t *model,
                            size_t first, size_t count, float scale, float *gradients);
+
+/* CRT_ERR_INVALID for array `index` that `what`, such as "is not finite". */
+crt_status_t crti_optimizer_bad(const crt_optimizer_t *optimizer, size_t index,
+                                const char *what, double norm);
 
 /* Square of the L2 norm. */
 double crti_optimizer_square(const float *x, size_t count);

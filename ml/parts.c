@@ -30,6 +30,8 @@ static crt_status_t check(const crt_optimizer_t *o, const crt_model_t *model,
 {
     if (o->model != model)
         return crt_raise(CRT_ERR_INVALID, "the optimizer belongs to another model");
+    if (model->device)
+        return crt_raise(CRT_ERR_UNSUPPORTED, "a step on parts of a model on a GPU");
     for (size_t i = 0; i < count; i++)
         if (parts[i].first > model->parameter_count ||
             parts[i].count > model->parameter_count - parts[i].first)

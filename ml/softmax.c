@@ -29,17 +29,25 @@ void crti_softmax(int rows, int classes, float *logits)
         softmax_row(classes, logits);
 }
 
-crt_status_t crti_softmax_gradients(int rows, int classes, float *probabilities,
-                                    const uint8_t *labels, double *loss_out)
+crt_status_t crti_softmax_check(int rows, int classes, const uint8_t *labels)
 {
-    float scale = 1.0f / (float)rows;
-    double loss = 0;
-
     for (int i = 0; i < rows; i++)
         if (labels[i] >= classes)
             return crt_raise(CRT_ERR_INVALID,
                              "label %d of sample %d, the model has %d classes", labels[i],
                              i, classes);
+    return CRT_OK;
+}
+
+crt_status_t crti_softmax_gradients(int rows, int classes, float *probabilities,
+                                    const uint8_t *labels, double *loss_out)
+{
+    float scale = 1.0f / (float)rows;
+    double loss = 0;
+    crt_status_t status = crti_softmax_check(rows, classes, labels);
+
+    if (status != CRT_OK)
+        return status;
     for (int i = 0; i < rows; i++, probabilities += classes) {
         float p = probabilities[labels[i]];
 

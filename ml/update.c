@@ -13,8 +13,8 @@
 
 #define AVERAGES_DECAY_MAX 0.9999
 
-static crt_status_t bad(const crt_optimizer_t *o, size_t index, const char *what,
-                        double norm)
+crt_status_t crti_optimizer_bad(const crt_optimizer_t *o, size_t index, const char *what,
+                                double norm)
 {
     const crti_array_t *array = &o->model->arrays[index];
 
@@ -34,14 +34,14 @@ crt_status_t crti_optimizer_scale(const crt_optimizer_t *o, const double *square
 
     for (size_t i = 0; i < o->model->array_count; i++) {
         if (!isfinite(squares[i]))
-            return bad(o, i, "is not finite", sqrt(squares[i]));
+            return crti_optimizer_bad(o, i, "is not finite", sqrt(squares[i]));
         if (squares[i] > squares[largest])
             largest = i;
         sum += squares[i];
     }
     norm = sqrt(sum);
     if (limit > 0 && norm > limit)
-        return bad(o, largest, "has exploded", sqrt(squares[largest]));
+        return crti_optimizer_bad(o, largest, "has exploded", sqrt(squares[largest]));
     clip = clip > 0 ? clip : o->options.global_clip;
     *scale_out = clip > 0 && norm >= clip ? clip / norm : 1;
     return CRT_OK;

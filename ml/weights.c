@@ -75,6 +75,7 @@ crt_status_t crti_weights_encode(const crt_model_t *model, unsigned char **data_
     size_t arrays = arrays_of(model), size = file_size(arrays, floats);
     size_t weights = model->parameter_count * sizeof(float);
     unsigned char *data = malloc(size), *at = data + HEADER;
+    crt_status_t status;
 
     if (!data)
         return crt_raise(CRT_ERR_NO_MEMORY, "weights file of %zu bytes", size);
@@ -89,8 +90,14 @@ crt_status_t crti_weights_encode(const crt_model_t *model, unsigned char **data_
         put32(at, rows);
         put32(at + 4, cols);
     }
-    memcpy(at, model->weights, weights);
-    memcpy(at + weights, model->statistics, model->statistics_count * sizeof(float));
+    status = crti_model_copy(model, at, model->weights, weights);
+    if (status == CRT_OK)
+        status = crti_model_copy(model, at + weights, model->statistics,
+                                 model->statistics_count * sizeof(float));
+    if (status != CRT_OK) {
+        free(data);
+        return status;
+    }
     put32(data + size - CHECKSUM, checksum(data, size - CHECKSUM));
     *data_out = data;
     *size_out = size;
@@ -163,9 +170,10 @@ crt_status_t crti_weights_decode(crt_model_t *model, const char *name,
     if (status != CRT_OK)
         return status;
     from = data + HEADER + arrays_of(model) * PER_ARRAY;
-    memcpy(model->weights, from, weights);
-    memcpy(model->statistics, from + weights, model->statistics_count * sizeof(float));
-    return CRT_OK;
+    status = crti_model_copy(model, model->weights, from, weights);
+    return status == CRT_OK ? crti_model_copy(model, model->statistics, from + weights,
+                                              model->statistics_count * sizeof(float))
+                            : status;
 }
 
 crt_status_t crt_model_save(crt_model_t *model, const char *path)

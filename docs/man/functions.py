@@ -19,6 +19,7 @@ PLACES = {
     "crt_stream.h": ("crt.h", "crt"),
     "crt_collective.h": ("crt_collective.h", "crt"),
     "crt_ml.h": ("crt_ml.h", "crt_ml"),
+    "crt_ml_gpu.h": ("crt_ml_gpu.h", "crt_ml"),
     "crt_checkpoint.h": ("crt_checkpoint.h", "crt_ml"),
     "crt_images.h": ("crt_images.h", "crt_ml"),
     "crt_configuration.h": ("crt_configuration.h", "crt_ml"),

@@ -27,6 +27,7 @@ PUBLIC = {
     "crt_ner.h": "ml",
     "crt_images.h": "ml",
     "crt_checkpoint.h": "ml",
+    "crt_ml_gpu.h": "ml",
     "crt_actors.h": "actors",
     "crt_compression.h": "actors",
 }
