@@ -5,6 +5,9 @@ batches. Prints the largest difference of the losses, the median time of a step 
 --control also how far PyTorch is from itself when its images lie channels last: rounding alone drives two runs apart,
 the faster the larger the learn rate (at 0.01 by 5 % in ten steps), so the default is a small one.
 
+With --gpu-id both are on that GPU, with products of float32, or of TF32 or float16 (autocast, channels last) on request; PyTorch's
+cuDNN searches for its algorithms, as ours does. Then PyTorch's steps are timed twice: with the loss of each step read, and as fast as it can go.
+
     pip install torch && python3 tests/bench/compare_torch.py --program build/tests/bench/network_steps --data DIR
 
 DIR holds train.bin or train.bin.gz: records of a label and 3072 bytes, a colour after the other.
@@ -29,6 +32,8 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--learn-rate", type=float, default=0.0003)
     parser.add_argument("--control", action="store_true")
+    parser.add_argument("--gpu-id", type=int)
+    parser.add_argument("--precision", choices=("float32", "tf32", "mixed"), default="float32")
     parser.add_argument("--channels-last", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -85,31 +90,52 @@ def run_torch(options):
     model = network()
     flat = np.concatenate([p.detach().numpy().ravel() for p in model.parameters()])
     flat.tofile(os.path.join(options.folder, "weights"))
-    optimizer = torch.optim.SGD(model.parameters(), lr=options.learn_rate, momentum=0.9)
     loss_of = torch.nn.CrossEntropyLoss()
     with open(os.path.join(options.folder, "batches"), "wb") as file:
         for inputs, labels in batches(options):
             file.write(inputs.tobytes() + labels.tobytes())
     del flat
-    layout = torch.channels_last if options.channels_last else torch.contiguous_format
-    model = model.to(memory_format=layout)
-    for i, (inputs, labels) in enumerate(batches(options)):
-        x = torch.from_numpy(inputs.transpose(0, 3, 1, 2).copy()).contiguous(memory_format=layout)
-        y = torch.from_numpy(labels.astype("int64"))
-        begin = time.monotonic()
+    layout = torch.channels_last if options.channels_last or options.precision == "mixed" else torch.contiguous_format
+    device = torch.device("cpu" if options.gpu_id is None else f"cuda:{options.gpu_id}")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
+    torch.backends.cudnn.benchmark = True
+    model = model.to(device, memory_format=layout)
+    optimizer = torch.optim.SGD(model.parameters(), lr=options.learn_rate, momentum=0.9)
+
+    scaler = torch.amp.GradScaler(device.type, enabled=options.precision == "mixed")
+
+    def step(inputs, labels):
+        x = torch.from_numpy(inputs).to(device).permute(0, 3, 1, 2).contiguous(memory_format=layout)
+        y = torch.from_numpy(labels).to(device).long()
         optimizer.zero_grad()
-        loss = loss_of(model(x), y)
-        loss.backward()
-        optimizer.step()
-        print(f"step {i} loss {loss.item():.6f} ms {(time.monotonic() - begin) * 1e3:.2f}")
+        with torch.autocast(device.type, torch.float16, enabled=options.precision == "mixed"):
+            loss = loss_of(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    for i, (inputs, labels) in enumerate(batches(options)):
+        begin = time.monotonic()
+        loss = step(inputs, labels).item()
+        print(f"step {i} loss {loss:.6f} ms {(time.monotonic() - begin) * 1e3:.2f}")
     print(f"memory kB {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}")
+    if options.gpu_id is not None:
+        again = list(batches(options))
+        torch.cuda.synchronize()
+        begin = time.monotonic()
+        for inputs, labels in again:
+            step(inputs, labels)
+        torch.cuda.synchronize()
+        print(f"unread ms {(time.monotonic() - begin) * 1e3 / len(again):.2f}")
 
 
 def read(text):
     lines = [line.split() for line in text.splitlines()]
     steps = [line for line in lines if line[0] == "step"]
     memory = [int(line[2]) for line in lines if line[0] == "memory"]
-    return [float(s[3]) for s in steps], statistics.median(float(s[5]) for s in steps), memory[0]
+    unread = [float(line[2]) for line in lines if line[0] == "unread"]
+    return [float(s[3]) for s in steps], statistics.median(float(s[5]) for s in steps), memory[0], unread
 
 
 def worst(a, b):
@@ -133,16 +159,19 @@ def main():
         ours = read(subprocess.run(
             [options.program, "--network", "resnet18", "--weights", f"{folder}/weights", "--batches",
              f"{folder}/batches", "--rows", str(options.rows), "--steps", str(options.steps), "--threads",
-             str(options.threads), "--learn-rate", str(options.learn_rate)], check=True, text=True,
+             str(options.threads), "--learn-rate", str(options.learn_rate), "--precision", options.precision] +
+            ([] if options.gpu_id is None else ["--gpu-id", str(options.gpu_id)]), check=True, text=True,
             stdout=subprocess.PIPE).stdout)
     for i in range(0, options.steps, 10):
         print(f"step {i}: loss {ours[0][i]:.4f}, PyTorch {theirs[0][i]:.4f}")
     print(f"largest difference of a loss: {worst(ours[0], theirs[0])}")
     if options.control:
-        print(f"of PyTorch with itself, channels last: {worst(control[0], theirs[0])}, step {control[1]:.1f} ms, "
+        print(f"of PyTorch with itself, channels last: {worst(control[0], theirs[0])}, step {control[1]:.2f} ms, "
               f"memory {control[2] / 1024:.0f} MiB")
     print(f"mean of the losses: {statistics.mean(ours[0]):.4f}, PyTorch {statistics.mean(theirs[0]):.4f}")
-    print(f"median step: {ours[1]:.1f} ms, PyTorch {theirs[1]:.1f} ms: {ours[1] / theirs[1]:.2f} of its time")
+    print(f"median step: {ours[1]:.2f} ms, PyTorch {theirs[1]:.2f} ms: {ours[1] / theirs[1]:.2f} of its time")
+    if theirs[3]:
+        print(f"PyTorch's step when nobody reads its losses: {theirs[3][0]:.2f} ms: ours is {ours[1] / theirs[3][0]:.2f} of it")
     print(f"most memory: {ours[2] / 1024:.0f} MiB, PyTorch {theirs[2] / 1024:.0f} MiB: {ours[2] / theirs[2]:.2f} of it")
 
 

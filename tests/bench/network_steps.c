@@ -5,6 +5,10 @@
  *     network_steps --network NAME --weights FILE --batches FILE --rows N --steps N
  *     network_steps --network NAME --data DIR|builtin --rows N --epochs N
  *                   [--learn-rate R] [--momentum M] [--threads N] [--seed S]
+ *                   [--gpu-id N|auto] [--precision float32|tf32|mixed]
+ *
+ * With --gpu-id on that GPU, counted as CUDA does: of what the runtime gave a worker, 0 is the first. auto: on the
+ * first one, or on the host where there is none.
  *
  * Files are bare numbers: float32 weights as crt_model_weights has them; of each batch float32 inputs,
  * channels last, then uint8 labels. Prints step, loss and milliseconds of each step, or accuracy of each epoch.
@@ -15,10 +19,11 @@
 #include <string.h>
 #include <time.h>
 
+#include <crt_ml_gpu.h>
 #include <crt_networks.h>
 
 typedef struct options {
-    const char *network, *weights, *batches, *data;
+    const char *network, *weights, *batches, *data, *gpu, *precision;
     int rows, steps, epochs, threads;
     double learn_rate, momentum;
     uint64_t seed;
@@ -40,9 +45,11 @@ static options_t read_options(int argc, char **argv)
         {"rows", 1, NULL, 'r'},       {"steps", 1, NULL, 's'},
         {"epochs", 1, NULL, 'e'},     {"threads", 1, NULL, 't'},
         {"learn-rate", 1, NULL, 'l'}, {"momentum", 1, NULL, 'm'},
-        {"seed", 1, NULL, 'x'},       {0}};
+        {"seed", 1, NULL, 'x'},       {"gpu-id", 1, NULL, 'g'},
+        {"precision", 1, NULL, 'p'},  {0}};
     options_t o = {.network = "lenet",
                    .data = "builtin",
+                   .precision = "float32",
                    .rows = 64,
                    .steps = 1,
                    .epochs = 1,
@@ -63,6 +70,8 @@ static options_t read_options(int argc, char **argv)
         case 't': o.threads = atoi(optarg); break;
         case 'l': o.learn_rate = atof(optarg); break;
         case 'm': o.momentum = atof(optarg); break;
+        case 'g': o.gpu = optarg; break;
+        case 'p': o.precision = optarg; break;
         case 'x': o.seed = strtoull(optarg, NULL, 10); break;
         default: exit(2);
         }
@@ -96,6 +105,30 @@ static void read_weights(crt_model_t *model, const char *name)
     read_file(file, crt_model_weights(model)->data,
               crt_model_parameters(model) * sizeof(float), name);
     fclose(file);
+}
+
+static crt_precision_t precision_of(const char *name)
+{
+    static const char *const names[] = {"float32", "tf32", "mixed"};
+
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (crt_precision_t)i;
+    fprintf(stderr, "--precision %s: float32, tf32 or mixed\n", name);
+    exit(2);
+}
+
+static void move(const options_t *o, crt_model_t *model)
+{
+    crt_precision_t precision = precision_of(o->precision);
+    bool is_optional = o->gpu && strcmp(o->gpu, "auto") == 0;
+    crt_status_t status;
+
+    if (!o->gpu)
+        return;
+    status = crt_model_to_gpu(model, is_optional ? 0 : atoi(o->gpu), precision);
+    if (!is_optional || status != CRT_ERR_UNSUPPORTED)
+        CRT_CHECK(status);
 }
 
 static double step(crt_model_t *model, crt_optimizer_t *o, const crt_batch_t *batch)
@@ -181,6 +214,7 @@ int main(int argc, char **argv)
     CRT_CHECK(crt_network_by_name(o.network, NULL, 10, o.seed, &model));
     if (o.weights)
         read_weights(model, o.weights);
+    move(&o, model);
     CRT_CHECK(crt_sgd_new(model, o.learn_rate, o.momentum, &optimizer));
     if (o.batches)
         run_steps(&o, model, optimizer);
