@@ -14,7 +14,7 @@
 #include "crt_compression.h"
 
 #define CRTI_COMPRESSION_BLOCK    ((size_t)4096) /* floats that LZ4 packs at once */
-#define CRTI_COMPRESSION_ONE_BITS ((size_t)512)  /* floats with two means in common */
+#define CRTI_COMPRESSION_ONE_BITS ((size_t)128)  /* floats with two means in common */
 
 /* Encoders return the bytes they wrote, decoders whether all of `size` bytes were a body of `count` floats. */
 size_t crti_lz4_bound(size_t count);

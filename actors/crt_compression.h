@@ -11,7 +11,7 @@
  *     float16    2 bytes; beyond 65,504 it is infinite, and refused by an optimizer
  *     bfloat16   2 bytes with the range of float32 and 8 bits of precision
  *     top_k      the largest 1 % by default, 8 bytes for each; keeps the error
- *     one_bit    a sign for each float and two means for each 512; keeps the error
+ *     one_bit    a sign for each float and two means for each 128; keeps the error
  */
 #ifndef CRT_COMPRESSION_H
 #define CRT_COMPRESSION_H

@@ -16,7 +16,7 @@
 
 #define METHODS 6
 
-static const size_t counts[] = {1, 2, 511, 512, 513, 65536, 65537, 200001};
+static const size_t counts[] = {1, 2, 127, 128, 129, 512, 65536, 65537, 200001};
 
 /* Small numbers around zero, as gradients are, from a fixed seed. */
 static float *gradient(size_t count, uint64_t seed)
