@@ -22,6 +22,8 @@ static const struct {
     {"list", "list actors, tasks, objects, nodes, workers, jobs ...", crti_cli_list},
     {"get", "show everything that is known of one of them", crti_cli_get},
     {"summary", "count tasks, actors or objects by state", crti_cli_summary},
+    {"memory", "show which process holds which objects, and where they were made",
+     crti_cli_memory},
     {"timeline", "print what calls did when, as a trace for a browser",
      crti_cli_timeline},
     {"stack", "print the stacks of drivers and workers, and what they wait for",

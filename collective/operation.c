@@ -8,12 +8,15 @@
  *     A call that is wrong in itself fails the group like one that does not fit the others': the
  *     others wait for it and must hear.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collective/figures.h"
 #include "collective/group_int.h"
 #include "collective/operation_signature.h"
+#include "runtime/base/clock.h"
+#include "runtime/core/execution/run_events.h"
 
 /* ---------------------------------------------------------------- checks */
 
@@ -239,11 +242,26 @@ static uint64_t next_number(struct crti_group_private *p, const crti_step_t *ste
     }
 }
 
+/* For crt timeline. */
+static void tell(const crt_group_t *group, const crti_step_t *step, uint64_t begun_ns,
+                 crt_status_t status)
+{
+    size_t bytes = step->count ? step->count * crt_dtype_size(step->dtype) : 0;
+    char name[64];
+
+    if (crti_now_ns() - begun_ns < CRTI_COLLECTIVE_EVENT_NS)
+        return;
+    snprintf(name, sizeof(name), "%s #%llu of %d, %zu bytes", kind_name(step->kind),
+             (unsigned long long)step->sequence, group->size, bytes);
+    crti_collective_event(name, begun_ns, status);
+}
+
 crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what)
 {
     struct crti_group_private *p = group->private;
     int64_t timeout_ms = what->timeout_ms ? what->timeout_ms : p->timeout_ms;
     crti_step_t step;
+    uint64_t begun_ns;
     crt_status_t status;
 
     if (atomic_load_explicit(&group->has_failed, memory_order_acquire)) {
@@ -264,9 +282,11 @@ crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what
         report_failure(group);
     } else {
         step.sequence = next_number(p, &step);
-        step.deadline_ns = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
+        begun_ns = crti_now_ns();
+        step.deadline_ns = begun_ns + (uint64_t)timeout_ms * CRTI_MS;
         status = p->backend->run(p->state, &step);
         crti_figures_count(&step, status);
+        tell(group, &step, begun_ns, status);
     }
     if (status != CRT_OK && atomic_load(&group->has_failed))
         p->was_reported = true;

@@ -297,6 +297,10 @@ CRT_API const char *crt_kind_name(crt_kind_t kind);
  * with crt_ref_drop. */
 CRT_API crt_ref_t *crt_put_v(crt_arg_t value);
 
+/* Notes where a ref was made, for crt memory: "file:line", static text. Gives the same ref. The macros crt_put, crt_call, crt_submit and
+ * crt_object_seal do it. */
+CRT_API crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place);
+
 /* Waits until the value is here and reads it. `timeout_ms` < 0: without limit (an error ends the
  * wait too). Pointers it gives (strings, bytes, tensors, refs, actors, values) are borrowed:
  * valid until the ref is dropped.
@@ -615,7 +619,7 @@ CRT_API crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_
 CRT_API crt_status_t crt_kv_delete(const char *key);
 
 /* The state of the cluster as JSON text: what = "cluster", "nodes", "actors", "actors_detail" (with their queues), "jobs",
- * "workers", "placement_groups", "tasks" (docs/design/state.md). Caller frees it with free(). */
+ * "workers", "placement_groups", "tasks", "objects", "refs", "events", "stacks" (docs/design/state.md). Caller frees it with free(). */
 CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 
 /* Ids of this process's place, 32 hex digits, "" when not initialised. */

@@ -143,13 +143,14 @@
 #define CRT_OUTS(...)      CRT_TAIL(crt_out_t, CRT_OUT, __VA_ARGS__)
 
 #define crt_call(actor, ...)                                                             \
-    crt_call_v((actor), CRT_HEAD(__VA_ARGS__), NULL, CRT_ARGUMENTS(__VA_ARGS__))
+    CRT_HERE(crt_call_v((actor), CRT_HEAD(__VA_ARGS__), NULL, CRT_ARGUMENTS(__VA_ARGS__)))
 #define crt_call_with(actor, method, ...)                                                \
-    crt_call_v((actor), (method), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+    CRT_HERE(crt_call_v((actor), (method), CRT_HEAD(__VA_ARGS__),                        \
+                        CRT_ARGUMENTS(__VA_ARGS__)))
 #define crt_tell(actor, ...)                                                             \
     crt_tell_v((actor), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
 #define crt_submit(task, ...)                                                            \
-    crt_submit_v((task), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+    CRT_HERE(crt_submit_v((task), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__)))
 #define crt_call_returns(refs, count, actor, method, ...)                                \
     crt_call_returns_v((refs), (count), (actor), (method), CRT_HEAD(__VA_ARGS__),        \
                        CRT_ARGUMENTS(__VA_ARGS__))
@@ -168,7 +169,7 @@
 #define crt_return(call, x)              crt_return_v((call), CRT_ARG(x))
 #define crt_return_at(call, index, x)    crt_return_at_v((call), (index), CRT_ARG(x))
 #define crt_yield(call, x)               crt_yield_v((call), CRT_ARG(x))
-#define crt_put(x)                       crt_put_v(CRT_ARG(x))
+#define crt_put(x)                       CRT_HERE(crt_put_v(CRT_ARG(x)))
 #define crt_get(ref, p)                  crt_get_v((ref), -1, CRT_OUT(p))
 #define crt_get_for(ref, timeout_ms, p)  crt_get_v((ref), (timeout_ms), CRT_OUT(p))
 #define crt_value_read(value, p)         crt_value_read_v((value), CRT_OUT(p))
@@ -320,5 +321,18 @@ template <class P> crt_status_t crt_value_read(const crt_value_t *value, P point
     return crt_value_read_v(value, CRT_OUT(pointer));
 }
 
+/* The templates, with the line that uses them. */
+#define crt_call(...)      CRT_HERE(crt_call(__VA_ARGS__))
+#define crt_call_with(...) CRT_HERE(crt_call_with(__VA_ARGS__))
+#define crt_submit(...)    CRT_HERE(crt_submit(__VA_ARGS__))
+#define crt_put(...)       CRT_HERE(crt_put(__VA_ARGS__))
+
 #endif
+
+/* A ref made in this line of this file. */
+#define CRT_HERE(ref)                crt_ref_at((ref), __FILE__ ":" CRT_LINE(__LINE__))
+#define CRT_LINE(line)               CRT_LINE_(line)
+#define CRT_LINE_(line)              #line
+#define crt_object_seal(object_take) CRT_HERE(crt_object_seal(object_take))
+
 #endif

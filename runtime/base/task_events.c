@@ -166,10 +166,11 @@ const char *crti_task_state_name(crti_task_state_t state)
 
 const char *crti_task_kind_name(crti_task_kind_t kind)
 {
-    static const char *const names[CRTI_TASK_KINDS] = {[CRTI_TASK_NORMAL] = "NORMAL_TASK",
-                                                       [CRTI_TASK_METHOD] = "ACTOR_TASK",
-                                                       [CRTI_TASK_CREATION] =
-                                                           "ACTOR_CREATION_TASK"};
+    static const char *const names[CRTI_TASK_KINDS] = {
+        [CRTI_TASK_NORMAL] = "NORMAL_TASK",
+        [CRTI_TASK_METHOD] = "ACTOR_TASK",
+        [CRTI_TASK_CREATION] = "ACTOR_CREATION_TASK",
+        [CRTI_TASK_COLLECTIVE] = "COLLECTIVE"};
 
     return names[kind];
 }

@@ -50,6 +50,7 @@ typedef enum crti_task_kind {
     CRTI_TASK_NORMAL,
     CRTI_TASK_METHOD,
     CRTI_TASK_CREATION,
+    CRTI_TASK_COLLECTIVE, /* no call: what a member of a group took part in */
     CRTI_TASK_KINDS
 } crti_task_kind_t;
 

@@ -208,21 +208,30 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
 
 /* ---------------------------------------------------------------- questions to all nodes */
 
-static void finish_gather(crti_control_t *c, crti_gather_t *gather)
+/* What nodes said, as one answer. Caller frees it. */
+static char *join(const crti_control_t *c, const crti_gather_t *gather)
 {
     crti_span_t rows = crti_span(gather->rows.data, gather->rows.size);
-    const char *filter = gather->filter ? gather->filter : "";
-    CRTI_AUTO(free)
-    char *json =
-        strcmp(gather->what, "tasks") == 0
-            ? crti_task_rows_join(rows, filter, gather->silent)
-        : strcmp(gather->what, "metrics") == 0
-            ? crti_state_metrics(c, rows, gather->silent)
-        : strcmp(gather->what, "actors_detail") == 0 ? crti_state_actors(c, rows, filter)
-        : strcmp(gather->what, "stacks") == 0 ? crti_stack_rows_join(rows, gather->silent)
-        : strcmp(gather->what, "objects") == 0
-            ? crti_object_rows_join(rows, filter)
-            : crti_state_join(rows, "worker_id", filter);
+    const char *filter = gather->filter ? gather->filter : "", *what = gather->what;
+
+    if (strcmp(what, "tasks") == 0)
+        return crti_task_rows_join(rows, filter, gather->silent);
+    if (strcmp(what, "metrics") == 0)
+        return crti_state_metrics(c, rows, gather->silent);
+    if (strcmp(what, "actors_detail") == 0)
+        return crti_state_actors(c, rows, filter);
+    if (strcmp(what, "stacks") == 0)
+        return crti_stack_rows_join(rows, gather->silent);
+    if (strcmp(what, "objects") == 0)
+        return crti_object_rows_join(rows, filter);
+    if (strcmp(what, "refs") == 0)
+        return crti_ref_rows_join(rows, gather->silent);
+    return crti_state_join(rows, "worker_id", filter);
+}
+
+static void finish_gather(crti_control_t *c, crti_gather_t *gather)
+{
+    CRTI_AUTO(free) char *json = join(c, gather);
     crti_msg_state_answer_t answer = {.json = crti_str(json ? json : "[]")};
 
     crti_control_answer(c, gather->from_link, CRTI_MSG_STATE_ANSWER, gather->from_request,
@@ -254,9 +263,9 @@ static crti_span_t rows_of_each(const crti_control_t *c, char *text, size_t size
 /* For what nodes say: processes are asked for some of it, and their stacks are read. */
 static uint64_t patience_ns(crti_span_t what)
 {
-    return crti_str_equal(what, "stacks")    ? 12 * CRTI_S
-           : crti_str_equal(what, "objects") ? 3 * CRTI_S
-                                             : 2 * CRTI_S;
+    return crti_str_equal(what, "stacks")                                    ? 12 * CRTI_S
+           : crti_str_equal(what, "objects") || crti_str_equal(what, "refs") ? 3 * CRTI_S
+                                                                             : 2 * CRTI_S;
 }
 
 static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
@@ -269,7 +278,9 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
     if (gather == NULL)
         return;
     crti_text(m->what, gather->what, sizeof(gather->what));
-    if (strcmp(gather->what, "tasks") == 0 || strcmp(gather->what, "objects") == 0)
+    if (strcmp(gather->what, "refs") == 0) /* nodes tell both at once */
+        to_node.what = crti_str("objects");
+    if (strcmp(gather->what, "tasks") == 0 || crti_str_equal(to_node.what, "objects"))
         to_node.filter = rows_of_each(c, limit, sizeof(limit));
     gather->from_link = link;
     gather->from_request = request;
@@ -300,7 +311,8 @@ static bool is_for_nodes(crti_span_t what)
 {
     return crti_str_equal(what, "workers") || crti_str_equal(what, "tasks") ||
            crti_str_equal(what, "objects") || crti_str_equal(what, "metrics") ||
-           crti_str_equal(what, "actors_detail") || crti_str_equal(what, "stacks");
+           crti_str_equal(what, "actors_detail") || crti_str_equal(what, "stacks") ||
+           crti_str_equal(what, "refs");
 }
 
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,

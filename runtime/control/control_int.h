@@ -446,6 +446,7 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
 /* process_rows.c: what processes said of their waits, with their stacks, and of the refs that they hold. */
 char *crti_stack_rows_join(crti_span_t answers, unsigned silent);
 char *crti_object_rows_join(crti_span_t answers, const char *filter);
+char *crti_ref_rows_join(crti_span_t answers, unsigned silent);
 char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
 
 /* "actors", with what their nodes have answered of their queues. */

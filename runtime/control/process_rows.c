@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes said of themselves, as their nodes pass it on: their stacks and waits as one list, and who holds the
- * objects of the stores (docs/design/state.md, "stacks" and "objects").
+/* What processes said of themselves, as their nodes pass it on: their stacks and waits as one list, who holds the
+ * objects of the stores, and all refs (docs/design/state.md, "stacks", "objects" and "refs").
  *
  * Where it sits
  *     control_forward.c (answers of all nodes) -> [ control/process_rows.c ] -> STATE_ANSWER
@@ -62,12 +62,18 @@ char *crti_stack_rows_join(crti_span_t answers, unsigned silent)
 
 /* ---------------------------------------------------------------- objects */
 
-/* Adds who holds the object: {"object id": {"site": ..., "holders": [...]}} */
+static bool owns_object(const json_t *process, const char *id)
+{
+    return strlen(id) > OWNER_DIGITS &&
+           strncmp(id, text_of(process, "worker_id"), OWNER_DIGITS) == 0;
+}
+
+/* Adds who holds the object: {"object id": {"call_site": ..., "holders": [...]}} */
 static void add_holder(json_t *holders, const json_t *process, const json_t *ref)
 {
     const char *id = text_of(ref, "object_id"), *worker = text_of(process, "worker_id");
     json_t *object = json_object_get(holders, id);
-    bool owns = strlen(id) > OWNER_DIGITS && strncmp(id, worker, OWNER_DIGITS) == 0;
+    bool owns = owns_object(process, id);
 
     if (!*id)
         return;
@@ -76,7 +82,8 @@ static void add_holder(json_t *holders, const json_t *process, const json_t *ref
         json_object_set_new(holders, id, object);
     }
     if (owns) {
-        json_object_set(object, "call_site", json_object_get(ref, "site"));
+        json_object_set(object, "call_site", json_object_get(ref, "place"));
+        json_object_set(object, "kind", json_object_get(ref, "kind"));
         json_object_set(object, "calls", json_object_get(ref, "calls"));
     }
     json_array_append_new(json_object_get(object, "holders"),
@@ -106,6 +113,7 @@ static json_t *with_holders(const json_t *holders, json_t *object)
            *calls = json_object_get(known, "calls");
 
     json_object_set_new(object, "call_site", json_string(text_of(known, "call_site")));
+    json_object_set_new(object, "kind", json_string(text_of(known, "kind")));
     json_object_set_new(object, "calls", calls ? json_incref(calls) : json_null());
     json_object_set_new(object, "holders", list ? json_incref(list) : json_array());
     return object;
@@ -133,5 +141,89 @@ char *crti_object_rows_join(crti_span_t answers, const char *filter)
     json_decref(objects);
     json_decref(holders);
     json_decref(all);
+    return text;
+}
+
+/* ---------------------------------------------------------------- refs */
+
+/* Where the owner says that it was made, for those who borrow it. */
+static void take_places(json_t *places, const json_t *process)
+{
+    const json_t *refs = json_object_get(json_object_get(process, "said"), "refs");
+
+    for (size_t i = 0; i < json_array_size(refs); i++) {
+        const json_t *ref = json_array_get(refs, i);
+        const char *id = text_of(ref, "object_id");
+
+        if (*text_of(ref, "place") && owns_object(process, id))
+            json_object_set(places, id, json_object_get(ref, "place"));
+    }
+}
+
+static json_t *ref_row(const json_t *places, const json_t *process, const json_t *ref)
+{
+    const char *id = text_of(ref, "object_id");
+    json_t *place = json_object_get(places, id), *calls = json_object_get(ref, "calls"),
+           *borrowers = json_object_get(ref, "borrower_count");
+
+    return json_pack(
+        "{s:s, s:O?, s:s, s:s, s:s, s:O?, s:O?, s:O?, s:s, s:s, s:O?, s:s, s:s, s:s, "
+        "s:s}",
+        "object_id", id, "size", json_object_get(ref, "size"), "content",
+        text_of(ref, "content"), "kind", text_of(ref, "kind"), "call_site",
+        place ? json_string_value(place) : "", "handles", json_object_get(ref, "handles"),
+        "calls", calls, "borrower_count", borrowers, "worker_id",
+        text_of(process, "worker_id"), "worker_type", text_of(process, "worker_type"),
+        "pid", json_object_get(process, "pid"), "node_id", text_of(process, "node_id"),
+        "ip", text_of(process, "ip"), "job_id", text_of(process, "job_id"), "actor_id",
+        text_of(process, "actor_id"));
+}
+
+static void add_refs(json_t *all, const json_t *places, const json_t *process)
+{
+    const json_t *refs = json_object_get(json_object_get(process, "said"), "refs");
+
+    for (size_t i = 0; i < json_array_size(refs); i++) {
+        json_t *row = ref_row(places, process, json_array_get(refs, i));
+
+        if (row)
+            json_array_append_new(all, row);
+    }
+}
+
+static json_int_t said_number(const json_t *process, const char *key)
+{
+    return json_integer_value(json_object_get(json_object_get(process, "said"), key));
+}
+
+char *crti_ref_rows_join(crti_span_t answers, unsigned silent)
+{
+    json_t *processes = json_array(), *places = json_object(), *rows = json_array(), *one,
+           *process, *all;
+    json_int_t count = 0, bytes = 0, mute = 0;
+    crti_span_t entry;
+    char *text;
+    size_t i;
+
+    while (crti_list_unpack(&answers, &entry) == CRT_OK) {
+        one = json_loadb(entry.data, entry.size, 0, NULL);
+        json_array_extend(processes, json_object_get(one, "processes"));
+        json_decref(one);
+    }
+    json_array_foreach(processes, i, process)
+    {
+        decode(process, "said");
+        mute += !json_is_object(json_object_get(process, "said"));
+        count += said_number(process, "count");
+        bytes += said_number(process, "bytes");
+        take_places(places, process);
+    }
+    json_array_foreach(processes, i, process) add_refs(rows, places, process);
+    all = json_pack("{s:o, s:I, s:I, s:I, s:I}", "refs", rows, "count", count, "bytes",
+                    bytes, "silent_processes", mute, "silent_nodes", (json_int_t)silent);
+    text = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    json_decref(places);
+    json_decref(processes);
     return text;
 }

@@ -140,9 +140,19 @@ static json_t *in_order(json_t *all, const char *filter, size_t *total)
     return list;
 }
 
+/* What is no call has no other half. */
+static void take_collective(json_t *collectives, json_t *row)
+{
+    if (!json_is_object(json_object_get(row, "events")))
+        return;
+    finish_row(row);
+    json_array_append(collectives, row);
+}
+
 char *crti_task_rows_join(crti_span_t answers, const char *filter, unsigned silent)
 {
-    json_t *all = json_object(), *result, *one, *row;
+    json_t *all = json_object(), *collectives = json_array(), *transfers = json_array(),
+           *result, *one, *row;
     json_int_t dropped = 0;
     crti_span_t entry;
     size_t i, total;
@@ -151,11 +161,20 @@ char *crti_task_rows_join(crti_span_t answers, const char *filter, unsigned sile
     while (crti_list_unpack(&answers, &entry) == CRT_OK) {
         one = json_loadb(entry.data, entry.size, 0, NULL);
         dropped += json_integer_value(json_object_get(one, "dropped"));
-        json_array_foreach(json_object_get(one, "tasks"), i, row) take_row(all, row);
+        json_array_foreach(json_object_get(one, "tasks"), i, row)
+        {
+            if (strcmp(text_of(row, "type"), "COLLECTIVE") == 0)
+                take_collective(collectives, row);
+            else
+                take_row(all, row);
+        }
+        json_array_extend(transfers, json_object_get(one, "transfers"));
         json_decref(one);
     }
     result = json_object();
     json_object_set_new(result, "tasks", in_order(all, filter, &total));
+    json_object_set_new(result, "collectives", collectives);
+    json_object_set_new(result, "transfers", transfers);
     json_object_set_new(result, "total", json_integer((json_int_t)total));
     json_object_set_new(result, "dropped", json_integer(dropped));
     json_object_set_new(result, "silent_nodes", json_integer(silent));

@@ -41,10 +41,9 @@ static json_t *fresh_class(const char *name)
 
 static json_t *fresh_objects(const char *name)
 {
-    return json_pack("{s:i, s:f, s:i, s:i, s:{}, s:{}, s:{}}", "total_objects", 0,
-                     "total_size_mb", 0.0, "total_num_workers", 0, "total_num_nodes", 0,
-                     "task_state_counts", "task_attempt_number_counts",
-                     "ref_type_counts");
+    return json_pack("{s:i, s:f, s:{}, s:{}, s:{}, s:{}, s:{}}", "total_objects", 0,
+                     "total_size_mb", 0.0, "task_state_counts",
+                     "task_attempt_number_counts", "ref_type_counts", "workers", "nodes");
 }
 
 /* ---------------------------------------------------------------- each kind */
@@ -111,39 +110,54 @@ static void add_object(json_t *group, const json_t *row)
     count(json_object_get(group, "task_attempt_number_counts"), "1");
     count(json_object_get(group, "ref_type_counts"),
           crti_view_text(row, "reference_type"));
+    count(json_object_get(group, "workers"), crti_view_text(row, "owner_id"));
+    count(json_object_get(group, "nodes"), crti_view_text(row, "node_id"));
 }
 
-/* All are of one place: where an object was made is not recorded. */
+/* How many processes and nodes each group is of, instead of which. */
+static void count_places(json_t *groups)
+{
+    static const char *const keys[][2] = {{"workers", "total_num_workers"},
+                                          {"nodes", "total_num_nodes"}};
+    json_t *group;
+    const char *name;
+
+    json_object_foreach(groups, name, group) for (size_t i = 0; i < 2; i++)
+    {
+        size_t size = json_object_size(json_object_get(group, keys[i][0]));
+
+        json_object_set_new(group, keys[i][1], json_integer((json_int_t)size));
+        json_object_del(group, keys[i][0]);
+    }
+}
+
+/* By the line of the program that made them. */
 static json_t *summarize_objects(const crti_listing_t *resource, const json_t *entries,
                                  const json_t *filters)
 {
-    json_t *groups = json_object(), *owners = json_object(), *nodes = json_object(),
-           *entry;
-    json_t *group = group_of(groups, "disabled", fresh_objects);
+    json_t *groups = json_object(), *entry;
+    json_int_t total = 0;
+    double size_mb = 0;
     size_t i;
 
     json_array_foreach((json_t *)entries, i, entry)
     {
+        const char *place;
         json_t *row;
 
         if (!crti_listing_is_wanted(resource, entry, filters))
             continue;
         row = resource->row(entry, CRTI_VIEW_ALL);
-        add_object(group, row);
-        count(owners, crti_view_text(row, "owner_id"));
-        count(nodes, crti_view_text(row, "node_id"));
+        place = crti_view_text(row, "call_site");
+        add_object(group_of(groups, *place ? place : "unknown", fresh_objects), row);
+        size_mb += json_number_value(json_object_get(row, "object_size")) / MIB;
+        total++;
         json_decref(row);
     }
-    json_object_set_new(group, "total_num_workers",
-                        json_integer((json_int_t)json_object_size(owners)));
-    json_object_set_new(group, "total_num_nodes",
-                        json_integer((json_int_t)json_object_size(nodes)));
-    json_decref(owners);
-    json_decref(nodes);
-    return json_pack("{s:o, s:O, s:O, s:b, s:s}", "summary", groups, "total_objects",
-                     json_object_get(group, "total_objects"), "total_size_mb",
-                     json_object_get(group, "total_size_mb"), "callsite_enabled", 0,
-                     "summary_by", "callsite");
+    count_places(groups);
+    return json_pack("{s:o, s:I, s:f, s:b, s:s}", "summary", groups, "total_objects",
+                     total, "total_size_mb", size_mb, "callsite_enabled", 1, "summary_by",
+                     "callsite");
 }
 
 json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer,

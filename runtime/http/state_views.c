@@ -206,9 +206,22 @@ static json_t *task_row(const json_t *task, crti_view_level_t level)
     return row;
 }
 
+/* Why the owner keeps it; Ray has no words for what others borrow. */
+static const char *reference_type(const json_t *object)
+{
+    static const char *const known[] = {"LOCAL_REFERENCE", "USED_BY_PENDING_TASK",
+                                        "CAPTURED_IN_OBJECT"};
+    const char *kind = crti_view_text(object, "kind");
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(kind, known[i]) == 0)
+            return kind;
+    return json_integer_value(json_object_get(object, "pins")) > 0 ? "PINNED_IN_MEMORY"
+                                                                   : "UNKNOWN_STATUS";
+}
+
 static json_t *object_row(const json_t *object, crti_view_level_t level)
 {
-    bool is_pinned = json_integer_value(json_object_get(object, "pins")) > 0;
     bool is_sealed = json_is_true(json_object_get(object, "is_sealed"));
     const char *type = crti_view_text(object, "owner_type");
     json_t *row = json_pack(
@@ -216,9 +229,9 @@ static json_t *object_row(const json_t *object, crti_view_level_t level)
         crti_view_text(object, "object_id"), "object_size",
         crti_part_number(object, "size"), "task_status",
         is_sealed ? "FINISHED" : "RUNNING", "attempt_number", 1, "reference_type",
-        is_pinned ? "PINNED_IN_MEMORY" : "LOCAL_REFERENCE", "call_site", "disabled",
-        "type", *type ? type : "WORKER", "pid", crti_part_number(object, "owner_pid"),
-        "ip", crti_view_text(object, "ip"));
+        reference_type(object), "call_site", crti_view_text(object, "call_site"), "type",
+        *type ? type : "WORKER", "pid", crti_part_number(object, "owner_pid"), "ip",
+        crti_view_text(object, "ip"));
 
     if (!row || level < CRTI_VIEW_ALL)
         return row;
@@ -226,6 +239,8 @@ static json_t *object_row(const json_t *object, crti_view_level_t level)
     json_object_set_new(row, "owner_id", crti_part_text(object, "owner_id"));
     json_object_set_new(row, "pins", crti_part_number(object, "pins"));
     json_object_set_new(row, "is_copy", crti_part_bool(object, "is_copy"));
+    json_object_set_new(row, "calls", crti_part(object, "calls"));
+    json_object_set_new(row, "holders", crti_part(object, "holders"));
     return row;
 }
 

@@ -374,7 +374,7 @@
 #define CRTI_FIELDS_KV_VALUE(F)  F(BOOL, found) F(BIN, value)
 
 /* What the cluster looks like, as JSON text. `what`: "cluster" (nodes, resources, actors by
- * state, pending demand), "nodes", "actors", "jobs", "workers", "tasks", "objects", "metrics"; `filter` an id or "", of
+ * state, pending demand), "nodes", "actors", "jobs", "workers", "tasks", "objects", "refs", "metrics"; `filter` an id or "", of
  * "tasks" and "objects" from the head to a node how many rows at most. The shapes are in docs/design/state.md. A node daemon takes this and LOG_READ on its local link also
  * from a process that did not ATTACH: the command asks so where the head is elsewhere. */
 #define CRTI_FIELDS_STATE_QUERY(F)  F(STR, what) F(STR, filter)

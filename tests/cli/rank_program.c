@@ -9,6 +9,7 @@
  *     leave RANK       that rank calls exit(0), the others print and return
  *     stay             says its pid, leaves a grandchild in a session of its own, and stays
  *     task             runs a task, which is no rank
+ *     moments          takes part in a collective, and sends an object to the last rank's node; prints what the timeline has of both
  *     init             is a program that calls crt_init instead of crt_main */
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +24,64 @@ static crt_status_t ask_run(crt_call_t *call)
     return crt_return(call, crt_rank() * 10 + crt_size());
 }
 static const crt_task_t ask = CRT_TASK(.name = "ask", .run = ask_run, .signature = "");
+
+static crt_status_t take_run(crt_call_t *call)
+{
+    crt_bytes_t bytes;
+
+    CRT_TRY(crt_args(call, &bytes));
+    return crt_return(call, bytes.size);
+}
+static const crt_task_t take =
+    CRT_TASK(.name = "take", .run = take_run, .signature = "bytes");
+
+static int count_of(const char *text, const char *word)
+{
+    int count = 0;
+
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
+        count++;
+    return count;
+}
+
+static void send_to(const char *node)
+{
+    static char bytes[2000000];
+    crt_ref_t *object = crt_put(((crt_bytes_t){bytes, sizeof(bytes)}));
+    crt_ref_t *size = crt_submit(
+        &take, CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node),
+        object);
+    int64_t taken;
+
+    CRT_CHECK(crt_get(size, &taken));
+    crt_ref_drop(&size);
+    crt_ref_drop(&object);
+}
+
+static int moments(void)
+{
+    static float values[1 << 20];
+    crt_tensor_t many = crt_tensor_floats(values, 1 << 20);
+    char node[33] = "", *tasks;
+    int64_t shape[] = {sizeof(node)};
+    crt_tensor_t id = crt_tensor_view(CRT_UINT8, 1, shape, node);
+    crt_group_t *group;
+
+    CRT_CHECK(crt_collective_world(&group));
+    snprintf(node, sizeof(node), "%s", crt_node_id());
+    CRT_CHECK(crt_collective_broadcast(group, &id, crt_size() - 1));
+    CRT_CHECK(crt_collective_allreduce(group, &many, &many, CRT_SUM));
+    CRT_CHECK(crt_collective_barrier(group));
+    if (crt_rank() > 0)
+        return crt_collective_barrier(group) == CRT_OK ? 0 : 1;
+    send_to(node);
+    CRT_CHECK(crt_cluster_state("tasks", &tasks));
+    printf("%d allreduces, %d transfers\n",
+           count_of(tasks, "\"allreduce #2 of 2, 4194304 bytes\""),
+           strcmp(node, crt_node_id()) ? count_of(tasks, "\"from_node_id\":") : -1);
+    free(tasks);
+    return crt_collective_barrier(group) == CRT_OK ? 0 : 1;
+}
 
 static int world(void)
 {
@@ -112,6 +171,8 @@ static int driver(int argc, char **argv)
 
     if (strcmp(mode, "world") == 0)
         return world();
+    if (strcmp(mode, "moments") == 0)
+        return moments();
     if (strcmp(mode, "lines") == 0)
         return lines();
     if (strcmp(mode, "leave") == 0)
@@ -131,7 +192,7 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const crt_options_t *options = CRT_OPTIONS(.tasks = CRT_TASKS(&ask));
+    const crt_options_t *options = CRT_OPTIONS(.tasks = CRT_TASKS(&ask, &take));
 
     if (argc > 1 && strcmp(argv[1], "init") == 0) {
         if (crt_init(argc, argv, options) == CRT_OK)

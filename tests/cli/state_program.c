@@ -36,7 +36,7 @@ static crt_status_t waits_run(crt_call_t *call)
     return CRT_OK;
 }
 static const crt_task_t waits =
-    CRT_TASK(.name = "waits", .run = waits_run, .signature = "");
+    CRT_TASK(.name = "waits", .run = waits_run, .signature = "ref");
 
 static crt_status_t says_run(crt_call_t *call)
 {
@@ -47,6 +47,17 @@ static crt_status_t says_run(crt_call_t *call)
 }
 static const crt_task_t says = CRT_TASK(.name = "says", .run = says_run, .signature = "");
 
+/* A list of a ref that nothing else holds. */
+static crt_ref_t *put_inside(crt_bytes_t bytes)
+{
+    crt_ref_t *inner = crt_put(bytes), *outer;
+    crt_arg_t item = CRT_ARG(inner);
+
+    outer = crt_put(crt_list(&item, 1));
+    crt_ref_drop(&inner);
+    return outer;
+}
+
 static int driver(int argc, char **argv)
 {
     crt_bundle_t bundle = {.num_cpus = 1};
@@ -55,6 +66,8 @@ static int driver(int argc, char **argv)
                              crt_actor_new(&counter, NULL)};
     unsigned char *bytes = calloc(1, 1 << 20);
     crt_ref_t *object = crt_put(((crt_bytes_t){bytes, 1 << 20}));
+    crt_ref_t *outer = put_inside((crt_bytes_t){bytes, 300000});
+    crt_ref_t *given = crt_put(((crt_bytes_t){bytes, 200000}));
     crt_ref_t *refs[6], *failed = crt_submit(&fails, NULL), *waiting;
 
     CRT_CHECK(crt_placement_group_wait(group, -1));
@@ -70,7 +83,7 @@ static int driver(int argc, char **argv)
         CRT_CHECK(crt_get(said, NULL));
         crt_ref_drop(&said);
     }
-    waiting = crt_submit(&waits, NULL);
+    waiting = crt_submit(&waits, NULL, given);
     while (crt_get_for(waiting, 300, NULL) != CRT_ERR_TIMED_OUT)
         continue;
     puts("ready");
@@ -81,6 +94,8 @@ static int driver(int argc, char **argv)
     crt_ref_drop(&failed);
     crt_ref_drop(&waiting);
     crt_ref_drop(&object);
+    crt_ref_drop(&outer);
+    crt_ref_drop(&given);
     for (int i = 0; i < 2; i++)
         crt_actor_drop(&actors[i]);
     crt_placement_group_drop(&group);

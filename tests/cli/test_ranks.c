@@ -68,6 +68,12 @@ static void the_world_is_a_group_of_all_ranks(void **state)
     }
 }
 
+static void the_timeline_has_collectives_and_transfers(void **state)
+{
+    cli_expect(0, "2 allreduces, 1 transfers\n",
+               "run " STORE " --nodes 2 --num-cpus 1 --ranks 2 -- %s moments", PROGRAM);
+}
+
 static void more_ranks_than_cpus_run_at_once(void **state)
 {
     cli_expect(0, "7 of 8: 28\n", "run " STORE " --num-cpus 1 --ranks 8 -- %s world",
@@ -238,6 +244,7 @@ int main(void)
         TEST(each_rank_runs_the_driver_with_its_number_and_the_arguments),
         TEST(without_ranks_the_driver_runs_once_and_is_none),
         TEST(the_world_is_a_group_of_all_ranks),
+        TEST(the_timeline_has_collectives_and_transfers),
         TEST(more_ranks_than_cpus_run_at_once),
         TEST(tasks_of_ranks_are_no_ranks),
         TEST(a_program_that_calls_crt_init_itself_is_refused),

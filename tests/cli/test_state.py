@@ -170,6 +170,52 @@ class State(unittest.TestCase):
         self.assertIn("Counter.add", self.cluster.crt("summary", "tasks"))
         self.assertIn("summary of tasks", self.cluster.crt("summary", "nodes", code=2))
 
+    def test_memory_tells_who_holds_what_and_where_it_was_made(self):
+        c = self.cluster
+        answer = json.loads(c.crt("memory", "--format", "json"))
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "state_program.c")) as file:
+            lines = file.read().splitlines()
+        made = {}  # the line of the program, by a word in it
+        for number, line in enumerate(lines, 1):
+            for word in ("*object = crt_put", "*inner = crt_put", "*given = crt_put", "waiting = crt_submit"):
+                if word in line:
+                    made[word.split()[0].strip("*")] = f"state_program.c:{number}"
+        kinds = {}
+        for row in answer["refs"]:
+            kinds.setdefault(os.path.basename(row["call_site"]), []).append(row)
+        self.assertEqual([row["kind"] for row in kinds[made["object"]]], ["LOCAL_REFERENCE"])
+        self.assertEqual([row["kind"] for row in kinds[made["inner"]]], ["CAPTURED_IN_OBJECT"])
+        self.assertEqual({(row["kind"], row["worker_type"]) for row in kinds[made["given"]]},
+                         {("USED_BY_PENDING_TASK", "DRIVER"), ("BORROWED_REFERENCE", "WORKER")})
+        self.assertEqual([row["content"] for row in kinds[made["waiting"]]], ["PENDING"])
+        sizes = [row["size"] for row in answer["refs"]]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        self.assertTrue(1 << 20 <= sizes[0] < 2 << 20)
+        self.assertEqual(answer["count"], len(sizes))
+        self.assertGreater(answer["stores"][0]["used"], 1500000)
+
+    def test_memory_is_sorted_grouped_and_cut(self):
+        c = self.cluster
+        groups = json.loads(c.crt("memory", "--group-by", "place", "--format", "json"))["groups"]
+        self.assertEqual([group["bytes"] for group in groups], sorted((group["bytes"] for group in groups), reverse=True))
+        calls = [group for group in groups if len(group["refs"]) == 6]
+        self.assertEqual(len(calls), 1)  # those of Counter.add
+        hosts = json.loads(c.crt("memory", "--group-by", "address", "--format", "json"))["groups"]
+        self.assertEqual([group["count"] for group in hosts], [sum(group["count"] for group in groups)])
+        kinds = [row["kind"] for row in json.loads(c.crt("memory", "--sort-by", "kind", "--format", "json"))["refs"]]
+        self.assertEqual(kinds, sorted(kinds))
+        text = c.crt("memory", "--limit", "1")
+        self.assertIn("1.0 MB", text)
+        self.assertEqual(text.count("state_program.c:"), 1)
+        self.assertIn("bytes of its store are used", text)
+        self.assertIn("refs: ", c.crt("memory", "--format", "yaml").replace("refs:\n", "refs: "))
+        for wrong in (["--sort-by", "colour"], ["--group-by", "colour"], ["--format", "xml"]):
+            self.assertIn("crt memory: --", c.crt("memory", *wrong, code=2))
+        objects = c.rows("objects", "--filter", "reference_type=LOCAL_REFERENCE")
+        self.assertIn("state_program.c:", objects[0]["call_site"])
+        summary = json.loads(c.crt("summary", "objects", "--format", "json"))[0]["summary"]
+        self.assertIn("1", {str(group["total_objects"]) for place, group in summary.items() if "state_program.c:" in place})
+
     def test_the_timeline_has_slices_and_arrows(self):
         path = f"timeline-{os.getpid()}.json"
         try:

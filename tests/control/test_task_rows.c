@@ -75,6 +75,26 @@ static void the_end_is_the_callers_to_tell(void **state)
     expect_joined(CALLER("FINISHED"), WORKER("FAILED"), "FINISHED");
 }
 
+static void collectives_and_transfers_are_no_calls(void **state)
+{
+    static const char *const answers[] = {
+        "{\"tasks\":[{\"task_id\":\"t\",\"attempt_id\":\"a\",\"is_run\":true,\"type\":"
+        "\"COLLECTIVE\",\"state\":\"FINISHED\",\"events\":{\"RUNNING\":3.0,"
+        "\"FINISHED\":5.0}},{\"type\":\"COLLECTIVE\"}],"
+        "\"transfers\":[{\"object_id\":\"o\"}]}",
+        "{\"tasks\":[],\"transfers\":[{\"object_id\":\"p\"}]}"};
+    json_t *all = join(answers, 2, "");
+    const json_t *collectives = json_object_get(all, "collectives");
+    const json_t *one = json_array_get(collectives, 0);
+
+    assert_int_equal(json_array_size(json_object_get(all, "tasks")), 0);
+    assert_int_equal(json_array_size(collectives), 1);
+    assert_true(json_number_value(json_object_get(one, "start_time")) == 3.0);
+    assert_true(json_number_value(json_object_get(one, "end_time")) == 5.0);
+    assert_int_equal(json_array_size(json_object_get(all, "transfers")), 2);
+    json_decref(all);
+}
+
 static void a_worker_alone_is_believed(void **state)
 {
     static const char *const answers[] = {WORKER("FAILED")};
@@ -113,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_sides_of_an_attempt_are_one_row_in_any_order),
         cmocka_unit_test(the_end_is_the_callers_to_tell),
+        cmocka_unit_test(collectives_and_transfers_are_no_calls),
         cmocka_unit_test(a_worker_alone_is_believed),
         cmocka_unit_test(a_filter_is_the_id_of_a_task),
         cmocka_unit_test(what_is_no_answer_is_left_out),

@@ -211,7 +211,7 @@ class Client:
     def summaries(self):
         assert "Counter.add" in self.state("summary", "tasks"), "summary tasks"
         assert "Counter" in self.state("summary", "actors"), "summary actors"
-        assert "disabled" in self.state("summary", "objects"), "summary objects"
+        assert "state_program.c:" in self.state("summary", "objects"), "summary objects"
 
 
 def all_commands(client, python):

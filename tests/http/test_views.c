@@ -209,6 +209,85 @@ static void answers_of_a_wrong_shape_do_no_harm(void **state)
     }
 }
 
+/* Two calls that overlap in one worker, one that begins when a transfer has come, and a collective in the first. */
+static const char moments[] =
+    "{\"tasks\":["
+    "{\"task_id\":\"c1\",\"name\":\"late\",\"worker_id\":\"w\",\"node_id\":\"n\","
+    "\"worker_pid\":9,\"creation_time\":5,\"start_time\":30,\"end_time\":40,"
+    "\"events\":{\"PENDING_ARGS_AVAIL\":5,\"PENDING_NODE_ASSIGNMENT\":10,"
+    "\"SUBMITTED_TO_WORKER\":28,\"RUNNING\":30,\"FINISHED\":40}},"
+    "{\"task_id\":\"c2\",\"name\":\"first\",\"worker_id\":\"w\",\"node_id\":\"n\","
+    "\"worker_pid\":9,\"creation_time\":1,\"start_time\":2,\"end_time\":20,"
+    "\"events\":{\"RUNNING\":2,\"FINISHED\":20}},"
+    "{\"task_id\":\"c3\",\"name\":\"second\",\"worker_id\":\"w\",\"node_id\":\"n\","
+    "\"worker_pid\":9,\"creation_time\":3,\"start_time\":3,\"end_time\":15,"
+    "\"events\":{\"RUNNING\":3,\"FINISHED\":15}}],"
+    "\"collectives\":[{\"name\":\"allreduce\",\"worker_id\":\"w\",\"node_id\":\"n\","
+    "\"worker_pid\":9,\"start_time\":4,\"end_time\":6,\"events\":{\"RUNNING\":4}}],"
+    "\"transfers\":["
+    "{\"size\":7,\"worker_id\":\"w\",\"worker_pid\":9,\"node_id\":\"n\",\"from_node_id\":"
+    "\"m\",\"start_time\":22,\"end_time\":25},"
+    "{\"size\":8,\"worker_id\":\"w\",\"worker_pid\":9,\"node_id\":\"n\",\"from_node_id\":"
+    "\"m\",\"start_time\":4,\"end_time\":24}]}";
+
+/* The event of that phase and name, the first with `key` = `value` in it where `key` is not NULL. */
+static const json_t *event_of(const json_t *trace, const char *phase, const char *name,
+                              const char *key, const char *value)
+{
+    for (size_t i = 0; i < json_array_size(trace); i++) {
+        const json_t *event = json_array_get(trace, i);
+
+        if (strcmp(crti_view_text(event, "ph"), phase) == 0 &&
+            strcmp(crti_view_text(event, "name"), name) == 0 &&
+            (!key || strcmp(crti_view_text(event, key), value) == 0))
+            return event;
+    }
+    fail_msg("no event %s %s", phase, name);
+    return NULL;
+}
+
+static double number_in(const json_t *event, const char *key)
+{
+    return json_number_value(json_object_get(event, key));
+}
+
+static void a_timeline_has_calls_waits_collectives_and_transfers(void **state)
+{
+    CRTI_AUTO(json_decref) json_t *answer = load(moments);
+    CRTI_AUTO(json_decref) json_t *trace = crti_view_timeline(answer, "");
+    const json_t *run = event_of(trace, "X", "first", "cat", "task");
+    const json_t *beside = event_of(trace, "X", "second", "cat", "task");
+    const json_t *both = event_of(trace, "X", "allreduce", "cat", "collective");
+
+    assert_string_equal(crti_view_text(run, "tid"), "worker w (pid 9)");
+    assert_string_equal(crti_view_text(beside, "tid"), "worker w (pid 9) (2)");
+    assert_string_equal(crti_view_text(both, "tid"), "worker w (pid 9)");
+    assert_true(number_in(both, "dur") == 2000);
+    assert_true(number_in(event_of(trace, "X", "arguments", NULL, NULL), "dur") == 5000);
+    assert_true(number_in(event_of(trace, "X", "queued", NULL, NULL), "dur") == 18000);
+    assert_true(number_in(event_of(trace, "X", "sent", NULL, NULL), "dur") == 2000);
+    assert_true(number_in(event_of(trace, "s", "call", "id", "c1-0"), "ts") == 5000);
+    assert_true(number_in(event_of(trace, "f", "call", "id", "c1-0"), "ts") == 30000);
+}
+
+/* From the call that waits to it, and from it to the call that needed it first. */
+static void arrows_lead_to_a_transfer_and_from_it(void **state)
+{
+    CRTI_AUTO(json_decref) json_t *answer = load(moments);
+    CRTI_AUTO(json_decref) json_t *trace = crti_view_timeline(answer, "");
+    const json_t *asks = event_of(trace, "s", "transfer", "id", "transfer-0");
+    const json_t *comes = event_of(trace, "f", "transfer", "id", "transfer-0");
+    const json_t *ends = event_of(trace, "s", "transfer", "id", "transfer-1");
+    const json_t *needs = event_of(trace, "f", "transfer", "id", "transfer-1");
+
+    assert_string_equal(crti_view_text(asks, "tid"), "worker w (pid 9)");
+    assert_string_equal(crti_view_text(comes, "tid"), "transfers");
+    assert_true(number_in(asks, "ts") == 4000 && number_in(comes, "ts") == 4000);
+    assert_string_equal(crti_view_text(ends, "tid"), "transfers (2)");
+    assert_true(number_in(ends, "ts") == 25000 && number_in(needs, "ts") == 30000);
+    event_of(trace, "X", "7 bytes from node m", "cat", "transfer");
+}
+
 static void assert_clean(const char *in, bool final, const char *out,
                          size_t used_expected)
 {
@@ -286,6 +365,8 @@ int main(void)
         cmocka_unit_test(rows_of_the_state_api_have_the_columns_of_their_level),
         cmocka_unit_test(our_own_columns_come_only_when_they_are_asked_for),
         cmocka_unit_test(answers_of_a_wrong_shape_do_no_harm),
+        cmocka_unit_test(a_timeline_has_calls_waits_collectives_and_transfers),
+        cmocka_unit_test(arrows_lead_to_a_transfer_and_from_it),
         cmocka_unit_test(every_text_is_escaped_as_json_wants_it),
         cmocka_unit_test(bytes_that_are_no_characters_are_replaced),
         cmocka_unit_test(a_character_cut_at_the_end_waits_for_the_rest),

@@ -287,6 +287,21 @@ static void a_workers_log_is_read_by_its_id_after_its_death_too(void **state)
     assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_NOT_FOUND);
 }
 
+static void a_worker_of_tasks_is_not_the_actor_whose_id_is_zero(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_log_read_t read = {.limit = 100,
+                                .name = crti_str("00000000000000000000000000000000")};
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+    scene_wait(s, CRTI_MSG_LOG);
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 51, &read);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_NOT_FOUND);
+}
+
 static void a_program_on_a_dead_file_server_holds_nobody_up(void **state)
 {
     scene_t *s = *state;
@@ -343,6 +358,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_submission_id_that_is_used_again_runs_in_a_folder_of_its_own),
         NODE_TEST(those_who_wait_for_one_log_cost_nothing_while_others_print),
         NODE_TEST(a_workers_log_is_read_by_its_id_after_its_death_too),
+        NODE_TEST(a_worker_of_tasks_is_not_the_actor_whose_id_is_zero),
     };
 
     return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));

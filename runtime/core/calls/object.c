@@ -348,7 +348,7 @@ void crti_objects_orphan(crti_core_t *core)
     }
 }
 
-crt_ref_t *crt_object_seal(crt_object_t **object_take)
+crt_ref_t *(crt_object_seal)(crt_object_t **object_take)
 {
     crt_arg_t value = crt_arg_object(object_take ? *object_take : NULL);
 

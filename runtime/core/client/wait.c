@@ -6,6 +6,7 @@
  * A worker's main thread that waits runs its own task inline, if that has not started.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,6 +224,13 @@ static void count_orphan(crt_ref_t *ref, int delta)
     pthread_mutex_unlock(&orphans);
     if (is_last)
         crti_ref_free_orphan(ref);
+}
+
+crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place)
+{
+    if (ref)
+        atomic_store_explicit(&ref->place, place, memory_order_relaxed);
+    return ref;
 }
 
 crt_ref_t *crt_ref_keep(crt_ref_t *ref)

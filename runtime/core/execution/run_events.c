@@ -77,3 +77,39 @@ void crti_run_event_ended(crt_call_t *call, uint64_t ticket)
                         crti_now_ns());
     crti_task_written(writer, event);
 }
+
+static void write_collective(crti_core_t *core, const char *name, uint64_t begun_ns,
+                             uint64_t now_ns, crt_status_t status)
+{
+    uint64_t number = crti_new_number(core), ticket;
+    crti_task_event_t *event;
+
+    if (!crti_task_is_chosen(&core->task_events, number))
+        return;
+    event = crti_task_write(&core->task_events, now_ns, &ticket);
+    event->owner = core->process;
+    event->number = event->attempt = number;
+    event->is_run = true;
+    event->kind = CRTI_TASK_COLLECTIVE;
+    event->actor = core->actor_id;
+    event->worker = core->process;
+    event->node = core->node;
+    event->pid = getpid();
+    event->status = status;
+    crti_run_event_name(core, &event->parent_owner, &event->parent);
+    crti_task_set_text(event->name, sizeof(event->name), name, strlen(name));
+    crti_task_set_state(event, CRTI_TASK_RUNNING, begun_ns);
+    crti_task_set_state(event, status < 0 ? CRTI_TASK_FAILED : CRTI_TASK_FINISHED,
+                        now_ns);
+    crti_task_written(&core->task_events, event);
+}
+
+void crti_collective_event(const char *name, uint64_t begun_ns, crt_status_t status)
+{
+    crti_core_t *core = crti_enter_quiet();
+
+    if (!core)
+        return;
+    write_collective(core, name, begun_ns, crti_now_ns(), status);
+    crti_leave(core);
+}

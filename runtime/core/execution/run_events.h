@@ -15,6 +15,10 @@
 uint64_t crti_run_event_begun(crt_call_t *call);
 /* User code has come back, and call->status says how. */
 void crti_run_event_ended(crt_call_t *call, uint64_t ticket);
+/* Collectives that end sooner are not worth an entry: they could not be seen in a timeline. */
+#define CRTI_COLLECTIVE_EVENT_NS ((uint64_t)50000)
+/* One that this process has taken part in, from `begun_ns` until now. Takes the lock. */
+void crti_collective_event(const char *name, uint64_t begun_ns, crt_status_t status);
 /* Handler of core: the call that runs in this thread, as its owner names it. */
 void crti_run_event_name(crti_core_t *core, crti_id_t *owner_out, uint64_t *number_out);
 

@@ -81,3 +81,21 @@ crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t 
     *count_out = g.count;
     return g.refs;
 }
+
+static void walk(const crti_numbers_t *table, void (*each)(crt_ref_t *ref, void *user),
+                 void *user)
+{
+    size_t cursor = 0;
+    crt_ref_t *ref;
+
+    while ((ref = crti_numbers_next(table, &cursor)))
+        each(ref, user);
+}
+
+void crti_refs_walk(crti_core_t *core, void (*each)(crt_ref_t *ref, void *user),
+                    void *user)
+{
+    walk(&core->refs.owned, each, user);
+    CRTI_MAP_FOREACH (crti_remote_t, owner, &core->remotes.table)
+        walk(&owner->borrowed, each, user);
+}

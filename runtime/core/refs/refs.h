@@ -101,7 +101,6 @@ typedef struct crti_ref_more {
     crti_contained_t inner;
     crt_value_t value; /* decoded from its bytes or `view` */
     void *memory;
-    const char *site; /* STORED, owned: where it was made; static text, NULL: not known */
 } crti_ref_more_t;
 
 struct crt_ref {
@@ -143,6 +142,8 @@ struct crt_ref {
         crti_error_t *error;     /* FAILED; NULL: there was no memory for it */
     };
     crti_ref_more_t *more; /* never NULL: to read; to write: crti_ref_more */
+    /* Where the program made it, "file:line"; static text, NULL: not known. Written by its maker without the lock. */
+    const char *_Atomic place;
 };
 
 /* The `more` of those that need none: nobody writes there. */
@@ -196,6 +197,10 @@ void crti_refs_fini(crti_refs_t *refs);
 typedef bool crti_ref_wants_t(const crt_ref_t *ref, const void *what);
 crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t *wants,
                              const void *what, size_t *count_out);
+
+/* All of them, ours and others'. `each` changes nothing. */
+void crti_refs_walk(crti_core_t *core, void (*each)(crt_ref_t *ref, void *user),
+                    void *user);
 
 /* Of an object of ours, or of another try of a call. */
 uint64_t crti_new_numbers(crti_core_t *core, uint64_t count); /* the first of so many */

@@ -134,9 +134,11 @@ static size_t row_limit(crti_span_t filter)
 static void ask_processes(crti_node_t *node, uint64_t request,
                           const crti_msg_state_query_t *query)
 {
+    bool is_stacks = crti_str_equal(query->what, "stacks");
+    /* Of objects the filter is how many; all processes are asked. */
     crt_status_t status =
-        crti_question_asked(node, request, crti_str_equal(query->what, "stacks"),
-                            row_limit(query->filter), query->filter);
+        crti_question_asked(node, request, is_stacks, row_limit(query->filter),
+                            is_stacks ? query->filter : crti_str(""));
 
     if (status != CRT_OK)
         crti_head_send_error(node, request, status, crt_error_detail());

@@ -112,7 +112,52 @@ static crt_status_t put_row(crti_buffer_t *json, const crti_task_record_t *recor
     return status == CRT_OK ? put(json, "}") : status;
 }
 
-crt_status_t crti_task_rows(const crti_node_t *node, size_t limit, crti_buffer_t *json)
+/* One that was on its way when its process ended is not told: nobody waits for it any more. */
+static bool is_told(crti_node_t *node, const crti_transfer_t *t)
+{
+    return t->ended_ns || crti_process_get(node, t->requester.process);
+}
+
+static crt_status_t put_transfer(crti_buffer_t *json, crti_node_t *node,
+                                 const crti_transfer_t *t, const wall_t *wall)
+{
+    char object[TASK_ID], job[CRTI_ID_HEX], worker[CRTI_ID_HEX], from[CRTI_ID_HEX];
+    char text[640], end[40] = "null";
+
+    if (t->ended_ns)
+        snprintf(end, sizeof(end), "%.3f", wall_ms(wall, t->ended_ns));
+    snprintf(text, sizeof(text),
+             "{\"object_id\":\"%s\",\"size\":%" PRIu64 ",\"node_id\":\"%s\","
+             "\"from_node_id\":\"%s\",\"worker_id\":\"%s\",\"worker_pid\":%d,"
+             "\"job_id\":\"%s\",\"start_time\":%.3f,\"end_time\":%s,"
+             "\"error_type\":\"%s\"}",
+             task_id(t->object.owner, t->object.number, object), t->size, node->hex,
+             id_text(t->from, from), id_text(t->requester.process, worker), t->pid,
+             id_text(t->job, job), wall_ms(wall, t->begun_ns), end,
+             t->status == CRT_OK ? "" : crt_status_name(t->status));
+    return put(json, text);
+}
+
+static crt_status_t put_transfers(crti_buffer_t *json, crti_node_t *node,
+                                  const wall_t *wall)
+{
+    crt_status_t status = put(json, ",\"transfers\":[");
+    const crti_transfer_t *t;
+    const char *before = "";
+
+    for (size_t i = 0;
+         status == CRT_OK && (t = crti_transfer_at(&node->pulls.log, i)) != NULL; i++) {
+        if (!is_told(node, t))
+            continue;
+        status = put(json, before);
+        before = ",";
+        if (status == CRT_OK)
+            status = put_transfer(json, node, t, wall);
+    }
+    return status == CRT_OK ? put(json, "]") : status;
+}
+
+crt_status_t crti_task_rows(crti_node_t *node, size_t limit, crti_buffer_t *json)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t records = {0};
     wall_t wall = {(double)crti_wall_ms(), crti_now_ns()};
@@ -130,6 +175,10 @@ crt_status_t crti_task_rows(const crti_node_t *node, size_t limit, crti_buffer_t
         if (status == CRT_OK)
             status = put_row(json, &all[i], &wall);
     }
-    snprintf(end, sizeof(end), "],\"dropped\":%" PRIu64 "}", dropped);
-    return status == CRT_OK ? put(json, end) : status;
+    snprintf(end, sizeof(end), "],\"dropped\":%" PRIu64, dropped);
+    if (status == CRT_OK)
+        status = put(json, end);
+    if (status == CRT_OK)
+        status = put_transfers(json, node, &wall);
+    return status == CRT_OK ? put(json, "}") : status;
 }

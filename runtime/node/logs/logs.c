@@ -41,7 +41,8 @@ static const crti_process_t *living(crti_node_t *node, const char *name)
         if (p->role != CRTI_ROLE_WORKER)
             continue;
         if (strncmp(crti_id_hex(p->id, hex), name, strlen(name)) == 0 ||
-            strncmp(crti_id_hex(p->actor, hex), name, strlen(name)) == 0)
+            (!crti_id_is_zero(p->actor) &&
+             strncmp(crti_id_hex(p->actor, hex), name, strlen(name)) == 0))
             return p;
     }
     return NULL;

@@ -246,6 +246,8 @@ static void answer(crti_node_t *node, const crti_pull_action_t *action)
     crti_process_t *process = crti_process_get(node, action->requester.process);
     crti_msg_error_t error = {.status = action->status, .text = crti_str(action->text)};
 
+    crti_transfer_ended(&node->pulls.log, action->requester, action->status,
+                        crti_node_now(node));
     if (action->status == CRT_OK)
         crti_local_send(process, CRTI_MSG_DONE, action->requester.request, NULL);
     else
@@ -296,6 +298,21 @@ static void spread(const crti_node_t *node, crti_id_t *nodes, size_t count,
     nodes[first] = one;
 }
 
+static void note_begin(crti_node_t *node, crti_pull_requester_t requester,
+                       const crti_msg_pull_t *pull, crti_id_t from)
+{
+    const crti_process_t *process = crti_process_get(node, requester.process);
+    crti_transfer_t transfer = {.object = pull->object,
+                                .size = pull->size,
+                                .requester = requester,
+                                .job = process ? process->job_id : (crti_id_t){0, 0},
+                                .from = from,
+                                .pid = process ? (int32_t)process->pid : 0,
+                                .begun_ns = crti_node_now(node)};
+
+    crti_transfer_begun(&node->pulls.log, &transfer);
+}
+
 void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
                      crti_id_t process, const crti_msg_pull_t *pull)
 {
@@ -317,6 +334,8 @@ void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
     }
     status = crti_pull_table_request(node->pulls.table, pull->object, pull->size, nodes,
                                      count, requester, crti_node_now(node));
+    if (status == CRT_OK)
+        note_begin(node, requester, pull, count ? nodes[0] : (crti_id_t){0, 0});
     if (status != CRT_OK) {
         crti_local_t *link = crti_local_get(node, local);
 
@@ -554,4 +573,5 @@ void crti_pull_free(crti_node_t *node)
     crti_pull_retry_free(node);
     crti_pull_table_free(node->pulls.table);
     crti_share_table_free(node->pulls.shares);
+    crti_transfer_log_fini(&node->pulls.log);
 }

@@ -16,6 +16,7 @@
 
 #include "runtime/node/objects/pull_table.h"
 #include "runtime/node/objects/share_table.h"
+#include "runtime/node/objects/transfer_log.h"
 #include "runtime/node/types.h"
 
 /* What transfer.c knows of a store that had no room. */
@@ -31,6 +32,7 @@ typedef struct crti_pulls {
     bool is_acting;
     crti_map_t places; /* object id -> memory of an object being pulled */
     crti_node_full_t full;
+    crti_transfer_log_t log;
     crti_map_t again; /* object id -> a pull that is begun again, pull_retry.c */
 } crti_pulls_t;
 

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this process says of itself: told_state.c (the answer, what threads wait for) and told_refs.c.
+ *
+ * JSON is put piece by piece into a buffer; without memory it ends somewhere, and whoever decodes it says so.
+ */
+#ifndef CRTI_CORE_CLIENT_TOLD_H
+#define CRTI_CORE_CLIENT_TOLD_H
+
+#include "runtime/core/core.h"
+
+void crti_told_put(crti_buffer_t *json, const char *text);
+/* ,"key":"text" */
+void crti_told_text(crti_buffer_t *json, const char *key, const char *text);
+void crti_told_object(crti_buffer_t *json, crti_object_id_t id);
+
+/* "refs":[the largest `limit` of them],"count":N,"bytes":N of all. Lock held. */
+void crti_told_refs(crti_core_t *core, size_t limit, crti_buffer_t *json);
+
+#endif
