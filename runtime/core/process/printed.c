@@ -14,16 +14,15 @@ void crti_printed_count(void)
     stderr->_offset = 0;
 }
 
-static bool has_printed(crti_core_t *core)
+/* Since it was asked last. An fflush, also one of the program, makes the count negative. */
+static bool has_printed(void)
 {
-    int64_t now;
     bool has;
 
     if (__fpending(stdout))
         fflush(stdout);
-    now = stdout->_offset + stderr->_offset;
-    has = now != core->printed.bytes;
-    core->printed.bytes = now;
+    has = stdout->_offset != 0 || stderr->_offset != 0;
+    crti_printed_count();
     return has;
 }
 
@@ -41,7 +40,7 @@ void crti_printed_flush(crti_core_t *core)
 {
     static const crti_msg_log_flush_t body;
 
-    if (!has_printed(core) || !core->link.channel)
+    if (!has_printed() || !core->link.channel)
         return;
     if (core->printed
             .is_flushing) /* another thread's: what this one has printed may be behind it */

@@ -25,7 +25,6 @@ struct crti_core;
 /* Part of crti_core_t, under its lock. */
 typedef struct crti_printed {
     bool is_flushing; /* the node was asked, and has not answered */
-    int64_t bytes;    /* of a worker: what was seen by it */
     uint64_t logs;    /* of a driver: LOG messages that came */
 } crti_printed_t;
 
