@@ -78,7 +78,7 @@ def macros_of(path, groups):
     of = {name: group for group in groups for name in group.functions}
     for name, parameters, body in re.findall(
             r"^#define (crt_\w+)\(([^)]*)\)\s*(?:\\\n)?(.*)$", source, re.MULTILINE):
-        called = re.match(r"\s*(crt_\w+_v)\(", body)
+        called = re.match(r"\s*(?:CRT_HERE\()?(crt_\w+_v)\(", body)
         if called and called[1] in of:
             group = of[called[1]]
             group.macros[name] = parameters

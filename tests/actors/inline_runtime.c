@@ -375,6 +375,11 @@ static crt_ref_t *new_ref(crt_status_t status)
     return ref;
 }
 
+crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place)
+{
+    return ref;
+}
+
 crt_ref_t *crt_put_v(crt_arg_t value)
 {
     crt_ref_t *ref = new_ref(CRT_OK);
