@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How long the HTTP server of a cluster with many actors and ended tasks takes for the answers of its state API.
+
+The actors wait for a resource that no node has, so that they cost no processes: their rows are those of others. Each path is
+asked in turns, by one connection that is kept; what is printed is the median, and the slowest, of a whole answer."""
+import argparse
+import http.client
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+PATHS = ("/api/v0/actors", "/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE", "/api/v0/actors?detail=True",
+         "/api/v0/actors/summarize", "/api/v0/tasks", "/api/v0/tasks/summarize", "/api/v0/objects", "/api/v0/workers", "/api/v0/nodes",
+         "/api/v0/jobs", "/api/v0/placement_groups", "/api/cluster_status", "/api/jobs/")
+PATIENCE = 300
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(prog="state_api", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
+    parser.add_argument("--actors", type=int, default=10000)
+    parser.add_argument("--tasks", type=int, default=100000)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--limit-ms", type=float, help="fail when a median is longer")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return parser.parse_args()
+
+
+class Cluster:
+    def __init__(self, given):
+        self.crt = os.path.join(given.build, "cli", "crt")
+        self.folder = tempfile.mkdtemp(prefix="crt-state-")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
+        self.env.update(CRT_RUN_DIR=f"{self.folder}/run", CRT_STATE_DIR=f"{self.folder}/state")
+        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2", "--object-store-memory", "50M")
+        self.place = re.search(r"http://([0-9.:]+)", said)[1]
+        self.token = self.run("token").strip()
+        self.env["CRT_ADDRESS"] = re.search(r"--address (\S+) --key-file", said)[1]
+        self.program = subprocess.Popen([os.path.join(given.build, "tests", "bench", "state_api_program"), str(given.actors),
+                                         str(given.tasks)], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        assert self.program.stdout.readline() == "ready\n", "the program ended"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.program.kill()
+        self.program.communicate()
+        self.run("stop", "--force")
+        shutil.rmtree(self.folder)
+
+    def run(self, *arguments):
+        return subprocess.run([self.crt, *arguments], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=True, timeout=PATIENCE).stdout
+
+
+class Asker:
+    def __init__(self, cluster):
+        self.connection = http.client.HTTPConnection(cluster.place, timeout=PATIENCE)
+        self.headers = {"Authorization": f"Bearer {cluster.token}"}
+
+    def ask(self, path):
+        began = time.monotonic()
+        self.connection.request("GET", path, headers=self.headers)
+        answer = self.connection.getresponse()
+        text = answer.read()
+        took_ms = 1e3 * (time.monotonic() - began)
+        assert answer.status == 200, (path, answer.status, text[:200])
+        return took_ms, text
+
+    def wait_for_actors(self, count):
+        """The head has heard of all of them."""
+        until = time.monotonic() + PATIENCE
+        while json.loads(self.ask("/api/v0/actors?limit=1")[1])["data"]["result"]["total"] < count:
+            assert time.monotonic() < until, "the actors have not come"
+
+
+def main():
+    given = read_arguments()
+    with Cluster(given) as cluster:
+        asker = Asker(cluster)
+        asker.wait_for_actors(given.actors)
+        took = {path: [] for path in PATHS}
+        for _ in range(given.rounds):
+            for path in PATHS:
+                took[path].append(asker.ask(path)[0])
+    rows = [{"path": path, "median_ms": round(statistics.median(times), 2), "slowest_ms": round(max(times), 2)}
+            for path, times in took.items()]
+    if given.json:
+        print(json.dumps({"actors": given.actors, "tasks": given.tasks, "rows": rows}, indent=2))
+    else:
+        print(f"{given.actors} actors, {given.tasks} ended tasks, {given.rounds} rounds")
+        for row in rows:
+            print(f"{row['median_ms']:10.2f} ms, at most {row['slowest_ms']:8.2f} ms  {row['path']}")
+    slow = [row["path"] for row in rows if given.limit_ms and row["median_ms"] > given.limit_ms]
+    if slow:
+        sys.exit(f"slower than {given.limit_ms} ms: {', '.join(slow)}")
+
+
+main()
