@@ -176,16 +176,42 @@ static json_t *actor_json(const crti_control_t *c, const crti_actor_entry_t *act
     return json;
 }
 
+/* "first N": so many of all; else all that are meant. */
+static bool reads_limit(const char *filter, size_t *limit_out)
+{
+    *limit_out = SIZE_MAX;
+    return sscanf(filter, "first %zu", limit_out) == 1;
+}
+
 static json_t *actors_json(const crti_control_t *c, const char *filter)
 {
     const crti_list_t *lists[] = {&c->actors.placed, &c->actors.waiting, &c->actors.dead};
     json_t *json = json_array();
+    size_t limit;
+    bool is_page = reads_limit(filter, &limit);
 
     for (size_t i = 0; i < 3; i++)
-        CRTI_LIST_FOREACH (item, lists[i])
-            if (is_meant(filter, CRTI_ACTOR_OF(item)->id))
+        CRTI_LIST_FOREACH (item, lists[i]) {
+            if (json_array_size(json) == limit)
+                return json;
+            if (is_page || is_meant(filter, CRTI_ACTOR_OF(item)->id))
                 json_array_append_new(json, actor_json(c, CRTI_ACTOR_OF(item)));
+        }
     return json;
+}
+
+/* Of a part of them how many there are in all is told, too. */
+static json_t *actors_answer(const crti_control_t *c, const char *filter,
+                             json_t *actors_take)
+{
+    json_int_t all = 0;
+    size_t limit;
+
+    if (!reads_limit(filter, &limit))
+        return actors_take;
+    for (size_t i = 0; i < CRTI_ACTOR_STATES; i++)
+        all += (json_int_t)c->actors.counts[i];
+    return json_pack("{s:o, s:I}", "actors", actors_take, "all", all);
 }
 
 /* ---------------------------------------------------------------- jobs */
@@ -454,7 +480,7 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter)
     else if (crti_str_equal(what, "nodes"))
         json = nodes_json(c, filter_text);
     else if (crti_str_equal(what, "actors"))
-        json = actors_json(c, filter_text);
+        json = actors_answer(c, filter_text, actors_json(c, filter_text));
     else if (crti_str_equal(what, "jobs"))
         json = jobs_json(c, filter_text);
     else if (crti_str_equal(what, "events"))
@@ -539,6 +565,7 @@ char *crti_state_actors(const crti_control_t *c, crti_span_t answers, const char
                                 figure ? json_incref(figure) : json_null());
         }
     }
+    all = actors_answer(c, filter, all);
     text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(12));
     json_decref(all);
     json_decref(queues);

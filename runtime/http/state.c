@@ -83,11 +83,15 @@ static const char *question_of(const crti_http_exchange_t *x,
 void crti_state_begin_list(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     const crti_listing_t *resource = crti_listing_find(x->id);
+    char page[40] = "";
 
-    if (read_args(x, request, resource) == CRT_OK)
-        crti_endpoint_ask_state(x, question_of(x, resource), "", on_list);
-    else
+    if (read_args(x, request, resource) != CRT_OK) {
         refuse(x);
+        return;
+    }
+    if (resource->has_pages && !x->filters)
+        snprintf(page, sizeof(page), "first %llu", (unsigned long long)x->limit);
+    crti_endpoint_ask_state(x, question_of(x, resource), page, on_list);
 }
 
 static void on_summary(crti_http_exchange_t *x, crt_status_t status,

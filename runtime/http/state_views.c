@@ -279,7 +279,7 @@ static json_t *event_row(const json_t *event, crti_view_level_t level)
 /* ---------------------------------------------------------------- which there are */
 
 static const crti_listing_t resources[] = {
-    {"actors", "actors", "actors_detail", NULL, actor_row, NULL},
+    {"actors", "actors", "actors_detail", NULL, actor_row, NULL, true},
     {"nodes", "nodes", NULL, NULL, node_row, NULL},
     {"jobs", "jobs", NULL, NULL, job_row, NULL},
     {"placement_groups", "placement_groups", NULL, NULL, placement_group_row, NULL},
@@ -300,6 +300,8 @@ const crti_listing_t *crti_listing_find(const char *name)
 
 const json_t *crti_listing_entries(const crti_listing_t *resource, const json_t *answer)
 {
+    if (resource->has_pages && json_is_object(answer))
+        return json_object_get(answer, resource->name);
     return resource->list ? json_object_get(answer, resource->list) : answer;
 }
 
@@ -362,6 +364,8 @@ json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
             return NULL;
         }
     }
+    if (resource->has_pages && json_is_integer(json_object_get(answer, "all")))
+        total = wanted = (size_t)json_integer_value(json_object_get(answer, "all"));
     describe_gaps(answer, gaps, sizeof(gaps));
     /* Ray's clients take fewer after truncation for an answer that is not complete: only the limit
      * makes it so. */

@@ -20,6 +20,8 @@ typedef struct crti_listing {
         *list; /* the member of its answer that has the entries; NULL: the answer */
     json_t *(*row)(const json_t *entry, crti_view_level_t level);
     bool (*is_shown)(const json_t *entry); /* NULL: all are */
+    bool
+        has_pages; /* the head tells the first ones alone ("first N"), and how many there are */
 } crti_listing_t;
 
 /* NULL: there is none of that name. */

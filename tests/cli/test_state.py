@@ -82,6 +82,9 @@ class State(unittest.TestCase):
         self.assertEqual(len(c.rows("tasks", "--filter", "name=Counter.add", "--limit", "2")), 2)
         self.assertEqual({row["name"] for row in c.rows("tasks", "--filter", "state=FAILED")}, {"fails"})
         self.assertNotIn("fails", {row["name"] for row in c.rows("tasks", "--filter", "name!=fails")})
+        for detail in ("False", "crt"):
+            actors = c.get(f"/api/v0/actors?limit=1&detail={detail}")["data"]["result"]
+            self.assertEqual((len(actors["result"]), actors["total"], actors["num_filtered"], actors["num_after_truncation"]), (1, 2, 2, 1))
         said = c.crt("list", "tasks", "--filter", "colour=red", code=1)
         self.assertIn("crt list: the filter's key \"colour\" is no column of tasks", said)
         self.assertIn("KEY=VALUE", c.crt("list", "tasks", "--filter", "colour", code=2))

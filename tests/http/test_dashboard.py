@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard of a real cluster in a real browser, headless, as a user clicks through it.
 Usage: test_dashboard.py CRT DASHBOARD_PROGRAM SWEEP_PROGRAM [SCREENSHOT_FOLDER]
+Where axe-core is (the Python packages axe-playwright-python and axe-selenium-python have it), each page is checked with it, light and dark.
 Exit status 77 where no browser, or no way to drive it, is installed (setup.sh --with-browser)."""
+import glob
 import os
 import re
 import shutil
@@ -28,6 +30,14 @@ SOON = 30
 BROWSER = next((path for path in map(shutil.which, ('chromium', 'google-chrome-stable')) if path), None)
 DRIVER = shutil.which('chromedriver')
 VIEWS = ('overview', 'nodes', 'jobs', 'sweeps', 'actors', 'tasks', 'objects', 'placement-groups', 'workers', 'metrics')
+
+
+def find_axe():
+    """axe.min.js of a package that is installed for Python; None: there is none."""
+    for folder in sys.path:
+        for path in glob.glob(os.path.join(folder, 'axe_*', '**', 'axe.min.js'), recursive=True):
+            return path
+    return None
 
 
 def crt(*words):
@@ -224,6 +234,25 @@ class Dashboard(unittest.TestCase):
         self.assertEqual([name for name in names if not name.startswith(self.url)], [])
         self.assertEqual([line['message'] for line in self.page.get_log('browser') if line['level'] == 'SEVERE'], [])
 
+    @unittest.skipUnless(find_axe(), 'axe-core is not installed')
+    def test_a_checker_of_accessibility_finds_nothing(self):
+        with open(find_axe(), encoding='utf-8') as file:
+            axe = file.read()
+        found = []
+        for scheme in ('light', 'dark'):
+            self.page.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [{'name': 'prefers-color-scheme', 'value': scheme}]})
+            for name in VIEWS:
+                self.view(name)
+                self.until(lambda: any(shown.is_displayed() for shown in self.all('#cluster table, #cluster .empty')))
+                self.shoot(f'{name}-{scheme}')
+                self.page.execute_script(axe)
+                said = self.page.execute_async_script('const done = arguments[0]; axe.run().then(done, (e) => done({error: String(e)}))')
+                self.assertNotIn('error', said)
+                found += [(scheme, name, rule['id'], node['html'], node['failureSummary'])
+                          for rule in said['violations'] for node in rule['nodes']]
+        self.page.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': []})
+        self.assertEqual(found, [])
+
     def test_nothing_is_wider_than_a_phone(self):
         self.page.execute_cdp_cmd('Emulation.setDeviceMetricsOverride',
                                   {'width': 390, 'height': 844, 'deviceScaleFactor': 1, 'mobile': True})
@@ -231,6 +260,7 @@ class Dashboard(unittest.TestCase):
             for name in VIEWS:
                 self.page.get(f'{self.url}#/{name}')
                 self.until(lambda: self.text('#cluster h2'))
+                self.shoot(f'{name}-phone')
                 self.assertLessEqual(self.page.execute_script('return document.documentElement.scrollWidth'), 390, name)
         finally:
             self.page.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
