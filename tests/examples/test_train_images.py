@@ -235,7 +235,7 @@ def every_compression_learns():
     whole = bytes_of["none"]
     assert bytes_of["lz4"] < whole, bytes_of
     assert bytes_of["float16"] == bytes_of["bfloat16"] < 0.51 * whole, bytes_of
-    assert bytes_of["top_k"] < 0.11 * whole and bytes_of["one_bit"] < 0.04 * whole, bytes_of
+    assert bytes_of["top_k"] < 0.11 * whole and bytes_of["one_bit"] < 0.05 * whole, bytes_of
 
 
 def pieces_make_the_same_weights():
