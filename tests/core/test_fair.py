@@ -15,6 +15,8 @@ NAP = 200  # ms: a task that runs is not interrupted
 
 
 class Cluster:
+    warnings = ()  # how often each driver said that its tasks wait
+
     def __init__(self, cpus):
         said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", str(cpus),
                                "--object-store-memory", "50M"], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -35,9 +37,11 @@ class Cluster:
             is_option = isinstance(quota, tuple)
             drivers.append(subprocess.Popen(
                 [PROGRAM, "between", str(task_ms), str(begin), str(begin + seconds * 1000),
-                 *(map(str, quota) if is_option else ())], stdout=subprocess.PIPE, text=True,
+                 *(map(str, quota) if is_option else ())], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 env=dict(os.environ, **({} if is_option else quota))))
-        counts = [int(re.search(r"between (\d+)", driver.communicate(timeout=100)[0])[1]) for driver in drivers]
+        said = [driver.communicate(timeout=100)[0] for driver in drivers]
+        self.warnings = [len(re.findall("tasks? waits?: ", text)) for text in said]
+        counts = [int(re.search(r"between (\d+)", text)[1]) for text in said]
         return [count / sum(counts) for count in counts]
 
 
@@ -51,6 +55,8 @@ class Weights(unittest.TestCase):
     def test_two_greedy_drivers_of_one_weight_get_half_each(self):
         with Cluster(2) as cluster:
             self.assert_shares(cluster.shares([(1,), (1,)], SECONDS), [1 / 2, 1 / 2])
+            # They wait for a turn many times a second: that is told once in ten seconds.
+            self.assertLessEqual(max(cluster.warnings), 1 + SECONDS // 10, cluster.warnings)
 
     def test_drivers_get_their_shares_by_weight(self):
         with Cluster(2) as cluster:

@@ -27,7 +27,8 @@
 
 #define FIRST_PAUSE_NS (50 * CRTI_MS) /* after a bundle was not there, doubled, */
 #define LAST_PAUSE_NS  (1600 * CRTI_MS)
-#define QUEUE_FRONT    8192 /* tasks of a pool that wait as pending calls */
+#define TELL_AGAIN_NS  (10000 * CRTI_MS) /* from one reason for waiting to the next */
+#define QUEUE_FRONT    8192              /* tasks of a pool that wait as pending calls */
 
 static crti_task_lease_t *task_lease(crti_lease_t *lease)
 {
@@ -174,7 +175,7 @@ static void take_grant(crti_task_lease_t *lease, const crti_msg_lease_granted_t 
     }
     crti_lease_granted(&lease->pool->leases, &lease->lease, crti_now_ns());
     lease->pool->pause_ns = 0;
-    lease->pool->told[0] = '\0';
+    lease->pool->reason[0] = '\0';
     if (crti_list_is_empty(&lease->pool->queue)) /* tasks may come back for it */
         crti_core_wake_at(core, crti_now_ns());
 }
@@ -509,23 +510,36 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
 
 /* ------------------------------------------------------------------ events */
 
+/* Tasks that go on with the workers they have are nothing to tell. */
+static void tell_waiting(crti_task_pool_t *pool, uint64_t now_ns)
+{
+    if (pool->is_told || !pool->reason[0] || !pool->leases.queued || pool->leases.held)
+        return;
+    if (now_ns < pool->tell_ns) {
+        crti_core_wake_at(pool->core, pool->tell_ns);
+        return;
+    }
+    pool->is_told = true;
+    pool->tell_ns = now_ns + TELL_AGAIN_NS;
+    crti_log(CRTI_LOG_WARN, "core", "%u %s: %s", pool->leases.queued,
+             pool->leases.queued == 1 ? "task waits" : "tasks wait", pool->reason);
+}
+
 void crti_lease_message(crti_core_t *core, const crti_message_t *message)
 {
     const crti_msg_lease_waiting_t *m = &message->lease_waiting;
 
     CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
         crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
-        char text[sizeof(pool->told)];
+        char text[sizeof(pool->reason)];
 
-        /* Tasks that go on with the workers they have are nothing to tell. */
-        if (!find_lease(pool, m->lease) || pool->leases.held)
+        if (!find_lease(pool, m->lease))
             continue;
         crti_text(m->text, text, sizeof(text));
-        if (strcmp(text, pool->told) == 0)
-            return;
-        snprintf(pool->told, sizeof(pool->told), "%s", text);
-        crti_log(CRTI_LOG_WARN, "core", "%u %s: %s", pool->leases.queued,
-                 pool->leases.queued == 1 ? "task waits" : "tasks wait", text);
+        if (strcmp(text, pool->reason) != 0)
+            pool->is_told = false;
+        memcpy(pool->reason, text, sizeof(text));
+        tell_waiting(pool, crti_now_ns());
         return;
     }
 }
@@ -627,6 +641,7 @@ static void tick_pool(crti_task_pool_t *pool, uint64_t now_ns)
             crti_remote_send(pool->core, task_lease(lease)->remote, &record);
     }
     crti_task_pump(pool);
+    tell_waiting(pool, now_ns);
     crti_core_wake_at(pool->core, next);
     crti_core_wake_at(pool->core, next_ask_ns(pool, now_ns));
 }

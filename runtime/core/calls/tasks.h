@@ -40,8 +40,9 @@ struct crti_task_pool {
     crti_id_t bundle_node;        /* where its next lease is asked for */
     unsigned turn;                /* of its bundles */
     uint64_t asked_ns, retry_ns, pause_ns;
-    bool said_waiting;
-    char told[160]; /* the last reason shown for waiting */
+    char reason[160]; /* for waiting, since the last grant; shown, */
+    bool is_told;
+    uint64_t tell_ns; /* but not before: turns come and go */
 };
 
 struct crti_task_lease {
