@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "cli/answer.h"
 #include "cli/options.h"
 
 #define NAME      "crt drain"
@@ -18,31 +19,21 @@
 static const char *address, *deadline;
 static bool no_wait;
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
 /* The node whose id begins so, or NULL after saying why: it owns its members. */
 static json_t *find(const crt_cluster_info_t *cluster, const char *prefix, bool must_live)
 {
-    char *text = NULL;
-    json_t *nodes, *found = NULL;
+    json_t *nodes = crti_answer_query(cluster, "nodes", NULL), *found = NULL;
     size_t count = 0;
 
-    if (crt_cluster_query(cluster, "nodes", NULL, &text) != CRT_OK) {
+    if (!nodes) {
         crti_cli_fail_detail(NAME);
         return NULL;
     }
-    nodes = json_loads(text, 0, NULL);
-    free(text);
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         json_t *node = json_array_get(nodes, i);
 
-        if (strncmp(text_of(node, "node_id"), prefix, strlen(prefix)) != 0 ||
-            (must_live && strcmp(text_of(node, "state"), "DEAD") == 0))
+        if (strncmp(crti_answer_text(node, "node_id"), prefix, strlen(prefix)) != 0 ||
+            (must_live && strcmp(crti_answer_text(node, "state"), "DEAD") == 0))
             continue;
         found = node;
         count++;
@@ -64,10 +55,11 @@ static int await_end(const crt_cluster_info_t *cluster, const char *id)
 {
     for (;;) {
         json_t *node = find(cluster, id, false);
-        bool is_over = node && strcmp(text_of(node, "state"), "DEAD") == 0;
+        bool is_over = node && strcmp(crti_answer_text(node, "state"), "DEAD") == 0;
 
         if (is_over)
-            printf("node %.8s has ended: %s\n", id, text_of(node, "state_message"));
+            printf("node %.8s has ended: %s\n", id,
+                   crti_answer_text(node, "state_message"));
         json_decref(node);
         if (!node)
             return 1;
@@ -88,7 +80,7 @@ static int drain(const char *prefix, double seconds)
     node = find(&cluster, prefix, true);
     if (!node)
         return 1;
-    snprintf(id, sizeof(id), "%s", text_of(node, "node_id"));
+    snprintf(id, sizeof(id), "%s", crti_answer_text(node, "node_id"));
     json_decref(node);
     if (crt_cluster_drain(&cluster, id, (uint64_t)(seconds * 1000)) != CRT_OK)
         return crti_cli_fail_detail(NAME);

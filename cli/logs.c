@@ -11,33 +11,13 @@
 
 #include <jansson.h>
 
+#include "cli/answer.h"
 #include "cli/options.h"
 #include "cli/table.h"
 
 #define NAME      "crt logs"
 #define WAIT_MS   10000
 #define DAEMON_MS 500
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
-static json_t *query(const crt_cluster_info_t *cluster, const char *what)
-{
-    char *text = NULL;
-    json_t *json;
-
-    if (crt_cluster_query(cluster, what, NULL, &text) != CRT_OK)
-        return NULL;
-    json = json_loads(text, JSON_DECODE_ANY, NULL);
-    free(text);
-    if (!json)
-        crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not JSON");
-    return json;
-}
 
 /* "" when it is not known. */
 static void pid_of(const json_t *object, char *text, size_t size)
@@ -54,8 +34,8 @@ static int list(const crt_cluster_info_t *cluster)
 {
     static const table_column_t columns[] = {
         {"KIND", 0}, {"ID", 0}, {"NAME", 0}, {"STATE", 0}, {"PID", 1}};
-    json_t *actors = query(cluster, "actors");
-    json_t *workers = actors ? query(cluster, "workers") : NULL;
+    json_t *actors = crti_answer_query(cluster, "actors", NULL);
+    json_t *workers = actors ? crti_answer_query(cluster, "workers", NULL) : NULL;
     table_t *table;
     char pid[24];
 
@@ -70,9 +50,10 @@ static int list(const crt_cluster_info_t *cluster)
         const json_t *actor = json_array_get(actors, i);
 
         pid_of(actor, pid, sizeof(pid));
-        crti_table_row(table, (const char *const[]){"actor", text_of(actor, "actor_id"),
-                                                    text_of(actor, "class_name"),
-                                                    text_of(actor, "state"), pid});
+        crti_table_row(table,
+                       (const char *const[]){"actor", crti_answer_text(actor, "actor_id"),
+                                             crti_answer_text(actor, "class_name"),
+                                             crti_answer_text(actor, "state"), pid});
     }
     for (size_t i = 0; i < json_array_size(workers); i++) {
         const json_t *worker = json_array_get(workers, i);
@@ -81,9 +62,9 @@ static int list(const crt_cluster_info_t *cluster)
         crti_table_row(
             table,
             (const char *const[]){
-                strcmp(text_of(worker, "worker_type"), "DRIVER") == 0 ? "driver"
-                                                                      : "worker",
-                text_of(worker, "worker_id"), "",
+                strcmp(crti_answer_text(worker, "worker_type"), "DRIVER") == 0 ? "driver"
+                                                                               : "worker",
+                crti_answer_text(worker, "worker_id"), "",
                 json_is_true(json_object_get(worker, "is_alive")) ? "ALIVE" : "DEAD",
                 pid});
     }
@@ -106,16 +87,16 @@ static bool begins(const char *text, const char *start)
 /* A node by the begin of its id, its address or its host's name; "" when there is none. */
 static void find_node(const crt_cluster_info_t *cluster, const char *wanted, char id[33])
 {
-    json_t *nodes = query(cluster, "nodes");
+    json_t *nodes = crti_answer_query(cluster, "nodes", NULL);
 
     id[0] = '\0';
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *row = json_array_get(nodes, i);
 
-        if (begins(text_of(row, "node_id"), wanted) ||
-            strcmp(text_of(row, "ip"), wanted) == 0 ||
-            strcmp(text_of(row, "hostname"), wanted) == 0)
-            snprintf(id, 33, "%s", text_of(row, "node_id"));
+        if (begins(crti_answer_text(row, "node_id"), wanted) ||
+            strcmp(crti_answer_text(row, "ip"), wanted) == 0 ||
+            strcmp(crti_answer_text(row, "hostname"), wanted) == 0)
+            snprintf(id, 33, "%s", crti_answer_text(row, "node_id"));
     }
     json_decref(nodes);
 }
@@ -123,16 +104,13 @@ static void find_node(const crt_cluster_info_t *cluster, const char *wanted, cha
 /* The worker that ran, or runs, a call. */
 static int find_task(const crt_cluster_info_t *cluster, char *name, size_t size)
 {
-    char *text = NULL;
-    json_t *answer;
+    json_t *answer = crti_answer_query(cluster, "tasks", task);
     const json_t *row;
 
-    if (crt_cluster_query(cluster, "tasks", task, &text) != CRT_OK)
+    if (!answer)
         return crti_cli_fail_detail(NAME);
-    answer = json_loads(text, 0, NULL);
-    free(text);
     row = json_array_get(json_object_get(answer, "tasks"), 0);
-    snprintf(name, size, "%s", text_of(row, "worker_id"));
+    snprintf(name, size, "%s", crti_answer_text(row, "worker_id"));
     json_decref(answer);
     return *name
                ? 0
@@ -145,7 +123,7 @@ static int find_task(const crt_cluster_info_t *cluster, char *name, size_t size)
 static int find_pid(const crt_cluster_info_t *cluster, const char *node_id, char *name,
                     size_t size)
 {
-    json_t *workers = query(cluster, "workers");
+    json_t *workers = crti_answer_query(cluster, "workers", NULL);
     char text[24];
 
     name[0] = '\0';
@@ -154,9 +132,9 @@ static int find_pid(const crt_cluster_info_t *cluster, const char *node_id, char
 
         pid_of(row, text, sizeof(text));
         if (strcmp(text, pid) == 0 &&
-            strcmp(text_of(row, "worker_type"), "WORKER") == 0 &&
-            (!node || strcmp(text_of(row, "node_id"), node_id) == 0))
-            snprintf(name, size, "%s", text_of(row, "worker_id"));
+            strcmp(crti_answer_text(row, "worker_type"), "WORKER") == 0 &&
+            (!node || strcmp(crti_answer_text(row, "node_id"), node_id) == 0))
+            snprintf(name, size, "%s", crti_answer_text(row, "worker_id"));
     }
     json_decref(workers);
     return *name ? 0

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "cli/answer.h"
 #include "cli/options.h"
 #include "cli/table.h"
 #include "cli/yaml.h"
@@ -19,30 +20,9 @@
 
 static const char *address, *sort_by = "size", *group_by, *format = "table", *limit;
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
 static long long number_of(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
-}
-
-static json_t *query(const crt_cluster_info_t *cluster, const char *what)
-{
-    char *text = NULL;
-    json_t *json;
-
-    if (crt_cluster_query(cluster, what, NULL, &text) != CRT_OK)
-        return NULL;
-    json = json_loads(text, JSON_DECODE_ANY, NULL);
-    free(text);
-    if (!json)
-        crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not JSON");
-    return json;
 }
 
 /* ---------------------------------------------------------------- order and groups */
@@ -62,7 +42,9 @@ static int in_order(const void *a, const void *b)
 {
     const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
     long long size_x = number_of(x, "size"), size_y = number_of(y, "size");
-    int order = sort_key ? strcmp(text_of(x, sort_key), text_of(y, sort_key)) : 0;
+    int order = sort_key
+                    ? strcmp(crti_answer_text(x, sort_key), crti_answer_text(y, sort_key))
+                    : 0;
 
     return order ? order : (size_x < size_y) - (size_x > size_y);
 }
@@ -86,7 +68,7 @@ static json_t *sorted(const json_t *rows)
 static void add_to_group(json_t *groups, const char *name, json_t *row)
 {
     json_t *group = json_object_get(groups, name);
-    const char *id = text_of(row, "object_id");
+    const char *id = crti_answer_text(row, "object_id");
 
     if (!group) {
         group = json_pack("{s:s, s:i, s:I, s:[], s:{}}", "name", name, "count", 0,
@@ -120,7 +102,7 @@ static json_t *grouped(const json_t *rows)
     for (size_t i = 0; i < json_array_size(rows); i++) {
         json_t *row = json_array_get(rows, i);
 
-        name = text_of(row, key);
+        name = crti_answer_text(row, key);
         add_to_group(groups, *name ? name : "unknown", row);
     }
     list = calloc(json_object_size(groups) + 1, sizeof(json_t *));
@@ -148,8 +130,8 @@ static void size_text(const json_t *row, char text[32])
     double size = (double)number_of(row, "size");
     size_t unit = 0;
 
-    if (strcmp(text_of(row, "content"), "PENDING") == 0 ||
-        strcmp(text_of(row, "content"), "FAILED") == 0) {
+    if (strcmp(crti_answer_text(row, "content"), "PENDING") == 0 ||
+        strcmp(crti_answer_text(row, "content"), "FAILED") == 0) {
         snprintf(text, 32, "-");
         return;
     }
@@ -172,14 +154,16 @@ static void print_table(const json_t *rows, size_t *left)
         size_text(row, size);
         snprintf(pid, sizeof(pid), "%lld", number_of(row, "pid"));
         snprintf(process, sizeof(process), "%s %.8s",
-                 strcmp(text_of(row, "worker_type"), "DRIVER") == 0 ? "driver"
-                 : *text_of(row, "actor_id")                        ? "actor"
-                                                                    : "worker",
-                 text_of(row, *text_of(row, "actor_id") ? "actor_id" : "worker_id"));
-        crti_table_row(table, (const char *const[]){
-                                  text_of(row, "object_id"), size, text_of(row, "kind"),
-                                  text_of(row, "content"), pid, process,
-                                  text_of(row, "ip"), text_of(row, "call_site")});
+                 strcmp(crti_answer_text(row, "worker_type"), "DRIVER") == 0 ? "driver"
+                 : *crti_answer_text(row, "actor_id")                        ? "actor"
+                                                                             : "worker",
+                 crti_answer_text(row, *crti_answer_text(row, "actor_id") ? "actor_id"
+                                                                          : "worker_id"));
+        crti_table_row(table, (const char *const[]){crti_answer_text(row, "object_id"),
+                                                    size, crti_answer_text(row, "kind"),
+                                                    crti_answer_text(row, "content"), pid,
+                                                    process, crti_answer_text(row, "ip"),
+                                                    crti_answer_text(row, "call_site")});
     }
     crti_table_print(table);
 }
@@ -189,7 +173,7 @@ static void print_groups(const json_t *groups, size_t *left)
     for (size_t i = 0; i < json_array_size(groups) && *left; i++) {
         const json_t *group = json_array_get(groups, i);
 
-        printf("%s: %lld refs, %lld bytes\n", text_of(group, "name"),
+        printf("%s: %lld refs, %lld bytes\n", crti_answer_text(group, "name"),
                number_of(group, "count"), number_of(group, "bytes"));
         print_table(json_object_get(group, "refs"), left);
         putchar('\n');
@@ -206,8 +190,8 @@ static void print_totals(const json_t *answer)
         const json_t *store = json_array_get(stores, i);
 
         printf("node %.8s (%s): %lld of %lld bytes of its store are used\n",
-               text_of(store, "node_id"), text_of(store, "ip"), number_of(store, "used"),
-               number_of(store, "bytes"));
+               crti_answer_text(store, "node_id"), crti_answer_text(store, "ip"),
+               number_of(store, "used"), number_of(store, "bytes"));
     }
 }
 
@@ -252,12 +236,13 @@ static json_t *stores_of(const json_t *nodes)
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
 
-        if (strcmp(text_of(node, "state"), "ALIVE") == 0)
+        if (strcmp(crti_answer_text(node, "state"), "ALIVE") == 0)
             json_array_append_new(
                 stores, json_pack("{s:s, s:s, s:I, s:I}", "node_id",
-                                  text_of(node, "node_id"), "ip", text_of(node, "ip"),
-                                  "bytes", (json_int_t)number_of(node, "store_bytes"),
-                                  "used", (json_int_t)number_of(node, "store_used")));
+                                  crti_answer_text(node, "node_id"), "ip",
+                                  crti_answer_text(node, "ip"), "bytes",
+                                  (json_int_t)number_of(node, "store_bytes"), "used",
+                                  (json_int_t)number_of(node, "store_used")));
     }
     return stores;
 }
@@ -269,8 +254,8 @@ static int show(void)
 
     if (crt_cluster_find(address, &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
-    answer = query(&cluster, "refs");
-    nodes = answer ? query(&cluster, "nodes") : NULL;
+    answer = crti_answer_query(&cluster, "refs", NULL);
+    nodes = answer ? crti_answer_query(&cluster, "nodes", NULL) : NULL;
     if (!nodes) {
         json_decref(answer);
         return crti_cli_fail_detail(NAME);

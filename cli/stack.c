@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "cli/answer.h"
 #include "cli/options.h"
 #include "cli/yaml.h"
 
@@ -17,31 +18,9 @@
 
 static const char *address, *pid, *format;
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
 static long long number_of(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
-}
-
-static json_t *query(const crt_cluster_info_t *cluster, const char *what,
-                     const char *filter)
-{
-    char *text = NULL;
-    json_t *json;
-
-    if (crt_cluster_query(cluster, what, filter, &text) != CRT_OK)
-        return NULL;
-    json = json_loads(text, JSON_DECODE_ANY, NULL);
-    free(text);
-    if (!json)
-        crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not JSON");
-    return json;
 }
 
 /* ---------------------------------------------------------------- which processes */
@@ -53,20 +32,20 @@ static bool begins(const char *text, const char *start)
 
 static bool is_node(const json_t *row, const char *wanted)
 {
-    return begins(text_of(row, "node_id"), wanted) ||
-           strcmp(text_of(row, "ip"), wanted) == 0 ||
-           strcmp(text_of(row, "hostname"), wanted) == 0;
+    return begins(crti_answer_text(row, "node_id"), wanted) ||
+           strcmp(crti_answer_text(row, "ip"), wanted) == 0 ||
+           strcmp(crti_answer_text(row, "hostname"), wanted) == 0;
 }
 
 static bool is_worker(const json_t *row, const char *wanted)
 {
-    return begins(text_of(row, "worker_id"), wanted);
+    return begins(crti_answer_text(row, "worker_id"), wanted);
 }
 
 static bool is_actor(const json_t *row, const char *wanted)
 {
-    return begins(text_of(row, "actor_id"), wanted) ||
-           strcmp(text_of(row, "name"), wanted) == 0;
+    return begins(crti_answer_text(row, "actor_id"), wanted) ||
+           strcmp(crti_answer_text(row, "name"), wanted) == 0;
 }
 
 /* The id of what is meant, among nodes, workers and actors; false: there is none. */
@@ -81,11 +60,11 @@ static bool find(const crt_cluster_info_t *cluster, const char *wanted, char id[
 
     id[0] = '\0';
     for (size_t k = 0; k < 3 && !*id; k++) {
-        json_t *rows = query(cluster, kinds[k].what, NULL), *row;
+        json_t *rows = crti_answer_query(cluster, kinds[k].what, NULL), *row;
         size_t i;
 
         json_array_foreach(rows, i, row) if (kinds[k].is(row, wanted))
-            snprintf(id, 33, "%s", text_of(row, kinds[k].key));
+            snprintf(id, 33, "%s", crti_answer_text(row, kinds[k].key));
         json_decref(rows);
     }
     return *id != '\0';
@@ -104,8 +83,8 @@ static bool has_pid(const json_t *process)
 static const json_t *process_of(const json_t *processes, const char *worker)
 {
     for (size_t i = 0; i < json_array_size(processes); i++)
-        if (*worker &&
-            strcmp(text_of(json_array_get(processes, i), "worker_id"), worker) == 0)
+        if (*worker && strcmp(crti_answer_text(json_array_get(processes, i), "worker_id"),
+                              worker) == 0)
             return json_array_get(processes, i);
     return NULL;
 }
@@ -118,27 +97,29 @@ static void print_process(const json_t *processes, const char *word, const char 
     if (*worker)
         printf(" %s %.8s", word, worker);
     if (process)
-        printf(" (pid %lld, %s)", number_of(process, "pid"), text_of(process, "ip"));
+        printf(" (pid %lld, %s)", number_of(process, "pid"),
+               crti_answer_text(process, "ip"));
 }
 
 static void print_wait(const json_t *processes, const json_t *wait)
 {
     const json_t *for_ms = json_object_get(wait, "for_ms");
-    const char *call = text_of(wait, "call"), *actor = text_of(wait, "actor_id");
+    const char *call = crti_answer_text(wait, "call"),
+               *actor = crti_answer_text(wait, "actor_id");
 
-    printf("    waits for %s", text_of(wait, "what"));
+    printf("    waits for %s", crti_answer_text(wait, "what"));
     if (json_is_number(for_ms))
         printf(" since %.3f s", json_number_value(for_ms) / 1000);
-    if (*text_of(wait, "object_id"))
-        printf(": %s", text_of(wait, "object_id"));
+    if (*crti_answer_text(wait, "object_id"))
+        printf(": %s", crti_answer_text(wait, "object_id"));
     if (*call)
         printf(", the result of %s", call);
     if (*actor)
         printf(" of actor %.8s", actor);
-    if (*text_of(wait, "call_state"))
-        printf(", %s", text_of(wait, "call_state"));
-    print_process(processes, "to", text_of(wait, "worker_id"));
-    print_process(processes, "of", text_of(wait, "owner_id"));
+    if (*crti_answer_text(wait, "call_state"))
+        printf(", %s", crti_answer_text(wait, "call_state"));
+    print_process(processes, "to", crti_answer_text(wait, "worker_id"));
+    print_process(processes, "of", crti_answer_text(wait, "owner_id"));
     putchar('\n');
 }
 
@@ -157,25 +138,26 @@ static void print_thread(const json_t *processes, const json_t *process,
     const json_t *frames = json_object_get(thread, "frames");
     long long tid = number_of(thread, "tid");
 
-    printf("  thread %lld \"%s\"\n", tid, text_of(thread, "name"));
+    printf("  thread %lld \"%s\"\n", tid, crti_answer_text(thread, "name"));
     print_waits(processes, process, tid);
     for (size_t i = 0; i < json_array_size(frames); i++)
         printf("    #%zu %s\n", i, json_string_value(json_array_get(frames, i)));
-    if (*text_of(thread, "error"))
-        printf("    %s\n", text_of(thread, "error"));
+    if (*crti_answer_text(thread, "error"))
+        printf("    %s\n", crti_answer_text(thread, "error"));
 }
 
 static void print_one(const json_t *processes, const json_t *process)
 {
     const json_t *stack = json_object_get(process, "stack");
     const json_t *threads = json_object_get(stack, "threads");
-    const char *running = text_of(process, "running"),
-               *actor = text_of(process, "actor_id");
+    const char *running = crti_answer_text(process, "running"),
+               *actor = crti_answer_text(process, "actor_id");
 
     printf("%s %s, pid %lld, node %.8s (%s)",
-           strcmp(text_of(process, "worker_type"), "DRIVER") == 0 ? "driver" : "worker",
-           text_of(process, "worker_id"), number_of(process, "pid"),
-           text_of(process, "node_id"), text_of(process, "ip"));
+           strcmp(crti_answer_text(process, "worker_type"), "DRIVER") == 0 ? "driver"
+                                                                           : "worker",
+           crti_answer_text(process, "worker_id"), number_of(process, "pid"),
+           crti_answer_text(process, "node_id"), crti_answer_text(process, "ip"));
     if (*actor)
         printf(", actor %.8s", actor);
     if (*running)
@@ -183,8 +165,8 @@ static void print_one(const json_t *processes, const json_t *process)
     putchar('\n');
     if (!json_is_object(json_object_get(process, "said")))
         printf("  it did not say within 1 s what it waits for\n");
-    if (*text_of(stack, "error"))
-        printf("  %s\n", text_of(stack, "error"));
+    if (*crti_answer_text(stack, "error"))
+        printf("  %s\n", crti_answer_text(stack, "error"));
     for (size_t i = 0; i < json_array_size(threads); i++)
         print_thread(processes, process, json_array_get(threads, i));
 }
@@ -233,7 +215,7 @@ static int run(const char *wanted)
         return crti_cli_fail_detail(NAME);
     if (wanted && !find(&cluster, wanted, id))
         return crti_cli_fail(NAME, "there is no node, worker or actor %.60s", wanted);
-    answer = query(&cluster, "stacks", id);
+    answer = crti_answer_query(&cluster, "stacks", id);
     if (!answer)
         return crti_cli_fail_detail(NAME);
     result = print(answer);

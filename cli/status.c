@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 
+#include "cli/answer.h"
 #include "cli/options.h"
 #include "cli/table.h"
 
@@ -21,13 +22,6 @@
 static bool verbose; /* of -v, one command per process */
 #define LATE_MS 2000 /* a node is heard of every second */
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
 static double number_of(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
@@ -35,7 +29,7 @@ static double number_of(const json_t *object, const char *key)
 
 static bool is_alive(const json_t *node)
 {
-    return strcmp(text_of(node, "state"), "ALIVE") == 0;
+    return strcmp(crti_answer_text(node, "state"), "ALIVE") == 0;
 }
 
 static void format_bytes(double bytes, char *text, size_t size)
@@ -83,13 +77,13 @@ static void remark(const json_t *node, double now_ms, char *text, size_t size)
     double heard_ms = number_of(node, "heard_time");
 
     if (!is_alive(node)) {
-        snprintf(text, size, "%s", text_of(node, "state_message"));
+        snprintf(text, size, "%s", crti_answer_text(node, "state_message"));
         return;
     }
     snprintf(text, size, "%s",
              json_is_true(json_object_get(node, "is_head_node"))
                  ? "head"
-                 : text_of(node, "hostname"));
+                 : crti_answer_text(node, "hostname"));
     if (heard_ms > 0 && now_ms - heard_ms > LATE_MS)
         snprintf(text + strlen(text), size - strlen(text), "; nothing heard for %.1f s",
                  (now_ms - heard_ms) / 1000);
@@ -118,7 +112,7 @@ static void print_nodes(const json_t *nodes, double now_ms)
         char id[16], cpu[48] = "", memory[64] = "", store[64] = "", workers[24] = "";
         char pid[24] = "", why[400];
 
-        snprintf(id, sizeof(id), "%.8s", text_of(node, "node_id"));
+        snprintf(id, sizeof(id), "%.8s", crti_answer_text(node, "node_id"));
         if (is_alive(node)) {
             snprintf(cpu, sizeof(cpu), "%.10g/%.10g",
                      number_of(total, "CPU") - number_of(available, "CPU"),
@@ -129,9 +123,9 @@ static void print_nodes(const json_t *nodes, double now_ms)
             snprintf(pid, sizeof(pid), "%.0f", number_of(node, "pid"));
         }
         remark(node, now_ms, why, sizeof(why));
-        crti_table_row(table, (const char *const[]){id, text_of(node, "state"),
-                                                    text_of(node, "ip"), cpu, memory,
-                                                    store, workers, pid, why});
+        crti_table_row(table, (const char *const[]){id, crti_answer_text(node, "state"),
+                                                    crti_answer_text(node, "ip"), cpu,
+                                                    memory, store, workers, pid, why});
     }
     crti_table_print(table);
 }
@@ -185,11 +179,11 @@ static void print_demand(const json_t *demand)
         printf(" (nothing waits for resources)\n");
     for (size_t i = 0; i < json_array_size(demand); i++) {
         const json_t *entry = json_array_get(demand, i);
-        const char *name, *separator = "", *reason = text_of(entry, "reason");
+        const char *name, *separator = "", *reason = crti_answer_text(entry, "reason");
         json_t *amount;
 
-        printf(" %.0f x %s %s {", number_of(entry, "count"), text_of(entry, "kind"),
-               text_of(entry, "name"));
+        printf(" %.0f x %s %s {", number_of(entry, "count"),
+               crti_answer_text(entry, "kind"), crti_answer_text(entry, "name"));
         json_object_foreach(json_object_get(entry, "resources"), name, amount)
         {
             char text[32];
@@ -221,7 +215,7 @@ static void print_counts(const char *heading, const json_t *counts)
 /* A fenced actor says so, and then what any would. */
 static const char *message_of(const json_t *actor, char *text, size_t size)
 {
-    const char *message = text_of(actor, "message");
+    const char *message = crti_answer_text(actor, "message");
 
     if (!json_is_true(json_object_get(actor, "is_fenced")))
         return message;
@@ -232,7 +226,7 @@ static const char *message_of(const json_t *actor, char *text, size_t size)
 /* Of an actor that is dead: that it was meant to end. */
 static bool has_ended_well(const json_t *actor)
 {
-    return strcmp(text_of(actor, "state"), "DEAD") == 0 &&
+    return strcmp(crti_answer_text(actor, "state"), "DEAD") == 0 &&
            json_is_false(json_object_get(actor, "has_failed"));
 }
 
@@ -240,14 +234,16 @@ static void print_actor(table_t *table, const json_t *actor)
 {
     char id[40], node[16], pid[24] = "", message[600];
 
-    snprintf(id, sizeof(id), "%.12s", text_of(actor, "actor_id"));
-    snprintf(node, sizeof(node), "%.8s", text_of(actor, "node_id"));
+    snprintf(id, sizeof(id), "%.12s", crti_answer_text(actor, "actor_id"));
+    snprintf(node, sizeof(node), "%.8s", crti_answer_text(actor, "node_id"));
     if (json_is_integer(json_object_get(actor, "pid")))
         snprintf(pid, sizeof(pid), "%.0f", number_of(actor, "pid"));
-    crti_table_row(table, (const char *const[]){
-                              id, text_of(actor, "class_name"), text_of(actor, "name"),
-                              has_ended_well(actor) ? "ENDED" : text_of(actor, "state"),
-                              node, pid, message_of(actor, message, sizeof(message))});
+    crti_table_row(table,
+                   (const char *const[]){
+                       id, crti_answer_text(actor, "class_name"),
+                       crti_answer_text(actor, "name"),
+                       has_ended_well(actor) ? "ENDED" : crti_answer_text(actor, "state"),
+                       node, pid, message_of(actor, message, sizeof(message))});
 }
 
 /* Those that ended well are many, and nothing is wrong with them: with -v only. */
@@ -284,11 +280,12 @@ static void print_jobs(const json_t *jobs)
 
     for (size_t i = 0; i < shown; i++) {
         const json_t *job = json_array_get(jobs, i);
-        const char *id = text_of(job, "submission_id");
+        const char *id = crti_answer_text(job, "submission_id");
 
-        crti_table_row(table, (const char *const[]){*id ? id : text_of(job, "job_id"),
-                                                    text_of(job, "status"),
-                                                    text_of(job, "entrypoint")});
+        crti_table_row(table,
+                       (const char *const[]){*id ? id : crti_answer_text(job, "job_id"),
+                                             crti_answer_text(job, "status"),
+                                             crti_answer_text(job, "entrypoint")});
     }
     crti_table_print(table);
     if (count > shown)
@@ -296,22 +293,6 @@ static void print_jobs(const json_t *jobs)
 }
 
 /* ---------------------------------------------------------------- the command */
-
-static json_t *query(const crt_cluster_info_t *cluster, const char *what)
-{
-    char *text = NULL;
-    json_t *json;
-
-    if (crt_cluster_query(cluster, what, NULL, &text) != CRT_OK) {
-        crti_cli_fail_detail(NAME);
-        return NULL;
-    }
-    json = json_loads(text, JSON_DECODE_ANY, NULL);
-    free(text);
-    if (!json)
-        crti_cli_fail(NAME, "the head's answer is not JSON");
-    return json;
-}
 
 static void print_text(const json_t *state, const json_t *actors, const json_t *jobs)
 {
@@ -321,8 +302,8 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
 
     localtime_r(&now, &local);
     strftime(when, sizeof(when), "%F %T", &local);
-    printf("======== Cluster %s, crt %s: %s ========\n", text_of(state, "address"),
-           text_of(state, "version"), when);
+    printf("======== Cluster %s, crt %s: %s ========\n",
+           crti_answer_text(state, "address"), crti_answer_text(state, "version"), when);
     print_nodes(json_object_get(state, "nodes"), number_of(state, "time"));
     print_resources(json_object_get(state, "nodes"));
     print_demand(json_object_get(state, "demand"));
@@ -334,10 +315,10 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
 
 static int show(const crt_cluster_info_t *cluster, bool as_json)
 {
-    json_t *state = query(cluster, "cluster");
-    json_t *actors = state ? query(cluster, "actors") : NULL;
-    json_t *jobs = actors ? query(cluster, "jobs") : NULL;
-    int result = jobs ? 0 : CLI_FAILED;
+    json_t *state = crti_answer_query(cluster, "cluster", NULL);
+    json_t *actors = state ? crti_answer_query(cluster, "actors", NULL) : NULL;
+    json_t *jobs = actors ? crti_answer_query(cluster, "jobs", NULL) : NULL;
+    int result = jobs ? 0 : crti_cli_fail_detail(NAME);
 
     if (jobs && as_json) {
         json_t *all = json_pack("{s:O, s:O, s:O}", "cluster", state, "actors", actors,

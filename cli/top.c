@@ -13,6 +13,7 @@
 
 #include <jansson.h>
 
+#include "cli/answer.h"
 #include "cli/clock.h"
 #include "cli/options.h"
 #include "cli/table.h"
@@ -33,30 +34,9 @@ typedef struct row {
     double memory; /* bytes */
 } row_t;
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
 static double number_of(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
-}
-
-static json_t *query(const crt_cluster_info_t *cluster, const char *what)
-{
-    char *text = NULL;
-    json_t *json;
-
-    if (crt_cluster_query(cluster, what, NULL, &text) != CRT_OK)
-        return NULL;
-    json = json_loads(text, JSON_DECODE_ANY, NULL);
-    free(text);
-    if (!json)
-        crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not JSON");
-    return json;
 }
 
 static void forget(look_t *look)
@@ -69,10 +49,10 @@ static void forget(look_t *look)
 
 static bool take_look(const crt_cluster_info_t *cluster, look_t *look)
 {
-    *look = (look_t){.metrics = query(cluster, "metrics")};
+    *look = (look_t){.metrics = crti_answer_query(cluster, "metrics", NULL)};
     look->at_ms = crti_cli_now_ms();
-    look->workers = look->metrics ? query(cluster, "workers") : NULL;
-    look->actors = look->workers ? query(cluster, "actors") : NULL;
+    look->workers = look->metrics ? crti_answer_query(cluster, "workers", NULL) : NULL;
+    look->actors = look->workers ? crti_answer_query(cluster, "actors", NULL) : NULL;
     return look->actors != NULL;
 }
 
@@ -80,7 +60,7 @@ static bool take_look(const crt_cluster_info_t *cluster, look_t *look)
 static const json_t *find(const json_t *list, const char *key, const char *text)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (strcmp(text_of(json_array_get(list, i), key), text) == 0)
+        if (strcmp(crti_answer_text(json_array_get(list, i), key), text) == 0)
             return json_array_get(list, i);
     return NULL;
 }
@@ -117,7 +97,7 @@ static void print_nodes(const look_t *now, const look_t *before, double seconds)
     for (size_t i = 0; i < json_array_size(figures); i++) {
         const json_t *f = json_array_get(figures, i),
                      *calls = json_object_get(f, "calls");
-        const char *id = text_of(f, "node_id");
+        const char *id = crti_answer_text(f, "node_id");
         const json_t *was = json_object_get(find(older, "node_id", id), "calls");
         const json_t *node = find(nodes, "node_id", id);
         char run[24], made[24], store[24], memory[24], workers[24], cpu[24];
@@ -131,8 +111,9 @@ static void print_nodes(const look_t *now, const look_t *before, double seconds)
         snprintf(workers, sizeof(workers), "%.0f", number_of(node, "workers"));
         snprintf(cpu, sizeof(cpu), "%g",
                  number_of(json_object_get(node, "resources_available"), "CPU"));
-        crti_table_row(table, (const char *const[]){id, text_of(node, "hostname"), run,
-                                                    made, store, memory, workers, cpu});
+        crti_table_row(table,
+                       (const char *const[]){id, crti_answer_text(node, "hostname"), run,
+                                             made, store, memory, workers, cpu});
     }
     crti_table_print(table);
 }
@@ -151,11 +132,12 @@ static int compare(const void *a, const void *b)
 
 static const char *kind_of(const look_t *look, const json_t *worker)
 {
-    const json_t *actor = find(look->actors, "actor_id", text_of(worker, "actor_id"));
+    const json_t *actor =
+        find(look->actors, "actor_id", crti_answer_text(worker, "actor_id"));
 
-    if (strcmp(text_of(worker, "worker_type"), "DRIVER") == 0)
+    if (strcmp(crti_answer_text(worker, "worker_type"), "DRIVER") == 0)
         return "driver";
-    return actor ? text_of(actor, "class_name") : "tasks";
+    return actor ? crti_answer_text(actor, "class_name") : "tasks";
 }
 
 static void print_workers(const look_t *now, const look_t *before, double seconds)
@@ -170,7 +152,8 @@ static void print_workers(const look_t *now, const look_t *before, double second
         return;
     for (size_t i = 0; i < count; i++) {
         const json_t *w = json_array_get(now->workers, i);
-        const json_t *was = find(before->workers, "worker_id", text_of(w, "worker_id"));
+        const json_t *was =
+            find(before->workers, "worker_id", crti_answer_text(w, "worker_id"));
 
         rows[i] = (row_t){
             w,
@@ -188,9 +171,9 @@ static void print_workers(const look_t *now, const look_t *before, double second
         snprintf(pid, sizeof(pid), "%.0f", number_of(w, "pid"));
         snprintf(cpu, sizeof(cpu), "%.1f", rows[i].cpu);
         bytes_text(rows[i].memory, memory, sizeof(memory));
-        crti_table_row(table,
-                       (const char *const[]){pid, text_of(w, "ip"), kind_of(now, w), cpu,
-                                             memory, text_of(w, "worker_id")});
+        crti_table_row(table, (const char *const[]){pid, crti_answer_text(w, "ip"),
+                                                    kind_of(now, w), cpu, memory,
+                                                    crti_answer_text(w, "worker_id")});
     }
     crti_table_print(table);
     if (count > ROWS_SHOWN)

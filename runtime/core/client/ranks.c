@@ -70,7 +70,7 @@ static crt_status_t add_class(crt_options_t *options)
 
     while (options->classes && options->classes[count])
         count++;
-    free(ranks.classes); /* of a crt_main before this one */
+    free(ranks.classes); /* of a start before this one */
     ranks.classes = calloc(count + 2, sizeof(const crt_actor_class_t *));
     if (!ranks.classes)
         return crt_raise(CRT_ERR_NO_MEMORY, "%zu classes", count + 1);

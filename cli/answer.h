@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answer: what the head says of its cluster, as the commands that show it read it.
+ *
+ * Where it sits
+ *     memory.c, stack.c, logs.c, top.c, status.c, drain.c -> [ answer ] -> crt_cluster_query
+ */
+#ifndef CRTI_CLI_ANSWER_H
+#define CRTI_CLI_ANSWER_H
+
+#include <jansson.h>
+
+#include <crt_cluster.h>
+
+/* What crt_cluster_query gives, parsed; `filter` may be NULL. NULL: crt_error_detail says why. The caller's. */
+json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
+                          const char *filter);
+
+/* A text of an object, borrowed from it; "" when there is none. */
+const char *crti_answer_text(const json_t *object, const char *key);
+
+#endif
