@@ -412,10 +412,6 @@ void crti_prefault_notice(crti_store_t *store);
  * error here and not a signal at the first write. */
 crt_status_t crti_prefault_block(crti_store_t *store, void *data, size_t size);
 
-/* ---- copy.c ---- */
-/* This process reads an object, or gives one back: a row of copies ends. */
-void crti_copy_row_ends(void);
-
 /* ---- trim.c ---- */
 
 /* How much was in use at the same time, in pages, in the last two intervals. */

@@ -5,24 +5,18 @@
  *     core (put), node (transfers) -> [ store/copy.c ] -> a block from crti_store_create
  * Cost
  *     From STREAM_BYTES on with streaming stores, which don't read the destination's lines
- *     first: tests/bench/store.c compares it with memcpy. So are smaller ones once so many were copied in
- *     a row, none read here meanwhile, that the caches can't have kept them anyway. From HELPED_BYTES on a second thread
+ *     first: tests/bench/store.c compares it with memcpy. From HELPED_BYTES on a second thread
  *     helps while a core is free (help.c): one core does not fill the memory's bandwidth.
  */
 #include <string.h>
 
-#include "runtime/store/arena.h"
 #include "runtime/store/help.h"
+#include "runtime/store/store.h"
 
 #define STREAM_BYTES                                                                     \
     (1u << 20) /* below, the data is likely to be read from the cache soon */
-#define ROW_LEAST    (16u << 10) /* smaller ones are not worth a fence */
-#define ROW_BYTES    (64u << 20) /* more than the caches of most processors */
 #define HELPED_BYTES (8u << 20)
 #define PIECE_BYTES  (1u << 20)
-
-/* Bytes of copies since this process has last read an object or given one back. */
-static atomic_size_t in_a_row;
 
 #if defined(__x86_64__)
 #    include <immintrin.h>
@@ -60,24 +54,11 @@ static size_t stream(uint8_t *to, const uint8_t *from, size_t size)
 }
 #endif
 
-void crti_copy_row_ends(void)
-{
-    atomic_store_explicit(&in_a_row, 0, memory_order_relaxed);
-}
-
-static bool is_streamed(size_t size)
-{
-    if (size >= STREAM_BYTES)
-        return true;
-    return size >= ROW_LEAST &&
-           atomic_fetch_add_explicit(&in_a_row, size, memory_order_relaxed) >= ROW_BYTES;
-}
-
 static void copy(uint8_t *to, const uint8_t *from, size_t size)
 {
     size_t head = -(uintptr_t)to & 63, done;
 
-    if (is_streamed(size)) {
+    if (size >= STREAM_BYTES) {
         memcpy(to, from, head);
         done = head + stream(to + head, from + head, size - head);
         to += done;

@@ -300,7 +300,6 @@ CRTI_HOT crt_status_t crti_store_get(crti_store_t *store, crti_object_id_t id,
     crti_pin_t *pin;
     crt_status_t status;
 
-    crti_copy_row_ends();
     fetch_ahead(store, id);
     crti_tx_begin(store);
     crti_slab_fetch_ahead(store, CRTI_CLASS_PIN);
@@ -344,7 +343,6 @@ void crti_store_free(crti_store_t *store, crti_object_id_t id)
 {
     const crti_later_t freeing = {.what = CRTI_LATER_FREE, .id = id};
 
-    crti_copy_row_ends();
     crti_store_catch_up(store);
     (void)crti_store_do(store, &freeing);
 }

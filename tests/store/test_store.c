@@ -380,27 +380,6 @@ static void copies_of_every_size_and_alignment_are_exact(void **state)
     free(to);
 }
 
-/* From 64 MiB on they are made in another way. */
-static void many_copies_in_a_row_are_exact(void **state)
-{
-    enum { MOST = 81000 };
-    uint8_t *from = malloc(MOST + 64), *to = malloc(MOST + 64);
-
-    for (size_t i = 0; i < MOST + 64; i++)
-        from[i] = (uint8_t)(i * 2654435761u >> 13);
-    for (size_t i = 0; i < 2000; i++) {
-        size_t size = MOST - i % 700, shift = i % 61, place = i % 53;
-
-        memset(to, 0, MOST + 64);
-        crti_store_copy(to + place, from + shift, size);
-        assert_memory_equal(to + place, from + shift, size);
-        assert_int_equal(to[place + size], 0);
-        assert_int_equal(place > 0 ? to[place - 1] : 0, 0);
-    }
-    free(from);
-    free(to);
-}
-
 /* With a second thread, when a core is free just then. */
 static void large_copies_are_exact(void **state)
 {
@@ -588,7 +567,6 @@ int main(void)
         cmocka_unit_test(hundred_megabytes_find_room_after_churn),
         cmocka_unit_test(a_freed_hole_serves_the_next_object_of_its_size),
         cmocka_unit_test(copies_of_every_size_and_alignment_are_exact),
-        cmocka_unit_test(many_copies_in_a_row_are_exact),
         cmocka_unit_test(large_copies_are_exact),
         cmocka_unit_test(a_large_object_is_mapped_when_it_is_made),
         cmocka_unit_test(a_hundred_thousand_rounds_leave_the_store_as_it_was),
