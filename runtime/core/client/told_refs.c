@@ -5,7 +5,7 @@
  * Where it sits
  *     told_state.c -> [ told_refs.c ] -> tables of refs (refs/ref_table.c)
  * Threads
- *     The core's lock. A million refs take some 20 ms: they are passed once, and only the largest ones are put in order.
+ *     The core's lock: the refs are passed once, and only the largest ones are put in order.
  */
 #include <inttypes.h>
 #include <stdatomic.h>
