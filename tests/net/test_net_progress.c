@@ -50,10 +50,12 @@ static void
 who_leaves_after_a_single_call_hands_the_token_back_without_a_word(void **state)
 {
     pair_t s;
+    uint64_t deadline = DEADLINE;
     int handed_back = 0;
 
     pair_open(&s, false, 0);
-    for (int round = 0; round < 20; round++) {
+    /* On a busy machine the answer often comes so late that the thread has taken part. */
+    while (handed_back < 5 && crti_now_ns() < deadline) {
         const crti_progress_t *p = &s.party.net->progress;
         uint64_t turnover;
 
@@ -73,7 +75,7 @@ who_leaves_after_a_single_call_hands_the_token_back_without_a_word(void **state)
         }
         receive_outside(&s.party, s.peer);
     }
-    assert_true(handed_back > 0);
+    assert_int_equal(handed_back, 5);
     pair_close(&s);
 }
 
