@@ -108,7 +108,7 @@ static void make_printable(char *text, size_t room)
             *text = '?';
 }
 
-static bool is_sound(crti_task_event_t *event)
+bool crti_task_make_sound(crti_task_event_t *event)
 {
     unsigned char is_run;
 
@@ -145,7 +145,7 @@ bool crti_task_read(const crti_task_ring_t *ring, size_t slots, bool is_dead,
     used = used < slots ? used : slots;
     while (*cursor < used)
         if (copy_entry(&ring->slot[(*cursor)++], is_dead, event_out) &&
-            is_sound(event_out))
+            crti_task_make_sound(event_out))
             return true;
     return false;
 }

@@ -145,6 +145,9 @@ void crti_task_set_text(char *to, size_t room, const char *text, size_t size);
 bool crti_task_read(const crti_task_ring_t *ring, size_t slots, bool is_dead,
                     size_t *cursor, crti_task_event_t *event_out);
 
+/* The texts of an entry of strangers end and are printable from now on; false: its enums are not what they may be. */
+bool crti_task_make_sound(crti_task_event_t *event);
+
 static inline bool crti_task_has_ended(const crti_task_event_t *event)
 {
     return event->state >= CRTI_TASK_FINISHED;

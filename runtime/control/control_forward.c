@@ -215,11 +215,11 @@ static char *join(const crti_control_t *c, const crti_gather_t *gather)
     const char *filter = gather->filter ? gather->filter : "", *what = gather->what;
 
     if (strcmp(what, "tasks") == 0)
-        return crti_task_rows_join(rows, filter, gather->silent);
+        return crti_task_rows_join(rows, crti_str(filter), gather->silent);
     if (strcmp(what, "metrics") == 0)
         return crti_state_metrics(c, rows, gather->silent);
     if (strcmp(what, "actors_detail") == 0)
-        return crti_state_actors(c, rows, filter);
+        return crti_actor_rows_join(c, rows, crti_str(filter));
     if (strcmp(what, "stacks") == 0)
         return crti_stack_rows_join(rows, gather->silent);
     if (strcmp(what, "objects") == 0)
@@ -315,12 +315,26 @@ static bool is_for_nodes(crti_span_t what)
            crti_str_equal(what, "refs");
 }
 
+/* Nodes are not asked for what could not be answered. */
+static crt_status_t check_filter(const crti_msg_state_query_t *m)
+{
+    if (crti_str_equal(m->what, "tasks"))
+        return crti_task_rows_check(m->filter);
+    if (crti_str_equal(m->what, "actors_detail"))
+        return crti_actor_rows_check(m->filter);
+    return CRT_OK;
+}
+
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
                         const crti_msg_state_query_t *m)
 {
     CRTI_AUTO(free) char *json = NULL;
     crti_msg_state_answer_t answer;
 
+    if (check_filter(m) != CRT_OK) {
+        crti_control_refuse(c, link, request, CRT_ERR_INVALID);
+        return;
+    }
     if (is_for_nodes(m->what)) {
         ask_all(c, link, request, m);
         return;

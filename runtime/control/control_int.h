@@ -443,14 +443,19 @@ void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
 /* JSON text (docs/design/state.md); NULL with the detail raised. Caller frees it. */
 char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
 /* Joins the lists that nodes answered. */
+char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
 /* process_rows.c: what processes said of their waits, with their stacks, and of the refs that they hold. */
 char *crti_stack_rows_join(crti_span_t answers, unsigned silent);
 char *crti_object_rows_join(crti_span_t answers, const char *filter);
 char *crti_ref_rows_join(crti_span_t answers, unsigned silent);
-char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
 
-/* "actors", with what their nodes have answered of their queues. */
-char *crti_state_actors(const crti_control_t *c, crti_span_t answers, const char *filter);
+/* actor_rows.c: "actors" of an id, of a query (row_query.h), or all; NULL with the detail raised. */
+char *crti_actor_rows(const crti_control_t *c, crti_span_t filter);
+/* The same with what their nodes have answered of their queues. */
+char *crti_actor_rows_join(const crti_control_t *c, crti_span_t answers,
+                           crti_span_t filter);
+/* CRT_ERR_INVALID: a query that can't be answered. */
+crt_status_t crti_actor_rows_check(crti_span_t filter);
 
 /* control/state_events.c: what has happened, the newest first. */
 struct json_t *crti_state_events(const crti_control_t *c);
@@ -460,7 +465,8 @@ char *crti_state_metrics(const crti_control_t *c, crti_span_t answers, unsigned 
 /* ---------------------------------------------------------------- task_rows.c */
 
 #define CRTI_TASK_ROWS 10000 /* most that are told at once */
-/* The same of "tasks"; `silent` nodes have not answered. */
-char *crti_task_rows_join(crti_span_t answers, const char *filter, unsigned silent);
+/* The same of "tasks": of the id of one, of a query, or all; `silent` nodes have not answered. */
+char *crti_task_rows_join(crti_span_t answers, crti_span_t filter, unsigned silent);
+crt_status_t crti_task_rows_check(crti_span_t filter);
 
 #endif

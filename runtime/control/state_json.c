@@ -5,11 +5,8 @@
 #include <jansson.h>
 
 #include "crt_config.h"
-#include "runtime/base/fence.h"
 #include "runtime/control/bundle_placement.h"
 #include "runtime/control/control_int.h"
-
-#define FENCE_TEXT 96
 
 static json_t *id_json(crti_id_t id)
 {
@@ -129,89 +126,6 @@ static json_t *nodes_json(const crti_control_t *c, const char *filter)
             if (is_meant(filter, CRTI_NODE_OF(item)->id))
                 json_array_append_new(json, node_json(c, CRTI_NODE_OF(item)));
     return json;
-}
-
-/* ---------------------------------------------------------------- actors */
-
-/* What it waits for, why it died, or why nobody can call it although it runs. */
-static const char *actor_text(const crti_control_t *c, const crti_actor_entry_t *actor,
-                              char text[FENCE_TEXT])
-{
-    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
-
-    if (!actor->fenced || actor->state != CRTI_ACTOR_ALIVE || node == NULL ||
-        c->now_ns - node->heard_ns < CRTI_FENCE_NS)
-        return actor->text;
-    snprintf(text, FENCE_TEXT,
-             "it takes no calls: nothing was heard of its node for %.1f s",
-             (double)(c->now_ns - node->heard_ns) / CRTI_S);
-    return text;
-}
-
-static json_t *actor_json(const crti_control_t *c, const crti_actor_entry_t *actor)
-{
-    json_t *json = json_object();
-    char text[FENCE_TEXT];
-
-    json_object_set_new(json, "actor_id", id_json(actor->id));
-    json_object_set_new(json, "class_name", text_json(actor->class_name));
-    json_object_set_new(json, "name", text_json(actor->name));
-    json_object_set_new(json, "namespace", text_json(actor->name_space));
-    json_object_set_new(json, "state", json_string(crti_actor_state_name(actor->state)));
-    json_object_set_new(json, "job_id", id_json(actor->job));
-    json_object_set_new(json, "node_id", id_json(actor->node));
-    json_object_set_new(json, "worker_id", id_json(actor->process));
-    json_object_set_new(json, "pid",
-                        actor->state == CRTI_ACTOR_ALIVE && actor->pid > 0
-                            ? json_integer(actor->pid)
-                            : json_null());
-    json_object_set_new(json, "num_restarts", json_integer((json_int_t)actor->restarts));
-    json_object_set_new(json, "is_detached", json_boolean(actor->detached));
-    json_object_set_new(json, "is_fenced", json_boolean(actor->fenced));
-    json_object_set_new(json, "has_failed",
-                        json_boolean(actor->state == CRTI_ACTOR_DEAD &&
-                                     !crti_actor_entry_has_ended_well(actor)));
-    json_object_set_new(json, "required_resources", resources_json(&actor->resources));
-    json_object_set_new(json, "message", text_json(actor_text(c, actor, text)));
-    return json;
-}
-
-/* "first N": so many of all; else all that are meant. */
-static bool reads_limit(const char *filter, size_t *limit_out)
-{
-    *limit_out = SIZE_MAX;
-    return sscanf(filter, "first %zu", limit_out) == 1;
-}
-
-static json_t *actors_json(const crti_control_t *c, const char *filter)
-{
-    const crti_list_t *lists[] = {&c->actors.placed, &c->actors.waiting, &c->actors.dead};
-    json_t *json = json_array();
-    size_t limit;
-    bool is_page = reads_limit(filter, &limit);
-
-    for (size_t i = 0; i < 3; i++)
-        CRTI_LIST_FOREACH (item, lists[i]) {
-            if (json_array_size(json) == limit)
-                return json;
-            if (is_page || is_meant(filter, CRTI_ACTOR_OF(item)->id))
-                json_array_append_new(json, actor_json(c, CRTI_ACTOR_OF(item)));
-        }
-    return json;
-}
-
-/* Of a part of them how many there are in all is told, too. */
-static json_t *actors_answer(const crti_control_t *c, const char *filter,
-                             json_t *actors_take)
-{
-    json_int_t all = 0;
-    size_t limit;
-
-    if (!reads_limit(filter, &limit))
-        return actors_take;
-    for (size_t i = 0; i < CRTI_ACTOR_STATES; i++)
-        all += (json_int_t)c->actors.counts[i];
-    return json_pack("{s:o, s:I}", "actors", actors_take, "all", all);
 }
 
 /* ---------------------------------------------------------------- jobs */
@@ -474,13 +388,13 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter)
     char filter_text[256], *text;
     json_t *json;
 
+    if (crti_str_equal(what, "actors"))
+        return crti_actor_rows(c, filter);
     crti_text(filter, filter_text, sizeof(filter_text));
     if (crti_str_equal(what, "cluster"))
         json = cluster_json(c);
     else if (crti_str_equal(what, "nodes"))
         json = nodes_json(c, filter_text);
-    else if (crti_str_equal(what, "actors"))
-        json = actors_answer(c, filter_text, actors_json(c, filter_text));
     else if (crti_str_equal(what, "jobs"))
         json = jobs_json(c, filter_text);
     else if (crti_str_equal(what, "events"))
@@ -522,53 +436,6 @@ char *crti_state_join(crti_span_t answers, const char *key, const char *filter)
     }
     text = json_dumps(all, JSON_COMPACT);
     json_decref(all);
-    return text;
-}
-
-/* {"<actor id>": what its node says of it} */
-static json_t *queues_json(crti_span_t answers)
-{
-    json_t *queues = json_object(), *one, *row;
-    crti_span_t entry;
-    size_t i;
-
-    while (crti_list_unpack(&answers, &entry) == CRT_OK) {
-        one = json_loadb(entry.data, entry.size, 0, NULL);
-        json_array_foreach(one, i, row)
-        {
-            const char *id = json_string_value(json_object_get(row, "actor_id"));
-
-            if (id)
-                json_object_set(queues, id, row);
-        }
-        json_decref(one);
-    }
-    return queues;
-}
-
-char *crti_state_actors(const crti_control_t *c, crti_span_t answers, const char *filter)
-{
-    static const char *const keys[] = {"queue_length", "queue_wait_ms"};
-    json_t *queues = queues_json(answers), *all = actors_json(c, filter), *actor;
-    char *text;
-    size_t i;
-
-    json_array_foreach(all, i, actor)
-    {
-        const json_t *queue = json_object_get(
-            queues, json_string_value(json_object_get(actor, "actor_id")));
-
-        for (size_t k = 0; k < 2; k++) {
-            json_t *figure = json_object_get(queue, keys[k]);
-
-            json_object_set_new(actor, keys[k],
-                                figure ? json_incref(figure) : json_null());
-        }
-    }
-    all = actors_answer(c, filter, all);
-    text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(12));
-    json_decref(all);
-    json_decref(queues);
     return text;
 }
 

@@ -1,185 +1,449 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the nodes tell of calls, as one list: the caller's node and the worker's node know a part each of an
- * attempt (docs/design/state.md, "tasks").
+/* What the nodes tell of calls, as one table: the caller's node and the worker's node know a part each of an
+ * attempt (docs/design/state.md, "tasks"). Of its rows those that are wanted are written.
  *
  * Where it sits
  *     control_forward.c (answers of all nodes) -> [ control/task_rows.c ] -> STATE_ANSWER
- * Rows without what joins them, or of a form that is not expected, are left out: they are a node's bytes.
+ * Each answer is a list of task records (base/task_records.h) and of the JSON of transfers. What is no such record ends
+ * what that node is believed: it is a node's bytes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
+#include "runtime/base/task_records.h"
 #include "runtime/control/control_int.h"
+#include "runtime/control/row_query.h"
 
-static const char *text_of(const json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
+enum {
+    TASK_ID,
+    PARENT_TASK_ID,
+    JOB_ID,
+    ACTOR_ID,
+    NODE_ID,
+    WORKER_ID,
+    WORKER_PID,
+    ATTEMPT_NUMBER,
+    STATE,
+    TYPE,
+    NAME,
+    ERROR_TYPE,
+    ERROR_MESSAGE,
+    CREATION_TIME,
+    START_TIME,
+    END_TIME,
+    COLUMNS
+};
 
-    return text ? text : "";
-}
+static const char *const columns[COLUMNS + 1] = {
+    "task_id",       "parent_task_id", "job_id",     "actor_id", "node_id", "worker_id",
+    "worker_pid",    "attempt_number", "state",      "type",     "name",    "error_type",
+    "error_message", "creation_time",  "start_time", "end_time"};
 
-static bool has_ended(const json_t *row)
-{
-    const char *state = text_of(row, "state");
+/* An attempt, with what both sides know of it. */
+typedef struct row {
+    crti_task_record_t record;
+    uint64_t first_ns, last_ns; /* moments that are known of it */
+} row_t;
 
-    return strcmp(state, "FINISHED") == 0 || strcmp(state, "FAILED") == 0;
-}
+typedef struct rows {
+    crti_map_t
+        by_attempt; /* row_t *, owned; key: who made the call, and the attempt's number */
+    crti_buffer_t collectives; /* row_t */
+    json_t *transfers;
+    uint64_t dropped;
+} rows_t;
+
+#define OBJECT_HEX 49 /* 24 bytes, and a zero */
+
+/* ---------------------------------------------------------------- joining */
 
 /* Who runs it knows where, and when that began; the end is the caller's to tell, who may have been told
  * another one. */
-static void join_run(json_t *row, json_t *run)
+static void join_run(crti_task_event_t *e, const crti_task_event_t *run)
 {
-    static const char *const places[] = {"node_id", "worker_id", "worker_pid",
-                                         "actor_id"};
-    json_t *events = json_object_get(row, "events"),
-           *run_events = json_object_get(run, "events");
-    bool is_over = has_ended(row);
-
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        json_t *value = json_object_get(run, places[i]);
-
-        if (value && *text_of(run, "worker_id"))
-            json_object_set(row, places[i], value);
+    if (!crti_id_is_zero(run->worker)) {
+        e->node = run->node;
+        e->worker = run->worker;
+        e->pid = run->pid;
+        e->actor = run->actor;
     }
-    json_object_update_missing(events, run_events);
-    if (is_over)
+    for (int i = 0; i < CRTI_TASK_STATES; i++)
+        if (!e->at_ns[i])
+            e->at_ns[i] = run->at_ns[i];
+    if (crti_task_has_ended(e))
         return;
-    json_object_set(row, "state", json_object_get(run, "state"));
-    json_object_set(row, "error_type", json_object_get(run, "error_type"));
-    json_object_set(row, "error_message", json_object_get(run, "error_message"));
+    e->state = run->state;
+    e->status = run->status;
+    memcpy(e->text, run->text, sizeof(e->text));
 }
 
-/* Into `all`, by the name of the attempt. */
-static void take_row(json_t *all, json_t *row)
+static crt_status_t keep(rows_t *rows, const crti_object_id_t *key,
+                         const crti_task_record_t *record)
 {
-    const char *key = text_of(row, "attempt_id");
-    json_t *other = json_object_get(all, key);
-    bool is_run = json_is_true(json_object_get(row, "is_run"));
+    row_t *row = malloc(sizeof(*row));
+    crt_status_t status;
 
-    if (!*key || !json_is_object(json_object_get(row, "events")))
-        return;
-    if (other && json_is_true(json_object_get(other, "is_run")) != is_run) {
-        if (is_run) {
-            join_run(other, row);
-            return;
-        }
-        join_run(row, other);
+    if (!row)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a call");
+    row->record = *record;
+    status = crti_map_put(&rows->by_attempt, key, row);
+    if (status != CRT_OK)
+        free(row);
+    return status;
+}
+
+static crt_status_t take_record(rows_t *rows, crti_task_record_t *record)
+{
+    crti_object_id_t key = {record->event.owner, record->event.attempt};
+    row_t *other, collective = {.record = *record};
+
+    if (record->event.kind == CRTI_TASK_COLLECTIVE) /* has no other half */
+        return crti_buffer_append(&rows->collectives, &collective, sizeof(collective));
+    other = crti_map_get(&rows->by_attempt, &key);
+    if (!other)
+        return keep(rows, &key, record);
+    if (other->record.event.is_run == record->event.is_run) {
+        other->record = *record;
+    } else if (record->event.is_run) {
+        join_run(&other->record.event, &record->event);
+    } else {
+        join_run(&record->event, &other->record.event);
+        other->record = *record;
     }
-    json_object_set(all, key, row);
+    return CRT_OK;
 }
 
-/* The first, or the last, moment that is known of it. */
-static double moment(const json_t *row, bool first)
+/* What one node has answered. */
+static crt_status_t take_answer(rows_t *rows, crti_span_t answer)
 {
-    const char *key;
-    double at = 0;
-    json_t *value;
+    crti_span_t part, rest;
+    crti_task_record_t record;
+    crt_status_t status = CRT_OK;
+    json_t *transfers;
+    uint64_t dropped;
 
-    json_object_foreach(json_object_get(row, "events"), key, value)
-    {
-        double t = json_number_value(value);
+    if (crti_list_unpack(&answer, &part) != CRT_OK ||
+        crti_task_records_open(part, &dropped, &rest) != CRT_OK)
+        return CRT_OK;
+    rows->dropped += dropped;
+    while (status == CRT_OK && crti_task_records_next(&rest, &record) == CRT_OK)
+        status = take_record(rows, &record);
+    if (status != CRT_OK || crti_list_unpack(&answer, &part) != CRT_OK)
+        return status;
+    transfers = json_loadb(part.data, part.size, 0, NULL);
+    json_array_extend(rows->transfers, transfers);
+    json_decref(transfers);
+    return CRT_OK;
+}
 
-        if (at == 0 || (first ? t < at : t > at))
-            at = t;
+static crt_status_t rows_take(rows_t *rows, crti_span_t answers)
+{
+    crt_status_t status = CRT_OK;
+    crti_span_t answer;
+
+    *rows = (rows_t){.transfers = json_array()};
+    crti_map_init(&rows->by_attempt, sizeof(crti_object_id_t));
+    while (status == CRT_OK && crti_list_unpack(&answers, &answer) == CRT_OK)
+        status = take_answer(rows, answer);
+    return status;
+}
+
+static void rows_fini(rows_t *rows)
+{
+    CRTI_MAP_FOREACH (row_t, row, &rows->by_attempt)
+        free(row);
+    crti_map_fini(&rows->by_attempt);
+    crti_buffer_fini(&rows->collectives);
+    json_decref(rows->transfers);
+}
+
+/* ---------------------------------------------------------------- cells */
+
+/* The first and the last moment that are known of it. */
+static void find_moments(row_t *row)
+{
+    const uint64_t *at_ns = row->record.event.at_ns;
+
+    row->first_ns = row->last_ns = 0;
+    for (int i = 0; i < CRTI_TASK_STATES; i++) {
+        if (!at_ns[i])
+            continue;
+        if (!row->first_ns || at_ns[i] < row->first_ns)
+            row->first_ns = at_ns[i];
+        if (at_ns[i] > row->last_ns)
+            row->last_ns = at_ns[i];
     }
-    return at;
 }
 
-static json_t *event_time(const json_t *row, const char *state)
+static const char *error_type(const crti_task_event_t *e)
 {
-    json_t *value = json_object_get(json_object_get(row, "events"), state);
-
-    return value ? json_incref(value) : json_null();
+    return e->state == CRTI_TASK_FAILED ? crt_status_name((crt_status_t)e->status) : "";
 }
 
-static void finish_row(json_t *row)
+/* Where the texts of cells are: one of each column that is an id. */
+typedef char hex_t[COLUMNS][OBJECT_HEX];
+
+static crti_cell_t id_cell(hex_t hex, size_t column, crti_id_t id)
 {
-    json_object_set_new(row, "creation_time", json_real(moment(row, true)));
-    json_object_set_new(row, "start_time", event_time(row, "RUNNING"));
-    json_object_set_new(row, "end_time",
-                        has_ended(row) ? json_real(moment(row, false)) : json_null());
-    json_object_del(row, "attempt_id");
-    json_object_del(row, "is_run");
+    return crti_cell_text(crti_id_is_zero(id) ? "" : crti_id_hex(id, hex[column]));
+}
+
+static crti_cell_t object_cell(hex_t hex, size_t column, crti_id_t owner, uint64_t number)
+{
+    crti_id_hex(owner, hex[column]);
+    snprintf(hex[column] + 32, OBJECT_HEX - 32, "%016llx", (unsigned long long)number);
+    return crti_cell_text(number ? hex[column] : "");
+}
+
+/* In whole milliseconds. */
+static crti_cell_t time_cell(uint64_t ns)
+{
+    return ns ? crti_cell_number((double)(ns / CRTI_MS)) : (crti_cell_t){0};
+}
+
+static crti_cell_t task_cell(void *user, const void *entry, size_t column)
+{
+    const row_t *row = entry;
+    const crti_task_event_t *e = &row->record.event;
+    char(*hex)[OBJECT_HEX] = user;
+
+    switch (column) {
+    case TASK_ID: return object_cell(hex, column, e->owner, e->number);
+    case PARENT_TASK_ID: return object_cell(hex, column, e->parent_owner, e->parent);
+    case JOB_ID: return id_cell(hex, column, row->record.job);
+    case ACTOR_ID: return id_cell(hex, column, e->actor);
+    case NODE_ID: return id_cell(hex, column, e->node);
+    case WORKER_ID: return id_cell(hex, column, e->worker);
+    case WORKER_PID: return crti_cell_number(e->pid);
+    case ATTEMPT_NUMBER: return crti_cell_number(e->attempts);
+    case STATE: return crti_cell_text(crti_task_state_name(e->state));
+    case TYPE: return crti_cell_text(crti_task_kind_name(e->kind));
+    case NAME: return crti_cell_text(e->name);
+    case ERROR_TYPE: return crti_cell_text(error_type(e));
+    case ERROR_MESSAGE: return crti_cell_text(e->text);
+    case CREATION_TIME: return time_cell(row->first_ns);
+    case START_TIME: return time_cell(e->at_ns[CRTI_TASK_RUNNING]);
+    default: return time_cell(crti_task_has_ended(e) ? row->last_ns : 0);
+    }
+}
+
+static crti_row_table_t table_of(hex_t hex)
+{
+    return (crti_row_table_t){
+        .name = "tasks", .columns = columns, .cell = task_cell, .user = hex};
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static void write_time(crti_json_writer_t *w, const char *key, uint64_t ns)
+{
+    crti_json_key(w, key);
+    if (ns)
+        crti_json_ms(w, ns);
+    else
+        crti_json_null(w);
+}
+
+static void write_events(crti_json_writer_t *w, const crti_task_event_t *e)
+{
+    crti_json_key(w, "events");
+    crti_json_open(w, '{');
+    for (int i = 0; i < CRTI_TASK_STATES; i++)
+        if (e->at_ns[i])
+            write_time(w, crti_task_state_name(i), e->at_ns[i]);
+    crti_json_close(w, '}');
+}
+
+static void write_row(crti_json_writer_t *w, const row_t *row)
+{
+    const crti_task_event_t *e = &row->record.event;
+    hex_t hex;
+
+    crti_json_open(w, '{');
+    for (size_t column = 0; column < CREATION_TIME; column++) {
+        crti_cell_t cell = task_cell(hex, row, column);
+
+        if (column >= ERROR_TYPE && !*cell.text)
+            continue;
+        crti_json_key(w, columns[column]);
+        if (cell.kind == CRTI_CELL_TEXT)
+            crti_json_text(w, cell.text);
+        else
+            crti_json_integer(w, (int64_t)cell.number);
+    }
+    write_events(w, e);
+    write_time(w, columns[CREATION_TIME], row->first_ns);
+    write_time(w, columns[START_TIME], e->at_ns[CRTI_TASK_RUNNING]);
+    write_time(w, columns[END_TIME], crti_task_has_ended(e) ? row->last_ns : 0);
+    crti_json_close(w, '}');
 }
 
 /* The newest first. */
 static int by_creation(const void *a, const void *b)
 {
-    double x = json_real_value(json_object_get(*(json_t *const *)a, "creation_time")),
-           y = json_real_value(json_object_get(*(json_t *const *)b, "creation_time"));
+    uint64_t x = (*(row_t *const *)a)->first_ns, y = (*(row_t *const *)b)->first_ns;
 
     return (x < y) - (x > y);
 }
 
-static bool is_meant(const json_t *row, const char *filter)
+/* In order. Caller frees it; NULL: no memory. */
+static row_t **in_order(const rows_t *rows)
 {
-    return *filter == '\0' || strcmp(text_of(row, "task_id"), filter) == 0;
-}
-
-/* Rows of `all`, finished and in order; at most CRTI_TASK_ROWS. `*total`: how many there are. */
-static json_t *in_order(json_t *all, const char *filter, size_t *total)
-{
-    json_t **rows = calloc(json_object_size(all) + 1, sizeof(*rows));
-    json_t *list = json_array(), *row;
-    const char *key;
+    row_t **list = calloc(rows->by_attempt.count + 1, sizeof(*list));
     size_t count = 0;
 
-    json_object_foreach(all, key, row) if (rows && is_meant(row, filter))
-    {
-        finish_row(row);
-        rows[count++] = row;
+    if (!list) {
+        crt_raise(CRT_ERR_NO_MEMORY, "calls in order");
+        return NULL;
     }
-    *total = count;
-    if (rows)
-        qsort(rows, count, sizeof(*rows), by_creation);
-    for (size_t i = 0; i < count && i < CRTI_TASK_ROWS; i++)
-        json_array_append(list, rows[i]);
-    free(rows);
+    CRTI_MAP_FOREACH (row_t, row, &rows->by_attempt) {
+        find_moments(row);
+        list[count++] = row;
+    }
+    qsort(list, count, sizeof(*list), by_creation);
     return list;
 }
 
-/* What is no call has no other half. */
-static void take_collective(json_t *collectives, json_t *row)
+/* ---------------------------------------------------------------- answers */
+
+static void write_number(crti_json_writer_t *w, const char *key, uint64_t number)
 {
-    if (!json_is_object(json_object_get(row, "events")))
-        return;
-    finish_row(row);
-    json_array_append(collectives, row);
+    crti_json_key(w, key);
+    crti_json_integer(w, (int64_t)number);
 }
 
-char *crti_task_rows_join(crti_span_t answers, const char *filter, unsigned silent)
+static void write_collectives(crti_json_writer_t *w, const rows_t *rows)
 {
-    json_t *all = json_object(), *collectives = json_array(), *transfers = json_array(),
-           *result, *one, *row;
-    json_int_t dropped = 0;
-    crti_span_t entry;
-    size_t i, total;
-    char *text;
+    row_t *list = (row_t *)(void *)rows->collectives.data;
 
-    while (crti_list_unpack(&answers, &entry) == CRT_OK) {
-        one = json_loadb(entry.data, entry.size, 0, NULL);
-        dropped += json_integer_value(json_object_get(one, "dropped"));
-        json_array_foreach(json_object_get(one, "tasks"), i, row)
-        {
-            if (strcmp(text_of(row, "type"), "COLLECTIVE") == 0)
-                take_collective(collectives, row);
-            else
-                take_row(all, row);
-        }
-        json_array_extend(transfers, json_object_get(one, "transfers"));
-        json_decref(one);
+    crti_json_key(w, "collectives");
+    crti_json_open(w, '[');
+    for (size_t i = 0; i < rows->collectives.size / sizeof(*list); i++) {
+        find_moments(&list[i]);
+        write_row(w, &list[i]);
     }
-    result = json_object();
-    json_object_set_new(result, "tasks", in_order(all, filter, &total));
-    json_object_set_new(result, "collectives", collectives);
-    json_object_set_new(result, "transfers", transfers);
-    json_object_set_new(result, "total", json_integer((json_int_t)total));
-    json_object_set_new(result, "dropped", json_integer(dropped));
-    json_object_set_new(result, "silent_nodes", json_integer(silent));
-    text = json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    json_decref(result);
-    json_decref(all);
-    return text;
+    crti_json_close(w, ']');
+}
+
+static void write_transfers(crti_json_writer_t *w, const rows_t *rows)
+{
+    char *text = json_dumps(rows->transfers, JSON_COMPACT | JSON_REAL_PRECISION(17));
+
+    crti_json_key(w, "transfers");
+    crti_json_raw(w, text ? text : "[]");
+    free(text);
+}
+
+/* All, or one; of each all attempts. */
+static void write_list(crti_json_writer_t *w, const rows_t *rows, row_t **list,
+                       crti_span_t filter)
+{
+    size_t total = 0;
+    hex_t hex;
+
+    crti_json_key(w, "tasks");
+    crti_json_open(w, '[');
+    for (size_t i = 0; i < rows->by_attempt.count; i++) {
+        if (filter.size && !crti_str_equal(filter, task_cell(hex, list[i], TASK_ID).text))
+            continue;
+        if (total++ < CRTI_TASK_ROWS)
+            write_row(w, list[i]);
+    }
+    crti_json_close(w, ']');
+    write_collectives(w, rows);
+    write_transfers(w, rows);
+    write_number(w, "total", total);
+}
+
+/* Of the newest, as in the whole list. */
+static void write_picked(crti_json_writer_t *w, const rows_t *rows, row_t **list,
+                         const crti_row_query_t *q, const crti_row_table_t *table)
+{
+    size_t all = rows->by_attempt.count, matched = 0;
+    crti_row_counts_t counts;
+
+    crti_row_counts_init(&counts);
+    all = all < CRTI_TASK_ROWS ? all : CRTI_TASK_ROWS;
+    crti_json_key(w, "tasks");
+    crti_json_open(w, '[');
+    for (size_t i = 0; i < all; i++) {
+        if (!crti_row_query_matches(q, table, list[i]))
+            continue;
+        if (q->grouped_count && w->status == CRT_OK)
+            w->status = crti_row_counts_add(&counts, q, table, list[i]);
+        else if (matched < q->limit)
+            write_row(w, list[i]);
+        matched++;
+    }
+    crti_json_close(w, ']');
+    if (q->grouped_count) {
+        crti_json_key(w, "groups");
+        crti_row_counts_write(&counts, q, table, w);
+    }
+    write_number(w, "all", all);
+    write_number(w, "matched", matched);
+    crti_row_counts_fini(&counts);
+}
+
+static crt_status_t write_answer(crti_json_writer_t *w, const rows_t *rows, row_t **list,
+                                 crti_span_t filter)
+{
+    hex_t hex;
+    crti_row_table_t table = table_of(hex);
+    crti_row_query_t query;
+    crt_status_t status;
+
+    if (!crti_row_query_is(filter)) {
+        write_list(w, rows, list, filter);
+        return w->status;
+    }
+    status = crti_row_query_parse(filter, &table, &query);
+    if (status != CRT_OK)
+        return status;
+    write_picked(w, rows, list, &query, &table);
+    crti_row_query_fini(&query);
+    return w->status;
+}
+
+crt_status_t crti_task_rows_check(crti_span_t filter)
+{
+    hex_t hex;
+    crti_row_table_t table = table_of(hex);
+    crti_row_query_t query;
+    crt_status_t status;
+
+    if (!crti_row_query_is(filter))
+        return CRT_OK;
+    status = crti_row_query_parse(filter, &table, &query);
+    if (status == CRT_OK)
+        crti_row_query_fini(&query);
+    return status;
+}
+
+char *crti_task_rows_join(crti_span_t answers, crti_span_t filter, unsigned silent)
+{
+    crti_buffer_t text = {0};
+    crti_json_writer_t w = {.out = &text};
+    rows_t rows;
+    crt_status_t status = rows_take(&rows, answers);
+    row_t **list = status == CRT_OK ? in_order(&rows) : NULL;
+
+    crti_json_open(&w, '{');
+    if (list)
+        status = write_answer(&w, &rows, list, filter);
+    else
+        status = CRT_ERR_NO_MEMORY;
+    write_number(&w, "dropped", rows.dropped);
+    write_number(&w, "silent_nodes", silent);
+    crti_json_close(&w, '}');
+    if (status == CRT_OK && w.status == CRT_OK)
+        w.status = crti_buffer_append(&text, "", 1);
+    free(list);
+    rows_fini(&rows);
+    if (status == CRT_OK && w.status == CRT_OK)
+        return (char *)text.data;
+    crti_buffer_fini(&text);
+    return NULL;
 }

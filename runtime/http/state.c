@@ -4,6 +4,7 @@
 
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/http/filter.h"
@@ -71,27 +72,42 @@ static void on_list(crti_http_exchange_t *x, crt_status_t status,
                                                 x->filters, x->limit, x->level));
 }
 
-/* Filters look at all columns. */
+/* With all columns the head asks the nodes, too; so it does for a filter that looks at what only they know. */
 static const char *question_of(const crti_http_exchange_t *x,
                                const crti_listing_t *resource)
 {
-    bool is_whole = x->level == CRTI_VIEW_ALL || x->filters;
+    bool is_whole =
+        x->level == CRTI_VIEW_ALL ||
+        (resource->columns && crti_columns_need_nodes(resource->columns, x->filters));
 
     return is_whole && resource->detail ? resource->detail : resource->what;
+}
+
+/* Rows are picked where they are, if the head can. */
+static void ask(crti_http_exchange_t *x, const crti_listing_t *resource,
+                const char *const *count_by, crti_http_exchange_answer_t *on_answer)
+{
+    CRTI_AUTO(free) char *query = NULL;
+
+    if (resource->columns) {
+        query = crti_columns_query(resource->columns, x->filters, count_by ? 0 : x->limit,
+                                   count_by);
+        if (!query) {
+            crti_http_exchange_fail(x, crt_raise(CRT_ERR_NO_MEMORY, "a query"));
+            return;
+        }
+    }
+    crti_endpoint_ask_state(x, question_of(x, resource), query ? query : "", on_answer);
 }
 
 void crti_state_begin_list(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     const crti_listing_t *resource = crti_listing_find(x->id);
-    char page[40] = "";
 
-    if (read_args(x, request, resource) != CRT_OK) {
+    if (read_args(x, request, resource) != CRT_OK)
         refuse(x);
-        return;
-    }
-    if (resource->has_pages && !x->filters)
-        snprintf(page, sizeof(page), "first %llu", (unsigned long long)x->limit);
-    crti_endpoint_ask_state(x, question_of(x, resource), page, on_list);
+    else
+        ask(x, resource, NULL, on_list);
 }
 
 static void on_summary(crti_http_exchange_t *x, crt_status_t status,
@@ -118,7 +134,7 @@ void crti_state_begin_summary(crti_http_exchange_t *x, const crti_http_request_t
     if (status == CRT_OK && !is_known)
         status = crt_raise(CRT_ERR_INVALID, "summary_by is func_name, class or callsite");
     if (status == CRT_OK)
-        crti_endpoint_ask_state(x, resource->what, "", on_summary);
+        ask(x, resource, crti_summary_columns(resource), on_summary);
     else
         refuse(x);
 }

@@ -8,12 +8,17 @@
 
 #define MIB (1024.0 * 1024.0)
 
-/* counts[key] += 1 */
-static void count(json_t *counts, const char *key)
+/* counts[key] += number */
+static void add(json_t *counts, const char *key, json_int_t number)
 {
     json_int_t so_far = json_integer_value(json_object_get(counts, key));
 
-    json_object_set_new(counts, key, json_integer(so_far + 1));
+    json_object_set_new(counts, key, json_integer(so_far + number));
+}
+
+static void count(json_t *counts, const char *key)
+{
+    add(counts, key, 1);
 }
 
 /* A group of that name, made by `fresh` when there is none; borrowed. */
@@ -48,52 +53,51 @@ static json_t *fresh_objects(const char *name)
 
 /* ---------------------------------------------------------------- each kind */
 
-static json_t *summarize_tasks(const crti_listing_t *resource, const json_t *entries,
-                               const json_t *filters)
+/* The head has counted: one entry of `groups` for each name, type and state. */
+static json_t *summarize_tasks(const json_t *groups)
 {
-    json_t *groups = json_object(), *entry;
-    json_int_t tasks = 0, methods = 0, creations = 0;
+    json_t *functions = json_object(), *totals = json_object(), *entry, *summary;
     size_t i;
 
-    json_array_foreach((json_t *)entries, i, entry)
+    json_array_foreach((json_t *)groups, i, entry)
     {
         const char *type = crti_view_text(entry, "type");
-        json_t *group;
+        json_int_t number = json_integer_value(json_object_get(entry, "count"));
+        json_t *function =
+            group_of(functions, crti_view_text(entry, "name"), fresh_function);
 
-        if (!crti_listing_is_wanted(resource, entry, filters))
-            continue;
-        group = group_of(groups, crti_view_text(entry, "name"), fresh_function);
-        json_object_set_new(group, "type", json_string(type));
-        count(json_object_get(group, "state_counts"), crti_view_text(entry, "state"));
-        tasks += strcmp(type, "NORMAL_TASK") == 0;
-        methods += strcmp(type, "ACTOR_TASK") == 0;
-        creations += strcmp(type, "ACTOR_CREATION_TASK") == 0;
+        json_object_set_new(function, "type", json_string(type));
+        add(json_object_get(function, "state_counts"), crti_view_text(entry, "state"),
+            number);
+        add(totals, type, number);
     }
-    return json_pack("{s:o, s:I, s:I, s:I, s:s}", "summary", groups, "total_tasks", tasks,
-                     "total_actor_tasks", methods, "total_actor_scheduled", creations,
-                     "summary_by", "func_name");
+    summary = json_pack(
+        "{s:o, s:I, s:I, s:I, s:s}", "summary", functions, "total_tasks",
+        json_integer_value(json_object_get(totals, "NORMAL_TASK")), "total_actor_tasks",
+        json_integer_value(json_object_get(totals, "ACTOR_TASK")),
+        "total_actor_scheduled",
+        json_integer_value(json_object_get(totals, "ACTOR_CREATION_TASK")), "summary_by",
+        "func_name");
+    json_decref(totals);
+    return summary;
 }
 
-static json_t *summarize_actors(const crti_listing_t *resource, const json_t *entries,
-                                const json_t *filters)
+static json_t *summarize_actors(const json_t *groups)
 {
-    json_t *groups = json_object(), *entry;
+    json_t *classes = json_object(), *entry;
     json_int_t total = 0;
     size_t i;
 
-    json_array_foreach((json_t *)entries, i, entry)
+    json_array_foreach((json_t *)groups, i, entry)
     {
-        json_t *row, *group;
+        json_int_t number = json_integer_value(json_object_get(entry, "count"));
+        json_t *class =
+            group_of(classes, crti_view_text(entry, "class_name"), fresh_class);
 
-        if (!crti_listing_is_wanted(resource, entry, filters))
-            continue;
-        row = resource->row(entry, CRTI_VIEW_BASE);
-        group = group_of(groups, crti_view_text(row, "class_name"), fresh_class);
-        count(json_object_get(group, "state_counts"), crti_view_text(row, "state"));
-        json_decref(row);
-        total++;
+        add(json_object_get(class, "state_counts"), crti_view_actor_state(entry), number);
+        total += number;
     }
-    return json_pack("{s:o, s:I, s:s}", "summary", groups, "total_actors", total,
+    return json_pack("{s:o, s:I, s:s}", "summary", classes, "total_actors", total,
                      "summary_by", "class");
 }
 
@@ -160,26 +164,39 @@ static json_t *summarize_objects(const crti_listing_t *resource, const json_t *e
                      "callsite");
 }
 
+const char *const *crti_summary_columns(const crti_listing_t *resource)
+{
+    static const char *const of_tasks[] = {"name", "type", "state", NULL},
+                             *const of_actors[] = {"class_name", "state", NULL};
+
+    return strcmp(resource->name, "tasks") == 0    ? of_tasks
+           : strcmp(resource->name, "actors") == 0 ? of_actors
+                                                   : NULL;
+}
+
 json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer,
                           const json_t *filters)
 {
-    static const struct {
-        const char *name;
-        json_t *(*summarize)(const crti_listing_t *, const json_t *, const json_t *);
-    } kinds[] = {{"tasks", summarize_tasks},
-                 {"actors", summarize_actors},
-                 {"objects", summarize_objects}};
-    const json_t *entries = crti_listing_entries(resource, answer);
-    json_int_t total = (json_int_t)json_array_size(entries);
+    const json_t *entries = crti_listing_entries(resource, answer),
+                 *groups = json_object_get(answer, "groups");
+    json_int_t total = resource->columns
+                           ? json_integer_value(json_object_get(answer, "all"))
+                           : (json_int_t)json_array_size(entries);
+    json_t *summary;
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (strcmp(kinds[i].name, resource->name) == 0)
-            return json_pack("{s:b, s:s, s:{s:{s:I, s:I, s:I, s:{s:{s:o}}, s:s, s:n}}}",
-                             "result", 1, "msg", "", "data", "result", "total", total,
-                             "num_after_truncation", total, "num_filtered", total,
-                             "result", "node_id_to_summary", "cluster",
-                             kinds[i].summarize(resource, entries, filters),
-                             "partial_failure_warning", "", "warnings");
-    crt_raise(CRT_ERR_NOT_FOUND, "there is no summary of %s", resource->name);
-    return NULL;
+    if (strcmp(resource->name, "tasks") == 0)
+        summary = summarize_tasks(groups);
+    else if (strcmp(resource->name, "actors") == 0)
+        summary = summarize_actors(groups);
+    else if (strcmp(resource->name, "objects") == 0)
+        summary = summarize_objects(resource, entries, filters);
+    else {
+        crt_raise(CRT_ERR_NOT_FOUND, "there is no summary of %s", resource->name);
+        return NULL;
+    }
+    return json_pack("{s:b, s:s, s:{s:{s:I, s:I, s:I, s:{s:{s:o}}, s:s, s:n}}}", "result",
+                     1, "msg", "", "data", "result", "total", total,
+                     "num_after_truncation", total, "num_filtered", total, "result",
+                     "node_id_to_summary", "cluster", summary, "partial_failure_warning",
+                     "", "warnings");
 }

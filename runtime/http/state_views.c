@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- rows */
 
-static const char *actor_state(const json_t *actor)
+const char *crti_view_actor_state(const json_t *actor)
 {
     const char *state = crti_view_text(actor, "state");
 
@@ -22,7 +22,7 @@ static const char *actor_state(const json_t *actor)
 
 static json_t *actor_row(const json_t *actor, crti_view_level_t level)
 {
-    const char *state = actor_state(actor);
+    const char *state = crti_view_actor_state(actor);
     json_t *cause = json_null();
     json_t *row = json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "actor_id",
@@ -279,12 +279,12 @@ static json_t *event_row(const json_t *event, crti_view_level_t level)
 /* ---------------------------------------------------------------- which there are */
 
 static const crti_listing_t resources[] = {
-    {"actors", "actors", "actors_detail", NULL, actor_row, NULL, true},
+    {"actors", "actors", "actors_detail", "actors", actor_row, NULL, crti_actor_columns},
     {"nodes", "nodes", NULL, NULL, node_row, NULL},
     {"jobs", "jobs", NULL, NULL, job_row, NULL},
     {"placement_groups", "placement_groups", NULL, NULL, placement_group_row, NULL},
     {"workers", "workers", NULL, NULL, worker_row, NULL},
-    {"tasks", "tasks", NULL, "tasks", task_row, NULL},
+    {"tasks", "tasks", NULL, "tasks", task_row, NULL, crti_task_columns},
     {"objects", "objects", NULL, NULL, object_row, NULL},
     {"runtime_envs", "jobs", NULL, NULL, runtime_env_row, has_runtime_env},
     {"cluster_events", "events", NULL, NULL, event_row, NULL},
@@ -300,9 +300,9 @@ const crti_listing_t *crti_listing_find(const char *name)
 
 const json_t *crti_listing_entries(const crti_listing_t *resource, const json_t *answer)
 {
-    if (resource->has_pages && json_is_object(answer))
-        return json_object_get(answer, resource->name);
-    return resource->list ? json_object_get(answer, resource->list) : answer;
+    return resource->list && json_is_object(answer)
+               ? json_object_get(answer, resource->list)
+               : answer;
 }
 
 crt_status_t crti_view_check_filters(const crti_listing_t *resource,
@@ -345,35 +345,51 @@ static void describe_gaps(const json_t *answer, char *text, size_t size)
         snprintf(text, size, "%lld nodes did not answer in time", (long long)silent);
 }
 
+/* Rows that the head has picked, and how many there are in all and of those that match. */
+static bool is_picked(const crti_listing_t *resource, const json_t *answer, size_t *total,
+                      size_t *wanted)
+{
+    const json_t *all = json_object_get(answer, "all"),
+                 *matched = json_object_get(answer, "matched");
+
+    if (!resource->columns || !json_is_integer(all) || !json_is_integer(matched))
+        return false;
+    *total = (size_t)json_integer_value(all);
+    *wanted = (size_t)json_integer_value(matched);
+    return true;
+}
+
 json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
                         const json_t *filters, size_t limit, crti_view_level_t level)
 {
     const json_t *entries = crti_listing_entries(resource, answer);
-    size_t total = 0, wanted = 0;
+    size_t total = 0, wanted = 0, shown;
+    bool picked = is_picked(resource, answer, &total, &wanted);
     json_t *list = json_array();
     char gaps[96];
 
     for (size_t i = 0; list && i < json_array_size(entries); i++) {
         const json_t *entry = json_array_get(entries, i);
 
-        total += !resource->is_shown || resource->is_shown(entry);
-        if (!crti_listing_is_wanted(resource, entry, filters) || wanted++ >= limit)
-            continue;
+        if (!picked) {
+            total += !resource->is_shown || resource->is_shown(entry);
+            if (!crti_listing_is_wanted(resource, entry, filters) || wanted++ >= limit)
+                continue;
+        }
         if (json_array_append_new(list, resource->row(entry, level)) != 0) {
             json_decref(list);
             return NULL;
         }
     }
-    if (resource->has_pages && json_is_integer(json_object_get(answer, "all")))
-        total = wanted = (size_t)json_integer_value(json_object_get(answer, "all"));
+    shown = json_array_size(list);
     describe_gaps(answer, gaps, sizeof(gaps));
     /* Ray's clients take fewer after truncation for an answer that is not complete: only the limit
      * makes it so. */
-    return json_pack(
-        "{s:b, s:s, s:{s:{s:I, s:I, s:I, s:o, s:s, s:n}}}", "result", 1, "msg", "",
-        "data", "result", "total", (json_int_t)total, "num_after_truncation",
-        (json_int_t)(total - (wanted - json_array_size(list))), "num_filtered",
-        (json_int_t)wanted, "result", list, "partial_failure_warning", gaps, "warnings");
+    return json_pack("{s:b, s:s, s:{s:{s:I, s:I, s:I, s:o, s:s, s:n}}}", "result", 1,
+                     "msg", "", "data", "result", "total", (json_int_t)total,
+                     "num_after_truncation", (json_int_t)(total - (wanted - shown)),
+                     "num_filtered", (json_int_t)wanted, "result", list,
+                     "partial_failure_warning", gaps, "warnings");
 }
 
 json_t *crti_view_state_error(const char *text)

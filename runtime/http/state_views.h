@@ -9,6 +9,7 @@
 #ifndef CRTI_HTTP_STATE_VIEWS_H
 #define CRTI_HTTP_STATE_VIEWS_H
 
+#include "runtime/http/row_columns.h"
 #include "runtime/http/views.h"
 
 /* A kind of thing that can be listed. */
@@ -20,8 +21,8 @@ typedef struct crti_listing {
         *list; /* the member of its answer that has the entries; NULL: the answer */
     json_t *(*row)(const json_t *entry, crti_view_level_t level);
     bool (*is_shown)(const json_t *entry); /* NULL: all are */
-    bool
-        has_pages; /* the head tells the first ones alone ("first N"), and how many there are */
+    const crti_column_t
+        *columns; /* the head picks and counts the rows by these; NULL: it tells all */
 } crti_listing_t;
 
 /* NULL: there is none of that name. */
@@ -35,6 +36,8 @@ crt_status_t crti_view_check_filters(const crti_listing_t *resource,
                                      const json_t *filters);
 json_t *crti_view_state_error(const char *text);
 
+/* The columns of the head by which it counts rows for a summary, ended by NULL; NULL: it tells all rows. */
+const char *const *crti_summary_columns(const crti_listing_t *resource);
 /* Reply of GET /api/v0/NAME/summarize: of tasks, actors, objects; NULL, with the detail set, of anything else. */
 json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer,
                           const json_t *filters);
@@ -43,6 +46,8 @@ json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer,
  * an arrow from one to the other. `job`: only of that job; "": of all. */
 json_t *crti_view_timeline(const json_t *answer, const char *job);
 
+/* The state of an actor, as clients know it. */
+const char *crti_view_actor_state(const json_t *actor);
 /* The entries of an answer. */
 const json_t *crti_listing_entries(const crti_listing_t *resource, const json_t *answer);
 /* Whether it is one, and all filters match. */

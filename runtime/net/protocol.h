@@ -375,7 +375,8 @@
 
 /* What the cluster looks like, as JSON text. `what`: "cluster" (nodes, resources, actors by
  * state, pending demand), "nodes", "actors", "jobs", "workers", "tasks", "objects", "refs", "metrics"; `filter` an id or "", of
- * "tasks" and "objects" from the head to a node how many rows at most. The shapes are in docs/design/state.md. A node daemon takes this and LOG_READ on its local link also
+ * "actors" and "tasks" also a query, of "tasks" and "objects" from the head to a node how many rows at most. The shapes are in
+ * docs/design/state.md; what a node answers of "tasks" is no JSON (node/dispatch/task_rows.c). A node daemon takes this and LOG_READ on its local link also
  * from a process that did not ATTACH: the command asks so where the head is elsewhere. */
 #define CRTI_FIELDS_STATE_QUERY(F)  F(STR, what) F(STR, filter)
 #define CRTI_FIELDS_STATE_ANSWER(F) F(BIN, json)

@@ -18,7 +18,8 @@ import time
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PATHS = ("/api/v0/actors", "/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE", "/api/v0/actors?detail=True",
-         "/api/v0/actors/summarize", "/api/v0/tasks", "/api/v0/tasks/summarize", "/api/v0/objects", "/api/v0/workers", "/api/v0/nodes",
+         "/api/v0/actors/summarize", "/api/v0/tasks", "/api/v0/tasks?filter_keys=state&filter_predicates=%21%3D&filter_values=FINISHED",
+         "/api/v0/tasks/summarize", "/api/v0/objects", "/api/v0/workers", "/api/v0/nodes",
          "/api/v0/jobs", "/api/v0/placement_groups", "/api/cluster_status", "/api/jobs/")
 PATIENCE = 300
 
@@ -106,4 +107,5 @@ def main():
         sys.exit(f"slower than {given.limit_ms} ms: {', '.join(slow)}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -276,7 +276,7 @@ static void set_BIN(crti_span_t *bytes)
 }
 
 #include "message_kinds.h"
-#define QUERIES 5
+#define QUERIES 8
 
 static void put_body(text_t *t, uint8_t what, uint8_t whom, crti_message_kind_t kind,
                      const void *body)
@@ -306,9 +306,14 @@ static void put_message(text_t *t, uint8_t what, uint8_t whom, crti_message_kind
 /* A question of the command; some are answered by nodes, whose JSON is joined. */
 static void put_query(text_t *t, unsigned index)
 {
-    static const char *const questions[QUERIES] = {"cluster", "nodes", "actors", "jobs",
-                                                   "workers"};
-    crti_msg_state_query_t query = {.what = crti_str(questions[index])};
+    static const char picks[] =
+        "{\"limit\":2,\"filters\":[[\"state\",false,[\"PENDING\",\"ALIVE\"]]],"
+        "\"count_by\":[\"state\"]}";
+    static const char *const questions[QUERIES] = {"cluster",       "nodes",   "actors",
+                                                   "jobs",          "workers", "actors",
+                                                   "actors_detail", "tasks"};
+    crti_msg_state_query_t query = {.what = crti_str(questions[index]),
+                                    .filter = crti_str(index < 5 ? "" : picks)};
     crti_msg_state_answer_t part = {
         .json = crti_str("[{\"worker_id\":\"5\",\"pid\":3,\"is_alive\":true}]")};
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of http/views.c and http/status_text.c: shapes that clients rely on. */
+#include "runtime/http/json_dump.h"
 #include "runtime/http/state_views.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -156,6 +158,95 @@ static void rows_of_the_state_api_have_the_columns_of_their_level(void **state)
     assert_int_equal(json_object_size(row), 16);
     assert_string_equal(
         crti_view_text(json_object_get(row, "death_cause"), "error_message"), "why");
+}
+
+static void rows_that_the_head_picked_are_not_picked_again(void **state)
+{
+    CRTI_AUTO(json_decref)
+    json_t *answer = load("{\"actors\":[{\"actor_id\":\"a\",\"state\":\"ALIVE\"}],"
+                          "\"all\":7,\"matched\":3}");
+    CRTI_AUTO(json_decref)
+    json_t *filters = json_pack("[[s, b, s]]", "name", 0, "is not there");
+    CRTI_AUTO(json_decref)
+    json_t *reply =
+        crti_view_state(crti_listing_find("actors"), answer, filters, 1, CRTI_VIEW_BASE);
+    const json_t *result = json_object_get(json_object_get(reply, "data"), "result");
+
+    assert_int_equal(json_array_size(json_object_get(result, "result")), 1);
+    assert_int_equal(json_integer_value(json_object_get(result, "total")), 7);
+    assert_int_equal(json_integer_value(json_object_get(result, "num_filtered")), 3);
+    assert_int_equal(json_integer_value(json_object_get(result, "num_after_truncation")),
+                     5);
+}
+
+static void summaries_add_what_the_head_has_counted(void **state)
+{
+    CRTI_AUTO(json_decref)
+    json_t *answer =
+        load("{\"groups\":[{\"class_name\":\"A\",\"state\":\"PENDING\",\"count\":2},"
+             "{\"class_name\":\"A\",\"state\":\"STARTING\",\"count\":3},"
+             "{\"class_name\":\"B\",\"state\":\"DEAD\",\"count\":1}],"
+             "\"all\":9,\"matched\":6}");
+    CRTI_AUTO(json_decref)
+    json_t *reply = crti_view_summary(crti_listing_find("actors"), answer, NULL);
+    const json_t *result = json_object_get(json_object_get(reply, "data"), "result");
+    json_t *wanted =
+        load("{\"node_id_to_summary\":{\"cluster\":{\"summary\":{"
+             "\"A\":{\"class_name\":\"A\",\"state_counts\":{\"PENDING_CREATION\":5}},"
+             "\"B\":{\"class_name\":\"B\",\"state_counts\":{\"DEAD\":1}}},"
+             "\"total_actors\":6,\"summary_by\":\"class\"}}}");
+
+    assert_true(json_equal(json_object_get(result, "result"), wanted));
+    assert_int_equal(json_integer_value(json_object_get(result, "total")), 9);
+    json_decref(wanted);
+}
+
+static void summaries_of_tasks_tell_kinds_apart(void **state)
+{
+    CRTI_AUTO(json_decref)
+    json_t *answer = load(
+        "{\"groups\":[{\"name\":\"f\",\"type\":\"NORMAL_TASK\",\"state\":\"FINISHED\","
+        "\"count\":4},{\"name\":\"f\",\"type\":\"NORMAL_TASK\",\"state\":\"FAILED\","
+        "\"count\":1},{\"name\":\"A.g\",\"type\":\"ACTOR_TASK\",\"state\":\"RUNNING\","
+        "\"count\":2},{\"name\":\"A\",\"type\":\"ACTOR_CREATION_TASK\",\"state\":"
+        "\"FINISHED\",\"count\":3}],\"all\":10,\"matched\":10}");
+    CRTI_AUTO(json_decref)
+    json_t *reply = crti_view_summary(crti_listing_find("tasks"), answer, NULL);
+    const json_t *cluster = json_object_get(
+        json_object_get(
+            json_object_get(json_object_get(json_object_get(reply, "data"), "result"),
+                            "result"),
+            "node_id_to_summary"),
+        "cluster");
+    const json_t *f = json_object_get(json_object_get(cluster, "summary"), "f");
+    const json_t *counts = json_object_get(f, "state_counts");
+
+    assert_int_equal(json_integer_value(json_object_get(cluster, "total_tasks")), 5);
+    assert_int_equal(json_integer_value(json_object_get(cluster, "total_actor_tasks")),
+                     2);
+    assert_int_equal(
+        json_integer_value(json_object_get(cluster, "total_actor_scheduled")), 3);
+    assert_int_equal(json_integer_value(json_object_get(counts, "FINISHED")), 4);
+    assert_int_equal(json_integer_value(json_object_get(counts, "FAILED")), 1);
+    assert_string_equal(crti_view_text(f, "type"), "NORMAL_TASK");
+}
+
+static void a_tree_is_written_as_jansson_writes_it(void **state)
+{
+    static const char *const texts[] = {
+        "{}", "[]", "[1,-2,0.5,2.0,1e300,true,false,null]",
+        "{\"a\\\"b\":{\"\":[[],{}]},\"gr\xc3\xbc\":\"\\\\ \\n \xe2\x82\xac\"}"};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        CRTI_AUTO(json_decref) json_t *json = load(texts[i]);
+        CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
+        char *wanted = json_dumps(json, JSON_COMPACT);
+
+        assert_int_equal(crti_json_dump(json, &text), CRT_OK);
+        assert_int_equal(text.size, strlen(wanted));
+        assert_memory_equal(text.data, wanted, text.size);
+        free(wanted);
+    }
 }
 
 /* Rows of one entry, in the columns of that level. */
@@ -363,6 +454,10 @@ int main(void)
         cmocka_unit_test(the_text_has_the_lines_that_scripts_read),
         cmocka_unit_test(an_empty_cluster_is_shown_as_one),
         cmocka_unit_test(rows_of_the_state_api_have_the_columns_of_their_level),
+        cmocka_unit_test(rows_that_the_head_picked_are_not_picked_again),
+        cmocka_unit_test(summaries_add_what_the_head_has_counted),
+        cmocka_unit_test(summaries_of_tasks_tell_kinds_apart),
+        cmocka_unit_test(a_tree_is_written_as_jansson_writes_it),
         cmocka_unit_test(our_own_columns_come_only_when_they_are_asked_for),
         cmocka_unit_test(answers_of_a_wrong_shape_do_no_harm),
         cmocka_unit_test(a_timeline_has_calls_waits_collectives_and_transfers),

@@ -65,7 +65,7 @@ void crti_lease_carry_out(crti_node_t *node);
 void crti_state_asked(crti_node_t *node, uint64_t request,
                       const crti_msg_state_query_t *query);
 /* task_rows.c: appends what is known of the newest `limit` calls. */
-crt_status_t crti_task_rows(crti_node_t *node, size_t limit, crti_buffer_t *json);
+crt_status_t crti_task_rows(crti_node_t *node, size_t limit, crti_buffer_t *out);
 /* object_rows.c: appends the largest `limit` objects of the store. */
 crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *json);
 /* metric_rows.c: appends the figures of this node and what its programs count. */

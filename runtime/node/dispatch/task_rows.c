@@ -1,115 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this node tells the head of calls: its part of STATE_QUERY "tasks" (docs/design/state.md). The head
- * joins what the caller's node and the worker's node say of one attempt (control/task_rows.c).
+/* What this node tells the head of calls: its part of STATE_QUERY "tasks" (docs/design/state.md), a list of task records
+ * (base/task_records.h) and of the JSON of transfers. The head joins what the caller's node and the worker's node say of one
+ * attempt (control/task_rows.c).
  *
  * Where it sits
  *     state.c -> [ node/dispatch/task_rows.c ] -> process/task_archive.c
  * Threads: the loop.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/json_escape.h"
+#include "runtime/base/json_write.h"
 #include "runtime/node/node.h"
 
-#define TASK_ID 49 /* 24 bytes in hex, and a zero */
-
-/* Milliseconds since 1970 of a moment of this host's monotonic clock. */
+/* Both clocks of one moment. */
 typedef struct wall {
-    double wall_ms;
-    uint64_t now_ns;
+    uint64_t wall_ns, now_ns;
 } wall_t;
 
-static double wall_ms(const wall_t *wall, uint64_t at_ns)
+/* Since 1970, of a moment of this host's monotonic clock; 0: it has not come. */
+static uint64_t wall_ns(const wall_t *wall, uint64_t at_ns)
 {
-    return wall->wall_ms - ((double)wall->now_ns - (double)at_ns) / (double)CRTI_MS;
+    return at_ns ? wall->wall_ns - (wall->now_ns - at_ns) : 0;
 }
 
-static const char *task_id(crti_id_t owner, uint64_t number, char text[TASK_ID])
+static crt_status_t put_records(crti_node_t *node, size_t limit, const wall_t *wall,
+                                crti_buffer_t *out)
 {
-    crti_id_hex(owner, text);
-    snprintf(text + 32, TASK_ID - 32, "%016" PRIx64, number);
-    return text;
-}
-
-static const char *id_text(crti_id_t id, char text[CRTI_ID_HEX])
-{
-    text[0] = '\0';
-    return crti_id_is_zero(id) ? text : crti_id_hex(id, text);
-}
-
-static crt_status_t put(crti_buffer_t *json, const char *text)
-{
-    return crti_buffer_append(json, text, strlen(text));
-}
-
-/* ,"key":"text" */
-static crt_status_t put_text(crti_buffer_t *json, const char *key, const char *text)
-{
-    crt_status_t status = put(json, key);
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t records = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
+    crti_task_record_t *all;
+    uint64_t dropped;
+    crt_status_t status = crti_task_archive_list(node, limit, &records, &dropped);
 
     if (status == CRT_OK)
-        status = crti_json_escape(crti_str(text), json);
-    return status == CRT_OK ? put(json, "\"") : status;
-}
-
-static crt_status_t put_ids(crti_buffer_t *json, const crti_task_record_t *record)
-{
-    const crti_task_event_t *e = &record->event;
-    char task[TASK_ID], attempt[TASK_ID], parent[TASK_ID] = "";
-    char job[CRTI_ID_HEX], actor[CRTI_ID_HEX], node[CRTI_ID_HEX], worker[CRTI_ID_HEX];
-    char text[640];
-
-    if (e->parent)
-        task_id(e->parent_owner, e->parent, parent);
-    snprintf(text, sizeof(text),
-             "{\"task_id\":\"%s\",\"attempt_id\":\"%s\",\"parent_task_id\":\"%s\","
-             "\"job_id\":\"%s\",\"actor_id\":\"%s\",\"node_id\":\"%s\","
-             "\"worker_id\":\"%s\",\"worker_pid\":%d,\"attempt_number\":%" PRIu32
-             ",\"state\":\"%s\",\"type\":\"%s\",\"is_run\":%s",
-             task_id(e->owner, e->number, task), task_id(e->owner, e->attempt, attempt),
-             parent, id_text(record->job, job), id_text(e->actor, actor),
-             id_text(e->node, node), id_text(e->worker, worker), e->pid, e->attempts,
-             crti_task_state_name(e->state), crti_task_kind_name(e->kind),
-             e->is_run ? "true" : "false");
-    return put(json, text);
-}
-
-static crt_status_t put_times(crti_buffer_t *json, const crti_task_event_t *e,
-                              const wall_t *wall)
-{
-    crt_status_t status = put(json, ",\"events\":{");
-    const char *before = "";
-    char text[80];
-
-    for (int i = 0; i < CRTI_TASK_STATES && status == CRT_OK; i++) {
-        if (!e->at_ns[i])
-            continue;
-        snprintf(text, sizeof(text), "%s\"%s\":%.3f", before, crti_task_state_name(i),
-                 wall_ms(wall, e->at_ns[i]));
-        before = ",";
-        status = put(json, text);
+        status = crti_task_records_begin(dropped, &bytes);
+    all = (crti_task_record_t *)(void *)records.data;
+    for (size_t i = 0; i < records.size / sizeof(*all) && status == CRT_OK; i++) {
+        for (int k = 0; k < CRTI_TASK_STATES; k++)
+            all[i].event.at_ns[k] = wall_ns(wall, all[i].event.at_ns[k]);
+        status = crti_task_records_add(&all[i], &bytes);
     }
-    return status == CRT_OK ? put(json, "}") : status;
-}
-
-static crt_status_t put_row(crti_buffer_t *json, const crti_task_record_t *record,
-                            const wall_t *wall)
-{
-    const crti_task_event_t *e = &record->event;
-    crt_status_t status = put_ids(json, record);
-
-    if (status == CRT_OK)
-        status = put_text(json, ",\"name\":\"", e->name);
-    if (status == CRT_OK && e->state == CRTI_TASK_FAILED)
-        status = put_text(json, ",\"error_type\":\"", crt_status_name(e->status));
-    if (status == CRT_OK && e->text[0])
-        status = put_text(json, ",\"error_message\":\"", e->text);
-    if (status == CRT_OK)
-        status = put_times(json, e, wall);
-    return status == CRT_OK ? put(json, "}") : status;
+    return status == CRT_OK ? crti_list_pack(out, bytes.data, bytes.size) : status;
 }
 
 /* One that was on its way when its process ended is not told: nobody waits for it any more. */
@@ -118,67 +50,55 @@ static bool is_told(crti_node_t *node, const crti_transfer_t *t)
     return t->ended_ns || crti_process_get(node, t->requester.process);
 }
 
-static crt_status_t put_transfer(crti_buffer_t *json, crti_node_t *node,
-                                 const crti_transfer_t *t, const wall_t *wall)
+static void put_transfer(crti_json_writer_t *w, crti_node_t *node,
+                         const crti_transfer_t *t, const wall_t *wall)
 {
-    char object[TASK_ID], job[CRTI_ID_HEX], worker[CRTI_ID_HEX], from[CRTI_ID_HEX];
-    char text[640], end[40] = "null";
-
+    crti_json_open(w, '{');
+    crti_json_key(w, "object_id");
+    crti_json_object_id(w, t->object);
+    crti_json_key(w, "size");
+    crti_json_integer(w, (int64_t)t->size);
+    crti_json_key(w, "node_id");
+    crti_json_text(w, node->hex);
+    crti_json_key(w, "from_node_id");
+    crti_json_id(w, t->from);
+    crti_json_key(w, "worker_id");
+    crti_json_id(w, t->requester.process);
+    crti_json_key(w, "worker_pid");
+    crti_json_integer(w, t->pid);
+    crti_json_key(w, "job_id");
+    crti_json_id(w, t->job);
+    crti_json_key(w, "start_time");
+    crti_json_ms(w, wall_ns(wall, t->begun_ns));
+    crti_json_key(w, "end_time");
     if (t->ended_ns)
-        snprintf(end, sizeof(end), "%.3f", wall_ms(wall, t->ended_ns));
-    snprintf(text, sizeof(text),
-             "{\"object_id\":\"%s\",\"size\":%" PRIu64 ",\"node_id\":\"%s\","
-             "\"from_node_id\":\"%s\",\"worker_id\":\"%s\",\"worker_pid\":%d,"
-             "\"job_id\":\"%s\",\"start_time\":%.3f,\"end_time\":%s,"
-             "\"error_type\":\"%s\"}",
-             task_id(t->object.owner, t->object.number, object), t->size, node->hex,
-             id_text(t->from, from), id_text(t->requester.process, worker), t->pid,
-             id_text(t->job, job), wall_ms(wall, t->begun_ns), end,
-             t->status == CRT_OK ? "" : crt_status_name(t->status));
-    return put(json, text);
+        crti_json_ms(w, wall_ns(wall, t->ended_ns));
+    else
+        crti_json_null(w);
+    crti_json_key(w, "error_type");
+    crti_json_text(w, t->status == CRT_OK ? "" : crt_status_name(t->status));
+    crti_json_close(w, '}');
 }
 
-static crt_status_t put_transfers(crti_buffer_t *json, crti_node_t *node,
-                                  const wall_t *wall)
+static crt_status_t put_transfers(crti_node_t *node, const wall_t *wall,
+                                  crti_buffer_t *out)
 {
-    crt_status_t status = put(json, ",\"transfers\":[");
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t json = {0};
+    crti_json_writer_t w = {.out = &json};
     const crti_transfer_t *t;
-    const char *before = "";
 
-    for (size_t i = 0;
-         status == CRT_OK && (t = crti_transfer_at(&node->pulls.log, i)) != NULL; i++) {
-        if (!is_told(node, t))
-            continue;
-        status = put(json, before);
-        before = ",";
-        if (status == CRT_OK)
-            status = put_transfer(json, node, t, wall);
-    }
-    return status == CRT_OK ? put(json, "]") : status;
+    crti_json_open(&w, '[');
+    for (size_t i = 0; (t = crti_transfer_at(&node->pulls.log, i)) != NULL; i++)
+        if (is_told(node, t))
+            put_transfer(&w, node, t, wall);
+    crti_json_close(&w, ']');
+    return w.status == CRT_OK ? crti_list_pack(out, json.data, json.size) : w.status;
 }
 
-crt_status_t crti_task_rows(crti_node_t *node, size_t limit, crti_buffer_t *json)
+crt_status_t crti_task_rows(crti_node_t *node, size_t limit, crti_buffer_t *out)
 {
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t records = {0};
-    wall_t wall = {(double)crti_wall_ms(), crti_now_ns()};
-    const crti_task_record_t *all;
-    uint64_t dropped;
-    char end[80];
-    crt_status_t status = crti_task_archive_list(node, limit, &records, &dropped);
+    wall_t wall = {(uint64_t)crti_wall_ms() * CRTI_MS, crti_now_ns()};
+    crt_status_t status = put_records(node, limit, &wall, out);
 
-    if (status == CRT_OK)
-        status = put(json, "{\"tasks\":[");
-    all = (const crti_task_record_t *)(const void *)records.data;
-    for (size_t i = 0; i < records.size / sizeof(*all) && status == CRT_OK; i++) {
-        if (i)
-            status = put(json, ",");
-        if (status == CRT_OK)
-            status = put_row(json, &all[i], &wall);
-    }
-    snprintf(end, sizeof(end), "],\"dropped\":%" PRIu64, dropped);
-    if (status == CRT_OK)
-        status = put(json, end);
-    if (status == CRT_OK)
-        status = put_transfers(json, node, &wall);
-    return status == CRT_OK ? put(json, "}") : status;
+    return status == CRT_OK ? put_transfers(node, &wall, out) : status;
 }

@@ -10,16 +10,10 @@
 #define CRTI_NODE_TASK_ARCHIVE_H
 
 #include "runtime/base/buffer.h"
-#include "runtime/base/task_events.h"
+#include "runtime/base/task_records.h"
 #include "runtime/node/types.h"
 
 #define CRTI_TASK_ARCHIVE 16384 /* entries of dead processes */
-
-/* An entry, and whose ring it is from. */
-typedef struct crti_task_record {
-    crti_task_event_t event;
-    crti_id_t process, job;
-} crti_task_record_t;
 
 typedef struct crti_task_archive {
     crti_buffer_t records; /* crti_task_record_t; used round when it is full */

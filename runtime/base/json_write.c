@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON written straight into a buffer. See json_write.h. */
+#include "runtime/base/json_write.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/json_escape.h"
+
+static void put(crti_json_writer_t *w, const void *bytes, size_t size)
+{
+    if (w->status == CRT_OK)
+        w->status = crti_buffer_append(w->out, bytes, size);
+}
+
+/* Of a value or a key: what was before it ends with a comma. */
+static void begin(crti_json_writer_t *w)
+{
+    if (w->wants_comma)
+        put(w, ",", 1);
+    w->wants_comma = true;
+}
+
+void crti_json_open(crti_json_writer_t *w, char bracket)
+{
+    begin(w);
+    put(w, &bracket, 1);
+    w->wants_comma = false;
+}
+
+void crti_json_close(crti_json_writer_t *w, char bracket)
+{
+    put(w, &bracket, 1);
+    w->wants_comma = true;
+}
+
+void crti_json_key(crti_json_writer_t *w, const char *key)
+{
+    begin(w);
+    put(w, "\"", 1);
+    put(w, key, strlen(key));
+    put(w, "\":", 2);
+    w->wants_comma = false;
+}
+
+/* ---------------------------------------------------------------- texts */
+
+/* How many bytes the character at `text` has; 0: it is none (RFC 3629). The final zero ends every one that is cut. */
+static size_t character(const unsigned char *text)
+{
+    size_t size = text[0] < 0x80   ? 1
+                  : text[0] < 0xc2 ? 0
+                  : text[0] < 0xe0 ? 2
+                  : text[0] < 0xf0 ? 3
+                  : text[0] < 0xf5 ? 4
+                                   : 0;
+
+    for (size_t i = 1; i < size; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
+        return 0;
+    return size;
+}
+
+static bool is_utf8(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (*at) {
+        size_t size = character(at);
+
+        if (size == 0)
+            return false;
+        at += size;
+    }
+    return true;
+}
+
+static void put_text(crti_json_writer_t *w, const char *text)
+{
+    if (w->status == CRT_OK)
+        w->status = crti_json_escape(crti_span(text, strlen(text)), w->out);
+}
+
+static void put_plain(crti_json_writer_t *w, const char *text)
+{
+    size_t from = w->out->size;
+
+    put_text(w, text);
+    for (size_t i = from; i < w->out->size; i++)
+        if (w->out->data[i] >= 0x80)
+            w->out->data[i] = '?';
+}
+
+void crti_json_text(crti_json_writer_t *w, const char *text)
+{
+    begin(w);
+    put(w, "\"", 1);
+    if (text && is_utf8(text))
+        put_text(w, text);
+    else if (text)
+        put_plain(w, text);
+    put(w, "\"", 1);
+}
+
+/* ---------------------------------------------------------------- the others */
+
+void crti_json_raw(crti_json_writer_t *w, const char *json)
+{
+    begin(w);
+    put(w, json, strlen(json));
+}
+
+void crti_json_id(crti_json_writer_t *w, crti_id_t id)
+{
+    char hex[CRTI_ID_HEX];
+
+    crti_json_raw(w, "\"");
+    if (!crti_id_is_zero(id))
+        put(w, crti_id_hex(id, hex), CRTI_ID_HEX - 1);
+    put(w, "\"", 1);
+}
+
+void crti_json_object_id(crti_json_writer_t *w, crti_object_id_t id)
+{
+    char hex[CRTI_ID_HEX], number[17];
+
+    crti_json_raw(w, "\"");
+    if (id.number) {
+        snprintf(number, sizeof(number), "%016" PRIx64, id.number);
+        put(w, crti_id_hex(id.owner, hex), CRTI_ID_HEX - 1);
+        put(w, number, 16);
+    }
+    put(w, "\"", 1);
+}
+
+void crti_json_integer(crti_json_writer_t *w, int64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRId64, number);
+    crti_json_raw(w, text);
+}
+
+/* 12 digits, and marked as no integer. */
+void crti_json_real(crti_json_writer_t *w, double number)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text) - 2, "%.12g", number);
+    if (!text[strcspn(text, ".e")])
+        strcat(text, ".0");
+    crti_json_raw(w, text);
+}
+
+void crti_json_ms(crti_json_writer_t *w, uint64_t ns)
+{
+    uint64_t us = ns / 1000;
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRIu64 ".%03u", us / 1000, (unsigned)(us % 1000));
+    crti_json_raw(w, text);
+}
+
+void crti_json_bool(crti_json_writer_t *w, bool yes)
+{
+    crti_json_raw(w, yes ? "true" : "false");
+}
+
+void crti_json_null(crti_json_writer_t *w)
+{
+    crti_json_raw(w, "null");
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rows of a table are wanted: the filter of a STATE_QUERY that is an object of JSON (docs/design/state.md).
+ *
+ *     {"limit": 100, "filters": [["state", false, ["PENDING", "STARTING"]], ...], "count_by": ["class_name", "state"]}
+ *
+ * Where it sits
+ *     STATE_QUERY -> [ control/row_query.c ] <- actor_rows.c, task_rows.c (cells of their rows)
+ * Rows are looked at where they are; those that match are written, or counted by their texts.
+ * Trust: the text is anybody's who may ask; it is refused with a sentence.
+ */
+#ifndef CRTI_CONTROL_ROW_QUERY_H
+#define CRTI_CONTROL_ROW_QUERY_H
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/json_write.h"
+#include "runtime/base/map.h"
+
+#define CRTI_ROW_FILTERS 16
+#define CRTI_ROW_VALUES  4 /* of one filter */
+#define CRTI_ROW_GROUPED 4 /* columns by which rows are counted */
+
+typedef enum crti_cell_kind {
+    CRTI_CELL_NULL,
+    CRTI_CELL_TEXT,
+    CRTI_CELL_NUMBER,
+    CRTI_CELL_BOOL
+} crti_cell_kind_t;
+
+/* What a row has in a column. */
+typedef struct crti_cell {
+    crti_cell_kind_t kind;
+    const char *text; /* borrowed */
+    double number;    /* of BOOL: not 0 */
+} crti_cell_t;
+
+static inline crti_cell_t crti_cell_text(const char *text)
+{
+    return (crti_cell_t){.kind = CRTI_CELL_TEXT, .text = text};
+}
+static inline crti_cell_t crti_cell_number(double number)
+{
+    return (crti_cell_t){.kind = CRTI_CELL_NUMBER, .number = number};
+}
+static inline crti_cell_t crti_cell_bool(bool yes)
+{
+    return (crti_cell_t){.kind = CRTI_CELL_BOOL, .number = yes};
+}
+
+/* A table: `cell` tells what `row` has in a column; its text stays until the next cell of that column is asked for. */
+typedef struct crti_row_table {
+    const char *name;           /* for people: "actors" */
+    const char *const *columns; /* ended by NULL */
+    crti_cell_t (*cell)(void *user, const void *row, size_t column);
+    void *user;
+} crti_row_table_t;
+
+/* Is equal, or not, to one of the values. */
+typedef struct crti_row_filter {
+    size_t column;
+    bool is_not;
+    size_t count;
+    crti_cell_t values[CRTI_ROW_VALUES];
+} crti_row_filter_t;
+
+typedef struct crti_row_query {
+    struct json_t *source; /* that texts of values are borrowed from */
+    size_t limit;
+    size_t filter_count, grouped_count; /* grouped 0: rows are wanted, not numbers */
+    crti_row_filter_t filters[CRTI_ROW_FILTERS];
+    size_t grouped[CRTI_ROW_GROUPED];
+} crti_row_query_t;
+
+/* A query begins with '{'; any other filter is an id, or nothing. */
+bool crti_row_query_is(crti_span_t filter);
+
+/* CRT_ERR_INVALID: it is none, or names what the table does not have. Caller ends it with crti_row_query_fini. */
+crt_status_t crti_row_query_parse(crti_span_t filter, const crti_row_table_t *table,
+                                  crti_row_query_t *query_out);
+void crti_row_query_fini(crti_row_query_t *query);
+/* Whether one of its filters looks at that column. */
+bool crti_row_query_reads(const crti_row_query_t *query, const crti_row_table_t *table,
+                          const char *column);
+
+/* All filters match. Texts are compared without looking at case; what is not there equals nothing. */
+bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_t *table,
+                            const void *row);
+
+/* Rows counted by the texts of the query's columns. */
+typedef struct crti_row_counts {
+    crti_map_t by_name;
+    crti_buffer_t groups; /* pointers to them, in the order in which they came */
+} crti_row_counts_t;
+
+void crti_row_counts_init(crti_row_counts_t *counts);
+void crti_row_counts_fini(crti_row_counts_t *counts);
+crt_status_t crti_row_counts_add(crti_row_counts_t *counts, const crti_row_query_t *query,
+                                 const crti_row_table_t *table, const void *row);
+/* [{"class_name": "A", "state": "ALIVE", "count": 3}, ...] */
+void crti_row_counts_write(const crti_row_counts_t *counts, const crti_row_query_t *query,
+                           const crti_row_table_t *table, crti_json_writer_t *w);
+
+#endif

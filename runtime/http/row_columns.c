@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filters as a query to the head. See row_columns.h. */
+#include "runtime/http/row_columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "runtime/http/filter.h"
+
+#define TEXT    CRTI_COLUMN_TEXT
+#define OR_NULL CRTI_COLUMN_TEXT_OR_NULL
+#define NUMBER  CRTI_COLUMN_NUMBER
+#define BOOL    CRTI_COLUMN_BOOL
+#define FIXED   CRTI_COLUMN_FIXED
+
+const crti_column_t crti_actor_columns[] = {
+    {"actor_id", "actor_id", TEXT},
+    {"class_name", "class_name", TEXT},
+    {"state", "state", CRTI_COLUMN_ACTOR_STATE},
+    {"job_id", "job_id", TEXT},
+    {"name", "name", TEXT},
+    {"node_id", "node_id", OR_NULL},
+    {"pid", "pid", NUMBER},
+    {"ray_namespace", "namespace", TEXT},
+    {"serialized_runtime_env", NULL, FIXED},
+    {"is_detached", "is_detached", BOOL},
+    {"placement_group_id", NULL, FIXED},
+    {"repr_name", NULL, FIXED},
+    {"num_restarts", "num_restarts", NUMBER},
+    {"num_restarts_due_to_lineage_reconstruction", NULL, CRTI_COLUMN_ZERO},
+    {"is_fenced", "is_fenced", BOOL},
+    {"has_failed", "has_failed", BOOL},
+    {"message", "message", OR_NULL},
+    {"queue_length", "queue_length", NUMBER, true},
+    {"queue_wait_ms", "queue_wait_ms", NUMBER, true},
+    {NULL, NULL, TEXT}};
+
+const crti_column_t crti_task_columns[] = {{"task_id", "task_id", TEXT},
+                                           {"attempt_number", "attempt_number", NUMBER},
+                                           {"name", "name", TEXT},
+                                           {"state", "state", TEXT},
+                                           {"job_id", "job_id", TEXT},
+                                           {"actor_id", "actor_id", OR_NULL},
+                                           {"type", "type", TEXT},
+                                           {"func_or_class_name", "name", TEXT},
+                                           {"parent_task_id", "parent_task_id", TEXT},
+                                           {"node_id", "node_id", OR_NULL},
+                                           {"worker_id", "worker_id", OR_NULL},
+                                           {"worker_pid", "worker_pid", NUMBER},
+                                           {"error_type", "error_type", OR_NULL},
+                                           {"language", "C", FIXED},
+                                           {"creation_time_ms", "creation_time", NUMBER},
+                                           {"start_time_ms", "start_time", NUMBER},
+                                           {"end_time_ms", "end_time", NUMBER},
+                                           {"error_message", "error_message", OR_NULL},
+                                           {"is_debugger_paused", NULL, FIXED},
+                                           {"required_resources", NULL, FIXED},
+                                           {"runtime_env_info", NULL, FIXED},
+                                           {"placement_group_id", NULL, FIXED},
+                                           {"profiling_data", NULL, FIXED},
+                                           {"task_log_info", NULL, FIXED},
+                                           {"call_site", NULL, FIXED},
+                                           {"label_selector", NULL, FIXED},
+                                           {"fallback_strategy", NULL, FIXED},
+                                           {NULL, NULL, TEXT}};
+
+/* ---------------------------------------------------------------- one filter */
+
+static const crti_column_t *find(const crti_column_t *columns, const json_t *filter)
+{
+    const char *name = json_string_value(json_array_get(filter, 0));
+
+    while (columns->name && strcmp(columns->name, name) != 0)
+        columns++;
+    return columns->name ? columns : NULL;
+}
+
+static bool reads_number(const char *text, double *number_out)
+{
+    char *end;
+
+    *number_out = strtod(text, &end);
+    return *text && *end == '\0';
+}
+
+/* Clients know two of its states as one. */
+static json_t *states(const char *text)
+{
+    if (strcasecmp(text, "PENDING_CREATION") == 0)
+        return json_pack("[s, s]", "PENDING", "STARTING");
+    if (strcasecmp(text, "PENDING") == 0 || strcasecmp(text, "STARTING") == 0)
+        return json_array();
+    return json_pack("[s]", text);
+}
+
+/* What the head's column has where the client's equals `text`: one of these. */
+static json_t *values_of(const crti_column_t *column, const char *text)
+{
+    double number;
+    bool yes;
+
+    switch (column->kind) {
+    case CRTI_COLUMN_TEXT: return json_pack("[s]", text);
+    case CRTI_COLUMN_TEXT_OR_NULL: return *text ? json_pack("[s]", text) : json_array();
+    case CRTI_COLUMN_NUMBER:
+        return reads_number(text, &number) ? json_pack("[f]", number) : json_array();
+    case CRTI_COLUMN_BOOL:
+        return crti_http_is_yes(text, &yes) ? json_pack("[b]", yes) : json_array();
+    case CRTI_COLUMN_ACTOR_STATE: return states(text);
+    default: return json_array();
+    }
+}
+
+/* Of a column that is the same in all rows. */
+static bool is_constant(const crti_column_t *column, const char *text, bool *equal_out)
+{
+    double number;
+
+    *equal_out = column->kind == CRTI_COLUMN_FIXED
+                     ? column->key && strcasecmp(column->key, text) == 0
+                     : reads_number(text, &number) && number == 0;
+    return column->kind == CRTI_COLUMN_FIXED || column->kind == CRTI_COLUMN_ZERO;
+}
+
+/* Nothing is one of no values: such a filter matches no row, or with "not" all. */
+static void add_filter(json_t *list, const crti_column_t *columns, const json_t *filter)
+{
+    const crti_column_t *column = find(columns, filter);
+    const char *text = json_string_value(json_array_get(filter, 2));
+    bool is_not = json_is_true(json_array_get(filter, 1)), is_equal;
+
+    if (column && is_constant(column, text, &is_equal))
+        json_array_append_new(list,
+                              json_pack("[s, b, []]", columns->key, is_equal != is_not));
+    else if (column)
+        json_array_append_new(
+            list, json_pack("[s, b, o]", column->key, is_not, values_of(column, text)));
+}
+
+/* ---------------------------------------------------------------- the query */
+
+bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters)
+{
+    for (size_t i = 0; i < json_array_size(filters); i++) {
+        const crti_column_t *column = find(columns, json_array_get(filters, i));
+
+        if (column && column->is_told_by_nodes)
+            return true;
+    }
+    return false;
+}
+
+char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
+                         size_t limit, const char *const *count_by)
+{
+    json_t *list = json_array(), *by = json_array(), *query;
+    char *text;
+
+    for (size_t i = 0; i < json_array_size(filters); i++)
+        add_filter(list, columns, json_array_get(filters, i));
+    for (; count_by && *count_by; count_by++)
+        json_array_append_new(by, json_string(*count_by));
+    query = json_pack("{s:I, s:o, s:o}", "limit", (json_int_t)limit, "filters", list,
+                      "count_by", by);
+    text = json_dumps(query, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(query);
+    return text;
+}

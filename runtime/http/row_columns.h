@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filters of columns that clients know, as a query in the head's columns: it looks at the rows where they are
+ * (docs/design/state.md).
+ *
+ * Where it sits
+ *     http/state.c -> [ http/row_columns.c ] -> STATE_QUERY -> control/row_query.c
+ * Threads: any; no state.
+ */
+#ifndef CRTI_HTTP_ROW_COLUMNS_H
+#define CRTI_HTTP_ROW_COLUMNS_H
+
+#include "runtime/base/crt_base.h"
+
+#include <jansson.h>
+
+typedef enum crti_column_kind {
+    CRTI_COLUMN_TEXT,
+    CRTI_COLUMN_TEXT_OR_NULL, /* "" of the head is null */
+    CRTI_COLUMN_NUMBER,       /* or null */
+    CRTI_COLUMN_BOOL,
+    CRTI_COLUMN_ACTOR_STATE, /* a text; clients know fewer states than there are */
+    CRTI_COLUMN_FIXED,       /* `key` is a text that all rows have here; NULL: null */
+    CRTI_COLUMN_ZERO         /* all rows have 0 here */
+} crti_column_kind_t;
+
+/* A column of a listing that filters may look at; a table of them ends with a name of NULL. */
+typedef struct crti_column {
+    const char *name; /* as clients say it */
+    const char *key;  /* as the head does */
+    crti_column_kind_t kind;
+    bool is_told_by_nodes; /* only the question with all columns knows it */
+} crti_column_t;
+
+extern const crti_column_t crti_actor_columns[], crti_task_columns[];
+
+/* Whether a filter looks at a column that nodes tell. */
+bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters);
+
+/* The query for rows that match `filters` (http/filter.h; their columns are in the table), at most `limit`, or with
+ * `count_by`, ended by NULL, for the numbers of rows by those columns of the head. Caller frees it; NULL: no memory. */
+char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
+                         size_t limit, const char *const *count_by);
+
+#endif
