@@ -619,7 +619,8 @@ CRT_API crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_
 CRT_API crt_status_t crt_kv_delete(const char *key);
 
 /* The state of the cluster as JSON text: what = "cluster", "nodes", "actors", "actors_detail" (with their queues), "jobs",
- * "workers", "placement_groups", "tasks", "objects", "refs", "events", "stacks" (docs/design/state.md). Caller frees it with free(). */
+ * "workers", "placement_groups", "tasks", "objects", "refs", "events", "stacks" (docs/design/state.md), of all nodes and processes, the
+ * caller's own too; "placement-groups" and "cluster-events", as the state commands say, are taken. Caller frees it with free(). */
 CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 
 /* Ids of this process's place, 32 hex digits, "" when not initialised. */

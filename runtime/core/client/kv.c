@@ -128,10 +128,23 @@ crt_status_t crti_kv_keys(const char *prefix, crti_buffer_t *storage,
     return status;
 }
 
+/* The state commands have other names for some lists. */
+static const char *own_name(const char *what)
+{
+    static const char *const names[][2] = {{"placement-groups", "placement_groups"},
+                                           {"cluster-events", "events"},
+                                           {"cluster_events", "events"}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(what, names[i][0]) == 0)
+            return names[i][1];
+    return what;
+}
+
 crt_status_t crt_cluster_state(const char *what, char **json_out)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
-    crti_msg_state_query_t body = {crti_str(what), crti_str(""), 0};
+    crti_msg_state_query_t body = {crti_str(own_name(what)), crti_str(""), 0};
     crti_message_t answer;
     crt_status_t status =
         ask(CRTI_MSG_STATE_QUERY, &body, CRTI_MSG_STATE_ANSWER, &answer, &storage);
