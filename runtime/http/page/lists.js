@@ -6,7 +6,7 @@ import {state, NotThere} from "/static/server.js";
 import {Timeline} from "/static/timeline.js";
 
 const PAGE = 50;
-const TIMELINE_TASKS = 2000;
+const TIMELINE_TASKS = 1000; // as many as are fetched and drawn while nobody waits
 
 const started = (t) => time(t.start_time_ms ?? t.creation_time_ms);
 const lasted = (t) => t.start_time_ms ? duration((t.end_time_ms || Date.now()) - t.start_time_ms) : "";
