@@ -360,37 +360,6 @@ void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *r
 
 /* ---------------------------------------------------------------- the body */
 
-static crt_status_t read_tensor(crti_actor_call_t *call)
-{
-    int64_t shape[CRT_TENSOR_DIMS] = {0};
-    crt_dtype_t dtype;
-    size_t size, count = 1;
-    int rank = 1;
-
-    if (!crti_dtype_parse(call->dtype, &dtype))
-        return crt_raise(CRT_ERR_INVALID, "X-CRT-Dtype: %.20s is no dtype", call->dtype);
-    size = crt_dtype_size(dtype);
-    if (!call->shape[0])
-        shape[0] = (int64_t)(call->body.size / size);
-    else if (!crti_shape_parse(call->shape, shape, &rank))
-        return crt_raise(CRT_ERR_INVALID,
-                         "X-CRT-Shape is no list of at most %d sizes: 2,3,4",
-                         CRT_TENSOR_DIMS);
-    for (int i = 0; i < rank; i++) {
-        if (shape[i] && count > BODY_MAX / (size_t)shape[i])
-            count = BODY_MAX + 1;
-        else
-            count *= (size_t)shape[i];
-    }
-    if (count * size != call->body.size)
-        return crt_raise(CRT_ERR_INVALID,
-                         "a body of %zu bytes is no %s tensor of that shape",
-                         call->body.size, call->dtype);
-    call->tensor = crt_tensor_view(dtype, rank, shape, call->body.data);
-    call->raw = crt_arg_tensor(&call->tensor);
-    return CRT_OK;
-}
-
 static crt_status_t read_args(crti_actor_call_t *call)
 {
     crt_status_t status = CRT_OK;
@@ -401,10 +370,14 @@ static crt_status_t read_args(crti_actor_call_t *call)
         call->order.count = call->json.count;
         return status;
     }
-    if (call->dtype[0])
-        status = read_tensor(call);
-    else
+    if (call->dtype[0]) {
+        status =
+            crti_tensor_parse(call->dtype, call->shape,
+                              crti_span(call->body.data, call->body.size), &call->tensor);
+        call->raw = crt_arg_tensor(&call->tensor);
+    } else {
         call->raw = crt_arg_bytes((crt_bytes_t){call->body.data, call->body.size});
+    }
     call->order.args = &call->raw;
     call->order.count = 1;
     return status;

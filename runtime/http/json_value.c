@@ -237,7 +237,8 @@ static crt_status_t put_element(crti_buffer_t *out, crt_dtype_t dtype, const voi
     case CRT_INT32: return put_whole(out, READ(int32_t));
     case CRT_INT64: return put_whole(out, READ(int64_t));
     case CRT_UINT8: return put_whole(out, READ(uint8_t));
-    case CRT_BOOL: return put(out, READ(bool) ? "true" : "false");
+    case CRT_BOOL: /* a byte of anybody's, which need be no bool */
+        return put(out, READ(uint8_t) ? "true" : "false");
     }
     return crt_raise(CRT_ERR_UNSUPPORTED, "a tensor of an unknown dtype");
 }
@@ -356,6 +357,44 @@ bool crti_shape_parse(const char *text, int64_t shape[CRT_TENSOR_DIMS], int *ran
     }
     *rank_out = rank;
     return true;
+}
+
+/* Elements of that shape; more than `most` are not counted. */
+static size_t count_elements(const int64_t *shape, int rank, size_t most)
+{
+    size_t count = 1;
+
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] == 0)
+            return 0;
+        count = count > most / (size_t)shape[i] ? most + 1 : count * (size_t)shape[i];
+    }
+    return count;
+}
+
+crt_status_t crti_tensor_parse(const char *dtype, const char *shape, crti_span_t body,
+                               crt_tensor_t *tensor_out)
+{
+    int64_t sizes[CRT_TENSOR_DIMS] = {0};
+    crt_dtype_t type;
+    size_t size;
+    int rank = 1;
+
+    if (!crti_dtype_parse(dtype, &type))
+        return crt_raise(CRT_ERR_INVALID, "X-CRT-Dtype: %.20s is no dtype", dtype);
+    size = crt_dtype_size(type);
+    if (!*shape)
+        sizes[0] = (int64_t)(body.size / size);
+    else if (!crti_shape_parse(shape, sizes, &rank))
+        return crt_raise(CRT_ERR_INVALID,
+                         "X-CRT-Shape is no list of at most %d sizes: 2,3,4",
+                         CRT_TENSOR_DIMS);
+    if (body.size % size || count_elements(sizes, rank, body.size) != body.size / size)
+        return crt_raise(CRT_ERR_INVALID,
+                         "a body of %zu bytes is no %s tensor of that shape", body.size,
+                         dtype);
+    *tensor_out = crt_tensor_view(type, rank, sizes, (void *)body.data);
+    return CRT_OK;
 }
 
 void crti_shape_text(const crt_tensor_t *t, char *text, size_t size)

@@ -40,6 +40,10 @@ bool crti_dtype_parse(const char *name, crt_dtype_t *dtype_out);
 
 /* "2,3,4": at most CRT_TENSOR_DIMS sizes of at most 2^40, "" is rank 0. */
 bool crti_shape_parse(const char *text, int64_t shape[CRT_TENSOR_DIMS], int *rank_out);
+/* The tensor that a body is, whose bytes it borrows. `shape` "": of rank 1, as many as there are. CRT_ERR_INVALID says what is
+ * wrong with it. */
+crt_status_t crti_tensor_parse(const char *dtype, const char *shape, crti_span_t body,
+                               crt_tensor_t *tensor_out);
 void crti_shape_text(const crt_tensor_t *tensor, char *text, size_t size);
 
 #endif
