@@ -143,7 +143,9 @@ class Dashboard(unittest.TestCase):
         self.until(lambda: self.text('#sweep-state') == '2 running 1 waiting')  # each holds one CPU of two
         self.until(lambda: '0: lr=0.5: ' in self.text('#curves') and '1: lr=0.25: ' in self.text('#curves'))
         self.assertIn('loss', self.text('#runs'))
-        self.until(lambda: len(self.one('#curves polyline').get_attribute('points').split()) > 2)
+        # In one step: the curves are drawn anew every second.
+        self.until(lambda: self.page.execute_script(
+            "const line = document.querySelector('#curves polyline'); return line ? line.points.numberOfItems : 0") > 2)
         self.shoot('sweep')
         self.all('#runs a')[0].click()
         self.until(lambda: self.text('#curves h3') == 'loss')
