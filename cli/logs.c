@@ -79,6 +79,12 @@ static int list(const crt_cluster_info_t *cluster)
 static const char *address, *actor, *task, *node, *pid, *tail;
 static bool follows, of_head, of_http, is_daemon;
 
+/* Which part of the log is meant; all of it, unless it is that of a task. */
+static struct {
+    uint64_t from, to;
+    bool is_task, is_open; /* the task runs: `to` is not known yet */
+} part_of = {.to = UINT64_MAX};
+
 static bool begins(const char *text, const char *start)
 {
     return *start && strncmp(text, start, strlen(start)) == 0;
@@ -101,22 +107,69 @@ static void find_node(const crt_cluster_info_t *cluster, const char *wanted, cha
     json_decref(nodes);
 }
 
-/* The worker that ran, or runs, a call. */
-static int find_task(const crt_cluster_info_t *cluster, char *name, size_t size)
+static bool has_ended(const json_t *row)
+{
+    const char *state = crti_answer_text(row, "state");
+
+    return strcmp(state, "FINISHED") == 0 || strcmp(state, "FAILED") == 0;
+}
+
+/* Where its lines are in the log of its worker. False: that is not known. */
+static bool read_place(const json_t *row)
+{
+    const json_t *log = json_object_get(row, "log"), *from = json_object_get(log, "from"),
+                 *to = json_object_get(log, "to");
+
+    if (!json_is_integer(from) || (has_ended(row) && !json_is_integer(to)))
+        return false;
+    part_of.is_task = true;
+    part_of.is_open = !has_ended(row);
+    part_of.from = (uint64_t)json_integer_value(from);
+    part_of.to = part_of.is_open ? UINT64_MAX : (uint64_t)json_integer_value(to);
+    return true;
+}
+
+/* The newest attempt of the task; NULL: none is known. Caller drops it. */
+static json_t *task_row(const crt_cluster_info_t *cluster)
 {
     json_t *answer = crti_answer_query(cluster, "tasks", task);
-    const json_t *row;
+    json_t *row = json_incref(json_array_get(json_object_get(answer, "tasks"), 0));
 
-    if (!answer)
-        return crti_cli_fail_detail(NAME);
-    row = json_array_get(json_object_get(answer, "tasks"), 0);
-    snprintf(name, size, "%s", crti_answer_text(row, "worker_id"));
     json_decref(answer);
-    return *name
-               ? 0
-               : crti_cli_fail(
-                     NAME, "no task %.60s is known, or it has not been sent to a worker",
-                     task);
+    return row;
+}
+
+/* What a call has printed, or prints. */
+static int find_task(const crt_cluster_info_t *cluster, char *name, size_t size)
+{
+    json_t *row = task_row(cluster);
+    int failed = 0;
+
+    snprintf(name, size, "%s", crti_answer_text(row, "worker_id"));
+    if (!*name)
+        failed = crti_cli_fail(
+            NAME, "no task %.60s is known, or it has not been sent to a worker", task);
+    else if (!read_place(row))
+        failed = crti_cli_fail(
+            NAME,
+            "where task %.60s has printed is not known: it has not begun, or its worker "
+            "has forgotten it (a worker remembers its last calls only); all that its "
+            "worker printed: crt logs %s",
+            task, name);
+    json_decref(row);
+    return failed;
+}
+
+/* The task is followed: does it still run? One that is forgotten meanwhile ends at `offset`. */
+static void look_again(const crt_cluster_info_t *cluster, uint64_t offset)
+{
+    json_t *row = task_row(cluster);
+
+    if (!row || !read_place(row)) {
+        part_of.is_open = false;
+        part_of.to = offset;
+    }
+    json_decref(row);
 }
 
 /* A living worker by its process id, of --node where that is given. */
@@ -178,6 +231,24 @@ static size_t last_lines(const char *data, size_t size, size_t lines)
     return at;
 }
 
+/* From `offset`, which it moves on; no more than what is meant. */
+static crt_status_t read_part(const crt_cluster_info_t *cluster, const char *name,
+                              uint64_t *offset, uint64_t wait_ms, crt_cluster_log_t *part)
+{
+    crt_status_t status = crt_cluster_log(cluster, name, *offset, wait_ms, part);
+    uint64_t begin;
+
+    if (status != CRT_OK)
+        return status;
+    begin = part->next - part->size; /* later than asked: the quota took what was there */
+    if (begin > part_of.to)
+        part->size = 0;
+    else if (part->next > part_of.to)
+        part->size = (size_t)(part_of.to - begin);
+    *offset = part->next < part_of.to ? part->next : part_of.to;
+    return CRT_OK;
+}
+
 /* All but the last lines of what there is is passed over. Where to go on from. */
 static int print_tail(const crt_cluster_info_t *cluster, const char *name, size_t lines,
                       uint64_t *offset)
@@ -187,16 +258,16 @@ static int print_tail(const crt_cluster_info_t *cluster, const char *name, size_
     bool goes_on = true;
 
     while (goes_on) {
+        uint64_t before = *offset;
         crt_cluster_log_t part;
         char *grown;
         size_t from;
 
-        if (crt_cluster_log(cluster, name, *offset, 0, &part) != CRT_OK) {
+        if (read_part(cluster, name, offset, 0, &part) != CRT_OK) {
             free(kept);
             return crti_cli_fail_detail(NAME);
         }
-        goes_on = part.size > 0 && part.next > *offset;
-        *offset = part.next;
+        goes_on = part.size > 0 && *offset > before;
         grown = realloc(kept, kept_size + part.size + 1);
         if (!grown) {
             free(part.data);
@@ -217,28 +288,39 @@ static int print_tail(const crt_cluster_info_t *cluster, const char *name, size_
     return 0;
 }
 
-/* A daemon does not tell when its log grows: it is looked at twice a second. */
+/* A daemon does not tell when its log grows: it is looked at twice a second; and a task that runs, whether it still does. */
+static uint64_t wait_of(void)
+{
+    bool is_over = part_of.is_task && !part_of.is_open;
+
+    return !follows || is_over ? 0 : is_daemon || part_of.is_task ? DAEMON_MS : WAIT_MS;
+}
+
 static int print(const crt_cluster_info_t *cluster, const char *name)
 {
-    uint64_t offset = 0, wait_ms = !follows ? 0 : is_daemon ? DAEMON_MS : WAIT_MS;
+    uint64_t offset = part_of.from;
     int failed = tail ? print_tail(cluster, name, strtoul(tail, NULL, 10), &offset) : 0;
 
     if (failed || (tail && !follows))
         return failed;
     for (;;) {
+        uint64_t before = offset;
+        bool goes_on, is_bounded;
         crt_cluster_log_t part;
-        bool goes_on;
 
-        if (crt_cluster_log(cluster, name, offset, wait_ms, &part) != CRT_OK)
+        if (follows && part_of.is_open)
+            look_again(cluster, offset);
+        is_bounded = !follows || (part_of.is_task && !part_of.is_open);
+        if (read_part(cluster, name, &offset, wait_of(), &part) != CRT_OK)
             return crti_cli_fail_detail(NAME);
         fwrite(part.data, 1, part.size, stdout);
         fflush(stdout);
-        goes_on = follows ? !part.ended : part.size > 0 && part.next > offset;
-        offset = part.next;
+        goes_on = is_bounded ? part.size > 0 && offset > before && offset < part_of.to
+                             : !part.ended;
         free(part.data);
         if (!goes_on)
             return 0;
-        if (follows &&
+        if (!is_bounded &&
             part.size == 0) /* a head that does not wait is not asked without end */
             nanosleep(&(struct timespec){0, 20000000}, NULL);
     }
@@ -252,7 +334,7 @@ int crti_cli_logs(int argc, char **argv)
         {"follow", 'f', NULL, OPTION_FLAG, &follows, "go on until the process ends"},
         {"tail", 0, "N", OPTION_COUNT, &tail, "begin with the last N lines"},
         {"actor", 0, "ID", OPTION_TEXT, &actor, "of an actor: its id or name"},
-        {"task", 0, "ID", OPTION_TEXT, &task, "of the worker that ran that task"},
+        {"task", 0, "ID", OPTION_TEXT, &task, "what that task has printed"},
         {"pid", 0, "PID", OPTION_COUNT, &pid,
          "of the living worker with that process id; with --node, of that node"},
         {"node", 0, "NODE", OPTION_TEXT, &node,

@@ -34,6 +34,8 @@
 /* The number under which an actor is the owner of its own creation. */
 #define CRTI_TASK_CREATION_NUMBER UINT64_C(0xffffffffffffffff)
 
+#define CRTI_TASK_LOG_UNKNOWN UINT64_MAX /* the node did not say where the log ends */
+
 /* How far an attempt has come; each has the time at which it began. */
 typedef enum crti_task_state {
     CRTI_TASK_NONE,
@@ -66,6 +68,9 @@ typedef struct crti_task_event {
     uint32_t attempts;                /* before it */
     int32_t pid;                      /* of the worker, 0: not known */
     int32_t status;                   /* crt_status_t of FAILED */
+    /* Where the log of its worker ended when it began, and when it ended, as far as the worker has heard: what it has printed is
+     * between. Of who runs it. */
+    uint64_t log_from, log_to;
     uint8_t state, kind;
     bool is_run; /* written by who runs it */
     char name[CRTI_TASK_NAME];

@@ -12,11 +12,12 @@ enum {
     HAS_NODE = 1 << 3,
     HAS_JOB = 1 << 4,
     IS_RUN = 1 << 5,
-    FIRST_TIME = 6
+    FIRST_TIME = 6,
+    HAS_LOG = 1 << (FIRST_TIME + CRTI_TASK_STATES)
 };
 
 #define RECORD_MAX                                                                       \
-    (2 + 2 + 16 + 8 + 8 + 3 * 4 + 24 + 4 * 16 + CRTI_TASK_STATES * 8 + 1 +               \
+    (2 + 2 + 16 + 8 + 8 + 3 * 4 + 24 + 4 * 16 + CRTI_TASK_STATES * 8 + 16 + 1 +          \
      CRTI_TASK_NAME + 1 + CRTI_TASK_TEXT)
 
 /* ---------------------------------------------------------------- writing */
@@ -54,6 +55,7 @@ static unsigned what_is_there(const crti_task_record_t *record)
     there |= crti_id_is_zero(e->node) ? 0 : HAS_NODE;
     there |= crti_id_is_zero(record->job) ? 0 : HAS_JOB;
     there |= e->is_run ? IS_RUN : 0;
+    there |= e->log_from || e->log_to ? HAS_LOG : 0;
     for (unsigned i = 0; i < CRTI_TASK_STATES; i++)
         there |= e->at_ns[i] ? 1u << (FIRST_TIME + i) : 0;
     return there;
@@ -95,6 +97,8 @@ crt_status_t crti_task_records_add(const crti_task_record_t *record, crti_buffer
     for (unsigned i = 0; i < CRTI_TASK_STATES; i++)
         if (e->at_ns[i])
             at = put_number(at, e->at_ns[i], 8);
+    if (there & HAS_LOG)
+        at = put_number(put_number(at, e->log_from, 8), e->log_to, 8);
     at = put_text(at, e->name, sizeof(e->name));
     at = put_text(at, e->text, sizeof(e->text));
     return crti_buffer_append(out, bytes, (size_t)(at - bytes));
@@ -162,7 +166,7 @@ static bool take_fixed(crti_span_t *rest, crti_task_event_t *e, unsigned *there_
     e->status = (int32_t)status;
     e->is_run = there & IS_RUN;
     *there_out = (unsigned)there;
-    return there >> (FIRST_TIME + CRTI_TASK_STATES) == 0;
+    return there < 2 * HAS_LOG;
 }
 
 static bool take_rest(crti_span_t *rest, crti_task_record_t *record, unsigned there)
@@ -179,6 +183,9 @@ static bool take_rest(crti_span_t *rest, crti_task_record_t *record, unsigned th
     for (unsigned i = 0; i < CRTI_TASK_STATES; i++)
         if (there >> (FIRST_TIME + i) & 1 && !take_number(rest, 8, &e->at_ns[i]))
             return false;
+    if (there & HAS_LOG &&
+        (!take_number(rest, 8, &e->log_from) || !take_number(rest, 8, &e->log_to)))
+        return false;
     return take_text(rest, e->name, sizeof(e->name)) &&
            take_text(rest, e->text, sizeof(e->text));
 }

@@ -6,7 +6,8 @@
  *
  *     dropped (u64), then each record:
  *     what is there (u16), state, kind (u8), owner (id), number, attempt (u64), attempts, pid, status (u32),
- *     [parent owner, parent (u64)], [actor], [worker], [node], [job], the times that are there (u64), name, text (u8 length each)
+ *     [parent owner, parent (u64)], [actor], [worker], [node], [job], the times that are there (u64), [log from, to (u64)],
+ *     name, text (u8 length each)
  *
  * Numbers are little endian. Times are nanoseconds since 1970 here: another host can't read this one's clock.
  * Trust: the decoder takes any bytes; what it gives is as sound as what crti_task_read does.

@@ -69,6 +69,8 @@ static void join_run(crti_task_event_t *e, const crti_task_event_t *run)
         e->pid = run->pid;
         e->actor = run->actor;
     }
+    e->log_from = run->log_from;
+    e->log_to = run->log_to;
     for (int i = 0; i < CRTI_TASK_STATES; i++)
         if (!e->at_ns[i])
             e->at_ns[i] = run->at_ns[i];
@@ -256,6 +258,25 @@ static void write_events(crti_json_writer_t *w, const crti_task_event_t *e)
     crti_json_close(w, '}');
 }
 
+/* Only who runs it knows that it runs, and what it has printed. */
+static void write_log(crti_json_writer_t *w, const crti_task_event_t *e)
+{
+    crti_json_key(w, "log");
+    if (!e->at_ns[CRTI_TASK_RUNNING] || e->log_from > INT64_MAX) {
+        crti_json_null(w);
+        return;
+    }
+    crti_json_open(w, '{');
+    crti_json_key(w, "from");
+    crti_json_integer(w, (int64_t)e->log_from);
+    crti_json_key(w, "to");
+    if (crti_task_has_ended(e) && e->log_to >= e->log_from && e->log_to <= INT64_MAX)
+        crti_json_integer(w, (int64_t)e->log_to);
+    else
+        crti_json_null(w);
+    crti_json_close(w, '}');
+}
+
 static void write_row(crti_json_writer_t *w, const row_t *row)
 {
     const crti_task_event_t *e = &row->record.event;
@@ -273,6 +294,7 @@ static void write_row(crti_json_writer_t *w, const row_t *row)
         else
             crti_json_integer(w, (int64_t)cell.number);
     }
+    write_log(w, e);
     write_events(w, e);
     write_time(w, columns[CREATION_TIME], row->first_ns);
     write_time(w, columns[START_TIME], e->at_ns[CRTI_TASK_RUNNING]);

@@ -80,18 +80,21 @@ struct crti_http_exchange {
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
     char log_name
         [160]; /* of a log that is read; of a list of logs the pattern; of a timeline, and of metrics, the job */
-    char node[72];                /* of a list of logs: its id or address; "": all */
-    uint64_t offset, wait_ms;     /* of a log */
-    uint64_t attempt;             /* of the job whose log is read; UINT64_MAX: any */
-    uint64_t log_end;             /* where it ended when the reply began */
-    uint64_t limit;               /* rows or lines wanted */
-    bool wants_part;              /* of a log: the reply says where to go on */
-    bool wants_tail;              /* and begins `limit` lines before its end */
-    bool has_ended;               /* the job whose log is read */
-    crti_view_level_t level;      /* of state */
-    json_t *filters;              /* of state; NULL: none */
-    uint64_t patience_s;          /* for the head's answer */
-    bool as_text;                 /* of status */
+    char node[72];            /* of a list of logs: its id or address; "": all */
+    uint64_t offset, wait_ms; /* of a log */
+    uint64_t attempt;         /* of the job whose log is read; UINT64_MAX: any */
+    uint64_t log_start;       /* of a task: where its lines begin */
+    uint64_t log_end;         /* where it ended when the reply began, or its lines end */
+    bool is_task_log;         /* only the lines of task x->id */
+    bool is_task_open;        /* which may still print */
+    uint64_t limit;           /* rows or lines wanted */
+    bool wants_part;          /* of a log: the reply says where to go on */
+    bool wants_tail;          /* and begins `limit` lines before its end */
+    bool has_ended;           /* the job whose log is read */
+    crti_view_level_t level;  /* of state */
+    json_t *filters;          /* of state; NULL: none */
+    uint64_t patience_s;      /* for the head's answer */
+    bool as_text;             /* of status */
     struct crti_actor_call *call; /* of an actor; NULL: none */
 
     uint64_t body_size; /* announced */

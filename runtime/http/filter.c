@@ -11,7 +11,8 @@
 
 /* What Ray's clients send, too: node_id and node_ip say where a pid is; the rest changes nothing. */
 #define LOG_ARGUMENTS                                                                    \
-    "actor_id, worker_id, submission_id, filename, pid, lines, node_id, node_ip, "       \
+    "actor_id, task_id, worker_id, submission_id, filename, pid, lines, node_id, "       \
+    "node_ip, "                                                                          \
     "media_type, timeout, interval, suffix, attempt_number, format, download_filename, " \
     "filter_ansi_code"
 

@@ -5,7 +5,7 @@
  *     http/endpoints.c -> [ http/logs.c ] -> http/head_link.c -> the node that has the file
  * A whole log is read and sent in parts, each when the client has taken the one before: an
  * exchange holds one part, whatever the size of the log. It ends where the log ended when the
- * reply began.
+ * reply began. Of a task it is the part of its worker's log between two places that the worker noted.
  * Threads: the loop's.
  */
 #include <stdio.h>
@@ -17,8 +17,10 @@
 #define PART           ((uint64_t)128 << 10) /* bytes of one LOG_READ */
 #define WAIT_MAX_MS    30000
 #define STREAM_WAIT_MS 10000 /* for more of a log that is followed */
-#define LINES          1000  /* of a log file where the request does not say */
-#define LINES_MAX      1000000
+#define TASK_WAIT_MS                                                                     \
+    1000 /* the same while a task runs: then whether it still does is asked */
+#define LINES     1000 /* of a log file where the request does not say */
+#define LINES_MAX 1000000
 
 #define NAME_MAX_BYTES 128
 
@@ -98,15 +100,30 @@ static void on_part(crti_http_exchange_t *x, crt_status_t status,
 static void on_more(crti_http_exchange_t *x, crt_status_t status,
                     const crti_message_t *message);
 
+static void on_task_again(crti_http_exchange_t *x, crt_status_t status,
+                          const crti_message_t *message);
+
+static bool is_followed(const crti_http_exchange_t *x)
+{
+    return x->route == CRTI_ROUTE_LOG_STREAM && (!x->is_task_log || x->is_task_open);
+}
+
+static void ask_next(crti_http_exchange_t *x)
+{
+    uint64_t left = x->log_end > x->offset ? x->log_end - x->offset : 0;
+
+    x->wait_ms = !is_followed(x) ? 0 : x->is_task_open ? TASK_WAIT_MS : STREAM_WAIT_MS;
+    if (is_followed(x))
+        left = PART;
+    ask(x, x->offset, left < PART ? left : PART, on_more);
+}
+
 static void ask_more(crti_http_exchange_t *x)
 {
-    uint64_t left = x->log_end - x->offset;
-
-    if (x->route == CRTI_ROUTE_LOG_STREAM) {
-        x->wait_ms = STREAM_WAIT_MS;
-        left = PART;
-    }
-    ask(x, x->offset, left < PART ? left : PART, on_more);
+    if (is_followed(x) && x->is_task_log)
+        crti_endpoint_ask_state(x, "tasks", x->id, on_task_again);
+    else
+        ask_next(x);
 }
 
 static crt_status_t append_text(crti_http_exchange_t *x, crti_span_t data, bool is_last,
@@ -129,9 +146,8 @@ static crt_status_t append_part(crti_http_exchange_t *x, const crti_msg_log_data
     crt_status_t status = CRT_OK;
     size_t used;
 
-    *is_last = x->route == CRTI_ROUTE_LOG_STREAM
-                   ? data->ended
-                   : data->data.size == 0 || data->next >= x->log_end;
+    *is_last =
+        is_followed(x) ? data->ended : data->data.size == 0 || data->next >= x->log_end;
     if (is_json && !x->headers_sent)
         status = crti_buffer_append(&x->reply, "{\"logs\":\"", 9);
     if (status == CRT_OK)
@@ -185,7 +201,7 @@ static void begin_there(crti_http_exchange_t *x)
 /* x->offset goes back from the end, part by part, until `limit` lines are behind it. */
 static void ask_earlier(crti_http_exchange_t *x)
 {
-    uint64_t part = x->offset < PART ? x->offset : PART;
+    uint64_t before = x->offset - x->log_start, part = before < PART ? before : PART;
 
     ask(x, x->offset - part, part, on_earlier);
 }
@@ -193,7 +209,8 @@ static void ask_earlier(crti_http_exchange_t *x)
 static void on_earlier(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
-    uint64_t to = x->offset, asked = to < PART ? 0 : to - PART, from;
+    uint64_t to = x->offset, from;
+    uint64_t asked = to - x->log_start < PART ? x->log_start : to - PART;
     const char *bytes;
     size_t size;
 
@@ -215,10 +232,27 @@ static void on_earlier(crti_http_exchange_t *x, crt_status_t status,
             break;
     }
     x->offset = from + size;
-    if (x->limit > 0 && from == asked && from > 0)
+    if (x->limit > 0 && from == asked && from > x->log_start)
         ask_earlier(x);
     else
         begin_there(x);
+}
+
+/* Both ends of what is read are known. */
+static void begin_between(crti_http_exchange_t *x)
+{
+    if (x->log_end < x->log_start)
+        x->log_end = x->log_start;
+    if (x->wants_tail && x->limit == 0) {
+        x->offset = x->log_end;
+        begin_there(x);
+    } else if (x->limit == 0 || x->log_end == x->log_start) {
+        x->offset = x->log_start;
+        begin_there(x);
+    } else {
+        x->offset = x->log_end;
+        ask_earlier(x);
+    }
 }
 
 static void on_end(crti_http_exchange_t *x, crt_status_t status,
@@ -227,15 +261,85 @@ static void on_end(crti_http_exchange_t *x, crt_status_t status,
     if (has_failed(x, status, message))
         return;
     x->log_end = message->log_data.next;
-    if (x->wants_tail && x->limit == 0) {
-        x->offset = x->log_end;
-        begin_there(x);
-    } else if (x->limit == 0 || x->log_end == 0) {
-        begin_there(x);
-    } else {
-        x->offset = x->log_end;
-        ask_earlier(x);
+    begin_between(x);
+}
+
+/* ---------------------------------------------------------------- the lines of a task */
+
+/* The attempt that is meant, or the newest; NULL: none is known. */
+static const json_t *find_attempt(const crti_http_exchange_t *x, const json_t *answer)
+{
+    const json_t *rows = json_object_get(answer, "tasks"), *row;
+    size_t i;
+
+    json_array_foreach((json_t *)rows, i, row)
+    {
+        json_int_t attempt = json_integer_value(json_object_get(row, "attempt_number"));
+
+        if (x->attempt == UINT64_MAX || (uint64_t)attempt == x->attempt)
+            return row;
     }
+    return NULL;
+}
+
+/* Where its lines are. False: that is not known. */
+static bool read_place(crti_http_exchange_t *x, const json_t *row)
+{
+    const json_t *log = json_object_get(row, "log"), *from = json_object_get(log, "from"),
+                 *to = json_object_get(log, "to");
+    const char *state = crti_view_text(row, "state");
+    bool has_ended = strcmp(state, "FINISHED") == 0 || strcmp(state, "FAILED") == 0;
+
+    if (!json_is_integer(from) || (has_ended && !json_is_integer(to)))
+        return false;
+    snprintf(x->log_name, sizeof(x->log_name), "%s", crti_view_text(row, "worker_id"));
+    x->log_start = (uint64_t)json_integer_value(from);
+    x->is_task_open = !has_ended;
+    if (has_ended)
+        x->log_end = (uint64_t)json_integer_value(to);
+    return true;
+}
+
+static void on_task(crti_http_exchange_t *x, crt_status_t status,
+                    const crti_message_t *message)
+{
+    json_t *answer = crti_endpoint_state(x, status, message);
+    const json_t *row = answer ? find_attempt(x, answer) : NULL;
+
+    if (answer && !row)
+        crti_http_exchange_text(x, 404, "no task %s is known, or no such attempt", x->id);
+    else if (answer && !read_place(x, row))
+        crti_http_exchange_text(
+            x, 404,
+            "where task %s has printed is not known: it has not begun, or its worker has "
+            "forgotten it (a worker remembers its last calls only); the log of its "
+            "worker "
+            "is that of worker_id=%s",
+            x->id, crti_view_text(row, "worker_id"));
+    else if (answer && x->is_task_open)
+        ask(x, 0, 0, on_end);
+    else if (answer)
+        begin_between(x);
+    json_decref(answer);
+}
+
+/* It is followed: does it still run? One that is forgotten meanwhile ends where it is. */
+static void on_task_again(crti_http_exchange_t *x, crt_status_t status,
+                          const crti_message_t *message)
+{
+    json_t *answer = NULL;
+    const json_t *row;
+
+    if (status == CRT_OK && message->kind == CRTI_MSG_STATE_ANSWER)
+        answer = json_loadb(message->state_answer.json.data,
+                            message->state_answer.json.size, 0, NULL);
+    row = find_attempt(x, answer);
+    if (!row || !read_place(x, row)) {
+        x->is_task_open = false;
+        x->log_end = x->offset;
+    }
+    json_decref(answer);
+    ask_next(x);
 }
 
 /* ---------------------------------------------------------------- the requests */
@@ -367,10 +471,29 @@ static bool wants_them_filtered(crti_http_exchange_t *x,
     return true;
 }
 
+static void begin_task(crti_http_exchange_t *x, const crti_http_request_t *request,
+                       const char *task)
+{
+    if (strlen(task) != 48 || strspn(task, "0123456789abcdef") != 48) {
+        crti_http_exchange_text(x, 400, "task_id is 48 hex digits");
+        return;
+    }
+    if (!crti_http_arg_number(request, "attempt_number", INT32_MAX, UINT64_MAX,
+                              &x->attempt)) {
+        crti_http_exchange_text(x, 400, "attempt_number must be a number");
+        return;
+    }
+    snprintf(x->id, sizeof(x->id), "%s", task);
+    x->is_task_log = true;
+    crti_endpoint_ask_state(x, "tasks", x->id, on_task);
+}
+
 void crti_logs_begin_file(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     static const char *const keys[] = {"actor_id", "worker_id", "submission_id",
                                        "filename"};
+    static const char one_of[] =
+        "give one of actor_id, task_id, worker_id, submission_id, filename and pid";
     const char *name = NULL, *key = NULL;
 
     if (wants_them_filtered(x, request))
@@ -379,14 +502,20 @@ void crti_logs_begin_file(crti_http_exchange_t *x, const crti_http_request_t *re
         key = keys[i];
         name = crti_http_arg(request, key);
     }
+    if (crti_http_arg(request, "task_id")) {
+        if (name || crti_http_arg(request, "pid"))
+            crti_http_exchange_text(x, 400, "%s", one_of);
+        else if (read_lines(x, request))
+            begin_task(x, request, crti_http_arg(request, "task_id"));
+        return;
+    }
     if (!name && crti_http_arg(request, "pid")) {
         if (read_lines(x, request))
             begin_pid(x, request);
         return;
     }
     if (!name || !*name) {
-        crti_http_exchange_text(
-            x, 400, "give one of actor_id, worker_id, submission_id, filename and pid");
+        crti_http_exchange_text(x, 400, "%s", one_of);
         return;
     }
     if (strlen(name) > NAME_MAX_BYTES) {

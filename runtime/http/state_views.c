@@ -168,12 +168,25 @@ static json_t *task_events(const json_t *task)
     return list;
 }
 
+/* Where its lines are in the log of its worker, which is one of both streams; null: that is not known. */
+static json_t *task_log(const json_t *task)
+{
+    const json_t *log = json_object_get(task, "log");
+    const char *file = crti_view_text(task, "worker_id");
+    json_t *from = json_object_get(log, "from"), *to = json_object_get(log, "to");
+
+    if (!json_is_integer(from) || !*file)
+        return json_null();
+    return json_pack("{s:s, s:s, s:O, s:O?, s:O, s:O?}", "stdout_file", file,
+                     "stderr_file", file, "stdout_start", from, "stdout_end", to,
+                     "stderr_start", from, "stderr_end", to);
+}
+
 static void add_task_detail(json_t *row, const json_t *task)
 {
-    static const char *const unknown[] = {"required_resources", "runtime_env_info",
-                                          "placement_group_id", "profiling_data",
-                                          "task_log_info",      "call_site",
-                                          "label_selector",     "fallback_strategy"};
+    static const char *const unknown[] = {
+        "required_resources", "runtime_env_info", "placement_group_id", "profiling_data",
+        "call_site",          "label_selector",   "fallback_strategy"};
 
     json_object_set_new(row, "language", json_string("C"));
     json_object_set_new(row, "events", task_events(task));
@@ -182,6 +195,7 @@ static void add_task_detail(json_t *row, const json_t *task)
     json_object_set_new(row, "end_time_ms", crti_part_time(task, "end_time"));
     json_object_set_new(row, "error_message", crti_part_text(task, "error_message"));
     json_object_set_new(row, "is_debugger_paused", json_null());
+    json_object_set_new(row, "task_log_info", task_log(task));
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
         json_object_set_new(row, unknown[i], json_null());
 }

@@ -295,8 +295,9 @@
 #define CRTI_FIELDS_LOG(F)                                                               \
     F(ID, job) F(ID, driver_node) F(ID, actor) F(STR, prefix) F(BIN, lines) F(BOOL, is_stderr)
 
-/* A worker has printed and is about to answer its call; its node asks the driver's node the same. Answer: DONE when all
- * lines, an unfinished last one too, are on their way to the driver, which counts them (blackboard.h). */
+/* A worker has printed and is about to answer its call; its node asks the driver's node the same. Answer, when all
+ * lines, an unfinished last one too, are on their way to the driver, which counts them (blackboard.h): DONE, or to the worker
+ * LOG_DATA without data, whose `next` is where its log ends. */
 #define CRTI_FIELDS_LOG_FLUSH(F)
 
 /* Makes an actor. Answer: DONE when it is durable; its life follows by ACTOR_STATE to those who

@@ -23,6 +23,8 @@ static crti_task_record_t full_record(void)
                                            .attempts = 2,
                                            .pid = -1,
                                            .status = -7,
+                                           .log_from = 13,
+                                           .log_to = UINT64_MAX,
                                            .state = CRTI_TASK_FAILED,
                                            .kind = CRTI_TASK_METHOD,
                                            .is_run = true}};
@@ -69,6 +71,8 @@ static void records_come_back_as_they_were(void **state)
         assert_int_equal(out.event.pid, in[i].event.pid);
         assert_int_equal(out.event.status, in[i].event.status);
         assert_int_equal(out.event.attempts, in[i].event.attempts);
+        assert_int_equal(out.event.log_from, in[i].event.log_from);
+        assert_int_equal(out.event.log_to, in[i].event.log_to);
         assert_int_equal(out.event.state, in[i].event.state);
         assert_int_equal(out.event.kind, in[i].event.kind);
         assert_int_equal(out.event.is_run, in[i].event.is_run);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that has one of everything that can be listed, for test_state.py and ray_client.py; it waits for the
- * end of its input. With SAYS in the environment its actors print a line, with TALKS a task 1000. */
+ * end of its input. With SAYS in the environment its actors print a line, with TALKS each call of them says which it is, a task
+ * prints 1000 lines, and one that waits says so first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 
 static crt_status_t add_run(void *self, crt_call_t *call)
 {
+    if (getenv("TALKS"))
+        printf("call %d\n", ++*(int *)self);
     if (getenv("SAYS")) {
         puts("an actor says so");
         fflush(stdout);
@@ -31,6 +34,10 @@ static crt_status_t waits_run(crt_call_t *call)
 {
     struct timespec nap = {0, 1000000};
 
+    if (getenv("TALKS")) {
+        puts("it waits");
+        fflush(stdout);
+    }
     while (!crt_cancelled(call))
         nanosleep(&nap, NULL);
     return CRT_OK;

@@ -40,7 +40,7 @@ class Cluster:
     def rows(self, *arguments):
         return json.loads(self.crt("list", *arguments, "--format", "json"))
 
-    def get(self, path, code=200):
+    def get(self, path, code=200, is_json=True):
         request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {self.token}"})
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
@@ -48,7 +48,7 @@ class Cluster:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             assert error.code == code, (path, error.code, error.read())
-            return json.loads(error.read())
+            return json.loads(error.read()) if is_json else error.read().decode()
 
     def end(self):
         self.program.communicate("\n", timeout=PATIENCE)
@@ -106,6 +106,58 @@ class State(unittest.TestCase):
         self.assertIn("queue_length: 0\n", c.crt("list", "actors", "--detail"))
         self.assertEqual(len(c.rows("actors", "--filter", "queue_length=0")), 2)
 
+    def read(self, path):
+        request = urllib.request.Request(self.cluster.url + path, headers={"Authorization": f"Bearer {self.cluster.token}"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.read().decode()
+
+    def log_of(self, task, *more):
+        """By HTTP, and by the command."""
+        text = self.read(f"/api/v0/logs/file?task_id={task}&lines=-1&attempt_number=0")
+        self.assertEqual(self.cluster.crt("logs", "--task", task, *more), text)
+        return text
+
+    def test_the_log_of_a_task_is_what_it_has_printed(self):
+        c = self.cluster
+        calls = c.rows("tasks", "--filter", "name=Counter.add", "--detail")
+        printed = sorted((call["actor_id"], self.log_of(call["task_id"])) for call in calls)
+        actors = sorted({call["actor_id"] for call in calls})
+        self.assertEqual(printed, [(actor, f"call {i}\n") for actor in actors for i in (1, 2, 3)])
+        self.assertEqual(self.log_of(c.rows("tasks", "--filter", "name=fails")[0]["task_id"]), "")
+        says = c.rows("tasks", "--filter", "name=says", "--detail")[0]
+        where = says["task_log_info"]
+        text = self.log_of(says["task_id"], "--follow")
+        self.assertEqual(where["stdout_end"] - where["stdout_start"], len(text))
+        self.assertEqual(where["stdout_file"], says["worker_id"])
+        self.assertEqual(self.read(f"/api/v0/logs/stream?task_id={says['task_id']}&lines=-1"), text)
+        self.assertEqual(self.read(f"/api/v0/logs/file?task_id={says['task_id']}&lines=2"), "line 998\nline 999\n")
+        answer = c.get(f"/api/v0/logs/file?task_id={'0' * 48}", code=404, is_json=False)
+        self.assertIn("no task", answer)
+        self.assertIn("48 hex digits", c.get("/api/v0/logs/file?task_id=x", code=400, is_json=False))
+        self.assertIn("no such attempt", c.get(f"/api/v0/logs/file?task_id={says['task_id']}&attempt_number=7", code=404, is_json=False))
+
+    def test_the_log_of_a_task_that_runs_is_what_it_has_printed_so_far(self):
+        task = self.cluster.rows("tasks", "--filter", "name=waits")[0]["task_id"]
+        deadline = time.monotonic() + PATIENCE
+        while self.log_of(task) != "it waits\n":
+            self.assertLess(time.monotonic(), deadline)
+        self.assertEqual(self.cluster.crt("logs", "--task", task, "--tail", "1"), "it waits\n")
+
+    def test_who_follows_a_task_reads_until_it_has_ended(self):
+        c = Cluster()
+        task = c.rows("tasks", "--filter", "name=waits")[0]["task_id"]
+        url, token = c.url + f"/api/v0/logs/stream?task_id={task}", c.token
+        with subprocess.Popen([CRT, "logs", "--address", c.address, "--task", task, "--follow"], stdout=subprocess.PIPE, text=True) as follow, \
+                urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"}), timeout=PATIENCE) as stream:
+            self.assertEqual(follow.stdout.readline(), "it waits\n")
+            self.assertEqual(stream.readline(), b"it waits\n")
+            self.assertIsNone(follow.poll())
+            c.program.communicate("\n", timeout=PATIENCE)
+            self.assertEqual(follow.communicate(timeout=PATIENCE)[0], "")
+            self.assertEqual(follow.returncode, 0)
+            self.assertEqual(stream.read(), b"")
+        subprocess.run([CRT, "stop", "--address", c.address], stdout=subprocess.DEVNULL, check=True)
+
     def test_logs_are_found_by_what_one_knows(self):
         c = self.cluster
         actor = c.rows("actors")[0]
@@ -113,7 +165,7 @@ class State(unittest.TestCase):
         worker = [row for row in c.rows("workers", "--detail") if row["worker_type"] == "WORKER"][0]
         task = c.rows("tasks", "--filter", "name=says")[0]["task_id"]
         lines = [f"line {i}" for i in range(1000)]
-        self.assertEqual(c.crt("logs", "--task", task).splitlines()[-1000:], lines)
+        self.assertEqual(c.crt("logs", "--task", task).splitlines(), lines)
         self.assertEqual(c.crt("logs", "--task", task, "--tail", "3").splitlines(), lines[-3:])
         self.assertEqual(c.crt("logs", "--task", task, "--tail", "0"), "")
         self.assertEqual(c.crt("logs", "--actor", actor["actor_id"]), c.crt("logs", actor["actor_id"]))

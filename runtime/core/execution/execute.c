@@ -123,7 +123,6 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
 {
     crti_core_t *core = executor->core;
     crt_status_t status;
-    uint64_t event;
 
     call->outer = executor->running;
     call->executor = executor;
@@ -133,7 +132,7 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
         crti_blocking_begin(core, &executor->blocking);
     set_running(executor, call);
     show(core, call);
-    event = crti_run_event_begun(call);
+    crti_run_event_begun(call);
     crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
     status = run(core, call);
@@ -149,7 +148,7 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
         crti_call_set_error(call, CRT_ERR_CANCELLED, "it was cancelled while it ran");
     else if (call->returns > 1 && call->status >= 0)
         check_results(call);
-    crti_run_event_ended(call, event);
+    crti_run_event_back(call);
 }
 
 /* True while another process may serve the actor; and how long ago the head heard of its node. */
@@ -260,6 +259,7 @@ void crti_execute(crti_executor_t *executor, crt_call_t *call)
         crti_max_calls_begin(call);
         run_unlocked(executor, call);
         crti_printed_flush(core);
+        crti_run_event_ended(call);
     }
     is_last = call->is_last;
     crti_call_finish(call, true);
@@ -392,8 +392,11 @@ static void create_actor(crti_core_t *core, crti_span_t creation, crti_span_t sa
         end_worker(core, 0);
     if (status != CRT_OK)
         fail_creation(core, status, crt_error_detail());
-    if (read_refs(call))
+    if (read_refs(call)) {
         run_unlocked(&core->execution.executors.main, call);
+        crti_printed_flush(core);
+        crti_run_event_ended(call);
+    }
     status = call->status;
     if (status < 0) {
         char why[1400];
@@ -402,7 +405,6 @@ static void create_actor(crti_core_t *core, crti_span_t creation, crti_span_t sa
                  call->text ? call->text : "");
         fail_creation(core, status, why);
     }
-    crti_printed_flush(core);
     crti_call_finish(call, true);
     restore(core, saved);
     core->execution.is_created = true;

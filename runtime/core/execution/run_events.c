@@ -51,20 +51,29 @@ static uint64_t begin(crt_call_t *call)
     event->node = core->node;
     event->pid = getpid();
     crti_task_set_text(event->name, sizeof(event->name), name, strlen(name));
+    event->log_from = core->printed.log_end;
     crti_task_set_state(event, CRTI_TASK_RUNNING, now);
     crti_task_written(&core->task_events, event);
     return ticket;
 }
 
-uint64_t crti_run_event_begun(crt_call_t *call)
+void crti_run_event_begun(crt_call_t *call)
 {
-    return crti_task_is_chosen(&call->core->task_events, call->number) ? begin(call) : 0;
+    call->event_ticket =
+        crti_task_is_chosen(&call->core->task_events, call->number) ? begin(call) : 0;
 }
 
-void crti_run_event_ended(crt_call_t *call, uint64_t ticket)
+void crti_run_event_back(crt_call_t *call)
+{
+    if (call->event_ticket)
+        call->back_ns = crti_now_ns();
+}
+
+void crti_run_event_ended(crt_call_t *call)
 {
     crti_task_writer_t *writer = &call->core->task_events;
-    crti_task_event_t *event = ticket ? crti_task_rewrite(writer, ticket) : NULL;
+    crti_task_event_t *event =
+        call->event_ticket ? crti_task_rewrite(writer, call->event_ticket) : NULL;
     bool is_failed = call->status < 0;
 
     if (!event)
@@ -73,8 +82,9 @@ void crti_run_event_ended(crt_call_t *call, uint64_t ticket)
     if (is_failed && call->text)
         crti_task_set_text(event->text, sizeof(event->text), call->text,
                            strlen(call->text));
+    event->log_to = call->core->printed.log_end;
     crti_task_set_state(event, is_failed ? CRTI_TASK_FAILED : CRTI_TASK_FINISHED,
-                        crti_now_ns());
+                        call->back_ns);
     crti_task_written(writer, event);
 }
 

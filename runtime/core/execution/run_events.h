@@ -11,10 +11,12 @@
 
 #include "runtime/core/execution/execution.h"
 
-/* User code begins to run for it. Returns what ends the entry, 0: it is not recorded. */
-uint64_t crti_run_event_begun(crt_call_t *call);
-/* User code has come back, and call->status says how. */
-void crti_run_event_ended(crt_call_t *call, uint64_t ticket);
+/* User code begins to run for it. */
+void crti_run_event_begun(crt_call_t *call);
+/* User code has come back. */
+void crti_run_event_back(crt_call_t *call);
+/* What it has printed is in the log of the worker, and call->status says how it ended. */
+void crti_run_event_ended(crt_call_t *call);
 /* Collectives that end sooner are not worth an entry: they could not be seen in a timeline. */
 #define CRTI_COLLECTIVE_EVENT_NS ((uint64_t)50000)
 /* One that this process has taken part in, from `begun_ns` until now. Takes the lock. */

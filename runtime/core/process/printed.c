@@ -28,7 +28,12 @@ static bool has_printed(void)
 
 static void on_flushed(void *user, const crti_message_t *answer)
 {
-    ((crti_core_t *)user)->printed.is_flushing = false;
+    crti_printed_t *printed = &((crti_core_t *)user)->printed;
+
+    printed->is_flushing = false;
+    printed->log_end = answer && answer->kind == CRTI_MSG_LOG_DATA
+                           ? answer->log_data.next
+                           : CRTI_TASK_LOG_UNKNOWN;
 }
 
 static bool is_flushed(void *user)
@@ -47,8 +52,10 @@ void crti_printed_flush(crti_core_t *core)
         crti_net_wait(core->net, is_flushed, core, crti_now_ns() + PATIENCE_MS * CRTI_MS);
     core->printed.is_flushing = true;
     if (crti_node_request(core, CRTI_MSG_LOG_FLUSH, &body, on_flushed, core) != CRT_OK)
-        core->printed.is_flushing = false;
+        on_flushed(core, NULL);
     crti_net_wait(core->net, is_flushed, core, crti_now_ns() + PATIENCE_MS * CRTI_MS);
+    if (core->printed.is_flushing)
+        core->printed.log_end = CRTI_TASK_LOG_UNKNOWN;
 }
 
 /* ---------------------------------------------------------------- the driver */

@@ -127,6 +127,15 @@ void crti_log_file_write(crti_log_file_t *file, const char *data, size_t size)
         crti_log_trim(file);
 }
 
+uint64_t crti_log_file_end(const crti_log_file_t *file)
+{
+    crti_log_place_t place = {0};
+
+    if (file->fd >= 0)
+        place = crti_log_find(file->fd);
+    return place.removed + file->size - place.marker;
+}
+
 const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t size)
 {
     size_t from = 0, end = file->tail_size, used = 0;

@@ -52,10 +52,21 @@ static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
     crti_job_tell_driver(p->job, &log);
 }
 
+/* Its log is written up to here; of pipes that another thread reads that is not known. */
+static void answer_flush(crti_process_t *p, uint64_t request)
+{
+    crti_msg_log_data_t place = {.next = p ? p->log_flushed : 0};
+
+    if (p && p->offloaded.shard)
+        crti_local_send(p, CRTI_MSG_DONE, request, NULL);
+    else
+        crti_local_send(p, CRTI_MSG_LOG_DATA, request, &place);
+}
+
 static void on_flushed(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
                        const crti_message_t *m, const char *text)
 {
-    crti_local_send(crti_process_get(node, ask->id), CRTI_MSG_DONE, ask->offset, NULL);
+    answer_flush(crti_process_get(node, ask->id), ask->offset);
 }
 
 void crti_spawn_flush(crti_process_t *p, uint64_t request)
@@ -68,10 +79,11 @@ void crti_spawn_flush(crti_process_t *p, uint64_t request)
 
     for (int i = 0; p->worker && i < 2; i++)
         crti_output_flush(&p->output[i]);
+    p->log_flushed = crti_log_file_end(&p->log);
     if (crti_id_equal(driver_node, p->node->id) || !crti_job_logs(p->job) ||
         crti_node_ask(p->node, driver_node, CRTI_LANE_CONTROL, &ask,
                       &(crti_msg_log_flush_t){0}) != CRT_OK)
-        crti_local_send(p, CRTI_MSG_DONE, request, NULL);
+        answer_flush(p, request);
 }
 
 /* ---------------------------------------------------------------- from wish to process */

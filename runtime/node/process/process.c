@@ -62,6 +62,7 @@ void crti_process_release(crti_process_t *process)
     node->processes.offloaded_count -= process->is_offloaded;
     for (int i = 0; i < 2; i++)
         crti_output_close(&process->output[i]);
+    process->log_flushed = crti_log_file_end(&process->log);
     crti_log_quota_ended(&node->log_quota, &process->log);
     crti_loop_cancel(node->loop, &process->reap_timer);
     if (process->pidfd >= 0) {

@@ -63,6 +63,7 @@ struct crti_process {
     bool is_child;           /* executed by the node itself */
     crti_output_t output[2]; /* stdout, stderr */
     crti_log_file_t log;
+    uint64_t log_flushed;   /* where it ended when LOG_FLUSH came last, or the process */
     uint64_t leave_request; /* of a driver that waits for what ran for it, 0 none */
     bool awaited;           /* a worker that it waits for */
 

@@ -49,7 +49,7 @@ static void put(crti_task_archive_t *archive, const crti_task_record_t *record)
     archive->overwritten++;
 }
 
-static void end_with_process(crti_task_event_t *event, uint64_t now_ns)
+static void end_with_process(const crti_process_t *process, crti_task_event_t *event)
 {
     static const char who_ran[] = "the process that ran it has ended",
                       who_called[] = "the process that made the call has ended";
@@ -57,7 +57,9 @@ static void end_with_process(crti_task_event_t *event, uint64_t now_ns)
 
     event->status = CRT_ERR_WORKER_DIED;
     crti_task_set_text(event->text, sizeof(event->text), text, strlen(text));
-    crti_task_set_state(event, CRTI_TASK_FAILED, now_ns);
+    if (event->is_run)
+        event->log_to = process->log_flushed;
+    crti_task_set_state(event, CRTI_TASK_FAILED, crti_node_now(process->node));
 }
 
 void crti_task_archive_take(crti_process_t *process)
@@ -71,7 +73,7 @@ void crti_task_archive_take(crti_process_t *process)
         return;
     while (crti_task_read(ring, crti_task_slots(process), true, &cursor, &record.event)) {
         if (!crti_task_has_ended(&record.event))
-            end_with_process(&record.event, crti_node_now(process->node));
+            end_with_process(process, &record.event);
         put(archive, &record);
     }
     archive->skipped += atomic_load_explicit(&ring->skipped, memory_order_relaxed);
