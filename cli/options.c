@@ -23,6 +23,7 @@ static const char *const environment[][2] = {
      "directory for sockets and locks; $XDG_RUNTIME_DIR/crt-UID or /tmp/crt-UID"},
     {"CRT_STATE_DIR", "directory for keys, logs and tables; $XDG_STATE_HOME/crt or "
                       "~/.local/state/crt"},
+    {"CRT_DEDUP_LOGS", "1: a driver shows equal lines of several workers once"},
     {"CRT_LIBEXEC", "directory of crt-head, crt-node and crt-http"},
     {"CRT_LOG", "what is logged, for example info,session=trace"},
     {"CRT_LOG_FORMAT", "json: each line that is logged is a JSON object; default text"},

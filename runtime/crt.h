@@ -156,6 +156,9 @@ typedef struct crt_options {
      * no other job has. Jobs of one namespace find each other's actors. CRT_JOB_NAMESPACE (crt job submit --namespace)
      * counts instead. (`namespace` is a keyword of C++.) */
     const char *name_space;
+    /* Lines that several workers print and that are the same in text are printed here once, and 5 s later how often more they
+     * came: "[repeated 3 times across cluster]". CRT_DEDUP_LOGS=1 or 0 in the environment counts instead. */
+    bool dedup_logs;
 } crt_options_t;
 #define CRT_OPTIONS(...)                                                                 \
     CRT_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)

@@ -53,6 +53,8 @@ struct crti_core {
     /* set by init, then constant */
     crti_stream_place_t streams;
     bool is_worker, no_log_to_driver;
+    struct crti_line_fold
+        *line_fold; /* of a driver that wants lines of workers once; else NULL */
     crti_id_t process, node, job, cluster, actor_id;
     char node_hex[CRTI_ID_HEX], job_hex[CRTI_ID_HEX];
     char name_space[CRTI_NAMESPACE_SIZE]; /* of names of actors */

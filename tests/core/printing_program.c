@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program of test_printed.py: actors on several nodes print, and the driver prints behind each result.
  *
- *     printing_program ROUNDS ACTORS [hold]
+ *     printing_program ROUNDS ACTORS [hold|same]
  *
- * hold: before the last round of each actor it waits for a line of its standard input.
+ * hold: before the last round of each actor it waits for a line of its standard input; same: all rounds print what the first does.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <crt.h>
@@ -41,6 +42,8 @@ static int driver(int argc, char **argv)
 {
     long rounds = argc > 1 ? atol(argv[1]) : 1, count = argc > 2 ? atol(argv[2]) : 1;
     crt_actor_t **actors = calloc((size_t)count, sizeof(*actors));
+    bool holds = argc > 3 && strcmp(argv[3], "hold") == 0;
+    bool is_same = argc > 3 && strcmp(argv[3], "same") == 0;
     crt_ref_t *ref;
 
     for (long i = 0; i < count; i++)
@@ -49,13 +52,13 @@ static int driver(int argc, char **argv)
         double began;
         int64_t got;
 
-        if (argc > 3 && round == rounds - count) {
+        if (holds && round == rounds - count) {
             printf("driver waits\n");
             fflush(stdout);
             (void)getchar();
         }
         began = now_s();
-        ref = crt_call(actors[round % count], &print, round);
+        ref = crt_call(actors[round % count], &print, is_same ? 0 : round);
         if (round % 2) {
             CRT_CHECK(crt_get(ref, &got));
         } else {

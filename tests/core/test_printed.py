@@ -52,6 +52,23 @@ class Printed(unittest.TestCase):
     def test_all_of_it_on_several_nodes(self):
         self.prints(2, 2)
 
+    def folds(self, wanted):
+        done = subprocess.run(command(1, 3, 3, "same"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100,
+                              env=dict(os.environ, CRT_DEDUP_LOGS=wanted))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return [re.sub(r"^\(Printer pid=\d+, ip=\S+\) ", "", line) for line in done.stdout.splitlines() if line.startswith("(")]
+
+    def test_the_same_lines_of_several_actors_are_shown_once_if_that_is_wanted(self):
+        lines = ("first of 0", "second of 0", "third of 0, unfinished")
+        self.assertEqual(sorted(self.folds("1")), sorted(line + more for line in lines for more in ("", " [repeated 2 times across cluster]")))
+        self.assertEqual(sorted(self.folds("0")), sorted(3 * lines))
+
+    def test_a_wish_that_is_none_is_refused(self):
+        done = subprocess.run([PROGRAM, "1", "1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, check=False,
+                              env=dict(os.environ, CRT_DEDUP_LOGS="perhaps"))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("CRT_DEDUP_LOGS=perhaps is neither 0 nor 1", done.stdout)
+
     def test_a_daemon_that_stands_still_delays_no_result_for_long(self):
         run = subprocess.Popen(command(2, 6, 2, "hold"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True)

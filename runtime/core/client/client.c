@@ -11,6 +11,7 @@
 #include "runtime/core/client/job_quota.h"
 #include "runtime/core/client/name_space.h"
 #include "runtime/core/client/worker_environment.h"
+#include "runtime/core/client/worker_lines.h"
 #include "runtime/core/client/zygote.h"
 
 #include <errno.h>
@@ -264,6 +265,7 @@ static void free_core(crti_core_t *core, const int *exit_status)
         close(core->arena_fd);
     if (core->link.channel && !core->is_worker)
         leave_node(core, exit_status);
+    crti_worker_lines_end(core);
     crti_channel_free(core->link.channel);
     core->task_events.ring = NULL;
     if (core->board && !core->has_metrics)
@@ -287,7 +289,6 @@ static crt_status_t new_core(const crt_options_t *options, crti_core_t **core_ou
     if (!core)
         return crt_raise(CRT_ERR_NO_MEMORY, "the runtime");
     crti_core_init(core);
-    core->no_log_to_driver = options && options->no_log_to_driver;
     if (options && options->name_space)
         snprintf(core->name_space, sizeof(core->name_space), "%s", options->name_space);
     core->incarnation = draw_incarnation();
@@ -506,7 +507,9 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
 
     if (status != CRT_OK)
         return status;
-    status = join(core, argc, argv, options);
+    status = crti_worker_lines_begin(core, options);
+    if (status == CRT_OK)
+        status = join(core, argc, argv, options);
     if (status == CRT_OK) {
         crti_net_lock(core->net);
         say_ready(core);

@@ -17,6 +17,7 @@
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
+#include "runtime/core/client/worker_lines.h"
 #include "runtime/core/core.h"
 #include "runtime/core/execution/deadlock.h"
 #include "runtime/core/execution/yield.h"
@@ -223,4 +224,5 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
     crti_result_waits_tick(core, now_ns);
     crti_cancel_expired(core, now_ns);
     crti_execution_tick(core, now_ns);
+    crti_worker_lines_tick(core, now_ns);
 }

@@ -17,32 +17,9 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
-#include "runtime/core/client/ranks.h"
+#include "runtime/core/client/worker_lines.h"
 #include "runtime/core/core.h"
 #include "runtime/core/refs/rescue.h"
-
-static void on_log(crti_core_t *core, const crti_msg_log_t *m)
-{
-    const char *line = m->lines.data, *end = line + m->lines.size;
-    int rank = crti_ranks_find(m->actor);
-
-    crti_printed_came(&core->printed);
-    if (core->no_log_to_driver)
-        return;
-    /* The lines of workers are the one thing that a driver prints besides its log. */
-    while (line < end) {
-        const char *stop = memchr(line, '\n', (size_t)(end - line));
-        size_t size = stop ? (size_t)(stop - line) : (size_t)(end - line);
-
-        if (rank >= 0)
-            crti_ranks_print(rank, m->is_stderr, line, size);
-        else
-            fprintf(m->is_stderr ? stderr : stdout, "%.*s %.*s\n", (int)m->prefix.size,
-                    (const char *)m->prefix.data, (int)size, line);
-        line += size + 1;
-    }
-    fflush(m->is_stderr ? stderr : stdout);
-}
 
 static void on_shutdown(crti_core_t *core, const crti_msg_shutdown_t *m)
 {
@@ -90,7 +67,7 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
         if (core->net)
             crti_rescue_begin(core, m->node_drain.node);
         break;
-    case CRTI_MSG_LOG: on_log(core, &m->log); break;
+    case CRTI_MSG_LOG: crti_worker_lines_came(core, &m->log); break;
     case CRTI_MSG_SHUTDOWN: on_shutdown(core, &m->shutdown); break;
     case CRTI_MSG_STATE_QUERY:
         if (core->net)
