@@ -446,7 +446,9 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
 char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
 /* process_rows.c: what processes said of their waits, with their stacks, and of the refs that they hold. */
 char *crti_stack_rows_join(crti_span_t answers, unsigned silent);
-char *crti_object_rows_join(crti_span_t answers, const char *filter);
+char *crti_object_rows_join(crti_span_t answers,
+                            crti_span_t filter); /* an id, a query, or "" */
+crt_status_t crti_object_rows_check(crti_span_t filter);
 char *crti_ref_rows_join(crti_span_t answers, unsigned silent);
 
 /* actor_rows.c: "actors" of an id, of a query (row_query.h), or all; NULL with the detail raised. */

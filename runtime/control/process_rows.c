@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "runtime/control/control_int.h"
+#include "runtime/control/row_query.h"
 
 #define OWNER_DIGITS 32 /* of an object's id */
 
@@ -93,7 +94,8 @@ static void add_holder(json_t *holders, const json_t *process, const json_t *ref
                                     json_object_get(ref, "handles"), "is_owner", owns));
 }
 
-static void take_processes(json_t *holders, json_t *processes)
+/* Of the objects in `ids`. */
+static void take_processes(json_t *holders, json_t *processes, const json_t *ids)
 {
     json_t *process, *ref;
     size_t i, k;
@@ -102,7 +104,8 @@ static void take_processes(json_t *holders, json_t *processes)
     {
         decode(process, "said");
         json_array_foreach(json_object_get(json_object_get(process, "said"), "refs"), k,
-                           ref) add_holder(holders, process, ref);
+                           ref) if (json_object_get(ids, text_of(ref, "object_id")))
+            add_holder(holders, process, ref);
     }
 }
 
@@ -119,28 +122,107 @@ static json_t *with_holders(const json_t *holders, json_t *object)
     return object;
 }
 
-char *crti_object_rows_join(crti_span_t answers, const char *filter)
+/* What nodes say of objects themselves: a query looks at nothing else. */
+static const char *const columns[] = {"object_id",  "size",    "owner_pid", "owner_id",
+                                      "owner_type", "node_id", "ip",        "pins",
+                                      "is_sealed",  "is_copy", NULL};
+
+static crti_cell_t object_cell(void *user, const void *row, size_t column)
 {
-    json_t *objects = json_array(), *holders = json_object(), *all = json_array(), *one,
-           *object;
+    const json_t *value = json_object_get(row, columns[column]);
+
+    return json_is_string(value)    ? crti_cell_text(json_string_value(value))
+           : json_is_number(value)  ? crti_cell_number(json_number_value(value))
+           : json_is_boolean(value) ? crti_cell_bool(json_is_true(value))
+                                    : (crti_cell_t){0};
+}
+
+static const crti_row_table_t table = {
+    .name = "objects", .columns = columns, .cell = object_cell};
+
+/* What nodes have answered, and which of the objects are meant. */
+typedef struct object_rows {
+    json_t *processes, *objects, *wanted;
+    size_t all, matched;
+} object_rows_t;
+
+static void pick(object_rows_t *rows, const crti_row_query_t *query, crti_span_t id)
+{
+    json_t *object;
+    size_t i;
+
+    rows->all = json_array_size(rows->objects);
+    json_array_foreach(rows->objects, i, object)
+    {
+        bool is_meant =
+            query ? crti_row_query_matches(query, &table, object)
+                  : !id.size || crti_str_equal(id, text_of(object, "object_id"));
+
+        if (is_meant && rows->matched++ < (query ? query->limit : SIZE_MAX))
+            json_array_append(rows->wanted, object);
+    }
+}
+
+static json_t *with_all_holders(const object_rows_t *rows)
+{
+    json_t *ids = json_object(), *holders = json_object(), *list = json_array(), *object;
+    size_t i;
+
+    json_array_foreach(rows->wanted, i, object)
+        json_object_set_new(ids, text_of(object, "object_id"), json_true());
+    take_processes(holders, rows->processes, ids);
+    json_array_foreach(rows->wanted, i, object)
+        json_array_append(list, with_holders(holders, object));
+    json_decref(ids);
+    json_decref(holders);
+    return list;
+}
+
+crt_status_t crti_object_rows_check(crti_span_t filter)
+{
+    crti_row_query_t query;
+    crt_status_t status;
+
+    if (!crti_row_query_is(filter))
+        return CRT_OK;
+    status = crti_row_query_parse(filter, &table, &query);
+    if (status != CRT_OK)
+        return status;
+    if (query.grouped_count)
+        status = crt_raise(CRT_ERR_INVALID, "objects are not counted by their columns");
+    crti_row_query_fini(&query);
+    return status;
+}
+
+char *crti_object_rows_join(crti_span_t answers, crti_span_t filter)
+{
+    object_rows_t rows = {
+        .processes = json_array(), .objects = json_array(), .wanted = json_array()};
+    bool is_query = crti_row_query_is(filter);
+    crti_row_query_t query = {0};
+    json_t *all = NULL, *one;
     crti_span_t entry;
     char *text;
-    size_t i;
 
     while (crti_list_unpack(&answers, &entry) == CRT_OK) {
         one = json_loadb(entry.data, entry.size, 0, NULL);
-        take_processes(holders, json_object_get(one, "processes"));
-        json_array_extend(objects, json_object_get(one, "objects"));
+        json_array_extend(rows.processes, json_object_get(one, "processes"));
+        json_array_extend(rows.objects, json_object_get(one, "objects"));
         json_decref(one);
     }
-    json_array_foreach(objects, i,
-                       object) if (*filter == '\0' ||
-                                   strcmp(text_of(object, "object_id"), filter) == 0)
-        json_array_append(all, with_holders(holders, object));
-    text = json_dumps(all, JSON_COMPACT);
-    json_decref(objects);
-    json_decref(holders);
+    if (!is_query || crti_row_query_parse(filter, &table, &query) == CRT_OK) {
+        pick(&rows, is_query ? &query : NULL, filter);
+        all = with_all_holders(&rows);
+    }
+    if (is_query && all)
+        all = json_pack("{s:o, s:I, s:I}", "objects", all, "all", (json_int_t)rows.all,
+                        "matched", (json_int_t)rows.matched);
+    text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    crti_row_query_fini(&query);
     json_decref(all);
+    json_decref(rows.processes);
+    json_decref(rows.objects);
+    json_decref(rows.wanted);
     return text;
 }
 

@@ -65,6 +65,17 @@ const crti_column_t crti_task_columns[] = {{"task_id", "task_id", TEXT},
                                            {"fallback_strategy", NULL, FIXED},
                                            {NULL, NULL, TEXT}};
 
+const crti_column_t crti_object_columns[] = {{"object_id", "object_id", TEXT},
+                                             {"object_size", "size", NUMBER},
+                                             {"type", "owner_type", TEXT},
+                                             {"pid", "owner_pid", NUMBER},
+                                             {"ip", "ip", TEXT},
+                                             {"node_id", "node_id", OR_NULL},
+                                             {"owner_id", "owner_id", OR_NULL},
+                                             {"pins", "pins", NUMBER},
+                                             {"is_copy", "is_copy", BOOL},
+                                             {NULL, NULL, TEXT}};
+
 /* ---------------------------------------------------------------- one filter */
 
 static const crti_column_t *find(const crti_column_t *columns, const json_t *filter)
@@ -139,6 +150,14 @@ static void add_filter(json_t *list, const crti_column_t *columns, const json_t 
 }
 
 /* ---------------------------------------------------------------- the query */
+
+bool crti_columns_know(const crti_column_t *columns, const json_t *filters)
+{
+    for (size_t i = 0; i < json_array_size(filters); i++)
+        if (!find(columns, json_array_get(filters, i)))
+            return false;
+    return true;
+}
 
 bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters)
 {

@@ -31,7 +31,12 @@ typedef struct crti_column {
     bool is_told_by_nodes; /* only the question with all columns knows it */
 } crti_column_t;
 
-extern const crti_column_t crti_actor_columns[], crti_task_columns[];
+/* That of objects has only what lies in the store itself; others are filtered here. */
+extern const crti_column_t crti_actor_columns[], crti_task_columns[],
+    crti_object_columns[];
+
+/* All columns that filters look at are in the table. */
+bool crti_columns_know(const crti_column_t *columns, const json_t *filters);
 
 /* Whether a filter looks at a column that nodes tell. */
 bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters);

@@ -89,7 +89,7 @@ static void ask(crti_http_exchange_t *x, const crti_listing_t *resource,
 {
     CRTI_AUTO(free) char *query = NULL;
 
-    if (resource->columns) {
+    if (resource->columns && crti_columns_know(resource->columns, x->filters)) {
         query = crti_columns_query(resource->columns, x->filters, count_by ? 0 : x->limit,
                                    count_by);
         if (!query) {
@@ -133,8 +133,10 @@ void crti_state_begin_summary(crti_http_exchange_t *x, const crti_http_request_t
         is_known = is_known || strcmp(by, ways[i]) == 0;
     if (status == CRT_OK && !is_known)
         status = crt_raise(CRT_ERR_INVALID, "summary_by is func_name, class or callsite");
-    if (status == CRT_OK)
+    if (status == CRT_OK && crti_summary_columns(resource))
         ask(x, resource, crti_summary_columns(resource), on_summary);
+    else if (status == CRT_OK)
+        crti_endpoint_ask_state(x, resource->what, "", on_summary);
     else
         refuse(x);
 }

@@ -179,9 +179,8 @@ json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer,
 {
     const json_t *entries = crti_listing_entries(resource, answer),
                  *groups = json_object_get(answer, "groups");
-    json_int_t total = resource->columns
-                           ? json_integer_value(json_object_get(answer, "all"))
-                           : (json_int_t)json_array_size(entries);
+    json_int_t total = groups ? json_integer_value(json_object_get(answer, "all"))
+                              : (json_int_t)json_array_size(entries);
     json_t *summary;
 
     if (strcmp(resource->name, "tasks") == 0)

@@ -299,7 +299,7 @@ static const crti_listing_t resources[] = {
     {"placement_groups", "placement_groups", NULL, NULL, placement_group_row, NULL},
     {"workers", "workers", NULL, NULL, worker_row, NULL},
     {"tasks", "tasks", NULL, "tasks", task_row, NULL, crti_task_columns},
-    {"objects", "objects", NULL, NULL, object_row, NULL},
+    {"objects", "objects", NULL, "objects", object_row, NULL, crti_object_columns},
     {"runtime_envs", "jobs", NULL, NULL, runtime_env_row, has_runtime_env},
     {"cluster_events", "events", NULL, NULL, event_row, NULL},
 };

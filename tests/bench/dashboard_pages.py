@@ -53,6 +53,7 @@ def read_arguments():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
     parser.add_argument("--actors", type=int, default=10000)
     parser.add_argument("--tasks", type=int, default=100000)
+    parser.add_argument("--objects", type=int, default=0, help="that lie in the store")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--limit-ms", type=float, help="fail when a median is longer")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -120,7 +121,7 @@ def main():
     if given.json:
         print(json.dumps({"actors": given.actors, "tasks": given.tasks, "rows": rows}, indent=2))
     else:
-        print(f"{given.actors} actors, {given.tasks} ended tasks, {given.rounds} rounds")
+        print(f"{given.actors} actors, {given.tasks} ended tasks, {given.objects} objects, {given.rounds} rounds")
         for row in rows:
             print(f"{row['median_ms']:8.1f} ms, at most {row['slowest_ms']:7.1f} ms  {row['page']}")
     slow = [row["page"] for row in rows if given.limit_ms and row["median_ms"] > given.limit_ms]

@@ -19,7 +19,7 @@ import time
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PATHS = ("/api/v0/actors", "/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE", "/api/v0/actors?detail=True",
          "/api/v0/actors/summarize", "/api/v0/tasks", "/api/v0/tasks?filter_keys=state&filter_predicates=%21%3D&filter_values=FINISHED",
-         "/api/v0/tasks/summarize", "/api/v0/objects", "/api/v0/workers", "/api/v0/nodes",
+         "/api/v0/tasks/summarize", "/api/v0/objects/summarize", "/api/v0/objects", "/api/v0/workers", "/api/v0/nodes",
          "/api/v0/jobs", "/api/v0/placement_groups", "/api/cluster_status", "/api/jobs/")
 PATIENCE = 300
 
@@ -29,6 +29,7 @@ def read_arguments():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
     parser.add_argument("--actors", type=int, default=10000)
     parser.add_argument("--tasks", type=int, default=100000)
+    parser.add_argument("--objects", type=int, default=0, help="that lie in the store")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--limit-ms", type=float, help="fail when a median is longer")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -41,12 +42,13 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="crt-state-")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
         self.env.update(CRT_RUN_DIR=f"{self.folder}/run", CRT_STATE_DIR=f"{self.folder}/state")
-        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2", "--object-store-memory", "50M")
+        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2", "--object-store-memory",
+                        str(50_000_000 + 10_000 * given.objects))
         self.place = re.search(r"http://([0-9.:]+)", said)[1]
         self.token = self.run("token").strip()
         self.env["CRT_ADDRESS"] = re.search(r"--address (\S+) --key-file", said)[1]
         self.program = subprocess.Popen([os.path.join(given.build, "tests", "bench", "state_api_program"), str(given.actors),
-                                         str(given.tasks)], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         str(given.tasks), str(given.objects)], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True)
         assert self.program.stdout.readline() == "ready\n", "the program ended"
 
@@ -99,7 +101,7 @@ def main():
     if given.json:
         print(json.dumps({"actors": given.actors, "tasks": given.tasks, "rows": rows}, indent=2))
     else:
-        print(f"{given.actors} actors, {given.tasks} ended tasks, {given.rounds} rounds")
+        print(f"{given.actors} actors, {given.tasks} ended tasks, {given.objects} objects, {given.rounds} rounds")
         for row in rows:
             print(f"{row['median_ms']:10.2f} ms, at most {row['slowest_ms']:8.2f} ms  {row['path']}")
     slow = [row["path"] for row in rows if given.limit_ms and row["median_ms"] > given.limit_ms]

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What state_api.py asks about: state_api_program ACTORS TASKS. Actors that wait for a resource that no node has, tasks that have ended;
- * it says "ready" when they are known, and ends with its input. */
+/* What state_api.py asks about: state_api_program ACTORS TASKS OBJECTS. Actors that wait for a resource that no node has, tasks that have
+ * ended, objects in the store; it says "ready" when they are known, and ends with its input. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <crt.h>
 
 #define AT_ONCE 1000
+#define OBJECT  5000 /* bytes: smaller ones are not in the store */
 
 static crt_status_t nothing_run(crt_call_t *call)
 {
@@ -29,10 +30,22 @@ static void run_tasks(long count)
     }
 }
 
+static crt_ref_t **put_objects(long count)
+{
+    static const char bytes[OBJECT];
+    crt_ref_t **refs = calloc((size_t)count + 1, sizeof(*refs));
+
+    for (long i = 0; refs && i < count; i++)
+        refs[i] = crt_put(((crt_bytes_t){bytes, OBJECT}));
+    return refs;
+}
+
 static int driver(int argc, char **argv)
 {
     long count = argc > 1 ? atol(argv[1]) : 1;
+    long object_count = argc > 3 ? atol(argv[3]) : 0;
     crt_actor_t **actors = calloc((size_t)count, sizeof(*actors));
+    crt_ref_t **objects = put_objects(object_count);
 
     for (long i = 0; actors && i < count; i++)
         actors[i] = crt_actor_new(&waiting, CRT_ACTOR_OPTIONS(.resources = "nowhere=1"));
@@ -42,6 +55,9 @@ static int driver(int argc, char **argv)
     getchar();
     for (long i = 0; actors && i < count; i++)
         crt_actor_drop(&actors[i]);
+    if (objects)
+        crt_refs_drop(objects, (size_t)object_count);
+    free(objects);
     free(actors);
     return 0;
 }

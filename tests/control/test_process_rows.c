@@ -100,12 +100,62 @@ static void an_object_has_all_who_hold_it(void **state)
     json_t *all;
 
     pack(&list, process(BORROWER, borrower_says), process(OWNER, owner_says));
-    all = load(crti_object_rows_join(crti_span(list.data, list.size), ""));
+    all = load(crti_object_rows_join(crti_span(list.data, list.size), crti_str("")));
     object = json_array_get(all, 0);
     assert_string_equal(text_of(object, "call_site"), "a.c:7");
     assert_string_equal(text_of(object, "kind"), "USED_BY_PENDING_TASK");
     assert_int_equal(json_array_size(json_object_get(object, "holders")), 2);
     json_decref(all);
+}
+
+/* Three objects, of which one has holders. */
+static void expect_picked(const char *query, size_t shown, json_int_t matched,
+                          size_t holders)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t list = {0};
+    json_t *answer =
+        json_pack("{s:[o], s:[{s:s, s:i, s:b}, {s:s, s:i, s:b}, {}]}", "processes",
+                  process(OWNER, owner_says), "objects", "object_id", OBJECT, "size",
+                  1000, "is_copy", 0, "object_id", "other", "size", 7, "is_copy", 1);
+    CRTI_AUTO(free) char *text = json_dumps(answer, 0);
+    const json_t *rows;
+    size_t held = 0;
+    json_t *all;
+
+    assert_int_equal(crti_list_pack(&list, text, strlen(text)), CRT_OK);
+    json_decref(answer);
+    all = load(crti_object_rows_join(crti_span(list.data, list.size), crti_str(query)));
+    rows = json_object_get(all, "objects");
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        held += json_array_size(json_object_get(json_array_get(rows, i), "holders"));
+    if (json_array_size(rows) != shown || held != holders ||
+        json_integer_value(json_object_get(all, "matched")) != matched)
+        fail_msg("%s: %zu rows, %zu holders", query, json_array_size(rows), held);
+    assert_int_equal(json_integer_value(json_object_get(all, "all")), 3);
+    json_decref(all);
+}
+
+static void a_query_picks_objects_by_what_lies_in_the_store(void **state)
+{
+    expect_picked("{}", 3, 3, 1);
+    expect_picked("{\"limit\":1}", 1, 3, 1);
+    expect_picked("{\"limit\":0}", 0, 3, 0);
+    expect_picked("{\"filters\":[[\"size\",false,[7]]]}", 1, 1, 0);
+    expect_picked("{\"filters\":[[\"size\",true,[7]]]}", 2, 2, 1);
+    expect_picked("{\"filters\":[[\"is_copy\",false,[false]],"
+                  "[\"object_id\",false,[\"" OBJECT "\"]]]}",
+                  1, 1, 1);
+}
+
+static void objects_are_not_picked_by_what_processes_say(void **state)
+{
+    static const char *const bad[] = {"{\"filters\":[[\"call_site\",false,[\"a\"]]]}",
+                                      "{\"count_by\":[\"node_id\"]}", "{"};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(crti_object_rows_check(crti_str(bad[i])), CRT_ERR_INVALID);
+    assert_int_equal(crti_object_rows_check(crti_str("{}")), CRT_OK);
+    assert_int_equal(crti_object_rows_check(crti_str(OBJECT)), CRT_OK);
 }
 
 int main(void)
@@ -114,6 +164,8 @@ int main(void)
         cmocka_unit_test(a_borrowed_ref_was_made_where_its_owner_says),
         cmocka_unit_test(who_says_nothing_or_nonsense_is_counted),
         cmocka_unit_test(an_object_has_all_who_hold_it),
+        cmocka_unit_test(a_query_picks_objects_by_what_lies_in_the_store),
+        cmocka_unit_test(objects_are_not_picked_by_what_processes_say),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

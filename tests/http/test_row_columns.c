@@ -100,6 +100,19 @@ static void only_queues_are_asked_of_nodes(void **state)
     assert_false(crti_columns_need_nodes(crti_actor_columns, NULL));
 }
 
+static void what_the_head_does_not_know_is_known(void **state)
+{
+    CRTI_AUTO(json_decref)
+    json_t *both = json_pack("[[s, b, s], [s, b, s]]", "object_size", 0, "1",
+                             "reference_type", 0, "LOCAL_REFERENCE");
+    CRTI_AUTO(json_decref) json_t *size = json_pack("[[s, b, s]]", "object_size", 0, "1");
+
+    assert_false(crti_columns_know(crti_object_columns, both));
+    assert_true(crti_columns_know(crti_object_columns, size));
+    assert_true(crti_columns_know(crti_object_columns, NULL));
+    expect(crti_object_columns, "object_size", false, "7", "[\"size\",false,[7.0]]");
+}
+
 /* What crti_view_check_filters lets through and the table does not have would be passed over. */
 static void each_column_that_can_be_filtered_can_be_asked_for(void **state)
 {
@@ -141,6 +154,7 @@ int main(void)
         cmocka_unit_test(a_state_of_clients_is_two_of_the_head),
         cmocka_unit_test(several_filters_and_columns_to_count_by_are_one_query),
         cmocka_unit_test(only_queues_are_asked_of_nodes),
+        cmocka_unit_test(what_the_head_does_not_know_is_known),
         cmocka_unit_test(each_column_that_can_be_filtered_can_be_asked_for),
     };
 
