@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_train_mnist.py TRAIN_MNIST TRAIN_SERIAL
+"""test_train_mnist.py TRAIN_MNIST TRAIN_SERIAL DRAW_DIGITS
 
 Runs the training example with small settings: its lines, its JSON, weights saved and loaded, what it
 says to wrong input. Synchronous training must end at the very accuracy of the same arithmetic
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAM, SERIAL = sys.argv[1:3]
+PROGRAM, SERIAL, DRAW_DIGITS = sys.argv[1:4]
 SMALL = ["--hidden", "32", "--seed", "3"]
 
 
@@ -211,6 +211,9 @@ def trainers_of(driver):
 
 with tempfile.TemporaryDirectory() as where:
     wrong_options_are_named()
+    os.mkdir(f"{where}/digits")
+    run(f"{where}/digits", "12000", "2000", program=DRAW_DIGITS)
+    SMALL += ["--data", f"{where}/digits"]
     os.mkdir(f"{where}/data")
     missing_and_damaged_files_are_named(f"{where}/data")
     reached = sync_equals_the_arithmetic_without_a_runtime(where)
