@@ -172,6 +172,9 @@ typedef struct crt_image_worker_spec {
     double
         slowdown; /* 1; 10: takes ten times as long, to try out what a straggler does */
     size_t piece; /* of send_step: least floats of a piece; 0: 65536 */
+    /* "float32", "tf32" or "mixed": computes on the first GPU that the actor has (`num_gpus` of its options), with
+     * compute_step only. NULL or "": on the CPU. */
+    const char *precision;
 } crt_image_worker_spec_t;
 
 /* Computes gradients of numbered batches, so that a step that is made again gives the same. Create arguments: list of

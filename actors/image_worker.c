@@ -8,6 +8,7 @@
  *     this process or by another of that seed, gives the same gradient. (A compression that keeps an
  *     error remembers more.)
  */
+#include <crt_ml_gpu.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ typedef struct worker {
     crt_ref_t *features, *labels; /* keep what `all` points into */
     crt_dataset_t *all, *shard;
     crt_image_batches_t *batches;
+    float
+        *host; /* gradient and statistics of a model on a GPU, copied; NULL on the CPU */
     crt_compressor_t *compressor;
     unsigned char *bytes;
     crt_compression_t method;
@@ -103,6 +106,30 @@ static crt_status_t read_compression(worker_t *w, const crt_value_t *map)
     return status == CRT_OK ? crt_compression_find(name, &w->method) : status;
 }
 
+/* To the first GPU that the actor has. */
+static crt_status_t choose_device(worker_t *w, const crt_value_t *map)
+{
+    static const char *const names[] = {"float32", "tf32", "mixed"};
+    const char *name = "";
+    size_t floats =
+        crt_model_parameters(w->model) + crt_tensor_count(crt_model_statistics(w->model));
+    crt_status_t status = CRTI_SPEC_READ(map, "precision", &name);
+    int precision = 0;
+
+    if (status != CRT_OK || !*name)
+        return status;
+    while (precision < 3 && strcmp(name, names[precision]) != 0)
+        precision++;
+    if (precision == 3)
+        return crt_raise(CRT_ERR_INVALID,
+                         "no precision is called '%s' (float32, tf32, mixed)", name);
+    status = crt_model_to_gpu(w->model, 0, (crt_precision_t)precision);
+    if (status != CRT_OK)
+        return status;
+    w->host = malloc(floats * sizeof(float));
+    return w->host ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "gradient of a GPU");
+}
+
 /* Of whole gradients, before the first one. */
 static crt_status_t open_compressor(worker_t *w)
 {
@@ -146,7 +173,9 @@ static crt_status_t create(void *self, crt_call_t *call)
                          crt_model_outputs(w->model));
     if (status == CRT_OK)
         status = open_batches(w, map);
-    return status == CRT_OK ? read_compression(w, map) : status;
+    if (status == CRT_OK)
+        status = read_compression(w, map);
+    return status == CRT_OK ? choose_device(w, map) : status;
 }
 
 static void destroy(void *self)
@@ -161,6 +190,7 @@ static void destroy(void *self)
     crt_compressor_free(w->compressor);
     crti_piece_sender_free(w->sender);
     free(w->bytes);
+    free(w->host);
     crt_model_free(w->model);
 }
 
@@ -185,11 +215,13 @@ static void dawdle(const crt_call_t *call, double seconds)
 static size_t encode(worker_t *w)
 {
     const crt_tensor_t *statistics = crt_model_statistics(w->model);
+    const float *gradient = w->host ? w->host : crt_model_gradients(w->model)->data;
+    const float *behind =
+        w->host ? w->host + crt_model_parameters(w->model) : statistics->data;
     size_t more = crt_tensor_count(statistics) * sizeof(float);
-    size_t size = crt_compressor_encode(w->compressor,
-                                        crt_model_gradients(w->model)->data, w->bytes);
+    size_t size = crt_compressor_encode(w->compressor, gradient, w->bytes);
 
-    memcpy(w->bytes + size, statistics->data, more);
+    memcpy(w->bytes + size, behind, more);
     return size + more;
 }
 
@@ -213,6 +245,30 @@ typedef struct told {
     int64_t samples;
 } told_t;
 
+/* Loss and gradient, and the statistics after it: of a model on a GPU they are copied to the host. */
+static crt_status_t pass(worker_t *w, const crt_tensor_t *weights,
+                         const crt_batch_t *batch, double *loss)
+{
+    size_t count = crt_model_parameters(w->model);
+    const crt_tensor_t *statistics = crt_model_statistics(w->model);
+    crt_tensor_t own = *crt_model_weights(w->model), gradient, behind;
+    crt_status_t status;
+
+    if (!w->host)
+        return crt_model_compute_gradients(w->model, weights, batch, NULL, loss);
+    gradient = crt_tensor_floats(w->host, count);
+    behind = crt_tensor_floats(w->host + count, crt_tensor_count(statistics));
+    status = crt_model_copy_tensor(w->model, weights, &own);
+    if (status == CRT_OK)
+        status = crt_model_compute_gradients(w->model, NULL, batch, NULL, loss);
+    if (status == CRT_OK)
+        status =
+            crt_model_copy_tensor(w->model, crt_model_gradients(w->model), &gradient);
+    if (status == CRT_OK && crt_tensor_count(statistics) > 0)
+        status = crt_model_copy_tensor(w->model, statistics, &behind);
+    return status;
+}
+
 static crt_status_t compute(worker_t *w, const crt_call_t *call, uint64_t number,
                             const crt_tensor_t *weights, told_t *told)
 {
@@ -228,7 +284,7 @@ static crt_status_t compute(worker_t *w, const crt_call_t *call, uint64_t number
     told->samples = batch->labels.shape[0];
     told->batched = now_s();
     crt_model_set_seed(w->model, w->seed + number * 0x9e3779b97f4a7c15u);
-    status = crt_model_compute_gradients(w->model, &view, batch, NULL, &told->loss);
+    status = pass(w, &view, batch, &told->loss);
     if (status != CRT_OK)
         return status;
     dawdle(call, (w->slowdown - 1) * (now_s() - told->began));
@@ -285,6 +341,9 @@ static crt_status_t send_step(void *self, crt_call_t *call)
     int worker;
     crt_status_t sent, status = crt_args(call, &batch, &weights, &step, &server, &worker);
 
+    if (status == CRT_OK && w->host)
+        status = crt_raise(CRT_ERR_UNSUPPORTED,
+                           "send_step of a model on a GPU: its gradient is sent whole");
     if (status == CRT_OK && !w->sender)
         status = crti_piece_sender_new(w->model, w->method, w->keep, (size_t)w->piece,
                                        &w->sender);
@@ -317,17 +376,28 @@ crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
                                   const crt_image_worker_spec_t *data)
 {
     crt_arg_t room[CRTI_SPEC_ITEMS_MAX];
-    const crt_arg_t items[] = {
-        crt_arg_string("format"),      crt_arg_string(data->format),
-        crt_arg_string("shard"),       crt_arg_int(data->shard),
-        crt_arg_string("shards"),      crt_arg_int(data->shards),
-        crt_arg_string("batch"),       crt_arg_int(data->batch),
-        crt_arg_string("ahead"),       crt_arg_int(data->ahead),
-        crt_arg_string("stride"),      crt_arg_int(data->stride),
-        crt_arg_string("compression"), crt_arg_string(data->compression),
-        crt_arg_string("keep"),        crt_arg_float(data->keep),
-        crt_arg_string("slowdown"),    crt_arg_float(data->slowdown),
-        crt_arg_string("piece"),       crt_arg_int((int64_t)data->piece)};
+    const crt_arg_t items[] = {crt_arg_string("format"),
+                               crt_arg_string(data->format),
+                               crt_arg_string("shard"),
+                               crt_arg_int(data->shard),
+                               crt_arg_string("shards"),
+                               crt_arg_int(data->shards),
+                               crt_arg_string("batch"),
+                               crt_arg_int(data->batch),
+                               crt_arg_string("ahead"),
+                               crt_arg_int(data->ahead),
+                               crt_arg_string("stride"),
+                               crt_arg_int(data->stride),
+                               crt_arg_string("compression"),
+                               crt_arg_string(data->compression),
+                               crt_arg_string("keep"),
+                               crt_arg_float(data->keep),
+                               crt_arg_string("slowdown"),
+                               crt_arg_float(data->slowdown),
+                               crt_arg_string("piece"),
+                               crt_arg_int((int64_t)data->piece),
+                               crt_arg_string("precision"),
+                               crt_arg_string(data->precision ? data->precision : "")};
 
     return crt_actor_new(&crt_image_worker, options, crti_spec_widths(spec, room),
                          spec->dropout, spec->seed, data->features, data->labels,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "actors/spec.h"
 
+#include <crt_ml_gpu.h>
 #include <crt_networks.h>
 #include <string.h>
 
@@ -74,6 +75,7 @@ crt_status_t crti_spec_weights(crt_model_t *model, const crt_tensor_t *weights,
     const crt_tensor_t *statistics = crt_model_statistics(model);
     size_t count = crt_model_parameters(model), more = crt_tensor_count(statistics);
     size_t got = crt_tensor_count(weights);
+    crt_tensor_t behind, to = *statistics;
 
     *view_out = *weights;
     if (more == 0 || got == count)
@@ -83,9 +85,9 @@ crt_status_t crti_spec_weights(crt_model_t *model, const crt_tensor_t *weights,
                          "%zu weights of %s; the model has %zu of float32 and %zu "
                          "statistics",
                          got, crt_dtype_name(weights->dtype), count, more);
-    memcpy(statistics->data, (const float *)weights->data + count, more * sizeof(float));
+    behind = crt_tensor_floats((float *)weights->data + count, more);
     *view_out = crt_tensor_floats(weights->data, count);
-    return CRT_OK;
+    return crt_model_copy_tensor(model, &behind, &to);
 }
 
 crt_status_t crti_spec_answer(crt_model_t *model, crt_object_t **object_out,

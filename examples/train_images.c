@@ -275,7 +275,8 @@ static void start_workers(training_t *t)
                                     .ahead = (int)settings.ahead,
                                     .compression = settings.compression,
                                     .keep = settings.keep_part,
-                                    .piece = (size_t)settings.piece_kb * 256};
+                                    .piece = (size_t)settings.piece_kb * 256,
+                                    .precision = settings.precision};
 
     fill_spec(&spec, widths);
     spec.seed = (uint64_t)settings.seed * 1000 + 1;
@@ -288,7 +289,11 @@ static void start_workers(training_t *t)
         }
         data.slowdown = i == settings.slow_worker ? settings.slowdown : 1;
         t->crew[i].worker = crt_image_worker_new(
-            CRT_ACTOR_OPTIONS(.num_cpus = 1, .max_restarts = -1), &spec, &data);
+            CRT_ACTOR_OPTIONS(.num_cpus = 1,
+                              .num_gpus = settings.precision ? settings.num_gpus : 0,
+                              .fail_if_infeasible = settings.precision ? 1 : 0,
+                              .max_restarts = -1),
+            &spec, &data);
     }
     for (int i = 0; i < settings.workers; i++)
         check(crt_actor_ready(t->crew[i].worker, -1), "worker");

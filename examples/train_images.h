@@ -28,7 +28,9 @@ struct settings {
     int64_t workers, needed, staleness, steps, seed, slow_worker;
     double slowdown;
     bool cancel;
-    int64_t piece_kb; /* 0: gradients come whole */
+    int64_t piece_kb;      /* 0: gradients come whole */
+    const char *precision; /* of a GPU; NULL: workers compute on the CPU */
+    double num_gpus;
     /* [optimizer] */
     crt_optimizer_options_t optimizer;
     /* [compression] */

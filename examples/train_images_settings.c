@@ -38,8 +38,11 @@ static const char usage[] =
     "                 staleness = 0         steps that a gradient may be late by; with "
     "needed = 1 this is\n"
     "                                       asynchronous training\n"
-    "                 device = cpu          where networks are computed: there is no "
-    "other\n"
+    "                 device = cpu          where workers compute; gpu: on a GPU that "
+    "the "
+    "cluster gives each\n"
+    "                 num_gpus = 1          of each worker; 0.5: two share one\n"
+    "                 precision = float32   on a GPU: float32, tf32 or mixed\n"
     "                 piece_kb = 0          gradients go to the server in pieces of at "
     "least so "
     "many KiB, each\n"
@@ -141,18 +144,27 @@ static void read_network(crt_configuration_t *c)
     use(c, crt_configuration_float(c, "network.dropout", 0, 0.999, &s->dropout));
 }
 
-/* Networks are computed on the CPU; whoever asks for something else learns it before anything is started. */
 static void read_device(crt_configuration_t *c)
 {
-    const char *device = "cpu";
+    struct settings *s = &settings;
+    const char *device = "cpu", *precision = "float32";
 
+    s->num_gpus = 1;
     use(c, crt_configuration_string(c, "training.device", &device));
-    if (strcmp(device, "cpu") != 0)
-        use(c,
-            crt_configuration_raise(c, "training.device", CRT_ERR_UNSUPPORTED,
-                                    "there is no device '%s': networks are computed on "
-                                    "the CPU (cpu)",
-                                    device));
+    use(c, crt_configuration_string(c, "training.precision", &precision));
+    use(c, crt_configuration_float(c, "training.num_gpus", 0.0001, 1, &s->num_gpus));
+    if (strcmp(device, "cpu") != 0 && strcmp(device, "gpu") != 0)
+        use(c, crt_configuration_raise(c, "training.device", CRT_ERR_INVALID,
+                                       "device '%s', not cpu or gpu", device));
+    if (strcmp(precision, "float32") != 0 && strcmp(precision, "tf32") != 0 &&
+        strcmp(precision, "mixed") != 0)
+        use(c, crt_configuration_raise(c, "training.precision", CRT_ERR_INVALID,
+                                       "precision '%s', not float32, tf32 or mixed",
+                                       precision));
+    s->precision = strcmp(device, "gpu") == 0 ? precision : NULL;
+    if (s->precision && s->piece_kb > 0)
+        use(c, crt_configuration_raise(c, "training.piece_kb", CRT_ERR_UNSUPPORTED,
+                                       "gradients of a GPU go to the server whole"));
 }
 
 static void read_training(crt_configuration_t *c)

@@ -55,7 +55,10 @@ def wrong_settings_are_named(folder):
         (["--compression.method=zip"], "no compression is called 'zip'"),
         (["--network.name=transformer"], "no network is called 'transformer'"),
         (["--checkpoints.resume"], "resume needs checkpoints.folder"),
-        (["--training.device=cuda"], "there is no device 'cuda'"),
+        (["--training.device=cuda"], "device 'cuda', not cpu or gpu"),
+        (["--training.precision=half"], "precision 'half', not float32, tf32 or mixed"),
+        (["--training.num_gpus=2"], "training.num_gpus is 2"),
+        (["--training.device=gpu", "--training.piece_kb=64"], "gradients of a GPU go to the server whole"),
         (["--training.needed=5", "--training.workers=4"], "a step can't wait for 5 gradients of 4 workers"),
         ([f"{folder}/none.cfg"], "none.cfg"),
     ]:
