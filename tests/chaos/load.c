@@ -84,9 +84,10 @@ void load_count(load_t *load, const char *op, crt_status_t status, const char *t
     if (status == CRT_ERR_TIMED_OUT)
         load_finding("hang: %s did not end: %s", op, text);
     else if (status == CRT_ERR_CANCELLED &&
-             !is_fault(status, text)) /* the job was ended: all else is lost, too */
+             !is_fault(status, text)) { /* the job was ended: all else is lost, too */
+        printf("lost: %s: %s\n", op, text);
         atomic_store(&load_is_lost, true);
-    else if (!is_fault(status, text))
+    } else if (!is_fault(status, text))
         load_finding("%s: %s: %s", op, crt_status_name(status), text);
     else if (getenv("CHAOS_VERBOSE"))
         printf("error %s: %s: %s\n", op, crt_status_name(status), text);

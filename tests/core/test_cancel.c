@@ -67,6 +67,21 @@ static crt_status_t stop_run(crt_call_t *call)
 static const crt_task_t stop =
     CRT_TASK(.name = "stop", .run = stop_run, .signature = "string");
 
+/* Its worker dies when it is told. */
+static crt_status_t die_run(crt_call_t *call)
+{
+    const char *path;
+
+    CRT_TRY(crt_args(call, &path));
+    note(path, 's');
+    while (!crt_cancelled(call))
+        usleep(1000);
+    raise(SIGKILL);
+    return CRT_OK;
+}
+static const crt_task_t die =
+    CRT_TASK(.name = "die", .run = die_run, .signature = "string");
+
 static crt_status_t note_run(crt_call_t *call)
 {
     const char *path;
@@ -359,6 +374,20 @@ static void by_force_a_stopped_worker_ends_and_what_is_behind_runs_elsewhere(voi
     all_is_well();
 }
 
+static void a_cancelled_task_whose_worker_dies_says_both(void **state)
+{
+    const char *path = path_of("dies");
+    crt_ref_t *ref = crt_submit(&die, NULL, path);
+
+    wait_for_notes(path, 1);
+    OK(crt_cancel(ref, NULL));
+    assert_int_equal(crt_get_for(ref, PATIENCE_MS, NULL), CRT_ERR_CANCELLED);
+    assert_non_null(strstr(crt_error_detail(), "it was cancelled; then: "));
+    assert_non_null(strstr(crt_error_detail(), "killed by signal 9"));
+    crt_ref_drop(&ref);
+    all_is_well();
+}
+
 static void children_end_with_their_parent_and_waits_inside_return(void **state)
 {
     const char *path = path_of("family"), *said = path_of("family-said");
@@ -458,6 +487,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(by_force_a_worker_ends_and_nothing_else_with_it),
         cmocka_unit_test(
             by_force_a_stopped_worker_ends_and_what_is_behind_runs_elsewhere),
+        cmocka_unit_test(a_cancelled_task_whose_worker_dies_says_both),
         cmocka_unit_test(children_end_with_their_parent_and_waits_inside_return),
         cmocka_unit_test(calls_of_actors_are_cancelled_like_tasks_but_not_by_force),
         cmocka_unit_test(calls_to_an_actor_that_is_not_there_yet_are_cancelled),
@@ -479,8 +509,8 @@ int main(int argc, char **argv)
 {
     return crt_main(
         argc, argv,
-        CRT_OPTIONS(.tasks = CRT_TASKS(&spin, &deaf, &stop, &note_task, &parent, &lend,
-                                       &count_task, &note_two),
+        CRT_OPTIONS(.tasks = CRT_TASKS(&spin, &deaf, &stop, &die, &note_task, &parent,
+                                       &lend, &count_task, &note_two),
                     .classes = CRT_CLASSES(&patient), .num_cpus = 2),
         driver);
 }

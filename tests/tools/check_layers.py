@@ -76,7 +76,7 @@ STATE = {
 PUBLIC_OF = {
     "ml": ["crt_base.h"],
     "actors": ["crt_base.h", "crt.h", "crt_actor.h", "crt_arguments.h", "crt_cluster.h", "crt_metrics.h", "crt_placement_group.h", "crt_stream.h", "crt_collective.h", "crt_ml.h",
-               "crt_configuration.h", "crt_checkpoint.h", "crt_images.h", "crt_networks.h", "crt_ner.h"],
+               "crt_ml_gpu.h", "crt_configuration.h", "crt_checkpoint.h", "crt_images.h", "crt_networks.h", "crt_ner.h"],
     "cli": list(PUBLIC),
     "examples": list(PUBLIC),
 }

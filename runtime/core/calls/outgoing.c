@@ -103,10 +103,10 @@ void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 {
     p->may_have_run = p->sequence <= loss->handed;
     if (p->is_cancelled) {
-        crti_pending_fail(p, CRT_ERR_CANCELLED, loss->detail, p->may_have_run);
-        return;
-    }
-    if (p->pool) {
+        crti_pending_fail(
+            p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_WORKER_DIED,
+            loss->detail, p->may_have_run);
+    } else if (p->pool) {
         lose_task(p, loss);
     } else if (is_to_be_sent_elsewhere(p)) {
         crti_pending_unlink(p);

@@ -353,8 +353,12 @@ void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
                        bool may_have_run)
 {
     crti_result_t result = {.form = CRTI_RESULT_ERROR};
-    char tried[1100];
+    char cancelled[1100], tried[1200];
 
+    if (p->is_cancelled && status != CRT_ERR_CANCELLED) {
+        snprintf(cancelled, sizeof(cancelled), "it was cancelled; then: %s", text);
+        text = cancelled;
+    }
     if (p->retries) {
         may_have_run = true;
         snprintf(tried, sizeof(tried), "%s (the last of %lld tries)", text,
