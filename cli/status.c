@@ -246,30 +246,56 @@ static void print_actor(table_t *table, const json_t *actor)
                        node, pid, message_of(actor, message, sizeof(message))});
 }
 
-/* Those that ended well are many, and nothing is wrong with them: with -v only. */
-static void print_actors(const json_t *actors)
+/* Of those that are shown here; NULL: with the detail set. */
+static json_t *query_actors(const crt_cluster_info_t *cluster, const char *filters)
+{
+    char query[160];
+
+    snprintf(query, sizeof(query), "{\"limit\":%d,\"filters\":[%s]}", ROWS_SHOWN,
+             filters);
+    return crti_answer_query(cluster, "actors", query);
+}
+
+/* {"actors": as many as are shown, "matched": how many could be}. Those that ended well are many, and nothing is wrong with
+ * them: with -v only. NULL with the detail set. */
+static json_t *ask_actors(const crt_cluster_info_t *cluster)
+{
+    json_t *living = query_actors(cluster, verbose ? "" : "[\"state\",true,[\"DEAD\"]]");
+    json_t *failed = living && !verbose
+                         ? query_actors(cluster, "[\"has_failed\",false,[true]]")
+                         : json_object();
+    json_t *list = json_array();
+    json_int_t matched = json_integer_value(json_object_get(living, "matched")) +
+                         json_integer_value(json_object_get(failed, "matched"));
+    bool is_known = living && failed;
+
+    json_array_extend(list, json_object_get(living, "actors"));
+    json_array_extend(list, json_object_get(failed, "actors"));
+    json_decref(living);
+    json_decref(failed);
+    if (is_known)
+        return json_pack("{s:o, s:I}", "actors", list, "matched", matched);
+    json_decref(list);
+    return NULL;
+}
+
+static void print_actors(const json_t *answer)
 {
     static const table_column_t columns[] = {{"ACTOR", 0},  {"CLASS", 0}, {"NAME", 0},
                                              {"STATE", 0},  {"NODE", 0},  {"PID", 1},
                                              {"MESSAGE", 0}};
+    const json_t *actors = json_object_get(answer, "actors");
+    json_int_t matched = json_integer_value(json_object_get(answer, "matched"));
     table_t *table = crti_table_new(columns, 7);
-    size_t shown = 0, more = 0;
+    size_t count = json_array_size(actors),
+           shown = count < ROWS_SHOWN ? count : ROWS_SHOWN;
 
-    for (size_t i = 0; i < json_array_size(actors); i++) {
-        const json_t *actor = json_array_get(actors, i);
-
-        if (has_ended_well(actor) && !verbose)
-            continue;
-        if (shown == ROWS_SHOWN) {
-            more++;
-            continue;
-        }
-        print_actor(table, actor);
-        shown++;
-    }
+    for (size_t i = 0; i < shown; i++)
+        print_actor(table, json_array_get(actors, i));
     crti_table_print(table);
-    if (more)
-        printf(" and %zu more (crt status --json shows all)\n", more);
+    if (matched > (json_int_t)shown)
+        printf(" and %lld more (crt status --json shows all)\n",
+               (long long)(matched - (json_int_t)shown));
 }
 
 static void print_jobs(const json_t *jobs)
@@ -316,7 +342,9 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
 static int show(const crt_cluster_info_t *cluster, bool as_json)
 {
     json_t *state = crti_answer_query(cluster, "cluster", NULL);
-    json_t *actors = state ? crti_answer_query(cluster, "actors", NULL) : NULL;
+    json_t *actors = !state    ? NULL
+                     : as_json ? crti_answer_query(cluster, "actors", NULL)
+                               : ask_actors(cluster);
     json_t *jobs = actors ? crti_answer_query(cluster, "jobs", NULL) : NULL;
     int result = jobs ? 0 : crti_cli_fail_detail(NAME);
 

@@ -199,6 +199,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #define ACTORS                                                                           \
     "[{\"actor_id\":\"x\",\"class_name\":\"C\",\"name\":\"n\",\"state\":\"DEAD\","       \
     "\"node_id\":\"0123456789\",\"pid\":3,\"message\":\"m\"}]"
+#define LIVING "{\"actors\":" ACTORS ",\"all\":90,\"matched\":70}"
+#define FAILED "{\"actors\":[],\"all\":90,\"matched\":0}"
 #define JOBS                                                                             \
     "[{\"submission_id\":\"a\",\"job_id\":\"b\",\"type\":\"SUBMISSION\",\"status\":"     \
     "\"STOPPED\",\"entrypoint\":\"e\",\"start_time\":1700000000000,\"end_time\":1}]"
@@ -207,8 +209,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
-    static const char seeds[TYPED][3][1024] = {
-        {CLUSTER, ACTORS, JOBS},
+    static const char seeds[TYPED][4][1024] = {
+        {CLUSTER, LIVING, FAILED, JOBS},
         {CLUSTER, ACTORS, JOBS},
         {ACTORS, WORKERS},
         {JOBS},
@@ -221,7 +223,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
     if (index >= TYPED || room < sizeof(seeds[0]))
         return 0;
     out[0] = (uint8_t)index;
-    for (int i = 0; i < 3 && seeds[index][i][0]; i++) {
+    for (int i = 0; i < 4 && seeds[index][i][0]; i++) {
         size_t length = strlen(seeds[index][i]) + 1;
 
         memcpy(out + size, seeds[index][i], length);

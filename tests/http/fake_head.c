@@ -14,14 +14,18 @@
 #include <getopt.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <jansson.h>
+
 #include "runtime/base/clock.h"
 #include "runtime/base/rundir.h"
 #include "runtime/control/http_sockets.h"
+#include "runtime/control/row_query.h"
 #include "runtime/crt.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/key.h"
@@ -147,6 +151,47 @@ static job_t *find_job(const char *id)
 
 /* ---------------------------------------------------------------- the admin link */
 
+static const char *const actor_columns[] = {
+    "actor_id", "class_name",   "name",         "namespace",   "state",
+    "job_id",   "node_id",      "pid",          "is_fenced",   "has_failed",
+    "message",  "num_restarts", "queue_length", "is_detached", NULL};
+
+static crti_cell_t actor_cell(void *user, const void *row, size_t column)
+{
+    const json_t *value = json_object_get(row, actor_columns[column]);
+
+    return json_is_string(value)    ? crti_cell_text(json_string_value(value))
+           : json_is_number(value)  ? crti_cell_number(json_number_value(value))
+           : json_is_boolean(value) ? crti_cell_bool(json_is_true(value))
+                                    : (crti_cell_t){0};
+}
+
+/* What a query wants of the actors. */
+static void pick_actors(crti_span_t filter, char *text, size_t size)
+{
+    static const crti_row_table_t table = {
+        .name = "actors", .columns = actor_columns, .cell = actor_cell};
+    json_t *all = json_loads(actors_json, 0, NULL), *picked = json_array(), *row, *answer;
+    crti_row_query_t query;
+    char *dumped;
+    size_t i;
+
+    if (crti_row_query_parse(filter, &table, &query) != CRT_OK)
+        abort();
+    json_array_foreach(all, i, row) if (crti_row_query_matches(&query, &table, row))
+        json_array_append(picked, row);
+    answer = json_pack("{s:I, s:I, s:o}", "all", (json_int_t)json_array_size(all),
+                       "matched", (json_int_t)json_array_size(picked), "actors", picked);
+    while (json_array_size(picked) > query.limit)
+        json_array_remove(picked, json_array_size(picked) - 1);
+    dumped = json_dumps(answer, 0);
+    snprintf(text, size, "%s", dumped);
+    free(dumped);
+    json_decref(answer);
+    json_decref(all);
+    crti_row_query_fini(&query);
+}
+
 static void answer_state(crti_channel_t *channel, const crti_message_t *m)
 {
     static char nodes[4096], text[65536];
@@ -164,6 +209,8 @@ static void answer_state(crti_channel_t *channel, const crti_message_t *m)
         snprintf(text, sizeof(text), CLUSTER_JSON, head.port, nodes);
     else if (strcmp(what, "nodes") == 0)
         snprintf(text, sizeof(text), "[%s]", nodes);
+    else if (strncmp(what, "actors", 6) == 0 && crti_row_query_is(m->state_query.filter))
+        pick_actors(m->state_query.filter, text, sizeof(text));
     else if (strncmp(what, "actors", 6) == 0) /* in detail, too */
         snprintf(text, sizeof(text), "%s", actors_json);
     else
