@@ -99,16 +99,16 @@ static void check_learns(const char *name, crt_input_t input, int steps)
 
 static void networks_of_all_kinds_learn(void **state)
 {
-    check_learns("mlp", (crt_input_t){CRT_FLOAT32, 8, 8, 1}, 60);
-    check_learns("lenet", (crt_input_t){CRT_FLOAT32, 16, 16, 1}, 60);
-    check_learns("convnet", (crt_input_t){CRT_FLOAT32, 28, 28, 1}, 60);
-    check_learns("cnn", (crt_input_t){CRT_FLOAT32, 8, 8, 1}, 60);
-    check_learns("fcnn", (crt_input_t){CRT_FLOAT32, 12, 12, 1}, 60);
-    check_learns("vit", (crt_input_t){CRT_FLOAT32, 12, 8, 1}, 60);
-    check_learns("vit-gelu", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 60);
-    check_learns("resnet20", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 12);
-    check_learns("resnet20-projection", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 12);
-    check_learns("resnet18", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 12);
+    check_learns("mlp", (crt_input_t){CRT_FLOAT32, 8, 8, 1}, 25);
+    check_learns("lenet", (crt_input_t){CRT_FLOAT32, 16, 16, 1}, 25);
+    check_learns("convnet", (crt_input_t){CRT_FLOAT32, 28, 28, 1}, 25);
+    check_learns("cnn", (crt_input_t){CRT_FLOAT32, 8, 8, 1}, 25);
+    check_learns("fcnn", (crt_input_t){CRT_FLOAT32, 12, 12, 1}, 25);
+    check_learns("vit", (crt_input_t){CRT_FLOAT32, 12, 8, 1}, 25);
+    check_learns("vit-gelu", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 25);
+    check_learns("resnet20", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 6);
+    check_learns("resnet20-projection", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 6);
+    check_learns("resnet18", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 6);
 }
 
 static void names_that_are_none_are_refused(void **state)
