@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/json_escape.h"
+#include "runtime/base/utf8.h"
 
 static void put(crti_json_writer_t *w, const void *bytes, size_t size)
 {
@@ -46,35 +47,16 @@ void crti_json_key(crti_json_writer_t *w, const char *key)
 
 /* ---------------------------------------------------------------- texts */
 
-/* How many bytes the character at `text` has; 0: it is none (RFC 3629). The final zero ends every one that is cut. */
-static size_t character(const unsigned char *text)
-{
-    size_t size = text[0] < 0x80   ? 1
-                  : text[0] < 0xc2 ? 0
-                  : text[0] < 0xe0 ? 2
-                  : text[0] < 0xf0 ? 3
-                  : text[0] < 0xf5 ? 4
-                                   : 0;
-
-    for (size_t i = 1; i < size; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
-        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return size;
-}
-
 static bool is_utf8(const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
+    const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
 
-    while (*at) {
-        size_t size = character(at);
+    while (at < end) {
+        int length = crti_utf8_length(at, (size_t)(end - at));
 
-        if (size == 0)
+        if (length <= 0)
             return false;
-        at += size;
+        at += length;
     }
     return true;
 }

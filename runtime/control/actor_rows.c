@@ -168,26 +168,16 @@ static void write_figures(crti_json_writer_t *w, const view_t *view,
     }
 }
 
-static void write_cell(crti_json_writer_t *w, view_t *view,
-                       const crti_actor_entry_t *actor, size_t column)
-{
-    crti_cell_t cell = actor_cell(view, actor, column);
-
-    crti_json_key(w, columns[column]);
-    switch (cell.kind) {
-    case CRTI_CELL_NULL: crti_json_null(w); break;
-    case CRTI_CELL_TEXT: crti_json_text(w, cell.text); break;
-    case CRTI_CELL_NUMBER: crti_json_integer(w, (int64_t)cell.number); break;
-    case CRTI_CELL_BOOL: crti_json_bool(w, cell.number != 0); break;
-    }
-}
-
 static void write_actor(crti_json_writer_t *w, view_t *view,
                         const crti_actor_entry_t *actor)
 {
     crti_json_open(w, '{');
-    for (size_t column = 0; column < QUEUE_LENGTH; column++)
-        write_cell(w, view, actor, column);
+    for (size_t column = 0; column < QUEUE_LENGTH; column++) {
+        crti_cell_t cell = actor_cell(view, actor, column);
+
+        crti_json_key(w, columns[column]);
+        crti_cell_write(w, &cell);
+    }
     crti_json_key(w, "required_resources");
     write_resources(w, &actor->resources);
     if (view->is_detail)
@@ -259,15 +249,8 @@ crt_status_t crti_actor_rows_check(crti_span_t filter)
 {
     view_t view = {.c = NULL};
     crti_row_table_t table = table_of(&view);
-    crti_row_query_t query;
-    crt_status_t status;
 
-    if (!crti_row_query_is(filter))
-        return CRT_OK;
-    status = crti_row_query_parse(filter, &table, &query);
-    if (status == CRT_OK)
-        crti_row_query_fini(&query);
-    return status;
+    return crti_row_query_check(filter, &table);
 }
 
 static crt_status_t write_answer(crti_json_writer_t *w, view_t *view, crti_span_t filter)

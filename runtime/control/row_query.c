@@ -109,6 +109,19 @@ void crti_row_query_fini(crti_row_query_t *query)
     query->source = NULL;
 }
 
+crt_status_t crti_row_query_check(crti_span_t filter, const crti_row_table_t *table)
+{
+    crti_row_query_t query;
+    crt_status_t status;
+
+    if (!crti_row_query_is(filter))
+        return CRT_OK;
+    status = crti_row_query_parse(filter, table, &query);
+    if (status == CRT_OK)
+        crti_row_query_fini(&query);
+    return status;
+}
+
 bool crti_row_query_reads(const crti_row_query_t *query, const crti_row_table_t *table,
                           const char *column)
 {
@@ -147,6 +160,16 @@ bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_
             return false;
     }
     return true;
+}
+
+void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell)
+{
+    switch (cell->kind) {
+    case CRTI_CELL_NULL: crti_json_null(w); break;
+    case CRTI_CELL_TEXT: crti_json_text(w, cell->text); break;
+    case CRTI_CELL_NUMBER: crti_json_integer(w, (int64_t)cell->number); break;
+    case CRTI_CELL_BOOL: crti_json_bool(w, cell->number != 0); break;
+    }
 }
 
 /* ---------------------------------------------------------------- numbers of rows */

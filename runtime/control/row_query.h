@@ -77,6 +77,8 @@ bool crti_row_query_is(crti_span_t filter);
 crt_status_t crti_row_query_parse(crti_span_t filter, const crti_row_table_t *table,
                                   crti_row_query_t *query_out);
 void crti_row_query_fini(crti_row_query_t *query);
+/* The same of a filter that need be no query. */
+crt_status_t crti_row_query_check(crti_span_t filter, const crti_row_table_t *table);
 /* Whether one of its filters looks at that column. */
 bool crti_row_query_reads(const crti_row_query_t *query, const crti_row_table_t *table,
                           const char *column);
@@ -84,6 +86,9 @@ bool crti_row_query_reads(const crti_row_query_t *query, const crti_row_table_t 
 /* All filters match. Texts are compared without looking at case; what is not there equals nothing. */
 bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_t *table,
                             const void *row);
+
+/* A text as a text, a number as a whole one. */
+void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell);
 
 /* Rows counted by the texts of the query's columns. */
 typedef struct crti_row_counts {

@@ -289,10 +289,7 @@ static void write_row(crti_json_writer_t *w, const row_t *row)
         if (column >= ERROR_TYPE && !*cell.text)
             continue;
         crti_json_key(w, columns[column]);
-        if (cell.kind == CRTI_CELL_TEXT)
-            crti_json_text(w, cell.text);
-        else
-            crti_json_integer(w, (int64_t)cell.number);
+        crti_cell_write(w, &cell);
     }
     write_log(w, e);
     write_events(w, e);
@@ -433,15 +430,8 @@ crt_status_t crti_task_rows_check(crti_span_t filter)
 {
     hex_t hex;
     crti_row_table_t table = table_of(hex);
-    crti_row_query_t query;
-    crt_status_t status;
 
-    if (!crti_row_query_is(filter))
-        return CRT_OK;
-    status = crti_row_query_parse(filter, &table, &query);
-    if (status == CRT_OK)
-        crti_row_query_fini(&query);
-    return status;
+    return crti_row_query_check(filter, &table);
 }
 
 char *crti_task_rows_join(crti_span_t answers, crti_span_t filter, unsigned silent)

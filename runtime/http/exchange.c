@@ -10,7 +10,6 @@
 #include "runtime/base/log.h"
 #include "runtime/http/actor_call.h"
 #include "runtime/http/filter.h"
-#include "runtime/http/json_dump.h"
 #include "runtime/http/state_views.h"
 
 #define CHUNK            ((size_t)16 << 10) /* of a reply's body */
@@ -92,16 +91,16 @@ void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char 
 
 void crti_http_exchange_json(crti_http_exchange_t *x, unsigned code, json_t *json_take)
 {
-    crt_status_t status = CRT_ERR_NO_MEMORY;
+    char *text = json_take ? json_dumps(json_take, JSON_COMPACT) : NULL;
 
-    x->reply.size = 0;
-    if (json_take)
-        status = crti_json_dump(json_take, &x->reply);
     json_decref(json_take);
-    if (status != CRT_OK) {
+    if (!text) {
         crti_http_exchange_text(x, 500, "the answer can't be written as JSON");
         return;
     }
+    crti_buffer_fini(&x->reply);
+    x->reply.data = (unsigned char *)text;
+    x->reply.size = x->reply.capacity = strlen(text);
     x->code = code;
     x->type = "application/json; charset=utf-8";
     reply_is_made(x);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/utf8.h"
 #include "runtime/http/view_parts.h"
 
 const char *crti_view_text(const json_t *object, const char *key)
@@ -203,34 +204,6 @@ json_t *crti_view_cluster(const json_t *cluster, bool as_text)
 
 /* ---------------------------------------------------------------- text */
 
-/* Length of the UTF-8 character at `at`: 0 when it is none, -1 when more bytes could make one. */
-static int character(const unsigned char *at, size_t size)
-{
-    static const struct {
-        unsigned char mask, lead, low, high; /* range of the second byte */
-        int length;
-    } forms[] = {{0xe0, 0xc0, 0x80, 0xbf, 2}, {0xff, 0xe0, 0xa0, 0xbf, 3},
-                 {0xff, 0xed, 0x80, 0x9f, 3}, {0xf0, 0xe0, 0x80, 0xbf, 3},
-                 {0xff, 0xf0, 0x90, 0xbf, 4}, {0xff, 0xf4, 0x80, 0x8f, 4},
-                 {0xfc, 0xf0, 0x80, 0xbf, 4}};
-
-    if (at[0] < 0x80)
-        return 1;
-    if (at[0] == 0xc0 || at[0] == 0xc1)
-        return 0;
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if ((at[0] & forms[i].mask) != forms[i].lead)
-            continue;
-        if (size > 1 && (at[1] < forms[i].low || at[1] > forms[i].high))
-            return 0;
-        for (int k = 2; k < forms[i].length && (size_t)k < size; k++)
-            if ((at[k] & 0xc0) != 0x80)
-                return 0;
-        return size < (size_t)forms[i].length ? -1 : forms[i].length;
-    }
-    return 0;
-}
-
 crt_status_t crti_utf8_clean(crti_span_t bytes, bool final, crti_buffer_t *out,
                              size_t *used_out)
 {
@@ -242,7 +215,7 @@ crt_status_t crti_utf8_clean(crti_span_t bytes, bool final, crti_buffer_t *out,
     if (bytes.size == 0)
         return CRT_OK;
     while (i < bytes.size) {
-        int length = character(data + i, bytes.size - i);
+        int length = crti_utf8_length(data + i, bytes.size - i);
 
         if (length < 0 && !final)
             break;

@@ -5,7 +5,6 @@
 The cluster is that of state_api.py. A browser without a screen clicks on the pages in turns; what is printed is the median, and the slowest, of the
 time from a click until the page has its rows (or says that there are none) and was drawn, as the browser's own clock has it. Exit status 77 where no
 browser, or no way to drive it, is installed (setup.sh --with-browser)."""
-import argparse
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from state_api import SOURCE, Asker, Cluster  # noqa: E402
+from state_api import Asker, Cluster, read_arguments  # noqa: E402
 
 try:
     from selenium import webdriver
@@ -46,18 +45,6 @@ const look = () => is_shown() ? requestAnimationFrame(() => setTimeout(() => don
 new Function(click)();
 requestAnimationFrame(look);
 """
-
-
-def read_arguments():
-    parser = argparse.ArgumentParser(prog="dashboard_pages", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
-    parser.add_argument("--actors", type=int, default=10000)
-    parser.add_argument("--tasks", type=int, default=100000)
-    parser.add_argument("--objects", type=int, default=0, help="that lie in the store")
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--limit-ms", type=float, help="fail when a median is longer")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return parser.parse_args()
 
 
 class Browser:
@@ -109,7 +96,7 @@ def measure_all(browser, rounds):
 
 
 def main():
-    given = read_arguments()
+    given = read_arguments("dashboard_pages", __doc__, 10)
     if not BROWSER or not DRIVER:
         print("no browser is installed; setup.sh --with-browser installs one")
         sys.exit(77)

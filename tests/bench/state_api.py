@@ -24,13 +24,13 @@ PATHS = ("/api/v0/actors", "/api/v0/actors?filter_keys=state&filter_predicates=%
 PATIENCE = 300
 
 
-def read_arguments():
-    parser = argparse.ArgumentParser(prog="state_api", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def read_arguments(name, what, rounds):
+    parser = argparse.ArgumentParser(prog=name, description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
     parser.add_argument("--actors", type=int, default=10000)
     parser.add_argument("--tasks", type=int, default=100000)
     parser.add_argument("--objects", type=int, default=0, help="that lie in the store")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--limit-ms", type=float, help="fail when a median is longer")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser.parse_args()
@@ -88,7 +88,7 @@ class Asker:
 
 
 def main():
-    given = read_arguments()
+    given = read_arguments("state_api", __doc__, 20)
     with Cluster(given) as cluster:
         asker = Asker(cluster)
         asker.wait_for_actors(given.actors)

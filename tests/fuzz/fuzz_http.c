@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "runtime/http/filter.h"
-#include "runtime/http/json_dump.h"
 #include "runtime/http/metrics_text.h"
 #include "runtime/http/request.h"
 #include "runtime/http/state_views.h"
@@ -81,21 +80,6 @@ static void read_submission(const uint8_t *data, size_t size)
         abort();
 }
 
-/* What is written is what was read. */
-static void write_again(const json_t *json)
-{
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
-    json_t *again;
-
-    if (crti_json_dump(json, &text) != CRT_OK)
-        abort();
-    again = json_loadb((const char *)text.data, text.size,
-                       JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    if (!again || !json_equal(again, json))
-        abort();
-    json_decref(again);
-}
-
 static void read_state(const uint8_t *data, size_t size)
 {
     static const char *const names[] = {
@@ -105,8 +89,6 @@ static void read_state(const uint8_t *data, size_t size)
     json_t *json = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
 
-    if (json)
-        write_again(json);
     json_decref(crti_view_jobs(json));
     json_decref(crti_view_cluster(json, false));
     json_decref(crti_view_cluster(json, true));

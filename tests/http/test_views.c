@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of http/views.c and http/status_text.c: shapes that clients rely on. */
-#include "runtime/http/json_dump.h"
 #include "runtime/http/state_views.h"
 
 #include <setjmp.h>
@@ -231,24 +230,6 @@ static void summaries_of_tasks_tell_kinds_apart(void **state)
     assert_string_equal(crti_view_text(f, "type"), "NORMAL_TASK");
 }
 
-static void a_tree_is_written_as_jansson_writes_it(void **state)
-{
-    static const char *const texts[] = {
-        "{}", "[]", "[1,-2,0.5,2.0,1e300,true,false,null]",
-        "{\"a\\\"b\":{\"\":[[],{}]},\"gr\xc3\xbc\":\"\\\\ \\n \xe2\x82\xac\"}"};
-
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        CRTI_AUTO(json_decref) json_t *json = load(texts[i]);
-        CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
-        char *wanted = json_dumps(json, JSON_COMPACT);
-
-        assert_int_equal(crti_json_dump(json, &text), CRT_OK);
-        assert_int_equal(text.size, strlen(wanted));
-        assert_memory_equal(text.data, wanted, text.size);
-        free(wanted);
-    }
-}
-
 /* Rows of one entry, in the columns of that level. */
 static const json_t *row_of(json_t **reply_out, const char *what, const char *entry,
                             crti_view_level_t level)
@@ -457,7 +438,6 @@ int main(void)
         cmocka_unit_test(rows_that_the_head_picked_are_not_picked_again),
         cmocka_unit_test(summaries_add_what_the_head_has_counted),
         cmocka_unit_test(summaries_of_tasks_tell_kinds_apart),
-        cmocka_unit_test(a_tree_is_written_as_jansson_writes_it),
         cmocka_unit_test(our_own_columns_come_only_when_they_are_asked_for),
         cmocka_unit_test(answers_of_a_wrong_shape_do_no_harm),
         cmocka_unit_test(a_timeline_has_calls_waits_collectives_and_transfers),
