@@ -28,8 +28,8 @@ typedef struct worker {
     crt_ref_t *features, *labels; /* keep what `all` points into */
     crt_dataset_t *all, *shard;
     crt_image_batches_t *batches;
-    float
-        *host; /* gradient and statistics of a model on a GPU, copied; NULL on the CPU */
+    /* Gradient and statistics of a model on a GPU, copied; NULL on the CPU. */
+    float *host;
     crt_compressor_t *compressor;
     unsigned char *bytes;
     crt_compression_t method;
@@ -109,21 +109,17 @@ static crt_status_t read_compression(worker_t *w, const crt_value_t *map)
 /* To the first GPU that the actor has. */
 static crt_status_t choose_device(worker_t *w, const crt_value_t *map)
 {
-    static const char *const names[] = {"float32", "tf32", "mixed"};
     const char *name = "";
     size_t floats =
         crt_model_parameters(w->model) + crt_tensor_count(crt_model_statistics(w->model));
     crt_status_t status = CRTI_SPEC_READ(map, "precision", &name);
-    int precision = 0;
+    crt_precision_t precision;
 
     if (status != CRT_OK || !*name)
         return status;
-    while (precision < 3 && strcmp(name, names[precision]) != 0)
-        precision++;
-    if (precision == 3)
-        return crt_raise(CRT_ERR_INVALID,
-                         "no precision is called '%s' (float32, tf32, mixed)", name);
-    status = crt_model_to_gpu(w->model, 0, (crt_precision_t)precision);
+    status = crt_precision_find(name, &precision);
+    if (status == CRT_OK)
+        status = crt_model_to_gpu(w->model, 0, precision);
     if (status != CRT_OK)
         return status;
     w->host = malloc(floats * sizeof(float));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <crt_ml_gpu.h>
 #include <crt_networks.h>
 
 #include "train_images.h"
@@ -156,8 +157,7 @@ static void read_device(crt_configuration_t *c)
     if (strcmp(device, "cpu") != 0 && strcmp(device, "gpu") != 0)
         use(c, crt_configuration_raise(c, "training.device", CRT_ERR_INVALID,
                                        "device '%s', not cpu or gpu", device));
-    if (strcmp(precision, "float32") != 0 && strcmp(precision, "tf32") != 0 &&
-        strcmp(precision, "mixed") != 0)
+    if (crt_precision_find(precision, &(crt_precision_t){0}) != CRT_OK)
         use(c, crt_configuration_raise(c, "training.precision", CRT_ERR_INVALID,
                                        "precision '%s', not float32, tf32 or mixed",
                                        precision));

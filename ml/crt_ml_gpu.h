@@ -40,6 +40,9 @@ typedef enum crt_precision {
     CRT_MIXED = 2 /* outputs and inputs of products are float16, sums are float32 */
 } crt_precision_t;
 
+/* By its name: "float32", "tf32" or "mixed". CRT_ERR_INVALID: none is called so. */
+CRT_API crt_status_t crt_precision_find(const char *name, crt_precision_t *precision_out);
+
 /* Moves a model to GPU `gpu`, counted as CUDA does: of those that the runtime gave a worker, 0 is the first. Optimizers
  * of the model are made afterwards: one that is there is CRT_ERR_INVALID. cudart, cuBLAS, cuDNN, NVRTC and the driver are opened at the first call.
  * CRT_ERR_UNSUPPORTED: a library is missing, there is no GPU, or a layer can't be computed there; CRT_ERR_INVALID: no

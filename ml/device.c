@@ -3,8 +3,22 @@
 #include "ml/device.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ml/model.h"
+
+crt_status_t crt_precision_find(const char *name, crt_precision_t *precision_out)
+{
+    static const char *const names[] = {"float32", "tf32", "mixed"};
+
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *precision_out = (crt_precision_t)i;
+            return CRT_OK;
+        }
+    return crt_raise(CRT_ERR_INVALID,
+                     "no precision is called '%s' (float32, tf32, mixed)", name);
+}
 
 /* The operations of all layers, or the first layer that has none. */
 static crt_status_t find_layers(const crt_model_t *model, const crti_device_t *device,

@@ -6,7 +6,6 @@ The cluster is that of state_api.py. A browser without a screen clicks on the pa
 time from a click until the page has its rows (or says that there are none) and was drawn, as the browser's own clock has it. Exit status 77 where no
 browser, or no way to drive it, is installed (setup.sh --with-browser)."""
 import json
-import os
 import shutil
 import statistics
 import sys

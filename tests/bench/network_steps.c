@@ -109,11 +109,10 @@ static void read_weights(crt_model_t *model, const char *name)
 
 static crt_precision_t precision_of(const char *name)
 {
-    static const char *const names[] = {"float32", "tf32", "mixed"};
+    crt_precision_t precision;
 
-    for (int i = 0; i < 3; i++)
-        if (strcmp(name, names[i]) == 0)
-            return (crt_precision_t)i;
+    if (crt_precision_find(name, &precision) == CRT_OK)
+        return precision;
     fprintf(stderr, "--precision %s: float32, tf32 or mixed\n", name);
     exit(2);
 }

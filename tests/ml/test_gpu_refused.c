@@ -35,6 +35,20 @@ static void without_its_libraries_a_model_stays_on_the_host(void **state)
     crt_model_free(model);
 }
 
+static void precisions_are_found_by_their_names(void **state)
+{
+    crt_precision_t precision = CRT_FLOAT32_ONLY;
+
+    assert_ok(crt_precision_find("mixed", &precision));
+    assert_int_equal(precision, CRT_MIXED);
+    assert_ok(crt_precision_find("tf32", &precision));
+    assert_int_equal(precision, CRT_TF32);
+    assert_ok(crt_precision_find("float32", &precision));
+    assert_int_equal(precision, CRT_FLOAT32_ONLY);
+    assert_fails(crt_precision_find("half", &precision), CRT_ERR_INVALID,
+                 "no precision is called 'half' (float32, tf32, mixed)");
+}
+
 static void weights_of_a_model_on_the_host_are_copied_out(void **state)
 {
     crt_model_t *model = new_model();
@@ -108,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_its_libraries_a_model_stays_on_the_host),
+        cmocka_unit_test(precisions_are_found_by_their_names),
         cmocka_unit_test(weights_of_a_model_on_the_host_are_copied_out),
         cmocka_unit_test(a_model_does_not_move_while_it_has_an_optimizer),
         cmocka_unit_test(models_that_read_keys_stay_on_the_host),

@@ -70,17 +70,17 @@ struct crt_call {
     unsigned missing; /* arguments that are not here */
     uint64_t
         serial; /* of this process, once it runs: the calls that it makes are its children */
-    crti_executor_t *executor; /* once it has started */
-    bool is_runnable;          /* in its group's queue */
-    bool is_started, is_blocked, may_wait;
     uint64_t event_ticket, back_ns; /* of run_events.c */
-    bool is_outside;                /* its arguments were not checked by who called it */
-    bool is_last;                   /* the actor ends itself after it */
-    bool is_cancelled;              /* its caller is gone */
-    bool is_cancel_requested;       /* its caller wants it to end */
-    struct crti_yields *yields;     /* yield.h: of a stream; else NULL */
-    crti_incoming_arg_t *args;      /* NULL: not opened yet */
-    void *record;                   /* 64-aligned */
+    crti_executor_t *executor;      /* once it has started */
+    bool is_runnable;               /* in its group's queue */
+    bool is_started, is_blocked, may_wait;
+    bool is_outside;            /* its arguments were not checked by who called it */
+    bool is_last;               /* the actor ends itself after it */
+    bool is_cancelled;          /* its caller is gone */
+    bool is_cancel_requested;   /* its caller wants it to end */
+    struct crti_yields *yields; /* yield.h: of a stream; else NULL */
+    crti_incoming_arg_t *args;  /* NULL: not opened yet */
+    void *record;               /* 64-aligned */
     size_t record_size;
     crt_call_t *outer; /* the call that runs below this one in the same thread */
 
