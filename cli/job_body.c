@@ -56,6 +56,16 @@ static void add_library_path(json_t *environment)
         json_object_set_new(environment, "LD_LIBRARY_PATH", json_string(path));
 }
 
+/* How it wants to see a driver's output holds for that of a job, too. */
+static void add_wish(json_t *environment)
+{
+    static const char name[] = "CRT_DEDUP_LOGS";
+    const char *given = getenv(name);
+
+    if (given && *given)
+        json_object_set_new(environment, name, json_string(given));
+}
+
 /* ---------------------------------------------------------------- the runtime environment */
 
 static json_t *read_object(const char *option, const char *file, const char *text)
@@ -104,6 +114,7 @@ json_t *crti_job_runtime_env(const job_options_t *o)
         env = NULL;
     }
     add_library_path(variables);
+    add_wish(variables);
     if (given)
         json_object_update(variables, given);
     if (o->priority)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """crt job on real clusters: who may use the dashboard's server, and what jobs are told, shown and forgotten.
-Usage: test_jobs.py CRT"""
+Usage: test_jobs.py CRT PRINTING_PROGRAM"""
 import io
 import json
 import os
@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 import zipfile
 
-CRT = sys.argv[1]
+CRT, PRINTING_PROGRAM = sys.argv[1:3]
 PATIENCE = 90
 
 
@@ -184,6 +184,27 @@ def zip_of(*entries):
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, data)
     return file.getvalue()
+
+
+class Folding(WithCluster):
+    def printed(self, wanted, *options):
+        """What two actors of a job print, who print the same: the lines that are shown, and those of them that count others."""
+        c, env = self.cluster, {k: v for k, v in os.environ.items() if k != "CRT_DEDUP_LOGS"}
+        if wanted:
+            env["CRT_DEDUP_LOGS"] = wanted
+        said = c.job("submit", *options, "--", PRINTING_PROGRAM, "2", "2", "same", env=env)
+        lines = re.findall(r"^\(Printer pid=.*\) ((?:first|second|third) of 0.*)$", said, re.M)
+        logged = c.job("logs", re.search(r"Job '(\S+)' submitted", said)[1])
+        self.assertEqual(re.findall(r"^\(Printer pid=.*\) ((?:first|second|third) of 0.*)$", logged, re.M), lines)
+        return len(lines), sum(line.endswith(" [repeated 1 times across cluster]") for line in lines)
+
+    def test_equal_lines_of_a_jobs_workers_are_shown_once_if_that_is_wanted(self):
+        whole, folded = (6, 0), (6, 3)
+        self.assertEqual(self.printed(None), whole)
+        self.assertEqual(self.printed(None, "--env", "CRT_DEDUP_LOGS=1"), folded)
+        self.assertEqual(self.printed("1"), folded)
+        self.assertEqual(self.printed("1", "--env", "CRT_DEDUP_LOGS=0"), whole)
+        self.assertEqual(self.printed(None, "--runtime-env-json", '{"env_vars": {"CRT_DEDUP_LOGS": "1"}}'), folded)
 
 
 class BadInput(WithCluster):
