@@ -164,7 +164,7 @@ static crt_status_t fail(const http_client_t *client, CURLcode code)
     const char *why = client->error[0] ? client->error : curl_easy_strerror(code);
 
     if (client->is_refused)
-        return CRT_ERR_IO; /* raised by crti_target_check_peer */
+        return CRT_ERR_PERMISSION; /* raised by crti_target_check_peer */
     if (code == CURLE_COULDNT_CONNECT && target->socket[0])
         return crt_raise(CRT_ERR_IO,
                          "nobody listens at %s: the head is gone; nothing was sent",
@@ -335,7 +335,7 @@ json_t *crti_client_json(http_client_t *client, const char *method, const char *
     json_t *json = NULL;
 
     if (code_out)
-        *code_out = status == CRT_OK ? reply.code : 0;
+        *code_out = status == CRT_OK ? reply.code : status == CRT_ERR_IO ? 0 : -1;
     if (status == CRT_OK && reply.code == 200)
         json = json_loadb(reply.text, reply.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (status == CRT_OK && reply.code != 200)

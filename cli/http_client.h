@@ -41,7 +41,7 @@ void crti_client_escape_free(char *escaped);
 void crti_reply_fini(http_reply_t *reply);
 
 /* Sends and reads a JSON answer; NULL: the detail says why, `code_out` (may be NULL) is the
- * reply's code, 0 without one. Caller owns the reference. */
+ * reply's code, 0 when none came, -1 when nothing was sent to who is there. Caller owns the reference. */
 json_t *crti_client_json(http_client_t *client, const char *method, const char *path,
                          const char *body, long *code_out);
 

@@ -6,10 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#define WAIT_MS    10000 /* of one long poll */
-#define AGAIN_MS   200   /* until who can't be asked is asked again */
-#define SAY_TRIES  4     /* in vain, until that is said: within a second */
-#define MOST_TRIES 150
+#include "cli/patience.h"
+
+#define WAIT_MS 10000 /* of one long poll */
 
 const char *crti_cli_job_text(const json_t *job, const char *key)
 {
@@ -102,6 +101,25 @@ void crti_cli_job_print_box(const char *id, const char *what)
     printf("\n");
 }
 
+/* crt-http or the head starts again, a connection or the node's link is cut: it is asked again, for a while.
+ * NULL: printed why. */
+static json_t *ask_patiently(http_client_t *client, const char *name, const char *path)
+{
+    patience_t patience = {0};
+    json_t *answer;
+    long code;
+
+    for (;;) {
+        answer = crti_client_json(client, "GET", path, NULL, &code);
+        if (answer)
+            return answer;
+        if ((code != 0 && code != 503) || !crti_patience_wait(&patience, name)) {
+            crti_cli_fail_detail(name);
+            return NULL;
+        }
+    }
+}
+
 #define BEGUN_AGAIN (-1)
 
 /* How it ended, and the exit status that says so; BEGUN_AGAIN: another attempt than `attempt` is under way. */
@@ -111,12 +129,13 @@ static int tell_end(http_client_t *client, const char *name, const char *id,
     json_t *job = NULL;
     const char *status;
     int result = CLI_FAILED;
-    char how[96];
+    char how[96], path[512];
 
+    crti_cli_job_path(path, sizeof(path), id, "");
     /* The log may end a moment before the head knows the exit status. */
     for (int tries = 0; tries < 100; tries++) {
         json_decref(job);
-        job = crti_cli_job_get(client, name, id);
+        job = ask_patiently(client, name, path);
         if (!job || crti_cli_job_has_ended(job) || attempt_of(job) != attempt)
             break;
         crti_cli_job_sleep_ms(100);
@@ -151,31 +170,17 @@ static int tell_end(http_client_t *client, const char *name, const char *id,
     return result;
 }
 
-/* crt-http or the head starts again, or the node's link is broken: soon the head knows whether it is dead.
- * False: too often in vain. */
-static bool may_come_back(const char *name, long code, int failures)
-{
-    if ((code != 0 && code != 503) || failures >= MOST_TRIES)
-        return false;
-    if (failures == SAY_TRIES)
-        crti_cli_fail(name, "%s; trying again for %d s", crt_error_detail(),
-                      MOST_TRIES * AGAIN_MS / 1000);
-    crti_cli_job_sleep_ms(AGAIN_MS);
-    return true;
-}
-
 int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
                         const char *tail)
 {
     json_int_t offset = 0, attempt = 0;
-    int failures = 0, result = BEGUN_AGAIN;
+    int result = BEGUN_AGAIN;
     bool ended = false;
 
     while (result == BEGUN_AGAIN) {
         char path[512], rest[96];
         json_t *part, *logs;
         size_t size;
-        long code;
 
         if (tail)
             snprintf(rest, sizeof(rest), "/logs?tail=%s", tail);
@@ -183,12 +188,9 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
             snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d&attempt=%lld",
                      (long long)offset, WAIT_MS, (long long)attempt);
         crti_cli_job_path(path, sizeof(path), id, rest);
-        part = crti_client_json(client, "GET", path, NULL, &code);
-        if (!part && may_come_back(name, code, ++failures))
-            continue;
+        part = ask_patiently(client, name, path);
         if (!part)
-            return crti_cli_fail_detail(name);
-        failures = 0;
+            return CLI_FAILED;
         tail = NULL; /* found */
         logs = json_object_get(part, "logs");
         size = json_string_length(logs);

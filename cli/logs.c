@@ -13,6 +13,7 @@
 
 #include "cli/answer.h"
 #include "cli/options.h"
+#include "cli/patience.h"
 #include "cli/table.h"
 
 #define NAME      "crt logs"
@@ -129,22 +130,25 @@ static bool read_place(const json_t *row)
     return true;
 }
 
-/* The newest attempt of the task; NULL: none is known. Caller drops it. */
-static json_t *task_row(const crt_cluster_info_t *cluster)
+/* The newest attempt of the task; NULL: none is known. Caller drops it. False: nobody told. */
+static bool find_row(const crt_cluster_info_t *cluster, json_t **row_out)
 {
     json_t *answer = crti_answer_query(cluster, "tasks", task);
-    json_t *row = json_incref(json_array_get(json_object_get(answer, "tasks"), 0));
+    bool is_told = answer != NULL;
 
+    *row_out = json_incref(json_array_get(json_object_get(answer, "tasks"), 0));
     json_decref(answer);
-    return row;
+    return is_told;
 }
 
 /* What a call has printed, or prints. */
 static int find_task(const crt_cluster_info_t *cluster, char *name, size_t size)
 {
-    json_t *row = task_row(cluster);
+    json_t *row;
     int failed = 0;
 
+    if (!find_row(cluster, &row))
+        return crti_cli_fail_detail(NAME);
     snprintf(name, size, "%s", crti_answer_text(row, "worker_id"));
     if (!*name)
         failed = crti_cli_fail(
@@ -163,8 +167,10 @@ static int find_task(const crt_cluster_info_t *cluster, char *name, size_t size)
 /* The task is followed: does it still run? One that is forgotten meanwhile ends at `offset`. */
 static void look_again(const crt_cluster_info_t *cluster, uint64_t offset)
 {
-    json_t *row = task_row(cluster);
+    json_t *row;
 
+    if (!find_row(cluster, &row))
+        return; /* the head is away: it is asked again when the next part has come */
     if (!row || !read_place(row)) {
         part_of.is_open = false;
         part_of.to = offset;
@@ -194,6 +200,27 @@ static int find_pid(const crt_cluster_info_t *cluster, const char *node_id, char
                  : crti_cli_fail(NAME, "no living worker has the process id %.20s", pid);
 }
 
+/* A named actor becomes its id, by which its log is found also when it has ended and the name is free. */
+static void find_actor(const crt_cluster_info_t *cluster, char *name, size_t size)
+{
+    json_t *query = json_pack("{s:[[s, b, [s]], [s, b, [s]]]}", "filters", "name", 0,
+                              actor, "state", 1, "DEAD");
+    char *text = json_dumps(query, 0); /* NULL: no name is like that */
+    json_t *answer = text ? crti_answer_query(cluster, "actors", text) : NULL;
+    const json_t *rows = json_object_get(answer, "actors");
+
+    snprintf(name, size, "%s", actor);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+
+        if (strcmp(crti_answer_text(row, "name"), actor) == 0)
+            snprintf(name, size, "%s", crti_answer_text(row, "actor_id"));
+    }
+    json_decref(answer);
+    free(text);
+    json_decref(query);
+}
+
 /* The name that the log has in the cluster. */
 static int find_name(const crt_cluster_info_t *cluster, char *name, size_t size)
 {
@@ -211,8 +238,10 @@ static int find_name(const crt_cluster_info_t *cluster, char *name, size_t size)
         return find_pid(cluster, node_id, name, size);
     if (node)
         snprintf(name, size, "node:%s", node_id);
+    else if (of_head || of_http)
+        snprintf(name, size, "%s", of_head ? "head:" : "http:");
     else
-        snprintf(name, size, "%s", of_head ? "head:" : of_http ? "http:" : actor);
+        find_actor(cluster, name, size);
     return 0;
 }
 
@@ -249,6 +278,29 @@ static crt_status_t read_part(const crt_cluster_info_t *cluster, const char *nam
     return CRT_OK;
 }
 
+/* A head that starts again, or a link that is cut: soon it can be read, or somebody knows why not. */
+static bool may_pass(crt_status_t status)
+{
+    return status == CRT_ERR_CLOSED || status == CRT_ERR_IO ||
+           status == CRT_ERR_HEAD_LOST || status == CRT_ERR_UNREACHABLE ||
+           status == CRT_ERR_TIMED_OUT;
+}
+
+/* The same; who follows goes on where a connection was cut. */
+static crt_status_t read_patiently(const crt_cluster_info_t *cluster, const char *name,
+                                   uint64_t *offset, uint64_t wait_ms,
+                                   crt_cluster_log_t *part)
+{
+    patience_t patience = {0};
+    crt_status_t status;
+
+    do
+        status = read_part(cluster, name, offset, wait_ms, part);
+    while (status != CRT_OK && follows && may_pass(status) &&
+           crti_patience_wait(&patience, NAME));
+    return status;
+}
+
 /* All but the last lines of what there is is passed over. Where to go on from. */
 static int print_tail(const crt_cluster_info_t *cluster, const char *name, size_t lines,
                       uint64_t *offset)
@@ -263,7 +315,7 @@ static int print_tail(const crt_cluster_info_t *cluster, const char *name, size_
         char *grown;
         size_t from;
 
-        if (read_part(cluster, name, offset, 0, &part) != CRT_OK) {
+        if (read_patiently(cluster, name, offset, 0, &part) != CRT_OK) {
             free(kept);
             return crti_cli_fail_detail(NAME);
         }
@@ -311,7 +363,7 @@ static int print(const crt_cluster_info_t *cluster, const char *name)
         if (follows && part_of.is_open)
             look_again(cluster, offset);
         is_bounded = !follows || (part_of.is_task && !part_of.is_open);
-        if (read_part(cluster, name, &offset, wait_of(), &part) != CRT_OK)
+        if (read_patiently(cluster, name, &offset, wait_of(), &part) != CRT_OK)
             return crti_cli_fail_detail(NAME);
         fwrite(part.data, 1, part.size, stdout);
         fflush(stdout);

@@ -64,6 +64,31 @@ static crti_node_entry_t *next_node(const crti_control_t *c, crti_id_t after)
     return NULL;
 }
 
+/* A node that is not there now but is not given up has not said what it knows. */
+static bool is_away(const crti_node_entry_t *node)
+{
+    return node->state == CRTI_NODE_EXPECTED || node->state == CRTI_NODE_SUSPECT;
+}
+
+static bool has_node_away(const crti_control_t *c)
+{
+    CRTI_LIST_FOREACH (item, &c->nodes.living)
+        if (is_away(CRTI_NODE_OF(item)))
+            return true;
+    return false;
+}
+
+/* No node can be asked for it. */
+static void refuse_log(crti_control_t *c, uint64_t link, uint64_t request,
+                       const char *name, bool may_come_back)
+{
+    crt_status_t status = may_come_back ? CRT_ERR_UNREACHABLE : CRT_ERR_NOT_FOUND;
+
+    crt_raise(status, "%s: the node that has this log is not in the cluster%s", name,
+              may_come_back ? " just now" : "");
+    crti_control_refuse(c, link, request, status);
+}
+
 #define JOB_LOG (sizeof("job:") - 1 + CRTI_ID_HEX)
 
 /* Zero: of no job. By the job's id: an earlier one may have had the submission id. */
@@ -197,9 +222,7 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
         like.subject = (crti_id_t){0, 1};
     }
     if (node == NULL || node->link == 0) {
-        crt_raise(CRT_ERR_NOT_FOUND,
-                  "%s: the node that has this log is not in the cluster", name);
-        crti_control_refuse(c, link, request, CRT_ERR_NOT_FOUND);
+        refuse_log(c, link, request, name, node ? is_away(node) : has_node_away(c));
         return;
     }
     like.name = *own_name ? own_name : name;
@@ -377,6 +400,10 @@ static void forwarded(crti_control_t *c, crti_request_t *request, const crti_mes
         next = next_node(c, request->node);
         if (next) {
             send_log_read(c, next, request);
+            return;
+        }
+        if (has_node_away(c)) {
+            refuse_log(c, request->from_link, request->from_request, request->name, true);
             return;
         }
     }

@@ -346,16 +346,21 @@ static void reply_page(crti_http_exchange_t *x)
 
 /* The handshake can't wait for the loop. Without a refusal the exchange stays as it is, and its id becomes
  * that of the submission. */
-static void begin_tail(crti_http_exchange_t *x)
+static void begin_tail(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     crti_msg_state_query_t query = {.what = crti_str("jobs"), .filter = crti_str(x->id)};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     CRTI_AUTO(json_decref) json_t *jobs = NULL;
     crti_message_t message;
     const json_t *job;
-    crt_status_t status = crti_head_link_ask_now(x->http->link, CRTI_MSG_STATE_QUERY,
-                                                 &query, TAIL_NS, &message, &storage);
+    crt_status_t status;
 
+    if (!crti_http_arg_number(request, "offset", INT64_MAX, 0, &x->offset)) {
+        crti_http_exchange_text(x, 400, "offset must be a number");
+        return;
+    }
+    status = crti_head_link_ask_now(x->http->link, CRTI_MSG_STATE_QUERY, &query, TAIL_NS,
+                                    &message, &storage);
     jobs = crti_endpoint_state(x, status, &message);
     job = jobs ? crti_endpoint_job(x, jobs) : NULL;
     if (job && !crti_view_is_submission(job))
@@ -409,7 +414,7 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
     /* Their bodies, if any, are passed over. */
     case CRTI_ROUTE_JOB_STOP:
     case CRTI_ROUTE_JOB_DELETE: break;
-    case CRTI_ROUTE_JOB_TAIL: begin_tail(x); break;
+    case CRTI_ROUTE_JOB_TAIL: begin_tail(x, request); break;
     }
 }
 

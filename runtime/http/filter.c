@@ -31,6 +31,7 @@ static const struct {
     {CRTI_ROUTE_LOG_LIST, "node_id, node_ip, glob, timeout, server_timeout_multiplier"},
     {CRTI_ROUTE_CLUSTER_STATUS, "format"},
     {CRTI_ROUTE_JOB_LOGS, "offset, wait_ms, tail, attempt"},
+    {CRTI_ROUTE_JOB_TAIL, "offset"},
     {CRTI_ROUTE_ACTOR_CALL, "timeout_ms"},
     {CRTI_ROUTE_LOG_FILE, LOG_ARGUMENTS},
     {CRTI_ROUTE_LOG_STREAM, LOG_ARGUMENTS},

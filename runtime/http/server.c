@@ -408,7 +408,8 @@ static int confirm_upgrade(struct lws *wsi, const char *to)
 static int begin_tail(struct lws *wsi, connection_t *connection)
 {
     static const char front[] = "/api/jobs/";
-    char path[256] = "", id[CRTI_HTTP_ID_MAX];
+    char path[256] = "", id[CRTI_HTTP_ID_MAX], offset[32];
+    const char *at;
     size_t length;
 
     if (lws_hdr_copy(wsi, path, sizeof(path), WSI_TOKEN_GET_URI) < 0 ||
@@ -419,7 +420,9 @@ static int begin_tail(struct lws *wsi, connection_t *connection)
         return -1;
     memcpy(id, path + strlen(front), length);
     id[length] = '\0';
-    connection->tail = crti_tail_new(&server_of(wsi)->http, wsi, id);
+    at = lws_get_urlarg_by_name(wsi, "offset=", offset, sizeof(offset));
+    connection->tail =
+        crti_tail_new(&server_of(wsi)->http, wsi, id, at ? strtoull(at, NULL, 10) : 0);
     return connection->tail ? 0 : -1;
 }
 

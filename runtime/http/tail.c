@@ -213,7 +213,8 @@ bool crti_tail_write(crti_tail_t *t)
     }
 }
 
-crti_tail_t *crti_tail_new(crti_http_t *http, struct lws *wsi, const char *id)
+crti_tail_t *crti_tail_new(crti_http_t *http, struct lws *wsi, const char *id,
+                           uint64_t offset)
 {
     crti_tail_t *t = calloc(1, sizeof(*t));
 
@@ -221,6 +222,7 @@ crti_tail_t *crti_tail_new(crti_http_t *http, struct lws *wsi, const char *id)
         return NULL;
     t->http = http;
     t->wsi = wsi;
+    t->offset = offset;
     snprintf(t->id, sizeof(t->id), "%s", id);
     look(t); /* the id may be the job's or the submission's */
     return t;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tail: the log of a job over a WebSocket, from its first line until the job has ended, as Ray's clients
- * follow it.
+/* Tail: the log of a job over a WebSocket, from its first line, or the byte that is asked for, until the job has ended, as Ray's
+ * clients follow it.
  *
  * Where it sits
  *     http/server.c (WebSocket) -> [ http/tail.c ] -> http/head_link.c -> the node that has the log
@@ -18,8 +18,10 @@
 
 typedef struct crti_tail crti_tail_t;
 
-/* NULL: out of memory. Caller frees it with crti_tail_free when the connection ends. */
-crti_tail_t *crti_tail_new(crti_http_t *http, struct lws *wsi, const char *id);
+/* From byte `offset` of the log on: of a client whose connection was cut, how much it has. NULL: out of memory. Caller frees it
+ * with crti_tail_free when the connection ends. */
+crti_tail_t *crti_tail_new(crti_http_t *http, struct lws *wsi, const char *id,
+                           uint64_t offset);
 
 /* The connection can be written. False: it ends now. */
 bool crti_tail_write(crti_tail_t *tail);

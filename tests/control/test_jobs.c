@@ -408,6 +408,49 @@ static void who_reads_the_log_of_a_job_and_leaves_is_forgotten(void **state)
     assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_LOG_READ), 1);
 }
 
+static crt_status_t log_refusal(bed_t *bed, const char *name)
+{
+    crti_msg_log_read_t read = {.name = crti_str(name), .limit = 100};
+
+    bed_forget(bed);
+    bed_say(bed, ADMIN, CRTI_MSG_LOG_READ, 31, &read);
+    return control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR));
+}
+
+/* Who follows it asks again, instead of taking the log for an empty one. */
+static void a_log_of_a_node_that_is_away_is_not_missing(void **state)
+{
+    static const char *const names[] = {"job:s", "0123456789abcdef"};
+    bed_t *bed = *state;
+    crti_msg_job_exited_t exited;
+
+    exited = (crti_msg_job_exited_t){.job = run_submission(bed, NODE_A)};
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &exited);
+    crti_control_closed(bed->control, NODE_A, "its connection broke", bed->now);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(log_refusal(bed, names[i]), CRT_ERR_UNREACHABLE);
+    bed_pass(bed, 2 * CRTI_S); /* it is dead */
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(log_refusal(bed, names[i]), CRT_ERR_NOT_FOUND);
+}
+
+/* One node does not have it; the other one, which may, is away. */
+static void a_log_that_no_node_has_may_be_that_of_one_that_is_away(void **state)
+{
+    crti_msg_log_read_t read = {.name = crti_str("0123456789abcdef"), .limit = 100};
+    const crti_msg_error_t unknown = {.status = CRT_ERR_NOT_FOUND};
+    bed_t *bed = *state;
+
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
+    crti_control_closed(bed->control, NODE_B, "its connection broke", bed->now);
+    bed_forget(bed);
+    bed_say(bed, ADMIN, CRTI_MSG_LOG_READ, 31, &read);
+    bed_say(bed, NODE_A, CRTI_MSG_ERROR,
+            bed_next(bed, NODE_A, CRTI_MSG_LOG_READ)->request, &unknown);
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)),
+                     CRT_ERR_UNREACHABLE);
+}
+
 /* Its environment names the job: a driver that the first one starts on another host. */
 static void a_second_driver_on_another_node_is_refused_and_ends_nothing(void **state)
 {
@@ -482,6 +525,8 @@ int main(void)
         CONTROL_TEST(who_reads_the_log_of_a_job_that_has_not_begun_waits_for_it),
         CONTROL_TEST(who_reads_the_log_of_a_job_and_leaves_is_forgotten),
         CONTROL_TEST(the_exit_status_of_a_driver_decides_how_its_job_ended),
+        CONTROL_TEST(a_log_of_a_node_that_is_away_is_not_missing),
+        CONTROL_TEST(a_log_that_no_node_has_may_be_that_of_one_that_is_away),
         CONTROL_TEST(a_second_driver_on_another_node_is_refused_and_ends_nothing),
         CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),

@@ -4,7 +4,7 @@
  *
  * Its one node and its actors are always the same. A submitted job has ended at once, with a log
  * of a few lines; an entrypoint with "forever" in it runs until it is stopped, one with "fail"
- * fails, one with "large" has a log of 64 MiB. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
+ * fails, one with "large" has a log of 64 MiB, and with "plain" one of ASCII. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
  * without a word, "hang" never becomes ready, "late" does when it is asked to end, "stubborn" does
  * neither, "mute" never answers a question, "away" has a node that is not back, "nonsense" answers with what is no JSON. SIGUSR1 closes
  * its links.
@@ -257,9 +257,9 @@ static size_t read_log(uint64_t log_size, const char *pattern, size_t length,
 
 static void answer_log(crti_channel_t *channel, const crti_message_t *m)
 {
-    static const char pattern[] =
-        "one line \"of\" a log \\ \x01\t gr\xc3\xbc\xc3\x9f\x65 "
-        "\xf0\x9f\x98\x80 \xff.\xe2\x82\n";
+    static const char wild[] = "one line \"of\" a log \\ \x01\t gr\xc3\xbc\xc3\x9f\x65 "
+                               "\xf0\x9f\x98\x80 \xff.\xe2\x82\n";
+    static const char plain[] = "what can be told apart, byte by byte ({[-]})\n";
     static char bytes[1 << 20];
     const crti_msg_log_read_t *read = &m->log_read;
     uint64_t limit = read->limit < sizeof(bytes) ? read->limit : sizeof(bytes), next;
@@ -276,9 +276,10 @@ static void answer_log(crti_channel_t *channel, const crti_message_t *m)
         return;
     }
     large = job && strstr(job->entrypoint, "large");
-    if (large)
-        size =
-            read_log(LARGE_LOG, pattern, sizeof(pattern) - 1, read->offset, limit, bytes);
+    if (large && strstr(job->entrypoint, "plain"))
+        size = read_log(LARGE_LOG, plain, sizeof(plain) - 1, read->offset, limit, bytes);
+    else if (large)
+        size = read_log(LARGE_LOG, wild, sizeof(wild) - 1, read->offset, limit, bytes);
     else
         size = read_log(sizeof(log_text) - 1, log_text, sizeof(log_text) - 1,
                         read->offset, limit, bytes);

@@ -3,6 +3,7 @@
  * JobSubmissionClient.tail_job_logs of Ray 2.60, by aiohttp), through a real crt-http. */
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 #define ACCEPT  "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 #define PATTERN 43 /* bytes of fake_head's large log that are one line */
+#define PLAIN                                                                            \
+    "what can be told apart, byte by byte ({[-]})\n" /* the same of its plain one */
 
 static http_fixture_t shared;
 
@@ -62,17 +65,18 @@ static void receive(int fd, void *bytes, size_t size)
 }
 
 /* The handshake, up to its last byte. */
-static int open_tail(const char *id)
+static int open_tail_at(const char *id, size_t offset)
 {
     char text[1000], head[2000];
     size_t used = 0;
     int fd = http_connect(&shared);
 
     snprintf(text, sizeof(text),
-             "GET /api/jobs/%s/logs/tail HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n" WEBSOCKET
+             "GET /api/jobs/%s/logs/tail?offset=%zu HTTP/1.1\r\nHost: "
+             "127.0.0.1:%u\r\n" WEBSOCKET
              "Authorization: Bearer %s\r\nAccept: */*\r\nUser-Agent: Python/3.11 "
              "aiohttp/3.9\r\n\r\n",
-             id, shared.port, shared.token);
+             id, offset, shared.port, shared.token);
     http_send(fd, text, strlen(text));
     do {
         assert_true(used < sizeof(head) - 1);
@@ -82,6 +86,11 @@ static int open_tail(const char *id)
     assert_int_equal(strncmp(head, "HTTP/1.1 101 ", 13), 0);
     assert_non_null(strcasestr(head, "sec-websocket-accept: " ACCEPT));
     return fd;
+}
+
+static int open_tail(const char *id)
+{
+    return open_tail_at(id, 0);
 }
 
 /* One frame of the server: its first byte. The caller frees the payload. */
@@ -172,6 +181,38 @@ static void a_large_log_is_complete_and_in_order(void **state)
     close(fd);
 }
 
+/* Cut by the client, so that the next one has to go on; and once the server's own link to the head. */
+static void a_log_goes_on_where_a_connection_was_cut(void **state)
+{
+    size_t size, total = 0, cuts = 0, frames = 0;
+    char *text;
+    int fd, kind;
+
+    submit("cut", "large plain");
+    fd = open_tail("cut");
+    while ((kind = read_frame(fd, &text, &size)) == 0x81) {
+        for (size_t i = 0; i < size; i++)
+            if (text[i] != PLAIN[(total + i) % (sizeof(PLAIN) - 1)])
+                fail_msg("byte %zu is %c", total + i, text[i]);
+        total += size;
+        free(text);
+        if (++frames % 100 == 0 && cuts < 4) {
+            struct linger now = {.l_onoff = cuts++ % 2};
+
+            setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+            close(fd);
+            fd = open_tail_at("cut", total);
+        } else if (frames == 450) {
+            assert_int_equal(kill(shared.head, SIGUSR1), 0);
+        }
+    }
+    free(text);
+    assert_int_equal(kind, 0x88);
+    assert_int_equal(cuts, 4);
+    assert_int_equal(total, (size_t)64 << 20);
+    close(fd);
+}
+
 static void assert_refused(const char *path, bool has_token, int code, const char *text)
 {
     http_answer_t answer;
@@ -189,6 +230,8 @@ static void the_handshake_says_what_is_wrong(void **state)
     assert_refused("/api/jobs/nope/logs/tail", false, 401, "Missing");
     assert_refused("/api/jobs/..%2f/logs/tail", true, 400, "");
     assert_refused("/api/version", true, 400, "the only WebSocket");
+    assert_refused("/api/jobs/nope/logs/tail?offset=-1", true, 400, "a number");
+    assert_refused("/api/jobs/nope/logs/tail?from=1", true, 400, "takes offset");
     assert_int_equal(http_code(&shared, "GET", "/api/jobs/x/logs/tail", "", true), 400);
 }
 
@@ -223,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_log_comes_as_text_and_the_end_as_1000),
         cmocka_unit_test(a_job_that_runs_is_followed_until_it_is_stopped),
         cmocka_unit_test(a_large_log_is_complete_and_in_order),
+        cmocka_unit_test(a_log_goes_on_where_a_connection_was_cut),
         cmocka_unit_test(the_handshake_says_what_is_wrong),
         cmocka_unit_test(garbage_closes_its_connection_and_no_other),
     };
