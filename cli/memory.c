@@ -247,14 +247,26 @@ static json_t *stores_of(const json_t *nodes)
     return stores;
 }
 
+/* A table of the largest ones needs no others. */
+static const char *query(char *text, size_t size)
+{
+    size_t shown = limit ? strtoul(limit, NULL, 10) : SHOWN;
+
+    if (sort_key || group_by || strcmp(format, "table") != 0)
+        return NULL;
+    snprintf(text, size, "{\"limit\":%zu}", shown < INT32_MAX ? shown : INT32_MAX);
+    return text;
+}
+
 static int show(void)
 {
     crt_cluster_info_t cluster;
     json_t *answer, *nodes, *rows, *groups;
+    char wanted[48];
 
     if (crt_cluster_find(address, &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
-    answer = crti_answer_query(&cluster, "refs", NULL);
+    answer = crti_answer_query(&cluster, "refs", query(wanted, sizeof(wanted)));
     nodes = answer ? crti_answer_query(&cluster, "nodes", NULL) : NULL;
     if (!nodes) {
         json_decref(answer);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "runtime/base/pack.h"
+
 /* What is there; the times follow, a bit for each state. */
 enum {
     HAS_PARENT = 1 << 0,
@@ -21,19 +23,6 @@ enum {
      CRTI_TASK_NAME + 1 + CRTI_TASK_TEXT)
 
 /* ---------------------------------------------------------------- writing */
-
-static unsigned char *put_number(unsigned char *at, uint64_t number, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; i++)
-        *at++ = (unsigned char)(number >> 8 * i);
-    return at;
-}
-
-static unsigned char *put_id(unsigned char *at, crti_id_t id)
-{
-    crti_id_pack(id, at);
-    return at + 16;
-}
 
 static unsigned char *put_text(unsigned char *at, const char *text, size_t room)
 {
@@ -65,7 +54,7 @@ crt_status_t crti_task_records_begin(uint64_t dropped, crti_buffer_t *out)
 {
     unsigned char bytes[8];
 
-    put_number(bytes, dropped, 8);
+    crti_put_number(bytes, dropped, 8);
     return crti_buffer_append(out, bytes, sizeof(bytes));
 }
 
@@ -75,30 +64,30 @@ crt_status_t crti_task_records_add(const crti_task_record_t *record, crti_buffer
     unsigned there = what_is_there(record);
     unsigned char bytes[RECORD_MAX], *at = bytes;
 
-    at = put_number(at, there, 2);
+    at = crti_put_number(at, there, 2);
     *at++ = e->state;
     *at++ = e->kind;
-    at = put_id(at, e->owner);
-    at = put_number(at, e->number, 8);
-    at = put_number(at, e->attempt, 8);
-    at = put_number(at, e->attempts, 4);
-    at = put_number(at, (uint32_t)e->pid, 4);
-    at = put_number(at, (uint32_t)e->status, 4);
+    at = crti_put_id(at, e->owner);
+    at = crti_put_number(at, e->number, 8);
+    at = crti_put_number(at, e->attempt, 8);
+    at = crti_put_number(at, e->attempts, 4);
+    at = crti_put_number(at, (uint32_t)e->pid, 4);
+    at = crti_put_number(at, (uint32_t)e->status, 4);
     if (there & HAS_PARENT)
-        at = put_number(put_id(at, e->parent_owner), e->parent, 8);
+        at = crti_put_number(crti_put_id(at, e->parent_owner), e->parent, 8);
     if (there & HAS_ACTOR)
-        at = put_id(at, e->actor);
+        at = crti_put_id(at, e->actor);
     if (there & HAS_WORKER)
-        at = put_id(at, e->worker);
+        at = crti_put_id(at, e->worker);
     if (there & HAS_NODE)
-        at = put_id(at, e->node);
+        at = crti_put_id(at, e->node);
     if (there & HAS_JOB)
-        at = put_id(at, record->job);
+        at = crti_put_id(at, record->job);
     for (unsigned i = 0; i < CRTI_TASK_STATES; i++)
         if (e->at_ns[i])
-            at = put_number(at, e->at_ns[i], 8);
+            at = crti_put_number(at, e->at_ns[i], 8);
     if (there & HAS_LOG)
-        at = put_number(put_number(at, e->log_from, 8), e->log_to, 8);
+        at = crti_put_number(crti_put_number(at, e->log_from, 8), e->log_to, 8);
     at = put_text(at, e->name, sizeof(e->name));
     at = put_text(at, e->text, sizeof(e->text));
     return crti_buffer_append(out, bytes, (size_t)(at - bytes));
@@ -106,43 +95,13 @@ crt_status_t crti_task_records_add(const crti_task_record_t *record, crti_buffer
 
 /* ---------------------------------------------------------------- reading */
 
-/* The next `size` bytes; NULL, and the rest is empty, when there are not as many. */
-static const unsigned char *take(crti_span_t *rest, size_t size)
-{
-    const unsigned char *at = rest->data;
-
-    if (rest->size < size) {
-        *rest = crti_span(NULL, 0);
-        return NULL;
-    }
-    *rest = crti_span(at + size, rest->size - size);
-    return at;
-}
-
-static bool take_number(crti_span_t *rest, unsigned bytes, uint64_t *number_out)
-{
-    const unsigned char *at = take(rest, bytes);
-
-    *number_out = 0;
-    for (unsigned i = 0; at && i < bytes; i++)
-        *number_out |= (uint64_t)at[i] << 8 * i;
-    return at != NULL;
-}
-
-static bool take_id(crti_span_t *rest, bool is_there, crti_id_t *id_out)
-{
-    const unsigned char *at = is_there ? take(rest, 16) : NULL;
-
-    *id_out = at ? crti_id_unpack(at) : (crti_id_t){0, 0};
-    return at || !is_there;
-}
-
 static bool take_text(crti_span_t *rest, char *text, size_t room)
 {
     const unsigned char *at;
     uint64_t size;
 
-    if (!take_number(rest, 1, &size) || size >= room || !(at = take(rest, size)))
+    if (!crti_take_number(rest, 1, &size) || size >= room ||
+        !(at = crti_take(rest, size)))
         return false;
     memcpy(text, at, size);
     text[size] = '\0';
@@ -153,11 +112,12 @@ static bool take_fixed(crti_span_t *rest, crti_task_event_t *e, unsigned *there_
 {
     uint64_t there, state, kind, attempts, pid, status;
 
-    if (!take_number(rest, 2, &there) || !take_number(rest, 1, &state) ||
-        !take_number(rest, 1, &kind) || !take_id(rest, true, &e->owner) ||
-        !take_number(rest, 8, &e->number) || !take_number(rest, 8, &e->attempt) ||
-        !take_number(rest, 4, &attempts) || !take_number(rest, 4, &pid) ||
-        !take_number(rest, 4, &status))
+    if (!crti_take_number(rest, 2, &there) || !crti_take_number(rest, 1, &state) ||
+        !crti_take_number(rest, 1, &kind) || !crti_take_id(rest, true, &e->owner) ||
+        !crti_take_number(rest, 8, &e->number) ||
+        !crti_take_number(rest, 8, &e->attempt) ||
+        !crti_take_number(rest, 4, &attempts) || !crti_take_number(rest, 4, &pid) ||
+        !crti_take_number(rest, 4, &status))
         return false;
     e->state = (uint8_t)state;
     e->kind = (uint8_t)kind;
@@ -173,18 +133,18 @@ static bool take_rest(crti_span_t *rest, crti_task_record_t *record, unsigned th
 {
     crti_task_event_t *e = &record->event;
 
-    if (!take_id(rest, there & HAS_PARENT, &e->parent_owner) ||
-        (there & HAS_PARENT && !take_number(rest, 8, &e->parent)) ||
-        !take_id(rest, there & HAS_ACTOR, &e->actor) ||
-        !take_id(rest, there & HAS_WORKER, &e->worker) ||
-        !take_id(rest, there & HAS_NODE, &e->node) ||
-        !take_id(rest, there & HAS_JOB, &record->job))
+    if (!crti_take_id(rest, there & HAS_PARENT, &e->parent_owner) ||
+        (there & HAS_PARENT && !crti_take_number(rest, 8, &e->parent)) ||
+        !crti_take_id(rest, there & HAS_ACTOR, &e->actor) ||
+        !crti_take_id(rest, there & HAS_WORKER, &e->worker) ||
+        !crti_take_id(rest, there & HAS_NODE, &e->node) ||
+        !crti_take_id(rest, there & HAS_JOB, &record->job))
         return false;
     for (unsigned i = 0; i < CRTI_TASK_STATES; i++)
-        if (there >> (FIRST_TIME + i) & 1 && !take_number(rest, 8, &e->at_ns[i]))
+        if (there >> (FIRST_TIME + i) & 1 && !crti_take_number(rest, 8, &e->at_ns[i]))
             return false;
-    if (there & HAS_LOG &&
-        (!take_number(rest, 8, &e->log_from) || !take_number(rest, 8, &e->log_to)))
+    if (there & HAS_LOG && (!crti_take_number(rest, 8, &e->log_from) ||
+                            !crti_take_number(rest, 8, &e->log_to)))
         return false;
     return take_text(rest, e->name, sizeof(e->name)) &&
            take_text(rest, e->text, sizeof(e->text));
@@ -194,7 +154,7 @@ crt_status_t crti_task_records_open(crti_span_t bytes, uint64_t *dropped_out,
                                     crti_span_t *rest)
 {
     *rest = bytes;
-    return take_number(rest, 8, dropped_out)
+    return crti_take_number(rest, 8, dropped_out)
                ? CRT_OK
                : crt_raise(CRT_ERR_PROTOCOL, "task records without a beginning");
 }

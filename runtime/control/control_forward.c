@@ -248,7 +248,7 @@ static char *join(const crti_control_t *c, const crti_gather_t *gather)
     if (strcmp(what, "objects") == 0)
         return crti_object_rows_join(rows, crti_str(filter));
     if (strcmp(what, "refs") == 0)
-        return crti_ref_rows_join(rows, gather->silent);
+        return crti_ref_rows_join(rows, crti_str(filter), gather->silent);
     return crti_state_join(rows, "worker_id", filter);
 }
 
@@ -345,6 +345,8 @@ static crt_status_t check_filter(const crti_msg_state_query_t *m)
         return crti_task_rows_check(m->filter);
     if (crti_str_equal(m->what, "objects"))
         return crti_object_rows_check(m->filter);
+    if (crti_str_equal(m->what, "refs"))
+        return crti_ref_rows_check(m->filter);
     if (crti_str_equal(m->what, "actors_detail"))
         return crti_actor_rows_check(m->filter);
     return CRT_OK;

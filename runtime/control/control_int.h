@@ -444,12 +444,15 @@ void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
 char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
 /* Joins the lists that nodes answered. */
 char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
-/* process_rows.c: what processes said of their waits, with their stacks, and of the refs that they hold. */
+/* stack_rows.c: what processes said of their waits, with their stacks. */
 char *crti_stack_rows_join(crti_span_t answers, unsigned silent);
-char *crti_object_rows_join(crti_span_t answers,
-                            crti_span_t filter); /* an id, a query, or "" */
+/* object_rows.c: the objects of all nodes with who holds them, of an id, of a query, or all; NULL: no memory. */
+char *crti_object_rows_join(crti_span_t answers, crti_span_t filter);
+/* CRT_ERR_INVALID: a query that can't be answered. */
 crt_status_t crti_object_rows_check(crti_span_t filter);
-char *crti_ref_rows_join(crti_span_t answers, unsigned silent);
+/* ref_rows.c: the refs of all processes, of a query (the largest first), or all. */
+char *crti_ref_rows_join(crti_span_t answers, crti_span_t filter, unsigned silent);
+crt_status_t crti_ref_rows_check(crti_span_t filter);
 
 /* actor_rows.c: "actors" of an id, of a query (row_query.h), or all; NULL with the detail raised. */
 char *crti_actor_rows(const crti_control_t *c, crti_span_t filter);

@@ -67,6 +67,7 @@ static crt_status_t read_members(const crti_row_table_t *table, crti_row_query_t
     const json_t *filters = json_object_get(q->source, "filters");
     const json_t *grouped = json_object_get(q->source, "count_by");
     const json_t *limit = json_object_get(q->source, "limit");
+    const json_t *sum = json_object_get(q->source, "sum");
     crt_status_t status = CRT_OK;
 
     q->filter_count = json_array_size(filters);
@@ -84,7 +85,8 @@ static crt_status_t read_members(const crti_row_table_t *table, crti_row_query_t
         status = read_filter(table, json_array_get(filters, i), &q->filters[i]);
     for (size_t i = 0; i < q->grouped_count && status == CRT_OK; i++)
         status = find_column(table, json_array_get(grouped, i), &q->grouped[i]);
-    return status;
+    q->has_sum = sum != NULL;
+    return status == CRT_OK && sum ? find_column(table, sum, &q->summed) : status;
 }
 
 crt_status_t crti_row_query_parse(crti_span_t filter, const crti_row_table_t *table,
@@ -120,15 +122,6 @@ crt_status_t crti_row_query_check(crti_span_t filter, const crti_row_table_t *ta
     if (status == CRT_OK)
         crti_row_query_fini(&query);
     return status;
-}
-
-bool crti_row_query_reads(const crti_row_query_t *query, const crti_row_table_t *table,
-                          const char *column)
-{
-    for (size_t i = 0; i < query->filter_count; i++)
-        if (strcmp(table->columns[query->filters[i].column], column) == 0)
-            return true;
-    return false;
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -176,8 +169,9 @@ void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell)
 
 typedef struct group {
     size_t count;
-    size_t at[CRTI_ROW_GROUPED]; /* where its texts begin in `texts` */
-    char texts[];                /* each ended by a zero */
+    double sum;
+    crti_cell_t cells[CRTI_ROW_GROUPED];
+    char texts[]; /* of cells, each ended by a zero */
 } group_t;
 
 void crti_row_counts_init(crti_row_counts_t *counts)
@@ -203,73 +197,97 @@ void crti_row_counts_fini(crti_row_counts_t *counts)
     crti_map_fini(&counts->by_name);
 }
 
-static const char *text_of(const crti_row_table_t *table, const void *row, size_t column)
+/* What the row has in the query's columns. */
+static void read_cells(const crti_row_query_t *query, const crti_row_table_t *table,
+                       const void *row, crti_cell_t cells[CRTI_ROW_GROUPED])
 {
-    crti_cell_t cell = table->cell(table->user, row, column);
-
-    return cell.kind == CRTI_CELL_TEXT ? cell.text : "";
+    for (size_t i = 0; i < query->grouped_count; i++)
+        cells[i] = table->cell(table->user, row, query->grouped[i]);
 }
 
-/* The texts, each behind its length: no two rows that differ have the same. */
-static crt_status_t name_group(const crti_row_query_t *query,
-                               const crti_row_table_t *table, const void *row,
+/* Kinds, numbers, and texts behind their lengths: no two rows that differ have the same. */
+static crt_status_t name_group(const crti_cell_t *cells, size_t count,
                                crti_buffer_t *name)
 {
     crt_status_t status = CRT_OK;
 
-    for (size_t i = 0; i < query->grouped_count && status == CRT_OK; i++) {
-        const char *text = text_of(table, row, query->grouped[i]);
-        char length[24];
+    for (size_t i = 0; i < count && status == CRT_OK; i++) {
+        bool is_text = cells[i].kind == CRTI_CELL_TEXT;
+        char front[48];
 
-        snprintf(length, sizeof(length), "%zu:", strlen(text));
-        status = crti_buffer_append(name, length, strlen(length));
-        if (status == CRT_OK)
-            status = crti_buffer_append(name, text, strlen(text));
+        if (is_text)
+            snprintf(front, sizeof(front), "%zu:", strlen(cells[i].text));
+        else
+            snprintf(front, sizeof(front), "%c%.17g,", "n?#b"[cells[i].kind],
+                     cells[i].number);
+        status = crti_buffer_append(name, front, strlen(front));
+        if (status == CRT_OK && is_text)
+            status = crti_buffer_append(name, cells[i].text, strlen(cells[i].text));
     }
     return status == CRT_OK ? crti_buffer_append(name, "", 1) : status;
 }
 
-static group_t *new_group(const crti_row_query_t *query, const crti_row_table_t *table,
-                          const void *row)
+static group_t *new_group(const crti_cell_t *cells, size_t count)
 {
     size_t size = 0;
     group_t *group;
+    char *at;
 
-    for (size_t i = 0; i < query->grouped_count; i++)
-        size += strlen(text_of(table, row, query->grouped[i])) + 1;
+    for (size_t i = 0; i < count; i++)
+        size += cells[i].kind == CRTI_CELL_TEXT ? strlen(cells[i].text) + 1 : 0;
     group = calloc(1, sizeof(*group) + size);
-    size = 0;
-    for (size_t i = 0; group && i < query->grouped_count; i++) {
-        group->at[i] = size;
-        strcpy(group->texts + size, text_of(table, row, query->grouped[i]));
-        size += strlen(group->texts + size) + 1;
+    if (!group)
+        return NULL;
+    at = group->texts;
+    for (size_t i = 0; i < count; i++) {
+        group->cells[i] = cells[i];
+        if (cells[i].kind != CRTI_CELL_TEXT)
+            continue;
+        strcpy(at, cells[i].text);
+        group->cells[i].text = at;
+        at += strlen(at) + 1;
     }
     return group;
+}
+
+static crt_status_t keep_group(crti_row_counts_t *counts, const char *name,
+                               group_t *group)
+{
+    crt_status_t status = group
+                              ? crti_buffer_append(&counts->groups, &group, sizeof(group))
+                              : crt_raise(CRT_ERR_NO_MEMORY, "a group of rows");
+
+    if (status == CRT_OK)
+        return crti_map_put(&counts->by_name, name, group);
+    free(group);
+    return status;
 }
 
 crt_status_t crti_row_counts_add(crti_row_counts_t *counts, const crti_row_query_t *query,
                                  const crti_row_table_t *table, const void *row)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t name = {0};
-    crt_status_t status = name_group(query, table, row, &name);
+    crti_cell_t cells[CRTI_ROW_GROUPED], summed;
+    crt_status_t status;
     group_t *group;
 
+    read_cells(query, table, row, cells);
+    status = name_group(cells, query->grouped_count, &name);
     if (status != CRT_OK)
         return status;
     group = crti_map_get(&counts->by_name, name.data);
     if (!group) {
-        group = new_group(query, table, row);
-        if (!group)
-            return crt_raise(CRT_ERR_NO_MEMORY, "a group of rows");
-        status = crti_buffer_append(&counts->groups, &group, sizeof(group));
-        if (status != CRT_OK) {
-            free(group);
+        group = new_group(cells, query->grouped_count);
+        status = keep_group(counts, (const char *)name.data, group);
+        if (status != CRT_OK)
             return status;
-        }
-        status = crti_map_put(&counts->by_name, name.data, group);
     }
     group->count++;
-    return status;
+    if (!query->has_sum)
+        return CRT_OK;
+    summed = table->cell(table->user, row, query->summed);
+    group->sum += summed.kind == CRTI_CELL_NUMBER ? summed.number : 0;
+    return CRT_OK;
 }
 
 void crti_row_counts_write(const crti_row_counts_t *counts, const crti_row_query_t *query,
@@ -283,10 +301,15 @@ void crti_row_counts_write(const crti_row_counts_t *counts, const crti_row_query
         crti_json_open(w, '{');
         for (size_t k = 0; k < query->grouped_count; k++) {
             crti_json_key(w, table->columns[query->grouped[k]]);
-            crti_json_text(w, groups[i]->texts + groups[i]->at[k]);
+            crti_cell_write(w, &groups[i]->cells[k]);
         }
         crti_json_key(w, "count");
         crti_json_integer(w, (int64_t)groups[i]->count);
+        if (query->has_sum) {
+            crti_json_key(w, "sum");
+            crti_json_integer(w, groups[i]->sum < 9e18 ? (int64_t)groups[i]->sum
+                                                       : INT64_MAX);
+        }
         crti_json_close(w, '}');
     }
     crti_json_close(w, ']');

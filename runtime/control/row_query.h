@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows of a table are wanted: the filter of a STATE_QUERY that is an object of JSON (docs/design/state.md).
  *
- *     {"limit": 100, "filters": [["state", false, ["PENDING", "STARTING"]], ...], "count_by": ["class_name", "state"]}
+ *     {"limit": 100, "filters": [["state", false, ["PENDING", "STARTING"]], ...], "count_by": ["class_name", "state"], "sum": "size"}
  *
  * Where it sits
- *     STATE_QUERY -> [ control/row_query.c ] <- actor_rows.c, task_rows.c (cells of their rows)
- * Rows are looked at where they are; those that match are written, or counted by their texts.
+ *     STATE_QUERY -> [ control/row_query.c ] <- actor_rows.c, task_rows.c, object_rows.c (cells of their rows)
+ * Rows are looked at where they are; those that match are written, or counted by their cells.
  * Trust: the text is anybody's who may ask; it is refused with a sentence.
  */
 #ifndef CRTI_CONTROL_ROW_QUERY_H
@@ -17,7 +17,7 @@
 
 #define CRTI_ROW_FILTERS 16
 #define CRTI_ROW_VALUES  4 /* of one filter */
-#define CRTI_ROW_GROUPED 4 /* columns by which rows are counted */
+#define CRTI_ROW_GROUPED 5 /* columns by which rows are counted */
 
 typedef enum crti_cell_kind {
     CRTI_CELL_NULL,
@@ -68,6 +68,8 @@ typedef struct crti_row_query {
     size_t filter_count, grouped_count; /* grouped 0: rows are wanted, not numbers */
     crti_row_filter_t filters[CRTI_ROW_FILTERS];
     size_t grouped[CRTI_ROW_GROUPED];
+    bool has_sum;
+    size_t summed; /* column whose numbers are added up for each group */
 } crti_row_query_t;
 
 /* A query begins with '{'; any other filter is an id, or nothing. */
@@ -79,9 +81,6 @@ crt_status_t crti_row_query_parse(crti_span_t filter, const crti_row_table_t *ta
 void crti_row_query_fini(crti_row_query_t *query);
 /* The same of a filter that need be no query. */
 crt_status_t crti_row_query_check(crti_span_t filter, const crti_row_table_t *table);
-/* Whether one of its filters looks at that column. */
-bool crti_row_query_reads(const crti_row_query_t *query, const crti_row_table_t *table,
-                          const char *column);
 
 /* All filters match. Texts are compared without looking at case; what is not there equals nothing. */
 bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_t *table,
@@ -90,7 +89,7 @@ bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_
 /* A text as a text, a number as a whole one. */
 void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell);
 
-/* Rows counted by the texts of the query's columns. */
+/* Rows counted by what they have in the query's columns. */
 typedef struct crti_row_counts {
     crti_map_t by_name;
     crti_buffer_t groups; /* pointers to them, in the order in which they came */
@@ -100,7 +99,7 @@ void crti_row_counts_init(crti_row_counts_t *counts);
 void crti_row_counts_fini(crti_row_counts_t *counts);
 crt_status_t crti_row_counts_add(crti_row_counts_t *counts, const crti_row_query_t *query,
                                  const crti_row_table_t *table, const void *row);
-/* [{"class_name": "A", "state": "ALIVE", "count": 3}, ...] */
+/* [{"class_name": "A", "state": "ALIVE", "count": 3}, ...]; with a sum: "sum": 17 */
 void crti_row_counts_write(const crti_row_counts_t *counts, const crti_row_query_t *query,
                            const crti_row_table_t *table, crti_json_writer_t *w);
 

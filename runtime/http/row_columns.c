@@ -28,7 +28,7 @@ const crti_column_t crti_actor_columns[] = {
     {"placement_group_id", NULL, FIXED},
     {"repr_name", NULL, FIXED},
     {"num_restarts", "num_restarts", NUMBER},
-    {"num_restarts_due_to_lineage_reconstruction", NULL, CRTI_COLUMN_ZERO},
+    {"num_restarts_due_to_lineage_reconstruction", "0", CRTI_COLUMN_FIXED_NUMBER},
     {"is_fenced", "is_fenced", BOOL},
     {"has_failed", "has_failed", BOOL},
     {"message", "message", OR_NULL},
@@ -65,16 +65,23 @@ const crti_column_t crti_task_columns[] = {{"task_id", "task_id", TEXT},
                                            {"fallback_strategy", NULL, FIXED},
                                            {NULL, NULL, TEXT}};
 
-const crti_column_t crti_object_columns[] = {{"object_id", "object_id", TEXT},
-                                             {"object_size", "size", NUMBER},
-                                             {"type", "owner_type", TEXT},
-                                             {"pid", "owner_pid", NUMBER},
-                                             {"ip", "ip", TEXT},
-                                             {"node_id", "node_id", OR_NULL},
-                                             {"owner_id", "owner_id", OR_NULL},
-                                             {"pins", "pins", NUMBER},
-                                             {"is_copy", "is_copy", BOOL},
-                                             {NULL, NULL, TEXT}};
+const crti_column_t crti_object_columns[] = {
+    {"object_id", "object_id", TEXT},
+    {"object_size", "size", NUMBER},
+    {"task_status", "is_sealed", CRTI_COLUMN_SEALED},
+    {"attempt_number", "1", CRTI_COLUMN_FIXED_NUMBER},
+    {"reference_type", "reference_type", TEXT},
+    {"call_site", "call_site", TEXT},
+    {"type", "owner_type", TEXT},
+    {"pid", "owner_pid", NUMBER},
+    {"ip", "ip", TEXT},
+    {"node_id", "node_id", OR_NULL},
+    {"owner_id", "owner_id", OR_NULL},
+    {"pins", "pins", NUMBER},
+    {"is_copy", "is_copy", BOOL},
+    {"calls", "calls", NUMBER},
+    {"holders", NULL, FIXED},
+    {NULL, NULL, TEXT}};
 
 /* ---------------------------------------------------------------- one filter */
 
@@ -119,6 +126,10 @@ static json_t *values_of(const crti_column_t *column, const char *text)
     case CRTI_COLUMN_BOOL:
         return crti_http_is_yes(text, &yes) ? json_pack("[b]", yes) : json_array();
     case CRTI_COLUMN_ACTOR_STATE: return states(text);
+    case CRTI_COLUMN_SEALED:
+        return strcasecmp(text, "FINISHED") == 0  ? json_pack("[b]", 1)
+               : strcasecmp(text, "RUNNING") == 0 ? json_pack("[b]", 0)
+                                                  : json_array();
     default: return json_array();
     }
 }
@@ -128,10 +139,14 @@ static bool is_constant(const crti_column_t *column, const char *text, bool *equ
 {
     double number;
 
-    *equal_out = column->kind == CRTI_COLUMN_FIXED
-                     ? column->key && strcasecmp(column->key, text) == 0
-                     : reads_number(text, &number) && number == 0;
-    return column->kind == CRTI_COLUMN_FIXED || column->kind == CRTI_COLUMN_ZERO;
+    *equal_out = false;
+    if (column->kind == CRTI_COLUMN_FIXED)
+        *equal_out = column->key && strcasecmp(column->key, text) == 0;
+    else if (column->kind == CRTI_COLUMN_FIXED_NUMBER)
+        *equal_out = reads_number(text, &number) && number == strtod(column->key, NULL);
+    else
+        return false;
+    return true;
 }
 
 /* Nothing is one of no values: such a filter matches no row, or with "not" all. */
@@ -171,17 +186,19 @@ bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters
 }
 
 char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
-                         size_t limit, const char *const *count_by)
+                         size_t limit, const crti_counting_t *counting)
 {
     json_t *list = json_array(), *by = json_array(), *query;
     char *text;
 
     for (size_t i = 0; i < json_array_size(filters); i++)
         add_filter(list, columns, json_array_get(filters, i));
-    for (; count_by && *count_by; count_by++)
-        json_array_append_new(by, json_string(*count_by));
+    for (size_t i = 0; counting && counting->columns[i]; i++)
+        json_array_append_new(by, json_string(counting->columns[i]));
     query = json_pack("{s:I, s:o, s:o}", "limit", (json_int_t)limit, "filters", list,
                       "count_by", by);
+    if (counting && counting->sum)
+        json_object_set_new(query, "sum", json_string(counting->sum));
     text = json_dumps(query, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(query);
     return text;

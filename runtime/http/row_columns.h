@@ -18,9 +18,10 @@ typedef enum crti_column_kind {
     CRTI_COLUMN_TEXT_OR_NULL, /* "" of the head is null */
     CRTI_COLUMN_NUMBER,       /* or null */
     CRTI_COLUMN_BOOL,
-    CRTI_COLUMN_ACTOR_STATE, /* a text; clients know fewer states than there are */
-    CRTI_COLUMN_FIXED,       /* `key` is a text that all rows have here; NULL: null */
-    CRTI_COLUMN_ZERO         /* all rows have 0 here */
+    CRTI_COLUMN_ACTOR_STATE,  /* a text; clients know fewer states than there are */
+    CRTI_COLUMN_FIXED,        /* `key` is a text that all rows have here; NULL: null */
+    CRTI_COLUMN_FIXED_NUMBER, /* `key` is a number that all rows have here */
+    CRTI_COLUMN_SEALED        /* a bool, which clients know as a state */
 } crti_column_kind_t;
 
 /* A column of a listing that filters may look at; a table of them ends with a name of NULL. */
@@ -31,7 +32,6 @@ typedef struct crti_column {
     bool is_told_by_nodes; /* only the question with all columns knows it */
 } crti_column_t;
 
-/* That of objects has only what lies in the store itself; others are filtered here. */
 extern const crti_column_t crti_actor_columns[], crti_task_columns[],
     crti_object_columns[];
 
@@ -41,9 +41,15 @@ bool crti_columns_know(const crti_column_t *columns, const json_t *filters);
 /* Whether a filter looks at a column that nodes tell. */
 bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters);
 
+/* What rows are counted by: columns of the head, ended by NULL, and one whose numbers are added up (NULL: none). */
+typedef struct crti_counting {
+    const char *columns[6];
+    const char *sum;
+} crti_counting_t;
+
 /* The query for rows that match `filters` (http/filter.h; their columns are in the table), at most `limit`, or with
- * `count_by`, ended by NULL, for the numbers of rows by those columns of the head. Caller frees it; NULL: no memory. */
+ * `counting` for the numbers of rows. Caller frees it; NULL: no memory. */
 char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
-                         size_t limit, const char *const *count_by);
+                         size_t limit, const crti_counting_t *counting);
 
 #endif

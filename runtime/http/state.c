@@ -85,13 +85,13 @@ static const char *question_of(const crti_http_exchange_t *x,
 
 /* Rows are picked where they are, if the head can. */
 static void ask(crti_http_exchange_t *x, const crti_listing_t *resource,
-                const char *const *count_by, crti_http_exchange_answer_t *on_answer)
+                const crti_counting_t *counting, crti_http_exchange_answer_t *on_answer)
 {
     CRTI_AUTO(free) char *query = NULL;
 
     if (resource->columns && crti_columns_know(resource->columns, x->filters)) {
-        query = crti_columns_query(resource->columns, x->filters, count_by ? 0 : x->limit,
-                                   count_by);
+        query = crti_columns_query(resource->columns, x->filters, counting ? 0 : x->limit,
+                                   counting);
         if (!query) {
             crti_http_exchange_fail(x, crt_raise(CRT_ERR_NO_MEMORY, "a query"));
             return;
@@ -116,8 +116,8 @@ static void on_summary(crti_http_exchange_t *x, crt_status_t status,
     CRTI_AUTO(json_decref) json_t *answer = crti_endpoint_state(x, status, message);
 
     if (answer)
-        crti_http_exchange_json(
-            x, 200, crti_view_summary(crti_listing_find(x->id), answer, x->filters));
+        crti_http_exchange_json(x, 200,
+                                crti_view_summary(crti_listing_find(x->id), answer));
 }
 
 /* By lineage would need calls that are long forgotten. */
@@ -133,10 +133,8 @@ void crti_state_begin_summary(crti_http_exchange_t *x, const crti_http_request_t
         is_known = is_known || strcmp(by, ways[i]) == 0;
     if (status == CRT_OK && !is_known)
         status = crt_raise(CRT_ERR_INVALID, "summary_by is func_name, class or callsite");
-    if (status == CRT_OK && crti_summary_columns(resource))
-        ask(x, resource, crti_summary_columns(resource), on_summary);
-    else if (status == CRT_OK)
-        crti_endpoint_ask_state(x, resource->what, "", on_summary);
+    if (status == CRT_OK)
+        ask(x, resource, crti_summary_counting(resource), on_summary);
     else
         refuse(x);
 }

@@ -16,11 +16,6 @@ static void add(json_t *counts, const char *key, json_int_t number)
     json_object_set_new(counts, key, json_integer(so_far + number));
 }
 
-static void count(json_t *counts, const char *key)
-{
-    add(counts, key, 1);
-}
-
 /* A group of that name, made by `fresh` when there is none; borrowed. */
 static json_t *group_of(json_t *groups, const char *name, json_t *(*fresh)(const char *))
 {
@@ -101,21 +96,29 @@ static json_t *summarize_actors(const json_t *groups)
                      "summary_by", "class");
 }
 
-static void add_object(json_t *group, const json_t *row)
+static void add_to(json_t *total, const char *key, double more)
 {
-    double size = json_number_value(json_object_get(row, "object_size")) / MIB;
-    double sum = json_number_value(json_object_get(group, "total_size_mb"));
-    json_int_t total = json_integer_value(json_object_get(group, "total_objects"));
+    double so_far = json_number_value(json_object_get(total, key));
 
-    json_object_set_new(group, "total_objects", json_integer(total + 1));
-    json_object_set_new(group, "total_size_mb", json_real(sum + size));
-    count(json_object_get(group, "task_state_counts"),
-          crti_view_text(row, "task_status"));
-    count(json_object_get(group, "task_attempt_number_counts"), "1");
-    count(json_object_get(group, "ref_type_counts"),
-          crti_view_text(row, "reference_type"));
-    count(json_object_get(group, "workers"), crti_view_text(row, "owner_id"));
-    count(json_object_get(group, "nodes"), crti_view_text(row, "node_id"));
+    json_object_set_new(total, key, json_real(so_far + more));
+}
+
+/* Objects that are the same in all that is counted. */
+static void add_objects(json_t *group, const json_t *entry)
+{
+    json_int_t number = json_integer_value(json_object_get(entry, "count"));
+    bool is_sealed = json_is_true(json_object_get(entry, "is_sealed"));
+
+    add(group, "total_objects", number);
+    add_to(group, "total_size_mb",
+           json_number_value(json_object_get(entry, "sum")) / MIB);
+    add(json_object_get(group, "task_state_counts"), is_sealed ? "FINISHED" : "RUNNING",
+        number);
+    add(json_object_get(group, "task_attempt_number_counts"), "1", number);
+    add(json_object_get(group, "ref_type_counts"),
+        crti_view_text(entry, "reference_type"), number);
+    add(json_object_get(group, "workers"), crti_view_text(entry, "owner_id"), number);
+    add(json_object_get(group, "nodes"), crti_view_text(entry, "node_id"), number);
 }
 
 /* How many processes and nodes each group is of, instead of which. */
@@ -136,63 +139,50 @@ static void count_places(json_t *groups)
 }
 
 /* By the line of the program that made them. */
-static json_t *summarize_objects(const crti_listing_t *resource, const json_t *entries,
-                                 const json_t *filters)
+static json_t *summarize_objects(const json_t *groups)
 {
-    json_t *groups = json_object(), *entry;
+    json_t *places = json_object(), *entry;
     json_int_t total = 0;
     double size_mb = 0;
     size_t i;
 
-    json_array_foreach((json_t *)entries, i, entry)
+    json_array_foreach((json_t *)groups, i, entry)
     {
-        const char *place;
-        json_t *row;
+        const char *place = crti_view_text(entry, "call_site");
 
-        if (!crti_listing_is_wanted(resource, entry, filters))
-            continue;
-        row = resource->row(entry, CRTI_VIEW_ALL);
-        place = crti_view_text(row, "call_site");
-        add_object(group_of(groups, *place ? place : "unknown", fresh_objects), row);
-        size_mb += json_number_value(json_object_get(row, "object_size")) / MIB;
-        total++;
-        json_decref(row);
+        add_objects(group_of(places, *place ? place : "unknown", fresh_objects), entry);
+        size_mb += json_number_value(json_object_get(entry, "sum")) / MIB;
+        total += json_integer_value(json_object_get(entry, "count"));
     }
-    count_places(groups);
-    return json_pack("{s:o, s:I, s:f, s:b, s:s}", "summary", groups, "total_objects",
+    count_places(places);
+    return json_pack("{s:o, s:I, s:f, s:b, s:s}", "summary", places, "total_objects",
                      total, "total_size_mb", size_mb, "callsite_enabled", 1, "summary_by",
                      "callsite");
 }
 
-const char *const *crti_summary_columns(const crti_listing_t *resource)
+const crti_counting_t *crti_summary_counting(const crti_listing_t *resource)
 {
-    static const char *const of_tasks[] = {"name", "type", "state", NULL},
-                             *const of_actors[] = {"class_name", "state", NULL};
+    static const crti_counting_t of_tasks = {.columns = {"name", "type", "state"}},
+                                 of_actors = {.columns = {"class_name", "state"}},
+                                 of_objects = {.columns = {"call_site", "is_sealed",
+                                                           "reference_type", "owner_id",
+                                                           "node_id"},
+                                               .sum = "size"};
 
-    return strcmp(resource->name, "tasks") == 0    ? of_tasks
-           : strcmp(resource->name, "actors") == 0 ? of_actors
-                                                   : NULL;
+    return strcmp(resource->name, "tasks") == 0     ? &of_tasks
+           : strcmp(resource->name, "actors") == 0  ? &of_actors
+           : strcmp(resource->name, "objects") == 0 ? &of_objects
+                                                    : NULL;
 }
 
-json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer,
-                          const json_t *filters)
+json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer)
 {
-    const json_t *entries = crti_listing_entries(resource, answer),
-                 *groups = json_object_get(answer, "groups");
-    json_int_t total = groups ? json_integer_value(json_object_get(answer, "all"))
-                              : (json_int_t)json_array_size(entries);
-    json_t *summary;
+    const json_t *groups = json_object_get(answer, "groups");
+    json_int_t total = json_integer_value(json_object_get(answer, "all"));
+    json_t *summary = strcmp(resource->name, "tasks") == 0    ? summarize_tasks(groups)
+                      : strcmp(resource->name, "actors") == 0 ? summarize_actors(groups)
+                                                              : summarize_objects(groups);
 
-    if (strcmp(resource->name, "tasks") == 0)
-        summary = summarize_tasks(groups);
-    else if (strcmp(resource->name, "actors") == 0)
-        summary = summarize_actors(groups);
-    else if (strcmp(resource->name, "objects") == 0)
-        summary = summarize_objects(resource, entries, filters);
-    else {
-        crt_raise(CRT_ERR_NOT_FOUND, "there is no summary of %s", resource->name);
-        return NULL;
-    }
     return json_pack("{s:b, s:s, s:{s:{s:I, s:I, s:I, s:{s:{s:o}}, s:s, s:n}}}", "result",
                      1, "msg", "", "data", "result", "total", total,
                      "num_after_truncation", total, "num_filtered", total, "result",

@@ -220,20 +220,6 @@ static json_t *task_row(const json_t *task, crti_view_level_t level)
     return row;
 }
 
-/* Why the owner keeps it; Ray has no words for what others borrow. */
-static const char *reference_type(const json_t *object)
-{
-    static const char *const known[] = {"LOCAL_REFERENCE", "USED_BY_PENDING_TASK",
-                                        "CAPTURED_IN_OBJECT"};
-    const char *kind = crti_view_text(object, "kind");
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(kind, known[i]) == 0)
-            return kind;
-    return json_integer_value(json_object_get(object, "pins")) > 0 ? "PINNED_IN_MEMORY"
-                                                                   : "UNKNOWN_STATUS";
-}
-
 static json_t *object_row(const json_t *object, crti_view_level_t level)
 {
     bool is_sealed = json_is_true(json_object_get(object, "is_sealed"));
@@ -243,9 +229,9 @@ static json_t *object_row(const json_t *object, crti_view_level_t level)
         crti_view_text(object, "object_id"), "object_size",
         crti_part_number(object, "size"), "task_status",
         is_sealed ? "FINISHED" : "RUNNING", "attempt_number", 1, "reference_type",
-        reference_type(object), "call_site", crti_view_text(object, "call_site"), "type",
-        *type ? type : "WORKER", "pid", crti_part_number(object, "owner_pid"), "ip",
-        crti_view_text(object, "ip"));
+        crti_view_text(object, "reference_type"), "call_site",
+        crti_view_text(object, "call_site"), "type", *type ? type : "WORKER", "pid",
+        crti_part_number(object, "owner_pid"), "ip", crti_view_text(object, "ip"));
 
     if (!row || level < CRTI_VIEW_ALL)
         return row;
@@ -312,7 +298,8 @@ const crti_listing_t *crti_listing_find(const char *name)
     return NULL;
 }
 
-const json_t *crti_listing_entries(const crti_listing_t *resource, const json_t *answer)
+/* The entries of an answer. */
+static const json_t *entries_of(const crti_listing_t *resource, const json_t *answer)
 {
     return resource->list && json_is_object(answer)
                ? json_object_get(answer, resource->list)
@@ -332,9 +319,9 @@ crt_status_t crti_view_check_filters(const crti_listing_t *resource,
     return status;
 }
 
-/* Filters look at all columns, also at those that are not shown. */
-bool crti_listing_is_wanted(const crti_listing_t *resource, const json_t *entry,
-                            const json_t *filters)
+/* It is one, and all filters match: they look at all columns, also at those that are not shown. */
+static bool is_wanted(const crti_listing_t *resource, const json_t *entry,
+                      const json_t *filters)
 {
     json_t *whole;
     bool wanted;
@@ -376,7 +363,7 @@ static bool is_picked(const crti_listing_t *resource, const json_t *answer, size
 json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
                         const json_t *filters, size_t limit, crti_view_level_t level)
 {
-    const json_t *entries = crti_listing_entries(resource, answer);
+    const json_t *entries = entries_of(resource, answer);
     size_t total = 0, wanted = 0, shown;
     bool picked = is_picked(resource, answer, &total, &wanted);
     json_t *list = json_array();
@@ -387,7 +374,7 @@ json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
 
         if (!picked) {
             total += !resource->is_shown || resource->is_shown(entry);
-            if (!crti_listing_is_wanted(resource, entry, filters) || wanted++ >= limit)
+            if (!is_wanted(resource, entry, filters) || wanted++ >= limit)
                 continue;
         }
         if (json_array_append_new(list, resource->row(entry, level)) != 0) {

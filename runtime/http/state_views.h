@@ -36,11 +36,10 @@ crt_status_t crti_view_check_filters(const crti_listing_t *resource,
                                      const json_t *filters);
 json_t *crti_view_state_error(const char *text);
 
-/* The columns of the head by which it counts rows for a summary, ended by NULL; NULL: it tells all rows. */
-const char *const *crti_summary_columns(const crti_listing_t *resource);
-/* Reply of GET /api/v0/NAME/summarize: of tasks, actors, objects; NULL, with the detail set, of anything else. */
-json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer,
-                          const json_t *filters);
+/* What the head counts rows of tasks, actors or objects by, for a summary. */
+const crti_counting_t *crti_summary_counting(const crti_listing_t *resource);
+/* Reply of GET /api/v0/NAME/summarize, of one of them. */
+json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer);
 
 /* The answer to "tasks" as a trace for chrome://tracing and Perfetto: each call where it ran and where it waited, with
  * an arrow from one to the other. `job`: only of that job; "": of all. */
@@ -48,10 +47,5 @@ json_t *crti_view_timeline(const json_t *answer, const char *job);
 
 /* The state of an actor, as clients know it. */
 const char *crti_view_actor_state(const json_t *actor);
-/* The entries of an answer. */
-const json_t *crti_listing_entries(const crti_listing_t *resource, const json_t *answer);
-/* Whether it is one, and all filters match. */
-bool crti_listing_is_wanted(const crti_listing_t *resource, const json_t *entry,
-                            const json_t *filters);
 
 #endif

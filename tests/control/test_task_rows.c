@@ -285,7 +285,7 @@ static void a_query_that_is_none_is_refused(void **state)
         "{\"filters\":[[\"name\",false]]}",
         "{\"filters\":[[\"name\",false,[null]]]}",
         "{\"filters\":[[\"name\",false,[1,2,3,4,5]]]}",
-        "{\"count_by\":[\"name\",\"name\",\"name\",\"name\",\"name\"]}"};
+        "{\"count_by\":[\"name\",\"name\",\"name\",\"name\",\"name\",\"name\"]}"};
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         if (crti_task_rows_check(crti_str(bad[i])) != CRT_ERR_INVALID)

@@ -96,7 +96,8 @@ static void read_state(const uint8_t *data, size_t size)
         const crti_listing_t *resource = crti_listing_find(names[i]);
 
         json_decref(crti_view_state(resource, json, NULL, 10, CRTI_VIEW_ALL));
-        json_decref(crti_view_summary(resource, json, NULL));
+        if (crti_summary_counting(resource))
+            json_decref(crti_view_summary(resource, json));
     }
     json_decref(crti_view_timeline(json, ""));
     if (crti_metrics_text(json, &text) != CRT_OK)

@@ -79,14 +79,19 @@ static void a_state_of_clients_is_two_of_the_head(void **state)
 
 static void several_filters_and_columns_to_count_by_are_one_query(void **state)
 {
-    static const char *const by[] = {"class_name", "state", NULL};
+    static const crti_counting_t by = {.columns = {"class_name", "state"}},
+                                 with_sum = {.columns = {"node_id"}, .sum = "size"};
     CRTI_AUTO(json_decref)
     json_t *filters = json_pack("[[s, b, s], [s, b, s]]", "name", 0, "a", "pid", 1, "1");
-    CRTI_AUTO(free) char *query = crti_columns_query(crti_actor_columns, filters, 0, by);
+    CRTI_AUTO(free) char *query = crti_columns_query(crti_actor_columns, filters, 0, &by);
+    CRTI_AUTO(free)
+    char *summed = crti_columns_query(crti_object_columns, NULL, 0, &with_sum);
 
     assert_string_equal(query, "{\"limit\":0,\"filters\":[[\"name\",false,[\"a\"]],"
                                "[\"pid\",true,[1.0]]],"
                                "\"count_by\":[\"class_name\",\"state\"]}");
+    assert_string_equal(summed, "{\"limit\":0,\"filters\":[],\"count_by\":[\"node_id\"],"
+                                "\"sum\":\"size\"}");
 }
 
 static void only_queues_are_asked_of_nodes(void **state)
@@ -100,25 +105,30 @@ static void only_queues_are_asked_of_nodes(void **state)
     assert_false(crti_columns_need_nodes(crti_actor_columns, NULL));
 }
 
-static void what_the_head_does_not_know_is_known(void **state)
+static void what_clients_call_otherwise_is_asked_for_as_the_head_calls_it(void **state)
 {
     CRTI_AUTO(json_decref)
-    json_t *both = json_pack("[[s, b, s], [s, b, s]]", "object_size", 0, "1",
-                             "reference_type", 0, "LOCAL_REFERENCE");
-    CRTI_AUTO(json_decref) json_t *size = json_pack("[[s, b, s]]", "object_size", 0, "1");
+    json_t *unknown = json_pack("[[s, b, s]]", "age", 0, "1");
 
-    assert_false(crti_columns_know(crti_object_columns, both));
-    assert_true(crti_columns_know(crti_object_columns, size));
+    assert_false(crti_columns_know(crti_object_columns, unknown));
     assert_true(crti_columns_know(crti_object_columns, NULL));
     expect(crti_object_columns, "object_size", false, "7", "[\"size\",false,[7.0]]");
+    expect(crti_object_columns, "task_status", true, "finished",
+           "[\"is_sealed\",true,[true]]");
+    expect(crti_object_columns, "task_status", false, "RUNNING",
+           "[\"is_sealed\",false,[false]]");
+    expect(crti_object_columns, "task_status", false, "FAILED",
+           "[\"is_sealed\",false,[]]");
+    expect(crti_object_columns, "attempt_number", false, "1", "[\"object_id\",true,[]]");
+    expect(crti_object_columns, "attempt_number", false, "2", "[\"object_id\",false,[]]");
 }
 
 /* What crti_view_check_filters lets through and the table does not have would be passed over. */
 static void each_column_that_can_be_filtered_can_be_asked_for(void **state)
 {
-    static const char *const names[] = {"actors", "tasks"};
+    static const char *const names[] = {"actors", "tasks", "objects"};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         const crti_listing_t *listing = crti_listing_find(names[i]);
         CRTI_AUTO(json_decref) json_t *entry = json_pack("{s:s}", "state", "DEAD");
         CRTI_AUTO(json_decref) json_t *row = listing->row(entry, CRTI_VIEW_ALL);
@@ -154,7 +164,7 @@ int main(void)
         cmocka_unit_test(a_state_of_clients_is_two_of_the_head),
         cmocka_unit_test(several_filters_and_columns_to_count_by_are_one_query),
         cmocka_unit_test(only_queues_are_asked_of_nodes),
-        cmocka_unit_test(what_the_head_does_not_know_is_known),
+        cmocka_unit_test(what_clients_call_otherwise_is_asked_for_as_the_head_calls_it),
         cmocka_unit_test(each_column_that_can_be_filtered_can_be_asked_for),
     };
 

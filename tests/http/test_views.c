@@ -187,7 +187,7 @@ static void summaries_add_what_the_head_has_counted(void **state)
              "{\"class_name\":\"B\",\"state\":\"DEAD\",\"count\":1}],"
              "\"all\":9,\"matched\":6}");
     CRTI_AUTO(json_decref)
-    json_t *reply = crti_view_summary(crti_listing_find("actors"), answer, NULL);
+    json_t *reply = crti_view_summary(crti_listing_find("actors"), answer);
     const json_t *result = json_object_get(json_object_get(reply, "data"), "result");
     json_t *wanted =
         load("{\"node_id_to_summary\":{\"cluster\":{\"summary\":{"
@@ -210,7 +210,7 @@ static void summaries_of_tasks_tell_kinds_apart(void **state)
         "\"count\":2},{\"name\":\"A\",\"type\":\"ACTOR_CREATION_TASK\",\"state\":"
         "\"FINISHED\",\"count\":3}],\"all\":10,\"matched\":10}");
     CRTI_AUTO(json_decref)
-    json_t *reply = crti_view_summary(crti_listing_find("tasks"), answer, NULL);
+    json_t *reply = crti_view_summary(crti_listing_find("tasks"), answer);
     const json_t *cluster = json_object_get(
         json_object_get(
             json_object_get(json_object_get(json_object_get(reply, "data"), "result"),
@@ -228,6 +228,37 @@ static void summaries_of_tasks_tell_kinds_apart(void **state)
     assert_int_equal(json_integer_value(json_object_get(counts, "FINISHED")), 4);
     assert_int_equal(json_integer_value(json_object_get(counts, "FAILED")), 1);
     assert_string_equal(crti_view_text(f, "type"), "NORMAL_TASK");
+}
+
+static void summaries_of_objects_are_by_the_line_that_made_them(void **state)
+{
+    CRTI_AUTO(json_decref)
+    json_t *answer = load(
+        "{\"groups\":[{\"call_site\":\"a.c:7\",\"is_sealed\":true,\"reference_type\":"
+        "\"LOCAL_REFERENCE\",\"owner_id\":\"p\",\"node_id\":\"n\",\"count\":3,\"sum\":"
+        "1048576},{\"call_site\":\"a.c:7\",\"is_sealed\":false,\"reference_type\":"
+        "\"UNKNOWN_STATUS\",\"owner_id\":\"p\",\"node_id\":\"m\",\"count\":1,\"sum\":"
+        "1048576},{\"call_site\":\"\",\"is_sealed\":true,\"reference_type\":"
+        "\"PINNED_IN_MEMORY\",\"owner_id\":\"q\",\"node_id\":\"n\",\"count\":1,\"sum\":"
+        "524288}],\"all\":9,\"matched\":5}");
+    CRTI_AUTO(json_decref)
+    json_t *reply = crti_view_summary(crti_listing_find("objects"), answer);
+    const json_t *result = json_object_get(json_object_get(reply, "data"), "result");
+    json_t *wanted = load(
+        "{\"node_id_to_summary\":{\"cluster\":{\"summary\":{\"a.c:7\":{\"total_objects\":"
+        "4,"
+        "\"total_size_mb\":2.0,\"task_state_counts\":{\"FINISHED\":3,\"RUNNING\":1},"
+        "\"task_attempt_number_counts\":{\"1\":4},\"ref_type_counts\":{"
+        "\"LOCAL_REFERENCE\":3,\"UNKNOWN_STATUS\":1},\"total_num_workers\":1,"
+        "\"total_num_nodes\":2},\"unknown\":{\"total_objects\":1,\"total_size_mb\":0.5,"
+        "\"task_state_counts\":{\"FINISHED\":1},\"task_attempt_number_counts\":{\"1\":1},"
+        "\"ref_type_counts\":{\"PINNED_IN_MEMORY\":1},\"total_num_workers\":1,"
+        "\"total_num_nodes\":1}},\"total_objects\":5,\"total_size_mb\":2.5,"
+        "\"callsite_enabled\":true,\"summary_by\":\"callsite\"}}}");
+
+    assert_true(json_equal(json_object_get(result, "result"), wanted));
+    assert_int_equal(json_integer_value(json_object_get(result, "total")), 9);
+    json_decref(wanted);
 }
 
 /* Rows of one entry, in the columns of that level. */
@@ -438,6 +469,7 @@ int main(void)
         cmocka_unit_test(rows_that_the_head_picked_are_not_picked_again),
         cmocka_unit_test(summaries_add_what_the_head_has_counted),
         cmocka_unit_test(summaries_of_tasks_tell_kinds_apart),
+        cmocka_unit_test(summaries_of_objects_are_by_the_line_that_made_them),
         cmocka_unit_test(our_own_columns_come_only_when_they_are_asked_for),
         cmocka_unit_test(answers_of_a_wrong_shape_do_no_harm),
         cmocka_unit_test(a_timeline_has_calls_waits_collectives_and_transfers),

@@ -7,15 +7,13 @@
  * Threads
  *     The core's lock: the refs are passed once, and only the largest ones are put in order.
  */
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/base/object_records.h"
 #include "runtime/core/client/told.h"
 
-#define BORROWERS_MAX 8                 /* that are named */
-#define TEXT_MAX      ((size_t)3 << 20) /* bytes of the list; a node takes 4 MiB */
+#define TOLD_MAX ((size_t)3 << 20) /* bytes; a node takes 4 MiB */
 
 /* The largest `limit` of those that were looked at are among these. */
 typedef struct largest {
@@ -71,81 +69,62 @@ static void look_at(crt_ref_t *ref, void *user)
 
 /* ---------------------------------------------------------------- how they are told */
 
-/* Why it is kept, in the words of Ray's memory table as far as that has them. */
-static const char *kind_of(const crt_ref_t *ref)
+static crti_ref_kind_t kind_of(const crt_ref_t *ref)
 {
     if (!ref->is_owned)
-        return "BORROWED_REFERENCE";
-    return ref->owned.pins             ? "USED_BY_PENDING_TASK"
-           : ref->handles              ? "LOCAL_REFERENCE"
-           : ref->owned.local          ? "CAPTURED_IN_OBJECT"
-           : ref->owned.borrower_count ? "LENT_REFERENCE"
-                                       : "";
+        return CRTI_REF_BORROWED;
+    return ref->owned.pins             ? CRTI_REF_USED_BY_CALL
+           : ref->handles              ? CRTI_REF_LOCAL
+           : ref->owned.local          ? CRTI_REF_CAPTURED
+           : ref->owned.borrower_count ? CRTI_REF_LENT
+                                       : CRTI_REF_LISTED;
 }
 
-static const char *content_name(const crt_ref_t *ref)
+static crti_ref_value_t value_of(const crt_ref_t *ref)
 {
-    static const char *const names[] = {[CRTI_CONTENT_NONE] = "PENDING",
-                                        [CRTI_CONTENT_INLINE] = "INLINE",
-                                        [CRTI_CONTENT_STORED] = "STORED",
-                                        [CRTI_CONTENT_FAILED] = "FAILED"};
+    static const crti_ref_value_t values[] = {[CRTI_CONTENT_NONE] = CRTI_REF_PENDING,
+                                              [CRTI_CONTENT_INLINE] = CRTI_REF_INLINE,
+                                              [CRTI_CONTENT_STORED] = CRTI_REF_STORED,
+                                              [CRTI_CONTENT_FAILED] = CRTI_REF_FAILED};
 
-    return names[ref->content];
+    return values[ref->content];
 }
 
-/* Who borrows it, and for what it is kept. */
-static void put_holders(crti_buffer_t *json, const crti_owned_t *owned)
-{
-    char text[96], hex[CRTI_ID_HEX];
-
-    snprintf(text, sizeof(text),
-             ",\"local\":%" PRIu32 ",\"calls\":%" PRIu32 ",\"borrowers\":[", owned->local,
-             owned->pins);
-    crti_told_put(json, text);
-    for (uint32_t i = 0; i < owned->borrower_count && i < BORROWERS_MAX; i++) {
-        crti_told_put(json, i ? ",\"" : "\"");
-        crti_told_put(json, crti_id_hex(owned->borrowers[i].process, hex));
-        crti_told_put(json, "\"");
-    }
-    snprintf(text, sizeof(text), "],\"borrower_count\":%" PRIu32, owned->borrower_count);
-    crti_told_put(json, text);
-}
-
-static void put_ref(crti_buffer_t *json, const crt_ref_t *ref)
+static crti_ref_record_t record_of(const crt_ref_t *ref)
 {
     const char *place = atomic_load_explicit(&ref->place, memory_order_relaxed);
-    char text[96];
 
-    snprintf(text, sizeof(text), "{\"size\":%zu,\"handles\":%" PRIu32 ",\"is_owned\":%s",
-             bytes_of(ref), ref->handles, ref->is_owned ? "true" : "false");
-    crti_told_put(json, text);
-    crti_told_object(json, ref->content == CRTI_CONTENT_STORED ? ref->more->object
-                                                               : crti_ref_id(ref));
-    crti_told_text(json, "place", place ? place : "");
-    crti_told_text(json, "kind", kind_of(ref));
-    crti_told_text(json, "content", content_name(ref));
-    if (ref->is_owned)
-        put_holders(json, &ref->owned);
-    crti_told_put(json, "}");
+    return (crti_ref_record_t){
+        .id = ref->content == CRTI_CONTENT_STORED ? ref->more->object : crti_ref_id(ref),
+        .size = bytes_of(ref),
+        .handles = ref->handles,
+        .calls = ref->is_owned ? ref->owned.pins : 0,
+        .borrowers = ref->is_owned ? ref->owned.borrower_count : 0,
+        .kind = kind_of(ref),
+        .value = value_of(ref),
+        .is_owned = ref->is_owned,
+        .place = place ? place : ""};
 }
 
-void crti_told_refs(crti_core_t *core, size_t limit, crti_buffer_t *json)
+void crti_told_refs(crti_core_t *core, uint64_t round, size_t limit, crti_buffer_t *out)
 {
     largest_t largest = {.limit = limit ? limit : 1};
-    char text[96];
+    crti_ref_records_t records = {.round = round};
+    crt_status_t status;
 
     largest.refs = malloc(2 * largest.limit * sizeof(*largest.refs));
     if (largest.refs) {
         crti_refs_walk(core, look_at, &largest);
         keep_largest(&largest);
     }
-    crti_told_put(json, "\"refs\":[");
-    for (size_t i = 0; i < largest.count && json->size < TEXT_MAX; i++) {
-        crti_told_put(json, i ? "," : "");
-        put_ref(json, largest.refs[i]);
+    records.count = largest.seen;
+    records.bytes = largest.bytes;
+    status = crti_ref_records_begin(&records, out);
+    for (size_t i = 0; i < largest.count && out->size < TOLD_MAX && status == CRT_OK;
+         i++) {
+        crti_ref_record_t record = record_of(largest.refs[i]);
+
+        status = crti_ref_records_add(&records, &record, out);
     }
-    snprintf(text, sizeof(text), "],\"count\":%" PRIu64 ",\"bytes\":%" PRIu64,
-             largest.seen, largest.bytes);
-    crti_told_put(json, text);
     free(largest.refs);
 }

@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     crt-node (node/dispatch/questions.c) -> STATE_QUERY, "ROUND LIMIT" as its filter -> node_messages.c ->
- *     [ told_state.c ] -> STATE_ANSWER, {"round": ROUND, ...}
+ *     [ told_state.c ] -> STATE_ANSWER: {"round": ROUND, "waits": [...]}, or refs (base/object_records.h)
  * Threads: the core's lock.
  */
 #include <inttypes.h>
@@ -118,23 +118,30 @@ static void put_waits(crti_core_t *core, crti_buffer_t *json)
 
 /* ---------------------------------------------------------------- the answer */
 
+static void tell_waits(crti_core_t *core, unsigned long long round, crti_buffer_t *json)
+{
+    char head[48];
+
+    snprintf(head, sizeof(head), "{\"round\":%llu,", round);
+    crti_told_put(json, head);
+    put_waits(core, json);
+    crti_told_put(json, "}");
+}
+
 void crti_tell_state(crti_core_t *core, const crti_msg_state_query_t *query)
 {
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t json = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t told = {0};
     unsigned long long round = 0, limit = 0;
     crti_msg_state_answer_t answer;
-    char filter[64], head[48];
+    char filter[64];
 
     if (sscanf(crti_text(query->filter, filter, sizeof(filter)), "%llu %llu", &round,
                &limit) != 2)
         return;
-    snprintf(head, sizeof(head), "{\"round\":%llu,", round);
-    crti_told_put(&json, head);
     if (crti_str_equal(query->what, "waits"))
-        put_waits(core, &json);
+        tell_waits(core, round, &told);
     else
-        crti_told_refs(core, limit < LIMIT_MAX ? (size_t)limit : LIMIT_MAX, &json);
-    crti_told_put(&json, "}");
-    answer = (crti_msg_state_answer_t){.json = crti_span(json.data, json.size)};
+        crti_told_refs(core, round, limit < LIMIT_MAX ? (size_t)limit : LIMIT_MAX, &told);
+    answer = (crti_msg_state_answer_t){.json = crti_span(told.data, told.size)};
     crti_node_notice(core, CRTI_MSG_STATE_ANSWER, &answer);
 }

@@ -66,8 +66,8 @@ void crti_state_asked(crti_node_t *node, uint64_t request,
                       const crti_msg_state_query_t *query);
 /* task_rows.c: appends what is known of the newest `limit` calls. */
 crt_status_t crti_task_rows(crti_node_t *node, size_t limit, crti_buffer_t *out);
-/* object_rows.c: appends the largest `limit` objects of the store. */
-crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *json);
+/* object_rows.c: appends the largest `limit` objects of the store (base/object_records.h). */
+crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *out);
 /* metric_rows.c: appends the figures of this node and what its programs count. */
 crt_status_t crti_metric_rows(crti_node_t *node, crti_buffer_t *json);
 
@@ -78,7 +78,7 @@ void crti_questions_free(crti_node_t *node);
 crt_status_t crti_question_asked(crti_node_t *node, uint64_t request, bool is_stacks,
                                  size_t limit, crti_span_t filter);
 /* STATE_ANSWER of a process. */
-void crti_question_said(crti_process_t *process, crti_span_t json);
+void crti_question_said(crti_process_t *process, crti_span_t told);
 
 /* death.c. A driver said that it leaves; with a request it hears when what ran for it here has ended. */
 void crti_death_driver_leaves(crti_process_t *process, uint64_t request,

@@ -2,15 +2,12 @@
 /* What this node tells the head of objects in its store: its part of STATE_QUERY "objects" (docs/design/state.md).
  *
  * Where it sits
- *     state.c -> [ node/dispatch/object_rows.c ] -> store/space.c
- * The JSON holds ids, numbers and fixed words only: nothing in it needs an escape.
+ *     questions.c -> [ node/dispatch/object_rows.c ] -> store/space.c, base/object_records.c
  * Threads: the loop. A walk of hints: a busy store is told of as it was near this moment.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "runtime/base/object_records.h"
 #include "runtime/node/node.h"
 #include "runtime/store/space.h"
 
@@ -27,32 +24,28 @@ static int by_size(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static crt_status_t add_row(crti_node_t *node, const crti_seen_t *seen,
-                            crti_buffer_t *json)
+static crt_status_t add_object(crti_node_t *node, const crti_seen_t *seen,
+                               crti_buffer_t *out)
 {
     crti_entry_state_t state = crti_state_of(seen->state);
     const crti_process_t *owner = crti_process_get(node, seen->id.owner);
-    char row[600], hex[CRTI_ID_HEX];
+    crti_object_record_t object = {
+        .id = seen->id,
+        .size = seen->size,
+        .pins = (uint32_t)crti_state_pins(seen->state),
+        .owner_pid = owner ? (int32_t)owner->pid : 0,
+        .is_of_driver = owner && owner->role == CRTI_ROLE_DRIVER,
+        .is_sealed = state != CRTI_ENTRY_WRITING && state != CRTI_ENTRY_UNWANTED,
+        .is_copy = !(crti_state_flags(seen->state) & CRTI_ENTRY_PRIMARY)};
 
-    snprintf(row, sizeof(row),
-             "%s{\"object_id\":\"%s%016" PRIx64 "\",\"owner_id\":\"%s\",\"owner_pid\":%d,"
-             "\"owner_type\":\"%s\",\"node_id\":\"%s\",\"ip\":\"%s\",\"size\":%" PRIu64
-             ",\"pins\":%u,\"is_sealed\":%s,\"is_copy\":%s}",
-             json->size > 1 ? "," : "", crti_id_hex(seen->id.owner, hex), seen->id.number,
-             hex, owner ? (int)owner->pid : 0,
-             owner && owner->role == CRTI_ROLE_DRIVER ? "DRIVER" : "WORKER", node->hex,
-             node->ip, seen->size, (unsigned)crti_state_pins(seen->state),
-             state == CRTI_ENTRY_WRITING || state == CRTI_ENTRY_UNWANTED ? "false"
-                                                                         : "true",
-             crti_state_flags(seen->state) & CRTI_ENTRY_PRIMARY ? "false" : "true");
-    return crti_buffer_append(json, row, strlen(row));
+    return crti_object_records_add(&object, out);
 }
 
-crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *json)
+crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *out)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t list = {0};
+    crt_status_t status = CRT_OK;
     const crti_seen_t *seen;
-    crt_status_t status = crti_buffer_append(json, "[", 1);
     size_t count;
 
     crti_space_gather(node->store, want_all, NULL, &list);
@@ -61,6 +54,6 @@ crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *js
     if (count)
         qsort(list.data, count, sizeof(*seen), by_size);
     for (size_t i = 0; i < count && i < limit && status == CRT_OK; i++)
-        status = add_row(node, &seen[i], json);
-    return status == CRT_OK ? crti_buffer_append(json, "]", 1) : status;
+        status = add_object(node, &seen[i], out);
+    return status;
 }

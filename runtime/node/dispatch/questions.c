@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions for which the processes of this node are asked themselves: what their threads wait for, with their stacks
- * (STATE_QUERY "stacks"), and which refs they hold, for the objects of the store ("objects").
+ * (STATE_QUERY "stacks", answered with JSON), and which refs they hold, for the objects of the store ("objects", answered
+ * with the records of base/object_records.h).
  *
  * Where it sits
  *     state.c -> [ node/dispatch/questions.c ] -> STATE_QUERY to processes -> core/client/told_state.c
@@ -8,7 +9,7 @@
  *        begin            all answered, or 1 s           stacks: crt-stack has ended
  *     WAITING ---> ASKING -------------------> READING ----------------------> answered, the next begins
  * Trust
- *     What a process says is passed on as a text inside the answer: whoever reads it decodes it by itself, so that one that
+ *     What a process says is passed on as a whole inside the answer: whoever reads it decodes it by itself, so that one that
  *     says nonsense spoils its own part only. Of what it says ANSWER_MAX bytes are taken.
  * Threads: the loop. One question at a time: a process is not asked, and stopped, for two.
  */
@@ -18,6 +19,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/json_escape.h"
+#include "runtime/base/object_records.h"
 #include "runtime/node/node.h"
 
 #define PATIENCE_NS   (1 * CRTI_S) /* for what processes say */
@@ -27,11 +29,11 @@
 
 /* A process that was asked. */
 typedef struct asked {
-    crti_id_t id;
+    crti_id_t id, job, actor;
     pid_t pid;
-    bool has_answered;
+    bool is_driver, has_answered;
     crti_buffer_t said;
-    crti_buffer_t row; /* what the node knows of it, without its closing brace */
+    crti_buffer_t row; /* stacks: what the node knows of it, without its closing brace */
 } asked_t;
 
 struct crti_question {
@@ -113,19 +115,8 @@ static crt_status_t put_process(const asked_t *a, crti_span_t stacks, crti_buffe
     return status == CRT_OK ? put(json, "}") : status;
 }
 
-/* ,"objects":[...] */
-static crt_status_t put_objects(crti_question_t *q, crti_buffer_t *json)
-{
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t rows = {0};
-    crt_status_t status = crti_object_rows(q->node, q->limit, &rows);
-
-    if (status == CRT_OK)
-        status = put(json, ",\"objects\":");
-    return status == CRT_OK ? crti_buffer_append(json, rows.data, rows.size) : status;
-}
-
-static crt_status_t put_answer(crti_question_t *q, crti_span_t stacks, const char *error,
-                               crti_buffer_t *json)
+static crt_status_t put_stacks(const crti_question_t *q, crti_span_t stacks,
+                               const char *error, crti_buffer_t *json)
 {
     crt_status_t status = put(json, "{\"processes\":[");
 
@@ -139,17 +130,36 @@ static crt_status_t put_answer(crti_question_t *q, crti_span_t stacks, const cha
         status = put(json, "]");
     if (status == CRT_OK)
         status = put_text(json, "error", crti_str(error));
-    if (status == CRT_OK && !q->is_stacks)
-        status = put_objects(q, json);
     return status == CRT_OK ? put(json, "}") : status;
+}
+
+static crt_status_t put_objects(const crti_question_t *q, crti_buffer_t *out)
+{
+    const crti_object_records_t records = {
+        .node = q->node->id, .ip = q->node->ip, .holders = (uint32_t)q->count};
+    crt_status_t status = crti_object_records_begin(&records, out);
+
+    for (size_t i = 0; i < q->count && status == CRT_OK; i++) {
+        const asked_t *a = &q->asked[i];
+        crti_holder_record_t holder = {.worker = a->id,
+                                       .job = a->job,
+                                       .actor = a->actor,
+                                       .pid = (int32_t)a->pid,
+                                       .is_driver = a->is_driver,
+                                       .told = crti_span(a->said.data, a->said.size)};
+
+        status = crti_object_records_add_holder(&holder, out);
+    }
+    return status == CRT_OK ? crti_object_rows(q->node, q->limit, out) : status;
 }
 
 static void answer(crti_question_t *q, crti_span_t stacks, const char *error)
 {
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t json = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t rows = {0};
     crti_questions_t *questions = &q->node->questions;
-    crt_status_t status = put_answer(q, stacks, error, &json);
-    crti_msg_state_answer_t body = {.json = crti_span(json.data, json.size)};
+    crt_status_t status =
+        q->is_stacks ? put_stacks(q, stacks, error, &rows) : put_objects(q, &rows);
+    crti_msg_state_answer_t body = {.json = crti_span(rows.data, rows.size)};
 
     if (status == CRT_OK)
         crti_head_send(q->node, CRTI_MSG_STATE_ANSWER, q->request, &body);
@@ -233,9 +243,13 @@ static void choose(crti_question_t *q)
         if (q->asked == NULL || q->count == room || !p->local || !p->pid || p->dying ||
             !is_meant(q, p))
             continue;
-        q->asked[q->count].id = p->id;
-        q->asked[q->count].pid = p->pid;
-        if (describe(p, &q->asked[q->count].row) == CRT_OK)
+        q->asked[q->count] =
+            (asked_t){.id = p->id,
+                      .job = p->job ? crti_job_id(p->job) : (crti_id_t){0, 0},
+                      .actor = p->actor,
+                      .pid = p->pid,
+                      .is_driver = p->role == CRTI_ROLE_DRIVER};
+        if (!q->is_stacks || describe(p, &q->asked[q->count].row) == CRT_OK)
             q->count++;
         else
             crti_buffer_fini(&q->asked[q->count].row);
@@ -318,15 +332,31 @@ crt_status_t crti_question_asked(crti_node_t *node, uint64_t request, bool is_st
     return CRT_OK;
 }
 
-void crti_question_said(crti_process_t *process, crti_span_t json)
+/* Of what a process says. */
+static bool read_round(const crti_question_t *q, crti_span_t told, uint64_t *round_out)
+{
+    crti_ref_records_t refs;
+    unsigned long long round = 0;
+    char head[48];
+    bool is_there;
+
+    if (!q->is_stacks) {
+        is_there = crti_ref_records_open(told, &refs) == CRT_OK;
+        *round_out = refs.round;
+        return is_there;
+    }
+    is_there =
+        sscanf(crti_text(told, head, sizeof(head)), "{\"round\":%llu,", &round) == 1;
+    *round_out = round;
+    return is_there;
+}
+
+void crti_question_said(crti_process_t *process, crti_span_t told)
 {
     crti_question_t *q = process->node->questions.open;
-    unsigned long long round;
-    char head[48];
+    uint64_t round;
 
-    if (q == NULL || q->reader ||
-        sscanf(crti_text(json, head, sizeof(head)), "{\"round\":%llu,", &round) != 1 ||
-        round != q->round)
+    if (q == NULL || q->reader || !read_round(q, told, &round) || round != q->round)
         return;
     for (size_t i = 0; i < q->count; i++) {
         asked_t *a = &q->asked[i];
@@ -334,8 +364,8 @@ void crti_question_said(crti_process_t *process, crti_span_t json)
         if (!crti_id_equal(a->id, process->id) || a->has_answered)
             continue;
         a->has_answered = true;
-        if (json.size <= ANSWER_MAX)
-            (void)crti_buffer_append(&a->said, json.data, json.size);
+        if (told.size <= ANSWER_MAX)
+            (void)crti_buffer_append(&a->said, told.data, told.size);
         if (--q->missing == 0) /* in a turn of its own: who said it is being read */
             crti_loop_start(q->node->loop, &q->timer, 0);
         return;
