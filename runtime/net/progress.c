@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -45,16 +44,6 @@ static bool sleep_on_word(uint32_t *word, uint64_t deadline_ns)
         return true;
     return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0) == 0 ||
            errno != EINTR;
-}
-
-/* The sleep is a poll, which the kernel takes up again when no handler has run: a process that was stopped and goes on (job
- * control, or somebody who reads its stacks) was not interrupted. epoll_wait would end by that, too. */
-static int sleep_on_epoll(int fd, struct epoll_event *events, int timeout)
-{
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
-    int count = timeout == 0 ? 1 : poll(&ready, 1, timeout);
-
-    return count > 0 ? epoll_wait(fd, events, EVENTS, 0) : count;
 }
 
 /* `at` absolute, 0 switches off. */
@@ -301,6 +290,7 @@ bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     struct epoll_event events[EVENTS];
     uint64_t turnover = p->turnover, freed_count;
     int count, error, timeout;
+    bool handled;
 
     free_removed(p);
     freed_count = p->freed_count;
@@ -311,9 +301,11 @@ bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     if (p->early_rests > 0 && p->state == CRTI_PROGRESS_TICKING && me != &p->self)
         crti_progress_rest_early(p);
     p->sleeping = me;
+    crti_signal_handlers_look(&p->handlers, crti_now_ns());
+    handled = p->handlers.are_there && me != &p->self; /* its thread takes no signals */
     pthread_mutex_unlock(&p->lock);
     timeout = timeout_ms(deadline_ns);
-    count = sleep_on_epoll(p->epoll_fd, events, timeout);
+    count = crti_progress_sleep(p->epoll_fd, events, EVENTS, timeout, handled);
     error = errno;
     pthread_mutex_lock(&p->lock);
     if (p->sleeping == me)

@@ -225,7 +225,7 @@ static void *told_sleeper_main(void *argument)
     return sleeper_main(s);
 }
 
-static void a_process_that_was_stopped_waits_on(void **state)
+static void check_that_stops_end_no_wait(void)
 {
     fixture_t f;
     party_t party;
@@ -252,6 +252,18 @@ static void a_process_that_was_stopped_waits_on(void **state)
     crti_net_lock(party.net);
     party_stop(&party);
     fixture_fini(&f);
+}
+
+static void a_process_that_was_stopped_waits_on(void **state)
+{
+    check_that_stops_end_no_wait();
+}
+
+static void one_that_handles_signals_waits_on_too(void **state)
+{
+    signal(SIGUSR1, on_signal);
+    check_that_stops_end_no_wait();
+    signal(SIGUSR1, SIG_DFL);
 }
 
 static void set_flag(void *user, int fd, uint32_t events)
@@ -703,6 +715,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wake_reaches_the_token_holder_and_the_others),
         cmocka_unit_test(a_signal_interrupts_every_wait_of_its_thread),
         cmocka_unit_test(a_process_that_was_stopped_waits_on),
+        cmocka_unit_test(one_that_handles_signals_waits_on_too),
         cmocka_unit_test(further_descriptors_are_served_by_whoever_waits),
         cmocka_unit_test(a_late_thread_comes_when_it_is_needed_and_goes_again),
         cmocka_unit_test(when_two_leave_at_once_the_third_goes_on_receiving),
