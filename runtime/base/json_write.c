@@ -90,10 +90,15 @@ void crti_json_text(crti_json_writer_t *w, const char *text)
 
 /* ---------------------------------------------------------------- the others */
 
-void crti_json_raw(crti_json_writer_t *w, const char *json)
+void crti_json_raw_bytes(crti_json_writer_t *w, crti_span_t json)
 {
     begin(w);
-    put(w, json, strlen(json));
+    put(w, json.data, json.size);
+}
+
+void crti_json_raw(crti_json_writer_t *w, const char *json)
+{
+    crti_json_raw_bytes(w, crti_span(json, strlen(json)));
 }
 
 void crti_json_id(crti_json_writer_t *w, crti_id_t id)

@@ -38,5 +38,6 @@ void crti_json_null(crti_json_writer_t *w);
 
 /* JSON that somebody else wrote, which the caller has checked. */
 void crti_json_raw(crti_json_writer_t *w, const char *json);
+void crti_json_raw_bytes(crti_json_writer_t *w, crti_span_t json);
 
 #endif

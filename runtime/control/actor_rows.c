@@ -228,6 +228,8 @@ static void write_picked(crti_json_writer_t *w, view_t *view, const crti_row_que
                 continue;
             if (q->grouped_count && w->status == CRT_OK)
                 w->status = crti_row_counts_add(&counts, q, &table, actor);
+            else if ((size_t)matched < q->limit && q->shown_count)
+                crti_row_query_write(q, &table, actor, w);
             else if ((size_t)matched < q->limit)
                 write_actor(w, view, actor);
             matched++;

@@ -350,24 +350,31 @@ static void write_holders(crti_json_writer_t *w, const rows_t *rows, const told_
     crti_json_close(w, ']');
 }
 
+static void write_row(crti_json_writer_t *w, const rows_t *rows, const row_t *row,
+                      const crti_row_table_t *table)
+{
+    crti_json_open(w, '{');
+    for (size_t column = 0; column < COLUMNS; column++) {
+        crti_cell_t cell = table->cell(table->user, row, column);
+
+        crti_json_key(w, columns[column]);
+        crti_cell_write(w, &cell);
+    }
+    crti_json_key(w, "holders");
+    write_holders(w, rows, row->told);
+    crti_json_close(w, '}');
+}
+
+/* `q` may be NULL. */
 static void write_rows(crti_json_writer_t *w, const rows_t *rows,
-                       const crti_row_table_t *table)
+                       const crti_row_query_t *q, const crti_row_table_t *table)
 {
     crti_json_open(w, '[');
-    for (size_t i = 0; i < rows->wanted_count; i++) {
-        const row_t *row = rows->wanted[i];
-
-        crti_json_open(w, '{');
-        for (size_t column = 0; column < COLUMNS; column++) {
-            crti_cell_t cell = table->cell(table->user, row, column);
-
-            crti_json_key(w, columns[column]);
-            crti_cell_write(w, &cell);
-        }
-        crti_json_key(w, "holders");
-        write_holders(w, rows, row->told);
-        crti_json_close(w, '}');
-    }
+    for (size_t i = 0; i < rows->wanted_count; i++)
+        if (q && q->shown_count)
+            crti_row_query_write(q, table, rows->wanted[i], w);
+        else
+            write_row(w, rows, rows->wanted[i], table);
     crti_json_close(w, ']');
 }
 
@@ -395,7 +402,7 @@ static void write_picked(crti_json_writer_t *w, const rows_t *rows,
         write_groups(w, rows, q, table);
     } else {
         crti_json_key(w, "objects");
-        write_rows(w, rows, table);
+        write_rows(w, rows, q, table);
     }
     crti_json_key(w, "all");
     crti_json_integer(w, (int64_t)count);
@@ -432,7 +439,7 @@ static crt_status_t write_objects(crti_json_writer_t *w, rows_t *rows, crti_span
         status = hear_of_wanted(rows);
         if (status != CRT_OK)
             return status;
-        write_rows(w, rows, &table);
+        write_rows(w, rows, NULL, &table);
         return w->status;
     }
     status = crti_row_query_parse(filter, &table, &query);

@@ -244,7 +244,9 @@ static size_t write_rows(crti_json_writer_t *w, const refs_t *refs,
     for (size_t i = 0; i < count; i++) {
         if (q && !crti_row_query_matches(q, table, &rows[i]))
             continue;
-        if (!q || matched < q->limit)
+        if (q && q->shown_count && matched < q->limit)
+            crti_row_query_write(q, table, &rows[i], w);
+        else if (!q || matched < q->limit)
             write_row(w, table, &rows[i]);
         matched++;
     }

@@ -62,6 +62,60 @@ static crt_status_t read_filter(const crti_row_table_t *table, const json_t *sou
     return find_column(table, json_array_get(source, 0), &filter->column);
 }
 
+/* It is written as it is. */
+static bool is_plain(const char *name)
+{
+    return name && *name && strspn(name, "abcdefghijklmnopqrstuvwxyz_") == strlen(name);
+}
+
+static bool is_dictionary(const json_t *instead)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)instead, key, value)
+    {
+        if (!json_is_string(value) && !json_is_null(value))
+            return false;
+    }
+    return json_is_object(instead);
+}
+
+static crt_status_t read_shown(const crti_row_table_t *table, const json_t *source,
+                               crti_row_shown_t *shown)
+{
+    const json_t *column = json_array_get(source, 1), *third = json_array_get(source, 2);
+
+    *shown = (crti_row_shown_t){.name = json_string_value(json_array_get(source, 0)),
+                                .is_constant = json_is_null(column)};
+    if (!is_plain(shown->name))
+        return crt_raise(CRT_ERR_INVALID, "a name has letters and '_' only");
+    if (shown->is_constant)
+        return json_is_null(third) || read_value(third, &shown->constant)
+                   ? CRT_OK
+                   : crt_raise(CRT_ERR_INVALID, "a constant is a text, a number, true, "
+                                                "false or null");
+    shown->instead = third;
+    if (third && !is_dictionary(third))
+        return crt_raise(CRT_ERR_INVALID,
+                         "what stands for a text is another one, or null");
+    return find_column(table, column, &shown->column);
+}
+
+static crt_status_t read_shape(const crti_row_table_t *table, crti_row_query_t *q)
+{
+    const json_t *shown = json_object_get(q->source, "show");
+    crt_status_t status = CRT_OK;
+
+    q->shown_count = json_array_size(shown);
+    if (q->shown_count > CRTI_ROW_SHOWN)
+        return crt_raise(CRT_ERR_INVALID, "a row is shown with up to %d members",
+                         CRTI_ROW_SHOWN);
+    for (size_t i = 0; i < q->shown_count && status == CRT_OK; i++)
+        status = read_shown(table, json_array_get(shown, i), &q->shown[i]);
+    return status;
+}
+
 static crt_status_t read_members(const crti_row_table_t *table, crti_row_query_t *q)
 {
     const json_t *filters = json_object_get(q->source, "filters");
@@ -100,6 +154,8 @@ crt_status_t crti_row_query_parse(crti_span_t filter, const crti_row_table_t *ta
         status = crt_raise(CRT_ERR_INVALID, "a query is an object of JSON");
     else
         status = read_members(table, query_out);
+    if (status == CRT_OK)
+        status = read_shape(table, query_out);
     if (status != CRT_OK)
         crti_row_query_fini(query_out);
     return status;
@@ -163,6 +219,38 @@ void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell)
     case CRTI_CELL_NUMBER: crti_json_integer(w, (int64_t)cell->number); break;
     case CRTI_CELL_BOOL: crti_json_bool(w, cell->number != 0); break;
     }
+}
+
+/* What stands for what it has. */
+static void replace(const crti_row_shown_t *shown, crti_cell_t *cell)
+{
+    const char *text = cell->kind == CRTI_CELL_TEXT   ? cell->text
+                       : cell->kind == CRTI_CELL_BOOL ? cell->number ? "true" : "false"
+                                                      : NULL;
+    const json_t *other = text ? json_object_get(shown->instead, text) : NULL;
+
+    if (json_is_null(other))
+        *cell = (crti_cell_t){0};
+    else if (other)
+        *cell = crti_cell_text(json_string_value(other));
+}
+
+void crti_row_query_write(const crti_row_query_t *query, const crti_row_table_t *table,
+                          const void *row, crti_json_writer_t *w)
+{
+    crti_json_open(w, '{');
+    for (size_t i = 0; i < query->shown_count; i++) {
+        const crti_row_shown_t *shown = &query->shown[i];
+        crti_cell_t cell = shown->is_constant
+                               ? shown->constant
+                               : table->cell(table->user, row, shown->column);
+
+        if (shown->instead)
+            replace(shown, &cell);
+        crti_json_key(w, shown->name);
+        crti_cell_write(w, &cell);
+    }
+    crti_json_close(w, '}');
 }
 
 /* ---------------------------------------------------------------- numbers of rows */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows of a table are wanted: the filter of a STATE_QUERY that is an object of JSON (docs/design/state.md).
  *
- *     {"limit": 100, "filters": [["state", false, ["PENDING", "STARTING"]], ...], "count_by": ["class_name", "state"], "sum": "size"}
+ *     {"limit": 100, "filters": [["state", false, ["PENDING", "STARTING"]], ...], "count_by": ["class_name", "state"], "sum": "size",
+ *      "show": [["class", "class_name"], ["state", "state", {"PENDING": "WAITS"}], ["age", null, 1]]}
  *
  * Where it sits
  *     STATE_QUERY -> [ control/row_query.c ] <- actor_rows.c, task_rows.c, object_rows.c (cells of their rows)
@@ -16,8 +17,9 @@
 #include "runtime/base/map.h"
 
 #define CRTI_ROW_FILTERS 16
-#define CRTI_ROW_VALUES  4 /* of one filter */
-#define CRTI_ROW_GROUPED 5 /* columns by which rows are counted */
+#define CRTI_ROW_VALUES  4  /* of one filter */
+#define CRTI_ROW_GROUPED 5  /* columns by which rows are counted */
+#define CRTI_ROW_SHOWN   16 /* members of a row in the asker's shape */
 
 typedef enum crti_cell_kind {
     CRTI_CELL_NULL,
@@ -62,12 +64,24 @@ typedef struct crti_row_filter {
     crti_cell_t values[CRTI_ROW_VALUES];
 } crti_row_filter_t;
 
+/* A member of rows in the asker's own shape: a column under another name, or a constant. */
+typedef struct crti_row_shown {
+    const char *name;
+    size_t column;
+    bool is_constant;
+    crti_cell_t constant;
+    const struct json_t *
+        instead; /* what stands for some of its texts (or "true" and "false"); NULL: nothing does */
+} crti_row_shown_t;
+
 typedef struct crti_row_query {
     struct json_t *source; /* that texts of values are borrowed from */
     size_t limit;
     size_t filter_count, grouped_count; /* grouped 0: rows are wanted, not numbers */
+    size_t shown_count;                 /* 0: rows have the table's shape */
     crti_row_filter_t filters[CRTI_ROW_FILTERS];
     size_t grouped[CRTI_ROW_GROUPED];
+    crti_row_shown_t shown[CRTI_ROW_SHOWN];
     bool has_sum;
     size_t summed; /* column whose numbers are added up for each group */
 } crti_row_query_t;
@@ -85,6 +99,10 @@ crt_status_t crti_row_query_check(crti_span_t filter, const crti_row_table_t *ta
 /* All filters match. Texts are compared without looking at case; what is not there equals nothing. */
 bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_t *table,
                             const void *row);
+
+/* A row in the asker's shape: the query's shown_count is not 0. */
+void crti_row_query_write(const crti_row_query_t *query, const crti_row_table_t *table,
+                          const void *row, crti_json_writer_t *w);
 
 /* A text as a text, a number as a whole one. */
 void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell);

@@ -392,6 +392,8 @@ static void write_picked(crti_json_writer_t *w, const rows_t *rows, row_t **list
             continue;
         if (q->grouped_count && w->status == CRT_OK)
             w->status = crti_row_counts_add(&counts, q, table, list[i]);
+        else if (matched < q->limit && q->shown_count)
+            crti_row_query_write(q, table, list[i], w);
         else if (matched < q->limit)
             write_row(w, list[i]);
         matched++;

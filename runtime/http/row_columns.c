@@ -185,18 +185,42 @@ bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters
     return false;
 }
 
-char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
-                         size_t limit, const crti_counting_t *counting)
+/* As the client has it: its name, the head's column or null, and what stands for what. */
+static json_t *show(const crti_column_t *column)
 {
-    json_t *list = json_array(), *by = json_array(), *query;
+    switch (column->kind) {
+    case CRTI_COLUMN_TEXT_OR_NULL:
+        return json_pack("[s, s, {s:n}]", column->name, column->key, "");
+    case CRTI_COLUMN_ACTOR_STATE:
+        return json_pack("[s, s, {s:s, s:s}]", column->name, column->key, "PENDING",
+                         "PENDING_CREATION", "STARTING", "PENDING_CREATION");
+    case CRTI_COLUMN_SEALED:
+        return json_pack("[s, s, {s:s, s:s}]", column->name, column->key, "true",
+                         "FINISHED", "false", "RUNNING");
+    case CRTI_COLUMN_FIXED: return json_pack("[s, n, s?]", column->name, column->key);
+    case CRTI_COLUMN_FIXED_NUMBER:
+        return json_pack("[s, n, f]", column->name, strtod(column->key, NULL));
+    default: return json_pack("[s, s]", column->name, column->key);
+    }
+}
+
+char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
+                         size_t limit, size_t shown, const crti_counting_t *counting)
+{
+    json_t *list = json_array(), *by = json_array(), *shape = json_array(), *query;
     char *text;
 
     for (size_t i = 0; i < json_array_size(filters); i++)
         add_filter(list, columns, json_array_get(filters, i));
     for (size_t i = 0; counting && counting->columns[i]; i++)
         json_array_append_new(by, json_string(counting->columns[i]));
+    for (size_t i = 0; i < shown; i++)
+        json_array_append_new(shape, show(&columns[i]));
     query = json_pack("{s:I, s:o, s:o}", "limit", (json_int_t)limit, "filters", list,
                       "count_by", by);
+    if (shown)
+        json_object_set(query, "show", shape);
+    json_decref(shape);
     if (counting && counting->sum)
         json_object_set_new(query, "sum", json_string(counting->sum));
     text = json_dumps(query, JSON_COMPACT | JSON_REAL_PRECISION(17));

@@ -24,7 +24,8 @@ typedef enum crti_column_kind {
     CRTI_COLUMN_SEALED        /* a bool, which clients know as a state */
 } crti_column_kind_t;
 
-/* A column of a listing that filters may look at; a table of them ends with a name of NULL. */
+/* A column of a listing that filters may look at; a table of them ends with a name of NULL. First come those that a list has
+ * without its details, in their order. */
 typedef struct crti_column {
     const char *name; /* as clients say it */
     const char *key;  /* as the head does */
@@ -48,8 +49,9 @@ typedef struct crti_counting {
 } crti_counting_t;
 
 /* The query for rows that match `filters` (http/filter.h; their columns are in the table), at most `limit`, or with
- * `counting` for the numbers of rows. Caller frees it; NULL: no memory. */
+ * `counting` for the numbers of rows; with `shown` rows are the client's, of so many of the first columns, and not the head's. Caller
+ * frees it; NULL: no memory. */
 char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
-                         size_t limit, const crti_counting_t *counting);
+                         size_t limit, size_t shown, const crti_counting_t *counting);
 
 #endif

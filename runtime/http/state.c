@@ -61,6 +61,30 @@ static void refuse(crti_http_exchange_t *x)
 
 /* ---------------------------------------------------------------- lists and summaries */
 
+/* Without details the head writes the rows as clients have them. */
+static bool is_written_there(const crti_http_exchange_t *x,
+                             const crti_listing_t *resource)
+{
+    return x->level == CRTI_VIEW_BASE && resource->shown &&
+           crti_columns_know(resource->columns, x->filters);
+}
+
+static void on_rows(crti_http_exchange_t *x, crt_status_t status,
+                    const crti_message_t *message)
+{
+    if (status == CRT_OK && message->kind == CRTI_MSG_STATE_ANSWER) {
+        x->reply.size = 0;
+        status = crti_view_rows(crti_listing_find(x->id), message->state_answer.json,
+                                x->limit, &x->reply);
+    } else if (status == CRT_OK) {
+        status = crt_raise(CRT_ERR_PROTOCOL, "the head's answer is no list");
+    }
+    if (status == CRT_OK)
+        crti_http_exchange_reply(x, "application/json; charset=utf-8");
+    else
+        crti_http_exchange_json(x, 500, crti_view_state_error(crt_error_detail()));
+}
+
 static void on_list(crti_http_exchange_t *x, crt_status_t status,
                     const crti_message_t *message)
 {
@@ -91,7 +115,7 @@ static void ask(crti_http_exchange_t *x, const crti_listing_t *resource,
 
     if (resource->columns && crti_columns_know(resource->columns, x->filters)) {
         query = crti_columns_query(resource->columns, x->filters, counting ? 0 : x->limit,
-                                   counting);
+                                   on_answer == on_rows ? resource->shown : 0, counting);
         if (!query) {
             crti_http_exchange_fail(x, crt_raise(CRT_ERR_NO_MEMORY, "a query"));
             return;
@@ -107,7 +131,7 @@ void crti_state_begin_list(crti_http_exchange_t *x, const crti_http_request_t *r
     if (read_args(x, request, resource) != CRT_OK)
         refuse(x);
     else
-        ask(x, resource, NULL, on_list);
+        ask(x, resource, NULL, is_written_there(x, resource) ? on_rows : on_list);
 }
 
 static void on_summary(crti_http_exchange_t *x, crt_status_t status,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/json_write.h"
 #include "runtime/http/filter.h"
 #include "runtime/http/view_parts.h"
 
@@ -279,13 +280,14 @@ static json_t *event_row(const json_t *event, crti_view_level_t level)
 /* ---------------------------------------------------------------- which there are */
 
 static const crti_listing_t resources[] = {
-    {"actors", "actors", "actors_detail", "actors", actor_row, NULL, crti_actor_columns},
+    {"actors", "actors", "actors_detail", "actors", actor_row, NULL, crti_actor_columns,
+     8},
     {"nodes", "nodes", NULL, NULL, node_row, NULL},
     {"jobs", "jobs", NULL, NULL, job_row, NULL},
     {"placement_groups", "placement_groups", NULL, NULL, placement_group_row, NULL},
     {"workers", "workers", NULL, NULL, worker_row, NULL},
-    {"tasks", "tasks", NULL, "tasks", task_row, NULL, crti_task_columns},
-    {"objects", "objects", NULL, "objects", object_row, NULL, crti_object_columns},
+    {"tasks", "tasks", NULL, "tasks", task_row, NULL, crti_task_columns, 13},
+    {"objects", "objects", NULL, "objects", object_row, NULL, crti_object_columns, 9},
     {"runtime_envs", "jobs", NULL, NULL, runtime_env_row, has_runtime_env},
     {"cluster_events", "events", NULL, NULL, event_row, NULL},
 };
@@ -391,6 +393,77 @@ json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
                      "num_after_truncation", (json_int_t)(total - (wanted - shown)),
                      "num_filtered", (json_int_t)wanted, "result", list,
                      "partial_failure_warning", gaps, "warnings");
+}
+
+/* {"NAME":[rows],"all":12,...}: the rows, and the rest as an object. Quotes inside of texts are escaped: the last one that looks like
+ * the end of the list is it. */
+static bool split(const crti_listing_t *resource, crti_span_t answer, crti_span_t *rows,
+                  json_t **rest_out)
+{
+    static const char end[] = "],\"all\":";
+    const char *text = answer.data;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t rest = {0};
+    char front[48];
+    size_t length = (size_t)snprintf(front, sizeof(front), "{\"%s\":[", resource->list);
+    size_t at = answer.size > sizeof(end) ? answer.size - sizeof(end) : 0;
+
+    if (answer.size < length || memcmp(text, front, length) != 0)
+        return false;
+    while (at >= length && memcmp(text + at, end, sizeof(end) - 1) != 0)
+        at--;
+    if (at < length || crti_buffer_append(&rest, "{", 1) != CRT_OK ||
+        crti_buffer_append(&rest, text + at + 2, answer.size - at - 2) != CRT_OK)
+        return false;
+    *rows = crti_span(text + length - 1, at - length + 2);
+    *rest_out = json_loadb((const char *)rest.data, rest.size, 0, NULL);
+    return *rest_out != NULL;
+}
+
+static void put_number(crti_json_writer_t *w, const char *key, size_t number)
+{
+    crti_json_key(w, key);
+    crti_json_integer(w, (int64_t)number);
+}
+
+crt_status_t crti_view_rows(const crti_listing_t *resource, crti_span_t answer,
+                            size_t limit, crti_buffer_t *reply)
+{
+    crti_json_writer_t w = {.out = reply};
+    json_t *rest = NULL;
+    size_t total, wanted;
+    crti_span_t rows;
+    char gaps[96];
+
+    if (!split(resource, answer, &rows, &rest) ||
+        !is_picked(resource, rest, &total, &wanted)) {
+        json_decref(rest);
+        return crt_raise(CRT_ERR_PROTOCOL, "the head's answer is no list of %s",
+                         resource->name);
+    }
+    describe_gaps(rest, gaps, sizeof(gaps));
+    json_decref(rest);
+    crti_json_open(&w, '{');
+    crti_json_key(&w, "result");
+    crti_json_bool(&w, true);
+    crti_json_key(&w, "msg");
+    crti_json_text(&w, "");
+    crti_json_key(&w, "data");
+    crti_json_open(&w, '{');
+    crti_json_key(&w, "result");
+    crti_json_open(&w, '{');
+    put_number(&w, "total", total);
+    put_number(&w, "num_after_truncation", total - (wanted > limit ? wanted - limit : 0));
+    put_number(&w, "num_filtered", wanted);
+    crti_json_key(&w, "result");
+    crti_json_raw_bytes(&w, rows);
+    crti_json_key(&w, "partial_failure_warning");
+    crti_json_text(&w, gaps);
+    crti_json_key(&w, "warnings");
+    crti_json_null(&w);
+    crti_json_close(&w, '}');
+    crti_json_close(&w, '}');
+    crti_json_close(&w, '}');
+    return w.status;
 }
 
 json_t *crti_view_state_error(const char *text)

@@ -9,6 +9,7 @@
 #ifndef CRTI_HTTP_STATE_VIEWS_H
 #define CRTI_HTTP_STATE_VIEWS_H
 
+#include "runtime/base/buffer.h"
 #include "runtime/http/row_columns.h"
 #include "runtime/http/views.h"
 
@@ -23,6 +24,8 @@ typedef struct crti_listing {
     bool (*is_shown)(const json_t *entry); /* NULL: all are */
     const crti_column_t
         *columns; /* the head picks and counts the rows by these; NULL: it tells all */
+    size_t
+        shown; /* how many of the columns are those of rows without details, which the head then writes */
 } crti_listing_t;
 
 /* NULL: there is none of that name. */
@@ -31,6 +34,9 @@ const crti_listing_t *crti_listing_find(const char *name);
 /* Reply of GET /api/v0/NAME: at most `limit` of the rows that match all of `filters` (http/filter.h; NULL: all do). */
 json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
                         const json_t *filters, size_t limit, crti_view_level_t level);
+/* The same where the head wrote the rows as clients have them: its answer becomes the reply. CRT_ERR_PROTOCOL: it is no such answer. */
+crt_status_t crti_view_rows(const crti_listing_t *resource, crti_span_t answer,
+                            size_t limit, crti_buffer_t *reply);
 /* CRT_ERR_INVALID: a filter of a column that is not there. */
 crt_status_t crti_view_check_filters(const crti_listing_t *resource,
                                      const json_t *filters);

@@ -21,8 +21,8 @@ PATHS = ("/api/v0/actors", "/api/v0/actors?filter_keys=state&filter_predicates=%
          "/api/v0/actors/summarize", "/api/v0/tasks", "/api/v0/tasks?filter_keys=state&filter_predicates=%21%3D&filter_values=FINISHED",
          "/api/v0/tasks/summarize", "/api/v0/objects/summarize", "/api/v0/objects",
          "/api/v0/objects?filter_keys=call_site&filter_predicates=%21%3D&filter_values=unknown",
-         "/api/v0/objects?limit=10000&detail=crt", "/api/v0/actors?limit=10000", "/api/v0/workers", "/api/v0/nodes", "/api/v0/jobs",
-         "/api/v0/placement_groups", "/api/cluster_status", "/api/jobs/")
+         "/api/v0/objects?limit=10000", "/api/v0/objects?limit=10000&detail=crt", "/api/v0/actors?limit=10000", "/api/v0/workers",
+         "/api/v0/nodes", "/api/v0/jobs", "/api/v0/placement_groups", "/api/cluster_status", "/api/jobs/")
 PATIENCE = 300
 
 

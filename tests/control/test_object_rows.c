@@ -297,11 +297,39 @@ static void objects_are_counted_and_their_sizes_added_up(void **state)
     end_scene(&s);
 }
 
+static void rows_have_the_shape_that_is_asked_for(void **state)
+{
+    scene_t s;
+    json_t *all = load(crti_object_rows_join(
+        two_processes(&s),
+        crti_str("{\"limit\":2,\"show\":[[\"bytes\",\"size\"],[\"place\",\"call_site\","
+                 "{\"\":null}],[\"state\",\"is_copy\",{\"true\":\"COPY\"}],"
+                 "[\"age\",null,1],[\"none\",null,null]],"
+                 "\"filters\":[[\"call_site\",true,[]]]}")));
+    json_t *wanted = json_loads(
+        "{\"objects\":[{\"bytes\":7000,\"place\":null,\"state\":\"COPY\",\"age\":1,"
+        "\"none\":null},{\"bytes\":1000,\"place\":\"a.c:7\",\"state\":false,\"age\":1,"
+        "\"none\":null}],\"all\":3,\"matched\":3}",
+        0, NULL);
+
+    assert_non_null(wanted);
+    assert_true(json_equal(all, wanted));
+    json_decref(wanted);
+    json_decref(all);
+    end_scene(&s);
+}
+
 static void a_query_that_is_none_is_refused(void **state)
 {
     static const char *const bad[] = {"{\"filters\":[[\"age\",false,[\"a\"]]]}",
                                       "{\"count_by\":[\"holders\"]}",
-                                      "{\"count_by\":[\"ip\"],\"sum\":\"age\"}", "{"};
+                                      "{\"count_by\":[\"ip\"],\"sum\":\"age\"}",
+                                      "{",
+                                      "{\"show\":[[\"a\",\"age\"]]}",
+                                      "{\"show\":[[\"a\\\"b\",\"ip\"]]}",
+                                      "{\"show\":[[\"a\",\"ip\",{\"x\":1}]]}",
+                                      "{\"show\":[[\"a\",null,{}]]}",
+                                      "{\"show\":[[\"a\"]]}"};
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(crti_object_rows_check(crti_str(bad[i])), CRT_ERR_INVALID);
@@ -319,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_query_picks_objects),
         cmocka_unit_test(a_query_picks_objects_by_what_processes_say),
         cmocka_unit_test(objects_are_counted_and_their_sizes_added_up),
+        cmocka_unit_test(rows_have_the_shape_that_is_asked_for),
         cmocka_unit_test(a_query_that_is_none_is_refused),
     };
 

@@ -98,8 +98,12 @@ static void read_state(const uint8_t *data, size_t size)
         json_decref(crti_view_state(resource, json, NULL, 10, CRTI_VIEW_ALL));
         if (crti_summary_counting(resource))
             json_decref(crti_view_summary(resource, json));
+        text.size = 0;
+        if (resource->shown)
+            (void)crti_view_rows(resource, crti_span(data, size), 10, &text);
     }
     json_decref(crti_view_timeline(json, ""));
+    text.size = 0;
     if (crti_metrics_text(json, &text) != CRT_OK)
         abort();
     json_decref(json);

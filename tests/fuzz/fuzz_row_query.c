@@ -19,6 +19,21 @@ static crti_cell_t cell_of(void *user, const void *row, size_t column)
                          : (crti_cell_t){0};
 }
 
+static void check_shape(const crti_row_query_t *query, const crti_row_table_t *table,
+                        const char *row)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
+    crti_json_writer_t w = {.out = &text};
+    json_t *json;
+
+    crti_row_query_write(query, table, row, &w);
+    json = w.status == CRT_OK ? json_loadb((const char *)text.data, text.size, 0, NULL)
+                              : NULL;
+    if (!json_is_object(json) || json_object_size(json) > query->shown_count)
+        abort();
+    json_decref(json);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const rows[] = {"a", "b", "abc", "\xff", ""};
@@ -38,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!crti_row_query_matches(&query, &table, rows[i]))
             continue;
         matched++;
+        check_shape(&query, &table, rows[i]);
         if (crti_row_counts_add(&counts, &query, &table, rows[i]) != CRT_OK)
             abort();
     }
@@ -57,7 +73,9 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
     static const char *const seeds[] = {
         "{\"limit\":3,\"filters\":[[\"name\",false,[\"a\",\"b\"]],[\"size\",true,[3]]],"
         "\"count_by\":[\"name\",\"is_old\"]}",
-        "{\"filters\":[[\"is_old\",true,[true]],[\"nothing\",true,[]]]}"};
+        "{\"filters\":[[\"is_old\",true,[true]],[\"nothing\",true,[]]]}",
+        "{\"show\":[[\"a\",\"name\",{\"a\":\"b\",\"\":null}],[\"b\",\"is_old\",{\"true\":"
+        "\"x\"}],[\"c\",null,1]],\"count_by\":[\"name\"],\"sum\":\"size\"}"};
 
     if (index >= sizeof(seeds) / sizeof(seeds[0]) || strlen(seeds[index]) > room)
         return 0;

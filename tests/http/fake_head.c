@@ -166,28 +166,44 @@ static crti_cell_t actor_cell(void *user, const void *row, size_t column)
                                     : (crti_cell_t){0};
 }
 
+static void write_row(crti_json_writer_t *w, const crti_row_query_t *query,
+                      const crti_row_table_t *table, const json_t *row)
+{
+    char *text;
+
+    if (query->shown_count) {
+        crti_row_query_write(query, table, row, w);
+        return;
+    }
+    text = json_dumps(row, 0);
+    crti_json_raw(w, text);
+    free(text);
+}
+
 /* What a query wants of the actors. */
 static void pick_actors(crti_span_t filter, char *text, size_t size)
 {
     static const crti_row_table_t table = {
         .name = "actors", .columns = actor_columns, .cell = actor_cell};
-    json_t *all = json_loads(actors_json, 0, NULL), *picked = json_array(), *row, *answer;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t rows = {0};
+    crti_json_writer_t w = {.out = &rows};
+    json_t *all = json_loads(actors_json, 0, NULL), *row;
     crti_row_query_t query;
-    char *dumped;
-    size_t i;
+    size_t i, matched = 0;
 
     if (crti_row_query_parse(filter, &table, &query) != CRT_OK)
         abort();
-    json_array_foreach(all, i, row) if (crti_row_query_matches(&query, &table, row))
-        json_array_append(picked, row);
-    answer = json_pack("{s:I, s:I, s:o}", "all", (json_int_t)json_array_size(all),
-                       "matched", (json_int_t)json_array_size(picked), "actors", picked);
-    while (json_array_size(picked) > query.limit)
-        json_array_remove(picked, json_array_size(picked) - 1);
-    dumped = json_dumps(answer, 0);
-    snprintf(text, size, "%s", dumped);
-    free(dumped);
-    json_decref(answer);
+    crti_json_open(&w, '[');
+    json_array_foreach(all, i, row)
+    {
+        if (!crti_row_query_matches(&query, &table, row))
+            continue;
+        if (matched++ < query.limit)
+            write_row(&w, &query, &table, row);
+    }
+    crti_json_close(&w, ']');
+    snprintf(text, size, "{\"actors\":%.*s,\"all\":%zu,\"matched\":%zu}", (int)rows.size,
+             (const char *)rows.data, json_array_size(all), matched);
     json_decref(all);
     crti_row_query_fini(&query);
 }

@@ -22,7 +22,7 @@ static void expect(const crti_column_t *columns, const char *key, bool is_not,
 {
     CRTI_AUTO(json_decref)
     json_t *filters = json_pack("[[s, b, s]]", key, is_not, value);
-    CRTI_AUTO(free) char *query = crti_columns_query(columns, filters, 7, NULL);
+    CRTI_AUTO(free) char *query = crti_columns_query(columns, filters, 7, 0, NULL);
     char wanted[256];
 
     snprintf(wanted, sizeof(wanted), "{\"limit\":7,\"filters\":[%s],\"count_by\":[]}",
@@ -83,9 +83,10 @@ static void several_filters_and_columns_to_count_by_are_one_query(void **state)
                                  with_sum = {.columns = {"node_id"}, .sum = "size"};
     CRTI_AUTO(json_decref)
     json_t *filters = json_pack("[[s, b, s], [s, b, s]]", "name", 0, "a", "pid", 1, "1");
-    CRTI_AUTO(free) char *query = crti_columns_query(crti_actor_columns, filters, 0, &by);
     CRTI_AUTO(free)
-    char *summed = crti_columns_query(crti_object_columns, NULL, 0, &with_sum);
+    char *query = crti_columns_query(crti_actor_columns, filters, 0, 0, &by);
+    CRTI_AUTO(free)
+    char *summed = crti_columns_query(crti_object_columns, NULL, 0, 0, &with_sum);
 
     assert_string_equal(query, "{\"limit\":0,\"filters\":[[\"name\",false,[\"a\"]],"
                                "[\"pid\",true,[1.0]]],"
@@ -121,6 +122,40 @@ static void what_clients_call_otherwise_is_asked_for_as_the_head_calls_it(void *
            "[\"is_sealed\",false,[]]");
     expect(crti_object_columns, "attempt_number", false, "1", "[\"object_id\",true,[]]");
     expect(crti_object_columns, "attempt_number", false, "2", "[\"object_id\",false,[]]");
+}
+
+/* So that the head writes the same rows as this server makes of the head's. */
+static void the_first_columns_are_those_of_rows_without_details(void **state)
+{
+    static const char *const names[] = {"actors", "tasks", "objects"};
+
+    for (size_t i = 0; i < 3; i++) {
+        const crti_listing_t *listing = crti_listing_find(names[i]);
+        CRTI_AUTO(json_decref) json_t *entry = json_object();
+        CRTI_AUTO(json_decref) json_t *row = listing->row(entry, CRTI_VIEW_BASE);
+        size_t column = 0;
+        const char *key;
+        json_t *value;
+
+        assert_int_equal(json_object_size(row), listing->shown);
+        json_object_foreach(row, key, value)
+            assert_string_equal(listing->columns[column++].name, key);
+    }
+}
+
+static void rows_are_asked_for_as_clients_have_them(void **state)
+{
+    CRTI_AUTO(free)
+    char *objects = crti_columns_query(crti_object_columns, NULL, 1, 4, NULL);
+    CRTI_AUTO(free)
+    char *actors = crti_columns_query(crti_actor_columns, NULL, 1, 3, NULL);
+
+    assert_non_null(strstr(
+        objects, "\"show\":[[\"object_id\",\"object_id\"],[\"object_size\",\"size\"],"
+                 "[\"task_status\",\"is_sealed\",{\"true\":\"FINISHED\",\"false\":"
+                 "\"RUNNING\"}],[\"attempt_number\",null,1.0]]"));
+    assert_non_null(strstr(actors, "[\"state\",\"state\",{\"PENDING\":\"PENDING_"
+                                   "CREATION\",\"STARTING\":\"PENDING_CREATION\"}]]"));
 }
 
 /* What crti_view_check_filters lets through and the table does not have would be passed over. */
@@ -162,6 +197,8 @@ int main(void)
         cmocka_unit_test(nothing_equals_what_is_not_there),
         cmocka_unit_test(columns_that_are_the_same_everywhere_match_all_or_none),
         cmocka_unit_test(a_state_of_clients_is_two_of_the_head),
+        cmocka_unit_test(the_first_columns_are_those_of_rows_without_details),
+        cmocka_unit_test(rows_are_asked_for_as_clients_have_them),
         cmocka_unit_test(several_filters_and_columns_to_count_by_are_one_query),
         cmocka_unit_test(only_queues_are_asked_of_nodes),
         cmocka_unit_test(what_clients_call_otherwise_is_asked_for_as_the_head_calls_it),

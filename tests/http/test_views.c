@@ -261,6 +261,41 @@ static void summaries_of_objects_are_by_the_line_that_made_them(void **state)
     json_decref(wanted);
 }
 
+static const char *reply_to(crti_buffer_t *reply, const char *answer)
+{
+    reply->size = 0;
+    if (crti_view_rows(crti_listing_find("tasks"), crti_span(answer, strlen(answer)), 2,
+                       reply) != CRT_OK ||
+        crti_buffer_append(reply, "", 1) != CRT_OK)
+        return NULL;
+    return (const char *)reply->data;
+}
+
+static void rows_that_the_head_has_written_are_passed_on(void **state)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t reply = {0};
+    static const char *const bad[] = {"",
+                                      "{}",
+                                      "{\"tasks\":[",
+                                      "{\"tasks\":[]}",
+                                      "{\"tasks\":[],\"all\":",
+                                      "{\"tasks\":[],\"all\":1}",
+                                      "{\"actors\":[],\"all\":1,\"matched\":1}",
+                                      "[],\"all\":1,\"matched\":1}"};
+
+    assert_string_equal(
+        reply_to(&reply, "{\"tasks\":[{\"name\":\"],\\\"all\\\":\"},{}],\"all\":9,"
+                         "\"matched\":7,\"silent_nodes\":1}"),
+        "{\"result\":true,\"msg\":\"\",\"data\":{\"result\":{\"total\":9,"
+        "\"num_after_truncation\":4,\"num_filtered\":7,\"result\":[{\"name\":"
+        "\"],\\\"all\\\":\"},{}],\"partial_failure_warning\":"
+        "\"1 nodes did not answer in time\",\"warnings\":null}}}");
+    assert_non_null(reply_to(&reply, "{\"tasks\":[],\"all\":0,\"matched\":0}"));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (reply_to(&reply, bad[i]))
+            fail_msg("%s became %s", bad[i], (const char *)reply.data);
+}
+
 /* Rows of one entry, in the columns of that level. */
 static const json_t *row_of(json_t **reply_out, const char *what, const char *entry,
                             crti_view_level_t level)
@@ -469,6 +504,7 @@ int main(void)
         cmocka_unit_test(rows_that_the_head_picked_are_not_picked_again),
         cmocka_unit_test(summaries_add_what_the_head_has_counted),
         cmocka_unit_test(summaries_of_tasks_tell_kinds_apart),
+        cmocka_unit_test(rows_that_the_head_has_written_are_passed_on),
         cmocka_unit_test(summaries_of_objects_are_by_the_line_that_made_them),
         cmocka_unit_test(our_own_columns_come_only_when_they_are_asked_for),
         cmocka_unit_test(answers_of_a_wrong_shape_do_no_harm),
