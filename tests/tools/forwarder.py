@@ -9,14 +9,14 @@ import threading
 
 class Forwarder:
     """Carries bytes between its clients and `port`. All connections are cut in the middle of an answer when more bytes of answers
-    than the first of `cut_after` have come in all, by RST and by FIN in turn; and when a client's request begins with `cut_at`,
-    which is then forgotten. One thread, so that an end that is closed is closed at once."""
+    than the first of `cut_after` have come in all, by RST and by FIN in turn; and when a client's request begins with the first of `cut_at`;
+    what has been cut is taken out of these lists. One thread, so that an end that is closed is closed at once."""
 
     def __init__(self, port):
         self.server = ("127.0.0.1", port)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.cut_after, self.cut_at = [], None
+        self.cut_after, self.cut_at = [], []
         self.carried = self.cuts = 0
         self.peers, self.clients = {}, set()
         self.end, self.wake = os.pipe()
@@ -50,9 +50,9 @@ class Forwarder:
 
     def _is_cut(self, source, data):
         if source in self.clients:
-            if not self.cut_at or not data.startswith(self.cut_at):
+            if not self.cut_at or not data.startswith(self.cut_at[0]):
                 return False
-            self.cut_at = None
+            self.cut_at.pop(0)
             return True
         self.carried += len(data)
         if not self.cut_after or self.carried <= self.cut_after[0]:
