@@ -11,7 +11,7 @@ programs=$build/tests/sim
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-ninja -C "$build" $(for s in $scenarios; do echo "tests/sim/sim_$s"; done) tests/sim/faulty_system >"$out/ninja" ||
+ninja -C "$build" $(for s in $scenarios; do echo "tests/sim/sim_$s"; done) tests/sim/sim_system >"$out/ninja" ||
     { cat "$out/ninja"; exit 1; }
 piece=$(((seeds + jobs - 1) / jobs))
 for s in $scenarios; do
@@ -22,7 +22,7 @@ for s in $scenarios; do
     wait
     grep -ah "^$s: " "$out/$s".* || echo "$s: ended early"
 done
-"$programs/faulty_system" --seeds "$seeds" --jobs "$jobs" --failures 1000000 >"$out/system.1" 2>&1 || true
+"$programs/sim_system" --seeds "$seeds" --jobs "$jobs" --failures 1000000 >"$out/system.1" 2>&1 || true
 grep -ah "^system: " "$out/system.1" || echo "system: ended early"
 
 # A run that ended early (an assertion) has named its seed, too.
