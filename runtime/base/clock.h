@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#define CRTI_US 1000ull       /* nanoseconds of a microsecond */
 #define CRTI_MS 1000000ull    /* nanoseconds of a millisecond */
 #define CRTI_S  1000000000ull /* nanoseconds of a second */
 

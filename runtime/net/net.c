@@ -458,6 +458,13 @@ crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user
     return crti_progress_wait(&net->progress, done, user, deadline_ns);
 }
 
+void *crti_net_receiver(const crti_net_t *net, bool (*done)(void *user))
+{
+    const crti_progress_waiter_t *holder = net->progress.token;
+
+    return holder && holder->done == done ? holder->user : NULL;
+}
+
 void crti_net_busy(crti_net_t *net, bool begins)
 {
     crti_progress_busy(&net->progress, begins);

@@ -196,6 +196,9 @@ void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail);
 crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user,
                            uint64_t deadline_ns);
 
+/* Who receives: the `user` of its crti_net_wait, if that has this `done`; else NULL. Lock held. */
+void *crti_net_receiver(const crti_net_t *net, bool (*done)(void *user));
+
 /* Code begins, or ends, that may take long without a crti_net_wait (a user's function): with
  * late_thread the progress thread receives meanwhile. Lock held. */
 void crti_net_busy(crti_net_t *net, bool begins);

@@ -333,7 +333,7 @@ void crti_progress_wake(crti_progress_t *p)
         if (w == p->token) {
             if (w == p->sleeping && w->done(w->user))
                 crti_progress_kick(p);
-        } else if (w->done(w->user)) {
+        } else if (__atomic_load_n(&w->word, __ATOMIC_RELAXED) == 0 && w->done(w->user)) {
             wake_word(&w->word);
         }
     }

@@ -317,6 +317,11 @@ void crti_net_stats(crti_net_t *net, crti_net_stats_t *stats_out)
     *stats_out = (crti_net_stats_t){0};
 }
 
+void *crti_net_receiver(const crti_net_t *net, bool (*done)(void *user))
+{
+    return NULL;
+}
+
 void crti_net_busy(crti_net_t *net, bool begins)
 {
 }

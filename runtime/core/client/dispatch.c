@@ -224,5 +224,6 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
     crti_result_waits_tick(core, now_ns);
     crti_cancel_expired(core, now_ns);
     crti_execution_tick(core, now_ns);
+    crti_executors_tick(core, now_ns);
     crti_worker_lines_tick(core, now_ns);
 }

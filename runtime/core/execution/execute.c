@@ -269,14 +269,6 @@ void crti_execute(crti_executor_t *executor, crt_call_t *call)
 
 /* ------------------------------------------------------------------ a worker's life */
 
-static bool has_work(void *user)
-{
-    const crti_executor_t *executor = user;
-    const crti_execution_t *execution = &executor->core->execution;
-
-    return execution->is_ending || (executor->group->queued && !execution->is_exiting);
-}
-
 static bool is_complete(void *user)
 {
     crt_call_t *call = user;
@@ -430,8 +422,9 @@ static void run_calls(crti_executor_t *executor)
     for (;;) {
         crt_call_t *call;
 
-        if (!has_work(executor) && crti_net_wait(core->net, has_work, executor,
-                                                 CRTI_NET_NO_DEADLINE) == CRT_ERR_CLOSED)
+        if (!crti_executor_has_work(executor) &&
+            crti_net_wait(core->net, crti_executor_has_work, executor,
+                          CRTI_NET_NO_DEADLINE) == CRT_ERR_CLOSED)
             return;
         if (core->execution.is_ending)
             return;

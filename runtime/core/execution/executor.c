@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/thread.h"
 #include "runtime/core/calls/actor.h"
@@ -13,15 +14,41 @@
 #include "runtime/core/core.h"
 #include "runtime/core/execution/queue_figures.h"
 
+/* About what it takes to wake a thread, and how far the watch of a group of short calls is drawn out: a call
+ * that waits for a long one is begun after that time. */
+#define WATCH_NS     (50 * CRTI_US)
+#define WATCH_MAX_NS (400 * CRTI_US)
+#define SHORT_CALLS  16 /* that an executor runs in WATCH_NS: another thread is no help */
+
 /* ------------------------------------------------------------------ the module's state */
+
+static void call_executor(crti_executor_t *executor)
+{
+    executor->is_called = true;
+    executor->group->called_last = executor;
+    executor->group->called++;
+    executor->group->awake++;
+}
+
+/* It takes a call, or there is none for it. */
+static void end_called(crti_executor_t *executor)
+{
+    if (!executor->is_called)
+        return;
+    executor->is_called = false;
+    executor->group->called--;
+    executor->group->awake--;
+}
 
 static void add_executor(crti_concurrency_group_t *group, crti_executor_t *executor)
 {
     executor->group = group;
     executor->next = group->latest;
+    executor->is_idle = true;
     group->latest = executor;
     group->executors++;
     group->idle++;
+    call_executor(executor);
 }
 
 void crti_executors_init(crti_executors_t *executors, crti_core_t *core)
@@ -29,6 +56,7 @@ void crti_executors_init(crti_executors_t *executors, crti_core_t *core)
     executors->main.core = core;
     executors->group_count = 1;
     executors->groups[0].limit = 1;
+    executors->groups[0].watch_ns = WATCH_NS;
     crti_list_init(&executors->groups[0].runnable);
     add_executor(&executors->groups[0], &executors->main);
 }
@@ -40,6 +68,7 @@ void crti_executors_set(crti_executors_t *executors, const crti_class_t *class_,
     executors->group_count = class_->group_count + 1;
     for (unsigned i = 1; i < executors->group_count; i++) {
         crti_list_init(&executors->groups[i].runnable);
+        executors->groups[i].watch_ns = WATCH_NS;
         executors->groups[i].limit =
             class_->user->concurrency_groups[i - 1]->max_concurrency;
     }
@@ -95,10 +124,121 @@ static int start_executor(crti_core_t *core, crti_concurrency_group_t *group)
     return error;
 }
 
-static bool needs_thread(const crti_core_t *core, const crti_concurrency_group_t *group)
+static bool may_start(const crti_core_t *core, const crti_concurrency_group_t *group)
 {
     return core->execution.executors.run && group->executors < group->limit &&
-           group->queued > group->idle && !core->execution.is_ending;
+           !core->execution.is_ending;
+}
+
+/* ------------------------------------------------------------------ which one is called */
+
+bool crti_executor_has_work(void *user)
+{
+    const crti_executor_t *executor = user;
+    const crti_execution_t *execution = &executor->core->execution;
+
+    return execution->is_ending ||
+           (executor->is_called && executor->group->queued && !execution->is_exiting);
+}
+
+/* Who receives needs not be woken. */
+static crti_executor_t *idle_receiver(const crti_core_t *core,
+                                      const crti_concurrency_group_t *group)
+{
+    crti_executor_t *e = crti_net_receiver(core->net, crti_executor_has_work);
+
+    return e && e->group == group && !e->is_called ? e : NULL;
+}
+
+static crti_executor_t *find_idle(const crti_core_t *core,
+                                  const crti_concurrency_group_t *group)
+{
+    crti_executor_t *e = idle_receiver(core, group);
+
+    if (!e)
+        for (e = group->latest; !e->is_idle || e->is_called;)
+            e = e->next;
+    return e;
+}
+
+/* The one that was called has not been woken yet. */
+static void prefer_receiver(crti_core_t *core, crti_concurrency_group_t *group)
+{
+    crti_executor_t *receiver = idle_receiver(core, group);
+
+    if (!receiver)
+        return;
+    end_called(group->called_last);
+    call_executor(receiver);
+}
+
+/* So many more, if there can be; an errno if there is none at all. */
+static int call_more(crti_core_t *core, crti_concurrency_group_t *group, unsigned count)
+{
+    int error = 0;
+
+    for (; count && group->called < group->idle; count--)
+        call_executor(find_idle(core, group));
+    for (; count && error == 0 && may_start(core, group); count--)
+        error = start_executor(core, group);
+    return group->executors ? 0 : error;
+}
+
+static void watch(crti_core_t *core, crti_concurrency_group_t *group, uint64_t now_ns)
+{
+    group->watch_taken = group->taken;
+    group->watch_at_ns = now_ns + group->watch_ns;
+    crti_core_wake_at(core, group->watch_at_ns);
+}
+
+static bool may_call(const crti_core_t *core, const crti_concurrency_group_t *group)
+{
+    return group->called < group->idle || may_start(core, group);
+}
+
+/* Those that run now have for longer than a thread needs to wake. */
+static void count_on_none(crti_concurrency_group_t *group)
+{
+    for (crti_executor_t *e = group->latest; e; e = e->next)
+        if (!e->is_idle && !e->is_long) {
+            e->is_long = true;
+            group->awake--;
+        }
+}
+
+static void end_watch(crti_core_t *core, crti_concurrency_group_t *group, uint64_t now_ns)
+{
+    unsigned running = group->executors - group->idle;
+    uint64_t taken = group->taken - group->watch_taken;
+
+    group->watch_at_ns = 0;
+    if (group->queued && taken >= (uint64_t)SHORT_CALLS * running) {
+        group->watch_ns =
+            group->watch_ns < WATCH_MAX_NS ? 2 * group->watch_ns : WATCH_MAX_NS;
+        watch(core, group, now_ns);
+        return;
+    }
+    group->watch_ns = WATCH_NS;
+    if (taken == 0)
+        count_on_none(group);
+    if (group->queued <= group->called)
+        return;
+    call_more(core, group, group->queued - group->called);
+    crti_net_wake(core->net);
+}
+
+void crti_executors_tick(crti_core_t *core, uint64_t now_ns)
+{
+    crti_executors_t *executors = &core->execution.executors;
+
+    for (unsigned i = 0; i < executors->group_count; i++) {
+        crti_concurrency_group_t *group = &executors->groups[i];
+
+        if (group->watch_at_ns && group->watch_at_ns <= now_ns)
+            end_watch(core, group, now_ns);
+        else if (group->watch_at_ns)
+            crti_core_wake_at(core, group->watch_at_ns);
+    }
 }
 
 bool crti_executor_queue(crt_call_t *call, int *error_out)
@@ -107,12 +247,16 @@ bool crti_executor_queue(crt_call_t *call, int *error_out)
     crti_concurrency_group_t *group = &core->execution.executors.groups[call->group];
 
     *error_out = 0;
-
     crti_list_append(&group->runnable, &call->link);
     call->is_runnable = true;
     group->queued++;
-    if (needs_thread(core, group))
-        *error_out = start_executor(core, group);
+    if (group->awake == 0)
+        *error_out = call_more(core, group, 1);
+    else if (group->queued == 1 && group->called == 1 && group->executors > 1)
+        prefer_receiver(core, group);
+    else if (!group->watch_at_ns && group->queued > group->called &&
+             may_call(core, group))
+        watch(core, group, crti_now_ns());
     crti_queue_entered(call, group->queued > group->idle);
     return group->executors || *error_out == 0;
 }
@@ -129,20 +273,35 @@ void crti_executor_unqueue(crt_call_t *call)
 
 crt_call_t *crti_executor_take(crti_executor_t *executor)
 {
-    crti_list_t *runnable = &executor->group->runnable;
+    crti_concurrency_group_t *group = executor->group;
     crt_call_t *call;
 
-    if (crti_list_is_empty(runnable))
+    if (group->queued == 0)
         return NULL;
-    call = CRTI_CONTAINER(runnable->next, crt_call_t, link);
+    call = CRTI_CONTAINER(group->runnable.next, crt_call_t, link);
     crti_executor_unqueue(call);
-    executor->group->idle--;
+    end_called(executor);
+    executor->is_idle = false;
+    group->idle--;
+    group->awake++;
+    group->taken++;
+    if (group->queued == 0 && group->called)
+        for (crti_executor_t *e = group->latest; e; e = e->next)
+            end_called(e);
     return call;
 }
 
 void crti_executor_idle(crti_executor_t *executor)
 {
-    executor->group->idle++;
+    crti_concurrency_group_t *group = executor->group;
+
+    if (!executor->is_long)
+        group->awake--;
+    executor->is_long = false;
+    executor->is_idle = true;
+    group->idle++;
+    if (group->queued || group->awake == 0)
+        call_executor(executor);
 }
 
 void crti_executors_open(crti_core_t *core, void (*run)(crti_executor_t *executor))
@@ -150,10 +309,12 @@ void crti_executors_open(crti_core_t *core, void (*run)(crti_executor_t *executo
     crti_executors_t *executors = &core->execution.executors;
 
     executors->run = run;
-    for (unsigned i = 0; i < executors->group_count; i++)
-        while (needs_thread(core, &executors->groups[i]))
-            if (start_executor(core, &executors->groups[i]) != 0)
-                break;
+    for (unsigned i = 0; i < executors->group_count; i++) {
+        crti_concurrency_group_t *group = &executors->groups[i];
+
+        if (group->queued > group->called)
+            call_more(core, group, group->queued - group->called);
+    }
 }
 
 void crti_executors_join(crti_core_t *core)
