@@ -145,6 +145,19 @@ static crt_status_t computing_run(void *self, crt_call_t *call)
     return status;
 }
 
+/* For so many microseconds. */
+static crt_status_t spin_run(void *self, crt_call_t *call)
+{
+    double end;
+    int64_t us;
+
+    CRT_TRY(crt_args(call, &us));
+    end = ms_now() + (double)us / 1e3;
+    while (ms_now() < end)
+        continue;
+    return crt_return(call, us);
+}
+
 static crt_status_t die_run(void *self, crt_call_t *call)
 {
     _exit(3);
@@ -168,7 +181,7 @@ static const crt_method_t compute = {"compute", compute_run, ""},
                           nest = {"nest", nest_run, "int"},
                           ask = {"ask", ask_run, "actor, int"},
                           computing = {"computing", computing_run, "actor"},
-                          die = {"die", die_run, ""},
+                          spin = {"spin", spin_run, "int"}, die = {"die", die_run, ""},
                           io_compute = {"io_compute", compute_run, ""};
 static const crt_concurrency_group_t io = {"io", 2, CRT_METHODS(&io_compute)},
                                      aside = {"aside", 1, CRT_METHODS(&inside_method)},
@@ -177,7 +190,7 @@ static const crt_actor_class_t worker_class =
     CRT_ACTOR_CLASS(.name = "Worker", .size = sizeof(worker_t), .destroy = destroy,
                     .methods = CRT_METHODS(&compute, &open_gate, &most, &inside_method,
                                            &started, &nothing, &keep, &nest, &ask,
-                                           &computing, &die, &io_compute),
+                                           &computing, &spin, &die, &io_compute),
                     .concurrency_groups = CRT_CONCURRENCY_GROUPS(&io, &aside));
 
 static crt_status_t slowly_run(crt_call_t *call)
@@ -496,6 +509,25 @@ static void a_thousand_calls_are_spread_over_hundred_threads(void **state)
     end(actor);
 }
 
+/* Threads are woken as the length of the calls asks for. */
+static void short_and_long_calls_all_end(void **state)
+{
+    enum { CALLS = 400, ROUNDS = 20 };
+    static const int64_t lengths_us[] = {0, 0, 0, 10, 0, 60, 0, 0, 300, 0, 0, 0, 1000};
+    crt_actor_t *actor = new_worker(4);
+    crt_ref_t *refs[CALLS];
+
+    for (int r = 0; r < ROUNDS; r++) {
+        int count = 1 + r * (CALLS - 1) / (ROUNDS - 1);
+
+        for (int i = 0; i < count; i++)
+            refs[i] = crt_call(actor, &spin, lengths_us[(i * 7 + r) % 13]);
+        for (int i = 0; i < count; i++)
+            assert_int_equal(result(refs[i]), lengths_us[(i * 7 + r) % 13]);
+    }
+    end(actor);
+}
+
 static void refused(crt_actor_t *actor, const char *text)
 {
     crt_ref_t *ref = crt_call(actor, &nothing);
@@ -544,6 +576,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(all_calls_that_run_fail_when_the_process_dies),
         cmocka_unit_test(an_actor_that_ends_waits_for_the_calls_that_run),
         cmocka_unit_test(a_thousand_calls_are_spread_over_hundred_threads),
+        cmocka_unit_test(short_and_long_calls_all_end),
         cmocka_unit_test(what_is_not_declared_or_out_of_range_is_refused),
     };
 

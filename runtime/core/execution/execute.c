@@ -87,7 +87,8 @@ static void set_running(crti_executor_t *executor, crt_call_t *call)
 {
     crti_set_running(call, call ? call->serial : 0);
     executor->running = call;
-    crti_cancel_running_changed(executor);
+    if (executor->blocking.is_cancelled || (call && call->is_cancel_requested))
+        crti_cancel_running_changed(executor);
 }
 
 /* Something else may still run: in this thread, or in another one. */
@@ -98,6 +99,8 @@ static void show_rest(crti_core_t *core)
     if (!core->blackboard)
         return;
     crti_blackboard_leave(core->blackboard);
+    if (core->blocked.running == 0)
+        return;
     busy = crti_executor_busy(&core->execution.executors);
     if (busy)
         show(core, busy->running);
