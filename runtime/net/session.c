@@ -402,16 +402,20 @@ void crti_session_flush(crti_session_t *s, uint64_t now)
 static crt_status_t gather(crti_session_t *s, const struct iovec *parts, int count,
                            size_t size, bool control)
 {
-    unsigned char word[CRTI_FRAME_RECORD];
-    crt_status_t status;
+    crt_status_t status = crti_buffer_reserve(&s->gather, CRTI_FRAME_RECORD + size);
+    unsigned char *to;
 
-    status = crti_buffer_reserve(&s->gather, sizeof(word) + size);
     if (status != CRT_OK)
         return status;
-    crti_frame_encode_size((uint32_t)size, control, word);
-    crti_buffer_append(&s->gather, word, sizeof(word));
-    for (int i = 0; i < count; i++)
-        crti_buffer_append(&s->gather, parts[i].iov_base, parts[i].iov_len);
+    to = s->gather.data + s->gather.size;
+    crti_frame_encode_size((uint32_t)size, control, to);
+    to += CRTI_FRAME_RECORD;
+    for (int i = 0; i < count; i++) {
+        if (parts[i].iov_len)
+            memcpy(to, parts[i].iov_base, parts[i].iov_len);
+        to += parts[i].iov_len;
+    }
+    s->gather.size += CRTI_FRAME_RECORD + size;
     s->queued++;
     return CRT_OK;
 }
