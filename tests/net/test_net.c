@@ -136,11 +136,11 @@ static void what_a_process_had_answered_arrives_before_its_end(void **state)
     fixture_init(&f);
     child_start(&f, false, &child);
     party_start(&f, false, 0, &party);
-    party_start(&f, false, 0, &other);
     peer = party_connect(&party, &child.address);
-    of_other = party_connect(&other, &child.address);
     party_send(&party, peer, 'e', "x", 1);
     party_wait_count(&party, 1);
+    party_start(&f, false, 0, &other); /* its lock is always taken after the first's */
+    of_other = party_connect(&other, &child.address);
     for (int i = 0; i < 100; i++)
         party_send(&party, peer, 'e', "x", 1);
     crti_net_flush(party.net);
@@ -157,8 +157,8 @@ static void what_a_process_had_answered_arrives_before_its_end(void **state)
                        "killed");
     crti_peer_unref(peer);
     crti_peer_unref(of_other);
-    party_stop(&party);
     party_stop(&other);
+    party_stop(&party);
     fixture_fini(&f);
 }
 
