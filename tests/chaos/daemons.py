@@ -20,6 +20,7 @@ class Slot:
         self.process = None  # Found, while it lives
         self.starting = None  # the command that starts it
         self.due = self.since = 0.0  # when to start, down since
+        self.begun = 0.0  # by the clock of files: when its last start began
 
     def __str__(self):
         return f"{self.kind} on {self.place}"
@@ -101,6 +102,7 @@ class Daemons:
                 slot.process = there[0]
                 return
             command = self.head_command() if slot.kind == "head" else self.node_command(slot.place)
+            slot.begun = time.time()
             slot.starting = self.places.hosts[slot.place].start(*command)
 
     def _ended_by_itself(self, slot):
@@ -165,16 +167,19 @@ class Daemons:
     # ------------------------------------------------------------ evidence
 
     def log_of(self, slot):
-        """What the daemon that was there last has written."""
+        """What the daemon that was started last has written: one whose start failed leaves nothing."""
         host = self.places.hosts[slot.place]
         state = host.path("state" if not self.places.has_links else ".local/state/crt")
         said = []
         for where, _, names in os.walk(state):
-            for name in names:
-                if name == f"{slot.kind}.log":
-                    with open(os.path.join(where, name), encoding="utf-8", errors="replace") as file:
-                        said.append((os.path.getmtime(os.path.join(where, name)), name, file.read()))
-        return sorted(said)[-1][2] if said else "no log"
+            if f"{slot.kind}.log" in names:
+                path = os.path.join(where, f"{slot.kind}.log")
+                said.append((os.path.getmtime(path), path))
+        written, path = max(said, default=(-1.0, ""))
+        if written < slot.begun:
+            return "no log"
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
 
     def stop(self):
         """crt stop on every host."""

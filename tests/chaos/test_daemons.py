@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a chaos run may go on to its end: every daemon is there, and no node is about to leave."""
 import json
+import os
+import tempfile
 from types import SimpleNamespace
 
 from chaos import Chaos
@@ -89,8 +91,32 @@ def a_drain_is_under_way_until_its_command_has_ended():
     assert not chaos.drains and len(chaos.places.started) == 2
 
 
+def findings_of_an_end(folder, begun):
+    """Of a node that ends unkilled, whose predecessor has left a log."""
+    log = os.path.join(folder, "node-1", "node.log")
+    os.makedirs(os.path.dirname(log), exist_ok=True)
+    with open(log, "w", encoding="utf-8") as file:
+        file.write("registered with 127.0.0.1:1\n")
+    os.utime(log, (1000, 1000))
+    places, found = Places([]), []
+    places.hosts["a"].path = lambda _: folder
+    made = daemons(places)
+    made.finding = found.append
+    made.nodes["a"].begun = begun
+    places.living.remove(NODE)
+    made.tick(now=0.0)
+    return found
+
+
+def a_node_whose_start_failed_is_not_judged_by_the_log_of_the_one_before():
+    with tempfile.TemporaryDirectory() as folder:
+        assert not findings_of_an_end(folder, begun=2000.0)
+        assert len(findings_of_an_end(folder, begun=999.0)) == 1
+
+
 if __name__ == "__main__":
     all_serve_when_each_is_there_and_stays()
     a_node_that_ends_while_the_head_is_asked_is_not_there()
     a_drain_is_under_way_until_its_command_has_ended()
+    a_node_whose_start_failed_is_not_judged_by_the_log_of_the_one_before()
     print("passed")
