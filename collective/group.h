@@ -45,7 +45,7 @@ typedef struct crti_group_failure {
     char text[1024];
 } crti_group_failure_t;
 
-/* The part of a group that backends use. Constant from open to close, but for `failed`. */
+/* The part of a group that backends use. Constant from open to close, but for `has_failed` and `has_waited`. */
 struct crt_group {
     char name[CRTI_GROUP_NAME];
     uint64_t incarnation;
@@ -53,6 +53,7 @@ struct crt_group {
     crti_member_t *members; /* by rank */
     int wake_fd;            /* eventfd: readable once the group has failed */
     atomic_bool has_failed;
+    bool has_waited;   /* the running operation, longer than a spin: shm says so */
     int device;        /* whose memory tensors may lie in, too; -1: none. Set by open */
     int wanted_device; /* of backends with devices */
     void *gpu_stream;  /* cudaStream_t that operations follow; NULL: the default stream */

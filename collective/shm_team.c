@@ -262,6 +262,7 @@ static bool yield(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value
         team->no_yields--;
         return false;
     }
+    team->group->has_waited = true;
     start = now = crti_now_ns();
     while (now - start < YIELD_NS) {
         sched_yield();
@@ -303,6 +304,7 @@ crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_
     if (has_reached(atomic_load_explicit(word, memory_order_acquire), value) ||
         (team->most_spins ? spin(team, word, value) : yield(team, word, value)))
         return CRT_OK;
+    team->group->has_waited = true;
     for (;;) {
         uint64_t start = crti_now_ns();
 

@@ -161,3 +161,19 @@ void crti_json_null(crti_json_writer_t *w)
 {
     crti_json_raw(w, "null");
 }
+
+char *crti_json_take(crti_json_writer_t *w, crt_status_t status)
+{
+    char *text = NULL;
+
+    if (status == CRT_OK)
+        status = w->status;
+    if (status == CRT_OK)
+        status = crti_buffer_append(w->out, "", 1);
+    if (status == CRT_OK) {
+        text = (char *)w->out->data;
+        *w->out = (crti_buffer_t){0};
+    }
+    crti_buffer_fini(w->out);
+    return text;
+}

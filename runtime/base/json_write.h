@@ -40,4 +40,7 @@ void crti_json_null(crti_json_writer_t *w);
 void crti_json_raw(crti_json_writer_t *w, const char *json);
 void crti_json_raw_bytes(crti_json_writer_t *w, crti_span_t json);
 
+/* The whole text: caller frees it. NULL: `status`, or the writer's own, is a failure. `w->out` is empty afterwards. */
+char *crti_json_take(crti_json_writer_t *w, crt_status_t status);
+
 #endif

@@ -280,12 +280,7 @@ static char *answer(view_t *view, crti_span_t filter)
     crti_json_writer_t w = {.out = &text};
     crt_status_t status = write_answer(&w, view, filter);
 
-    if (status == CRT_OK)
-        status = crti_buffer_append(&text, "", 1);
-    if (status == CRT_OK)
-        return (char *)text.data;
-    crti_buffer_fini(&text);
-    return NULL;
+    return crti_json_take(&w, status);
 }
 
 char *crti_actor_rows(const crti_control_t *c, crti_span_t filter)

@@ -468,10 +468,5 @@ char *crti_object_rows_join(crti_span_t answers, crti_span_t filter)
     if (status == CRT_OK)
         status = write_objects(&w, &rows, filter);
     rows_fini(&rows);
-    if (status == CRT_OK)
-        status = crti_buffer_append(&text, "", 1);
-    if (status == CRT_OK)
-        return (char *)text.data;
-    crti_buffer_fini(&text);
-    return NULL;
+    return crti_json_take(&w, status);
 }

@@ -330,10 +330,5 @@ char *crti_ref_rows_join(crti_span_t answers, crti_span_t filter, unsigned silen
     if (status == CRT_OK)
         status = write_answer(&w, &refs, filter, silent);
     refs_fini(&refs);
-    if (status == CRT_OK)
-        status = crti_buffer_append(&text, "", 1);
-    if (status == CRT_OK)
-        return (char *)text.data;
-    crti_buffer_fini(&text);
-    return NULL;
+    return crti_json_take(&w, status);
 }

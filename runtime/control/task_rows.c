@@ -452,12 +452,7 @@ char *crti_task_rows_join(crti_span_t answers, crti_span_t filter, unsigned sile
     write_number(&w, "dropped", rows.dropped);
     write_number(&w, "silent_nodes", silent);
     crti_json_close(&w, '}');
-    if (status == CRT_OK && w.status == CRT_OK)
-        w.status = crti_buffer_append(&text, "", 1);
     free(list);
     rows_fini(&rows);
-    if (status == CRT_OK && w.status == CRT_OK)
-        return (char *)text.data;
-    crti_buffer_fini(&text);
-    return NULL;
+    return crti_json_take(&w, status);
 }

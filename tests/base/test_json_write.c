@@ -2,6 +2,7 @@
 /* JSON that is written by hand is JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -10,10 +11,11 @@
 
 static void expect(crti_json_writer_t *w, const char *text)
 {
-    assert_int_equal(w->status, CRT_OK);
-    assert_int_equal(crti_buffer_append(w->out, "", 1), CRT_OK);
-    assert_string_equal((const char *)w->out->data, text);
-    crti_buffer_fini(w->out);
+    char *taken = crti_json_take(w, CRT_OK);
+
+    assert_non_null(taken);
+    assert_string_equal(taken, text);
+    free(taken);
     w->wants_comma = false;
 }
 
@@ -93,6 +95,18 @@ static void texts_of_users_become_valid_ones(void **state)
     }
 }
 
+static void what_failed_is_not_taken(void **state)
+{
+    crti_buffer_t text = {0};
+    crti_json_writer_t w = {.out = &text};
+
+    crti_json_integer(&w, 1);
+    assert_null(crti_json_take(&w, CRT_ERR_INVALID));
+    assert_null(text.data);
+    w = (crti_json_writer_t){.out = &text, .status = CRT_ERR_NO_MEMORY};
+    assert_null(crti_json_take(&w, CRT_OK));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +114,7 @@ int main(void)
         cmocka_unit_test(numbers_keep_what_they_are),
         cmocka_unit_test(ids_are_hex_digits_or_nothing),
         cmocka_unit_test(texts_of_users_become_valid_ones),
+        cmocka_unit_test(what_failed_is_not_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
