@@ -11,7 +11,8 @@
  * first one, or on the host where there is none.
  *
  * Files are bare numbers: float32 weights as crt_model_weights has them; of each batch float32 inputs,
- * channels last, then uint8 labels. Prints step, loss and milliseconds of each step, or accuracy of each epoch.
+ * channels last, then uint8 labels. On a data set the learn rate falls to zero along a cosine.
+ * Prints step, loss and milliseconds of each step, or accuracy of each epoch.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -169,6 +170,7 @@ static void run_epochs(const options_t *o, crt_model_t *model, crt_optimizer_t *
 {
     crt_dataset_t *train, *test;
     crt_batches_t *batches;
+    crt_schedule_t rate;
     double accuracy;
     size_t steps;
 
@@ -176,11 +178,15 @@ static void run_epochs(const options_t *o, crt_model_t *model, crt_optimizer_t *
     CRT_CHECK(crt_dataset_open(o->data, CRT_SPLIT_TEST, &test));
     CRT_CHECK(crt_batches_new(train, o->rows, o->seed, &batches));
     steps = (crt_dataset_count(train) + (size_t)o->rows - 1) / (size_t)o->rows;
+    rate = crt_schedule_cosine(o->learn_rate, 0, steps * (size_t)o->epochs);
     for (int e = 0; e < o->epochs; e++) {
         double begin = now_ms();
 
-        for (size_t i = 0; i < steps; i++)
+        for (size_t i = 0; i < steps; i++) {
+            CRT_CHECK(crt_optimizer_set_learn_rate(
+                optimizer, crt_schedule_at(&rate, (size_t)e * steps + i)));
             step(model, optimizer, crt_batches_next(batches));
+        }
         CRT_CHECK(crt_model_accuracy(model, NULL, test, &accuracy));
         printf("epoch %d accuracy %.4f seconds %.1f\n", e + 1, accuracy,
                (now_ms() - begin) / 1e3);
