@@ -244,7 +244,7 @@ static uint64_t next_number(struct crti_group_private *p, const crti_step_t *ste
 
 #define SHORT_BYTES ((size_t)16 << 10)
 
-/* Few bytes between members that were all there: no need to look at the clock, which costs a tenth of it. */
+/* Few bytes between members that were all there: for these the clock is a cost that shows. */
 static bool is_short(const crt_group_t *group, size_t bytes)
 {
     return group->private->backend == &crti_backend_shm && bytes <= SHORT_BYTES &&

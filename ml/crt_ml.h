@@ -23,7 +23,8 @@ extern "C" {
 #endif
 
 /* Threads that the matrix products of this process may use (at least 1). Workers leave it
- * at what the runtime gave them. */
+ * at what the runtime gave them. The kernels are those for the vectors of this processor, also where OpenBLAS is
+ * older than it; the environment's OPENBLAS_CORETYPE comes first. */
 CRT_API void crt_ml_set_threads(int threads);
 
 /* ---------------------------------------------------------------- data sets */
