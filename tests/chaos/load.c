@@ -117,7 +117,7 @@ static void end_actor(load_t *load, load_actor_t *actor)
     crt_actor_drop(&actor->handle);
 }
 
-/* One whose death a call told; a handle that is none is no use either. */
+/* One whose death a call told, or that the control store did not take: such a handle is no use. */
 static void replace_dead(load_t *load, int index)
 {
     load_actor_t *actor = &load->actors[index];
@@ -386,7 +386,7 @@ static void finish(load_t *load, load_slot_t *slot)
     error = crt_ref_error(slot->ref);
     load_count(load, slot->op, status, error ? error->text : crt_error_detail());
     crt_ref_drop(&slot->ref);
-    if (status == CRT_ERR_ACTOR_DIED && slot->actor >= 0 &&
+    if ((status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_IO) && slot->actor >= 0 &&
         load->actors[slot->actor].id == slot->target)
         replace_dead(load, slot->actor);
 }

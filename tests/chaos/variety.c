@@ -151,7 +151,8 @@ static void use_crowd(load_t *load, crt_actor_t **crowd)
         if (status == CRT_OK && value != i + 1)
             load_finding("wrong: call %d of several has the result of another one", i);
         load_count(load, "one of several calls", status, crt_error_detail());
-        is_dead |= status == CRT_ERR_ACTOR_DIED;
+        /* CRT_ERR_IO: it could not be made, its disk being full */
+        is_dead |= status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_IO;
         crt_ref_drop(&refs[i]);
     }
     if (is_dead)
