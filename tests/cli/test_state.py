@@ -55,6 +55,20 @@ class Cluster:
         subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL, check=True)
 
 
+class Empty(unittest.TestCase):
+    def test_a_cluster_that_nobody_uses_has_empty_lists(self):
+        address = re.search(r"127\.0\.0\.1:\d+", subprocess.run(
+            [CRT, "start", "--head", "--port", "0", "--dashboard-port", "0"], stdout=subprocess.PIPE, text=True,
+            check=True).stdout)[0]
+        try:
+            for what in "actors", "tasks", "objects", "jobs", "workers", "placement-groups":
+                said = subprocess.run([CRT, "list", what, "--address", address, "--format", "json"], text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, timeout=PATIENCE)
+                self.assertEqual((json.loads(said.stdout), said.stderr), ([], ""), what)
+        finally:
+            subprocess.run([CRT, "stop", "--address", address], stdout=subprocess.DEVNULL, check=True)
+
+
 class State(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -108,7 +108,8 @@ static void cut(newest_t *n)
 {
     size_t count = n->records->size / sizeof(crti_task_record_t);
 
-    qsort(n->records->data, count, sizeof(crti_task_record_t), newer);
+    if (count)
+        qsort(n->records->data, count, sizeof(crti_task_record_t), newer);
     if (count <= n->limit)
         return;
     n->dropped += count - n->limit;
