@@ -12,7 +12,8 @@ Installs the Debian packages that crt is built from and tested with (as root, or
   --with-cuda      headers and libraries of CUDA and NCCL, from the Python registry's nvidia
                    wheels, into build-cuda/ of this folder, unless a toolkit is in
                    CUDA_HOME (default /usr/local/cuda). Build with: meson setup ... -Dgpu_root=$PWD/build-cuda
-  --with-browser   chromium, and what drives it, for the test of the dashboard
+  --with-browser   chromium, and what drives it, for the test of the dashboard; axe-core, which
+                   checks its accessibility, from the Python registry into build-browser/ of this folder
   --with-iperf3    iperf3, which build/tests/bench/transfer runs beside crt
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
   --with-prometheus  prometheus, whose promtool tests/http/test_metrics.py asks
@@ -110,13 +111,27 @@ install_cuda() {
         "LD_LIBRARY_PATH=$into/lib"
 }
 
+# axe-core is no package of Debian; this wheel has its one file.
+install_axe() {
+    local into="$root/build-browser"
+    [ ! -d "$into/axe_playwright_python" ] || return 0
+    command -v pip3 >/dev/null || install_packages python3-pip
+    say "fetching axe-core"
+    rm -rf "$into"
+    mkdir -p "$into"
+    pip3 download -q --no-deps --only-binary :all: -d "$into" axe-playwright-python &&
+        python3 -m zipfile -e "$into"/*.whl "$into" ||
+        { rm -rf "$into"; die "pip3 could not download axe-playwright-python"; }
+    rm -f "$into"/*.whl
+}
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-with_cuda=0
+with_cuda=0 with_browser=0
 wanted=("${base_packages[@]}")
 for argument; do
     case "$argument" in
     --with-cuda) with_cuda=1 ;;
-    --with-browser) wanted+=(chromium chromium-driver python3-selenium) ;;
+    --with-browser) with_browser=1; wanted+=(chromium chromium-driver python3-selenium) ;;
     --with-iperf3) wanted+=(iperf3) ;;
     --with-prometheus) wanted+=(prometheus) ;;
     --with-mpi) wanted+=(libopenmpi-dev openmpi-bin) ;;
@@ -133,3 +148,4 @@ else
     say "everything is installed"
 fi
 [ $with_cuda = 0 ] || install_cuda
+[ $with_browser = 0 ] || install_axe

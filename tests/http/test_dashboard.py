@@ -29,12 +29,13 @@ SHOTS = sys.argv[4] if len(sys.argv) > 4 else None
 SOON = 30
 BROWSER = next((path for path in map(shutil.which, ('chromium', 'google-chrome-stable')) if path), None)
 DRIVER = shutil.which('chromedriver')
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VIEWS = ('overview', 'nodes', 'jobs', 'sweeps', 'actors', 'tasks', 'objects', 'placement-groups', 'workers', 'metrics')
 
 
 def find_axe():
-    """axe.min.js of a package that is installed for Python; None: there is none."""
-    for folder in sys.path:
+    """axe.min.js of a package that is installed for Python, or as setup.sh does it; None: there is none."""
+    for folder in [*sys.path, os.path.join(ROOT, 'build-browser')]:
         for path in glob.glob(os.path.join(folder, 'axe_*', '**', 'axe.min.js'), recursive=True):
             return path
     return None
@@ -264,6 +265,9 @@ class Dashboard(unittest.TestCase):
                 self.until(lambda: self.text('#cluster h2'))
                 self.shoot(f'{name}-phone')
                 self.assertLessEqual(self.page.execute_script('return document.documentElement.scrollWidth'), 390, name)
+                self.assertTrue(self.page.execute_script(
+                    'const link = document.querySelector("#pages a[aria-current]").getBoundingClientRect();'
+                    'return link.left >= 0 && link.right <= 390 && link.width > 0;'), f'the link of {name} is out of sight')
         finally:
             self.page.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
 

@@ -70,9 +70,22 @@ function show(status, loaded) {
   view.update(cluster, loaded);
   $("login").hidden = true;
   $("cluster").hidden = false;
-  document.querySelector("nav").hidden = false;
+  show_links();
   show_problem("");
   show_state("good", "live");
+}
+
+// On a phone they are wider than the window: the one of this page is in sight.
+function show_links() {
+  const links = document.querySelector("nav");
+  if (!links.hidden)
+    return;
+  links.hidden = false;
+  reveal_link();
+}
+
+function reveal_link() {
+  $("pages").querySelector("a[aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
 }
 
 function say_why(error) {
@@ -118,6 +131,7 @@ function go() {
       link.setAttribute("aria-current", "page");
     else
       link.removeAttribute("aria-current");
+  reveal_link();
   $("cluster").replaceChildren(view.root);
   window.scrollTo(0, 0);
   poll();
