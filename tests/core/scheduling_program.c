@@ -9,7 +9,10 @@
  *     scheduling_program on RESOURCES                the node of a task, and of an actor, that need these
  *     scheduling_program locality NODE OTHER BYTES   where tasks run whose argument was made on NODE, or on
  *                                                    the other one, if the driver is on NODE
- *     scheduling_program threads CPUS                a task says how many threads its BLAS was told */
+ *     scheduling_program threads CPUS                a task says how many threads its BLAS was told
+ *     scheduling_program policies                    a task and an actor say how their threads are scheduled */
+#include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +36,39 @@ static crt_status_t threads_run(crt_call_t *call)
     return crt_return(call, blas_threads);
 }
 static const crt_task_t threads_task = CRT_TASK(.name = "threads", .run = threads_run);
+
+/* Of every thread of this process, in words. */
+static crt_status_t say_policies(crt_call_t *call)
+{
+    DIR *threads = opendir("/proc/self/task");
+    char text[200] = "";
+    size_t length = 0;
+
+    if (!threads)
+        return crt_fail(call, CRT_ERR_IO, "/proc/self/task");
+    for (const struct dirent *entry; (entry = readdir(threads)) != NULL;)
+        if (*entry->d_name != '.' && length < sizeof(text))
+            length += (size_t)snprintf(
+                text + length, sizeof(text) - length, " %s",
+                sched_getscheduler(atoi(entry->d_name)) == SCHED_BATCH ? "batch"
+                                                                       : "other");
+    closedir(threads);
+    return crt_return(call, (const char *)text);
+}
+
+static crt_status_t policies_run(crt_call_t *call)
+{
+    return say_policies(call);
+}
+static const crt_task_t policies_task = CRT_TASK(.name = "policies", .run = policies_run);
+
+static crt_status_t method_policies_run(void *self, crt_call_t *call)
+{
+    return say_policies(call);
+}
+static const crt_method_t method_policies = {"policies", method_policies_run, ""};
+static const crt_actor_class_t scheduled_class =
+    CRT_ACTOR_CLASS(.name = "Scheduled", .methods = CRT_METHODS(&method_policies));
 
 /* "IDS VISIBLE BEGAN ENDED": what it has, and when, in ms */
 static void say_gpus(char *text, size_t size, int nap_ms)
@@ -259,6 +295,25 @@ static int threads(double cpus)
     return 0;
 }
 
+static int policies(void)
+{
+    crt_actor_t *actor = crt_actor_new(&scheduled_class, NULL);
+    crt_ref_t *refs[] = {crt_submit(&policies_task, NULL),
+                         crt_call(actor, &method_policies)};
+    const char *const names[] = {"task", "actor"};
+    int failed = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const char *text = "";
+
+        failed |= crt_get(refs[i], &text) != CRT_OK;
+        printf("%s%s\n", names[i], text);
+        crt_ref_drop(&refs[i]);
+    }
+    crt_actor_drop(&actor);
+    return failed;
+}
+
 static int driver(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -274,6 +329,8 @@ static int driver(int argc, char **argv)
         return locality(argv[2], argv[3], atoll(argv[4]));
     if (argc == 3 && strcmp(argv[1], "threads") == 0)
         return threads(atof(argv[2]));
+    if (argc == 2 && strcmp(argv[1], "policies") == 0)
+        return policies();
     return 2;
 }
 
@@ -281,7 +338,8 @@ int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
                     CRT_OPTIONS(.tasks = CRT_TASKS(&nothing, &gpus_task, &threads_task,
-                                                   &where_task, &make_task, &look_task),
-                                .classes = CRT_CLASSES(&idle_class)),
+                                                   &policies_task, &where_task,
+                                                   &make_task, &look_task),
+                                .classes = CRT_CLASSES(&idle_class, &scheduled_class)),
                     driver);
 }

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,6 +322,16 @@ static crti_core_t *new_worker(const crt_options_t *options)
     return core;
 }
 
+/* Tasks compute: when one wakes up it does not preempt an actor, a driver or a daemon, for which others wait. The
+ * threads that the process makes from now on inherit it; where it is not permitted all goes on as it did. */
+static void run_as_batch(void)
+{
+    const struct sched_param parameters = {0};
+
+    if (sched_setscheduler(0, SCHED_BATCH, &parameters) != 0)
+        crti_log(CRTI_LOG_DEBUG, "core", "sched_setscheduler: %s", strerror(errno));
+}
+
 static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
     __attribute__((noreturn));
 static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
@@ -339,6 +350,8 @@ static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
                &answer) != CRT_OK ||
         !crti_publish(core))
         fail_worker();
+    if (crti_id_is_zero(core->actor_id))
+        run_as_batch();
     /* One hold of the lock: no call may come in before the actor's class is known. */
     crti_net_lock(core->net);
     say_ready(core);
