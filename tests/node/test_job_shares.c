@@ -43,7 +43,7 @@ static void what_is_held_counts_by_time_and_weight(void **state)
     crti_job_shares_fini(&s);
 }
 
-static void a_job_that_comes_back_has_saved_nothing_and_lost_no_debt(void **state)
+static void a_job_that_comes_back_has_saved_one_turn_and_lost_no_debt(void **state)
 {
     crti_job_shares_t s;
 
@@ -51,17 +51,41 @@ static void a_job_that_comes_back_has_saved_nothing_and_lost_no_debt(void **stat
     join(&s, 1, 1, 0);
     crti_job_shares_hold(&s, id(1), ONE, 0);
     join(&s, 2, 1, 5 * CRTI_S);
-    assert_true(crti_job_shares_used(&s, id(2), 5 * CRTI_S) == 5.0 * ONE * CRTI_S);
+    assert_true(crti_job_shares_used(&s, id(2), 5 * CRTI_S) == 4.9 * ONE * CRTI_S);
     crti_job_shares_hold(&s, id(2), 3 * ONE, 5 * CRTI_S);
     crti_job_shares_hold(&s, id(2), -3 * ONE, 6 * CRTI_S);
     crti_job_shares_leave(&s, id(2), 6 * CRTI_S);
-    join(&s, 2, 1, 7 * CRTI_S); /* the other one is at 7, it is at 8 */
-    assert_true(crti_job_shares_used(&s, id(2), 7 * CRTI_S) == 8.0 * ONE * CRTI_S);
+    join(&s, 2, 1, 7 * CRTI_S); /* the other one is at 7, it is at 7.9 */
+    assert_true(crti_job_shares_used(&s, id(2), 7 * CRTI_S) == 7.9 * ONE * CRTI_S);
     crti_job_shares_leave(&s, id(2), 7 * CRTI_S);
     crti_job_shares_leave(&s, id(2), 7 * CRTI_S); /* once too often */
     crti_job_shares_leave(&s, id(9), 7 * CRTI_S);
     join(&s, 3, 1, 60 * CRTI_S); /* what has ended is forgotten then */
     assert_int_equal(s.by_job.count, 2);
+    crti_job_shares_fini(&s);
+}
+
+static void a_job_that_has_used_little_comes_back_before_those_that_wait(void **state)
+{
+    crti_job_shares_t s;
+
+    crti_job_shares_init(&s);
+    join(&s, 1, 1, 0);
+    join(&s, 2, 1, 0);
+    crti_job_shares_hold(&s, id(1), ONE, 0);
+    crti_job_shares_hold(&s, id(2), ONE, 0);
+    crti_job_shares_hold(&s, id(2), -ONE, CRTI_S); /* it waits again */
+    join(&s, 3, 1, 2 * CRTI_S);
+    assert_true(crti_job_shares_used(&s, id(3), 2 * CRTI_S) +
+                    crti_job_shares_turn(&s, id(3), ONE) ==
+                crti_job_shares_used(&s, id(2), 2 * CRTI_S));
+    crti_job_shares_hold(&s, id(3), ONE, 2 * CRTI_S);
+    crti_job_shares_hold(&s, id(3), -ONE, 2 * CRTI_S + TURN / 4);
+    crti_job_shares_leave(&s, id(3), 2 * CRTI_S + TURN / 4);
+    join(&s, 3, 1, 2 * CRTI_S + TURN / 2); /* what it has used since counts */
+    assert_true(crti_job_shares_used(&s, id(3), 2 * CRTI_S + TURN / 2) +
+                    crti_job_shares_turn(&s, id(3), ONE) * 3 / 4 ==
+                crti_job_shares_used(&s, id(2), 2 * CRTI_S + TURN / 2));
     crti_job_shares_fini(&s);
 }
 
@@ -229,7 +253,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_held_counts_by_time_and_weight),
-        cmocka_unit_test(a_job_that_comes_back_has_saved_nothing_and_lost_no_debt),
+        cmocka_unit_test(a_job_that_comes_back_has_saved_one_turn_and_lost_no_debt),
+        cmocka_unit_test(a_job_that_has_used_little_comes_back_before_those_that_wait),
         cmocka_unit_test(a_cap_allows_one_lease_and_then_its_part),
         cmocka_unit_test(a_weight_that_can_not_be_is_one),
         cmocka_unit_test(jobs_of_one_weight_get_the_same_of_any_number_of_cpus),

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/resources.h"
 
 #define REMEMBER_NS (10 * CRTI_S)
 #define SLACK       100 /* a lease counts a little more than its CPUs */
@@ -89,23 +90,32 @@ static account_t *add(crti_job_shares_t *shares, crti_id_t job, uint64_t now_ns)
     return a;
 }
 
+/* Of who was away: before all others by a turn of one CPU, or by what it has used less than they. Without that it would be level
+ * with those that hold nothing just now, and wait for the task of each. */
+static double begin_at(const crti_job_shares_t *shares, const account_t *a,
+                       uint64_t now_ns)
+{
+    double credit = (double)CRTI_RESOURCE_ONE * (double)CRTI_FAIR_TURN_NS / a->weight;
+    double least = least_used(shares, now_ns) - credit;
+
+    return a->used > least ? a->used : least;
+}
+
 void crti_job_shares_join(crti_job_shares_t *shares, crti_id_t job,
                           const crti_job_quota_t *quota, uint64_t now_ns)
 {
     account_t *a = find(shares, job);
     bool is_known = quota->weight >= 1 && quota->weight <= CRTI_JOB_WEIGHT_MAX;
-    double least;
 
     if (a == NULL)
         a = add(shares, job, now_ns);
     if (a == NULL)
         return;
     if (a->leases == 0) {
-        least = least_used(shares, now_ns);
         a->weight = is_known ? (double)quota->weight : 1;
         a->max_share =
             quota->max_share < CRTI_JOB_SHARE_ONE ? (int64_t)quota->max_share : 0;
-        a->used = a->used > least ? a->used : least;
+        a->used = begin_at(shares, a, now_ns);
         a->since_ns = now_ns;
     }
     a->leases++;

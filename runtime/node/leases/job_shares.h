@@ -6,7 +6,8 @@
  * What is counted
  *     CPUs times time, divided by the weight of the job (virtual time, as of Linux' fair scheduler): jobs that have used
  *     equally much so have got their shares. What a job holds counts one turn in advance. A job that comes, or
- *     comes back, begins where the one that has used least is: nobody saves up while others run.
+ *     comes back, begins a turn of one CPU before the one that has used least: so it is next, and nobody saves up more
+ *     than that while others run.
  * Invariants
  *     An account is there while leases of its job wait or run here, and REMEMBER_NS longer.
  */
