@@ -8,7 +8,7 @@
  *
  * shows crt_user_images_total{set="train",job_id="...",actor_id="...",class_name="...",node_id="..."}. What workers of one job
  * (or incarnations of one actor) on a node count under one name and label is summed, also when they have died; of a
- * gauge the value that was set last is shown.
+ * gauge the value that was set last is shown, and nothing before it was set.
  *
  * Names and names of labels are letters, digits and _; a counter ends in _total (it is appended where it lacks). Units are
  * base units and part of the name: seconds, bytes. Labels are "name=value,name=value" or NULL.

@@ -131,7 +131,8 @@ crt_status_t crti_metric_make(crti_metrics_t *metrics, const crti_metric_t *like
     made = &metrics->metric[count];
     made->id = like->id;
     memcpy(made->help, like->help, sizeof(made->help));
-    memcpy(made->bounds, like->bounds, sizeof(made->bounds));
+    if (kind == CRTI_METRIC_HISTOGRAM) /* else they are something else */
+        memcpy(made->bounds, like->bounds, sizeof(made->bounds));
     made->bucket_count = like->bucket_count;
     atomic_store_explicit(&made->kind, kind, memory_order_relaxed);
     atomic_store_explicit(&metrics->count, count + 1, memory_order_release);
@@ -169,6 +170,13 @@ void crti_metric_add(crti_metric_t *metric, double amount)
 
 void crti_metric_set(crti_metric_t *metric, double value, uint64_t now_ns)
 {
+    uint64_t number = atomic_fetch_add_explicit(&metric->sets, 1, memory_order_relaxed);
+    crti_metric_slot_t *slot = &metric->recent[number % CRTI_METRIC_RECENT];
+
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&slot->set_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->value, as_bits(value), memory_order_relaxed);
+    atomic_store_explicit(&slot->set_ns, now_ns, memory_order_release);
     atomic_store_explicit(&metric->value, as_bits(value), memory_order_relaxed);
     atomic_store_explicit(&metric->set_ns, now_ns, memory_order_relaxed);
 }
@@ -228,6 +236,34 @@ static bool are_bounds(const double *bounds, unsigned count)
     return true;
 }
 
+/* Values that are being written, or were overwritten meanwhile, are left out. */
+static void copy_recent(const crti_metric_t *m, crti_metric_view_t *view)
+{
+    uint64_t sets = atomic_load_explicit(&m->sets, memory_order_acquire), after;
+    uint64_t number = sets > CRTI_METRIC_RECENT ? sets - CRTI_METRIC_RECENT : 0;
+    uint64_t last_ns = 0;
+    unsigned count = 0, lost = 0;
+
+    for (; number < sets; number++) {
+        const crti_metric_slot_t *slot = &m->recent[number % CRTI_METRIC_RECENT];
+        uint64_t set_ns = atomic_load_explicit(&slot->set_ns, memory_order_acquire);
+        uint64_t bits = atomic_load_explicit(&slot->value, memory_order_relaxed);
+
+        if (set_ns > last_ns) { /* else it is not written yet, and is an old one */
+            last_ns = set_ns;
+            view->recent[count++] =
+                (crti_metric_record_t){number, set_ns, as_double(bits)};
+        }
+    }
+    atomic_thread_fence(memory_order_acquire);
+    after = atomic_load_explicit(&m->sets, memory_order_relaxed);
+    while (lost < count && after - view->recent[lost].number > CRTI_METRIC_RECENT)
+        lost++;
+    view->recent_count = count - lost;
+    memmove(view->recent, view->recent + lost,
+            view->recent_count * sizeof(*view->recent));
+}
+
 static bool copy(const crti_metric_t *m, crti_metric_view_t *view)
 {
     uint32_t kind = atomic_load_explicit(&m->kind, memory_order_relaxed);
@@ -237,12 +273,16 @@ static bool copy(const crti_metric_t *m, crti_metric_view_t *view)
         view->bucket_count > CRTI_METRIC_BUCKETS)
         return false;
     view->kind = (crti_metric_kind_t)kind;
-    memcpy(view->bounds, m->bounds, sizeof(view->bounds));
     view->value = as_double(atomic_load_explicit(&m->value, memory_order_relaxed));
     view->set_ns = atomic_load_explicit(&m->set_ns, memory_order_relaxed);
-    for (unsigned i = 0; i <= view->bucket_count; i++)
+    if (kind == CRTI_METRIC_GAUGE)
+        copy_recent(m, view);
+    if (kind == CRTI_METRIC_HISTOGRAM)
+        memcpy(view->bounds, m->bounds, sizeof(view->bounds));
+    for (unsigned i = 0; kind == CRTI_METRIC_HISTOGRAM && i <= view->bucket_count; i++)
         view->counts[i] = atomic_load_explicit(&m->counts[i], memory_order_relaxed);
-    return copy_text(view->id.name, m->id.name, CRTI_METRIC_NAME) &&
+    return (kind != CRTI_METRIC_GAUGE || view->set_ns) &&
+           copy_text(view->id.name, m->id.name, CRTI_METRIC_NAME) &&
            copy_text(view->id.labels, m->id.labels, CRTI_METRIC_LABELS) &&
            copy_text(view->help, m->help, CRTI_METRIC_HELP) &&
            is_name(view->id.name, strlen(view->id.name)) && are_labels(view->id.labels) &&
@@ -270,6 +310,8 @@ bool crti_metric_merge(crti_metric_view_t *into, const crti_metric_view_t *from)
             return true;
         into->set_ns = from->set_ns;
         into->value = from->value;
+        into->recent_count = from->recent_count;
+        memcpy(into->recent, from->recent, sizeof(into->recent));
         return true;
     }
     into->value += from->value;

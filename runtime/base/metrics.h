@@ -25,6 +25,7 @@
 #define CRTI_METRIC_HELP    128
 #define CRTI_METRIC_LABELS  192
 #define CRTI_METRIC_BUCKETS 20 /* and one more: what is above them */
+#define CRTI_METRIC_RECENT  20 /* values of a gauge that are kept */
 
 typedef enum crti_metric_kind {
     CRTI_METRIC_NONE,
@@ -40,16 +41,30 @@ typedef struct crti_metric_name {
     char labels[CRTI_METRIC_LABELS]; /* a="b",c="d": as Prometheus writes them */
 } crti_metric_name_t;
 
+/* A value that a gauge had. set_ns is 0 while it is written. */
+typedef struct crti_metric_slot {
+    _Atomic uint64_t set_ns, value;
+} crti_metric_slot_t;
+
 typedef struct crti_metric {
     _Atomic uint32_t kind;
     uint32_t bucket_count;
     crti_metric_name_t id;
     char help[CRTI_METRIC_HELP];
-    double bounds[CRTI_METRIC_BUCKETS];
     _Atomic uint64_t
         value; /* bits of a double; of a histogram: the sum of what was observed */
-    _Atomic uint64_t set_ns; /* of a gauge: CLOCK_MONOTONIC */
-    _Atomic uint64_t counts[CRTI_METRIC_BUCKETS + 1];
+    _Atomic uint64_t set_ns; /* of a gauge: CLOCK_MONOTONIC; 0: it has no value yet */
+    union {
+        struct { /* a histogram */
+            double bounds[CRTI_METRIC_BUCKETS];
+            _Atomic uint64_t counts[CRTI_METRIC_BUCKETS + 1];
+        };
+        struct
+        { /* a gauge: how often it was set, and the last times, at sets % CRTI_METRIC_RECENT */
+            _Atomic uint64_t sets;
+            crti_metric_slot_t recent[CRTI_METRIC_RECENT];
+        };
+    };
 } crti_metric_t;
 
 typedef struct crti_metrics {
@@ -73,7 +88,13 @@ void crti_metric_observe(crti_metric_t *metric, double value);
 
 /* ------------------------------------------------------------------ reading */
 
-/* A copy of one, checked. */
+/* A value of a gauge, the `number`th that was set, from 0 on. */
+typedef struct crti_metric_record {
+    uint64_t number, set_ns;
+    double value;
+} crti_metric_record_t;
+
+/* A copy of one, checked. A gauge that was not set yet has no value, and is not there. */
 typedef struct crti_metric_view {
     crti_metric_kind_t kind;
     crti_metric_name_t id;
@@ -81,6 +102,8 @@ typedef struct crti_metric_view {
     unsigned bucket_count;
     double bounds[CRTI_METRIC_BUCKETS], value;
     uint64_t set_ns, counts[CRTI_METRIC_BUCKETS + 1];
+    unsigned recent_count; /* of a gauge, the oldest first */
+    crti_metric_record_t recent[CRTI_METRIC_RECENT];
 } crti_metric_view_t;
 
 /* The next one from `*cursor` on (0 at first); false: there is no more. */

@@ -389,7 +389,9 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
         snprintf(x->log_name, sizeof(x->log_name), "%s",
                  crti_http_arg(request, "job_id") ? crti_http_arg(request, "job_id")
                                                   : "");
-        crti_endpoint_ask_state(x, "metrics", "", on_user_metrics);
+        crti_endpoint_ask_state(x, "metrics",
+                                crti_http_arg(request, "recent") ? "recent" : "",
+                                on_user_metrics);
         break;
     case CRTI_ROUTE_STATE: crti_state_begin_list(x, request); break;
     case CRTI_ROUTE_STATE_SUMMARY: crti_state_begin_summary(x, request); break;

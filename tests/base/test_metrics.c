@@ -107,6 +107,43 @@ static void of_gauges_the_newest_is_taken(void **state)
     assert_true(old.value == 2);
 }
 
+static void a_gauge_that_was_not_set_has_no_value(void **state)
+{
+    crti_metric_t *metric = make("loss", NULL, CRTI_METRIC_GAUGE);
+    crti_metric_view_t view;
+    size_t cursor = 0;
+
+    assert_false(crti_metric_read(&page, &cursor, &view));
+    crti_metric_set(metric, 0, 100);
+    assert_true(read_one().value == 0);
+}
+
+static void of_a_gauge_the_last_values_are_kept(void **state)
+{
+    crti_metric_t *metric = make("loss", NULL, CRTI_METRIC_GAUGE);
+    crti_metric_view_t view;
+
+    for (unsigned i = 0; i < 3; i++)
+        crti_metric_set(metric, i, 100 + i);
+    view = read_one();
+    assert_int_equal(view.recent_count, 3);
+    assert_int_equal(view.recent[0].number, 0);
+    assert_true(view.recent[2].value == 2);
+    for (unsigned i = 3; i < 50; i++)
+        crti_metric_set(metric, i, 100 + i);
+    view = read_one();
+    assert_int_equal(view.recent_count, CRTI_METRIC_RECENT);
+    for (unsigned i = 0; i < CRTI_METRIC_RECENT; i++) {
+        assert_int_equal(view.recent[i].number, 30 + i);
+        assert_int_equal(view.recent[i].set_ns, 130 + i);
+        assert_true(view.recent[i].value == 30 + i);
+    }
+    metric->recent[45 % CRTI_METRIC_RECENT].set_ns = 0; /* it is being written */
+    assert_int_equal(read_one().recent_count, CRTI_METRIC_RECENT - 1);
+    metric->sets = 55; /* five were, while it was read */
+    assert_int_equal(read_one().recent[0].number, 35);
+}
+
 static void names_that_prometheus_does_not_take_are_refused(void **state)
 {
     static const char *const names[] = {"",      "1a",  "a-b",     "a b",
@@ -166,6 +203,8 @@ int main(void)
         cmocka_unit_test_setup(values_are_read_as_they_were_counted, clear),
         cmocka_unit_test_setup(a_histogram_counts_by_bound_and_sums, clear),
         cmocka_unit_test_setup(of_gauges_the_newest_is_taken, clear),
+        cmocka_unit_test_setup(a_gauge_that_was_not_set_has_no_value, clear),
+        cmocka_unit_test_setup(of_a_gauge_the_last_values_are_kept, clear),
         cmocka_unit_test_setup(names_that_prometheus_does_not_take_are_refused, clear),
         cmocka_unit_test_setup(a_page_has_so_many_and_no_more, clear),
         cmocka_unit_test_setup(bytes_of_a_stranger_are_left_out, clear),

@@ -68,8 +68,9 @@ void crti_state_asked(crti_node_t *node, uint64_t request,
 crt_status_t crti_task_rows(crti_node_t *node, size_t limit, crti_buffer_t *out);
 /* object_rows.c: appends the largest `limit` objects of the store (base/object_records.h). */
 crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *out);
-/* metric_rows.c: appends the figures of this node and what its programs count. */
-crt_status_t crti_metric_rows(crti_node_t *node, crti_buffer_t *json);
+/* metric_rows.c: appends the figures of this node and what its programs count; `with_recent`: of gauges also the
+ * last values. */
+crt_status_t crti_metric_rows(crti_node_t *node, bool with_recent, crti_buffer_t *json);
 
 /* questions.c: STATE_QUERY "stacks" (of `filter`, the id of a node, a process or an actor; "" all) and "objects" (the
  * largest `limit` of the store), which is answered later. */

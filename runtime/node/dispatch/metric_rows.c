@@ -32,7 +32,7 @@ static crt_status_t put_text(crti_buffer_t *json, const char *key, const char *t
 /* JSON has no word for what is not finite. */
 static crt_status_t put_number(crti_buffer_t *json, const char *before, double value)
 {
-    char text[64];
+    char text[96];
 
     snprintf(text, sizeof(text), isfinite(value) ? "%s%.17g" : "%snull", before, value);
     return put(json, text);
@@ -63,8 +63,26 @@ static crt_status_t put_buckets(crti_buffer_t *json, const crti_metric_view_t *v
     return status == CRT_OK ? put(json, text) : status;
 }
 
+/* ,"recent":[[number,ns,value],...]: what a gauge was set to last, by the clock of this host */
+static crt_status_t put_recent(crti_buffer_t *json, const crti_metric_view_t *view)
+{
+    crt_status_t status = put(json, ",\"recent\":[");
+    char text[64];
+
+    for (unsigned i = 0; i < view->recent_count && status == CRT_OK; i++) {
+        const crti_metric_record_t *r = &view->recent[i];
+
+        snprintf(text, sizeof(text), "%s[%" PRIu64 ",%" PRIu64 ",", i ? "," : "",
+                 r->number, r->set_ns);
+        status = put_number(json, text, r->value);
+        if (status == CRT_OK)
+            status = put(json, "]");
+    }
+    return status == CRT_OK ? put(json, "]") : status;
+}
+
 static crt_status_t put_metric(crti_node_t *node, crti_buffer_t *json,
-                               const crti_metric_total_t *total)
+                               const crti_metric_total_t *total, bool with_recent)
 {
     static const char *const kinds[] = {"", "counter", "gauge", "histogram"};
     const crti_metric_view_t *view = &total->view;
@@ -91,6 +109,8 @@ static crt_status_t put_metric(crti_node_t *node, crti_buffer_t *json,
         status = put_number(json, ",\"value\":", view->value);
     if (status == CRT_OK && view->kind == CRTI_METRIC_HISTOGRAM)
         status = put_buckets(json, view);
+    if (status == CRT_OK && with_recent && view->kind == CRTI_METRIC_GAUGE)
+        status = put_recent(json, view);
     return status == CRT_OK ? put(json, "}") : status;
 }
 
@@ -135,7 +155,7 @@ static crt_status_t put_figures(const crti_node_t *node, crti_buffer_t *json,
     return put(json, text);
 }
 
-crt_status_t crti_metric_rows(crti_node_t *node, crti_buffer_t *json)
+crt_status_t crti_metric_rows(crti_node_t *node, bool with_recent, crti_buffer_t *json)
 {
     crti_metric_totals_t totals;
     crt_status_t status = crti_metric_totals_all(node, &totals);
@@ -150,7 +170,7 @@ crt_status_t crti_metric_rows(crti_node_t *node, crti_buffer_t *json)
             status = put(json, before);
         before = ",";
         if (status == CRT_OK)
-            status = put_metric(node, json, total);
+            status = put_metric(node, json, total, with_recent);
     }
     crti_metric_totals_fini(&totals);
     return status == CRT_OK ? put(json, "]}") : status;

@@ -162,7 +162,7 @@ void crti_state_asked(crti_node_t *node, uint64_t request,
     else if (crti_str_equal(query->what, "tasks"))
         status = crti_task_rows(node, row_limit(query->filter), &json);
     else if (crti_str_equal(query->what, "metrics"))
-        status = crti_metric_rows(node, &json);
+        status = crti_metric_rows(node, crti_str_equal(query->filter, "recent"), &json);
     else
         status = crt_raise(
             CRT_ERR_INVALID,
