@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "cli/options.h"
+#include "cli/sweep.h"
 #include "cli/table.h"
 #include "cli/yaml.h"
 
@@ -227,12 +228,19 @@ static int run_stop(http_client_t *client, const char *name, const char *id)
     char path[512];
     json_t *reply, *job = NULL;
     bool ended = false, was_running;
+    long code = 0;
+    int result;
 
-    printf("Attempting to stop job '%s'\n", id);
     crti_cli_job_path(path, sizeof(path), id, "/stop");
-    reply = crti_client_json(client, "POST", path, NULL, NULL);
+    reply = crti_client_json(client, "POST", path, NULL, &code);
+    if (code == 404) {
+        if (crti_sweep_stop(client, name, id, no_wait, &result))
+            return result;
+        return crti_cli_fail(name, "there is neither a job nor a sweep %s", id);
+    }
     if (!reply)
         return crti_cli_fail_detail(name);
+    printf("Attempting to stop job '%s'\n", id);
     was_running = json_is_true(json_object_get(reply, "stopped"));
     json_decref(reply);
     if (no_wait && was_running)
@@ -321,8 +329,9 @@ static const struct {
       .count = 3},
      run_logs},
     {{.name = "crt job stop",
-      .operands = "JOB",
-      .summary = "Stops a job: SIGTERM to its processes, SIGKILL after 3 s.",
+      .operands = "JOB|SWEEP",
+      .summary = "Stops a job, or all runs of a sweep: SIGTERM to its processes, SIGKILL "
+                 "after 3 s.",
       .options = stop_options,
       .count = 2},
      run_stop},

@@ -2,8 +2,8 @@
 /* A sweep: one job for each combination of values, as crt job submit --sweep makes them.
  *
  * Where it sits
- *     job_submit.c -> [ sweep.c ] (what to run) -> sweep_run.c (runs it) -> sweep_rule.c (whom to stop),
- *     sweep_report.c (table, CSV, JSON, plot)
+ *     job_submit.c -> [ sweep.c ] (what to run) -> sweep_run.c (runs it) -> sweep_metrics.c (what runs report),
+ *     sweep_rule.c (which run is stopped), sweep_report.c (table, CSV, JSON, plot)
  * Rules
  *     The last parameter varies fastest. Job N of sweep S is the submission S-N. What is known of a run is in
  *     DIR/results.json, which is replaced as a whole at every change: an interrupted sweep goes on from it and from the
@@ -35,6 +35,11 @@ typedef struct sweep_point {
     double step, value;
 } sweep_point_t;
 
+/* A value that a gauge was set to, the `number`th from 0 on, when. */
+typedef struct sweep_record {
+    double number, set_ns, value;
+} sweep_record_t;
+
 typedef enum sweep_state {
     SWEEP_WAITING, /* not submitted yet */
     SWEEP_SUBMITTED,
@@ -53,6 +58,7 @@ typedef struct sweep_run {
     size_t points, room;
     unsigned rung; /* of ASHA: the next one */
     double seconds;
+    bool is_gone; /* EARLY: its processes have ended, too */
 } sweep_run_t;
 
 typedef enum sweep_rule { SWEEP_NO_RULE, SWEEP_MEDIAN, SWEEP_ASHA } sweep_rule_t;
@@ -64,7 +70,7 @@ typedef struct sweep {
     size_t parameter_count;
     sweep_run_t *runs;
     size_t count;
-    size_t parallel;    /* jobs submitted at a time */
+    size_t parallel;    /* jobs submitted at a time; 0: as many as there are CPUs */
     const char *metric; /* that is looked at; NULL: the first that a run reports */
     char found[128];    /* the same, found */
     bool larger_is_better;
@@ -89,13 +95,28 @@ crt_status_t crti_sweep_check(const sweep_t *sweep, int argc, char **argv,
 const char *crti_sweep_state_name(sweep_state_t state);
 bool crti_sweep_has_ended(sweep_state_t state);
 
-/* ---- sweep_rule.c */
+/* ---- sweep_metrics.c */
 
 /* Appends to the history, and keeps only what is new. */
 void crti_sweep_note(sweep_run_t *run, double step, double value);
-/* The best value of a run up to a step, or the first that is known; false: there is none. */
+/* Notes the values of a gauge at the steps that another one told when they were set, the oldest of both first. No steps:
+ * the values are counted. One whose step may still come is left for the next time, unless the run `has_ended`. */
+void crti_sweep_note_records(sweep_run_t *run, const sweep_record_t *values, size_t count,
+                             const sweep_record_t *steps, size_t step_count,
+                             bool has_ended);
+/* Takes the rows of /api/user_metrics?recent=1. True: there is something new. */
+bool crti_sweep_take_metrics(sweep_t *sweep, const json_t *rows);
+/* Of the first run that has something to report and lacks --metric: its number, `count` when there is none. */
+size_t crti_sweep_lacks_metric(const sweep_t *sweep);
+/* "acc, loss", what runs report; "nothing". */
+void crti_sweep_reported(const sweep_t *sweep, char *text, size_t size);
+
+/* ---- sweep_rule.c */
+
+/* The best value of a run up to a step, as far as it is known; false: nothing is. `at_most`: as good as it can have been,
+ * when that step itself was not seen: the next one that was counts, too. */
 bool crti_sweep_best(const sweep_t *sweep, const sweep_run_t *run, double step,
-                     double *best_out);
+                     bool at_most, double *best_out);
 /* Whether the rule ends that run now. */
 bool crti_sweep_should_stop(sweep_t *sweep, size_t run);
 
@@ -114,5 +135,12 @@ void crti_sweep_print(const sweep_t *sweep);
  * exit status. */
 int crti_sweep_run(sweep_t *sweep, http_client_t *client, const job_options_t *options,
                    const json_t *runtime_env, int argc, char **argv, bool resumes);
+
+/* ---- sweep_stop.c */
+
+/* Stops all runs of the sweep `id` that have not ended, and waits until they have unless `no_wait`. False: there is no such
+ * sweep; else `*result_out` is the exit status. */
+bool crti_sweep_stop(http_client_t *client, const char *command, const char *id,
+                     bool no_wait, int *result_out);
 
 #endif

@@ -322,6 +322,7 @@ static void load_run(sweep_run_t *run, const json_t *from)
     for (int s = SWEEP_SUCCEEDED; state && s <= SWEEP_EARLY; s++)
         if (strcmp(state, crti_sweep_state_name((sweep_state_t)s)) == 0)
             run->state = (sweep_state_t)s;
+    run->is_gone = run->state == SWEEP_EARLY;
     snprintf(run->job, sizeof(run->job), "%s", job ? job : "");
     run->seconds = json_number_value(json_object_get(from, "seconds"));
     run->metrics = json_incref(json_object_get(from, "metrics"));

@@ -5,6 +5,8 @@
  * least three others that came so far.
  * ASHA (successive halving without waiting): at the steps grace * 3^k a run goes on only when it is among the best third of
  * those that came there before it, itself included; the first two of a rung always go on.
+ * Values are compared at equal steps. What a run had at a step that nobody saw lies between the steps around it: the run
+ * that is judged gets the benefit of that, so that none is stopped for having been looked at earlier than another one.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,41 +16,24 @@
 #define OTHERS_LEAST 3
 #define FACTOR       3
 
-void crti_sweep_note(sweep_run_t *run, double step, double value)
-{
-    sweep_point_t *larger;
-
-    if (!isfinite(value) || !isfinite(step))
-        return;
-    if (run->points && run->history[run->points - 1].step >= step) {
-        if (run->history[run->points - 1].step == step) /* it was seen in between */
-            run->history[run->points - 1].value = value;
-        return;
-    }
-    if (run->points == run->room) {
-        larger = realloc(run->history, (2 * run->room + 16) * sizeof(*larger));
-        if (!larger)
-            return;
-        run->history = larger;
-        run->room = 2 * run->room + 16;
-    }
-    run->history[run->points++] = (sweep_point_t){step, value};
-}
-
 static bool is_better(const sweep_t *sweep, double a, double b)
 {
     return sweep->larger_is_better ? a > b : a < b;
 }
 
 bool crti_sweep_best(const sweep_t *sweep, const sweep_run_t *run, double step,
-                     double *best_out)
+                     bool at_most, double *best_out)
 {
-    bool is_found = false;
+    bool is_found = false, is_exact = false;
 
-    /* It was looked at now and then: the first look may have come after that step. */
-    for (size_t i = 0; i < run->points && (i == 0 || run->history[i].step <= step); i++) {
-        if (!is_found || is_better(sweep, run->history[i].value, *best_out))
-            *best_out = run->history[i].value;
+    for (size_t i = 0; i < run->points; i++) {
+        const sweep_point_t *p = &run->history[i];
+
+        if (p->step > step && (!at_most || is_exact))
+            break;
+        is_exact = p->step >= step; /* nothing behind it counts */
+        if (!is_found || is_better(sweep, p->value, *best_out))
+            *best_out = p->value;
         is_found = true;
     }
     return is_found;
@@ -66,7 +51,7 @@ static double last_step(const sweep_run_t *run)
     return run->points ? run->history[run->points - 1].step : -INFINITY;
 }
 
-/* What the others that reached that step had by then. The caller frees it. */
+/* What the others that reached that step are known to have had by then. The caller frees it. */
 static double *others_at(const sweep_t *sweep, size_t run, double step, size_t *count_out)
 {
     double *values = calloc(sweep->count + 1, sizeof(*values));
@@ -74,7 +59,7 @@ static double *others_at(const sweep_t *sweep, size_t run, double step, size_t *
     *count_out = 0;
     for (size_t i = 0; values && i < sweep->count; i++)
         if (i != run && last_step(&sweep->runs[i]) >= step &&
-            crti_sweep_best(sweep, &sweep->runs[i], step, &values[*count_out]))
+            crti_sweep_best(sweep, &sweep->runs[i], step, false, &values[*count_out]))
             ++*count_out;
     return values;
 }
@@ -86,7 +71,7 @@ static bool is_below_median(const sweep_t *sweep, size_t run)
     size_t count;
     bool is_worse;
 
-    if (step < sweep->grace || !crti_sweep_best(sweep, r, step, &best))
+    if (step < sweep->grace || !crti_sweep_best(sweep, r, step, true, &best))
         return false;
     values = others_at(sweep, run, step, &count);
     if (!values || count < OTHERS_LEAST) {
@@ -108,7 +93,7 @@ static bool falls_out(sweep_t *sweep, size_t run)
     double step = sweep->grace * pow(FACTOR, r->rung), best, *values;
     size_t count, better = 0;
 
-    if (last_step(r) < step || !crti_sweep_best(sweep, r, step, &best))
+    if (last_step(r) < step || !crti_sweep_best(sweep, r, step, true, &best))
         return false;
     r->rung++;
     values = others_at(sweep, run, step, &count);

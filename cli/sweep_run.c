@@ -4,11 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/clock.h"
 #include "cli/job_view.h"
 #include "cli/sweep.h"
 
-#define LOOK_MS   300 /* between two looks at the cluster */
-#define TRIES_MAX 100 /* in vain */
+#define LOOK_MS   300   /* between two looks at the cluster */
+#define TRIES_MAX 100   /* in vain */
+#define STOP_MS   5000  /* a run that is stopped has ended: the kill comes after 3 s */
+#define LACKS_MS  10000 /* in which a metric may come behind others */
 
 typedef struct runner {
     sweep_t *sweep;
@@ -18,7 +21,12 @@ typedef struct runner {
     int argc;
     char **argv;
     bool is_live, is_changed;
-    int lines; /* of the table that is on the terminal */
+    int lines;          /* of the table that is on the terminal */
+    int64_t stopped_ms; /* when a run was seen that somebody stopped; 0: none lately */
+    bool is_stopped;    /* all of it, by somebody */
+    bool is_warned;     /* that nobody reports the metric */
+    bool is_unsaved;    /* the results: that is told once */
+    int64_t lacks_ms;   /* since when runs report something, but not the metric */
 } runner_t;
 
 static void name_job(const sweep_t *sweep, size_t run, char *id, size_t size)
@@ -119,16 +127,36 @@ static crt_status_t submit(runner_t *r, size_t run)
     return CRT_OK;
 }
 
-/* As many as may be under way. */
-static crt_status_t submit_more(runner_t *r)
+static size_t count_open(const sweep_t *sweep)
 {
-    sweep_t *sweep = r->sweep;
     size_t open = 0;
-    crt_status_t status = CRT_OK;
 
     for (size_t i = 0; i < sweep->count; i++)
         open += sweep->runs[i].state == SWEEP_SUBMITTED ||
                 sweep->runs[i].state == SWEEP_RUNNING;
+    return open;
+}
+
+/* After a stop: when all that were under way have ended, the sweep was meant (crt job stop SWEEP). */
+static bool may_begin(runner_t *r)
+{
+    if (!r->stopped_ms)
+        return true;
+    r->is_stopped = r->is_stopped || count_open(r->sweep) == 0;
+    if (!r->is_stopped && crti_cli_now_ms() - r->stopped_ms > STOP_MS)
+        r->stopped_ms = 0;
+    return !r->stopped_ms;
+}
+
+/* As many as may be under way. */
+static crt_status_t submit_more(runner_t *r)
+{
+    sweep_t *sweep = r->sweep;
+    size_t open = count_open(sweep);
+    crt_status_t status = CRT_OK;
+
+    if (!may_begin(r))
+        return CRT_OK;
     for (size_t i = 0; i < sweep->count && open < sweep->parallel && status == CRT_OK;
          i++) {
         if (sweep->runs[i].state != SWEEP_WAITING)
@@ -141,25 +169,45 @@ static crt_status_t submit_more(runner_t *r)
 
 /* ---------------------------------------------------------------- looking */
 
+static void note_seconds(sweep_run_t *run, const json_t *job)
+{
+    json_int_t start = json_integer_value(json_object_get(job, "start_time"));
+    json_int_t end = json_integer_value(json_object_get(job, "end_time"));
+
+    if (start && end)
+        run->seconds = (double)(end - start) / 1000;
+}
+
+/* One that the rule stopped goes on until its processes have ended; it may have been faster. */
+static void take_stopped_early(runner_t *r, size_t run, const json_t *job)
+{
+    sweep_run_t *s = &r->sweep->runs[run];
+    double before = s->seconds;
+
+    s->is_gone = crti_cli_job_has_ended(job);
+    note_seconds(s, job);
+    r->is_changed = r->is_changed || s->seconds != before;
+    if (strcmp(crti_cli_job_text(job, "status"), "SUCCEEDED") == 0)
+        set_state(r, run, SWEEP_SUCCEEDED);
+}
+
 static void take_job(runner_t *r, size_t run, const json_t *job)
 {
     sweep_run_t *s = &r->sweep->runs[run];
     const char *status = crti_cli_job_text(job, "status");
-    json_int_t start = json_integer_value(json_object_get(job, "start_time"));
-    json_int_t end = json_integer_value(json_object_get(job, "end_time"));
 
     snprintf(s->job, sizeof(s->job), "%s", crti_cli_job_text(job, "job_id"));
-    if (start && end)
-        s->seconds = (double)(end - start) / 1000;
+    note_seconds(s, job);
     if (strcmp(status, "RUNNING") == 0)
         set_state(r, run, SWEEP_RUNNING);
     else if (strcmp(status, "SUCCEEDED") == 0)
         set_state(r, run, SWEEP_SUCCEEDED);
     else if (strcmp(status, "FAILED") == 0)
         set_state(r, run, SWEEP_FAILED);
-    else if (strcmp(status, "STOPPED") == 0)
+    else if (strcmp(status, "STOPPED") == 0) {
+        r->stopped_ms = crti_cli_now_ms(); /* this run, or all: may_begin finds out */
         set_state(r, run, SWEEP_STOPPED);
-    else if (s->state == SWEEP_WAITING)
+    } else if (s->state == SWEEP_WAITING)
         set_state(r, run, SWEEP_SUBMITTED);
 }
 
@@ -177,63 +225,15 @@ static size_t run_of(const sweep_t *sweep, const char *id)
     return *end || run >= sweep->count ? sweep->count : run;
 }
 
-static void take_metric(sweep_t *sweep, sweep_run_t *run, const json_t *row)
-{
-    const char *name = crti_cli_job_text(row, "name");
-    const json_t *value = json_object_get(row, "value");
-
-    if (!json_is_number(value) ||
-        strcmp(crti_cli_job_text(row, "kind"), "histogram") == 0 ||
-        strncmp(name, "crt_", 4) == 0)
-        return;
-    if (!run->metrics)
-        run->metrics = json_object();
-    json_object_set_new(run->metrics, name, json_real(json_number_value(value)));
-    if (!sweep->found[0] && strcmp(name, "step") != 0 && strcmp(name, "epoch") != 0)
-        snprintf(sweep->found, sizeof(sweep->found), "%s", name);
-}
-
-/* The step is what the program says it is, else the point's number. */
-static void note_point(const sweep_t *sweep, sweep_run_t *run)
-{
-    const json_t *value = json_object_get(run->metrics, sweep->found);
-    const json_t *step = json_object_get(run->metrics, "step");
-
-    if (!json_is_number(step))
-        step = json_object_get(run->metrics, "epoch");
-    if (!json_is_number(value))
-        return;
-    if (json_is_number(step))
-        crti_sweep_note(run, json_number_value(step), json_number_value(value));
-    else if (!run->points ||
-             run->history[run->points - 1].value != json_number_value(value))
-        crti_sweep_note(run, (double)run->points + 1, json_number_value(value));
-}
-
 static crt_status_t look_at_metrics(runner_t *r)
 {
-    json_t *rows = crti_client_json(r->client, "GET", "/api/user_metrics", NULL, NULL);
-    sweep_t *sweep = r->sweep;
-    json_t *row;
-    size_t k;
+    json_t *rows =
+        crti_client_json(r->client, "GET", "/api/user_metrics?recent=1", NULL, NULL);
 
     if (!rows)
         return CRT_ERR_IO;
-    json_array_foreach(rows, k, row)
-    {
-        const char *job = crti_cli_job_text(row, "job_id");
-
-        for (size_t i = 0; i < sweep->count; i++)
-            if (sweep->runs[i].job[0] && strcmp(sweep->runs[i].job, job) == 0)
-                take_metric(sweep, &sweep->runs[i], row);
-    }
+    r->is_changed = crti_sweep_take_metrics(r->sweep, rows) || r->is_changed;
     json_decref(rows);
-    for (size_t i = 0; i < sweep->count; i++) {
-        size_t before = sweep->runs[i].points;
-
-        note_point(sweep, &sweep->runs[i]);
-        r->is_changed = r->is_changed || sweep->runs[i].points != before;
-    }
     return CRT_OK;
 }
 
@@ -245,11 +245,17 @@ static crt_status_t look(runner_t *r)
 
     if (!jobs)
         return CRT_ERR_IO;
+    for (i = 0; i < r->sweep->count; i++) /* also one that is not in the list any more */
+        r->sweep->runs[i].is_gone = r->sweep->runs[i].state == SWEEP_EARLY;
     json_array_foreach(jobs, i, job)
     {
         size_t run = run_of(r->sweep, crti_cli_job_text(job, "submission_id"));
 
-        if (run < r->sweep->count && !crti_sweep_has_ended(r->sweep->runs[run].state))
+        if (run == r->sweep->count)
+            continue;
+        if (r->sweep->runs[run].state == SWEEP_EARLY)
+            take_stopped_early(r, run, job);
+        else if (!crti_sweep_has_ended(r->sweep->runs[run].state))
             take_job(r, run, job);
     }
     json_decref(jobs);
@@ -330,11 +336,19 @@ static crt_status_t take_up(runner_t *r, bool resumes)
 
 /* ---------------------------------------------------------------- all of it */
 
-static bool is_over(const sweep_t *sweep)
+static bool is_over(const runner_t *r)
 {
-    for (size_t i = 0; i < sweep->count; i++)
-        if (!crti_sweep_has_ended(sweep->runs[i].state))
+    const sweep_t *sweep = r->sweep;
+
+    for (size_t i = 0; i < sweep->count; i++) {
+        const sweep_run_t *run = &sweep->runs[i];
+
+        if (run->state == SWEEP_WAITING && r->is_stopped)
+            continue;
+        if (!crti_sweep_has_ended(run->state) ||
+            (run->state == SWEEP_EARLY && !run->is_gone))
             return false;
+    }
     return true;
 }
 
@@ -349,39 +363,77 @@ static void show(runner_t *r)
     fflush(stdout);
 }
 
+/* A sweep by a name that nobody reports would run to its end for nothing. */
+static void warn_of_metric(runner_t *r)
+{
+    sweep_t *sweep = r->sweep;
+    size_t run = crti_sweep_lacks_metric(sweep);
+    char names[200];
+
+    if (run == sweep->count || r->is_warned || !(sweep->metric || sweep->rule))
+        return;
+    if (!r->lacks_ms)
+        r->lacks_ms = crti_cli_now_ms();
+    if (sweep->runs[run].state != SWEEP_SUCCEEDED &&
+        crti_cli_now_ms() - r->lacks_ms < LACKS_MS)
+        return;
+    r->is_warned = true;
+    crti_sweep_reported(sweep, names, sizeof(names));
+    fprintf(stderr,
+            "%s: run %zu has not reported the metric %s%s; it is looked for by "
+            "--metric and --early-stop. Runs have reported: %s\n",
+            JOB_SUBMIT, run, sweep->metric ? sweep->metric : "that runs are compared by",
+            sweep->runs[run].state == SWEEP_SUCCEEDED ? ", and has ended" : " so far",
+            names);
+    r->lines = 0; /* the table goes on below */
+}
+
 static crt_status_t turn(runner_t *r)
 {
     crt_status_t status = submit_more(r);
 
     if (status == CRT_OK)
         status = look(r);
+    if (status == CRT_OK)
+        warn_of_metric(r);
     return status == CRT_OK ? stop_early(r) : status;
+}
+
+/* A disk that is full need not end the runs: the next time there may be room. */
+static void save(runner_t *r)
+{
+    if (crti_sweep_save(r->sweep) == CRT_OK || r->is_unsaved)
+        return;
+    r->is_unsaved = true;
+    fprintf(stderr, "%s: %s; it is tried again\n", JOB_SUBMIT, crt_error_detail());
+    r->lines = 0;
 }
 
 static crt_status_t watch(runner_t *r)
 {
     int failures = 0;
-    crt_status_t status = CRT_OK;
 
-    while (status == CRT_OK && !is_over(r->sweep)) {
+    while (!is_over(r)) {
         if (turn(r) == CRT_OK)
             failures = 0;
         else if (++failures > TRIES_MAX) /* the head, or its server, begins again */
             return CRT_ERR_IO;
         if (r->is_changed) {
-            status = crti_sweep_save(r->sweep);
+            save(r);
             show(r);
         }
         r->is_changed = false;
-        if (!is_over(r->sweep))
+        if (!is_over(r))
             crti_cli_job_sleep_ms(LOOK_MS);
     }
-    return status;
+    return CRT_OK;
 }
 
-static int tell(const sweep_t *sweep)
+static int tell(const runner_t *r)
 {
+    const sweep_t *sweep = r->sweep;
     size_t good = 0, early = 0;
+    char names[200];
 
     for (size_t i = 0; i < sweep->count; i++) {
         good += sweep->runs[i].state == SWEEP_SUCCEEDED;
@@ -391,7 +443,36 @@ static int tell(const sweep_t *sweep)
            "succeed.\nResults: %s/results.csv, results.json, plot.svg\n",
            sweep->id, good, sweep->count, early, sweep->count - good - early,
            sweep->directory);
+    fflush(stdout);
+    if (r->is_stopped)
+        return crti_cli_fail(JOB_SUBMIT,
+                             "the sweep was stopped: the runs that had not begun do not; "
+                             "the same command with --resume goes on");
+    if (sweep->metric && good && crti_sweep_lacks_metric(sweep) < sweep->count) {
+        crti_sweep_reported(sweep, names, sizeof(names));
+        return crti_cli_fail(JOB_SUBMIT,
+                             "no run reported the metric %s (--metric); runs "
+                             "reported: %s",
+                             sweep->metric, names);
+    }
     return good + early == sweep->count ? 0 : CLI_FAILED;
+}
+
+/* Of the nodes of the head's host, where programs run that ask for nothing; 1 at least. */
+static size_t count_cpus(http_client_t *client)
+{
+    json_t *nodes = crti_client_json(client, "GET", "/api/v0/nodes", NULL, NULL), *node;
+    json_t *list = json_object_get(
+        json_object_get(json_object_get(nodes, "data"), "result"), "result");
+    double cpus = 0;
+    size_t i;
+
+    json_array_foreach(list, i,
+                       node) if (json_is_true(json_object_get(node, "is_head_node")))
+        cpus += json_number_value(
+            json_object_get(json_object_get(node, "resources_total"), "CPU"));
+    json_decref(nodes);
+    return cpus >= 1 ? (size_t)cpus : 1;
 }
 
 int crti_sweep_run(sweep_t *sweep, http_client_t *client, const job_options_t *options,
@@ -407,16 +488,22 @@ int crti_sweep_run(sweep_t *sweep, http_client_t *client, const job_options_t *o
                   .is_changed = true};
     crt_status_t status = resumes ? crti_sweep_load(sweep) : CRT_OK;
 
+    if (!sweep->parallel)
+        sweep->parallel = count_cpus(client);
+
     if (status == CRT_ERR_NOT_FOUND) /* interrupted before anything was known */
         status = CRT_OK;
     if (sweep->metric)
         snprintf(sweep->found, sizeof(sweep->found), "%s", sweep->metric);
-    printf("Sweep %s: %zu runs. Ctrl-C leaves the jobs running; the same command with "
-           "--resume goes on.\n",
-           sweep->id, sweep->count);
+    printf("Sweep %s: %zu runs, %zu at a time. Ctrl-C leaves the jobs running; the same "
+           "command with --resume goes on, \"crt job stop %s\" stops them.\n",
+           sweep->id, sweep->count,
+           sweep->parallel < sweep->count ? sweep->parallel : sweep->count, sweep->id);
     fflush(stdout);
     if (status == CRT_OK)
         status = take_up(&r, resumes);
+    if (status == CRT_OK) /* before anything runs: they may have no place */
+        status = crti_sweep_save(sweep);
     if (status == CRT_OK)
         status = watch(&r);
     if (status == CRT_OK)
@@ -427,5 +514,5 @@ int crti_sweep_run(sweep_t *sweep, http_client_t *client, const job_options_t *o
         show(&r);
     else
         crti_sweep_print(sweep);
-    return tell(sweep);
+    return tell(&r);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of a sweep, for test_sweep.py: sweep_program --lr X --model NAME [--steps N] [--ms N] [--fail]. Reports loss and step;
- * the loss falls towards a value that follows from the arguments. */
+/* A run of a sweep, for test_sweep.py: sweep_program --lr X --model NAME [--steps N] [--ms N] [--load MS] [--tasks N] [--fail]. Makes
+ * the gauges loss and step, loads its data for a time, waits for tasks, then reports: the loss falls towards a value that follows
+ * from the arguments. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,28 @@ static const char *option(int argc, char **argv, const char *name, const char *f
     return fallback;
 }
 
+static void nap(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static crt_status_t work_run(crt_call_t *call)
+{
+    nap(100);
+    return CRT_OK;
+}
+static const crt_task_t work = CRT_TASK(.name = "work", .run = work_run, .signature = "");
+
+static void run_tasks(long count)
+{
+    for (long i = 0; i < count; i++) {
+        crt_ref_t *ref = crt_submit(&work, NULL);
+
+        CRT_CHECK(crt_get(ref, NULL));
+        crt_ref_drop(&ref);
+    }
+}
+
 static int driver(int argc, char **argv)
 {
     double lr = atof(option(argc, argv, "--lr", "0.1"));
@@ -26,10 +49,12 @@ static int driver(int argc, char **argv)
 
     CRT_CHECK(crt_gauge("loss", "What is minimised.", NULL, &loss));
     CRT_CHECK(crt_gauge("step", "Steps that were done.", NULL, &step));
+    nap(atol(option(argc, argv, "--load", "0")));
+    run_tasks(atol(option(argc, argv, "--tasks", "0")));
     for (long i = 1; i <= steps; i++) {
         crt_gauge_set(loss, worst + lr + 1.0 / (double)i);
         crt_gauge_set(step, (double)i);
-        nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+        nap(ms);
     }
     printf("lr %g model %s\n", lr, option(argc, argv, "--model", "mlp"));
     return strcmp(argv[argc - 1], "--fail") == 0;
@@ -37,5 +62,5 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv, CRT_OPTIONS(), driver);
+    return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&work)), driver);
 }

@@ -91,6 +91,12 @@ class Sweep(unittest.TestCase):
                 PROGRAM, "{a}", "{b}")
         self.assertFalse(os.path.exists(self.out))
 
+    def test_results_without_a_place_are_told_before_anything_runs(self):
+        open(self.out, "w").close()
+        said = self.submit("--sweep", "v=1,2", "--sweep-name", "placeless", "--", "/bin/echo", "{v}", code=1)
+        self.assertIn("Not a directory", said)
+        self.assertNotIn("SUBMITTED", said)
+
     def test_a_run_that_fails_is_told_and_run_again_by_resume(self):
         mark = os.path.join(self.place.name, "mark")
         script = f'[ "{{v}}" = 2 ] && [ ! -e {mark} ] && exit 5; echo v {{v}} {{{{}}'
@@ -130,6 +136,77 @@ class Sweep(unittest.TestCase):
             self.assertLess(runs[3]["history"][-1][0], 40)
             self.assertEqual(runs[0]["state"], "SUCCEEDED", said)
             self.assertIn("(stopped early)", open(os.path.join(self.out, "plot.svg")).read())
+            self.assertGreater(runs[3]["seconds"], 0, said)
+
+    def test_a_gauge_that_is_not_set_yet_has_no_value(self):
+        # The best run has no data to load: the others have nothing that it could be worse than.
+        script = 'exec "$0" --lr {lr} --steps 20 --ms 50 --load $([ {lr} = 1 ] && echo 0 || echo 1000)'
+        said = self.submit("--sweep", "lr=2,3,4,5,1", "--parallel", "5", "--sweep-name", "unset", "--early-stop", "median",
+                           "--grace", "3", "--metric", "loss", "--", "/bin/sh", "-c", script, PROGRAM)
+        runs = self.results()["runs"]
+        self.assertEqual(runs[4]["state"], "SUCCEEDED", said)
+        self.assertEqual({run["history"][0][0] > 0 and run["history"][0][1] > 0 for run in runs}, {True}, runs)
+
+    def test_runs_are_compared_at_equal_steps_however_short_they_are(self):
+        # Each run is better at every step than all before it.
+        said = self.submit("--sweep", "lr=6,5,4,3,2,1", "--parallel", "1", "--sweep-name", "equal", "--early-stop", "asha",
+                           "--grace", "3", "--metric", "loss", "--", PROGRAM, "--lr", "{lr}", "--steps", "25", "--ms", "30")
+        self.assertIn("6 of 6 runs succeeded, 0 were stopped early", said)
+        for run in self.results()["runs"]:
+            lr = float(run["parameters"]["lr"])
+            self.assertGreaterEqual(len(run["history"]), 20, run)  # also what was between two looks
+            for step, value in run["history"]:
+                self.assertAlmostEqual(value, 2 + lr + 1 / step)
+        said = self.submit("--sweep", "lr=1,2,3,4,5,6", "--parallel", "1", "--sweep-name", "worse", "--early-stop", "asha",
+                           "--grace", "3", "--metric", "loss", "--", PROGRAM, "--lr", "{lr}", "--steps", "50", "--ms", "30")
+        self.assertIn("2 of 6 runs succeeded, 4 were stopped early", said)
+
+    def test_a_metric_that_nobody_reports_is_told_at_once_and_fails(self):
+        done = subprocess.run(self.words("--sweep", "lr=1,2", "--parallel", "1", "--sweep-name", "nobody", "--metric", "los",
+                                         "--", PROGRAM, "--lr", "{lr}"), capture_output=True, text=True, timeout=PATIENCE,
+                              check=False)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("run 0 has not reported the metric los, and has ended", done.stderr)
+        self.assertIn("no run reported the metric los (--metric); runs reported: loss, step", done.stderr)
+
+    def test_runs_that_wait_for_tasks_leave_them_the_cpus(self):
+        said = self.submit("--sweep", "lr=1,2,3,4,5,6", "--sweep-name", "tasks", "--", PROGRAM, "--lr", "{lr}", "--tasks", "2")
+        self.assertIn("6 runs, 4 at a time", said)
+        self.assertIn("6 of 6 runs succeeded", said)
+
+    def test_programs_that_hold_what_their_tasks_wait_for_are_told(self):
+        command = self.words("--sweep", "lr=1,2,3,4", "--sweep-name", "held", "--entrypoint-num-cpus", "1", "--", PROGRAM,
+                             "--lr", "{lr}", "--tasks", "1")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        told = "the programs of jobs hold it until they end (--entrypoint-num-cpus and the like): held-0, held-1, held-2 and 1 more"
+        deadline = time.monotonic() + PATIENCE
+        status = ""
+        while told not in status:
+            self.assertLess(time.monotonic(), deadline, status)
+            status = subprocess.run([CRT, "status", "--address", self.address], stdout=subprocess.PIPE, text=True,
+                                    check=True).stdout
+        said = subprocess.run([CRT, "job", "stop", "--address", self.address, "held"], stdout=subprocess.PIPE, text=True,
+                              timeout=PATIENCE, check=True).stdout
+        self.assertIn("Sweep 'held' was stopped", said)
+        self.assertIn("4 did not succeed", process.communicate(timeout=PATIENCE)[0])
+
+    def test_a_sweep_that_is_stopped_begins_no_more_runs(self):
+        command = ("--sweep", "lr=1,2,3,4,5,6", "--sweep-name", "stopped", "--parallel", "2", "--", PROGRAM, "--lr", "{lr}",
+                   "--steps", "100", "--ms", "100")
+        process = subprocess.Popen(self.words(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in process.stdout:
+            if "run 1 " in line and ": RUNNING" in line:
+                break
+        said = subprocess.run([CRT, "job", "stop", "--address", self.address, "stopped"], stdout=subprocess.PIPE, text=True,
+                              timeout=PATIENCE, check=True).stdout
+        self.assertIn("Stopping 2 of the 2 runs of sweep 'stopped' that were begun", said)
+        said = process.communicate(timeout=PATIENCE)[0]
+        self.assertEqual(process.returncode, 1, said)
+        self.assertIn("the sweep was stopped: the runs that had not begun do not", said)
+        self.assertEqual([run["state"] for run in self.results()["runs"]], ["STOPPED"] * 2 + ["WAITING"] * 4)
+        done = subprocess.run([CRT, "job", "stop", "--address", self.address, "nosuch"], stderr=subprocess.PIPE, text=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual((done.returncode, done.stderr), (1, "crt job stop: there is neither a job nor a sweep nosuch\n"))
 
 
 if __name__ == "__main__":
