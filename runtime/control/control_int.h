@@ -346,6 +346,11 @@ void crti_control_job_get(crti_control_t *c, uint64_t link, uint64_t request,
                           crti_id_t id);
 void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_job_submit_t *m);
+/* job_holders.c: whether nothing but the programs of submitted jobs, while they run, keeps from it what could have room;
+ * `text` says so and names them. */
+bool crti_control_drivers_hold(const crti_control_t *c, const crti_resources_t *need,
+                               char *text, size_t size);
+
 void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_job_stop_t *m);
 void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,

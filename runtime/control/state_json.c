@@ -196,6 +196,21 @@ static json_t *jobs_json(const crti_control_t *c, const char *filter)
 
 /* ---------------------------------------------------------------- demand */
 
+/* Why a task waits, and by whom what it needs is held for long. */
+static const char *reason_of(const crti_control_t *c, const crti_placement_node_t *places,
+                             size_t count, const crti_resources_t *need,
+                             const crti_scheduling_t *how, char *text, size_t size)
+{
+    size_t used;
+
+    crti_placement_reason(places, count, need, how, &c->resource_names, text, size);
+    used = strlen(text);
+    if (used + 2 < size &&
+        crti_control_drivers_hold(c, need, text + used + 2, size - used - 2))
+        memcpy(text + used, "; ", 2);
+    return text;
+}
+
 /* One line for all that wait for the same thing under the same name. */
 static void add_demand(json_t *list, const crti_resources_t *need, const char *kind,
                        const char *name, const char *reason)
@@ -229,7 +244,7 @@ static void add_leases(const crti_control_t *c, json_t *list,
                        size_t count)
 {
     crti_span_t rest = crti_span(node->demand.data, node->demand.size), entry;
-    char name[128], reason[256];
+    char name[128], reason[512];
     crti_scheduling_t how;
     crti_message_t m;
 
@@ -242,8 +257,8 @@ static void add_leases(const crti_control_t *c, json_t *list,
             continue;
         add_demand(list, &m.lease_request.resources, "task",
                    crti_text(m.lease_request.function, name, sizeof(name)),
-                   crti_placement_reason(places, count, &m.lease_request.resources, &how,
-                                         &c->resource_names, reason, sizeof(reason)));
+                   reason_of(c, places, count, &m.lease_request.resources, &how, reason,
+                             sizeof(reason)));
     }
 }
 
